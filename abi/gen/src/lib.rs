@@ -1,0 +1,1 @@
+//! Reads the system-call definitions and writes what is generated from them.

@@ -1,0 +1,2 @@
+//! Zircon's kernel objects as plain Rust over an abstract machine.
+#![no_std]

@@ -1,0 +1,2 @@
+//! The BOOTFS image format: reader and writer.
+#![no_std]

@@ -1,0 +1,2 @@
+//! Scrt1.o, the start file of a program.
+#![no_std]

@@ -1,0 +1,2 @@
+//! libc.so, which is also ld.so.1.
+#![no_std]

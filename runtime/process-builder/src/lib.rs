@@ -1,0 +1,2 @@
+//! Creates, loads and starts a process from an ELF image.
+#![no_std]

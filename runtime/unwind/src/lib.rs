@@ -1,0 +1,2 @@
+//! libunwind.a, the unwinder that programs link.
+#![no_std]

@@ -1,0 +1,2 @@
+//! The first process: starts init from BOOTFS.
+#![no_std]

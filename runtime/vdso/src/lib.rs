@@ -1,0 +1,2 @@
+//! libzircon.so, the vDSO.
+#![no_std]

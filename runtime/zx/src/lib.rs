@@ -1,0 +1,2 @@
+//! Safe Zircon calls.
+#![no_std]

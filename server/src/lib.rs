@@ -1,0 +1,2 @@
+//! The server: Zircon's system calls over seL4.
+#![no_std]

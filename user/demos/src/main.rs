@@ -1,0 +1,2 @@
+//! Demo programs for the tour.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The first ordinary program: runs what the system was booted for.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The shell inside the system.
+fn main() {}
