@@ -1,0 +1,196 @@
+//! The computer beneath the objects, as they see it.
+//!
+//! Objects know pages, address spaces, threads and time, but not how they are made. A [`Machine`] makes them: over
+//! seL4 in the server, in plain memory for the tests on the host ([`crate::fake::FakeMachine`]). All identifiers are
+//! small numbers that the machine gives out; the objects never invent one, and give each back exactly once.
+//!
+//! No method blocks and none may panic on any argument that the objects can pass.
+
+/// Bytes in a page.
+pub const PAGE_SIZE: usize = 4096;
+/// [`PAGE_SIZE`] as the type of addresses and offsets.
+pub const PAGE: u64 = PAGE_SIZE as u64;
+
+/// The lowest address that a program can map.
+pub const USER_BASE: u64 = 0x100_0000;
+/// The first address above what a program can map. The machine keeps its own pages above it.
+pub const USER_TOP: u64 = 0x7ff0_0000_0000;
+
+/// One page of memory, owned by whoever asked for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Frame(pub u32);
+
+/// An address space.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Aspace(pub u32);
+
+/// A thread of execution.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MachineThread(pub u32);
+
+/// What a thread is called in the events that it causes; below 2^26, chosen by the objects.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ThreadKey(pub u32);
+
+/// The machine has no memory (or slots, or address-space numbers) left. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory;
+
+/// What a mapping allows. A mapping that allows nothing is not made at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Perm {
+    /// Loads.
+    pub read: bool,
+    /// Stores.
+    pub write: bool,
+    /// Instruction fetches.
+    pub execute: bool,
+}
+
+/// The general registers of a thread, named as in `zx_thread_state_general_regs_t`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Registers {
+    pub rax: u64,
+    pub rbx: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rbp: u64,
+    pub rsp: u64,
+    pub r8: u64,
+    pub r9: u64,
+    pub r10: u64,
+    pub r11: u64,
+    pub r12: u64,
+    pub r13: u64,
+    pub r14: u64,
+    pub r15: u64,
+    pub rip: u64,
+    pub rflags: u64,
+    pub fs_base: u64,
+    /// 0 where the kernel keeps GS for itself.
+    pub gs_base: u64,
+}
+
+/// What a thread was stopped by, as it says: the machine has decoded it but cannot vouch for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// A memory access that no mapping allowed.
+    Page {
+        /// The address accessed.
+        address: u64,
+        /// The instruction that did it.
+        ip: u64,
+        /// A store.
+        write: bool,
+        /// An instruction fetch.
+        execute: bool,
+    },
+    /// A processor exception: vector number and error code as the processor gives them.
+    Exception {
+        /// The processor's vector (0 divide error, 6 undefined instruction, 13 general protection, ...).
+        vector: u64,
+        /// The processor's error code, 0 where there is none.
+        code: u64,
+        /// The instruction.
+        ip: u64,
+    },
+    /// A `syscall` instruction that is not one of the kernel's calls.
+    Syscall {
+        /// The instruction.
+        ip: u64,
+    },
+}
+
+/// How the machine is to stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Power {
+    /// Switch off.
+    Off,
+    /// Start again.
+    Reboot,
+}
+
+/// What the objects ask of the computer.
+pub trait Machine {
+    // --- memory ---
+
+    /// A page of zeroes.
+    fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory>;
+    /// Gives a page back. It is mapped nowhere any more.
+    fn frame_free(&mut self, frame: Frame);
+    /// Copies out of a page. The caller keeps `offset + out.len()` within the page; what lies beyond is not copied.
+    fn frame_read(&self, frame: Frame, offset: usize, out: &mut [u8]);
+    /// Copies into a page, under the same bounds.
+    fn frame_write(&mut self, frame: Frame, offset: usize, data: &[u8]);
+    /// Zeroes a part of a page, under the same bounds.
+    fn frame_zero(&mut self, frame: Frame, offset: usize, len: usize);
+    /// Copies a whole page.
+    fn frame_copy(&mut self, from: Frame, to: Frame);
+    /// Bytes of memory that are in use, and that there are in all.
+    fn memory(&self) -> (u64, u64);
+    /// Makes sure that the objects' own small allocations until the next call of this method cannot fail.
+    fn heap_reserve(&mut self) -> Result<(), OutOfMemory>;
+
+    // --- address spaces ---
+
+    /// An empty address space.
+    fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory>;
+    /// Ends an address space: all its mappings go, the frames stay. No thread lives in it any more.
+    fn aspace_destroy(&mut self, aspace: Aspace);
+    /// Maps a page at a page-aligned address, in place of whatever was mapped there.
+    fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm) -> Result<(), OutOfMemory>;
+    /// Unmaps `pages` pages from a page-aligned address on; those not mapped are passed over. Costs no more than what
+    /// is mapped there, however long the range.
+    fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64);
+
+    // --- threads ---
+
+    /// A thread that does not run yet.
+    fn thread_create(&mut self, aspace: Aspace, key: ThreadKey, name: &str) -> Result<MachineThread, OutOfMemory>;
+    /// Sets the registers of a thread that has not run yet, and lets it run. Vector state is the initial one.
+    fn thread_start(&mut self, thread: MachineThread, registers: &Registers);
+    /// Ends a thread, wherever it is.
+    fn thread_destroy(&mut self, thread: MachineThread);
+    /// Stops a thread where it is.
+    fn thread_suspend(&mut self, thread: MachineThread);
+    /// Lets a suspended thread, or one stopped by a fault that was not answered, go on; a faulting instruction is
+    /// repeated.
+    fn thread_resume(&mut self, thread: MachineThread);
+    /// The registers of a thread that is stopped or waits in a call.
+    fn thread_registers(&mut self, thread: MachineThread) -> Registers;
+    /// Sets the registers of a thread that is stopped.
+    fn thread_set_registers(&mut self, thread: MachineThread, registers: &Registers);
+    /// Sets the FS base of a thread: of the one whose call is being handled, or of a stopped one.
+    fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64);
+    /// Ends the wait of a thread whose call was answered with "blocked": the call returns `result`.
+    fn thread_wake(&mut self, thread: MachineThread, result: i64);
+    /// Arguments 5 to 8 of the call that a thread has made. They may change at any time: read them once.
+    fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4];
+
+    // --- time, chance, the outside ---
+
+    /// Nanoseconds since the start.
+    fn now(&self) -> i64;
+    /// The raw counter behind [`Machine::now`], as a program reads it.
+    fn ticks(&self) -> i64;
+    /// Nanoseconds from 1970 to the start of [`Machine::now`].
+    fn utc_offset(&self) -> i64;
+    /// Asks for a timer event not before `deadline` (nanoseconds as in [`Machine::now`]). The earliest one asked for
+    /// counts; an event that comes too early is harmless.
+    fn set_deadline(&mut self, deadline: i64);
+    /// Fills `out` with bytes that nobody can foresee.
+    fn random(&mut self, out: &mut [u8]);
+    /// Adds to what [`Machine::random`] draws from.
+    fn add_entropy(&mut self, data: &[u8]);
+    /// Writes text to the console.
+    fn console_write(&mut self, text: &[u8]);
+    /// Queues bytes for the host link; returns how many it took, which may be none.
+    fn serial_write(&mut self, data: &[u8]) -> usize;
+    /// Takes bytes that came over the host link; returns how many, which may be none.
+    fn serial_read(&mut self, out: &mut [u8]) -> usize;
+    /// Stops the machine; returns only if it cannot.
+    fn power(&mut self, how: Power);
+}
