@@ -1,0 +1,170 @@
+//! The directory of an image: checked once, then searched without errors.
+//!
+//! The format knows only full paths. Directories are what the paths have in common: [`Directory::children`] lists the
+//! names one level below a path, [`Directory::is_dir`] tells whether anything lies below it.
+
+use crate::{Error, MAX_NAME, PAGE_SIZE, is_clean_path, word};
+
+/// Bytes of an entry before its name.
+const ENTRY_HEADER: usize = 12;
+
+/// A checked directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Directory<'a> {
+    bytes: &'a [u8],
+    /// Names ascend, as the writer leaves them: then a repeated child can only be the neighbour of the first.
+    sorted: bool,
+}
+
+/// One file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Full path without a leading slash.
+    pub name: &'a str,
+    /// Where the contents begin in the image, in bytes; a multiple of [`PAGE_SIZE`].
+    pub offset: u32,
+    /// Length of the contents in bytes.
+    pub size: u32,
+}
+
+impl<'a> Directory<'a> {
+    /// Checks the bytes of a directory that belongs to an image of `image_size` bytes.
+    ///
+    /// # Errors
+    /// [`Error::BadEntry`], [`Error::BadName`], [`Error::Unaligned`], [`Error::OutOfImage`].
+    pub fn parse(bytes: &'a [u8], image_size: u64) -> Result<Directory<'a>, Error> {
+        let mut rest = bytes;
+        let mut previous = "";
+        let mut sorted = true;
+        while !rest.is_empty() {
+            let (entry, after) = split_entry(rest)?;
+            if !entry.offset.is_multiple_of(PAGE_SIZE) {
+                return Err(Error::Unaligned);
+            }
+            if u64::from(entry.offset) + u64::from(entry.size) > image_size {
+                return Err(Error::OutOfImage);
+            }
+            sorted &= previous < entry.name;
+            previous = entry.name;
+            rest = after;
+        }
+        Ok(Directory { bytes, sorted })
+    }
+
+    /// All files, in the order of the image.
+    pub fn entries(&self) -> Entries<'a> {
+        Entries { rest: self.bytes }
+    }
+
+    /// The file with this full path. A leading slash is not part of a path.
+    pub fn find(&self, path: &str) -> Option<Entry<'a>> {
+        self.entries().find(|entry| entry.name == path)
+    }
+
+    /// Whether anything lies below `path`. The empty path is the root and always a directory.
+    pub fn is_dir(&self, path: &str) -> bool {
+        path.is_empty() || self.entries().any(|entry| below(entry.name, path).is_some())
+    }
+
+    /// The names one level below `path` (empty for the root), each once.
+    pub fn children(&self, path: &'a str) -> Children<'a> {
+        Children { directory: *self, path, entries: self.entries(), previous: None }
+    }
+}
+
+/// Iterator over all files.
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (entry, after) = split_entry(self.rest).ok()?;
+        self.rest = after;
+        Some(entry)
+    }
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child<'a> {
+    /// The last component of the path.
+    pub name: &'a str,
+    /// The file, or none for a directory.
+    pub file: Option<Entry<'a>>,
+}
+
+/// Iterator over the names one level below a path.
+#[derive(Clone, Debug)]
+pub struct Children<'a> {
+    directory: Directory<'a>,
+    path: &'a str,
+    entries: Entries<'a>,
+    previous: Option<&'a str>,
+}
+
+impl<'a> Iterator for Children<'a> {
+    type Item = Child<'a>;
+
+    fn next(&mut self) -> Option<Child<'a>> {
+        loop {
+            let entry = self.entries.next()?;
+            let Some(rest) = below(entry.name, self.path) else { continue };
+            let (name, file) = match rest.split_once('/') {
+                Some((directory, _)) => (directory, None),
+                None => (rest, Some(entry)),
+            };
+            if self.previous == Some(name) {
+                continue;
+            }
+            // Sorted by bytes, "a/x" may still be parted from "a/y" only by names that begin with "a/": neighbours.
+            if !self.directory.sorted && self.seen_before(name, entry) {
+                continue;
+            }
+            self.previous = Some(name);
+            return Some(Child { name, file });
+        }
+    }
+}
+
+impl<'a> Children<'a> {
+    fn seen_before(&self, name: &str, until: Entry<'a>) -> bool {
+        self.directory.entries().take_while(|entry| entry.name.as_ptr() != until.name.as_ptr()).any(|entry| {
+            below(entry.name, self.path).is_some_and(|rest| rest.split('/').next().is_some_and(|first| first == name))
+        })
+    }
+}
+
+/// What of `name` lies below the directory `path`.
+fn below<'n>(name: &'n str, path: &str) -> Option<&'n str> {
+    if path.is_empty() {
+        return Some(name);
+    }
+    name.strip_prefix(path)?.strip_prefix('/')
+}
+
+/// The first entry of a directory and the bytes after it.
+fn split_entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), Error> {
+    let name_len = word(bytes, 0).ok_or(Error::BadEntry)? as usize;
+    let size = word(bytes, 4).ok_or(Error::BadEntry)?;
+    let offset = word(bytes, 8).ok_or(Error::BadEntry)?;
+    if !(2..=MAX_NAME + 1).contains(&name_len) {
+        return Err(Error::BadName);
+    }
+    let end = ENTRY_HEADER + name_len;
+    let name = bytes.get(ENTRY_HEADER..end).ok_or(Error::BadEntry)?;
+    let (nul, name) = name.split_last().ok_or(Error::BadName)?;
+    let name = core::str::from_utf8(name).map_err(|_| Error::BadName)?;
+    if *nul != 0 || !is_clean_path(name) {
+        return Err(Error::BadName);
+    }
+    // The padding of the last entry may be left out.
+    let after = bytes.get(end.next_multiple_of(4)..).unwrap_or(&[]);
+    Ok((Entry { name, offset, size }, after))
+}
