@@ -1,2 +1,56 @@
 //! Zircon's kernel objects as plain Rust over an abstract machine.
+//!
+//! One file a noun. What a noun is stands in a struct; what can be done with it are methods on [`Kernel`], the one
+//! place from which everything is reached, defined in the noun's file. Objects have numbers ([`Id`]), not pointers:
+//! there are no cycles to collect, no borrow outlives a call, and whatever is gone is found to be gone.
+//!
+//! The rest is common ground:
+//! - [`object`]: identity, signals, and how an object's life ends;
+//! - [`handle`]: a process's names for objects;
+//! - [`wait`]: who waits for which signals, and the protocol of a wait;
+//! - [`usermem`]: the one door to a program's memory;
+//! - [`machine`]: what is asked of the computer beneath.
+//!
+//! Nothing here knows of seL4, and nothing is unsafe. Errors are Zircon's status codes; `INTERNAL` would mean that the
+//! kernel itself lost count of something.
 #![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod aspace;
+pub mod channel;
+pub mod clock;
+pub mod counter;
+mod deadline;
+pub mod debug;
+pub mod debuglog;
+pub mod event;
+pub mod eventpair;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
+pub mod fifo;
+pub mod futex;
+pub mod handle;
+pub mod job;
+pub mod kernel;
+pub mod machine;
+pub mod name;
+pub mod object;
+mod pages;
+pub mod port;
+pub mod process;
+pub mod resource;
+pub mod slab;
+pub mod socket;
+pub mod thread;
+pub mod timer;
+pub mod usermem;
+pub mod vmar;
+pub mod vmo;
+pub mod wait;
+
+pub use kernel::Kernel;
+pub use object::{Id, ObjectId};

@@ -1,2 +1,80 @@
-//! The server: Zircon's system calls over seL4.
+//! The server: Zircon's system calls over whatever [`Machine`] there is.
+//!
+//! A call comes in as a thread's number, the call's number and up to eight words ([`Server::call`]); the generated
+//! [`dispatch`] turns the words into typed arguments and calls the function of that name in [`syscalls`], which checks
+//! handles, rights and memory in Zircon's order and asks [`objects`] to do the work. The answer is a result or
+//! "blocked"; in the second case whatever ends the wait hands the result to [`Machine::thread_wake`].
+//!
+//! This library knows nothing of seL4; the binary beside it does.
 #![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod cx;
+pub mod dispatch;
+mod fault;
+mod start;
+pub mod syscalls;
+pub mod user;
+
+use abi::Status;
+use objects::Kernel;
+use objects::machine::{Fault, Machine, ThreadKey};
+
+pub use start::{Boot, StartError};
+
+/// What the machine is to tell a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The call is over: its result.
+    Done(i64),
+    /// The thread waits; [`Machine::thread_wake`] brings the result.
+    Blocked,
+    /// The fault is dealt with: the thread repeats the instruction.
+    Resume,
+    /// Nothing: the thread is gone, or stays where it is.
+    Nothing,
+}
+
+/// A Zircon system.
+pub struct Server<M: Machine> {
+    /// Its kernel objects.
+    pub kernel: Kernel<M>,
+}
+
+impl<M: Machine> Server<M> {
+    /// A thread made a system call; `args` are its first four words.
+    #[inline]
+    pub fn call(&mut self, thread: ThreadKey, number: u32, args: [u64; 4]) -> Answer {
+        let answer = match cx::Cx::new(&mut self.kernel, thread) {
+            // Without a reserve of memory a call could fail half way; only those that free memory are let through.
+            Some(mut cx) if cx.kernel.machine.heap_reserve().is_ok() || dispatch::frees(number) => {
+                dispatch::dispatch(&mut cx, number, args)
+            }
+            Some(_) => Answer::Done(i64::from(Status::NO_MEMORY.0)),
+            None => Answer::Nothing,
+        };
+        self.kernel.reap();
+        answer
+    }
+
+    /// A thread was stopped by a fault.
+    pub fn fault(&mut self, thread: ThreadKey, fault: Fault) -> Answer {
+        let answer = fault::handle(&mut self.kernel, thread, fault);
+        self.kernel.reap();
+        answer
+    }
+
+    /// The time asked for by [`Machine::set_deadline`] may have come.
+    pub fn timer(&mut self) {
+        self.kernel.expire();
+        self.kernel.reap();
+    }
+
+    /// The host link has bytes, or room.
+    pub fn serial(&mut self) {
+        self.kernel.serial_ready();
+        self.kernel.reap();
+    }
+}

@@ -1,0 +1,174 @@
+//! Address spaces: all mappings of a process by address, for look-up in O(log n), whatever tree of VMARs they hang in.
+
+use alloc::collections::BTreeMap;
+
+use abi::Status;
+
+use crate::kernel::Kernel;
+use crate::machine::{Aspace, Fault, Frame, Machine, PAGE, Perm, USER_BASE, USER_TOP};
+use crate::object::Id;
+use crate::slab::Key;
+use crate::vmar::{Vmar, VmarFlags};
+use crate::vmo::Vmo;
+
+/// Pages that a fault maps along if they are committed: those around it in a block of this many.
+const FAULT_AROUND: u64 = 16;
+
+/// A run of pages of a VMO in an address space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// First address.
+    pub base: u64,
+    /// Length in bytes, whole pages.
+    pub len: u64,
+    /// The VMO, always one with pages of its own.
+    pub vmo: Id<Vmo>,
+    /// Where in it.
+    pub offset: u64,
+    /// What it allows now.
+    pub perm: Perm,
+    /// What it may be made to allow.
+    pub max: Perm,
+    /// The VMAR that it hangs in.
+    pub vmar: Id<Vmar>,
+    /// It can be neither changed nor removed: the vDSO's code.
+    pub fixed: bool,
+}
+
+impl Mapping {
+    /// The first address after it.
+    pub fn end(&self) -> u64 {
+        self.base + self.len
+    }
+}
+
+/// An address space.
+pub struct AddressSpace {
+    pub(crate) machine: Aspace,
+    pub(crate) mappings: BTreeMap<u64, Mapping>,
+    pub(crate) root: Option<Id<Vmar>>,
+}
+
+impl AddressSpace {
+    /// The mapping that an address is in.
+    #[inline]
+    pub fn find(&self, address: u64) -> Option<&Mapping> {
+        let (_, mapping) = self.mappings.range(..=address).next_back()?;
+        (address < mapping.end()).then_some(mapping)
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// A new address space with its root VMAR.
+    pub(crate) fn aspace_create(&mut self) -> Result<(Key, Id<Vmar>), Status> {
+        let machine = self.machine.aspace_create().map_err(|_| Status::NO_MEMORY)?;
+        let space = AddressSpace { machine, mappings: BTreeMap::new(), root: None };
+        let key = self.aspaces.insert(space).map_err(|_| {
+            self.machine.aspace_destroy(machine);
+            Status::NO_MEMORY
+        })?;
+        let all = VmarFlags { specific: true, read: true, write: true, execute: true };
+        match self.vmar_new(key, None, USER_BASE, USER_TOP - USER_BASE, all) {
+            Ok(vmar) => {
+                if let Some(space) = self.aspaces.get_mut(key) {
+                    space.root = Some(vmar);
+                }
+                Ok((key, vmar))
+            }
+            Err(status) => {
+                self.aspaces.remove(key);
+                self.machine.aspace_destroy(machine);
+                Err(status)
+            }
+        }
+    }
+
+    /// Ends an address space with all VMARs and mappings.
+    pub(crate) fn aspace_destroy(&mut self, key: Key) {
+        let Some(space) = self.aspaces.get_mut(key) else { return };
+        let machine = space.machine;
+        let root = space.root.take();
+        // The machine forgets all at once; then nothing is left to unmap one by one.
+        self.machine.aspace_destroy(machine);
+        let mappings = self.aspaces.remove(key).map(|space| space.mappings).unwrap_or_default();
+        for mapping in mappings.values() {
+            if let Ok(vmo) = self.objects.get_mut(mapping.vmo) {
+                vmo.mappings.remove(&(key, mapping.base));
+            }
+            self.drop_ref(mapping.vmo.object());
+        }
+        if let Some(root) = root {
+            self.vmar_tree_dead(root);
+        }
+    }
+
+    /// A thread of an address space touched an address.
+    ///
+    /// # Errors
+    /// What the access deserves: `NOT_FOUND` (nothing is mapped there), `ACCESS_DENIED`, `OUT_OF_RANGE` (beyond the
+    /// VMO's end), `NO_MEMORY`.
+    pub fn page_fault(&mut self, key: Key, address: u64, write: bool, execute: bool) -> Result<(), Status> {
+        let space = self.aspaces.get(key).ok_or(Status::BAD_STATE)?;
+        let machine = space.machine;
+        let mapping = *space.find(address).ok_or(Status::NOT_FOUND)?;
+        let allowed = match (write, execute) {
+            (true, _) => mapping.perm.write,
+            (_, true) => mapping.perm.execute,
+            _ => mapping.perm.read,
+        };
+        if !allowed {
+            return Err(Status::ACCESS_DENIED);
+        }
+        let at = address / PAGE * PAGE;
+        let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
+        let frame = self.vmo_page(mapping.vmo, page_of(at))?;
+        self.map_page(machine, at, frame, mapping.perm)?;
+        let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
+        for i in 0..FAULT_AROUND {
+            let near = block + i * PAGE;
+            if near != at
+                && (mapping.base..mapping.end()).contains(&near)
+                && let Some(frame) = self.vmo_page_if_there(mapping.vmo, page_of(near))
+            {
+                // Only a favour: without memory for it the page faults by itself later.
+                if self.machine.map(machine, near, frame, mapping.perm).is_err() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn map_page(&mut self, machine: Aspace, at: u64, frame: Frame, perm: Perm) -> Result<(), Status> {
+        self.machine.map(machine, at, frame, perm).map_err(|_| Status::NO_MEMORY)
+    }
+}
+
+/// What an access was, for people.
+pub fn describe(fault: &Fault) -> (&'static str, u64) {
+    match *fault {
+        Fault::Page { address, write, execute, .. } => match (write, execute) {
+            (true, _) => ("page fault (write)", address),
+            (_, true) => ("page fault (execute)", address),
+            _ => ("page fault (read)", address),
+        },
+        Fault::Exception { vector, ip, .. } => {
+            let kind = match vector {
+                0 => "divide error",
+                1 => "hardware breakpoint",
+                3 => "software breakpoint",
+                4 => "overflow",
+                6 => "undefined instruction",
+                8 => "double fault",
+                12 => "stack fault",
+                13 => "general protection fault",
+                16 => "floating-point error",
+                17 => "alignment fault",
+                19 => "vector floating-point error",
+                _ => "processor exception",
+            };
+            (kind, ip)
+        }
+        Fault::Syscall { ip } => ("foreign system call", ip),
+    }
+}

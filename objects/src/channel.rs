@@ -1,0 +1,324 @@
+//! Channels: two ends, each with a queue of messages that carry bytes and handles.
+//!
+//! `channel_call` writes a message under a transaction number that the kernel chooses and waits for the answer that
+//! bears it:
+//!
+//! 1. The caller's end notes number and thread ([`Channel::callers`]); the message goes to the peer's queue.
+//! 2. The thread is blocked.
+//! 3. A message written to the caller's end whose first four bytes are a number noted there goes straight to that
+//!    thread instead of into the queue. The peer's closing, the deadline and the closing of the handle end the wait too.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use abi::{Signals, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES};
+
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+use crate::object::{Body, Id};
+use crate::thread::{Thread, Wait};
+use crate::wait::Waiting;
+
+/// Messages that may wait in one end before the writer is taken for a runaway.
+const MAX_QUEUED: usize = 3500;
+
+/// What one `channel_write` sent.
+#[derive(Default)]
+pub struct Message {
+    /// The bytes.
+    pub data: Vec<u8>,
+    /// The handles, in being: whoever drops a message closes them.
+    pub handles: Vec<Handle>,
+}
+
+impl Message {
+    fn txid(&self) -> Option<u32> {
+        self.data.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+    }
+}
+
+/// One end of a channel.
+pub struct Channel {
+    pub(crate) peer: Option<Id<Channel>>,
+    /// The other end's number, also when it is gone.
+    pub peer_koid: u64,
+    queue: VecDeque<Message>,
+    callers: BTreeMap<u32, Id<Thread>>,
+    next_txid: u32,
+}
+
+/// Where the answer to a `channel_call` goes: addresses in the caller's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct CallBuffers {
+    /// The answer's bytes.
+    pub bytes: u64,
+    /// Room for them.
+    pub num_bytes: u32,
+    /// The answer's handles.
+    pub handles: u64,
+    /// Room for them.
+    pub num_handles: u32,
+    /// Each handle is a `zx_handle_info_t`.
+    pub etc: bool,
+    /// Where the number of bytes goes.
+    pub actual_bytes: u64,
+    /// Where the number of handles goes.
+    pub actual_handles: u64,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// `channel_create`.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn channel_create(&mut self) -> Result<(Id<Channel>, Id<Channel>), Status> {
+        let end = || {
+            Body::Channel(Box::new(Channel {
+                peer: None,
+                peer_koid: 0,
+                queue: VecDeque::new(),
+                callers: BTreeMap::new(),
+                next_txid: 0,
+            }))
+        };
+        let a: Id<Channel> = self.create(Signals::CHANNEL_WRITABLE, end())?;
+        let b = self.create(Signals::CHANNEL_WRITABLE, end()).inspect_err(|_| self.doom(a.object()))?;
+        for (one, other) in [(a, b), (b, a)] {
+            let koid = self.koid(other.object());
+            let end = self.objects.get_mut(one)?;
+            end.peer = Some(other);
+            end.peer_koid = koid;
+        }
+        Ok((a, b))
+    }
+
+    /// Whether a message can be written: checked before handles leave the writer's table.
+    ///
+    /// # Errors
+    /// `PEER_CLOSED`, `OUT_OF_RANGE` (sizes), `SHOULD_WAIT` never.
+    pub fn channel_check_write(&self, end: Id<Channel>, bytes: usize, handles: usize) -> Result<(), Status> {
+        if bytes > ZX_CHANNEL_MAX_MSG_BYTES as usize || handles > ZX_CHANNEL_MAX_MSG_HANDLES as usize {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        let peer = self.objects.get(end)?.peer.ok_or(Status::PEER_CLOSED)?;
+        if self.objects.get(peer)?.queue.len() >= MAX_QUEUED {
+            return Err(Status::NO_MEMORY);
+        }
+        Ok(())
+    }
+
+    /// Writes a message to the other end. On an error the message's handles are closed.
+    ///
+    /// # Errors
+    /// `PEER_CLOSED`, `NO_MEMORY`.
+    pub fn channel_write(&mut self, end: Id<Channel>, message: Message) -> Result<(), Status> {
+        let Some(peer) = self.objects.get(end)?.peer else {
+            self.drop_message(message);
+            return Err(Status::PEER_CLOSED);
+        };
+        let to = self.objects.get_mut(peer)?;
+        if !to.callers.is_empty()
+            && let Some(thread) = message.txid().and_then(|txid| to.callers.remove(&txid))
+        {
+            self.channel_answered(thread, message);
+            return Ok(());
+        }
+        if to.queue.try_reserve(1).is_err() {
+            self.drop_message(message);
+            return Err(Status::NO_MEMORY);
+        }
+        to.queue.push_back(message);
+        if to.queue.len() == 1 {
+            self.signal(peer.object(), Signals::NONE, Signals::CHANNEL_READABLE);
+        }
+        Ok(())
+    }
+
+    /// The size of the next message: bytes, handles.
+    ///
+    /// # Errors
+    /// `SHOULD_WAIT`; `PEER_CLOSED` if there is none and will be none.
+    pub fn channel_peek(&self, end: Id<Channel>) -> Result<(usize, usize), Status> {
+        let channel = self.objects.get(end)?;
+        match channel.queue.front() {
+            Some(message) => Ok((message.data.len(), message.handles.len())),
+            None if channel.peer.is_none() => Err(Status::PEER_CLOSED),
+            None => Err(Status::SHOULD_WAIT),
+        }
+    }
+
+    /// Takes the next message out.
+    ///
+    /// # Errors
+    /// As [`Kernel::channel_peek`].
+    pub fn channel_read(&mut self, end: Id<Channel>) -> Result<Message, Status> {
+        let channel = self.objects.get_mut(end)?;
+        let gone = channel.peer.is_none();
+        let Some(message) = channel.queue.pop_front() else {
+            return Err(if gone { Status::PEER_CLOSED } else { Status::SHOULD_WAIT });
+        };
+        if channel.queue.is_empty() {
+            self.signal(end.object(), Signals::CHANNEL_READABLE, Signals::NONE);
+        }
+        Ok(message)
+    }
+
+    /// Puts a message back that was read and could not be delivered.
+    pub fn channel_unread(&mut self, end: Id<Channel>, message: Message) {
+        let Ok(channel) = self.objects.get_mut(end) else { return self.drop_message(message) };
+        // It has just left, so its place is still there.
+        channel.queue.push_front(message);
+        self.signal(end.object(), Signals::NONE, Signals::CHANNEL_READABLE);
+    }
+
+    /// Closes a message's handles.
+    pub fn drop_message(&mut self, message: Message) {
+        for handle in message.handles {
+            self.drop_handle(handle);
+        }
+    }
+
+    /// `channel_call`: steps 1 and 2. The message's first four bytes are replaced by the transaction number.
+    ///
+    /// # Errors
+    /// `PEER_CLOSED`, `NO_MEMORY`; the message's handles are closed.
+    pub fn channel_call(
+        &mut self,
+        end: Id<Channel>,
+        thread: Id<Thread>,
+        mut message: Message,
+        deadline: i64,
+        buffers: CallBuffers,
+    ) -> Result<Waiting, Status> {
+        let channel = self.objects.get_mut(end)?;
+        // Numbers that the kernel chooses have the top bit set; those that callers may use by hand do not.
+        let txid = loop {
+            channel.next_txid = channel.next_txid.wrapping_add(1);
+            let txid = channel.next_txid | 0x8000_0000;
+            if !channel.callers.contains_key(&txid) {
+                break txid;
+            }
+        };
+        if let Some(bytes) = message.data.first_chunk_mut::<4>() {
+            *bytes = txid.to_le_bytes();
+        }
+        channel.callers.insert(txid, thread);
+        if let Err(status) = self.channel_write(end, message) {
+            self.channel_forget_caller(end, txid);
+            return Err(status);
+        }
+        let blocked = self.block(thread, Wait::Call { channel: end, txid, buffers }, deadline);
+        if blocked != Ok(Waiting::Blocked) {
+            self.channel_forget_caller(end, txid);
+        }
+        blocked
+    }
+
+    pub(crate) fn channel_forget_caller(&mut self, end: Id<Channel>, txid: u32) {
+        if let Ok(channel) = self.objects.get_mut(end) {
+            channel.callers.remove(&txid);
+        }
+    }
+
+    /// Step 3: the answer goes to the thread that waits for it.
+    fn channel_answered(&mut self, thread: Id<Thread>, message: Message) {
+        let Some(Wait::Call { buffers, .. }) = self.take_wait(thread) else {
+            self.drop_message(message);
+            return;
+        };
+        let status = match self.deliver(thread, message, buffers) {
+            Ok(()) => Status::OK,
+            Err(status) => status,
+        };
+        self.wake(thread, status);
+    }
+
+    /// Writes a message into the memory and the handle table of the thread that asked for it.
+    fn deliver(&mut self, thread: Id<Thread>, message: Message, buffers: CallBuffers) -> Result<(), Status> {
+        let process = self.objects.get(thread)?.process;
+        let aspace = self.aspace_of_thread(thread)?;
+        let sizes = [
+            (buffers.actual_bytes, message.data.len() as u32),
+            (buffers.actual_handles, message.handles.len() as u32),
+        ];
+        for (address, size) in sizes {
+            if address != 0
+                && let Err(status) = self.copy_out(aspace, address, &size.to_le_bytes())
+            {
+                self.drop_message(message);
+                return Err(status);
+            }
+        }
+        if message.data.len() > buffers.num_bytes as usize || message.handles.len() > buffers.num_handles as usize {
+            self.drop_message(message);
+            return Err(Status::BUFFER_TOO_SMALL);
+        }
+        if let Err(status) = self.copy_out(aspace, buffers.bytes, &message.data) {
+            self.drop_message(message);
+            return Err(status);
+        }
+        let mut failed = Ok(());
+        for (i, handle) in message.handles.into_iter().enumerate() {
+            if failed.is_err() {
+                self.drop_handle(handle);
+                continue;
+            }
+            failed = self.deliver_handle(process, handle, buffers.handles, i, buffers.etc);
+        }
+        failed
+    }
+
+    /// Puts a handle into a process's table and its value, or description, into an array of the process's memory.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`, `INVALID_ARGS` (memory not writable); the handle is closed then.
+    pub fn deliver_handle(
+        &mut self,
+        process: Id<crate::process::Process>,
+        handle: Handle,
+        array: u64,
+        index: usize,
+        etc: bool,
+    ) -> Result<(), Status> {
+        let kind = self.objects.any(handle.object)?.body.object_type();
+        let value = self.put(process, handle)?;
+        let aspace = self.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)?;
+        let mut bytes = [0; 16];
+        let size = if etc { 16 } else { 4 };
+        bytes[..4].copy_from_slice(&value.to_le_bytes());
+        bytes[4..8].copy_from_slice(&kind.to_le_bytes());
+        bytes[8..12].copy_from_slice(&handle.rights.bits().to_le_bytes());
+        let address = array.wrapping_add((index * size) as u64);
+        if let Err(status) = self.copy_out(aspace, address, &bytes[..size]) {
+            let handle = self.take(process, value)?;
+            self.drop_handle(handle);
+            return Err(status);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn channel_unreachable(&mut self, end: Id<Channel>) {
+        let Ok(channel) = self.objects.get_mut(end) else { return };
+        let peer = channel.peer.take();
+        let callers = core::mem::take(&mut channel.callers);
+        for thread in callers.into_values() {
+            self.finish_wait(thread, Status::CANCELED);
+        }
+        let Some(peer) = peer else { return };
+        let Ok(other) = self.objects.get_mut(peer) else { return };
+        other.peer = None;
+        let callers = core::mem::take(&mut other.callers);
+        for thread in callers.into_values() {
+            self.finish_wait(thread, Status::PEER_CLOSED);
+        }
+        self.signal(peer.object(), Signals::CHANNEL_WRITABLE, Signals::CHANNEL_PEER_CLOSED);
+    }
+
+    pub(crate) fn channel_end(&mut self, channel: Channel) {
+        for message in channel.queue {
+            self.drop_message(message);
+        }
+    }
+}

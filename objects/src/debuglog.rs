@@ -1,0 +1,162 @@
+//! The debug log: records of text from the kernel and from programs, kept for a while, shown on the console.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use abi::{Signals, Status};
+
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+use crate::object::{Body, Id, ObjectId};
+
+/// The longest text of one record.
+pub const MAX_TEXT: usize = 216;
+/// Records kept for readers.
+const KEPT: usize = 512;
+
+/// How much a record matters; the letter stands on the console.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// For whoever looks for it.
+    Debug,
+    /// As expected.
+    Info,
+    /// Odd.
+    Warning,
+    /// Something failed.
+    Error,
+}
+
+impl Level {
+    fn letter(self) -> char {
+        match self {
+            Level::Debug => 'D',
+            Level::Info => 'I',
+            Level::Warning => 'W',
+            Level::Error => 'E',
+        }
+    }
+
+    /// As in `zx_log_record_t`.
+    pub fn severity(self) -> u8 {
+        match self {
+            Level::Debug => 0x20,
+            Level::Info => 0x30,
+            Level::Warning => 0x40,
+            Level::Error => 0x50,
+        }
+    }
+}
+
+/// A record.
+#[derive(Clone)]
+pub struct Record {
+    /// Counts up; a gap means that records were dropped.
+    pub sequence: u64,
+    /// Nanoseconds as in [`Machine::now`].
+    pub time: i64,
+    /// How much it matters.
+    pub level: Level,
+    /// Number of the process that wrote it; 0 is the kernel.
+    pub process: u64,
+    /// Number of the thread that wrote it; 0 is the kernel.
+    pub thread: u64,
+    /// The text.
+    pub text: Vec<u8>,
+}
+
+/// All records kept.
+#[derive(Default)]
+pub struct Log {
+    records: VecDeque<Record>,
+    sequence: u64,
+    readers: Vec<ObjectId>,
+}
+
+/// A handle's view of the log.
+pub struct Debuglog {
+    /// It was created with `ZX_LOG_FLAG_READABLE`.
+    pub readable: bool,
+    next: u64,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// `debuglog_create`.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn debuglog_create(&mut self, readable: bool) -> Result<Id<Debuglog>, Status> {
+        let first = self.log.records.front().map_or(self.log.sequence, |r| r.sequence);
+        let signals = if readable && !self.log.records.is_empty() { Signals::LOG_READABLE } else { Signals::NONE };
+        let id: Id<Debuglog> = self.create(signals, Body::Debuglog(Box::new(Debuglog { readable, next: first })))?;
+        if readable {
+            self.log.readers.try_reserve(1).map_err(|_| Status::NO_MEMORY).inspect_err(|_| self.doom(id.object()))?;
+            self.log.readers.push(id.object());
+        }
+        Ok(id)
+    }
+
+    /// Writes a record: to the log, and as a line or lines to the console.
+    pub fn log(&mut self, level: Level, who: &str, process: u64, thread: u64, text: &[u8]) {
+        let time = self.machine.now();
+        let mut line = String::new();
+        for part in text.split(|&b| b == b'\n').filter(|part| !part.is_empty()) {
+            line.clear();
+            let us = time / 1000;
+            // Writing to a String cannot fail; running out of memory is seen to before each call.
+            let _ = write!(line, "[{:3}.{:06}] {} {who}: ", us / 1_000_000, us % 1_000_000, level.letter());
+            for &byte in part {
+                line.push(if byte == b'\t' || (0x20..0x7f).contains(&byte) { byte as char } else { '?' });
+            }
+            line.push_str("\r\n");
+            self.machine.console_write(line.as_bytes());
+        }
+        let kept = text.get(..text.len().min(MAX_TEXT)).unwrap_or_default();
+        if self.log.records.len() >= KEPT {
+            self.log.records.pop_front();
+        }
+        if self.log.records.try_reserve(1).is_ok() {
+            let sequence = self.log.sequence;
+            self.log.records.push_back(Record { sequence, time, level, process, thread, text: kept.to_vec() });
+            self.log.sequence += 1;
+        }
+        let readers = core::mem::take(&mut self.log.readers);
+        let mut alive = Vec::new();
+        for reader in readers {
+            if self.objects.any(reader).is_ok() {
+                self.signal(reader, Signals::NONE, Signals::LOG_READABLE);
+                if alive.try_reserve(1).is_ok() {
+                    alive.push(reader);
+                }
+            }
+        }
+        self.log.readers = alive;
+    }
+
+    /// The next record for a reader.
+    ///
+    /// # Errors
+    /// `SHOULD_WAIT`: there is none.
+    pub fn debuglog_read(&mut self, id: Id<Debuglog>) -> Result<Record, Status> {
+        let next = self.objects.get(id)?.next;
+        let first = self.log.records.front().map_or(self.log.sequence, |r| r.sequence);
+        let at = next.max(first);
+        let record = self.log.records.get((at - first) as usize).cloned();
+        match record {
+            Some(record) => {
+                self.objects.get_mut(id)?.next = at + 1;
+                if at + 1 >= self.log.sequence {
+                    self.signal(id.object(), Signals::LOG_READABLE, Signals::NONE);
+                }
+                Ok(record)
+            }
+            None => {
+                self.signal(id.object(), Signals::LOG_READABLE, Signals::NONE);
+                Err(Status::SHOULD_WAIT)
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Futexes: threads that wait on a word of their process's memory.
+//!
+//! A futex is nothing but an address in an address space; it has a queue here only while threads wait on it or it has
+//! an owner.
+
+use alloc::collections::VecDeque;
+
+use abi::Status;
+
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+use crate::object::Id;
+use crate::process::Process;
+use crate::slab::Key;
+use crate::thread::{Thread, Wait};
+use crate::wait::Waiting;
+
+/// Which futex: address space and address.
+pub type FutexKey = (Key, u64);
+
+/// Threads that wait on a futex, and who owns it.
+#[derive(Default)]
+pub struct FutexQueue {
+    waiters: VecDeque<Id<Thread>>,
+    owner: Option<Id<Thread>>,
+}
+
+/// What becomes of a futex's owner when threads are woken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NewOwner {
+    /// Nobody.
+    Nobody,
+    /// The thread that is woken.
+    Woken,
+}
+
+impl<M: Machine> Kernel<M> {
+    fn futex_key(&self, process: Id<Process>, address: u64) -> Result<FutexKey, Status> {
+        if address % 4 != 0 {
+            return Err(Status::INVALID_ARGS);
+        }
+        Ok((self.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)?, address))
+    }
+
+    /// `futex_wait`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: no such word, or the new owner waits on it already. `BAD_STATE`: the word has another value.
+    /// `TIMED_OUT`. `NO_MEMORY`.
+    pub fn futex_wait(
+        &mut self,
+        thread: Id<Thread>,
+        address: u64,
+        expected: u32,
+        owner: Option<Id<Thread>>,
+        deadline: i64,
+    ) -> Result<Waiting, Status> {
+        let process = self.objects.get(thread)?.process;
+        let key = self.futex_key(process, address)?;
+        let mut word = [0; 4];
+        self.copy_in(key.0, address, &mut word)?;
+        if u32::from_le_bytes(word) != expected {
+            return Err(Status::BAD_STATE);
+        }
+        if let Some(owner) = owner {
+            let waits = self.futexes.get(&key).is_some_and(|q| q.waiters.contains(&owner));
+            if owner == thread || waits {
+                return Err(Status::INVALID_ARGS);
+            }
+        }
+        if deadline <= self.machine.now() {
+            self.futex_set_owner(key, owner);
+            return Err(Status::TIMED_OUT);
+        }
+        let queue = self.futexes.entry(key).or_default();
+        queue.waiters.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
+        queue.waiters.push_back(thread);
+        queue.owner = owner;
+        let blocked = self.block(thread, Wait::Futex { key }, deadline);
+        if blocked != Ok(Waiting::Blocked) {
+            self.futex_forget(key, thread);
+        }
+        blocked
+    }
+
+    fn futex_set_owner(&mut self, key: FutexKey, owner: Option<Id<Thread>>) {
+        if let Some(queue) = self.futexes.get_mut(&key) {
+            queue.owner = owner;
+        }
+    }
+
+    pub(crate) fn futex_forget(&mut self, key: FutexKey, thread: Id<Thread>) {
+        if let Some(queue) = self.futexes.get_mut(&key) {
+            queue.waiters.retain(|&t| t != thread);
+            if queue.waiters.is_empty() {
+                self.futexes.remove(&key);
+            }
+        }
+    }
+
+    /// `futex_wake` and `futex_wake_single_owner`: wakes up to `count` threads, those that waited longest.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: no such word.
+    pub fn futex_wake(
+        &mut self,
+        process: Id<Process>,
+        address: u64,
+        count: u32,
+        new_owner: NewOwner,
+    ) -> Result<(), Status> {
+        let key = self.futex_key(process, address)?;
+        let woken = self.futex_wake_some(key, count);
+        let owner = if new_owner == NewOwner::Woken { woken } else { None };
+        self.futex_set_owner(key, owner);
+        Ok(())
+    }
+
+    /// Wakes up to `count`; returns the last one woken.
+    fn futex_wake_some(&mut self, key: FutexKey, count: u32) -> Option<Id<Thread>> {
+        let mut woken = None;
+        for _ in 0..count {
+            let Some(&thread) = self.futexes.get(&key).and_then(|q| q.waiters.front()) else { break };
+            self.finish_wait(thread, Status::OK);
+            // The wait's end has taken it off the queue; if it did not wait after all, this does.
+            self.futex_forget(key, thread);
+            woken = Some(thread);
+        }
+        woken
+    }
+
+    /// `futex_requeue` and `futex_requeue_single_owner`: wakes some and moves others to another futex.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: no such word, or both are one. `BAD_STATE`: the word has another value. `NO_MEMORY`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn futex_requeue(
+        &mut self,
+        process: Id<Process>,
+        address: u64,
+        wake_count: u32,
+        expected: u32,
+        to: u64,
+        move_count: u32,
+        owner: Option<Id<Thread>>,
+        new_owner: NewOwner,
+    ) -> Result<(), Status> {
+        let key = self.futex_key(process, address)?;
+        let to = self.futex_key(process, to)?;
+        if key == to {
+            return Err(Status::INVALID_ARGS);
+        }
+        let mut word = [0; 4];
+        self.copy_in(key.0, address, &mut word)?;
+        if u32::from_le_bytes(word) != expected {
+            return Err(Status::BAD_STATE);
+        }
+        let waits =
+            |key, thread| self.futexes.get(&key).is_some_and(|q: &FutexQueue| q.waiters.contains(&thread));
+        if owner.is_some_and(|owner| waits(key, owner) || waits(to, owner)) {
+            return Err(Status::INVALID_ARGS);
+        }
+        let woken = self.futex_wake_some(key, wake_count);
+        for _ in 0..move_count {
+            let Some(&thread) = self.futexes.get(&key).and_then(|q| q.waiters.front()) else { break };
+            let queue = self.futexes.entry(to).or_default();
+            queue.waiters.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
+            queue.waiters.push_back(thread);
+            self.futex_forget(key, thread);
+            if let Ok(thread) = self.objects.get_mut(thread) {
+                thread.wait = Wait::Futex { key: to };
+            }
+        }
+        self.futex_set_owner(key, if new_owner == NewOwner::Woken { woken } else { None });
+        self.futex_set_owner(to, owner);
+        Ok(())
+    }
+
+    /// `futex_get_owner`: the owner's number, 0 if there is none.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: no such word.
+    pub fn futex_get_owner(&self, process: Id<Process>, address: u64) -> Result<u64, Status> {
+        let key = self.futex_key(process, address)?;
+        let owner = self.futexes.get(&key).and_then(|q| q.owner);
+        Ok(owner.map_or(0, |thread| self.koid(thread.object())))
+    }
+}

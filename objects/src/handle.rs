@@ -1,0 +1,301 @@
+//! Handles: a process's numbers for objects, each with rights.
+//!
+//! A handle's value is its place in the process's [`HandleTable`] and a small generation, masked by a secret of the
+//! process, so that a value says nothing and one process's values mean nothing in another. As in Zircon the two lowest
+//! bits are always set and the highest never, so 0 is never a handle. Look-up, insertion and removal are O(1); the
+//! table grows in chunks that never move.
+//!
+//! Source: Zircon's "Handles" concept page; the layout of the value is ours.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use abi::{Rights, Status};
+
+use crate::object::ObjectId;
+
+/// A handle's value as programs see it.
+pub type HandleValue = u32;
+
+/// Never a handle.
+pub const INVALID: HandleValue = 0;
+
+const GENERATION_BITS: u32 = 5;
+const INDEX_BITS: u32 = 24;
+const FIXED_BITS: u32 = 3;
+const MASK_BITS: u32 = 0x7fff_fffc;
+const CHUNK_BITS: u32 = 7;
+const CHUNK: usize = 1 << CHUNK_BITS;
+const NONE: u32 = u32::MAX;
+
+/// What a handle stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handle {
+    /// The object.
+    pub object: ObjectId,
+    /// What may be done with it.
+    pub rights: Rights,
+}
+
+#[derive(Clone, Copy)]
+enum Slot {
+    Free { next: u32 },
+    Used { handle: Handle, watched: bool },
+}
+
+#[derive(Clone, Copy)]
+struct Cell {
+    generation: u8,
+    slot: Slot,
+}
+
+/// The handles of one process.
+pub struct HandleTable {
+    chunks: Vec<Box<[Cell]>>,
+    free: u32,
+    len: u32,
+    mask: u32,
+}
+
+impl HandleTable {
+    /// An empty table whose values are masked with `secret`.
+    pub fn new(secret: u32) -> Self {
+        HandleTable { chunks: Vec::new(), free: NONE, len: 0, mask: secret & MASK_BITS }
+    }
+
+    /// Handles in the table.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether the table holds no handle.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn encode(&self, index: u32, generation: u8) -> HandleValue {
+        let bits = (u32::from(generation) << INDEX_BITS | index) << 2;
+        (bits ^ self.mask) | FIXED_BITS
+    }
+
+    #[inline]
+    fn decode(&self, value: HandleValue) -> Option<(u32, u8)> {
+        if value & FIXED_BITS != FIXED_BITS || value >> 31 != 0 {
+            return None;
+        }
+        let bits = ((value ^ self.mask) & MASK_BITS) >> 2;
+        Some((bits & ((1 << INDEX_BITS) - 1), (bits >> INDEX_BITS) as u8))
+    }
+
+    #[inline]
+    fn cell(&self, value: HandleValue) -> Option<&Cell> {
+        let (index, generation) = self.decode(value)?;
+        let cell = self.chunks.get(index as usize >> CHUNK_BITS)?.get(index as usize & (CHUNK - 1))?;
+        (cell.generation == generation).then_some(cell)
+    }
+
+    fn cell_mut(&mut self, value: HandleValue) -> Option<(u32, &mut Cell)> {
+        let (index, generation) = self.decode(value)?;
+        let cell = self.chunks.get_mut(index as usize >> CHUNK_BITS)?.get_mut(index as usize & (CHUNK - 1))?;
+        (cell.generation == generation).then_some((index, cell))
+    }
+
+    /// Makes room for `count` more handles, so that as many insertions cannot fail.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`, with the table as it was or larger.
+    pub fn reserve(&mut self, count: usize) -> Result<(), Status> {
+        let room = (self.chunks.len() << CHUNK_BITS) - self.len as usize;
+        for _ in 0..count.saturating_sub(room).div_ceil(CHUNK) {
+            self.grow()?;
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self) -> Result<(), Status> {
+        let first = self.chunks.len() << CHUNK_BITS;
+        if first + CHUNK > 1 << INDEX_BITS {
+            return Err(Status::NO_MEMORY);
+        }
+        let first = first as u32;
+        let mut cells = Vec::new();
+        cells.try_reserve_exact(CHUNK).map_err(|_| Status::NO_MEMORY)?;
+        for i in 0..CHUNK as u32 {
+            let next = if i + 1 < CHUNK as u32 { first + i + 1 } else { self.free };
+            cells.push(Cell { generation: 0, slot: Slot::Free { next } });
+        }
+        self.chunks.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
+        self.chunks.push(cells.into_boxed_slice());
+        self.free = first;
+        Ok(())
+    }
+
+    /// Puts a handle in.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn insert(&mut self, handle: Handle) -> Result<HandleValue, Status> {
+        if self.free == NONE {
+            self.grow()?;
+        }
+        let index = self.free;
+        let cell = self
+            .chunks
+            .get_mut(index as usize >> CHUNK_BITS)
+            .and_then(|c| c.get_mut(index as usize & (CHUNK - 1)))
+            .ok_or(Status::INTERNAL)?;
+        let Slot::Free { next } = cell.slot else { return Err(Status::INTERNAL) };
+        cell.slot = Slot::Used { handle, watched: false };
+        let generation = cell.generation;
+        self.free = next;
+        self.len += 1;
+        Ok(self.encode(index, generation))
+    }
+
+    /// What a value stands for.
+    ///
+    /// # Errors
+    /// `BAD_HANDLE`.
+    #[inline]
+    pub fn get(&self, value: HandleValue) -> Result<Handle, Status> {
+        match self.cell(value) {
+            Some(Cell { slot: Slot::Used { handle, .. }, .. }) => Ok(*handle),
+            _ => Err(Status::BAD_HANDLE),
+        }
+    }
+
+    /// Marks a handle as one that something waits through, so that [`HandleTable::remove`] says so.
+    pub fn watch(&mut self, value: HandleValue) {
+        if let Some((_, Cell { slot: Slot::Used { watched, .. }, .. })) = self.cell_mut(value) {
+            *watched = true;
+        }
+    }
+
+    /// Takes a handle out; says whether something has waited through it.
+    ///
+    /// # Errors
+    /// `BAD_HANDLE`.
+    pub fn remove(&mut self, value: HandleValue) -> Result<(Handle, bool), Status> {
+        let free = self.free;
+        let (index, cell) = self.cell_mut(value).ok_or(Status::BAD_HANDLE)?;
+        let Slot::Used { handle, watched } = cell.slot else { return Err(Status::BAD_HANDLE) };
+        cell.slot = Slot::Free { next: free };
+        cell.generation = (cell.generation + 1) & ((1 << GENERATION_BITS) - 1);
+        self.free = index;
+        self.len -= 1;
+        Ok((handle, watched))
+    }
+
+    /// Some handle of the table, for emptying it.
+    pub fn any(&self, from: &mut usize) -> Option<HandleValue> {
+        while *from < self.chunks.len() << CHUNK_BITS {
+            let i = *from;
+            let cell = self.chunks.get(i >> CHUNK_BITS)?.get(i & (CHUNK - 1))?;
+            if let Slot::Used { .. } = cell.slot {
+                return Some(self.encode(i as u32, cell.generation));
+            }
+            *from += 1;
+        }
+        None
+    }
+
+    /// All handles with their values, in the order of their places.
+    pub fn iter(&self) -> impl Iterator<Item = (HandleValue, Handle)> {
+        self.chunks.iter().flat_map(|c| c.iter()).enumerate().filter_map(|(i, cell)| match cell.slot {
+            Slot::Used { handle, .. } => Some((self.encode(i as u32, cell.generation), handle)),
+            Slot::Free { .. } => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use proptest::prelude::*;
+
+    fn handle(n: u32) -> Handle {
+        Handle { object: ObjectId::for_test(n), rights: Rights::from_bits_truncate(n) }
+    }
+
+    #[test]
+    fn values_look_as_zircons() {
+        let mut table = HandleTable::new(0xdead_beef);
+        for n in 0..1000 {
+            let value = table.insert(handle(n)).unwrap();
+            assert_eq!(value & 3, 3);
+            assert_eq!(value >> 31, 0);
+        }
+    }
+
+    #[test]
+    fn a_closed_value_is_bad_at_once_and_for_a_while() {
+        let mut table = HandleTable::new(0x1234_5678);
+        let value = table.insert(handle(1)).unwrap();
+        table.remove(value).unwrap();
+        for n in 0..31 {
+            assert_eq!(table.get(value), Err(Status::BAD_HANDLE));
+            let other = table.insert(handle(n)).unwrap();
+            assert_ne!(other, value);
+            table.remove(other).unwrap();
+        }
+    }
+
+    #[test]
+    fn another_process_s_value_is_bad() {
+        let mut a = HandleTable::new(0x1111_1110);
+        let b = HandleTable::new(0x2222_2220);
+        let value = a.insert(handle(1)).unwrap();
+        assert_eq!(b.get(value), Err(Status::BAD_HANDLE));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Insert(u32),
+        Remove(usize),
+        Guess(u32),
+        Reserve(u8),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            4 => any::<u32>().prop_map(Op::Insert),
+            3 => any::<usize>().prop_map(Op::Remove),
+            1 => any::<u32>().prop_map(Op::Guess),
+            1 => any::<u8>().prop_map(Op::Reserve),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_map(secret in any::<u32>(), ops in proptest::collection::vec(op(), 0..600)) {
+            let mut table = HandleTable::new(secret);
+            let mut model: BTreeMap<u32, Handle> = BTreeMap::new();
+            for op in ops {
+                match op {
+                    Op::Insert(n) => {
+                        let value = table.insert(handle(n)).unwrap();
+                        prop_assert_ne!(value, INVALID);
+                        prop_assert!(model.insert(value, handle(n)).is_none());
+                    }
+                    Op::Remove(n) if !model.is_empty() => {
+                        let (&value, &h) = model.iter().nth(n % model.len()).unwrap();
+                        model.remove(&value);
+                        prop_assert_eq!(table.remove(value).map(|x| x.0), Ok(h));
+                        prop_assert_eq!(table.remove(value).map(|x| x.0), Err(Status::BAD_HANDLE));
+                    }
+                    Op::Remove(_) => {}
+                    Op::Guess(value) => {
+                        prop_assert_eq!(table.get(value).ok(), model.get(&value).copied());
+                    }
+                    Op::Reserve(n) => table.reserve(n as usize).unwrap(),
+                }
+                prop_assert_eq!(table.len(), model.len());
+            }
+            prop_assert_eq!(table.iter().collect::<BTreeMap<_, _>>(), model.clone());
+            for (value, h) in &model {
+                prop_assert_eq!(table.get(*value), Ok(*h));
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The kernel: all objects, who waits for them, and the machine beneath.
+//!
+//! Everything is reached through one [`Kernel`]; nothing is global, so several can live side by side. Each noun's
+//! operations are methods on it that stand in the noun's file.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use abi::{Rights, Status};
+
+use crate::aspace::AddressSpace;
+use crate::deadline::Deadlines;
+use crate::debuglog::Log;
+use crate::futex::{FutexKey, FutexQueue};
+use crate::handle::{Handle, HandleValue};
+use crate::job::Job;
+use crate::machine::Machine;
+use crate::object::{Doomed, Id, Noun, ObjectId, Objects};
+use crate::process::Process;
+use crate::resource::RangeBook;
+use crate::slab::Slab;
+use crate::thread::Thread;
+use crate::wait::Observer;
+
+/// See the module's description.
+pub struct Kernel<M: Machine> {
+    /// The machine beneath.
+    pub machine: M,
+    /// All objects.
+    pub objects: Objects,
+    pub(crate) observers: Slab<Observer>,
+    pub(crate) aspaces: Slab<AddressSpace>,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) futexes: BTreeMap<FutexKey, FutexQueue>,
+    pub(crate) log: Log,
+    pub(crate) ranges: RangeBook,
+    pub(crate) serial: crate::debug::Serial,
+    pub(crate) next_koid: u64,
+    pub(crate) doomed: Vec<Doomed>,
+    pub(crate) scratch: Vec<ObjectId>,
+    pub(crate) root_job: Option<Id<Job>>,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// A kernel with nothing but its root job.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn new(machine: M) -> Result<Self, Status> {
+        let mut kernel = Kernel {
+            machine,
+            objects: Objects::default(),
+            observers: Slab::default(),
+            aspaces: Slab::default(),
+            deadlines: Deadlines::default(),
+            futexes: BTreeMap::new(),
+            log: Log::default(),
+            ranges: RangeBook::default(),
+            serial: crate::debug::Serial::default(),
+            // Numbers below 1024 are reserved, as in Zircon.
+            next_koid: 1024,
+            doomed: Vec::new(),
+            scratch: Vec::new(),
+            root_job: None,
+        };
+        kernel.make_root_job()?;
+        Ok(kernel)
+    }
+
+    /// The root job.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it has ended.
+    pub fn root_job(&self) -> Result<Id<Job>, Status> {
+        self.root_job.ok_or(Status::BAD_STATE)
+    }
+
+    /// The thread whose events carry this number.
+    #[inline]
+    pub fn thread_at(&self, index: u32) -> Option<Id<Thread>> {
+        let id = ObjectId(self.objects.slab.key_at(index)?);
+        self.objects.typed::<Thread>(id).ok()
+    }
+
+    /// Gives a process a handle to an object.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`; the object is not touched then.
+    pub fn give(&mut self, process: Id<Process>, object: ObjectId, rights: Rights) -> Result<HandleValue, Status> {
+        let value = self.objects.get_mut(process)?.handles.insert(Handle { object, rights })?;
+        self.add_handle(object);
+        Ok(value)
+    }
+
+    /// Gives a process a handle to an object just made; if that fails, the object ends.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn give_new<T: Noun>(
+        &mut self,
+        process: Id<Process>,
+        object: Id<T>,
+        rights: Rights,
+    ) -> Result<HandleValue, Status> {
+        self.give(process, object.object(), rights).inspect_err(|_| self.doom(object.object()))
+    }
+
+    /// What a handle of a process stands for.
+    ///
+    /// # Errors
+    /// `BAD_HANDLE`.
+    #[inline]
+    pub fn handle(&self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
+        self.objects.get(process)?.handles.get(value)
+    }
+
+    /// Takes a handle out of a process's table, ends the waits that went through it, and keeps it in being.
+    ///
+    /// # Errors
+    /// `BAD_HANDLE`.
+    pub fn take(&mut self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
+        let (handle, watched) = self.objects.get_mut(process)?.handles.remove(value)?;
+        if watched {
+            self.cancel_waits_through(handle.object, process, value);
+        }
+        Ok(handle)
+    }
+
+    /// Puts a handle that was in being (in a message, say) into a process's table. Room was reserved.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`; the handle is closed then.
+    pub fn put(&mut self, process: Id<Process>, handle: Handle) -> Result<HandleValue, Status> {
+        let put = self.objects.get_mut(process).and_then(|p| p.handles.insert(handle));
+        put.inspect_err(|_| self.drop_handle(handle))
+    }
+
+    /// Closes a handle that is in being.
+    pub fn close(&mut self, handle: Handle) {
+        self.drop_handle(handle);
+    }
+
+    /// Things in being, for tests and reports: objects, observers, address spaces.
+    pub fn census(&self) -> (usize, usize, usize) {
+        (self.objects.len(), self.observers.len(), self.aspaces.len())
+    }
+}

@@ -1,0 +1,330 @@
+//! What all kernel objects have in common: an identity, signals, and a life that ends with the last reference.
+//!
+//! An object lives as long as a handle stands for it, wherever that handle is (in a process's table or in a message),
+//! or something in the kernel needs it (`refs`): a running thread needs itself, a mapping its VMO, a child its parent.
+//! When the last *handle* goes, the noun says what that means ([`Kernel::last_handle_gone`]); when the last of both
+//! goes, the object is taken apart. Taking apart never recurses: what it lets go of is put on a list that is worked off
+//! ([`Kernel::reap`]), so a chain of a million objects inside each other's messages ends in constant stack.
+
+use alloc::boxed::Box;
+use core::marker::PhantomData;
+
+use abi::{Signals, Status};
+
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+use crate::slab::{Key, Slab};
+
+/// An object, whatever its type.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ObjectId(pub(crate) Key);
+
+impl ObjectId {
+    /// The object's place, which its number of threads, files and so on may serve as a short name for.
+    pub fn index(self) -> u32 {
+        self.0.index
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_test(n: u32) -> Self {
+        let mut slab = Slab::default();
+        let mut key = slab.insert(()).expect("small");
+        for _ in 0..n % 64 {
+            key = slab.insert(()).expect("small");
+        }
+        ObjectId(key)
+    }
+}
+
+/// An object known to be a `T`.
+pub struct Id<T> {
+    raw: ObjectId,
+    noun: PhantomData<T>,
+}
+
+impl<T> Clone for Id<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Id<T> {}
+impl<T> PartialEq for Id<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw
+    }
+}
+impl<T> Eq for Id<T> {}
+impl<T> PartialOrd for Id<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<T> Ord for Id<T> {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        self.raw.cmp(&other.raw)
+    }
+}
+impl<T> core::fmt::Debug for Id<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "#{}", self.raw.0.index)
+    }
+}
+
+impl<T> Id<T> {
+    pub(crate) fn new(raw: ObjectId) -> Self {
+        Id { raw, noun: PhantomData }
+    }
+
+    /// The object without its type.
+    #[inline]
+    pub fn object(self) -> ObjectId {
+        self.raw
+    }
+}
+
+/// A type of object.
+pub trait Noun: Sized {
+    /// `ZX_OBJ_TYPE_*`.
+    const TYPE: u32;
+    /// The object's own part, if it is of this type.
+    fn of(body: &Body) -> Option<&Self>;
+    /// The same, to change it.
+    fn of_mut(body: &mut Body) -> Option<&mut Self>;
+}
+
+macro_rules! nouns {
+    ($($name:ident $module:ident $code:ident,)*) => {
+        /// The part of an object that depends on its type.
+        #[allow(missing_docs)]
+        pub enum Body {
+            $($name(Box<crate::$module::$name>),)*
+        }
+
+        impl Body {
+            /// `ZX_OBJ_TYPE_*`.
+            pub fn object_type(&self) -> u32 {
+                match self {
+                    $(Body::$name(_) => abi::$code,)*
+                }
+            }
+        }
+
+        $(
+            impl Noun for crate::$module::$name {
+                const TYPE: u32 = abi::$code;
+                #[inline]
+                fn of(body: &Body) -> Option<&Self> {
+                    match body {
+                        Body::$name(x) => Some(x),
+                        _ => None,
+                    }
+                }
+                #[inline]
+                fn of_mut(body: &mut Body) -> Option<&mut Self> {
+                    match body {
+                        Body::$name(x) => Some(x),
+                        _ => None,
+                    }
+                }
+            }
+        )*
+    };
+}
+
+nouns! {
+    Job job ZX_OBJ_TYPE_JOB,
+    Process process ZX_OBJ_TYPE_PROCESS,
+    Thread thread ZX_OBJ_TYPE_THREAD,
+    Vmo vmo ZX_OBJ_TYPE_VMO,
+    Vmar vmar ZX_OBJ_TYPE_VMAR,
+    Channel channel ZX_OBJ_TYPE_CHANNEL,
+    Socket socket ZX_OBJ_TYPE_SOCKET,
+    Fifo fifo ZX_OBJ_TYPE_FIFO,
+    Event event ZX_OBJ_TYPE_EVENT,
+    EventPair eventpair ZX_OBJ_TYPE_EVENTPAIR,
+    Port port ZX_OBJ_TYPE_PORT,
+    Timer timer ZX_OBJ_TYPE_TIMER,
+    Clock clock ZX_OBJ_TYPE_CLOCK,
+    Counter counter ZX_OBJ_TYPE_COUNTER,
+    Debuglog debuglog ZX_OBJ_TYPE_DEBUGLOG,
+    Resource resource ZX_OBJ_TYPE_RESOURCE,
+}
+
+/// An object.
+pub struct Object {
+    /// Its number, never given out again.
+    pub koid: u64,
+    /// Handles that stand for it.
+    pub handles: u32,
+    /// What else needs it.
+    pub refs: u32,
+    /// Its signals.
+    pub signals: Signals,
+    /// First of those that wait for its signals.
+    pub(crate) observers: Option<Key>,
+    /// What depends on its type.
+    pub body: Body,
+}
+
+/// Something whose end has been decided and not yet carried out.
+pub(crate) enum Doomed {
+    Handle(Handle),
+    Object(ObjectId),
+}
+
+/// All objects.
+#[derive(Default)]
+pub struct Objects {
+    pub(crate) slab: Slab<Object>,
+}
+
+impl Objects {
+    /// The object itself.
+    ///
+    /// # Errors
+    /// `INTERNAL`: the kernel lost count of a reference.
+    #[inline]
+    pub fn any(&self, id: ObjectId) -> Result<&Object, Status> {
+        self.slab.get(id.0).ok_or(Status::INTERNAL)
+    }
+
+    #[inline]
+    pub(crate) fn any_mut(&mut self, id: ObjectId) -> Result<&mut Object, Status> {
+        self.slab.get_mut(id.0).ok_or(Status::INTERNAL)
+    }
+
+    /// The part of an object that its type names.
+    ///
+    /// # Errors
+    /// `INTERNAL`, as [`Objects::any`].
+    #[inline]
+    pub fn get<T: Noun>(&self, id: Id<T>) -> Result<&T, Status> {
+        self.slab.get(id.raw.0).and_then(|o| T::of(&o.body)).ok_or(Status::INTERNAL)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut<T: Noun>(&mut self, id: Id<T>) -> Result<&mut T, Status> {
+        self.slab.get_mut(id.raw.0).and_then(|o| T::of_mut(&mut o.body)).ok_or(Status::INTERNAL)
+    }
+
+    /// The object as a `T`.
+    ///
+    /// # Errors
+    /// `WRONG_TYPE`.
+    #[inline]
+    pub fn typed<T: Noun>(&self, id: ObjectId) -> Result<Id<T>, Status> {
+        match T::of(&self.any(id)?.body) {
+            Some(_) => Ok(Id::new(id)),
+            None => Err(Status::WRONG_TYPE),
+        }
+    }
+
+    /// Objects alive.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// A new object without handles and references; the caller sees to one of them, or calls [`Kernel::doom`].
+    pub(crate) fn create<T: Noun>(&mut self, signals: Signals, body: Body) -> Result<Id<T>, Status> {
+        let koid = self.next_koid;
+        let object = Object { koid, handles: 0, refs: 0, signals, observers: None, body };
+        let key = self.objects.slab.insert(object).map_err(|_| Status::NO_MEMORY)?;
+        self.next_koid += 1;
+        Ok(Id::new(ObjectId(key)))
+    }
+
+    /// The number of an object; 0 if it is gone.
+    pub fn koid(&self, id: ObjectId) -> u64 {
+        self.objects.any(id).map_or(0, |o| o.koid)
+    }
+
+    pub(crate) fn add_handle(&mut self, id: ObjectId) {
+        if let Ok(object) = self.objects.any_mut(id) {
+            object.handles += 1;
+        }
+    }
+
+    pub(crate) fn add_ref(&mut self, id: ObjectId) {
+        if let Ok(object) = self.objects.any_mut(id) {
+            object.refs += 1;
+        }
+    }
+
+    /// Lets go of a reference; the object's end, if it was the last, comes with the next [`Kernel::reap`].
+    pub(crate) fn drop_ref(&mut self, id: ObjectId) {
+        if let Ok(object) = self.objects.any_mut(id) {
+            object.refs = object.refs.saturating_sub(1);
+            if object.refs == 0 && object.handles == 0 {
+                self.doomed.push(Doomed::Object(id));
+            }
+        }
+    }
+
+    /// Lets go of a handle that is no longer in any table.
+    pub(crate) fn drop_handle(&mut self, handle: Handle) {
+        self.doomed.push(Doomed::Handle(handle));
+    }
+
+    /// Ends an object that never got a handle.
+    pub(crate) fn doom(&mut self, id: ObjectId) {
+        self.doomed.push(Doomed::Object(id));
+    }
+
+    /// Carries out every end that has been decided. Called when a call is done, never in the midst of one.
+    pub fn reap(&mut self) {
+        while let Some(doomed) = self.doomed.pop() {
+            match doomed {
+                Doomed::Handle(handle) => {
+                    let Ok(object) = self.objects.any_mut(handle.object) else { continue };
+                    object.handles = object.handles.saturating_sub(1);
+                    if object.handles == 0 {
+                        self.last_handle_gone(handle.object);
+                        if self.objects.any(handle.object).is_ok_and(|o| o.refs == 0 && o.handles == 0) {
+                            self.take_apart(handle.object);
+                        }
+                    }
+                }
+                Doomed::Object(id) => {
+                    if self.objects.any(id).is_ok_and(|o| o.refs == 0 && o.handles == 0) {
+                        self.take_apart(id);
+                    }
+                }
+            }
+        }
+    }
+
+    fn last_handle_gone(&mut self, id: ObjectId) {
+        let Ok(object) = self.objects.any(id) else { return };
+        match &object.body {
+            Body::Channel(_) => self.channel_unreachable(Id::new(id)),
+            Body::Socket(_) => self.socket_unreachable(Id::new(id)),
+            Body::Fifo(_) => self.fifo_unreachable(Id::new(id)),
+            Body::EventPair(_) => self.eventpair_unreachable(Id::new(id)),
+            Body::Port(_) => self.port_unreachable(Id::new(id)),
+            Body::Timer(_) => self.timer_unreachable(Id::new(id)),
+            Body::Process(_) => self.process_unreachable(Id::new(id)),
+            _ => {}
+        }
+    }
+
+    fn take_apart(&mut self, id: ObjectId) {
+        self.drop_observers_of(id);
+        let Some(object) = self.objects.slab.remove(id.0) else { return };
+        match object.body {
+            Body::Job(job) => self.job_end(Id::new(id), *job),
+            Body::Process(process) => self.process_end(Id::new(id), *process),
+            Body::Thread(thread) => self.thread_end(Id::new(id), *thread),
+            Body::Vmo(vmo) => self.vmo_end(Id::new(id), *vmo),
+            Body::Channel(channel) => self.channel_end(*channel),
+            _ => {}
+        }
+    }
+}

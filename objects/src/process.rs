@@ -1,0 +1,178 @@
+//! Processes: an address space, a table of handles, and threads.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use abi::{Signals, Status};
+
+use crate::handle::{Handle, HandleTable};
+use crate::job::Job;
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+use crate::name::Name;
+use crate::object::{Body, Id};
+use crate::slab::Key;
+use crate::thread::{Thread, ThreadState};
+use crate::vmar::Vmar;
+
+/// Where a process is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProcessState {
+    /// Created; `process_start` has not been called.
+    Created,
+    /// Started.
+    Running,
+    /// Ended: it has no threads, no memory and no handles any more.
+    Dead,
+}
+
+/// A process.
+pub struct Process {
+    /// Its name.
+    pub name: Name,
+    /// Its job.
+    pub job: Id<Job>,
+    /// Where it is in its life.
+    pub state: ProcessState,
+    /// Its handles.
+    pub handles: HandleTable,
+    /// Its address space, until it is dead.
+    pub aspace: Option<Key>,
+    /// Its root VMAR.
+    pub root_vmar: Option<Id<Vmar>>,
+    /// Its threads that have not ended.
+    pub threads: Vec<Id<Thread>>,
+    /// How many of them have been started.
+    pub running: usize,
+    /// What it ended with.
+    pub return_code: i64,
+    /// It was asked to end, with `return_code`.
+    pub exiting: bool,
+    /// `ZX_PROP_PROCESS_DEBUG_ADDR`.
+    pub debug_addr: u64,
+    /// `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
+    pub break_on_load: u64,
+    /// Where the vDSO's code was mapped first.
+    pub vdso_base: u64,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// `process_create`: an empty process and its root VMAR.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the job is dead. `NO_MEMORY`.
+    pub fn process_create(&mut self, job: Id<Job>, name: Name) -> Result<(Id<Process>, Id<Vmar>), Status> {
+        let j = self.objects.get_mut(job)?;
+        if j.dead {
+            return Err(Status::BAD_STATE);
+        }
+        j.processes.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
+        let mut secret = [0; 4];
+        self.machine.random(&mut secret);
+        let (aspace, vmar) = self.aspace_create()?;
+        let process = Process {
+            name,
+            job,
+            state: ProcessState::Created,
+            handles: HandleTable::new(u32::from_le_bytes(secret)),
+            aspace: Some(aspace),
+            root_vmar: Some(vmar),
+            threads: Vec::new(),
+            running: 0,
+            return_code: 0,
+            exiting: false,
+            debug_addr: 0,
+            break_on_load: 0,
+            vdso_base: 0,
+        };
+        let id = self
+            .create(Signals::NONE, Body::Process(Box::new(process)))
+            .inspect_err(|_| self.aspace_destroy(aspace))?;
+        self.add_ref(job.object());
+        self.job_add_process(job, id);
+        Ok((id, vmar))
+    }
+
+    /// The first thread of a process is about to start: the process runs, and has the handle that is its argument.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it was started before. `NO_MEMORY`. The handle is closed then.
+    pub fn process_begin(&mut self, id: Id<Process>, argument: Option<Handle>) -> Result<u32, Status> {
+        if self.objects.get(id)?.state != ProcessState::Created {
+            argument.into_iter().for_each(|handle| self.drop_handle(handle));
+            return Err(Status::BAD_STATE);
+        }
+        let value = match argument {
+            Some(handle) => self.put(id, handle)?,
+            None => 0,
+        };
+        self.objects.get_mut(id)?.state = ProcessState::Running;
+        // A running process needs no handle to go on.
+        self.add_ref(id.object());
+        Ok(value)
+    }
+
+    /// Ends a process: its threads, its handles, its memory. A dead one stays as it is.
+    pub fn process_kill(&mut self, id: Id<Process>, return_code: i64) {
+        let Ok(p) = self.objects.get_mut(id) else { return };
+        let was = core::mem::replace(&mut p.state, ProcessState::Dead);
+        if was == ProcessState::Dead {
+            return;
+        }
+        p.return_code = return_code;
+        while let Some(&thread) = self.objects.get(id).ok().and_then(|p| p.threads.last()) {
+            self.thread_stop(thread);
+            if let Ok(p) = self.objects.get_mut(id) {
+                p.threads.retain(|&t| t != thread);
+            }
+        }
+        let mut from = 0;
+        while let Some(value) = self.objects.get(id).ok().and_then(|p| p.handles.any(&mut from)) {
+            match self.take(id, value) {
+                Ok(handle) => self.drop_handle(handle),
+                Err(_) => break,
+            }
+        }
+        self.process_drop_aspace(id);
+        self.signal(id.object(), Signals::NONE, Signals::PROCESS_TERMINATED);
+        if let Ok(job) = self.objects.get(id).map(|p| p.job) {
+            self.job_remove_process(job, id);
+        }
+        if was == ProcessState::Running {
+            self.drop_ref(id.object());
+        }
+    }
+
+    fn process_drop_aspace(&mut self, id: Id<Process>) {
+        let Ok(p) = self.objects.get_mut(id) else { return };
+        p.root_vmar = None;
+        if let Some(aspace) = p.aspace.take() {
+            self.aspace_destroy(aspace);
+        }
+    }
+
+    /// Whether all threads of a process have ended although it was started.
+    pub fn process_is_dead(&self, id: Id<Process>) -> bool {
+        self.objects.get(id).is_ok_and(|p| p.state == ProcessState::Dead)
+    }
+
+    pub(crate) fn process_unreachable(&mut self, id: Id<Process>) {
+        // One that was never started, and now never can be, ends.
+        if self.objects.get(id).is_ok_and(|p| p.state == ProcessState::Created) {
+            self.process_kill(id, 0);
+        }
+    }
+
+    pub(crate) fn process_end(&mut self, _id: Id<Process>, process: Process) {
+        self.drop_ref(process.job.object());
+    }
+
+    /// Threads of a process that have been started and have not ended.
+    pub fn process_threads(&self, id: Id<Process>) -> impl Iterator<Item = Id<Thread>> + '_ {
+        let threads = self.objects.get(id).map(|p| p.threads.as_slice()).unwrap_or_default();
+        threads
+            .iter()
+            .copied()
+            .filter(|&t| self.objects.get(t).is_ok_and(|t| t.state == ThreadState::Running))
+    }
+}

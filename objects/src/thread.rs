@@ -1,0 +1,335 @@
+//! Threads: what runs, and what it waits for.
+//!
+//! A thread waits in at most one thing at a time ([`Wait`]). It is blocked by [`Kernel::block`], and whatever ends the
+//! wait goes through [`Kernel::take_wait`], which leaves no trace of it anywhere, and [`Kernel::wake`].
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use abi::{Signals, Status, ZX_TIME_INFINITE};
+
+use crate::channel::{CallBuffers, Channel};
+use crate::deadline::Due;
+use crate::futex::FutexKey;
+use crate::kernel::Kernel;
+use crate::machine::{Machine, MachineThread, Registers, ThreadKey};
+use crate::name::Name;
+use crate::object::{Body, Id, ObjectId};
+use crate::port::Port;
+use crate::process::{Process, ProcessState};
+use crate::slab::Key;
+use crate::timer::Timer;
+use crate::wait::{Observed, Waiting};
+
+/// What a thread waits for.
+pub(crate) enum Wait {
+    /// Nothing: it runs.
+    None,
+    /// A time (`nanosleep`).
+    Sleep,
+    /// Signals of objects.
+    Signals { observers: Vec<Key>, out: Observed },
+    /// A packet.
+    Port { port: Id<Port>, out: u64 },
+    /// A wake-up on an address.
+    Futex { key: FutexKey },
+    /// The answer to a call.
+    Call { channel: Id<Channel>, txid: u32, buffers: CallBuffers },
+    /// Bytes from the host link, or room for them.
+    Serial(crate::debug::SerialWait),
+}
+
+/// Where a thread is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadState {
+    /// Created, not started.
+    Initial,
+    /// Started.
+    Running,
+    /// Ended.
+    Dead,
+}
+
+/// A thread.
+pub struct Thread {
+    /// Its name.
+    pub name: Name,
+    /// Its process.
+    pub process: Id<Process>,
+    /// Where it is in its life.
+    pub state: ThreadState,
+    pub(crate) machine: Option<MachineThread>,
+    pub(crate) wait: Wait,
+    has_deadline: bool,
+    /// Which of its waits the present one is: see [`Due`].
+    wait_number: u32,
+}
+
+impl Thread {
+    /// `ZX_THREAD_STATE_*` of a thread, with the reason if it is blocked.
+    pub fn info_state(&self) -> u32 {
+        match (self.state, &self.wait) {
+            (ThreadState::Initial, _) => abi::ZX_THREAD_STATE_NEW,
+            (ThreadState::Dead, _) => abi::ZX_THREAD_STATE_DEAD,
+            (ThreadState::Running, Wait::None) => abi::ZX_THREAD_STATE_RUNNING,
+            (ThreadState::Running, Wait::Sleep) => abi::ZX_THREAD_STATE_BLOCKED_SLEEPING,
+            (ThreadState::Running, Wait::Signals { out: Observed::Many(_), .. }) => {
+                abi::ZX_THREAD_STATE_BLOCKED_WAIT_MANY
+            }
+            (ThreadState::Running, Wait::Signals { .. }) => abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE,
+            (ThreadState::Running, Wait::Port { .. }) => abi::ZX_THREAD_STATE_BLOCKED_PORT,
+            (ThreadState::Running, Wait::Futex { .. }) => abi::ZX_THREAD_STATE_BLOCKED_FUTEX,
+            (ThreadState::Running, Wait::Call { .. }) => abi::ZX_THREAD_STATE_BLOCKED_CHANNEL,
+            (ThreadState::Running, Wait::Serial(_)) => abi::ZX_THREAD_STATE_BLOCKED,
+        }
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// `thread_create`.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the process is dead. `NO_MEMORY`.
+    pub fn thread_create(&mut self, process: Id<Process>, name: Name) -> Result<Id<Thread>, Status> {
+        let p = self.objects.get_mut(process)?;
+        if p.state == ProcessState::Dead {
+            return Err(Status::BAD_STATE);
+        }
+        p.threads.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
+        let thread = Thread {
+            name,
+            process,
+            state: ThreadState::Initial,
+            machine: None,
+            wait: Wait::None,
+            has_deadline: false,
+            wait_number: 0,
+        };
+        let id: Id<Thread> = self.create(Signals::NONE, Body::Thread(Box::new(thread)))?;
+        self.objects.get_mut(process)?.threads.push(id);
+        self.add_ref(process.object());
+        Ok(id)
+    }
+
+    /// Lets a thread run for the first time.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it was started before, or its process does not run. `NO_MEMORY`.
+    pub fn thread_start(&mut self, id: Id<Thread>, registers: &Registers) -> Result<(), Status> {
+        let thread = self.objects.get(id)?;
+        let process = self.objects.get(thread.process)?;
+        if thread.state != ThreadState::Initial || process.state != ProcessState::Running {
+            return Err(Status::BAD_STATE);
+        }
+        let aspace = process.aspace.ok_or(Status::BAD_STATE)?;
+        let aspace = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
+        let name = thread.name;
+        let key = ThreadKey(id.object().index());
+        let machine = self.machine.thread_create(aspace, key, name.as_str()).map_err(|_| Status::NO_MEMORY)?;
+        let thread = self.objects.get_mut(id)?;
+        thread.machine = Some(machine);
+        thread.state = ThreadState::Running;
+        let process = thread.process;
+        // A running thread needs no handle to go on.
+        self.add_ref(id.object());
+        self.objects.get_mut(process)?.running += 1;
+        self.signal(id.object(), Signals::NONE, Signals::THREAD_RUNNING);
+        self.machine.thread_start(machine, registers);
+        Ok(())
+    }
+
+    /// Ends a thread, whatever it does. The last one takes its process along.
+    pub fn thread_kill(&mut self, id: Id<Thread>) {
+        let Some(process) = self.thread_stop(id) else { return };
+        let Ok(p) = self.objects.get_mut(process) else { return };
+        if p.running == 0 && p.state == ProcessState::Running {
+            let code = if p.exiting { p.return_code } else { 0 };
+            self.process_kill(process, code);
+        }
+    }
+
+    /// Ends a thread and leaves its process alone, which is returned if the thread had run.
+    pub(crate) fn thread_stop(&mut self, id: Id<Thread>) -> Option<Id<Process>> {
+        let thread = self.objects.get_mut(id).ok()?;
+        let was = core::mem::replace(&mut thread.state, ThreadState::Dead);
+        if was == ThreadState::Dead {
+            return None;
+        }
+        let process = thread.process;
+        let machine = thread.machine.take();
+        self.abandon_wait(id);
+        if let Some(machine) = machine {
+            self.machine.thread_destroy(machine);
+        }
+        self.signal(id.object(), Signals::THREAD_RUNNING | Signals::THREAD_SUSPENDED, Signals::THREAD_TERMINATED);
+        if let Ok(p) = self.objects.get_mut(process) {
+            p.threads.retain(|&t| t != id);
+            if was == ThreadState::Running {
+                p.running -= 1;
+            }
+        }
+        if was == ThreadState::Running {
+            self.drop_ref(id.object());
+            return Some(process);
+        }
+        None
+    }
+
+    pub(crate) fn thread_end(&mut self, id: Id<Thread>, thread: Thread) {
+        if let Ok(p) = self.objects.get_mut(thread.process) {
+            p.threads.retain(|&t| t != id);
+        }
+        self.drop_ref(thread.process.object());
+    }
+
+    /// The address space that a thread's addresses mean.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: its process is dead.
+    #[inline]
+    pub fn aspace_of_thread(&self, id: Id<Thread>) -> Result<Key, Status> {
+        let process = self.objects.get(id)?.process;
+        self.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)
+    }
+
+    /// `object_set_property(ZX_PROP_REGISTER_FS)`.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the thread does not run.
+    pub fn thread_set_fs_base(&mut self, id: Id<Thread>, base: u64) -> Result<(), Status> {
+        let machine = self.objects.get(id)?.machine.ok_or(Status::BAD_STATE)?;
+        self.machine.thread_set_fs_base(machine, base);
+        Ok(())
+    }
+
+    /// Arguments 5 to 8 of the call that a thread has just made.
+    #[inline]
+    pub fn thread_extra_args(&self, id: Id<Thread>) -> [u64; 4] {
+        match self.objects.get(id).ok().and_then(|t| t.machine) {
+            Some(machine) => self.machine.thread_extra_args(machine),
+            None => [0; 4],
+        }
+    }
+
+    // --- waiting ---
+
+    /// Blocks a thread until something ends the wait or the deadline comes.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`; whatever the wait holds is let go.
+    pub(crate) fn block(&mut self, id: Id<Thread>, wait: Wait, deadline: i64) -> Result<Waiting, Status> {
+        let number = self.objects.get(id)?.wait_number;
+        let has_deadline = deadline != ZX_TIME_INFINITE;
+        let armed = if has_deadline { self.arm(deadline, id.object(), number) } else { Ok(()) };
+        let thread = self.objects.get_mut(id)?;
+        thread.wait = wait;
+        thread.has_deadline = has_deadline && armed.is_ok();
+        if let Err(status) = armed {
+            self.abandon_wait(id);
+            return Err(status);
+        }
+        Ok(Waiting::Blocked)
+    }
+
+    /// `nanosleep`.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn sleep(&mut self, id: Id<Thread>, deadline: i64) -> Result<Waiting, Status> {
+        if deadline <= self.machine.now() {
+            return Ok(Waiting::Over(Status::OK));
+        }
+        self.block(id, Wait::Sleep, deadline)
+    }
+
+    /// Ends a thread's wait without waking it. Nothing refers to the wait any more, but for the observers of a wait on
+    /// signals, which are the caller's to take off their lists.
+    pub(crate) fn take_wait(&mut self, id: Id<Thread>) -> Option<Wait> {
+        let thread = self.objects.get_mut(id).ok()?;
+        let wait = core::mem::replace(&mut thread.wait, Wait::None);
+        if matches!(wait, Wait::None) {
+            return None;
+        }
+        thread.wait_number = thread.wait_number.wrapping_add(1);
+        if core::mem::take(&mut thread.has_deadline) {
+            self.disarm();
+        }
+        match wait {
+            Wait::None | Wait::Sleep | Wait::Signals { .. } => {}
+            Wait::Port { port, .. } => self.port_forget_waiter(port, id),
+            Wait::Futex { key } => self.futex_forget(key, id),
+            Wait::Call { channel, txid, .. } => self.channel_forget_caller(channel, txid),
+            Wait::Serial(_) => self.serial_forget(id),
+        }
+        Some(wait)
+    }
+
+    /// Ends a thread's wait, if it waits, without anyone learning how (3D).
+    fn abandon_wait(&mut self, id: Id<Thread>) {
+        if let Some(Wait::Signals { observers, .. }) = self.take_wait(id) {
+            observers.into_iter().for_each(|key| drop(self.unobserve(key)));
+        }
+    }
+
+    /// Ends a thread's wait with a status, if it waits.
+    pub(crate) fn finish_wait(&mut self, id: Id<Thread>, status: Status) {
+        let Some(wait) = self.take_wait(id) else { return };
+        let status = match wait {
+            Wait::Signals { observers, out } => self.signals_wait_over(id, observers, out, status),
+            Wait::Sleep if status == Status::TIMED_OUT => Status::OK,
+            _ => status,
+        };
+        self.wake(id, status);
+    }
+
+    /// The thread's call, answered as blocked before, returns.
+    pub(crate) fn wake(&mut self, id: Id<Thread>, status: Status) {
+        if let Some(machine) = self.objects.get(id).ok().and_then(|t| t.machine) {
+            self.machine.thread_wake(machine, i64::from(status.0));
+        }
+    }
+
+    /// Sees to it that [`Kernel::expire`] comes upon `object` at `at`.
+    pub(crate) fn arm(&mut self, at: i64, object: ObjectId, number: u32) -> Result<(), Status> {
+        if self.deadlines.set(at, object, number)? {
+            self.machine.set_deadline(at);
+        }
+        Ok(())
+    }
+
+    /// A deadline that was armed no longer counts.
+    pub(crate) fn disarm(&mut self) {
+        if self.deadlines.cancelled() {
+            let objects = &self.objects;
+            self.deadlines.sweep(|due| match objects.any(due.object).map(|o| &o.body) {
+                Ok(Body::Thread(thread)) => thread.has_deadline && thread.wait_number == due.number,
+                Ok(Body::Timer(timer)) => timer.deadline.is_some() && timer.number == due.number,
+                _ => false,
+            });
+        }
+    }
+
+    /// The time has come for whatever was due (3B).
+    pub fn expire(&mut self) {
+        let now = self.machine.now();
+        while let Some(Due { object, number, .. }) = self.deadlines.next(now) {
+            match self.objects.any(object).map(|o| &o.body) {
+                Ok(Body::Thread(thread)) if thread.has_deadline && thread.wait_number == number => {
+                    let id = Id::new(object);
+                    // The entry is out of the heap already: nothing to disarm.
+                    if let Ok(thread) = self.objects.get_mut::<Thread>(id) {
+                        thread.has_deadline = false;
+                    }
+                    self.finish_wait(id, Status::TIMED_OUT);
+                }
+                Ok(Body::Timer(timer)) if timer.deadline.is_some() && timer.number == number => {
+                    self.timer_fired(Id::<Timer>::new(object));
+                }
+                _ => self.deadlines.stale(),
+            }
+        }
+        if let Some(at) = self.deadlines.earliest() {
+            self.machine.set_deadline(at);
+        }
+    }
+}

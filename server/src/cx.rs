@@ -1,0 +1,226 @@
+//! A call in progress: who makes it, and the checked ways to handles and memory.
+
+use alloc::vec::Vec;
+
+use abi::{Rights, Status};
+use objects::handle::{Handle, HandleValue};
+use objects::machine::{Machine, ThreadKey};
+use objects::object::Noun;
+use objects::process::Process;
+use objects::slab::Key;
+use objects::thread::{Thread, ThreadState};
+use objects::wait::Waiting;
+use objects::{Id, Kernel};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::Answer;
+use crate::user::{In, Out};
+
+/// The most bytes that one call copies in or out of one buffer through the kernel's own memory.
+pub const MAX_COPY: usize = 64 * 1024;
+
+/// See the module's description.
+pub struct Cx<'a, M: Machine> {
+    /// All objects.
+    pub kernel: &'a mut Kernel<M>,
+    /// Who calls.
+    pub thread: Id<Thread>,
+    /// Its process.
+    pub process: Id<Process>,
+    /// Its address space.
+    pub aspace: Key,
+}
+
+/// A call's result, before it becomes an [`Answer`].
+pub trait IntoAnswer {
+    /// The answer.
+    fn into_answer(self) -> Answer;
+}
+
+impl IntoAnswer for Answer {
+    fn into_answer(self) -> Answer {
+        self
+    }
+}
+
+impl IntoAnswer for Result<(), Status> {
+    #[inline]
+    fn into_answer(self) -> Answer {
+        Answer::Done(i64::from(self.err().unwrap_or(Status::OK).0))
+    }
+}
+
+impl IntoAnswer for Result<Waiting, Status> {
+    fn into_answer(self) -> Answer {
+        match self {
+            Ok(Waiting::Blocked) => Answer::Blocked,
+            Ok(Waiting::Over(status)) | Err(status) => Answer::Done(i64::from(status.0)),
+        }
+    }
+}
+
+impl IntoAnswer for Result<Answer, Status> {
+    fn into_answer(self) -> Answer {
+        self.unwrap_or_else(|status| Answer::Done(i64::from(status.0)))
+    }
+}
+
+impl IntoAnswer for i64 {
+    fn into_answer(self) -> Answer {
+        Answer::Done(self)
+    }
+}
+
+impl<'a, M: Machine> Cx<'a, M> {
+    /// The call of a thread, if there is such a thread and it can call: it runs and does not wait.
+    #[inline]
+    pub fn new(kernel: &'a mut Kernel<M>, key: ThreadKey) -> Option<Self> {
+        let thread = kernel.thread_at(key.0)?;
+        let t = kernel.objects.get(thread).ok()?;
+        if t.state != ThreadState::Running || t.is_waiting() {
+            return None;
+        }
+        let process = t.process;
+        let aspace = kernel.objects.get(process).ok()?.aspace?;
+        Some(Cx { kernel, thread, process, aspace })
+    }
+
+    /// The object behind a handle, if it is a `T` and the handle has all of `rights`; with the handle's rights.
+    ///
+    /// # Errors
+    /// `BAD_HANDLE`, `WRONG_TYPE`, `ACCESS_DENIED`, in this order.
+    #[inline]
+    pub fn get_with_rights<T: Noun>(&self, value: HandleValue, rights: Rights) -> Result<(Id<T>, Rights), Status> {
+        let handle = self.kernel.handle(self.process, value)?;
+        let id = self.kernel.objects.typed::<T>(handle.object)?;
+        if !handle.rights.contains(rights) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        Ok((id, handle.rights))
+    }
+
+    /// The object behind a handle, if it is a `T` and the handle has all of `rights`.
+    ///
+    /// # Errors
+    /// As [`Cx::get_with_rights`].
+    #[inline]
+    pub fn get<T: Noun>(&self, value: HandleValue, rights: Rights) -> Result<Id<T>, Status> {
+        Ok(self.get_with_rights(value, rights)?.0)
+    }
+
+    /// A handle to an object of any type, with all of `rights`.
+    ///
+    /// # Errors
+    /// `BAD_HANDLE`, `ACCESS_DENIED`.
+    #[inline]
+    pub fn get_any(&self, value: HandleValue, rights: Rights) -> Result<Handle, Status> {
+        let handle = self.kernel.handle(self.process, value)?;
+        if !handle.rights.contains(rights) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        Ok(handle)
+    }
+
+    /// One `T` from the program's memory.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `NO_MEMORY`.
+    #[inline]
+    pub fn read<T: FromBytes + IntoBytes>(&mut self, from: In<T>) -> Result<T, Status> {
+        let mut value = T::new_zeroed();
+        self.kernel.copy_in(self.aspace, from.0, value.as_mut_bytes())?;
+        Ok(value)
+    }
+
+    /// One `T` into the program's memory.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `NO_MEMORY`.
+    #[inline]
+    pub fn write<T: IntoBytes + Immutable>(&mut self, to: Out<T>, value: T) -> Result<(), Status> {
+        self.kernel.copy_out(self.aspace, to.0, value.as_bytes())
+    }
+
+    /// The same, unless the program passed no address.
+    ///
+    /// # Errors
+    /// As [`Cx::write`].
+    #[inline]
+    pub fn write_optional<T: IntoBytes + Immutable>(&mut self, to: Out<T>, value: T) -> Result<(), Status> {
+        if to.is_null() { Ok(()) } else { self.write(to, value) }
+    }
+
+    /// Bytes from the program's memory, at most [`MAX_COPY`].
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`: too many. `INVALID_ARGS`, `NO_MEMORY`.
+    pub fn read_bytes(&mut self, from: In<u8>, len: usize) -> Result<Vec<u8>, Status> {
+        if len > MAX_COPY {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|_| Status::NO_MEMORY)?;
+        bytes.resize(len, 0);
+        self.kernel.copy_in(self.aspace, from.0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// `count` values from the program's memory.
+    ///
+    /// # Errors
+    /// As [`Cx::read_bytes`].
+    pub fn read_array<T: FromBytes + IntoBytes>(&mut self, from: In<T>, count: usize) -> Result<Vec<T>, Status> {
+        let len = count.checked_mul(size_of::<T>()).filter(|&len| len <= MAX_COPY).ok_or(Status::OUT_OF_RANGE)?;
+        debug_assert!(len <= MAX_COPY);
+        let mut values = Vec::new();
+        values.try_reserve_exact(count).map_err(|_| Status::NO_MEMORY)?;
+        for i in 0..count {
+            values.push(self.read(from.nth(i))?);
+        }
+        Ok(values)
+    }
+
+    /// Bytes into the program's memory.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `NO_MEMORY`.
+    pub fn write_bytes(&mut self, to: Out<u8>, bytes: &[u8]) -> Result<(), Status> {
+        self.kernel.copy_out(self.aspace, to.0, bytes)
+    }
+
+    /// Gives the caller a handle to an object just made, and writes its value to `out`. On an error the object ends.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `NO_MEMORY`.
+    pub fn hand_out<T: Noun>(&mut self, id: Id<T>, rights: Rights, out: Out<u32>) -> Result<(), Status> {
+        let value = self.kernel.give_new(self.process, id, rights)?;
+        self.write(out, value).inspect_err(|_| self.take_back(value))
+    }
+
+    /// Two objects at once, as [`Cx::hand_out`]: both handles or neither.
+    ///
+    /// # Errors
+    /// As [`Cx::hand_out`].
+    pub fn hand_out_pair<T: Noun>(
+        &mut self,
+        pair: (Id<T>, Id<T>),
+        rights: Rights,
+        out: (Out<u32>, Out<u32>),
+    ) -> Result<(), Status> {
+        let first = self.kernel.give_new(self.process, pair.0, rights);
+        let second = self.kernel.give_new(self.process, pair.1, rights);
+        let written = match (first, second) {
+            (Ok(first), Ok(second)) => self.write(out.0, first).and_then(|()| self.write(out.1, second)),
+            (Err(status), _) | (_, Err(status)) => Err(status),
+        };
+        written.inspect_err(|_| {
+            first.into_iter().chain(second).for_each(|value| self.take_back(value));
+        })
+    }
+
+    fn take_back(&mut self, value: HandleValue) {
+        if let Ok(handle) = self.kernel.take(self.process, value) {
+            self.kernel.close(handle);
+        }
+    }
+}
