@@ -26,7 +26,9 @@ fn main() -> ExitCode {
         Err(error) => {
             println!("cargo:error={error}");
             if let Location::Source { .. } = location {
-                println!("cargo:error=build the kernel first (`./hafnon kernel`), or set SEL4_PREFIX to an installed seL4");
+                println!(
+                    "cargo:error=build the kernel first (`./hafnon kernel`), or set SEL4_PREFIX to an installed seL4"
+                );
             }
             ExitCode::FAILURE
         }
@@ -39,7 +41,10 @@ fn location() -> Location {
     }
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/hafnon/kernel");
     let path = |name: &str, default: &str| env::var_os(name).map_or_else(|| built.join(default), PathBuf::from);
-    Location::Source { tree: path("HAFNON_SEL4_SRC", "src"), autoconf: path("HAFNON_SEL4", "release").join("autoconf.h") }
+    Location::Source {
+        tree: path("HAFNON_SEL4_SRC", "src"),
+        autoconf: path("HAFNON_SEL4", "release").join("autoconf.h"),
+    }
 }
 
 fn generate(location: &Location) -> Result<(), Error> {

@@ -71,7 +71,8 @@ impl Condition {
     }
 
     fn from_element(element: Node<'_, '_>) -> Result<Self, &'static str> {
-        let parts = || element.children().filter(Node::is_element).map(Self::from_element).collect::<Result<Vec<_>, _>>();
+        let parts =
+            || element.children().filter(Node::is_element).map(Self::from_element).collect::<Result<Vec<_>, _>>();
         match element.tag_name().name() {
             "config" => {
                 let name = element.attribute("var").ok_or("<config> without `var`")?;
@@ -163,7 +164,11 @@ impl Parser<'_> {
         if word == "defined" {
             let open = self.sign("(");
             let name = self.macro_name()?;
-            return if !open || self.sign(")") { Ok(Condition::Defined(name)) } else { Err("a parenthesis is not closed") };
+            return if !open || self.sign(")") {
+                Ok(Condition::Defined(name))
+            } else {
+                Err("a parenthesis is not closed")
+            };
         }
         let name = word.strip_prefix("CONFIG_").ok_or("a macro without CONFIG_")?.to_owned();
         if self.sign(">") {

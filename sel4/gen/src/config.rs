@@ -12,7 +12,11 @@ pub struct Config(BTreeMap<String, i64>);
 impl Config {
     /// Reads the `#define CONFIG_…` lines of a header.
     pub fn from_file(path: &Path) -> Result<Self, Error> {
-        Self::parse(&read(path)?).map_err(|text| Error::Syntax { path: path.into(), text, what: "unreadable definition" })
+        Self::parse(&read(path)?).map_err(|text| Error::Syntax {
+            path: path.into(),
+            text,
+            what: "unreadable definition",
+        })
     }
 
     /// As [`Config::from_file`], from the text itself; the error is the offending line.

@@ -80,7 +80,10 @@ fn context(out: &mut String, kernel: &Kernel) -> Result<(), Error> {
     // 5.0.0 calls the base of FS by what it is for.
     let members: Vec<&str> = context.members.iter().map(|m| if m == "tls_base" { "fs_base" } else { m }).collect();
     let count = members.len();
-    let _ = writeln!(out, "/// The words of a thread's registers.\npub(crate) const USER_CONTEXT_WORDS: usize = {count};\n");
+    let _ = writeln!(
+        out,
+        "/// The words of a thread's registers.\npub(crate) const USER_CONTEXT_WORDS: usize = {count};\n"
+    );
     out.push_str("impl crate::UserContext {\n    pub(crate) fn to_words(&self) -> [u64; USER_CONTEXT_WORDS] {\n");
     let list = |prefix: &str| members.iter().map(|m| format!("{prefix}{m}")).collect::<Vec<_>>().join(", ");
     let _ = writeln!(out, "        [{}]\n    }}\n", list("self."));
@@ -91,8 +94,12 @@ fn context(out: &mut String, kernel: &Kernel) -> Result<(), Error> {
 }
 
 fn invocations(out: &mut String, kernel: &Kernel) -> Result<(), Error> {
-    out.push_str("/// One function for each invocation.\n#[allow(dead_code, missing_docs, clippy::too_many_arguments)]\n");
-    out.push_str("pub(crate) mod invoke {\n    use super::label;\n    use crate::message::Invocation;\n    use crate::*;\n");
+    out.push_str(
+        "/// One function for each invocation.\n#[allow(dead_code, missing_docs, clippy::too_many_arguments)]\n",
+    );
+    out.push_str(
+        "pub(crate) mod invoke {\n    use super::label;\n    use crate::message::Invocation;\n    use crate::*;\n",
+    );
     let mut seen = BTreeSet::new();
     for method in &kernel.methods {
         let name = function_name(method);

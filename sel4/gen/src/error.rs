@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 /// Why no binding could be generated.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names of the fields say it
 pub enum Error {
     /// A file could not be read.
     Read { path: PathBuf, source: io::Error },

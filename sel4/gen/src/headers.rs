@@ -91,7 +91,8 @@ fn syscalls(path: &Path) -> Result<String, Error> {
     for (entry, number) in api.iter().zip(1..) {
         let _ = writeln!(out, "#define SYSCALL_{} (-{number})", shout(&entry.name));
     }
-    let _ = writeln!(out, "#endif\n#define SYSCALL_MAX (-1)\n#define SYSCALL_MIN (-{})\n#ifndef __ASSEMBLER__", api.len());
+    let _ =
+        writeln!(out, "#endif\n#define SYSCALL_MAX (-1)\n#define SYSCALL_MIN (-{})\n#ifndef __ASSEMBLER__", api.len());
     out.push_str("enum syscall {\n");
     for (entry, number) in api.iter().chain(&debug).zip(1..) {
         conditional(&mut out, &entry.condition, &format!("    Sys{} = -{number},\n", entry.name));
@@ -165,7 +166,9 @@ fn parse<'t>(path: &Path, text: &'t str) -> Result<Document<'t>, Error> {
 mod tests {
     #[test]
     fn names_of_system_calls_for_assembly() {
-        for (name, want) in [("Call", "CALL"), ("ReplyRecv", "REPLY_RECV"), ("NBSend", "NB_SEND"), ("NBRecv", "NB_RECV")] {
+        for (name, want) in
+            [("Call", "CALL"), ("ReplyRecv", "REPLY_RECV"), ("NBSend", "NB_SEND"), ("NBRecv", "NB_RECV")]
+        {
             assert_eq!(super::shout(name), want);
         }
     }

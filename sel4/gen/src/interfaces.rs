@@ -161,11 +161,7 @@ fn attribute(path: &Path, element: Node<'_, '_>, name: &str) -> Result<String, E
 }
 
 fn named_children(path: &Path, element: Node<'_, '_>, tag: &str) -> Result<Vec<String>, Error> {
-    element
-        .children()
-        .filter(|child| child.has_tag_name(tag))
-        .map(|child| attribute(path, child, "name"))
-        .collect()
+    element.children().filter(|child| child.has_tag_name(tag)).map(|child| attribute(path, child, "name")).collect()
 }
 
 fn condition(path: &Path, element: Node<'_, '_>) -> Result<Condition, Error> {

@@ -17,6 +17,7 @@ pub enum Family {
 
 /// Where a kernel's definitions lie.
 #[derive(Debug, Clone)]
+#[allow(missing_docs)] // the names of the fields say it
 pub enum Location {
     /// A source tree of 5.0.0, and the `autoconf.h` that it was built with.
     Source { tree: PathBuf, autoconf: PathBuf },
@@ -73,7 +74,8 @@ impl Kernel {
                             .into(),
                     });
                 }
-                let interfaces = ["", "-sel4-arch", "-arch"].map(|part| include.join(format!("interfaces/object-api{part}.xml")));
+                let interfaces =
+                    ["", "-sel4-arch", "-arch"].map(|part| include.join(format!("interfaces/object-api{part}.xml")));
                 let configs = vec![include.join("kernel/gen_config.h"), include.join("sel4/gen_config.h")];
                 (prefix, Family::V16, configs, interfaces, include.join("api/syscall.xml"))
             }

@@ -1,0 +1,76 @@
+//! seL4 13 to 16 without MCS.
+
+use crate::generated::{config, invoke};
+use crate::{
+    CNode, CPtr, CapData, IoPortControl, IrqControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, VSpace,
+};
+
+/// A thread holds its vector registers, so it grows when AVX is configured.
+pub(crate) const TCB_BITS: u8 = if config::XSAVE_SIZE >= 832 { 12 } else { 11 };
+
+/// Where things stand in the boot information.
+pub(crate) mod boot {
+    pub const UNTYPED_SLOTS: usize = 152;
+    pub const UNTYPED_LIST: usize = 168;
+    pub const UNTYPED_STRIDE: usize = 16;
+    pub const UNTYPED_SIZE_BITS: usize = 8;
+    pub const UNTYPED_IS_DEVICE: usize = 9;
+    /// The time-stamp counter's frequency in MHz: it comes in a chunk behind the boot information.
+    pub const TSC_MHZ: Option<usize> = None;
+}
+
+pub(crate) fn rights(rights: Rights) -> u64 {
+    u64::from(rights.write)
+        | u64::from(rights.read) << 1
+        | u64::from(rights.grant) << 2
+        | u64::from(rights.grant_reply) << 3
+}
+
+pub(crate) const fn guard(guard: u64, bits: u8) -> u64 {
+    guard << 6 | (bits as u64 & 0x3f)
+}
+
+pub(crate) fn configure(tcb: Tcb, config: &TcbConfig) -> Result<()> {
+    let (buffer, page) = config.ipc_buffer.map_or((0, CPtr::NULL), |(address, page)| (address, page.cptr()));
+    invoke::tcb_configure(
+        tcb,
+        config.fault_endpoint.0,
+        config.cspace,
+        config.cspace_data.0,
+        config.vspace.cptr(),
+        0,
+        buffer,
+        page,
+    )?;
+    config.sched.map_or(Ok(()), |sched| set_sched_params(tcb, sched))
+}
+
+pub(crate) fn set_sched_params(tcb: Tcb, sched: SchedParams) -> Result<()> {
+    invoke::tcb_set_sched_params(tcb, sched.authority, sched.max_controlled.into(), sched.priority.into())
+}
+
+pub(crate) fn set_priority(tcb: Tcb, authority: Tcb, priority: u8) -> Result<()> {
+    invoke::tcb_set_priority(tcb, authority, priority.into())
+}
+
+pub(crate) fn set_space(tcb: Tcb, fault: CPtr, cspace: CNode, cspace_data: CapData, vspace: VSpace) -> Result<()> {
+    invoke::tcb_set_space(tcb, fault.0, cspace, cspace_data.0, vspace.cptr(), 0)
+}
+
+pub(crate) fn page_remap(page: Page, vspace: VSpace, address: u64, rights: u64, caching: u64) -> Result<()> {
+    invoke::x86_page_map(page, vspace.cptr(), address, rights, caching)
+}
+
+pub(crate) fn get_ioapic(control: IrqControl, to: Slot, rest: [u64; 5]) -> Result<()> {
+    let [ioapic, pin, level, polarity, vector] = rest;
+    invoke::irqcontrol_get_ioapic(control, to.root, to.index, to.depth, ioapic, pin, level, polarity, vector)
+}
+
+pub(crate) fn get_msi(control: IrqControl, to: Slot, rest: [u64; 5]) -> Result<()> {
+    let [bus, device, function, handle, vector] = rest;
+    invoke::irqcontrol_get_msi(control, to.root, to.index, to.depth, bus, device, function, handle, vector)
+}
+
+pub(crate) fn issue_ports(control: IoPortControl, _from: Slot, first: u16, last: u16, to: Slot) -> Result<()> {
+    invoke::x86_ioportcontrol_issue(control, first.into(), last.into(), to.root, to.index, to.depth)
+}

@@ -1,0 +1,88 @@
+//! seL4 5.0.0.
+
+use crate::generated::invoke;
+use crate::{
+    CNode, CPtr, CapData, IoPortControl, IrqControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, VSpace,
+};
+
+pub(crate) const TCB_BITS: u8 = 11;
+
+/// Where things stand in the boot information, which is a packed structure.
+pub(crate) mod boot {
+    pub const UNTYPED_SLOTS: usize = 153;
+    pub const UNTYPED_LIST: usize = 169;
+    pub const UNTYPED_STRIDE: usize = 12;
+    pub const UNTYPED_SIZE_BITS: usize = 10;
+    pub const UNTYPED_IS_DEVICE: usize = 11;
+    /// The time-stamp counter's frequency in MHz, if it has a place of its own.
+    pub const TSC_MHZ: Option<usize> = Some(145);
+}
+
+/// There is no right to be replied to: it is part of the right to grant.
+pub(crate) fn rights(rights: Rights) -> u64 {
+    u64::from(rights.write) | u64::from(rights.read) << 1 | u64::from(rights.grant || rights.grant_reply) << 2
+}
+
+pub(crate) const fn guard(guard: u64, bits: u8) -> u64 {
+    (guard & 0x3_ffff) << 8 | (bits as u64 & 0x3f) << 2
+}
+
+pub(crate) fn configure(tcb: Tcb, config: &TcbConfig) -> Result<()> {
+    let (buffer, page) = config.ipc_buffer.map_or((0, CPtr::NULL), |(address, page)| (address, page.cptr()));
+    match config.sched {
+        Some(sched) => {
+            let priorities = u64::from(sched.max_controlled) << 8 | u64::from(sched.priority);
+            // The interface calls the address space a CNode.
+            let vspace = CNode(config.vspace.cptr());
+            invoke::tcb_configure(
+                tcb,
+                config.fault_endpoint.0,
+                priorities,
+                config.cspace,
+                config.cspace_data.0,
+                vspace,
+                0,
+                buffer,
+                page,
+            )
+        }
+        None => {
+            // Configuring always sets the priorities, so do it in two steps that leave them alone.
+            set_space(tcb, config.fault_endpoint, config.cspace, config.cspace_data, config.vspace)?;
+            invoke::tcb_set_ipcbuffer(tcb, buffer, page)
+        }
+    }
+}
+
+/// Two entries of the kernel. The maximum goes first, because it bounds nothing that is set here.
+pub(crate) fn set_sched_params(tcb: Tcb, sched: SchedParams) -> Result<()> {
+    invoke::tcb_set_mcpriority(tcb, sched.max_controlled)?;
+    invoke::tcb_set_priority(tcb, sched.priority)
+}
+
+pub(crate) fn set_priority(tcb: Tcb, _authority: Tcb, priority: u8) -> Result<()> {
+    invoke::tcb_set_priority(tcb, priority)
+}
+
+pub(crate) fn set_space(tcb: Tcb, fault: CPtr, cspace: CNode, cspace_data: CapData, vspace: VSpace) -> Result<()> {
+    invoke::tcb_set_space(tcb, fault.0, cspace, cspace_data.0, CNode(vspace.cptr()), 0)
+}
+
+pub(crate) fn page_remap(page: Page, vspace: VSpace, _address: u64, rights: u64, caching: u64) -> Result<()> {
+    invoke::x86_page_remap(page, vspace.cptr(), rights, caching)
+}
+
+pub(crate) fn get_ioapic(control: IrqControl, to: Slot, rest: [u64; 5]) -> Result<()> {
+    let [ioapic, pin, level, polarity, vector] = rest;
+    invoke::irqcontrol_get_ioapic(control, to.root, to.index, to.depth.into(), ioapic, pin, level, polarity, vector)
+}
+
+pub(crate) fn get_msi(control: IrqControl, to: Slot, rest: [u64; 5]) -> Result<()> {
+    let [bus, device, function, handle, vector] = rest;
+    invoke::irqcontrol_get_msi(control, to.root, to.index, to.depth.into(), bus, device, function, handle, vector)
+}
+
+/// Port capabilities are narrowed like badges are set.
+pub(crate) fn issue_ports(_control: IoPortControl, from: Slot, first: u16, last: u16, to: Slot) -> Result<()> {
+    to.mint_from(from, Rights::ALL, CapData(u64::from(first) << 16 | u64::from(last)))
+}

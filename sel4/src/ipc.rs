@@ -1,0 +1,141 @@
+//! The IPC buffer of the running thread: the words of a message from the fifth on, and capabilities that travel along.
+//!
+//! On 5.0.0 the kernel keeps the base of GS at the buffer of whichever thread runs, so it is always at hand. From 13 on, GS
+//! belongs to the program and the buffer's address is remembered in a variable, once a program; [`init`] sets it.
+//! All access goes through two functions, [`read`] and [`write`], so no reference to the buffer ever exists.
+
+use crate::{CPtr, Slot};
+
+/// Words that a message can have.
+pub const MESSAGE_WORDS: usize = 120;
+/// Bytes of the buffer, which is also its alignment.
+pub const SIZE: usize = 1024;
+
+const MESSAGE: usize = 1;
+const CAPS: usize = MESSAGE + MESSAGE_WORDS + 1;
+const CAPS_COUNT: usize = 3;
+const RECEIVE: usize = CAPS + CAPS_COUNT;
+const WORDS: usize = RECEIVE + 3;
+
+/// The byte offset, from the buffer's start, of a message word. For who reads another thread's buffer through a window.
+pub const fn message_word_offset(index: usize) -> usize {
+    assert!(index < MESSAGE_WORDS);
+    (MESSAGE + index) * 8
+}
+
+/// Says where the buffer of this program's thread is. To be called before anything else in this crate; on 5.0.0 it does nothing.
+///
+/// # Safety
+/// `buffer` must be the running thread's IPC buffer and stay mapped. On a kernel from 13 on, the program must have
+/// only one thread that uses this crate.
+pub unsafe fn init(buffer: *mut u64) {
+    backing::init(buffer);
+}
+
+/// Word `index` of the message; what it holds is whatever arrived or was put there last.
+///
+/// # Panics
+/// If `index` is not below [`MESSAGE_WORDS`].
+#[inline]
+pub fn message_word(index: usize) -> u64 {
+    assert!(index < MESSAGE_WORDS);
+    read(MESSAGE + index)
+}
+
+/// Sets word `index` of the message that is sent next. The first four travel in registers and are not taken from here.
+///
+/// # Panics
+/// If `index` is not below [`MESSAGE_WORDS`].
+#[inline]
+pub fn set_message_word(index: usize, value: u64) {
+    assert!(index < MESSAGE_WORDS);
+    write(MESSAGE + index, value);
+}
+
+/// Sets capability `index` (0 to 2) that travels with the message that is sent next.
+///
+/// # Panics
+/// If `index` is not below 3.
+#[inline]
+pub fn set_cap(index: usize, cap: CPtr) {
+    assert!(index < CAPS_COUNT);
+    write(CAPS + index, cap.0);
+}
+
+/// The badge that capability `index` (0 to 2) of the received message was turned into, if its bit in
+/// [`crate::MessageInfo::caps_unwrapped`] is set.
+///
+/// # Panics
+/// If `index` is not below 3.
+#[inline]
+pub fn cap_badge(index: usize) -> u64 {
+    assert!(index < CAPS_COUNT);
+    read(CAPS + index)
+}
+
+/// Names the slot where a received capability shall be put, or none. Without one, capabilities that come along are dropped.
+pub fn set_receive_slot(slot: Option<Slot>) {
+    let (root, index, depth) = slot.map_or((0, 0, 0), |slot| (slot.root.cptr().0, slot.index, slot.depth.into()));
+    write(RECEIVE, root);
+    write(RECEIVE + 1, index);
+    write(RECEIVE + 2, depth);
+}
+
+#[inline]
+fn read(word: usize) -> u64 {
+    debug_assert!(word < WORDS);
+    backing::read(word)
+}
+
+#[inline]
+fn write(word: usize, value: u64) {
+    debug_assert!(word < WORDS);
+    backing::write(word, value);
+}
+
+#[cfg(sel4_v5)]
+mod backing {
+    use core::arch::asm;
+
+    pub fn init(_buffer: *mut u64) {}
+
+    #[inline(always)]
+    pub fn read(word: usize) -> u64 {
+        let value;
+        // SAFETY: the kernel keeps GS at the thread's IPC buffer, and `word` lies within it.
+        unsafe {
+            asm!("mov {}, gs:[{} * 8]", out(reg) value, in(reg) word, options(nostack, preserves_flags, readonly))
+        };
+        value
+    }
+
+    #[inline(always)]
+    pub fn write(word: usize, value: u64) {
+        // SAFETY: as above; nothing else in the program refers to the buffer.
+        unsafe { asm!("mov gs:[{} * 8], {}", in(reg) word, in(reg) value, options(nostack, preserves_flags)) };
+    }
+}
+
+#[cfg(sel4_v16)]
+mod backing {
+    use core::ptr::null_mut;
+    use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+    static BUFFER: AtomicPtr<u64> = AtomicPtr::new(null_mut());
+
+    pub fn init(buffer: *mut u64) {
+        BUFFER.store(buffer, Relaxed);
+    }
+
+    #[inline(always)]
+    pub fn read(word: usize) -> u64 {
+        // SAFETY: `init`'s caller promised a mapped buffer, and `word` lies within it.
+        unsafe { BUFFER.load(Relaxed).add(word).read_volatile() }
+    }
+
+    #[inline(always)]
+    pub fn write(word: usize, value: u64) {
+        // SAFETY: as above.
+        unsafe { BUFFER.load(Relaxed).add(word).write_volatile(value) };
+    }
+}

@@ -1,0 +1,128 @@
+//! Threads.
+
+use crate::cap::cap;
+use crate::generated::{USER_CONTEXT_WORDS, invoke};
+use crate::{CNode, CPtr, CapData, Notification, Page, Result, VSpace, family};
+
+cap! {
+    /// A thread.
+    Tcb
+}
+
+/// The registers of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub struct UserContext {
+    pub rip: u64,
+    pub rsp: u64,
+    pub rflags: u64,
+    pub rax: u64,
+    pub rbx: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rbp: u64,
+    pub r8: u64,
+    pub r9: u64,
+    pub r10: u64,
+    pub r11: u64,
+    pub r12: u64,
+    pub r13: u64,
+    pub r14: u64,
+    pub r15: u64,
+    /// The base of FS.
+    pub fs_base: u64,
+    /// The base of GS. On 5.0.0 it belongs to the kernel: it reads as 0, and what is written is ignored.
+    pub gs_base: u64,
+}
+
+/// How a thread is scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedParams {
+    /// The thread whose maximum controlled priority bounds both numbers. 5.0.0 always takes the caller's.
+    pub authority: Tcb,
+    /// The priority up to which the thread may itself control others.
+    pub max_controlled: u8,
+    /// Its priority; higher runs first.
+    pub priority: u8,
+}
+
+/// All that a thread needs before it can run, but its registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcbConfig {
+    /// The address, in the thread's own CSpace, of the endpoint that hears of its faults; NULL for none.
+    pub fault_endpoint: CPtr,
+    /// The root of its CSpace.
+    pub cspace: CNode,
+    /// A guard for that root, or none.
+    pub cspace_data: CapData,
+    /// Its address space.
+    pub vspace: VSpace,
+    /// The address and the page of its IPC buffer, if it has one. The address must be aligned to 1 KiB ([`crate::ipc::SIZE`]).
+    pub ipc_buffer: Option<(u64, Page)>,
+    /// How it is scheduled, if that shall be set too.
+    pub sched: Option<SchedParams>,
+}
+
+impl Tcb {
+    /// Sets everything at once. One entry of the kernel on 5.0.0 if `sched` is given, two otherwise; from 13 on the other way round.
+    pub fn configure(self, config: &TcbConfig) -> Result<()> {
+        family::configure(self, config)
+    }
+
+    /// Sets both priorities.
+    pub fn set_sched_params(self, sched: SchedParams) -> Result<()> {
+        family::set_sched_params(self, sched)
+    }
+
+    /// Sets the priority alone, which may not be above the authority's maximum controlled one.
+    pub fn set_priority(self, authority: Tcb, priority: u8) -> Result<()> {
+        family::set_priority(self, authority, priority)
+    }
+
+    /// Sets the fault endpoint and both spaces.
+    pub fn set_space(self, fault_endpoint: CPtr, cspace: CNode, cspace_data: CapData, vspace: VSpace) -> Result<()> {
+        family::set_space(self, fault_endpoint, cspace, cspace_data, vspace)
+    }
+
+    /// Sets the IPC buffer.
+    pub fn set_ipc_buffer(self, address: u64, page: Page) -> Result<()> {
+        invoke::tcb_set_ipcbuffer(self, address, page.cptr())
+    }
+
+    /// Reads the registers; if asked to, stops the thread first.
+    ///
+    /// Of a thread that is blocked in a system call, `rip` is the `syscall` instruction itself: to write the registers back without
+    /// repeating the call, add 2.
+    pub fn read_registers(self, suspend: bool) -> Result<UserContext> {
+        let words = invoke::tcb_read_registers(self, suspend, 0, USER_CONTEXT_WORDS as u64)?;
+        Ok(UserContext::from_words(&words))
+    }
+
+    /// Sets the registers; if asked to, lets the thread run. An instruction address that is no valid one becomes 0, and
+    /// of the flags only those that a program may set are taken.
+    pub fn write_registers(self, registers: &UserContext, resume: bool) -> Result<()> {
+        invoke::tcb_write_registers(self, resume, 0, USER_CONTEXT_WORDS as u64, &registers.to_words())
+    }
+
+    /// Stops the thread. A system call that it is blocked in is cancelled, and repeated if the thread is resumed.
+    pub fn suspend(self) -> Result<()> {
+        invoke::tcb_suspend(self)
+    }
+
+    /// Lets the thread run.
+    pub fn resume(self) -> Result<()> {
+        invoke::tcb_resume(self)
+    }
+
+    /// Binds a notification: its signals then also arrive when the thread receives on an endpoint.
+    pub fn bind_notification(self, notification: Notification) -> Result<()> {
+        invoke::tcb_bind_notification(self, notification.cptr())
+    }
+
+    /// Unbinds it.
+    pub fn unbind_notification(self) -> Result<()> {
+        invoke::tcb_unbind_notification(self)
+    }
+}

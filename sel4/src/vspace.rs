@@ -1,0 +1,103 @@
+//! Address spaces: pages and the structures that map them.
+
+use crate::cap::cap;
+use crate::generated::invoke;
+use crate::{Result, Rights, family};
+
+/// Bytes of the smallest page.
+pub const PAGE_SIZE: usize = 4096;
+
+cap! {
+    /// An address space: the root of its paging structures. It must be given an ASID before anything is mapped.
+    VSpace
+}
+cap! {
+    /// A page of memory, or of a device. Each capability to it can be mapped in one place.
+    Page
+}
+cap! {
+    /// Maps 2 MiB.
+    PageTable
+}
+cap! {
+    /// Maps 1 GiB.
+    PageDirectory
+}
+cap! {
+    /// Maps 512 GiB.
+    Pdpt
+}
+
+/// How accesses to a page are cached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Caching {
+    /// As memory is.
+    #[default]
+    WriteBack,
+    /// Reads cached, writes passed on.
+    WriteThrough,
+    /// Not at all, unless a range register says write-combining.
+    Disabled,
+    /// Not at all; for device registers.
+    Uncacheable,
+    /// Writes collected; for frame buffers.
+    WriteCombining,
+}
+
+impl Caching {
+    /// The kernel's number, the same in all supported versions.
+    const fn number(self) -> u64 {
+        match self {
+            Caching::WriteBack => 0,
+            Caching::WriteThrough => 1,
+            Caching::Disabled => 2,
+            Caching::Uncacheable => 3,
+            Caching::WriteCombining => 4,
+        }
+    }
+}
+
+impl Page {
+    /// Maps the page, which this capability must not map yet. Every page is executable.
+    ///
+    /// If a paging structure is missing, [`crate::Error::missing_table`] of the error says which.
+    pub fn map(self, vspace: VSpace, address: u64, rights: Rights, caching: Caching) -> Result<()> {
+        invoke::x86_page_map(self, vspace.cptr(), address, family::rights(rights), caching.number())
+    }
+
+    /// Maps the page again where this capability already maps it, with other rights or caching. From 13 on this is
+    /// the same as [`Page::map`]; on 5.0.0 the kernel knows the address and ignores the one given here.
+    pub fn remap(self, vspace: VSpace, address: u64, rights: Rights, caching: Caching) -> Result<()> {
+        family::page_remap(self, vspace, address, family::rights(rights), caching.number())
+    }
+
+    /// Takes the page out of the address space that this capability maps it to. It is no error if it is mapped nowhere.
+    pub fn unmap(self) -> Result<()> {
+        invoke::x86_page_unmap(self)
+    }
+
+    /// Its physical address.
+    pub fn address(self) -> Result<u64> {
+        invoke::x86_page_get_address(self)
+    }
+}
+
+macro_rules! table {
+    ($name:ident, $vspace:expr, $map:ident, $unmap:ident) => {
+        impl $name {
+            /// Puts this structure into the address space, where it serves the region around `address`.
+            pub fn map(self, vspace: VSpace, address: u64) -> Result<()> {
+                invoke::$map(self, $vspace(vspace), address, Caching::WriteBack.number())
+            }
+
+            /// Takes it out. What it maps is no longer reachable.
+            pub fn unmap(self) -> Result<()> {
+                invoke::$unmap(self)
+            }
+        }
+    };
+}
+
+table!(PageTable, VSpace::cptr, x86_pagetable_map, x86_pagetable_unmap);
+table!(PageDirectory, VSpace::cptr, x86_pagedirectory_map, x86_pagedirectory_unmap);
+table!(Pdpt, core::convert::identity, x86_pdpt_map, x86_pdpt_unmap);
