@@ -1,2 +1,95 @@
 //! Zircon's system-call interface as data: numbers, constants, structures, support table.
+//!
+//! A *system call* here is a row of `syscalls/<noun>.toml`; from those rows come the numbers ([`nr`]), the table
+//! [`SYSCALLS`], the vDSO's entry points, the server's dispatch, the C headers and the reference pages. What the
+//! rows cannot say, because it is shared by many calls, stands in the modules of this crate: values that travel in
+//! arguments (statuses, rights, signals, options) and structures that travel in memory.
+//!
+//! Constants and structures carry the names that Zircon gives them, so that its documentation applies to them word
+//! for word; each group also comes as a table ([`CONSTANTS`], [`STRUCTS`]) for whatever wants to list, check or
+//! translate them.
 #![no_std]
+#![forbid(unsafe_code)]
+// Zircon's own names are kept.
+#![allow(non_camel_case_types)]
+
+#[macro_use]
+mod reflect;
+
+mod clock;
+mod exception;
+mod info;
+mod ipc;
+mod limits;
+mod object;
+mod policy;
+mod port;
+mod processargs;
+mod property;
+mod regs;
+mod resource;
+mod rights;
+mod signals;
+mod status;
+mod system;
+mod types;
+mod vdso;
+mod vm;
+
+pub use clock::*;
+pub use exception::*;
+pub use info::*;
+pub use ipc::*;
+pub use limits::*;
+pub use object::*;
+pub use policy::*;
+pub use port::*;
+pub use processargs::*;
+pub use property::*;
+pub use reflect::{Constant, Field, Struct};
+pub use regs::*;
+pub use resource::*;
+pub use rights::*;
+pub use signals::*;
+pub use status::*;
+pub use system::*;
+pub use types::*;
+pub use vdso::*;
+pub use vm::*;
+
+/// Every constant of the interface, in groups.
+pub const CONSTANTS: &[&[Constant]] = &[
+    types::TABLE,
+    limits::TABLE,
+    object::TABLE,
+    rights::TABLE,
+    signals::TABLE,
+    ipc::TABLE,
+    port::TABLE,
+    clock::TABLE,
+    vm::TABLE,
+    info::TABLE,
+    property::TABLE,
+    policy::TABLE,
+    exception::TABLE,
+    regs::TABLE,
+    resource::TABLE,
+    system::TABLE,
+    processargs::TABLE,
+];
+
+/// Every structure of the interface, in groups; a structure comes after those that it holds, but for groups' order.
+pub const STRUCTS: &[&[Struct]] = &[
+    object::STRUCTS,
+    ipc::STRUCTS,
+    port::STRUCTS,
+    clock::STRUCTS,
+    vm::STRUCTS,
+    info::STRUCTS,
+    policy::STRUCTS,
+    exception::STRUCTS,
+    regs::STRUCTS,
+    system::STRUCTS,
+    processargs::STRUCTS,
+    vdso::STRUCTS,
+];

@@ -1,0 +1,35 @@
+//! Properties: single values of an object that can be read and set.
+
+consts! { TABLE;
+    [u32]
+        /// The thread's GS base (`usize`).
+        ZX_PROP_REGISTER_GS = 2;
+        /// The object's name (`[u8; ZX_MAX_NAME_LEN]`).
+        ZX_PROP_NAME = 3;
+        /// The thread's FS base (`usize`).
+        ZX_PROP_REGISTER_FS = 4;
+        /// Where the dynamic linker keeps its list for debuggers (`usize`).
+        ZX_PROP_PROCESS_DEBUG_ADDR = 5;
+        /// Where the vDSO is mapped, or 0 (`usize`).
+        ZX_PROP_PROCESS_VDSO_BASE_ADDRESS = 6;
+        /// Whether the dynamic linker traps when it loads something (`usize`).
+        ZX_PROP_PROCESS_BREAK_ON_LOAD = 7;
+        /// What a hardware tracer knows the process by (`usize`).
+        ZX_PROP_PROCESS_HW_TRACE_CONTEXT_ID = 8;
+        /// Bytes from which `ZX_SOCKET_READ_THRESHOLD` is set (`usize`).
+        ZX_PROP_SOCKET_RX_THRESHOLD = 12;
+        /// Bytes from which `ZX_SOCKET_WRITE_THRESHOLD` is set (`usize`).
+        ZX_PROP_SOCKET_TX_THRESHOLD = 13;
+        /// Whether the job dies first when memory runs out (`usize`).
+        ZX_PROP_JOB_KILL_ON_OOM = 15;
+        /// What happens when the exception is closed (`u32`).
+        ZX_PROP_EXCEPTION_STATE = 16;
+        /// Bytes of content in the VMO, not rounded to pages (`u64`).
+        ZX_PROP_VMO_CONTENT_SIZE = 17;
+        /// The same by its newer name (`u64`).
+        ZX_PROP_VMO_STREAM_SIZE = 17;
+        /// Whether the process is asked again after the debugger (`u32`).
+        ZX_PROP_EXCEPTION_STRATEGY = 18;
+        /// Whether the stream appends (`u8`).
+        ZX_PROP_STREAM_MODE_APPEND = 19;
+}

@@ -1,0 +1,91 @@
+//! Registers of a thread, as `zx_thread_read_state` gives them (x86-64).
+
+consts! { TABLE;
+    [u32]
+        /// [`zx_thread_state_general_regs_t`]
+        ZX_THREAD_STATE_GENERAL_REGS = 0;
+        /// [`zx_thread_state_fp_regs_t`]
+        ZX_THREAD_STATE_FP_REGS = 1;
+        /// [`zx_thread_state_vector_regs_t`]
+        ZX_THREAD_STATE_VECTOR_REGS = 2;
+        /// [`zx_thread_state_debug_regs_t`]
+        ZX_THREAD_STATE_DEBUG_REGS = 4;
+        /// A `u32`: 1 if the thread stops after each instruction.
+        ZX_THREAD_STATE_SINGLE_STEP = 5;
+        /// `zx_vcpu_read_state`: [`zx_vcpu_state_t`]
+        ZX_VCPU_STATE = 0;
+        /// `zx_vcpu_read_state`: an access to an I/O port.
+        ZX_VCPU_IO = 1;
+    [u64]
+        /// Restricted mode ended by a system call.
+        ZX_RESTRICTED_REASON_SYSCALL = 0;
+        /// Restricted mode ended by an exception.
+        ZX_RESTRICTED_REASON_EXCEPTION = 1;
+        /// Restricted mode ended by `zx_restricted_kick`.
+        ZX_RESTRICTED_REASON_KICK = 2;
+}
+
+structs! { STRUCTS;
+    #[doc = "`ZX_THREAD_STATE_GENERAL_REGS`"]
+    #[allow(missing_docs, reason = "a register needs no description")]
+    struct zx_thread_state_general_regs_t {
+        rax: u64, rbx: u64, rcx: u64, rdx: u64, rsi: u64, rdi: u64, rbp: u64, rsp: u64,
+        r8: u64, r9: u64, r10: u64, r11: u64, r12: u64, r13: u64, r14: u64, r15: u64,
+        rip: u64, rflags: u64, fs_base: u64, gs_base: u64,
+    }
+    #[doc = "`ZX_THREAD_STATE_FP_REGS`: the x87 unit."]
+    struct zx_thread_state_fp_regs_t {
+        /// Control word.
+        fcw: u16,
+        /// Status word.
+        fsw: u16,
+        /// Tag word, abridged.
+        ftw: u8,
+        /// Zero.
+        reserved: u8,
+        /// Last opcode.
+        fop: u16,
+        /// Last instruction.
+        fip: u64,
+        /// Last operand.
+        fdp: u64,
+        /// Zero.
+        padding1: [u8; 8],
+        /// The register stack; the upper six bytes of each are zero.
+        st: [[u64; 2]; 8],
+    }
+    #[doc = "`ZX_THREAD_STATE_VECTOR_REGS`"]
+    struct zx_thread_state_vector_regs_t {
+        /// ZMM registers; narrower ones are their lower parts.
+        zmm: [[u64; 8]; 32],
+        /// Mask registers.
+        opmask: [u64; 8],
+        /// Control and status.
+        mxcsr: u32,
+        /// Zero.
+        padding1: [u8; 4],
+    }
+    #[doc = "`ZX_THREAD_STATE_DEBUG_REGS`"]
+    struct zx_thread_state_debug_regs_t {
+        /// Addresses.
+        dr: [u64; 4],
+        /// Status.
+        dr6: u64,
+        /// Control.
+        dr7: u64,
+    }
+    #[doc = "State of restricted mode, at the start of its VMO."]
+    #[allow(missing_docs, reason = "a register needs no description")]
+    struct zx_restricted_state_t {
+        rdi: u64, rsi: u64, rbp: u64, rbx: u64, rdx: u64, rcx: u64, rax: u64, rsp: u64,
+        r8: u64, r9: u64, r10: u64, r11: u64, r12: u64, r13: u64, r14: u64, r15: u64,
+        ip: u64, flags: u64, fs_base: u64, gs_base: u64,
+    }
+    #[doc = "`ZX_VCPU_STATE`"]
+    #[allow(missing_docs, reason = "a register needs no description")]
+    struct zx_vcpu_state_t {
+        rax: u64, rcx: u64, rdx: u64, rbx: u64, rsp: u64, rbp: u64, rsi: u64, rdi: u64,
+        r8: u64, r9: u64, r10: u64, r11: u64, r12: u64, r13: u64, r14: u64, r15: u64,
+        rflags: u64,
+    }
+}
