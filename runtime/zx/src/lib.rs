@@ -1,2 +1,62 @@
-//! Safe Zircon calls.
+//! Safe Zircon calls: owned handles, typed objects, results.
+//!
+//! A **handle** is a number that names an object and what its holder may do with it. [`Handle`] owns one and closes it
+//! when it goes out of scope; [`HandleRef`] and [`Unowned`] borrow. Each kind of object has a type of its own
+//! ([`Channel`], [`Vmo`], ...) whose methods carry the names of the system calls; what works on every object stands in
+//! [`AsHandleRef`]. All calls give [`Result`] with a [`Status`].
+//!
+//! The declarations below this crate are in [`sys`]; calling them is the only `unsafe` here. The symbols are those of
+//! the vDSO, `libzircon.so`: `std` links it into every program, a program without `std` must bring them itself.
+//!
+//! Address-space calls ([`Vmar::unmap`], [`Process::write_memory`], ...) act through a handle that may name any process,
+//! this one too. Like a write to a debugger's memory file they are outside of what the compiler can check, and
+//! they are not marked `unsafe`.
 #![no_std]
+
+#[cfg(feature = "std")]
+extern crate std;
+
+mod channel;
+mod clock;
+mod debug;
+mod event;
+mod futex;
+mod handle;
+mod info;
+mod memory;
+mod port;
+#[cfg(feature = "std")]
+pub mod startup;
+mod stream;
+pub mod sys;
+mod system;
+mod task;
+mod time;
+mod transfer;
+
+pub use abi::{Rights, Signals, Status};
+pub use channel::{Channel, MAX_MESSAGE_BYTES, MAX_MESSAGE_HANDLES, MessageSize};
+pub use clock::Clock;
+pub use debug::{Debuglog, Resource, debug_read, debug_write};
+pub use event::{Counter, Event, EventPair, Timer};
+pub use futex::{futex_get_owner, futex_requeue, futex_wait, futex_wake, futex_wake_single_owner};
+pub use handle::{AsHandleRef, Handle, HandleRef, Unowned, close_many, wait_many};
+pub use info::{Info, InfoSize};
+pub use memory::{Mapping, Vmar, Vmo};
+pub use port::Port;
+pub use stream::Stream;
+pub use system::{
+    cprng_add_entropy, cprng_draw, system_get_dcache_line_size, system_get_num_cpus, system_get_page_size,
+    system_get_physmem, system_get_version_string, system_powerctl,
+};
+pub use task::{Job, Process, Suspend, Thread, process_exit, thread_exit, thread_legacy_yield};
+pub use time::{Duration, MonotonicInstant, nanosleep, ticks_get, ticks_per_second};
+pub use transfer::{Fifo, Socket};
+
+/// What every call gives.
+pub type Result<T> = core::result::Result<T, Status>;
+
+/// A status as a result.
+fn check(status: sys::zx_status_t) -> Result<()> {
+    if status == 0 { Ok(()) } else { Err(Status(status)) }
+}

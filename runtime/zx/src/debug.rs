@@ -1,0 +1,82 @@
+//! Resources, the kernel log and the raw debug line.
+
+use crate::handle::object;
+use crate::{AsHandleRef, Handle, Result, check, sys};
+
+object! {
+    /// The right to a part of the machine.
+    Resource
+}
+
+impl Resource {
+    /// Makes a resource for a part of this one.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`, `INVALID_ARGS`, `OUT_OF_RANGE`.
+    pub fn create_child(&self, options: u32, base: u64, size: usize, name: &str) -> Result<Resource> {
+        let mut out = 0;
+        // SAFETY: the name is valid for its length; `out` is one handle's place.
+        check(unsafe {
+            sys::zx_resource_create(self.raw_handle(), options, base, size, name.as_ptr(), name.len(), &mut out)
+        })?;
+        Ok(Resource(Handle::from_call(out)?))
+    }
+}
+
+object! {
+    /// An opening of the kernel log.
+    Debuglog
+}
+
+impl Debuglog {
+    /// Opens the log. Options: `ZX_LOG_FLAG_READABLE` or 0.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED` without the resource.
+    pub fn create(resource: &Resource, options: u32) -> Result<Debuglog> {
+        let mut out = 0;
+        // SAFETY: `out` is one handle's place.
+        check(unsafe { sys::zx_debuglog_create(resource.raw_handle(), options, &mut out) })?;
+        Ok(Debuglog(Handle::from_call(out)?))
+    }
+
+    /// Writes one record; what is over its limit is cut off.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn write(&self, text: &[u8]) -> Result<()> {
+        // SAFETY: the text is valid for its length.
+        check(unsafe { sys::zx_debuglog_write(self.raw_handle(), 0, text.as_ptr().cast(), text.len()) })
+    }
+
+    /// Reads one record without waiting; gives its length.
+    ///
+    /// # Errors
+    /// `SHOULD_WAIT` when there is none.
+    pub fn read(&self, record: &mut [u8]) -> Result<usize> {
+        // SAFETY: the buffer is valid for its length.
+        let got = unsafe { sys::zx_debuglog_read(self.raw_handle(), 0, record.as_mut_ptr().cast(), record.len()) };
+        // This call answers with a length where others answer OK.
+        usize::try_from(got).map_err(|_| crate::Status(got))
+    }
+}
+
+/// Writes bytes to the debug line.
+///
+/// # Errors
+/// `NOT_SUPPORTED` when there is none, `ACCESS_DENIED`.
+pub fn debug_write(bytes: &[u8]) -> Result<()> {
+    // SAFETY: the bytes are valid for their length.
+    check(unsafe { sys::zx_debug_write(bytes.as_ptr(), bytes.len()) })
+}
+
+/// Reads bytes from the debug line; gives their number.
+///
+/// # Errors
+/// `ACCESS_DENIED`, `NOT_SUPPORTED`.
+pub fn debug_read(resource: &Resource, bytes: &mut [u8]) -> Result<usize> {
+    let mut actual = 0;
+    // SAFETY: the buffer is valid for its length.
+    check(unsafe { sys::zx_debug_read(resource.raw_handle(), bytes.as_mut_ptr(), bytes.len(), &mut actual) })?;
+    Ok(actual)
+}

@@ -1,0 +1,66 @@
+//! Futexes: waiting for a change of a word in memory.
+
+use core::sync::atomic::AtomicU32;
+
+use crate::{HandleRef, MonotonicInstant, Result, check, sys};
+
+/// Waits while `word` holds `current`, until woken or the deadline has passed.
+///
+/// # Errors
+/// `BAD_STATE` when it holds something else, `TIMED_OUT`, `INVALID_ARGS` for a wrong owner.
+pub fn futex_wait(
+    word: &AtomicU32,
+    current: u32,
+    owner: Option<HandleRef<'_>>,
+    deadline: MonotonicInstant,
+) -> Result<()> {
+    // SAFETY: the word is valid and atomic.
+    check(unsafe { sys::zx_futex_wait(word.as_ptr(), current, owner.map_or(0, |owner| owner.raw()), deadline.0) })
+}
+
+/// Wakes up to `count` waiters.
+///
+/// # Errors
+/// `INVALID_ARGS` for an unaligned word.
+pub fn futex_wake(word: &AtomicU32, count: u32) -> Result<()> {
+    // SAFETY: the word is valid and atomic.
+    check(unsafe { sys::zx_futex_wake(word.as_ptr(), count) })
+}
+
+/// Wakes one waiter and makes it the owner.
+///
+/// # Errors
+/// As [`futex_wake`].
+pub fn futex_wake_single_owner(word: &AtomicU32) -> Result<()> {
+    // SAFETY: the word is valid and atomic.
+    check(unsafe { sys::zx_futex_wake_single_owner(word.as_ptr()) })
+}
+
+/// Wakes `wake` waiters of `word` if it holds `current` and moves up to `requeue` others to `to`.
+///
+/// # Errors
+/// `BAD_STATE` when it holds something else, `INVALID_ARGS`.
+pub fn futex_requeue(
+    word: &AtomicU32,
+    wake: u32,
+    current: u32,
+    to: &AtomicU32,
+    requeue: u32,
+    owner: Option<HandleRef<'_>>,
+) -> Result<()> {
+    // SAFETY: both words are valid and atomic.
+    check(unsafe {
+        sys::zx_futex_requeue(word.as_ptr(), wake, current, to.as_ptr(), requeue, owner.map_or(0, |owner| owner.raw()))
+    })
+}
+
+/// The koid of the futex's owner, zero for none.
+///
+/// # Errors
+/// `INVALID_ARGS`.
+pub fn futex_get_owner(word: &AtomicU32) -> Result<u64> {
+    let mut koid = 0;
+    // SAFETY: the word is valid and atomic; `koid` is one number's place.
+    check(unsafe { sys::zx_futex_get_owner(word.as_ptr(), &mut koid) })?;
+    Ok(koid)
+}

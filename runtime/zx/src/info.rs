@@ -1,0 +1,179 @@
+//! What an object tells of itself: `zx_object_get_info` with the record of each topic.
+
+use abi::{
+    zx_info_handle_basic_t, zx_info_process_t, zx_info_task_stats_t, zx_info_thread_t, zx_info_vmar_t, zx_info_vmo_t,
+};
+
+use crate::{AsHandleRef, Job, Process, Result, Thread, Vmar, Vmo, check, sys};
+
+/// How many records a call wrote and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct InfoSize {
+    /// Records written.
+    pub actual: usize,
+    /// Records there are.
+    pub avail: usize,
+}
+
+/// Information on an object of any kind.
+pub trait Info: AsHandleRef {
+    /// Reads the records of a topic (`ZX_INFO_*`) as bytes.
+    ///
+    /// # Errors
+    /// `WRONG_TYPE`, `ACCESS_DENIED`, `BUFFER_TOO_SMALL` when not one record fits, `NOT_SUPPORTED`.
+    fn get_info(&self, topic: u32, buffer: &mut [u8]) -> Result<InfoSize> {
+        let mut size = InfoSize::default();
+        // SAFETY: the buffer is valid for its length; the sizes are one number's place each.
+        check(unsafe {
+            sys::zx_object_get_info(
+                self.raw_handle(),
+                topic,
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                &mut size.actual,
+                &mut size.avail,
+            )
+        })?;
+        Ok(size)
+    }
+
+    /// Reads a list of koids (`ZX_INFO_JOB_CHILDREN`, `ZX_INFO_JOB_PROCESSES`, `ZX_INFO_PROCESS_THREADS`).
+    ///
+    /// # Errors
+    /// As [`Info::get_info`].
+    fn get_info_koids(&self, topic: u32, koids: &mut [u64]) -> Result<InfoSize> {
+        let mut size = InfoSize::default();
+        // SAFETY: the buffer is valid for its length; the sizes are one number's place each.
+        check(unsafe {
+            sys::zx_object_get_info(
+                self.raw_handle(),
+                topic,
+                koids.as_mut_ptr().cast(),
+                size_of_val(koids),
+                &mut size.actual,
+                &mut size.avail,
+            )
+        })?;
+        Ok(size)
+    }
+
+    /// Kind, rights and koid.
+    ///
+    /// # Errors
+    /// `BAD_HANDLE`.
+    fn basic_info(&self) -> Result<zx_info_handle_basic_t> {
+        record(self, abi::ZX_INFO_HANDLE_BASIC)
+    }
+
+    /// The object's koid.
+    ///
+    /// # Errors
+    /// `BAD_HANDLE`.
+    fn koid(&self) -> Result<u64> {
+        Ok(self.basic_info()?.koid)
+    }
+}
+
+impl<T: AsHandleRef> Info for T {}
+
+/// A record of plain numbers, for which any bytes are a value.
+///
+/// # Safety
+/// Only for such types.
+unsafe trait Record {}
+// SAFETY: plain numbers.
+unsafe impl Record for zx_info_handle_basic_t {}
+// SAFETY: plain numbers.
+unsafe impl Record for zx_info_process_t {}
+// SAFETY: plain numbers.
+unsafe impl Record for zx_info_task_stats_t {}
+// SAFETY: plain numbers.
+unsafe impl Record for zx_info_thread_t {}
+// SAFETY: plain numbers.
+unsafe impl Record for zx_info_vmar_t {}
+// SAFETY: plain numbers.
+unsafe impl Record for zx_info_vmo_t {}
+
+fn record<T: Record>(object: &(impl AsHandleRef + ?Sized), topic: u32) -> Result<T> {
+    let mut record = core::mem::MaybeUninit::<T>::zeroed();
+    let (mut actual, mut avail) = (0, 0);
+    // SAFETY: the buffer is one record; the sizes are one number's place each.
+    check(unsafe {
+        sys::zx_object_get_info(
+            object.raw_handle(),
+            topic,
+            record.as_mut_ptr().cast(),
+            size_of::<T>(),
+            &mut actual,
+            &mut avail,
+        )
+    })?;
+    // SAFETY: any bytes are a value of `T`; zeroed before.
+    Ok(unsafe { record.assume_init() })
+}
+
+impl Process {
+    /// Return code, start time, flags.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn info(&self) -> Result<zx_info_process_t> {
+        record(self, abi::ZX_INFO_PROCESS)
+    }
+
+    /// Memory in use.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`, `BAD_STATE` when it has ended.
+    pub fn task_stats(&self) -> Result<zx_info_task_stats_t> {
+        record(self, abi::ZX_INFO_TASK_STATS)
+    }
+}
+
+impl Thread {
+    /// State and what it waits for.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn info(&self) -> Result<zx_info_thread_t> {
+        record(self, abi::ZX_INFO_THREAD)
+    }
+}
+
+impl Vmar {
+    /// Base and length in bytes.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn info(&self) -> Result<zx_info_vmar_t> {
+        record(self, abi::ZX_INFO_VMAR)
+    }
+}
+
+impl Vmo {
+    /// Size, name, flags.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn info(&self) -> Result<zx_info_vmo_t> {
+        record(self, abi::ZX_INFO_VMO)
+    }
+}
+
+impl Job {
+    /// Koids of the processes directly in the job.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn processes(&self, koids: &mut [u64]) -> Result<InfoSize> {
+        self.get_info_koids(abi::ZX_INFO_JOB_PROCESSES, koids)
+    }
+
+    /// Koids of the jobs directly in the job.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn children(&self, koids: &mut [u64]) -> Result<InfoSize> {
+        self.get_info_koids(abi::ZX_INFO_JOB_CHILDREN, koids)
+    }
+}

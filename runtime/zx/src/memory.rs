@@ -1,0 +1,266 @@
+//! Memory objects and address regions.
+
+use crate::handle::object;
+use crate::{AsHandleRef, Handle, Resource, Result, Status, check, sys};
+
+object! {
+    /// A memory object: pages that can be mapped, read and written.
+    Vmo
+}
+
+impl Vmo {
+    /// Makes a VMO of zeros. Options: `ZX_VMO_RESIZABLE` or 0.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `NO_MEMORY`, `OUT_OF_RANGE` for a size that no VMO can have.
+    pub fn create(size: u64, options: u32) -> Result<Vmo> {
+        let mut out = 0;
+        // SAFETY: `out` is one handle's place.
+        check(unsafe { sys::zx_vmo_create(size, options, &mut out) })?;
+        Ok(Vmo(Handle::from_call(out)?))
+    }
+
+    /// Copies out of the object.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE` beyond its end, `ACCESS_DENIED`.
+    pub fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        // SAFETY: the buffer is valid for its length.
+        check(unsafe { sys::zx_vmo_read(self.raw_handle(), bytes.as_mut_ptr().cast(), offset, bytes.len()) })
+    }
+
+    /// Copies into the object.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE` beyond its end, `ACCESS_DENIED`, `NO_MEMORY`.
+    pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        // SAFETY: the buffer is valid for its length.
+        check(unsafe { sys::zx_vmo_write(self.raw_handle(), bytes.as_ptr().cast(), offset, bytes.len()) })
+    }
+
+    /// Size in bytes, a multiple of the page size.
+    ///
+    /// # Errors
+    /// `WRONG_TYPE`.
+    pub fn get_size(&self) -> Result<u64> {
+        let mut size = 0;
+        // SAFETY: `size` is one number's place.
+        check(unsafe { sys::zx_vmo_get_size(self.raw_handle(), &mut size) })?;
+        Ok(size)
+    }
+
+    /// Changes the size of a resizable object, rounded up to pages.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE` for one that is not resizable, `OUT_OF_RANGE`, `NO_MEMORY`.
+    pub fn set_size(&self, size: u64) -> Result<()> {
+        // SAFETY: no memory involved but pages that mappings may lose, as the crate's head says.
+        check(unsafe { sys::zx_vmo_set_size(self.raw_handle(), size) })
+    }
+
+    /// Size of the contents in bytes.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn get_stream_size(&self) -> Result<u64> {
+        let mut size = 0;
+        // SAFETY: `size` is one number's place.
+        check(unsafe { sys::zx_vmo_get_stream_size(self.raw_handle(), &mut size) })?;
+        Ok(size)
+    }
+
+    /// States the size of the contents.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE` over the object's size.
+    pub fn set_stream_size(&self, size: u64) -> Result<()> {
+        // SAFETY: no memory involved.
+        check(unsafe { sys::zx_vmo_set_stream_size(self.raw_handle(), size) })
+    }
+
+    /// Commits, decommits, zeroes, ... a range (`ZX_VMO_OP_*`).
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`, `NOT_SUPPORTED`, `NO_MEMORY`, `ACCESS_DENIED`.
+    pub fn op_range(&self, op: u32, offset: u64, size: u64) -> Result<()> {
+        // SAFETY: no buffer.
+        check(unsafe { sys::zx_vmo_op_range(self.raw_handle(), op, offset, size, core::ptr::null_mut(), 0) })
+    }
+
+    /// Makes a child: a slice, a reference, a snapshot (`ZX_VMO_CHILD_*`).
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`, `INVALID_ARGS`, `OUT_OF_RANGE`, `NO_MEMORY`.
+    pub fn create_child(&self, options: u32, offset: u64, size: u64) -> Result<Vmo> {
+        let mut out = 0;
+        // SAFETY: `out` is one handle's place.
+        check(unsafe { sys::zx_vmo_create_child(self.raw_handle(), options, offset, size, &mut out) })?;
+        Ok(Vmo(Handle::from_call(out)?))
+    }
+
+    /// Exchanges the handle for one with the right to execute. It is gone even when the call fails.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED` without the resource or policy.
+    pub fn replace_as_executable(self, resource: Option<&Resource>) -> Result<Vmo> {
+        let mut out = 0;
+        let resource = resource.map_or(0, |resource| resource.raw_handle());
+        // SAFETY: `out` is one handle's place.
+        check(unsafe { sys::zx_vmo_replace_as_executable(self.0.into_raw(), resource, &mut out) })?;
+        Ok(Vmo(Handle::from_call(out)?))
+    }
+}
+
+object! {
+    /// A region of an address space.
+    Vmar
+}
+
+impl Vmar {
+    /// Makes a region in this one (`ZX_VM_*` options); gives it and its address.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `ACCESS_DENIED`, `NO_RESOURCES` or `ALREADY_EXISTS` when there is no room.
+    pub fn allocate(&self, options: u32, offset: usize, size: usize) -> Result<(Vmar, usize)> {
+        let (mut out, mut address) = (0, 0);
+        // SAFETY: the outputs are one handle's and one number's place.
+        check(unsafe { sys::zx_vmar_allocate(self.raw_handle(), options, offset, size, &mut out, &mut address) })?;
+        Ok((Vmar(Handle::from_call(out)?), address))
+    }
+
+    /// Maps pages of a VMO (`ZX_VM_*` options); gives their address. `offset` counts from the region's base.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `ACCESS_DENIED`, `NO_RESOURCES`, `ALREADY_EXISTS`, `NO_MEMORY`.
+    pub fn map(&self, options: u32, offset: usize, vmo: &Vmo, vmo_offset: u64, len: usize) -> Result<usize> {
+        let mut address = 0;
+        // SAFETY: `address` is one number's place. What lies in the region is the caller's, as the crate's head says.
+        check(unsafe {
+            sys::zx_vmar_map(self.raw_handle(), options, offset, vmo.raw_handle(), vmo_offset, len, &mut address)
+        })?;
+        Ok(address)
+    }
+
+    /// Maps pages of a VMO anywhere in this process's own region, as memory that Rust may look at.
+    ///
+    /// # Errors
+    /// As [`Vmar::map`].
+    pub fn map_here<'v>(&'v self, options: u32, vmo: &Vmo, vmo_offset: u64, len: usize) -> Result<Mapping<'v>> {
+        if len == 0 {
+            return Err(Status::INVALID_ARGS);
+        }
+        let address = self.map(options, 0, vmo, vmo_offset, len)?;
+        Ok(Mapping { vmar: self, address, len })
+    }
+
+    /// Takes mappings and regions out of a range.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `NOT_FOUND`.
+    pub fn unmap(&self, address: usize, len: usize) -> Result<()> {
+        // SAFETY: what lies there is the caller's, as the crate's head says.
+        check(unsafe { sys::zx_vmar_unmap(self.raw_handle(), address, len) })
+    }
+
+    /// Changes what may be done with mapped pages (`ZX_VM_PERM_*`).
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`, `NOT_FOUND`, `INVALID_ARGS`.
+    pub fn protect(&self, options: u32, address: usize, len: usize) -> Result<()> {
+        // SAFETY: what lies there is the caller's, as the crate's head says.
+        check(unsafe { sys::zx_vmar_protect(self.raw_handle(), options, address, len) })
+    }
+
+    /// Commits, decommits, ... a range of mapped pages (`ZX_VMAR_OP_*`).
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`, `BAD_STATE`, `NOT_SUPPORTED`, `INVALID_ARGS`.
+    pub fn op_range(&self, op: u32, address: usize, len: usize) -> Result<()> {
+        // SAFETY: no buffer; what lies there is the caller's, as the crate's head says.
+        check(unsafe { sys::zx_vmar_op_range(self.raw_handle(), op, address, len, core::ptr::null_mut(), 0) })
+    }
+
+    /// Takes out everything and ends the region.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`, `BAD_STATE`.
+    pub fn destroy(&self) -> Result<()> {
+        // SAFETY: what lies there is the caller's, as the crate's head says.
+        check(unsafe { sys::zx_vmar_destroy(self.raw_handle()) })
+    }
+}
+
+/// Mapped pages of this process. Unmapped when dropped. Access is word by word or by copy: others may write to the
+/// same pages at any time.
+#[derive(Debug)]
+pub struct Mapping<'v> {
+    vmar: &'v Vmar,
+    address: usize,
+    len: usize,
+}
+
+impl Mapping<'_> {
+    /// The address of the first byte.
+    pub fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: there is at least a page.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies bytes out of the pages.
+    ///
+    /// # Errors
+    /// [`Status::OUT_OF_RANGE`] beyond the end.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
+        let start = self.place(offset, bytes.len())?;
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            // SAFETY: inside the mapping, see `place`; volatile because others may write.
+            *byte = unsafe { start.add(i).read_volatile() };
+        }
+        Ok(())
+    }
+
+    /// Copies bytes into the pages.
+    ///
+    /// # Errors
+    /// [`Status::OUT_OF_RANGE`] beyond the end.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        let start = self.place(offset, bytes.len())?;
+        for (i, byte) in bytes.iter().enumerate() {
+            // SAFETY: inside the mapping, see `place`; volatile because others may look.
+            unsafe { start.add(i).write_volatile(*byte) };
+        }
+        Ok(())
+    }
+
+    /// A word of the pages. Nothing when unaligned or beyond the end.
+    pub fn word(&self, offset: usize) -> Option<&core::sync::atomic::AtomicU32> {
+        let start = self.place(offset, 4).ok()?;
+        if !start.addr().is_multiple_of(4) {
+            return None;
+        }
+        // SAFETY: inside the mapping, aligned, and atomic whoever else looks.
+        Some(unsafe { core::sync::atomic::AtomicU32::from_ptr(start.cast()) })
+    }
+
+    fn place(&self, offset: usize, len: usize) -> Result<*mut u8> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => Ok(core::ptr::with_exposed_provenance_mut(self.address + offset)),
+            _ => Err(Status::OUT_OF_RANGE),
+        }
+    }
+}
+
+impl Drop for Mapping<'_> {
+    fn drop(&mut self) {
+        let _ = self.vmar.unmap(self.address, self.len);
+    }
+}

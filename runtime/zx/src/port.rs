@@ -1,0 +1,54 @@
+//! Ports: queues of packets, from users and from objects whose signals are waited for.
+
+use abi::zx_port_packet_t;
+
+use crate::handle::object;
+use crate::{AsHandleRef, Handle, MonotonicInstant, Result, check, sys};
+
+object! {
+    /// A queue of packets.
+    Port
+}
+
+impl Port {
+    /// Makes a port.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn create() -> Result<Port> {
+        let mut out = 0;
+        // SAFETY: `out` is one handle's place.
+        check(unsafe { sys::zx_port_create(0, &mut out) })?;
+        Ok(Port(Handle::from_call(out)?))
+    }
+
+    /// Puts a user packet into the queue.
+    ///
+    /// # Errors
+    /// `SHOULD_WAIT` when too many wait there.
+    pub fn queue(&self, packet: &zx_port_packet_t) -> Result<()> {
+        // SAFETY: the packet is valid.
+        check(unsafe { sys::zx_port_queue(self.raw_handle(), packet) })
+    }
+
+    /// Takes a packet, waiting until the deadline for one.
+    ///
+    /// # Errors
+    /// `TIMED_OUT`.
+    pub fn wait(&self, deadline: MonotonicInstant) -> Result<zx_port_packet_t> {
+        let mut packet = core::mem::MaybeUninit::zeroed();
+        // SAFETY: `packet` is one packet's place.
+        check(unsafe { sys::zx_port_wait(self.raw_handle(), deadline.0, packet.as_mut_ptr()) })?;
+        // SAFETY: plain numbers; zeroed before and written by the call.
+        Ok(unsafe { packet.assume_init() })
+    }
+
+    /// Takes back a wait on `source` with `key` and its packet.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub fn cancel(&self, source: &impl AsHandleRef, key: u64) -> Result<()> {
+        // SAFETY: no memory involved.
+        check(unsafe { sys::zx_port_cancel(self.raw_handle(), source.raw_handle(), key) })
+    }
+}

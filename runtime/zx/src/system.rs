@@ -1,0 +1,61 @@
+//! What the system tells of itself, randomness, power.
+
+use crate::{AsHandleRef, Resource, Result, check, sys};
+
+/// The number of processors.
+pub fn system_get_num_cpus() -> u32 {
+    // SAFETY: no memory involved.
+    unsafe { sys::zx_system_get_num_cpus() }
+}
+
+/// The size of a page in bytes.
+pub fn system_get_page_size() -> u32 {
+    // SAFETY: no memory involved.
+    unsafe { sys::zx_system_get_page_size() }
+}
+
+/// The size of a data cache line in bytes.
+pub fn system_get_dcache_line_size() -> u32 {
+    // SAFETY: no memory involved.
+    unsafe { sys::zx_system_get_dcache_line_size() }
+}
+
+/// The machine's memory in bytes.
+pub fn system_get_physmem() -> u64 {
+    // SAFETY: no memory involved.
+    unsafe { sys::zx_system_get_physmem() }
+}
+
+/// The system's version.
+pub fn system_get_version_string() -> &'static str {
+    // SAFETY: no memory involved; the vDSO answers with a string in itself, which is there while the process is.
+    let bytes = unsafe {
+        let view = sys::zx_system_get_version_string();
+        core::slice::from_raw_parts(view.c_str.cast::<u8>(), view.length)
+    };
+    core::str::from_utf8(bytes).unwrap_or("")
+}
+
+/// Fills `bytes` with random numbers.
+pub fn cprng_draw(bytes: &mut [u8]) {
+    // SAFETY: the buffer is valid for its length.
+    unsafe { sys::zx_cprng_draw(bytes.as_mut_ptr().cast(), bytes.len()) };
+}
+
+/// Adds entropy to the generator.
+///
+/// # Errors
+/// `INVALID_ARGS` for over 256 bytes.
+pub fn cprng_add_entropy(bytes: &[u8]) -> Result<()> {
+    // SAFETY: the buffer is valid for its length.
+    check(unsafe { sys::zx_cprng_add_entropy(bytes.as_ptr().cast(), bytes.len()) })
+}
+
+/// Switches the machine off or starts it again (`ZX_SYSTEM_POWERCTL_*`).
+///
+/// # Errors
+/// `ACCESS_DENIED`, `INVALID_ARGS`, `NOT_SUPPORTED`.
+pub fn system_powerctl(resource: &Resource, command: u32) -> Result<()> {
+    // SAFETY: no argument structure.
+    check(unsafe { sys::zx_system_powerctl(resource.raw_handle(), command, core::ptr::null()) })
+}

@@ -1,0 +1,243 @@
+//! Jobs, processes and threads.
+
+use abi::Rights;
+
+use crate::handle::object;
+use crate::{AsHandleRef, Channel, Handle, Result, Unowned, Vmar, check, sys};
+
+object! {
+    /// A job: processes and jobs under one roof.
+    Job
+}
+
+impl Job {
+    /// Makes a job in this one.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`, `OUT_OF_RANGE` when nested too deeply, `BAD_STATE` when this one was killed.
+    pub fn create_child(&self) -> Result<Job> {
+        let mut out = 0;
+        // SAFETY: `out` is one handle's place.
+        check(unsafe { sys::zx_job_create(self.raw_handle(), 0, &mut out) })?;
+        Ok(Job(Handle::from_call(out)?))
+    }
+
+    /// Makes a process in this job; gives it and its root VMAR.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`, `BAD_STATE` when the job was killed.
+    pub fn create_process(&self, name: &str) -> Result<(Process, Vmar)> {
+        let (mut process, mut vmar) = (0, 0);
+        // SAFETY: the name is valid for its length; both outputs are one handle's place.
+        check(unsafe {
+            sys::zx_process_create(self.raw_handle(), name.as_ptr(), name.len(), 0, &mut process, &mut vmar)
+        })?;
+        Ok((Process(Handle::from_call(process)?), Vmar::from(Handle::from_call(vmar)?)))
+    }
+
+    /// Ends everything in the job.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn kill(&self) -> Result<()> {
+        kill(self)
+    }
+
+    /// Opens the job's exception channel. Options: `ZX_EXCEPTION_CHANNEL_DEBUGGER` or 0.
+    ///
+    /// # Errors
+    /// `ALREADY_BOUND`, `NOT_SUPPORTED`.
+    pub fn create_exception_channel(&self, options: u32) -> Result<Channel> {
+        exception_channel(self, options)
+    }
+}
+
+object! {
+    /// A process: an address space, handles, threads.
+    Process
+}
+
+impl Process {
+    /// The calling process, which keeps the handle.
+    #[cfg(feature = "std")]
+    pub fn self_handle() -> Unowned<'static, Process> {
+        crate::startup::process_self()
+    }
+
+    /// Makes a thread that has not begun.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`, `BAD_STATE` when the process has ended.
+    pub fn create_thread(&self, name: &str) -> Result<Thread> {
+        let mut out = 0;
+        // SAFETY: the name is valid for its length; `out` is one handle's place.
+        check(unsafe { sys::zx_thread_create(self.raw_handle(), name.as_ptr(), name.len(), 0, &mut out) })?;
+        Ok(Thread(Handle::from_call(out)?))
+    }
+
+    /// Starts the process with its first thread: program counter, stack pointer, a handle that moves into the process
+    /// and becomes the first argument, and the second argument. The handle is gone even when the call fails.
+    ///
+    /// # Errors
+    /// `BAD_STATE` when it has begun, `ACCESS_DENIED`, `INVALID_ARGS`.
+    pub fn start(&self, thread: &Thread, entry: usize, stack: usize, arg1: Handle, arg2: usize) -> Result<()> {
+        // SAFETY: the addresses are of the other process.
+        check(unsafe {
+            sys::zx_process_start(self.raw_handle(), thread.raw_handle(), entry, stack, arg1.into_raw(), arg2)
+        })
+    }
+
+    /// Ends the process from outside.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn kill(&self) -> Result<()> {
+        kill(self)
+    }
+
+    /// Copies memory of the process; gives the number of bytes, which stops at the first gap.
+    ///
+    /// # Errors
+    /// `NO_MEMORY` when nothing is mapped there, `ACCESS_DENIED`, `BAD_STATE`.
+    pub fn read_memory(&self, address: usize, bytes: &mut [u8]) -> Result<usize> {
+        let mut actual = 0;
+        // SAFETY: the buffer is valid for its length.
+        check(unsafe {
+            sys::zx_process_read_memory(self.raw_handle(), address, bytes.as_mut_ptr().cast(), bytes.len(), &mut actual)
+        })?;
+        Ok(actual)
+    }
+
+    /// Copies into the memory of the process; gives the number of bytes, which stops at the first gap.
+    ///
+    /// # Errors
+    /// As [`Process::read_memory`].
+    pub fn write_memory(&self, address: usize, bytes: &[u8]) -> Result<usize> {
+        let mut actual = 0;
+        // SAFETY: the buffer is valid for its length. What is written where is the caller's, as the crate's head says.
+        check(unsafe {
+            sys::zx_process_write_memory(self.raw_handle(), address, bytes.as_ptr().cast(), bytes.len(), &mut actual)
+        })?;
+        Ok(actual)
+    }
+
+    /// Opens the process's exception channel. Options: `ZX_EXCEPTION_CHANNEL_DEBUGGER` or 0.
+    ///
+    /// # Errors
+    /// `ALREADY_BOUND`, `NOT_SUPPORTED`.
+    pub fn create_exception_channel(&self, options: u32) -> Result<Channel> {
+        exception_channel(self, options)
+    }
+
+    /// The thread of the process with this koid.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub fn thread(&self, koid: u64) -> Result<Thread> {
+        self.get_child(koid, Rights::SAME_RIGHTS).map(Thread)
+    }
+
+    /// Suspends all threads until the token is dropped.
+    ///
+    /// # Errors
+    /// `BAD_STATE`, `NOT_SUPPORTED`.
+    pub fn suspend(&self) -> Result<Suspend> {
+        suspend(self)
+    }
+}
+
+object! {
+    /// A thread.
+    Thread
+}
+
+impl Thread {
+    /// Starts the thread in a process that runs. Threads of this process are started by `std`: entry and stack here
+    /// are addresses that the compiler knows nothing of.
+    ///
+    /// # Errors
+    /// `BAD_STATE` when it has begun, `ACCESS_DENIED`, `INVALID_ARGS`.
+    pub fn start(&self, entry: usize, stack: usize, arg1: usize, arg2: usize) -> Result<()> {
+        // SAFETY: no memory involved but what the thread will do, as the crate's head says.
+        check(unsafe { sys::zx_thread_start(self.raw_handle(), entry, stack, arg1, arg2) })
+    }
+
+    /// Reads a kind of registers (`ZX_THREAD_STATE_*`) of a suspended thread.
+    ///
+    /// # Errors
+    /// `BAD_STATE` when it runs, `BUFFER_TOO_SMALL`, `NOT_SUPPORTED`.
+    pub fn read_state(&self, kind: u32, bytes: &mut [u8]) -> Result<()> {
+        // SAFETY: the buffer is valid for its length.
+        check(unsafe { sys::zx_thread_read_state(self.raw_handle(), kind, bytes.as_mut_ptr().cast(), bytes.len()) })
+    }
+
+    /// Writes a kind of registers of a suspended thread.
+    ///
+    /// # Errors
+    /// `BAD_STATE` when it runs, `BUFFER_TOO_SMALL`, `INVALID_ARGS`.
+    pub fn write_state(&self, kind: u32, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the buffer is valid for its length.
+        check(unsafe { sys::zx_thread_write_state(self.raw_handle(), kind, bytes.as_ptr().cast(), bytes.len()) })
+    }
+
+    /// Suspends the thread until the token is dropped.
+    ///
+    /// # Errors
+    /// `BAD_STATE`, `NOT_SUPPORTED`.
+    pub fn suspend(&self) -> Result<Suspend> {
+        suspend(self)
+    }
+}
+
+object! {
+    /// Keeps a task suspended while it exists.
+    Suspend
+}
+
+fn kill(task: &impl AsHandleRef) -> Result<()> {
+    // SAFETY: no memory involved.
+    check(unsafe { sys::zx_task_kill(task.raw_handle()) })
+}
+
+fn suspend(task: &impl AsHandleRef) -> Result<Suspend> {
+    let mut out = 0;
+    // SAFETY: `out` is one handle's place.
+    check(unsafe { sys::zx_task_suspend(task.raw_handle(), &mut out) })?;
+    Ok(Suspend(Handle::from_call(out)?))
+}
+
+fn exception_channel(task: &impl AsHandleRef, options: u32) -> Result<Channel> {
+    let mut out = 0;
+    // SAFETY: `out` is one handle's place.
+    check(unsafe { sys::zx_task_create_exception_channel(task.raw_handle(), options, &mut out) })?;
+    Ok(Channel::from(Handle::from_call(out)?))
+}
+
+/// Ends the calling process with a return code.
+pub fn process_exit(code: i64) -> ! {
+    // SAFETY: does not return.
+    unsafe { sys::zx_process_exit(code) }
+}
+
+/// Ends the calling thread. Its stack and thread-local values are left as they are.
+pub fn thread_exit() -> ! {
+    // SAFETY: does not return.
+    unsafe { sys::zx_thread_exit() }
+}
+
+/// Lets other threads run.
+///
+/// # Errors
+/// `NOT_SUPPORTED`.
+pub fn thread_legacy_yield() -> Result<()> {
+    // SAFETY: no memory involved.
+    check(unsafe { sys::zx_thread_legacy_yield(0) })
+}
+
+impl Unowned<'static, Thread> {
+    /// The calling thread.
+    #[cfg(feature = "std")]
+    pub fn current() -> Unowned<'static, Thread> {
+        crate::startup::thread_self()
+    }
+}

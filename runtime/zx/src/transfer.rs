@@ -1,0 +1,105 @@
+//! Sockets (streams or datagrams of bytes) and fifos (small queues of equal elements).
+
+use crate::handle::object;
+use crate::{AsHandleRef, Handle, Result, check, sys};
+
+object! {
+    /// One end of a socket.
+    Socket
+}
+
+impl Socket {
+    /// Makes a socket; options are `ZX_SOCKET_STREAM` (0) or `ZX_SOCKET_DATAGRAM`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` for other options, `NO_MEMORY`.
+    pub fn create(options: u32) -> Result<(Socket, Socket)> {
+        let (mut a, mut b) = (0, 0);
+        // SAFETY: `a` and `b` are one handle's place each.
+        check(unsafe { sys::zx_socket_create(options, &mut a, &mut b) })?;
+        Ok((Socket(Handle::from_call(a)?), Socket(Handle::from_call(b)?)))
+    }
+
+    /// Writes what fits without waiting; gives the number of bytes taken.
+    ///
+    /// # Errors
+    /// `SHOULD_WAIT` when full, `PEER_CLOSED`, `BAD_STATE` after writing was disabled.
+    pub fn write(&self, bytes: &[u8]) -> Result<usize> {
+        let mut actual = 0;
+        // SAFETY: the buffer is valid for its length.
+        check(unsafe { sys::zx_socket_write(self.raw_handle(), 0, bytes.as_ptr().cast(), bytes.len(), &mut actual) })?;
+        Ok(actual)
+    }
+
+    /// Reads without waiting; gives the number of bytes. Options: `ZX_SOCKET_PEEK`.
+    ///
+    /// # Errors
+    /// `SHOULD_WAIT` when empty, `PEER_CLOSED` when empty for ever.
+    pub fn read_with(&self, options: u32, bytes: &mut [u8]) -> Result<usize> {
+        let mut actual = 0;
+        // SAFETY: the buffer is valid for its length.
+        check(unsafe {
+            sys::zx_socket_read(self.raw_handle(), options, bytes.as_mut_ptr().cast(), bytes.len(), &mut actual)
+        })?;
+        Ok(actual)
+    }
+
+    /// Reads without waiting; gives the number of bytes.
+    ///
+    /// # Errors
+    /// As [`Socket::read_with`].
+    pub fn read(&self, bytes: &mut [u8]) -> Result<usize> {
+        self.read_with(0, bytes)
+    }
+
+    /// Enables or disables writing on this end and on the peer (`ZX_SOCKET_DISPOSITION_*`).
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `BAD_STATE`.
+    pub fn set_disposition(&self, disposition: u32, peer_disposition: u32) -> Result<()> {
+        // SAFETY: no memory involved.
+        check(unsafe { sys::zx_socket_set_disposition(self.raw_handle(), disposition, peer_disposition) })
+    }
+}
+
+object! {
+    /// One end of a fifo.
+    Fifo
+}
+
+impl Fifo {
+    /// Makes a fifo of `count` elements of `size` bytes in each direction.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE` over 4096 bytes, `NO_MEMORY`.
+    pub fn create(count: usize, size: usize) -> Result<(Fifo, Fifo)> {
+        let (mut a, mut b) = (0, 0);
+        // SAFETY: `a` and `b` are one handle's place each.
+        check(unsafe { sys::zx_fifo_create(count, size, 0, &mut a, &mut b) })?;
+        Ok((Fifo(Handle::from_call(a)?), Fifo(Handle::from_call(b)?)))
+    }
+
+    /// Writes whole elements of `size` bytes from `bytes`; gives the number of elements taken.
+    ///
+    /// # Errors
+    /// `SHOULD_WAIT`, `PEER_CLOSED`, `OUT_OF_RANGE` for another element size.
+    pub fn write(&self, size: usize, bytes: &[u8]) -> Result<usize> {
+        let mut actual = 0;
+        let count = bytes.len().checked_div(size).unwrap_or(0);
+        // SAFETY: `count` elements of `size` bytes lie in the buffer.
+        check(unsafe { sys::zx_fifo_write(self.raw_handle(), size, bytes.as_ptr().cast(), count, &mut actual) })?;
+        Ok(actual)
+    }
+
+    /// Reads whole elements of `size` bytes into `bytes`; gives their number.
+    ///
+    /// # Errors
+    /// `SHOULD_WAIT`, `PEER_CLOSED`, `OUT_OF_RANGE` for another element size.
+    pub fn read(&self, size: usize, bytes: &mut [u8]) -> Result<usize> {
+        let mut actual = 0;
+        let count = bytes.len().checked_div(size).unwrap_or(0);
+        // SAFETY: there is room for `count` elements of `size` bytes.
+        check(unsafe { sys::zx_fifo_read(self.raw_handle(), size, bytes.as_mut_ptr().cast(), count, &mut actual) })?;
+        Ok(actual)
+    }
+}
