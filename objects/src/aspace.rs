@@ -45,8 +45,11 @@ impl Mapping {
 /// An address space.
 pub struct AddressSpace {
     pub(crate) machine: Aspace,
-    pub(crate) mappings: BTreeMap<u64, Mapping>,
+    /// All mappings, by base.
+    pub mappings: BTreeMap<u64, Mapping>,
     pub(crate) root: Option<Id<Vmar>>,
+    /// Where the vDSO's image starts, once its code is mapped; else 0.
+    pub vdso_base: u64,
 }
 
 impl AddressSpace {
@@ -59,10 +62,15 @@ impl AddressSpace {
 }
 
 impl<M: Machine> Kernel<M> {
+    /// An address space.
+    pub fn aspace(&self, key: Key) -> Option<&AddressSpace> {
+        self.aspaces.get(key)
+    }
+
     /// A new address space with its root VMAR.
     pub(crate) fn aspace_create(&mut self) -> Result<(Key, Id<Vmar>), Status> {
         let machine = self.machine.aspace_create().map_err(|_| Status::NO_MEMORY)?;
-        let space = AddressSpace { machine, mappings: BTreeMap::new(), root: None };
+        let space = AddressSpace { machine, mappings: BTreeMap::new(), root: None, vdso_base: 0 };
         let key = self.aspaces.insert(space).map_err(|_| {
             self.machine.aspace_destroy(machine);
             Status::NO_MEMORY

@@ -109,7 +109,8 @@ impl<M: Machine> Kernel<M> {
     /// None that a caller can cause.
     pub fn fifo_read(&mut self, end: Id<Fifo>, out: &mut [u8]) -> Result<(), Status> {
         let fifo = self.objects.get_mut(end)?;
-        for (to, from) in out.iter_mut().zip(fifo.inbox.drain(..out.len().min(fifo.inbox.len()))) {
+        let len = out.len().min(fifo.inbox.len());
+        for (to, from) in out.iter_mut().zip(fifo.inbox.drain(..len)) {
             *to = from;
         }
         let (empty, peer) = (fifo.inbox.is_empty(), fifo.peer);

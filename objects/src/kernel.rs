@@ -15,7 +15,8 @@ use crate::futex::{FutexKey, FutexQueue};
 use crate::handle::{Handle, HandleValue};
 use crate::job::Job;
 use crate::machine::Machine;
-use crate::object::{Doomed, Id, Noun, ObjectId, Objects};
+use crate::name::Name;
+use crate::object::{Body, Doomed, Id, Noun, ObjectId, Objects};
 use crate::process::Process;
 use crate::resource::RangeBook;
 use crate::slab::Slab;
@@ -133,6 +134,64 @@ impl<M: Machine> Kernel<M> {
     pub fn put(&mut self, process: Id<Process>, handle: Handle) -> Result<HandleValue, Status> {
         let put = self.objects.get_mut(process).and_then(|p| p.handles.insert(handle));
         put.inspect_err(|_| self.drop_handle(handle))
+    }
+
+    /// One more handle like another, in being.
+    pub fn another(&mut self, handle: Handle) -> Handle {
+        self.add_handle(handle.object);
+        handle
+    }
+
+    /// Makes room for handles in a process's table, so that [`Kernel::put`] cannot fail as often.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn reserve_handles(&mut self, process: Id<Process>, count: usize) -> Result<(), Status> {
+        self.objects.get_mut(process)?.handles.reserve(count)
+    }
+
+    /// The other end of an object that has one; none if it is gone.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`: it is of a type that has no other end.
+    pub fn peer(&self, object: ObjectId) -> Result<Option<ObjectId>, Status> {
+        Ok(match &self.objects.any(object)?.body {
+            Body::Channel(x) => x.peer.map(Id::object),
+            Body::Socket(x) => x.peer.map(Id::object),
+            Body::Fifo(x) => x.peer.map(Id::object),
+            Body::EventPair(x) => x.peer.map(Id::object),
+            _ => return Err(Status::NOT_SUPPORTED),
+        })
+    }
+
+    /// Names an object that can have a name.
+    ///
+    /// # Errors
+    /// `WRONG_TYPE`: it cannot.
+    pub fn set_name(&mut self, object: ObjectId, name: Name) -> Result<(), Status> {
+        match &mut self.objects.any_mut(object)?.body {
+            Body::Job(x) => x.name = name,
+            Body::Process(x) => x.name = name,
+            Body::Thread(x) => x.name = name,
+            Body::Vmo(x) => x.name = name,
+            _ => return Err(Status::WRONG_TYPE),
+        }
+        Ok(())
+    }
+
+    /// The number of what an object belongs to: its other end, or its parent; 0 if there is none.
+    pub fn related_koid(&self, object: ObjectId) -> u64 {
+        let Ok(o) = self.objects.any(object) else { return 0 };
+        match &o.body {
+            Body::Channel(x) => x.peer_koid,
+            Body::Socket(x) => x.peer_koid,
+            Body::Fifo(x) => x.peer_koid,
+            Body::EventPair(x) => x.peer_koid,
+            Body::Job(x) => x.parent.map_or(0, |parent| self.koid(parent.object())),
+            Body::Process(x) => self.koid(x.job.object()),
+            Body::Thread(x) => self.koid(x.process.object()),
+            _ => 0,
+        }
     }
 
     /// Closes a handle that is in being.

@@ -52,8 +52,6 @@ pub struct Process {
     pub debug_addr: u64,
     /// `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
     pub break_on_load: u64,
-    /// Where the vDSO's code was mapped first.
-    pub vdso_base: u64,
 }
 
 impl<M: Machine> Kernel<M> {
@@ -83,7 +81,6 @@ impl<M: Machine> Kernel<M> {
             exiting: false,
             debug_addr: 0,
             break_on_load: 0,
-            vdso_base: 0,
         };
         let id = self
             .create(Signals::NONE, Body::Process(Box::new(process)))
@@ -149,6 +146,24 @@ impl<M: Machine> Kernel<M> {
         if let Some(aspace) = p.aspace.take() {
             self.aspace_destroy(aspace);
         }
+    }
+
+    /// `ZX_PROP_PROCESS_DEBUG_ADDR`.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn process_set_debug_addr(&mut self, id: Id<Process>, address: u64) -> Result<(), Status> {
+        self.objects.get_mut(id)?.debug_addr = address;
+        Ok(())
+    }
+
+    /// `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn process_set_break_on_load(&mut self, id: Id<Process>, wanted: u64) -> Result<(), Status> {
+        self.objects.get_mut(id)?.break_on_load = wanted;
+        Ok(())
     }
 
     /// Whether all threads of a process have ended although it was started.

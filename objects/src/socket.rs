@@ -113,6 +113,15 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// Bytes that this end has written and the other has not read.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn socket_sent(&self, end: Id<Socket>) -> Result<usize, Status> {
+        let peer = self.objects.get(end)?.peer;
+        Ok(peer.and_then(|peer| self.objects.get(peer).ok()).map_or(0, Socket::readable))
+    }
+
     /// Puts bytes, of which there is room for all, into the other end.
     ///
     /// # Errors

@@ -66,6 +66,12 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// Whether it waits in a call.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        !matches!(self.wait, Wait::None)
+    }
+
     /// `ZX_THREAD_STATE_*` of a thread, with the reason if it is blocked.
     pub fn info_state(&self) -> u32 {
         match (self.state, &self.wait) {

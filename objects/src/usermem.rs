@@ -11,12 +11,28 @@ use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE, PAGE_SIZE};
 use crate::slab::Key;
 
+/// Whose rules an access follows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// The program could load here.
+    Read,
+    /// The program could store here.
+    Write,
+    /// A debugger's: whatever is mapped.
+    Forced,
+}
+
 impl<M: Machine> Kernel<M> {
     /// The page behind a user address, committed if need be.
-    fn user_page(&mut self, aspace: Key, address: u64, write: bool) -> Result<Frame, Status> {
+    fn user_page(&mut self, aspace: Key, address: u64, access: Access) -> Result<Frame, Status> {
         let space = self.aspaces.get(aspace).ok_or(Status::INVALID_ARGS)?;
         let mapping = space.find(address).ok_or(Status::INVALID_ARGS)?;
-        if !(if write { mapping.perm.write } else { mapping.perm.read }) {
+        let allowed = match access {
+            Access::Read => mapping.perm.read,
+            Access::Write => mapping.perm.write,
+            Access::Forced => true,
+        };
+        if !allowed {
             return Err(Status::INVALID_ARGS);
         }
         let (vmo, offset) = (mapping.vmo, mapping.offset + (address - mapping.base));
@@ -31,7 +47,7 @@ impl<M: Machine> Kernel<M> {
         aspace: Key,
         address: u64,
         len: usize,
-        write: bool,
+        access: Access,
         mut use_it: impl FnMut(&mut M, Frame, usize, core::ops::Range<usize>),
     ) -> Result<(), Status> {
         let mut done = 0;
@@ -39,7 +55,7 @@ impl<M: Machine> Kernel<M> {
             let at = address.checked_add(done as u64).ok_or(Status::INVALID_ARGS)?;
             let offset = (at % PAGE) as usize;
             let part = (PAGE_SIZE - offset).min(len - done);
-            let frame = self.user_page(aspace, at, write)?;
+            let frame = self.user_page(aspace, at, access)?;
             use_it(&mut self.machine, frame, offset, done..done + part);
             done += part;
         }
@@ -51,7 +67,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `INVALID_ARGS`: not all of it may be read. `NO_MEMORY`.
     pub fn copy_in(&mut self, aspace: Key, address: u64, out: &mut [u8]) -> Result<(), Status> {
-        self.each_page(aspace, address, out.len(), false, |machine, frame, offset, range| {
+        self.each_page(aspace, address, out.len(), Access::Read, |machine, frame, offset, range| {
             if let Some(part) = out.get_mut(range) {
                 machine.frame_read(frame, offset, part);
             }
@@ -63,7 +79,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `INVALID_ARGS`: not all of it may be written. `NO_MEMORY`.
     pub fn copy_out(&mut self, aspace: Key, address: u64, data: &[u8]) -> Result<(), Status> {
-        self.each_page(aspace, address, data.len(), true, |machine, frame, offset, range| {
+        self.each_page(aspace, address, data.len(), Access::Write, |machine, frame, offset, range| {
             if let Some(part) = data.get(range) {
                 machine.frame_write(frame, offset, part);
             }
@@ -75,7 +91,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::copy_out`].
     pub fn check_out(&mut self, aspace: Key, address: u64, len: usize) -> Result<(), Status> {
-        self.each_page(aspace, address, len, true, |_, _, _, _| {})
+        self.each_page(aspace, address, len, Access::Write, |_, _, _, _| {})
     }
 
     /// As [`Kernel::check_out`], for reading.
@@ -83,6 +99,36 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::copy_in`].
     pub fn check_in(&mut self, aspace: Key, address: u64, len: usize) -> Result<(), Status> {
-        self.each_page(aspace, address, len, false, |_, _, _, _| {})
+        self.each_page(aspace, address, len, Access::Read, |_, _, _, _| {})
+    }
+
+    /// Copies from the memory of a program that the caller may debug: what is mapped can be read.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: not all of it is mapped. `NO_MEMORY`.
+    pub fn copy_in_forced(&mut self, aspace: Key, address: u64, out: &mut [u8]) -> Result<(), Status> {
+        self.each_page(aspace, address, out.len(), Access::Forced, |machine, frame, offset, range| {
+            if let Some(part) = out.get_mut(range) {
+                machine.frame_read(frame, offset, part);
+            }
+        })
+    }
+
+    /// Copies into the memory of a program that the caller may debug.
+    ///
+    /// # Errors
+    /// As [`Kernel::copy_in_forced`].
+    pub fn copy_out_forced(&mut self, aspace: Key, address: u64, data: &[u8]) -> Result<(), Status> {
+        self.each_page(aspace, address, data.len(), Access::Forced, |machine, frame, offset, range| {
+            if let Some(part) = data.get(range) {
+                machine.frame_write(frame, offset, part);
+            }
+        })
+    }
+
+    /// Bytes from an address to the end of the mapping that it is in.
+    pub fn mapped_from(&self, aspace: Key, address: u64) -> Option<u64> {
+        let mapping = self.aspaces.get(aspace)?.find(address)?;
+        Some(mapping.end() - address)
     }
 }

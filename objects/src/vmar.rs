@@ -263,6 +263,27 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// Whether the vDSO's code is mapped in the address space of a VMAR.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the VMAR is destroyed.
+    pub fn vdso_is_mapped(&self, id: Id<Vmar>) -> Result<bool, Status> {
+        let (_, aspace) = self.vmar_alive(id)?;
+        Ok(self.aspaces.get(aspace).is_some_and(|s| s.vdso_base != 0))
+    }
+
+    /// Notes where the vDSO's image starts in the address space of a VMAR.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the VMAR is destroyed.
+    pub fn vdso_mapped(&mut self, id: Id<Vmar>, base: u64) -> Result<(), Status> {
+        let (_, aspace) = self.vmar_alive(id)?;
+        if let Some(space) = self.aspaces.get_mut(aspace) {
+            space.vdso_base = base;
+        }
+        Ok(())
+    }
+
     fn mapping_insert(&mut self, aspace: Key, mapping: Mapping) {
         if let Some(space) = self.aspaces.get_mut(aspace) {
             space.mappings.insert(mapping.base, mapping);

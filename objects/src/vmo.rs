@@ -348,6 +348,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// How many of the pages of a VMO are committed.
+    pub fn vmo_count(&self, id: Id<Vmo>, pages: core::ops::Range<u64>) -> u64 {
+        match self.objects.get(id).map(|vmo| &vmo.backing) {
+            Ok(Backing::Pages(p)) => p.count(pages.start, pages.end),
+            _ => 0,
+        }
+    }
+
     pub(crate) fn vmo_end(&mut self, _id: Id<Vmo>, vmo: Vmo) {
         match vmo.backing {
             Backing::Pages(mut pages) => {

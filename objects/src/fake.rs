@@ -1,0 +1,230 @@
+//! A machine made of ordinary memory, for tests on the host: it counts what it gives out and remembers what it did.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::machine::{
+    Aspace, Frame, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power, Registers, ThreadKey,
+};
+
+/// What a thread of the fake machine went through.
+#[derive(Default, Debug)]
+pub struct FakeThread {
+    /// How its events are named.
+    pub key: u32,
+    /// It was started.
+    pub started: bool,
+    /// Results of the blocked calls that ended, in order.
+    pub woken: Vec<i64>,
+    /// Its registers.
+    pub registers: Registers,
+    /// Arguments 5 to 8 of its next call.
+    pub extra: [u64; 4],
+}
+
+/// See the module's description.
+#[derive(Default)]
+pub struct FakeMachine {
+    frames: Vec<Option<Box<[u8; PAGE_SIZE]>>>,
+    free: Vec<u32>,
+    /// Frames that may be given out at the same time.
+    pub limit: usize,
+    /// Pages mapped, by address space and address.
+    pub mapped: BTreeMap<u32, BTreeMap<u64, (Frame, Perm)>>,
+    aspaces: u32,
+    /// Threads, by number.
+    pub threads: BTreeMap<u32, FakeThread>,
+    next_thread: u32,
+    /// The time.
+    pub time: i64,
+    /// Deadlines asked for.
+    pub deadlines: BTreeSet<i64>,
+    seed: u64,
+    /// What was written to the console.
+    pub console: String,
+    /// What was written to the host link.
+    pub sent: Vec<u8>,
+    /// What there is to be read from it.
+    pub received: VecDeque<u8>,
+    /// Bytes that the host link takes before it is full.
+    pub serial_room: usize,
+    /// How the machine was stopped.
+    pub power: Option<Power>,
+}
+
+impl FakeMachine {
+    /// A machine with so many frames.
+    pub fn new(limit: usize) -> Self {
+        FakeMachine { limit, serial_room: usize::MAX, seed: 1, ..FakeMachine::default() }
+    }
+
+    /// Frames in use.
+    pub fn frames_in_use(&self) -> usize {
+        self.frames.len() - self.free.len()
+    }
+}
+
+impl Machine for FakeMachine {
+    fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
+        if self.frames_in_use() >= self.limit {
+            return Err(OutOfMemory);
+        }
+        let zero = Some(Box::new([0; PAGE_SIZE]));
+        match self.free.pop() {
+            Some(n) => {
+                self.frames[n as usize] = zero;
+                Ok(Frame(n))
+            }
+            None => {
+                self.frames.push(zero);
+                Ok(Frame(self.frames.len() as u32 - 1))
+            }
+        }
+    }
+
+    fn frame_free(&mut self, frame: Frame) {
+        assert!(self.frames[frame.0 as usize].take().is_some(), "frame {frame:?} freed twice");
+        let mapped = self.mapped.values().any(|space| space.values().any(|(f, _)| *f == frame));
+        assert!(!mapped, "frame {frame:?} freed while it is mapped");
+        self.free.push(frame.0);
+    }
+
+    fn frame_read(&self, frame: Frame, offset: usize, out: &mut [u8]) {
+        let page = self.frames[frame.0 as usize].as_ref().expect("frame in use");
+        out.copy_from_slice(&page[offset..offset + out.len()]);
+    }
+
+    fn frame_write(&mut self, frame: Frame, offset: usize, data: &[u8]) {
+        let page = self.frames[frame.0 as usize].as_mut().expect("frame in use");
+        page[offset..offset + data.len()].copy_from_slice(data);
+    }
+
+    fn frame_zero(&mut self, frame: Frame, offset: usize, len: usize) {
+        let page = self.frames[frame.0 as usize].as_mut().expect("frame in use");
+        page[offset..offset + len].fill(0);
+    }
+
+    fn frame_copy(&mut self, from: Frame, to: Frame) {
+        let page = *self.frames[from.0 as usize].as_ref().expect("frame in use").as_ref();
+        self.frame_write(to, 0, &page);
+    }
+
+    fn memory(&self) -> (u64, u64) {
+        (self.frames_in_use() as u64 * PAGE, self.limit as u64 * PAGE)
+    }
+
+    fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {
+        Ok(())
+    }
+
+    fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {
+        self.aspaces += 1;
+        self.mapped.insert(self.aspaces, BTreeMap::new());
+        Ok(Aspace(self.aspaces))
+    }
+
+    fn aspace_destroy(&mut self, aspace: Aspace) {
+        assert!(self.mapped.remove(&aspace.0).is_some(), "address space destroyed twice");
+    }
+
+    fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm) -> Result<(), OutOfMemory> {
+        assert_eq!(address % PAGE, 0);
+        self.mapped.get_mut(&aspace.0).expect("address space in use").insert(address, (frame, perm));
+        Ok(())
+    }
+
+    fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64) {
+        let space = self.mapped.get_mut(&aspace.0).expect("address space in use");
+        space.retain(|&at, _| at < address || (at - address) / PAGE >= pages);
+    }
+
+    fn thread_create(&mut self, _: Aspace, key: ThreadKey, _: &str) -> Result<MachineThread, OutOfMemory> {
+        self.next_thread += 1;
+        self.threads.insert(self.next_thread, FakeThread { key: key.0, ..FakeThread::default() });
+        Ok(MachineThread(self.next_thread))
+    }
+
+    fn thread_start(&mut self, thread: MachineThread, registers: &Registers) {
+        let thread = self.threads.get_mut(&thread.0).expect("thread in use");
+        thread.started = true;
+        thread.registers = *registers;
+    }
+
+    fn thread_destroy(&mut self, thread: MachineThread) {
+        assert!(self.threads.remove(&thread.0).is_some(), "thread destroyed twice");
+    }
+
+    fn thread_suspend(&mut self, _: MachineThread) {}
+
+    fn thread_resume(&mut self, _: MachineThread) {}
+
+    fn thread_registers(&mut self, thread: MachineThread) -> Registers {
+        self.threads[&thread.0].registers
+    }
+
+    fn thread_set_registers(&mut self, thread: MachineThread, registers: &Registers) {
+        self.threads.get_mut(&thread.0).expect("thread in use").registers = *registers;
+    }
+
+    fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64) {
+        self.threads.get_mut(&thread.0).expect("thread in use").registers.fs_base = base;
+    }
+
+    fn thread_wake(&mut self, thread: MachineThread, result: i64) {
+        self.threads.get_mut(&thread.0).expect("thread in use").woken.push(result);
+    }
+
+    fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4] {
+        self.threads[&thread.0].extra
+    }
+
+    fn now(&self) -> i64 {
+        self.time
+    }
+
+    fn ticks(&self) -> i64 {
+        self.time
+    }
+
+    fn utc_offset(&self) -> i64 {
+        0
+    }
+
+    fn set_deadline(&mut self, deadline: i64) {
+        self.deadlines.insert(deadline);
+    }
+
+    fn random(&mut self, out: &mut [u8]) {
+        for byte in out {
+            self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            *byte = (self.seed >> 56) as u8;
+        }
+    }
+
+    fn add_entropy(&mut self, _: &[u8]) {}
+
+    fn console_write(&mut self, text: &[u8]) {
+        self.console.push_str(&String::from_utf8_lossy(text));
+    }
+
+    fn serial_write(&mut self, data: &[u8]) -> usize {
+        let taken = data.len().min(self.serial_room);
+        self.serial_room -= taken;
+        self.sent.extend_from_slice(&data[..taken]);
+        taken
+    }
+
+    fn serial_read(&mut self, out: &mut [u8]) -> usize {
+        let taken = out.len().min(self.received.len());
+        for (to, from) in out.iter_mut().zip(self.received.drain(..taken)) {
+            *to = from;
+        }
+        taken
+    }
+
+    fn power(&mut self, how: Power) {
+        self.power = Some(how);
+    }
+}

@@ -1,0 +1,386 @@
+//! Channels.
+
+use abi::{
+    Rights, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES, ZX_CHANNEL_MAX_MSG_IOVECS,
+    ZX_CHANNEL_READ_MAY_DISCARD, ZX_CHANNEL_WRITE_USE_IOVEC, ZX_DEFAULT_CHANNEL_RIGHTS, ZX_HANDLE_OP_DUPLICATE,
+    ZX_HANDLE_OP_MOVE, ZX_OBJ_TYPE_NONE, zx_channel_call_args_t, zx_channel_call_etc_args_t, zx_channel_iovec_t,
+    zx_handle_disposition_t, zx_handle_info_t,
+};
+use alloc::vec::Vec;
+use objects::Id;
+use objects::channel::{CallBuffers, Channel, Message};
+use objects::handle::{Handle, HandleValue};
+use objects::machine::Machine;
+use objects::wait::Waiting;
+
+use crate::cx::Cx;
+use crate::syscalls::handle::reduce;
+use crate::syscalls::object::read_handles;
+use crate::user::{In, InOut, Out};
+
+/// Creates a channel: both ends.
+pub fn channel_create<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    options: u32,
+    out0: Out<u32>,
+    out1: Out<u32>,
+) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    let pair = cx.kernel.channel_create()?;
+    cx.hand_out_pair(pair, ZX_DEFAULT_CHANNEL_RIGHTS, (out0, out1))
+}
+
+/// The bytes of a message, from one buffer or from several.
+fn read_data<M: Machine>(cx: &mut Cx<'_, M>, options: u32, bytes: In<u8>, count: usize) -> Result<Vec<u8>, Status> {
+    if options & ZX_CHANNEL_WRITE_USE_IOVEC == 0 {
+        if count > ZX_CHANNEL_MAX_MSG_BYTES as usize {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        return cx.read_bytes(bytes, count);
+    }
+    if count > ZX_CHANNEL_MAX_MSG_IOVECS as usize {
+        return Err(Status::OUT_OF_RANGE);
+    }
+    let mut data = Vec::new();
+    for i in 0..count {
+        let part = cx.read(In::<zx_channel_iovec_t>::new(bytes.0).nth(i))?;
+        if part.reserved != 0 {
+            return Err(Status::INVALID_ARGS);
+        }
+        let (from, len) = (data.len(), part.capacity as usize);
+        if from + len > ZX_CHANNEL_MAX_MSG_BYTES as usize {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        data.try_reserve(len).map_err(|_| Status::NO_MEMORY)?;
+        data.resize(from + len, 0);
+        let to = data.get_mut(from..).unwrap_or_default();
+        cx.kernel.copy_in(cx.aspace, part.buffer as u64, to)?;
+    }
+    Ok(data)
+}
+
+/// Takes handles out of the caller's table. They are consumed, also when one of them spoils it for all.
+fn take_handles<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    channel: HandleValue,
+    values: &[HandleValue],
+) -> Result<Vec<Handle>, Status> {
+    let mut handles = Vec::new();
+    let mut result = handles.try_reserve_exact(values.len()).map_err(|_| Status::NO_MEMORY);
+    for &value in values {
+        if value == channel {
+            // The channel's own handle stays with its owner.
+            result = result.and(Err(Status::NOT_SUPPORTED));
+            continue;
+        }
+        match cx.kernel.take(cx.process, value) {
+            Ok(handle) if !handle.rights.contains(Rights::TRANSFER) => {
+                cx.kernel.close(handle);
+                result = result.and(Err(Status::ACCESS_DENIED));
+            }
+            Ok(handle) if result.is_ok() => handles.push(handle),
+            Ok(handle) => cx.kernel.close(handle),
+            Err(status) => result = result.and(Err(status)),
+        }
+    }
+    match result {
+        Ok(()) => Ok(handles),
+        Err(status) => {
+            handles.into_iter().for_each(|handle| cx.kernel.close(handle));
+            Err(status)
+        }
+    }
+}
+
+/// What a disposition says is to be done with a handle.
+fn dispose<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    channel: HandleValue,
+    item: &zx_handle_disposition_t,
+) -> Result<Handle, Status> {
+    let duplicate = match item.operation {
+        ZX_HANDLE_OP_MOVE => false,
+        ZX_HANDLE_OP_DUPLICATE => true,
+        _ => return Err(Status::INVALID_ARGS),
+    };
+    if item.handle == channel {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let held = cx.kernel.handle(cx.process, item.handle)?;
+    if duplicate && !held.rights.contains(Rights::DUPLICATE) || !held.rights.contains(Rights::TRANSFER) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    if item.type_ != ZX_OBJ_TYPE_NONE && item.type_ != cx.kernel.objects.any(held.object)?.body.object_type() {
+        return Err(Status::WRONG_TYPE);
+    }
+    let rights = reduce(held.rights, item.rights)?;
+    if duplicate {
+        return Ok(cx.kernel.another(Handle { object: held.object, rights }));
+    }
+    let taken = cx.kernel.take(cx.process, item.handle)?;
+    Ok(Handle { object: taken.object, rights })
+}
+
+/// Takes or duplicates the handles of an array of dispositions, each with its own result. Those to be moved are
+/// consumed, whatever happens.
+fn take_dispositions<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    channel: HandleValue,
+    array: InOut<zx_handle_disposition_t>,
+    count: usize,
+) -> Result<Vec<Handle>, Status> {
+    if count > ZX_CHANNEL_MAX_MSG_HANDLES as usize {
+        return Err(Status::OUT_OF_RANGE);
+    }
+    let items = cx.read_array(array.input(), count)?;
+    let mut handles = Vec::new();
+    handles.try_reserve_exact(count).map_err(|_| Status::NO_MEMORY)?;
+    let mut result = Ok(());
+    for (i, item) in items.iter().enumerate() {
+        let one = dispose(cx, channel, item);
+        if one.is_err() && item.operation != ZX_HANDLE_OP_DUPLICATE && item.handle != channel {
+            let _ = super::handle::handle_close(cx, item.handle);
+        }
+        let status = one.err().unwrap_or(Status::OK);
+        let mut answer = *item;
+        answer.result = status.0;
+        let written = cx.write(array.output().nth(i), answer);
+        match one {
+            Ok(handle) => handles.push(handle),
+            Err(status) => result = result.and(Err(status)),
+        }
+        result = result.and(written);
+    }
+    match result {
+        Ok(()) => Ok(handles),
+        Err(status) => {
+            handles.into_iter().for_each(|handle| cx.kernel.close(handle));
+            Err(status)
+        }
+    }
+}
+
+/// Where the handles of a message come from.
+enum Source {
+    Plain(In<u32>),
+    Dispositions(InOut<zx_handle_disposition_t>),
+}
+
+/// The message that a write or call sends. The handles are consumed as soon as their array could be read.
+fn gather<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    bytes: (In<u8>, usize),
+    handles: (Source, usize),
+) -> Result<(Id<Channel>, Message), Status> {
+    let taken = match handles {
+        (_, 0) => Ok(Vec::new()),
+        (Source::Plain(array), count) => {
+            let values = read_handles(cx, array, count)?;
+            take_handles(cx, value, &values)
+        }
+        (Source::Dispositions(array), count) => take_dispositions(cx, value, array, count),
+    };
+    let channel = cx.get::<Channel>(value, Rights::WRITE);
+    let mut data = Err(Status::INVALID_ARGS);
+    if options & !ZX_CHANNEL_WRITE_USE_IOVEC == 0 {
+        data = read_data(cx, options, bytes.0, bytes.1);
+    }
+    let handles = taken?;
+    let count = handles.len();
+    let refuse = |cx: &mut Cx<'_, M>, status| {
+        cx.kernel.drop_message(Message { data: Vec::new(), handles: handles.clone() });
+        Err(status)
+    };
+    let (channel, data) = match (channel, data) {
+        (Ok(channel), Ok(data)) => (channel, data),
+        (_, Err(status)) | (Err(status), _) => return refuse(cx, status),
+    };
+    match cx.kernel.channel_check_write(channel, data.len(), count) {
+        Ok(()) => Ok((channel, Message { data, handles })),
+        Err(status) => refuse(cx, status),
+    }
+}
+
+/// Writes a message.
+pub fn channel_write<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    bytes: In<u8>,
+    num_bytes: u32,
+    handles: In<u32>,
+    num_handles: u32,
+) -> Result<(), Status> {
+    let handles = (Source::Plain(handles), num_handles as usize);
+    let (channel, message) = gather(cx, value, options, (bytes, num_bytes as usize), handles)?;
+    cx.kernel.channel_write(channel, message)
+}
+
+/// Writes a message whose handles are moved or duplicated with reduced rights.
+pub fn channel_write_etc<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    bytes: In<u8>,
+    num_bytes: u32,
+    handles: InOut<zx_handle_disposition_t>,
+    num_handles: u32,
+) -> Result<(), Status> {
+    let handles = (Source::Dispositions(handles), num_handles as usize);
+    let (channel, message) = gather(cx, value, options, (bytes, num_bytes as usize), handles)?;
+    cx.kernel.channel_write(channel, message)
+}
+
+struct ReadBuffers {
+    bytes: Out<u8>,
+    handles: u64,
+    num_bytes: u32,
+    num_handles: u32,
+    actual_bytes: Out<u32>,
+    actual_handles: Out<u32>,
+    etc: bool,
+}
+
+fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &ReadBuffers) -> Result<(), Status> {
+    let channel = cx.get::<Channel>(value, Rights::READ)?;
+    if options & !ZX_CHANNEL_READ_MAY_DISCARD != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    let (bytes, handles) = cx.kernel.channel_peek(channel)?;
+    cx.write_optional(to.actual_bytes, bytes as u32)?;
+    cx.write_optional(to.actual_handles, handles as u32)?;
+    if bytes > to.num_bytes as usize || handles > to.num_handles as usize {
+        if options & ZX_CHANNEL_READ_MAY_DISCARD != 0 {
+            let message = cx.kernel.channel_read(channel)?;
+            cx.kernel.drop_message(message);
+        }
+        return Err(Status::BUFFER_TOO_SMALL);
+    }
+    let size = if to.etc { size_of::<zx_handle_info_t>() } else { size_of::<u32>() };
+    // What cannot be delivered stays where it is.
+    cx.kernel.check_out(cx.aspace, to.handles, handles * size)?;
+    cx.kernel.reserve_handles(cx.process, handles)?;
+    let message = cx.kernel.channel_read(channel)?;
+    if let Err(status) = cx.write_bytes(to.bytes, &message.data) {
+        cx.kernel.channel_unread(channel, message);
+        return Err(status);
+    }
+    let mut result = Ok(());
+    for (i, handle) in message.handles.into_iter().enumerate() {
+        let delivered = cx.kernel.deliver_handle(cx.process, handle, to.handles, i, to.etc);
+        result = result.and(delivered);
+    }
+    result
+}
+
+/// Reads a message.
+#[allow(clippy::too_many_arguments)]
+pub fn channel_read<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    bytes: Out<u8>,
+    handles: Out<u32>,
+    num_bytes: u32,
+    num_handles: u32,
+    actual_bytes: Out<u32>,
+    actual_handles: Out<u32>,
+) -> Result<(), Status> {
+    let handles = handles.0;
+    let to = ReadBuffers { bytes, handles, num_bytes, num_handles, actual_bytes, actual_handles, etc: false };
+    read(cx, value, options, &to)
+}
+
+/// Reads a message; each handle comes with its type and rights.
+#[allow(clippy::too_many_arguments)]
+pub fn channel_read_etc<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    bytes: Out<u8>,
+    handles: Out<zx_handle_info_t>,
+    num_bytes: u32,
+    num_handles: u32,
+    actual_bytes: Out<u32>,
+    actual_handles: Out<u32>,
+) -> Result<(), Status> {
+    let handles = handles.0;
+    let to = ReadBuffers { bytes, handles, num_bytes, num_handles, actual_bytes, actual_handles, etc: true };
+    read(cx, value, options, &to)
+}
+
+fn call<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    deadline: i64,
+    (channel, message): (Id<Channel>, Message),
+    buffers: CallBuffers,
+) -> Result<Waiting, Status> {
+    let refused = if message.data.len() < 4 {
+        // There is no room for the transaction number.
+        Some(Status::INVALID_ARGS)
+    } else {
+        cx.get::<Channel>(value, Rights::READ | Rights::WRITE).err()
+    };
+    if let Some(status) = refused {
+        cx.kernel.drop_message(message);
+        return Err(status);
+    }
+    cx.kernel.channel_call(channel, cx.thread, message, deadline, buffers)
+}
+
+/// Writes a message and waits for its answer.
+pub fn channel_call<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    deadline: i64,
+    args: In<zx_channel_call_args_t>,
+    actual_bytes: Out<u32>,
+    actual_handles: Out<u32>,
+) -> Result<Waiting, Status> {
+    let a = cx.read(args)?;
+    let bytes = (In::new(a.wr_bytes as u64), a.wr_num_bytes as usize);
+    let handles = (Source::Plain(In::new(a.wr_handles as u64)), a.wr_num_handles as usize);
+    let gathered = gather(cx, value, options, bytes, handles)?;
+    let buffers = CallBuffers {
+        bytes: a.rd_bytes as u64,
+        num_bytes: a.rd_num_bytes,
+        handles: a.rd_handles as u64,
+        num_handles: a.rd_num_handles,
+        etc: false,
+        actual_bytes: actual_bytes.0,
+        actual_handles: actual_handles.0,
+    };
+    call(cx, value, deadline, gathered, buffers)
+}
+
+/// Writes a message and waits for its answer, with dispositions and descriptions of handles.
+pub fn channel_call_etc<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    deadline: i64,
+    args: InOut<zx_channel_call_etc_args_t>,
+    actual_bytes: Out<u32>,
+    actual_handles: Out<u32>,
+) -> Result<Waiting, Status> {
+    let a = cx.read(args.input())?;
+    let bytes = (In::new(a.wr_bytes as u64), a.wr_num_bytes as usize);
+    let handles = (Source::Dispositions(InOut::new(a.wr_handles as u64)), a.wr_num_handles as usize);
+    let gathered = gather(cx, value, options, bytes, handles)?;
+    let buffers = CallBuffers {
+        bytes: a.rd_bytes as u64,
+        num_bytes: a.rd_num_bytes,
+        handles: a.rd_handles as u64,
+        num_handles: a.rd_num_handles,
+        etc: true,
+        actual_bytes: actual_bytes.0,
+        actual_handles: actual_handles.0,
+    };
+    call(cx, value, deadline, gathered, buffers)
+}

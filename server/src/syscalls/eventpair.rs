@@ -1,0 +1,21 @@
+//! Event pairs.
+
+use abi::{Status, ZX_DEFAULT_EVENTPAIR_RIGHTS};
+use objects::machine::Machine;
+
+use crate::cx::Cx;
+use crate::user::Out;
+
+/// Creates an event pair: both ends.
+pub fn eventpair_create<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    options: u32,
+    out0: Out<u32>,
+    out1: Out<u32>,
+) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let pair = cx.kernel.eventpair_create()?;
+    cx.hand_out_pair(pair, ZX_DEFAULT_EVENTPAIR_RIGHTS, (out0, out1))
+}

@@ -1,0 +1,63 @@
+//! FIFOs.
+
+use abi::{Rights, Status, ZX_DEFAULT_FIFO_RIGHTS};
+use alloc::vec::Vec;
+use objects::fifo::Fifo;
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+
+use crate::cx::Cx;
+use crate::user::{In, Out};
+
+/// Creates a FIFO: both ends.
+pub fn fifo_create<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    count: usize,
+    size: usize,
+    options: u32,
+    out0: Out<u32>,
+    out1: Out<u32>,
+) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::OUT_OF_RANGE);
+    }
+    let pair = cx.kernel.fifo_create(count as u64, size as u64)?;
+    cx.hand_out_pair(pair, ZX_DEFAULT_FIFO_RIGHTS, (out0, out1))
+}
+
+/// Writes as many elements as fit.
+pub fn fifo_write<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    size: usize,
+    data: In<u8>,
+    count: usize,
+    actual: Out<usize>,
+) -> Result<(), Status> {
+    let fifo = cx.get::<Fifo>(value, Rights::WRITE)?;
+    let taken = cx.kernel.fifo_room(fifo, size as u64, count as u64)?.min(count);
+    let elements = cx.read_bytes(data, taken * size)?;
+    cx.kernel.fifo_write(fifo, &elements)?;
+    cx.write_optional(actual, taken)
+}
+
+/// Reads as many elements as there are.
+pub fn fifo_read<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    size: usize,
+    data: Out<u8>,
+    count: usize,
+    actual: Out<usize>,
+) -> Result<(), Status> {
+    let fifo = cx.get::<Fifo>(value, Rights::READ)?;
+    let taken = cx.kernel.fifo_available(fifo, size as u64, count as u64)?.min(count);
+    let len = taken * size;
+    cx.kernel.check_out(cx.aspace, data.0, len)?;
+    let mut elements = Vec::new();
+    elements.try_reserve_exact(len).map_err(|_| Status::NO_MEMORY)?;
+    elements.resize(len, 0);
+    cx.kernel.fifo_read(fifo, &mut elements)?;
+    cx.write_bytes(data, &elements)?;
+    cx.write_optional(actual, taken)
+}

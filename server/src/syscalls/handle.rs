@@ -1,0 +1,71 @@
+//! Handles.
+
+use abi::{Rights, Status, ZX_RIGHT_SAME_RIGHTS};
+use objects::handle::{Handle, HandleValue, INVALID};
+use objects::machine::Machine;
+
+use crate::cx::Cx;
+use crate::user::{In, Out};
+
+/// Closes a handle. The invalid handle is closed already.
+pub fn handle_close<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
+    if value == INVALID {
+        return Ok(());
+    }
+    let handle = cx.kernel.take(cx.process, value)?;
+    cx.kernel.close(handle);
+    Ok(())
+}
+
+/// Closes all handles of an array, also those after one that is bad.
+pub fn handle_close_many<M: Machine>(cx: &mut Cx<'_, M>, values: In<u32>, count: usize) -> Result<(), Status> {
+    let mut result = Ok(());
+    // In pieces, so that an absurd count ends at the first address that is not there.
+    for i in 0..count {
+        let value = cx.read(values.nth(i))?;
+        if let Err(status) = handle_close(cx, value) {
+            result = Err(status);
+        }
+    }
+    result
+}
+
+/// The rights that a new handle gets when `wanted` are asked for by someone who has `held`.
+pub fn reduce(held: Rights, wanted: u32) -> Result<Rights, Status> {
+    if wanted == ZX_RIGHT_SAME_RIGHTS {
+        return Ok(held);
+    }
+    let wanted = Rights::from_bits(wanted).ok_or(Status::INVALID_ARGS)?;
+    if held.contains(wanted) { Ok(wanted) } else { Err(Status::INVALID_ARGS) }
+}
+
+/// Duplicates a handle.
+pub fn handle_duplicate<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    rights: u32,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    let handle = cx.get_any(value, Rights::DUPLICATE)?;
+    let rights = reduce(handle.rights, rights)?;
+    let new = cx.kernel.give(cx.process, handle.object, rights)?;
+    cx.write(out, new).inspect_err(|_| drop(handle_close(cx, new)))
+}
+
+/// Replaces a handle by one with other rights; the old one is gone, whatever the result.
+pub fn handle_replace<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    rights: u32,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    let old = cx.kernel.take(cx.process, value)?;
+    let rights = reduce(old.rights, rights).inspect_err(|_| cx.kernel.close(old))?;
+    let new = cx.kernel.put(cx.process, Handle { object: old.object, rights })?;
+    cx.write(out, new).inspect_err(|_| drop(handle_close(cx, new)))
+}
+
+/// Whether a value is a handle of the caller's.
+pub fn handle_check_valid<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
+    cx.kernel.handle(cx.process, value).map(|_| ())
+}

@@ -1,0 +1,32 @@
+//! The system calls, one file a noun: each function bears its call's name and takes its arguments, typed.
+//!
+//! A function checks in Zircon's order (options, handles, types, rights, then memory) and changes nothing before all
+//! that can be checked has been. Whatever it could not know beforehand, such as memory that cannot be written, undoes
+//! what was done, except where Zircon says that handles are consumed.
+
+pub mod channel;
+pub mod clock;
+pub mod counter;
+pub mod cprng;
+pub mod debug;
+pub mod debuglog;
+pub mod event;
+pub mod eventpair;
+pub mod fifo;
+pub mod futex;
+pub mod handle;
+pub mod info;
+pub mod job;
+pub mod object;
+pub mod port;
+pub mod process;
+pub mod property;
+pub mod resource;
+pub mod socket;
+pub mod system;
+pub mod task;
+pub mod test;
+pub mod thread;
+pub mod timer;
+pub mod vmar;
+pub mod vmo;

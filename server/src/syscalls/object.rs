@@ -1,0 +1,158 @@
+//! What can be done with any object: wait, signal, look at.
+
+use abi::{
+    Rights, Signals, Status, ZX_WAIT_ASYNC_BOOT_TIMESTAMP, ZX_WAIT_ASYNC_EDGE, ZX_WAIT_ASYNC_TIMESTAMP,
+    ZX_WAIT_MANY_MAX_ITEMS, zx_wait_item_t,
+};
+use alloc::vec::Vec;
+use objects::handle::HandleValue;
+use objects::job::Job;
+use objects::machine::Machine;
+use objects::object::Body;
+use objects::port::Port;
+use objects::process::Process;
+use objects::wait::{Observed, WaitItem, Waiting};
+use objects::{Id, ObjectId};
+
+use crate::cx::Cx;
+use crate::syscalls::handle::reduce;
+use crate::user::{In, InOut, Out};
+
+pub use super::info::object_get_info;
+pub use super::property::{object_get_property, object_set_property};
+
+/// Waits for signals of one object.
+pub fn object_wait_one<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    signals: u32,
+    deadline: i64,
+    observed: Out<u32>,
+) -> Result<Waiting, Status> {
+    let handle = cx.get_any(value, Rights::WAIT)?;
+    let signals = Signals::from_bits_retain(signals);
+    let item = WaitItem { object: handle.object, handle: value, signals };
+    let out = if observed.is_null() { Observed::Nowhere } else { Observed::One(observed.0) };
+    cx.kernel.wait(cx.thread, &[item], deadline, out)
+}
+
+/// Waits for signals of several objects.
+pub fn object_wait_many<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    items: InOut<zx_wait_item_t>,
+    count: usize,
+    deadline: i64,
+) -> Result<Waiting, Status> {
+    if count > ZX_WAIT_MANY_MAX_ITEMS as usize {
+        return Err(Status::OUT_OF_RANGE);
+    }
+    if count == 0 {
+        // Nothing can happen but the deadline.
+        let waiting = cx.kernel.wait(cx.thread, &[], deadline, Observed::Nowhere)?;
+        return Ok(waiting);
+    }
+    let mut wanted = Vec::new();
+    wanted.try_reserve_exact(count).map_err(|_| Status::NO_MEMORY)?;
+    for item in cx.read_array(items.input(), count)? {
+        let handle = cx.get_any(item.handle, Rights::WAIT)?;
+        let signals = Signals::from_bits_retain(item.waitfor);
+        wanted.push(WaitItem { object: handle.object, handle: item.handle, signals });
+    }
+    cx.kernel.wait(cx.thread, &wanted, deadline, Observed::Many(items.0))
+}
+
+/// Has a packet queued on a port when an object has a signal.
+pub fn object_wait_async<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    port: HandleValue,
+    key: u64,
+    signals: u32,
+    options: u32,
+) -> Result<(), Status> {
+    let stamps = ZX_WAIT_ASYNC_TIMESTAMP | ZX_WAIT_ASYNC_BOOT_TIMESTAMP;
+    if options & !(stamps | ZX_WAIT_ASYNC_EDGE) != 0 || options & stamps == stamps {
+        return Err(Status::INVALID_ARGS);
+    }
+    let port = cx.get::<Port>(port, Rights::WRITE)?;
+    let handle = cx.get_any(value, Rights::WAIT)?;
+    let item = WaitItem { object: handle.object, handle: value, signals: Signals::from_bits_retain(signals) };
+    cx.kernel.wait_async(cx.process, item, port, key, options)
+}
+
+/// The signals that programs may set and clear on an object.
+fn allowed<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Signals, Status> {
+    Ok(match cx.kernel.objects.any(object)?.body {
+        Body::Event(_) | Body::EventPair(_) => Signals::USER_ALL | Signals::EVENT_SIGNALED,
+        _ => Signals::USER_ALL,
+    })
+}
+
+fn change<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, clear: u32, set: u32) -> Result<(), Status> {
+    let (clear, set) = (Signals::from_bits_retain(clear), Signals::from_bits_retain(set));
+    if !allowed(cx, object)?.contains(clear | set) {
+        return Err(Status::INVALID_ARGS);
+    }
+    cx.kernel.signal(object, clear, set);
+    Ok(())
+}
+
+/// Changes the signals of an object.
+pub fn object_signal<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    clear: u32,
+    set: u32,
+) -> Result<(), Status> {
+    let handle = cx.get_any(value, Rights::SIGNAL)?;
+    change(cx, handle.object, clear, set)
+}
+
+/// Changes the signals of an object's other end.
+pub fn object_signal_peer<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    clear: u32,
+    set: u32,
+) -> Result<(), Status> {
+    let handle = cx.get_any(value, Rights::SIGNAL_PEER)?;
+    let wanted = Signals::from_bits_retain(clear | set);
+    if !allowed(cx, handle.object)?.contains(wanted) {
+        return Err(Status::INVALID_ARGS);
+    }
+    let peer = cx.kernel.peer(handle.object)?.ok_or(Status::PEER_CLOSED)?;
+    change(cx, peer, clear, set)
+}
+
+/// A handle to a child of a task by its number: a process of a job, a job of a job, a thread of a process.
+pub fn object_get_child<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    koid: u64,
+    rights: u32,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    let handle = cx.get_any(value, Rights::ENUMERATE)?;
+    let rights = reduce(handle.rights, rights)?;
+    let kernel = &*cx.kernel;
+    let child = match &kernel.objects.any(handle.object)?.body {
+        Body::Job(job) => {
+            let jobs = job.jobs.iter().map(|id: &Id<Job>| id.object());
+            let processes = job.processes.iter().map(|id: &Id<Process>| id.object());
+            jobs.chain(processes).find(|&id| kernel.koid(id) == koid)
+        }
+        Body::Process(process) => process.threads.iter().map(|id| id.object()).find(|&id| kernel.koid(id) == koid),
+        _ => return Err(Status::WRONG_TYPE),
+    };
+    let child = child.ok_or(Status::NOT_FOUND)?;
+    let new = cx.kernel.give(cx.process, child, rights)?;
+    cx.write(out, new).inspect_err(|_| drop(super::handle::handle_close(cx, new)))
+}
+
+/// Reads an array of handle values, at most as many as a message can carry.
+pub fn read_handles<M: Machine>(cx: &mut Cx<'_, M>, from: In<u32>, count: usize) -> Result<Vec<u32>, Status> {
+    if count > abi::ZX_CHANNEL_MAX_MSG_HANDLES as usize {
+        return Err(Status::OUT_OF_RANGE);
+    }
+    cx.read_array(from, count)
+}

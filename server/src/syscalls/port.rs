@@ -1,0 +1,82 @@
+//! Ports.
+
+use abi::{Rights, Status, ZX_DEFAULT_PORT_RIGHTS, ZX_PKT_TYPE_USER, ZX_PORT_BIND_TO_INTERRUPT, zx_port_packet_t};
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+use objects::port::{PACKET_SIZE, Port};
+use objects::wait::Waiting;
+use zerocopy::IntoBytes;
+
+use crate::cx::Cx;
+use crate::user::{In, Out};
+
+/// Creates a port.
+pub fn port_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, out: Out<u32>) -> Result<(), Status> {
+    if options & !ZX_PORT_BIND_TO_INTERRUPT != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    if options != 0 {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let port = cx.kernel.port_create()?;
+    cx.hand_out(port, ZX_DEFAULT_PORT_RIGHTS, out)
+}
+
+/// Queues a packet.
+pub fn port_queue<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    packet: In<zx_port_packet_t>,
+) -> Result<(), Status> {
+    let port = cx.get::<Port>(value, Rights::WRITE)?;
+    let mut packet = cx.read(packet)?;
+    packet.type_ = ZX_PKT_TYPE_USER;
+    let mut bytes = [0; PACKET_SIZE];
+    packet.write_to(&mut bytes).map_err(|_| Status::INTERNAL)?;
+    cx.kernel.port_queue(port, bytes)
+}
+
+/// Takes the next packet, or waits for it.
+pub fn port_wait<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    deadline: i64,
+    out: Out<zx_port_packet_t>,
+) -> Result<Waiting, Status> {
+    let port = cx.get::<Port>(value, Rights::READ)?;
+    // A packet leaves the port only when it can be delivered.
+    cx.kernel.check_out(cx.aspace, out.0, PACKET_SIZE)?;
+    match cx.kernel.port_wait(port, cx.thread, deadline, out.0)? {
+        Some(packet) => {
+            cx.kernel.copy_out(cx.aspace, out.0, &packet)?;
+            Ok(Waiting::Over(Status::OK))
+        }
+        None => Ok(Waiting::Blocked),
+    }
+}
+
+/// Ends the waits on an object that a handle and a key set up.
+pub fn port_cancel<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    source: HandleValue,
+    key: u64,
+) -> Result<(), Status> {
+    let port = cx.get::<Port>(value, Rights::WRITE)?;
+    let handle = cx.get_any(source, Rights::WAIT)?;
+    cx.kernel.port_cancel(port, handle.object, (cx.process, source), key)
+}
+
+/// Ends all waits that a key set up.
+pub fn port_cancel_key<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    key: u64,
+) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    let port = cx.get::<Port>(value, Rights::WRITE)?;
+    cx.kernel.port_cancel_key(port, key)
+}

@@ -1,0 +1,154 @@
+//! Processes.
+
+use abi::{Rights, Status, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS};
+use alloc::vec::Vec;
+use objects::handle::{HandleValue, INVALID};
+use objects::job::Job;
+use objects::machine::Machine;
+use objects::process::{Process, ProcessState};
+use objects::slab::Key;
+use objects::thread::{Thread, ThreadState};
+
+use crate::Answer;
+use crate::cx::{Cx, MAX_COPY};
+use crate::syscalls::thread::{initial, read_name};
+use crate::user::{In, Out};
+
+/// Creates a process in a job, with its root VMAR.
+pub fn process_create<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    job: HandleValue,
+    name: In<u8>,
+    name_len: usize,
+    options: u32,
+    out_process: Out<u32>,
+    out_vmar: Out<u32>,
+) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    let name = read_name(cx, name, name_len)?;
+    let job = cx.get::<Job>(job, Rights::MANAGE_PROCESS)?;
+    let (process, vmar) = cx.kernel.process_create(job, name)?;
+    let rights = ZX_DEFAULT_VMAR_RIGHTS | Rights::READ | Rights::WRITE | Rights::EXECUTE;
+    cx.hand_out(process, ZX_DEFAULT_PROCESS_RIGHTS, out_process)?;
+    // If this fails, the process's handle is in the caller's table, but the caller does not know its value for sure:
+    // the process goes as it came.
+    cx.hand_out(vmar, rights, out_vmar).inspect_err(|_| cx.kernel.process_kill(process, 0))
+}
+
+/// Starts a process with its first thread and its first handle, which is consumed.
+pub fn process_start<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    process: HandleValue,
+    thread: HandleValue,
+    entry: usize,
+    stack: usize,
+    arg1: HandleValue,
+    arg2: usize,
+) -> Result<(), Status> {
+    let argument = if arg1 == INVALID { None } else { Some(cx.kernel.take(cx.process, arg1)?) };
+    let checked = check_start(cx, process, thread).and_then(|ids| match argument {
+        Some(handle) if !handle.rights.contains(Rights::TRANSFER) => Err(Status::ACCESS_DENIED),
+        _ => Ok(ids),
+    });
+    let (process, thread) = match checked {
+        Ok(ids) => ids,
+        Err(status) => {
+            argument.into_iter().for_each(|handle| cx.kernel.close(handle));
+            return Err(status);
+        }
+    };
+    let value = cx.kernel.process_begin(process, argument)?;
+    let registers = initial(entry as u64, stack as u64, u64::from(value), arg2 as u64);
+    // A process whose first thread cannot run ends.
+    cx.kernel.thread_start(thread, &registers).inspect_err(|_| cx.kernel.process_kill(process, 0))
+}
+
+fn check_start<M: Machine>(
+    cx: &Cx<'_, M>,
+    process: HandleValue,
+    thread: HandleValue,
+) -> Result<(objects::Id<Process>, objects::Id<Thread>), Status> {
+    let process = cx.get::<Process>(process, Rights::WRITE)?;
+    let thread = cx.get::<Thread>(thread, Rights::WRITE)?;
+    let t = cx.kernel.objects.get(thread)?;
+    if t.process != process {
+        return Err(Status::ACCESS_DENIED);
+    }
+    if t.state != ThreadState::Initial || cx.kernel.objects.get(process)?.state != ProcessState::Created {
+        return Err(Status::BAD_STATE);
+    }
+    Ok((process, thread))
+}
+
+/// Ends the calling process.
+pub fn process_exit<M: Machine>(cx: &mut Cx<'_, M>, code: i64) -> Answer {
+    cx.kernel.process_kill(cx.process, code);
+    Answer::Nothing
+}
+
+/// The address space of another process whose memory is to be read or written.
+fn space_of<M: Machine>(cx: &Cx<'_, M>, value: HandleValue, rights: Rights, len: usize) -> Result<Key, Status> {
+    let process = cx.get::<Process>(value, rights)?;
+    if len == 0 || len > 64 * 1024 * 1024 {
+        return Err(Status::INVALID_ARGS);
+    }
+    cx.kernel.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)
+}
+
+/// Reads a process's memory, up to the end of the mapping that the address is in.
+pub fn process_read_memory<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    address: usize,
+    buffer: Out<u8>,
+    len: usize,
+    actual: Out<usize>,
+) -> Result<(), Status> {
+    if buffer.is_null() {
+        return Err(Status::INVALID_ARGS);
+    }
+    let space = space_of(cx, value, Rights::READ | Rights::WRITE, len)?;
+    let len = within_mapping(cx, space, address, len)?;
+    let mut bytes = Vec::new();
+    let mut done = 0;
+    while done < len {
+        let part = (len - done).min(MAX_COPY);
+        bytes.try_reserve(part).map_err(|_| Status::NO_MEMORY)?;
+        bytes.resize(part, 0);
+        cx.kernel.copy_in_forced(space, (address + done) as u64, &mut bytes)?;
+        cx.write_bytes(Out::new(buffer.0.wrapping_add(done as u64)), &bytes)?;
+        done += part;
+    }
+    cx.write(actual, len)
+}
+
+/// Writes a process's memory, up to the end of the mapping that the address is in.
+pub fn process_write_memory<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    address: usize,
+    buffer: In<u8>,
+    len: usize,
+    actual: Out<usize>,
+) -> Result<(), Status> {
+    if buffer.is_null() {
+        return Err(Status::INVALID_ARGS);
+    }
+    let space = space_of(cx, value, Rights::WRITE, len)?;
+    let len = within_mapping(cx, space, address, len)?;
+    let mut done = 0;
+    while done < len {
+        let part = (len - done).min(MAX_COPY);
+        let bytes = cx.read_bytes(In::new(buffer.0.wrapping_add(done as u64)), part)?;
+        cx.kernel.copy_out_forced(space, (address + done) as u64, &bytes)?;
+        done += part;
+    }
+    cx.write(actual, len)
+}
+
+fn within_mapping<M: Machine>(cx: &Cx<'_, M>, space: Key, address: usize, len: usize) -> Result<usize, Status> {
+    let left = cx.kernel.mapped_from(space, address as u64).ok_or(Status::NOT_FOUND)?;
+    Ok(len.min(left as usize))
+}

@@ -1,0 +1,126 @@
+//! Properties of objects.
+
+use abi::{
+    Rights, Status, ZX_MAX_NAME_LEN, ZX_PROP_NAME, ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR,
+    ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, ZX_PROP_REGISTER_FS, ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD,
+    ZX_PROP_VMO_CONTENT_SIZE,
+};
+use objects::ObjectId;
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+use objects::name::Name;
+use objects::object::Body;
+use objects::process::Process;
+use objects::socket::Socket;
+use objects::thread::Thread;
+use objects::vmo::Vmo;
+
+use crate::cx::Cx;
+use crate::user::{In, Out};
+
+/// Reads a property.
+pub fn object_get_property<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    property: u32,
+    out: Out<u8>,
+    size: usize,
+) -> Result<(), Status> {
+    let handle = cx.get_any(value, Rights::GET_PROPERTY)?;
+    let object = handle.object;
+    if property == ZX_PROP_NAME {
+        let name = name_of(cx, object)?;
+        if size < ZX_MAX_NAME_LEN as usize {
+            return Err(Status::BUFFER_TOO_SMALL);
+        }
+        return cx.write_bytes(out, name.bytes());
+    }
+    let objects = &cx.kernel.objects;
+    let word = match property {
+        ZX_PROP_PROCESS_DEBUG_ADDR => objects.get(objects.typed::<Process>(object)?)?.debug_addr,
+        ZX_PROP_PROCESS_BREAK_ON_LOAD => objects.get(objects.typed::<Process>(object)?)?.break_on_load,
+        ZX_PROP_PROCESS_VDSO_BASE_ADDRESS => {
+            let aspace = objects.get(objects.typed::<Process>(object)?)?.aspace.ok_or(Status::BAD_STATE)?;
+            cx.kernel.aspace(aspace).ok_or(Status::BAD_STATE)?.vdso_base
+        }
+        ZX_PROP_SOCKET_RX_THRESHOLD => objects.get(objects.typed::<Socket>(object)?)?.read_threshold as u64,
+        ZX_PROP_SOCKET_TX_THRESHOLD => objects.get(objects.typed::<Socket>(object)?)?.write_threshold as u64,
+        ZX_PROP_VMO_CONTENT_SIZE => objects.get(objects.typed::<Vmo>(object)?)?.content_size,
+        _ => return Err(Status::NOT_SUPPORTED),
+    };
+    if size < size_of::<u64>() {
+        return Err(Status::BUFFER_TOO_SMALL);
+    }
+    cx.write(Out::new(out.0), word)
+}
+
+/// The name of an object that has one.
+pub fn name_of<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Name, Status> {
+    Ok(match &cx.kernel.objects.any(object)?.body {
+        Body::Job(x) => x.name,
+        Body::Process(x) => x.name,
+        Body::Thread(x) => x.name,
+        Body::Vmo(x) => x.name,
+        Body::Resource(x) => x.name,
+        _ => return Err(Status::WRONG_TYPE),
+    })
+}
+
+/// Sets a property.
+pub fn object_set_property<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    property: u32,
+    from: In<u8>,
+    size: usize,
+) -> Result<(), Status> {
+    let handle = cx.get_any(value, Rights::SET_PROPERTY)?;
+    let object = handle.object;
+    if property == ZX_PROP_NAME {
+        name_of(cx, object)?;
+        let bytes = cx.read_bytes(from, size.min(ZX_MAX_NAME_LEN as usize - 1))?;
+        return cx.kernel.set_name(object, Name::new(&bytes));
+    }
+    let word = |cx: &mut Cx<'_, M>| {
+        if size < size_of::<u64>() { Err(Status::BUFFER_TOO_SMALL) } else { cx.read(In::<u64>::new(from.0)) }
+    };
+    match property {
+        ZX_PROP_REGISTER_FS => {
+            let thread = cx.kernel.objects.typed::<Thread>(object)?;
+            // Only a thread itself can set its own: nobody else may find it in the midst of something.
+            if thread != cx.thread {
+                return Err(Status::ACCESS_DENIED);
+            }
+            let base = word(cx)?;
+            if base >> 47 != 0 {
+                return Err(Status::INVALID_ARGS);
+            }
+            cx.kernel.thread_set_fs_base(thread, base)
+        }
+        ZX_PROP_PROCESS_DEBUG_ADDR => {
+            let process = cx.kernel.objects.typed::<Process>(object)?;
+            let address = word(cx)?;
+            cx.kernel.process_set_debug_addr(process, address)
+        }
+        ZX_PROP_PROCESS_BREAK_ON_LOAD => {
+            let process = cx.kernel.objects.typed::<Process>(object)?;
+            let wanted = word(cx)?;
+            cx.kernel.process_set_break_on_load(process, wanted)
+        }
+        ZX_PROP_SOCKET_RX_THRESHOLD | ZX_PROP_SOCKET_TX_THRESHOLD => {
+            let socket = cx.kernel.objects.typed::<Socket>(object)?;
+            let threshold = word(cx)?;
+            let read = property == ZX_PROP_SOCKET_RX_THRESHOLD;
+            cx.kernel.socket_set_threshold(socket, read, usize::try_from(threshold).map_err(|_| Status::INVALID_ARGS)?)
+        }
+        ZX_PROP_VMO_CONTENT_SIZE => {
+            let vmo = cx.kernel.objects.typed::<Vmo>(object)?;
+            if !handle.rights.contains(Rights::WRITE) {
+                return Err(Status::ACCESS_DENIED);
+            }
+            let size = word(cx)?;
+            cx.kernel.vmo_set_content_size(vmo, size)
+        }
+        _ => Err(Status::NOT_SUPPORTED),
+    }
+}

@@ -1,0 +1,36 @@
+//! Resources.
+
+use abi::{Rights, Status, ZX_DEFAULT_RESOURCE_RIGHTS, ZX_RSRC_FLAG_EXCLUSIVE, ZX_RSRC_KIND_COUNT, ZX_RSRC_KIND_ROOT};
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+use objects::resource::Resource;
+
+use crate::cx::Cx;
+use crate::syscalls::thread::read_name;
+use crate::user::{In, Out};
+
+/// Creates a resource out of another.
+#[allow(clippy::too_many_arguments)]
+pub fn resource_create<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    parent: HandleValue,
+    options: u32,
+    base: u64,
+    size: usize,
+    name: In<u8>,
+    name_len: usize,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    let parent = cx.get::<Resource>(parent, Rights::WRITE)?;
+    let (kind, flags) = (options & 0xffff, options & !0xffff);
+    if kind >= ZX_RSRC_KIND_COUNT || flags & !ZX_RSRC_FLAG_EXCLUSIVE != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    if kind == ZX_RSRC_KIND_ROOT && (base != 0 || size != 0) {
+        return Err(Status::INVALID_ARGS);
+    }
+    let name = read_name(cx, name, name_len)?;
+    let resource = Resource { kind, flags, base, size: size as u64, name };
+    let id = cx.kernel.resource_create(parent, resource)?;
+    cx.hand_out(id, ZX_DEFAULT_RESOURCE_RIGHTS, out)
+}

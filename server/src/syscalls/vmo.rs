@@ -1,0 +1,215 @@
+//! Virtual memory objects.
+
+use abi::{
+    Rights, Status, ZX_DEFAULT_VMO_RIGHTS, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_SLICE,
+    ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED, ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE,
+    ZX_VMO_OP_CACHE_INVALIDATE, ZX_VMO_OP_CACHE_SYNC, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED,
+    ZX_VMO_OP_PREFETCH, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED,
+};
+use alloc::vec::Vec;
+use objects::Id;
+use objects::handle::HandleValue;
+use objects::machine::{Machine, PAGE};
+use objects::resource::Resource;
+use objects::vmo::Vmo;
+
+use crate::cx::{Cx, MAX_COPY};
+use crate::user::{In, InOut, Out};
+
+/// Creates a VMO.
+pub fn vmo_create<M: Machine>(cx: &mut Cx<'_, M>, size: u64, options: u32, out: Out<u32>) -> Result<(), Status> {
+    let known = ZX_VMO_RESIZABLE | ZX_VMO_DISCARDABLE | ZX_VMO_UNBOUNDED;
+    if options & !known != 0 || options & ZX_VMO_RESIZABLE != 0 && options & ZX_VMO_UNBOUNDED != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    if options & ZX_VMO_DISCARDABLE != 0 {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let resizable = options & ZX_VMO_RESIZABLE != 0;
+    let vmo = if options & ZX_VMO_UNBOUNDED != 0 {
+        let vmo = cx.kernel.vmo_create(objects::vmo::MAX_SIZE, false)?;
+        cx.kernel.vmo_set_content_size(vmo, size)?;
+        vmo
+    } else {
+        cx.kernel.vmo_create(size, resizable)?
+    };
+    let mut rights = ZX_DEFAULT_VMO_RIGHTS;
+    if resizable {
+        rights |= Rights::RESIZE;
+    }
+    cx.hand_out(vmo, rights, out)
+}
+
+/// Copies out of a VMO.
+pub fn vmo_read<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    buffer: Out<u8>,
+    offset: u64,
+    size: usize,
+) -> Result<(), Status> {
+    let vmo = cx.get::<Vmo>(value, Rights::READ)?;
+    let mut bytes = Vec::new();
+    each_part(cx, vmo, offset, size, |cx, at, done, len| {
+        bytes.try_reserve(len).map_err(|_| Status::NO_MEMORY)?;
+        bytes.resize(len, 0);
+        cx.kernel.vmo_read(vmo, at, &mut bytes)?;
+        cx.write_bytes(Out::new(buffer.0.wrapping_add(done)), &bytes)
+    })
+}
+
+/// Copies into a VMO.
+pub fn vmo_write<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    buffer: In<u8>,
+    offset: u64,
+    size: usize,
+) -> Result<(), Status> {
+    let vmo = cx.get::<Vmo>(value, Rights::WRITE)?;
+    each_part(cx, vmo, offset, size, |cx, at, done, len| {
+        let bytes = cx.read_bytes(In::new(buffer.0.wrapping_add(done)), len)?;
+        cx.kernel.vmo_write(vmo, at, &bytes)
+    })
+}
+
+/// Cuts a copy into parts, after a check that all of it is within the VMO.
+fn each_part<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    vmo: Id<Vmo>,
+    offset: u64,
+    size: usize,
+    mut part: impl FnMut(&mut Cx<'_, M>, u64, u64, usize) -> Result<(), Status>,
+) -> Result<(), Status> {
+    let limit = cx.kernel.objects.get(vmo)?.size;
+    offset.checked_add(size as u64).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
+    let mut done = 0;
+    while done < size {
+        let len = (size - done).min(MAX_COPY);
+        part(cx, offset + done as u64, done as u64, len)?;
+        done += len;
+    }
+    Ok(())
+}
+
+/// The size of a VMO.
+pub fn vmo_get_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out<u64>) -> Result<(), Status> {
+    let vmo = cx.get::<Vmo>(value, Rights::NONE)?;
+    let size = cx.kernel.objects.get(vmo)?.size;
+    cx.write(out, size)
+}
+
+/// Resizes a VMO.
+pub fn vmo_set_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, size: u64) -> Result<(), Status> {
+    let vmo = cx.get::<Vmo>(value, Rights::WRITE | Rights::RESIZE)?;
+    cx.kernel.vmo_set_size(vmo, size)
+}
+
+/// The size of a VMO's content.
+pub fn vmo_get_stream_size<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    out: Out<u64>,
+) -> Result<(), Status> {
+    let vmo = cx.get::<Vmo>(value, Rights::NONE)?;
+    let size = cx.kernel.objects.get(vmo)?.content_size;
+    cx.write(out, size)
+}
+
+/// Sets the size of a VMO's content.
+pub fn vmo_set_stream_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, size: u64) -> Result<(), Status> {
+    let vmo = cx.get::<Vmo>(value, Rights::WRITE)?;
+    cx.kernel.vmo_set_content_size(vmo, size)
+}
+
+/// Does something to a range of a VMO's pages.
+pub fn vmo_op_range<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    op: u32,
+    offset: u64,
+    size: u64,
+    _buffer: InOut<u8>,
+    _buffer_size: usize,
+) -> Result<(), Status> {
+    let (vmo, rights) = cx.get_with_rights::<Vmo>(value, Rights::NONE)?;
+    let need = |right| if rights.contains(right) { Ok(()) } else { Err(Status::ACCESS_DENIED) };
+    match op {
+        ZX_VMO_OP_COMMIT => {
+            need(Rights::WRITE)?;
+            cx.kernel.vmo_commit(vmo, offset, size)
+        }
+        ZX_VMO_OP_DECOMMIT => {
+            need(Rights::WRITE)?;
+            cx.kernel.vmo_decommit(vmo, offset, size)
+        }
+        ZX_VMO_OP_ZERO => {
+            need(Rights::WRITE)?;
+            cx.kernel.vmo_zero(vmo, offset, size)
+        }
+        // Caches are coherent on this processor, pages are never evicted: nothing is left to do but to check.
+        ZX_VMO_OP_CACHE_SYNC
+        | ZX_VMO_OP_CACHE_CLEAN
+        | ZX_VMO_OP_CACHE_INVALIDATE
+        | ZX_VMO_OP_CACHE_CLEAN_INVALIDATE
+        | ZX_VMO_OP_DONT_NEED
+        | ZX_VMO_OP_ALWAYS_NEED
+        | ZX_VMO_OP_PREFETCH => {
+            need(Rights::READ)?;
+            let limit = cx.kernel.objects.get(vmo)?.size;
+            offset.checked_add(size).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
+            if size == 0 && op < ZX_VMO_OP_ZERO { Err(Status::INVALID_ARGS) } else { Ok(()) }
+        }
+        _ => Err(Status::NOT_SUPPORTED),
+    }
+}
+
+/// Creates a child of a VMO: a slice or a reference. Clones are not there yet.
+pub fn vmo_create_child<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    offset: u64,
+    size: u64,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    let kind = options & !ZX_VMO_CHILD_NO_WRITE;
+    if kind != ZX_VMO_CHILD_SLICE && kind != ZX_VMO_CHILD_REFERENCE {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let (parent, rights) = cx.get_with_rights::<Vmo>(value, Rights::DUPLICATE | Rights::READ)?;
+    let (offset, size) = if kind == ZX_VMO_CHILD_REFERENCE {
+        if offset != 0 || size != 0 {
+            return Err(Status::INVALID_ARGS);
+        }
+        (0, cx.kernel.objects.get(parent)?.size)
+    } else {
+        if offset % PAGE != 0 {
+            return Err(Status::INVALID_ARGS);
+        }
+        (offset, size)
+    };
+    let child = cx.kernel.vmo_create_window(parent, offset, size)?;
+    let mut rights = rights | Rights::GET_PROPERTY | Rights::SET_PROPERTY;
+    if options & ZX_VMO_CHILD_NO_WRITE != 0 {
+        rights.remove(Rights::WRITE);
+    }
+    cx.hand_out(child, rights, out)
+}
+
+/// Replaces a handle to a VMO by one that may also be mapped executable.
+pub fn vmo_replace_as_executable<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    resource: HandleValue,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    if resource != objects::handle::INVALID {
+        cx.get::<Resource>(resource, Rights::NONE)?;
+    }
+    let (_, rights) = cx.get_with_rights::<Vmo>(value, Rights::NONE)?;
+    let old = cx.kernel.take(cx.process, value)?;
+    let rights = rights | Rights::EXECUTE;
+    let new = cx.kernel.put(cx.process, objects::handle::Handle { object: old.object, rights })?;
+    cx.write(out, new).inspect_err(|_| drop(super::handle::handle_close(cx, new)))
+}
