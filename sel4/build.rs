@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             println!("cargo:error={error}");
             if let Location::Source { .. } = location {
                 println!(
-                    "cargo:error=build the kernel first (`./hafnon kernel`), or set SEL4_PREFIX to an installed seL4"
+                    "cargo:error=build the kernel first (`./hafnon build`), or set SEL4_PREFIX to an installed seL4"
                 );
             }
             ExitCode::FAILURE

@@ -73,7 +73,7 @@ impl Page {
 
     /// Takes the page out of the address space that this capability maps it to. It is no error if it is mapped nowhere.
     pub fn unmap(self) -> Result<()> {
-        invoke::x86_page_unmap(self)
+        family::page_unmap(self)
     }
 
     /// Its physical address.

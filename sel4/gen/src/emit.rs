@@ -57,7 +57,7 @@ fn config(out: &mut String, kernel: &Kernel) {
 }
 
 fn labels(out: &mut String, kernel: &Kernel) {
-    out.push_str("/// The labels of invocations.\npub(crate) mod label {\n");
+    out.push_str("/// The labels of invocations.\n#[allow(dead_code)]\npub(crate) mod label {\n");
     for (method, label) in kernel.methods.iter().zip(1..) {
         let _ = writeln!(out, "    pub const {}: u64 = {label};", shout(&method.id));
     }
@@ -65,7 +65,7 @@ fn labels(out: &mut String, kernel: &Kernel) {
 }
 
 fn syscalls(out: &mut String, kernel: &Kernel) {
-    out.push_str("/// The numbers of system calls.\npub(crate) mod syscall {\n");
+    out.push_str("/// The numbers of system calls.\n#[allow(dead_code)]\npub(crate) mod syscall {\n");
     for (name, number) in &kernel.syscalls {
         let _ = writeln!(out, "    pub const {}: i64 = {number};", shout(name));
     }
@@ -140,7 +140,8 @@ fn invocation(out: &mut String, method: &Method, name: &str, structs: &[Struct])
     let _ = writeln!(out, "\n    #[inline]\n    pub fn {name}({parameters}) -> Result<{result}> {{");
     let _ = writeln!(
         out,
-        "        let mut call = Invocation::new(service.cptr(), label::{}, {length}, {});",
+        "        let {}call = Invocation::new(service.cptr(), label::{}, {length}, {});",
+        if length == 0 && caps.is_empty() { "" } else { "mut " },
         shout(&method.id),
         caps.len()
     );

@@ -61,6 +61,10 @@ pub(crate) fn page_remap(page: Page, vspace: VSpace, address: u64, rights: u64, 
     invoke::x86_page_map(page, vspace.cptr(), address, rights, caching)
 }
 
+pub(crate) fn page_unmap(page: Page) -> Result<()> {
+    invoke::x86_page_unmap(page)
+}
+
 pub(crate) fn get_ioapic(control: IrqControl, to: Slot, rest: [u64; 5]) -> Result<()> {
     let [ioapic, pin, level, polarity, vector] = rest;
     invoke::irqcontrol_get_ioapic(control, to.root, to.index, to.depth, ioapic, pin, level, polarity, vector)

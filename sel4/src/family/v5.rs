@@ -1,8 +1,9 @@
 //! seL4 5.0.0.
 
-use crate::generated::invoke;
+use crate::generated::{invoke, label};
 use crate::{
-    CNode, CPtr, CapData, IoPortControl, IrqControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, VSpace,
+    CNode, CPtr, CapData, Error, IoPortControl, IrqControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig,
+    VSpace,
 };
 
 pub(crate) const TCB_BITS: u8 = 11;
@@ -70,6 +71,14 @@ pub(crate) fn set_space(tcb: Tcb, fault: CPtr, cspace: CNode, cspace_data: CapDa
 
 pub(crate) fn page_remap(page: Page, vspace: VSpace, _address: u64, rights: u64, caching: u64) -> Result<()> {
     invoke::x86_page_remap(page, vspace.cptr(), rights, caching)
+}
+
+/// The kernel answers the unmapping of a page that is mapped nowhere with silence: the registers come back as they went.
+pub(crate) fn page_unmap(page: Page) -> Result<()> {
+    match invoke::x86_page_unmap(page) {
+        Err(Error::Unknown(label::X86PAGE_UNMAP)) => Ok(()),
+        other => other,
+    }
 }
 
 pub(crate) fn get_ioapic(control: IrqControl, to: Slot, rest: [u64; 5]) -> Result<()> {
