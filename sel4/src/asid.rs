@@ -23,6 +23,6 @@ impl AsidControl {
 impl AsidPool {
     /// Gives a new address space an identifier.
     pub fn assign(self, vspace: VSpace) -> Result<()> {
-        invoke::x86_asidpool_assign(self, vspace.cptr())
+        invoke::x86_asidpool_assign(self, vspace)
     }
 }

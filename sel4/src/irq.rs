@@ -2,7 +2,7 @@
 
 use crate::cap::cap;
 use crate::generated::invoke;
-use crate::{Notification, Result, Slot, family};
+use crate::{Notification, Result, Slot};
 
 cap! {
     /// The authority to take interrupts.
@@ -17,13 +17,13 @@ impl IrqControl {
     /// Takes pin `pin` of I/O APIC `ioapic` and puts the handler's capability into the empty slot. `level`: triggered by
     /// level, not by edge; `active_low`: by the low level or the falling edge. `vector` (0 to 109) must be free.
     pub fn get_ioapic(self, to: Slot, ioapic: u64, pin: u64, level: bool, active_low: bool, vector: u64) -> Result<()> {
-        family::get_ioapic(self, to, [ioapic, pin, level.into(), active_low.into(), vector])
+        invoke::irqcontrol_get_ioapic(self, to.root, to.index, to.depth, ioapic, pin, level, active_low, vector)
     }
 
     /// Takes `vector` (0 to 109) for a PCI device's message-signalled interrupt. The device must be told to write
     /// the vector plus 48 to its processor's interrupt address.
     pub fn get_msi(self, to: Slot, bus: u64, device: u64, function: u64, handle: u64, vector: u64) -> Result<()> {
-        family::get_msi(self, to, [bus, device, function, handle, vector])
+        invoke::irqcontrol_get_msi(self, to.root, to.index, to.depth, bus, device, function, handle, vector)
     }
 }
 
@@ -35,7 +35,7 @@ impl IrqHandler {
 
     /// Sets the notification, through the capability whose badge shall arrive.
     pub fn set_notification(self, notification: Notification) -> Result<()> {
-        invoke::irqhandler_set_notification(self, notification.cptr())
+        invoke::irqhandler_set_notification(self, notification)
     }
 
     /// Unsets it.

@@ -40,16 +40,16 @@ impl IoPort {
 
     /// Writes a byte.
     pub fn out8(self, port: u16, value: u8) -> Result<()> {
-        invoke::x86_ioport_out8(self, port.into(), value.into())
+        invoke::x86_ioport_out8(self, port, value)
     }
 
     /// Writes two bytes.
     pub fn out16(self, port: u16, value: u16) -> Result<()> {
-        invoke::x86_ioport_out16(self, port.into(), value.into())
+        invoke::x86_ioport_out16(self, port, value)
     }
 
     /// Writes four bytes.
     pub fn out32(self, port: u16, value: u32) -> Result<()> {
-        invoke::x86_ioport_out32(self, port.into(), value.into())
+        invoke::x86_ioport_out32(self, port, value)
     }
 }

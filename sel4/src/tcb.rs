@@ -88,7 +88,7 @@ impl Tcb {
 
     /// Sets the IPC buffer.
     pub fn set_ipc_buffer(self, address: u64, page: Page) -> Result<()> {
-        invoke::tcb_set_ipcbuffer(self, address, page.cptr())
+        invoke::tcb_set_ipcbuffer(self, address, page)
     }
 
     /// Reads the registers; if asked to, stops the thread first.
@@ -96,14 +96,14 @@ impl Tcb {
     /// Of a thread that is blocked in a system call, `rip` is the `syscall` instruction itself: to write the registers back without
     /// repeating the call, add 2.
     pub fn read_registers(self, suspend: bool) -> Result<UserContext> {
-        let words = invoke::tcb_read_registers(self, suspend, 0, USER_CONTEXT_WORDS as u64)?;
+        let words = invoke::tcb_read_registers(self, suspend, 0_u64, USER_CONTEXT_WORDS as u64)?;
         Ok(UserContext::from_words(&words))
     }
 
     /// Sets the registers; if asked to, lets the thread run. An instruction address that is no valid one becomes 0, and
     /// of the flags only those that a program may set are taken.
     pub fn write_registers(self, registers: &UserContext, resume: bool) -> Result<()> {
-        invoke::tcb_write_registers(self, resume, 0, USER_CONTEXT_WORDS as u64, &registers.to_words())
+        invoke::tcb_write_registers(self, resume, 0_u64, USER_CONTEXT_WORDS as u64, &registers.to_words())
     }
 
     /// Stops the thread. A system call that it is blocked in is cancelled, and repeated if the thread is resumed.
@@ -118,7 +118,7 @@ impl Tcb {
 
     /// Binds a notification: its signals then also arrive when the thread receives on an endpoint.
     pub fn bind_notification(self, notification: Notification) -> Result<()> {
-        invoke::tcb_bind_notification(self, notification.cptr())
+        invoke::tcb_bind_notification(self, notification)
     }
 
     /// Unbinds it.

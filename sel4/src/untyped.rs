@@ -84,6 +84,6 @@ impl Untyped {
     /// is free again when everything made of it has been deleted.
     pub fn retype(self, ty: ObjectType, root: CNode, index: u64, depth: u8, offset: u64, count: u64) -> Result<()> {
         let (number, bits) = ty.encode();
-        invoke::untyped_retype(self, number, bits, root, index, depth.into(), offset, count)
+        invoke::untyped_retype(self, number, bits, root, index, depth, offset, count)
     }
 }

@@ -62,7 +62,7 @@ impl Page {
     ///
     /// If a paging structure is missing, [`crate::Error::missing_table`] of the error says which.
     pub fn map(self, vspace: VSpace, address: u64, rights: Rights, caching: Caching) -> Result<()> {
-        invoke::x86_page_map(self, vspace.cptr(), address, family::rights(rights), caching.number())
+        invoke::x86_page_map(self, vspace, address, family::rights(rights), caching.number())
     }
 
     /// Maps the page again where this capability already maps it, with other rights or caching. From 13 on this is
@@ -83,11 +83,11 @@ impl Page {
 }
 
 macro_rules! table {
-    ($name:ident, $vspace:expr, $map:ident, $unmap:ident) => {
+    ($name:ident, $map:ident, $unmap:ident) => {
         impl $name {
             /// Puts this structure into the address space, where it serves the region around `address`.
             pub fn map(self, vspace: VSpace, address: u64) -> Result<()> {
-                invoke::$map(self, $vspace(vspace), address, Caching::WriteBack.number())
+                invoke::$map(self, vspace, address, Caching::WriteBack.number())
             }
 
             /// Takes it out. What it maps is no longer reachable.
@@ -98,6 +98,6 @@ macro_rules! table {
     };
 }
 
-table!(PageTable, VSpace::cptr, x86_pagetable_map, x86_pagetable_unmap);
-table!(PageDirectory, VSpace::cptr, x86_pagedirectory_map, x86_pagedirectory_unmap);
-table!(Pdpt, core::convert::identity, x86_pdpt_map, x86_pdpt_unmap);
+table!(PageTable, x86_pagetable_map, x86_pagetable_unmap);
+table!(PageDirectory, x86_pagedirectory_map, x86_pagedirectory_unmap);
+table!(Pdpt, x86_pdpt_map, x86_pdpt_unmap);

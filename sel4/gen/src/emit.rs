@@ -10,7 +10,7 @@ use std::fmt::Write;
 use crate::error::Error;
 use crate::interfaces::{Method, Struct};
 use crate::kernel::Kernel;
-use crate::types::{Placed, Type, place};
+use crate::types::{Placed, Places, Type, WORD_BITS};
 
 /// Words of a message that travel in registers.
 const REGISTERS: usize = 4;
@@ -112,8 +112,8 @@ fn invocations(out: &mut String, kernel: &Kernel) -> Result<(), Error> {
 }
 
 fn invocation(out: &mut String, method: &Method, name: &str, structs: &[Struct]) -> Result<(), Error> {
-    let (inputs, caps, length) = place(method, &method.inputs, structs)?;
-    let (outputs, _, _) = place(method, &method.outputs, structs)?;
+    let Places { words: inputs, caps, length } = Places::of(method, &method.inputs, structs)?;
+    let outputs = Places::of(method, &method.outputs, structs)?.words;
     let service = Type::service(&method.interface).ok_or_else(|| Error::UnknownType {
         path: method.path.clone(),
         method: method.id.clone(),
@@ -122,10 +122,11 @@ fn invocation(out: &mut String, method: &Method, name: &str, structs: &[Struct])
 
     let mut parameters = format!("service: {service}");
     for parameter in &method.inputs {
+        // Versions disagree on the kind of some capabilities and the width of some numbers; the functions take any.
         let ty = match Type::of(&parameter.ty, structs) {
-            Some(Type::Cap(cap)) => cap.to_owned(),
+            Some(Type::Cap(_)) => "impl Into<CPtr>".to_owned(),
             Some(Type::Words(words)) => format!("&[u64; {words}]"),
-            Some(Type::Number(bits)) => number_type(bits).to_owned(),
+            Some(Type::Number(_)) => "impl Into<u64>".to_owned(),
             None => continue,
         };
         let _ = write!(parameters, ", {}: {ty}", identifier(&parameter.name));
@@ -145,8 +146,8 @@ fn invocation(out: &mut String, method: &Method, name: &str, structs: &[Struct])
         shout(&method.id),
         caps.len()
     );
-    for (i, (cap, _)) in caps.iter().enumerate() {
-        let _ = writeln!(out, "        call.cap({i}, {}.cptr());", identifier(&cap.name));
+    for (i, cap) in caps.iter().enumerate() {
+        let _ = writeln!(out, "        call.cap({i}, {}.into());", identifier(&cap.name));
     }
     for word in 0..length {
         words(out, &inputs, word);
@@ -178,8 +179,11 @@ fn words(out: &mut String, inputs: &[Placed<'_>], word: usize) {
                 parts.push(format!("{name}[{}]", word - input.word));
             }
             Type::Number(_) if input.word == word => {
-                let value = if input.ty == Type::Number(64) { name } else { format!("u64::from({name})") };
-                parts.push(if input.bit == 0 { value } else { format!("{value} << {}", input.bit) });
+                let value = match input.ty {
+                    Type::Number(bits) if bits < WORD_BITS => format!("{name}.into() & {:#x}", (1_u64 << bits) - 1),
+                    _ => format!("{name}.into()"),
+                };
+                parts.push(if input.bit == 0 { value } else { format!("({value}) << {}", input.bit) });
             }
             _ => {}
         }

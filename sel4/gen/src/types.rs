@@ -87,32 +87,39 @@ pub struct Placed<'m> {
     pub bit: u32,
 }
 
-/// The places of a method's inputs or outputs; capabilities have none, they are in the second list.
-///
-/// Each is aligned to its own size, at most to a word, in the order of the interface file.
-pub fn place<'m>(
-    method: &Method,
-    parameters: &'m [Parameter],
-    structs: &[Struct],
-) -> Result<(Vec<Placed<'m>>, Vec<(&'m Parameter, &'static str)>, usize), Error> {
-    let (mut placed, mut caps, mut used) = (Vec::new(), Vec::new(), 0_u32);
-    for parameter in parameters {
-        let ty = Type::of(&parameter.ty, structs).ok_or_else(|| Error::UnknownType {
-            path: method.path.clone(),
-            method: method.id.clone(),
-            ty: parameter.ty.clone(),
-        })?;
-        let bits = match ty {
-            Type::Cap(cap) => {
-                caps.push((parameter, cap));
-                continue;
-            }
-            Type::Number(bits) => bits,
-            Type::Words(words) => words as u32 * WORD_BITS,
-        };
-        used = used.next_multiple_of(bits.min(WORD_BITS));
-        placed.push(Placed { parameter, ty, word: (used / WORD_BITS) as usize, bit: used % WORD_BITS });
-        used += bits;
+/// Where a method's inputs, or its outputs, are in the message.
+#[derive(Debug, Clone)]
+pub struct Places<'m> {
+    /// Those in the message itself.
+    pub words: Vec<Placed<'m>>,
+    /// Capabilities travel beside it, in this order.
+    pub caps: Vec<&'m Parameter>,
+    /// The words of the message.
+    pub length: usize,
+}
+
+impl<'m> Places<'m> {
+    /// Each parameter is aligned to its own size, at most to a word, in the order of the interface file.
+    pub fn of(method: &Method, parameters: &'m [Parameter], structs: &[Struct]) -> Result<Self, Error> {
+        let (mut words, mut caps, mut used) = (Vec::new(), Vec::new(), 0_u32);
+        for parameter in parameters {
+            let ty = Type::of(&parameter.ty, structs).ok_or_else(|| Error::UnknownType {
+                path: method.path.clone(),
+                method: method.id.clone(),
+                ty: parameter.ty.clone(),
+            })?;
+            let bits = match ty {
+                Type::Cap(_) => {
+                    caps.push(parameter);
+                    continue;
+                }
+                Type::Number(bits) => bits,
+                Type::Words(words) => words as u32 * WORD_BITS,
+            };
+            used = used.next_multiple_of(bits.min(WORD_BITS));
+            words.push(Placed { parameter, ty, word: (used / WORD_BITS) as usize, bit: used % WORD_BITS });
+            used += bits;
+        }
+        Ok(Self { words, caps, length: used.div_ceil(WORD_BITS) as usize })
     }
-    Ok((placed, caps, used.div_ceil(WORD_BITS) as usize))
 }

@@ -1,9 +1,7 @@
 //! seL4 13 to 16 without MCS.
 
 use crate::generated::{config, invoke};
-use crate::{
-    CNode, CPtr, CapData, IoPortControl, IrqControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, VSpace,
-};
+use crate::{CNode, CPtr, CapData, IoPortControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, VSpace};
 
 /// A thread holds its vector registers, so it grows when AVX is configured.
 pub(crate) const TCB_BITS: u8 = if config::XSAVE_SIZE >= 832 { 12 } else { 11 };
@@ -37,8 +35,8 @@ pub(crate) fn configure(tcb: Tcb, config: &TcbConfig) -> Result<()> {
         config.fault_endpoint.0,
         config.cspace,
         config.cspace_data.0,
-        config.vspace.cptr(),
-        0,
+        config.vspace,
+        0_u64,
         buffer,
         page,
     )?;
@@ -46,35 +44,25 @@ pub(crate) fn configure(tcb: Tcb, config: &TcbConfig) -> Result<()> {
 }
 
 pub(crate) fn set_sched_params(tcb: Tcb, sched: SchedParams) -> Result<()> {
-    invoke::tcb_set_sched_params(tcb, sched.authority, sched.max_controlled.into(), sched.priority.into())
+    invoke::tcb_set_sched_params(tcb, sched.authority, sched.max_controlled, sched.priority)
 }
 
 pub(crate) fn set_priority(tcb: Tcb, authority: Tcb, priority: u8) -> Result<()> {
-    invoke::tcb_set_priority(tcb, authority, priority.into())
+    invoke::tcb_set_priority(tcb, authority, priority)
 }
 
 pub(crate) fn set_space(tcb: Tcb, fault: CPtr, cspace: CNode, cspace_data: CapData, vspace: VSpace) -> Result<()> {
-    invoke::tcb_set_space(tcb, fault.0, cspace, cspace_data.0, vspace.cptr(), 0)
+    invoke::tcb_set_space(tcb, fault.0, cspace, cspace_data.0, vspace, 0_u64)
 }
 
 pub(crate) fn page_remap(page: Page, vspace: VSpace, address: u64, rights: u64, caching: u64) -> Result<()> {
-    invoke::x86_page_map(page, vspace.cptr(), address, rights, caching)
+    invoke::x86_page_map(page, vspace, address, rights, caching)
 }
 
 pub(crate) fn page_unmap(page: Page) -> Result<()> {
     invoke::x86_page_unmap(page)
 }
 
-pub(crate) fn get_ioapic(control: IrqControl, to: Slot, rest: [u64; 5]) -> Result<()> {
-    let [ioapic, pin, level, polarity, vector] = rest;
-    invoke::irqcontrol_get_ioapic(control, to.root, to.index, to.depth, ioapic, pin, level, polarity, vector)
-}
-
-pub(crate) fn get_msi(control: IrqControl, to: Slot, rest: [u64; 5]) -> Result<()> {
-    let [bus, device, function, handle, vector] = rest;
-    invoke::irqcontrol_get_msi(control, to.root, to.index, to.depth, bus, device, function, handle, vector)
-}
-
 pub(crate) fn issue_ports(control: IoPortControl, _from: Slot, first: u16, last: u16, to: Slot) -> Result<()> {
-    invoke::x86_ioportcontrol_issue(control, first.into(), last.into(), to.root, to.index, to.depth)
+    invoke::x86_ioportcontrol_issue(control, first, last, to.root, to.index, to.depth)
 }

@@ -2,8 +2,7 @@
 
 use crate::generated::{invoke, label};
 use crate::{
-    CNode, CPtr, CapData, Error, IoPortControl, IrqControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig,
-    VSpace,
+    CNode, CPtr, CapData, Error, IoPortControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, VSpace,
 };
 
 pub(crate) const TCB_BITS: u8 = 11;
@@ -33,16 +32,14 @@ pub(crate) fn configure(tcb: Tcb, config: &TcbConfig) -> Result<()> {
     match config.sched {
         Some(sched) => {
             let priorities = u64::from(sched.max_controlled) << 8 | u64::from(sched.priority);
-            // The interface calls the address space a CNode.
-            let vspace = CNode(config.vspace.cptr());
             invoke::tcb_configure(
                 tcb,
                 config.fault_endpoint.0,
                 priorities,
                 config.cspace,
                 config.cspace_data.0,
-                vspace,
-                0,
+                config.vspace,
+                0_u64,
                 buffer,
                 page,
             )
@@ -66,11 +63,11 @@ pub(crate) fn set_priority(tcb: Tcb, _authority: Tcb, priority: u8) -> Result<()
 }
 
 pub(crate) fn set_space(tcb: Tcb, fault: CPtr, cspace: CNode, cspace_data: CapData, vspace: VSpace) -> Result<()> {
-    invoke::tcb_set_space(tcb, fault.0, cspace, cspace_data.0, CNode(vspace.cptr()), 0)
+    invoke::tcb_set_space(tcb, fault.0, cspace, cspace_data.0, vspace, 0_u64)
 }
 
 pub(crate) fn page_remap(page: Page, vspace: VSpace, _address: u64, rights: u64, caching: u64) -> Result<()> {
-    invoke::x86_page_remap(page, vspace.cptr(), rights, caching)
+    invoke::x86_page_remap(page, vspace, rights, caching)
 }
 
 /// The kernel answers the unmapping of a page that is mapped nowhere with silence: the registers come back as they went.
@@ -79,16 +76,6 @@ pub(crate) fn page_unmap(page: Page) -> Result<()> {
         Err(Error::Unknown(label::X86PAGE_UNMAP)) => Ok(()),
         other => other,
     }
-}
-
-pub(crate) fn get_ioapic(control: IrqControl, to: Slot, rest: [u64; 5]) -> Result<()> {
-    let [ioapic, pin, level, polarity, vector] = rest;
-    invoke::irqcontrol_get_ioapic(control, to.root, to.index, to.depth.into(), ioapic, pin, level, polarity, vector)
-}
-
-pub(crate) fn get_msi(control: IrqControl, to: Slot, rest: [u64; 5]) -> Result<()> {
-    let [bus, device, function, handle, vector] = rest;
-    invoke::irqcontrol_get_msi(control, to.root, to.index, to.depth.into(), bus, device, function, handle, vector)
 }
 
 /// Port capabilities are narrowed like badges are set.
