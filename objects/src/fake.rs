@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::machine::{
-    Aspace, Frame, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power, Registers, ThreadKey,
+    Aspace, Conversion, Frame, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power, Registers, ThreadKey,
 };
 
 /// What a thread of the fake machine went through.
@@ -186,6 +186,10 @@ impl Machine for FakeMachine {
 
     fn ticks(&self) -> i64 {
         self.time
+    }
+
+    fn conversion(&self) -> Conversion {
+        Conversion { per_second: 1_000_000_000, offset: 0, numerator: 1, denominator: 1 }
     }
 
     fn utc_offset(&self) -> i64 {

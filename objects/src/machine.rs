@@ -104,6 +104,19 @@ pub enum Fault {
     },
 }
 
+/// Nanoseconds since the start are `(counter + offset) * numerator / denominator`, rounded down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Conversion {
+    /// Counts per second.
+    pub per_second: u64,
+    /// Added to the raw counter, modulo 2^64.
+    pub offset: u64,
+    /// See above.
+    pub numerator: u32,
+    /// See above; not 0.
+    pub denominator: u32,
+}
+
 /// How the machine is to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Power {
@@ -176,6 +189,8 @@ pub trait Machine {
     fn now(&self) -> i64;
     /// The raw counter behind [`Machine::now`], as a program reads it.
     fn ticks(&self) -> i64;
+    /// How [`Machine::now`] follows from the raw counter, so that programs come to the same nanosecond.
+    fn conversion(&self) -> Conversion;
     /// Nanoseconds from 1970 to the start of [`Machine::now`].
     fn utc_offset(&self) -> i64;
     /// Asks for a timer event not before `deadline` (nanoseconds as in [`Machine::now`]). The earliest one asked for

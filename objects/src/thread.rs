@@ -66,6 +66,11 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// The machine's thread, while it runs.
+    pub fn machine(&self) -> Option<MachineThread> {
+        self.machine
+    }
+
     /// Whether it waits in a call.
     #[inline]
     pub fn is_waiting(&self) -> bool {

@@ -109,6 +109,17 @@ impl<M: Machine> Kernel<M> {
         result
     }
 
+    /// Makes a VMO the vDSO's: from now on its code is mapped whole, once, and for good.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn vmo_seal_as_vdso(&mut self, id: Id<Vmo>, name: Name) -> Result<(), Status> {
+        let vmo = self.objects.get_mut(id)?;
+        vmo.is_vdso = true;
+        vmo.name = name;
+        Ok(())
+    }
+
     /// `vmo_create_child` for slices and references. `size` counts for slices.
     ///
     /// # Errors

@@ -47,13 +47,12 @@ impl<M: Machine> Server<M> {
     /// A thread made a system call; `args` are its first four words.
     #[inline]
     pub fn call(&mut self, thread: ThreadKey, number: u32, args: [u64; 4]) -> Answer {
-        let answer = match cx::Cx::new(&mut self.kernel, thread) {
-            // Without a reserve of memory a call could fail half way; only those that free memory are let through.
-            Some(mut cx) if cx.kernel.machine.heap_reserve().is_ok() || dispatch::frees(number) => {
-                dispatch::dispatch(&mut cx, number, args)
-            }
-            Some(_) => Answer::Done(i64::from(Status::NO_MEMORY.0)),
-            None => Answer::Nothing,
+        let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else { return Answer::Nothing };
+        // Without a reserve of memory a call could fail half way; only those that free memory are let through.
+        let answer = if cx.kernel.machine.heap_reserve().is_ok() || frees(number) {
+            dispatch::dispatch(&mut cx, number, args)
+        } else {
+            Answer::Done(i64::from(Status::NO_MEMORY.0))
         };
         self.kernel.reap();
         answer
@@ -77,4 +76,22 @@ impl<M: Machine> Server<M> {
         self.kernel.serial_ready();
         self.kernel.reap();
     }
+}
+
+/// Whether a call gives memory back and takes none that matters, so that it must work when there is none.
+fn frees(number: u32) -> bool {
+    use abi::nr;
+    matches!(
+        number,
+        nr::HANDLE_CLOSE
+            | nr::HANDLE_CLOSE_MANY
+            | nr::PROCESS_EXIT
+            | nr::THREAD_EXIT
+            | nr::TASK_KILL
+            | nr::VMAR_UNMAP
+            | nr::VMAR_DESTROY
+            | nr::SYSTEM_POWERCTL
+            | nr::FUTEX_WAKE
+            | nr::FUTEX_WAKE_SINGLE_OWNER
+    )
 }

@@ -236,11 +236,11 @@ pub fn object_get_info<M: Machine>(
                     type_: abi::ZX_INFO_MAPS_TYPE_MAPPING,
                     ..Default::default()
                 };
-                record.u.mmu_flags = u32::from(mapping.perm.read)
+                record.mapping.mmu_flags = u32::from(mapping.perm.read)
                     | u32::from(mapping.perm.write) << 1
                     | u32::from(mapping.perm.execute) << 2;
-                record.u.vmo_koid = cx.kernel.koid(mapping.vmo.object());
-                record.u.vmo_offset = mapping.offset;
+                record.mapping.vmo_koid = cx.kernel.koid(mapping.vmo.object());
+                record.mapping.vmo_offset = mapping.offset;
                 Ok(record)
             })
         }
