@@ -1,0 +1,56 @@
+//! The console: lines of text on the first serial port, `[seconds] LEVEL root: text`.
+
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::start::PORTS;
+
+const PORT: u16 = 0x3f8;
+const STATUS: u16 = PORT + 5;
+const STATUS_EMPTY: u8 = 1 << 5;
+/// Looks at the port's state before a byte is dropped.
+const PATIENCE: u32 = 100_000;
+
+static MEGAHERTZ: AtomicU64 = AtomicU64::new(1_000);
+static START: AtomicU64 = AtomicU64::new(0);
+
+/// The processor's counter.
+pub fn tsc() -> u64 {
+    // SAFETY: the instruction only reads a counter, and the kernel leaves it to everyone.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Starts the lines' time, from a counter of so many megahertz.
+pub fn init(megahertz: u64) {
+    MEGAHERTZ.store(megahertz.max(1), Relaxed);
+    START.store(tsc(), Relaxed);
+}
+
+struct Console;
+
+impl Write for Console {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            let ready = (0..PATIENCE).any(|_| PORTS.in8(STATUS).unwrap_or(0) & STATUS_EMPTY != 0);
+            if ready {
+                let _ = PORTS.out8(PORT, byte);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes one line of a level's letter.
+pub fn line(level: char, text: fmt::Arguments<'_>) {
+    let micros = tsc().wrapping_sub(START.load(Relaxed)) / MEGAHERTZ.load(Relaxed);
+    let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
+    let _ = write!(Console, "[{seconds:3}.{rest:06}] {level} root: {text}\r\n");
+}
+
+macro_rules! info {
+    ($($arg:tt)*) => { $crate::console::line('I', format_args!($($arg)*)) };
+}
+macro_rules! error {
+    ($($arg:tt)*) => { $crate::console::line('E', format_args!($($arg)*)) };
+}
+pub(crate) use {error, info};

@@ -1,0 +1,37 @@
+//! The root task: the first program, to which the kernel hands everything.
+//!
+//! 1. It looks at what there is: memory, devices, the system description that it carries.
+//! 2. For each instance in the description it builds a server ([`instance`]): address space, capability space, the
+//!    image, devices. Then it divides what memory it has not touched among them, and lets them run.
+//! 3. From then on it serves ([`serve`]): the boot file, whose device could reach all memory and therefore stays here,
+//!    and the end of a server, which it reports ([`report`]) before it stops the machine.
+//!
+//! It has no heap. What it needs it allocates once, from the smallest pieces of memory ([`memory`]), because the kernel
+//! clears a piece whole when it is first cut.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+#[cfg(target_os = "none")]
+mod console;
+#[cfg(target_os = "none")]
+mod elf;
+#[cfg(target_os = "none")]
+mod error;
+#[cfg(target_os = "none")]
+mod fwcfg;
+#[cfg(target_os = "none")]
+mod hpet;
+#[cfg(target_os = "none")]
+mod instance;
+#[cfg(target_os = "none")]
+mod memory;
+#[cfg(target_os = "none")]
+mod report;
+#[cfg(target_os = "none")]
+mod serve;
+#[cfg(target_os = "none")]
+mod start;
+
+#[cfg(not(target_os = "none"))]
+fn main() {
+    eprintln!("the root task runs on seL4 only");
+}

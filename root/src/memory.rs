@@ -1,0 +1,230 @@
+//! The root task's own memory and slots.
+//!
+//! Memory comes as untypeds; each gives out its bytes from the bottom. The root task takes what it needs from the
+//! smallest that has room. Those that it has not touched and that hold at least one chunk go to the servers. Slots are
+//! handed out in order; nothing is ever given back, as all of it lives as long as the system.
+
+use sel4::bootinfo::{INIT_CNODE, INIT_VSPACE};
+use sel4::{
+    BootInfo, CPtr, Caching, Endpoint, Error as KernelError, ObjectType, Page, PageDirectory, PageTable, Pdpt, Rights,
+    Slot, TableLevel, Untyped, VSpace,
+};
+use server_boot::layout::{CHUNK, CHUNK_BITS};
+
+use crate::error::{Context, Error};
+
+/// Untypeds that the kernel hands over at most, and those that splitting adds.
+const MAX: usize = 256;
+
+/// Where the root task maps things for itself: above its image, below the first gibibyte.
+const OWN: u64 = 0x2000_0000;
+
+#[derive(Clone, Copy)]
+struct Piece {
+    cap: Untyped,
+    address: u64,
+    bits: u8,
+    used: u64,
+    device: bool,
+    given: bool,
+}
+
+/// See the module's description.
+pub struct Memory {
+    pieces: [Option<Piece>; MAX],
+    next_slot: u64,
+    end_slot: u64,
+    next_own: u64,
+}
+
+/// A piece that goes to a server.
+pub struct Gift {
+    /// The capability.
+    pub cap: Untyped,
+    /// Its physical address.
+    pub address: u64,
+    /// Binary logarithm of its bytes.
+    pub bits: u8,
+}
+
+impl Memory {
+    /// Takes over what the kernel lists.
+    pub fn new(boot: &BootInfo) -> Self {
+        let slots = boot.empty();
+        let mut memory = Memory { pieces: [None; MAX], next_slot: slots.start, end_slot: slots.end, next_own: OWN };
+        for (place, untyped) in memory.pieces.iter_mut().zip(boot.untypeds()) {
+            *place = Some(Piece {
+                cap: untyped.cap,
+                address: untyped.address,
+                bits: untyped.size_bits,
+                used: 0,
+                device: untyped.is_device,
+                given: false,
+            });
+        }
+        memory
+    }
+
+    /// An empty slot.
+    pub fn slot(&mut self) -> Result<u64, Error> {
+        if self.next_slot == self.end_slot {
+            return Err(Error::OutOfSlots);
+        }
+        self.next_slot += 1;
+        Ok(self.next_slot - 1)
+    }
+
+    /// Chunks in the pieces that nobody has touched.
+    pub fn untouched_chunks(&self) -> u64 {
+        self.pieces.iter().flatten().filter(|piece| piece.untouched()).map(|piece| (1 << piece.bits) / CHUNK).sum()
+    }
+
+    /// Makes an object; its capability stands in a new slot.
+    pub fn make(&mut self, object: ObjectType) -> Result<CPtr, Error> {
+        let slot = self.slot()?;
+        let size = 1u64 << object.size_bits();
+        let fits = |piece: &Piece| {
+            !piece.device && !piece.given && piece.used.next_multiple_of(size) + size <= 1 << piece.bits
+        };
+        let smallest = self.pieces.iter_mut().flatten().filter(|piece| fits(piece)).min_by_key(|piece| piece.bits);
+        let piece = smallest.ok_or(Error::OutOfMemory)?;
+        piece.cap.retype(object, INIT_CNODE, 0, 0, slot, 1).context("making an object")?;
+        piece.used = piece.used.next_multiple_of(size) + size;
+        Ok(CPtr(slot))
+    }
+
+    /// An endpoint.
+    pub fn endpoint(&mut self) -> Result<Endpoint, Error> {
+        self.make(ObjectType::Endpoint).map(Endpoint)
+    }
+
+    /// The page of a device at a physical address. What lies before it in the same untyped is cut into pieces that stay
+    /// in the list, so that other devices can be reached later.
+    pub fn device_page(&mut self, address: u64) -> Result<Page, Error> {
+        loop {
+            let holds =
+                |p: &Piece| p.device && !p.given && p.address + p.used <= address && address - p.address < 1 << p.bits;
+            let index = self.pieces.iter().position(|p| p.as_ref().is_some_and(holds));
+            let index = index.ok_or(Error::Device("device memory at that address"))?;
+            let Some(mut piece) = self.pieces[index] else { return Err(Error::OutOfMemory) };
+            let slot = self.slot()?;
+            let next = piece.address + piece.used;
+            if next == address {
+                piece.cap.retype(ObjectType::Page, INIT_CNODE, 0, 0, slot, 1).context("a device's page")?;
+                piece.used += 4096;
+                self.pieces[index] = Some(piece);
+                return Ok(Page::new(slot));
+            }
+            // The largest part that is aligned and does not reach past the page wanted.
+            let bits = next.trailing_zeros().min((address - next).ilog2()).min(47) as u8;
+            piece.cap.retype(ObjectType::Untyped(bits), INIT_CNODE, 0, 0, slot, 1).context("device memory")?;
+            piece.used += 1 << bits;
+            self.pieces[index] = Some(piece);
+            self.add(Piece { cap: Untyped::new(slot), address: next, bits, used: 0, device: true, given: false })?;
+        }
+    }
+
+    fn add(&mut self, piece: Piece) -> Result<(), Error> {
+        let place = self.pieces.iter_mut().find(|place| place.is_none()).ok_or(Error::OutOfMemory)?;
+        *place = Some(piece);
+        Ok(())
+    }
+
+    /// Gives away an untouched piece of at most `chunks` chunks: the largest of them. If all are larger, the smallest
+    /// is cut in two until one fits.
+    pub fn gift(&mut self, chunks: u64) -> Result<Gift, Error> {
+        loop {
+            let pieces = || self.pieces.iter().enumerate().filter_map(|(i, p)| p.map(|p| (i, p)));
+            let untouched = || pieces().filter(|(_, p)| p.untouched());
+            let fits = |p: &Piece| (1 << p.bits) / CHUNK <= chunks;
+            if let Some((i, piece)) = untouched().filter(|(_, p)| fits(p)).max_by_key(|(_, p)| p.bits) {
+                self.pieces[i] = Some(Piece { given: true, ..piece });
+                return Ok(Gift { cap: piece.cap, address: piece.address, bits: piece.bits });
+            }
+            let (i, piece) = untouched().min_by_key(|(_, p)| p.bits).ok_or(Error::MemoryShare)?;
+            let half = 1u64 << (piece.bits - 1);
+            for n in 0..2 {
+                let slot = self.slot()?;
+                let object = ObjectType::Untyped(piece.bits - 1);
+                piece.cap.retype(object, INIT_CNODE, 0, 0, slot, 1).context("dividing memory")?;
+                let address = piece.address + n * half;
+                self.add(Piece { cap: Untyped::new(slot), address, bits: piece.bits - 1, ..piece })?;
+            }
+            self.pieces[i] = Some(Piece { given: true, ..piece });
+        }
+    }
+
+    /// A second capability to a page, which can be mapped on its own.
+    pub fn again(&mut self, page: Page) -> Result<Page, Error> {
+        let slot = self.slot()?;
+        own_slot(slot).copy_from(own_slot(page.cptr().0), Rights::ALL).context("copying a capability")?;
+        Ok(Page::new(slot))
+    }
+
+    /// Maps a page, with the paging structures that it takes.
+    pub fn map(
+        &mut self,
+        page: Page,
+        vspace: VSpace,
+        address: u64,
+        rights: Rights,
+        caching: Caching,
+    ) -> Result<(), Error> {
+        loop {
+            let error = match page.map(vspace, address, rights, caching) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            self.add_table(error, vspace, address, "mapping a page")?;
+        }
+    }
+
+    /// Makes the page directory for an address that has none, with what is missing above it.
+    pub fn prepare_directory(&mut self, vspace: VSpace, address: u64) -> Result<(), Error> {
+        let directory = PageDirectory(self.make(ObjectType::PageDirectory)?);
+        loop {
+            match directory.map(vspace, address) {
+                Ok(()) => return Ok(()),
+                Err(error) => self.add_table(error, vspace, address, "mapping a page directory")?,
+            }
+        }
+    }
+
+    /// Makes the table that an error says is missing. The kernel names the highest first.
+    fn add_table(&mut self, error: KernelError, vspace: VSpace, address: u64, what: &'static str) -> Result<(), Error> {
+        match error.missing_table() {
+            Some(TableLevel::PageTable) => PageTable(self.make(ObjectType::PageTable)?).map(vspace, address),
+            Some(TableLevel::PageDirectory) => {
+                PageDirectory(self.make(ObjectType::PageDirectory)?).map(vspace, address)
+            }
+            Some(TableLevel::Pdpt) => Pdpt(self.make(ObjectType::Pdpt)?).map(vspace, address),
+            None => Err(error),
+        }
+        .context(what)
+    }
+
+    /// A free address in the root task's own space, for `size` bytes aligned to their size.
+    pub fn own_address(&mut self, size: u64) -> u64 {
+        let address = self.next_own.next_multiple_of(size);
+        self.next_own = address + size;
+        address
+    }
+
+    /// Maps a page for the root task itself.
+    pub fn map_own(&mut self, page: Page, size: u64, caching: Caching) -> Result<u64, Error> {
+        let address = self.own_address(size);
+        self.map(page, INIT_VSPACE, address, Rights::READ_WRITE, caching)?;
+        Ok(address)
+    }
+}
+
+impl Piece {
+    fn untouched(&self) -> bool {
+        !self.device && !self.given && self.used == 0 && self.bits >= CHUNK_BITS
+    }
+}
+
+/// The path to a slot of the root task's own.
+pub fn own_slot(slot: u64) -> Slot {
+    INIT_CNODE.own_slot(CPtr(slot))
+}

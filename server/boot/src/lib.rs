@@ -1,0 +1,197 @@
+//! What the root task and a server agree on.
+//!
+//! The root task builds a server out of four things, all described here so that neither side guesses:
+//!
+//! 1. an **address space** ([`layout`]): the image, a stack, an IPC buffer, one page of facts ([`BootInfo`]), the
+//!    timer's registers, a buffer for boot files, and the paging structures of two empty regions, the heap's and the
+//!    window's, that the server fills itself;
+//! 2. a **capability space** ([`cspace`]) of two levels: a root CNode whose first slots hold single capabilities, and
+//!    leaf CNodes that the server makes as it needs slots;
+//! 3. **memory** as untyped capabilities, listed in the boot page;
+//! 4. an **endpoint** to the root task that serves the boot file ([`service`]).
+//!
+//! A pointer into the capability space is `root slot << LEAF_BITS | slot in the leaf`. A capability that stands in
+//! the root CNode itself is found one step sooner, so whatever is used in each call stands there.
+#![no_std]
+#![forbid(unsafe_code)]
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Where things stand in a server's address space. Addresses in bytes.
+pub mod layout {
+    /// The first page of the stack's region; it stays unmapped, so that an overflow faults.
+    pub const STACK_GUARD: u64 = 0x1000_0000;
+    /// Bytes of stack above the guard.
+    pub const STACK_SIZE: u64 = 256 << 10;
+    /// The end of the stack.
+    pub const STACK_TOP: u64 = STACK_GUARD + 4096 + STACK_SIZE;
+    /// The server's IPC buffer.
+    pub const IPC_BUFFER: u64 = 0x1010_0000;
+    /// The page of facts, read-only.
+    pub const BOOT_INFO: u64 = 0x1010_2000;
+    /// The HPET's registers.
+    pub const HPET: u64 = 0x1010_4000;
+    /// The boot-file buffer, one large page, read-only.
+    pub const BOOT_FILE: u64 = 0x1020_0000;
+    /// The window: chunk `c` of memory is seen at `WINDOW + c * CHUNK`.
+    pub const WINDOW: u64 = 0x80_0000_0000;
+    /// The heap, which grows by whole chunks.
+    pub const HEAP: u64 = 0x100_0000_0000;
+    /// Bytes for which the root task prepares the heap's paging structures.
+    pub const HEAP_LIMIT: u64 = 1 << 30;
+    /// Bytes in a chunk, the unit in which a server takes memory: a large page.
+    pub const CHUNK: u64 = 2 << 20;
+    /// Binary logarithm of [`CHUNK`].
+    pub const CHUNK_BITS: u8 = 21;
+}
+
+/// Where capabilities stand.
+pub mod cspace {
+    /// Slots in a leaf CNode, as a binary logarithm.
+    pub const LEAF_BITS: u8 = 10;
+    /// Slots in a leaf CNode.
+    pub const LEAF_SLOTS: u64 = 1 << LEAF_BITS;
+
+    /// The server's TCB.
+    pub const TCB: u64 = 1;
+    /// The root CNode again, without a guard, so that a path is root slot and leaf slot alone.
+    pub const SELF: u64 = 2;
+    /// The server's address space.
+    pub const VSPACE: u64 = 3;
+    /// Numbers for address spaces.
+    pub const ASID_POOL: u64 = 4;
+    /// The endpoint on which the server receives; unbadged, all rights.
+    pub const ENDPOINT: u64 = 5;
+    /// The root task's service endpoint, see [`super::service`].
+    pub const ROOT: u64 = 6;
+    /// The server's bound notification; unbadged.
+    pub const NOTIFICATION: u64 = 7;
+    /// Interrupt of the HPET's comparator.
+    pub const IRQ_TIMER: u64 = 8;
+    /// Interrupt of the host link.
+    pub const IRQ_LINK: u64 = 9;
+    /// I/O ports of the console.
+    pub const PORT_CONSOLE: u64 = 10;
+    /// I/O ports of the host link.
+    pub const PORT_LINK: u64 = 11;
+    /// I/O ports of the real-time clock.
+    pub const PORT_RTC: u64 = 12;
+    /// I/O port that ends the emulator.
+    pub const PORT_EXIT: u64 = 13;
+    /// I/O ports of ACPI's power management.
+    pub const PORT_ACPI: u64 = 14;
+    /// I/O port of the reset control register.
+    pub const PORT_RESET: u64 = 15;
+
+    /// The endpoint that hears of the server's own faults.
+    pub const FAULT: u64 = 16;
+
+    /// The leaf that holds the untypeds of the boot page, in its order.
+    pub const SOURCES_LEAF: u64 = 17;
+    /// The first of the leaves for the untypeds of the chunks; the root task makes as many as there can be chunks.
+    pub const CHUNK_CAPS_LEAF: u64 = 18;
+    /// The leaf for the heap's pages.
+    pub const HEAP_LEAF: u64 = 63;
+    /// The first leaf whose slots the server hands out one by one.
+    pub const LOOSE_LEAF: u64 = 64;
+
+    /// A pointer to slot `index` of the leaf at root slot `leaf`.
+    pub const fn leaf_slot(leaf: u64, index: u64) -> u64 {
+        leaf << LEAF_BITS | index
+    }
+
+    /// A pointer to a capability that stands in the root CNode itself.
+    pub const fn root_slot(slot: u64) -> u64 {
+        slot << LEAF_BITS
+    }
+
+    /// The root CNode's size (binary logarithm of its slots) for so many chunks: its upper half holds a leaf for each
+    /// chunk, its lower half everything else.
+    pub const fn root_bits(chunks: u64) -> u8 {
+        let mut bits = 10;
+        while 1u64 << (bits - 1) < chunks {
+            bits += 1;
+        }
+        bits
+    }
+}
+
+/// The boot-file service. Requests are calls on [`cspace::ROOT`]; replies carry the status as their label
+/// ([`service::OK`] or an error) and their values in message registers.
+pub mod service {
+    /// Request: the boot file's size. Reply: bytes in register 0.
+    pub const SIZE: u64 = 1;
+    /// Request: read into the buffer; register 0 holds the offset, 1 the length, at most [`super::layout::CHUNK`].
+    /// Reply: the bytes read in register 0.
+    pub const READ: u64 = 2;
+    /// Done.
+    pub const OK: u64 = 0;
+    /// There is no boot file, or no device to read it from.
+    pub const NOT_FOUND: u64 = 1;
+    /// The request names what is not there.
+    pub const BAD_REQUEST: u64 = 2;
+    /// The device reported an error.
+    pub const IO: u64 = 3;
+}
+
+/// How the machine is left when a server has died, as the emulator's exit port takes it (QEMU ends with
+/// `value * 2 + 1`).
+pub const EXIT_SERVER_DIED: u8 = 0x21;
+/// How the machine is left when the root task could not start the system.
+pub const EXIT_ROOT_FAILED: u8 = 0x22;
+
+/// Marks a boot page of this layout.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HAFNON\0\x01");
+/// Untypeds that fit in the boot page.
+pub const MAX_SOURCES: usize = 128;
+
+/// Memory of the server's own: one untyped capability.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Source {
+    /// Physical address.
+    pub address: u64,
+    /// Binary logarithm of its bytes, at least [`layout::CHUNK_BITS`].
+    pub bits: u64,
+}
+
+/// The boot page.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct BootInfo {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// Binary logarithm of the root CNode's slots.
+    pub root_bits: u64,
+    /// Chunks in all sources together.
+    pub chunks: u64,
+    /// Chunks of heap that are mapped already.
+    pub heap_chunks: u64,
+    /// Counter of the processor at some moment early in the start.
+    pub tsc: u64,
+    /// Counter of the HPET at the same moment.
+    pub hpet: u64,
+    /// Entry of the [`Source`] list that are used.
+    pub sources: u64,
+    /// Bits: see the `FLAG_` constants.
+    pub flags: u64,
+    /// The I/O APIC's pin of the HPET's interrupt.
+    pub timer_pin: u64,
+    /// Least important message that goes to the console: 0 debug, 1 info, 2 warning, 3 error.
+    pub log_level: u64,
+    /// The instance's name, padded with zeroes.
+    pub name: [u8; 32],
+    /// The untypeds, smallest first; number `i` stands in slot `i` of [`cspace::SOURCES_LEAF`].
+    pub source: [Source; MAX_SOURCES],
+}
+
+/// There is a console.
+pub const FLAG_CONSOLE: u64 = 1;
+/// There is a host link.
+pub const FLAG_LINK: u64 = 2;
+/// The power ports are there.
+pub const FLAG_POWER: u64 = 4;
+/// The boot file may be asked for.
+pub const FLAG_BOOT_FILE: u64 = 8;
+
+const _: () = assert!(size_of::<BootInfo>() <= 4096);

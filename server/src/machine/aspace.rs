@@ -1,0 +1,255 @@
+//! Address spaces of programs.
+//!
+//! The kernel has no list of what is mapped where; whoever wants to unmap a page must keep the capability that mapped
+//! it. So each address space has a tree of tables that mirrors the processor's: four levels of 512 entries, a lower
+//! table (and the kernel's paging structure of the same extent) made when first needed and given back when empty. An
+//! entry of the lowest level is the pointer to the capability that maps the page, 0 for none.
+//!
+//! Tables live in one arena for all address spaces, so a table is a number and an entry 32 bits.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use objects::machine::{Frame, OutOfMemory, Perm};
+
+use super::memory::{Memory, Unit};
+use super::sys::{self, Object};
+
+const ENTRIES: usize = 512;
+/// The level whose entries are pages; the root is level 3.
+const LEAF: u32 = 0;
+const ROOT: u32 = 3;
+
+/// One mirrored paging structure.
+struct Table {
+    entries: Box<[u32]>,
+    used: u16,
+    /// The kernel's structure.
+    unit: Unit,
+}
+
+/// All address spaces' tables.
+#[derive(Default)]
+pub struct Tables {
+    list: Vec<Option<Table>>,
+    free: Vec<u32>,
+}
+
+impl Tables {
+    fn add(&mut self, unit: Unit) -> Result<u32, OutOfMemory> {
+        let mut entries = Vec::new();
+        entries.try_reserve_exact(ENTRIES).map_err(|_| OutOfMemory)?;
+        entries.resize(ENTRIES, 0);
+        let table = Some(Table { entries: entries.into_boxed_slice(), used: 0, unit });
+        if let Some(number) = self.free.pop() {
+            self.list[number as usize] = table;
+            return Ok(number);
+        }
+        self.list.try_reserve(1).map_err(|_| OutOfMemory)?;
+        // A number given back must find room.
+        self.free.try_reserve(self.list.len() + 1 - self.free.len()).map_err(|_| OutOfMemory)?;
+        self.list.push(table);
+        Ok(self.list.len() as u32 - 1)
+    }
+
+    fn remove(&mut self, number: u32) -> Option<Unit> {
+        let table = self.list[number as usize].take()?;
+        self.free.push(number);
+        Some(table.unit)
+    }
+
+    #[inline]
+    fn entry(&self, table: u32, index: usize) -> u32 {
+        self.list[table as usize].as_ref().map_or(0, |table| table.entries[index])
+    }
+
+    fn set(&mut self, table: u32, index: usize, value: u32) {
+        if let Some(table) = &mut self.list[table as usize] {
+            let old = core::mem::replace(&mut table.entries[index], value);
+            table.used = table.used + u16::from(old == 0 && value != 0) - u16::from(old != 0 && value == 0);
+        }
+    }
+
+    fn empty(&self, table: u32) -> bool {
+        self.list[table as usize].as_ref().is_none_or(|table| table.used == 0)
+    }
+}
+
+/// One address space.
+pub struct Space {
+    root: u32,
+    /// The kernel's root structure.
+    pub vspace: u64,
+}
+
+#[inline]
+fn index(address: u64, level: u32) -> usize {
+    (address >> (12 + 9 * level)) as usize % ENTRIES
+}
+
+/// Bytes below one entry of a level.
+const fn span(level: u32) -> u64 {
+    1 << (12 + 9 * level)
+}
+
+impl Space {
+    /// An empty address space.
+    pub fn new(memory: &mut Memory, tables: &mut Tables) -> Result<Self, OutOfMemory> {
+        let (unit, vspace) = memory.unit_object(Object::VSpace)?;
+        let root = sys::asid_assign(vspace).map_err(|_| OutOfMemory).and_then(|()| tables.add(unit));
+        match root {
+            Ok(root) => Ok(Space { root, vspace }),
+            Err(error) => {
+                memory.unit_free(unit);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends it with all its mappings.
+    pub fn destroy(self, memory: &mut Memory, tables: &mut Tables) {
+        self.unmap(memory, tables, 0, 1 << 47);
+        if let Some(unit) = tables.remove(self.root) {
+            memory.unit_free(unit);
+        }
+    }
+
+    /// Maps a page, in place of what was mapped there.
+    pub fn map(
+        &self,
+        memory: &mut Memory,
+        tables: &mut Tables,
+        address: u64,
+        frame: Frame,
+        perm: Perm,
+    ) -> Result<(), OutOfMemory> {
+        let leaf = self.descend(memory, tables, address)?;
+        let mapped = self.map_in(memory, tables, leaf, address, frame, perm);
+        if mapped.is_err() {
+            self.prune(memory, tables, address);
+        }
+        mapped
+    }
+
+    fn map_in(
+        &self,
+        memory: &mut Memory,
+        tables: &mut Tables,
+        leaf: u32,
+        address: u64,
+        frame: Frame,
+        perm: Perm,
+    ) -> Result<(), OutOfMemory> {
+        let i = index(address, LEAF);
+        let old = tables.entry(leaf, i);
+        if old != 0 {
+            memory.mapping_give(u64::from(old));
+            tables.set(leaf, i, 0);
+        }
+        let slot = memory.mapping_take(frame)?;
+        if sys::page_map(slot, self.vspace, address, perm.write).is_err() {
+            memory.mapping_give(slot);
+            return Err(OutOfMemory);
+        }
+        tables.set(leaf, i, slot as u32);
+        Ok(())
+    }
+
+    /// The capability that maps the page at an address.
+    pub fn mapping(&self, tables: &Tables, address: u64) -> Option<u64> {
+        let mut table = self.root;
+        for level in (LEAF + 1..=ROOT).rev() {
+            table = tables.entry(table, index(address, level)).checked_sub(1)?;
+        }
+        Some(u64::from(tables.entry(table, index(address, LEAF)))).filter(|slot| *slot != 0)
+    }
+
+    /// The lowest table for an address, made with all above it where missing.
+    fn descend(&self, memory: &mut Memory, tables: &mut Tables, address: u64) -> Result<u32, OutOfMemory> {
+        let mut table = self.root;
+        for level in (LEAF + 1..=ROOT).rev() {
+            let i = index(address, level);
+            let below = tables.entry(table, i);
+            table = if below != 0 {
+                below - 1
+            } else {
+                match self.make(memory, tables, level - 1, address) {
+                    Ok(new) => {
+                        tables.set(table, i, new + 1);
+                        new
+                    }
+                    Err(error) => {
+                        self.prune(memory, tables, address);
+                        return Err(error);
+                    }
+                }
+            };
+        }
+        Ok(table)
+    }
+
+    fn make(&self, memory: &mut Memory, tables: &mut Tables, level: u32, address: u64) -> Result<u32, OutOfMemory> {
+        let (object, map): (Object, sys::MapTable) = match level {
+            LEAF => (Object::PageTable, sys::page_table_map),
+            1 => (Object::PageDirectory, sys::page_directory_map),
+            _ => (Object::Pdpt, sys::pdpt_map),
+        };
+        let (unit, slot) = memory.unit_object(object)?;
+        let made = map(slot, self.vspace, address).map_err(|_| OutOfMemory).and_then(|()| tables.add(unit));
+        made.inspect_err(|_| memory.unit_free(unit))
+    }
+
+    /// Gives back the tables on the way to an address that hold nothing, from below.
+    fn prune(&self, memory: &mut Memory, tables: &mut Tables, address: u64) {
+        let mut path = [self.root; ROOT as usize + 1];
+        let mut lowest = ROOT;
+        while lowest > LEAF {
+            let below = tables.entry(path[lowest as usize], index(address, lowest));
+            if below == 0 {
+                break;
+            }
+            lowest -= 1;
+            path[lowest as usize] = below - 1;
+        }
+        for level in lowest..ROOT {
+            if !tables.empty(path[level as usize]) {
+                return;
+            }
+            tables.set(path[level as usize + 1], index(address, level + 1), 0);
+            if let Some(unit) = tables.remove(path[level as usize]) {
+                memory.unit_free(unit);
+            }
+        }
+    }
+
+    /// Unmaps what is mapped from `start` (inclusive) to `end` (exclusive), both page-aligned.
+    pub fn unmap(&self, memory: &mut Memory, tables: &mut Tables, start: u64, end: u64) {
+        unmap_below(memory, tables, self.root, ROOT, start, end.min(1 << 47));
+    }
+}
+
+/// Unmaps in the part of the tree below `table`; the range lies within what it covers. The recursion is as deep as the
+/// tree.
+fn unmap_below(memory: &mut Memory, tables: &mut Tables, table: u32, level: u32, start: u64, end: u64) {
+    let mut address = start;
+    while address < end {
+        let next = (address & !(span(level) - 1)) + span(level);
+        let i = index(address, level);
+        let entry = tables.entry(table, i);
+        if entry != 0 {
+            if level == LEAF {
+                memory.mapping_give(u64::from(entry));
+                tables.set(table, i, 0);
+            } else {
+                unmap_below(memory, tables, entry - 1, level - 1, address, end.min(next));
+                if tables.empty(entry - 1) {
+                    tables.set(table, i, 0);
+                    if let Some(unit) = tables.remove(entry - 1) {
+                        memory.unit_free(unit);
+                    }
+                }
+            }
+        }
+        address = next;
+    }
+}

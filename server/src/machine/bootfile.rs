@@ -1,0 +1,76 @@
+//! The boot file, as the root task serves it.
+//!
+//! The device that holds it reads into any memory that it is told, so the server has no access to it: it asks the root
+//! task, which has the device fill a buffer that the server can only read.
+
+use objects::machine::{Frame, Machine, OutOfMemory, PAGE_SIZE};
+use server_boot::layout::{BOOT_FILE, CHUNK};
+use server_boot::service;
+
+use super::{Sel4, sys};
+
+/// Why there is no boot file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// None was given to the machine.
+    NotFound,
+    /// It could not be read.
+    Io,
+    /// It does not fit into memory.
+    OutOfMemory,
+}
+
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Error::NotFound => "the machine has no boot file",
+            Error::Io => "the boot file cannot be read",
+            Error::OutOfMemory => "the boot file does not fit into memory",
+        })
+    }
+}
+
+impl From<OutOfMemory> for Error {
+    fn from(_: OutOfMemory) -> Self {
+        Error::OutOfMemory
+    }
+}
+
+/// The boot file's size in bytes.
+pub fn size() -> Result<u64, Error> {
+    match sys::call_root(service::SIZE, [0; 2]) {
+        (service::OK, size) => Ok(size),
+        (service::NOT_FOUND, _) => Err(Error::NotFound),
+        _ => Err(Error::Io),
+    }
+}
+
+/// Reads the whole file into pages, and hands each over as it is filled. On an error the pages handed over stay with
+/// `each`.
+pub fn load(
+    machine: &mut Sel4,
+    size: u64,
+    mut each: impl FnMut(Frame) -> Result<(), OutOfMemory>,
+) -> Result<(), Error> {
+    let mut offset = 0;
+    while offset < size {
+        let wanted = (size - offset).min(CHUNK);
+        match sys::call_root(service::READ, [offset, wanted]) {
+            (service::OK, read) if read == wanted => {}
+            _ => return Err(Error::Io),
+        }
+        let mut done = 0;
+        while done < wanted {
+            let part = (wanted - done).min(PAGE_SIZE as u64);
+            let frame = machine.frame_alloc()?;
+            machine.frame_fill(frame, (BOOT_FILE + done) as usize, part as usize);
+            if let Err(error) = each(frame) {
+                machine.frame_free(frame);
+                return Err(error.into());
+            }
+            done += part;
+        }
+        offset += wanted;
+    }
+    Ok(())
+}

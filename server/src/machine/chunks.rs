@@ -1,0 +1,110 @@
+//! Memory is taken in chunks of 2 MiB.
+//!
+//! The root task hands over untypeds of many sizes. They are cut into chunks one after the other, smallest first,
+//! because the kernel clears an untyped whole when it is first cut. Each chunk has a number for life; number `c` has
+//! its untyped capability at a slot that follows from `c`, and, once it is used for pages or kernel objects, a leaf
+//! CNode of its own, so that the slot of each part of it follows from `c` as well. A chunk that is given back keeps
+//! both and waits in a list.
+//!
+//! Nothing here allocates from the heap: the heap itself grows by chunks.
+
+use server_boot::cspace::{CHUNK_CAPS_LEAF, LEAF_BITS, LEAF_SLOTS, SOURCES_LEAF, leaf_slot};
+use server_boot::layout::{CHUNK, CHUNK_BITS};
+use server_boot::{BootInfo, MAX_SOURCES};
+
+use super::single::Single;
+use super::sys;
+
+/// Where no chunk is meant.
+pub const NONE: u32 = u32::MAX;
+
+/// All chunks of this server.
+pub static CHUNKS: Single<Chunks> = Single::new(Chunks::new());
+
+#[derive(Clone, Copy)]
+struct Source {
+    /// Chunks in it.
+    size: u32,
+    /// Chunks cut from it.
+    used: u32,
+}
+
+/// See the module's description.
+pub struct Chunks {
+    source: [Source; MAX_SOURCES],
+    sources: usize,
+    current: usize,
+    next: u32,
+    total: u32,
+    free: u32,
+    free_head: u32,
+    /// For each chunk in the list of free ones, the next.
+    link: &'static mut [u32],
+}
+
+impl Chunks {
+    const fn new() -> Self {
+        Chunks {
+            source: [Source { size: 0, used: 0 }; MAX_SOURCES],
+            sources: 0,
+            current: 0,
+            next: 0,
+            total: 0,
+            free: 0,
+            free_head: NONE,
+            link: &mut [],
+        }
+    }
+
+    /// Learns what the root task gave. `link` has an entry for each chunk.
+    pub fn init(&mut self, boot: &BootInfo, link: &'static mut [u32]) {
+        self.sources = (boot.sources as usize).min(MAX_SOURCES);
+        for (own, given) in self.source.iter_mut().zip(&boot.source[..self.sources]) {
+            own.size = 1u32 << given.bits.saturating_sub(u64::from(CHUNK_BITS)).min(31);
+        }
+        self.total = link.len() as u32;
+        self.link = link;
+    }
+
+    /// A chunk whose untyped has no children.
+    pub fn take(&mut self) -> Option<u32> {
+        if self.free_head != NONE {
+            let chunk = self.free_head;
+            self.free_head = self.link[chunk as usize];
+            self.free -= 1;
+            return Some(chunk);
+        }
+        while self.current < self.sources {
+            let source = &mut self.source[self.current];
+            if source.used < source.size && self.next < self.total {
+                let from = leaf_slot(SOURCES_LEAF, self.current as u64);
+                let chunk = u64::from(self.next);
+                let leaf = CHUNK_CAPS_LEAF + (chunk >> LEAF_BITS);
+                sys::retype(from, sys::Object::Untyped(CHUNK_BITS), Some(leaf), chunk % LEAF_SLOTS, 1).ok()?;
+                source.used += 1;
+                self.next += 1;
+                return Some(chunk as u32);
+            }
+            self.current += 1;
+        }
+        None
+    }
+
+    /// Gives a chunk back whose untyped has no children.
+    pub fn give(&mut self, chunk: u32) {
+        self.link[chunk as usize] = self.free_head;
+        self.free_head = chunk;
+        self.free += 1;
+    }
+
+    /// Bytes that nobody has taken, and bytes in all.
+    pub fn bytes(&self) -> (u64, u64) {
+        let left = self.total - self.next + self.free;
+        (u64::from(left) * CHUNK, u64::from(self.total) * CHUNK)
+    }
+}
+
+/// The untyped capability of a chunk.
+pub const fn untyped_of(chunk: u32) -> u64 {
+    leaf_slot(CHUNK_CAPS_LEAF + (chunk as u64 >> LEAF_BITS), chunk as u64 % LEAF_SLOTS)
+}

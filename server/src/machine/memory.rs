@@ -1,0 +1,436 @@
+//! Pages and kernel objects out of chunks, and the window through which the server sees every page.
+//!
+//! A chunk serves one *kind* at a time:
+//!
+//! - **pages**: 512 frames. Frame number `f` is page `f % 512` of chunk `f / 512`; its address in the window is
+//!   `WINDOW + f * 4096`, and the slots of its capabilities follow from `f` too: slot `f % 512` of the chunk's leaf for
+//!   the one by which the window shows it, slot `512 + f % 512` for the one by which a program sees it (its *spare*).
+//!   Most pages are mapped by one program at most; further mappings take loose slots.
+//! - **units**: 512 untypeds of 4 KiB. A unit becomes kernel objects (a thread with its CNode and notification, a
+//!   paging structure) and can be used again when they are gone. Slot `u % 512` holds the untyped, `512 + u % 512` its
+//!   first object.
+//! - **leaves**: 64 leaf CNodes, for good.
+//!
+//! Parts are cut in batches when first needed, found again by a bitmap, and counted; a chunk none of whose parts is in
+//! use is revoked and given back when somebody asks for a chunk and there is no other. All numbers are O(1) to turn
+//! into each other; no table has a size that is not the size of memory.
+
+use alloc::vec::Vec;
+
+use objects::machine::{Frame, OutOfMemory};
+use server_boot::cspace::{LEAF_BITS, LEAF_SLOTS, LOOSE_LEAF, leaf_slot};
+use server_boot::layout::{CHUNK, WINDOW};
+
+use super::chunks::{CHUNKS, NONE, untyped_of};
+use super::heap;
+use super::sys::{self, Object};
+
+/// Parts in a chunk.
+pub const PARTS: u32 = 512;
+/// Leaf CNodes in a chunk.
+const LEAVES: u32 = (CHUNK >> (LEAF_BITS + 5)) as u32;
+/// Objects that the kernel makes in one call.
+const BATCH: u32 = 256;
+
+/// 4 KiB of memory for kernel objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unit(u32);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    None,
+    Pages,
+    Units,
+}
+
+/// What is known of one chunk.
+#[derive(Clone, Copy)]
+struct Chunk {
+    kind: Kind,
+    /// It has its leaf CNode; it keeps it.
+    leaf: bool,
+    /// The window has a page table for it; it keeps it.
+    window: bool,
+    /// It is in the list of chunks with room.
+    listed: bool,
+    previous: u32,
+    next: u32,
+    /// Parts in use.
+    live: u16,
+    /// Parts that have ever been handed out since the chunk got its kind.
+    fresh: u16,
+    /// Parts that were handed out and came back.
+    free: [u64; 8],
+    /// Pages whose spare capability exists, and those where it is in use.
+    spare: [u64; 8],
+    mapped: [u64; 8],
+}
+
+const EMPTY: Chunk = Chunk {
+    kind: Kind::None,
+    leaf: false,
+    window: false,
+    listed: false,
+    previous: NONE,
+    next: NONE,
+    live: 0,
+    fresh: 0,
+    free: [0; 8],
+    spare: [0; 8],
+    mapped: [0; 8],
+};
+
+/// All memory of the server but its heap.
+pub struct Memory {
+    chunks: Vec<Chunk>,
+    /// Root slot of chunk 0's leaf.
+    leaf_base: u64,
+    /// Heads of the lists of chunks with room: pages, units.
+    room: [u32; 2],
+    leaf_chunk: u32,
+    leaves_used: u32,
+    loose: Loose,
+    /// Parts in use, for the report.
+    live: [u64; 2],
+}
+
+/// Slots that are handed out one by one.
+struct Loose {
+    free: Vec<u64>,
+    next: u64,
+    end: u64,
+    leaf: u64,
+}
+
+fn bit(map: &[u64; 8], i: u32) -> bool {
+    map[i as usize / 64] >> (i % 64) & 1 != 0
+}
+
+fn set_bit(map: &mut [u64; 8], i: u32, on: bool) {
+    let mask = 1 << (i % 64);
+    if on { map[i as usize / 64] |= mask } else { map[i as usize / 64] &= !mask }
+}
+
+fn first_bit(map: &[u64; 8]) -> Option<u32> {
+    let word = map.iter().position(|word| *word != 0)?;
+    Some(word as u32 * 64 + map[word].trailing_zeros())
+}
+
+impl Memory {
+    /// Takes charge of `chunks` chunks. The heap works already.
+    pub fn new(chunks: u64, root_bits: u8) -> Result<Self, OutOfMemory> {
+        let mut list = Vec::new();
+        list.try_reserve_exact(chunks as usize).map_err(|_| OutOfMemory)?;
+        list.resize(chunks as usize, EMPTY);
+        Ok(Memory {
+            chunks: list,
+            leaf_base: 1 << (root_bits - 1),
+            room: [NONE; 2],
+            leaf_chunk: NONE,
+            leaves_used: 0,
+            loose: Loose { free: Vec::new(), next: 0, end: 0, leaf: LOOSE_LEAF },
+            live: [0; 2],
+        })
+    }
+
+    /// Bytes in use, and bytes in all.
+    pub fn bytes(&self) -> (u64, u64) {
+        let (_, total) = CHUNKS.with(|chunks| chunks.bytes());
+        ((self.live[0] + self.live[1]) * 4096 + heap::bytes(), total)
+    }
+
+    // --- pages ---
+
+    /// The address at which the server sees a page.
+    #[inline(always)]
+    pub fn address(frame: Frame) -> u64 {
+        WINDOW + u64::from(frame.0) * 4096
+    }
+
+    /// A page of zeroes.
+    pub fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
+        let (part, used_before) = self.part_alloc(Kind::Pages)?;
+        let frame = Frame(part);
+        let address = Self::address(frame);
+        if used_before {
+            zero_page(address);
+        } else if sys::page_map_own(self.slot(part, 0), address).is_err() {
+            self.part_free(part);
+            return Err(OutOfMemory);
+        }
+        Ok(frame)
+    }
+
+    /// Gives a page back that nobody maps any more.
+    pub fn frame_free(&mut self, frame: Frame) {
+        self.part_free(frame.0);
+    }
+
+    /// A capability of the page by which a program may see it.
+    pub fn mapping_take(&mut self, frame: Frame) -> Result<u64, OutOfMemory> {
+        let own = self.slot(frame.0, 0);
+        let spare = self.slot(frame.0, PARTS);
+        let i = frame.0 % PARTS;
+        let chunk = &mut self.chunks[(frame.0 / PARTS) as usize];
+        if !bit(&chunk.mapped, i) {
+            if !bit(&chunk.spare, i) {
+                sys::copy(spare, own).map_err(|_| OutOfMemory)?;
+                set_bit(&mut chunk.spare, i, true);
+            }
+            set_bit(&mut chunk.mapped, i, true);
+            return Ok(spare);
+        }
+        let slot = self.slot_alloc()?;
+        if sys::copy(slot, own).is_err() {
+            self.slot_free(slot);
+            return Err(OutOfMemory);
+        }
+        Ok(slot)
+    }
+
+    /// Ends the mapping made with a capability from [`Memory::mapping_take`], and takes it back.
+    pub fn mapping_give(&mut self, slot: u64) {
+        match self.spare_of(slot) {
+            Some(frame) => {
+                sys::page_unmap(slot);
+                set_bit(&mut self.chunks[(frame / PARTS) as usize].mapped, frame % PARTS, false);
+            }
+            None => {
+                sys::delete(slot);
+                self.slot_free(slot);
+            }
+        }
+    }
+
+    /// The frame whose spare capability this is.
+    fn spare_of(&self, slot: u64) -> Option<u32> {
+        let chunk = (slot >> LEAF_BITS).checked_sub(self.leaf_base)?;
+        Some(chunk as u32 * PARTS + (slot % LEAF_SLOTS) as u32 - PARTS)
+    }
+
+    // --- kernel objects ---
+
+    /// Memory for kernel objects.
+    pub fn unit_alloc(&mut self) -> Result<Unit, OutOfMemory> {
+        self.part_alloc(Kind::Units).map(|(part, _)| Unit(part))
+    }
+
+    /// Gives a unit back, and destroys all objects in it.
+    pub fn unit_free(&mut self, unit: Unit) {
+        sys::revoke(self.slot(unit.0, 0));
+        self.part_free(unit.0);
+    }
+
+    /// Makes an object that fills a unit, or the first one in it.
+    pub fn unit_object(&mut self, object: Object) -> Result<(Unit, u64), OutOfMemory> {
+        let unit = self.unit_alloc()?;
+        match self.unit_first(unit, object) {
+            Ok(slot) => Ok((unit, slot)),
+            Err(error) => {
+                self.part_free(unit.0);
+                Err(error)
+            }
+        }
+    }
+
+    fn unit_first(&mut self, unit: Unit, object: Object) -> Result<u64, OutOfMemory> {
+        let leaf = self.leaf_base + u64::from(unit.0 / PARTS);
+        let index = u64::from(PARTS + unit.0 % PARTS);
+        sys::retype(self.slot(unit.0, 0), object, Some(leaf), index, 1).map_err(|_| OutOfMemory)?;
+        Ok(leaf_slot(leaf, index))
+    }
+
+    /// Makes a further object in a unit, at a loose slot.
+    pub fn unit_further(&mut self, unit: Unit, object: Object, slot: u64) -> Result<(), OutOfMemory> {
+        let (leaf, index) = (slot >> LEAF_BITS, slot % LEAF_SLOTS);
+        sys::retype(self.slot(unit.0, 0), object, Some(leaf), index, 1).map_err(|_| OutOfMemory)
+    }
+
+    // --- slots ---
+
+    /// An empty slot.
+    pub fn slot_alloc(&mut self) -> Result<u64, OutOfMemory> {
+        if let Some(slot) = self.loose.free.pop() {
+            return Ok(slot);
+        }
+        if self.loose.next == self.loose.end {
+            // Giving slots back must not fail, so there is room for all of them from the start.
+            let all = (self.loose.leaf - LOOSE_LEAF + 1) * LEAF_SLOTS;
+            self.loose.free.try_reserve_exact(all as usize).map_err(|_| OutOfMemory)?;
+            if self.loose.leaf >= self.leaf_base {
+                return Err(OutOfMemory);
+            }
+            self.leaf_make(self.loose.leaf)?;
+            self.loose.next = leaf_slot(self.loose.leaf, 0);
+            self.loose.end = self.loose.next + LEAF_SLOTS;
+            self.loose.leaf += 1;
+        }
+        self.loose.next += 1;
+        Ok(self.loose.next - 1)
+    }
+
+    /// Takes back a slot that is empty again.
+    pub fn slot_free(&mut self, slot: u64) {
+        self.loose.free.push(slot);
+    }
+
+    // --- the common part ---
+
+    /// Pointer to a capability of part `part`: `which` is 0 or [`PARTS`].
+    #[inline]
+    fn slot(&self, part: u32, which: u32) -> u64 {
+        leaf_slot(self.leaf_base + u64::from(part / PARTS), u64::from(which + part % PARTS))
+    }
+
+    /// A part of a chunk of `kind`, and whether it was in use before.
+    fn part_alloc(&mut self, kind: Kind) -> Result<(u32, bool), OutOfMemory> {
+        let list = kind as usize - 1;
+        if self.room[list] == NONE {
+            self.chunk_make(kind)?;
+        }
+        let number = self.room[list];
+        let chunk = &mut self.chunks[number as usize];
+        let (i, used_before) = match first_bit(&chunk.free) {
+            Some(i) => {
+                set_bit(&mut chunk.free, i, false);
+                (i, true)
+            }
+            None => {
+                let i = u32::from(chunk.fresh);
+                if i % BATCH == 0 {
+                    let object = if kind == Kind::Pages { Object::Page } else { Object::Untyped(12) };
+                    let leaf = self.leaf_base + u64::from(number);
+                    let made = sys::retype(untyped_of(number), object, Some(leaf), u64::from(i), u64::from(BATCH));
+                    made.map_err(|_| OutOfMemory)?;
+                }
+                chunk.fresh += 1;
+                (i, false)
+            }
+        };
+        chunk.live += 1;
+        self.live[list] += 1;
+        if u32::from(chunk.live) == PARTS {
+            self.unlist(number);
+        }
+        Ok((number * PARTS + i, used_before))
+    }
+
+    fn part_free(&mut self, part: u32) {
+        let number = part / PARTS;
+        let chunk = &mut self.chunks[number as usize];
+        debug_assert!(!bit(&chunk.free, part % PARTS), "given back twice");
+        set_bit(&mut chunk.free, part % PARTS, true);
+        chunk.live -= 1;
+        let kind = chunk.kind;
+        self.live[kind as usize - 1] -= 1;
+        if !chunk.listed {
+            self.list(number, kind);
+        }
+    }
+
+    /// A chunk of `kind` with all its parts to be handed out.
+    fn chunk_make(&mut self, kind: Kind) -> Result<(), OutOfMemory> {
+        let number = self.chunk_take()?;
+        if let Err(error) = self.chunk_prepare(number, kind) {
+            CHUNKS.with(|chunks| chunks.give(number));
+            return Err(error);
+        }
+        let chunk = &mut self.chunks[number as usize];
+        *chunk = Chunk { kind, leaf: chunk.leaf, window: chunk.window, ..EMPTY };
+        self.list(number, kind);
+        Ok(())
+    }
+
+    fn chunk_prepare(&mut self, number: u32, kind: Kind) -> Result<(), OutOfMemory> {
+        if !self.chunks[number as usize].leaf {
+            self.leaf_make(self.leaf_base + u64::from(number))?;
+            self.chunks[number as usize].leaf = true;
+        }
+        if kind == Kind::Pages && !self.chunks[number as usize].window {
+            let (unit, table) = self.unit_object(Object::PageTable)?;
+            if sys::page_table_map(table, sys::OWN_VSPACE, WINDOW + u64::from(number) * CHUNK).is_err() {
+                self.unit_free(unit);
+                return Err(OutOfMemory);
+            }
+            self.chunks[number as usize].window = true;
+        }
+        Ok(())
+    }
+
+    /// Any chunk; if there is none, one that has become free of use.
+    fn chunk_take(&mut self) -> Result<u32, OutOfMemory> {
+        CHUNKS.with(|chunks| chunks.take()).or_else(|| self.chunk_reclaim()).ok_or(OutOfMemory)
+    }
+
+    /// Takes a chunk out of use whose parts have all come back.
+    fn chunk_reclaim(&mut self) -> Option<u32> {
+        let idle = |chunk: &Chunk| chunk.kind != Kind::None && chunk.live == 0;
+        let number = self.chunks.iter().position(idle)? as u32;
+        sys::revoke(untyped_of(number));
+        self.unlist(number);
+        self.chunks[number as usize].kind = Kind::None;
+        Some(number)
+    }
+
+    /// Gives one chunk that has become free of use to whoever asks next, such as the heap.
+    pub fn release_one(&mut self) -> bool {
+        let Some(number) = self.chunk_reclaim() else { return false };
+        CHUNKS.with(|chunks| chunks.give(number));
+        true
+    }
+
+    /// Makes the leaf CNode at a slot of the root CNode.
+    fn leaf_make(&mut self, root_slot: u64) -> Result<(), OutOfMemory> {
+        if self.leaf_chunk == NONE || self.leaves_used == LEAVES {
+            self.leaf_chunk = self.chunk_take()?;
+            self.leaves_used = 0;
+        }
+        let made = sys::retype(untyped_of(self.leaf_chunk), Object::CNode(LEAF_BITS), None, root_slot, 1);
+        made.map_err(|_| OutOfMemory)?;
+        self.leaves_used += 1;
+        Ok(())
+    }
+
+    fn list(&mut self, number: u32, kind: Kind) {
+        let head = &mut self.room[kind as usize - 1];
+        let next = core::mem::replace(head, number);
+        let chunk = &mut self.chunks[number as usize];
+        chunk.listed = true;
+        chunk.previous = NONE;
+        chunk.next = next;
+        if next != NONE {
+            self.chunks[next as usize].previous = number;
+        }
+    }
+
+    fn unlist(&mut self, number: u32) {
+        let chunk = &mut self.chunks[number as usize];
+        if !chunk.listed {
+            return;
+        }
+        chunk.listed = false;
+        let (previous, next, list) = (chunk.previous, chunk.next, chunk.kind as usize - 1);
+        if previous == NONE {
+            self.room[list] = next;
+        } else {
+            self.chunks[previous as usize].next = next;
+        }
+        if next != NONE {
+            self.chunks[next as usize].previous = previous;
+        }
+    }
+}
+
+/// Zeroes a page of the window.
+fn zero_page(address: u64) {
+    // SAFETY: the page belongs to the caller, who got it from the allocator, and is mapped for writing.
+    unsafe {
+        core::arch::asm!(
+            "rep stosq",
+            inout("rcx") 512u64 => _,
+            inout("rdi") address => _,
+            in("rax") 0u64,
+            options(nostack, preserves_flags)
+        );
+    }
+}

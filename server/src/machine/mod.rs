@@ -1,0 +1,376 @@
+//! The computer beneath the objects, on seL4.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`chunks`] | memory in pieces of 2 MiB |
+//! | [`memory`] | pages and kernel objects out of chunks, capability slots, the window |
+//! | [`heap`] | the allocator for the objects' own data |
+//! | [`aspace`] | address spaces of programs |
+//! | [`thread`] | threads of programs, and the protocol between them and the server |
+//! | [`clock`] | time |
+//! | [`serial`] | console, host link, date, power |
+//! | [`random`] | chance |
+//! | [`bootfile`] | the boot file, from the root task |
+//! | [`sys`] | the kernel's operations as used here |
+//! | [`single`] | the cell for what must be global |
+//!
+//! Three things make the fast path short. The server sees every page of every program through its window, so reading a
+//! program's memory is an addition. The capabilities used in each call stand in the first level of the capability space.
+//! And nothing here is asked for a call that only touches objects: the event loop calls the library at once.
+
+pub mod aspace;
+pub mod bootfile;
+pub mod chunks;
+pub mod clock;
+pub mod heap;
+pub mod log;
+pub mod memory;
+pub mod random;
+pub mod serial;
+pub mod single;
+pub mod sys;
+pub mod thread;
+
+use alloc::vec::Vec;
+use core::ptr;
+
+use objects::machine::{
+    Aspace, Conversion, Frame, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power, Registers, ThreadKey,
+    USER_TOP,
+};
+use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
+use server_boot::{BootInfo, FLAG_CONSOLE, FLAG_LINK, FLAG_POWER};
+
+use aspace::{Space, Tables};
+use clock::Clock;
+use memory::Memory;
+use random::Random;
+use serial::Link;
+use thread::{Buffer, Threads};
+
+/// Notification bit: the alarm rang.
+pub const SIGNAL_TIMER: u64 = 1;
+/// Notification bit: the host link has something, or room.
+pub const SIGNAL_LINK: u64 = 2;
+
+/// Where IPC buffers are mapped in programs' address spaces.
+const BUFFERS: u64 = USER_TOP;
+
+/// One address space with what the machine keeps in it.
+struct Program {
+    space: Space,
+    /// Places for IPC buffers that were used and are free, and the next that was not.
+    free_buffers: Vec<u32>,
+    next_buffer: u32,
+}
+
+/// The machine.
+pub struct Sel4 {
+    memory: Memory,
+    tables: Tables,
+    programs: Vec<Option<Program>>,
+    free_programs: Vec<u32>,
+    threads: Threads,
+    clock: Clock,
+    random: Random,
+    link: Link,
+    flags: u64,
+}
+
+impl Sel4 {
+    /// Takes over what the root task prepared. The heap works already.
+    pub fn new(boot: &BootInfo) -> Result<Self, OutOfMemory> {
+        let memory = Memory::new(boot.chunks, boot.root_bits as u8)?;
+        let mut machine = Sel4 {
+            memory,
+            tables: Tables::default(),
+            programs: Vec::new(),
+            free_programs: Vec::new(),
+            threads: Threads::default(),
+            clock: Clock::new(boot.tsc, boot.hpet, boot.timer_pin as u8),
+            random: Random::new(),
+            link: Link::new(),
+            flags: boot.flags,
+        };
+        machine.listen(root_slot(IRQ_TIMER), SIGNAL_TIMER)?;
+        if boot.flags & FLAG_LINK != 0 {
+            machine.listen(root_slot(IRQ_LINK), SIGNAL_LINK)?;
+            machine.link.open();
+        }
+        if let Some(seconds) = serial::date() {
+            machine.clock.set_date(seconds);
+        }
+        Ok(machine)
+    }
+
+    fn listen(&mut self, irq: u64, signal: u64) -> Result<(), OutOfMemory> {
+        let slot = self.memory.slot_alloc()?;
+        let listening = sys::mint_notification(slot, thread::NOTIFICATION | signal);
+        listening.and_then(|()| sys::irq_listen(irq, slot)).map_err(|_| OutOfMemory)
+    }
+
+    /// The alarm rang.
+    pub fn timer_rang(&mut self) {
+        self.clock.rang();
+        sys::irq_ack(root_slot(IRQ_TIMER));
+    }
+
+    /// The host link interrupted.
+    pub fn link_interrupt(&mut self) {
+        // First the acknowledgement: the line is edge-triggered, so what comes while the port is served must count.
+        sys::irq_ack(root_slot(IRQ_LINK));
+        self.link.interrupt();
+    }
+
+    /// Says whose call is being handled.
+    #[inline]
+    pub fn set_caller(&mut self, caller: Option<ThreadKey>) {
+        self.threads.set_caller(caller);
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Copies `len` bytes from the server's memory to the start of a page.
+    fn frame_fill(&mut self, frame: Frame, from: usize, len: usize) {
+        let to = ptr::with_exposed_provenance_mut::<u8>(Memory::address(frame) as usize);
+        // SAFETY: the boot-file buffer is mapped for reading, the page for writing, and they are apart.
+        unsafe { ptr::copy_nonoverlapping(ptr::with_exposed_provenance::<u8>(from), to, len.min(PAGE_SIZE)) };
+    }
+
+    fn program(&mut self, aspace: Aspace) -> Option<&mut Program> {
+        self.programs.get_mut(aspace.0 as usize)?.as_mut()
+    }
+
+    /// Maps a new IPC buffer into an address space.
+    fn buffer_make(&mut self, aspace: Aspace) -> Result<Buffer, OutOfMemory> {
+        let place = {
+            let program = self.program(aspace).ok_or(OutOfMemory)?;
+            // A place given back must find room.
+            let reserve = program.next_buffer as usize + 1 - program.free_buffers.len();
+            program.free_buffers.try_reserve(reserve).map_err(|_| OutOfMemory)?;
+            program.free_buffers.pop().unwrap_or_else(|| {
+                program.next_buffer += 1;
+                program.next_buffer - 1
+            })
+        };
+        let address = BUFFERS + u64::from(place) * PAGE;
+        let made = self.memory.frame_alloc().and_then(|frame| {
+            let perm = Perm { read: true, write: true, execute: false };
+            let (memory, tables) = (&mut self.memory, &mut self.tables);
+            let program = self.programs[aspace.0 as usize].as_ref().ok_or(OutOfMemory)?;
+            let mapped = program.space.map(memory, tables, address, frame, perm);
+            let mapping = mapped.and_then(|()| program.space.mapping(tables, address).ok_or(OutOfMemory));
+            match mapping {
+                Ok(mapping) => Ok(Buffer { frame, address, mapping }),
+                Err(error) => {
+                    memory.frame_free(frame);
+                    Err(error)
+                }
+            }
+        });
+        if made.is_err()
+            && let Some(program) = self.program(aspace)
+        {
+            program.free_buffers.push(place);
+        }
+        made
+    }
+
+    fn buffer_end(&mut self, aspace: Aspace, buffer: Buffer) {
+        if let Some(program) = &mut self.programs[aspace.0 as usize] {
+            program.space.unmap(&mut self.memory, &mut self.tables, buffer.address, buffer.address + PAGE);
+            program.free_buffers.push(((buffer.address - BUFFERS) / PAGE) as u32);
+        }
+        self.memory.frame_free(buffer.frame);
+    }
+}
+
+/// The part of a page that lies within it: its address, and its length.
+#[inline]
+fn within(frame: Frame, offset: usize, len: usize) -> (usize, usize) {
+    let offset = offset.min(PAGE_SIZE);
+    (Memory::address(frame) as usize + offset, len.min(PAGE_SIZE - offset))
+}
+
+impl Machine for Sel4 {
+    fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
+        self.memory.frame_alloc()
+    }
+
+    fn frame_free(&mut self, frame: Frame) {
+        self.memory.frame_free(frame);
+    }
+
+    #[inline]
+    fn frame_read(&self, frame: Frame, offset: usize, out: &mut [u8]) {
+        let (from, len) = within(frame, offset, out.len());
+        // SAFETY: the bytes lie within a page that the window shows; `out` is not in the window. No program runs
+        // while the server does.
+        unsafe { ptr::copy_nonoverlapping(ptr::with_exposed_provenance::<u8>(from), out.as_mut_ptr(), len) };
+    }
+
+    #[inline]
+    fn frame_write(&mut self, frame: Frame, offset: usize, data: &[u8]) {
+        let (to, len) = within(frame, offset, data.len());
+        // SAFETY: as in `frame_read`.
+        unsafe { ptr::copy_nonoverlapping(data.as_ptr(), ptr::with_exposed_provenance_mut::<u8>(to), len) };
+    }
+
+    fn frame_zero(&mut self, frame: Frame, offset: usize, len: usize) {
+        let (to, len) = within(frame, offset, len);
+        // SAFETY: as in `frame_read`.
+        unsafe { ptr::write_bytes(ptr::with_exposed_provenance_mut::<u8>(to), 0, len) };
+    }
+
+    fn frame_copy(&mut self, from: Frame, to: Frame) {
+        if from != to {
+            self.frame_fill(to, Memory::address(from) as usize, PAGE_SIZE);
+        }
+    }
+
+    fn memory(&self) -> (u64, u64) {
+        self.memory.bytes()
+    }
+
+    #[inline]
+    fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {
+        if heap::reserve() || (self.memory.release_one() && heap::reserve()) { Ok(()) } else { Err(OutOfMemory) }
+    }
+
+    fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {
+        if self.free_programs.is_empty() {
+            self.programs.try_reserve(1).map_err(|_| OutOfMemory)?;
+            self.free_programs.try_reserve(self.programs.len() + 1).map_err(|_| OutOfMemory)?;
+        }
+        let space = Space::new(&mut self.memory, &mut self.tables)?;
+        let program = Some(Program { space, free_buffers: Vec::new(), next_buffer: 0 });
+        if let Some(number) = self.free_programs.pop() {
+            self.programs[number as usize] = program;
+            return Ok(Aspace(number));
+        }
+        self.programs.push(program);
+        Ok(Aspace(self.programs.len() as u32 - 1))
+    }
+
+    fn aspace_destroy(&mut self, aspace: Aspace) {
+        if let Some(program) = self.programs.get_mut(aspace.0 as usize).and_then(Option::take) {
+            program.space.destroy(&mut self.memory, &mut self.tables);
+            self.free_programs.push(aspace.0);
+        }
+    }
+
+    fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm) -> Result<(), OutOfMemory> {
+        let program = self.programs.get(aspace.0 as usize).and_then(Option::as_ref).ok_or(OutOfMemory)?;
+        program.space.map(&mut self.memory, &mut self.tables, address, frame, perm)
+    }
+
+    fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64) {
+        if let Some(program) = self.programs.get(aspace.0 as usize).and_then(Option::as_ref) {
+            let end = address.saturating_add(pages.saturating_mul(PAGE)).min(USER_TOP);
+            program.space.unmap(&mut self.memory, &mut self.tables, address, end);
+        }
+    }
+
+    fn thread_create(&mut self, aspace: Aspace, key: ThreadKey, _name: &str) -> Result<MachineThread, OutOfMemory> {
+        let buffer = self.buffer_make(aspace)?;
+        let vspace = self.program(aspace).map_or(0, |program| program.space.vspace);
+        let thread = self.threads.create(&mut self.memory, vspace, aspace.0, buffer, key);
+        thread.inspect_err(|_| self.buffer_end(aspace, buffer))
+    }
+
+    fn thread_start(&mut self, thread: MachineThread, registers: &Registers) {
+        self.threads.start(thread, registers);
+    }
+
+    fn thread_destroy(&mut self, thread: MachineThread) {
+        if let Some(gone) = self.threads.destroy(&mut self.memory, thread) {
+            self.buffer_end(Aspace(gone.aspace), gone.buffer);
+        }
+    }
+
+    fn thread_suspend(&mut self, thread: MachineThread) {
+        self.threads.suspend(thread);
+    }
+
+    fn thread_resume(&mut self, thread: MachineThread) {
+        self.threads.resume(thread);
+    }
+
+    fn thread_registers(&mut self, thread: MachineThread) -> Registers {
+        self.threads.registers(thread)
+    }
+
+    fn thread_set_registers(&mut self, thread: MachineThread, registers: &Registers) {
+        self.threads.set_registers(thread, registers);
+    }
+
+    fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64) {
+        self.threads.set_fs_base(thread, base);
+    }
+
+    fn thread_wake(&mut self, thread: MachineThread, result: i64) {
+        self.threads.wake(thread, result);
+    }
+
+    #[inline]
+    fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4] {
+        self.threads.extra_args(thread)
+    }
+
+    #[inline]
+    fn now(&self) -> i64 {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn ticks(&self) -> i64 {
+        clock::tsc() as i64
+    }
+
+    fn conversion(&self) -> Conversion {
+        self.clock.conversion()
+    }
+
+    fn utc_offset(&self) -> i64 {
+        self.clock.utc_offset()
+    }
+
+    fn set_deadline(&mut self, deadline: i64) {
+        self.clock.set_alarm(deadline);
+    }
+
+    fn random(&mut self, out: &mut [u8]) {
+        self.random.fill(out);
+    }
+
+    fn add_entropy(&mut self, data: &[u8]) {
+        self.random.add(data);
+    }
+
+    fn console_write(&mut self, text: &[u8]) {
+        if self.flags & FLAG_CONSOLE != 0 {
+            serial::console_write(text);
+        }
+    }
+
+    fn serial_write(&mut self, data: &[u8]) -> usize {
+        self.link.write(data)
+    }
+
+    fn serial_read(&mut self, out: &mut [u8]) -> usize {
+        self.link.read(out)
+    }
+
+    fn power(&mut self, how: Power) {
+        self.link.flush();
+        if self.flags & FLAG_POWER != 0 {
+            match how {
+                Power::Off => serial::power_off(),
+                Power::Reboot => serial::reboot(),
+            }
+        }
+    }
+}

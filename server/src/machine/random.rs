@@ -1,0 +1,102 @@
+//! Bytes that nobody can foresee.
+//!
+//! A ChaCha20 stream whose key comes from the processor's own generator, where it has one, and from the jitter of its
+//! counter against the work around it. New entropy is folded into the key; after each request the key is replaced from
+//! the stream, so that a later look at the state does not tell what was handed out before.
+
+use core::arch::x86_64::{__cpuid, __cpuid_count};
+
+use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
+
+use super::clock::tsc;
+
+/// See the module's description.
+pub struct Random {
+    stream: ChaCha20Rng,
+}
+
+impl Random {
+    /// A generator seeded from the hardware.
+    pub fn new() -> Self {
+        let mut random = Random { stream: ChaCha20Rng::from_seed([0; 32]) };
+        let (rdrand, rdseed) = available();
+        for _ in 0..16 {
+            let mut word = jitter();
+            if rdseed {
+                word ^= hardware(rdseed_step).unwrap_or(0);
+            }
+            if rdrand {
+                word = word.rotate_left(31) ^ hardware(rdrand_step).unwrap_or(0);
+            }
+            random.add(&word.to_le_bytes());
+        }
+        random
+    }
+
+    /// Fills `out`.
+    pub fn fill(&mut self, out: &mut [u8]) {
+        self.stream.fill_bytes(out);
+        self.rekey([0; 32]);
+    }
+
+    /// Folds `data` into the key.
+    pub fn add(&mut self, data: &[u8]) {
+        let mut block = [0; 32];
+        block[..8].copy_from_slice(&tsc().to_le_bytes());
+        self.rekey(block);
+        for part in data.chunks(32) {
+            let mut block = [0; 32];
+            block[..part.len()].copy_from_slice(part);
+            self.rekey(block);
+        }
+    }
+
+    /// The next key: the stream's next bytes, mixed with `with`.
+    fn rekey(&mut self, with: [u8; 32]) {
+        let mut key = [0; 32];
+        self.stream.fill_bytes(&mut key);
+        for (byte, other) in key.iter_mut().zip(with) {
+            *byte ^= other;
+        }
+        self.stream = ChaCha20Rng::from_seed(key);
+    }
+}
+
+/// Whether the processor has RDRAND and RDSEED.
+fn available() -> (bool, bool) {
+    let leaves = __cpuid(0).eax;
+    let rdrand = __cpuid(1).ecx >> 30 & 1 != 0;
+    let rdseed = leaves >= 7 && __cpuid_count(7, 0).ebx >> 18 & 1 != 0;
+    (rdrand, rdseed)
+}
+
+fn rdrand_step() -> (u64, bool) {
+    let (word, ok): (u64, u8);
+    // SAFETY: only called when the processor has the instruction; it touches the two registers alone.
+    unsafe { core::arch::asm!("rdrand {}", "setc {}", out(reg) word, out(reg_byte) ok, options(nomem, nostack)) };
+    (word, ok != 0)
+}
+
+fn rdseed_step() -> (u64, bool) {
+    let (word, ok): (u64, u8);
+    // SAFETY: as for `rdrand_step`.
+    unsafe { core::arch::asm!("rdseed {}", "setc {}", out(reg) word, out(reg_byte) ok, options(nomem, nostack)) };
+    (word, ok != 0)
+}
+
+/// The generators may be out of numbers for a moment; a few tries are what the processor's maker advises.
+fn hardware(step: fn() -> (u64, bool)) -> Option<u64> {
+    (0..10).map(|_| step()).find(|(_, ok)| *ok).map(|(word, _)| word)
+}
+
+/// The counter's low bits around instructions of uneven length.
+fn jitter() -> u64 {
+    let mut word = 0u64;
+    for _ in 0..32 {
+        let before = tsc();
+        let _ = __cpuid(0);
+        word = word.rotate_left(2) ^ tsc().wrapping_sub(before) ^ before;
+    }
+    word
+}

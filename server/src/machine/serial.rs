@@ -1,0 +1,238 @@
+//! The two serial ports and the other devices behind I/O ports.
+//!
+//! - **The console** takes text for people. It is written as it comes, waiting for the port where it must, but never
+//!   without bound: a port that does not move loses text instead of stopping the system.
+//! - **The host link** carries bytes both ways for the host's tool. Received bytes wait in a ring; bytes to send wait in
+//!   another, which the port's interrupt empties 16 at a time, as many as its buffer holds. When a ring is full, the
+//!   sender is told how much was taken, and a receiver's bytes stay in the port.
+
+use server_boot::cspace::{PORT_ACPI, PORT_CONSOLE, PORT_EXIT, PORT_LINK, PORT_RESET, PORT_RTC, root_slot};
+
+use super::clock::seconds_from_date;
+use super::sys::{port_in, port_out, port_out16};
+
+const CONSOLE: u16 = 0x3f8;
+const LINK: u16 = 0x2f8;
+
+const DATA: u16 = 0;
+const INTERRUPTS: u16 = 1;
+const FIFO: u16 = 2;
+const LINE: u16 = 3;
+const MODEM: u16 = 4;
+const STATUS: u16 = 5;
+
+const STATUS_RECEIVED: u8 = 1;
+const STATUS_EMPTY: u8 = 1 << 5;
+const INTERRUPT_RECEIVED: u8 = 1;
+const INTERRUPT_EMPTY: u8 = 2;
+/// Bytes in the port's own buffer.
+const FIFO_SIZE: usize = 16;
+
+/// Looks at the port's state before text is dropped.
+const PATIENCE: u32 = 100_000;
+
+/// Bytes in a ring; a power of two.
+const RING: usize = 16 << 10;
+
+struct Ring {
+    bytes: [u8; RING],
+    head: usize,
+    tail: usize,
+}
+
+impl Ring {
+    const fn new() -> Self {
+        Ring { bytes: [0; RING], head: 0, tail: 0 }
+    }
+
+    fn len(&self) -> usize {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    fn push(&mut self, byte: u8) -> bool {
+        if self.len() == RING {
+            return false;
+        }
+        self.bytes[self.tail % RING] = byte;
+        self.tail = self.tail.wrapping_add(1);
+        true
+    }
+
+    fn pop(&mut self) -> Option<u8> {
+        if self.len() == 0 {
+            return None;
+        }
+        let byte = self.bytes[self.head % RING];
+        self.head = self.head.wrapping_add(1);
+        Some(byte)
+    }
+}
+
+/// Writes text to the console.
+pub fn console_write(text: &[u8]) {
+    let port = root_slot(PORT_CONSOLE);
+    for part in text.chunks(FIFO_SIZE) {
+        let ready = (0..PATIENCE).any(|_| port_in(port, CONSOLE + STATUS) & STATUS_EMPTY != 0);
+        if !ready {
+            return;
+        }
+        for byte in part {
+            port_out(port, CONSOLE + DATA, *byte);
+        }
+    }
+}
+
+/// The host link.
+pub struct Link {
+    present: bool,
+    received: Ring,
+    to_send: Ring,
+    /// What the port interrupts for.
+    interrupts: u8,
+}
+
+impl Link {
+    /// The link, empty; [`Link::open`] brings it to life.
+    pub const fn new() -> Self {
+        Link { present: false, received: Ring::new(), to_send: Ring::new(), interrupts: 0 }
+    }
+
+    /// Sets the port up.
+    pub fn open(&mut self) {
+        self.present = true;
+        let port = root_slot(PORT_LINK);
+        for (register, value) in [
+            (INTERRUPTS, 0),
+            (LINE, 0x80), // the next two set the rate
+            (DATA, 1),
+            (INTERRUPTS, 0),
+            (LINE, 0x03),  // 8 bits, no parity, one stop bit
+            (FIFO, 0xc7),  // on, emptied, interrupt at 14 received
+            (MODEM, 0x0b), // ready; OUT2 lets interrupts through
+        ] {
+            port_out(port, LINK + register, value);
+        }
+        self.set_interrupts(INTERRUPT_RECEIVED);
+    }
+
+    /// Takes bytes to send; returns how many.
+    pub fn write(&mut self, data: &[u8]) -> usize {
+        if !self.present {
+            return data.len();
+        }
+        let taken = data.iter().take_while(|byte| self.to_send.push(**byte)).count();
+        self.transmit();
+        taken
+    }
+
+    /// Gives received bytes out; returns how many.
+    pub fn read(&mut self, out: &mut [u8]) -> usize {
+        let mut count = 0;
+        for byte in out.iter_mut() {
+            let Some(received) = self.received.pop() else { break };
+            *byte = received;
+            count += 1;
+        }
+        if count > 0 && self.present {
+            self.receive();
+        }
+        count
+    }
+
+    /// The port has interrupted: takes what it has received, gives it what it can send.
+    pub fn interrupt(&mut self) {
+        self.receive();
+        self.transmit();
+    }
+
+    fn receive(&mut self) {
+        let port = root_slot(PORT_LINK);
+        while self.received.len() < RING && port_in(port, LINK + STATUS) & STATUS_RECEIVED != 0 {
+            self.received.push(port_in(port, LINK + DATA));
+        }
+        // A port whose bytes nobody takes would interrupt for ever.
+        let wanted = if self.received.len() < RING { INTERRUPT_RECEIVED } else { 0 };
+        self.set_interrupts(self.interrupts & !INTERRUPT_RECEIVED | wanted);
+    }
+
+    fn transmit(&mut self) {
+        let port = root_slot(PORT_LINK);
+        while self.to_send.len() > 0 && port_in(port, LINK + STATUS) & STATUS_EMPTY != 0 {
+            for _ in 0..FIFO_SIZE {
+                let Some(byte) = self.to_send.pop() else { break };
+                port_out(port, LINK + DATA, byte);
+            }
+        }
+        let wanted = if self.to_send.len() > 0 { INTERRUPT_EMPTY } else { 0 };
+        self.set_interrupts(self.interrupts & !INTERRUPT_EMPTY | wanted);
+    }
+
+    /// Sends what waits, for as long as the port moves; for the end of the system.
+    pub fn flush(&mut self) {
+        let port = root_slot(PORT_LINK);
+        let mut patience = PATIENCE;
+        while self.present && patience > 0 && self.to_send.len() > 0 {
+            self.transmit();
+            patience -= 1;
+        }
+        // The port's own buffer, and the byte that is on the line.
+        while self.present && patience > 0 && port_in(port, LINK + STATUS) & (1 << 6) == 0 {
+            patience -= 1;
+        }
+    }
+
+    fn set_interrupts(&mut self, wanted: u8) {
+        if wanted != self.interrupts {
+            self.interrupts = wanted;
+            port_out(root_slot(PORT_LINK), LINK + INTERRUPTS, wanted);
+        }
+    }
+}
+
+/// Switches the machine off.
+pub fn power_off() {
+    // ACPI's sleep control of the chip set that the system runs on: sleep type 0 (off), enable.
+    port_out16(root_slot(PORT_ACPI), 0x604, 0x2000);
+    port_out(root_slot(PORT_EXIT), 0xf4, 0);
+}
+
+/// Starts the machine again.
+pub fn reboot() {
+    port_out(root_slot(PORT_RESET), 0xcf9, 0x06);
+    port_out(root_slot(PORT_EXIT), 0xf4, 0);
+}
+
+/// Seconds since 1970, from the real-time clock. Two readings must agree, as the clock may change in between.
+pub fn date() -> Option<i64> {
+    let mut last = None;
+    for _ in 0..10 {
+        let now = read_date();
+        if last == Some(now) {
+            return Some(now);
+        }
+        last = Some(now);
+    }
+    None
+}
+
+fn read_date() -> i64 {
+    let port = root_slot(PORT_RTC);
+    let register = |index: u8| {
+        port_out(port, 0x70, index);
+        port_in(port, 0x71)
+    };
+    let format = register(0x0b);
+    let number = |value: u8| {
+        let binary = format & 4 != 0;
+        i64::from(if binary { value } else { (value >> 4) * 10 + (value & 15) })
+    };
+    let hour_raw = register(4);
+    let mut hour = number(hour_raw & 0x7f);
+    if format & 2 == 0 {
+        // Twelve-hour format: the top bit says afternoon, and twelve is nought.
+        hour = hour % 12 + if hour_raw & 0x80 != 0 { 12 } else { 0 };
+    }
+    let (year, month, day) = (number(register(9)), number(register(8)), number(register(7)));
+    let (minute, second) = (number(register(2)), number(register(0)));
+    seconds_from_date(2000 + year, month, day, hour, minute, second)
+}

@@ -1,0 +1,271 @@
+//! The kernel's operations as this server uses them: on capabilities named by where they stand.
+//!
+//! A *slot* here is a pointer into the server's own capability space, as [`server_boot::cspace`] lays it out. Failures of
+//! operations that give something back are reported by the debug kernel and otherwise ignored: there is nothing that the
+//! caller could do, and what was to be given back stays with its owner.
+
+use objects::machine::Registers;
+use sel4::{
+    AsidPool, CNode, CPtr, Caching, CapData, Endpoint, IoPort, IrqHandler, MessageInfo, Notification, Page,
+    PageDirectory, PageTable, Pdpt, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, Untyped, UserContext, VSpace,
+};
+use server_boot::cspace::{self, LEAF_BITS, leaf_slot, root_slot};
+
+pub use sel4::{Error, ObjectType as Object};
+
+/// The server's own address space.
+pub const OWN_VSPACE: u64 = root_slot(cspace::VSPACE);
+/// The server's endpoint.
+pub const ENDPOINT: Endpoint = Endpoint::new(root_slot(cspace::ENDPOINT));
+/// The root task's service endpoint.
+pub const ROOT: Endpoint = Endpoint::new(root_slot(cspace::ROOT));
+
+/// The root CNode, without its guard. A look-up goes on through a CNode that it meets on its way, so it has to pass the
+/// root CNode's slot for itself twice to end there.
+const SELF: CNode = CNode::new(leaf_slot(cspace::SELF, cspace::SELF));
+
+/// Bits that the root CNode resolves. Set once at the start.
+static ROOT_BITS: super::single::Single<u8> = super::single::Single::new(10);
+
+/// What a program's threads are scheduled with.
+const PRIORITY: u8 = 100;
+
+/// A function that puts a paging structure into an address space: structure, address space, address.
+pub type MapTable = fn(u64, u64, u64) -> Result<()>;
+
+/// Says how large the root CNode is. To be called before anything else here.
+pub fn init(root_bits: u8) {
+    ROOT_BITS.with(|bits| *bits = root_bits);
+}
+
+#[inline]
+fn root_bits() -> u8 {
+    ROOT_BITS.with(|bits| *bits)
+}
+
+/// The path to a slot in a leaf.
+#[inline]
+fn path(slot: u64) -> Slot {
+    SELF.slot(slot, root_bits() + LEAF_BITS)
+}
+
+/// The path to a slot in the root CNode itself.
+fn root_path(slot: u64) -> Slot {
+    SELF.slot(slot, root_bits())
+}
+
+fn complain(result: Result<()>, what: &str) {
+    if let Err(error) = result {
+        sel4::debug_println!("server: {what}: {error}");
+        let _ = (error, what);
+    }
+}
+
+/// Makes `count` objects in a leaf CNode at a root slot, or in the root CNode itself, from slot `offset` on.
+pub fn retype(untyped: u64, object: Object, leaf: Option<u64>, offset: u64, count: u64) -> Result<()> {
+    let (index, depth) = leaf.map_or((0, 0), |leaf| (leaf, root_bits()));
+    Untyped::new(untyped).retype(object, SELF, index, depth, offset, count)
+}
+
+/// Copies a capability to an empty slot.
+pub fn copy(to: u64, from: u64) -> Result<()> {
+    path(to).copy_from(path(from), Rights::ALL)
+}
+
+/// Empties a slot.
+pub fn delete(slot: u64) {
+    complain(path(slot).delete(), "delete");
+}
+
+/// Deletes all that was made from a capability.
+pub fn revoke(slot: u64) {
+    complain(path(slot).revoke(), "revoke");
+}
+
+/// Maps a page of the server's own, for reading and writing.
+#[inline]
+pub fn page_map_own(page: u64, address: u64) -> Result<()> {
+    page_map(page, OWN_VSPACE, address, true)
+}
+
+/// Maps a page.
+#[inline]
+pub fn page_map(page: u64, vspace: u64, address: u64, write: bool) -> Result<()> {
+    let rights = if write { Rights::READ_WRITE } else { Rights::READ };
+    Page::new(page).map(VSpace::new(vspace), address, rights, Caching::WriteBack)
+}
+
+/// Takes a page out of wherever this capability maps it.
+pub fn page_unmap(page: u64) {
+    complain(Page::new(page).unmap(), "unmap");
+}
+
+/// See [`MapTable`].
+pub fn page_table_map(table: u64, vspace: u64, address: u64) -> Result<()> {
+    PageTable::new(table).map(VSpace::new(vspace), address)
+}
+
+/// See [`MapTable`].
+pub fn page_directory_map(table: u64, vspace: u64, address: u64) -> Result<()> {
+    PageDirectory::new(table).map(VSpace::new(vspace), address)
+}
+
+/// See [`MapTable`].
+pub fn pdpt_map(table: u64, vspace: u64, address: u64) -> Result<()> {
+    Pdpt::new(table).map(VSpace::new(vspace), address)
+}
+
+/// Numbers a new address space.
+pub fn asid_assign(vspace: u64) -> Result<()> {
+    AsidPool::new(root_slot(cspace::ASID_POOL)).assign(VSpace::new(vspace))
+}
+
+/// Puts the server's endpoint, badged and only to call, into a slot of a CNode of `bits` bits.
+pub fn mint_endpoint(cnode: u64, slot: u64, bits: u8, badge: u64) -> Result<()> {
+    let to = CNode::new(cnode).slot(slot, bits);
+    to.mint_from(root_path(cspace::ENDPOINT), Rights::CALL, CapData::badge(badge))
+}
+
+/// Puts a notification, only to wait on, into a slot of a CNode of `bits` bits.
+pub fn mint_waitable(cnode: u64, slot: u64, bits: u8, notification: u64) -> Result<()> {
+    CNode::new(cnode).slot(slot, bits).copy_from(path(notification), Rights::READ)
+}
+
+/// Puts the server's notification with a badge into an empty slot.
+pub fn mint_notification(to: u64, badge: u64) -> Result<()> {
+    path(to).mint_from(root_path(cspace::NOTIFICATION), Rights::WRITE, CapData::badge(badge))
+}
+
+/// Where a thread lives.
+pub struct Threadspace {
+    /// Pointer, in the thread's own CNode, to its fault endpoint.
+    pub fault_endpoint: u64,
+    /// Its CNode.
+    pub cnode: u64,
+    /// Binary logarithm of the CNode's slots.
+    pub cnode_bits: u8,
+    /// Its address space.
+    pub vspace: u64,
+    /// Where its IPC buffer is mapped, and by which capability.
+    pub buffer_address: u64,
+    /// See [`Threadspace::buffer_address`].
+    pub buffer: u64,
+}
+
+/// Readies a thread for its first registers.
+pub fn tcb_configure(tcb: u64, space: Threadspace) -> Result<()> {
+    Tcb::new(tcb).configure(&TcbConfig {
+        fault_endpoint: CPtr(space.fault_endpoint),
+        cspace: CNode::new(space.cnode),
+        cspace_data: CapData::guard(0, 64 - space.cnode_bits),
+        vspace: VSpace::new(space.vspace),
+        ipc_buffer: Some((space.buffer_address, Page::new(space.buffer))),
+        sched: Some(SchedParams { authority: Tcb::new(root_slot(cspace::TCB)), max_controlled: 0, priority: PRIORITY }),
+    })
+}
+
+/// Stops a thread.
+pub fn suspend(tcb: u64) {
+    complain(Tcb::new(tcb).suspend(), "suspend");
+}
+
+/// Lets a thread go on.
+pub fn resume(tcb: u64) {
+    complain(Tcb::new(tcb).resume(), "resume");
+}
+
+/// A thread's registers, without stopping it.
+pub fn read_registers(tcb: u64) -> Result<Registers> {
+    let c = Tcb::new(tcb).read_registers(false)?;
+    Ok(Registers {
+        rax: c.rax,
+        rbx: c.rbx,
+        rcx: c.rcx,
+        rdx: c.rdx,
+        rsi: c.rsi,
+        rdi: c.rdi,
+        rbp: c.rbp,
+        rsp: c.rsp,
+        r8: c.r8,
+        r9: c.r9,
+        r10: c.r10,
+        r11: c.r11,
+        r12: c.r12,
+        r13: c.r13,
+        r14: c.r14,
+        r15: c.r15,
+        rip: c.rip,
+        rflags: c.rflags,
+        fs_base: c.fs_base,
+        gs_base: c.gs_base,
+    })
+}
+
+/// Sets a thread's registers, and lets it run if asked to.
+pub fn write_registers(tcb: u64, resume: bool, r: &Registers) {
+    let context = UserContext {
+        rip: r.rip,
+        rsp: r.rsp,
+        rflags: r.rflags,
+        rax: r.rax,
+        rbx: r.rbx,
+        rcx: r.rcx,
+        rdx: r.rdx,
+        rsi: r.rsi,
+        rdi: r.rdi,
+        rbp: r.rbp,
+        r8: r.r8,
+        r9: r.r9,
+        r10: r.r10,
+        r11: r.r11,
+        r12: r.r12,
+        r13: r.r13,
+        r14: r.r14,
+        r15: r.r15,
+        fs_base: r.fs_base,
+        gs_base: r.gs_base,
+    };
+    complain(Tcb::new(tcb).write_registers(&context, resume), "write registers");
+}
+
+/// Signals a notification.
+#[inline]
+pub fn signal(notification: u64) {
+    Notification::new(notification).signal();
+}
+
+/// Has an interrupt signal the server's notification, through a badged capability to it, and lets it come.
+pub fn irq_listen(irq: u64, notification: u64) -> Result<()> {
+    IrqHandler::new(irq).set_notification(Notification::new(notification))?;
+    IrqHandler::new(irq).ack()
+}
+
+/// Lets an interrupt come again.
+#[inline]
+pub fn irq_ack(irq: u64) {
+    complain(IrqHandler::new(irq).ack(), "acknowledge");
+}
+
+/// Reads a byte from a port; all ones where that is not allowed, as from a port without a device.
+#[inline]
+pub fn port_in(cap: u64, port: u16) -> u8 {
+    IoPort::new(cap).in8(port).unwrap_or(0xff)
+}
+
+/// Writes a byte to a port.
+#[inline]
+pub fn port_out(cap: u64, port: u16, value: u8) {
+    complain(IoPort::new(cap).out8(port, value), "port");
+}
+
+/// Writes two bytes to a port.
+pub fn port_out16(cap: u64, port: u16, value: u16) {
+    complain(IoPort::new(cap).out16(port, value), "port");
+}
+
+/// Calls the root task's service: the request, and two words of it. Gives the reply's status and first word.
+pub fn call_root(request: u64, words: [u64; 2]) -> (u64, u64) {
+    let message = sel4::Message { info: MessageInfo::new(request, 2), mr: [words[0], words[1], 0, 0] };
+    let reply = ROOT.call(message);
+    (reply.info.label(), reply.mr[0])
+}

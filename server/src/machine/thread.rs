@@ -1,0 +1,263 @@
+//! Threads of programs.
+//!
+//! One unit of memory holds a thread's three kernel objects: TCB, a CNode of four slots, and a notification. The CNode
+//! is all that the thread has of the kernel:
+//!
+//! | slot | capability |
+//! |---|---|
+//! | 1 | the server's endpoint, for calls; the badge is the thread's key |
+//! | 2 | the same endpoint, for faults; the badge has [`FAULT`] set as well |
+//! | 3 | its notification, to wait on only |
+//!
+//! A page above what programs can map is its IPC buffer; the server sees it through the window. A call goes so:
+//!
+//! 1. The thread puts arguments 5 to 8 into its buffer, if there are any, and calls slot 1 with the call's number as
+//!    the label and arguments 1 to 4 in registers.
+//! 2. The server answers at once. Label [`DONE`]: the result is in register 0, and the call is over.
+//! 3. Label [`BLOCKED`]: the thread waits on slot 3. Whatever ends the wait writes the result into the buffer
+//!    ([`Threads::wake`]) and signals.
+//!
+//! No reply capability is kept: a thread that was not answered (it faulted, or has ended) stays where it is until it is
+//! resumed or destroyed.
+
+use alloc::vec::Vec;
+use core::ptr;
+
+use objects::machine::{Frame, MachineThread, OutOfMemory, PAGE, Registers, ThreadKey};
+
+use super::memory::{Memory, Unit};
+use super::sys::{self, Object};
+
+/// Badge bit of a thread's fault capability. Keys are below it.
+pub const FAULT: u64 = 1 << 26;
+/// Badge bit of the server's own notification.
+pub const NOTIFICATION: u64 = 1 << 27;
+
+/// Reply label: the result is in register 0.
+pub const DONE: u64 = 0;
+/// Reply label: the result will stand in the buffer when the notification is signalled.
+pub const BLOCKED: u64 = 1;
+
+/// Words of the IPC buffer before the message.
+const TAG_WORDS: u64 = 1;
+/// Message word of the fifth argument.
+const EXTRA_WORD: u64 = 4;
+/// Message word of the result of a call that blocked.
+const RESULT_WORD: u64 = 8;
+
+const CALL_SLOT: u64 = 1;
+const FAULT_SLOT: u64 = 2;
+const WAIT_SLOT: u64 = 3;
+/// Binary logarithm of the slots of a thread's CNode.
+const CNODE_BITS: u8 = 2;
+
+/// Bytes of a `syscall` instruction.
+const SYSCALL_LENGTH: u64 = 2;
+
+/// A thread's place in its address space: where its buffer is.
+#[derive(Clone, Copy)]
+pub struct Buffer {
+    /// The page.
+    pub frame: Frame,
+    /// Its address in the thread's address space.
+    pub address: u64,
+    /// The capability that maps it there.
+    pub mapping: u64,
+}
+
+/// One thread.
+pub struct Thread {
+    unit: Unit,
+    tcb: u64,
+    cnode: u64,
+    notification: u64,
+    key: ThreadKey,
+    /// See [`Buffer`].
+    pub buffer: Buffer,
+    /// The address space's number.
+    pub aspace: u32,
+}
+
+/// All threads.
+#[derive(Default)]
+pub struct Threads {
+    list: Vec<Option<Thread>>,
+    free: Vec<u32>,
+    /// Whose call is being handled.
+    caller: Option<ThreadKey>,
+}
+
+impl Threads {
+    /// A thread that does not run yet. On an error the buffer stays the caller's.
+    pub fn create(
+        &mut self,
+        memory: &mut Memory,
+        vspace: u64,
+        aspace: u32,
+        buffer: Buffer,
+        key: ThreadKey,
+    ) -> Result<MachineThread, OutOfMemory> {
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None => {
+                self.list.try_reserve(1).map_err(|_| OutOfMemory)?;
+                self.free.try_reserve(self.list.len() + 1 - self.free.len()).map_err(|_| OutOfMemory)?;
+                self.list.push(None);
+                self.list.len() as u32 - 1
+            }
+        };
+        let made = make(memory, vspace, aspace, buffer, key);
+        match made {
+            Ok(thread) => self.list[number as usize] = Some(thread),
+            Err(error) => {
+                self.free.push(number);
+                return Err(error);
+            }
+        }
+        Ok(MachineThread(number))
+    }
+
+    /// Ends a thread; its buffer goes back to the caller.
+    pub fn destroy(&mut self, memory: &mut Memory, thread: MachineThread) -> Option<Thread> {
+        let gone = self.list.get_mut(thread.0 as usize)?.take()?;
+        self.free.push(thread.0);
+        memory.unit_free(gone.unit);
+        memory.slot_free(gone.cnode);
+        memory.slot_free(gone.notification);
+        Some(gone)
+    }
+
+    #[inline]
+    fn get(&self, thread: MachineThread) -> Option<&Thread> {
+        self.list.get(thread.0 as usize)?.as_ref()
+    }
+
+    /// Sets all registers of a thread that has not run, and lets it run.
+    pub fn start(&mut self, thread: MachineThread, registers: &Registers) {
+        if let Some(thread) = self.get(thread) {
+            sys::write_registers(thread.tcb, true, registers);
+        }
+    }
+
+    /// Stops a thread where it is.
+    pub fn suspend(&mut self, thread: MachineThread) {
+        if let Some(thread) = self.get(thread) {
+            sys::suspend(thread.tcb);
+        }
+    }
+
+    /// Lets a stopped thread go on; a call that it waits in is made again by the kernel, a fault is tried again.
+    pub fn resume(&mut self, thread: MachineThread) {
+        if let Some(thread) = self.get(thread) {
+            sys::resume(thread.tcb);
+        }
+    }
+
+    /// A thread's registers. Of a thread that waits on its notification, or whose fault was not answered, the
+    /// instruction is the one that will be repeated; of the one whose call is being handled, the one after it, as the
+    /// kernel would otherwise make the call again when the registers are written back.
+    pub fn registers(&self, thread: MachineThread) -> Registers {
+        let Some(thread) = self.get(thread) else { return Registers::default() };
+        let mut registers = sys::read_registers(thread.tcb).unwrap_or_default();
+        if self.caller == Some(thread.key) {
+            registers.rip = registers.rip.wrapping_add(SYSCALL_LENGTH);
+        }
+        registers
+    }
+
+    /// Sets a stopped thread's registers.
+    pub fn set_registers(&mut self, thread: MachineThread, registers: &Registers) {
+        if let Some(thread) = self.get(thread) {
+            sys::write_registers(thread.tcb, false, registers);
+        }
+    }
+
+    /// Sets the FS base. The kernel takes registers only together, and continues at the address it is told.
+    pub fn set_fs_base(&mut self, thread: MachineThread, base: u64) {
+        let mut registers = self.registers(thread);
+        registers.fs_base = base;
+        if let Some(thread) = self.get(thread) {
+            sys::write_registers(thread.tcb, false, &registers);
+        }
+    }
+
+    /// Says whose call is being handled.
+    #[inline]
+    pub fn set_caller(&mut self, caller: Option<ThreadKey>) {
+        self.caller = caller;
+    }
+
+    /// Step 3 of the module's description.
+    pub fn wake(&mut self, thread: MachineThread, result: i64) {
+        if let Some(thread) = self.get(thread) {
+            write_word(thread.buffer.frame, RESULT_WORD, result as u64);
+            sys::signal(thread.notification);
+        }
+    }
+
+    /// Arguments 5 to 8 of the thread's call.
+    #[inline]
+    pub fn extra_args(&self, thread: MachineThread) -> [u64; 4] {
+        let Some(thread) = self.get(thread) else { return [0; 4] };
+        let word = |i| read_word(thread.buffer.frame, EXTRA_WORD + i);
+        [word(0), word(1), word(2), word(3)]
+    }
+}
+
+fn make(memory: &mut Memory, vspace: u64, aspace: u32, buffer: Buffer, key: ThreadKey) -> Result<Thread, OutOfMemory> {
+    let cnode = memory.slot_alloc()?;
+    let notification = memory.slot_alloc().inspect_err(|_| memory.slot_free(cnode))?;
+    let thread = memory.unit_object(Object::Tcb).and_then(|(unit, tcb)| {
+        let thread = Thread { unit, tcb, cnode, notification, key, buffer, aspace };
+        let filled = memory
+            .unit_further(unit, Object::CNode(CNODE_BITS), cnode)
+            .and_then(|()| memory.unit_further(unit, Object::Notification, notification))
+            .and_then(|()| fill(&thread, vspace, key).map_err(|_| OutOfMemory));
+        match filled {
+            Ok(()) => Ok(thread),
+            Err(error) => {
+                memory.unit_free(unit);
+                Err(error)
+            }
+        }
+    });
+    thread.inspect_err(|_| {
+        memory.slot_free(cnode);
+        memory.slot_free(notification);
+    })
+}
+
+/// Gives a new thread its capabilities, its address space and its priority.
+fn fill(thread: &Thread, vspace: u64, key: ThreadKey) -> Result<(), sys::Error> {
+    let badge = u64::from(key.0);
+    sys::mint_endpoint(thread.cnode, CALL_SLOT, CNODE_BITS, badge)?;
+    sys::mint_endpoint(thread.cnode, FAULT_SLOT, CNODE_BITS, badge | FAULT)?;
+    sys::mint_waitable(thread.cnode, WAIT_SLOT, CNODE_BITS, thread.notification)?;
+    sys::tcb_configure(
+        thread.tcb,
+        sys::Threadspace {
+            fault_endpoint: FAULT_SLOT,
+            cnode: thread.cnode,
+            cnode_bits: CNODE_BITS,
+            vspace,
+            buffer_address: thread.buffer.address,
+            buffer: thread.buffer.mapping,
+        },
+    )
+}
+
+fn word(frame: Frame, word: u64) -> usize {
+    debug_assert!((TAG_WORDS + word) * 8 < PAGE);
+    (Memory::address(frame) + (TAG_WORDS + word) * 8) as usize
+}
+
+fn read_word(frame: Frame, n: u64) -> u64 {
+    // SAFETY: the word lies in a page that the window shows; that the program may write it at any time is why the
+    // access is volatile.
+    unsafe { ptr::read_volatile(ptr::with_exposed_provenance(word(frame, n))) }
+}
+
+fn write_word(frame: Frame, n: u64, value: u64) {
+    // SAFETY: as in `read_word`.
+    unsafe { ptr::write_volatile(ptr::with_exposed_provenance_mut(word(frame, n)), value) }
+}
