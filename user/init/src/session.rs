@@ -1,0 +1,174 @@
+//! What init does with the system: reads the configuration, runs what it says, ends the system.
+
+use std::fs;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use init::config::{self, Command, Mode, Test};
+use init::frames;
+
+use crate::link::Link;
+use crate::runner::{Connection, End, Observer, Runner};
+use crate::tasks::Tasks;
+use crate::{loader, tour};
+
+/// The return code for what could not be started or configured, as shells have it.
+const NOT_STARTED: i64 = 127;
+
+const SHELL: &str = "/boot/bin/sh";
+
+/// Runs the system from its configuration to its end.
+pub fn main() {
+    let link: &'static Link = Box::leak(Box::new(Link::new()));
+    let tasks: &'static Tasks = Box::leak(Box::new(Tasks::new()));
+    let resource = zx::startup::take_resource().map(|resource| &*Box::leak(Box::new(resource)));
+    let result = session(link, tasks, resource);
+    let code = result.unwrap_or_else(|error| {
+        link.complain(&error.to_string());
+        NOT_STARTED
+    });
+    link.send(frames::EXIT, &code.to_le_bytes());
+    if let Some(resource) = resource {
+        let _ = zx::system_powerctl(resource, abi::ZX_SYSTEM_POWERCTL_SHUTDOWN);
+    }
+    // Nothing works without the right to shut down; the host has its EXIT frame and ends the machine.
+}
+
+fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static zx::Resource>) -> io::Result<i64> {
+    if let Err(status) = loader::serve() {
+        link.complain(&format!("libraries come from the starter of the system still: {status}"));
+    }
+    match resource {
+        Some(resource) => link.receive(resource, tasks)?,
+        None => link.complain("there is no root resource: no input, no shutdown"),
+    }
+    let environment = config::environment(&optional("/boot/config/env")?).map_err(io::Error::other)?;
+    let runner = Runner { link, tasks, environment: Vec::leak(environment) };
+    let mode = read("/boot/config/mode")?;
+    Ok(match Mode::parse(&String::from_utf8_lossy(&mode)).map_err(io::Error::other)? {
+        Mode::Run => run(&runner)?,
+        Mode::Tour => tour::run(&runner),
+        Mode::Shell => shell(&runner),
+        Mode::TourThenShell => {
+            tour::run(&runner);
+            shell(&runner)
+        }
+        Mode::Test => test(&runner)?,
+    })
+}
+
+fn read(path: &str) -> io::Result<Vec<u8>> {
+    fs::read(path).map_err(|error| io::Error::other(format!("{path}: {error}")))
+}
+
+fn optional(path: &str) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other.map_err(|error| io::Error::other(format!("{path}: {error}"))),
+    }
+}
+
+fn run(runner: &Runner) -> io::Result<i64> {
+    let command = Command::parse(&read("/boot/config/run")?).map_err(io::Error::other)?;
+    let connection = Connection { input: true, ..Connection::default() };
+    Ok(code(runner, &command, runner.run(&command, &connection)))
+}
+
+fn shell(runner: &Runner) -> i64 {
+    let command = Command::new(SHELL, &[]);
+    let connection = Connection { input: true, spared: true, ..Connection::default() };
+    code(runner, &command, runner.run(&command, &connection))
+}
+
+/// The return code of a program; says why when it has none.
+fn code(runner: &Runner, command: &Command, end: End) -> i64 {
+    match end {
+        End::Returned(code) => code,
+        End::TimedOut(_) => i64::from(abi::ZX_TASK_RETCODE_SYSCALL_KILL),
+        End::NotStarted(reason) => {
+            runner.link.complain(&format!("{}: {reason}", command.program));
+            NOT_STARTED
+        }
+    }
+}
+
+fn test(runner: &Runner) -> io::Result<i64> {
+    let list =
+        String::from_utf8(read("/boot/config/tests")?).map_err(|_| io::Error::other("config/tests is not UTF-8"))?;
+    let tests = config::tests(&list).map_err(io::Error::other)?;
+    let failed = tests.iter().filter(|test| !run_test(runner, test)).count();
+    Ok(i64::from(failed > 0))
+}
+
+fn run_test(runner: &Runner, test: &Test) -> bool {
+    let link = runner.link;
+    link.event(&["begin", &test.name, &test.command.program]);
+    let start = Instant::now();
+    let connection = Connection {
+        timeout: Some(test.timeout),
+        observer: Some(case_observer(link, test.name.clone())),
+        ..Connection::default()
+    };
+    let end = runner.run(&test.command, &connection);
+    if let End::Returned(code) = end {
+        link.event(&["end", &test.name, &code.to_string(), &start.elapsed().as_millis().to_string()]);
+    }
+    match verdict(test.expect, &end) {
+        Ok(()) => {
+            link.event(&["case", &test.name, "ok"]);
+            true
+        }
+        Err(detail) => {
+            link.event(&["case", &test.name, "failed", &detail]);
+            false
+        }
+    }
+}
+
+fn verdict(expect: Option<i64>, end: &End) -> Result<(), String> {
+    match (end, expect) {
+        (End::Returned(_), None) => Ok(()),
+        (End::Returned(code), Some(expected)) if *code == expected => Ok(()),
+        (End::Returned(code), Some(expected)) => Err(format!("returned {code}, expected {expected}")),
+        (End::TimedOut(time), _) => Err(format!("timed out after {} ms", rounded(*time))),
+        (End::NotStarted(reason), _) => Err(format!("not started: {reason}")),
+    }
+}
+
+fn rounded(time: Duration) -> u128 {
+    time.as_millis()
+}
+
+/// Turns the `case` lines of a program's output into events.
+fn case_observer(link: &'static Link, test: String) -> Observer {
+    let line = Mutex::new(Vec::new());
+    Arc::new(move |bytes| {
+        let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
+        for byte in bytes {
+            match byte {
+                b'\n' => {
+                    case_event(link, &test, &String::from_utf8_lossy(&line));
+                    line.clear();
+                }
+                // No line of interest is longer; the rest of one that is stays out of memory.
+                _ if line.len() < frames::MAX_PAYLOAD => line.push(*byte),
+                _ => {}
+            }
+        }
+    })
+}
+
+fn case_event(link: &Link, test: &str, line: &str) {
+    let mut words = line.splitn(4, ' ');
+    if words.next() != Some("case") {
+        return;
+    }
+    let (Some(case), Some(result)) = (words.next(), words.next()) else { return };
+    let name = format!("{test}/{case}");
+    match (result, words.next()) {
+        ("ok", _) => link.event(&["case", &name, "ok"]),
+        ("failed", detail) => link.event(&["case", &name, "failed", detail.unwrap_or_default()]),
+        _ => {}
+    }
+}
