@@ -1,6 +1,6 @@
 //! The handles that a program was started with. The C library keeps them; a handle can be taken once.
 
-use crate::{Handle, HandleRef, Job, Process, Resource, Thread, Unowned, Vmar, sys};
+use crate::{Channel, Handle, HandleRef, Job, Process, Resource, Thread, Unowned, Vmar, sys};
 
 unsafe extern "C" {
     safe fn zx_take_startup_handle(info: u32) -> sys::zx_handle_t;
@@ -8,6 +8,7 @@ unsafe extern "C" {
     safe fn zx_process_self() -> sys::zx_handle_t;
     safe fn zx_vmar_root_self() -> sys::zx_handle_t;
     safe fn zx_job_default() -> sys::zx_handle_t;
+    safe fn dl_set_loader_service(service: sys::zx_handle_t) -> sys::zx_handle_t;
 }
 
 /// Takes the startup handle of this type (`PA_*`) and argument.
@@ -48,4 +49,10 @@ pub fn job_default() -> Option<Unowned<'static, Job>> {
 /// The calling thread's handle for calls that take any.
 pub fn thread_self_ref() -> HandleRef<'static> {
     HandleRef::from_raw(zx_thread_self())
+}
+
+/// Makes `service` the one that gives this process its libraries, and the processes that it starts theirs. Gives the
+/// one that did so before.
+pub fn set_loader_service(service: Channel) -> Option<Channel> {
+    Handle::from_raw(dl_set_loader_service(service.into_handle().into_raw())).map(Channel::from)
 }
