@@ -3,7 +3,9 @@
 //! The device that holds it reads into any memory that it is told, so the server has no access to it: it asks the root
 //! task, which has the device fill a buffer that the server can only read.
 
-use objects::machine::{Frame, Machine, OutOfMemory, PAGE_SIZE};
+use alloc::vec::Vec;
+
+use objects::machine::{Frame, Machine, OutOfMemory, PAGE, PAGE_SIZE};
 use server_boot::layout::{BOOT_FILE, CHUNK};
 use server_boot::service;
 
@@ -45,32 +47,22 @@ pub fn size() -> Result<u64, Error> {
     }
 }
 
-/// Reads the whole file into pages, and hands each over as it is filled. On an error the pages handed over stay with
-/// `each`.
-pub fn load(
-    machine: &mut Sel4,
-    size: u64,
-    mut each: impl FnMut(Frame) -> Result<(), OutOfMemory>,
-) -> Result<(), Error> {
-    let mut offset = 0;
-    while offset < size {
+/// Reads the whole file, of `size` bytes, into pages. On an error those that were filled are lost; without its boot
+/// file the system does not start anyway.
+pub fn load(machine: &mut Sel4, size: u64) -> Result<Vec<Frame>, Error> {
+    let mut frames = Vec::new();
+    frames.try_reserve_exact(size.div_ceil(PAGE) as usize).map_err(|_| Error::OutOfMemory)?;
+    for offset in (0..size).step_by(CHUNK as usize) {
         let wanted = (size - offset).min(CHUNK);
         match sys::call_root(service::READ, [offset, wanted]) {
             (service::OK, read) if read == wanted => {}
             _ => return Err(Error::Io),
         }
-        let mut done = 0;
-        while done < wanted {
-            let part = (wanted - done).min(PAGE_SIZE as u64);
+        for part in (0..wanted).step_by(PAGE_SIZE) {
             let frame = machine.frame_alloc()?;
-            machine.frame_fill(frame, (BOOT_FILE + done) as usize, part as usize);
-            if let Err(error) = each(frame) {
-                machine.frame_free(frame);
-                return Err(error.into());
-            }
-            done += part;
+            machine.frame_fill(frame, (BOOT_FILE + part) as usize, (wanted - part).min(PAGE) as usize);
+            frames.push(frame);
         }
-        offset += wanted;
     }
-    Ok(())
+    Ok(frames)
 }

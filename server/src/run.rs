@@ -1,0 +1,170 @@
+//! See the crate's description.
+
+use alloc::vec::Vec;
+use core::arch::{asm, naked_asm};
+use core::convert::Infallible;
+use core::panic::PanicInfo;
+use core::{fmt, ptr};
+
+use objects::machine::{Fault, Machine, Power, ThreadKey};
+use sel4::{Message, Received};
+use server::{Answer, Boot, Server, StartError};
+use server_boot::{BootInfo, MAGIC};
+
+use crate::machine::chunks::CHUNKS;
+use crate::machine::log::{Level, line};
+use crate::machine::thread::{BLOCKED, DONE, FAULT, NOTIFICATION};
+use crate::machine::{SIGNAL_LINK, SIGNAL_TIMER, Sel4, bootfile, heap, sys};
+
+static VDSO: &[u8] = include_bytes!(env!("HAFNON_VDSO"));
+static USERBOOT: &[u8] = include_bytes!(env!("HAFNON_USERBOOT"));
+
+#[global_allocator]
+static ALLOCATOR: heap::Allocator = heap::Allocator;
+
+/// Why the server does not start.
+enum Error {
+    /// The boot page is not what this server expects.
+    BootPage,
+    /// Not even the machine fits into memory.
+    OutOfMemory,
+    /// The boot file cannot be had.
+    BootFile(bootfile::Error),
+    /// The first process cannot be started.
+    Start(StartError),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::BootPage => f.write_str("root task and server do not belong together"),
+            Error::OutOfMemory => f.write_str("too little memory"),
+            Error::BootFile(error) => error.fmt(f),
+            Error::Start(error) => error.fmt(f),
+        }
+    }
+}
+
+/// The root task starts the server's thread here, with the boot page's address in rdi and the stack in place.
+// SAFETY: the name is the one that the linker takes for the entry point; no other symbol has it.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn _start() -> ! {
+    naked_asm!("xor ebp, ebp", "call {start}", "ud2", start = sym start)
+}
+
+extern "C" fn start(boot: *const BootInfo) -> ! {
+    // SAFETY: the root task mapped the page for as long as the server lives, and nobody writes to it.
+    let boot = unsafe { &*boot };
+    let Err(error) = run(boot);
+    line(None, Level::Error, format_args!("the system does not start: {error}"));
+    stop()
+}
+
+fn run(boot: &BootInfo) -> Result<Infallible, Error> {
+    if boot.magic != MAGIC {
+        return Err(Error::BootPage);
+    }
+    sys::init(boot.root_bits as u8);
+    // SAFETY: the root task mapped the server's buffer there; the server has one thread.
+    unsafe { sel4::ipc::init(ptr::with_exposed_provenance_mut(server_boot::layout::IPC_BUFFER as usize)) };
+    heap::init(boot.heap_chunks);
+    let mut links = Vec::new();
+    links.try_reserve_exact(boot.chunks as usize).map_err(|_| Error::OutOfMemory)?;
+    links.resize(boot.chunks as usize, 0);
+    CHUNKS.with(|chunks| chunks.init(boot, links.leak()));
+
+    let mut machine = Sel4::new(boot).map_err(|_| Error::OutOfMemory)?;
+    let bootfs_size = bootfile::size().map_err(Error::BootFile)?;
+    let bootfs = bootfile::load(&mut machine, bootfs_size).map_err(Error::BootFile)?;
+    let (_, bytes) = machine.memory();
+    let megahertz = machine.conversion().per_second / 1_000_000;
+    let info = format_args!("ready: {} MiB of memory, counter at {megahertz} MHz", bytes >> 20);
+    line(Some(machine.clock()), Level::Info, info);
+
+    let boot = Boot { bootfs, bootfs_size, vdso: VDSO, userboot: USERBOOT, command_line: "" };
+    let mut server = Server::start(machine, boot).map_err(Error::Start)?;
+    serve(&mut server)
+}
+
+/// The event loop.
+fn serve(server: &mut Server<Sel4>) -> ! {
+    let mut received = sys::ENDPOINT.recv();
+    loop {
+        let reply = if received.badge & (FAULT | NOTIFICATION) == 0 {
+            call(server, &received)
+        } else if received.badge & NOTIFICATION != 0 {
+            signals(server, received.badge);
+            None
+        } else {
+            fault(server, &received)
+        };
+        received = match reply {
+            Some(reply) => sys::ENDPOINT.reply_recv(reply),
+            None => sys::ENDPOINT.recv(),
+        };
+    }
+}
+
+#[inline]
+fn call(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
+    let key = ThreadKey(received.badge as u32);
+    server.kernel.machine.set_caller(Some(key));
+    match server.call(key, received.info.label() as u32, received.mr) {
+        Answer::Done(result) => Some(Message::one(DONE, result as u64)),
+        Answer::Blocked => Some(Message::empty(BLOCKED)),
+        Answer::Resume | Answer::Nothing => None,
+    }
+}
+
+#[cold]
+fn signals(server: &mut Server<Sel4>, signals: u64) {
+    server.kernel.machine.set_caller(None);
+    if signals & SIGNAL_TIMER != 0 {
+        server.kernel.machine.timer_rang();
+        server.timer();
+    }
+    if signals & SIGNAL_LINK != 0 {
+        server.kernel.machine.link_interrupt();
+        server.serial();
+    }
+}
+
+fn fault(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
+    let key = ThreadKey((received.badge & !FAULT) as u32);
+    server.kernel.machine.set_caller(None);
+    let fault = match sel4::Fault::decode(received) {
+        sel4::Fault::Page { ip, address, fetch, code } => {
+            const WRITE: u64 = 2;
+            Fault::Page { address, ip, write: code & WRITE != 0, execute: fetch }
+        }
+        sel4::Fault::Exception { ip, number, code, .. } => Fault::Exception { vector: number, code, ip },
+        sel4::Fault::UnknownSyscall(registers) => Fault::Syscall { ip: registers.ip },
+        // A call of the kernel's through a slot where there is nothing.
+        sel4::Fault::Cap { ip, .. } => Fault::Syscall { ip },
+        sel4::Fault::Other(_) => return None,
+    };
+    match server.fault(key, fault) {
+        Answer::Resume => Some(sel4::Fault::RETRY),
+        _ => None,
+    }
+}
+
+/// Ends the machine in an orderly way as far as that is possible.
+fn stop() -> ! {
+    crate::machine::serial::power_off();
+    // Still here: the root task hears of it.
+    die()
+}
+
+/// Faults, so that the root task reports this server's end.
+fn die() -> ! {
+    // SAFETY: the instruction is undefined on purpose; nothing after it runs.
+    unsafe { asm!("ud2", options(noreturn, nostack)) }
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    line(None, Level::Error, format_args!("{info}"));
+    die()
+}
