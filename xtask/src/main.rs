@@ -1,2 +1,59 @@
-//! The host side: set-up, build, image, QEMU.
-fn main() {}
+//! The host side: what `./hafnon` does once there is a Rust compiler.
+//!
+//! It sets up what is missing ([`setup`]), builds the parts in their order ([`build`]), puts programs and libraries into
+//! an image ([`image`]), starts QEMU ([`qemu`]) and passes input, output and exit code between the program in the system
+//! and its caller ([`session`], over the frames of [`link`]). `cargo` and `test` do the same many times over.
+#![forbid(unsafe_code)]
+
+mod build;
+mod cargo;
+mod cli;
+mod elf;
+mod files;
+mod image;
+mod kernel;
+mod link;
+mod lock;
+mod paths;
+mod qemu;
+mod run;
+mod session;
+mod system;
+mod ui;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::elf::Refusal;
+use crate::paths::Paths;
+use crate::ui::Ui;
+
+fn main() -> ExitCode {
+    match dispatch(&Cli::parse()) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("hafnon: {error:#}");
+            ExitCode::from(match error.downcast_ref::<Refusal>() {
+                Some(Refusal::Missing(_)) => 127,
+                Some(Refusal::NoProgram(_)) => 126,
+                None => 125,
+            })
+        }
+    }
+}
+
+fn dispatch(cli: &Cli) -> Result<u8> {
+    let paths = Paths::find()?;
+    match &cli.command {
+        Command::Run(args) => run::run(&paths, args),
+        Command::Build { debug, verbose } => {
+            let ui = Ui::new(*verbose);
+            build::build(&paths, &ui, build::What { debug: *debug, tests: false })?;
+            Ok(0)
+        }
+        _ => anyhow::bail!("not there yet"),
+    }
+}

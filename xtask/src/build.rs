@@ -1,0 +1,247 @@
+//! Builds everything that boots, in the order in which the parts need each other.
+//!
+//! ```text
+//! kernel ----------------------------------------------+
+//! vdso, userboot --------------------> server -> root -+-> QEMU
+//! vdso -> libc -> fdio, unwind, crt -> sysroot -+      |
+//!                                   programs ---+-> BOOTFS image
+//! ```
+//!
+//! Cargo decides what of a part must be built again; outputs go on to the next part only where they differ, so that a
+//! change travels no further than it has to. Where no source changed at all since the last build, none of it is asked.
+
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsString;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::cargo::{self, Artifact, BARE_TARGET, Build, PROGRAM_TARGET};
+use crate::files::{copy_if_changed, write_if_changed};
+use crate::kernel::{self, Variant};
+use crate::lock::BuildLock;
+use crate::paths::Paths;
+use crate::system::System;
+use crate::ui::Ui;
+
+/// What to build.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct What {
+    /// The debug kernel, and what is built against it.
+    pub debug: bool,
+    /// The conformance programs too.
+    pub tests: bool,
+}
+
+/// Where everything built lies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Built {
+    /// The kernel for QEMU.
+    pub kernel: PathBuf,
+    /// The root task, with the server in it.
+    pub root: PathBuf,
+    /// The server, for debuggers.
+    pub server: PathBuf,
+    /// Path in the image and file of every library.
+    pub libraries: Vec<(String, PathBuf)>,
+    /// Name and file of every built-in program.
+    pub programs: Vec<(String, PathBuf)>,
+    /// Those of the conformance programs.
+    pub test_programs: Vec<(String, PathBuf)>,
+}
+
+/// Remembers what a build was made from.
+#[derive(Serialize, Deserialize)]
+struct Stamp {
+    sources: u64,
+    built: Built,
+}
+
+/// Builds `what`.
+///
+/// # Errors
+/// A part does not build; the error names it, and the compiler's messages have been printed.
+pub fn build(paths: &Paths, ui: &Ui, what: What) -> Result<Built> {
+    let _lock = BuildLock::take(paths, ui)?;
+    let name = match (what.debug, what.tests) {
+        (false, false) => "release",
+        (true, false) => "debug",
+        (false, true) => "release-tests",
+        (true, true) => "debug-tests",
+    };
+    let stamp_file = paths.out.join(format!("built-{name}.json"));
+    let sources = state_of_sources(paths)?;
+    if let Some(built) = unchanged(&stamp_file, sources) {
+        return Ok(built);
+    }
+    let built = Builder { paths, ui, what }.all()?;
+    let stamp = Stamp { sources, built };
+    write_if_changed(&stamp_file, &serde_json::to_vec(&stamp).context("cannot write the build's stamp")?)?;
+    Ok(stamp.built)
+}
+
+/// Builds only the libraries that programs are linked with, for `hafnon cargo`.
+///
+/// # Errors
+/// As [`build`].
+pub fn sysroot(paths: &Paths, ui: &Ui) -> Result<Built> {
+    build(paths, ui, What::default())
+}
+
+/// What the last build gave, if nothing that it came from has changed and all of it is still there.
+fn unchanged(stamp_file: &Path, sources: u64) -> Option<Built> {
+    let stamp: Stamp = serde_json::from_slice(&fs::read(stamp_file).ok()?).ok()?;
+    let built = &stamp.built;
+    let mut files = vec![&built.kernel, &built.root, &built.server];
+    for named in [&built.libraries, &built.programs, &built.test_programs] {
+        files.extend(named.iter().map(|(_, file)| file));
+    }
+    (stamp.sources == sources && files.iter().all(|file| file.is_file())).then_some(stamp.built)
+}
+
+/// Name, size and time of change of every file of the tree, and the variables that builds follow.
+fn state_of_sources(paths: &Paths) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    cargo::TOOLCHAIN.hash(&mut hasher);
+    std::env::var_os("SEL4_PREFIX").hash(&mut hasher);
+    paths.workspace.hash(&mut hasher);
+    for path in cargo::sources(&paths.workspace)? {
+        if paths.short(&path).starts_with("docs") || paths.short(&path).starts_with("examples") {
+            continue;
+        }
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        (&path, metadata.len(), metadata.modified().ok()).hash(&mut hasher);
+    }
+    Ok(hasher.finish())
+}
+
+struct Builder<'a> {
+    paths: &'a Paths,
+    ui: &'a Ui,
+    what: What,
+}
+
+impl Builder<'_> {
+    fn all(&self) -> Result<Built> {
+        let system = System::read(self.paths)?;
+        let kernel = self.kernel()?;
+        let (vdso, userboot) = self.first_process()?;
+        let libraries = self.sysroot(&vdso)?;
+        let (server, root) = self.server_and_root(&kernel, &vdso, &userboot, &system)?;
+        let programs = self.programs("building the programs", &system.image.programs)?;
+        let test_programs = match self.what.tests {
+            true => self.programs("building the conformance programs", &system.image.test_programs)?,
+            false => Vec::new(),
+        };
+        Ok(Built { kernel: kernel.image, root, server, libraries, programs, test_programs })
+    }
+
+    fn kernel(&self) -> Result<kernel::Kernel> {
+        let mut step = self.ui.step("building the kernel");
+        if !self.paths.out.join("kernel").join(if self.what.debug { "debug" } else { "release" }).is_dir() {
+            step.activity("seL4");
+        }
+        let variant = if self.what.debug { Variant::Debug } else { Variant::Release };
+        kernel::build(self.paths, variant).context("the kernel")
+    }
+
+    /// A call of cargo with the profile of the parts below the programs.
+    fn system_build<'a>(&self, title: &'a str, target: &str, args: &str) -> Build<'a> {
+        Build::new(title, &format!("--profile system --target {target} {args}"))
+    }
+
+    /// Puts an output where the next part finds it, changed only where it differs.
+    fn place(&self, from: &Path, to: &str) -> Result<PathBuf> {
+        let to = self.paths.out.join(to);
+        copy_if_changed(from, &to)?;
+        Ok(to)
+    }
+
+    fn first_process(&self) -> Result<(PathBuf, PathBuf)> {
+        let build = self.system_build("building the vDSO", PROGRAM_TARGET, "-p vdso");
+        let made = build.run(self.paths, self.ui)?;
+        let vdso = self.place(shared_object(&made, "vdso")?, "vdso/libzircon.so")?;
+        copy_if_changed(&vdso, &self.paths.sysroot_lib().join("libzircon.so"))?;
+        let build = self.system_build("building userboot", PROGRAM_TARGET, "-p userboot");
+        let made = build.env("HAFNON_VDSO", &vdso).run(self.paths, self.ui)?;
+        let userboot = self.place(cargo::program(&made, "userboot")?, "userboot/userboot")?;
+        Ok((vdso, userboot))
+    }
+
+    fn sysroot(&self, vdso: &Path) -> Result<Vec<(String, PathBuf)>> {
+        let lib = self.paths.sysroot_lib();
+        let search = format!("-Lnative={}", lib.display());
+        let build = |title, args| {
+            self.system_build(title, PROGRAM_TARGET, args)
+                .env("HAFNON_VDSO", vdso)
+                .env("HAFNON_SYSROOT_LIB", &lib)
+                .env("CARGO_ENCODED_RUSTFLAGS", &search)
+        };
+        let made = build("building the C library", "-p zlibc").run(self.paths, self.ui)?;
+        let libc = self.place(shared_object(&made, "c")?, "sysroot/lib/libc.so")?;
+        let made = build("building the start file and the unwinder", "-p crt -p unwind").run(self.paths, self.ui)?;
+        self.place(cargo::library(&made, "unwind", "a")?, "sysroot/lib/libunwind.a")?;
+        let crt = cargo::library(&made, "crt", "a").or_else(|_| cargo::library(&made, "crt", "o"))?;
+        self.place(crt, "sysroot/lib/Scrt1.o")?;
+        let made = build("building fdio", "-p fdio").run(self.paths, self.ui)?;
+        let fdio = self.place(shared_object(&made, "fdio")?, "sysroot/lib/libfdio.so")?;
+        Ok(vec![("lib/ld.so.1".into(), libc.clone()), ("lib/libc.so".into(), libc), ("lib/libfdio.so".into(), fdio)])
+    }
+
+    fn server_and_root(
+        &self,
+        kernel: &kernel::Kernel,
+        vdso: &Path,
+        userboot: &Path,
+        system: &System,
+    ) -> Result<(PathBuf, PathBuf)> {
+        let variant = if self.what.debug { "debug" } else { "release" };
+        let build = |title, args| {
+            // Both kernels' parts have a cargo target directory of their own: going from one to the other builds nothing.
+            let mut build = self.system_build(title, BARE_TARGET, args);
+            build.target_dir = self.what.debug.then(|| self.paths.out.join("cargo-debug"));
+            build.env("HAFNON_SEL4", &kernel.folder).env("HAFNON_SEL4_SRC", &kernel.source)
+        };
+        let made = build("building the server", "-p server")
+            .env("HAFNON_VDSO", vdso)
+            .env("HAFNON_USERBOOT", userboot)
+            .run(self.paths, self.ui)?;
+        let server = self.place(cargo::program(&made, "server")?, &format!("server/{variant}/server.elf"))?;
+        let description = self.paths.out.join("system.bin");
+        write_if_changed(&description, &system.encode()?)?;
+        let made = build("building the root task", "-p root")
+            .env("HAFNON_SERVER", &server)
+            .env("HAFNON_SYSTEM", &description)
+            .run(self.paths, self.ui)?;
+        let root = self.place(cargo::program(&made, "root")?, &format!("root/{variant}/root.elf"))?;
+        Ok((server, root))
+    }
+
+    fn programs(&self, title: &str, packages: &[String]) -> Result<Vec<(String, PathBuf)>> {
+        let mut build = Build::new(title, &format!("--release --bins --target {PROGRAM_TARGET}"));
+        for package in packages {
+            build = build.arg("-p").arg(package);
+        }
+        let made = build.env("CARGO_ENCODED_RUSTFLAGS", program_flags(self.paths)).run(self.paths, self.ui)?;
+        let programs = made.into_iter().filter(|artifact| artifact.executable);
+        programs
+            .map(|program| {
+                let placed = self.place(&program.path, &format!("programs/{}", program.name))?;
+                Ok((program.name, placed))
+            })
+            .collect()
+    }
+}
+
+/// The shared object that cargo made of the library target `name`.
+fn shared_object<'a>(made: &'a [Artifact], name: &str) -> Result<&'a Path> {
+    cargo::library(made, name, "so")
+}
+
+/// What programs are linked with, in the form of `CARGO_ENCODED_RUSTFLAGS`.
+pub fn program_flags(paths: &Paths) -> OsString {
+    format!("-Lnative={}", paths.sysroot_lib().display()).into()
+}

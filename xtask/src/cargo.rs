@@ -1,0 +1,211 @@
+//! Calls cargo for the parts of the system and learns from it what it made.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs, thread};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::paths::Paths;
+use crate::ui::{Step, Ui};
+
+/// The compiler that everything is built with.
+pub const TOOLCHAIN: &str = "1.95.0";
+/// What server and root task are built for.
+pub const BARE_TARGET: &str = "x86_64-unknown-none";
+/// What programs and the libraries below them are built for.
+pub const PROGRAM_TARGET: &str = "x86_64-unknown-fuchsia";
+
+/// One call of `cargo build`.
+#[derive(Debug, Default)]
+pub struct Build<'a> {
+    /// What a person reads meanwhile.
+    pub title: &'a str,
+    /// Everything after `cargo build`.
+    pub args: Vec<OsString>,
+    /// Variables for it.
+    pub env: BTreeMap<&'static str, OsString>,
+    /// Its folder, where that is not the workspace.
+    pub folder: Option<PathBuf>,
+    /// Its target directory, where that is not the system's.
+    pub target_dir: Option<PathBuf>,
+}
+
+/// A file that cargo made.
+#[derive(Clone, Debug)]
+pub struct Artifact {
+    /// The target's name: that of a binary, library or example.
+    pub name: String,
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Whether it is a program.
+    pub executable: bool,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    target: Option<Target>,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+impl<'a> Build<'a> {
+    /// `cargo build` with these arguments, blanks between them.
+    pub fn new(title: &'a str, args: &str) -> Build<'a> {
+        Build { title, args: args.split_whitespace().map(OsString::from).collect(), ..Build::default() }
+    }
+
+    /// Sets a variable.
+    pub fn env(mut self, key: &'static str, value: impl Into<OsString>) -> Build<'a> {
+        self.env.insert(key, value.into());
+        self
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Build<'a> {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Builds.
+    ///
+    /// # Errors
+    /// Cargo cannot be started, or fails; then its messages have been printed.
+    pub fn run(self, paths: &Paths, ui: &Ui) -> Result<Vec<Artifact>> {
+        let mut command = command(self.folder.as_deref().unwrap_or(&paths.workspace));
+        command.arg("build").args(&self.args).arg("--message-format=json-render-diagnostics");
+        command.arg("--target-dir").arg(self.target_dir.unwrap_or_else(|| paths.cargo_target()));
+        command.envs(&self.env).stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+        let mut child = command.spawn().context("cannot start cargo")?;
+        let messages = child.stdout.take().context("cargo without an output")?;
+        let reader = thread::spawn(move || artifacts(messages));
+        let mut step = ui.step(self.title);
+        let said = follow(child.stderr.take().context("cargo without an output")?, &mut step, ui.verbose)?;
+        let status = child.wait().context("cannot wait for cargo")?;
+        drop(step);
+        if !status.success() {
+            std::io::stderr().write_all(said.as_bytes()).context("cannot write")?;
+            bail!("{} failed", self.title);
+        }
+        reader.join().unwrap_or_else(|_| bail!("reading cargo's output failed"))
+    }
+}
+
+/// Cargo of our toolchain in `folder`, free of what an outer cargo left in the environment, and of flags for other
+/// targets.
+pub fn command(folder: &Path) -> Command {
+    let mut command = Command::new("cargo");
+    for (key, _) in env::vars_os() {
+        let name = key.to_string_lossy();
+        let leave = name.starts_with("CARGO_PKG_")
+            || name.starts_with("CARGO_PROFILE_")
+            || name.starts_with("CARGO_TARGET_")
+            || name.starts_with("CARGO_BUILD_")
+            || name == "CARGO"
+            || name.starts_with("CARGO_MANIFEST_")
+            || name == "CARGO_ENCODED_RUSTFLAGS"
+            || name == "RUSTFLAGS"
+            || name == "RUSTC"
+            || name == "RUSTC_WRAPPER";
+        if leave {
+            command.env_remove(&key);
+        }
+    }
+    command.env("RUSTUP_TOOLCHAIN", TOOLCHAIN).current_dir(folder);
+    command
+}
+
+/// Reads what cargo says; shows what it is at; keeps it all for when it fails.
+fn follow(output: impl Read, step: &mut Step, verbose: bool) -> Result<String> {
+    let mut said = String::new();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.context("cannot read cargo's messages")?;
+        let line = String::from_utf8_lossy(&line);
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("Compiling" | "Downloading" | "Downloaded" | "Updating" | "Blocking" | "Checking") => {
+                step.activity(line.trim());
+            }
+            _ => {}
+        }
+        if verbose {
+            eprintln!("{line}");
+        }
+        said.push_str(&line);
+        said.push('\n');
+    }
+    Ok(if verbose { String::new() } else { said })
+}
+
+fn artifacts(messages: impl Read) -> Result<Vec<Artifact>> {
+    let mut found = Vec::new();
+    for line in BufReader::new(messages).lines() {
+        let line = line.context("cannot read cargo's output")?;
+        let Ok(message) = serde_json::from_str::<Message>(&line) else { continue };
+        if message.reason != "compiler-artifact" {
+            continue;
+        }
+        let Some(target) = message.target else { continue };
+        let executable = message.executable.is_some();
+        let files = message.executable.into_iter().chain(message.filenames.into_iter().filter(|_| !executable));
+        found.extend(files.map(|path| Artifact { name: target.name.clone(), path, executable }));
+    }
+    Ok(found)
+}
+
+/// The program named `name` among `artifacts`.
+///
+/// # Errors
+/// It is not there.
+pub fn program<'a>(artifacts: &'a [Artifact], name: &str) -> Result<&'a Path> {
+    let found = artifacts.iter().find(|artifact| artifact.executable && artifact.name == name);
+    Ok(&found.with_context(|| format!("cargo made no program `{name}`"))?.path)
+}
+
+/// The file of the library `name` that ends in `.{extension}` (`so`, `a`, `rlib`) among `artifacts`.
+///
+/// # Errors
+/// It is not there.
+pub fn library<'a>(artifacts: &'a [Artifact], name: &str, extension: &str) -> Result<&'a Path> {
+    let is_it = |artifact: &&Artifact| {
+        !artifact.executable && artifact.name == name && artifact.path.extension().is_some_and(|e| e == extension)
+    };
+    let found = artifacts.iter().find(is_it);
+    Ok(&found.with_context(|| format!("cargo made no library `{name}.{extension}`"))?.path)
+}
+
+/// Every file below `folder` that is no build output, for noticing changes; sorted.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+            let name = entry.file_name();
+            let kind = entry.file_type().with_context(|| format!("cannot read {}", entry.path().display()))?;
+            if kind.is_dir() {
+                if name != "target" && name != ".git" && name != "build" {
+                    open.push(entry.path());
+                }
+            } else {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,194 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Runs ordinary programs on the seL4 microkernel.
+#[derive(Debug, Parser)]
+#[command(name = "hafnon", bin_name = "./hafnon", version, disable_help_subcommand = false)]
+pub struct Cli {
+    /// Set up what is missing without asking.
+    #[arg(long, global = true)]
+    pub yes: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Boots the system: a short tour, or the program named.
+    ///
+    /// Without PROGRAM a few demonstration programs run, each saying what it shows; with a terminal a shell inside the
+    /// system follows. With PROGRAM, its output, input and exit code are this command's.
+    ///
+    /// Exit codes of our own: 124 the time given by --timeout ran out, 125 the system or this tool failed, 126 the file
+    /// is no program for the system, 127 there is no such program, 130 interrupted. A program that an exception ends
+    /// gives 134, one that was killed 137.
+    Run(RunArgs),
+    /// Builds everything that `run` boots.
+    Build {
+        /// Build the debug kernel too.
+        #[arg(long)]
+        debug: bool,
+        /// Show what the compilers say.
+        #[arg(short, long)]
+        verbose: bool,
+    },
+    /// Runs cargo for the system, in any crate's folder.
+    ///
+    /// Target, libraries and runner are set, so that `cargo run` and `cargo test` run inside the system.
+    #[command(disable_help_flag = true)]
+    Cargo {
+        /// What cargo is told.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<std::ffi::OsString>,
+    },
+    /// Runs the project's tests; the last line is `N passed, M failed`.
+    Test(TestArgs),
+    /// Measures.
+    #[command(subcommand)]
+    Bench(Bench),
+    /// Says what is there and what is missing for building and booting; installs nothing.
+    Doctor,
+}
+
+/// Options of `run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// Show the boot messages (on standard error).
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Memory of the machine, in MiB or with K, M or G.
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
+    pub mem: u64,
+    /// End the machine after this many seconds; the exit code is then 124.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub timeout: Option<f64>,
+    /// Boot the debug kernel, which checks itself and prints.
+    #[arg(long)]
+    pub debug: bool,
+    /// Wait for gdb on TCP port 1234 before the first instruction.
+    #[arg(long)]
+    pub gdb: bool,
+    /// What runs the guest's instructions.
+    #[arg(long, value_enum, default_value_t = Accel::Tcg)]
+    pub accel: Accel,
+    /// Put a variable into the program's environment; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_variable)]
+    pub env: Vec<(String, String)>,
+    /// The program: path of an ELF file for x86_64-unknown-fuchsia, or the name of a built-in one.
+    #[arg(value_name = "PROGRAM")]
+    pub program: Option<PathBuf>,
+    /// Its arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub args: Vec<String>,
+}
+
+/// What runs the guest's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Accel {
+    /// QEMU translates them: works everywhere.
+    Tcg,
+    /// The processor does, through Linux' /dev/kvm.
+    Kvm,
+}
+
+/// Options of `test`.
+#[derive(Clone, Debug, Args)]
+pub struct TestArgs {
+    /// Only tests whose name contains this.
+    pub filter: Option<String>,
+    /// Name the tests and run none.
+    #[arg(long)]
+    pub list: bool,
+    /// Show the output of the passing ones too.
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// What to measure.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Bench {
+    /// Wall clock from QEMU's start to the first line of `hello`.
+    Boot {
+        /// How often to boot.
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        runs: u32,
+        /// Write the figures to this file as JSON too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// What runs the guest's instructions.
+        #[arg(long, value_enum, default_value_t = Accel::Tcg)]
+        accel: Accel,
+    },
+}
+
+/// Bytes from `512`, `512M`, `2G`, `65536K`; a number alone is MiB, as QEMU takes it.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "K" | "KB" | "KIB" => 10,
+        "" | "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        unit => return Err(format!("`{unit}` is no unit: K, M or G")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("`{digits}` is no whole number"))?;
+    number
+        .checked_mul(1 << shift)
+        .filter(|&size| size > 0)
+        .ok_or_else(|| "the size must be over 0 and below 2^64".into())
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
+        _ => Err("a number of seconds over 0 is needed".into()),
+    }
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, _)) if key.is_empty() => Err("the name before `=` is empty".into()),
+        Some((key, value)) if !text.contains('\0') => Ok((key.into(), value.into())),
+        _ => Err("KEY=VALUE is needed".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("512"), Ok(512 << 20));
+        assert_eq!(parse_size("64K"), Ok(64 << 10));
+        assert_eq!(parse_size("2GiB"), Ok(2 << 30));
+        for wrong in ["", "M", "0", "-1", "1.5G", "5T", "99999999999999G"] {
+            assert!(parse_size(wrong).is_err(), "{wrong} was taken for a size");
+        }
+    }
+
+    #[test]
+    fn a_programs_options_are_its_own() {
+        let cli = Cli::try_parse_from(["hafnon", "run", "--mem", "1G", "hello", "-v", "--timeout", "x"]).unwrap();
+        let Command::Run(run) = cli.command else { panic!("not `run`") };
+        assert_eq!((run.mem, run.verbose, run.timeout), (1 << 30, false, None));
+        assert_eq!(run.args, ["-v", "--timeout", "x"]);
+    }
+
+    #[test]
+    fn cargos_options_are_its_own() {
+        let cli = Cli::try_parse_from(["hafnon", "cargo", "test", "--release", "--", "--help"]).unwrap();
+        let Command::Cargo { args } = cli.command else { panic!("not `cargo`") };
+        assert_eq!(args, ["test", "--release", "--", "--help"]);
+    }
+}

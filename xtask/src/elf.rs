@@ -1,0 +1,161 @@
+//! Looks at a program before anything boots, so that what cannot run is refused at once and by its name.
+
+use std::fs;
+use std::path::Path;
+
+use object::Endianness;
+use object::elf;
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+
+/// What is wrong with a file that was to be run.
+#[derive(Debug)]
+pub enum Refusal {
+    /// There is no such file.
+    Missing(String),
+    /// The file is no program for the system; why, and what to do.
+    NoProgram(String),
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::Missing(text) | Refusal::NoProgram(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// A program that the system can start.
+#[derive(Debug)]
+pub struct Program {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// Bytes of address space that its segments take.
+    pub memory: u64,
+    /// The shared libraries that it names.
+    pub needed: Vec<String>,
+}
+
+type Header = elf::FileHeader64<Endianness>;
+type Segment = elf::ProgramHeader64<Endianness>;
+
+const HOW: &str = "build it with `hafnon cargo build`, or for the target x86_64-unknown-fuchsia";
+
+/// Reads and checks the program at `path`.
+///
+/// # Errors
+/// It is missing or no program for the system.
+pub fn read(path: &Path) -> Result<Program, Refusal> {
+    let bytes = fs::read(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Refusal::Missing(format!("{}: no such file", path.display())),
+        _ => Refusal::NoProgram(format!("{}: cannot be read: {error}", path.display())),
+    })?;
+    check(bytes).map_err(|why| Refusal::NoProgram(format!("{}: {why}", path.display())))
+}
+
+/// Checks the bytes of a program.
+fn check(bytes: Vec<u8>) -> Result<Program, String> {
+    if !bytes.starts_with(&elf::ELFMAG) {
+        let what = if bytes.is_empty() { "the file is empty" } else { "not an ELF file" };
+        return Err(format!("{what}; {HOW}"));
+    }
+    let header_size = size_of::<Header>();
+    if bytes.len() < header_size {
+        return Err(format!("truncated: {} bytes are less than an ELF header", bytes.len()));
+    }
+    const CLASS_64: u8 = 2;
+    if bytes[4] != CLASS_64 {
+        return Err(format!("a 32-bit ELF file; {HOW}"));
+    }
+    // Only the head is wanted; a whole copy would be aligned for nothing else.
+    let header = Header::parse(&*bytes).map_err(|error| format!("not an ELF file that can be read: {error}"))?;
+    let endian = header.endian().map_err(|_| format!("not little endian; {HOW}"))?;
+    let machine = header.e_machine(endian);
+    if machine != elf::EM_X86_64 {
+        return Err(format!("built for {}, the system runs x86-64; {HOW}", machine_name(machine)));
+    }
+    let end = header
+        .program_headers(endian, &*bytes)
+        .map_err(|_| "truncated: its program headers lie beyond the end of the file".to_string())?;
+    whole(header, endian, end, &bytes)?;
+    if let Some(interpreter) = end.iter().find_map(|h| h.interpreter(endian, &*bytes).ok().flatten()) {
+        let interpreter = String::from_utf8_lossy(interpreter);
+        if interpreter != "ld.so.1" {
+            let system = if interpreter.contains("ld-linux") || interpreter.contains("ld-musl") {
+                "a Linux program"
+            } else {
+                "a program for another system"
+            };
+            return Err(format!("{system} (its interpreter is {interpreter}); {HOW}"));
+        }
+    } else {
+        return Err(match header.e_type(endian) {
+            elf::ET_REL => format!("an object file, not a program; {HOW}"),
+            elf::ET_EXEC => format!("a statically linked program for another system; {HOW}"),
+            elf::ET_DYN => format!("a shared library, or a program for another system: it names no interpreter; {HOW}"),
+            kind => format!("no program (ELF type {kind}); {HOW}"),
+        });
+    }
+    let low = end.iter().filter(|h| h.p_type(endian) == elf::PT_LOAD).map(|h| h.p_vaddr(endian)).min().unwrap_or(0);
+    let high = end
+        .iter()
+        .filter(|h| h.p_type(endian) == elf::PT_LOAD)
+        .map(|h| h.p_vaddr(endian).saturating_add(h.p_memsz(endian)))
+        .max()
+        .unwrap_or(0);
+    let needed = needed(end, endian, &bytes)?;
+    Ok(Program { memory: high.saturating_sub(low), needed, bytes })
+}
+
+/// Every segment, and the section headers, must lie in the file.
+fn whole(header: &Header, endian: Endianness, segments: &[Segment], bytes: &[u8]) -> Result<(), String> {
+    let sections = u64::from(header.e_shnum(endian)) * u64::from(header.e_shentsize(endian));
+    let ends = segments
+        .iter()
+        .filter(|h| h.p_type(endian) == elf::PT_LOAD || h.p_type(endian) == elf::PT_DYNAMIC)
+        .map(|h| h.p_offset(endian).saturating_add(h.p_filesz(endian)))
+        .chain([header.e_shoff(endian).saturating_add(sections)]);
+    match ends.max() {
+        Some(end) if end > bytes.len() as u64 => {
+            Err(format!("truncated: the file has {} bytes, its headers speak of {end}", bytes.len()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn needed(segments: &[Segment], endian: Endianness, bytes: &[u8]) -> Result<Vec<String>, String> {
+    let broken = || "its dynamic section is broken".to_string();
+    let Some(entries) = segments.iter().find_map(|h| h.dynamic(endian, bytes).transpose()) else {
+        return Ok(Vec::new());
+    };
+    let entries = entries.map_err(|_| broken())?;
+    let value = |tag: elf::DynamicTag| entries.iter().find(|d| d.tag(endian) == tag).map(|d| d.val(endian));
+    let (Some(strings), Some(size)) = (value(elf::DT_STRTAB), value(elf::DT_STRSZ)) else { return Ok(Vec::new()) };
+    let table = segments
+        .iter()
+        .filter(|h| h.p_type(endian) == elf::PT_LOAD)
+        .find_map(|h| h.data_range(endian, bytes, strings, size).ok().flatten())
+        .ok_or_else(broken)?;
+    entries
+        .iter()
+        .filter(|d| d.tag(endian) == elf::DT_NEEDED)
+        .map(|d| {
+            let name = usize::try_from(d.val(endian)).ok().and_then(|at| table.get(at..)).ok_or_else(broken)?;
+            let name = name.split(|&byte| byte == 0).next().ok_or_else(broken)?;
+            Ok(String::from_utf8_lossy(name).into_owned())
+        })
+        .collect()
+}
+
+fn machine_name(machine: elf::Machine) -> String {
+    match machine {
+        elf::EM_AARCH64 => "aarch64".into(),
+        elf::EM_ARM => "arm".into(),
+        elf::EM_386 => "i386".into(),
+        elf::EM_RISCV => "riscv".into(),
+        elf::EM_PPC64 => "ppc64".into(),
+        elf::EM_S390 => "s390".into(),
+        other => format!("ELF machine {}", other.0),
+    }
+}

@@ -1,0 +1,40 @@
+//! Files that are written only when they change, so that nothing that depends on them is made again for nothing.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// Writes `bytes` to `path` unless they stand there already. Says whether it wrote.
+///
+/// # Errors
+/// The file cannot be read or written; names it.
+pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<bool> {
+    match fs::read(path) {
+        Ok(old) if old == bytes => return Ok(false),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot read {}", path.display()));
+        }
+        _ => {}
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    // Not in place: whoever reads the old file meanwhile (QEMU, another invocation) keeps it whole.
+    let mut new = path.to_path_buf().into_os_string();
+    new.push(".new");
+    fs::write(&new, bytes)
+        .and_then(|()| fs::rename(&new, path))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(true)
+}
+
+/// Copies `from` to `to` unless they hold the same. Says whether it wrote.
+///
+/// # Errors
+/// As [`write_if_changed`].
+pub fn copy_if_changed(from: &Path, to: &Path) -> Result<bool> {
+    let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+    write_if_changed(to, &bytes)
+}

@@ -1,0 +1,96 @@
+//! The BOOTFS image of one boot: libraries, programs, and what `init` is to do with them.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use bootfs::Writer;
+
+use crate::build::Built;
+
+/// What `init` does when the system is up.
+#[derive(Clone, Debug)]
+pub enum Mode {
+    /// Runs a program: path in the image, then its arguments.
+    Run(String, Vec<String>),
+    /// Runs the demonstration programs; then a shell where asked for.
+    Tour {
+        /// Whether a shell follows.
+        shell: bool,
+    },
+    /// Runs the conformance programs.
+    Test,
+}
+
+/// An image in the making.
+#[derive(Debug)]
+pub struct Image {
+    writer: Writer,
+}
+
+impl Image {
+    /// Libraries and built-in programs.
+    ///
+    /// # Errors
+    /// A built file cannot be read, or two have one name.
+    pub fn new(built: &Built, tests: bool) -> Result<Image> {
+        let mut image = Image { writer: Writer::new() };
+        for (path, file) in &built.libraries {
+            image.add_file(path, file)?;
+        }
+        let programs = built.programs.iter().chain(if tests { built.test_programs.as_slice() } else { &[] });
+        for (name, file) in programs {
+            image.add_file(&format!("bin/{name}"), file)?;
+        }
+        Ok(image)
+    }
+
+    /// Adds a file under its path in the image.
+    ///
+    /// # Errors
+    /// There is one already, or the path is none.
+    pub fn add(&mut self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<()> {
+        self.writer.add(path, bytes)?;
+        Ok(())
+    }
+
+    fn add_file(&mut self, path: &str, file: &Path) -> Result<()> {
+        let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        self.add(path, bytes)
+    }
+
+    /// Whether a file with this path is in it.
+    pub fn has(&self, path: &str) -> bool {
+        self.writer.files().any(|(name, _)| name == path)
+    }
+
+    /// Names of the files in a folder of the image.
+    pub fn names<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a str> {
+        self.writer.files().filter_map(move |(name, _)| name.strip_prefix(folder)?.strip_prefix('/'))
+    }
+
+    /// Adds what tells `init` its task, and gives the image's bytes.
+    ///
+    /// # Errors
+    /// The image is too big for its format.
+    pub fn finish(mut self, mode: &Mode, variables: &[(String, String)]) -> Result<Vec<u8>> {
+        let name = match mode {
+            Mode::Run(..) => "run",
+            Mode::Tour { shell: true } => "tour+shell",
+            Mode::Tour { shell: false } => "tour",
+            Mode::Test => "test",
+        };
+        self.add("config/mode", name)?;
+        if let Mode::Run(program, args) = mode {
+            self.add("config/run", strings([program].into_iter().chain(args)))?;
+        }
+        let pairs: Vec<String> = variables.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        self.add("config/env", strings(&pairs))?;
+        Ok(self.writer.to_bytes()?)
+    }
+}
+
+/// Strings, each with its NUL.
+fn strings<'a>(all: impl IntoIterator<Item = &'a String>) -> Vec<u8> {
+    all.into_iter().flat_map(|text| text.bytes().chain([0])).collect()
+}

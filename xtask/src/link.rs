@@ -1,0 +1,166 @@
+//! The host link: how a program's input, output and exit code travel between `init` in the system and this tool.
+//!
+//! Both ways run frames of a type byte, a length (u16, little endian) and that many bytes. The second serial port
+//! carries them, so they may arrive in pieces of any size.
+
+/// A frame from the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// The program wrote to its standard output.
+    Stdout(Vec<u8>),
+    /// The program wrote to its standard error.
+    Stderr(Vec<u8>),
+    /// The program ended with this code (Zircon's: killed ones have codes below 0).
+    Exit(i64),
+    /// Something happened; a name, then values, tabs between them.
+    Event(String),
+}
+
+/// A frame to the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToSystem<'a> {
+    /// Input for the program; empty: its end. At most 65,535 bytes.
+    Stdin(&'a [u8]),
+    /// Size of the terminal: columns, rows.
+    WindowSize(u16, u16),
+    /// Ctrl-C.
+    Interrupt,
+}
+
+impl ToSystem<'_> {
+    /// The frame's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let (kind, payload) = match self {
+            ToSystem::Stdin(bytes) => (0x10, bytes.to_vec()),
+            ToSystem::WindowSize(columns, rows) => (0x11, [columns.to_le_bytes(), rows.to_le_bytes()].concat()),
+            ToSystem::Interrupt => (0x12, Vec::new()),
+        };
+        let length = u16::try_from(payload.len()).unwrap_or(u16::MAX);
+        let mut frame = vec![kind];
+        frame.extend_from_slice(&length.to_le_bytes());
+        frame.extend_from_slice(&payload[..usize::from(length)]);
+        frame
+    }
+}
+
+/// The bytes are no frames: both ends are out of step, nothing after them can be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutOfStep(pub u8);
+
+impl std::fmt::Display for OutOfStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the host link is out of step (a frame of type {:#x})", self.0)
+    }
+}
+
+impl std::error::Error for OutOfStep {}
+
+/// Puts frames together from the pieces that arrive.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    pending: Vec<u8>,
+}
+
+impl Decoder {
+    /// Takes a piece; gives the frames that are now whole.
+    ///
+    /// # Errors
+    /// [`OutOfStep`].
+    pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Frame>, OutOfStep> {
+        self.pending.extend_from_slice(piece);
+        let mut frames = Vec::new();
+        let mut at = 0;
+        while let Some(&[kind, low, high]) = self.pending[at..].first_chunk() {
+            let end = at + 3 + usize::from(u16::from_le_bytes([low, high]));
+            let Some(payload) = self.pending.get(at + 3..end) else { break };
+            frames.push(frame(kind, payload)?);
+            at = end;
+        }
+        self.pending.drain(..at);
+        Ok(frames)
+    }
+}
+
+fn frame(kind: u8, payload: &[u8]) -> Result<Frame, OutOfStep> {
+    Ok(match kind {
+        1 => Frame::Stdout(payload.to_vec()),
+        2 => Frame::Stderr(payload.to_vec()),
+        3 => Frame::Exit(i64::from_le_bytes(payload.try_into().map_err(|_| OutOfStep(kind))?)),
+        4 => Frame::Event(String::from_utf8_lossy(payload).into_owned()),
+        _ => return Err(OutOfStep(kind)),
+    })
+}
+
+/// The host's exit code for a program's return code.
+pub fn exit_code(code: i64) -> u8 {
+    const EXCEPTION_KILLED: i64 = -1028;
+    match code {
+        EXCEPTION_KILLED => 134,
+        -1027..=-1024 => 137,
+        _ => u8::try_from(code).unwrap_or(255),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn encode(frames: &[(u8, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (kind, payload) in frames {
+            bytes.push(*kind);
+            bytes.extend_from_slice(&(payload.len() as u16).to_le_bytes());
+            bytes.extend_from_slice(payload);
+        }
+        bytes
+    }
+
+    #[test]
+    fn exit_codes() {
+        for (code, expected) in [(0, 0), (7, 7), (255, 255), (256, 255), (-1, 255), (-1028, 134), (-1024, 137)] {
+            assert_eq!(exit_code(code), expected, "for {code}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_type_is_an_error() {
+        assert_eq!(Decoder::default().push(&[9, 0, 0]), Err(OutOfStep(9)));
+        assert_eq!(Decoder::default().push(&[3, 1, 0, 5]), Err(OutOfStep(3)));
+    }
+
+    #[test]
+    fn to_the_system() {
+        assert_eq!(ToSystem::Stdin(b"ab").encode(), [0x10, 2, 0, b'a', b'b']);
+        assert_eq!(ToSystem::WindowSize(80, 24).encode(), [0x11, 4, 0, 80, 0, 24, 0]);
+        assert_eq!(ToSystem::Interrupt.encode(), [0x12, 0, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_matter(
+            frames in proptest::collection::vec((1u8..=2, proptest::collection::vec(any::<u8>(), 0..300)), 0..8),
+            cuts in proptest::collection::vec(0usize..2000, 0..20),
+        ) {
+            let bytes = encode(&frames);
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let mut decoder = Decoder::default();
+            let mut found = Vec::new();
+            for pair in cuts.windows(2) {
+                found.extend(decoder.push(&bytes[pair[0]..pair[1]]).unwrap());
+            }
+            let expected: Vec<Frame> = frames
+                .into_iter()
+                .map(|(kind, payload)| if kind == 1 { Frame::Stdout(payload) } else { Frame::Stderr(payload) })
+                .collect();
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Decoder::default().push(&bytes);
+        }
+    }
+}

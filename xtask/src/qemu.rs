@@ -1,0 +1,197 @@
+//! The machine: QEMU's command line, its start and its end.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use crate::cli::Accel;
+
+/// QEMU's program.
+pub const QEMU: &str = "qemu-system-x86_64";
+
+/// A machine to start.
+#[derive(Clone, Debug)]
+pub struct Machine<'a> {
+    /// The kernel: a 32-bit multiboot ELF.
+    pub kernel: &'a Path,
+    /// The root task.
+    pub root: &'a Path,
+    /// The BOOTFS image.
+    pub image: &'a [u8],
+    /// Memory in bytes.
+    pub memory: u64,
+    /// What runs the instructions.
+    pub accel: Accel,
+    /// Wait for gdb.
+    pub gdb: bool,
+}
+
+/// A machine that runs; ends when dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    /// The text console.
+    pub console: UnixStream,
+    /// The host link.
+    pub link: UnixStream,
+    /// When QEMU was started.
+    pub started: Instant,
+    folder: TempDir,
+}
+
+/// Where QEMU is.
+pub fn find() -> Option<PathBuf> {
+    find_program(QEMU)
+}
+
+/// A program on `PATH`.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+impl Machine<'_> {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// QEMU is not there or ends at once; its own words are in the error.
+    pub fn start(&self) -> Result<Running> {
+        if find().is_none() {
+            bail!("{QEMU} is not installed; `./hafnon doctor` says what is missing and how to get it");
+        }
+        if self.accel == Accel::Kvm && fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_err() {
+            bail!("--accel kvm: /dev/kvm cannot be opened; leave the option out to run without it");
+        }
+        let folder = runtime_folder()?;
+        fs::write(folder.path().join("bootfs.img"), self.image).context("cannot write the boot image")?;
+        for (name, file) in [("kernel.elf", self.kernel), ("root.elf", self.root)] {
+            symlink(file, folder.path().join(name)).context("cannot make a temporary file")?;
+        }
+        let (console, link) = (listen(folder.path(), "console")?, listen(folder.path(), "link")?);
+        let errors = fs::File::create(folder.path().join("errors")).context("cannot make a temporary file")?;
+        let mut child = self.command(folder.path()).stderr(errors).spawn().context("cannot start QEMU")?;
+        let started = Instant::now();
+        let mut accept = |listener| accept(listener, &mut child, folder.path());
+        // QEMU opens them in the order of its command line.
+        let streams = accept(&console).and_then(|console| Ok((console, accept(&link)?)));
+        match streams {
+            Ok((console, link)) => Ok(Running { child, console, link, started, folder }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// The command line. QEMU takes commas and blanks in some of its paths for separators, so it runs in a folder of
+    /// its own where everything has a plain name.
+    fn command(&self, folder: &Path) -> Command {
+        // A tool that is killed outright must not leave QEMU behind; only the kernel can see to that.
+        let mut command = match find_program("setpriv") {
+            Some(setpriv) => {
+                let mut command = Command::new(setpriv);
+                command.args(["--pdeathsig", "KILL", QEMU]);
+                command
+            }
+            None => Command::new(QEMU),
+        };
+        let accel = match self.accel {
+            Accel::Tcg => "tcg",
+            Accel::Kvm => "kvm",
+        };
+        command.args(["-machine", "q35", "-cpu", if self.accel == Accel::Kvm { "host" } else { "max" }]);
+        command.args(["-accel", accel, "-display", "none", "-no-reboot", "-nodefaults", "-no-user-config"]);
+        command.arg("-m").arg(format!("{}K", self.memory / 1024));
+        command.args(["-kernel", "kernel.elf", "-initrd", "root.elf"]);
+        command.args(["-fw_cfg", "name=opt/hafnon/bootfs,file=bootfs.img"]);
+        command.args(["-chardev", "socket,id=console,path=console", "-serial", "chardev:console"]);
+        command.args(["-chardev", "socket,id=link,path=link", "-serial", "chardev:link"]);
+        command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
+        if self.gdb {
+            command.args(["-S", "-gdb", "tcp:127.0.0.1:1234"]);
+        }
+        // Its own process group: a Ctrl-C on the terminal is ours to pass on.
+        command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        command
+    }
+}
+
+/// A folder for sockets, whose paths may have no more than about 100 bytes.
+fn runtime_folder() -> Result<TempDir> {
+    let make = |at: &Path| tempfile::Builder::new().prefix("hafnon-").tempdir_in(at);
+    let at = env::temp_dir();
+    let folder = if at.as_os_str().len() <= 60 {
+        make(&at).or_else(|_| make(Path::new("/tmp")))
+    } else {
+        make(Path::new("/tmp"))
+    };
+    folder.context("cannot make a temporary folder")
+}
+
+fn listen(folder: &Path, name: &str) -> Result<UnixListener> {
+    let listener = UnixListener::bind(folder.join(name)).context("cannot make a socket")?;
+    listener.set_nonblocking(true).context("cannot set up a socket")?;
+    Ok(listener)
+}
+
+fn accept(listener: &UnixListener, child: &mut Child, folder: &Path) -> Result<UnixStream> {
+    let start = Instant::now();
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).context("cannot set up a socket")?;
+                return Ok(stream);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error).context("cannot reach QEMU"),
+        }
+        if let Some(status) = child.try_wait().context("cannot wait for QEMU")? {
+            bail!("QEMU did not start ({status}): {}", said(folder));
+        }
+        if start.elapsed() > Duration::from_secs(30) {
+            bail!("QEMU did not start within 30 s: {}", said(folder));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn said(folder: &Path) -> String {
+    let text = fs::read_to_string(folder.join("errors")).unwrap_or_default();
+    let text = text.trim();
+    if text.is_empty() { "it said nothing".into() } else { text.replace("qemu-system-x86_64: ", "") }
+}
+
+impl Running {
+    /// Waits for its end, at most this long; then ends it. Gives what QEMU itself complained about.
+    pub fn end(&mut self, patience: Duration) -> String {
+        let start = Instant::now();
+        while start.elapsed() < patience {
+            if let Ok(Some(_)) = self.child.try_wait() {
+                return self.complaints();
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.complaints()
+    }
+
+    fn complaints(&self) -> String {
+        fs::read_to_string(self.folder.path().join("errors")).unwrap_or_default().trim().to_string()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,154 @@
+//! `run`: boots the system for the tour or for one program.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::build::{Built, What, build};
+use crate::cli::RunArgs;
+use crate::elf::{self, Refusal};
+use crate::image::{Image, Mode};
+use crate::paths::Paths;
+use crate::qemu::Machine;
+use crate::session::{End, Session, Streams};
+use crate::ui::Ui;
+
+/// What of the machine's memory the kernel, the root task and the server need beside image and programs.
+const RESERVE: u64 = 48 << 20;
+
+/// Variables of our own environment that a program gets: what Rust programs and test harnesses are steered by.
+fn inherited(name: &str) -> bool {
+    matches!(name, "RUST_BACKTRACE" | "RUST_LIB_BACKTRACE" | "RUST_LOG" | "RUST_MIN_STACK" | "NO_COLOR" | "TERM")
+        || name.starts_with("RUST_TEST_")
+        || name.starts_with("PROPTEST_")
+        || name.starts_with("RAYON_")
+}
+
+/// Runs; gives this process' exit code.
+///
+/// # Errors
+/// Something is missing, does not build or cannot be booted.
+pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
+    let ui = Ui::new(args.verbose);
+    // Looked at before anything is built: a wrong name should not cost a build.
+    let file = args.program.as_deref().filter(|program| is_path(program)).map(elf::read).transpose()?;
+    let built = build(paths, &ui, What { debug: args.debug, tests: false })?;
+    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let mut image = Image::new(&built, false)?;
+    let mode = match &args.program {
+        None => Mode::Tour { shell: terminal },
+        Some(program) => {
+            let path = add_program(&mut image, program, file, args.mem)?;
+            Mode::Run(path, args.args.clone())
+        }
+    };
+    let bytes = image.finish(&mode, &variables(args))?;
+    check_memory(bytes.len() as u64, args.mem)?;
+    if args.gdb {
+        say_how_to_debug(&ui, paths, &built);
+    }
+    let machine = Machine {
+        kernel: &built.kernel,
+        root: &built.root,
+        image: &bytes,
+        memory: args.mem,
+        accel: args.accel,
+        gdb: args.gdb,
+    };
+    let timeout = args.timeout.map(Duration::from_secs_f64);
+    let outcome = Session { machine, timeout, verbose: args.verbose, streams: Streams::Ours }.run()?;
+    match &outcome.end {
+        End::TimedOut => ui.note(&format!(
+            "the program did not end within {} s; the machine was stopped",
+            args.timeout.unwrap_or_default()
+        )),
+        End::Stopped(why) => ui.note(&format!("the system stopped before the program ended: {why}")),
+        End::Exit(_) | End::Signal(_) | End::OutputClosed => {}
+    }
+    Ok(outcome.end.exit_code())
+}
+
+/// Whether this names a file rather than a built-in program: as a shell tells them apart, by a slash; a file in the
+/// current folder with that name counts too.
+fn is_path(program: &Path) -> bool {
+    program.components().count() > 1
+        || program.is_absolute()
+        || program.as_os_str().to_string_lossy().contains('/')
+        || program.is_file()
+}
+
+/// Puts the program into the image; gives its path there as programs see it.
+fn add_program(image: &mut Image, program: &Path, file: Option<elf::Program>, memory: u64) -> Result<String> {
+    let Some(file) = file else {
+        let name = program.display().to_string();
+        if !image.has(&format!("bin/{name}")) {
+            let names: Vec<&str> = image.names("bin").collect();
+            let text = format!("{name}: no such program; built in are {}", names.join(", "));
+            return Err(Refusal::Missing(text).into());
+        }
+        return Ok(format!("/boot/bin/{name}"));
+    };
+    for library in &file.needed {
+        if library != "libzircon.so" && !image.has(&format!("lib/{library}")) {
+            let text =
+                format!("{}: needs the shared library {library}, which the system does not have", program.display());
+            return Err(Refusal::NoProgram(text).into());
+        }
+    }
+    if file.memory.saturating_add(RESERVE) > memory {
+        let text = format!(
+            "{}: takes {} MiB of memory, the machine has {} MiB; give it more with --mem",
+            program.display(),
+            file.memory.div_ceil(1 << 20),
+            memory >> 20
+        );
+        return Err(Refusal::NoProgram(text).into());
+    }
+    let name = program.file_name().map_or("program".into(), |name| name.to_string_lossy().into_owned());
+    // A folder of its own: the name may be that of a built-in program.
+    let path = format!("run/{name}");
+    image.add(&path, file.bytes)?;
+    Ok(format!("/boot/{path}"))
+}
+
+/// Refuses a boot that cannot succeed.
+///
+/// # Errors
+/// Image and system need more than the machine has.
+pub fn check_memory(image: u64, memory: u64) -> Result<()> {
+    let needed = image.saturating_add(RESERVE);
+    if needed > memory {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        bail!(
+            "the machine has too little memory: {} MiB, but the image has {} MiB and the system needs {} MiB beside it; \
+             give it {}M or more with --mem",
+            memory >> 20,
+            mib(image),
+            mib(RESERVE),
+            mib(needed)
+        );
+    }
+    Ok(())
+}
+
+fn variables(args: &RunArgs) -> Vec<(String, String)> {
+    let inherited = std::env::vars_os().filter_map(|(key, value)| {
+        let (key, value) = (key.into_string().ok()?, value.into_string().ok()?);
+        (inherited(&key) && !args.env.iter().any(|(given, _)| *given == key)).then_some((key, value))
+    });
+    let mut all: Vec<_> = inherited.collect();
+    all.sort();
+    all.extend(args.env.iter().cloned());
+    all
+}
+
+fn say_how_to_debug(ui: &Ui, paths: &Paths, built: &Built) {
+    ui.note("the machine waits for gdb; in another terminal, in the project's folder:");
+    ui.note(&format!(
+        "  gdb -ex 'target remote :1234' -ex 'add-symbol-file {}' {}",
+        paths.short(&built.server).display(),
+        paths.short(&built.root).display()
+    ));
+}

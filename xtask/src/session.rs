@@ -1,0 +1,377 @@
+//! One boot, from QEMU's start to its end: passes input, output and exit code between the program and its caller.
+//!
+//! A thread each waits for the link, the console, the caller's input and signals; they send [`Happening`]s to the
+//! session, which alone decides. Output is written by the link's thread, so that everything that came before the exit
+//! code is out when the exit code is seen.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::iterator::Signals;
+
+use crate::link::{Decoder, Frame, ToSystem, exit_code};
+use crate::qemu::{Machine, Running};
+
+/// Where the program's output goes and its input comes from.
+#[derive(Debug)]
+pub enum Streams {
+    /// This process' own.
+    Ours,
+    /// Output is collected; this is the input.
+    Captured(Vec<u8>),
+}
+
+/// How to run a session.
+#[derive(Debug)]
+pub struct Session<'a> {
+    /// The machine.
+    pub machine: Machine<'a>,
+    /// After this the machine is ended.
+    pub timeout: Option<Duration>,
+    /// Show the boot messages.
+    pub verbose: bool,
+    /// Input and output.
+    pub streams: Streams,
+}
+
+/// How a session ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The program ended with this code.
+    Exit(i64),
+    /// The time given ran out.
+    TimedOut,
+    /// A signal with this number ended it.
+    Signal(i32),
+    /// Whoever read our output went away.
+    OutputClosed,
+    /// The machine stopped without an exit code; why, as far as it can be told.
+    Stopped(String),
+}
+
+impl End {
+    /// The exit code of this process for it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            End::Exit(code) => exit_code(*code),
+            End::TimedOut => 124,
+            End::Stopped(_) => 125,
+            End::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
+            End::OutputClosed => 141,
+        }
+    }
+}
+
+/// What a session gave.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// Collected standard output.
+    pub stdout: Vec<u8>,
+    /// Collected standard error; the system's own warnings are not in it.
+    pub stderr: Vec<u8>,
+    /// Warnings and errors of the system, as `who: text`.
+    pub warnings: Vec<String>,
+    /// Events of `init`.
+    pub events: Vec<String>,
+    /// From QEMU's start to the first output.
+    pub first_output: Option<Duration>,
+    /// From QEMU's start to its end.
+    pub duration: Duration,
+}
+
+#[derive(Debug)]
+enum Happening {
+    FirstFrame,
+    Exit(i64),
+    Event(String),
+    OutputClosed,
+    LinkEnded(Option<String>),
+    Signal(i32),
+}
+
+#[derive(Debug, Default)]
+struct Collected {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    first_output: Option<Instant>,
+}
+
+/// How long the machine may take to turn off after the program's end, and how soon a second Ctrl-C ends it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Session<'_> {
+    /// Boots, and waits for the end.
+    ///
+    /// # Errors
+    /// The machine cannot be started.
+    pub fn run(self) -> Result<Outcome> {
+        let ours = matches!(self.streams, Streams::Ours);
+        let (sender, happenings) = channel();
+        let signals = if ours { Some(watch_signals(sender.clone())?) } else { None };
+        let mut running = self.machine.start()?;
+        let clone = |stream: &UnixStream| stream.try_clone().context("cannot share a socket");
+        let console = watch_console(clone(&running.console)?, self.verbose, ours);
+        let output = watch_link(clone(&running.link)?, sender, ours);
+        let deadline = self.timeout.map(|timeout| running.started + timeout);
+        let mut events = Vec::new();
+        let mut end = control(&happenings, deadline, &running, &mut events, self.streams)?;
+        let complaints = running.end(if matches!(end, End::Exit(_)) { PATIENCE } else { Duration::ZERO });
+        let duration = running.started.elapsed();
+        if let Some(signals) = signals {
+            signals.close();
+        }
+        let Console { warnings, last } = console.join().unwrap_or_default();
+        let collected = output.join().unwrap_or_default();
+        if let End::Stopped(why) = &mut end {
+            if !complaints.is_empty() {
+                why.push_str(&format!("\n  QEMU: {complaints}"));
+            }
+            if !self.verbose && !last.is_empty() {
+                why.push_str("\n  the last lines on the console:");
+                last.iter().for_each(|line| why.push_str(&format!("\n  | {line}")));
+            }
+        }
+        Ok(Outcome {
+            end,
+            stdout: collected.stdout,
+            stderr: collected.stderr,
+            warnings,
+            events,
+            first_output: collected.first_output.map(|at| at - running.started),
+            duration,
+        })
+    }
+}
+
+/// Waits until something ends the session.
+fn control(
+    happenings: &Receiver<Happening>,
+    deadline: Option<Instant>,
+    running: &Running,
+    events: &mut Vec<String>,
+    streams: Streams,
+) -> Result<End> {
+    let ours = matches!(streams, Streams::Ours);
+    let to_system = Arc::new(Mutex::new(running.link.try_clone().context("cannot share a socket")?));
+    let mut input = Some(streams);
+    let mut interrupted: Option<Instant> = None;
+    let mut ready = false;
+    loop {
+        let wait = deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
+        let happening = match happenings.recv_timeout(wait) {
+            Ok(happening) => happening,
+            Err(RecvTimeoutError::Timeout) if deadline.is_some_and(|at| at <= Instant::now()) => {
+                return Ok(End::TimedOut);
+            }
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return Ok(End::Stopped("the connection to QEMU broke".into())),
+        };
+        match happening {
+            Happening::FirstFrame => {
+                // Before `init` listens the serial port would lose what is sent.
+                ready = true;
+                if let Some(streams) = input.take() {
+                    let to_system = to_system.clone();
+                    thread::spawn(move || pump_input(streams, &to_system));
+                }
+                if ours {
+                    send_window_size(&to_system);
+                }
+            }
+            Happening::Event(event) => events.push(event),
+            Happening::Exit(code) => return Ok(End::Exit(code)),
+            Happening::OutputClosed => return Ok(End::OutputClosed),
+            Happening::LinkEnded(why) => {
+                return Ok(End::Stopped(why.unwrap_or_else(|| "the machine turned off".into())));
+            }
+            Happening::Signal(SIGWINCH) if ready => send_window_size(&to_system),
+            Happening::Signal(SIGWINCH) => {}
+            Happening::Signal(SIGINT) if ready && interrupted.is_none_or(|at| at.elapsed() > PATIENCE) => {
+                interrupted = Some(Instant::now());
+                send(&to_system, ToSystem::Interrupt);
+            }
+            Happening::Signal(signal) => return Ok(End::Signal(signal)),
+        }
+    }
+}
+
+fn watch_signals(sender: Sender<Happening>) -> Result<signal_hook::iterator::Handle> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGWINCH]).context("cannot watch signals")?;
+    let handle = signals.handle();
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if sender.send(Happening::Signal(signal)).is_err() {
+                break;
+            }
+        }
+    });
+    Ok(handle)
+}
+
+/// Sends without waiting: the link may be full of input that nobody reads, and then only a second Ctrl-C helps.
+fn send(link: &Arc<Mutex<UnixStream>>, frame: ToSystem<'static>) {
+    let link = link.clone();
+    thread::spawn(move || write_frame(&link, frame));
+}
+
+/// Frames of several threads must not mix. Says whether the other end is there.
+fn write_frame(link: &Mutex<UnixStream>, frame: ToSystem<'_>) -> bool {
+    link.lock().is_ok_and(|mut link| link.write_all(&frame.encode()).is_ok())
+}
+
+fn send_window_size(link: &Arc<Mutex<UnixStream>>) {
+    if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
+        send(link, ToSystem::WindowSize(size.ws_col, size.ws_row));
+    }
+}
+
+/// Sends the input, then its end. QEMU reads no faster than the system takes it, so this waits as long as it must.
+fn pump_input(streams: Streams, link: &Mutex<UnixStream>) {
+    let mut send = |bytes: &[u8]| write_frame(link, ToSystem::Stdin(bytes));
+    match streams {
+        Streams::Captured(input) => {
+            if !input.chunks(4096).all(&mut send) {
+                return;
+            }
+        }
+        Streams::Ours => {
+            let mut buffer = [0; 4096];
+            let mut stdin = std::io::stdin().lock();
+            loop {
+                match stdin.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(count) if send(&buffer[..count]) => {}
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Ok(_) => return,
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+    send(&[]);
+}
+
+fn watch_link(mut link: UnixStream, sender: Sender<Happening>, ours: bool) -> JoinHandle<Collected> {
+    thread::spawn(move || {
+        let mut collected = Collected::default();
+        let mut decoder = Decoder::default();
+        let mut buffer = vec![0; 1 << 16];
+        let mut first = true;
+        let end = loop {
+            let count = match link.read(&mut buffer) {
+                Ok(0) => break Happening::LinkEnded(None),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => break Happening::LinkEnded(None),
+            };
+            let frames = match decoder.push(&buffer[..count]) {
+                Ok(frames) => frames,
+                Err(error) => break Happening::LinkEnded(Some(error.to_string())),
+            };
+            if first && !frames.is_empty() {
+                first = false;
+                let _ = sender.send(Happening::FirstFrame);
+            }
+            for frame in frames {
+                let sent = match frame {
+                    Frame::Stdout(bytes) => {
+                        collected.first_output.get_or_insert_with(Instant::now);
+                        if !ours {
+                            collected.stdout.extend_from_slice(&bytes);
+                        } else if write_all(std::io::stdout(), &bytes).is_err() {
+                            let _ = sender.send(Happening::OutputClosed);
+                        }
+                        Ok(())
+                    }
+                    Frame::Stderr(bytes) => {
+                        if !ours {
+                            collected.stderr.extend_from_slice(&bytes);
+                        } else {
+                            // Where complaints cannot be written, the program goes on without.
+                            let _ = write_all(std::io::stderr(), &bytes);
+                        }
+                        Ok(())
+                    }
+                    Frame::Exit(code) => sender.send(Happening::Exit(code)),
+                    Frame::Event(text) => sender.send(Happening::Event(text)),
+                };
+                if sent.is_err() {
+                    return collected;
+                }
+            }
+        };
+        let _ = sender.send(end);
+        collected
+    })
+}
+
+fn write_all(mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
+}
+
+#[derive(Debug, Default)]
+struct Console {
+    warnings: Vec<String>,
+    last: VecDeque<String>,
+}
+
+/// Shows what the root task and the server have to say: with `verbose` all, otherwise what is wrong.
+fn watch_console(console: UnixStream, verbose: bool, ours: bool) -> JoinHandle<Console> {
+    const LAST: usize = 12;
+    thread::spawn(move || {
+        let mut found = Console::default();
+        let color = std::io::stderr().is_terminal();
+        for line in BufReader::new(console).split(b'\n') {
+            let Ok(line) = line else { break };
+            let line = String::from_utf8_lossy(&line).trim_end().to_string();
+            let warning = warning(&line);
+            if verbose {
+                // Grey, so that it is told from the program's own output.
+                if color { eprintln!("\x1b[90m{line}\x1b[0m") } else { eprintln!("{line}") }
+            } else if let (Some(text), true) = (warning, ours) {
+                eprintln!("{text}");
+            }
+            if let Some(text) = warning {
+                found.warnings.push(text.to_string());
+            }
+            if !line.is_empty() {
+                found.last.push_back(line);
+                if found.last.len() > LAST {
+                    found.last.pop_front();
+                }
+            }
+        }
+        found
+    })
+}
+
+/// `who: text` of a console line `[  0.123456] W who: text` whose level is W or E.
+fn warning(line: &str) -> Option<&str> {
+    let (time, rest) = line.strip_prefix('[')?.split_once("] ")?;
+    time.trim().parse::<f64>().ok()?;
+    rest.strip_prefix("W ").or_else(|| rest.strip_prefix("E "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn console_lines() {
+        assert_eq!(warning("[  0.123456] E server: gone"), Some("server: gone"));
+        assert_eq!(warning("[ 12.000001] W root: low: 3"), Some("root: low: 3"));
+        for line in ["[  0.1] I server: up", "Booting all finished", "", "[", "[x] E a: b", "E a: b"] {
+            assert_eq!(warning(line), None, "{line}");
+        }
+    }
+}

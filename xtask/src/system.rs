@@ -1,0 +1,216 @@
+//! Reads `system.toml` and checks it.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use description::{Instance, Level, Memory, Serial, Timer};
+use serde::Deserialize;
+
+use crate::cli::parse_size;
+use crate::paths::Paths;
+
+/// `system.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct System {
+    instance: Vec<InstanceText>,
+    /// What stands in the image.
+    pub image: Image,
+}
+
+/// What stands in the BOOTFS image beside the libraries.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Image {
+    /// Packages whose binaries stand in every image.
+    pub programs: Vec<String>,
+    /// Packages whose binaries stand in the image of the conformance tests.
+    #[serde(default)]
+    pub test_programs: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct InstanceText {
+    name: String,
+    memory: String,
+    timer: TimerText,
+    console: Option<SerialText>,
+    link: Option<SerialText>,
+    #[serde(default)]
+    log: LevelText,
+    #[serde(default)]
+    power: bool,
+    #[serde(default)]
+    boot_files: bool,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum TimerText {
+    Hpet,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum LevelText {
+    Debug,
+    #[default]
+    Info,
+    Warning,
+    Error,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum SerialText {
+    Name(String),
+    Ports { port: u16, irq: u8 },
+}
+
+impl System {
+    /// Reads the tree's `system.toml`.
+    ///
+    /// # Errors
+    /// It cannot be read or says something that cannot be.
+    pub fn read(paths: &Paths) -> Result<System> {
+        let path = paths.workspace.join("system.toml");
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        System::parse(&text).with_context(|| format!("in {}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<System> {
+        let system: System = toml::from_str(text)?;
+        system.encode()?;
+        Ok(system)
+    }
+
+    /// The bytes for the root task.
+    ///
+    /// # Errors
+    /// Something in the description cannot be: a memory share over 100 %, two instances with one device or name.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        if self.instance.is_empty() {
+            bail!("there is no [[instance]]: nothing would run");
+        }
+        let mut instances: Vec<Instance<'_>> = Vec::new();
+        for text in &self.instance {
+            let instance = text.check().with_context(|| format!("instance `{}`", text.name))?;
+            for other in &instances {
+                instance_fits(&instance, other)?;
+            }
+            instances.push(instance);
+        }
+        let shares: u32 =
+            instances.iter().map(|i| if let Memory::Percent(share) = i.memory { share.into() } else { 0 }).sum();
+        if shares > 100 {
+            bail!("the instances' memory shares add up to {shares}%");
+        }
+        Ok(description::encode(&instances)?)
+    }
+}
+
+/// Devices belong to one instance.
+fn instance_fits(one: &Instance<'_>, other: &Instance<'_>) -> Result<()> {
+    if one.name == other.name {
+        bail!("two instances are named `{}`", one.name);
+    }
+    let ports = |i: &Instance<'_>| [i.console, i.link];
+    for port in ports(one).into_iter().flatten() {
+        if ports(other).contains(&Some(port)) {
+            bail!("instances `{}` and `{}` both have the serial port at {:#x}", one.name, other.name, port.port);
+        }
+    }
+    for (what, both) in [
+        ("the HPET", one.timer == other.timer),
+        ("the boot files", one.boot_files && other.boot_files),
+        ("the power ports", one.power && other.power),
+    ] {
+        if both {
+            bail!("instances `{}` and `{}` both have {what}", one.name, other.name);
+        }
+    }
+    Ok(())
+}
+
+impl InstanceText {
+    fn check(&self) -> Result<Instance<'_>> {
+        let (console, link) = (self.console.as_ref(), self.link.as_ref());
+        let instance = Instance {
+            name: &self.name,
+            memory: memory(&self.memory)?,
+            timer: match self.timer {
+                TimerText::Hpet => Timer::Hpet,
+            },
+            console: console.map(serial).transpose().context("console")?,
+            link: link.map(serial).transpose().context("link")?,
+            log: match self.log {
+                LevelText::Debug => Level::Debug,
+                LevelText::Info => Level::Info,
+                LevelText::Warning => Level::Warning,
+                LevelText::Error => Level::Error,
+            },
+            power: self.power,
+            boot_files: self.boot_files,
+        };
+        if instance.console.is_some() && instance.console == instance.link {
+            bail!("console and link are the same serial port");
+        }
+        Ok(instance)
+    }
+}
+
+fn memory(text: &str) -> Result<Memory> {
+    if let Some(share) = text.strip_suffix('%') {
+        return match share.trim().parse() {
+            Ok(share @ 1..=100) => Ok(Memory::Percent(share)),
+            _ => bail!("memory `{text}`: a share is 1% to 100%"),
+        };
+    }
+    let bytes = parse_size(text).map_err(|why| anyhow::anyhow!("memory `{text}`: {why}"))?;
+    if bytes % 4096 != 0 {
+        bail!("memory `{text}`: not a multiple of 4096 bytes");
+    }
+    Ok(Memory::Bytes(bytes))
+}
+
+fn serial(text: &SerialText) -> Result<Serial> {
+    match text {
+        SerialText::Ports { port, irq } => Ok(Serial { port: *port, irq: *irq }),
+        SerialText::Name(name) => match name.as_str() {
+            "com1" => Ok(Serial::COM1),
+            "com2" => Ok(Serial::COM2),
+            _ => bail!("`{name}` is no serial port: com1, com2, or {{ port = …, irq = … }}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "[image]\nprograms = []\n[[instance]]\nname = 'a'\ntimer = 'hpet'\n";
+
+    fn error(text: &str) -> String {
+        format!("{:#}", System::parse(text).expect_err("it was accepted"))
+    }
+
+    #[test]
+    fn the_projects_description_is_accepted() {
+        let system = System::parse(include_str!("../../system.toml")).unwrap();
+        let bytes = system.encode().unwrap();
+        let main = description::System::decode(&bytes).unwrap().instances().next().unwrap();
+        assert_eq!((main.name, main.console, main.link), ("main", Some(Serial::COM1), Some(Serial::COM2)));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert!(error(&format!("{HEAD}memory = '101%'\n")).contains("1% to 100%"));
+        assert!(error(&format!("{HEAD}memory = '12Q'\n")).contains("no unit"));
+        assert!(error(&format!("{HEAD}memory = '1M'\nconsole = 'com9'\n")).contains("no serial port"));
+        assert!(error(&format!("{HEAD}memory = '1M'\nconsole = 'com1'\nlink = 'com1'\n")).contains("same serial port"));
+        assert!(error(&format!("{HEAD}memory = '1M'\nspeed = 9\n")).contains("unknown field"));
+        let twice = format!("{HEAD}memory = '60%'\n[[instance]]\nname = 'b'\ntimer = 'hpet'\nmemory = '60%'\n");
+        assert!(error(&twice).contains("HPET"));
+    }
+}
