@@ -85,7 +85,7 @@ fn shell(runner: &Runner) -> i64 {
 fn code(runner: &Runner, command: &Command, end: End) -> i64 {
     match end {
         End::Returned(code) => code,
-        End::TimedOut(_) => i64::from(abi::ZX_TASK_RETCODE_SYSCALL_KILL),
+        End::TimedOut(_) => abi::ZX_TASK_RETCODE_SYSCALL_KILL,
         End::NotStarted(reason) => {
             runner.link.complain(&format!("{}: {reason}", command.program));
             NOT_STARTED
