@@ -45,6 +45,8 @@ pub mod process;
 pub mod resource;
 pub mod slab;
 pub mod socket;
+#[cfg(test)]
+mod tests;
 pub mod thread;
 pub mod timer;
 pub mod usermem;
