@@ -66,7 +66,7 @@ impl Notification {
     /// Signals it.
     #[inline]
     pub fn signal(self) {
-        sys::send(self.0, Message::default());
+        sys::signal(self.0);
     }
 
     /// Waits until there is a signal; gives the badges, or-ed, of all that came since the last look.

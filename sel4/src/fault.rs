@@ -45,7 +45,7 @@ pub struct SyscallRegisters {
     pub r15: u64,
     /// The address of the `syscall` instruction, which is 2 bytes long.
     pub ip: u64,
-    /// 5.0.0 without our patch does not know it.
+    /// Only our patched 5.0.0 keeps it across `syscall`; other kernels resume the thread with 0 in it.
     pub sp: u64,
     pub flags: u64,
 }

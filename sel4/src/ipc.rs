@@ -81,6 +81,20 @@ pub fn set_receive_slot(slot: Option<Slot>) {
     write(RECEIVE + 2, depth);
 }
 
+/// As [`set_message_word`], with the place known to the compiler.
+#[inline(always)]
+pub(crate) fn put_message_word<const INDEX: usize>(value: u64) {
+    const { assert!(INDEX < MESSAGE_WORDS) };
+    backing::write_at::<MESSAGE, INDEX>(value);
+}
+
+/// As [`set_cap`], with the place known to the compiler.
+#[inline(always)]
+pub(crate) fn put_cap<const INDEX: usize>(cap: CPtr) {
+    const { assert!(INDEX < CAPS_COUNT) };
+    backing::write_at::<CAPS, INDEX>(cap.0);
+}
+
 #[inline]
 fn read(word: usize) -> u64 {
     debug_assert!(word < WORDS);
@@ -114,6 +128,19 @@ mod backing {
         // SAFETY: as above; nothing else in the program refers to the buffer.
         unsafe { asm!("mov gs:[{} * 8], {}", in(reg) word, in(reg) value, options(nostack, preserves_flags)) };
     }
+
+    #[inline(always)]
+    pub fn write_at<const BASE: usize, const INDEX: usize>(value: u64) {
+        // SAFETY: as above.
+        unsafe {
+            asm!(
+                "mov gs:[{}], {}",
+                const (BASE + INDEX) * 8,
+                in(reg) value,
+                options(nostack, preserves_flags)
+            )
+        };
+    }
 }
 
 #[cfg(sel4_v16)]
@@ -137,5 +164,10 @@ mod backing {
     pub fn write(word: usize, value: u64) {
         // SAFETY: as above.
         unsafe { BUFFER.load(Relaxed).add(word).write_volatile(value) };
+    }
+
+    #[inline(always)]
+    pub fn write_at<const BASE: usize, const INDEX: usize>(value: u64) {
+        write(BASE + INDEX, value);
     }
 }

@@ -121,16 +121,16 @@ impl Invocation {
     }
 
     #[inline]
-    pub(crate) fn word(&mut self, index: usize, value: u64) {
-        match self.message.mr.get_mut(index) {
+    pub(crate) fn word<const INDEX: usize>(&mut self, value: u64) {
+        match self.message.mr.get_mut(INDEX) {
             Some(register) => *register = value,
-            None => ipc::set_message_word(index, value),
+            None => ipc::put_message_word::<INDEX>(value),
         }
     }
 
     #[inline]
-    pub(crate) fn cap(&mut self, index: usize, cap: CPtr) {
-        ipc::set_cap(index, cap);
+    pub(crate) fn cap<const INDEX: usize>(&mut self, cap: CPtr) {
+        ipc::put_cap::<INDEX>(cap);
     }
 
     /// Makes the call; gives the reply's first words.

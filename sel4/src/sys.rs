@@ -37,11 +37,36 @@ fn exchange(number: i64, dest: u64, message: Message) -> Received {
     Received { badge, info: MessageInfo(info), mr: [m0, m1, m2, m3] }
 }
 
-/// Sends only: no register carries anything back.
+/// Only receives: what the message registers hold before does not matter.
+#[inline(always)]
+fn receive(number: i64, src: u64) -> Received {
+    let (badge, info, m0, m1, m2, m3): (u64, u64, u64, u64, u64, u64);
+    // SAFETY: as in `exchange`.
+    unsafe {
+        asm!(
+            "mov r14, rsp",
+            "syscall",
+            "mov rsp, r14",
+            in("rdx") number,
+            inlateout("rdi") src => badge,
+            lateout("rsi") info,
+            lateout("r10") m0,
+            lateout("r8") m1,
+            lateout("r9") m2,
+            lateout("r15") m3,
+            lateout("rcx") _,
+            lateout("r11") _,
+            out("r14") _,
+        );
+    }
+    Received { badge, info: MessageInfo(info), mr: [m0, m1, m2, m3] }
+}
+
+/// Only sends. The registers are declared clobbered because the kernel answers an invocation in them even if nobody asks.
 #[inline(always)]
 fn submit(number: i64, dest: u64, message: Message) {
     let [m0, m1, m2, m3] = message.mr;
-    // SAFETY: as in `exchange`; the outputs are declared clobbered because an error reply may change them.
+    // SAFETY: as in `exchange`.
     unsafe {
         asm!(
             "mov r14, rsp",
@@ -61,6 +86,29 @@ fn submit(number: i64, dest: u64, message: Message) {
     }
 }
 
+/// Only sends, an empty message.
+#[inline(always)]
+fn poke(number: i64, dest: u64) {
+    // SAFETY: as in `submit`.
+    unsafe {
+        asm!(
+            "mov r14, rsp",
+            "syscall",
+            "mov rsp, r14",
+            in("rdx") number,
+            inlateout("rdi") dest => _,
+            inlateout("rsi") 0_u64 => _,
+            lateout("r10") _,
+            lateout("r8") _,
+            lateout("r9") _,
+            lateout("r15") _,
+            lateout("rcx") _,
+            lateout("r11") _,
+            out("r14") _,
+        );
+    }
+}
+
 #[inline(always)]
 pub(crate) fn call(dest: CPtr, message: Message) -> Message {
     exchange(nr::CALL, dest.0, message).message()
@@ -73,17 +121,22 @@ pub(crate) fn reply_recv(src: CPtr, message: Message) -> Received {
 
 #[inline(always)]
 pub(crate) fn recv(src: CPtr) -> Received {
-    exchange(nr::RECV, src.0, Message::default())
+    receive(nr::RECV, src.0)
 }
 
 #[inline(always)]
 pub(crate) fn nbrecv(src: CPtr) -> Received {
-    exchange(nr::NBRECV, src.0, Message::default())
+    receive(nr::NBRECV, src.0)
 }
 
 #[inline(always)]
 pub(crate) fn send(dest: CPtr, message: Message) {
     submit(nr::SEND, dest.0, message);
+}
+
+#[inline(always)]
+pub(crate) fn signal(dest: CPtr) {
+    poke(nr::SEND, dest.0);
 }
 
 #[inline(always)]
@@ -98,7 +151,7 @@ pub(crate) fn reply(message: Message) {
 
 #[inline(always)]
 pub(crate) fn yield_now() {
-    submit(nr::YIELD, 0, Message::default());
+    poke(nr::YIELD, 0);
 }
 
 /// A debugging call with one argument; gives what comes back in its place.

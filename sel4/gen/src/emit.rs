@@ -147,7 +147,7 @@ fn invocation(out: &mut String, method: &Method, name: &str, structs: &[Struct])
         caps.len()
     );
     for (i, cap) in caps.iter().enumerate() {
-        let _ = writeln!(out, "        call.cap({i}, {}.into());", identifier(&cap.name));
+        let _ = writeln!(out, "        call.cap::<{i}>({}.into());", identifier(&cap.name));
     }
     for word in 0..length {
         words(out, &inputs, word);
@@ -188,7 +188,7 @@ fn words(out: &mut String, inputs: &[Placed<'_>], word: usize) {
             _ => {}
         }
     }
-    let _ = writeln!(out, "        call.word({word}, {});", parts.join(" | "));
+    let _ = writeln!(out, "        call.word::<{word}>({});", parts.join(" | "));
 }
 
 fn value(output: &Placed<'_>) -> String {

@@ -137,11 +137,13 @@ fn system_calls() {
 fn parameters_are_packed_as_the_kernel_unpacks_them() {
     let code = emit(&v5("v5-emit", "").unwrap()).unwrap();
     // A boolean and a byte share the first word; the register set follows the count.
-    assert!(code.contains("call.word(0, resume_target.into() & 0x1 | (arch_flags.into() & 0xff) << 8);"), "{code}");
-    assert!(code.contains("call.word(2, regs[0]);") && code.contains("call.word(20, regs[18]);"));
+    assert!(code.contains("call.word::<0>(resume_target.into() & 0x1 | (arch_flags.into() & 0xff) << 8);"), "{code}");
+    assert!(code.contains("call.word::<2>(regs[0]);") && code.contains("call.word::<20>(regs[18]);"));
     assert!(code.contains("Invocation::new(service.cptr(), label::TCBWRITE_REGISTERS, 21, 0)"));
     // Capabilities travel beside the numbers, in their order.
-    assert!(code.contains("call.cap(0, cspace_root.into());") && code.contains("call.cap(2, buffer_frame.into());"));
+    assert!(
+        code.contains("call.cap::<0>(cspace_root.into());") && code.contains("call.cap::<2>(buffer_frame.into());")
+    );
     assert!(code.contains("pub(crate) const USER_CONTEXT_WORDS: usize = 19;"));
     let code = emit(&Kernel::load(&Location::Prefix(fixture())).unwrap()).unwrap();
     assert!(code.contains("pub(crate) const USER_CONTEXT_WORDS: usize = 20;"));
