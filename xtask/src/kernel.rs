@@ -477,3 +477,58 @@ fn run(command: &mut Command, step: &str) -> Result<String> {
     let end = lines[lines.len().saturating_sub(40)..].join("\n");
     Err(Error::Failed { step: step.into(), output: format!("{end}\n({})", output.status) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workspace() -> &'static Path {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+    }
+
+    #[test]
+    fn patches_fit_the_package() {
+        let folder = tempfile::tempdir().expect("scratch space");
+        let description = workspace().join("kernel");
+        let patches = patches(&description.join("patches")).expect("readable");
+        assert!(!patches.is_empty());
+        let source = folder.path().join("src");
+        prepare_source(&description, &source, &patches).expect("they fit");
+        let header = read(&source.join("include/arch/x86/arch/64/mode/kernel/stack.h")).expect("there");
+        assert!(header.contains("BIT(CONFIG_KERNEL_STACK_BITS)"));
+        // A second time none of them fits.
+        for (path, text) in &patches {
+            assert!(matches!(apply(&source, path, text), Err(Error::Patch { .. })), "{}", path.display());
+        }
+        let names: Vec<_> = sources(&source.join("src")).expect("there");
+        assert!(names.iter().any(|name| name.ends_with("plat/pc99/machine/hardware.c")));
+        let foreign = |name: &Path| ["arm", "32", "hikey"].iter().any(|part| name.iter().any(|p| p == *part));
+        assert!(!names.iter().any(|name| foreign(name.strip_prefix(&source).unwrap_or(name))));
+    }
+
+    #[test]
+    fn variants_differ_as_configured() {
+        let config = workspace().join("kernel/config.toml");
+        let release = autoconf(&config, Variant::Release).expect("valid");
+        let debug = autoconf(&config, Variant::Debug).expect("valid");
+        assert!(release.contains("#define CONFIG_FASTPATH 1\n") && release.contains("#define CONFIG_XSAVE_SIZE 832\n"));
+        assert!(!release.contains("CONFIG_PRINTING") && debug.contains("#define CONFIG_PRINTING 1\n"));
+    }
+
+    #[test]
+    fn a_bad_configuration_is_named() {
+        let folder = tempfile::tempdir().expect("scratch space");
+        let path = folder.path().join("config.toml");
+        for (text, what) in [("[base]\n", "[release]"), ("[base]\nA = \"x\"\n[release]\n", "A = "), ("[", "TOML")] {
+            write(&path, text).expect("writable");
+            let error = autoconf(&path, Variant::Release).expect_err(text).to_string();
+            assert!(error.contains("config.toml") && error.contains(what), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_patch_without_files_is_refused() {
+        let error = apply(Path::new("."), Path::new("0000-none.patch"), "only words\n").expect_err("no file");
+        assert!(error.to_string().contains("changes no file"));
+    }
+}
