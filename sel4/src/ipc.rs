@@ -2,7 +2,7 @@
 //!
 //! On 5.0.0 the kernel keeps the base of GS at the buffer of whichever thread runs, so it is always at hand. From 13 on, GS
 //! belongs to the program and the buffer's address is remembered in a variable, once a program; [`init`] sets it.
-//! All access goes through two functions, [`read`] and [`write`], so no reference to the buffer ever exists.
+//! All access goes through a few functions of this module, so no reference to the buffer ever exists.
 
 use crate::{CPtr, Slot};
 
