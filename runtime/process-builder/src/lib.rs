@@ -5,7 +5,8 @@
 //! those of its dynamic linker when it names one; map the vDSO and a stack; send the messages that the process finds on
 //! its bootstrap channel; start its first thread. [`Launcher`] does this; nothing of the process is left when it fails.
 //!
-//! No file system is asked here: the caller hands in memory objects.
+//! No file system is asked here: the caller hands in memory objects. [`loader`] is the service that dynamic linkers get
+//! their libraries from, for those who ask it and for those who are it.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! A client of the loader service.
+//! The loader service, both ends: [`load_object`] and [`clone`] ask one, [`answer`] is one.
 
-use abi::Status;
+use abi::{Rights, Status, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_SLICE};
 use processargs::ldsvc::{self, Request, Response};
-use zx::{Channel, Handle, MonotonicInstant, Vmo};
+use zx::{AsHandleRef, Channel, Handle, Info, MonotonicInstant, Vmo};
 
 /// Asks a loader service for a file.
 ///
@@ -43,4 +43,64 @@ fn call(loader: &Channel, request: Request<'_>, handle: Option<Handle>) -> Resul
     let (_, response) = Response::decode(bytes, size.handles).map_err(|_| Status::INTERNAL)?;
     let [handle] = handles;
     Ok((Status(response.status), handle))
+}
+
+/// What a request was.
+#[derive(Debug)]
+pub enum Answered {
+    /// It was answered; more may come.
+    Yes,
+    /// The client opened another connection, to be served too.
+    Cloned(Channel),
+    /// The client is done.
+    Done,
+}
+
+/// Reads one request from a client without waiting and answers it. `find` gives the memory object of a library.
+///
+/// # Errors
+/// [`Status::SHOULD_WAIT`] when there is no request; with everything else ([`Status::PEER_CLOSED`], a message that is
+/// none) the connection is at its end: drop the channel.
+pub fn answer(client: &Channel, find: impl FnOnce(&str) -> Result<Vmo, Status>) -> Result<Answered, Status> {
+    let mut bytes = [0; ldsvc::MAX_MESSAGE];
+    let mut handles = [None];
+    let size = client.read(&mut bytes, &mut handles).map_err(|(status, _)| status)?;
+    let (transaction, request) =
+        Request::decode(&bytes[..size.bytes], size.handles).map_err(|_| Status::INVALID_ARGS)?;
+    let (ordinal, status, object, answered) = match request {
+        Request::Done => return Ok(Answered::Done),
+        Request::LoadObject(name) => match find(name) {
+            Ok(vmo) => (ldsvc::LOAD_OBJECT, Status::OK, Some(vmo), Answered::Yes),
+            Err(status) => (ldsvc::LOAD_OBJECT, status, None, Answered::Yes),
+        },
+        // There are no variants of libraries to choose from.
+        Request::Config(_) => (ldsvc::CONFIG, Status::NOT_SUPPORTED, None, Answered::Yes),
+        Request::Clone => {
+            let [handle] = &mut handles;
+            let other = handle.take().ok_or(Status::INVALID_ARGS)?;
+            (ldsvc::CLONE, Status::OK, None, Answered::Cloned(Channel::from(other)))
+        }
+    };
+    let mut reply = [0; ldsvc::MAX_MESSAGE];
+    let response = Response { ordinal, status: status.0, has_object: object.is_some() };
+    let len = response.encode(transaction, &mut reply).map_err(|_| Status::INTERNAL)?;
+    client.write_handles(&reply[..len], object.map(Vmo::into_handle))?;
+    Ok(answered)
+}
+
+/// A file of a BOOTFS image as a memory object of its own, which can be read, mapped and executed, not written. No
+/// bytes are copied.
+///
+/// # Errors
+/// What the kernel answers; [`Status::NOT_SUPPORTED`] for an empty file.
+pub fn boot_file(image: &Vmo, entry: &bootfs::Entry<'_>) -> Result<Vmo, Status> {
+    if entry.size == 0 {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let options = ZX_VMO_CHILD_SLICE | ZX_VMO_CHILD_NO_WRITE;
+    let vmo = image.create_child(options, u64::from(entry.offset), u64::from(entry.size))?;
+    vmo.set_name(entry.name.rsplit('/').next().unwrap_or(entry.name))?;
+    let rights = Rights::from_bits_retain(vmo.basic_info()?.rights);
+    let keep = Rights::BASIC | Rights::READ | Rights::EXECUTE | Rights::MAP | Rights::GET_PROPERTY;
+    vmo.replace(rights & keep)
 }
