@@ -25,6 +25,8 @@ mod handle;
 mod info;
 mod memory;
 mod port;
+#[cfg(feature = "probe")]
+pub mod probe;
 #[cfg(feature = "std")]
 pub mod startup;
 mod stream;

@@ -107,7 +107,7 @@ mod here {
     fn size(bytes: usize) -> String {
         match bytes {
             0..0x10_0000 => format!("{} KiB", bytes.div_ceil(1 << 10)),
-            _ => format!("{}.{} MiB", bytes >> 20, (bytes % (1 << 20)) * 10 >> 20),
+            _ => format!("{}.{} MiB", bytes >> 20, ((bytes % (1 << 20)) * 10) >> 20),
         }
     }
 

@@ -1,2 +1,0 @@
-//! Demo programs for the tour.
-fn main() {}
