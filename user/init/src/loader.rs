@@ -8,21 +8,11 @@ use std::collections::HashMap;
 use std::thread;
 
 use bootfs::{Directory, HEADER_SIZE, Header};
-use processargs::ldsvc::{self, Request, Response};
-use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Port, Rights, Signals, Status, Vmo};
+use process_builder::loader::{self, Answered};
+use zx::{AsHandleRef, Channel, MonotonicInstant, Port, Signals, Status, Vmo};
 
 /// Where libraries lie in BOOTFS.
 const DIRECTORY: &str = "lib";
-
-/// What a program may do with a library's memory object: map and run it, not change it.
-const LIBRARY_RIGHTS: Rights = Rights::from_bits_retain(
-    Rights::READ.bits()
-        | Rights::EXECUTE.bits()
-        | Rights::MAP.bits()
-        | Rights::DUPLICATE.bits()
-        | Rights::TRANSFER.bits()
-        | Rights::GET_PROPERTY.bits(),
-);
 
 /// Becomes the loader service of this process and, with that, of all that it starts.
 ///
@@ -61,13 +51,7 @@ impl Libraries {
     fn open(&self, name: &str) -> zx::Result<Vmo> {
         let directory = Directory::parse(&self.directory, self.size).map_err(|_| Status::IO_DATA_INTEGRITY)?;
         let entry = directory.find(&format!("{DIRECTORY}/{name}")).ok_or(Status::NOT_FOUND)?;
-        let length = u64::from(entry.size);
-        let pages = length.next_multiple_of(u64::from(bootfs::PAGE_SIZE));
-        let file = self.image.create_child(abi::ZX_VMO_CHILD_SLICE, u64::from(entry.offset), pages)?;
-        file.set_stream_size(length)?;
-        // A library is known by its name where memory is listed; that one cannot be named is no reason to fail.
-        let _ = file.set_name(name);
-        file.replace(LIBRARY_RIGHTS)
+        loader::boot_file(&self.image, &entry)
     }
 }
 
@@ -91,39 +75,20 @@ impl Service {
     }
 
     fn run(&mut self) {
-        let mut bytes = [0; ldsvc::MAX_MESSAGE];
         while let Ok(packet) = self.port.wait(MonotonicInstant::INFINITE) {
-            let key = packet.key;
-            let Some(channel) = self.connections.remove(&key) else { continue };
-            if self.answer(&channel, &mut bytes).is_some() && self.wait_for(&channel, key).is_ok() {
-                self.connections.insert(key, channel);
+            let Some(channel) = self.connections.remove(&packet.key) else { continue };
+            match loader::answer(&channel, |name| self.libraries.open(name)) {
+                Ok(Answered::Done) => continue,
+                Ok(Answered::Cloned(other)) => {
+                    // A connection that cannot be waited for is closed, which its owner sees.
+                    let _ = self.add(other);
+                }
+                Ok(Answered::Yes) | Err(Status::SHOULD_WAIT) => {}
+                Err(_) => continue,
+            }
+            if self.wait_for(&channel, packet.key).is_ok() {
+                self.connections.insert(packet.key, channel);
             }
         }
-    }
-
-    /// Answers one request. `None` when the connection is to be closed.
-    fn answer(&mut self, channel: &Channel, bytes: &mut [u8]) -> Option<()> {
-        let mut handles = [None];
-        let size = match channel.read(bytes, &mut handles) {
-            Ok(size) => size,
-            Err((Status::SHOULD_WAIT, _)) => return Some(()),
-            Err(_) => return None,
-        };
-        let [handle] = handles;
-        let (transaction, request) = Request::decode(&bytes[..size.bytes], size.handles).ok()?;
-        let (ordinal, result) = match request {
-            Request::Done => return None,
-            Request::LoadObject(name) => (ldsvc::LOAD_OBJECT, self.libraries.open(name).map(Some)),
-            // There is one set of libraries, so every configuration chooses it.
-            Request::Config(_) => (ldsvc::CONFIG, Ok(None)),
-            Request::Clone => (ldsvc::CLONE, self.add(Channel::from(handle?)).map(|()| None)),
-        };
-        let (status, object) = match result {
-            Ok(object) => (Status::OK, object),
-            Err(status) => (status, None),
-        };
-        let response = Response { ordinal, status: status.0, has_object: object.is_some() };
-        let length = response.encode(transaction, bytes).ok()?;
-        channel.write_handles(&bytes[..length], object.map(Handle::from)).ok()
     }
 }
