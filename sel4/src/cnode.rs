@@ -140,3 +140,10 @@ impl Slot {
         invoke::cnode_cancel_badged_sends(self.root, self.index, self.depth)
     }
 }
+
+// The layouts, checked whenever the crate is built.
+const _: () = {
+    assert!(CapData::badge(0xf123_4567).0 == 0x0123_4567);
+    let guard = CapData::guard(5, 52).0;
+    assert!(if cfg!(sel4_v5) { guard == 5 << 8 | 52 << 2 } else { guard == 5 << 6 | 52 });
+};

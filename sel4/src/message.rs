@@ -60,6 +60,14 @@ impl MessageInfo {
     }
 }
 
+// The layout, checked whenever the crate is built.
+const _: () = {
+    let info = MessageInfo::with_caps(0xf_ffff, 120, 3);
+    assert!(info.0 == 0xffff_f1f8);
+    assert!(info.label() == 0xf_ffff && info.length() == 120 && info.extra_caps() == 3 && info.caps_unwrapped() == 0);
+    assert!(MessageInfo::new(1 << crate::LABEL_BITS, 0).0 == 0);
+};
+
 /// A message of at most four words, which never touches the IPC buffer; words from the fifth on are in [`ipc`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Message {
