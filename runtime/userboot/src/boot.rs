@@ -1,0 +1,204 @@
+//! From the server's message to a running `bin/init`, then its loader service.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::fmt::{self, Display};
+
+use abi::{Rights, Signals, Status, ZX_VM_PERM_READ, zx_wait_item_t};
+use bootfs::{Directory, HEADER_SIZE, Header};
+use process_builder::loader::{self, Answered};
+use process_builder::{INTERPRETER, Launcher};
+use processargs::{
+    HandleInfo, MAX_BYTES, MAX_HANDLES, Message, PA_FD, PA_JOB_DEFAULT, PA_RESOURCE, PA_VMAR_ROOT, PA_VMO_BOOTFS,
+    PA_VMO_VDSO,
+};
+use zx::{AsHandleRef, Channel, Debuglog, Handle, Job, MonotonicInstant, Resource, Vmar, Vmo};
+
+use crate::log::say;
+
+/// What is started. A word `userboot.next=PATH` of the command line names another.
+const INIT: &str = "bin/init";
+const NEXT: &str = "userboot.next=";
+/// Where libraries lie.
+const LIBRARIES: &str = "lib/";
+
+/// Why init could not be started.
+struct Failure(String);
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn failure(what: &str, why: impl Display) -> Failure {
+    Failure(alloc::format!("{what}: {why}"))
+}
+
+/// The log's handle value, for panics.
+struct LogHandle(Cell<u32>);
+// SAFETY: userboot has one thread.
+unsafe impl Sync for LogHandle {}
+static LOG: LogHandle = LogHandle(Cell::new(0));
+
+/// Says what a panic says.
+pub fn report_panic(info: &core::panic::PanicInfo<'_>) {
+    let log = zx::Unowned::<Debuglog>::from_raw(LOG.0.get());
+    say(log.as_deref(), format_args!("{info}"));
+}
+
+/// Does everything; gives the return code.
+pub fn run(bootstrap: Channel) -> i64 {
+    let mut handles: [Option<Handle>; MAX_HANDLES] = [const { None }; MAX_HANDLES];
+    let mut bytes = alloc::vec![0; MAX_BYTES];
+    let Ok(size) = bootstrap.read_wait(&mut bytes, &mut handles, MonotonicInstant::INFINITE) else { return 1 };
+    let Ok(message) = Message::parse(&bytes[..size.bytes], size.handles) else { return 1 };
+    let mut take = |kind| message.find(HandleInfo::new(kind)).and_then(|index| handles[index].take());
+
+    let resource = take(PA_RESOURCE).map(Resource::from);
+    let log = resource.as_ref().and_then(|resource| Debuglog::create(resource, 0).ok());
+    LOG.0.set(log.as_ref().map_or(0, |log| log.raw_handle()));
+    let given = Given {
+        job: take(PA_JOB_DEFAULT).map(Job::from),
+        root: take(PA_VMAR_ROOT).map(Vmar::from),
+        vdso: take(PA_VMO_VDSO).map(Vmo::from),
+        bootfs: take(PA_VMO_BOOTFS).map(Vmo::from),
+        resource,
+    };
+    let words: Vec<&[u8]> = message.environ().collect();
+    match start(given, log.as_ref(), &words) {
+        Ok(serving) => {
+            serving.serve();
+            0
+        }
+        Err(failure) => {
+            say(log.as_ref(), format_args!("{failure}"));
+            1
+        }
+    }
+}
+
+/// The handles that the server sends.
+struct Given {
+    job: Option<Job>,
+    root: Option<Vmar>,
+    vdso: Option<Vmo>,
+    bootfs: Option<Vmo>,
+    resource: Option<Resource>,
+}
+
+fn start(given: Given, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Service, Failure> {
+    let (Some(job), Some(root), Some(vdso), Some(image)) = (given.job, given.root, given.vdso, given.bootfs) else {
+        return Err(failure("the first message", "a handle is missing"));
+    };
+    let directory = map_directory(&root, &image)?;
+    let next = words.iter().filter_map(|word| core::str::from_utf8(word).ok()?.strip_prefix(NEXT)).next_back();
+    let path = next.unwrap_or(INIT);
+    let entry = directory.find(path).ok_or_else(|| failure(path, "not in the BOOTFS image"))?;
+    let executable = loader::boot_file(&image, &entry).map_err(|status| failure(path, status))?;
+
+    // The dynamic linker and the program each have a connection: the first closes when its holder ends, whichever
+    // libraries are asked for later come through the second.
+    let (own, theirs) = Channel::create().map_err(|status| failure("the loader channel", status))?;
+    let mut service = Service { image, directory, clients: Vec::new() };
+    service.clients.push(own);
+
+    let shown = alloc::format!("/boot/{path}");
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let mut launcher = Launcher::new(name, executable, &vdso);
+    launcher.arg(shown.as_bytes()).loader(theirs);
+    for word in words {
+        launcher.env(word);
+    }
+    let same = |object: &dyn ObjectRef, what: &str| object.again().map_err(|status| failure(what, status));
+    launcher.handle(HandleInfo::new(PA_JOB_DEFAULT), same(&job, "the root job")?);
+    launcher.handle(HandleInfo::new(PA_VMO_BOOTFS), same(&service.image, "the BOOTFS image")?);
+    if let Some(resource) = &given.resource {
+        launcher.handle(HandleInfo::new(PA_RESOURCE), same(resource, "the root resource")?);
+    }
+    if let Some(log) = log {
+        for fd in [1, 2] {
+            launcher.handle(HandleInfo::with_arg(PA_FD, fd), same(log, "the log")?);
+        }
+    }
+    launcher
+        .start(&job, |name, _| if name == INTERPRETER { service.find(name) } else { Err(Status::NOT_FOUND) })
+        .map_err(|error| failure(&shown, error))?;
+    Ok(service)
+}
+
+/// Duplicates handles of different kinds.
+trait ObjectRef {
+    fn again(&self) -> Result<Handle, Status>;
+}
+
+impl<T: AsHandleRef> ObjectRef for T {
+    fn again(&self) -> Result<Handle, Status> {
+        self.duplicate_handle(Rights::SAME_RIGHTS)
+    }
+}
+
+/// Maps the image's first pages and checks its directory there.
+fn map_directory(root: &Vmar, image: &Vmo) -> Result<Directory<'static>, Failure> {
+    let bad = |error: bootfs::Error| failure("BOOTFS", error);
+    let call = |status: Status| failure("BOOTFS", status);
+    let size = image.get_stream_size().or_else(|_| image.get_size()).map_err(call)?;
+    let mut header = [0; HEADER_SIZE];
+    if size < HEADER_SIZE as u64 {
+        return Err(bad(bootfs::Error::Truncated));
+    }
+    image.read(&mut header, 0).map_err(call)?;
+    let len = HEADER_SIZE + Header::parse(&header).map_err(bad)?.directory_size();
+    if len as u64 > size {
+        return Err(bad(bootfs::Error::Truncated));
+    }
+    let pages = len.next_multiple_of(4096);
+    let address = root.map(ZX_VM_PERM_READ, 0, image, 0, pages).map_err(call)?;
+    // SAFETY: `len` bytes are mapped there for as long as this process lives, and nobody writes to the image.
+    let bytes = unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address), len) };
+    Directory::parse(&bytes[HEADER_SIZE..], size).map_err(bad)
+}
+
+/// The loader service for init.
+struct Service {
+    image: Vmo,
+    directory: Directory<'static>,
+    clients: Vec<Channel>,
+}
+
+impl Service {
+    /// The library of this name.
+    fn find(&self, name: &str) -> Result<Vmo, Status> {
+        let path = alloc::format!("{LIBRARIES}{name}");
+        let entry = self.directory.find(&path).ok_or(Status::NOT_FOUND)?;
+        loader::boot_file(&self.image, &entry)
+    }
+
+    /// Answers until no client is left.
+    fn serve(mut self) {
+        let mut items = Vec::new();
+        while !self.clients.is_empty() {
+            items.clear();
+            items.extend(self.clients.iter().map(|client| zx_wait_item_t {
+                handle: client.raw_handle(),
+                waitfor: (Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED).bits(),
+                pending: 0,
+            }));
+            if zx::wait_many(&mut items, MonotonicInstant::INFINITE).is_err() {
+                return;
+            }
+            // Downwards, so that a removal moves none that is still to be looked at.
+            for index in (0..items.len()).rev() {
+                if items[index].pending == 0 {
+                    continue;
+                }
+                match loader::answer(&self.clients[index], |name| self.find(name)) {
+                    Ok(Answered::Yes) | Err(Status::SHOULD_WAIT) => {}
+                    Ok(Answered::Cloned(client)) => self.clients.push(client),
+                    Ok(Answered::Done) | Err(_) => drop(self.clients.remove(index)),
+                }
+            }
+        }
+    }
+}

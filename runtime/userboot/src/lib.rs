@@ -1,2 +1,0 @@
-//! The first process: starts init from BOOTFS.
-#![no_std]

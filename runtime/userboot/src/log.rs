@@ -1,0 +1,30 @@
+//! What userboot says: records of the kernel's log.
+
+use core::fmt::{self, Write};
+
+use zx::Debuglog;
+
+/// One record being written; what does not fit is cut off.
+struct Record {
+    text: [u8; 200],
+    len: usize,
+}
+
+impl Write for Record {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = &mut self.text[self.len..];
+        let len = text.len().min(room.len());
+        room[..len].copy_from_slice(&text.as_bytes()[..len]);
+        self.len += len;
+        Ok(())
+    }
+}
+
+/// Says a line. Without a log nobody hears it.
+pub fn say(log: Option<&Debuglog>, text: fmt::Arguments<'_>) {
+    let mut record = Record { text: [0; 200], len: 0 };
+    let _ = write!(record, "userboot: {text}");
+    if let Some(log) = log {
+        let _ = log.write(&record.text[..record.len]);
+    }
+}
