@@ -24,6 +24,7 @@ use crate::files::{copy_if_changed, write_if_changed};
 use crate::kernel::{self, Variant};
 use crate::lock::BuildLock;
 use crate::paths::Paths;
+use crate::setup;
 use crate::system::System;
 use crate::ui::Ui;
 
@@ -77,18 +78,17 @@ pub fn build(paths: &Paths, ui: &Ui, what: What) -> Result<Built> {
     if let Some(built) = unchanged(&stamp_file, sources) {
         return Ok(built);
     }
+    setup::for_building(ui)?;
     let built = Builder { paths, ui, what }.all()?;
     let stamp = Stamp { sources, built };
     write_if_changed(&stamp_file, &serde_json::to_vec(&stamp).context("cannot write the build's stamp")?)?;
     Ok(stamp.built)
 }
 
-/// Builds only the libraries that programs are linked with, for `hafnon cargo`.
-///
-/// # Errors
-/// As [`build`].
-pub fn sysroot(paths: &Paths, ui: &Ui) -> Result<Built> {
-    build(paths, ui, What::default())
+/// What the last build for programs gave, whatever has changed since.
+pub fn last(paths: &Paths) -> Option<Built> {
+    let stamp: Stamp = serde_json::from_slice(&fs::read(paths.out.join("built-release.json")).ok()?).ok()?;
+    Some(stamp.built)
 }
 
 /// What the last build gave, if nothing that it came from has changed and all of it is still there.
@@ -177,11 +177,11 @@ impl Builder<'_> {
         let build = |title, args| {
             self.system_build(title, PROGRAM_TARGET, args)
                 .env("HAFNON_VDSO", vdso)
-                .env("HAFNON_SYSROOT_LIB", &lib)
+                .env("HAFNON_SYSROOT", self.paths.out.join("sysroot"))
                 .env("CARGO_ENCODED_RUSTFLAGS", &search)
         };
         let made = build("building the C library", "-p zlibc").run(self.paths, self.ui)?;
-        let libc = self.place(shared_object(&made, "c")?, "sysroot/lib/libc.so")?;
+        let libc = self.place(shared_object(&made, "zlibc")?, "sysroot/lib/libc.so")?;
         let made = build("building the start file and the unwinder", "-p crt -p unwind").run(self.paths, self.ui)?;
         self.place(cargo::library(&made, "unwind", "a")?, "sysroot/lib/libunwind.a")?;
         let crt = cargo::library(&made, "crt", "a").or_else(|_| cargo::library(&made, "crt", "o"))?;

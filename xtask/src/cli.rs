@@ -40,11 +40,16 @@ pub enum Command {
     /// Runs cargo for the system, in any crate's folder.
     ///
     /// Target, libraries and runner are set, so that `cargo run` and `cargo test` run inside the system.
-    #[command(disable_help_flag = true)]
-    Cargo {
-        /// What cargo is told.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
-        args: Vec<std::ffi::OsString>,
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Cargo(CargoArgs),
+    /// Runs a program that cargo built; for `cargo` to call.
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Runner {
+        /// The program.
+        program: std::ffi::OsString,
+        /// Its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
     },
     /// Runs the project's tests; the last line is `N passed, M failed`.
     Test(TestArgs),
@@ -85,6 +90,37 @@ pub struct RunArgs {
     /// Its arguments.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     pub args: Vec<String>,
+}
+
+impl RunArgs {
+    /// Nothing but defaults, and this much memory in bytes.
+    pub fn with_memory(memory: Option<u64>) -> RunArgs {
+        RunArgs {
+            verbose: false,
+            mem: memory.unwrap_or(512 << 20),
+            timeout: None,
+            debug: false,
+            gdb: false,
+            accel: Accel::Tcg,
+            env: Vec::new(),
+            program: None,
+            args: Vec::new(),
+        }
+    }
+}
+
+/// Options of `cargo`.
+#[derive(Clone, Debug, Args)]
+pub struct CargoArgs {
+    /// Memory of the machines that it starts.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub mem: Option<u64>,
+    /// End each machine that it starts after this many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub timeout: Option<f64>,
+    /// What cargo is told.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub args: Vec<std::ffi::OsString>,
 }
 
 /// What runs the guest's instructions.
@@ -188,7 +224,7 @@ mod tests {
     #[test]
     fn cargos_options_are_its_own() {
         let cli = Cli::try_parse_from(["hafnon", "cargo", "test", "--release", "--", "--help"]).unwrap();
-        let Command::Cargo { args } = cli.command else { panic!("not `cargo`") };
-        assert_eq!(args, ["test", "--release", "--", "--help"]);
+        let Command::Cargo(cargo) = cli.command else { panic!("not `cargo`") };
+        assert_eq!(cargo.args, ["test", "--release", "--", "--help"]);
     }
 }

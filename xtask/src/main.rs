@@ -5,8 +5,10 @@
 //! and its caller ([`session`], over the frames of [`link`]). `cargo` and `test` do the same many times over.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod build;
 mod cargo;
+mod cargo_command;
 mod cli;
 mod elf;
 mod files;
@@ -18,6 +20,7 @@ mod paths;
 mod qemu;
 mod run;
 mod session;
+mod setup;
 mod system;
 mod ui;
 
@@ -26,7 +29,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Bench, Cli, Command};
 use crate::elf::Refusal;
 use crate::paths::Paths;
 use crate::ui::Ui;
@@ -54,6 +57,13 @@ fn dispatch(cli: &Cli) -> Result<u8> {
             build::build(&paths, &ui, build::What { debug: *debug, tests: false })?;
             Ok(0)
         }
-        _ => anyhow::bail!("not there yet"),
+        Command::Cargo(args) => cargo_command::cargo(&paths, args),
+        Command::Runner { program, args } => cargo_command::runner(&paths, program.clone(), args.clone()),
+        Command::Bench(Bench::Boot { runs, json, accel }) => {
+            bench::boot(&paths, *runs, *accel, json.as_deref())?;
+            Ok(0)
+        }
+        Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
+        Command::Test(_) => anyhow::bail!("not there yet"),
     }
 }

@@ -1,18 +1,20 @@
 //! `run`: boots the system for the tour or for one program.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::build::{Built, What, build};
-use crate::cli::RunArgs;
+use crate::build::{Built, What, build, program_flags};
+use crate::cargo::{self, Build};
+use crate::cli::{Accel, RunArgs};
 use crate::elf::{self, Refusal};
 use crate::image::{Image, Mode};
 use crate::paths::Paths;
 use crate::qemu::Machine;
-use crate::session::{End, Session, Streams};
+use crate::session::{End, Outcome, Session, Streams};
+use crate::setup;
 use crate::ui::Ui;
 
 /// What of the machine's memory the kernel, the root task and the server need beside image and programs.
@@ -33,10 +35,22 @@ fn inherited(name: &str) -> bool {
 pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     let ui = Ui::new(args.verbose);
     // Looked at before anything is built: a wrong name should not cost a build.
-    let file = args.program.as_deref().filter(|program| is_path(program)).map(elf::read).transpose()?;
+    if let Some(program) = args.program.as_deref().filter(|program| is_path(program)) {
+        elf::read(program)?;
+    }
+    setup::for_booting(&ui)?;
     let built = build(paths, &ui, What { debug: args.debug, tests: false })?;
+    boot(&ui, paths, &built, args)
+}
+
+/// Boots what was built; gives this process' exit code.
+///
+/// # Errors
+/// The program or the machine cannot be started.
+pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8> {
+    let file = args.program.as_deref().filter(|program| is_path(program)).map(elf::read).transpose()?;
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    let mut image = Image::new(&built, false)?;
+    let mut image = Image::new(built, false)?;
     let mode = match &args.program {
         None => Mode::Tour { shell: terminal },
         Some(program) => {
@@ -47,7 +61,7 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     let bytes = image.finish(&mode, &variables(args))?;
     check_memory(bytes.len() as u64, args.mem)?;
     if args.gdb {
-        say_how_to_debug(&ui, paths, &built);
+        say_how_to_debug(ui, paths, built);
     }
     let machine = Machine {
         kernel: &built.kernel,
@@ -58,16 +72,97 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
         gdb: args.gdb,
     };
     let timeout = args.timeout.map(Duration::from_secs_f64);
-    let outcome = Session { machine, timeout, verbose: args.verbose, streams: Streams::Ours }.run()?;
+    let session =
+        Session { machine, timeout, verbose: args.verbose, streams: Streams::Ours, until_first_output: false };
+    let outcome = session.run()?;
     match &outcome.end {
         End::TimedOut => ui.note(&format!(
             "the program did not end within {} s; the machine was stopped",
             args.timeout.unwrap_or_default()
         )),
         End::Stopped(why) => ui.note(&format!("the system stopped before the program ended: {why}")),
-        End::Exit(_) | End::Signal(_) | End::OutputClosed => {}
+        End::Exit(_) | End::Output | End::Signal(_) | End::OutputClosed => {}
     }
     Ok(outcome.end.exit_code())
+}
+
+/// A boot of one program whose output is collected.
+#[derive(Clone, Debug)]
+pub struct Capture<'a> {
+    built: &'a Built,
+    program: &'a Path,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its environment.
+    pub variables: Vec<(String, String)>,
+    /// Its input.
+    pub input: Vec<u8>,
+    /// After this the machine is ended.
+    pub timeout: Duration,
+    /// Memory of the machine in bytes.
+    pub memory: u64,
+    /// What runs the instructions.
+    pub accel: Accel,
+    /// End it when there is output.
+    pub until_first_output: bool,
+}
+
+impl<'a> Capture<'a> {
+    /// The program in a file, without arguments, in a machine as `run` has it, for a minute at most.
+    pub fn new(built: &'a Built, program: &'a Path) -> Capture<'a> {
+        Capture {
+            built,
+            program,
+            args: Vec::new(),
+            variables: Vec::new(),
+            input: Vec::new(),
+            timeout: Duration::from_secs(60),
+            memory: 512 << 20,
+            accel: Accel::Tcg,
+            until_first_output: false,
+        }
+    }
+
+    /// Boots.
+    ///
+    /// # Errors
+    /// The program or the machine cannot be started.
+    pub fn run(&self) -> Result<Outcome> {
+        let mut image = Image::new(self.built, false)?;
+        let file = is_path(self.program).then(|| elf::read(self.program)).transpose()?;
+        let path = add_program(&mut image, self.program, file, self.memory)?;
+        let bytes = image.finish(&Mode::Run(path, self.args.clone()), &self.variables)?;
+        check_memory(bytes.len() as u64, self.memory)?;
+        let machine = Machine {
+            kernel: &self.built.kernel,
+            root: &self.built.root,
+            image: &bytes,
+            memory: self.memory,
+            accel: self.accel,
+            gdb: false,
+        };
+        let session = Session {
+            machine,
+            timeout: Some(self.timeout),
+            verbose: false,
+            streams: Streams::Captured(self.input.clone()),
+            until_first_output: self.until_first_output,
+        };
+        session.run()
+    }
+}
+
+/// Builds the program of `examples/NAME` for the system.
+///
+/// # Errors
+/// It does not build.
+pub fn example(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
+    let title = format!("building the example {name}");
+    let mut build = Build::new(&title, &format!("--release --locked --target {}", cargo::PROGRAM_TARGET));
+    build.folder = Some(paths.workspace.join("examples").join(name));
+    build.target_dir = Some(paths.out.join("examples"));
+    let made = build.env("CARGO_ENCODED_RUSTFLAGS", program_flags(paths)).run(paths, ui)?;
+    Ok(cargo::program(&made, name)?.to_path_buf())
 }
 
 /// Whether this names a file rather than a built-in program: as a shell tells them apart, by a slash; a file in the

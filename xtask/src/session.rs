@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,8 @@ pub struct Session<'a> {
     pub verbose: bool,
     /// Input and output.
     pub streams: Streams,
+    /// End it when the program has written something.
+    pub until_first_output: bool,
 }
 
 /// How a session ended.
@@ -48,6 +50,8 @@ pub enum End {
     Exit(i64),
     /// The time given ran out.
     TimedOut,
+    /// The program wrote, and that was all that was wanted.
+    Output,
     /// A signal with this number ended it.
     Signal(i32),
     /// Whoever read our output went away.
@@ -61,6 +65,7 @@ impl End {
     pub fn exit_code(&self) -> u8 {
         match self {
             End::Exit(code) => exit_code(*code),
+            End::Output => 0,
             End::TimedOut => 124,
             End::Stopped(_) => 125,
             End::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
@@ -74,25 +79,38 @@ impl End {
 pub struct Outcome {
     /// How it ended.
     pub end: End,
-    /// Collected standard output.
-    pub stdout: Vec<u8>,
-    /// Collected standard error; the system's own warnings are not in it.
-    pub stderr: Vec<u8>,
+    /// What came over the link, in its order; output is in it only where it was to be captured.
+    pub transcript: Vec<Frame>,
     /// Warnings and errors of the system, as `who: text`.
     pub warnings: Vec<String>,
-    /// Events of `init`.
-    pub events: Vec<String>,
     /// From QEMU's start to the first output.
     pub first_output: Option<Duration>,
     /// From QEMU's start to its end.
     pub duration: Duration,
 }
 
+impl Outcome {
+    /// All captured standard output.
+    pub fn stdout(&self) -> Vec<u8> {
+        let output =
+            self.transcript.iter().filter_map(|frame| if let Frame::Stdout(b) = frame { Some(b) } else { None });
+        output.flatten().copied().collect()
+    }
+
+    /// All captured standard error; the system's own warnings are not in it.
+    pub fn stderr(&self) -> Vec<u8> {
+        let output =
+            self.transcript.iter().filter_map(|frame| if let Frame::Stderr(b) = frame { Some(b) } else { None });
+        output.flatten().copied().collect()
+    }
+}
+
 #[derive(Debug)]
 enum Happening {
     FirstFrame,
+    FirstOutput,
     Exit(i64),
-    Event(String),
+    InputTaken(usize),
     OutputClosed,
     LinkEnded(Option<String>),
     Signal(i32),
@@ -100,8 +118,7 @@ enum Happening {
 
 #[derive(Debug, Default)]
 struct Collected {
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
+    transcript: Vec<Frame>,
     first_output: Option<Instant>,
 }
 
@@ -120,10 +137,9 @@ impl Session<'_> {
         let mut running = self.machine.start()?;
         let clone = |stream: &UnixStream| stream.try_clone().context("cannot share a socket");
         let console = watch_console(clone(&running.console)?, self.verbose, ours);
-        let output = watch_link(clone(&running.link)?, sender, ours);
+        let output = watch_link(clone(&running.link)?, sender, ours, self.until_first_output);
         let deadline = self.timeout.map(|timeout| running.started + timeout);
-        let mut events = Vec::new();
-        let mut end = control(&happenings, deadline, &running, &mut events, self.streams)?;
+        let mut end = control(&happenings, deadline, &running, self.streams)?;
         let complaints = running.end(if matches!(end, End::Exit(_)) { PATIENCE } else { Duration::ZERO });
         let duration = running.started.elapsed();
         if let Some(signals) = signals {
@@ -142,10 +158,8 @@ impl Session<'_> {
         }
         Ok(Outcome {
             end,
-            stdout: collected.stdout,
-            stderr: collected.stderr,
+            transcript: collected.transcript,
             warnings,
-            events,
             first_output: collected.first_output.map(|at| at - running.started),
             duration,
         })
@@ -157,12 +171,12 @@ fn control(
     happenings: &Receiver<Happening>,
     deadline: Option<Instant>,
     running: &Running,
-    events: &mut Vec<String>,
     streams: Streams,
 ) -> Result<End> {
     let ours = matches!(streams, Streams::Ours);
     let to_system = Arc::new(Mutex::new(running.link.try_clone().context("cannot share a socket")?));
     let mut input = Some(streams);
+    let window = Arc::new(Window::default());
     let mut interrupted: Option<Instant> = None;
     let mut ready = false;
     loop {
@@ -180,14 +194,15 @@ fn control(
                 // Before `init` listens the serial port would lose what is sent.
                 ready = true;
                 if let Some(streams) = input.take() {
-                    let to_system = to_system.clone();
-                    thread::spawn(move || pump_input(streams, &to_system));
+                    let (to_system, window) = (to_system.clone(), window.clone());
+                    thread::spawn(move || pump_input(streams, &to_system, &window));
                 }
                 if ours {
                     send_window_size(&to_system);
                 }
             }
-            Happening::Event(event) => events.push(event),
+            Happening::InputTaken(count) => window.taken(count),
+            Happening::FirstOutput => return Ok(End::Output),
             Happening::Exit(code) => return Ok(End::Exit(code)),
             Happening::OutputClosed => return Ok(End::OutputClosed),
             Happening::LinkEnded(why) => {
@@ -234,12 +249,15 @@ fn send_window_size(link: &Arc<Mutex<UnixStream>>) {
     }
 }
 
-/// Sends the input, then its end. QEMU reads no faster than the system takes it, so this waits as long as it must.
-fn pump_input(streams: Streams, link: &Mutex<UnixStream>) {
-    let mut send = |bytes: &[u8]| write_frame(link, ToSystem::Stdin(bytes));
+/// Sends the input, then its end, never more of it than the system has room for: so an interrupt always gets through.
+fn pump_input(streams: Streams, link: &Mutex<UnixStream>, window: &Window) {
+    let send = |bytes: &[u8]| {
+        window.wait_for_room(bytes.len());
+        write_frame(link, ToSystem::Stdin(bytes))
+    };
     match streams {
         Streams::Captured(input) => {
-            if !input.chunks(4096).all(&mut send) {
+            if !input.chunks(4096).all(send) {
                 return;
             }
         }
@@ -260,7 +278,37 @@ fn pump_input(streams: Streams, link: &Mutex<UnixStream>) {
     send(&[]);
 }
 
-fn watch_link(mut link: UnixStream, sender: Sender<Happening>, ours: bool) -> JoinHandle<Collected> {
+/// Input that is on the way: sent, and not yet taken by the program.
+#[derive(Debug, Default)]
+struct Window {
+    under_way: Mutex<usize>,
+    less: Condvar,
+}
+
+impl Window {
+    /// What `init` holds for a program.
+    const ROOM: usize = 64 << 10;
+
+    fn wait_for_room(&self, count: usize) {
+        let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |under_way: &mut usize| *under_way > 0 && *under_way + count > Window::ROOM;
+        let mut under_way = self.less.wait_while(under_way, fits).unwrap_or_else(PoisonError::into_inner);
+        *under_way += count;
+    }
+
+    fn taken(&self, count: usize) {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        *under_way = under_way.saturating_sub(count);
+        self.less.notify_all();
+    }
+}
+
+fn watch_link(
+    mut link: UnixStream,
+    sender: Sender<Happening>,
+    ours: bool,
+    until_output: bool,
+) -> JoinHandle<Collected> {
     thread::spawn(move || {
         let mut collected = Collected::default();
         let mut decoder = Decoder::default();
@@ -282,29 +330,31 @@ fn watch_link(mut link: UnixStream, sender: Sender<Happening>, ours: bool) -> Jo
                 let _ = sender.send(Happening::FirstFrame);
             }
             for frame in frames {
-                let sent = match frame {
+                let happening = match &frame {
                     Frame::Stdout(bytes) => {
                         collected.first_output.get_or_insert_with(Instant::now);
-                        if !ours {
-                            collected.stdout.extend_from_slice(&bytes);
-                        } else if write_all(std::io::stdout(), &bytes).is_err() {
-                            let _ = sender.send(Happening::OutputClosed);
+                        if ours && write_all(std::io::stdout(), bytes).is_err() {
+                            Some(Happening::OutputClosed)
+                        } else {
+                            until_output.then_some(Happening::FirstOutput)
                         }
-                        Ok(())
                     }
                     Frame::Stderr(bytes) => {
-                        if !ours {
-                            collected.stderr.extend_from_slice(&bytes);
-                        } else {
+                        if ours {
                             // Where complaints cannot be written, the program goes on without.
-                            let _ = write_all(std::io::stderr(), &bytes);
+                            let _ = write_all(std::io::stderr(), bytes);
                         }
-                        Ok(())
+                        None
                     }
-                    Frame::Exit(code) => sender.send(Happening::Exit(code)),
-                    Frame::Event(text) => sender.send(Happening::Event(text)),
+                    Frame::Exit(code) => Some(Happening::Exit(*code)),
+                    Frame::Event(text) => text
+                        .strip_prefix("stdin\t")
+                        .and_then(|count| Some(Happening::InputTaken(count.trim().parse().ok()?))),
                 };
-                if sent.is_err() {
+                if !ours || matches!(frame, Frame::Event(_)) {
+                    collected.transcript.push(frame);
+                }
+                if happening.is_some_and(|happening| sender.send(happening).is_err()) {
                     return collected;
                 }
             }

@@ -1,0 +1,108 @@
+//! `hafnon cargo`: cargo, for any crate, with the system as its target.
+//!
+//! Cargo is told the target, where the libraries are, and that this tool runs what it builds; all else is as the caller
+//! has it. The runner takes what the last build left: it is started once for each test binary and documentation test, and
+//! must not build in between.
+
+use std::ffi::OsString;
+use std::process::{Command, ExitStatus};
+use std::{env, fs};
+
+use anyhow::{Context, Result};
+
+use crate::build::{self, What, program_flags};
+use crate::cargo::{PROGRAM_TARGET, TOOLCHAIN};
+use crate::cli::{CargoArgs, RunArgs, parse_size};
+use crate::paths::Paths;
+use crate::run;
+use crate::setup;
+use crate::ui::Ui;
+
+/// How `--mem` and `--timeout` reach the runner through cargo.
+const MEMORY: &str = "HAFNON_RUN_MEM";
+const TIMEOUT: &str = "HAFNON_RUN_TIMEOUT";
+
+/// Runs cargo; gives its exit code.
+///
+/// # Errors
+/// The system does not build, or cargo cannot be started.
+pub fn cargo(paths: &Paths, args: &CargoArgs) -> Result<u8> {
+    let ui = Ui::new(false);
+    setup::for_booting(&ui)?;
+    build::build(paths, &ui, What::default())?;
+    let status = command(paths, args)?.status().context("cannot start cargo")?;
+    Ok(code(status))
+}
+
+/// Cargo with everything set.
+///
+/// # Errors
+/// This tool does not know its own place.
+pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
+    let mut command = Command::new("cargo");
+    command
+        .env("RUSTUP_TOOLCHAIN", TOOLCHAIN)
+        .env("CARGO_BUILD_TARGET", PROGRAM_TARGET)
+        .env("HAFNON_ROOT", &paths.workspace);
+    // As a list, so that a path with a blank is one word.
+    let tool = env::current_exe().context("cannot find this tool's own file")?;
+    let runner = format!("target.{PROGRAM_TARGET}.runner=[{},'runner']", toml_string(&tool.to_string_lossy()));
+    command.args(["--config", &runner]);
+    // Flags in the environment win over those in files, so ours go to where the caller's are.
+    let ours = program_flags(paths);
+    let joined = |theirs: OsString, separator: &str| {
+        let mut all = theirs;
+        if !all.is_empty() {
+            all.push(separator);
+        }
+        all.push(&ours);
+        all
+    };
+    if let Some(theirs) = env::var_os("CARGO_ENCODED_RUSTFLAGS") {
+        command.env("CARGO_ENCODED_RUSTFLAGS", joined(theirs, "\u{1f}"));
+    } else if let Some(theirs) = env::var_os("RUSTFLAGS") {
+        let theirs = theirs.to_string_lossy().split_whitespace().collect::<Vec<_>>().join("\u{1f}");
+        command.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", joined(theirs.into(), "\u{1f}"));
+    } else {
+        let flags = format!("target.{PROGRAM_TARGET}.rustflags=[{}]", toml_string(&ours.to_string_lossy()));
+        command.args(["--config", &flags]);
+    }
+    let theirs = env::var_os("CARGO_ENCODED_RUSTDOCFLAGS").or_else(|| {
+        let flags = env::var("RUSTDOCFLAGS").ok()?;
+        Some(flags.split_whitespace().collect::<Vec<_>>().join("\u{1f}").into())
+    });
+    command.env("CARGO_ENCODED_RUSTDOCFLAGS", joined(theirs.unwrap_or_default(), "\u{1f}"));
+    if let Some(memory) = args.mem {
+        command.env(MEMORY, format!("{}K", memory / 1024));
+    }
+    if let Some(timeout) = args.timeout {
+        command.env(TIMEOUT, timeout.to_string());
+    }
+    command.args(&args.args);
+    Ok(command)
+}
+
+/// Runs what cargo built; gives its exit code.
+///
+/// # Errors
+/// As [`run::run`].
+pub fn runner(paths: &Paths, program: OsString, args: Vec<String>) -> Result<u8> {
+    let built = build::last(paths).context("nothing has been built yet; this is for `hafnon cargo` to start")?;
+    let memory = env::var(MEMORY).ok().and_then(|text| parse_size(&text).ok());
+    let timeout = env::var(TIMEOUT).ok().and_then(|text| text.parse().ok());
+    // A bare name would be taken for a built-in program's.
+    let program = fs::canonicalize(&program).unwrap_or_else(|_| program.into());
+    let args = RunArgs { program: Some(program), args, timeout, ..RunArgs::with_memory(memory) };
+    run::boot(&Ui::new(false), paths, &built, &args)
+}
+
+/// A child's exit code as a shell gives it.
+pub fn code(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255)
+}
+
+fn toml_string(text: &str) -> String {
+    toml::Value::String(text.to_string()).to_string()
+}

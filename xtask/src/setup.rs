@@ -1,0 +1,185 @@
+//! What building and booting take from the machine we are on: found out, and on Debian and its kin installed.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cargo::{BARE_TARGET, PROGRAM_TARGET, TOOLCHAIN};
+use crate::qemu::find_program;
+use crate::ui::Ui;
+
+/// A program that must be on `PATH`, the Debian package that brings it, and what it is for.
+#[derive(Clone, Copy, Debug)]
+struct Tool {
+    program: &'static str,
+    package: &'static str,
+    purpose: &'static str,
+}
+
+const QEMU: Tool = Tool { program: crate::qemu::QEMU, package: "qemu-system-x86", purpose: "the machine that boots" };
+
+const BUILD_TOOLS: [Tool; 3] = [
+    Tool { program: "gcc", package: "gcc libc6-dev", purpose: "compiles the kernel, links host programs" },
+    Tool { program: "objcopy", package: "binutils", purpose: "gives the kernel the form that QEMU loads" },
+    Tool { program: "python3", package: "python3", purpose: "runs the kernel's own generators" },
+];
+
+/// Components of the toolchain beside its minimal profile.
+const COMPONENTS: [&str; 4] = ["clippy", "rustfmt", "rust-src", "llvm-tools"];
+
+/// Sees to it that everything that building takes is there.
+///
+/// # Errors
+/// Something is missing and cannot be installed from here; the error says what to install.
+pub fn for_building(ui: &Ui) -> Result<()> {
+    packages(ui, &BUILD_TOOLS)?;
+    toolchain(ui)
+}
+
+/// Sees to it that everything that booting takes is there.
+///
+/// # Errors
+/// As [`for_building`].
+pub fn for_booting(ui: &Ui) -> Result<()> {
+    packages(ui, &[QEMU])
+}
+
+fn packages(ui: &Ui, tools: &[Tool]) -> Result<()> {
+    let missing: Vec<&Tool> = tools.iter().filter(|tool| find_program(tool.program).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<&str> = missing.iter().flat_map(|tool| tool.package.split(' ')).collect();
+    let programs = missing.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", ");
+    let Some(apt_get) = find_program("apt-get") else {
+        bail!(
+            "missing: {programs}. On Debian these are the packages {}; install what this system calls them",
+            packages.join(" ")
+        );
+    };
+    let by_hand = format!("missing: {programs}. Install them as root: apt-get install {}", packages.join(" "));
+    let Some(prefix) = as_root() else { bail!("{by_hand}") };
+    let mut step = ui.step("installing packages");
+    step.activity(&packages.join(" "));
+    ui.note(&format!("installing {} (for {programs})", packages.join(" ")));
+    let apt = |args: &[&str]| -> Result<()> {
+        let mut command: Vec<PathBuf> = prefix.clone();
+        command.extend(["env".into(), "DEBIAN_FRONTEND=noninteractive".into(), apt_get.clone()]);
+        let output = Command::new(&command[0])
+            .args(&command[1..])
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot start apt-get")?;
+        if !output.status.success() {
+            bail!("{by_hand}\napt-get says: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(())
+    };
+    apt(&["update", "-qq"])?;
+    let mut install = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    install.extend(&packages);
+    apt(&install)?;
+    drop(step);
+    match missing.iter().find(|tool| find_program(tool.program).is_none()) {
+        Some(tool) => bail!("apt-get installed {}, but there is no {} on PATH", tool.package, tool.program),
+        None => Ok(()),
+    }
+}
+
+/// What to put before a command that root must run; `None` where we cannot.
+fn as_root() -> Option<Vec<PathBuf>> {
+    if rustix::process::geteuid().is_root() {
+        return Some(Vec::new());
+    }
+    let sudo = find_program("sudo")?;
+    // Without a terminal nobody could answer its question.
+    Some(if std::io::stdin().is_terminal() { vec![sudo] } else { vec![sudo, "-n".into()] })
+}
+
+/// What is missing of the Rust toolchain, as arguments of `rustup`.
+fn missing_of_toolchain() -> Vec<String> {
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).env("RUSTUP_TOOLCHAIN", TOOLCHAIN).output();
+    let sysroot = match sysroot {
+        Ok(output) if output.status.success() => PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()),
+        _ => return vec!["the toolchain itself".into()],
+    };
+    let targets = [BARE_TARGET, PROGRAM_TARGET].into_iter();
+    let targets = targets.filter(|target| !sysroot.join("lib/rustlib").join(target).join("lib").is_dir());
+    let parts = [("bin/cargo-clippy", "clippy"), ("bin/rustfmt", "rustfmt")].into_iter();
+    let parts = parts.filter(|(file, _)| !sysroot.join(file).is_file()).map(|(_, component)| component);
+    targets.map(|target| format!("target {target}")).chain(parts.map(|part| format!("component {part}"))).collect()
+}
+
+fn toolchain(ui: &Ui) -> Result<()> {
+    let missing = missing_of_toolchain();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut command = Command::new("rustup");
+    command.args(["toolchain", "install", TOOLCHAIN, "--profile", "minimal", "--no-self-update"]);
+    COMPONENTS.iter().for_each(|component| drop(command.args(["-c", component])));
+    [BARE_TARGET, PROGRAM_TARGET].iter().for_each(|target| drop(command.args(["-t", target])));
+    if find_program("rustup").is_none() {
+        bail!(
+            "missing of Rust {TOOLCHAIN}: {}; without rustup only a hand can install them, see https://rustup.rs",
+            missing.join(", ")
+        );
+    }
+    let mut step = ui.step("installing parts of the Rust toolchain");
+    step.activity(&missing.join(", "));
+    let output = command.stdin(Stdio::null()).output().context("cannot start rustup")?;
+    drop(step);
+    let still = missing_of_toolchain();
+    if !output.status.success() || !still.is_empty() {
+        bail!("rustup could not install {}: {}", missing.join(", "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// Says what is there; gives the number of missing things.
+pub fn doctor() -> usize {
+    let mut missing = 0;
+    let mut line = |there: bool, what: &str, detail: &str| {
+        missing += usize::from(!there);
+        println!("{}  {what:<24} {detail}", if there { "ok     " } else { "MISSING" });
+    };
+    for tool in BUILD_TOOLS.iter().chain([&QEMU]) {
+        let version = find_program(tool.program).and_then(|program| first_line(Command::new(program).arg("--version")));
+        let detail = version.clone().unwrap_or_else(|| format!("{}; apt-get install {}", tool.purpose, tool.package));
+        line(version.is_some(), tool.program, &detail);
+    }
+    let rustup = find_program("rustup").and_then(|rustup| first_line(Command::new(rustup).arg("--version")));
+    line(rustup.is_some(), "rustup", rustup.as_deref().unwrap_or("installs the toolchain; https://rustup.rs"));
+    let parts = missing_of_toolchain();
+    let detail = if parts.is_empty() {
+        format!("with {BARE_TARGET} and {PROGRAM_TARGET}")
+    } else {
+        format!("{}; ./hafnon build installs it", parts.join(", "))
+    };
+    line(parts.is_empty(), &format!("Rust {TOOLCHAIN}"), &detail);
+    let kvm = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
+    println!(
+        "{}  {:<24} {}",
+        "-      ",
+        "/dev/kvm",
+        if kvm { "there; --accel kvm can use it" } else { "not usable; not needed" }
+    );
+    let root = if as_root().is_some() && find_program("apt-get").is_some() {
+        "./hafnon run installs missing packages by itself"
+    } else {
+        "missing packages must be installed by hand: no apt-get here, or neither root nor sudo"
+    };
+    println!("{}  {:<24} {root}", "-      ", "set-up");
+    missing
+}
+
+fn first_line(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).output().ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_string())
+}
