@@ -1,1 +1,22 @@
 //! Reads the system-call definitions and writes what is generated from them.
+//!
+//! A definition is a `[[syscall]]` table in `abi/syscalls/<noun>.toml`. [`load`] reads all of them into
+//! [`Syscall`]s and refuses what contradicts itself; the other modules are emitters, each from the same list to one
+//! kind of text:
+//!
+//! | module | writes | used by |
+//! |---|---|---|
+//! | [`numbers`] | Rust constants and the table `SYSCALLS` | `abi/build.rs` |
+//! | `stubs` | the vDSO's entry points in assembly | `runtime/vdso/build.rs` |
+//! | `header` | `zircon/syscalls.h` and `zircon/types.h` | the sysroot |
+//! | `pages` | a reference page for each call, and the support table | the book |
+//!
+//! The server's dispatch is made from the list as well, by the server's own `build.rs`.
+#![forbid(unsafe_code)]
+
+pub mod load;
+pub mod model;
+pub mod numbers;
+
+pub use load::{Error, load};
+pub use model::{Arg, Dir, ErrorCase, Right, Support, Syscall, Via};

@@ -1,0 +1,192 @@
+//! A system call's definition in Rust's terms.
+
+use serde::Deserialize;
+
+/// A system call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Syscall {
+    /// Its name without `zx_`.
+    pub name: String,
+    /// The file that it stands in: what it is about.
+    pub noun: String,
+    /// What the vDSO passes to the server. Numbers stay for good.
+    pub number: u32,
+    /// Its arguments in order.
+    pub args: Vec<Arg>,
+    /// The type of its result: one of [`SCALARS`], `void` or `string_view`.
+    pub returns: String,
+    /// Who answers it.
+    pub via: Via,
+    /// Whether the vDSO's entry point is written by hand and enters the server by this number.
+    pub wrapper: bool,
+    /// Whether it may wait for something.
+    pub blocking: bool,
+    /// Whether it never comes back.
+    pub noreturn: bool,
+    /// The types and rights that its handles must have.
+    pub rights: Vec<Right>,
+    /// The errors that it answers.
+    pub errors: Vec<ErrorCase>,
+    /// The oldest vintage of Zircon's interface that has it: `2018-03`, `2018-11`, `2020-07` or `newest`.
+    pub since: String,
+    /// How far it is built.
+    pub support: Support,
+    /// What it does, one paragraph of markdown.
+    pub doc: String,
+}
+
+/// An argument of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arg {
+    /// Zircon's name for it.
+    pub name: String,
+    /// One of [`SCALARS`], `void` for bytes, or a structure of the `abi` crate (`zx_…_t`).
+    #[serde(rename = "type")]
+    pub ty: String,
+    /// For pointers: who reads and who writes what it points to. A scalar without it is a value.
+    #[serde(default)]
+    pub dir: Option<Dir>,
+    /// For pointers: whether it points to any number of `ty`.
+    #[serde(default)]
+    pub array: bool,
+    /// For arrays: the argument that says how many.
+    #[serde(default)]
+    pub len: Option<String>,
+    /// For pointers: whether it may be null.
+    #[serde(default)]
+    pub optional: bool,
+}
+
+impl Arg {
+    /// Whether it is an address.
+    pub fn is_pointer(&self) -> bool {
+        self.dir.is_some()
+    }
+}
+
+/// Which way data goes through a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dir {
+    /// The system reads it.
+    In,
+    /// The system writes it.
+    Out,
+    /// The system reads it, then writes it.
+    InOut,
+}
+
+/// Who answers a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// The server.
+    Server,
+    /// The vDSO, alone or by way of other calls: the server has no such call.
+    Vdso,
+}
+
+/// What a handle must be for a call.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Right {
+    /// The argument.
+    pub arg: String,
+    /// The type of object: a noun, `task` for jobs, processes and threads, or `any`.
+    pub object: String,
+    /// The rights that it needs, without `ZX_RIGHT_`.
+    pub needs: Vec<String>,
+}
+
+/// An error that a call answers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorCase {
+    /// The status without `ZX_ERR_`.
+    pub status: String,
+    /// When, as sentences.
+    pub when: String,
+}
+
+/// How far a call is built.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Support {
+    /// As Zircon has it.
+    Supported,
+    /// With what is said missing.
+    Partial(String),
+    /// Not; it answers `ZX_ERR_NOT_SUPPORTED`. The text says why.
+    Unsupported(String),
+}
+
+impl Support {
+    /// `supported`, `partial` or `unsupported`.
+    pub fn level(&self) -> &'static str {
+        match self {
+            Support::Supported => "supported",
+            Support::Partial(_) => "partial",
+            Support::Unsupported(_) => "unsupported",
+        }
+    }
+
+    /// What is missing, or why; empty for a supported call.
+    pub fn note(&self) -> &str {
+        match self {
+            Support::Supported => "",
+            Support::Partial(note) | Support::Unsupported(note) => note,
+        }
+    }
+}
+
+/// A scalar type: its name here, in C and in Rust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scalar {
+    /// As definitions say it.
+    pub name: &'static str,
+    /// As C says it.
+    pub c: &'static str,
+    /// As Rust says it.
+    pub rust: &'static str,
+}
+
+const fn scalar(name: &'static str, c: &'static str, rust: &'static str) -> Scalar {
+    Scalar { name, c, rust }
+}
+
+/// All scalar types.
+pub const SCALARS: &[Scalar] = &[
+    scalar("u8", "uint8_t", "u8"),
+    scalar("u16", "uint16_t", "u16"),
+    scalar("u32", "uint32_t", "u32"),
+    scalar("u64", "uint64_t", "u64"),
+    scalar("i8", "int8_t", "i8"),
+    scalar("i16", "int16_t", "i16"),
+    scalar("i32", "int32_t", "i32"),
+    scalar("i64", "int64_t", "i64"),
+    scalar("usize", "size_t", "usize"),
+    scalar("handle", "zx_handle_t", "u32"),
+    scalar("status", "zx_status_t", "i32"),
+    scalar("time", "zx_time_t", "i64"),
+    scalar("duration", "zx_duration_t", "i64"),
+    scalar("ticks", "zx_ticks_t", "i64"),
+    scalar("koid", "zx_koid_t", "u64"),
+    scalar("signals", "zx_signals_t", "u32"),
+    scalar("rights", "zx_rights_t", "u32"),
+    scalar("futex", "zx_futex_t", "i32"),
+];
+
+/// The scalar type of that name.
+pub fn scalar_type(name: &str) -> Option<Scalar> {
+    SCALARS.iter().copied().find(|s| s.name == name)
+}
+
+/// The C type of a definition's type, of a result or of what a pointer points to.
+pub fn c_type(ty: &str) -> &str {
+    match (scalar_type(ty), ty) {
+        (Some(scalar), _) => scalar.c,
+        (None, "string_view") => "zx_string_view_t",
+        (None, name) => name,
+    }
+}

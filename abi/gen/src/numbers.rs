@@ -1,0 +1,57 @@
+//! Rust source for the `abi` crate: the numbers and the table.
+
+use std::fmt::Write as _;
+
+use crate::model::{Dir, Support, Syscall, Via};
+
+/// `pub mod nr` with a constant for each call, and `pub const SYSCALLS` with an entry for each.
+pub fn rust(calls: &[Syscall]) -> String {
+    let mut out = String::from("/// The number of each call, as the vDSO passes it to the server.\npub mod nr {\n");
+    for call in calls {
+        let _ = writeln!(
+            out,
+            "    /// `zx_{}`\n    pub const {}: u32 = {};",
+            call.name,
+            call.name.to_uppercase(),
+            call.number
+        );
+    }
+    out.push_str("}\n\n/// Every call, sorted by number.\npub const SYSCALLS: &[SyscallInfo] = &[\n");
+    for call in calls {
+        entry(&mut out, call);
+    }
+    out.push_str("];\n");
+    out
+}
+
+fn entry(out: &mut String, call: &Syscall) {
+    let via = match call.via {
+        Via::Server => "Via::Server",
+        Via::Vdso => "Via::Vdso",
+    };
+    let support = match &call.support {
+        Support::Supported => "Support::Supported".to_owned(),
+        Support::Partial(note) => format!("Support::Partial({note:?})"),
+        Support::Unsupported(note) => format!("Support::Unsupported({note:?})"),
+    };
+    let _ = write!(
+        out,
+        "    SyscallInfo {{ name: {:?}, noun: {:?}, nr: {}, via: {via}, blocking: {}, noreturn: {}, returns: {:?}, \
+         support: {support}, args: &[",
+        call.name, call.noun, call.number, call.blocking, call.noreturn, call.returns
+    );
+    for arg in &call.args {
+        let dir = match arg.dir {
+            None => "None",
+            Some(Dir::In) => "Some(Dir::In)",
+            Some(Dir::Out) => "Some(Dir::Out)",
+            Some(Dir::InOut) => "Some(Dir::InOut)",
+        };
+        let _ = write!(
+            out,
+            "ArgInfo {{ name: {:?}, ty: {:?}, dir: {dir}, len: {:?}, optional: {} }}, ",
+            arg.name, arg.ty, arg.len, arg.optional
+        );
+    }
+    out.push_str("] },\n");
+}

@@ -1,0 +1,77 @@
+//! The calls as a table, for whatever wants to know them when it runs: traces, logs, tests.
+
+/// A system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyscallInfo {
+    /// Its name without `zx_`.
+    pub name: &'static str,
+    /// What it is about.
+    pub noun: &'static str,
+    /// Its number.
+    pub nr: u32,
+    /// Who answers it.
+    pub via: Via,
+    /// Whether it may wait for something.
+    pub blocking: bool,
+    /// Whether it never comes back.
+    pub noreturn: bool,
+    /// The type of its result, as the definitions name it.
+    pub returns: &'static str,
+    /// How far it is built.
+    pub support: Support,
+    /// Its arguments in order.
+    pub args: &'static [ArgInfo],
+}
+
+/// An argument of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArgInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type, or that of what it points to, as the definitions name it.
+    pub ty: &'static str,
+    /// For a pointer: which way data goes.
+    pub dir: Option<Dir>,
+    /// For an array: the argument that counts it.
+    pub len: Option<&'static str>,
+    /// Whether the pointer may be null.
+    pub optional: bool,
+}
+
+/// Which way data goes through a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dir {
+    /// The system reads it.
+    In,
+    /// The system writes it.
+    Out,
+    /// The system reads it, then writes it.
+    InOut,
+}
+
+/// Who answers a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// The server.
+    Server,
+    /// The vDSO.
+    Vdso,
+}
+
+/// How far a call is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// As Zircon has it.
+    Supported,
+    /// With what is said missing.
+    Partial(&'static str),
+    /// Not: it answers `ZX_ERR_NOT_SUPPORTED`.
+    Unsupported(&'static str),
+}
+
+/// The call with that number.
+pub fn syscall(nr: u32) -> Option<&'static SyscallInfo> {
+    SYSCALLS.binary_search_by_key(&nr, |call| call.nr).ok().map(|index| &SYSCALLS[index])
+}
+
+include!(concat!(env!("OUT_DIR"), "/syscalls.rs"));
