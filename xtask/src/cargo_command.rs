@@ -92,7 +92,9 @@ pub fn runner(paths: &Paths, program: OsString, args: Vec<String>) -> Result<u8>
     let timeout = env::var(TIMEOUT).ok().and_then(|text| text.parse().ok());
     // A bare name would be taken for a built-in program's.
     let program = fs::canonicalize(&program).unwrap_or_else(|_| program.into());
-    let args = RunArgs { program: Some(program), args, timeout, ..RunArgs::with_memory(memory) };
+    let program = program.into_os_string().into_string().ok().context("the program's path is not UTF-8")?;
+    let program = std::iter::once(program).chain(args).collect();
+    let args = RunArgs { program, timeout, ..RunArgs::with_memory(memory) };
     run::boot(&Ui::new(false), paths, &built, &args)
 }
 

@@ -84,12 +84,9 @@ pub struct RunArgs {
     /// Put a variable into the program's environment; may be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_variable)]
     pub env: Vec<(String, String)>,
-    /// The program: path of an ELF file for x86_64-unknown-fuchsia, or the name of a built-in one.
-    #[arg(value_name = "PROGRAM")]
-    pub program: Option<PathBuf>,
-    /// Its arguments.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
-    pub args: Vec<String>,
+    /// The program and its arguments: path of an ELF file for x86_64-unknown-fuchsia, or the name of a built-in one.
+    #[arg(trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"], num_args = 0..)]
+    pub program: Vec<String>,
 }
 
 impl RunArgs {
@@ -103,8 +100,7 @@ impl RunArgs {
             gdb: false,
             accel: Accel::Tcg,
             env: Vec::new(),
-            program: None,
-            args: Vec::new(),
+            program: Vec::new(),
         }
     }
 }
@@ -218,7 +214,8 @@ mod tests {
         let cli = Cli::try_parse_from(["hafnon", "run", "--mem", "1G", "hello", "-v", "--timeout", "x"]).unwrap();
         let Command::Run(run) = cli.command else { panic!("not `run`") };
         assert_eq!((run.mem, run.verbose, run.timeout), (1 << 30, false, None));
-        assert_eq!(run.args, ["-v", "--timeout", "x"]);
+        assert_eq!(run.program, ["hello", "-v", "--timeout", "x"]);
+        assert!(Cli::try_parse_from(["hafnon", "run", "--colour", "hello"]).is_err());
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn inherited(name: &str) -> bool {
 pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     let ui = Ui::new(args.verbose);
     // Looked at before anything is built: a wrong name should not cost a build.
-    if let Some(program) = args.program.as_deref().filter(|program| is_path(program)) {
+    if let Some(program) = args.program.first().map(Path::new).filter(|program| is_path(program)) {
         elf::read(program)?;
     }
     setup::for_booting(&ui)?;
@@ -48,14 +48,12 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
 /// # Errors
 /// The program or the machine cannot be started.
 pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8> {
-    let file = args.program.as_deref().filter(|program| is_path(program)).map(elf::read).transpose()?;
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let mut image = Image::new(built, false)?;
-    let mode = match &args.program {
+    let mode = match args.program.split_first() {
         None => Mode::Tour { shell: terminal },
-        Some(program) => {
-            let path = add_program(&mut image, program, file, args.mem)?;
-            Mode::Run(path, args.args.clone())
+        Some((program, args_of_it)) => {
+            Mode::Run(add_program(&mut image, Path::new(program), args.mem)?, args_of_it.to_vec())
         }
     };
     let bytes = image.finish(&mode, &variables(args))?;
@@ -129,8 +127,7 @@ impl<'a> Capture<'a> {
     /// The program or the machine cannot be started.
     pub fn run(&self) -> Result<Outcome> {
         let mut image = Image::new(self.built, false)?;
-        let file = is_path(self.program).then(|| elf::read(self.program)).transpose()?;
-        let path = add_program(&mut image, self.program, file, self.memory)?;
+        let path = add_program(&mut image, self.program, self.memory)?;
         let bytes = image.finish(&Mode::Run(path, self.args.clone()), &self.variables)?;
         check_memory(bytes.len() as u64, self.memory)?;
         let machine = Machine {
@@ -175,8 +172,8 @@ fn is_path(program: &Path) -> bool {
 }
 
 /// Puts the program into the image; gives its path there as programs see it.
-fn add_program(image: &mut Image, program: &Path, file: Option<elf::Program>, memory: u64) -> Result<String> {
-    let Some(file) = file else {
+fn add_program(image: &mut Image, program: &Path, memory: u64) -> Result<String> {
+    let Some(file) = is_path(program).then(|| elf::read(program)).transpose()? else {
         let name = program.display().to_string();
         if !image.has(&format!("bin/{name}")) {
             let names: Vec<&str> = image.names("bin").collect();

@@ -120,8 +120,8 @@ fn toolchain(ui: &Ui) -> Result<()> {
     }
     let mut command = Command::new("rustup");
     command.args(["toolchain", "install", TOOLCHAIN, "--profile", "minimal", "--no-self-update"]);
-    COMPONENTS.iter().for_each(|component| drop(command.args(["-c", component])));
-    [BARE_TARGET, PROGRAM_TARGET].iter().for_each(|target| drop(command.args(["-t", target])));
+    command.args(COMPONENTS.iter().flat_map(|component| ["-c", component]));
+    command.args([BARE_TARGET, PROGRAM_TARGET].iter().flat_map(|target| ["-t", target]));
     if find_program("rustup").is_none() {
         bail!(
             "missing of Rust {TOOLCHAIN}: {}; without rustup only a hand can install them, see https://rustup.rs",
