@@ -239,10 +239,8 @@ impl<M: Machine> Kernel<M> {
     fn deliver(&mut self, thread: Id<Thread>, message: Message, buffers: CallBuffers) -> Result<(), Status> {
         let process = self.objects.get(thread)?.process;
         let aspace = self.aspace_of_thread(thread)?;
-        let sizes = [
-            (buffers.actual_bytes, message.data.len() as u32),
-            (buffers.actual_handles, message.handles.len() as u32),
-        ];
+        let sizes =
+            [(buffers.actual_bytes, message.data.len() as u32), (buffers.actual_handles, message.handles.len() as u32)];
         for (address, size) in sizes {
             if address != 0
                 && let Err(status) = self.copy_out(aspace, address, &size.to_le_bytes())

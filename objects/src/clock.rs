@@ -48,7 +48,8 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn clock_create(&mut self, options: u64, backstop: i64, started: Option<i64>) -> Result<Id<Clock>, Status> {
-        let line = started.map(|reading| ClockLine { reference: 0, reading, ppm: 0, error_bound: u64::MAX, updated: 0 });
+        let line =
+            started.map(|reading| ClockLine { reference: 0, reading, ppm: 0, error_bound: u64::MAX, updated: 0 });
         let signals = if line.is_some() { Signals::CLOCK_STARTED } else { Signals::NONE };
         self.create(signals, Body::Clock(Box::new(Clock { options, backstop, line })))
     }

@@ -75,9 +75,8 @@ impl<M: Machine> Kernel<M> {
             return None;
         }
         let bytes = room.get(..got)?;
-        let written = self
-            .copy_out(aspace, out, bytes)
-            .and_then(|()| self.copy_out(aspace, actual, &(got as u64).to_le_bytes()));
+        let written =
+            self.copy_out(aspace, out, bytes).and_then(|()| self.copy_out(aspace, actual, &(got as u64).to_le_bytes()));
         Some(written.err().unwrap_or(Status::OK))
     }
 

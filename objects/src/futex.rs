@@ -155,8 +155,7 @@ impl<M: Machine> Kernel<M> {
         if u32::from_le_bytes(word) != expected {
             return Err(Status::BAD_STATE);
         }
-        let waits =
-            |key, thread| self.futexes.get(&key).is_some_and(|q: &FutexQueue| q.waiters.contains(&thread));
+        let waits = |key, thread| self.futexes.get(&key).is_some_and(|q: &FutexQueue| q.waiters.contains(&thread));
         if owner.is_some_and(|owner| waits(key, owner) || waits(to, owner)) {
             return Err(Status::INVALID_ARGS);
         }

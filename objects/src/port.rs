@@ -46,13 +46,8 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn port_create(&mut self) -> Result<Id<Port>, Status> {
-        let port = Port {
-            queue: VecDeque::new(),
-            by_users: 0,
-            waiters: VecDeque::new(),
-            observers: None,
-            observing: 0,
-        };
+        let port =
+            Port { queue: VecDeque::new(), by_users: 0, waiters: VecDeque::new(), observers: None, observing: 0 };
         self.create(Signals::NONE, Body::Port(Box::new(port)))
     }
 

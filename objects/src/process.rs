@@ -185,9 +185,6 @@ impl<M: Machine> Kernel<M> {
     /// Threads of a process that have been started and have not ended.
     pub fn process_threads(&self, id: Id<Process>) -> impl Iterator<Item = Id<Thread>> + '_ {
         let threads = self.objects.get(id).map(|p| p.threads.as_slice()).unwrap_or_default();
-        threads
-            .iter()
-            .copied()
-            .filter(|&t| self.objects.get(t).is_ok_and(|t| t.state == ThreadState::Running))
+        threads.iter().copied().filter(|&t| self.objects.get(t).is_ok_and(|t| t.state == ThreadState::Running))
     }
 }

@@ -43,8 +43,9 @@ impl Resource {
         if self.kind == ZX_RSRC_KIND_ROOT {
             return true;
         }
-        self.kind == kind && (self.whole() || (base >= self.base && base - self.base <= self.size
-            && size <= self.size - (base - self.base)))
+        self.kind == kind
+            && (self.whole()
+                || (base >= self.base && base - self.base <= self.size && size <= self.size - (base - self.base)))
     }
 
     fn overlaps(&self, kind: u32, base: u64, size: u64) -> bool {

@@ -227,16 +227,8 @@ impl<M: Machine> Kernel<M> {
             self.vmar_clear(id, base, len, true)?;
         }
         let (_, aspace) = self.vmar_alive(id)?;
-        let mapping = Mapping {
-            base,
-            len,
-            vmo,
-            offset,
-            perm: request.perm,
-            max: request.max,
-            vmar: id,
-            fixed: request.fixed,
-        };
+        let mapping =
+            Mapping { base, len, vmo, offset, perm: request.perm, max: request.max, vmar: id, fixed: request.fixed };
         self.mapping_insert(aspace, mapping);
         if let Ok(vmar) = self.objects.get_mut(id) {
             vmar.hint = mapping.end();
@@ -637,8 +629,7 @@ mod tests {
         let mut world = World::new();
         let flags = VmarFlags { specific: true, read: true, write: true, execute: false };
         let (sub, base) = world.kernel.vmar_allocate(world.region, Place::At(4 * PAGE), 4 * PAGE, flags).unwrap();
-        let request =
-            MapRequest { vmo: world.vmos[0], offset: 0, len: PAGE, perm: R, max: R, fixed: false };
+        let request = MapRequest { vmo: world.vmos[0], offset: 0, len: PAGE, perm: R, max: R, fixed: false };
         world.kernel.vmar_map(sub, Place::At(0), request).unwrap();
         assert_eq!(world.kernel.vmar_unmap(world.region, base, PAGE), Err(Status::INVALID_ARGS));
         assert!(world.look(4).is_some());

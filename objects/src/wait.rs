@@ -301,9 +301,7 @@ impl<M: Machine> Kernel<M> {
         key: u64,
         options: u32,
     ) -> Result<(), Status> {
-        debug_assert!(
-            options & !(ZX_WAIT_ASYNC_EDGE | ZX_WAIT_ASYNC_TIMESTAMP | ZX_WAIT_ASYNC_BOOT_TIMESTAMP) == 0
-        );
+        debug_assert!(options & !(ZX_WAIT_ASYNC_EDGE | ZX_WAIT_ASYNC_TIMESTAMP | ZX_WAIT_ASYNC_BOOT_TIMESTAMP) == 0);
         self.port_reserve(port)?;
         let now = self.signals(item.object);
         if options & ZX_WAIT_ASYNC_EDGE == 0 && now.intersects(item.signals) {
@@ -317,7 +315,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Ends the waits that a port set up on an object with a key (`port_cancel`). Says whether there was one.
-    pub(crate) fn cancel_async(&mut self, object: ObjectId, handle: Option<(Id<Process>, HandleValue)>, port: Id<Port>, key: u64) -> bool {
+    pub(crate) fn cancel_async(
+        &mut self,
+        object: ObjectId,
+        handle: Option<(Id<Process>, HandleValue)>,
+        port: Id<Port>,
+        key: u64,
+    ) -> bool {
         let mut cursor = self.objects.any(object).ok().and_then(|o| o.observers);
         let mut found = false;
         while let Some(at) = cursor {

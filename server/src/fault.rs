@@ -103,7 +103,11 @@ fn report<M: Machine>(
     place(kernel, aspace, registers.rip, &mut line);
     let r = &registers;
     let _ = write!(line, "\nrsp {:#x} rbp {:#x} rflags {:#x} fs {:#x}", r.rsp, r.rbp, r.rflags, r.fs_base);
-    let _ = write!(line, "\nrax {:#x} rbx {:#x} rcx {:#x} rdx {:#x} rsi {:#x} rdi {:#x}", r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi);
+    let _ = write!(
+        line,
+        "\nrax {:#x} rbx {:#x} rcx {:#x} rdx {:#x} rsi {:#x} rdi {:#x}",
+        r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi
+    );
     let _ = write!(line, "\nr8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x}", r.r8, r.r9, r.r10, r.r11);
     let _ = write!(line, "\nr12 {:#x} r13 {:#x} r14 {:#x} r15 {:#x}", r.r12, r.r13, r.r14, r.r15);
     kernel.log(Level::Info, "exception", pid, tid, line.as_bytes());

@@ -171,8 +171,11 @@ fn make_vdso<M: Machine>(kernel: &mut Kernel<M>, image: &[u8]) -> Result<Id<Vmo>
     };
     let text = VDSO_DATA_CONSTANTS + size_of::<vdso_constants>();
     const { assert!(size_of::<vdso_constants>() + VERSION.len() < VDSO_DATA_CONSTANTS_SIZE) };
-    let blobs =
-        [(VDSO_DATA_CONSTANTS, constants.as_bytes()), (VDSO_DATA_TIME_VALUES, times.as_bytes()), (text, VERSION.as_bytes())];
+    let blobs = [
+        (VDSO_DATA_CONSTANTS, constants.as_bytes()),
+        (VDSO_DATA_TIME_VALUES, times.as_bytes()),
+        (text, VERSION.as_bytes()),
+    ];
     for (offset, bytes) in blobs {
         kernel.vmo_write(id, offset as u64, bytes).at("fill in the vDSO's constants")?;
     }
@@ -193,12 +196,7 @@ fn map<M: Machine>(
 }
 
 /// Maps the vDSO: data, then code. Returns the image's base.
-fn map_vdso<M: Machine>(
-    kernel: &mut Kernel<M>,
-    root: Id<Vmar>,
-    vdso: Id<Vmo>,
-    size: u64,
-) -> Result<u64, StartError> {
+fn map_vdso<M: Machine>(kernel: &mut Kernel<M>, root: Id<Vmar>, vdso: Id<Vmo>, size: u64) -> Result<u64, StartError> {
     let flags = VmarFlags { specific: true, read: true, write: false, execute: true };
     let place = Place::Anywhere { align: PAGE, limit: None };
     let (vmar, base) = kernel.vmar_allocate(root, place, size, flags).at("make room for the vDSO")?;

@@ -190,9 +190,10 @@ impl Memory {
 
     /// Ends the mapping made with a capability from [`Memory::mapping_take`], and takes it back.
     pub fn mapping_give(&mut self, slot: u64) {
+        // Deleting is not enough: 5.0.0 unmaps a page only with its last capability.
+        sys::page_unmap(slot);
         match self.spare_of(slot) {
             Some(frame) => {
-                sys::page_unmap(slot);
                 set_bit(&mut self.chunks[(frame / PARTS) as usize].mapped, frame % PARTS, false);
             }
             None => {

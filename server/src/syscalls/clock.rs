@@ -1,4 +1,4 @@
-//! Clocks and sleep.
+//! Clocks.
 
 use abi::{
     Rights, Status, ZX_CLOCK_OPT_AUTO_START, ZX_CLOCK_OPT_BOOT, ZX_CLOCK_OPT_CONTINUOUS, ZX_CLOCK_OPT_MAPPABLE,
@@ -7,7 +7,6 @@ use abi::{
 use objects::clock::Clock;
 use objects::handle::HandleValue;
 use objects::machine::Machine;
-use objects::wait::Waiting;
 
 use crate::cx::Cx;
 use crate::user::{In, Out};
@@ -15,18 +14,8 @@ use crate::user::{In, Out};
 /// Where the version of a structure stands in a call's options.
 const VERSION_SHIFT: u32 = 58;
 
-/// Sleeps until a time.
-pub fn nanosleep<M: Machine>(cx: &mut Cx<'_, M>, deadline: i64) -> Result<Waiting, Status> {
-    cx.kernel.sleep(cx.thread, deadline)
-}
-
 /// Creates a clock.
-pub fn clock_create<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    options: u64,
-    args: In<u8>,
-    out: Out<u32>,
-) -> Result<(), Status> {
+pub fn clock_create<M: Machine>(cx: &mut Cx<'_, M>, options: u64, args: In<u8>, out: Out<u32>) -> Result<(), Status> {
     let known = ZX_CLOCK_OPT_MONOTONIC
         | ZX_CLOCK_OPT_CONTINUOUS
         | ZX_CLOCK_OPT_AUTO_START
@@ -75,7 +64,7 @@ pub fn clock_get_details<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     let id = cx.get::<Clock>(value, Rights::READ)?;
-    let (ticks, now) = (cx.kernel.machine.ticks(), cx.kernel.machine.now());
+    let ticks = cx.kernel.machine.ticks();
     let clock = cx.kernel.objects.get(id)?;
     let mut details = zx_clock_details_v1_t {
         options: clock.options,
@@ -92,7 +81,6 @@ pub fn clock_get_details<M: Machine>(
         details.reference_to_synthetic.synthetic_offset = line.reading;
         details.reference_to_synthetic.rate.synthetic_ticks = (1_000_000 + line.ppm) as u32;
         details.reference_to_synthetic.rate.reference_ticks = 1_000_000;
-        let _ = now;
     }
     cx.write(Out::new(out.0), details)
 }

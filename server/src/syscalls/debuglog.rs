@@ -1,8 +1,6 @@
 //! The debug log.
 
-use abi::{
-    Rights, Status, ZX_DEFAULT_LOG_RIGHTS, ZX_LOG_FLAG_READABLE, ZX_LOG_RECORD_DATA_MAX, zx_log_record_t,
-};
+use abi::{Rights, Status, ZX_DEFAULT_LOG_RIGHTS, ZX_LOG_FLAG_READABLE, ZX_LOG_RECORD_DATA_MAX, zx_log_record_t};
 use objects::debuglog::{Debuglog, Level, MAX_TEXT};
 use objects::handle::{HandleValue, INVALID};
 use objects::machine::Machine;
@@ -84,4 +82,3 @@ pub fn debuglog_read<M: Machine>(
     cx.write_bytes(buffer, bytes)?;
     Ok(crate::Answer::Done(bytes.len() as i64))
 }
-

@@ -27,8 +27,8 @@ fn owner<M: Machine>(cx: &Cx<'_, M>, value: HandleValue) -> Result<Option<Id<Thr
 /// Waits until it is woken, if the word has the value that is expected.
 pub fn futex_wait<M: Machine>(
     cx: &mut Cx<'_, M>,
-    word: In<u32>,
-    expected: u32,
+    word: In<i32>,
+    expected: i32,
     new_owner: HandleValue,
     deadline: i64,
 ) -> Result<Waiting, Status> {
@@ -40,11 +40,11 @@ pub fn futex_wait<M: Machine>(
         return Err(Status::BAD_STATE);
     }
     let owner = owner(cx, new_owner)?;
-    cx.kernel.futex_wait(cx.thread, word.0, expected, owner, deadline)
+    cx.kernel.futex_wait(cx.thread, word.0, expected as u32, owner, deadline)
 }
 
 /// Wakes some threads.
-pub fn futex_wake<M: Machine>(cx: &mut Cx<'_, M>, word: In<u32>, count: u32) -> Result<(), Status> {
+pub fn futex_wake<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, count: u32) -> Result<(), Status> {
     if word.is_null() {
         return Err(Status::INVALID_ARGS);
     }
@@ -52,7 +52,7 @@ pub fn futex_wake<M: Machine>(cx: &mut Cx<'_, M>, word: In<u32>, count: u32) -> 
 }
 
 /// Wakes one thread and makes it the owner.
-pub fn futex_wake_single_owner<M: Machine>(cx: &mut Cx<'_, M>, word: In<u32>) -> Result<(), Status> {
+pub fn futex_wake_single_owner<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>) -> Result<(), Status> {
     if word.is_null() {
         return Err(Status::INVALID_ARGS);
     }
@@ -62,32 +62,32 @@ pub fn futex_wake_single_owner<M: Machine>(cx: &mut Cx<'_, M>, word: In<u32>) ->
 /// Wakes some threads and moves others to another futex.
 pub fn futex_requeue<M: Machine>(
     cx: &mut Cx<'_, M>,
-    word: In<u32>,
+    word: In<i32>,
     wake_count: u32,
-    expected: u32,
-    to: In<u32>,
+    expected: i32,
+    to: In<i32>,
     move_count: u32,
     new_owner: HandleValue,
 ) -> Result<(), Status> {
     let owner = owner(cx, new_owner)?;
-    cx.kernel.futex_requeue(cx.process, word.0, wake_count, expected, to.0, move_count, owner, NewOwner::Nobody)
+    cx.kernel.futex_requeue(cx.process, word.0, wake_count, expected as u32, to.0, move_count, owner, NewOwner::Nobody)
 }
 
 /// Wakes one thread, makes it the owner, and moves others to another futex.
 pub fn futex_requeue_single_owner<M: Machine>(
     cx: &mut Cx<'_, M>,
-    word: In<u32>,
-    expected: u32,
-    to: In<u32>,
+    word: In<i32>,
+    expected: i32,
+    to: In<i32>,
     move_count: u32,
     new_owner: HandleValue,
 ) -> Result<(), Status> {
     let owner = owner(cx, new_owner)?;
-    cx.kernel.futex_requeue(cx.process, word.0, 1, expected, to.0, move_count, owner, NewOwner::Woken)
+    cx.kernel.futex_requeue(cx.process, word.0, 1, expected as u32, to.0, move_count, owner, NewOwner::Woken)
 }
 
 /// The number of a futex's owner.
-pub fn futex_get_owner<M: Machine>(cx: &mut Cx<'_, M>, word: In<u32>, out: Out<u64>) -> Result<(), Status> {
+pub fn futex_get_owner<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, out: Out<u64>) -> Result<(), Status> {
     let koid = cx.kernel.futex_get_owner(cx.process, word.0)?;
     cx.write_optional(out, koid)
 }

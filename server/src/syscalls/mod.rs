@@ -27,6 +27,7 @@ pub mod system;
 pub mod task;
 pub mod test;
 pub mod thread;
+pub mod time;
 pub mod timer;
 pub mod vmar;
 pub mod vmo;

@@ -98,12 +98,7 @@ fn change<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, clear: u32, set: u32
 }
 
 /// Changes the signals of an object.
-pub fn object_signal<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    value: HandleValue,
-    clear: u32,
-    set: u32,
-) -> Result<(), Status> {
+pub fn object_signal<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, clear: u32, set: u32) -> Result<(), Status> {
     let handle = cx.get_any(value, Rights::SIGNAL)?;
     change(cx, handle.object, clear, set)
 }

@@ -1,8 +1,7 @@
 //! The system as a whole.
 
 use abi::{
-    Rights, Status, ZX_RSRC_KIND_ROOT, ZX_RSRC_KIND_SYSTEM, ZX_SYSTEM_POWERCTL_REBOOT,
-    ZX_SYSTEM_POWERCTL_SHUTDOWN,
+    Rights, Status, ZX_RSRC_KIND_ROOT, ZX_RSRC_KIND_SYSTEM, ZX_SYSTEM_POWERCTL_REBOOT, ZX_SYSTEM_POWERCTL_SHUTDOWN,
 };
 use objects::handle::HandleValue;
 use objects::machine::{Machine, Power};
@@ -16,7 +15,7 @@ pub fn system_powerctl<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
     command: u32,
-    _arg: In<u8>,
+    _arg: In<abi::zx_system_powerctl_arg_t>,
 ) -> Result<(), Status> {
     let resource = cx.get::<Resource>(value, Rights::NONE)?;
     let kind = cx.kernel.objects.get(resource)?.kind;

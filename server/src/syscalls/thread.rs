@@ -50,17 +50,17 @@ fn canonical(address: u64) -> bool {
 pub fn thread_start_regs<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
-    pc: usize,
-    sp: usize,
-    arg1: usize,
-    arg2: usize,
-    tp: usize,
-    abi_reg: usize,
+    pc: u64,
+    sp: u64,
+    arg1: u64,
+    arg2: u64,
+    tp: u64,
+    abi_reg: u64,
 ) -> Result<(), Status> {
     let thread = cx.get::<Thread>(value, Rights::MANAGE_THREAD)?;
-    let mut registers = initial(pc as u64, sp as u64, arg1 as u64, arg2 as u64);
-    registers.fs_base = tp as u64;
-    registers.r15 = abi_reg as u64;
+    let mut registers = initial(pc, sp, arg1, arg2);
+    registers.fs_base = tp;
+    registers.r15 = abi_reg;
     if !canonical(registers.rip) || !canonical(registers.fs_base) {
         return Err(Status::INVALID_ARGS);
     }

@@ -12,12 +12,7 @@ use crate::cx::Cx;
 use crate::user::Out;
 
 /// Creates a timer. Boot and monotonic time are one here: the system is never suspended.
-pub fn timer_create<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    options: u32,
-    clock: u32,
-    out: Out<u32>,
-) -> Result<(), Status> {
+pub fn timer_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, clock: u32, out: Out<u32>) -> Result<(), Status> {
     if !matches!(options, ZX_TIMER_SLACK_CENTER | ZX_TIMER_SLACK_EARLY | ZX_TIMER_SLACK_LATE) {
         return Err(Status::INVALID_ARGS);
     }
@@ -29,12 +24,7 @@ pub fn timer_create<M: Machine>(
 }
 
 /// Sets a timer.
-pub fn timer_set<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    value: HandleValue,
-    deadline: i64,
-    slack: i64,
-) -> Result<(), Status> {
+pub fn timer_set<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, deadline: i64, slack: i64) -> Result<(), Status> {
     let timer = cx.get::<Timer>(value, Rights::WRITE)?;
     if slack < 0 {
         return Err(Status::OUT_OF_RANGE);

@@ -15,8 +15,7 @@ use crate::cx::Cx;
 use crate::user::Out;
 
 const ALIGN_MASK: u32 = !(ZX_VM_ALIGN_BASE - 1);
-const PERMS: u32 =
-    ZX_VM_PERM_READ | ZX_VM_PERM_WRITE | ZX_VM_PERM_EXECUTE | ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED;
+const PERMS: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE | ZX_VM_PERM_EXECUTE | ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED;
 
 /// What a mapping's options allow. Memory that can be executed but not read cannot be had, so asking for it without a
 /// word about that is refused; asking for write without read is too.

@@ -106,11 +106,7 @@ pub fn vmo_set_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, size: u6
 }
 
 /// The size of a VMO's content.
-pub fn vmo_get_stream_size<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    value: HandleValue,
-    out: Out<u64>,
-) -> Result<(), Status> {
+pub fn vmo_get_stream_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out<u64>) -> Result<(), Status> {
     let vmo = cx.get::<Vmo>(value, Rights::NONE)?;
     let size = cx.kernel.objects.get(vmo)?.content_size;
     cx.write(out, size)

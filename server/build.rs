@@ -1,0 +1,85 @@
+//! Makes the dispatch of system calls out of their definitions: each number leads to the function of that name in
+//! `syscalls/<noun>.rs`, with the words turned into typed arguments. A call that is not supported yet has no function
+//! and answers so; a definition that says "supported" without a function does not compile.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+use abi_gen::{Arg, Support, Syscall, Via};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let definitions = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../abi/syscalls");
+    println!("cargo::rerun-if-changed={}", definitions.display());
+    let calls = abi_gen::load(&definitions)?;
+    let mut out = String::from("match number {\n");
+    for call in calls.iter().filter(|call| call.via == Via::Server) {
+        match call.support {
+            Support::Unsupported(_) => {
+                writeln!(
+                    out,
+                    "    {} => Answer::Done(i64::from(Status::NOT_SUPPORTED.0)), // {}",
+                    call.number, call.name
+                )?;
+            }
+            _ => arm(&mut out, call)?,
+        }
+    }
+    out.push_str("    _ => Answer::Done(i64::from(Status::BAD_SYSCALL.0)),\n}\n");
+    fs::write(Path::new(&env::var("OUT_DIR")?).join("dispatch.rs"), out)?;
+    embed("HAFNON_VDSO")?;
+    embed("HAFNON_USERBOOT")
+}
+
+/// Names the file that the binary embeds. Where it is not given, as when only the source is checked, it is an empty one,
+/// and the server says that it cannot start.
+fn embed(name: &str) -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo::rerun-if-env-changed={name}");
+    let path = match env::var_os(name) {
+        Some(path) => path.into(),
+        None => {
+            let path = Path::new(&env::var("OUT_DIR")?).join(name);
+            fs::write(&path, [])?;
+            path
+        }
+    };
+    println!("cargo::rerun-if-changed={}", path.display());
+    println!("cargo::rustc-env={name}={}", path.display());
+    Ok(())
+}
+
+fn arm(out: &mut String, call: &Syscall) -> Result<(), std::fmt::Error> {
+    write!(out, "    {} => ", call.number)?;
+    let extra = call.args.len() > 4;
+    if extra {
+        out.push_str("{ let e = cx.kernel.thread_extra_args(cx.thread); ");
+    }
+    write!(out, "syscalls::{}::{}(cx", call.noun, call.name)?;
+    for (n, arg) in call.args.iter().enumerate() {
+        let word = if n < 4 { format!("a[{n}]") } else { format!("e[{}]", n - 4) };
+        write!(out, ", {}", value(arg, &word))?;
+    }
+    out.push_str(").into_answer()");
+    out.push_str(if extra { " },\n" } else { ",\n" });
+    Ok(())
+}
+
+/// An argument's word as the type that its definition states. Words are cut to narrow types: what a program leaves in
+/// the upper half of a register does not count.
+fn value(arg: &Arg, word: &str) -> String {
+    let base = match abi_gen::model::scalar_type(&arg.ty) {
+        Some(scalar) => scalar.rust.to_string(),
+        None if arg.ty == "void" => "u8".to_string(),
+        None => return pointer(arg, &format!("abi::{}", arg.ty), word),
+    };
+    if arg.is_pointer() { pointer(arg, &base, word) } else { format!("{word} as {base}") }
+}
+
+fn pointer(arg: &Arg, to: &str, word: &str) -> String {
+    let kind = match arg.dir {
+        Some(abi_gen::Dir::In) | None => "In",
+        Some(abi_gen::Dir::Out) => "Out",
+        Some(abi_gen::Dir::InOut) => "InOut",
+    };
+    format!("user::{kind}::<{to}>::new({word})")
+}
