@@ -1,4 +1,4 @@
-//! Clocks.
+//! Clocks and sleep. What only reads time is answered in the vDSO.
 
 use abi::{
     Rights, Status, ZX_CLOCK_OPT_AUTO_START, ZX_CLOCK_OPT_BOOT, ZX_CLOCK_OPT_CONTINUOUS, ZX_CLOCK_OPT_MAPPABLE,
@@ -7,12 +7,18 @@ use abi::{
 use objects::clock::Clock;
 use objects::handle::HandleValue;
 use objects::machine::Machine;
+use objects::wait::Waiting;
 
 use crate::cx::Cx;
 use crate::user::{In, Out};
 
 /// Where the version of a structure stands in a call's options.
 const VERSION_SHIFT: u32 = 58;
+
+/// Sleeps until a time.
+pub fn nanosleep<M: Machine>(cx: &mut Cx<'_, M>, deadline: i64) -> Result<Waiting, Status> {
+    cx.kernel.sleep(cx.thread, deadline)
+}
 
 /// Creates a clock.
 pub fn clock_create<M: Machine>(cx: &mut Cx<'_, M>, options: u64, args: In<u8>, out: Out<u32>) -> Result<(), Status> {

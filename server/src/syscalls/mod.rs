@@ -27,7 +27,6 @@ pub mod system;
 pub mod task;
 pub mod test;
 pub mod thread;
-pub mod time;
 pub mod timer;
 pub mod vmar;
 pub mod vmo;
