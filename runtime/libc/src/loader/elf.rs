@@ -1,0 +1,449 @@
+//! Reading ELF images: the file's headers, the plan of its mapping, and the dynamic section of a mapped image.
+//!
+//! Nothing in a file is trusted. Every address that comes from it goes through [`Image`], which gives out memory only
+//! inside a mapped segment, and stores only inside a writable one.
+
+use core::mem::size_of;
+
+/// Size of a page, the unit of mappings.
+pub const PAGE: usize = 4096;
+/// Most segments of an image; linkers make four to six.
+pub const MAX_SEGMENTS: usize = 16;
+
+pub const PT_LOAD: u32 = 1;
+pub const PT_DYNAMIC: u32 = 2;
+pub const PT_TLS: u32 = 7;
+pub const PT_GNU_STACK: u32 = 0x6474_e551;
+pub const PT_GNU_RELRO: u32 = 0x6474_e552;
+
+pub const PF_X: u32 = 1;
+pub const PF_W: u32 = 2;
+pub const PF_R: u32 = 4;
+
+/// Why an image was refused, as a phrase that follows "its".
+pub type Reason = &'static str;
+
+/// A program header as it stands in the file.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ProgramHeader {
+    pub p_type: u32,
+    pub flags: u32,
+    pub offset: u64,
+    pub vaddr: u64,
+    pub paddr: u64,
+    pub filesz: u64,
+    pub memsz: u64,
+    pub align: u64,
+}
+
+/// A symbol table entry.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Symbol {
+    pub name: u32,
+    pub info: u8,
+    pub other: u8,
+    pub section: u16,
+    pub value: u64,
+    pub size: u64,
+}
+
+impl Symbol {
+    /// Defined in the image that has it (absolute symbols count).
+    pub fn is_defined(&self) -> bool {
+        self.section != 0
+    }
+
+    /// May stay without a definition.
+    pub fn is_weak(&self) -> bool {
+        self.info >> 4 == 2
+    }
+
+    /// Visible to other images: global, weak or unique.
+    pub fn is_global(&self) -> bool {
+        matches!(self.info >> 4, 1 | 2 | 10)
+    }
+
+    /// An offset in the thread's block, not an address.
+    pub fn is_tls(&self) -> bool {
+        self.info & 15 == 6
+    }
+
+    /// A function that gives the address.
+    pub fn is_ifunc(&self) -> bool {
+        self.info & 15 == 10
+    }
+
+    /// Its value is no address relative to the image.
+    pub fn is_absolute(&self) -> bool {
+        self.section == 0xfff1
+    }
+}
+
+/// What the file's header says.
+#[derive(Debug)]
+pub struct Header {
+    /// Address of the first instruction, relative to the image.
+    pub entry: u64,
+    /// Where the program headers stand in the file, and how many.
+    pub phoff: usize,
+    pub phnum: usize,
+}
+
+fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes_at(bytes, at).map(u16::from_le_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes_at(bytes, at).map(u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes_at(bytes, at).map(u64::from_le_bytes)
+}
+
+impl Header {
+    /// Reads the header from the start of the file.
+    pub fn parse(file: &[u8]) -> Result<Self, Reason> {
+        let short = "file is too short";
+        if file.get(..4).ok_or(short)? != b"\x7fELF" {
+            return Err("file is not an ELF image");
+        }
+        // 64-bit, little endian.
+        if bytes_at(file, 4) != Some([2, 1]) {
+            return Err("image is not 64-bit little endian");
+        }
+        let (kind, machine) = (u16_at(file, 16).ok_or(short)?, u16_at(file, 18).ok_or(short)?);
+        if machine != 62 {
+            return Err("image is for another machine");
+        }
+        if kind != 3 {
+            return Err("image is not position-independent (ET_DYN)");
+        }
+        let entry = u64_at(file, 24).ok_or(short)?;
+        let phoff = u64_at(file, 32).ok_or(short)?;
+        let (size, count) = (u16_at(file, 54).ok_or(short)?, u16_at(file, 56).ok_or(short)?);
+        if usize::from(size) != size_of::<ProgramHeader>() {
+            return Err("program headers have an unknown size");
+        }
+        let phoff = usize::try_from(phoff).map_err(|_| "program headers lie outside the file")?;
+        Ok(Self { entry, phoff, phnum: usize::from(count) })
+    }
+
+    /// The program headers, which must lie in `file` (its first page is enough for any linker's output).
+    pub fn program_headers<'a>(&self, file: &'a [u8]) -> Result<impl Iterator<Item = ProgramHeader> + Clone + 'a, Reason> {
+        let size = size_of::<ProgramHeader>();
+        let end = self.phoff.checked_add(self.phnum * size);
+        let table = end.and_then(|end| file.get(self.phoff..end)).ok_or("program headers lie outside the first page")?;
+        Ok(table.chunks_exact(size).map(|entry| {
+            let (word, long) =
+                (|at| u32_at(entry, at).unwrap_or_default(), |at| u64_at(entry, at).unwrap_or_default());
+            ProgramHeader {
+                p_type: word(0),
+                flags: word(4),
+                offset: long(8),
+                vaddr: long(16),
+                paddr: long(24),
+                filesz: long(32),
+                memsz: long(40),
+                align: long(48),
+            }
+        }))
+    }
+}
+
+/// One piece of an image to be mapped; all but the file size in whole pages.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Segment {
+    /// First byte, relative to the image's lowest page.
+    pub start: usize,
+    /// Bytes, whole pages.
+    pub len: usize,
+    /// Where in the file the first page comes from.
+    pub file_offset: u64,
+    /// Bytes from `file_offset` that come from the file; the rest is zero.
+    pub file_len: usize,
+    /// `PF_*`.
+    pub flags: u32,
+}
+
+impl Segment {
+    /// Needs pages of its own: it is written to, or it has bytes that are not the file's.
+    pub fn is_private(&self) -> bool {
+        self.flags & PF_W != 0 || self.len > self.file_len.next_multiple_of(PAGE)
+    }
+}
+
+/// The initial contents and size of a module's thread-local storage.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct TlsSegment {
+    pub vaddr: usize,
+    pub file_len: usize,
+    pub len: usize,
+    pub align: usize,
+}
+
+/// How an image is laid out in memory.
+#[derive(Default, Debug)]
+pub struct Layout {
+    segments: [Segment; MAX_SEGMENTS],
+    count: usize,
+    /// The lowest page's address in the file's own terms; 0 but for odd files.
+    pub first: usize,
+    /// Bytes from the lowest page to the end of the highest.
+    pub span: usize,
+    /// Address and size of the dynamic section (file's terms).
+    pub dynamic: Option<(usize, usize)>,
+    pub tls: Option<TlsSegment>,
+    /// Address and size of what becomes read-only after relocation (file's terms).
+    pub relro: Option<(usize, usize)>,
+    /// Stack size that the program asks for; 0 = any.
+    pub stack: usize,
+}
+
+impl Layout {
+    /// Plans the mapping; segments come in ascending order and do not overlap, as the ELF standard asks.
+    pub fn plan(headers: impl Iterator<Item = ProgramHeader>) -> Result<Self, Reason> {
+        let mut layout = Layout::default();
+        let mut end = 0;
+        for header in headers {
+            let outside = "segments lie outside the address space";
+            let (vaddr, memsz) = (header.vaddr as usize, header.memsz as usize);
+            let top = vaddr.checked_add(memsz).filter(|&top| top < 1 << 46).ok_or(outside)?;
+            match header.p_type {
+                PT_LOAD if memsz > 0 => {
+                    let page = vaddr % PAGE;
+                    if header.offset % PAGE as u64 != page as u64 {
+                        return Err("segments are not aligned to pages");
+                    }
+                    if header.filesz > header.memsz || header.offset.checked_add(header.filesz).is_none() {
+                        return Err("segments are larger in the file than in memory");
+                    }
+                    let start = vaddr - page;
+                    if layout.count == 0 {
+                        layout.first = start;
+                    } else if start < end {
+                        return Err("segments overlap");
+                    }
+                    end = top.next_multiple_of(PAGE);
+                    let slot = layout.segments.get_mut(layout.count).ok_or("segments are too many")?;
+                    *slot = Segment {
+                        start: start - layout.first,
+                        len: end - start,
+                        file_offset: header.offset - page as u64,
+                        file_len: if header.filesz == 0 { 0 } else { header.filesz as usize + page },
+                        flags: header.flags,
+                    };
+                    layout.count += 1;
+                }
+                PT_DYNAMIC => layout.dynamic = Some((vaddr, memsz)),
+                PT_TLS if memsz > 0 => {
+                    let align = (header.align as usize).max(1);
+                    if !align.is_power_of_two() || align > PAGE || header.filesz > header.memsz || memsz > 1 << 30 {
+                        return Err("thread-local segment makes no sense");
+                    }
+                    layout.tls = Some(TlsSegment { vaddr, file_len: header.filesz as usize, len: memsz, align });
+                }
+                PT_GNU_RELRO => layout.relro = Some((vaddr, memsz)),
+                PT_GNU_STACK => layout.stack = memsz,
+                _ => {}
+            }
+        }
+        layout.span = end - layout.first;
+        if layout.count == 0 {
+            return Err("image has nothing to load");
+        }
+        Ok(layout)
+    }
+
+    /// What is to be mapped, ascending.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments[..self.count]
+    }
+}
+
+/// A mapped image: the only way to its memory.
+#[derive(Clone, Copy)]
+pub struct Image {
+    /// What is added to an address in the file's terms.
+    bias: usize,
+    /// Start, end (file's terms) and flags of each segment.
+    segments: [(usize, usize, u32); MAX_SEGMENTS],
+    count: usize,
+}
+
+impl Image {
+    /// The image whose lowest page is mapped at `base`.
+    ///
+    /// # Safety
+    /// All segments of `layout` are mapped there, with their rights or more, and stay so.
+    pub unsafe fn new(base: usize, layout: &Layout) -> Self {
+        let mut segments = [(0, 0, 0); MAX_SEGMENTS];
+        for (slot, segment) in segments.iter_mut().zip(layout.segments()) {
+            let start = layout.first + segment.start;
+            *slot = (start, start + segment.len, segment.flags);
+        }
+        Self { bias: base.wrapping_sub(layout.first), segments, count: layout.count }
+    }
+
+    /// What is added to an address in the file's terms to find it in memory.
+    pub fn bias(&self) -> usize {
+        self.bias
+    }
+
+    /// The segment that holds `[vaddr, vaddr + len)`.
+    fn segment(&self, vaddr: usize, len: usize) -> Option<(usize, usize, u32)> {
+        let end = vaddr.checked_add(len)?;
+        self.segments[..self.count].iter().copied().find(|&(start, stop, _)| start <= vaddr && end <= stop)
+    }
+
+    /// The address in memory of `len` readable bytes at `vaddr`.
+    pub fn address(&self, vaddr: usize, len: usize) -> Option<usize> {
+        self.segment(vaddr, len).filter(|segment| segment.2 & PF_R != 0)?;
+        Some(self.bias.wrapping_add(vaddr))
+    }
+
+    /// Whether code at `vaddr` may run.
+    pub fn is_code(&self, vaddr: usize) -> bool {
+        self.segment(vaddr, 1).is_some_and(|segment| segment.2 & PF_X != 0)
+    }
+
+    /// Whether the address in memory belongs to this image.
+    pub fn contains(&self, address: usize) -> bool {
+        self.segment(address.wrapping_sub(self.bias), 1).is_some()
+    }
+
+    /// Reads a plain value at `vaddr`.
+    pub fn read<T: Copy>(&self, vaddr: usize) -> Option<T> {
+        let address = self.address(vaddr, size_of::<T>())?;
+        // SAFETY: inside a readable segment, which `new`'s caller says is mapped; any bytes make a `T` (callers use
+        // integers and structures of them).
+        Some(unsafe { (address as *const T).read_unaligned() })
+    }
+
+    /// Stores a word at `vaddr`, which must lie in a writable segment.
+    pub fn write(&self, vaddr: usize, value: usize) -> Option<()> {
+        self.segment(vaddr, size_of::<usize>()).filter(|segment| segment.2 & PF_W != 0)?;
+        // SAFETY: inside a writable segment, mapped as `new`'s caller says; nothing in Rust refers to it.
+        unsafe { (self.bias.wrapping_add(vaddr) as *mut usize).write_unaligned(value) };
+        Some(())
+    }
+
+    /// The NUL-terminated string at `vaddr`, without its NUL.
+    pub fn string(&self, vaddr: usize) -> Option<&'static [u8]> {
+        let (_, end, _) = self.segment(vaddr, 1).filter(|segment| segment.2 & PF_R != 0)?;
+        let start = self.bias.wrapping_add(vaddr) as *const u8;
+        // SAFETY: up to the end of the mapped segment; strings stand in memory that nothing changes.
+        let bytes = unsafe { core::slice::from_raw_parts(start, end - vaddr) };
+        let len = bytes.iter().position(|&byte| byte == 0)?;
+        Some(&bytes[..len])
+    }
+}
+
+/// A table in the image: address and size in bytes.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Table {
+    pub vaddr: usize,
+    pub size: usize,
+}
+
+/// The dynamic section: where everything is that binding needs.
+#[derive(Clone, Default, Debug)]
+pub struct Dynamic {
+    pub strings: usize,
+    pub symbols: usize,
+    pub gnu_hash: Option<usize>,
+    pub sysv_hash: Option<usize>,
+    pub rela: Table,
+    pub rel: Table,
+    pub relr: Table,
+    pub plt: Table,
+    /// The PLT's relocations have addends of their own.
+    pub plt_is_rela: bool,
+    pub init: usize,
+    pub init_array: Table,
+    pub fini: usize,
+    pub fini_array: Table,
+    pub preinit_array: Table,
+    /// Offset of the image's own name in the strings; 0 = none.
+    pub soname: usize,
+    /// Address and size of the section itself, to list the needs again.
+    section: Table,
+}
+
+const DT_NEEDED: u64 = 1;
+
+impl Dynamic {
+    /// Reads the section at `vaddr`.
+    pub fn parse(image: &Image, vaddr: usize, size: usize) -> Result<Self, Reason> {
+        let mut dynamic = Dynamic { section: Table { vaddr, size }, ..Default::default() };
+        for (tag, value) in entries(image, dynamic.section) {
+            let value = value as usize;
+            match tag {
+                2 => dynamic.plt.size = value,
+                4 => dynamic.sysv_hash = Some(value),
+                5 => dynamic.strings = value,
+                6 => dynamic.symbols = value,
+                7 => dynamic.rela.vaddr = value,
+                8 => dynamic.rela.size = value,
+                12 => dynamic.init = value,
+                13 => dynamic.fini = value,
+                14 => dynamic.soname = value,
+                17 => dynamic.rel.vaddr = value,
+                18 => dynamic.rel.size = value,
+                20 => dynamic.plt_is_rela = value == 7,
+                22 => return Err("code needs relocation (DT_TEXTREL)"),
+                23 => dynamic.plt.vaddr = value,
+                25 => dynamic.init_array.vaddr = value,
+                26 => dynamic.fini_array.vaddr = value,
+                27 => dynamic.init_array.size = value,
+                28 => dynamic.fini_array.size = value,
+                32 => dynamic.preinit_array.vaddr = value,
+                33 => dynamic.preinit_array.size = value,
+                35 => dynamic.relr.size = value,
+                36 => dynamic.relr.vaddr = value,
+                0x6fff_fef5 => dynamic.gnu_hash = Some(value),
+                _ => {}
+            }
+        }
+        if dynamic.strings == 0 || dynamic.symbols == 0 {
+            return Err("dynamic section names no symbols");
+        }
+        Ok(dynamic)
+    }
+
+    /// The names of the libraries needed, in order; `None` for a name outside the image.
+    pub fn needed<'a>(&'a self, image: &'a Image) -> impl Iterator<Item = Option<&'static [u8]>> + 'a {
+        entries(image, self.section)
+            .filter(|&(tag, _)| tag == DT_NEEDED)
+            .map(|(_, offset)| self.string(image, offset as usize))
+    }
+
+    /// The image's own name.
+    pub fn soname(&self, image: &Image) -> Option<&'static [u8]> {
+        if self.soname == 0 { None } else { self.string(image, self.soname) }
+    }
+
+    /// The symbol at `index`.
+    pub fn symbol(&self, image: &Image, index: usize) -> Option<Symbol> {
+        image.read(self.symbols.checked_add(index.checked_mul(size_of::<Symbol>())?)?)
+    }
+
+    /// The string at `offset` of the string table.
+    pub fn string(&self, image: &Image, offset: usize) -> Option<&'static [u8]> {
+        image.string(self.strings.checked_add(offset)?)
+    }
+}
+
+/// Tag and value of each entry up to `DT_NULL`.
+fn entries(image: &Image, section: Table) -> impl Iterator<Item = (u64, u64)> + '_ {
+    (0..section.size / 16)
+        .map_while(move |index| image.read::<[u64; 2]>(section.vaddr.checked_add(index * 16)?))
+        .take_while(|entry| entry[0] != 0)
+        .map(|[tag, value]| (tag, value))
+}

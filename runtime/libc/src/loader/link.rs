@@ -1,0 +1,449 @@
+//! The modules of this process, and the steps from a program's file to a bound program.
+//!
+//! Modules are in the order in which they were found, breadth first from the program: the program, what it needs, what
+//! those need. That is also the order in which a symbol is searched. The vDSO and this library are in memory before
+//! anything is loaded and take their places when somebody needs them by name, or at the end.
+
+use super::elf::{Dynamic, Symbol};
+use super::map::{self, Mapped};
+use super::reloc::{self, Binding, Resolve};
+use super::symbols::{self, Name};
+use super::{service, tls};
+use crate::fatal::cannot_start;
+use crate::lock::Lock;
+use crate::memory::memcpy;
+use crate::sys::{self, Handle, PAGE_SIZE};
+use crate::system::check;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// An image in this process.
+pub struct Module {
+    /// The name it is known by, with a NUL.
+    pub name: &'static [u8],
+    pub mapped: Mapped,
+    pub dynamic: Dynamic,
+    /// Indices of the modules that it needs.
+    pub needs: Vec<usize>,
+    /// Its thread-locals' distance from the thread pointer.
+    pub tls_offset: Option<usize>,
+    /// Its symbols are bound and its memory protected.
+    pub bound: bool,
+    /// Its initialisers have run, or are about to.
+    pub initialised: bool,
+}
+
+impl Module {
+    /// The name without its NUL.
+    pub fn name(&self) -> &'static [u8] {
+        self.name.strip_suffix(b"\0").unwrap_or(self.name)
+    }
+
+    /// For messages.
+    pub fn display(&self) -> &'static str {
+        text(self.name())
+    }
+}
+
+/// A name for messages.
+pub fn text(name: &'static [u8]) -> &'static str {
+    core::str::from_utf8(name).unwrap_or("?")
+}
+
+/// A name that lives for ever, with a NUL.
+fn leak(name: &[u8]) -> &'static [u8] {
+    let mut owned = name.to_vec();
+    owned.push(0);
+    Box::leak(owned.into_boxed_slice())
+}
+
+/// All modules, and how often that changed.
+pub struct Modules {
+    pub list: Vec<Module>,
+    /// Modules ever added: what unwinders compare to keep what they found.
+    pub added: u64,
+}
+
+/// The linker's state. Not held while code of a module runs.
+pub static MODULES: Lock<Modules> = Lock::new(Modules { list: Vec::new(), added: 0 });
+/// Where the program's own copy of `environ` is, if it has one.
+static ENVIRON: AtomicUsize = AtomicUsize::new(0);
+
+/// The images that are in memory before the linker runs.
+pub struct Present {
+    pub own: (Mapped, Dynamic),
+    pub vdso: (Mapped, Dynamic),
+}
+
+const OWN_NAME: &[u8] = b"libc.so";
+const VDSO_NAME: &[u8] = b"libzircon.so";
+
+/// Loads and binds the program in `vmo`, named `name` in messages; gives its first instruction. `loaded` is the region of
+/// this library's own image.
+pub fn link_program(vmo: Handle, name: &[u8], present: Present, loaded: Handle) -> usize {
+    let program = leak(name);
+    let mut modules = MODULES.lock();
+    let entry = match load(&mut modules, vmo, program) {
+        Ok(index) => modules.list[index].mapped.entry,
+        Err(why) => cannot_start(format_args!("ld.so.1: {why}")),
+    };
+    let mut present = [Some((OWN_NAME, present.own)), Some((VDSO_NAME, present.vdso))];
+    if let Err(why) = load_needs(&mut modules, 0, &mut present) {
+        cannot_start(format_args!("ld.so.1: {}: {why}", text(name_of(program))));
+    }
+    for (name, (mapped, dynamic)) in present.into_iter().flatten() {
+        push(&mut modules, leak(name), mapped, dynamic);
+    }
+    for module in &mut modules.list {
+        let name = module.name();
+        if name == OWN_NAME || name == VDSO_NAME {
+            // The vDSO needs no binding, this library bound itself. Neither has initialisers.
+            module.bound = true;
+            module.initialised = true;
+        }
+        if name == OWN_NAME {
+            module.mapped.region = loaded;
+            protect(module);
+        }
+    }
+    if let Err(why) = bind_all(&mut modules) {
+        cannot_start(format_args!("ld.so.1: {}: {why}", text(name_of(program))));
+    }
+    let cell = find_in(&modules, &Name::new(b"environ")).map_or(0, |(index, symbol)| address(&modules, index, &symbol));
+    ENVIRON.store(cell, Ordering::Relaxed);
+    entry
+}
+
+fn name_of(name: &'static [u8]) -> &'static [u8] {
+    name.strip_suffix(b"\0").unwrap_or(name)
+}
+
+/// Adds a module to the list.
+fn push(modules: &mut Modules, name: &'static [u8], mapped: Mapped, dynamic: Dynamic) -> usize {
+    modules.list.push(Module {
+        name,
+        mapped,
+        dynamic,
+        needs: Vec::new(),
+        tls_offset: None,
+        bound: false,
+        initialised: false,
+    });
+    modules.added += 1;
+    modules.list.len() - 1
+}
+
+/// Maps the file in `vmo` (which it closes) as the module `name`.
+fn load(modules: &mut Modules, vmo: Handle, name: &'static [u8]) -> Result<usize, String> {
+    let mapped = map::map(vmo);
+    // SAFETY: the mappings keep the memory object.
+    unsafe { sys::zx_handle_close(vmo) };
+    let shown = text(name_of(name));
+    let mapped = mapped.map_err(|why| format!("{shown} cannot be loaded: {why}"))?;
+    let dynamic = match mapped.layout.dynamic {
+        Some((vaddr, size)) => Dynamic::parse(&mapped.image, vaddr, size),
+        None => Err("dynamic section is missing"),
+    };
+    let dynamic = dynamic.map_err(|why| format!("{shown} cannot be loaded: its {why}"))?;
+    // SAFETY: the region is the fresh image's.
+    unsafe { sys::zx_object_set_property(mapped.region, sys::PROP_NAME, name.as_ptr().cast(), shown.len().min(31)) };
+    let tls = mapped.layout.tls;
+    let index = push(modules, name, mapped, dynamic);
+    let module = &mut modules.list[index];
+    if let Some(segment) = tls {
+        let offset = tls::add(&module.mapped.image, &segment);
+        if offset.is_none() {
+            modules.list.pop();
+            return Err(format!("{shown} cannot be loaded: it has thread-local variables and the program runs already"));
+        }
+        module.tls_offset = offset;
+    }
+    Ok(index)
+}
+
+/// Loads what the modules from `first` on need, and what those need.
+pub fn load_needs(
+    modules: &mut Modules,
+    first: usize,
+    present: &mut [Option<(&'static [u8], (Mapped, Dynamic))>],
+) -> Result<(), String> {
+    let mut next = first;
+    while next < modules.list.len() {
+        let needed: Vec<_> = {
+            let module = &modules.list[next];
+            module.dynamic.needed(&module.mapped.image).collect()
+        };
+        for name in needed {
+            let name = name.ok_or("its dynamic section names libraries outside its strings")?;
+            let index = match index_of(modules, name) {
+                Some(index) => index,
+                None => match present.iter_mut().find(|slot| slot.as_ref().is_some_and(|slot| slot.0 == name)) {
+                    Some(slot) => match slot.take() {
+                        Some((_, (mapped, dynamic))) => push(modules, leak(name), mapped, dynamic),
+                        None => continue,
+                    },
+                    None => {
+                        let vmo = service::load_object(name).map_err(|status| match status {
+                            sys::ERR_NOT_FOUND => format!("library {} not found", text(name)),
+                            _ => format!("library {} not loaded: status {status}", text(name)),
+                        })?;
+                        load(modules, vmo, leak(name))?
+                    }
+                },
+            };
+            modules.list[next].needs.push(index);
+        }
+        next += 1;
+    }
+    Ok(())
+}
+
+/// The module that is known by `name`, or calls itself so.
+pub fn index_of(modules: &Modules, name: &[u8]) -> Option<usize> {
+    modules.list.iter().position(|module| {
+        module.name() == name || module.dynamic.soname(&module.mapped.image).is_some_and(|own| own == name)
+    })
+}
+
+/// The first definition of a symbol in the order of the modules.
+pub fn find_in(modules: &Modules, name: &Name) -> Option<(usize, Symbol)> {
+    find_except(modules, name, usize::MAX)
+}
+
+fn find_except(modules: &Modules, name: &Name, except: usize) -> Option<(usize, Symbol)> {
+    modules.list.iter().enumerate().filter(|&(index, _)| index != except).find_map(|(index, module)| {
+        let symbol = symbols::find(&module.mapped.image, &module.dynamic, name)?;
+        Some((index, symbol))
+    })
+}
+
+/// Where a symbol of the module at `index` is.
+pub fn address(modules: &Modules, index: usize, symbol: &Symbol) -> usize {
+    let bias = modules.list[index].mapped.image.bias();
+    let value = symbol.value as usize;
+    if symbol.is_absolute() {
+        return value;
+    }
+    let address = bias.wrapping_add(value);
+    if symbol.is_ifunc() { call_indirect(address) } else { address }
+}
+
+/// Asks an indirect function for the address that it stands for.
+fn call_indirect(address: usize) -> usize {
+    // SAFETY: the image says that a resolver is there; running its code is what loading it means.
+    unsafe { core::mem::transmute::<usize, extern "C" fn() -> usize>(address)() }
+}
+
+/// Binds every module that is not bound yet, those that others need first.
+pub fn bind_all(modules: &mut Modules) -> Result<(), String> {
+    for index in (0..modules.list.len()).rev() {
+        if modules.list[index].bound {
+            continue;
+        }
+        bind(modules, index).map_err(|failure| {
+            let name = modules.list[index].display();
+            match failure {
+                reloc::Failure::Image(reason) => format!("{name} cannot be bound: its {reason}"),
+                reloc::Failure::Type(kind) => format!("{name} cannot be bound: relocation type {kind} is not known"),
+                reloc::Failure::Undefined(symbol) => format!("{name}: symbol {} not found", text(symbol)),
+            }
+        })?;
+        modules.list[index].bound = true;
+        protect(&modules.list[index]);
+    }
+    Ok(())
+}
+
+fn bind(modules: &Modules, index: usize) -> Result<(), reloc::Failure> {
+    let module = &modules.list[index];
+    reloc::apply_relr(&module.mapped.image, module.dynamic.relr)?;
+    reloc::apply(&module.mapped.image, &module.dynamic, &mut Scope { modules, index })
+}
+
+/// Makes read-only what needs no more stores.
+fn protect(module: &Module) {
+    let Some((vaddr, len)) = module.mapped.layout.relro else { return };
+    let start = vaddr & !(PAGE_SIZE - 1);
+    // The last page counts only if all of it is to be protected.
+    let len = (vaddr + len - start) & !(PAGE_SIZE - 1);
+    let Some(address) = module.mapped.image.address(start, len).filter(|_| len > 0) else { return };
+    // SAFETY: the pages hold relocated tables only.
+    let status = unsafe { sys::zx_vmar_protect(module.mapped.region, sys::VM_PERM_READ, address, len) };
+    if check(status).is_err() {
+        crate::fatal::report(format_args!("ld.so.1: {}: relocated data stay writable ({status})", module.display()));
+    }
+}
+
+/// How the module at `index` sees the others.
+struct Scope<'a> {
+    modules: &'a Modules,
+    index: usize,
+}
+
+impl Resolve for Scope<'_> {
+    fn bind(&mut self, name: &'static [u8], symbol: &Symbol) -> Option<Binding> {
+        // A symbol that is not visible outside is the module's own.
+        let local = (symbol.is_defined() && !symbol.is_global()).then_some((self.index, *symbol));
+        match local.or_else(|| find_in(self.modules, &Name::new(name))) {
+            Some((index, found)) if found.is_tls() => {
+                let module = self.modules.list[index].tls_offset?;
+                Some(Binding::Tls { module, offset: found.value as usize })
+            }
+            Some((index, found)) => Some(Binding::Address(address(self.modules, index, &found))),
+            None if symbol.is_weak() && symbol.is_tls() => Some(Binding::NoTls),
+            None if symbol.is_weak() => Some(Binding::Address(0)),
+            None => None,
+        }
+    }
+
+    fn own_tls(&self) -> Option<usize> {
+        self.modules.list[self.index].tls_offset
+    }
+
+    fn copy(&mut self, name: &'static [u8], to: usize, size: usize) -> Option<()> {
+        let (index, symbol) = find_except(self.modules, &Name::new(name), self.index)?;
+        let image = &self.modules.list[index].mapped.image;
+        let size = size.min(symbol.size as usize);
+        let from = image.address(symbol.value as usize, size)?;
+        // SAFETY: both ranges were checked against their images' segments.
+        unsafe { memcpy(to as *mut u8, from as *const u8, size) };
+        Some(())
+    }
+
+    fn tls_descriptor(&self, offset: Option<usize>) -> (usize, usize) {
+        tls::descriptor(offset)
+    }
+
+    fn indirect(&mut self, address: usize) -> usize {
+        call_indirect(address)
+    }
+}
+
+/// A function of a module that takes nothing.
+type Hook = extern "C" fn();
+
+/// The addresses in an array of functions.
+fn hooks(module: &Module, vaddr: usize, size: usize) -> Vec<usize> {
+    let image = &module.mapped.image;
+    (0..size / 8).filter_map(|index| image.read(vaddr + index * 8)).filter(|&hook| hook != 0 && hook != usize::MAX).collect()
+}
+
+/// Module indices such that each comes after all that it needs.
+fn dependency_order(modules: &Modules) -> Vec<usize> {
+    let mut order = Vec::new();
+    let mut seen = vec![false; modules.list.len()];
+    // (module, how many of its needs have been visited)
+    let mut path = Vec::new();
+    for root in 0..modules.list.len() {
+        if core::mem::replace(&mut seen[root], true) {
+            continue;
+        }
+        path.push((root, 0));
+        while let Some((index, done)) = path.last_mut() {
+            let index = *index;
+            match modules.list[index].needs.get(*done) {
+                Some(&need) => {
+                    *done += 1;
+                    if !core::mem::replace(&mut seen[need], true) {
+                        path.push((need, 0));
+                    }
+                }
+                None => {
+                    order.push(index);
+                    path.pop();
+                }
+            }
+        }
+    }
+    order
+}
+
+/// Runs the initialisers of all modules that have not run theirs, needs first.
+pub fn initialise() {
+    let calls = {
+        let mut modules = MODULES.lock();
+        let mut calls = Vec::new();
+        if let Some(program) = modules.list.first().filter(|program| !program.initialised) {
+            let array = program.dynamic.preinit_array;
+            calls.extend(hooks(program, array.vaddr, array.size));
+        }
+        for index in dependency_order(&modules) {
+            let module = &mut modules.list[index];
+            if core::mem::replace(&mut module.initialised, true) {
+                continue;
+            }
+            if module.dynamic.init != 0 {
+                calls.push(module.mapped.image.bias().wrapping_add(module.dynamic.init));
+            }
+            let array = module.dynamic.init_array;
+            calls.extend(hooks(module, array.vaddr, array.size));
+        }
+        calls
+    };
+    run(&calls);
+}
+
+/// Runs the finalisers of all modules, in the reverse order of their initialisers.
+pub fn finalise() {
+    let calls = {
+        let modules = MODULES.lock();
+        let mut calls = Vec::new();
+        for index in dependency_order(&modules).into_iter().rev() {
+            let module = &modules.list[index];
+            let array = module.dynamic.fini_array;
+            calls.extend(hooks(module, array.vaddr, array.size).into_iter().rev());
+            if module.dynamic.fini != 0 {
+                calls.push(module.mapped.image.bias().wrapping_add(module.dynamic.fini));
+            }
+        }
+        calls
+    };
+    run(&calls);
+}
+
+fn run(calls: &[usize]) {
+    for &hook in calls {
+        // SAFETY: a bound module names its hooks so; running them is what loading it means.
+        unsafe { core::mem::transmute::<usize, Hook>(hook)() };
+    }
+}
+
+/// The address of a symbol that any module offers.
+pub fn find_global(name: &[u8]) -> Option<usize> {
+    let modules = MODULES.lock();
+    let (index, symbol) = find_in(&modules, &Name::new(name))?;
+    Some(address(&modules, index, &symbol))
+}
+
+/// Where the program sees `environ`, if not in this library.
+pub fn environ_cell<T>() -> Option<*mut T> {
+    let cell = ENVIRON.load(Ordering::Relaxed);
+    (cell != 0).then_some(cell as *mut T)
+}
+
+/// The stack size that the program's file asks for, in bytes.
+pub fn program_stack() -> usize {
+    MODULES.lock().list.first().map_or(0, |program| program.mapped.layout.stack)
+}
+
+/// Loads a library and what it needs while the program runs (`dlopen`); gives its index. On failure nothing stays in the
+/// list (what had been mapped stays mapped).
+pub fn load_library(modules: &mut Modules, name: &[u8]) -> Result<usize, String> {
+    let first = modules.list.len();
+    let result = (|| {
+        let vmo = service::load_object(name)
+            .map_err(|status| format!("library {} not found ({status})", core::str::from_utf8(name).unwrap_or("?")))?;
+        load(modules, vmo, leak(name))?;
+        load_needs(modules, first, &mut [])?;
+        bind_all(modules)?;
+        Ok(first)
+    })();
+    if result.is_err() {
+        modules.list.truncate(first);
+    }
+    result
+}

@@ -1,0 +1,187 @@
+//! Relocation of one image: RELR (packed relative), REL, RELA and the PLT's table.
+//!
+//! What a symbol means is the caller's to say ([`Resolve`]): this file knows the formats and the types' arithmetic. All
+//! stores go through [`Image::write`], so that a malformed table is refused rather than followed.
+
+use super::elf::{Dynamic, Image, Reason, Symbol, Table};
+
+const R_NONE: u32 = 0;
+const R_64: u32 = 1;
+const R_COPY: u32 = 5;
+const R_GLOB_DAT: u32 = 6;
+const R_JUMP_SLOT: u32 = 7;
+const R_RELATIVE: u32 = 8;
+const R_DTPMOD64: u32 = 16;
+const R_DTPOFF64: u32 = 17;
+const R_TPOFF64: u32 = 18;
+const R_TLSDESC: u32 = 36;
+const R_IRELATIVE: u32 = 37;
+
+/// What a symbol is bound to.
+pub enum Binding {
+    /// An address in memory (0 for a weak symbol that nobody defines).
+    Address(usize),
+    /// A thread-local: the offset of its module's block below the thread pointer, and its own offset in the block.
+    Tls { module: usize, offset: usize },
+    /// A thread-local that is weak and that nobody defines.
+    NoTls,
+}
+
+/// Why relocation stopped.
+#[derive(Debug)]
+pub enum Failure {
+    /// The image is malformed.
+    Image(Reason),
+    /// A type that this linker does not know.
+    Type(u32),
+    /// Nobody defines this symbol.
+    Undefined(&'static [u8]),
+}
+
+impl From<Reason> for Failure {
+    fn from(reason: Reason) -> Self {
+        Failure::Image(reason)
+    }
+}
+
+/// How the linker sees the symbols and special cases of the image that is being relocated.
+pub trait Resolve {
+    /// What `symbol`, named `name`, is bound to. `None` = nobody defines it and it is not weak.
+    fn bind(&mut self, name: &'static [u8], symbol: &Symbol) -> Option<Binding>;
+    /// The block offset of the image's own thread-locals.
+    fn own_tls(&self) -> Option<usize>;
+    /// Copies the first other definition of `name` to `to` (`size` bytes).
+    fn copy(&mut self, name: &'static [u8], to: usize, size: usize) -> Option<()>;
+    /// The pair of words that makes a TLS descriptor for an offset from the thread pointer; `None` = undefined weak.
+    fn tls_descriptor(&self, offset: Option<usize>) -> (usize, usize);
+    /// Calls the resolver at `address` in the image.
+    fn indirect(&mut self, address: usize) -> usize;
+}
+
+/// Applies the packed relative relocations.
+pub fn apply_relr(image: &Image, table: Table) -> Result<(), Reason> {
+    const OUTSIDE: Reason = "RELR relocations lie outside the writable segments";
+    let mut next = 0;
+    let relocate = |at: usize| -> Option<()> {
+        let value: usize = image.read(at)?;
+        image.write(at, value.wrapping_add(image.bias()))
+    };
+    for index in 0..table.size / 8 {
+        let entry = table.vaddr.checked_add(index * 8).and_then(|at| image.read::<usize>(at)).ok_or(OUTSIDE)?;
+        if entry & 1 == 0 {
+            relocate(entry).ok_or(OUTSIDE)?;
+            next = entry.wrapping_add(8);
+            continue;
+        }
+        // A bitmap of the 63 words that follow.
+        let mut bits = entry >> 1;
+        let mut at = next;
+        while bits != 0 {
+            if bits & 1 != 0 {
+                relocate(at).ok_or(OUTSIDE)?;
+            }
+            bits >>= 1;
+            at = at.wrapping_add(8);
+        }
+        next = next.wrapping_add(63 * 8);
+    }
+    Ok(())
+}
+
+/// One entry of a REL or RELA table.
+struct Entry {
+    at: usize,
+    kind: u32,
+    symbol: usize,
+    /// `None`: the addend stands at the place itself.
+    addend: Option<usize>,
+}
+
+fn entries(image: &Image, table: Table, rela: bool) -> impl Iterator<Item = Result<Entry, Reason>> + '_ {
+    let size = if rela { 24 } else { 16 };
+    (0..table.size / size).map(move |index| {
+        let at = table.vaddr.checked_add(index * size);
+        let entry = at.and_then(|at| {
+            let [offset, info]: [u64; 2] = image.read(at)?;
+            let addend = if rela { Some(image.read(at.checked_add(16)?)?) } else { None };
+            Some(Entry { at: offset as usize, kind: info as u32, symbol: (info >> 32) as usize, addend })
+        });
+        entry.ok_or("relocations lie outside the image")
+    })
+}
+
+/// Applies all relocations of `image` but RELR. `only_relative`: no symbols yet.
+pub fn apply(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve) -> Result<(), Failure> {
+    let tables = [(dynamic.rel, false), (dynamic.rela, true), (dynamic.plt, dynamic.plt_is_rela)];
+    // Indirect functions run code of the image: last, when everything that they may use is bound.
+    for indirect in [false, true] {
+        for (table, rela) in tables {
+            for entry in entries(image, table, rela) {
+                let entry = entry?;
+                if (entry.kind == R_IRELATIVE) == indirect {
+                    apply_one(image, dynamic, resolver, &entry)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn apply_one(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve, entry: &Entry) -> Result<(), Failure> {
+    const OUTSIDE: Reason = "relocations are for places outside the writable segments";
+    let Entry { at, kind, .. } = *entry;
+    let addend = |at: usize| entry.addend.or_else(|| image.read(at)).ok_or(OUTSIDE);
+    let put = |at: usize, value: usize| image.write(at, value).ok_or(Failure::Image(OUTSIDE));
+    match kind {
+        R_NONE => return Ok(()),
+        R_RELATIVE => return put(at, addend(at)?.wrapping_add(image.bias())),
+        R_IRELATIVE => {
+            let resolve = addend(at)?;
+            if !image.is_code(resolve) {
+                return Err("indirect function is not code".into());
+            }
+            return put(at, resolver.indirect(resolve.wrapping_add(image.bias())));
+        }
+        R_64 | R_COPY | R_GLOB_DAT | R_JUMP_SLOT | R_DTPMOD64 | R_DTPOFF64 | R_TPOFF64 | R_TLSDESC => {}
+        other => return Err(Failure::Type(other)),
+    }
+    // The rest is about a symbol; number 0 means the image's own thread-local block.
+    let symbol = dynamic.symbol(image, entry.symbol).ok_or("relocations name symbols outside the image")?;
+    let name = dynamic.string(image, symbol.name as usize).ok_or("symbol names lie outside the image")?;
+    if kind == R_COPY {
+        let size = symbol.size as usize;
+        let to = image.address(at, size).ok_or(OUTSIDE)?;
+        return resolver.copy(name, to, size).ok_or(Failure::Undefined(name));
+    }
+    let binding = if entry.symbol == 0 {
+        match resolver.own_tls() {
+            Some(module) => Binding::Tls { module, offset: 0 },
+            None => Binding::Address(0),
+        }
+    } else {
+        resolver.bind(name, &symbol).ok_or(Failure::Undefined(name))?
+    };
+    match (kind, binding) {
+        (R_64, Binding::Address(value)) => put(at, value.wrapping_add(addend(at)?)),
+        (R_GLOB_DAT | R_JUMP_SLOT, Binding::Address(value)) => put(at, value),
+        // The C library's `__tls_get_addr` takes the block's distance from the thread pointer as the module.
+        (R_DTPMOD64, Binding::Tls { module, .. }) => put(at, module),
+        (R_DTPOFF64, Binding::Tls { offset, .. }) => put(at, offset.wrapping_add(addend(at)?)),
+        (R_TPOFF64, Binding::Tls { module, offset }) => {
+            put(at, offset.wrapping_add(addend(at)?).wrapping_sub(module))
+        }
+        (R_TLSDESC, binding) => {
+            let extra = addend(at.wrapping_add(8))?;
+            let offset = match binding {
+                Binding::Tls { module, offset } => Some(offset.wrapping_add(extra).wrapping_sub(module)),
+                Binding::NoTls => None,
+                Binding::Address(_) => return Err("thread-local symbol is bound to an ordinary one".into()),
+            };
+            let (function, argument) = resolver.tls_descriptor(offset);
+            put(at, function)?;
+            put(at.wrapping_add(8), argument)
+        }
+        (R_DTPMOD64 | R_DTPOFF64 | R_TPOFF64, Binding::NoTls) => put(at, 0),
+        _ => Err("symbol is thread-local where an ordinary one was expected, or the other way round".into()),
+    }
+}

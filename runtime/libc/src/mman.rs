@@ -1,0 +1,152 @@
+//! `mmap` and its family over memory objects in the root address region.
+//!
+//! Anonymous memory is a fresh memory object, committed as it is touched. A file's memory object comes from libfdio, where
+//! that is loaded (`fdio_get_vmo_exact` for shared read-only mappings, `fdio_get_vmo_copy` for private ones).
+
+use crate::errno::{self, EACCES, EBADF, EINVAL, ENODEV, ENOMEM};
+use crate::loader;
+use crate::sys::{self, Handle, PAGE_SIZE};
+use crate::system::root_vmar;
+use core::ffi::{c_int, c_void};
+
+const PROT_READ: c_int = 1;
+const PROT_WRITE: c_int = 2;
+const PROT_EXEC: c_int = 4;
+const MAP_PRIVATE: c_int = 2;
+const MAP_FIXED: c_int = 0x10;
+const MAP_ANON: c_int = 0x20;
+const FAILED: *mut c_void = usize::MAX as *mut c_void;
+
+fn rights(protection: c_int) -> u32 {
+    [(PROT_READ, sys::VM_PERM_READ), (PROT_WRITE, sys::VM_PERM_WRITE), (PROT_EXEC, sys::VM_PERM_EXECUTE)]
+        .iter()
+        .filter(|(flag, _)| protection & flag != 0)
+        .fold(0, |all, (_, right)| all | right)
+}
+
+fn failed(error: c_int) -> *mut c_void {
+    errno::set(error);
+    FAILED
+}
+
+fn error_of(status: sys::Status) -> c_int {
+    match status {
+        // No room, or a range that is not free.
+        sys::ERR_NO_MEMORY | -3 | -54 | -26 | -16 => ENOMEM,
+        -30 => EACCES,
+        _ => EINVAL,
+    }
+}
+
+/// The lowest address of the root region, to which fixed addresses are relative.
+fn root_base() -> Option<usize> {
+    const INFO_VMAR: u32 = 7;
+    let mut info = [0usize; 2];
+    let (place, size) = (info.as_mut_ptr().cast(), size_of_val(&info));
+    let none = core::ptr::null_mut;
+    // SAFETY: `zx_info_vmar_t` is two words, the first its base.
+    let status = unsafe { sys::zx_object_get_info(root_vmar(), INFO_VMAR, place, size, none(), none()) };
+    (status == sys::OK).then_some(info[0])
+}
+
+/// The memory object behind a file.
+fn file_memory(descriptor: c_int, flags: c_int, protection: c_int) -> Result<Handle, c_int> {
+    type Get = unsafe extern "C" fn(c_int, *mut Handle) -> sys::Status;
+    let private = flags & MAP_PRIVATE != 0;
+    let name: &[u8] =
+        if private && protection & PROT_WRITE != 0 { b"fdio_get_vmo_copy" } else { b"fdio_get_vmo_exact" };
+    let get = loader::find_global(name).ok_or(ENODEV)?;
+    let mut memory = sys::HANDLE_INVALID;
+    // SAFETY: libfdio's functions have this type.
+    match unsafe { core::mem::transmute::<usize, Get>(get)(descriptor, &mut memory) } {
+        sys::OK => Ok(memory),
+        sys::ERR_BAD_HANDLE => Err(EBADF),
+        _ => Err(ENODEV),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    hint: *mut c_void,
+    len: usize,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: i64,
+) -> *mut c_void {
+    let Some(size) = len.checked_next_multiple_of(PAGE_SIZE).filter(|&size| size > 0) else { return failed(EINVAL) };
+    let Some(offset) = u64::try_from(offset).ok().filter(|offset| offset % PAGE_SIZE as u64 == 0) else {
+        return failed(EINVAL);
+    };
+    let mut options = rights(protection);
+    let mut at = 0;
+    if flags & MAP_FIXED != 0 {
+        match root_base().and_then(|base| (hint as usize).checked_sub(base)).filter(|at| at % PAGE_SIZE == 0) {
+            Some(offset) => at = offset,
+            None => return failed(EINVAL),
+        }
+        options |= sys::VM_SPECIFIC_OVERWRITE;
+    }
+    let anonymous = flags & MAP_ANON != 0;
+    let mut memory = sys::HANDLE_INVALID;
+    if anonymous {
+        // SAFETY: a valid place for the result.
+        let status = unsafe { sys::zx_vmo_create(size as u64, 0, &mut memory) };
+        if status != sys::OK {
+            return failed(error_of(status));
+        }
+        if protection & PROT_EXEC != 0 {
+            // SAFETY: as above; the call takes the old handle.
+            let status = unsafe { sys::zx_vmo_replace_as_executable(memory, sys::HANDLE_INVALID, &mut memory) };
+            if status != sys::OK {
+                return failed(error_of(status));
+            }
+        }
+    } else {
+        match file_memory(descriptor, flags, protection) {
+            Ok(file) => memory = file,
+            Err(error) => return failed(error),
+        }
+    }
+    let mut address = 0;
+    // SAFETY: a valid place; with MAP_FIXED the caller asks for what was there to go.
+    let status = unsafe {
+        let from = if anonymous { 0 } else { offset };
+        let status = sys::zx_vmar_map(root_vmar(), options, at, memory, from, size, &mut address);
+        sys::zx_handle_close(memory);
+        status
+    };
+    if status == sys::OK { address as *mut c_void } else { failed(error_of(status)) }
+}
+
+/// Makes a range unmapped, whatever was there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(address: *mut c_void, len: usize) -> c_int {
+    let Some(size) = len.checked_next_multiple_of(PAGE_SIZE).filter(|&size| size > 0) else {
+        return errno::fail(EINVAL);
+    };
+    match crate::system::unmap(address as usize, size) {
+        // Nothing there: POSIX calls that done.
+        sys::OK | sys::ERR_NOT_FOUND => 0,
+        status => errno::fail(error_of(status)),
+    }
+}
+
+/// Changes what a mapped range may be used for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mprotect(address: *mut c_void, len: usize, protection: c_int) -> c_int {
+    let start = address as usize & !(PAGE_SIZE - 1);
+    let size = (address as usize - start).checked_add(len).and_then(|size| size.checked_next_multiple_of(PAGE_SIZE));
+    let Some(size) = size.filter(|&size| size > 0) else { return errno::fail(EINVAL) };
+    // SAFETY: the caller's own range.
+    match unsafe { sys::zx_vmar_protect(root_vmar(), rights(protection), start, size) } {
+        sys::OK => 0,
+        status => errno::fail(error_of(status)),
+    }
+}
+
+/// Advice changes nothing: pages come when they are touched.
+#[unsafe(no_mangle)]
+pub extern "C" fn madvise(_address: *mut c_void, _len: usize, _advice: c_int) -> c_int {
+    0
+}

@@ -1,0 +1,137 @@
+//! The memory of one thread.
+//!
+//! ```text
+//! guard | stack | guard | unsafe stack | thread-locals | Thread
+//!         grows down      grows down                     ^ thread pointer
+//! ```
+//! The guards are not mapped: a stack that overflows faults instead of running into something else. All of it is one
+//! sub-region of the root region and one memory object, committed as it is touched. A few blocks of the usual size are
+//! kept for the next threads, because making one takes six system calls.
+
+use super::Thread;
+use crate::loader;
+use crate::lock::Lock;
+use crate::sys::{self, Handle, PAGE_SIZE, Status};
+use crate::system::{check, root_vmar};
+
+/// What a thread runs on. Addresses and sizes are whole pages.
+#[derive(Clone, Copy)]
+pub struct Block {
+    /// The sub-region; destroying it unmaps everything.
+    region: Handle,
+    /// Lowest address of the stack, above its guard.
+    pub stack: usize,
+    /// Bytes of the stack (and of the unsafe stack).
+    pub stack_size: usize,
+    /// Bytes above the unsafe stack.
+    locals_size: usize,
+}
+
+/// Blocks kept for reuse.
+const KEPT: usize = 8;
+static CACHE: Lock<([Option<Block>; KEPT], usize)> = Lock::new(([None; KEPT], 0));
+
+impl Block {
+    /// One past the stack's highest byte.
+    pub fn stack_top(&self) -> usize {
+        self.stack + self.stack_size
+    }
+
+    fn locals(&self) -> usize {
+        self.stack_top() + PAGE_SIZE + self.stack_size
+    }
+
+    /// A block with a stack of `stack_size` bytes, and the thread in it set up to be started: thread-locals have their
+    /// first values, the structure is filled in but for what it is to run.
+    pub fn new(stack_size: usize) -> Result<*mut Thread, Status> {
+        let stack_size = stack_size.checked_next_multiple_of(PAGE_SIZE).ok_or(sys::ERR_NO_MEMORY)?;
+        let tls = loader::static_tls();
+        let align = tls.align.max(64);
+        let locals_size = (tls.size + align + size_of::<Thread>()).next_multiple_of(PAGE_SIZE);
+        let (block, fresh) = match take_kept(stack_size, locals_size) {
+            Some(block) => (block, false),
+            None => (map(stack_size, locals_size)?, true),
+        };
+        let end = block.locals() + locals_size;
+        let pointer = (end - size_of::<Thread>()) & !(align - 1);
+        if !fresh {
+            // SAFETY: the block's own memory, which nobody uses now.
+            unsafe { core::ptr::write_bytes(block.locals() as *mut u8, 0, end - block.locals()) };
+        }
+        loader::init_static_tls(pointer);
+        let thread = pointer as *mut Thread;
+        // SAFETY: room for the structure, zeroed; fields that zero does not make valid are written here.
+        unsafe {
+            (&raw mut (*thread).this).write(thread);
+            (&raw mut (*thread).guard).write(super::create::stack_guard());
+            (&raw mut (*thread).unsafe_stack).write(block.locals());
+            (&raw mut (*thread).block).write(block);
+            (&raw mut (*thread).destructors).write(Default::default());
+        }
+        Ok(thread)
+    }
+
+    /// Gives the memory back. Nobody may run on it or use it.
+    pub fn free(self) {
+        {
+            let mut cache = CACHE.lock();
+            let (kept, count) = &mut *cache;
+            if self.stack_size == super::attr::STACK_DEFAULT && *count < KEPT {
+                kept[*count] = Some(self);
+                *count += 1;
+                return;
+            }
+        }
+        destroy(self.region);
+    }
+}
+
+fn destroy(region: Handle) {
+    // SAFETY: unmaps only the block's memory, which nobody uses.
+    unsafe {
+        sys::zx_vmar_destroy(region);
+        sys::zx_handle_close(region);
+    }
+}
+
+fn take_kept(stack_size: usize, locals_size: usize) -> Option<Block> {
+    let mut cache = CACHE.lock();
+    let (kept, count) = &mut *cache;
+    let last = count.checked_sub(1)?;
+    let block = kept[last].filter(|block| block.stack_size == stack_size && block.locals_size == locals_size)?;
+    *count = last;
+    Some(block)
+}
+
+fn map(stack_size: usize, locals_size: usize) -> Result<Block, Status> {
+    let upper = stack_size.checked_add(locals_size).ok_or(sys::ERR_NO_MEMORY)?;
+    let used = stack_size.checked_add(upper).ok_or(sys::ERR_NO_MEMORY)?;
+    let total = used.checked_add(2 * PAGE_SIZE).ok_or(sys::ERR_NO_MEMORY)?;
+    let rights = sys::VM_CAN_MAP_READ | sys::VM_CAN_MAP_WRITE | sys::VM_CAN_MAP_SPECIFIC;
+    let (mut region, mut base, mut vmo) = (sys::HANDLE_INVALID, 0, sys::HANDLE_INVALID);
+    // SAFETY: valid places for the results.
+    check(unsafe { sys::zx_vmar_allocate(root_vmar(), rights, 0, total, &mut region, &mut base) })?;
+    let map = |offset: usize, vmo: Handle, from: usize, size: usize| {
+        let options = sys::VM_PERM_READ | sys::VM_PERM_WRITE | sys::VM_SPECIFIC;
+        let mut address = 0;
+        // SAFETY: into the fresh sub-region.
+        check(unsafe { sys::zx_vmar_map(region, options, offset, vmo, from as u64, size, &mut address) })
+    };
+    // SAFETY: a valid place for the result.
+    let made = check(unsafe { sys::zx_vmo_create(used as u64, 0, &mut vmo) }).and_then(|()| {
+        let name = c"thread";
+        // SAFETY: a valid name.
+        unsafe { sys::zx_object_set_property(vmo, sys::PROP_NAME, name.as_ptr().cast(), name.count_bytes()) };
+        map(PAGE_SIZE, vmo, 0, stack_size)?;
+        map(PAGE_SIZE + stack_size + PAGE_SIZE, vmo, stack_size, upper)
+    });
+    if vmo != sys::HANDLE_INVALID {
+        // SAFETY: the mappings keep the memory object.
+        unsafe { sys::zx_handle_close(vmo) };
+    }
+    if let Err(status) = made {
+        destroy(region);
+        return Err(status);
+    }
+    Ok(Block { region, stack: base + PAGE_SIZE, stack_size, locals_size })
+}

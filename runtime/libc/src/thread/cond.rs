@@ -1,0 +1,113 @@
+//! `pthread_cond_*`: a counter on a futex.
+//!
+//! A waiter remembers the counter, gives the mutex back and sleeps while the counter is the same; a signal changes it and
+//! wakes. Wake-ups without a signal are allowed and happen only if the counter came round 2^32 times.
+
+use super::mutex::{Mutex, pthread_mutex_lock, pthread_mutex_unlock};
+use crate::errno::{EINVAL, ETIMEDOUT};
+use crate::lock::{wait, wake};
+use crate::sys;
+use crate::time::{Timespec, deadline};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// `pthread_cond_t`; all zero is ready for use, with the realtime clock.
+#[repr(C)]
+pub struct Condition {
+    counter: AtomicU32,
+    unused: u32,
+    clock: i32,
+    more: [u32; 5],
+}
+
+/// `pthread_condattr_t`: the clock.
+type Attribute = i32;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_condattr_init(attr: *mut Attribute) -> i32 {
+    // SAFETY: the caller's object.
+    unsafe { *attr = 0 };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_condattr_destroy(_attr: *mut Attribute) -> i32 {
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_condattr_setclock(attr: *mut Attribute, clock: i32) -> i32 {
+    if !(0..=1).contains(&clock) {
+        return EINVAL;
+    }
+    // SAFETY: the caller's object.
+    unsafe { *attr = clock };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_init(cond: *mut Condition, attr: *const Attribute) -> i32 {
+    // SAFETY: the caller's objects.
+    unsafe {
+        let clock = attr.as_ref().copied().unwrap_or(0);
+        cond.write(Condition { counter: AtomicU32::new(0), unused: 0, clock, more: [0; 5] });
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_destroy(_cond: *mut Condition) -> i32 {
+    0
+}
+
+unsafe fn wait_until(cond: &Condition, mutex: *const Mutex, until: i64) -> i32 {
+    let seen = cond.counter.load(Ordering::Relaxed);
+    // SAFETY: a mutex that the caller holds.
+    unsafe {
+        let failed = pthread_mutex_unlock(mutex);
+        if failed != 0 {
+            return failed;
+        }
+        let status = wait(&cond.counter, seen, until);
+        let failed = pthread_mutex_lock(mutex);
+        if failed == 0 && status == sys::ERR_TIMED_OUT { ETIMEDOUT } else { failed }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_wait(cond: *const Condition, mutex: *const Mutex) -> i32 {
+    // SAFETY: the caller's objects, the mutex held by it.
+    unsafe { wait_until(&*cond, mutex, sys::TIME_INFINITE) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_timedwait(
+    cond: *const Condition,
+    mutex: *const Mutex,
+    until: *const Timespec,
+) -> i32 {
+    // SAFETY: the caller's objects, the mutex held by it.
+    unsafe {
+        match deadline((*cond).clock, *until) {
+            Some(until) => wait_until(&*cond, mutex, until),
+            None => EINVAL,
+        }
+    }
+}
+
+fn notify(cond: &Condition, count: u32) -> i32 {
+    cond.counter.fetch_add(1, Ordering::Release);
+    wake(&cond.counter, count);
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_signal(cond: *const Condition) -> i32 {
+    // SAFETY: the caller's object.
+    notify(unsafe { &*cond }, 1)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_broadcast(cond: *const Condition) -> i32 {
+    // SAFETY: the caller's object.
+    notify(unsafe { &*cond }, u32::MAX)
+}

@@ -1,0 +1,321 @@
+//! Starting, ending, joining and detaching threads.
+//!
+//! A thread's block must not be freed while it runs on it, not even for its last instructions. So a thread never frees
+//! its own block. Its `state` says who does:
+//!
+//! | state | set by | the block is freed by |
+//! |---|---|---|
+//! | joinable | creation | nobody yet |
+//! | joined | `pthread_join` | the joiner, when the kernel says that the thread has ended |
+//! | detached | creation or `pthread_detach` | whoever makes the next thread: an ended one puts itself on a list |
+//! | done | the end of a joinable thread | a later join or detach |
+//!
+//! Every change is one compare-and-exchange from "joinable", so that join, detach and the thread's end agree on one order.
+
+use super::attr::Attributes;
+use super::block::Block;
+use super::{Destructor, Thread, current};
+use crate::errno::{EAGAIN, EDEADLK, EINVAL, ENOMEM, ESRCH};
+use crate::{sys, system};
+use core::arch::naked_asm;
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+const JOINABLE: u32 = 0;
+const JOINED: u32 = 1;
+const DETACHED: u32 = 2;
+const DONE: u32 = 3;
+
+/// The main thread's stack, in bytes, unless the program asks for more.
+const MAIN_STACK: usize = 8 * 1024 * 1024;
+
+static GUARD: AtomicUsize = AtomicUsize::new(0);
+/// Detached threads that have ended, or are about to: linked by `next_dead`.
+static DEAD: AtomicPtr<Thread> = AtomicPtr::new(null_mut());
+
+/// The value that stack protectors put below return addresses: random, with a zero byte that stops string functions.
+pub fn stack_guard() -> usize {
+    let guard = GUARD.load(Ordering::Relaxed);
+    if guard != 0 {
+        return guard;
+    }
+    let mut random = 0usize;
+    // SAFETY: a valid buffer of that size.
+    unsafe { sys::zx_cprng_draw((&raw mut random).cast(), size_of::<usize>()) };
+    let random = (random & !0xff) | 1 << 63;
+    match GUARD.compare_exchange(0, random, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => random,
+        Err(other) => other,
+    }
+}
+
+/// Makes the structure and stacks of the first thread and points its FS register there. `wanted` is the stack size that
+/// the program's file asks for. Gives the top of the stack to go on with.
+pub fn init_main(handle: sys::Handle, wanted: usize) -> Result<usize, sys::Status> {
+    let thread = Block::new(wanted.max(MAIN_STACK))?;
+    let pointer = thread as usize;
+    // SAFETY: a fresh thread structure; the property takes a word.
+    unsafe {
+        (*thread).handle.store(handle, Ordering::Relaxed);
+        let value = (&raw const pointer).cast();
+        system::check(sys::zx_object_set_property(handle, sys::PROP_REGISTER_FS, value, size_of::<usize>()))?;
+        Ok((*thread).block.stack_top())
+    }
+}
+
+impl Thread {
+    /// Nobody will join it.
+    pub fn is_detached(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == DETACHED
+    }
+}
+
+/// The first instructions of a thread: `rdi` = its structure. Marks the end of the stack for unwinders.
+#[unsafe(naked)]
+extern "C" fn entry() {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
+        "xor ebp, ebp",
+        "and rsp, -16",
+        "call {run}",
+        "ud2",
+        ".cfi_endproc",
+        run = sym run,
+    )
+}
+
+unsafe extern "C" fn run(thread: *mut Thread) -> ! {
+    // SAFETY: the structure is this thread's own; its creator filled it in.
+    unsafe {
+        let result = match (*thread).start {
+            Some(start) => start((*thread).argument),
+            None => null_mut(),
+        };
+        pthread_exit(result)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    out: *mut *mut Thread,
+    attr: *const Attributes,
+    start: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> i32 {
+    reap();
+    let default = Attributes::default();
+    // SAFETY: null or the caller's initialised attributes.
+    let attr = unsafe { attr.as_ref() }.unwrap_or(&default);
+    let Ok(thread) = Block::new(attr.stack_size) else { return EAGAIN };
+    let mut handle = sys::HANDLE_INVALID;
+    let name = c"pthread";
+    // SAFETY: a fresh structure that only this thread knows, until the new one is started with it.
+    unsafe {
+        let block = (*thread).block;
+        let status = sys::zx_thread_create(
+            system::zx_process_self(),
+            name.as_ptr().cast(),
+            name.count_bytes(),
+            0,
+            &mut handle,
+        );
+        if status != sys::OK {
+            block.free();
+            return if status == sys::ERR_NO_MEMORY { ENOMEM } else { EAGAIN };
+        }
+        (*thread).handle.store(handle, Ordering::Relaxed);
+        (*thread).state.store(if attr.detached != 0 { DETACHED } else { JOINABLE }, Ordering::Relaxed);
+        (*thread).start = Some(start);
+        (*thread).argument = argument;
+        // Before it runs: it may end, and be joined, at once.
+        *out = thread;
+        let entry = entry as *const () as usize;
+        let stack = block.stack_top() - 8;
+        let status = sys::zx_thread_start_regs(handle, entry, stack, thread as usize, 0, thread as usize, 0);
+        if status != sys::OK {
+            sys::zx_handle_close(handle);
+            block.free();
+            return EAGAIN;
+        }
+    }
+    0
+}
+
+/// Frees what ended detached threads left.
+fn reap() {
+    let mut dead = DEAD.swap(null_mut(), Ordering::Acquire);
+    while !dead.is_null() {
+        // SAFETY: on the list, so its structure lives until this frees it or puts it back.
+        unsafe {
+            let next = (*dead).next_dead;
+            let handle = (*dead).handle.load(Ordering::Relaxed);
+            // It may still be on its way from the list to the kernel.
+            match sys::zx_object_wait_one(handle, sys::TASK_TERMINATED, 0, null_mut()) {
+                sys::OK => free(dead),
+                _ => bury(dead),
+            }
+            dead = next;
+        }
+    }
+}
+
+/// Puts an ended (or ending) thread on the list.
+unsafe fn bury(thread: *mut Thread) {
+    let mut head = DEAD.load(Ordering::Relaxed);
+    loop {
+        // SAFETY: nobody else uses this field now.
+        unsafe { (*thread).next_dead = head };
+        match DEAD.compare_exchange_weak(head, thread, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(other) => head = other,
+        }
+    }
+}
+
+/// Frees an ended thread's memory and handle.
+unsafe fn free(thread: *mut Thread) {
+    // SAFETY: the kernel said that it has ended; nobody else frees it, as `state` says.
+    unsafe {
+        sys::zx_handle_close((*thread).handle.load(Ordering::Relaxed));
+        (*thread).block.free();
+    }
+}
+
+/// Waits until the kernel says that the thread runs no more, then frees it.
+unsafe fn wait_and_free(thread: *mut Thread) {
+    // SAFETY: as for `free`.
+    unsafe {
+        let handle = (*thread).handle.load(Ordering::Relaxed);
+        sys::zx_object_wait_one(handle, sys::TASK_TERMINATED, sys::TIME_INFINITE, null_mut());
+        free(thread);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_join(thread: *mut Thread, result: *mut *mut c_void) -> i32 {
+    if thread.is_null() {
+        return ESRCH;
+    }
+    if thread == current() {
+        return EDEADLK;
+    }
+    // SAFETY: a thread that nobody has joined or detached lives, as the contract says.
+    unsafe {
+        let state = &(*thread).state;
+        let from = |from| state.compare_exchange(from, JOINED, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if !from(JOINABLE) && !from(DONE) {
+            return EINVAL;
+        }
+        let handle = (*thread).handle.load(Ordering::Relaxed);
+        sys::zx_object_wait_one(handle, sys::TASK_TERMINATED, sys::TIME_INFINITE, null_mut());
+        if !result.is_null() {
+            *result = (*thread).result;
+        }
+        free(thread);
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_detach(thread: *mut Thread) -> i32 {
+    if thread.is_null() {
+        return ESRCH;
+    }
+    // SAFETY: a thread that nobody has joined or detached lives, as the contract says.
+    unsafe {
+        let state = &(*thread).state;
+        if state.compare_exchange(JOINABLE, DETACHED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return 0;
+        }
+        if state.compare_exchange(DONE, JOINED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            wait_and_free(thread);
+            return 0;
+        }
+    }
+    EINVAL
+}
+
+/// Runs the destructors of the calling thread's thread-locals and keys.
+pub fn run_destructors() {
+    // SAFETY: the calling thread's own; a destructor may register more, so nothing is borrowed across the call.
+    unsafe {
+        let thread = current();
+        while let Some(next) = (*(*thread).destructors.get()).pop() {
+            (next.function)(next.argument);
+        }
+        (*thread).keys.destroy();
+        // Key destructors may have touched thread-locals.
+        while let Some(next) = (*(*thread).destructors.get()).pop() {
+            (next.function)(next.argument);
+        }
+        drop(core::mem::take(&mut *(*thread).destructors.get()));
+    }
+}
+
+/// Registers a destructor for a thread-local of the calling thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cxa_thread_atexit_impl(
+    function: unsafe extern "C" fn(*mut c_void),
+    argument: *mut c_void,
+    _module: *mut c_void,
+) -> i32 {
+    // SAFETY: the calling thread's own.
+    let list = unsafe { &mut *(*current()).destructors.get() };
+    if list.try_reserve(1).is_err() {
+        return -1;
+    }
+    list.push(Destructor { function, argument });
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_exit(result: *mut c_void) -> ! {
+    run_destructors();
+    // SAFETY: the calling thread's own structure, which lives until the kernel says that the thread has ended.
+    unsafe {
+        let thread = current();
+        (*thread).result = result;
+        let state = &(*thread).state;
+        if state.compare_exchange(JOINABLE, DONE, Ordering::AcqRel, Ordering::Acquire) == Err(DETACHED) {
+            bury(thread);
+        }
+        sys::zx_thread_exit()
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pthread_self() -> *mut Thread {
+    current()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pthread_equal(left: *mut Thread, right: *mut Thread) -> i32 {
+    i32::from(left == right)
+}
+
+/// The Zircon handle of a thread. It stays the library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thrd_get_zx_handle(thread: *mut Thread) -> sys::Handle {
+    // SAFETY: a living thread, as the contract says.
+    unsafe { (*thread).handle.load(Ordering::Relaxed) }
+}
+
+/// The same by its POSIX name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_get_zx_handle(thread: *mut Thread) -> sys::Handle {
+    // SAFETY: as above.
+    unsafe { thrd_get_zx_handle(thread) }
+}
+
+/// Names a thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setname_np(thread: *mut Thread, name: *const u8) -> i32 {
+    // SAFETY: a living thread and a C string, as the contract says.
+    unsafe {
+        let len = crate::memory::strlen(name);
+        let status = sys::zx_object_set_property(thrd_get_zx_handle(thread), sys::PROP_NAME, name.cast(), len);
+        crate::errno::from_status(status)
+    }
+}

@@ -1,0 +1,120 @@
+//! `pthread_once` and POSIX semaphores.
+
+use crate::errno::{self, EAGAIN, EINVAL, EOVERFLOW, ETIMEDOUT};
+use crate::lock::{wait, wake};
+use crate::sys;
+use crate::time::{Timespec, deadline};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+const NEW: u32 = 0;
+const RUNNING: u32 = 1;
+const DONE: u32 = 2;
+
+/// Calls `function` once for `once`, however many threads come here; all wait until it has returned.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_once(once: *const AtomicU32, function: extern "C" fn()) -> i32 {
+    // SAFETY: the caller's object, zero at first.
+    let once = unsafe { &*once };
+    loop {
+        match once.compare_exchange(NEW, RUNNING, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => {
+                function();
+                once.store(DONE, Ordering::Release);
+                wake(once, u32::MAX);
+                return 0;
+            }
+            Err(DONE) => return 0,
+            Err(state) => wait(once, state, sys::TIME_INFINITE),
+        };
+    }
+}
+
+/// `sem_t`.
+#[repr(C)]
+pub struct Semaphore {
+    value: AtomicU32,
+    waiters: AtomicU32,
+}
+
+impl Semaphore {
+    fn try_take(&self) -> bool {
+        self.value.fetch_update(Ordering::Acquire, Ordering::Relaxed, |value| value.checked_sub(1)).is_ok()
+    }
+
+    fn take(&self, until: i64) -> i32 {
+        while !self.try_take() {
+            self.waiters.fetch_add(1, Ordering::Relaxed);
+            let status = wait(&self.value, 0, until);
+            self.waiters.fetch_sub(1, Ordering::Relaxed);
+            if status == sys::ERR_TIMED_OUT {
+                return errno::fail(ETIMEDOUT);
+            }
+        }
+        0
+    }
+}
+
+/// A semaphore of this process (`shared` is not supported) with a first value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_init(semaphore: *mut Semaphore, shared: i32, value: u32) -> i32 {
+    if shared != 0 {
+        return errno::fail(errno::ENOSYS);
+    }
+    if value > i32::MAX as u32 {
+        return errno::fail(EINVAL);
+    }
+    // SAFETY: the caller's object.
+    unsafe { semaphore.write(Semaphore { value: AtomicU32::new(value), waiters: AtomicU32::new(0) }) };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_destroy(_semaphore: *mut Semaphore) -> i32 {
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_wait(semaphore: *const Semaphore) -> i32 {
+    // SAFETY: an initialised semaphore, as the contract says.
+    unsafe { &*semaphore }.take(sys::TIME_INFINITE)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_trywait(semaphore: *const Semaphore) -> i32 {
+    // SAFETY: an initialised semaphore, as the contract says.
+    if unsafe { &*semaphore }.try_take() { 0 } else { errno::fail(EAGAIN) }
+}
+
+/// Waits until a moment of the realtime clock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_timedwait(semaphore: *const Semaphore, until: *const Timespec) -> i32 {
+    // SAFETY: the caller's objects.
+    unsafe {
+        match deadline(0, *until) {
+            Some(until) => (*semaphore).take(until),
+            None => errno::fail(EINVAL),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_post(semaphore: *const Semaphore) -> i32 {
+    // SAFETY: an initialised semaphore, as the contract says.
+    let semaphore = unsafe { &*semaphore };
+    let more = |value: u32| (value < i32::MAX as u32).then(|| value + 1);
+    if semaphore.value.fetch_update(Ordering::Release, Ordering::Relaxed, more).is_err() {
+        return errno::fail(EOVERFLOW);
+    }
+    // A waiter that counts itself after this look finds the new value when it goes to sleep.
+    if semaphore.waiters.load(Ordering::SeqCst) > 0 {
+        wake(&semaphore.value, 1);
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_getvalue(semaphore: *const Semaphore, value: *mut i32) -> i32 {
+    // SAFETY: the caller's objects.
+    unsafe { *value = (*semaphore).value.load(Ordering::Relaxed) as i32 };
+    0
+}

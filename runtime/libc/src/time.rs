@@ -1,0 +1,172 @@
+//! Clocks and sleeping.
+//!
+//! `CLOCK_MONOTONIC` is the system's monotonic clock, answered by the vDSO. `CLOCK_REALTIME` is the UTC clock that the
+//! process was given at its start; a process without one counts from 1970-01-01 at the system's start, so that the time
+//! of day is wrong but still advances.
+
+use crate::errno::{self, EINVAL};
+use crate::{sys, system};
+
+/// Seconds and nanoseconds.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Timespec {
+    pub seconds: i64,
+    pub nanos: i64,
+}
+
+const CLOCK_REALTIME: i32 = 0;
+const CLOCK_MONOTONIC: i32 = 1;
+const CLOCK_MONOTONIC_RAW: i32 = 4;
+const CLOCK_REALTIME_COARSE: i32 = 5;
+const CLOCK_MONOTONIC_COARSE: i32 = 6;
+const CLOCK_BOOTTIME: i32 = 7;
+const NANOS: i64 = 1_000_000_000;
+
+impl Timespec {
+    /// From a count of nanoseconds.
+    pub fn from_nanos(nanos: i64) -> Self {
+        Self { seconds: nanos.div_euclid(NANOS), nanos: nanos.rem_euclid(NANOS) }
+    }
+
+    /// As nanoseconds, saturating; `None` where the fields make no time.
+    pub fn to_nanos(self) -> Option<i64> {
+        if !(0..NANOS).contains(&self.nanos) {
+            return None;
+        }
+        Some(self.seconds.saturating_mul(NANOS).saturating_add(self.nanos))
+    }
+}
+
+fn monotonic() -> i64 {
+    // SAFETY: no arguments.
+    unsafe { sys::zx_clock_get_monotonic() }
+}
+
+fn utc() -> i64 {
+    let clock = system::utc_clock();
+    let mut now = 0;
+    // SAFETY: a valid place for the result.
+    if clock != sys::HANDLE_INVALID && unsafe { sys::zx_clock_read(clock, &mut now) } == sys::OK {
+        return now;
+    }
+    monotonic()
+}
+
+fn now(clock: i32) -> Option<i64> {
+    match clock {
+        CLOCK_REALTIME | CLOCK_REALTIME_COARSE => Some(utc()),
+        CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME => Some(monotonic()),
+        _ => None,
+    }
+}
+
+/// The monotonic deadline that corresponds to the moment `time` of `clock`.
+pub fn deadline(clock: i32, time: Timespec) -> Option<i64> {
+    let at = time.to_nanos()?;
+    Some(at.saturating_sub(now(clock)?).saturating_add(monotonic()))
+}
+
+/// The time of a clock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_gettime(clock: i32, time: *mut Timespec) -> i32 {
+    match now(clock) {
+        Some(nanos) => {
+            // SAFETY: the caller's place for the result.
+            unsafe { *time = Timespec::from_nanos(nanos) };
+            0
+        }
+        None => errno::fail(EINVAL),
+    }
+}
+
+/// The resolution of a clock: 1 ns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_getres(clock: i32, time: *mut Timespec) -> i32 {
+    if now(clock).is_none() {
+        return errno::fail(EINVAL);
+    }
+    if !time.is_null() {
+        // SAFETY: the caller's place for the result.
+        unsafe { *time = Timespec::from_nanos(1) };
+    }
+    0
+}
+
+/// Seconds since 1970, also stored in `out` unless null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn time(out: *mut i64) -> i64 {
+    let seconds = utc().div_euclid(NANOS);
+    if !out.is_null() {
+        // SAFETY: the caller's place for the result.
+        unsafe { *out = seconds };
+    }
+    seconds
+}
+
+/// Seconds and microseconds since 1970; the zone is not filled in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gettimeofday(time: *mut [i64; 2], _zone: *mut u8) -> i32 {
+    if !time.is_null() {
+        let now = Timespec::from_nanos(utc());
+        // SAFETY: the caller's place for the result.
+        unsafe { *time = [now.seconds, now.nanos / 1000] };
+    }
+    0
+}
+
+fn sleep_until(deadline: i64) {
+    // SAFETY: no pointers.
+    unsafe { sys::zx_nanosleep(deadline) };
+}
+
+/// Sleeps for `request`. There are no signals, so that the whole time passes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nanosleep(request: *const Timespec, _remaining: *mut Timespec) -> i32 {
+    // SAFETY: the caller's argument.
+    match unsafe { *request }.to_nanos().filter(|&nanos| nanos >= 0) {
+        Some(nanos) => {
+            sleep_until(monotonic().saturating_add(nanos));
+            0
+        }
+        None => errno::fail(EINVAL),
+    }
+}
+
+/// Sleeps for, or (`flags` = 1) until, a time of a clock. Gives an error number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_nanosleep(
+    clock: i32,
+    flags: i32,
+    request: *const Timespec,
+    _remaining: *mut Timespec,
+) -> i32 {
+    // SAFETY: the caller's argument.
+    let request = unsafe { *request };
+    let until = if flags & 1 != 0 {
+        deadline(clock, request)
+    } else {
+        request.to_nanos().filter(|_| now(clock).is_some()).map(|nanos| monotonic().saturating_add(nanos))
+    };
+    match until {
+        Some(until) => {
+            sleep_until(until);
+            0
+        }
+        None => EINVAL,
+    }
+}
+
+/// Sleeps whole seconds; gives those not slept, which is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn sleep(seconds: u32) -> u32 {
+    sleep_until(monotonic().saturating_add(i64::from(seconds) * NANOS));
+    0
+}
+
+/// Sleeps microseconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn usleep(micros: u32) -> i32 {
+    sleep_until(monotonic().saturating_add(i64::from(micros) * 1000));
+    0
+}
