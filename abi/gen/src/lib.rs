@@ -17,6 +17,7 @@
 pub mod load;
 pub mod model;
 pub mod numbers;
+pub mod stubs;
 
 pub use load::{Error, load};
 pub use model::{Arg, Dir, ErrorCase, Right, Support, Syscall, Via};

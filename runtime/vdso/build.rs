@@ -1,0 +1,71 @@
+//! Writes the entry points out of the definitions of system calls, and tells the linker how the image is laid out.
+
+use std::fmt::Write as _;
+use std::mem::offset_of;
+use std::path::Path;
+use std::{env, fs};
+
+use abi::{vdso_constants, vdso_time_values};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let here = env::var("CARGO_MANIFEST_DIR")?;
+    let here = Path::new(&here);
+    let definitions = here.join("../../abi/syscalls");
+    println!("cargo::rerun-if-changed={}", definitions.display());
+    println!("cargo::rerun-if-changed=src");
+    println!("cargo::rerun-if-changed=vdso.ld");
+    println!("cargo::rerun-if-changed=exports.ver");
+
+    let out = env::var("OUT_DIR")?;
+    let out = Path::new(&out);
+    let calls = abi_gen::load(&definitions)?;
+    fs::write(out.join("offsets.s"), offsets()?)?;
+    fs::write(out.join("stubs.s"), abi_gen::stubs::assembly(&calls))?;
+    let statuses: Vec<(&str, i32)> = abi::STATUSES.iter().map(|(name, status)| (*name, status.0)).collect();
+    fs::write(out.join("statuses.s"), abi_gen::stubs::status_strings(&statuses))?;
+
+    if env::var("CARGO_CFG_TARGET_OS")? == "fuchsia" {
+        for arg in [
+            format!("-T{}", here.join("vdso.ld").display()),
+            format!("--version-script={}", here.join("exports.ver").display()),
+            format!("--defsym=VDSO_DATA_CONSTANTS={:#x}", abi::VDSO_DATA_CONSTANTS),
+            format!("--defsym=VDSO_DATA_TIME_VALUES={:#x}", abi::VDSO_DATA_TIME_VALUES),
+            format!("--defsym=VDSO_CODE_START={:#x}", abi::VDSO_CODE_START),
+            "-soname=libzircon.so".to_owned(),
+            "--hash-style=gnu".to_owned(),
+            "-zdefs".to_owned(),
+            "-zrodynamic".to_owned(),
+            "-znorelro".to_owned(),
+            // Programs that look for symbols find them in the dynamic symbol table; the server embeds the file.
+            "--strip-all".to_owned(),
+        ] {
+            println!("cargo::rustc-cdylib-link-arg={arg}");
+        }
+    }
+    Ok(())
+}
+
+/// Where the fields of the blobs are, for the assembler.
+fn offsets() -> Result<String, std::fmt::Error> {
+    let mut out = String::new();
+    let mut set = |name: &str, value: usize| writeln!(out, ".set {name}, {value}");
+    set("C_MAX_NUM_CPUS", offset_of!(vdso_constants, max_num_cpus))?;
+    set("C_FEATURES", offset_of!(vdso_constants, features))?;
+    set("C_DCACHE_LINE_SIZE", offset_of!(vdso_constants, dcache_line_size))?;
+    set("C_PAGE_SIZE", offset_of!(vdso_constants, page_size))?;
+    set("C_PHYSMEM", offset_of!(vdso_constants, physmem))?;
+    set("C_VERSION_STRING_LEN", offset_of!(vdso_constants, version_string_len))?;
+    set("C_VERSION_STRING", size_of::<vdso_constants>())?;
+    set("C_SIZE", abi::VDSO_DATA_CONSTANTS_SIZE)?;
+    set("T_TICKS_PER_SECOND", offset_of!(vdso_time_values, ticks_per_second))?;
+    set("T_BOOT_TICKS_OFFSET", offset_of!(vdso_time_values, boot_ticks_offset))?;
+    set("T_MONO_TICKS_OFFSET", offset_of!(vdso_time_values, mono_ticks_offset))?;
+    set("T_NUMERATOR", offset_of!(vdso_time_values, ticks_to_time_numerator))?;
+    set("T_DENOMINATOR", offset_of!(vdso_time_values, ticks_to_time_denominator))?;
+    set("T_SIZE", size_of::<vdso_time_values>())?;
+    set("BUFFER_ARG_5", abi_gen::stubs::buffer_word(4))?;
+    set("BUFFER_ARG_6", abi_gen::stubs::buffer_word(5))?;
+    set("BUFFER_ARG_7", abi_gen::stubs::buffer_word(6))?;
+    set("BUFFER_RESULT", abi_gen::stubs::buffer_word(8))?;
+    Ok(out)
+}

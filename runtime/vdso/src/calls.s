@@ -1,0 +1,262 @@
+// The calls that are not made from their definitions.
+
+// ---- Answered from the two blobs -------------------------------------------------------------------------------
+
+// In rax: nanoseconds, from ticks with the offset in that field. Keeps rdi and rsi.
+// The product has 128 bits; the quotient fits as long as the machine has run less than 584 years.
+.macro time_from_ticks offset
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    add rax, [rip + DATA_TIME_VALUES + \offset]
+    mov ecx, [rip + DATA_TIME_VALUES + T_NUMERATOR]
+    mul rcx
+    mov ecx, [rip + DATA_TIME_VALUES + T_DENOMINATOR]
+    div rcx
+.endm
+
+entry zx_clock_get_monotonic
+    time_from_ticks T_MONO_TICKS_OFFSET
+    ret
+end_entry zx_clock_get_monotonic
+
+entry zx_clock_get_boot
+    time_from_ticks T_BOOT_TICKS_OFFSET
+    ret
+end_entry zx_clock_get_boot
+
+entry zx_deadline_after
+    time_from_ticks T_MONO_TICKS_OFFSET
+    add rax, rdi
+    jo 1f
+    ret
+1:  // Out of range: the type's last value, or its first for a negative duration.
+    movabs rax, 0x7fffffffffffffff
+    sar rdi, 63
+    xor rax, rdi
+    ret
+end_entry zx_deadline_after
+
+entry zx_ticks_get
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    add rax, [rip + DATA_TIME_VALUES + T_MONO_TICKS_OFFSET]
+    ret
+end_entry zx_ticks_get
+
+entry zx_ticks_get_boot
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    add rax, [rip + DATA_TIME_VALUES + T_BOOT_TICKS_OFFSET]
+    ret
+end_entry zx_ticks_get_boot
+
+entry zx_ticks_per_second
+    mov rax, [rip + DATA_TIME_VALUES + T_TICKS_PER_SECOND]
+    ret
+end_entry zx_ticks_per_second
+
+entry zx_system_get_num_cpus
+    mov eax, [rip + DATA_CONSTANTS + C_MAX_NUM_CPUS]
+    ret
+end_entry zx_system_get_num_cpus
+
+entry zx_system_get_page_size
+    mov eax, [rip + DATA_CONSTANTS + C_PAGE_SIZE]
+    ret
+end_entry zx_system_get_page_size
+
+entry zx_system_get_dcache_line_size
+    mov eax, [rip + DATA_CONSTANTS + C_DCACHE_LINE_SIZE]
+    ret
+end_entry zx_system_get_dcache_line_size
+
+entry zx_system_get_physmem
+    mov rax, [rip + DATA_CONSTANTS + C_PHYSMEM]
+    ret
+end_entry zx_system_get_physmem
+
+// Returns a structure of two words, hence rax and rdx.
+entry zx_system_get_version_string
+    lea rax, [rip + DATA_CONSTANTS + C_VERSION_STRING]
+    mov rdx, [rip + DATA_CONSTANTS + C_VERSION_STRING_LEN]
+    ret
+end_entry zx_system_get_version_string
+
+// edi: kind, an index into the five features; rsi: where to write.
+entry zx_system_get_features
+    mov edi, edi
+    cmp edi, 5
+    jae 1f
+    lea rax, [rip + DATA_CONSTANTS + C_FEATURES]
+    mov eax, [rax + 4 * rdi]
+    mov [rsi], eax
+    xor eax, eax
+    ret
+1:  mov eax, -2 // ZX_ERR_NOT_SUPPORTED
+    ret
+end_entry zx_system_get_features
+
+entry zx_status_get_string
+    mov eax, edi
+    neg eax
+    mov ecx, STATUS_LIMIT
+    cmp eax, ecx
+    cmova eax, ecx
+    lea rcx, [rip + status_table]
+    mov eax, [rcx + 4 * rax]
+    add rax, rcx
+    ret
+end_entry zx_status_get_string
+.weak _zx_status_get_string
+.set _zx_status_get_string, zx_status_get_string
+
+// rdi: address; rsi: bytes; edx: 1 instructions, 2 data, 4 forget as well (with 2 only).
+entry zx_cache_flush
+    mov ecx, edx
+    and ecx, 3
+    jz 3f
+    test edx, ~7
+    jnz 3f
+    mov ecx, edx
+    and ecx, 6
+    cmp ecx, 4
+    je 3f
+    // Instruction fetches of the same processor see data as it is written, so only data itself is to be written back.
+    test edx, 2
+    jz 2f
+    add rsi, rdi
+    mov ecx, [rip + DATA_CONSTANTS + C_DCACHE_LINE_SIZE]
+    test ecx, ecx
+    jz 2f
+    mov rax, rcx
+    neg rax
+    and rdi, rax
+1:  cmp rdi, rsi
+    jae 2f
+    clflush [rdi]
+    add rdi, rcx
+    jmp 1b
+2:  mfence
+    xor eax, eax
+    ret
+3:  mov eax, -10 // ZX_ERR_INVALID_ARGS
+    ret
+end_entry zx_cache_flush
+
+// ---- By way of the server --------------------------------------------------------------------------------------
+
+// rdi: buffer; rsi: bytes. The server is asked for at most 256 bytes at a time, which bounds what one entry costs.
+entry zx_cprng_draw
+    save_registers
+    push r12
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset r12, 0
+    push r13
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset r13, 0
+    mov r12, rdi
+    mov r13, rsi
+    jmp 2f
+1:  mov r10, r12
+    mov r8d, 256
+    cmp r13, r8
+    cmovb r8, r13
+    add r12, r8
+    sub r13, r8
+    enter_server NR_CPRNG_DRAW
+    test eax, eax
+    jnz 3f
+2:  test r13, r13
+    jnz 1b
+    pop r13
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore r13
+    pop r12
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore r12
+    restore_registers
+    ret
+    // The caller cannot be told that the buffer is none, and must not go on as if it were random.
+3:  ud2
+end_entry zx_cprng_draw
+
+// As zx_thread_start_regs, with no thread pointer and no register for the ABI.
+entry zx_thread_start
+    save_registers
+    mov r10, rdi
+    mov r15, rcx
+    mov gs:[BUFFER_ARG_5], r8
+    mov r8, rsi
+    mov r9, rdx
+    xor eax, eax
+    mov gs:[BUFFER_ARG_6], rax
+    mov gs:[BUFFER_ARG_7], rax
+    enter_server NR_THREAD_START_REGS
+    restore_registers
+    ret
+end_entry zx_thread_start
+
+// ---- Without a stack -------------------------------------------------------------------------------------------
+
+// Closes the handle in r12d unless it is 0, and ends the thread. Touches no memory but the IPC buffer.
+.macro close_and_exit
+    test r12d, r12d
+    jz 1f
+    mov r10d, r12d
+    enter_server NR_HANDLE_CLOSE
+    test eax, eax
+    jnz 2f
+1:  enter_server NR_THREAD_EXIT
+2:  ud2
+.endm
+
+// rdi: address of the futex; esi: how many to wake; edx: its new value; ecx: handle.
+entry zx_futex_wake_handle_close_thread_exit
+    mov r12d, ecx
+    mov r10, rdi
+    mov r8d, esi
+    // From here on another thread may free the stack. Stores are ordered on x86.
+    mov [rdi], edx
+    enter_server NR_FUTEX_WAKE
+    test eax, eax
+    jnz 2f
+    close_and_exit
+end_entry zx_futex_wake_handle_close_thread_exit
+
+// edi: VMAR; rsi: address; rdx: bytes; ecx: handle. Comes back only if nothing was unmapped.
+entry zx_vmar_unmap_handle_close_thread_exit
+    save_registers
+    push r12
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset r12, 0
+    mov r12d, ecx
+    mov r10d, edi
+    mov r8, rsi
+    mov r9, rdx
+    enter_server NR_VMAR_UNMAP
+    test eax, eax
+    jnz 3f
+    close_and_exit
+3:  pop r12
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore r12
+    restore_registers
+    ret
+end_entry zx_vmar_unmap_handle_close_thread_exit
+
+// ---- The blobs -------------------------------------------------------------------------------------------------
+
+.section .data_constants, "a", @progbits
+.type DATA_CONSTANTS, @object
+.size DATA_CONSTANTS, C_SIZE
+DATA_CONSTANTS:
+    .zero C_SIZE
+
+.section .data_time_values, "a", @progbits
+.type DATA_TIME_VALUES, @object
+.size DATA_TIME_VALUES, T_SIZE
+DATA_TIME_VALUES:
+    .zero T_SIZE
