@@ -194,7 +194,7 @@ impl<'a, M: Machine> Cx<'a, M> {
     /// `INVALID_ARGS`, `NO_MEMORY`.
     pub fn hand_out<T: Noun>(&mut self, id: Id<T>, rights: Rights, out: Out<u32>) -> Result<(), Status> {
         let value = self.kernel.give_new(self.process, id, rights)?;
-        self.write(out, value).inspect_err(|_| self.take_back(value))
+        self.write(out, value).inspect_err(|_| self.discard(value))
     }
 
     /// Two objects at once, as [`Cx::hand_out`]: both handles or neither.
@@ -214,11 +214,12 @@ impl<'a, M: Machine> Cx<'a, M> {
             (Err(status), _) | (_, Err(status)) => Err(status),
         };
         written.inspect_err(|_| {
-            first.into_iter().chain(second).for_each(|value| self.take_back(value));
+            first.into_iter().chain(second).for_each(|value| self.discard(value));
         })
     }
 
-    fn take_back(&mut self, value: HandleValue) {
+    /// Closes a handle whose value could not be told to the caller.
+    pub fn discard(&mut self, value: HandleValue) {
         if let Ok(handle) = self.kernel.take(self.process, value) {
             self.kernel.close(handle);
         }

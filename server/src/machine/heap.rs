@@ -2,8 +2,9 @@
 //!
 //! An allocation costs a bounded number of instructions. What the heap has taken it keeps; freed blocks serve later
 //! allocations. When nothing fits, the region grows by as many chunks as the allocation needs; when there is no chunk
-//! left the allocation fails with a null pointer, which fallible allocation turns into an error. [`reserve`] keeps
-//! [`RESERVE`] bytes free, so that small allocations that cannot report failure do not meet it.
+//! left the allocation fails with a null pointer, which fallible allocation turns into an error, and [`starved`] says
+//! so, upon which chunks that lie idle elsewhere are collected for the next attempt. [`reserve`] keeps [`RESERVE`]
+//! bytes free, so that small allocations that cannot report failure do not meet it.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
@@ -28,9 +29,11 @@ struct Heap {
     mapped: usize,
     /// Bytes handed out, as asked for.
     used: usize,
+    /// There was no chunk to grow by.
+    starved: bool,
 }
 
-static HEAP_STATE: Single<Heap> = Single::new(Heap { blocks: Blocks::new(), mapped: 0, used: 0 });
+static HEAP_STATE: Single<Heap> = Single::new(Heap { blocks: Blocks::new(), mapped: 0, used: 0, starved: false });
 
 /// The allocator that the language knows.
 pub struct Allocator;
@@ -44,6 +47,12 @@ pub fn init(chunks: u64) {
 #[inline]
 pub fn reserve() -> bool {
     HEAP_STATE.with(|heap| heap.mapped - heap.used >= RESERVE * 2 || heap.grow(RESERVE))
+}
+
+/// Whether an allocation has failed for want of chunks since this was last asked.
+#[inline]
+pub fn starved() -> bool {
+    HEAP_STATE.with(|heap| core::mem::take(&mut heap.starved))
 }
 
 /// Bytes of memory that the heap has taken.
@@ -77,7 +86,10 @@ impl Heap {
             if self.mapped as u64 + CHUNK > HEAP_LIMIT {
                 return false;
             }
-            let Some(chunk) = CHUNKS.with(|chunks| chunks.take()) else { return false };
+            let Some(chunk) = CHUNKS.with(|chunks| chunks.take()) else {
+                self.starved = true;
+                return false;
+            };
             let slot = self.mapped as u64 / CHUNK;
             let page = sys::retype(untyped_of(chunk), sys::Object::LargePage, Some(HEAP_LEAF), slot, 1);
             let address = HEAP + self.mapped as u64;

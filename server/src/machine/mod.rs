@@ -237,6 +237,10 @@ impl Machine for Sel4 {
 
     #[inline]
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {
+        if heap::starved() {
+            // A few at a time: each takes as long as some hundred calls.
+            let _ = (0..8).all(|_| self.memory.release_one());
+        }
         if heap::reserve() || (self.memory.release_one() && heap::reserve()) { Ok(()) } else { Err(OutOfMemory) }
     }
 

@@ -49,7 +49,7 @@ pub fn handle_duplicate<M: Machine>(
     let handle = cx.get_any(value, Rights::DUPLICATE)?;
     let rights = reduce(handle.rights, rights)?;
     let new = cx.kernel.give(cx.process, handle.object, rights)?;
-    cx.write(out, new).inspect_err(|_| drop(handle_close(cx, new)))
+    cx.write(out, new).inspect_err(|_| cx.discard(new))
 }
 
 /// Replaces a handle by one with other rights; the old one is gone, whatever the result.
@@ -62,7 +62,7 @@ pub fn handle_replace<M: Machine>(
     let old = cx.kernel.take(cx.process, value)?;
     let rights = reduce(old.rights, rights).inspect_err(|_| cx.kernel.close(old))?;
     let new = cx.kernel.put(cx.process, Handle { object: old.object, rights })?;
-    cx.write(out, new).inspect_err(|_| drop(handle_close(cx, new)))
+    cx.write(out, new).inspect_err(|_| cx.discard(new))
 }
 
 /// Whether a value is a handle of the caller's.

@@ -141,7 +141,7 @@ pub fn object_get_child<M: Machine>(
     };
     let child = child.ok_or(Status::NOT_FOUND)?;
     let new = cx.kernel.give(cx.process, child, rights)?;
-    cx.write(out, new).inspect_err(|_| drop(super::handle::handle_close(cx, new)))
+    cx.write(out, new).inspect_err(|_| cx.discard(new))
 }
 
 /// Reads an array of handle values, at most as many as a message can carry.

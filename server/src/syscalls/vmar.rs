@@ -105,7 +105,10 @@ pub fn vmar_allocate<M: Machine>(
     child_rights.set(Rights::WRITE, flags.write);
     child_rights.set(Rights::EXECUTE, flags.execute);
     let written = cx.write(out_address, address as usize).and_then(|()| cx.hand_out(child, child_rights, out));
-    written.inspect_err(|_| drop(cx.kernel.vmar_destroy(child)))
+    if written.is_err() {
+        cx.kernel.vmar_destroy(child)?;
+    }
+    written
 }
 
 /// Maps a VMO.

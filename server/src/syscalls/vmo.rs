@@ -207,5 +207,5 @@ pub fn vmo_replace_as_executable<M: Machine>(
     let old = cx.kernel.take(cx.process, value)?;
     let rights = rights | Rights::EXECUTE;
     let new = cx.kernel.put(cx.process, objects::handle::Handle { object: old.object, rights })?;
-    cx.write(out, new).inspect_err(|_| drop(super::handle::handle_close(cx, new)))
+    cx.write(out, new).inspect_err(|_| cx.discard(new))
 }
