@@ -36,7 +36,7 @@ pub enum NewOwner {
 
 impl<M: Machine> Kernel<M> {
     fn futex_key(&self, process: Id<Process>, address: u64) -> Result<FutexKey, Status> {
-        if address % 4 != 0 {
+        if !address.is_multiple_of(4) {
             return Err(Status::INVALID_ARGS);
         }
         Ok((self.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)?, address))

@@ -3,7 +3,7 @@
 /// A name.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Name {
-    bytes: [u8; abi::ZX_MAX_NAME_LEN as usize],
+    bytes: [u8; abi::ZX_MAX_NAME_LEN],
 }
 
 impl Name {
@@ -11,14 +11,14 @@ impl Name {
     pub fn new(bytes: &[u8]) -> Self {
         let mut name = Name::default();
         let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-        for (to, from) in name.bytes.iter_mut().take(abi::ZX_MAX_NAME_LEN as usize - 1).zip(bytes.iter().take(end)) {
+        for (to, from) in name.bytes.iter_mut().take(abi::ZX_MAX_NAME_LEN - 1).zip(bytes.iter().take(end)) {
             *to = *from;
         }
         name
     }
 
     /// The name with its NUL bytes.
-    pub fn bytes(&self) -> &[u8; abi::ZX_MAX_NAME_LEN as usize] {
+    pub fn bytes(&self) -> &[u8; abi::ZX_MAX_NAME_LEN] {
         &self.bytes
     }
 

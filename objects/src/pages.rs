@@ -39,11 +39,11 @@ impl Pages {
     /// Makes room for a page, so that [`Pages::set`] cannot fail.
     pub fn reserve(&mut self, page: u64) -> Result<(), OutOfMemory> {
         let (run, _) = split(page);
-        if !self.runs.contains_key(&run) {
+        if let alloc::collections::btree_map::Entry::Vacant(e) = self.runs.entry(run) {
             let mut frames = Vec::new();
             frames.try_reserve_exact(RUN).map_err(|_| OutOfMemory)?;
             frames.resize(RUN, None);
-            self.runs.insert(run, Run { frames: frames.into_boxed_slice(), used: 0 });
+            e.insert(Run { frames: frames.into_boxed_slice(), used: 0 });
         }
         Ok(())
     }

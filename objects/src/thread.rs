@@ -278,7 +278,7 @@ impl<M: Machine> Kernel<M> {
     /// Ends a thread's wait, if it waits, without anyone learning how (3D).
     fn abandon_wait(&mut self, id: Id<Thread>) {
         if let Some(Wait::Signals { observers, .. }) = self.take_wait(id) {
-            observers.into_iter().for_each(|key| drop(self.unobserve(key)));
+            self.unobserve_all(observers);
         }
     }
 

@@ -212,7 +212,7 @@ impl<M: Machine> Kernel<M> {
     /// As [`Kernel::vmar_allocate`]; `OUT_OF_RANGE`: the VMO's offset is absurd.
     pub fn vmar_map(&mut self, id: Id<Vmar>, place: Place, request: MapRequest) -> Result<u64, Status> {
         let len = request.len.checked_next_multiple_of(PAGE).filter(|&len| len > 0).ok_or(Status::INVALID_ARGS)?;
-        if request.offset % PAGE != 0 {
+        if !request.offset.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
         }
         request.offset.checked_add(len).filter(|&end| end <= crate::vmo::MAX_SIZE).ok_or(Status::INVALID_ARGS)?;
@@ -355,8 +355,7 @@ impl<M: Machine> Kernel<M> {
         self.mapping_split(aspace, base + len);
         self.range_clear(aspace, base, len);
         // Sub-VMARs in the range are dead; their mappings went with the rest.
-        loop {
-            let Ok(vmar) = self.objects.get_mut(id) else { break };
+        while let Ok(vmar) = self.objects.get_mut(id) {
             let Some((&at, &child)) = vmar.children.range(base..base + len).next() else { break };
             vmar.children.remove(&at);
             if let Child::Vmar(sub, _) = child {
@@ -385,7 +384,7 @@ impl<M: Machine> Kernel<M> {
     pub fn vmar_unmap(&mut self, id: Id<Vmar>, address: u64, len: u64) -> Result<(), Status> {
         self.vmar_alive(id)?;
         let len = len.checked_next_multiple_of(PAGE).filter(|&len| len > 0).ok_or(Status::INVALID_ARGS)?;
-        if address % PAGE != 0 {
+        if !address.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
         }
         self.vmar_clear(id, address, len, false)
@@ -400,7 +399,7 @@ impl<M: Machine> Kernel<M> {
         let (vmar, aspace) = self.vmar_alive(id)?;
         let len = len.checked_next_multiple_of(PAGE).filter(|&len| len > 0).ok_or(Status::INVALID_ARGS)?;
         let end = address.checked_add(len).ok_or(Status::INVALID_ARGS)?;
-        if address % PAGE != 0 || address < vmar.base || end > vmar.end() {
+        if !address.is_multiple_of(PAGE) || address < vmar.base || end > vmar.end() {
             return Err(Status::INVALID_ARGS);
         }
         let space = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?;

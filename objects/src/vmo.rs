@@ -246,7 +246,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::NOT_SUPPORTED);
         }
         let r = range(offset, len, vmo.size)?;
-        if offset % PAGE != 0 || len % PAGE != 0 {
+        if !offset.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
         }
         self.vmo_drop_pages(id, r.start / PAGE, r.end / PAGE);

@@ -123,6 +123,13 @@ impl<M: Machine> Kernel<M> {
         Some(observer)
     }
 
+    /// Takes several observers off their lists.
+    pub(crate) fn unobserve_all(&mut self, observers: Vec<Key>) {
+        for key in observers {
+            self.unobserve(key);
+        }
+    }
+
     /// Ends whatever still observes an object that is about to go.
     pub(crate) fn drop_observers_of(&mut self, object: ObjectId) {
         while let Some(key) = self.objects.any(object).ok().and_then(|o| o.observers) {
@@ -239,7 +246,7 @@ impl<M: Machine> Kernel<M> {
             match self.observe(item.object, item.signals, Target::Thread(thread), process, item.handle) {
                 Ok(key) => observers.push(key),
                 Err(status) => {
-                    observers.into_iter().for_each(|key| drop(self.unobserve(key)));
+                    self.unobserve_all(observers);
                     return Err(status);
                 }
             }
@@ -284,7 +291,7 @@ impl<M: Machine> Kernel<M> {
         if objects.try_reserve_exact(observers.len()).is_ok() {
             objects.extend(observers.iter().filter_map(|&key| Some(self.observers.get(key)?.object)));
         }
-        observers.into_iter().for_each(|key| drop(self.unobserve(key)));
+        self.unobserve_all(observers);
         let written = self.write_observed(thread, objects.into_iter(), out, extra);
         if status == Status::OK { written } else { status }
     }

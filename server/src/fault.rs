@@ -120,7 +120,7 @@ fn backtrace<M: Machine>(kernel: &mut Kernel<M>, aspace: Key, frame: u64, pid: u
     let mut frame = frame;
     for n in 1..=FRAMES {
         let mut pair = [0; 16];
-        if frame == 0 || frame % 8 != 0 || kernel.copy_in(aspace, frame, &mut pair).is_err() {
+        if frame == 0 || !frame.is_multiple_of(8) || kernel.copy_in(aspace, frame, &mut pair).is_err() {
             break;
         }
         let (next, address) = pair.split_at(8);

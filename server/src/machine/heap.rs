@@ -20,8 +20,9 @@ use super::sys;
 /// Bytes that [`reserve`] keeps free.
 pub const RESERVE: usize = 1 << 20;
 
-/// 2^26 blocks of 32 bytes are more than the region can hold.
-type Blocks = Tlsf<'static, u32, u32, 26, 32>;
+/// 59 classes of 32 bytes and up span all addresses; only then does the allocator join what is added at the end to the
+/// block before it.
+type Blocks = Tlsf<'static, u64, u32, 59, 32>;
 
 struct Heap {
     blocks: Blocks,

@@ -22,7 +22,7 @@ pub fn cprng_draw<M: Machine>(cx: &mut Cx<'_, M>, out: Out<u8>, len: usize) -> R
 
 /// Adds to what the generator draws from.
 pub fn cprng_add_entropy<M: Machine>(cx: &mut Cx<'_, M>, data: In<u8>, len: usize) -> Result<(), Status> {
-    if len > ZX_CPRNG_ADD_ENTROPY_MAX_LEN as usize {
+    if len > ZX_CPRNG_ADD_ENTROPY_MAX_LEN {
         return Err(Status::INVALID_ARGS);
     }
     let bytes = cx.read_bytes(data, len)?;

@@ -33,7 +33,7 @@ pub fn futex_wait<M: Machine>(
     deadline: i64,
 ) -> Result<Waiting, Status> {
     // The word comes first: who finds it changed does not care about an owner that may have gone meanwhile.
-    if word.is_null() || word.0 % 4 != 0 {
+    if word.is_null() || !word.0.is_multiple_of(4) {
         return Err(Status::INVALID_ARGS);
     }
     if cx.read(word)? != expected {

@@ -43,7 +43,7 @@ pub fn object_wait_many<M: Machine>(
     count: usize,
     deadline: i64,
 ) -> Result<Waiting, Status> {
-    if count > ZX_WAIT_MANY_MAX_ITEMS as usize {
+    if count > ZX_WAIT_MANY_MAX_ITEMS {
         return Err(Status::OUT_OF_RANGE);
     }
     if count == 0 {

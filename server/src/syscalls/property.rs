@@ -30,7 +30,7 @@ pub fn object_get_property<M: Machine>(
     let object = handle.object;
     if property == ZX_PROP_NAME {
         let name = name_of(cx, object)?;
-        if size < ZX_MAX_NAME_LEN as usize {
+        if size < ZX_MAX_NAME_LEN {
             return Err(Status::BUFFER_TOO_SMALL);
         }
         return cx.write_bytes(out, name.bytes());
@@ -78,7 +78,7 @@ pub fn object_set_property<M: Machine>(
     let object = handle.object;
     if property == ZX_PROP_NAME {
         name_of(cx, object)?;
-        let bytes = cx.read_bytes(from, size.min(ZX_MAX_NAME_LEN as usize - 1))?;
+        let bytes = cx.read_bytes(from, size.min(ZX_MAX_NAME_LEN - 1))?;
         return cx.kernel.set_name(object, Name::new(&bytes));
     }
     let word = |cx: &mut Cx<'_, M>| {

@@ -13,7 +13,7 @@ use crate::user::{In, Out};
 
 /// A task's name as a program hands it in, cut to what fits.
 pub fn read_name<M: Machine>(cx: &mut Cx<'_, M>, name: In<u8>, len: usize) -> Result<Name, Status> {
-    let bytes = cx.read_bytes(name, len.min(ZX_MAX_NAME_LEN as usize - 1))?;
+    let bytes = cx.read_bytes(name, len.min(ZX_MAX_NAME_LEN - 1))?;
     Ok(Name::new(&bytes))
 }
 

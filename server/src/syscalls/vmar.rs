@@ -56,7 +56,7 @@ fn place(options: u32, offset: usize, flags: VmarFlags) -> Result<Place, Status>
     if offset != 0 && !limited {
         return Err(Status::INVALID_ARGS);
     }
-    if limited && offset % PAGE != 0 {
+    if limited && !offset.is_multiple_of(PAGE) {
         return Err(Status::INVALID_ARGS);
     }
     Ok(Place::Anywhere { align, limit: limited.then_some(offset) })

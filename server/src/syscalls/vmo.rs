@@ -180,7 +180,7 @@ pub fn vmo_create_child<M: Machine>(
         }
         (0, cx.kernel.objects.get(parent)?.size)
     } else {
-        if offset % PAGE != 0 {
+        if !offset.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
         }
         (offset, size)
