@@ -38,6 +38,7 @@ impl Sink for Vec<u8> {
 
 fn print(text: &str, values: Vec<Value>) -> String {
     let mut out = Vec::new();
+    // SAFETY: the tests pass what their formats ask for.
     let count = unsafe { format(&mut out, text.as_bytes(), &mut List(values.into_iter())) };
     assert_eq!(count, out.len());
     String::from_utf8(out).unwrap()

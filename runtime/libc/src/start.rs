@@ -117,8 +117,7 @@ unsafe extern "C" fn link(bootstrap: Handle, vdso: usize, own: usize) -> usize {
         (Ok(own), Ok(vdso)) => (own, vdso),
         _ => exit::abort(),
     };
-    let mut resolver =
-        BootResolver { vdso: (&vdso.0.image, &vdso.1), own: (&own.0.image, &own.1), missing: None };
+    let mut resolver = BootResolver { vdso: (&vdso.0.image, &vdso.1), own: (&own.0.image, &own.1), missing: None };
     if reloc::apply(&own.0.image, &own.1, &mut resolver).is_err() {
         exit::abort();
     }
@@ -133,13 +132,12 @@ unsafe extern "C" fn link(bootstrap: Handle, vdso: usize, own: usize) -> usize {
         Ok(message) => message,
         Err(why) => cannot_start(format_args!("ld.so.1: the loader message cannot be read: {why}")),
     };
-    let (mut program, mut loaded, mut thread) = (0, 0, 0);
+    let (mut program, mut loaded) = (0, 0);
     for (info, &handle) in message.handles().zip(handles) {
         match info.kind {
             PA_VMO_EXECUTABLE => program = handle,
             PA_VMAR_LOADED => loaded = handle,
             PA_LDSVC_LOADER => _ = loader::set_channel(handle),
-            PA_THREAD_SELF => thread = handle,
             _ => _ = system::adopt(info, handle),
         }
     }
@@ -156,7 +154,6 @@ unsafe extern "C" fn link(bootstrap: Handle, vdso: usize, own: usize) -> usize {
             system::keep_unclaimed(info.to_word(), handle);
         }
     }
-    let _ = thread;
     let name = message.args().next().unwrap_or(b"program");
     let base_name = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name).to_vec();
     loader::link_program(program, &base_name, Present { own, vdso }, loaded)
@@ -253,18 +250,22 @@ pub unsafe extern "C" fn __libc_start_main(bootstrap: Handle, main: Main) -> ! {
     };
     let program = Box::leak(Box::new(Program { main, argc, argv, handles, infos, names }));
     // SAFETY: the new stack is empty and large; nothing of the old one is used again.
-    unsafe {
-        core::arch::asm!(
-            "mov rsp, {stack}",
-            "xor ebp, ebp",
-            "call {run}",
-            "ud2",
-            stack = in(reg) stack & !15,
-            run = sym run,
-            in("rdi") core::ptr::from_mut(program),
-            options(noreturn),
-        )
-    }
+    unsafe { run_on(program, stack & !15) }
+}
+
+/// Goes on in [`run`] on another stack, whose outermost frame it is: unwinders stop here.
+#[unsafe(naked)]
+unsafe extern "C" fn run_on(program: *mut Program, stack: usize) -> ! {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
+        "mov rsp, rsi",
+        "xor ebp, ebp",
+        "call {run}",
+        "ud2",
+        ".cfi_endproc",
+        run = sym run,
+    )
 }
 
 /// libfdio takes the handles that are descriptors and name-space entries: it clears those in the array.
@@ -299,4 +300,3 @@ fn current_environ() -> *mut *mut c_char {
     // SAFETY: a plain read of the variable; one thread so far, or those that initialisers made.
     unsafe { *loader::environ_cell().unwrap_or((&raw mut env::environ).cast::<*mut *mut c_char>()) }
 }
-

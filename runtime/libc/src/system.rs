@@ -138,23 +138,23 @@ pub fn check(status: Status) -> Result<(), Status> {
 #[unsafe(no_mangle)]
 pub extern "C" fn sysconf(name: i32) -> c_long {
     match name {
-        0 => 131_072,             // _SC_ARG_MAX: two messages' worth at most
-        2 => 1_000_000,           // _SC_CLK_TCK: microseconds, as CLOCKS_PER_SEC
-        4 => 256,                 // _SC_OPEN_MAX
-        29 => 200_809,            // _SC_VERSION
+        0 => 131_072,   // _SC_ARG_MAX: two messages' worth at most
+        2 => 1_000_000, // _SC_CLK_TCK: microseconds, as CLOCKS_PER_SEC
+        4 => 256,       // _SC_OPEN_MAX
+        29 => 200_809,  // _SC_VERSION
         30 => sys::PAGE_SIZE as c_long,
-        60 => 1024,               // _SC_IOV_MAX
+        60 => 1024,                   // _SC_IOV_MAX
         67 | 68 | 77 | 78 => 200_809, // threads, their stacks: present
-        69 | 70 => 1024,          // _SC_GETGR_R_SIZE_MAX, _SC_GETPW_R_SIZE_MAX
-        73 => 4,                  // _SC_THREAD_DESTRUCTOR_ITERATIONS
+        69 | 70 => 1024,              // _SC_GETGR_R_SIZE_MAX, _SC_GETPW_R_SIZE_MAX
+        73 => 4,                      // _SC_THREAD_DESTRUCTOR_ITERATIONS
         74 => thread::KEYS as c_long,
         75 => thread::STACK_MIN as c_long,
-        76 => -1,                 // _SC_THREAD_THREADS_MAX: memory is the limit
+        76 => -1, // _SC_THREAD_THREADS_MAX: memory is the limit
         // SAFETY: answered without entering the system.
         83 | 84 => unsafe { c_long::from(sys::zx_system_get_num_cpus()) },
         // SAFETY: as above.
         85 => unsafe { (sys::zx_system_get_physmem() / sys::PAGE_SIZE as u64) as c_long },
-        180 => 255,               // _SC_HOST_NAME_MAX
+        180 => 255, // _SC_HOST_NAME_MAX
         _ => c_long::from(errno::fail(EINVAL)),
     }
 }

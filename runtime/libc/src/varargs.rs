@@ -19,7 +19,7 @@ pub struct VaList {
 }
 
 impl VaList {
-    fn from_stack(&mut self, size: usize, align: usize) -> *const u8 {
+    fn take_from_stack(&mut self, size: usize, align: usize) -> *const u8 {
         let at = self.overflow.align_offset(align);
         // SAFETY: the caller's format says that such an argument was passed, so it stands there.
         unsafe {
@@ -39,7 +39,7 @@ impl Arguments for VaList {
                 self.gp_offset += 8;
                 value
             } else {
-                self.from_stack(8, 8).cast::<u64>().read()
+                self.take_from_stack(8, 8).cast::<u64>().read()
             }
         }
     }
@@ -52,14 +52,14 @@ impl Arguments for VaList {
                 self.fp_offset += 16;
                 value
             } else {
-                self.from_stack(8, 8).cast::<f64>().read()
+                self.take_from_stack(8, 8).cast::<f64>().read()
             }
         }
     }
 
     fn long_double(&mut self) -> [u8; 10] {
         // SAFETY: as the format promises, a `long double` was passed; those always go over the stack.
-        unsafe { self.from_stack(16, 16).cast::<[u8; 10]>().read() }
+        unsafe { self.take_from_stack(16, 16).cast::<[u8; 10]>().read() }
     }
 }
 

@@ -136,13 +136,16 @@ impl Header {
     }
 
     /// The program headers, which must lie in `file` (its first page is enough for any linker's output).
-    pub fn program_headers<'a>(&self, file: &'a [u8]) -> Result<impl Iterator<Item = ProgramHeader> + Clone + 'a, Reason> {
+    pub fn program_headers<'a>(
+        &self,
+        file: &'a [u8],
+    ) -> Result<impl Iterator<Item = ProgramHeader> + Clone + 'a, Reason> {
         let size = size_of::<ProgramHeader>();
         let end = self.phoff.checked_add(self.phnum * size);
-        let table = end.and_then(|end| file.get(self.phoff..end)).ok_or("program headers lie outside the first page")?;
+        let table =
+            end.and_then(|end| file.get(self.phoff..end)).ok_or("program headers lie outside the first page")?;
         Ok(table.chunks_exact(size).map(|entry| {
-            let (word, long) =
-                (|at| u32_at(entry, at).unwrap_or_default(), |at| u64_at(entry, at).unwrap_or_default());
+            let (word, long) = (|at| u32_at(entry, at).unwrap_or_default(), |at| u64_at(entry, at).unwrap_or_default());
             ProgramHeader {
                 p_type: word(0),
                 flags: word(4),

@@ -73,6 +73,9 @@ pub static MODULES: Lock<Modules> = Lock::new(Modules { list: Vec::new(), added:
 /// Where the program's own copy of `environ` is, if it has one.
 static ENVIRON: AtomicUsize = AtomicUsize::new(0);
 
+/// An image that is in memory already and has no place in the list yet, by its name.
+type Waiting = (&'static [u8], (Mapped, Dynamic));
+
 /// The images that are in memory before the linker runs.
 pub struct Present {
     pub own: (Mapped, Dynamic),
@@ -158,7 +161,9 @@ fn load(modules: &mut Modules, vmo: Handle, name: &'static [u8]) -> Result<usize
         let offset = tls::add(&module.mapped.image, &segment);
         if offset.is_none() {
             modules.list.pop();
-            return Err(format!("{shown} cannot be loaded: it has thread-local variables and the program runs already"));
+            return Err(format!(
+                "{shown} cannot be loaded: it has thread-local variables and the program runs already"
+            ));
         }
         module.tls_offset = offset;
     }
@@ -166,11 +171,7 @@ fn load(modules: &mut Modules, vmo: Handle, name: &'static [u8]) -> Result<usize
 }
 
 /// Loads what the modules from `first` on need, and what those need.
-pub fn load_needs(
-    modules: &mut Modules,
-    first: usize,
-    present: &mut [Option<(&'static [u8], (Mapped, Dynamic))>],
-) -> Result<(), String> {
+pub fn load_needs(modules: &mut Modules, first: usize, present: &mut [Option<Waiting>]) -> Result<(), String> {
     let mut next = first;
     while next < modules.list.len() {
         let needed: Vec<_> = {
@@ -329,7 +330,10 @@ type Hook = extern "C" fn();
 /// The addresses in an array of functions.
 fn hooks(module: &Module, vaddr: usize, size: usize) -> Vec<usize> {
     let image = &module.mapped.image;
-    (0..size / 8).filter_map(|index| image.read(vaddr + index * 8)).filter(|&hook| hook != 0 && hook != usize::MAX).collect()
+    (0..size / 8)
+        .filter_map(|index| image.read(vaddr + index * 8))
+        .filter(|&hook| hook != 0 && hook != usize::MAX)
+        .collect()
 }
 
 /// Module indices such that each comes after all that it needs.

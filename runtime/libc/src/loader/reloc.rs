@@ -167,9 +167,7 @@ fn apply_one(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve, entr
         // The C library's `__tls_get_addr` takes the block's distance from the thread pointer as the module.
         (R_DTPMOD64, Binding::Tls { module, .. }) => put(at, module),
         (R_DTPOFF64, Binding::Tls { offset, .. }) => put(at, offset.wrapping_add(addend(at)?)),
-        (R_TPOFF64, Binding::Tls { module, offset }) => {
-            put(at, offset.wrapping_add(addend(at)?).wrapping_sub(module))
-        }
+        (R_TPOFF64, Binding::Tls { module, offset }) => put(at, offset.wrapping_add(addend(at)?).wrapping_sub(module)),
         (R_TLSDESC, binding) => {
             let extra = addend(at.wrapping_add(8))?;
             let offset = match binding {

@@ -46,7 +46,7 @@ fn find_gnu(image: &Image, dynamic: &Dynamic, table: usize, name: &Name) -> Opti
         return None;
     }
     let bloom = table.checked_add(16)?;
-    let word: u64 = image.read(bloom.checked_add((name.gnu / 64 & (bloom_words - 1)) as usize * 8)?)?;
+    let word: u64 = image.read(bloom.checked_add(((name.gnu / 64) & (bloom_words - 1)) as usize * 8)?)?;
     let mask = 1u64 << (name.gnu % 64) | 1u64 << (name.gnu.checked_shr(shift)? % 64);
     if word & mask != mask {
         return None;
@@ -94,9 +94,7 @@ fn find_sysv(image: &Image, dynamic: &Dynamic, table: usize, name: &Name) -> Opt
 
 /// Entries of the symbol table, where a hash table tells.
 pub fn count(image: &Image, dynamic: &Dynamic) -> usize {
-    gnu_count(image, dynamic)
-        .or_else(|| Some(image.read::<[u32; 2]>(dynamic.sysv_hash?)?[1] as usize))
-        .unwrap_or(0)
+    gnu_count(image, dynamic).or_else(|| Some(image.read::<[u32; 2]>(dynamic.sysv_hash?)?[1] as usize)).unwrap_or(0)
 }
 
 /// The GNU table does not say how many symbols there are: the last chain's end does.

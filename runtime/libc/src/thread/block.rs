@@ -43,7 +43,7 @@ impl Block {
 
     /// A block with a stack of `stack_size` bytes, and the thread in it set up to be started: thread-locals have their
     /// first values, the structure is filled in but for what it is to run.
-    pub fn new(stack_size: usize) -> Result<*mut Thread, Status> {
+    pub fn make_thread(stack_size: usize) -> Result<*mut Thread, Status> {
         let stack_size = stack_size.checked_next_multiple_of(PAGE_SIZE).ok_or(sys::ERR_NO_MEMORY)?;
         let tls = loader::static_tls();
         let align = tls.align.max(64);

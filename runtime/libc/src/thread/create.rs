@@ -53,7 +53,7 @@ pub fn stack_guard() -> usize {
 /// Makes the structure and stacks of the first thread and points its FS register there. `wanted` is the stack size that
 /// the program's file asks for. Gives the top of the stack to go on with.
 pub fn init_main(handle: sys::Handle, wanted: usize) -> Result<usize, sys::Status> {
-    let thread = Block::new(wanted.max(MAIN_STACK))?;
+    let thread = Block::make_thread(wanted.max(MAIN_STACK))?;
     let pointer = thread as usize;
     // SAFETY: a fresh thread structure; the property takes a word.
     unsafe {
@@ -108,19 +108,14 @@ pub unsafe extern "C" fn pthread_create(
     let default = Attributes::default();
     // SAFETY: null or the caller's initialised attributes.
     let attr = unsafe { attr.as_ref() }.unwrap_or(&default);
-    let Ok(thread) = Block::new(attr.stack_size) else { return EAGAIN };
+    let Ok(thread) = Block::make_thread(attr.stack_size) else { return EAGAIN };
     let mut handle = sys::HANDLE_INVALID;
     let name = c"pthread";
     // SAFETY: a fresh structure that only this thread knows, until the new one is started with it.
     unsafe {
         let block = (*thread).block;
-        let status = sys::zx_thread_create(
-            system::zx_process_self(),
-            name.as_ptr().cast(),
-            name.count_bytes(),
-            0,
-            &mut handle,
-        );
+        let status =
+            sys::zx_thread_create(system::zx_process_self(), name.as_ptr().cast(), name.count_bytes(), 0, &mut handle);
         if status != sys::OK {
             block.free();
             return if status == sys::ERR_NO_MEMORY { ENOMEM } else { EAGAIN };

@@ -1,6 +1,5 @@
 //! `pthread_mutex_*`: normal, recursive and error-checking mutexes on futexes.
 
-
 use crate::errno::{EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT};
 use crate::lock::{wait, wake};
 use crate::sys;
@@ -59,8 +58,7 @@ impl Mutex {
                 continue;
             }
             let marked = seen | WAITERS;
-            if seen != marked
-                && self.word.compare_exchange(seen, marked, Ordering::Relaxed, Ordering::Relaxed).is_err()
+            if seen != marked && self.word.compare_exchange(seen, marked, Ordering::Relaxed, Ordering::Relaxed).is_err()
             {
                 continue;
             }
@@ -180,4 +178,3 @@ pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *const Mutex) -> i32 {
     // SAFETY: an initialised mutex, as the contract says.
     unsafe { &*mutex }.unlock()
 }
-

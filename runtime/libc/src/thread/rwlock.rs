@@ -47,8 +47,7 @@ impl RwLock {
                 continue;
             }
             let marked = seen | flags;
-            if marked != seen
-                && self.word.compare_exchange(seen, marked, Ordering::Relaxed, Ordering::Relaxed).is_err()
+            if marked != seen && self.word.compare_exchange(seen, marked, Ordering::Relaxed, Ordering::Relaxed).is_err()
             {
                 continue;
             }
