@@ -145,7 +145,15 @@ impl Builder<'_> {
             step.activity("seL4");
         }
         let variant = if self.what.debug { Variant::Debug } else { Variant::Release };
-        kernel::build(self.paths, variant).context("the kernel")
+        let kernel = kernel::build(self.paths, variant)?;
+        drop(step);
+        if kernel.built {
+            self.ui.note(&format!(
+                "built the {} kernel: seL4, licensed under GPL-2.0 (see kernel/README.md)",
+                variant.name()
+            ));
+        }
+        Ok(kernel)
     }
 
     /// A call of cargo with the profile of the parts below the programs.

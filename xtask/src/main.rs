@@ -22,6 +22,7 @@ mod run;
 mod session;
 mod setup;
 mod system;
+mod test;
 mod ui;
 
 use std::process::ExitCode;
@@ -64,6 +65,6 @@ fn dispatch(cli: &Cli) -> Result<u8> {
             Ok(0)
         }
         Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
-        Command::Test(_) => anyhow::bail!("not there yet"),
+        Command::Test(args) => Ok(u8::from(!test::test(&paths, args)?)),
     }
 }

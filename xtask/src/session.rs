@@ -85,8 +85,6 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// From QEMU's start to the first output.
     pub first_output: Option<Duration>,
-    /// From QEMU's start to its end.
-    pub duration: Duration,
 }
 
 impl Outcome {
@@ -141,7 +139,6 @@ impl Session<'_> {
         let deadline = self.timeout.map(|timeout| running.started + timeout);
         let mut end = control(&happenings, deadline, &running, self.streams)?;
         let complaints = running.end(if matches!(end, End::Exit(_)) { PATIENCE } else { Duration::ZERO });
-        let duration = running.started.elapsed();
         if let Some(signals) = signals {
             signals.close();
         }
@@ -161,7 +158,6 @@ impl Session<'_> {
             transcript: collected.transcript,
             warnings,
             first_output: collected.first_output.map(|at| at - running.started),
-            duration,
         })
     }
 }

@@ -1,0 +1,160 @@
+//! Boots the system with the example `hello` and with the built-in programs; looks at what comes out.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Context, Test, expect, expect_part};
+use crate::cli::Accel;
+use crate::image::{Image, Mode};
+use crate::link::Frame;
+use crate::qemu::Machine;
+use crate::run::Capture;
+use crate::session::{End, Outcome, Session, Streams};
+
+/// The code of a process that an exception ended (`ZX_TASK_RETCODE_EXCEPTION_KILL`).
+const EXCEPTION_KILLED: i64 = -1028;
+
+/// All of them.
+pub fn tests() -> Vec<Test> {
+    let mut tests = vec![
+        Test::one("boot.hello", hello),
+        Test::one("boot.exit-code-7", |context| ends(context, &["exit", "7"], 7).map(drop)),
+        Test::one("boot.panic", panic),
+        Test::one("boot.panic-in-a-thread", panic_in_a_thread),
+        Test::one("boot.much-output", much_output),
+        Test::one("boot.input", input),
+        Test::one("boot.several-programs", several_programs),
+        Test::one("boot.tour", tour),
+    ];
+    let kinds = [
+        ("abort", "abort", ""),
+        ("null", "null-dereference", "0x"),
+        ("stack-overflow", "stack-overflow", "0x"),
+        ("illegal", "illegal-instruction", "0x"),
+    ];
+    tests.extend(kinds.map(|(command, name, part)| {
+        Test::one(format!("boot.{name}"), move |context| {
+            let outcome = ends(context, &[command], EXCEPTION_KILLED)?;
+            let report = outcome.warnings.join("\n");
+            expect_part("the report", &report, "hello")?;
+            expect_part("the report", &report, part)
+        })
+    }));
+    tests
+}
+
+fn capture<'a>(context: &'a Context<'_>, args: &[&str]) -> Result<Capture<'a>> {
+    let mut capture = Capture::new(context.built()?, context.hello()?);
+    capture.args = args.iter().map(ToString::to_string).collect();
+    Ok(capture)
+}
+
+/// Runs `hello` with these arguments; it must end with `code`.
+fn ends(context: &Context<'_>, args: &[&str], code: i64) -> Result<Outcome> {
+    ended(capture(context, args)?.run()?, code)
+}
+
+fn ended(outcome: Outcome, code: i64) -> Result<Outcome> {
+    if outcome.end != End::Exit(code) {
+        bail!(
+            "it ended with {:?}, expected Exit({code})\nstdout: {}\nstderr: {}\n{}",
+            outcome.end,
+            String::from_utf8_lossy(&outcome.stdout()),
+            String::from_utf8_lossy(&outcome.stderr()),
+            outcome.warnings.join("\n")
+        );
+    }
+    Ok(outcome)
+}
+
+fn hello(context: &Context<'_>) -> Result<()> {
+    let mut capture = capture(context, &["a", "b", "c"])?;
+    capture.variables = vec![("HELLO".into(), "there".into())];
+    let outcome = ended(capture.run()?, 0)?;
+    let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
+    for line in ["hello, world\n", "arguments: [\"a\", \"b\", \"c\"]\n", "environment: HELLO is there\n", "goodbye\n"] {
+        expect_part("standard output", &stdout, line)?;
+    }
+    expect("standard error", &String::from_utf8_lossy(&outcome.stderr()).as_ref(), &"")?;
+    expect("the system's warnings", &outcome.warnings, &Vec::new())
+}
+
+fn panic(context: &Context<'_>) -> Result<()> {
+    let outcome = ends(context, &["panic"], 101)?;
+    let stderr = String::from_utf8_lossy(&outcome.stderr()).into_owned();
+    expect_part("standard error", &stderr, "panicked at")?;
+    expect_part("standard error", &stderr, "hello panics because it was asked to")
+}
+
+fn panic_in_a_thread(context: &Context<'_>) -> Result<()> {
+    let outcome = ends(context, &["thread-panic"], 0)?;
+    let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
+    expect_part("standard output", &stdout, "the thread's values are dropped while it unwinds")?;
+    expect_part("standard output", &stdout, "caught by join: this thread panics because it was asked to")
+}
+
+fn much_output(context: &Context<'_>) -> Result<()> {
+    const SIZE: usize = 1 << 20;
+    let outcome = ends(context, &["big-output", &SIZE.to_string()], 0)?;
+    expect("the number of bytes", &outcome.stdout().len(), &SIZE)
+}
+
+fn input(context: &Context<'_>) -> Result<()> {
+    let mut capture = capture(context, &["stdin-echo"])?;
+    // More than fits on the way, so that it must be held back.
+    capture.input = (0..200_000u32).flat_map(|n| n.to_le_bytes()).take(300_000).collect();
+    let outcome = ended(capture.run()?, 0)?;
+    let stdout = outcome.stdout();
+    expect("the number of bytes", &stdout.len(), &capture.input.len())?;
+    if stdout == capture.input { Ok(()) } else { bail!("the bytes that came back are not those that were sent") }
+}
+
+/// One boot, several programs: what ends one does nothing to the next.
+fn several_programs(context: &Context<'_>) -> Result<()> {
+    let built = context.built()?;
+    let mut image = Image::new(built, true)?;
+    let hello = std::fs::read(context.hello()?).context("cannot read hello")?;
+    image.add("run/hello", hello)?;
+    let list = [
+        ("null", "-1028", "null"),
+        ("code", "7", "exit\t7"),
+        ("illegal", "-1028", "illegal"),
+        ("overflow", "-1028", "stack-overflow"),
+        ("panic", "101", "panic"),
+        ("walk", "0", ""),
+    ];
+    let line = |(name, code, args): &(&str, &str, &str)| format!("{name}\t60000\t{code}\t/boot/run/hello\t{args}\n");
+    image.add("config/tests", list.iter().map(line).collect::<String>())?;
+    let bytes = image.finish(&Mode::Test, &[])?;
+    let (memory, accel) = (512 << 20, Accel::Tcg);
+    let machine = Machine { kernel: &built.kernel, root: &built.root, image: &bytes, memory, accel, gdb: false };
+    let streams = Streams::Captured(Vec::new());
+    let timeout = Some(Duration::from_secs(120));
+    let outcome = Session { machine, timeout, verbose: false, streams, until_first_output: false }.run()?;
+    let events: Vec<&str> = outcome
+        .transcript
+        .iter()
+        .filter_map(|f| if let Frame::Event(text) = f { Some(text.as_str()) } else { None })
+        .collect();
+    for (name, ..) in list {
+        let ok = format!("case\t{name}\tok");
+        if !events.iter().any(|event| event.starts_with(&ok)) {
+            bail!("{name} did not end as it should ({:?}):\n{}", outcome.end, events.join("\n"));
+        }
+    }
+    ended(outcome, 0).map(drop)
+}
+
+fn tour(context: &Context<'_>) -> Result<()> {
+    let built = context.built()?;
+    let bytes = Image::new(built, false)?.finish(&Mode::Tour { shell: false }, &[])?;
+    let (memory, accel) = (512 << 20, Accel::Tcg);
+    let machine = Machine { kernel: &built.kernel, root: &built.root, image: &bytes, memory, accel, gdb: false };
+    let streams = Streams::Captured(Vec::new());
+    let timeout = Some(Duration::from_secs(120));
+    let outcome = Session { machine, timeout, verbose: false, streams, until_first_output: false }.run()?;
+    let outcome = ended(outcome, 0)?;
+    let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
+    expect("whether the tour says something", &(stdout.lines().count() > 10), &true)
+}

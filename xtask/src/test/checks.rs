@@ -1,0 +1,165 @@
+//! Checks of the source and of what was built from it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Context, Test, tail};
+use crate::cargo::{self, BARE_TARGET, PROGRAM_TARGET};
+use crate::kernel::{self, Variant};
+
+/// Where unsafe code may stand, as `docs/architecture.md` says; everything else forbids it.
+const UNSAFE_ALLOWED: [&str; 9] = [
+    "sel4/src",
+    "root/src",
+    "server/src/main.rs",
+    "server/src/machine",
+    "runtime/vdso",
+    "runtime/libc",
+    "runtime/fdio",
+    "runtime/crt",
+    "runtime/unwind",
+];
+/// The same, for what needs the whole room.
+const UNSAFE_ALLOWED_TOO: [&str; 3] = ["runtime/zx", "runtime/userboot", "examples/hello"];
+
+/// The packages of the bare target, and those of the program target. The libraries below the programs are built one by
+/// one, as in the real build: they want parts of shared packages that would bring `std` into another's build.
+const BARE: [&str; 4] = ["root", "sel4", "server", "server-boot"];
+const LIBRARIES: [&str; 6] = ["vdso", "userboot", "zlibc", "fdio", "crt", "unwind"];
+const PROGRAMS: [&str; 6] = ["zx", "process-builder", "init", "shell", "demos", "conformance"];
+
+/// All of them.
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test::one("check.rustfmt", rustfmt),
+        Test::one("check.lock-file", lock_file),
+        Test::one("check.unsafe-only-where-allowed", unsafe_code),
+        Test::one("check.clippy-host", |context| {
+            let mut args = vec!["--workspace", "--all-features", "--all-targets"];
+            for package in BARE.iter().chain(&LIBRARIES) {
+                args.extend(["--exclude", package]);
+            }
+            clippy(context, &args)
+        }),
+        Test::one("check.clippy-system", |context| {
+            kernel::build(context.paths, Variant::Release)?;
+            clippy(context, &packages(BARE_TARGET, &BARE))
+        }),
+        Test::one("check.clippy-libraries", |context| {
+            LIBRARIES.iter().try_for_each(|library| {
+                let args = ["--profile", "system", "--target", PROGRAM_TARGET, "-p", library];
+                clippy(context, &args).with_context(|| format!("in {library}"))
+            })
+        }),
+        Test::one("check.clippy-programs", |context| clippy(context, &packages(PROGRAM_TARGET, &PROGRAMS))),
+        Test::one("check.binding-to-16", |context| {
+            let mut command = cargo::command(&context.paths.workspace);
+            command.args(["check", "-p", "sel4", "--target", BARE_TARGET]);
+            command.env("SEL4_PREFIX", context.paths.workspace.join("sel4/fixtures/prefix-16"));
+            run(command.arg("--target-dir").arg(context.paths.out.join("cargo-16")))
+        }),
+        Test::one("check.no-vector-registers", vector_registers),
+    ]
+}
+
+fn packages<'a>(target: &'a str, names: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["--target", target];
+    names.iter().for_each(|name| args.extend(["-p", name]));
+    args
+}
+
+fn clippy(context: &Context<'_>, args: &[&str]) -> Result<()> {
+    let mut command = cargo::command(&context.paths.workspace);
+    command.arg("clippy").args(args).arg("--target-dir").arg(context.paths.cargo_target());
+    run(command.args(["--", "-D", "warnings"]))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.env("CARGO_TERM_COLOR", "never").output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("{}", tail(&String::from_utf8_lossy(&output.stderr), 40));
+    }
+    Ok(())
+}
+
+fn rustfmt(context: &Context<'_>) -> Result<()> {
+    let mut command = cargo::command(&context.paths.workspace);
+    let output = command.args(["fmt", "--all", "--check", "--", "-l"]).output().context("cannot start cargo fmt")?;
+    for example in ["hello", "same-source"] {
+        let mut command = cargo::command(&context.paths.workspace.join("examples").join(example));
+        run(command.args(["fmt", "--check"])).with_context(|| format!("examples/{example}"))?;
+    }
+    if !output.status.success() {
+        bail!("not formatted:\n{}", tail(&String::from_utf8_lossy(&output.stdout), 20));
+    }
+    Ok(())
+}
+
+/// What everybody builds is what the lock file says.
+fn lock_file(context: &Context<'_>) -> Result<()> {
+    let mut command = cargo::command(&context.paths.workspace);
+    run(command.args(["metadata", "--locked", "--format-version", "1", "--quiet"]))
+}
+
+/// Every crate root outside the allowed rooms forbids unsafe code, and there is none in its files: the compiler sees to
+/// the first, but only in what is compiled.
+fn unsafe_code(context: &Context<'_>) -> Result<()> {
+    let mut wrong = Vec::new();
+    for path in cargo::sources(&context.paths.workspace)? {
+        let short = context.paths.short(&path);
+        let allowed = UNSAFE_ALLOWED.iter().chain(&UNSAFE_ALLOWED_TOO).any(|room| short.starts_with(room));
+        if allowed || path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let has_unsafe = text
+            .lines()
+            .map(code)
+            .any(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe"));
+        if has_unsafe {
+            wrong.push(format!("{}: unsafe code", short.display()));
+        }
+        let exempt = short.starts_with("server/src/lib.rs") && text.contains("deny(unsafe_code)");
+        if is_crate_root(&path) && !text.contains("forbid(unsafe_code)") && !exempt {
+            wrong.push(format!("{}: does not forbid unsafe code", short.display()));
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
+}
+
+/// A line without its comment and without what stands between quotes.
+fn code(line: &str) -> &str {
+    let line = line.split("//").next().unwrap_or(line);
+    line.split('"').next().unwrap_or(line)
+}
+
+fn is_crate_root(path: &Path) -> bool {
+    let parent = path.parent().and_then(Path::file_name).unwrap_or_default();
+    let name = path.file_name().unwrap_or_default();
+    parent == "bin" || (parent == "src" && (name == "lib.rs" || name == "main.rs"))
+}
+
+/// seL4 switches the vector registers lazily: one instruction that touches them in the server costs every call 250 more.
+fn vector_registers(context: &Context<'_>) -> Result<()> {
+    let built = context.built()?;
+    let files: [&PathBuf; 2] = [&built.server, &built.root];
+    for file in files {
+        let output = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(file).output();
+        let output = output.context("cannot start objdump")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let touches =
+            |line: &&str| ["%xmm", "%ymm", "%zmm", "%mm", "%st"].iter().any(|register| line.contains(register));
+        let mut found = text.lines().filter(touches).peekable();
+        if !output.status.success() || text.lines().count() < 1000 {
+            bail!("objdump could not read {}", file.display());
+        }
+        if found.peek().is_some() {
+            let lines: Vec<&str> = found.take(5).collect();
+            bail!("{} touches vector registers:\n{}", context.paths.short(file).display(), lines.join("\n"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! The unit and property tests of everything that also runs on the host, and of whole packages in the system: both are
+//! `cargo test`, read line by line.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Cases, Test, tail};
+use crate::cargo;
+use crate::paths::Paths;
+
+/// Folders whose packages are built for the system only; everything else in the workspace has its tests run here.
+const NOT_ON_THE_HOST: [&str; 8] = [
+    "runtime/vdso",
+    "runtime/crt",
+    "runtime/unwind",
+    "runtime/userboot",
+    "runtime/fdio",
+    "root",
+    "sel4",
+    "server/boot",
+];
+
+/// A test for each package of the workspace.
+pub fn tests(paths: &Paths) -> Result<Vec<Test>> {
+    let manifest = fs::read_to_string(paths.workspace.join("Cargo.toml")).context("cannot read Cargo.toml")?;
+    let manifest: toml::Table = manifest.parse().context("in Cargo.toml")?;
+    let members = manifest["workspace"]["members"].as_array().cloned().unwrap_or_default();
+    let mut tests = Vec::new();
+    for member in members.iter().filter_map(toml::Value::as_str) {
+        if NOT_ON_THE_HOST.contains(&member) {
+            continue;
+        }
+        let package = fs::read_to_string(paths.workspace.join(member).join("Cargo.toml"))
+            .with_context(|| format!("cannot read {member}/Cargo.toml"))?;
+        let package: toml::Table = package.parse().with_context(|| format!("in {member}/Cargo.toml"))?;
+        let name = package["package"]["name"].as_str().unwrap_or_default().to_string();
+        tests.push(Test::many(format!("unit.{name}"), move |context, cases| {
+            let mut command = cargo::command(&context.paths.workspace);
+            command.args(["test", "--no-fail-fast", "--all-features", "-p", &name]);
+            command.arg("--target-dir").arg(context.paths.cargo_target());
+            read(cases, &mut command)
+        }));
+    }
+    Ok(tests)
+}
+
+/// Runs a `cargo test` and takes each of its cases for one of ours.
+///
+/// # Errors
+/// It cannot be started, does not build, or ends in a way that its cases do not explain.
+pub fn read(cases: &mut Cases, command: &mut Command) -> Result<()> {
+    let output = command.env("CARGO_TERM_COLOR", "never").output().context("cannot start cargo")?;
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let mut failures = 0;
+    for line in stdout.lines() {
+        let Some((name, result)) = line.strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... ")) else {
+            continue;
+        };
+        // What a test prints itself may stand between.
+        match result {
+            "ok" => cases.case(name, Ok(())),
+            "FAILED" => {
+                failures += 1;
+                cases.case(name, Err(said_by(&stdout, name)));
+            }
+            _ => {}
+        }
+    }
+    if !output.status.success() && failures == 0 {
+        bail!("{}", explain(&output));
+    }
+    Ok(())
+}
+
+/// What libtest shows of a failed case.
+fn said_by(stdout: &str, name: &str) -> String {
+    let head = format!("---- {name} stdout ----");
+    let after = stdout.split_once(&head).map_or("", |(_, after)| after);
+    let end = after.find("\n---- ").or_else(|| after.find("\nfailures:")).unwrap_or(after.len());
+    tail(&after[..end], 15)
+}
+
+fn explain(output: &Output) -> String {
+    let both = [&output.stdout, &output.stderr].map(|bytes| tail(&String::from_utf8_lossy(bytes), 25)).join("\n");
+    format!("cargo test ended with {}:\n{both}", output.status)
+}
+
+/// Copies a folder with all below it.
+///
+/// # Errors
+/// Something cannot be read or written.
+pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
+        let to = to.join(entry.file_name());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            copy_folder(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), &to).with_context(|| format!("cannot write {}", to.display()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! Wrong inputs, and the front door as scripts use it: this tool is started as a process of its own, and must end with
+//! the right code, a clear word and in bounded time.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use anyhow::{Context as _, Result, bail};
+use tempfile::TempDir;
+
+use super::{Context, Test, expect, expect_part};
+use crate::qemu::find_program;
+
+/// All of them.
+pub fn tests() -> Vec<Test> {
+    let refused = |name: &'static str, change: fn(&mut Vec<u8>), part: &'static str| {
+        Test::one(format!("wrong.{name}"), move |context| {
+            let folder = TempDir::new().context("cannot make a temporary folder")?;
+            let file = folder.path().join("program");
+            let mut bytes = fs::read(context.hello()?).context("cannot read hello")?;
+            change(&mut bytes);
+            fs::write(&file, bytes).context("cannot write")?;
+            says(context, &["run", &file.to_string_lossy()], 126, part)
+        })
+    };
+    vec![
+        refused("truncated-program", |bytes| bytes.truncate(bytes.len() / 2), "truncated"),
+        refused("truncated-in-the-header", |bytes| bytes.truncate(40), "truncated"),
+        refused("empty-file", Vec::clear, "empty"),
+        refused("no-elf", |bytes| bytes[1] = b'e', "not an ELF file"),
+        refused("aarch64-program", |bytes| bytes[18] = 183, "aarch64"),
+        refused("missing-shared-library", |bytes| rename(bytes, b"libfdio.so\0", b"libnone.so\0"), "libnone.so"),
+        refused("program-larger-than-memory", |bytes| enlarge(bytes, 4 << 30), "--mem"),
+        Test::one("wrong.linux-program", |context| {
+            let tool = env::current_exe().context("cannot find this tool")?;
+            says(context, &["run", &tool.to_string_lossy()], 126, "a Linux program")
+        }),
+        Test::one("wrong.missing-file", |context| says(context, &["run", "no/such/file"], 127, "no such file")),
+        Test::one("wrong.unknown-program", |context| {
+            says(context, &["run", "nothing-of-this-name"], 127, "built in are")
+        }),
+        Test::one("wrong.image-larger-than-memory", |context| {
+            let hello = context.hello()?.to_string_lossy().into_owned();
+            says(context, &["run", "--mem", "32M", &hello], 125, "--mem")
+        }),
+        Test::one("wrong.unknown-option", |context| says(context, &["run", "--no-such-option"], 2, "--no-such-option")),
+        Test::one("wrong.size", |context| says(context, &["run", "--mem", "12Q"], 2, "no unit")),
+        Test::one("wrong.no-qemu", no_qemu),
+        Test::one("wrong.endless-program", |context| {
+            let hello = context.hello()?.to_string_lossy().into_owned();
+            says(context, &["run", "--timeout", "4", &hello, "loop"], 124, "did not end within 4 s")
+        }),
+        Test::one("front-door.exit-code-and-streams", streams),
+        Test::one("front-door.closed-output", closed_output),
+        Test::one("front-door.interrupt", interrupt),
+        Test::one("front-door.cargo-run", cargo_run),
+    ]
+}
+
+fn tool(context: &Context<'_>) -> Result<Command> {
+    let mut command = Command::new(env::current_exe().context("cannot find this tool")?);
+    command.env("HAFNON_ROOT", &context.paths.workspace).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// The tool must end soon, with this code, and say this on standard error.
+fn says(context: &Context<'_>, args: &[&str], code: i32, part: &str) -> Result<()> {
+    context.built()?;
+    let start = Instant::now();
+    let output = tool(context)?.args(args).output().context("cannot start this tool")?;
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    expect_part("standard error", &stderr, part)?;
+    expect("the exit code", &output.status.code(), &Some(code))?;
+    if start.elapsed() > Duration::from_secs(30) {
+        bail!("it took {:?}", start.elapsed());
+    }
+    Ok(())
+}
+
+/// Puts one name in place of another of its length.
+fn rename(bytes: &mut [u8], from: &[u8], to: &[u8]) {
+    while let Some(at) = bytes.windows(from.len()).position(|window| window == from) {
+        bytes[at..at + to.len()].copy_from_slice(to);
+    }
+}
+
+/// Lets the last loaded segment take so much more memory.
+fn enlarge(bytes: &mut [u8], by: u64) {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
+    let (table, count) = (word(32) as usize, usize::from(bytes[56]));
+    let last = (0..count).map(|n| table + n * 56).filter(|&at| bytes[at] == 1).last();
+    if let Some(at) = last {
+        let size = word(at + 40) + by;
+        bytes[at + 40..at + 48].copy_from_slice(&size.to_le_bytes());
+    }
+}
+
+fn no_qemu(context: &Context<'_>) -> Result<()> {
+    context.built()?;
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    for name in ["cargo", "rustc", "gcc", "objcopy", "python3"] {
+        if let Some(program) = find_program(name) {
+            symlink(program, folder.path().join(name)).context("cannot make a link")?;
+        }
+    }
+    let output = tool(context)?.arg("run").env("PATH", folder.path()).output().context("cannot start this tool")?;
+    expect_part("standard error", &String::from_utf8_lossy(&output.stderr), "qemu-system-x86_64")?;
+    expect("the exit code", &output.status.code(), &Some(125))
+}
+
+fn streams(context: &Context<'_>) -> Result<()> {
+    let hello = context.hello()?;
+    let mut child = tool(context)?
+        .arg("run")
+        .arg(hello)
+        .arg("stdin-echo")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start this tool")?;
+    child.stdin.take().context("no input")?.write_all(b"one\ntwo").context("cannot write")?;
+    let output = child.wait_with_output().context("cannot wait")?;
+    expect("standard output", &String::from_utf8_lossy(&output.stdout).as_ref(), &"one\ntwo")?;
+    expect("standard error", &String::from_utf8_lossy(&output.stderr).as_ref(), &"")?;
+    let output = tool(context)?.arg("run").arg(hello).args(["exit", "7"]).output().context("cannot start this tool")?;
+    expect("standard output", &output.stdout.len(), &0)?;
+    expect("the exit code", &output.status.code(), &Some(7))
+}
+
+/// Who reads the first line and goes away must not leave a machine running.
+fn closed_output(context: &Context<'_>) -> Result<()> {
+    let mut child = tool(context)?
+        .arg("run")
+        .arg(context.hello()?)
+        .args(["big-output", "50000000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start this tool")?;
+    let mut first = [0; 16];
+    child.stdout.take().context("no output")?.read_exact(&mut first).context("cannot read")?;
+    ends_within(&mut child, Duration::from_secs(20)).map(drop)
+}
+
+/// Ctrl-C ends the program; the machine turns off.
+fn interrupt(context: &Context<'_>) -> Result<()> {
+    let mut child = tool(context)?
+        .arg("run")
+        .arg(context.hello()?)
+        .arg("loop")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start this tool")?;
+    // Its first output, or else time enough to boot.
+    thread::sleep(Duration::from_secs(6));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().context("cannot start kill")?;
+    expect("whether it could be interrupted", &killed.success(), &true)?;
+    let code = ends_within(&mut child, Duration::from_secs(20))?;
+    expect("the exit code", &code, &Some(137))
+}
+
+fn ends_within(child: &mut std::process::Child, time: Duration) -> Result<Option<i32>> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().context("cannot wait")? {
+            return Ok(status.code());
+        }
+        if start.elapsed() > time {
+            let _ = child.kill();
+            let _ = child.wait();
+            bail!("it still ran after {time:?}");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn cargo_run(context: &Context<'_>) -> Result<()> {
+    context.built()?;
+    let folder: &Path = &context.paths.workspace.join("examples/hello");
+    let target = context.paths.out.join("examples");
+    let mut command = tool(context)?;
+    command.args(["cargo", "run", "--release", "--quiet", "--target-dir"]).arg(target).args(["--", "exit", "7"]);
+    let output = command.current_dir(folder).output().context("cannot start this tool")?;
+    if output.status.code() != Some(7) {
+        bail!("it ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
