@@ -6,7 +6,7 @@ use core::convert::Infallible;
 use core::panic::PanicInfo;
 use core::{fmt, ptr};
 
-use objects::machine::{Fault, Machine, Power, ThreadKey};
+use objects::machine::{Fault, Machine, ThreadKey};
 use sel4::{Message, Received};
 use server::{Answer, Boot, Server, StartError};
 use server_boot::{BootInfo, MAGIC};
