@@ -16,7 +16,7 @@ use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::{self, Artifact, BARE_TARGET, Build, PROGRAM_TARGET};
@@ -129,8 +129,8 @@ impl Builder<'_> {
         let system = System::read(self.paths)?;
         let kernel = self.kernel()?;
         let (vdso, userboot) = self.first_process()?;
-        let libraries = self.sysroot(&vdso)?;
         let (server, root) = self.server_and_root(&kernel, &vdso, &userboot, &system)?;
+        let libraries = self.sysroot(&vdso)?;
         let programs = self.programs("building the programs", &system.image.programs)?;
         let test_programs = match self.what.tests {
             true => self.programs("building the conformance programs", &system.image.test_programs)?,
@@ -171,7 +171,7 @@ impl Builder<'_> {
     fn first_process(&self) -> Result<(PathBuf, PathBuf)> {
         let build = self.system_build("building the vDSO", PROGRAM_TARGET, "-p vdso");
         let made = build.run(self.paths, self.ui)?;
-        let vdso = self.place(shared_object(&made, "vdso")?, "vdso/libzircon.so")?;
+        let vdso = self.place(shared_object(&made, "zircon")?, "vdso/libzircon.so")?;
         copy_if_changed(&vdso, &self.paths.sysroot_lib().join("libzircon.so"))?;
         let build = self.system_build("building userboot", PROGRAM_TARGET, "-p userboot");
         let made = build.env("HAFNON_VDSO", &vdso).run(self.paths, self.ui)?;
@@ -179,24 +179,33 @@ impl Builder<'_> {
         Ok((vdso, userboot))
     }
 
+    /// What programs are linked with and load: C library, fdio, start file. The unwinder comes with Rust's target.
     fn sysroot(&self, vdso: &Path) -> Result<Vec<(String, PathBuf)>> {
-        let lib = self.paths.sysroot_lib();
-        let search = format!("-Lnative={}", lib.display());
-        let build = |title, args| {
-            self.system_build(title, PROGRAM_TARGET, args)
-                .env("HAFNON_VDSO", vdso)
-                .env("HAFNON_SYSROOT", self.paths.out.join("sysroot"))
-                .env("CARGO_ENCODED_RUSTFLAGS", &search)
+        self.place(vdso, "sysroot/lib/libzircon.so")?;
+        let library = |title, package: &str, target: &str, to: &str| {
+            let build = self.system_build(title, PROGRAM_TARGET, &format!("-p {package}"));
+            let made = build.env("HAFNON_SYSROOT", self.paths.out.join("sysroot")).run(self.paths, self.ui)?;
+            self.place(shared_object(&made, target)?, &format!("sysroot/lib/{to}"))
         };
-        let made = build("building the C library", "-p zlibc").run(self.paths, self.ui)?;
-        let libc = self.place(shared_object(&made, "zlibc")?, "sysroot/lib/libc.so")?;
-        let made = build("building the start file and the unwinder", "-p crt -p unwind").run(self.paths, self.ui)?;
-        self.place(cargo::library(&made, "unwind", "a")?, "sysroot/lib/libunwind.a")?;
-        let crt = cargo::library(&made, "crt", "a").or_else(|_| cargo::library(&made, "crt", "o"))?;
-        self.place(crt, "sysroot/lib/Scrt1.o")?;
-        let made = build("building fdio", "-p fdio").run(self.paths, self.ui)?;
-        let fdio = self.place(shared_object(&made, "fdio")?, "sysroot/lib/libfdio.so")?;
+        let libc = library("building the C library", "zlibc", "zlibc", "libc.so")?;
+        self.start_file()?;
+        let fdio = library("building fdio", "fdio", "fdio", "libfdio.so")?;
         Ok(vec![("lib/ld.so.1".into(), libc.clone()), ("lib/libc.so".into(), libc), ("lib/libfdio.so".into(), fdio)])
+    }
+
+    /// An object file, which cargo does not make.
+    fn start_file(&self) -> Result<()> {
+        let object = self.paths.out.join("crt/Scrt1.o");
+        fs::create_dir_all(self.paths.out.join("crt")).context("cannot make a folder for the start file")?;
+        let mut rustc = cargo::rustc();
+        rustc.args(["--edition", "2024", "--crate-type", "lib", "--crate-name", "crt", "--emit", "obj"]);
+        rustc.args(["--target", PROGRAM_TARGET, "-C", "opt-level=2", "-C", "panic=abort", "-o"]).arg(&object);
+        let output = rustc.arg(self.paths.workspace.join("runtime/crt/src/lib.rs")).output();
+        let output = output.context("cannot start rustc")?;
+        if !output.status.success() {
+            bail!("building the start file failed:\n{}", String::from_utf8_lossy(&output.stderr));
+        }
+        self.place(&object, "sysroot/lib/Scrt1.o").map(drop)
     }
 
     fn server_and_root(

@@ -126,6 +126,13 @@ pub fn command(folder: &Path) -> Command {
     command
 }
 
+/// The compiler of our toolchain.
+pub fn rustc() -> Command {
+    let mut command = Command::new("rustc");
+    command.env("RUSTUP_TOOLCHAIN", TOOLCHAIN);
+    command
+}
+
 /// Reads what cargo says; shows what it is at; keeps it all for when it fails.
 fn follow(output: impl Read, step: &mut Step, verbose: bool) -> Result<String> {
     let mut said = String::new();
