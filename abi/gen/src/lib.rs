@@ -7,16 +7,19 @@
 //! | module | writes | used by |
 //! |---|---|---|
 //! | [`numbers`] | Rust constants and the table `SYSCALLS` | `abi/build.rs` |
-//! | `stubs` | the vDSO's entry points in assembly | `runtime/vdso/build.rs` |
-//! | `header` | `zircon/syscalls.h` and `zircon/types.h` | the sysroot |
-//! | `pages` | a reference page for each call, and the support table | the book |
+//! | [`stubs`] | the vDSO's entry points in assembly | `runtime/vdso/build.rs` |
+//! | [`header`] | `zircon/syscalls.h` and `zircon/types.h` | the sysroot |
+//! | [`pages`] | a reference page for each call, and the support table | the book |
 //!
 //! The server's dispatch is made from the list as well, by the server's own `build.rs`.
 #![forbid(unsafe_code)]
 
+pub mod header;
+pub mod image;
 pub mod load;
 pub mod model;
 pub mod numbers;
+pub mod pages;
 pub mod stubs;
 
 pub use load::{Error, load};

@@ -1,0 +1,173 @@
+//! Reference pages in markdown: one for each call, an index, and a table of what is built.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{fs, io};
+
+use crate::header;
+use crate::model::{Arg, Dir, Support, Syscall, Via};
+
+/// Writes all pages into a folder, which is made if it is not there: `<call>.md` for each call, `index.md` and
+/// `support.md`. Gives the names of the files.
+pub fn write(calls: &[Syscall], dir: &Path) -> io::Result<Vec<String>> {
+    fs::create_dir_all(dir)?;
+    let mut names = Vec::new();
+    let mut put = |name: String, text: String| {
+        fs::write(dir.join(&name), text)?;
+        names.push(name);
+        Ok::<(), io::Error>(())
+    };
+    put("index.md".into(), index(calls))?;
+    put("support.md".into(), support(calls))?;
+    for call in calls {
+        put(format!("{}.md", call.name), page(call))?;
+    }
+    Ok(names)
+}
+
+/// The page of one call.
+pub fn page(call: &Syscall) -> String {
+    let mut out = format!("# zx_{}\n\n{}\n\n", call.name, call.doc);
+    let _ = writeln!(out, "```c\n#include <zircon/syscalls.h>\n\n{}\n```\n", header::prototype("zx_", call));
+    if !call.args.is_empty() {
+        out.push_str("| argument | way | what |\n|---|---|---|\n");
+        for arg in &call.args {
+            let _ = writeln!(out, "| `{}` | {} | {} |", arg.name, way(arg), what(arg));
+        }
+        out.push('\n');
+    }
+    out.push_str("## Rights\n\n");
+    if call.rights.is_empty() {
+        out.push_str("None that hold for every use.\n");
+    }
+    for right in &call.rights {
+        let needs: Vec<String> = right.needs.iter().map(|name| format!("`ZX_RIGHT_{name}`")).collect();
+        let object = match right.object.as_str() {
+            "any" => "an object of any type".to_owned(),
+            "task" => "a job, process or thread".to_owned(),
+            noun => format!("of type {noun}"),
+        };
+        let needs = if needs.is_empty() { "no right in particular".to_owned() } else { needs.join(" and ") };
+        let _ = writeln!(out, "- `{}`: {object}, with {needs}.", right.arg);
+    }
+    out.push_str("\n## Result\n\n");
+    out.push_str(match call.returns.as_str() {
+        "status" => "`ZX_OK`, or an error.\n",
+        "void" if call.noreturn => "It does not come back.\n",
+        "void" => "Nothing.\n",
+        _ => "The value; there are no errors.\n",
+    });
+    if !call.errors.is_empty() {
+        out.push_str("\n## Errors\n\n");
+        for error in &call.errors {
+            let _ = writeln!(out, "- `ZX_ERR_{}`: {}", error.status, error.when);
+        }
+    }
+    out.push_str("\n## Here\n\n");
+    let _ = writeln!(out, "- {}", built(&call.support));
+    let _ = writeln!(
+        out,
+        "- {}",
+        match (call.via, call.wrapper) {
+            (Via::Vdso, _) => "Answered by the vDSO.",
+            (Via::Server, true) => "Answered by the server, by way of code in the vDSO.",
+            (Via::Server, false) => "Answered by the server.",
+        }
+    );
+    if call.blocking {
+        out.push_str("- May wait.\n");
+    }
+    let _ = writeln!(out, "- Number {}; in Zircon's interface {}.", call.number, since(&call.since));
+    let _ = writeln!(out, "\n[All calls](index.md)");
+    out
+}
+
+/// All calls by noun.
+pub fn index(calls: &[Syscall]) -> String {
+    let mut out = String::from("# System calls\n\nWhat is built of them: [support](support.md).\n");
+    for (noun, calls) in by_noun(calls) {
+        let _ = writeln!(out, "\n## {noun}\n");
+        for call in calls {
+            let _ = writeln!(out, "- [zx_{0}]({0}.md): {1}", call.name, first_sentence(&call.doc));
+        }
+    }
+    out
+}
+
+/// How far each call is built, with totals.
+pub fn support(calls: &[Syscall]) -> String {
+    let count = |level: &str| calls.iter().filter(|call| call.support.level() == level).count();
+    let mut out = format!(
+        "# Which system calls are built\n\nOf {} calls {} are built as Zircon has them and {} in part; {} answer \
+         `ZX_ERR_NOT_SUPPORTED`.\n\n| call | level | note |\n|---|---|---|\n",
+        calls.len(),
+        count("supported"),
+        count("partial"),
+        count("unsupported"),
+    );
+    for (_, calls) in by_noun(calls) {
+        for call in calls {
+            let _ =
+                writeln!(out, "| [{0}]({0}.md) | {1} | {2} |", call.name, call.support.level(), call.support.note());
+        }
+    }
+    out
+}
+
+fn by_noun(calls: &[Syscall]) -> BTreeMap<&str, Vec<&Syscall>> {
+    let mut nouns: BTreeMap<&str, Vec<&Syscall>> = BTreeMap::new();
+    for call in calls {
+        nouns.entry(&call.noun).or_default().push(call);
+    }
+    nouns
+}
+
+fn first_sentence(doc: &str) -> String {
+    let text = doc.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.split_once(". ") {
+        Some((first, _)) => format!("{first}."),
+        None => text,
+    }
+}
+
+fn built(support: &Support) -> String {
+    match support {
+        Support::Supported => "Built as Zircon has it.".into(),
+        Support::Partial(note) => format!("Built in part. {note}"),
+        Support::Unsupported(note) => format!("Not built: it answers `ZX_ERR_NOT_SUPPORTED`. {note}"),
+    }
+}
+
+fn since(vintage: &str) -> String {
+    match vintage {
+        "newest" => "since after July 2020".into(),
+        "2018-03" => "in March 2018 already".into(),
+        other => format!("since {other} or shortly before"),
+    }
+}
+
+fn way(arg: &Arg) -> &'static str {
+    match arg.dir {
+        None | Some(Dir::In) => "in",
+        Some(Dir::Out) => "out",
+        Some(Dir::InOut) => "in and out",
+    }
+}
+
+fn what(arg: &Arg) -> String {
+    let mut text = match (arg.is_pointer(), arg.array, arg.ty.as_str()) {
+        (false, _, ty) => format!("`{}`", crate::model::c_type(ty)),
+        (true, true, "void") => "address of bytes".into(),
+        (true, true, ty) => format!("address of `{}`s", crate::model::c_type(ty)),
+        (true, false, "void") => "address of a structure".into(),
+        (true, false, ty) => format!("address of a `{}`", crate::model::c_type(ty)),
+    };
+    if let Some(len) = &arg.len {
+        let _ = write!(text, ", counted by `{len}`");
+    }
+    if arg.optional {
+        text.push_str(", or null");
+    }
+    text
+}
