@@ -46,8 +46,6 @@ pub struct Process {
     pub running: usize,
     /// What it ended with.
     pub return_code: i64,
-    /// It was asked to end, with `return_code`.
-    pub exiting: bool,
     /// `ZX_PROP_PROCESS_DEBUG_ADDR`.
     pub debug_addr: u64,
     /// `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
@@ -78,7 +76,6 @@ impl<M: Machine> Kernel<M> {
             threads: Vec::new(),
             running: 0,
             return_code: 0,
-            exiting: false,
             debug_addr: 0,
             break_on_load: 0,
         };

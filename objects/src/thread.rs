@@ -152,10 +152,8 @@ impl<M: Machine> Kernel<M> {
     /// Ends a thread, whatever it does. The last one takes its process along.
     pub fn thread_kill(&mut self, id: Id<Thread>) {
         let Some(process) = self.thread_stop(id) else { return };
-        let Ok(p) = self.objects.get_mut(process) else { return };
-        if p.running == 0 && p.state == ProcessState::Running {
-            let code = if p.exiting { p.return_code } else { 0 };
-            self.process_kill(process, code);
+        if self.objects.get(process).is_ok_and(|p| p.running == 0 && p.state == ProcessState::Running) {
+            self.process_kill(process, 0);
         }
     }
 
