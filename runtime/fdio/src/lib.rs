@@ -1,2 +1,53 @@
 //! libfdio.so: file descriptors and process spawning over Zircon handles.
-#![no_std]
+//!
+//! Zircon knows handles, not file descriptors. This library keeps the table from one to the other, in the process
+//! itself: a descriptor names an open [`description`] (shared by duplicates, as POSIX has it) of an [`object`]: a socket
+//! (pipes, standard input and output), a file or directory of the boot file system, the kernel's log, or nothing
+//! (`/dev/null`). The POSIX functions on descriptors ([`io`], [`fs`], [`dir`], [`net`]) and those on names
+//! ([`namespace`]) are here; the rest of the C library is libc.so's, which calls [`startup`] before `main`.
+//!
+//! [`spawn`] starts processes: it finds the program, gathers the handles that become the child's descriptors, and leaves
+//! the rest to the process builder.
+//!
+//! There is no file service yet: `/boot` is the BOOTFS image that every process is given, and nothing can be written
+//! there (`EROFS`). There is no network: sockets cannot be made (`EAFNOSUPPORT`), only connected pairs.
+#![cfg_attr(target_os = "fuchsia", no_std)]
+// On the build host only the names are there, so that they can be tested.
+#![cfg_attr(not(target_os = "fuchsia"), forbid(unsafe_code), allow(dead_code))]
+// C functions: what they demand of their arguments is what POSIX says, not repeated at each.
+#![allow(clippy::missing_safety_doc)]
+
+extern crate alloc;
+
+mod path;
+#[cfg(test)]
+mod path_tests;
+
+#[cfg(target_os = "fuchsia")]
+mod c;
+#[cfg(target_os = "fuchsia")]
+mod description;
+#[cfg(target_os = "fuchsia")]
+mod dir;
+#[cfg(target_os = "fuchsia")]
+mod fs;
+#[cfg(target_os = "fuchsia")]
+mod heap;
+#[cfg(target_os = "fuchsia")]
+mod io;
+#[cfg(target_os = "fuchsia")]
+mod lock;
+#[cfg(target_os = "fuchsia")]
+mod namespace;
+#[cfg(target_os = "fuchsia")]
+mod net;
+#[cfg(target_os = "fuchsia")]
+mod object;
+#[cfg(target_os = "fuchsia")]
+mod poll;
+#[cfg(target_os = "fuchsia")]
+mod spawn;
+#[cfg(target_os = "fuchsia")]
+mod startup;
+#[cfg(target_os = "fuchsia")]
+mod table;

@@ -1,0 +1,191 @@
+//! C's side: numbers and structures as `libc.so`'s headers (and the `libc` crate) have them for this system, `errno`, and
+//! how a status becomes one.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+use abi::Status;
+
+use crate::path::PathError;
+
+/// An `errno` value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub c_int);
+
+macro_rules! errors {
+    ($($name:ident = $value:literal),* $(,)?) => { $(pub const $name: Errno = Errno($value);)* };
+}
+
+errors! {
+    ENOENT = 2, EIO = 5, EBADF = 9, EAGAIN = 11, ENOMEM = 12, EACCES = 13, EFAULT = 14, EEXIST = 17,
+    ENOTDIR = 20, EISDIR = 21, EINVAL = 22, EMFILE = 24, ENOTTY = 25, ESPIPE = 29, EROFS = 30,
+    EPIPE = 32, ERANGE = 34, ENAMETOOLONG = 36, ENOTSOCK = 88, EPROTOTYPE = 91,
+    ENOPROTOOPT = 92, EOPNOTSUPP = 95, EAFNOSUPPORT = 97, EISCONN = 106, ETIMEDOUT = 110, ECANCELED = 125,
+}
+
+impl From<Status> for Errno {
+    fn from(status: Status) -> Errno {
+        match status {
+            Status::NO_MEMORY => ENOMEM,
+            Status::NO_RESOURCES => EMFILE,
+            Status::INVALID_ARGS | Status::OUT_OF_RANGE => EINVAL,
+            Status::BAD_HANDLE => EBADF,
+            Status::ACCESS_DENIED => EACCES,
+            Status::NOT_FOUND => ENOENT,
+            Status::ALREADY_EXISTS => EEXIST,
+            Status::SHOULD_WAIT => EAGAIN,
+            Status::PEER_CLOSED | Status::BAD_STATE => EPIPE,
+            Status::TIMED_OUT => ETIMEDOUT,
+            Status::CANCELED => ECANCELED,
+            Status::NOT_SUPPORTED => EOPNOTSUPP,
+            _ => EIO,
+        }
+    }
+}
+
+impl From<PathError> for Errno {
+    fn from(error: PathError) -> Errno {
+        match error {
+            PathError::NotFound => ENOENT,
+            PathError::NotDirectory => ENOTDIR,
+            PathError::TooLong => ENAMETOOLONG,
+        }
+    }
+}
+
+/// What the functions inside give.
+pub type Result<T> = core::result::Result<T, Errno>;
+
+unsafe extern "C" {
+    safe fn __errno_location() -> *mut c_int;
+    fn malloc(size: usize) -> *mut c_void;
+}
+
+/// Sets `errno`.
+pub fn set_errno(error: Errno) {
+    // SAFETY: the C library gives the calling thread's own place.
+    unsafe { *__errno_location() = error.0 };
+}
+
+/// A result as C functions give it: -1 and `errno` for an error.
+pub fn number(result: Result<usize>) -> isize {
+    match result {
+        Ok(value) => value as isize,
+        Err(error) => {
+            set_errno(error);
+            -1
+        }
+    }
+}
+
+/// The same for functions that give an `int`.
+pub fn int(result: Result<usize>) -> c_int {
+    number(result) as c_int
+}
+
+/// The same for functions that give nothing but success.
+pub fn done(result: Result<()>) -> c_int {
+    int(result.map(|()| 0))
+}
+
+/// A C string as UTF-8: no name here is anything else.
+///
+/// # Safety
+/// `string` is null or a C string.
+pub unsafe fn text<'a>(string: *const c_char) -> Result<&'a str> {
+    if string.is_null() {
+        return Err(EFAULT);
+    }
+    // SAFETY: as the caller says.
+    unsafe { CStr::from_ptr(string) }.to_str().map_err(|_| ENOENT)
+}
+
+/// Copies a string with a NUL to `buffer`, or to a block from `malloc` when that is null.
+///
+/// # Safety
+/// `buffer` is null or has `size` bytes.
+pub unsafe fn give_text(text: &str, mut buffer: *mut c_char, size: usize) -> Result<*mut c_char> {
+    if buffer.is_null() {
+        // SAFETY: no conditions.
+        buffer = unsafe { malloc(size.max(text.len() + 1)) }.cast();
+        if buffer.is_null() {
+            return Err(ENOMEM);
+        }
+    } else if size <= text.len() {
+        return Err(ERANGE);
+    }
+    // SAFETY: there is room for the text and its NUL.
+    unsafe {
+        buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+        buffer.add(text.len()).write(0);
+    }
+    Ok(buffer)
+}
+
+pub const O_ACCMODE: c_int = 3 | O_PATH;
+pub const O_RDONLY: c_int = 0;
+pub const O_WRONLY: c_int = 1;
+pub const O_RDWR: c_int = 2;
+pub const O_NONBLOCK: c_int = 0x10;
+pub const O_CLOEXEC: c_int = 0x100;
+pub const O_CREAT: c_int = 0x1_0000;
+pub const O_EXCL: c_int = 0x2_0000;
+pub const O_TRUNC: c_int = 0x4_0000;
+pub const O_DIRECTORY: c_int = 0x8_0000;
+pub const O_APPEND: c_int = 0x10_0000;
+pub const O_PATH: c_int = 0x40_0000;
+/// What `F_SETFL` changes.
+pub const CHANGEABLE: c_int = O_NONBLOCK | O_APPEND;
+
+pub const F_DUPFD: c_int = 0;
+pub const F_GETFD: c_int = 1;
+pub const F_SETFD: c_int = 2;
+pub const F_GETFL: c_int = 3;
+pub const F_SETFL: c_int = 4;
+pub const F_DUPFD_CLOEXEC: c_int = 1030;
+pub const FD_CLOEXEC: c_int = 1;
+
+pub const FIONREAD: c_int = 0x541b;
+pub const FIONBIO: c_int = 0x5421;
+pub const FIONCLEX: c_int = 0x5450;
+pub const FIOCLEX: c_int = 0x5451;
+
+pub const AT_FDCWD: c_int = -100;
+pub const AT_EMPTY_PATH: c_int = 0x1000;
+pub const W_OK: c_int = 2;
+
+pub const S_IFIFO: u32 = 0o1_0000;
+pub const S_IFCHR: u32 = 0o2_0000;
+pub const S_IFDIR: u32 = 0o4_0000;
+pub const S_IFREG: u32 = 0o10_0000;
+pub const S_IFSOCK: u32 = 0o14_0000;
+
+/// One buffer of several.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IoVec {
+    pub base: *mut c_void,
+    pub len: usize,
+}
+
+/// `struct stat`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Stat {
+    pub device: u64,
+    pub inode: u64,
+    pub links: u64,
+    pub mode: u32,
+    pub user: u32,
+    pub group: u32,
+    pub pad: u32,
+    pub special_device: u64,
+    pub size: i64,
+    pub block_size: i64,
+    pub blocks: i64,
+    pub accessed: [i64; 2],
+    pub modified: [i64; 2],
+    pub changed: [i64; 2],
+    pub unused: [i64; 3],
+}
+
+const _: () = assert!(size_of::<Stat>() == 144);

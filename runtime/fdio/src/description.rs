@@ -1,0 +1,121 @@
+//! Open descriptions: what `open` makes, and what duplicates of a descriptor share: the position and the flags.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use crate::c::{CHANGEABLE, EBADF, EINVAL, ESPIPE, O_ACCMODE, O_NONBLOCK, O_PATH, O_RDONLY, O_WRONLY, Result};
+use crate::lock::Lock;
+use crate::object::Object;
+
+/// An open description.
+pub struct Description {
+    /// What it is open on.
+    pub object: Object,
+    /// `O_*`: the access mode and what `F_SETFL` changes.
+    flags: AtomicI32,
+    /// Where the next read of a file begins.
+    position: Lock<u64>,
+}
+
+impl Description {
+    /// Opens an object with the access mode and status flags among `flags`.
+    pub fn new(object: Object, flags: c_int) -> Description {
+        Description { object, flags: AtomicI32::new(flags & (O_ACCMODE | CHANGEABLE)), position: Lock::new(0) }
+    }
+
+    /// `O_*` as `F_GETFL` gives them.
+    pub fn flags(&self) -> c_int {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    /// Changes what `F_SETFL` may change.
+    pub fn set_flags(&self, flags: c_int) {
+        let mode = self.flags() & !CHANGEABLE;
+        self.flags.store(mode | flags & CHANGEABLE, Ordering::Relaxed);
+    }
+
+    /// Whether calls wait.
+    pub fn waits(&self) -> bool {
+        self.flags() & O_NONBLOCK == 0
+    }
+
+    fn check_access(&self, refused: c_int) -> Result<()> {
+        let mode = self.flags() & O_ACCMODE;
+        if mode == refused || mode & O_PATH != 0 { Err(EBADF) } else { Ok(()) }
+    }
+
+    /// Reads at the position and moves it.
+    ///
+    /// # Errors
+    /// `EBADF` when open for writing only; see [`Object::read`].
+    pub fn read(&self, bytes: &mut [u8]) -> Result<usize> {
+        self.check_access(O_WRONLY)?;
+        match &self.object {
+            Object::File(file) => {
+                let mut position = self.position.lock();
+                let len = file.read_at(*position, bytes)?;
+                *position += len as u64;
+                Ok(len)
+            }
+            object => object.read(bytes, 0, self.waits()),
+        }
+    }
+
+    /// Reads at a position of its own.
+    ///
+    /// # Errors
+    /// `ESPIPE` for what has no positions; see [`Description::read`].
+    pub fn read_at(&self, position: u64, bytes: &mut [u8]) -> Result<usize> {
+        self.check_access(O_WRONLY)?;
+        match &self.object {
+            Object::File(file) => file.read_at(position, bytes),
+            Object::Null => Ok(0),
+            Object::Directory { .. } => Err(crate::c::EISDIR),
+            _ => Err(ESPIPE),
+        }
+    }
+
+    /// Writes.
+    ///
+    /// # Errors
+    /// `EBADF` when open for reading only; see [`Object::write`].
+    pub fn write(&self, bytes: &[u8]) -> Result<usize> {
+        self.check_access(O_RDONLY)?;
+        self.object.write(bytes, self.waits())
+    }
+
+    /// Writes at a position of its own.
+    ///
+    /// # Errors
+    /// `ESPIPE` for what has no positions; see [`Description::write`].
+    pub fn write_at(&self, bytes: &[u8]) -> Result<usize> {
+        self.check_access(O_RDONLY)?;
+        match &self.object {
+            Object::Null => Ok(bytes.len()),
+            _ => Err(ESPIPE),
+        }
+    }
+
+    /// Moves the position; gives the new one.
+    ///
+    /// # Errors
+    /// `ESPIPE` for what has no positions, `EINVAL` for a position before the start.
+    pub fn seek(&self, offset: i64, whence: c_int) -> Result<u64> {
+        let size = match &self.object {
+            Object::File(file) => file.size,
+            Object::Null => return Ok(0),
+            Object::Directory { .. } => u64::MAX >> 1,
+            _ => return Err(ESPIPE),
+        };
+        let mut position = self.position.lock();
+        let base = match whence {
+            0 => 0,
+            1 => *position,
+            2 => size,
+            _ => return Err(EINVAL),
+        };
+        let new = base.checked_add_signed(offset).filter(|new| *new <= i64::MAX as u64).ok_or(EINVAL)?;
+        *position = new;
+        Ok(new)
+    }
+}

@@ -1,0 +1,201 @@
+//! What a descriptor can refer to.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use abi::{Rights, Signals, Status};
+use zx::{AsHandleRef, Debuglog, Handle, Info, MonotonicInstant, Socket, Vmo};
+
+use crate::c::{EAGAIN, EBADF, EISDIR, Errno, Result};
+use crate::lock::Lock;
+use crate::namespace;
+
+/// Bytes of a line in the log; longer ones are cut into several.
+const LOG_LINE: usize = abi::ZX_LOG_RECORD_DATA_MAX;
+
+/// What a descriptor refers to.
+pub enum Object {
+    /// A pipe's end, a connected socket, standard input or output.
+    Socket {
+        /// The kernel's socket.
+        socket: Socket,
+        /// Made by `socketpair`, not by `pipe`.
+        is_socket: bool,
+    },
+    /// A file of the boot file system, or one that was handed over.
+    File(File),
+    /// A directory.
+    Directory {
+        /// Its clean absolute path.
+        path: String,
+    },
+    /// The kernel's log: each line written is a record.
+    Log {
+        /// The log.
+        log: Debuglog,
+        /// The line so far.
+        line: Lock<Vec<u8>>,
+    },
+    /// Reads end at once, writes go nowhere.
+    Null,
+}
+
+/// A read-only file: a part of a memory object.
+pub struct File {
+    /// Its own memory object, or none for a part of the boot image.
+    pub vmo: Option<Vmo>,
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Its clean absolute path, empty for one that was handed over.
+    pub path: String,
+}
+
+impl File {
+    /// Copies bytes from `position`; gives how many, 0 at the end.
+    pub fn read_at(&self, position: u64, bytes: &mut [u8]) -> Result<usize> {
+        let left = usize::try_from(self.size.saturating_sub(position)).unwrap_or(usize::MAX);
+        let len = bytes.len().min(left);
+        if len == 0 {
+            return Ok(0);
+        }
+        let vmo = match &self.vmo {
+            Some(vmo) => vmo,
+            None => &namespace::boot().ok_or(EBADF)?.image,
+        };
+        vmo.read(&mut bytes[..len], self.offset + position)?;
+        Ok(len)
+    }
+}
+
+impl Object {
+    /// An object from a handle that came from elsewhere.
+    ///
+    /// # Errors
+    /// [`Status::NOT_SUPPORTED`] for a kind that no descriptor can be. The handle is closed.
+    pub fn from_handle(handle: Handle) -> core::result::Result<Object, Status> {
+        match handle.basic_info()?.type_ {
+            abi::ZX_OBJ_TYPE_SOCKET => Ok(Object::Socket { socket: Socket::from(handle), is_socket: false }),
+            abi::ZX_OBJ_TYPE_DEBUGLOG => Ok(Object::Log { log: Debuglog::from(handle), line: Lock::new(Vec::new()) }),
+            abi::ZX_OBJ_TYPE_VMO => {
+                let vmo = Vmo::from(handle);
+                let size = vmo.get_stream_size().or_else(|_| vmo.get_size())?;
+                Ok(Object::File(File { vmo: Some(vmo), offset: 0, size, path: String::new() }))
+            }
+            _ => Err(Status::NOT_SUPPORTED),
+        }
+    }
+
+    /// A handle that another process can make the same object from.
+    ///
+    /// # Errors
+    /// [`Status::NOT_SUPPORTED`] for directories and `/dev/null`, which no handle stands for.
+    pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
+        match self {
+            Object::Socket { socket, .. } => socket.duplicate_handle(Rights::SAME_RIGHTS),
+            Object::Log { log, .. } => log.duplicate_handle(Rights::SAME_RIGHTS),
+            Object::File(file) => file_memory(file).map(Vmo::into_handle),
+            Object::Directory { .. } | Object::Null => Err(Status::NOT_SUPPORTED),
+        }
+    }
+
+    /// Reads, waiting for something unless `wait` is false.
+    ///
+    /// # Errors
+    /// `EAGAIN` when it would have to wait, `EISDIR`, `EBADF` for the log.
+    pub fn read(&self, bytes: &mut [u8], options: u32, wait: bool) -> Result<usize> {
+        match self {
+            Object::Socket { socket, .. } => read_socket(socket, bytes, options, wait),
+            Object::Null => Ok(0),
+            Object::Directory { .. } => Err(EISDIR),
+            Object::File(_) | Object::Log { .. } => Err(EBADF),
+        }
+    }
+
+    /// Writes all bytes, or as many as go without waiting if `wait` is false.
+    ///
+    /// # Errors
+    /// `EPIPE` when nobody can read them, `EAGAIN` when it would have to wait, `EBADF` for what cannot be written.
+    pub fn write(&self, bytes: &[u8], wait: bool) -> Result<usize> {
+        match self {
+            Object::Socket { socket, .. } => write_socket(socket, bytes, wait),
+            Object::Log { log, line } => {
+                write_log(log, &mut line.lock(), bytes);
+                Ok(bytes.len())
+            }
+            Object::Null => Ok(bytes.len()),
+            Object::File(_) | Object::Directory { .. } => Err(EBADF),
+        }
+    }
+}
+
+/// The memory object of a file: for the boot image's files a window into the image.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn file_memory(file: &File) -> core::result::Result<Vmo, Status> {
+    if file.size == 0 {
+        return Vmo::create(0, 0);
+    }
+    match &file.vmo {
+        Some(vmo) => vmo.duplicate(Rights::SAME_RIGHTS),
+        None => {
+            let boot = namespace::boot().ok_or(Status::NOT_FOUND)?;
+            let name = file.path.strip_prefix("/boot/").unwrap_or(&file.path);
+            let entry = boot.directory.find(name).ok_or(Status::NOT_FOUND)?;
+            process_builder::loader::boot_file(&boot.image, &entry)
+        }
+    }
+}
+
+fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, wait: bool) -> Result<usize> {
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    let readable = Signals::SOCKET_READABLE | Signals::SOCKET_PEER_CLOSED | Signals::SOCKET_PEER_WRITE_DISABLED;
+    loop {
+        match socket.read_with(options, bytes) {
+            Ok(len) => return Ok(len),
+            // Nobody is left to write, or has said to write no more: the end.
+            Err(Status::PEER_CLOSED | Status::BAD_STATE) => return Ok(0),
+            Err(Status::SHOULD_WAIT) if wait => _ = socket.wait_one(readable, MonotonicInstant::INFINITE)?,
+            Err(Status::SHOULD_WAIT) => return Err(EAGAIN),
+            Err(status) => return Err(status.into()),
+        }
+    }
+}
+
+fn write_socket(socket: &Socket, bytes: &[u8], wait: bool) -> Result<usize> {
+    let writable = Signals::SOCKET_WRITABLE | Signals::SOCKET_PEER_CLOSED | Signals::SOCKET_WRITE_DISABLED;
+    let mut done = 0;
+    while done < bytes.len() {
+        let error: Errno = match socket.write(&bytes[done..]) {
+            Ok(len) => {
+                done += len;
+                continue;
+            }
+            Err(Status::SHOULD_WAIT) if wait => match socket.wait_one(writable, MonotonicInstant::INFINITE) {
+                Ok(_) => continue,
+                Err(status) => status.into(),
+            },
+            Err(status) => status.into(),
+        };
+        // What went out has gone out: the error comes with the next call.
+        return if done > 0 { Ok(done) } else { Err(error) };
+    }
+    Ok(done)
+}
+
+fn write_log(log: &Debuglog, line: &mut Vec<u8>, bytes: &[u8]) {
+    for byte in bytes {
+        if *byte != b'\n' {
+            line.push(*byte);
+        }
+        if *byte == b'\n' || line.len() >= LOG_LINE {
+            // The log takes a line or loses it; there is nobody to tell.
+            let _ = log.write(line);
+            line.clear();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `poll`: waiting for several descriptors.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ffi::{c_int, c_short, c_ulong};
+
+use abi::{Signals, Status, zx_wait_item_t};
+use zx::{AsHandleRef, Duration, MonotonicInstant};
+
+use crate::c::{self, EINVAL, O_ACCMODE, O_RDONLY, O_WRONLY, Result};
+use crate::description::Description;
+use crate::object::Object;
+use crate::table;
+
+const POLLIN: c_short = 0x1;
+const POLLOUT: c_short = 0x4;
+const POLLERR: c_short = 0x8;
+const POLLHUP: c_short = 0x10;
+const POLLNVAL: c_short = 0x20;
+const POLLRDNORM: c_short = 0x40;
+const POLLWRNORM: c_short = 0x100;
+const POLLRDHUP: c_short = 0x2000;
+
+const READ: c_short = POLLIN | POLLRDNORM;
+const WRITE: c_short = POLLOUT | POLLWRNORM;
+
+/// `struct pollfd`.
+#[repr(C)]
+pub struct PollFd {
+    fd: c_int,
+    events: c_short,
+    revents: c_short,
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poll(fds: *mut PollFd, count: c_ulong, timeout: c_int) -> c_int {
+    let fds = if count == 0 {
+        &mut []
+    } else {
+        // SAFETY: the caller's array.
+        unsafe { core::slice::from_raw_parts_mut(fds, count as usize) }
+    };
+    let deadline = match timeout {
+        ..0 => MonotonicInstant::INFINITE,
+        0 => MonotonicInstant::ZERO,
+        milliseconds => MonotonicInstant::after(Duration::from_millis(milliseconds.into())),
+    };
+    c::int(wait(fds, deadline))
+}
+
+/// Waits until something is to be told; gives for how many descriptors.
+fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
+    // Kept so that their handles live while they are waited for.
+    let mut waited: Vec<(usize, Arc<Description>)> = Vec::new();
+    let mut items: Vec<zx_wait_item_t> = Vec::new();
+    let mut ready = 0;
+    for (index, entry) in fds.iter_mut().enumerate() {
+        entry.revents = 0;
+        if entry.fd < 0 {
+            continue;
+        }
+        match table::get(entry.fd) {
+            Err(_) => entry.revents = POLLNVAL,
+            Ok(description) => match &description.object {
+                Object::Socket { socket, .. } => {
+                    let waitfor = signals_for(entry.events, description.flags() & O_ACCMODE).bits();
+                    items.push(zx_wait_item_t { handle: socket.raw_handle(), waitfor, pending: 0 });
+                    waited.push((index, description));
+                }
+                Object::Log { .. } => entry.revents = entry.events & WRITE,
+                // Never waits.
+                _ => entry.revents = entry.events & (READ | WRITE),
+            },
+        }
+        ready += usize::from(entry.revents != 0);
+    }
+    if items.len() > abi::ZX_WAIT_MANY_MAX_ITEMS as usize {
+        return Err(EINVAL);
+    }
+    let deadline = if ready > 0 { MonotonicInstant::ZERO } else { deadline };
+    let waiting = if items.is_empty() {
+        if ready == 0 { zx::nanosleep(deadline) } else { Ok(()) }
+    } else {
+        zx::wait_many(&mut items, deadline)
+    };
+    match waiting {
+        Ok(()) | Err(Status::TIMED_OUT) => {}
+        Err(status) => return Err(status.into()),
+    }
+    for (item, (index, description)) in items.iter().zip(&waited) {
+        let entry = &mut fds[*index];
+        let told = events_of(Signals::from_bits_retain(item.pending), description.flags() & O_ACCMODE);
+        entry.revents = told & (entry.events | POLLERR | POLLHUP);
+        ready += usize::from(entry.revents != 0);
+    }
+    Ok(ready)
+}
+
+/// The signals to wait for. That the peer is gone is told unasked.
+fn signals_for(events: c_short, mode: c_int) -> Signals {
+    let mut signals = Signals::SOCKET_PEER_CLOSED;
+    if events & (READ | POLLRDHUP) != 0 && mode != O_WRONLY {
+        signals |= Signals::SOCKET_READABLE | Signals::SOCKET_PEER_WRITE_DISABLED;
+    }
+    if events & WRITE != 0 && mode != O_RDONLY {
+        signals |= Signals::SOCKET_WRITABLE | Signals::SOCKET_WRITE_DISABLED;
+    }
+    signals
+}
+
+fn events_of(signals: Signals, mode: c_int) -> c_short {
+    let closed = signals.contains(Signals::SOCKET_PEER_CLOSED);
+    let ended = closed || signals.contains(Signals::SOCKET_PEER_WRITE_DISABLED);
+    let mut events = 0;
+    if mode != O_WRONLY {
+        if signals.contains(Signals::SOCKET_READABLE) || ended {
+            events |= READ;
+        }
+        if ended {
+            events |= POLLRDHUP;
+        }
+        if closed {
+            events |= POLLHUP;
+        }
+    }
+    if mode != O_RDONLY {
+        if signals.intersects(Signals::SOCKET_WRITABLE | Signals::SOCKET_WRITE_DISABLED) || closed {
+            events |= WRITE;
+        }
+        if closed {
+            events |= POLLERR;
+        }
+    }
+    events
+}

@@ -1,0 +1,373 @@
+//! Starting processes.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ffi::{CStr, c_char, c_int};
+
+use abi::{Rights, Status};
+use process_builder::{Launcher, loader};
+use processargs::{HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_VMO_BOOTFS};
+use zx::{AsHandleRef, Channel, Handle, HandleRef, Job, Unowned, Vmo};
+
+use crate::c::AT_FDCWD;
+use crate::namespace::{self, look_up, resolve_at};
+use crate::path::Node;
+use crate::startup::{clone_fd, transfer_fd, vdso};
+use crate::table;
+
+const CLONE_JOB: u32 = 0x01;
+const CLONE_LDSVC: u32 = 0x02;
+const CLONE_NAMESPACE: u32 = 0x04;
+const CLONE_STDIO: u32 = 0x08;
+const CLONE_ENVIRON: u32 = 0x10;
+const CLONE_UTC_CLOCK: u32 = 0x20;
+/// All that there is and will be.
+const CLONE_ALL: u32 = 0xffff;
+
+const ACTION_NONE: u32 = 0;
+const ACTION_CLONE_FD: u32 = 1;
+const ACTION_TRANSFER_FD: u32 = 2;
+const ACTION_ADD_NS_ENTRY: u32 = 3;
+const ACTION_ADD_HANDLE: u32 = 4;
+const ACTION_SET_NAME: u32 = 5;
+
+/// Bytes of the caller's place for a message.
+const ERROR_MESSAGE_MAX: usize = 1024;
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+    safe fn zx_job_default() -> u32;
+    safe fn zx_utc_reference_get() -> u32;
+    fn dl_clone_loader_service(out: *mut u32) -> i32;
+}
+
+/// `fdio_spawn_action_t`. The two words after the kind are, by kind: the local and the target descriptor; the handle's
+/// purpose and the handle; the address of a name.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Action {
+    kind: u32,
+    reserved: u32,
+    first: u32,
+    second: u32,
+    third: u64,
+}
+
+impl Action {
+    fn address(&self) -> *const c_char {
+        core::ptr::with_exposed_provenance((u64::from(self.first) | u64::from(self.second) << 32) as usize)
+    }
+}
+
+/// Why a process was not started: for programs and for people.
+struct Failure(Status, String);
+
+impl Failure {
+    fn new(status: Status, text: impl ToString) -> Failure {
+        Failure(status, text.to_string())
+    }
+}
+
+/// Starts a program with copies of what `flags` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdio_spawn(
+    job: u32,
+    flags: u32,
+    path: *const c_char,
+    argv: *const *const c_char,
+    process: *mut u32,
+) -> i32 {
+    use core::ptr::null;
+    // SAFETY: the same conditions; no environment, no actions, no message.
+    unsafe { fdio_spawn_etc(job, flags, path, argv, null(), 0, null(), process, core::ptr::null_mut()) }
+}
+
+/// Starts a program. Descriptors and handles of the actions are gone even when it fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdio_spawn_etc(
+    job: u32,
+    flags: u32,
+    path: *const c_char,
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+    action_count: usize,
+    actions: *const Action,
+    process: *mut u32,
+    message: *mut c_char,
+) -> i32 {
+    // SAFETY: the caller's arrays and strings.
+    let started = unsafe {
+        let actions = if action_count == 0 { &[] } else { core::slice::from_raw_parts(actions, action_count) };
+        // First, so that what they consume is consumed whatever fails later.
+        let done = perform(actions);
+        match c_path(path) {
+            Ok(path) => {
+                let file = find_program(path);
+                spawn(job, flags, path, file, strings(argv), environment(envp), done)
+            }
+            Err(failure) => Err(failure),
+        }
+    };
+    // SAFETY: the caller's places, or null.
+    unsafe { give(started, process, message) }
+}
+
+/// Starts a program from its file in a memory object, which is gone even when it fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdio_spawn_vmo(
+    job: u32,
+    flags: u32,
+    executable: u32,
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+    action_count: usize,
+    actions: *const Action,
+    process: *mut u32,
+    message: *mut c_char,
+) -> i32 {
+    // SAFETY: the caller's arrays and strings.
+    let started = unsafe {
+        let file = Handle::from_raw(executable)
+            .map(Vmo::from)
+            .ok_or_else(|| Failure::new(Status::BAD_HANDLE, "no executable's memory object"));
+        let actions = if action_count == 0 { &[] } else { core::slice::from_raw_parts(actions, action_count) };
+        let done = perform(actions);
+        let argv = strings(argv);
+        let name = argv.first().map_or("vmo", |name| name.to_str().unwrap_or("vmo"));
+        spawn(job, flags, name, file, argv.clone(), environment(envp), done)
+    };
+    // SAFETY: the caller's places, or null.
+    unsafe { give(started, process, message) }
+}
+
+/// # Safety
+/// `process` is null or a handle's place, `message` null or of `ERROR_MESSAGE_MAX` bytes.
+unsafe fn give(started: Result<zx::Process, Failure>, process: *mut u32, message: *mut c_char) -> i32 {
+    let (status, text) = match started {
+        Ok(started) => {
+            if !process.is_null() {
+                // SAFETY: as the caller says.
+                unsafe { process.write(started.into_handle().into_raw()) };
+            }
+            (Status::OK, String::new())
+        }
+        Err(Failure(status, text)) => (status, text),
+    };
+    if !message.is_null() {
+        let len = text.len().min(ERROR_MESSAGE_MAX - 1);
+        // SAFETY: as the caller says.
+        unsafe {
+            message.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), len);
+            message.add(len).write(0);
+        }
+    }
+    status.0
+}
+
+/// # Safety
+/// `path` is null or a C string.
+unsafe fn c_path<'a>(path: *const c_char) -> Result<&'a str, Failure> {
+    // SAFETY: as the caller says.
+    unsafe { crate::c::text(path) }.map_err(|_| Failure::new(Status::INVALID_ARGS, "a path that is not UTF-8"))
+}
+
+/// The strings of an array that ends with null; none for null.
+///
+/// # Safety
+/// The array and its strings live as long as they are used.
+unsafe fn strings<'a>(array: *const *const c_char) -> Vec<&'a CStr> {
+    let mut strings = Vec::new();
+    if !array.is_null() {
+        // SAFETY: as the caller says.
+        unsafe {
+            let mut next = array;
+            while !(*next).is_null() {
+                strings.push(CStr::from_ptr(*next));
+                next = next.add(1);
+            }
+        }
+    }
+    strings
+}
+
+/// An environment that is given, or none for null.
+///
+/// # Safety
+/// As for [`strings`].
+unsafe fn environment<'a>(array: *const *const c_char) -> Option<Vec<&'a CStr>> {
+    // SAFETY: as the caller says.
+    (!array.is_null()).then(|| unsafe { strings(array) })
+}
+
+/// What the actions came to.
+struct Performed {
+    handles: Vec<(HandleInfo, Handle)>,
+    name: Option<String>,
+    failure: Option<Failure>,
+}
+
+/// Performs all actions, also after one that fails, so that none leaves anything behind.
+///
+/// # Safety
+/// Names are C strings.
+unsafe fn perform(actions: &[Action]) -> Performed {
+    let mut done = Performed { handles: Vec::new(), name: None, failure: None };
+    for action in actions {
+        let result = match action.kind {
+            ACTION_NONE => Ok(()),
+            ACTION_CLONE_FD => add_fd(&mut done, clone_fd(action.first as c_int), action),
+            ACTION_TRANSFER_FD => add_fd(&mut done, transfer_fd(action.first as c_int), action),
+            ACTION_ADD_HANDLE => match Handle::from_raw(action.second) {
+                Some(handle) => {
+                    done.handles.push((HandleInfo::from_word(action.first), handle));
+                    Ok(())
+                }
+                None => Err(Failure::new(Status::INVALID_ARGS, "no handle to add")),
+            },
+            ACTION_SET_NAME => {
+                // SAFETY: as the caller says.
+                done.name = unsafe { crate::c::text(action.address()) }.ok().map(String::from);
+                Ok(())
+            }
+            ACTION_ADD_NS_ENTRY => {
+                drop(Handle::from_raw(action.third as u32));
+                Err(Failure::new(Status::NOT_SUPPORTED, "there are no name-space entries to add"))
+            }
+            other => Err(Failure::new(Status::INVALID_ARGS, format!("unknown action {other}"))),
+        };
+        if let Err(failure) = result {
+            done.failure.get_or_insert(failure);
+        }
+    }
+    done
+}
+
+fn add_fd(done: &mut Performed, handle: Result<Handle, Status>, action: &Action) -> Result<(), Failure> {
+    let fd = action.first as c_int;
+    let handle = match handle {
+        Ok(handle) => handle,
+        // What no handle stands for (`/dev/null`) is absent in the child, which makes it that again.
+        Err(Status::NOT_SUPPORTED) => return Ok(()),
+        Err(status) => return Err(Failure::new(status, format!("file descriptor {fd} cannot be handed over"))),
+    };
+    let target = u16::try_from(action.second as c_int)
+        .map_err(|_| Failure::new(Status::INVALID_ARGS, "a target file descriptor out of range"))?;
+    done.handles.push((HandleInfo::with_arg(PA_FD, target), handle));
+    Ok(())
+}
+
+/// The memory object of a program's file.
+fn find_program(path: &str) -> Result<Vmo, Failure> {
+    let not_found = || Failure::new(Status::NOT_FOUND, format!("{path}: no such file"));
+    let clean = resolve_at(AT_FDCWD, path).map_err(|_| not_found())?;
+    let entry = match look_up(&clean) {
+        Ok(Node::File(entry)) => entry,
+        Ok(_) => return Err(Failure::new(Status::NOT_FILE, format!("{path}: not a file"))),
+        Err(_) => return Err(not_found()),
+    };
+    let boot = namespace::boot().ok_or_else(not_found)?;
+    loader::boot_file(&boot.image, &entry).map_err(|status| match status {
+        Status::NOT_SUPPORTED => Failure::new(Status::INVALID_ARGS, format!("{path}: an empty file")),
+        status => Failure::new(status, format!("{path}: {status}")),
+    })
+}
+
+fn spawn(
+    job: u32,
+    flags: u32,
+    path: &str,
+    file: Result<Vmo, Failure>,
+    argv: Vec<&CStr>,
+    envp: Option<Vec<&CStr>>,
+    done: Performed,
+) -> Result<zx::Process, Failure> {
+    let Performed { handles, name, failure } = done;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    if flags & !CLONE_ALL != 0 {
+        return Err(Failure::new(Status::INVALID_ARGS, "unknown flags"));
+    }
+    let file = file?;
+    let job_value = if job == 0 { zx_job_default() } else { job };
+    let job = Unowned::<Job>::from_raw(job_value)
+        .ok_or_else(|| Failure::new(Status::BAD_HANDLE, "no job to start a process in"))?;
+    let vdso = vdso().ok_or_else(|| Failure::new(Status::BAD_STATE, "this process was not given the vDSO"))?;
+    let last = path.rsplit('/').next().unwrap_or(path);
+    let name = name.unwrap_or_else(|| String::from(last));
+    let mut launcher = Launcher::new(&name, file, &vdso);
+
+    let given = |wanted: HandleInfo| handles.iter().any(|(info, _)| *info == wanted);
+    let mut extra: Vec<(HandleInfo, Handle)> = Vec::new();
+    let mut again = |info: HandleInfo, value: u32| -> Result<(), Failure> {
+        if value != 0 && !given(info) {
+            let handle = HandleRef::from_raw(value)
+                .duplicate_handle(Rights::SAME_RIGHTS)
+                .map_err(|status| Failure::new(status, "a handle cannot be duplicated for the child"))?;
+            extra.push((info, handle));
+        }
+        Ok(())
+    };
+    if flags & CLONE_JOB != 0 {
+        again(HandleInfo::new(PA_JOB_DEFAULT), job_value)?;
+    }
+    if flags & CLONE_NAMESPACE != 0
+        && let Some(boot) = namespace::boot()
+    {
+        again(HandleInfo::new(PA_VMO_BOOTFS), boot.image.raw_handle())?;
+    }
+    if flags & CLONE_UTC_CLOCK != 0 {
+        again(HandleInfo::new(PA_CLOCK_UTC), zx_utc_reference_get())?;
+    }
+    if flags & CLONE_STDIO != 0 {
+        for fd in 0..3u16 {
+            let info = HandleInfo::with_arg(PA_FD, fd);
+            if !given(info)
+                && table::in_use(fd.into())
+                && let Ok(handle) = clone_fd(fd.into())
+            {
+                extra.push((info, handle));
+            }
+        }
+    }
+    if flags & CLONE_LDSVC != 0 {
+        launcher.loader(clone_loader().map_err(|status| Failure::new(status, "no loader service"))?);
+    }
+    for (info, handle) in handles.into_iter().chain(extra) {
+        launcher.handle(info, handle);
+    }
+
+    if argv.is_empty() {
+        launcher.arg(path.as_bytes());
+    }
+    for arg in argv {
+        launcher.arg(arg.to_bytes());
+    }
+    let envp = match envp {
+        Some(envp) => envp,
+        // SAFETY: the C library's array, which is not to be changed while processes are started.
+        None if flags & CLONE_ENVIRON != 0 => unsafe { strings(environ) },
+        None => Vec::new(),
+    };
+    for entry in envp {
+        launcher.env(entry.to_bytes());
+    }
+    let interpreter = |name: &str, loader: Option<&Channel>| match loader {
+        Some(loader) => loader::load_object(loader, name),
+        None => Err(Status::NOT_FOUND),
+    };
+    match launcher.start(&job, interpreter) {
+        Ok(started) => Ok(started.process),
+        Err(error) => Err(Failure::new(error.status(), format!("{path}: {error}"))),
+    }
+}
+
+fn clone_loader() -> Result<Channel, Status> {
+    let mut out = 0;
+    // SAFETY: a handle's place.
+    match unsafe { dl_clone_loader_service(&mut out) } {
+        0 => Handle::from_raw(out).map(Channel::from).ok_or(Status::NOT_FOUND),
+        status => Err(Status(status)),
+    }
+}

@@ -1,0 +1,143 @@
+//! Before `main`, after it, and the calls between descriptors and handles.
+
+use alloc::sync::Arc;
+use core::ffi::{c_char, c_int};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use abi::{Rights, Status};
+use processargs::{HandleInfo, PA_FD, PA_VMO_BOOTFS, PA_VMO_VDSO};
+use zx::{AsHandleRef, Handle, HandleRef, Unowned, Vmar, Vmo};
+
+use crate::c::O_RDWR;
+use crate::description::Description;
+use crate::namespace;
+use crate::object::Object;
+use crate::table;
+
+unsafe extern "C" {
+    safe fn zx_vmar_root_self() -> u32;
+}
+
+/// The vDSO's memory object, for the processes that this one starts.
+static VDSO: AtomicU32 = AtomicU32::new(0);
+
+/// The vDSO's memory object, if this process was given it.
+pub fn vdso() -> Option<Unowned<'static, Vmo>> {
+    Unowned::from_raw(VDSO.load(Ordering::Acquire))
+}
+
+/// The C library's call before `main`: takes the handles that become descriptors, and copies of those that this library
+/// needs too. What is taken is cleared in the array.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __libc_extensions_init(
+    count: u32,
+    handles: *mut u32,
+    infos: *mut u32,
+    _name_count: u32,
+    _names: *mut *mut c_char,
+) {
+    for index in 0..count as usize {
+        // SAFETY: the C library gives arrays of that length.
+        let (place, info) = unsafe { (&mut *handles.add(index), &mut *infos.add(index)) };
+        let what = HandleInfo::from_word(*info);
+        match what.kind {
+            PA_FD => {
+                let handle = Handle::from_raw(core::mem::take(place));
+                *info = 0;
+                // A kind that no descriptor can be: the descriptor stays closed.
+                if let Some(object) = handle.and_then(|handle| Object::from_handle(handle).ok()) {
+                    let _ = table::put(Arc::new(Description::new(object, O_RDWR)), c_int::from(what.arg), false);
+                }
+            }
+            PA_VMO_BOOTFS => {
+                if let Some(image) = duplicate(*place).map(Vmo::from)
+                    && let Some(root) = Unowned::<Vmar>::from_raw(zx_vmar_root_self())
+                {
+                    // Without a good image there are no names below `/boot`.
+                    let _ = namespace::set_boot(&root, image);
+                }
+            }
+            PA_VMO_VDSO => {
+                if let Some(vdso) = duplicate(*place) {
+                    VDSO.store(vdso.into_raw(), Ordering::Release);
+                }
+            }
+            _ => {}
+        }
+    }
+    // A program may rely on the first three being no files of its own.
+    for fd in 0..3 {
+        if !table::in_use(fd) {
+            let _ = table::put(Arc::new(Description::new(Object::Null, O_RDWR)), fd, false);
+        }
+    }
+}
+
+fn duplicate(handle: u32) -> Option<Handle> {
+    HandleRef::from_raw(handle).duplicate_handle(Rights::SAME_RIGHTS).ok()
+}
+
+/// The C library's call after `main`. Descriptors end with the process; what waits in a line of the log does not.
+#[unsafe(no_mangle)]
+pub extern "C" fn __libc_extensions_fini() {
+    for fd in 0..3 {
+        if let Ok(description) = table::get(fd)
+            && let Object::Log { line, .. } = &description.object
+            && !line.lock().is_empty()
+        {
+            let _ = description.object.write(b"\n", true);
+        }
+    }
+}
+
+/// A status as C functions give it.
+pub fn status(result: Result<(), Status>) -> i32 {
+    result.map_or_else(|status| status.0, |()| 0)
+}
+
+/// Makes a descriptor of a handle, which is gone even when it fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdio_fd_create(handle: u32, out: *mut c_int) -> i32 {
+    status((|| {
+        let object = Object::from_handle(Handle::from_raw(handle).ok_or(Status::BAD_HANDLE)?)?;
+        let fd = table::add(Arc::new(Description::new(object, O_RDWR)), 0, false).map_err(|_| Status::NO_RESOURCES)?;
+        // SAFETY: the caller's place for a descriptor.
+        unsafe { out.write(fd as c_int) };
+        Ok(())
+    })())
+}
+
+/// Makes a handle that another process can make the same descriptor from.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdio_fd_clone(fd: c_int, out: *mut u32) -> i32 {
+    status(clone_fd(fd).map(|handle| {
+        // SAFETY: the caller's place for a handle.
+        unsafe { out.write(handle.into_raw()) }
+    }))
+}
+
+/// The same, and closes the descriptor, even when it fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdio_fd_transfer(fd: c_int, out: *mut u32) -> i32 {
+    status(transfer_fd(fd).map(|handle| {
+        // SAFETY: the caller's place for a handle.
+        unsafe { out.write(handle.into_raw()) }
+    }))
+}
+
+/// As [`fdio_fd_transfer`]: handles here can always be cloned.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdio_fd_transfer_or_clone(fd: c_int, out: *mut u32) -> i32 {
+    // SAFETY: the same conditions.
+    unsafe { fdio_fd_transfer(fd, out) }
+}
+
+/// A handle for a descriptor that stays.
+pub fn clone_fd(fd: c_int) -> Result<Handle, Status> {
+    table::get(fd).map_err(|_| Status::INVALID_ARGS)?.object.to_handle()
+}
+
+/// A handle for a descriptor that is closed.
+pub fn transfer_fd(fd: c_int) -> Result<Handle, Status> {
+    table::remove(fd).map_err(|_| Status::INVALID_ARGS)?.object.to_handle()
+}
