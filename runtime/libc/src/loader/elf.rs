@@ -224,7 +224,7 @@ impl Layout {
                     if header.offset % PAGE as u64 != page as u64 {
                         return Err("segments are not aligned to pages");
                     }
-                    if header.filesz > header.memsz || header.offset.checked_add(header.filesz).is_none() {
+                    if header.filesz > header.memsz || header.offset > 1 << 46 {
                         return Err("segments are larger in the file than in memory");
                     }
                     let start = vaddr - page;

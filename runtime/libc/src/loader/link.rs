@@ -94,9 +94,13 @@ pub fn link_program(vmo: Handle, name: &[u8], present: Present, loaded: Handle) 
         Ok(index) => modules.list[index].mapped.entry,
         Err(why) => cannot_start(format_args!("ld.so.1: {why}")),
     };
+    let image = &modules.list[0].mapped.image;
+    if !image.is_code(entry.wrapping_sub(image.bias())) {
+        cannot_start(format_args!("ld.so.1: {}: its first instruction is not code", modules.list[0].display()));
+    }
     let mut present = [Some((OWN_NAME, present.own)), Some((VDSO_NAME, present.vdso))];
     if let Err(why) = load_needs(&mut modules, 0, &mut present) {
-        cannot_start(format_args!("ld.so.1: {}: {why}", text(name_of(program))));
+        cannot_start(format_args!("ld.so.1: {why}"));
     }
     for (name, (mapped, dynamic)) in present.into_iter().flatten() {
         push(&mut modules, leak(name), mapped, dynamic);
@@ -114,7 +118,7 @@ pub fn link_program(vmo: Handle, name: &[u8], present: Present, loaded: Handle) 
         }
     }
     if let Err(why) = bind_all(&mut modules) {
-        cannot_start(format_args!("ld.so.1: {}: {why}", text(name_of(program))));
+        cannot_start(format_args!("ld.so.1: {why}"));
     }
     let cell = find_in(&modules, &Name::new(b"environ")).map_or(0, |(index, symbol)| address(&modules, index, &symbol));
     ENVIRON.store(cell, Ordering::Relaxed);
@@ -179,7 +183,8 @@ pub fn load_needs(modules: &mut Modules, first: usize, present: &mut [Option<Wai
             module.dynamic.needed(&module.mapped.image).collect()
         };
         for name in needed {
-            let name = name.ok_or("its dynamic section names libraries outside its strings")?;
+            let needer = modules.list[next].display();
+            let name = name.ok_or_else(|| format!("{needer} cannot be loaded: its libraries have no names"))?;
             let index = match index_of(modules, name) {
                 Some(index) => index,
                 None => match present.iter_mut().find(|slot| slot.as_ref().is_some_and(|slot| slot.0 == name)) {
@@ -189,8 +194,8 @@ pub fn load_needs(modules: &mut Modules, first: usize, present: &mut [Option<Wai
                     },
                     None => {
                         let vmo = service::load_object(name).map_err(|status| match status {
-                            sys::ERR_NOT_FOUND => format!("library {} not found", text(name)),
-                            _ => format!("library {} not loaded: status {status}", text(name)),
+                            sys::ERR_NOT_FOUND => format!("{needer}: library {} not found", text(name)),
+                            _ => format!("{needer}: library {} not loaded: status {status}", text(name)),
                         })?;
                         load(modules, vmo, leak(name))?
                     }
@@ -331,7 +336,7 @@ type Hook = extern "C" fn();
 fn hooks(module: &Module, vaddr: usize, size: usize) -> Vec<usize> {
     let image = &module.mapped.image;
     (0..size / 8)
-        .filter_map(|index| image.read(vaddr + index * 8))
+        .map_while(|index| image.read(vaddr.checked_add(index * 8)?))
         .filter(|&hook| hook != 0 && hook != usize::MAX)
         .collect()
 }

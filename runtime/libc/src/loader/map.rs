@@ -49,8 +49,8 @@ fn system(doing: &'static str) -> impl Fn(Status) -> Failure {
     move |status| Failure::System(doing, status)
 }
 
-/// The first page of a file, or as much as there is.
-fn first_page(vmo: Handle, page: &mut [MaybeUninit<u8>; PAGE]) -> Result<&[u8], Failure> {
+/// The first page of a file, or as much as there is, and the file's size.
+fn first_page(vmo: Handle, page: &mut [MaybeUninit<u8>; PAGE]) -> Result<(&[u8], u64), Failure> {
     let mut size = PAGE as u64;
     // SAFETY: a word for the property; the buffer is as long as said, and the bytes read are then initialised.
     unsafe {
@@ -60,16 +60,19 @@ fn first_page(vmo: Handle, page: &mut [MaybeUninit<u8>; PAGE]) -> Result<&[u8], 
         }
         let len = PAGE.min(size as usize);
         check(sys::zx_vmo_read(vmo, page.as_mut_ptr().cast(), 0, len)).map_err(system("reading it"))?;
-        Ok(core::slice::from_raw_parts(page.as_ptr().cast(), len))
+        Ok((core::slice::from_raw_parts(page.as_ptr().cast(), len), size))
     }
 }
 
 /// Maps the file in `vmo`, anywhere.
 pub fn map(vmo: Handle) -> Result<Mapped, Failure> {
     let mut page = [MaybeUninit::uninit(); PAGE];
-    let page = first_page(vmo, &mut page)?;
+    let (page, size) = first_page(vmo, &mut page)?;
     let header = Header::parse(page)?;
     let layout = Layout::plan(header.program_headers(page)?)?;
+    if layout.segments().iter().any(|segment| segment.file_offset + segment.file_len as u64 > size) {
+        return Err("file is cut off".into());
+    }
     let rights = sys::VM_CAN_MAP_READ | sys::VM_CAN_MAP_WRITE | sys::VM_CAN_MAP_EXECUTE | sys::VM_CAN_MAP_SPECIFIC;
     let (mut region, mut base) = (sys::HANDLE_INVALID, 0);
     // SAFETY: valid places for the results.
