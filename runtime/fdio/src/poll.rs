@@ -74,7 +74,7 @@ fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
         }
         ready += usize::from(entry.revents != 0);
     }
-    if items.len() > abi::ZX_WAIT_MANY_MAX_ITEMS as usize {
+    if items.len() > abi::ZX_WAIT_MANY_MAX_ITEMS {
         return Err(EINVAL);
     }
     let deadline = if ready > 0 { MonotonicInstant::ZERO } else { deadline };
