@@ -12,12 +12,13 @@ mod image {
     use core::arch::global_asm;
 
     global_asm!(
+        // Symbols come before their use: the assembler takes an unknown one for an address.
         include_str!(concat!(env!("OUT_DIR"), "/offsets.s")),
+        ".section .rodata.statuses, \"a\", @progbits",
+        include_str!(concat!(env!("OUT_DIR"), "/statuses.s")),
         include_str!("macros.s"),
         include_str!(concat!(env!("OUT_DIR"), "/stubs.s")),
         include_str!("calls.s"),
-        ".section .rodata.statuses, \"a\", @progbits",
-        include_str!(concat!(env!("OUT_DIR"), "/statuses.s")),
         ".text",
         options(raw)
     );
