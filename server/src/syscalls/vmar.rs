@@ -14,7 +14,7 @@ use objects::vmo::Vmo;
 use crate::cx::Cx;
 use crate::user::Out;
 
-const ALIGN_MASK: u32 = !(ZX_VM_ALIGN_BASE - 1);
+const ALIGN_MASK: u32 = u32::MAX << ZX_VM_ALIGN_BASE;
 const PERMS: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE | ZX_VM_PERM_EXECUTE | ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED;
 
 /// What a mapping's options allow. Memory that can be executed but not read cannot be had, so asking for it without a
@@ -35,7 +35,7 @@ fn perm(options: u32) -> Result<Perm, Status> {
 }
 
 fn place(options: u32, offset: usize, flags: VmarFlags) -> Result<Place, Status> {
-    let align_bits = options >> ZX_VM_ALIGN_BASE.trailing_zeros();
+    let align_bits = options >> ZX_VM_ALIGN_BASE;
     let specific = options & (ZX_VM_SPECIFIC | ZX_VM_SPECIFIC_OVERWRITE) != 0;
     let limited = options & ZX_VM_OFFSET_IS_UPPER_LIMIT != 0;
     if specific && !flags.specific {
