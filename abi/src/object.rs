@@ -70,6 +70,8 @@ consts! { TABLE;
         ZX_OBJ_TYPE_COUNTER = 34;
         /// A region that IOBuffers share.
         ZX_OBJ_TYPE_IOB_SHARED_REGION = 35;
+        /// A sampler.
+        ZX_OBJ_TYPE_SAMPLER = 36;
     [usize]
         /// Types are numbered below this, now and later.
         ZX_OBJ_TYPE_UPPER_BOUND = 64;
