@@ -24,6 +24,9 @@ struct Segment {
     size: u64,
 }
 
+/// The library that is no file: every process has it mapped.
+const VDSO: &str = "libzircon.so";
+
 /// Looks whether `file` is a program for this system and whether all its libraries are there.
 ///
 /// # Errors
@@ -48,8 +51,10 @@ pub fn check(file: &mut (impl Read + Seek), has_library: impl Fn(&str) -> bool) 
             other => format!("it asks for the interpreter {other:?}; this system has {INTERPRETER}"),
         });
     }
-    let missing: Vec<String> =
-        needed(file, length, &segments)?.into_iter().filter(|library| !has_library(library)).collect();
+    let missing: Vec<String> = needed(file, length, &segments)?
+        .into_iter()
+        .filter(|library| library != VDSO && !has_library(library))
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
