@@ -24,6 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let statuses: Vec<(&str, i32)> = abi::STATUSES.iter().map(|(name, status)| (*name, status.0)).collect();
     fs::write(out.join("statuses.s"), abi_gen::stubs::status_strings(&statuses))?;
 
+    fs::write(out.join("entries.rs"), entries(&calls)?)?;
+
     if env::var("CARGO_CFG_TARGET_OS")? == "fuchsia" {
         for arg in [
             format!("-T{}", here.join("vdso.ld").display()),
@@ -43,6 +45,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     Ok(())
+}
+
+/// A list of all entry points, for the tests.
+fn entries(calls: &[abi_gen::Syscall]) -> Result<String, std::fmt::Error> {
+    let mut out = String::from("unsafe extern \"C\" {\n");
+    for call in calls {
+        writeln!(out, "    fn zx_{0}();\n    fn _zx_{0}();", call.name)?;
+    }
+    out.push_str("}\n\nconst ENTRIES: &[Entry] = &[\n");
+    for call in calls {
+        let stub = call.via == abi_gen::Via::Server && !call.wrapper;
+        writeln!(
+            out,
+            "    Entry {{ nr: {0}, stub: {stub}, function: zx_{1}, alias: _zx_{1} }},",
+            call.number, call.name
+        )?;
+    }
+    out.push_str("];\n");
+    Ok(out)
 }
 
 /// Where the fields of the blobs are, for the assembler.

@@ -250,12 +250,14 @@ end_entry zx_vmar_unmap_handle_close_thread_exit
 // ---- The blobs -------------------------------------------------------------------------------------------------
 
 .section .data_constants, "a", @progbits
+.balign 8
 .type DATA_CONSTANTS, @object
 .size DATA_CONSTANTS, C_SIZE
 DATA_CONSTANTS:
     .zero C_SIZE
 
 .section .data_time_values, "a", @progbits
+.balign 8
 .type DATA_TIME_VALUES, @object
 .size DATA_TIME_VALUES, T_SIZE
 DATA_TIME_VALUES:

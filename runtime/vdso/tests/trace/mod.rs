@@ -1,0 +1,269 @@
+//! The server's place, on Linux: a child process calls an entry point, and this process, as its tracer, answers what
+//! seL4 and the server would answer. `PTRACE_SYSEMU` stops the child at each `syscall` instruction without Linux doing
+//! anything.
+
+use std::ptr;
+
+use libc::{c_int, c_void, pid_t, user_regs_struct};
+
+/// What the tests put into rbx, rbp and r12 to r15 before a call, and expect there after it.
+pub const MARKS: [u64; 6] = [0x1111, 0x2222, 0x3333, 0x4444, 0x5555, 0x6666];
+
+core::arch::global_asm!(
+    // rdi: a Frame. Calls its function with its arguments and stores what came back; then stops for the tracer.
+    "trampoline:",
+    "push rdi",
+    "mov rax, rdi",
+    "push [rax + 64]",
+    "push [rax + 56]",
+    "mov rbx, 0x1111",
+    "mov rbp, 0x2222",
+    "mov r12, 0x3333",
+    "mov r13, 0x4444",
+    "mov r14, 0x5555",
+    "mov r15, 0x6666",
+    "mov rdi, [rax + 0]",
+    "mov rsi, [rax + 8]",
+    "mov rdx, [rax + 16]",
+    "mov rcx, [rax + 24]",
+    "mov r8, [rax + 32]",
+    "mov r9, [rax + 40]",
+    "mov r10, rax",
+    "mov rax, [rax + 48]",
+    "xchg rax, r10",
+    "call r10",
+    "add rsp, 16",
+    "pop rdi",
+    "mov [rdi + 72], rax",
+    "mov [rdi + 80], rbx",
+    "mov [rdi + 88], rbp",
+    "mov [rdi + 96], r12",
+    "mov [rdi + 104], r13",
+    "mov [rdi + 112], r14",
+    "mov [rdi + 120], r15",
+    "int3",
+    "ud2",
+);
+
+unsafe extern "C" {
+    fn trampoline(frame: *mut Frame) -> !;
+}
+
+/// What the trampoline reads and writes. The offsets stand in its code.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Frame {
+    first_six: [u64; 6],
+    function: u64,
+    last_two: [u64; 2],
+    result: u64,
+    registers: [u64; 6],
+}
+
+/// What parent and child share.
+#[repr(C, align(4096))]
+struct Shared {
+    /// The thread's IPC buffer.
+    buffer: [u64; 512],
+    frame: Frame,
+}
+
+/// A message as the server gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// seL4's operation (rdx) and slot (rdi).
+    pub operation: (i64, u64),
+    /// The tag (rsi).
+    pub tag: u64,
+    /// Words 0 to 7.
+    pub words: [u64; 8],
+}
+
+/// What the server answers.
+pub enum Reply {
+    /// At once.
+    Done(i64),
+    /// After a wait.
+    Later(i64),
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It came back with a result and these registers (see [`MARKS`]).
+    Returned(i64, [u64; 6]),
+    /// It hit an undefined instruction.
+    Trapped,
+}
+
+/// Calls a function with arguments, `reply` being the server, and gives its end and all messages.
+///
+/// The stack is gone for the function, and so is r15, whenever the "kernel" comes back: both are overwritten, as a
+/// kernel may do.
+pub fn call(
+    function: unsafe extern "C" fn(),
+    args: [u64; 8],
+    mut reply: impl FnMut(&Message) -> Reply,
+) -> (End, Vec<Message>) {
+    let shared = Mapping::new();
+    // SAFETY: the mapping is large enough, aligned and zeroed, and lives until the end of this function; no reference to
+    // it is kept while the child runs.
+    unsafe {
+        let s = shared.0;
+        (*s).buffer = [0xeeee_eeee_eeee_eeee; 512];
+        (*s).frame.function = function as usize as u64;
+        (*s).frame.first_six.copy_from_slice(&args[..6]);
+        (*s).frame.last_two.copy_from_slice(&args[6..]);
+    }
+    let child = Child::start(shared.0);
+    let mut messages = Vec::new();
+    let mut later = None;
+    loop {
+        match child.next_stop() {
+            Stop::Syscall => {
+                let mut regs = child.registers();
+                // SAFETY: the child is stopped, so nothing writes to the buffer now.
+                let buffer = unsafe { &mut (*shared.0).buffer };
+                let message = Message {
+                    operation: (regs.rdx.cast_signed(), regs.rdi),
+                    tag: regs.rsi,
+                    words: [regs.r10, regs.r8, regs.r9, regs.r15, buffer[5], buffer[6], buffer[7], buffer[8]],
+                };
+                messages.push(message);
+                regs.rsi = 1;
+                regs.r10 = 0xbad;
+                match later.take() {
+                    Some(value) => buffer[9] = i64::cast_unsigned(value),
+                    None => match reply(&message) {
+                        Reply::Done(value) => regs.r10 = value.cast_unsigned(),
+                        Reply::Later(value) => {
+                            regs.rsi = 1 << 12;
+                            later = Some(value);
+                        }
+                    },
+                }
+                (regs.rdi, regs.r8, regs.r9, regs.r15) = (0xbad, 0xbad, 0xbad, 0xbad);
+                (regs.rax, regs.rcx, regs.r11, regs.rsp) = (0xbad, 0xbad, 0xbad, 0xbad);
+                child.set_registers(&regs);
+            }
+            Stop::Signal(libc::SIGTRAP) => {
+                // SAFETY: the child is stopped, so nothing writes to the frame now.
+                let frame = unsafe { (*shared.0).frame };
+                return (End::Returned(frame.result.cast_signed(), frame.registers), messages);
+            }
+            Stop::Signal(libc::SIGILL) => return (End::Trapped, messages),
+            Stop::Signal(signal) => {
+                panic!("signal {signal} after {messages:x?}, registers {:x?}", child.registers().rip)
+            }
+        }
+    }
+}
+
+/// Memory that a child shares.
+struct Mapping(*mut Shared);
+
+impl Mapping {
+    fn new() -> Self {
+        // SAFETY: a new anonymous mapping touches nothing that exists.
+        let at = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                size_of::<Shared>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(at, libc::MAP_FAILED, "no memory to share");
+        Mapping(at.cast())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to the mapping any more.
+        unsafe { libc::munmap(self.0.cast(), size_of::<Shared>()) };
+    }
+}
+
+enum Stop {
+    Syscall,
+    Signal(c_int),
+}
+
+struct Child(pid_t);
+
+impl Child {
+    /// A child that is stopped right before the trampoline.
+    fn start(shared: *mut Shared) -> Self {
+        const ARCH_SET_GS: u64 = 0x1001;
+        // SAFETY: the child makes raw system calls only, then runs the trampoline, which does not come back.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "fork failed");
+        if pid == 0 {
+            // SAFETY: as above; GS is not in use on Linux.
+            unsafe {
+                let traced =
+                    libc::ptrace(libc::PTRACE_TRACEME, 0, ptr::null_mut::<c_void>(), ptr::null_mut::<c_void>());
+                if traced != 0 || libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, &raw mut (*shared).buffer) != 0 {
+                    libc::_exit(1);
+                }
+                libc::syscall(libc::SYS_kill, libc::syscall(libc::SYS_getpid), libc::SIGSTOP);
+                trampoline(&raw mut (*shared).frame);
+            }
+        }
+        let child = Child(pid);
+        assert_eq!(child.wait(), libc::SIGSTOP, "the child stops at its start");
+        child.request(libc::PTRACE_SETOPTIONS, libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_EXITKILL);
+        child
+    }
+
+    fn next_stop(&self) -> Stop {
+        self.request(libc::PTRACE_SYSEMU, 0);
+        match self.wait() {
+            signal if signal == libc::SIGTRAP | 0x80 => Stop::Syscall,
+            signal => Stop::Signal(signal),
+        }
+    }
+
+    fn wait(&self) -> c_int {
+        let mut status = 0;
+        // SAFETY: the pointer is to a local variable.
+        let pid = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
+        assert!(pid == self.0 && libc::WIFSTOPPED(status), "the child ended: status {status:#x}");
+        libc::WSTOPSIG(status)
+    }
+
+    fn request(&self, request: libc::c_uint, data: c_int) {
+        // SAFETY: requests without a pointer.
+        let done = unsafe { libc::ptrace(request, self.0, ptr::null_mut::<c_void>(), i64::from(data)) };
+        assert_eq!(done, 0, "ptrace {request}: {}", std::io::Error::last_os_error());
+    }
+
+    fn registers(&self) -> user_regs_struct {
+        // SAFETY: all zeros are registers.
+        let mut regs: user_regs_struct = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a local variable of the type that the request wants.
+        let done = unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.0, ptr::null_mut::<c_void>(), &raw mut regs) };
+        assert_eq!(done, 0);
+        regs
+    }
+
+    fn set_registers(&self, regs: &user_regs_struct) {
+        // SAFETY: the pointer is to registers, which the request only reads.
+        let done =
+            unsafe { libc::ptrace(libc::PTRACE_SETREGS, self.0, ptr::null_mut::<c_void>(), ptr::from_ref(regs)) };
+        assert_eq!(done, 0);
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // SAFETY: it is our child, and nobody has waited for its end.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, ptr::null_mut(), 0);
+        }
+    }
+}
