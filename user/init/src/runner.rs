@@ -163,8 +163,7 @@ fn handle(child: &Child) -> HandleRef<'static> {
 
 /// Waits for the end of the program, or kills it at its timeout.
 fn wait(child: &mut Child, timeout: Option<Duration>) -> Option<End> {
-    let timeout = timeout?;
-    let deadline = MonotonicInstant::after(timeout.into());
+    let deadline = timeout.map_or(MonotonicInstant::INFINITE, |timeout| MonotonicInstant::after(timeout.into()));
     let start = Instant::now();
     match handle(child).wait_one(Signals::TASK_TERMINATED, deadline) {
         Err(status) if status == Status::TIMED_OUT => {
