@@ -110,7 +110,9 @@ fn serve(server: &mut Server<Sel4>) -> ! {
 fn call(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
     let key = ThreadKey(received.badge as u32);
     server.kernel.machine.set_caller(Some(key));
-    match server.call(key, received.info.label() as u32, received.mr) {
+    let answer = server.call(key, received.info.label() as u32, received.mr);
+    trace(server, key, received, &answer);
+    match answer {
         Answer::Done(result) => Some(Message::one(DONE, result as u64)),
         Answer::Blocked => Some(Message::empty(BLOCKED)),
         Answer::Resume | Answer::Nothing => None,
@@ -144,9 +146,23 @@ fn fault(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
         sel4::Fault::Cap { ip, .. } => Fault::Syscall { ip },
         sel4::Fault::Other(_) => return None,
     };
-    match server.fault(key, fault) {
+    let answer = server.fault(key, fault);
+    trace(server, key, received, &answer);
+    match answer {
         Answer::Resume => Some(sel4::Fault::RETRY),
         _ => None,
+    }
+}
+
+/// One event and its answer on the console, in a build with the feature `trace`.
+#[inline]
+fn trace(server: &Server<Sel4>, key: ThreadKey, received: &Received, answer: &Answer) {
+    if cfg!(feature = "trace") {
+        let label = received.info.label();
+        let call = abi::SYSCALLS.iter().find(|call| u64::from(call.nr) == label && received.badge & FAULT == 0);
+        let name = call.map_or("fault", |call| call.name);
+        let clock = server.kernel.machine.clock();
+        line(Some(clock), Level::Info, format_args!("{} {name} {label} {:x?} -> {answer:x?}", key.0, received.mr));
     }
 }
 
