@@ -17,7 +17,7 @@ impl Resource {
         let mut out = 0;
         // SAFETY: the name is valid for its length; `out` is one handle's place.
         check(unsafe {
-            sys::zx_resource_create(self.raw_handle(), options, base, size, name.as_ptr(), name.len(), &mut out)
+            sys::zx_resource_create(self.raw_handle(), options, base, size, name.as_ptr().cast(), name.len(), &mut out)
         })?;
         Ok(Resource(Handle::from_call(out)?))
     }
@@ -67,7 +67,7 @@ impl Debuglog {
 /// `NOT_SUPPORTED` when there is none, `ACCESS_DENIED`.
 pub fn debug_write(bytes: &[u8]) -> Result<()> {
     // SAFETY: the bytes are valid for their length.
-    check(unsafe { sys::zx_debug_write(bytes.as_ptr(), bytes.len()) })
+    check(unsafe { sys::zx_debug_write(bytes.as_ptr().cast(), bytes.len()) })
 }
 
 /// Reads bytes from the debug line; gives their number.
@@ -77,6 +77,6 @@ pub fn debug_write(bytes: &[u8]) -> Result<()> {
 pub fn debug_read(resource: &Resource, bytes: &mut [u8]) -> Result<usize> {
     let mut actual = 0;
     // SAFETY: the buffer is valid for its length.
-    check(unsafe { sys::zx_debug_read(resource.raw_handle(), bytes.as_mut_ptr(), bytes.len(), &mut actual) })?;
+    check(unsafe { sys::zx_debug_read(resource.raw_handle(), bytes.as_mut_ptr().cast(), bytes.len(), &mut actual) })?;
     Ok(actual)
 }

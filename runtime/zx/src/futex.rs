@@ -15,7 +15,14 @@ pub fn futex_wait(
     deadline: MonotonicInstant,
 ) -> Result<()> {
     // SAFETY: the word is valid and atomic.
-    check(unsafe { sys::zx_futex_wait(word.as_ptr(), current, owner.map_or(0, |owner| owner.raw()), deadline.0) })
+    check(unsafe {
+        sys::zx_futex_wait(
+            word.as_ptr().cast(),
+            current.cast_signed(),
+            owner.map_or(0, |owner| owner.raw()),
+            deadline.0,
+        )
+    })
 }
 
 /// Wakes up to `count` waiters.
@@ -24,7 +31,7 @@ pub fn futex_wait(
 /// `INVALID_ARGS` for an unaligned word.
 pub fn futex_wake(word: &AtomicU32, count: u32) -> Result<()> {
     // SAFETY: the word is valid and atomic.
-    check(unsafe { sys::zx_futex_wake(word.as_ptr(), count) })
+    check(unsafe { sys::zx_futex_wake(word.as_ptr().cast(), count) })
 }
 
 /// Wakes one waiter and makes it the owner.
@@ -33,7 +40,7 @@ pub fn futex_wake(word: &AtomicU32, count: u32) -> Result<()> {
 /// As [`futex_wake`].
 pub fn futex_wake_single_owner(word: &AtomicU32) -> Result<()> {
     // SAFETY: the word is valid and atomic.
-    check(unsafe { sys::zx_futex_wake_single_owner(word.as_ptr()) })
+    check(unsafe { sys::zx_futex_wake_single_owner(word.as_ptr().cast()) })
 }
 
 /// Wakes `wake` waiters of `word` if it holds `current` and moves up to `requeue` others to `to`.
@@ -50,7 +57,14 @@ pub fn futex_requeue(
 ) -> Result<()> {
     // SAFETY: both words are valid and atomic.
     check(unsafe {
-        sys::zx_futex_requeue(word.as_ptr(), wake, current, to.as_ptr(), requeue, owner.map_or(0, |owner| owner.raw()))
+        sys::zx_futex_requeue(
+            word.as_ptr().cast(),
+            wake,
+            current.cast_signed(),
+            to.as_ptr().cast(),
+            requeue,
+            owner.map_or(0, |owner| owner.raw()),
+        )
     })
 }
 
@@ -61,6 +75,6 @@ pub fn futex_requeue(
 pub fn futex_get_owner(word: &AtomicU32) -> Result<u64> {
     let mut koid = 0;
     // SAFETY: the word is valid and atomic; `koid` is one number's place.
-    check(unsafe { sys::zx_futex_get_owner(word.as_ptr(), &mut koid) })?;
+    check(unsafe { sys::zx_futex_get_owner(word.as_ptr().cast(), &mut koid) })?;
     Ok(koid)
 }

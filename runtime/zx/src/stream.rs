@@ -26,9 +26,9 @@ impl Stream {
     /// `ACCESS_DENIED`.
     pub fn read(&self, bytes: &mut [u8]) -> Result<usize> {
         let mut actual = 0;
-        let vector = sys::zx_iovec_t { buffer: bytes.as_mut_ptr().cast(), capacity: bytes.len() };
+        let mut vector = sys::zx_iovec_t { buffer: bytes.as_mut_ptr().cast(), capacity: bytes.len() };
         // SAFETY: one element that is valid for its length.
-        check(unsafe { sys::zx_stream_readv(self.raw_handle(), 0, &vector, 1, &mut actual) })?;
+        check(unsafe { sys::zx_stream_readv(self.raw_handle(), 0, &mut vector, 1, &mut actual) })?;
         Ok(actual)
     }
 

@@ -30,7 +30,7 @@ impl Job {
         let (mut process, mut vmar) = (0, 0);
         // SAFETY: the name is valid for its length; both outputs are one handle's place.
         check(unsafe {
-            sys::zx_process_create(self.raw_handle(), name.as_ptr(), name.len(), 0, &mut process, &mut vmar)
+            sys::zx_process_create(self.raw_handle(), name.as_ptr().cast(), name.len(), 0, &mut process, &mut vmar)
         })?;
         Ok((Process(Handle::from_call(process)?), Vmar::from(Handle::from_call(vmar)?)))
     }
@@ -71,7 +71,7 @@ impl Process {
     pub fn create_thread(&self, name: &str) -> Result<Thread> {
         let mut out = 0;
         // SAFETY: the name is valid for its length; `out` is one handle's place.
-        check(unsafe { sys::zx_thread_create(self.raw_handle(), name.as_ptr(), name.len(), 0, &mut out) })?;
+        check(unsafe { sys::zx_thread_create(self.raw_handle(), name.as_ptr().cast(), name.len(), 0, &mut out) })?;
         Ok(Thread(Handle::from_call(out)?))
     }
 
