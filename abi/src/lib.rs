@@ -33,6 +33,7 @@ mod signals;
 mod status;
 mod system;
 mod table;
+mod topics;
 mod types;
 mod vdso;
 mod vm;
@@ -55,6 +56,7 @@ pub use signals::*;
 pub use status::*;
 pub use system::*;
 pub use table::*;
+pub use topics::*;
 pub use types::*;
 pub use vdso::*;
 pub use vm::*;
@@ -70,7 +72,7 @@ pub const CONSTANTS: &[&[Constant]] = &[
     port::TABLE,
     clock::TABLE,
     vm::TABLE,
-    info::TABLE,
+    topics::TABLE,
     property::TABLE,
     policy::TABLE,
     exception::TABLE,
