@@ -1,6 +1,6 @@
 //! Reads the system-call definitions and writes what is generated from them.
 //!
-//! A definition is a `[[syscall]]` table in `abi/syscalls/<noun>.toml`. [`load`] reads all of them into
+//! A definition is a `[[syscall]]` table in `abi/syscalls/<noun>.toml`. [`load()`] reads all of them into
 //! [`Syscall`]s and refuses what contradicts itself; the other modules are emitters, each from the same list to one
 //! kind of text:
 //!
