@@ -63,7 +63,7 @@ pub fn server_died(memory: &mut Memory, instance: &Instance, received: &Received
 
 /// A word of the server's stack.
 fn word(memory: &mut Memory, instance: &Instance, address: u64) -> Option<u64> {
-    if !(STACK_GUARD + PAGE..STACK_TOP).contains(&address) || address % 8 != 0 {
+    if !(STACK_GUARD + PAGE..STACK_TOP).contains(&address) || !address.is_multiple_of(8) {
         return None;
     }
     let offset = address - STACK_GUARD - PAGE;

@@ -35,7 +35,7 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     }
     let system = System::decode(SYSTEM).map_err(Error::Description)?;
     let mut memory = Memory::new(boot);
-    let mebibytes = memory.untouched_chunks() * server_boot::layout::CHUNK >> 20;
+    let mebibytes = (memory.untouched_chunks() * server_boot::layout::CHUNK) >> 20;
     info!("{mebibytes} MiB of memory, processor counter at {} MHz", boot.tsc_mhz().unwrap_or(0));
     let endpoint = memory.endpoint()?;
     let hpet = Hpet::new(&mut memory)?;
