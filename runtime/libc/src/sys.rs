@@ -24,7 +24,7 @@ pub const PAGE_SIZE: usize = 4096;
 
 pub const PROP_NAME: u32 = 3;
 pub const PROP_REGISTER_FS: u32 = 4;
-pub const PROP_VMO_CONTENT_SIZE: u32 = 19;
+pub const PROP_VMO_CONTENT_SIZE: u32 = 17;
 
 pub const TASK_TERMINATED: u32 = 1 << 3;
 
