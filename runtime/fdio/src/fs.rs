@@ -100,6 +100,7 @@ fn stat_of_fd(fd: c_int) -> Result<Stat> {
         Object::Socket { is_socket: true, .. } => special(S_IFSOCK | 0o777),
         Object::Socket { .. } => special(S_IFIFO | 0o600),
         Object::Log { .. } => special(S_IFCHR | 0o222),
+        Object::EventFd(_) => special(0o600),
         Object::Null => stat_of_node(Node::Null),
         Object::File(file) if file.path.is_empty() => regular(file.size),
         Object::File(file) => stat_of_node(look_up(&file.path)?),
@@ -275,7 +276,7 @@ pub extern "C" fn flock(fd: c_int, _operation: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fsync(fd: c_int) -> c_int {
     c::done(table::get(fd).and_then(|description| match &description.object {
-        Object::Socket { .. } => Err(EINVAL),
+        Object::Socket { .. } | Object::EventFd(_) => Err(EINVAL),
         // Nothing that was written waits.
         _ => Ok(()),
     }))

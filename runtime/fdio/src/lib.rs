@@ -2,8 +2,8 @@
 //!
 //! Zircon knows handles, not file descriptors. This library keeps the table from one to the other, in the process
 //! itself: a descriptor names an open [`description`] (shared by duplicates, as POSIX has it) of an [`object`]: a socket
-//! (pipes, standard input and output), a file or directory of the boot file system, the kernel's log, or nothing
-//! (`/dev/null`). The POSIX functions on descriptors ([`io`], [`fs`], [`dir`], [`net`]) and those on names
+//! (pipes, standard input and output), a file or directory of the boot file system, the kernel's log, a counter, or
+//! nothing (`/dev/null`). The POSIX functions on descriptors ([`io`], [`fs`], [`dir`], [`net`]) and those on names
 //! ([`namespace`]) are here; the rest of the C library is libc.so's, which calls [`startup`] before `main`.
 //!
 //! [`spawn`] starts processes: it finds the program, gathers the handles that become the child's descriptors, and leaves
@@ -30,6 +30,8 @@ mod description;
 #[cfg(target_os = "fuchsia")]
 mod dir;
 #[cfg(target_os = "fuchsia")]
+mod eventfd;
+#[cfg(target_os = "fuchsia")]
 mod fs;
 #[cfg(target_os = "fuchsia")]
 mod heap;
@@ -45,6 +47,8 @@ mod net;
 mod object;
 #[cfg(target_os = "fuchsia")]
 mod poll;
+#[cfg(target_os = "fuchsia")]
+mod select;
 #[cfg(target_os = "fuchsia")]
 mod spawn;
 #[cfg(target_os = "fuchsia")]

@@ -7,6 +7,7 @@ use abi::{Rights, Signals, Status};
 use zx::{AsHandleRef, Debuglog, Handle, Info, MonotonicInstant, Socket, Vmo};
 
 use crate::c::{EAGAIN, EBADF, EISDIR, Errno, Result};
+use crate::eventfd::EventFd;
 use crate::lock::Lock;
 use crate::namespace;
 
@@ -36,6 +37,8 @@ pub enum Object {
         /// The line so far.
         line: Lock<Vec<u8>>,
     },
+    /// A counter to wait for.
+    EventFd(EventFd),
     /// Reads end at once, writes go nowhere.
     Null,
 }
@@ -90,13 +93,13 @@ impl Object {
     /// A handle that another process can make the same object from.
     ///
     /// # Errors
-    /// [`Status::NOT_SUPPORTED`] for directories and `/dev/null`, which no handle stands for.
+    /// [`Status::NOT_SUPPORTED`] for directories, counters and `/dev/null`, which no handle stands for.
     pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
         match self {
             Object::Socket { socket, .. } => socket.duplicate_handle(Rights::SAME_RIGHTS),
             Object::Log { log, .. } => log.duplicate_handle(Rights::SAME_RIGHTS),
             Object::File(file) => file_memory(file).map(Vmo::into_handle),
-            Object::Directory { .. } | Object::Null => Err(Status::NOT_SUPPORTED),
+            Object::Directory { .. } | Object::EventFd(_) | Object::Null => Err(Status::NOT_SUPPORTED),
         }
     }
 
@@ -107,6 +110,7 @@ impl Object {
     pub fn read(&self, bytes: &mut [u8], options: u32, wait: bool) -> Result<usize> {
         match self {
             Object::Socket { socket, .. } => read_socket(socket, bytes, options, wait),
+            Object::EventFd(counter) => counter.read(bytes, wait),
             Object::Null => Ok(0),
             Object::Directory { .. } => Err(EISDIR),
             Object::File(_) | Object::Log { .. } => Err(EBADF),
@@ -124,6 +128,7 @@ impl Object {
                 write_log(log, &mut line.lock(), bytes);
                 Ok(bytes.len())
             }
+            Object::EventFd(counter) => counter.write(bytes, wait),
             Object::Null => Ok(bytes.len()),
             Object::File(_) | Object::Directory { .. } => Err(EBADF),
         }

@@ -9,14 +9,15 @@ use zx::{AsHandleRef, Duration, MonotonicInstant};
 
 use crate::c::{self, EINVAL, O_ACCMODE, O_RDONLY, O_WRONLY, Result};
 use crate::description::Description;
+use crate::eventfd;
 use crate::object::Object;
 use crate::table;
 
-const POLLIN: c_short = 0x1;
-const POLLOUT: c_short = 0x4;
-const POLLERR: c_short = 0x8;
-const POLLHUP: c_short = 0x10;
-const POLLNVAL: c_short = 0x20;
+pub const POLLIN: c_short = 0x1;
+pub const POLLOUT: c_short = 0x4;
+pub const POLLERR: c_short = 0x8;
+pub const POLLHUP: c_short = 0x10;
+pub const POLLNVAL: c_short = 0x20;
 const POLLRDNORM: c_short = 0x40;
 const POLLWRNORM: c_short = 0x100;
 const POLLRDHUP: c_short = 0x2000;
@@ -27,9 +28,9 @@ const WRITE: c_short = POLLOUT | POLLWRNORM;
 /// `struct pollfd`.
 #[repr(C)]
 pub struct PollFd {
-    fd: c_int,
-    events: c_short,
-    revents: c_short,
+    pub fd: c_int,
+    pub events: c_short,
+    pub revents: c_short,
 }
 
 #[unsafe(no_mangle)]
@@ -48,8 +49,37 @@ pub unsafe extern "C" fn poll(fds: *mut PollFd, count: c_ulong, timeout: c_int) 
     c::int(wait(fds, deadline))
 }
 
+/// `poll` with a finer timeout. There are no signals, so there is nothing to mask.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ppoll(
+    fds: *mut PollFd,
+    count: c_ulong,
+    timeout: *const [i64; 2],
+    _mask: *const core::ffi::c_void,
+) -> c_int {
+    let fds = if count == 0 {
+        &mut []
+    } else {
+        // SAFETY: the caller's array.
+        unsafe { core::slice::from_raw_parts_mut(fds, count as usize) }
+    };
+    // SAFETY: the caller's structure of seconds and nanoseconds, or null.
+    c::int(deadline_of(unsafe { timeout.as_ref() }, 1).and_then(|deadline| wait(fds, deadline)))
+}
+
+/// The moment that a timeout ends, its second number in units of `unit` nanoseconds; never for none.
+pub fn deadline_of(timeout: Option<&[i64; 2]>, unit: i64) -> Result<MonotonicInstant> {
+    let Some([seconds, parts]) = timeout else { return Ok(MonotonicInstant::INFINITE) };
+    let nanos = parts.checked_mul(unit).filter(|nanos| (0..1_000_000_000).contains(nanos)).ok_or(EINVAL)?;
+    if *seconds < 0 {
+        return Err(EINVAL);
+    }
+    let span = Duration::from_seconds(*seconds).into_nanos().saturating_add(nanos);
+    Ok(if span == 0 { MonotonicInstant::ZERO } else { MonotonicInstant::after(Duration::from_nanos(span)) })
+}
+
 /// Waits until something is to be told; gives for how many descriptors.
-fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
+pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
     // Kept so that their handles live while they are waited for.
     let mut waited: Vec<(usize, Arc<Description>)> = Vec::new();
     let mut items: Vec<zx_wait_item_t> = Vec::new();
@@ -65,6 +95,14 @@ fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                 Object::Socket { socket, .. } => {
                     let waitfor = signals_for(entry.events, description.flags() & O_ACCMODE).bits();
                     items.push(zx_wait_item_t { handle: socket.raw_handle(), waitfor, pending: 0 });
+                    waited.push((index, description));
+                }
+                Object::EventFd(counter) => {
+                    let mut signals = Signals::NONE;
+                    signals.set(eventfd::READABLE, entry.events & READ != 0);
+                    signals.set(eventfd::WRITABLE, entry.events & WRITE != 0);
+                    let handle = counter.event().raw_handle();
+                    items.push(zx_wait_item_t { handle, waitfor: signals.bits(), pending: 0 });
                     waited.push((index, description));
                 }
                 Object::Log { .. } => entry.revents = entry.events & WRITE,
@@ -89,7 +127,15 @@ fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
     }
     for (item, (index, description)) in items.iter().zip(&waited) {
         let entry = &mut fds[*index];
-        let told = events_of(Signals::from_bits_retain(item.pending), description.flags() & O_ACCMODE);
+        let signals = Signals::from_bits_retain(item.pending);
+        let told = match &description.object {
+            Object::EventFd(_) => {
+                let readable = if signals.contains(eventfd::READABLE) { READ } else { 0 };
+                let writable = if signals.contains(eventfd::WRITABLE) { WRITE } else { 0 };
+                readable | writable
+            }
+            _ => events_of(signals, description.flags() & O_ACCMODE),
+        };
         entry.revents = told & (entry.events | POLLERR | POLLHUP);
         ready += usize::from(entry.revents != 0);
     }

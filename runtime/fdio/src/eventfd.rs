@@ -1,0 +1,116 @@
+//! Event counters: a number in this process, and an event object so that others can wait for it to change.
+
+use alloc::sync::Arc;
+use core::ffi::{c_int, c_uint};
+
+use abi::Signals;
+use zx::{AsHandleRef, Event, MonotonicInstant};
+
+use crate::c::{self, EAGAIN, EINVAL, O_CLOEXEC, O_NONBLOCK, O_RDWR, Result};
+use crate::description::Description;
+use crate::lock::Lock;
+use crate::object::Object;
+use crate::table;
+
+const EFD_SEMAPHORE: c_int = 1;
+const EFD_CLOEXEC: c_int = 0x8_0000;
+/// The counter stays below this.
+const LIMIT: u64 = u64::MAX;
+
+/// Asserted while the counter is not zero.
+pub const READABLE: Signals = Signals::USER_0;
+/// Asserted while something can be added.
+pub const WRITABLE: Signals = Signals::USER_1;
+
+/// A counter.
+pub struct EventFd {
+    value: Lock<u64>,
+    event: Event,
+    /// Reads take one at a time.
+    semaphore: bool,
+}
+
+impl EventFd {
+    /// The event to wait on for [`READABLE`] and [`WRITABLE`].
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// Says what the counter allows. Called with it locked.
+    fn tell(&self, value: u64) -> Result<()> {
+        let mut set = Signals::NONE;
+        set.set(READABLE, value > 0);
+        set.set(WRITABLE, value < LIMIT - 1);
+        Ok(self.event.signal((READABLE | WRITABLE) & !set, set)?)
+    }
+
+    /// Takes the counter's value (or one of it) as 8 bytes, waiting for it not to be zero.
+    ///
+    /// # Errors
+    /// `EINVAL` for a shorter buffer, `EAGAIN` when it would have to wait.
+    pub fn read(&self, bytes: &mut [u8], wait: bool) -> Result<usize> {
+        let out = bytes.first_chunk_mut::<8>().ok_or(EINVAL)?;
+        loop {
+            let mut value = self.value.lock();
+            if *value > 0 {
+                let taken = if self.semaphore { 1 } else { *value };
+                *value -= taken;
+                self.tell(*value)?;
+                *out = taken.to_ne_bytes();
+                return Ok(8);
+            }
+            drop(value);
+            self.wait_for(READABLE, wait)?;
+        }
+    }
+
+    /// Adds a number of 8 bytes, waiting for room.
+    ///
+    /// # Errors
+    /// `EINVAL` for fewer bytes or the highest number, `EAGAIN` when it would have to wait.
+    pub fn write(&self, bytes: &[u8], wait: bool) -> Result<usize> {
+        let add = u64::from_ne_bytes(*bytes.first_chunk::<8>().ok_or(EINVAL)?);
+        if add == LIMIT {
+            return Err(EINVAL);
+        }
+        loop {
+            let mut value = self.value.lock();
+            match value.checked_add(add) {
+                Some(sum) if sum < LIMIT => {
+                    *value = sum;
+                    self.tell(sum)?;
+                    return Ok(8);
+                }
+                // What can be added at all says little of this number: wait until it has become less.
+                _ => self.event.signal(WRITABLE, Signals::NONE)?,
+            }
+            drop(value);
+            self.wait_for(WRITABLE, wait)?;
+        }
+    }
+
+    fn wait_for(&self, signals: Signals, wait: bool) -> Result<()> {
+        if !wait {
+            return Err(EAGAIN);
+        }
+        self.event.wait_one(signals, MonotonicInstant::INFINITE)?;
+        Ok(())
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn eventfd(initial: c_uint, flags: c_int) -> c_int {
+    c::int((|| {
+        if flags & !(EFD_SEMAPHORE | EFD_CLOEXEC | O_CLOEXEC | O_NONBLOCK) != 0 {
+            return Err(EINVAL);
+        }
+        let counter = EventFd {
+            value: Lock::new(initial.into()),
+            event: Event::create()?,
+            semaphore: flags & EFD_SEMAPHORE != 0,
+        };
+        counter.tell(initial.into())?;
+        let open = Description::new(Object::EventFd(counter), O_RDWR | flags & O_NONBLOCK);
+        table::add(Arc::new(open), 0, flags & (EFD_CLOEXEC | O_CLOEXEC) != 0)
+    })())
+}
