@@ -1,4 +1,4 @@
-//! From the server's message to a running `bin/init`, then its loader service.
+//! From the server's message to a running `bin/init`, then its loader service until it ends.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use processargs::{
     HandleInfo, MAX_BYTES, MAX_HANDLES, Message, PA_FD, PA_JOB_DEFAULT, PA_RESOURCE, PA_VMAR_ROOT, PA_VMO_BOOTFS,
     PA_VMO_VDSO,
 };
-use zx::{AsHandleRef, Channel, Debuglog, Handle, Job, MonotonicInstant, Resource, Vmar, Vmo};
+use zx::{AsHandleRef, Channel, Debuglog, Handle, Job, MonotonicInstant, Process, Resource, Vmar, Vmo};
 
 use crate::log::say;
 
@@ -22,6 +22,8 @@ const INIT: &str = "bin/init";
 const NEXT: &str = "userboot.next=";
 /// Where libraries lie.
 const LIBRARIES: &str = "lib/";
+/// Connections to the loader service; with init itself as many as can be waited for.
+const MAX_CLIENTS: usize = abi::ZX_WAIT_MANY_MAX_ITEMS - 1;
 
 /// Why init could not be started.
 struct Failure(String);
@@ -64,31 +66,33 @@ pub fn run(bootstrap: Channel) -> i64 {
         root: take(PA_VMAR_ROOT).map(Vmar::from),
         vdso: take(PA_VMO_VDSO).map(Vmo::from),
         bootfs: take(PA_VMO_BOOTFS).map(Vmo::from),
-        resource,
+        resource: resource.as_ref(),
     };
     let words: Vec<&[u8]> = message.environ().collect();
     match start(given, log.as_ref(), &words) {
-        Ok(serving) => {
-            serving.serve();
-            0
+        Ok(service) => {
+            let how = service.serve();
+            say(log.as_ref(), format_args!("{how}, and with it the system"));
         }
-        Err(failure) => {
-            say(log.as_ref(), format_args!("{failure}"));
-            1
-        }
+        Err(failure) => say(log.as_ref(), format_args!("{failure}")),
     }
+    if let Some(resource) = &resource {
+        // Nobody is left who could do anything about a failure of this.
+        let _ = zx::system_powerctl(resource, abi::ZX_SYSTEM_POWERCTL_SHUTDOWN);
+    }
+    1
 }
 
 /// The handles that the server sends.
-struct Given {
+struct Given<'a> {
     job: Option<Job>,
     root: Option<Vmar>,
     vdso: Option<Vmo>,
     bootfs: Option<Vmo>,
-    resource: Option<Resource>,
+    resource: Option<&'a Resource>,
 }
 
-fn start(given: Given, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Service, Failure> {
+fn start(given: Given<'_>, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Service, Failure> {
     let (Some(job), Some(root), Some(vdso), Some(image)) = (given.job, given.root, given.vdso, given.bootfs) else {
         return Err(failure("the first message", "a handle is missing"));
     };
@@ -98,11 +102,8 @@ fn start(given: Given, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Servic
     let entry = directory.find(path).ok_or_else(|| failure(path, "not in the BOOTFS image"))?;
     let executable = loader::boot_file(&image, &entry).map_err(|status| failure(path, status))?;
 
-    // The dynamic linker and the program each have a connection: the first closes when its holder ends, whichever
-    // libraries are asked for later come through the second.
     let (own, theirs) = Channel::create().map_err(|status| failure("the loader channel", status))?;
-    let mut service = Service { image, directory, clients: Vec::new() };
-    service.clients.push(own);
+    let files = Files { image, directory };
 
     let shown = alloc::format!("/boot/{path}");
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -113,8 +114,8 @@ fn start(given: Given, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Servic
     }
     let same = |object: &dyn ObjectRef, what: &str| object.again().map_err(|status| failure(what, status));
     launcher.handle(HandleInfo::new(PA_JOB_DEFAULT), same(&job, "the root job")?);
-    launcher.handle(HandleInfo::new(PA_VMO_BOOTFS), same(&service.image, "the BOOTFS image")?);
-    if let Some(resource) = &given.resource {
+    launcher.handle(HandleInfo::new(PA_VMO_BOOTFS), same(&files.image, "the BOOTFS image")?);
+    if let Some(resource) = given.resource {
         launcher.handle(HandleInfo::new(PA_RESOURCE), same(resource, "the root resource")?);
     }
     if let Some(log) = log {
@@ -122,10 +123,10 @@ fn start(given: Given, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Servic
             launcher.handle(HandleInfo::with_arg(PA_FD, fd), same(log, "the log")?);
         }
     }
-    launcher
-        .start(&job, |name, _| if name == INTERPRETER { service.find(name) } else { Err(Status::NOT_FOUND) })
+    let started = launcher
+        .start(&job, |name, _| if name == INTERPRETER { files.find(name) } else { Err(Status::NOT_FOUND) })
         .map_err(|error| failure(&shown, error))?;
-    Ok(service)
+    Ok(Service { files, init: started.process, clients: Vec::from([own]) })
 }
 
 /// Duplicates handles of different kinds.
@@ -160,45 +161,64 @@ fn map_directory(root: &Vmar, image: &Vmo) -> Result<Directory<'static>, Failure
     Directory::parse(&bytes[HEADER_SIZE..], size).map_err(bad)
 }
 
-/// The loader service for init.
-struct Service {
+/// The BOOTFS image.
+struct Files {
     image: Vmo,
     directory: Directory<'static>,
-    clients: Vec<Channel>,
 }
 
-impl Service {
+impl Files {
     /// The library of this name.
     fn find(&self, name: &str) -> Result<Vmo, Status> {
         let path = alloc::format!("{LIBRARIES}{name}");
         let entry = self.directory.find(&path).ok_or(Status::NOT_FOUND)?;
         loader::boot_file(&self.image, &entry)
     }
+}
 
-    /// Answers until no client is left.
-    fn serve(mut self) {
+/// The loader service for init.
+struct Service {
+    files: Files,
+    init: Process,
+    clients: Vec<Channel>,
+}
+
+impl Service {
+    /// Answers until init has ended; says how it did.
+    fn serve(mut self) -> Failure {
         let mut items = Vec::new();
-        while !self.clients.is_empty() {
+        loop {
             items.clear();
-            items.extend(self.clients.iter().map(|client| zx_wait_item_t {
-                handle: client.raw_handle(),
-                waitfor: (Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED).bits(),
-                pending: 0,
-            }));
-            if zx::wait_many(&mut items, MonotonicInstant::INFINITE).is_err() {
-                return;
+            items.push(item(&self.init, Signals::PROCESS_TERMINATED));
+            items
+                .extend(self.clients.iter().map(|c| item(c, Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED)));
+            if let Err(status) = zx::wait_many(&mut items, MonotonicInstant::INFINITE) {
+                return failure("waiting for init", status);
+            }
+            if items[0].pending & Signals::PROCESS_TERMINATED.bits() != 0 {
+                return match self.init.info() {
+                    Ok(info) => failure("init has ended with code", info.return_code),
+                    Err(status) => failure("init has ended", status),
+                };
             }
             // Downwards, so that a removal moves none that is still to be looked at.
-            for index in (0..items.len()).rev() {
-                if items[index].pending == 0 {
+            for index in (0..self.clients.len()).rev() {
+                // Others may have come meanwhile, behind those that were waited for.
+                if items.get(index + 1).is_none_or(|item| item.pending == 0) {
                     continue;
                 }
-                match loader::answer(&self.clients[index], |name| self.find(name)) {
+                match loader::answer(&self.clients[index], |name| self.files.find(name)) {
                     Ok(Answered::Yes) | Err(Status::SHOULD_WAIT) => {}
-                    Ok(Answered::Cloned(client)) => self.clients.push(client),
+                    // As many as can be waited for; the connection that is one too many closes.
+                    Ok(Answered::Cloned(client)) if self.clients.len() < MAX_CLIENTS => self.clients.push(client),
+                    Ok(Answered::Cloned(_)) => {}
                     Ok(Answered::Done) | Err(_) => drop(self.clients.remove(index)),
                 }
             }
         }
     }
+}
+
+fn item(object: &impl AsHandleRef, signals: Signals) -> zx_wait_item_t {
+    zx_wait_item_t { handle: object.raw_handle(), waitfor: signals.bits(), pending: 0 }
 }

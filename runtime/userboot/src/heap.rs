@@ -1,4 +1,5 @@
-//! The heap: a fixed block that is only ever handed out. Userboot starts one program and ends.
+//! The heap: a fixed block, handed out from its start on. Only the newest block grows, shrinks and is taken back where it
+//! lies, which is what buffers that come and go need; userboot keeps little else.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -37,9 +38,27 @@ unsafe impl GlobalAlloc for Heap {
         // SAFETY: one thread; nothing else refers to the counter.
         let used = unsafe { &mut *self.used.get() };
         let start = block.addr() - self.block.get().addr();
-        // The newest block can be taken back, which buffers that come and go live on.
         if start + layout.size() == *used {
             *used = start;
+        }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: one thread; nothing else refers to the counter.
+        let used = unsafe { &mut *self.used.get() };
+        let start = block.addr() - self.block.get().addr();
+        if start + layout.size() == *used && start.checked_add(size).is_some_and(|end| end <= SIZE) {
+            *used = start + size;
+            return block;
+        }
+        // SAFETY: the caller keeps the trait's conditions, so these calls do too.
+        unsafe {
+            let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !new.is_null() {
+                ptr::copy_nonoverlapping(block, new, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+            new
         }
     }
 }

@@ -23,7 +23,8 @@ impl Write for Record {
 /// Says a line. Without a log nobody hears it.
 pub fn say(log: Option<&Debuglog>, text: fmt::Arguments<'_>) {
     let mut record = Record { text: [0; 200], len: 0 };
-    let _ = write!(record, "userboot: {text}");
+    // The log names the process.
+    let _ = record.write_fmt(text);
     if let Some(log) = log {
         let _ = log.write(&record.text[..record.len]);
     }

@@ -4,9 +4,10 @@
 //! userboot is one position-independent image that [relocates itself](start) and [finds the vDSO's calls](vdso) by
 //! name. Its work is then that of any program that starts another: it reads its message, finds `bin/init` in the BOOTFS
 //! image, starts it with the handles that the system's first real program wants, and is its loader service, handing out
-//! `lib/<name>` from the image, until the channel closes.
+//! `lib/<name>` from the image, as long as init lives.
 //!
-//! What goes wrong is said in the kernel's log, and ends this process with a return code other than zero.
+//! Without init there is no system: when it cannot be started, or ends without having switched the machine off, userboot
+//! says so in the kernel's log and switches the machine off itself.
 #![cfg_attr(target_os = "fuchsia", no_std, no_main)]
 
 #[cfg(target_os = "fuchsia")]

@@ -38,7 +38,7 @@ calls! {
     zx_handle_close zx_handle_close_many zx_handle_duplicate zx_handle_replace
     zx_object_get_info zx_object_set_property zx_object_wait_many zx_object_wait_one
     zx_process_create zx_process_exit zx_process_start
-    zx_task_kill zx_thread_create
+    zx_system_powerctl zx_task_kill zx_thread_create
     zx_vmar_allocate zx_vmar_destroy zx_vmar_map zx_vmar_unmap
     zx_vmo_create zx_vmo_create_child zx_vmo_get_size zx_vmo_get_stream_size zx_vmo_read
     zx_vmo_replace_as_executable zx_vmo_write
