@@ -290,6 +290,16 @@ pub extern "C" fn pthread_equal(left: *mut Thread, right: *mut Thread) -> i32 {
     i32::from(left == right)
 }
 
+/// Registers what is to happen around `fork`. There is no `fork` here, so it never does.
+#[unsafe(no_mangle)]
+pub extern "C" fn pthread_atfork(
+    _prepare: Option<extern "C" fn()>,
+    _parent: Option<extern "C" fn()>,
+    _child: Option<extern "C" fn()>,
+) -> i32 {
+    0
+}
+
 /// The Zircon handle of a thread. It stays the library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_get_zx_handle(thread: *mut Thread) -> sys::Handle {
