@@ -90,6 +90,12 @@ pub extern "C" fn __errno_location() -> *mut i32 {
     thread::errno_place()
 }
 
+/// The same by the name that some packages know for this system.
+#[unsafe(no_mangle)]
+pub extern "C" fn errno_location() -> *mut i32 {
+    thread::errno_place()
+}
+
 /// Sets `errno` and gives -1, which is how POSIX functions fail.
 pub fn fail(error: i32) -> i32 {
     set(error);

@@ -45,6 +45,8 @@ mod mman;
 #[cfg(target_os = "fuchsia")]
 mod netdb;
 #[cfg(target_os = "fuchsia")]
+mod signal;
+#[cfg(target_os = "fuchsia")]
 mod start;
 #[cfg(target_os = "fuchsia")]
 mod stdio;
