@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::ffi::{c_int, c_void};
 
 use abi::ZX_SOCKET_STREAM;
-use zx::{Info, Socket};
+use zx::Socket;
 
 use crate::c::{
     self, CHANGEABLE, EBADF, EINVAL, ENOTTY, F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FD_CLOEXEC,
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_int, argument: *mut c_int) 
         }
         FIONREAD => {
             let waiting = match &description.object {
-                Object::Socket { socket, .. } => waiting_bytes(socket)?,
+                Object::Socket { socket, .. } => socket.info()?.rx_buf_available,
                 Object::Null => 0,
                 _ => return Err(ENOTTY),
             };
@@ -228,15 +228,6 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_int, argument: *mut c_int) 
         FIONCLEX => table::set_close_on_exec(fd, false),
         _ => Err(ENOTTY),
     }))
-}
-
-fn waiting_bytes(socket: &Socket) -> Result<usize> {
-    // options, padding, then three sizes, the last but two: what can be read here.
-    let mut record = [0; size_of::<abi::zx_info_socket_t>()];
-    socket.get_info(abi::ZX_INFO_SOCKET, &mut record)?;
-    let at = core::mem::offset_of!(abi::zx_info_socket_t, rx_buf_available);
-    let bytes = record.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).ok_or(EINVAL)?;
-    Ok(u64::from_ne_bytes(bytes) as usize)
 }
 
 #[unsafe(no_mangle)]

@@ -213,10 +213,11 @@ pub unsafe extern "C" fn getpeername(fd: c_int, address: *mut c_void, address_le
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_int, len: *mut u32) -> c_int {
-    c::done(with_socket(fd, |_, _| {
+    c::done(with_socket(fd, |_, socket| {
         let number = match (level, name) {
             // Errors are told by the call that meets them; none waits here.
             (SOL_SOCKET, SO_ERROR) => 0,
+            (SOL_SOCKET, SO_TYPE) if socket.info()?.options & ZX_SOCKET_DATAGRAM != 0 => SOCK_DGRAM,
             (SOL_SOCKET, SO_TYPE) => SOCK_STREAM,
             _ => return Err(ENOPROTOOPT),
         };

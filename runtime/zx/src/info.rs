@@ -1,10 +1,11 @@
 //! What an object tells of itself: `zx_object_get_info` with the record of each topic.
 
 use abi::{
-    zx_info_handle_basic_t, zx_info_process_t, zx_info_task_stats_t, zx_info_thread_t, zx_info_vmar_t, zx_info_vmo_t,
+    zx_info_handle_basic_t, zx_info_process_t, zx_info_socket_t, zx_info_task_stats_t, zx_info_thread_t,
+    zx_info_vmar_t, zx_info_vmo_t,
 };
 
-use crate::{AsHandleRef, Job, Process, Result, Thread, Vmar, Vmo, check, sys};
+use crate::{AsHandleRef, Job, Process, Result, Socket, Thread, Vmar, Vmo, check, sys};
 
 /// How many records a call wrote and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -86,6 +87,8 @@ unsafe impl Record for zx_info_handle_basic_t {}
 // SAFETY: plain numbers.
 unsafe impl Record for zx_info_process_t {}
 // SAFETY: plain numbers.
+unsafe impl Record for zx_info_socket_t {}
+// SAFETY: plain numbers.
 unsafe impl Record for zx_info_task_stats_t {}
 // SAFETY: plain numbers.
 unsafe impl Record for zx_info_thread_t {}
@@ -157,6 +160,16 @@ impl Vmo {
     /// `ACCESS_DENIED`.
     pub fn info(&self) -> Result<zx_info_vmo_t> {
         record(self, abi::ZX_INFO_VMO)
+    }
+}
+
+impl Socket {
+    /// Options and how much waits on either side.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`, `NOT_SUPPORTED`.
+    pub fn info(&self) -> Result<zx_info_socket_t> {
+        record(self, abi::ZX_INFO_SOCKET)
     }
 }
 
