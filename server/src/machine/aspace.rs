@@ -3,7 +3,8 @@
 //! The kernel has no list of what is mapped where; whoever wants to unmap a page must keep the capability that mapped
 //! it. So each address space has a tree of tables that mirrors the processor's: four levels of 512 entries, a lower
 //! table (and the kernel's paging structure of the same extent) made when first needed and given back when empty. An
-//! entry of the lowest level is the pointer to the capability that maps the page, 0 for none.
+//! entry of the lowest level is the pointer to the capability that maps the page, with [`WRITE`] if it may be written,
+//! 0 for none. What a mapping would not change is not done again.
 //!
 //! Tables live in one arena for all address spaces, so a table is a number and an entry 32 bits.
 
@@ -19,6 +20,8 @@ const ENTRIES: usize = 512;
 /// The level whose entries are pages; the root is level 3.
 const LEAF: u32 = 0;
 const ROOT: u32 = 3;
+/// Bit of an entry: the page is mapped for writing. Slots are far below it.
+const WRITE: u32 = 1 << 31;
 
 /// One mirrored paging structure.
 struct Table {
@@ -142,8 +145,17 @@ impl Space {
     ) -> Result<(), OutOfMemory> {
         let i = index(address, LEAF);
         let old = tables.entry(leaf, i);
+        let write = if perm.write { WRITE } else { 0 };
         if old != 0 {
-            memory.mapping_give(u64::from(old));
+            let slot = u64::from(old & !WRITE);
+            if memory.mapping_frame(slot) == frame {
+                if old & WRITE != write {
+                    sys::page_remap(slot, self.vspace, address, perm.write).map_err(|_| OutOfMemory)?;
+                    tables.set(leaf, i, slot as u32 | write);
+                }
+                return Ok(());
+            }
+            memory.mapping_give(slot);
             tables.set(leaf, i, 0);
         }
         let slot = memory.mapping_take(frame)?;
@@ -151,7 +163,7 @@ impl Space {
             memory.mapping_give(slot);
             return Err(OutOfMemory);
         }
-        tables.set(leaf, i, slot as u32);
+        tables.set(leaf, i, slot as u32 | write);
         Ok(())
     }
 
@@ -161,7 +173,7 @@ impl Space {
         for level in (LEAF + 1..=ROOT).rev() {
             table = tables.entry(table, index(address, level)).checked_sub(1)?;
         }
-        Some(u64::from(tables.entry(table, index(address, LEAF)))).filter(|slot| *slot != 0)
+        Some(u64::from(tables.entry(table, index(address, LEAF)) & !WRITE)).filter(|slot| *slot != 0)
     }
 
     /// The lowest table for an address, made with all above it where missing.
@@ -238,7 +250,7 @@ fn unmap_below(memory: &mut Memory, tables: &mut Tables, table: u32, level: u32,
         let entry = tables.entry(table, i);
         if entry != 0 {
             if level == LEAF {
-                memory.mapping_give(u64::from(entry));
+                memory.mapping_give(u64::from(entry & !WRITE));
                 tables.set(table, i, 0);
             } else {
                 unmap_below(memory, tables, entry - 1, level - 1, address, end.min(next));

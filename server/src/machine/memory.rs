@@ -97,6 +97,8 @@ pub struct Memory {
 /// Slots that are handed out one by one.
 struct Loose {
     free: Vec<u64>,
+    /// For each slot that has ever been handed out, the page that it maps, if it maps one.
+    frames: Vec<u32>,
     next: u64,
     end: u64,
     leaf: u64,
@@ -128,7 +130,7 @@ impl Memory {
             room: [NONE; 2],
             leaf_chunk: NONE,
             leaves_used: 0,
-            loose: Loose { free: Vec::new(), next: 0, end: 0, leaf: LOOSE_LEAF },
+            loose: Loose { free: Vec::new(), frames: Vec::new(), next: 0, end: 0, leaf: LOOSE_LEAF },
             live: [0; 2],
         })
     }
@@ -185,7 +187,16 @@ impl Memory {
             self.slot_free(slot);
             return Err(OutOfMemory);
         }
+        let number = (slot - leaf_slot(LOOSE_LEAF, 0)) as usize;
+        self.loose.frames[number] = frame.0;
         Ok(slot)
+    }
+
+    /// The page that a capability from [`Memory::mapping_take`] stands for.
+    #[inline]
+    pub fn mapping_frame(&self, slot: u64) -> Frame {
+        let loose = || self.loose.frames[(slot - leaf_slot(LOOSE_LEAF, 0)) as usize];
+        Frame(self.spare_of(slot).unwrap_or_else(loose))
     }
 
     /// Ends the mapping made with a capability from [`Memory::mapping_take`], and takes it back.
@@ -258,10 +269,13 @@ impl Memory {
             // Giving slots back must not fail, so there is room for all of them from the start.
             let all = (self.loose.leaf - LOOSE_LEAF + 1) * LEAF_SLOTS;
             self.loose.free.try_reserve_exact(all as usize).map_err(|_| OutOfMemory)?;
+            let more = (all as usize).saturating_sub(self.loose.frames.len());
+            self.loose.frames.try_reserve_exact(more).map_err(|_| OutOfMemory)?;
             if self.loose.leaf >= self.leaf_base {
                 return Err(OutOfMemory);
             }
             self.leaf_make(self.loose.leaf)?;
+            self.loose.frames.resize(all as usize, 0);
             self.loose.next = leaf_slot(self.loose.leaf, 0);
             self.loose.end = self.loose.next + LEAF_SLOTS;
             self.loose.leaf += 1;

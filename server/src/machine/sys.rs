@@ -95,6 +95,12 @@ pub fn page_map(page: u64, vspace: u64, address: u64, write: bool) -> Result<()>
     Page::new(page).map(VSpace::new(vspace), address, rights, Caching::WriteBack)
 }
 
+/// Changes what the mapping that a page has at an address allows.
+pub fn page_remap(page: u64, vspace: u64, address: u64, write: bool) -> Result<()> {
+    let rights = if write { Rights::READ_WRITE } else { Rights::READ };
+    Page::new(page).remap(VSpace::new(vspace), address, rights, Caching::WriteBack)
+}
+
 /// Takes a page out of wherever this capability maps it.
 pub fn page_unmap(page: u64) {
     complain(Page::new(page).unmap(), "unmap");
