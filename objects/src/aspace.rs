@@ -129,8 +129,13 @@ impl<M: Machine> Kernel<M> {
         }
         let at = address / PAGE * PAGE;
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
+        // Around a page that is new there is seldom one that is there and not mapped.
+        let new = self.vmo_page_if_there(mapping.vmo, page_of(at)).is_none();
         let frame = self.vmo_page(mapping.vmo, page_of(at))?;
         self.map_page(machine, at, frame, mapping.perm)?;
+        if new {
+            return Ok(());
+        }
         let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
         for i in 0..FAULT_AROUND {
             let near = block + i * PAGE;
