@@ -65,7 +65,7 @@ pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut Stream {
     }
     let stream = fdopendir(fd);
     if stream.is_null() {
-        drop(table::remove(fd));
+        let _ = table::close(fd);
     }
     stream
 }
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn readdir(stream: *mut Stream) -> *mut Entry {
 pub unsafe extern "C" fn closedir(stream: *mut Stream) -> c_int {
     // SAFETY: a stream from `opendir`, which ends here.
     let stream = unsafe { Box::from_raw(stream) };
-    c::done(table::remove(stream.fd).map(drop))
+    c::done(table::close(stream.fd))
 }
 
 #[unsafe(no_mangle)]

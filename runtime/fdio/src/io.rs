@@ -161,7 +161,7 @@ pub extern "C" fn lseek(fd: c_int, offset: i64, whence: c_int) -> i64 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn close(fd: c_int) -> c_int {
-    c::done(table::remove(fd).map(drop))
+    c::done(table::close(fd))
 }
 
 #[unsafe(no_mangle)]
@@ -188,11 +188,13 @@ pub extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
 /// `fcntl`. Variadic in C; the third argument comes in the same register.
 #[unsafe(no_mangle)]
 pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    if command == F_GETFD {
+        return c::int(table::close_on_exec(fd).map(|set| if set { FD_CLOEXEC as usize } else { 0 }));
+    }
     c::int(table::get(fd).and_then(|description| {
         let value = argument as c_int;
         match command {
             F_DUPFD | F_DUPFD_CLOEXEC => table::add(description, value, command == F_DUPFD_CLOEXEC),
-            F_GETFD => Ok(if table::close_on_exec(fd)? { FD_CLOEXEC as usize } else { 0 }),
             F_SETFD => table::set_close_on_exec(fd, value & FD_CLOEXEC != 0).map(|()| 0),
             F_GETFL => Ok(description.flags() as usize),
             F_SETFL => {
@@ -264,7 +266,7 @@ pub fn add_two(a: Arc<Description>, b: Arc<Description>, close_on_exec: bool) ->
     match table::add(b, 0, close_on_exec) {
         Ok(second) => Ok([first, second as c_int]),
         Err(error) => {
-            drop(table::remove(first));
+            let _ = table::close(first);
             Err(error)
         }
     }

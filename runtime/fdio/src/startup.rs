@@ -139,5 +139,5 @@ pub fn clone_fd(fd: c_int) -> Result<Handle, Status> {
 
 /// A handle for a descriptor that is closed.
 pub fn transfer_fd(fd: c_int) -> Result<Handle, Status> {
-    table::remove(fd).map_err(|_| Status::INVALID_ARGS)?.object.to_handle()
+    table::give_away(fd).map_err(|_| Status::INVALID_ARGS)?.object.to_handle()
 }

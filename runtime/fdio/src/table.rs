@@ -1,5 +1,11 @@
 //! The table of descriptors.
+//!
+//! A descriptor that was given to a child process is closed, but its number is not used again at once. `std` closes what
+//! it was told to hand over (`Stdio::from(file)`) a second time when its `Command` goes out of scope; were the number
+//! somebody else's by then, it would close theirs. So the number stays *given away* until that second close, or until
+//! [`GIVEN_AWAY`] others have been given away after it: `std` does not close the ends of its own pipes twice.
 
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ffi::c_int;
@@ -10,28 +16,62 @@ use crate::lock::Lock;
 
 /// Descriptors are below this: the message to a child has 16 bits for one.
 const LIMIT: usize = 1 << 16;
+/// How many numbers are kept for a second close.
+const GIVEN_AWAY: usize = 256;
 
-struct Slot {
-    description: Arc<Description>,
-    close_on_exec: bool,
+enum Slot {
+    Free,
+    Open {
+        description: Arc<Description>,
+        close_on_exec: bool,
+    },
+    /// Given away, as the how-manieth of all.
+    Given(u64),
 }
 
-static TABLE: Lock<Vec<Option<Slot>>> = Lock::new(Vec::new());
+struct Table {
+    slots: Vec<Slot>,
+    /// Numbers that were given away, the oldest first, with what their slots then held.
+    given: VecDeque<(usize, u64)>,
+    count: u64,
+}
+
+static TABLE: Lock<Table> = Lock::new(Table { slots: Vec::new(), given: VecDeque::new(), count: 0 });
+
+impl Table {
+    fn slot(&mut self, fd: c_int) -> Result<&mut Slot> {
+        usize::try_from(fd).ok().and_then(|index| self.slots.get_mut(index)).ok_or(EBADF)
+    }
+
+    fn reach(&mut self, index: usize) {
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, || Slot::Free);
+        }
+    }
+}
 
 /// What a descriptor refers to.
 ///
 /// # Errors
 /// `EBADF`.
 pub fn get(fd: c_int) -> Result<Arc<Description>> {
-    with(fd, |slot| slot.description.clone())
+    match TABLE.lock().slot(fd)? {
+        Slot::Open { description, .. } => Ok(description.clone()),
+        _ => Err(EBADF),
+    }
 }
 
-/// Whether a descriptor shall not be in a started process.
+/// Whether a descriptor shall not be in a started process. A number that was given away answers too: `std` asks before it
+/// closes.
 ///
 /// # Errors
 /// `EBADF`.
 pub fn close_on_exec(fd: c_int) -> Result<bool> {
-    with(fd, |slot| slot.close_on_exec)
+    match TABLE.lock().slot(fd)? {
+        Slot::Open { close_on_exec, .. } => Ok(*close_on_exec),
+        Slot::Given(_) => Ok(true),
+        Slot::Free => Err(EBADF),
+    }
 }
 
 /// Sets whether a descriptor shall not be in a started process.
@@ -39,12 +79,13 @@ pub fn close_on_exec(fd: c_int) -> Result<bool> {
 /// # Errors
 /// `EBADF`.
 pub fn set_close_on_exec(fd: c_int, value: bool) -> Result<()> {
-    with(fd, |slot| slot.close_on_exec = value)
-}
-
-fn with<T>(fd: c_int, look: impl FnOnce(&mut Slot) -> T) -> Result<T> {
-    let index = usize::try_from(fd).map_err(|_| EBADF)?;
-    TABLE.lock().get_mut(index).and_then(Option::as_mut).map(look).ok_or(EBADF)
+    match TABLE.lock().slot(fd)? {
+        Slot::Open { close_on_exec, .. } => {
+            *close_on_exec = value;
+            Ok(())
+        }
+        _ => Err(EBADF),
+    }
 }
 
 /// Gives a description the lowest free descriptor from `lowest` on.
@@ -54,15 +95,14 @@ fn with<T>(fd: c_int, look: impl FnOnce(&mut Slot) -> T) -> Result<T> {
 pub fn add(description: Arc<Description>, lowest: c_int, close_on_exec: bool) -> Result<usize> {
     let lowest = usize::try_from(lowest).ok().filter(|lowest| *lowest < LIMIT).ok_or(EINVAL)?;
     let mut table = TABLE.lock();
-    let free = table.iter().enumerate().skip(lowest).find(|(_, slot)| slot.is_none()).map(|(index, _)| index);
-    let index = free.unwrap_or(table.len().max(lowest));
+    let mut slots = table.slots.iter().enumerate().skip(lowest);
+    let free = slots.find(|(_, slot)| matches!(slot, Slot::Free)).map(|(index, _)| index);
+    let index = free.unwrap_or(table.slots.len().max(lowest));
     if index >= LIMIT {
         return Err(EMFILE);
     }
-    if index >= table.len() {
-        table.resize_with(index + 1, || None);
-    }
-    table[index] = Some(Slot { description, close_on_exec });
+    table.reach(index);
+    table.slots[index] = Slot::Open { description, close_on_exec };
     Ok(index)
 }
 
@@ -74,10 +114,8 @@ pub fn put(description: Arc<Description>, fd: c_int, close_on_exec: bool) -> Res
     let index = usize::try_from(fd).ok().filter(|index| *index < LIMIT).ok_or(EBADF)?;
     let old = {
         let mut table = TABLE.lock();
-        if index >= table.len() {
-            table.resize_with(index + 1, || None);
-        }
-        table[index].replace(Slot { description, close_on_exec })
+        table.reach(index);
+        core::mem::replace(&mut table.slots[index], Slot::Open { description, close_on_exec })
     };
     // Outside the lock: the last reference closes a handle.
     drop(old);
@@ -88,13 +126,44 @@ pub fn put(description: Arc<Description>, fd: c_int, close_on_exec: bool) -> Res
 ///
 /// # Errors
 /// `EBADF`.
-pub fn remove(fd: c_int) -> Result<Arc<Description>> {
-    let index = usize::try_from(fd).map_err(|_| EBADF)?;
-    let slot = TABLE.lock().get_mut(index).and_then(Option::take);
-    slot.map(|slot| slot.description).ok_or(EBADF)
+pub fn close(fd: c_int) -> Result<()> {
+    let old = core::mem::replace(TABLE.lock().slot(fd)?, Slot::Free);
+    match old {
+        Slot::Free => Err(EBADF),
+        // Dropped outside the lock.
+        Slot::Open { .. } | Slot::Given(_) => Ok(()),
+    }
+}
+
+/// Takes a descriptor out of the table for another process.
+///
+/// # Errors
+/// `EBADF`.
+pub fn give_away(fd: c_int) -> Result<Arc<Description>> {
+    let mut table = TABLE.lock();
+    let number = table.count;
+    let slot = table.slot(fd)?;
+    let description = match core::mem::replace(slot, Slot::Free) {
+        Slot::Open { description, .. } => description,
+        other => {
+            *slot = other;
+            return Err(EBADF);
+        }
+    };
+    *slot = Slot::Given(number);
+    table.count += 1;
+    table.given.push_back((fd as usize, number));
+    if table.given.len() > GIVEN_AWAY
+        && let Some((index, number)) = table.given.pop_front()
+        && let Some(slot) = table.slots.get_mut(index)
+        && matches!(slot, Slot::Given(held) if *held == number)
+    {
+        *slot = Slot::Free;
+    }
+    Ok(description)
 }
 
 /// Whether a descriptor is in use.
 pub fn in_use(fd: c_int) -> bool {
-    with(fd, |_| ()).is_ok()
+    get(fd).is_ok()
 }
