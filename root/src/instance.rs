@@ -163,19 +163,24 @@ impl Instance {
         self.cnode.slot(slot, self.root_bits)
     }
 
+    fn leaf_place(&self, pointer: u64) -> sel4::Slot {
+        self.cnode.slot(pointer, self.root_bits + LEAF_BITS)
+    }
+
     fn capabilities(&mut self, memory: &mut Memory, endpoint: Endpoint, number: usize) -> Result<(), Error> {
         let own = memory.endpoint()?;
         let notification = memory.make(ObjectType::Notification)?;
         self.tcb.bind_notification(sel4::Notification(notification)).context("binding a notification")?;
         for (slot, cap) in [
             (cspace::TCB, self.tcb.cptr()),
-            (cspace::SELF, self.cnode.cptr()),
             (cspace::VSPACE, self.vspace.cptr()),
             (cspace::ENDPOINT, own.cptr()),
             (cspace::NOTIFICATION, notification),
         ] {
             self.place(slot).copy_from(own_slot(cap.0), Rights::ALL).context("a server's capability")?;
         }
+        let own_root = self.leaf_place(cspace::SELF);
+        own_root.copy_from(own_slot(self.cnode.cptr().0), Rights::ALL).context("a server's capability")?;
         let badge = service_badge(number);
         for (slot, badge) in [(cspace::ROOT, badge), (cspace::FAULT, badge + 1)] {
             let badged = self.place(slot).mint_from(own_slot(endpoint.cptr().0), Rights::CALL, CapData::badge(badge));
@@ -237,7 +242,7 @@ impl Instance {
         sources[..count].reverse();
         caps[..count].reverse();
         for (i, cap) in caps[..count].iter().enumerate() {
-            let to = self.cnode.slot(cspace::leaf_slot(cspace::SOURCES_LEAF, i as u64), self.root_bits + LEAF_BITS);
+            let to = self.leaf_place(cspace::leaf_slot(cspace::SOURCES_LEAF, i as u64));
             to.move_from(own_slot(cap.cptr().0)).context("a server's memory")?;
         }
         self.info.source = sources;

@@ -54,8 +54,6 @@ pub mod cspace {
 
     /// The server's TCB.
     pub const TCB: u64 = 1;
-    /// The root CNode again, without a guard, so that a path is root slot and leaf slot alone.
-    pub const SELF: u64 = 2;
     /// The server's address space.
     pub const VSPACE: u64 = 3;
     /// Numbers for address spaces.
@@ -104,6 +102,10 @@ pub mod cspace {
     pub const fn root_slot(slot: u64) -> u64 {
         slot << LEAF_BITS
     }
+
+    /// Pointer to the root CNode itself, without a guard, so that a path is root slot and leaf slot alone. It stands in a
+    /// leaf: a look-up that meets a CNode before its bits are used up goes on through it.
+    pub const SELF: u64 = leaf_slot(SOURCES_LEAF, LEAF_SLOTS - 1);
 
     /// The root CNode's size (binary logarithm of its slots) for so many chunks: its upper half holds a leaf for each
     /// chunk, its lower half everything else.
@@ -195,3 +197,4 @@ pub const FLAG_POWER: u64 = 4;
 pub const FLAG_BOOT_FILE: u64 = 8;
 
 const _: () = assert!(size_of::<BootInfo>() <= 4096);
+const _: () = assert!((MAX_SOURCES as u64) < cspace::LEAF_SLOTS);

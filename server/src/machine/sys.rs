@@ -9,7 +9,7 @@ use sel4::{
     AsidPool, CNode, CPtr, Caching, CapData, Endpoint, IoPort, IrqHandler, MessageInfo, Notification, Page,
     PageDirectory, PageTable, Pdpt, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, Untyped, UserContext, VSpace,
 };
-use server_boot::cspace::{self, LEAF_BITS, leaf_slot, root_slot};
+use server_boot::cspace::{self, LEAF_BITS, root_slot};
 
 pub use sel4::{Error, ObjectType as Object};
 
@@ -20,9 +20,8 @@ pub const ENDPOINT: Endpoint = Endpoint::new(root_slot(cspace::ENDPOINT));
 /// The root task's service endpoint.
 pub const ROOT: Endpoint = Endpoint::new(root_slot(cspace::ROOT));
 
-/// The root CNode, without its guard. A look-up goes on through a CNode that it meets on its way, so it has to pass the
-/// root CNode's slot for itself twice to end there.
-const SELF: CNode = CNode::new(leaf_slot(cspace::SELF, cspace::SELF));
+/// The root CNode, without its guard.
+const SELF: CNode = CNode::new(cspace::SELF);
 
 /// Bits that the root CNode resolves. Set once at the start.
 static ROOT_BITS: super::single::Single<u8> = super::single::Single::new(10);
