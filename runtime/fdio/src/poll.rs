@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::ffi::{c_int, c_short, c_ulong};
 
 use abi::{Signals, Status, zx_wait_item_t};
-use zx::{AsHandleRef, Duration, MonotonicInstant};
+use zx::{AsHandleRef, Duration, HandleRef, MonotonicInstant, Port};
 
 use crate::c::{self, EINVAL, O_ACCMODE, O_RDONLY, O_WRONLY, Result};
 use crate::description::Description;
@@ -112,14 +112,11 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
         }
         ready += usize::from(entry.revents != 0);
     }
-    if items.len() > abi::ZX_WAIT_MANY_MAX_ITEMS {
-        return Err(EINVAL);
-    }
     let deadline = if ready > 0 { MonotonicInstant::ZERO } else { deadline };
     let waiting = if items.is_empty() {
         if ready == 0 { zx::nanosleep(deadline) } else { Ok(()) }
     } else {
-        zx::wait_many(&mut items, deadline)
+        wait_for_any(&mut items, deadline)
     };
     match waiting {
         Ok(()) | Err(Status::TIMED_OUT) => {}
@@ -140,6 +137,23 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
         ready += usize::from(entry.revents != 0);
     }
     Ok(ready)
+}
+
+/// Waits for one of any number of items, and says of each what its signals are.
+fn wait_for_any(items: &mut [zx_wait_item_t], deadline: MonotonicInstant) -> core::result::Result<(), Status> {
+    if items.len() <= abi::ZX_WAIT_MANY_MAX_ITEMS {
+        return zx::wait_many(items, deadline);
+    }
+    // More than one call takes: a port hears of the first, then each is asked.
+    let port = Port::create()?;
+    for item in items.iter().filter(|item| item.waitfor != 0) {
+        HandleRef::from_raw(item.handle).wait_async(&port, 0, Signals::from_bits_retain(item.waitfor), 0)?;
+    }
+    let waited = port.wait(deadline);
+    for item in items {
+        item.pending = HandleRef::from_raw(item.handle).signals()?.bits();
+    }
+    waited.map(drop)
 }
 
 /// The signals to wait for. That the peer is gone is told unasked.
