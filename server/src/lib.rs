@@ -29,6 +29,8 @@ pub use start::{Boot, StartError};
 pub enum Answer {
     /// The call is over: its result.
     Done(i64),
+    /// The call is over with `ZX_OK`, and other threads that are ready come first.
+    Yield,
     /// The thread waits; [`Machine::thread_wake`] brings the result.
     Blocked,
     /// The fault is dealt with: the thread repeats the instruction.

@@ -13,7 +13,7 @@ use server_boot::{BootInfo, MAGIC};
 
 use crate::machine::chunks::CHUNKS;
 use crate::machine::log::{Level, line};
-use crate::machine::thread::{BLOCKED, DONE, FAULT, NOTIFICATION};
+use crate::machine::thread::{BLOCKED, DONE, FAULT, NOTIFICATION, YIELD};
 use crate::machine::{SIGNAL_LINK, SIGNAL_TIMER, Sel4, bootfile, heap, sys};
 
 static VDSO: &[u8] = include_bytes!(env!("HAFNON_VDSO"));
@@ -114,6 +114,7 @@ fn call(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
     trace(server, key, received, &answer);
     match answer {
         Answer::Done(result) => Some(Message::one(DONE, result as u64)),
+        Answer::Yield => Some(Message::one(YIELD, 0)),
         Answer::Blocked => Some(Message::empty(BLOCKED)),
         Answer::Resume | Answer::Nothing => None,
     }

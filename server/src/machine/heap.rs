@@ -3,8 +3,11 @@
 //! An allocation costs a bounded number of instructions. What the heap has taken it keeps; freed blocks serve later
 //! allocations. When nothing fits, the region grows by as many chunks as the allocation needs; when there is no chunk
 //! left the allocation fails with a null pointer, which fallible allocation turns into an error, and [`starved`] says
-//! so, upon which chunks that lie idle elsewhere are collected for the next attempt. [`reserve`] keeps [`RESERVE`]
-//! bytes free, so that small allocations that cannot report failure do not meet it.
+//! so, upon which chunks that lie idle elsewhere are collected for the next attempt.
+//!
+//! Small allocations often cannot report failure. [`reserve`], called before each call is handled, sees to it that they
+//! need not: it keeps [`RESERVE`] bytes free, and, as free bytes may lie scattered, one block of [`SPARE`] bytes aside
+//! that is used when nothing else is left.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
@@ -20,6 +23,15 @@ use super::sys;
 /// Bytes that [`reserve`] keeps free.
 pub const RESERVE: usize = 1 << 20;
 
+/// Bytes of the block that is kept aside.
+const SPARE: usize = 256 << 10;
+/// The largest allocation for which it is used: larger ones are made by code that takes a no.
+const SMALL: usize = 16 << 10;
+const SPARE_LAYOUT: Layout = match Layout::from_size_align(SPARE, 16) {
+    Ok(layout) => layout,
+    Err(_) => panic!("a valid layout"),
+};
+
 /// 59 classes of 32 bytes and up span all addresses; only then does the allocator join what is added at the end to the
 /// block before it.
 type Blocks = Tlsf<'static, u64, u32, 59, 32>;
@@ -32,9 +44,12 @@ struct Heap {
     used: usize,
     /// There was no chunk to grow by.
     starved: bool,
+    /// The block that is kept aside.
+    spare: Option<NonNull<u8>>,
 }
 
-static HEAP_STATE: Single<Heap> = Single::new(Heap { blocks: Blocks::new(), mapped: 0, used: 0, starved: false });
+static HEAP_STATE: Single<Heap> =
+    Single::new(Heap { blocks: Blocks::new(), mapped: 0, used: 0, starved: false, spare: None });
 
 /// The allocator that the language knows.
 pub struct Allocator;
@@ -44,10 +59,10 @@ pub fn init(chunks: u64) {
     HEAP_STATE.with(|heap| heap.add(0, (chunks * CHUNK) as usize));
 }
 
-/// Makes sure that [`RESERVE`] bytes are free.
+/// Makes sure that small allocations have memory, see the module's description.
 #[inline]
 pub fn reserve() -> bool {
-    HEAP_STATE.with(|heap| heap.mapped - heap.used >= RESERVE * 2 || heap.grow(RESERVE))
+    HEAP_STATE.with(|heap| (heap.mapped - heap.used >= RESERVE * 2 && heap.spare.is_some()) || heap.refill())
 }
 
 /// Whether an allocation has failed for want of chunks since this was last asked.
@@ -76,6 +91,43 @@ impl Heap {
             }
         }
         self.mapped = from + len;
+    }
+
+    #[cold]
+    fn refill(&mut self) -> bool {
+        if self.mapped - self.used < RESERVE * 2 && !self.grow(RESERVE) {
+            return false;
+        }
+        if self.spare.is_none() {
+            self.spare = self.take(SPARE_LAYOUT);
+        }
+        self.spare.is_some()
+    }
+
+    /// A block, for which the heap grows if it must.
+    #[inline]
+    fn take(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        let block = self.blocks.allocate(layout).or_else(|| self.take_more(layout))?;
+        self.used += layout.size();
+        Some(block)
+    }
+
+    #[cold]
+    fn take_more(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        let block = match self.grow(layout.size().saturating_add(layout.align())) {
+            true => self.blocks.allocate(layout),
+            false => None,
+        };
+        block.or_else(|| {
+            if layout.size() > SMALL {
+                return None;
+            }
+            let spare = self.spare.take()?;
+            // SAFETY: the block is the heap's own, of this layout.
+            unsafe { self.blocks.deallocate(spare, SPARE_LAYOUT.align()) };
+            self.used -= SPARE;
+            self.blocks.allocate(layout)
+        })
     }
 
     /// Adds chunks until `bytes` more fit in one piece at the end.
@@ -107,15 +159,7 @@ impl Heap {
 // SAFETY: blocks come from the region, which is never given back, and the allocator keeps them apart.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HEAP_STATE.with(|heap| {
-            let mut block = heap.blocks.allocate(layout);
-            if block.is_none() && heap.grow(layout.size().saturating_add(layout.align())) {
-                block = heap.blocks.allocate(layout);
-            }
-            let Some(block) = block else { return ptr::null_mut() };
-            heap.used += layout.size();
-            block.as_ptr()
-        })
+        HEAP_STATE.with(|heap| heap.take(layout).map_or(ptr::null_mut(), NonNull::as_ptr))
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -128,18 +172,25 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        HEAP_STATE.with(|heap| {
-            let Some(block) = NonNull::new(block) else { return ptr::null_mut() };
-            let Ok(new) = Layout::from_size_align(size, layout.align()) else { return ptr::null_mut() };
+        let Ok(new) = Layout::from_size_align(size, layout.align()) else { return ptr::null_mut() };
+        let moved = HEAP_STATE.with(|heap| {
             // SAFETY: the caller got the block from `alloc` with this layout.
-            let mut moved = unsafe { heap.blocks.reallocate(block, new) };
-            if moved.is_none() && heap.grow(size.saturating_add(layout.align())) {
-                // SAFETY: as above; the failed attempt left the block alone.
-                moved = unsafe { heap.blocks.reallocate(block, new) };
-            }
-            let Some(moved) = moved else { return ptr::null_mut() };
+            let moved = unsafe { heap.blocks.reallocate(NonNull::new(block)?, new) }?;
             heap.used = heap.used + size - layout.size();
-            moved.as_ptr()
-        })
+            Some(moved)
+        });
+        if let Some(moved) = moved {
+            return moved.as_ptr();
+        }
+        // Nothing that is there fits: a new block, for which the heap may grow.
+        // SAFETY: both blocks are the heap's, apart, and as long as what is copied; the old one is the caller's to give.
+        unsafe {
+            let to = self.alloc(new);
+            if !to.is_null() {
+                ptr::copy_nonoverlapping(block, to, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+            to
+        }
     }
 }

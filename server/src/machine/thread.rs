@@ -13,7 +13,8 @@
 //!
 //! 1. The thread puts arguments 5 to 8 into its buffer, if there are any, and calls slot 1 with the call's number as
 //!    the label and arguments 1 to 4 in registers.
-//! 2. The server answers at once. Label [`DONE`]: the result is in register 0, and the call is over.
+//! 2. The server answers at once. Label [`DONE`]: the result is in register 0, and the call is over. Label [`YIELD`]: the
+//!    same, after the thread has let others of its priority run.
 //! 3. Label [`BLOCKED`]: the thread waits on slot 3. Whatever ends the wait writes the result into the buffer
 //!    ([`Threads::wake`]) and signals.
 //!
@@ -37,6 +38,9 @@ pub const NOTIFICATION: u64 = 1 << 27;
 pub const DONE: u64 = 0;
 /// Reply label: the result will stand in the buffer when the notification is signalled.
 pub const BLOCKED: u64 = 1;
+
+/// Reply label: as [`DONE`], but the thread first lets others run.
+pub const YIELD: u64 = 2;
 
 /// Words of the IPC buffer before the message.
 const TAG_WORDS: u64 = 1;

@@ -9,15 +9,19 @@ use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::wait::Waiting;
 
+use crate::Answer;
 use crate::cx::Cx;
 use crate::user::{In, Out};
 
 /// Where the version of a structure stands in a call's options.
 const VERSION_SHIFT: u32 = 58;
 
-/// Sleeps until a time.
-pub fn nanosleep<M: Machine>(cx: &mut Cx<'_, M>, deadline: i64) -> Result<Waiting, Status> {
-    cx.kernel.sleep(cx.thread, deadline)
+/// Sleeps until a time. If that has passed, other threads run first.
+pub fn nanosleep<M: Machine>(cx: &mut Cx<'_, M>, deadline: i64) -> Result<Answer, Status> {
+    Ok(match cx.kernel.sleep(cx.thread, deadline)? {
+        Waiting::Blocked => Answer::Blocked,
+        Waiting::Over(_) => Answer::Yield,
+    })
 }
 
 /// Creates a clock.

@@ -73,7 +73,7 @@ pub fn thread_exit<M: Machine>(cx: &mut Cx<'_, M>) -> Answer {
     Answer::Nothing
 }
 
-/// Lets other threads run: the kernel's scheduler goes round by itself when the call returns.
-pub fn thread_legacy_yield<M: Machine>(_cx: &mut Cx<'_, M>, options: u32) -> Result<(), Status> {
-    if options != 0 { Err(Status::INVALID_ARGS) } else { Ok(()) }
+/// Lets other threads run.
+pub fn thread_legacy_yield<M: Machine>(_cx: &mut Cx<'_, M>, options: u32) -> Result<Answer, Status> {
+    if options != 0 { Err(Status::INVALID_ARGS) } else { Ok(Answer::Yield) }
 }
