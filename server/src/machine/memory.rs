@@ -201,10 +201,9 @@ impl Memory {
 
     /// Ends the mapping made with a capability from [`Memory::mapping_take`], and takes it back.
     pub fn mapping_give(&mut self, slot: u64) {
-        // Deleting is not enough: 5.0.0 unmaps a page only with its last capability.
-        sys::page_unmap(slot);
         match self.spare_of(slot) {
             Some(frame) => {
+                sys::page_unmap(slot);
                 set_bit(&mut self.chunks[(frame / PARTS) as usize].mapped, frame % PARTS, false);
             }
             None => {
@@ -381,12 +380,6 @@ impl Memory {
     fn chunk_reclaim(&mut self) -> Option<u32> {
         let idle = |chunk: &Chunk| chunk.kind != Kind::None && chunk.live == 0;
         let number = self.chunks.iter().position(idle)? as u32;
-        let chunk = self.chunks[number as usize];
-        // As in `mapping_give`: a page with a second capability would stay in the window.
-        let both = |i: &u32| chunk.kind == Kind::Pages && bit(&chunk.spare, *i);
-        for i in (0..u32::from(chunk.fresh)).filter(both) {
-            sys::page_unmap(self.slot(number * PARTS + i, 0));
-        }
         sys::revoke(untyped_of(number));
         self.unlist(number);
         self.chunks[number as usize].kind = Kind::None;
