@@ -113,7 +113,7 @@ fn input(context: &Context<'_>) -> Result<()> {
 /// One boot, several programs: what ends one does nothing to the next.
 fn several_programs(context: &Context<'_>) -> Result<()> {
     let built = context.built()?;
-    let mut image = Image::new(built, true)?;
+    let mut image = Image::new(built, false)?;
     let hello = std::fs::read(context.hello()?).context("cannot read hello")?;
     image.add("run/hello", hello)?;
     let list = [

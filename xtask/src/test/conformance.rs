@@ -17,8 +17,8 @@ pub fn tests() -> Vec<Test> {
 }
 
 fn conformance(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
-    let built = context.built()?;
-    let mut image = Image::new(built, true)?;
+    let built = context.built_with_tests()?;
+    let mut image = Image::new(&built, true)?;
     image.add("config/tests", "conformance\t300000\t0\t/boot/bin/conformance\n")?;
     let bytes = image.finish(&Mode::Test, &[])?;
     let memory = 512 << 20;

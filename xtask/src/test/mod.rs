@@ -57,7 +57,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The system, with the conformance programs.
+    /// The system.
     ///
     /// # Errors
     /// It does not build.
@@ -66,8 +66,17 @@ impl Context<'_> {
             return Ok(built);
         }
         setup::for_booting(&self.ui)?;
-        let built = build::build(self.paths, &self.ui, What { debug: false, tests: true })?;
+        let built = build::build(self.paths, &self.ui, What { debug: false, tests: false })?;
         Ok(self.built.get_or_init(|| built))
+    }
+
+    /// The system with the conformance programs.
+    ///
+    /// # Errors
+    /// It does not build.
+    pub fn built_with_tests(&self) -> Result<Built> {
+        setup::for_booting(&self.ui)?;
+        build::build(self.paths, &self.ui, What { debug: false, tests: true })
     }
 
     /// The example `hello`, built for the system.
