@@ -18,9 +18,10 @@ pub const MAX_TEXT: usize = 216;
 const KEPT: usize = 512;
 
 /// How much a record matters; the letter stands on the console.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Level {
     /// For whoever looks for it.
+    #[default]
     Debug,
     /// As expected.
     Info,
@@ -74,6 +75,8 @@ pub struct Log {
     records: VecDeque<Record>,
     sequence: u64,
     readers: Vec<ObjectId>,
+    /// What matters less stays away from the console.
+    console: Level,
 }
 
 /// A handle's view of the log.
@@ -99,11 +102,17 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
+    /// Says from which level on records go to the console; at the start all do.
+    pub fn set_console_level(&mut self, level: Level) {
+        self.log.console = level;
+    }
+
     /// Writes a record: to the log, and as a line or lines to the console.
     pub fn log(&mut self, level: Level, who: &str, process: u64, thread: u64, text: &[u8]) {
         let time = self.machine.now();
         let mut line = String::new();
-        for part in text.split(|&b| b == b'\n').filter(|part| !part.is_empty()) {
+        let shown = level >= self.log.console;
+        for part in text.split(|&b| b == b'\n').filter(|part| shown && !part.is_empty()) {
             line.clear();
             let us = time / 1000;
             // Writing to a String cannot fail; running out of memory is seen to before each call.

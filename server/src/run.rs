@@ -6,6 +6,7 @@ use core::convert::Infallible;
 use core::panic::PanicInfo;
 use core::{fmt, ptr};
 
+use objects::debuglog;
 use objects::machine::{Fault, Machine, ThreadKey};
 use sel4::{Message, Received};
 use server::{Answer, Boot, Server, StartError};
@@ -79,12 +80,26 @@ fn run(boot: &BootInfo) -> Result<Infallible, Error> {
     let bootfs = bootfile::load(&mut machine, bootfs_size).map_err(Error::BootFile)?;
     let (_, bytes) = machine.memory();
     let megahertz = machine.conversion().per_second / 1_000_000;
-    let info = format_args!("ready: {} MiB of memory, counter at {megahertz} MHz", bytes >> 20);
-    line(Some(machine.clock()), Level::Info, info);
+    let level = log_level(boot.log_level);
+    if level <= debuglog::Level::Info {
+        let info = format_args!("ready: {} MiB of memory, counter at {megahertz} MHz", bytes >> 20);
+        line(Some(machine.clock()), Level::Info, info);
+    }
 
     let boot = Boot { bootfs, bootfs_size, vdso: VDSO, userboot: USERBOOT, command_line: "" };
     let mut server = Server::start(machine, boot).map_err(Error::Start)?;
+    server.kernel.set_console_level(level);
     serve(&mut server)
+}
+
+/// The level of the boot page's number.
+fn log_level(number: u64) -> debuglog::Level {
+    match number {
+        0 => debuglog::Level::Debug,
+        1 => debuglog::Level::Info,
+        2 => debuglog::Level::Warning,
+        _ => debuglog::Level::Error,
+    }
 }
 
 /// The event loop.
