@@ -5,6 +5,7 @@ use crate::{loader, stdio, sys, thread};
 use alloc::vec::Vec;
 use core::arch::asm;
 use core::ffi::c_void;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// A function to be called at exit, with the module that it belongs to.
 struct AtExit {
@@ -16,6 +17,8 @@ struct AtExit {
 static REGISTERED: Lock<Vec<AtExit>> = Lock::new(Vec::new());
 /// Taken by the first thread that exits and never given back: others wait for the end.
 static EXITING: RawLock = RawLock::new();
+/// That thread, so that a registered function that calls `exit` again does not wait for itself.
+static EXITER: AtomicPtr<thread::Thread> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Registers a destructor of a C++ object or the like; `module` is its `__dso_handle`.
 #[unsafe(no_mangle)]
@@ -65,8 +68,12 @@ pub unsafe extern "C" fn __cxa_finalize(module: *mut c_void) {
 /// libraries, open streams, libfdio.
 #[unsafe(no_mangle)]
 pub extern "C" fn exit(code: i32) -> ! {
+    if EXITER.load(Ordering::Relaxed) == thread::current() {
+        _exit(code)
+    }
     thread::run_destructors();
     EXITING.lock();
+    EXITER.store(thread::current(), Ordering::Relaxed);
     // SAFETY: null = everything.
     unsafe { __cxa_finalize(core::ptr::null_mut()) };
     loader::finalise();

@@ -73,6 +73,11 @@ impl<T> Lock<T> {
         Self { raw: RawLock::new(), value: UnsafeCell::new(value) }
     }
 
+    /// Whether somebody holds the lock at this moment.
+    pub fn is_held(&self) -> bool {
+        self.raw.0.load(Ordering::Relaxed) != FREE
+    }
+
     pub fn lock(&self) -> Guard<'_, T> {
         self.raw.lock();
         Guard(self)

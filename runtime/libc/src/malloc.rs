@@ -24,6 +24,11 @@ static HEAP: Lock<Dlmalloc<Segments>> = Lock::new(Dlmalloc::new_with_allocator(S
 /// Bytes taken from the system.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
+/// Whether a thread is inside the allocator now: then nothing that allocates may be done on its behalf.
+pub fn is_busy() -> bool {
+    HEAP.is_held()
+}
+
 /// Where dlmalloc gets its segments.
 struct Segments;
 

@@ -337,6 +337,11 @@ impl Image {
         Some(())
     }
 
+    /// For many stores close to each other.
+    pub fn writer(&self) -> Writer<'_> {
+        Writer { image: self, start: 0, end: 0 }
+    }
+
     /// The NUL-terminated string at `vaddr`, without its NUL.
     pub fn string(&self, vaddr: usize) -> Option<&'static [u8]> {
         let (_, end, _) = self.segment(vaddr, 1).filter(|segment| segment.2 & PF_R != 0)?;
@@ -345,6 +350,29 @@ impl Image {
         let bytes = unsafe { core::slice::from_raw_parts(start, end - vaddr) };
         let len = bytes.iter().position(|&byte| byte == 0)?;
         Some(&bytes[..len])
+    }
+}
+
+/// Stores to an image; remembers the segment of the last one, which is almost always that of the next.
+pub struct Writer<'a> {
+    image: &'a Image,
+    start: usize,
+    end: usize,
+}
+
+impl Writer<'_> {
+    /// Adds to the word at `vaddr`, which must lie in a writable and readable segment.
+    pub fn add(&mut self, vaddr: usize, value: usize) -> Option<()> {
+        let end = vaddr.checked_add(size_of::<usize>())?;
+        if vaddr < self.start || end > self.end {
+            let segment = self.image.segment(vaddr, size_of::<usize>());
+            let wanted = PF_R | PF_W;
+            (self.start, self.end, _) = segment.filter(|segment| segment.2 & wanted == wanted)?;
+        }
+        let place = self.image.bias.wrapping_add(vaddr) as *mut usize;
+        // SAFETY: inside a segment with these rights, mapped as `Image::new`'s caller says; nothing in Rust refers to it.
+        unsafe { place.write_unaligned(place.read_unaligned().wrapping_add(value)) };
+        Some(())
     }
 }
 

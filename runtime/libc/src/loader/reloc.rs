@@ -62,10 +62,8 @@ pub trait Resolve {
 pub fn apply_relr(image: &Image, table: Table) -> Result<(), Reason> {
     const OUTSIDE: Reason = "RELR relocations lie outside the writable segments";
     let mut next = 0;
-    let relocate = |at: usize| -> Option<()> {
-        let value: usize = image.read(at)?;
-        image.write(at, value.wrapping_add(image.bias()))
-    };
+    let mut writer = image.writer();
+    let mut relocate = |at: usize| writer.add(at, image.bias());
     for index in 0..table.size / 8 {
         let entry = table.vaddr.checked_add(index * 8).and_then(|at| image.read::<usize>(at)).ok_or(OUTSIDE)?;
         if entry & 1 == 0 {

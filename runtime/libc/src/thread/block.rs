@@ -28,7 +28,7 @@ pub struct Block {
 }
 
 /// Blocks kept for reuse.
-const KEPT: usize = 8;
+const KEPT: usize = 16;
 static CACHE: Lock<([Option<Block>; KEPT], usize)> = Lock::new(([None; KEPT], 0));
 
 impl Block {

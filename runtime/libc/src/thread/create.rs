@@ -30,6 +30,9 @@ const DONE: u32 = 3;
 /// The main thread's stack, in bytes, unless the program asks for more.
 const MAIN_STACK: usize = 8 * 1024 * 1024;
 
+/// What a thread gets however little it asks for: what the library itself needs, and something to work with.
+const LEAST_STACK: usize = 16 * 1024;
+
 static GUARD: AtomicUsize = AtomicUsize::new(0);
 /// Detached threads that have ended, or are about to: linked by `next_dead`.
 static DEAD: AtomicPtr<Thread> = AtomicPtr::new(null_mut());
@@ -108,7 +111,7 @@ pub unsafe extern "C" fn pthread_create(
     let default = Attributes::default();
     // SAFETY: null or the caller's initialised attributes.
     let attr = unsafe { attr.as_ref() }.unwrap_or(&default);
-    let Ok(thread) = Block::make_thread(attr.stack_size) else { return EAGAIN };
+    let Ok(thread) = Block::make_thread(attr.stack_size.max(LEAST_STACK)) else { return EAGAIN };
     let mut handle = sys::HANDLE_INVALID;
     let name = c"pthread";
     // SAFETY: a fresh structure that only this thread knows, until the new one is started with it.
