@@ -28,7 +28,7 @@ pub struct Block {
 }
 
 /// Blocks kept for reuse.
-const KEPT: usize = 16;
+const KEPT: usize = 32;
 static CACHE: Lock<([Option<Block>; KEPT], usize)> = Lock::new(([None; KEPT], 0));
 
 impl Block {
