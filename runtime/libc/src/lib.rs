@@ -38,7 +38,7 @@ mod lock;
 mod malloc;
 #[cfg(target_os = "fuchsia")]
 mod math;
-#[cfg(target_os = "fuchsia")]
+#[cfg(any(target_os = "fuchsia", test))]
 mod memory;
 #[cfg(target_os = "fuchsia")]
 mod mman;

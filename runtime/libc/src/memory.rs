@@ -155,21 +155,21 @@ macro_rules! compare_body {
 }
 
 /// Copies `len` bytes between ranges that do not overlap; returns `dst`.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_os = "fuchsia", unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn memcpy(dst: *mut u8, src: *const u8, len: usize) -> *mut u8 {
     copy_body!()
 }
 
 /// Copies `len` bytes between ranges that may overlap; returns `dst`.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_os = "fuchsia", unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn memmove(dst: *mut u8, src: *const u8, len: usize) -> *mut u8 {
     copy_body!()
 }
 
 /// Fills `len` bytes with the low byte of `byte`; returns `dst`.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_os = "fuchsia", unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn memset(dst: *mut u8, byte: i32, len: usize) -> *mut u8 {
     naked_asm!(
@@ -222,14 +222,14 @@ pub unsafe extern "C" fn memset(dst: *mut u8, byte: i32, len: usize) -> *mut u8 
 }
 
 /// Less than, equal to or greater than 0, as the first bytes that differ say (unsigned).
-#[unsafe(no_mangle)]
+#[cfg_attr(target_os = "fuchsia", unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
     compare_body!()
 }
 
 /// 0 where the ranges are equal.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_os = "fuchsia", unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
     compare_body!()
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, len: usize) -> 
 // beyond the page of the last byte asked for is touched.
 
 /// Bytes before the first NUL.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_os = "fuchsia", unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn strlen(string: *const u8) -> usize {
     naked_asm!(
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn strlen(string: *const u8) -> usize {
 }
 
 /// The first of `len` bytes that equals the low byte of `byte`, or null.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_os = "fuchsia", unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn memchr(bytes: *const u8, byte: i32, len: usize) -> *mut u8 {
     naked_asm!(
@@ -314,3 +314,7 @@ pub unsafe extern "C" fn memchr(bytes: *const u8, byte: i32, len: usize) -> *mut
         "ret",
     )
 }
+
+#[cfg(test)]
+#[path = "memory_tests.rs"]
+mod tests;
