@@ -95,6 +95,7 @@ unsafe extern "C" fn relocate_self(_bootstrap: usize, _vdso: usize, base: usize,
 }
 
 /// An image that is in memory already, described by the headers at its start.
+#[inline(never)]
 unsafe fn present(base: usize) -> Result<(Mapped, Dynamic), &'static str> {
     // SAFETY: an image starts there, as the caller says: its first page is mapped.
     let page = unsafe { core::slice::from_raw_parts(base as *const u8, sys::PAGE_SIZE) };
@@ -156,7 +157,7 @@ unsafe extern "C" fn link(bootstrap: Handle, vdso: usize, own: usize) -> usize {
     }
     let name = message.args().next().unwrap_or(b"program");
     let base_name = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name).to_vec();
-    loader::link_program(program, &base_name, Present { own, vdso }, loaded)
+    loader::link_program(program, &base_name, Present { own: Box::new(own), vdso: Box::new(vdso) }, loaded)
 }
 
 /// Whether [`system::adopt`] keeps such a handle.

@@ -8,7 +8,7 @@ use core::mem::size_of;
 /// Size of a page, the unit of mappings.
 pub const PAGE: usize = 4096;
 /// Most segments of an image; linkers make four to six.
-pub const MAX_SEGMENTS: usize = 16;
+pub const MAX_SEGMENTS: usize = 10;
 
 pub const PT_LOAD: u32 = 1;
 pub const PT_DYNAMIC: u32 = 2;

@@ -74,12 +74,12 @@ pub static MODULES: Lock<Modules> = Lock::new(Modules { list: Vec::new(), added:
 static ENVIRON: AtomicUsize = AtomicUsize::new(0);
 
 /// An image that is in memory already and has no place in the list yet, by its name.
-type Waiting = (&'static [u8], (Mapped, Dynamic));
+type Waiting = (&'static [u8], Box<(Mapped, Dynamic)>);
 
 /// The images that are in memory before the linker runs.
 pub struct Present {
-    pub own: (Mapped, Dynamic),
-    pub vdso: (Mapped, Dynamic),
+    pub own: Box<(Mapped, Dynamic)>,
+    pub vdso: Box<(Mapped, Dynamic)>,
 }
 
 const OWN_NAME: &[u8] = b"libc.so";
@@ -87,6 +87,7 @@ const VDSO_NAME: &[u8] = b"libzircon.so";
 
 /// Loads and binds the program in `vmo`, named `name` in messages; gives its first instruction. `loaded` is the region of
 /// this library's own image.
+#[inline(never)]
 pub fn link_program(vmo: Handle, name: &[u8], present: Present, loaded: Handle) -> usize {
     let program = leak(name);
     let mut modules = MODULES.lock();
@@ -102,8 +103,8 @@ pub fn link_program(vmo: Handle, name: &[u8], present: Present, loaded: Handle) 
     if let Err(why) = load_needs(&mut modules, 0, &mut present) {
         cannot_start(format_args!("ld.so.1: {why}"));
     }
-    for (name, (mapped, dynamic)) in present.into_iter().flatten() {
-        push(&mut modules, leak(name), mapped, dynamic);
+    for (name, image) in present.into_iter().flatten() {
+        push(&mut modules, leak(name), image.0, image.1);
     }
     for module in &mut modules.list {
         let name = module.name();
@@ -189,7 +190,7 @@ pub fn load_needs(modules: &mut Modules, first: usize, present: &mut [Option<Wai
                 Some(index) => index,
                 None => match present.iter_mut().find(|slot| slot.as_ref().is_some_and(|slot| slot.0 == name)) {
                     Some(slot) => match slot.take() {
-                        Some((_, (mapped, dynamic))) => push(modules, leak(name), mapped, dynamic),
+                        Some((_, image)) => push(modules, leak(name), image.0, image.1),
                         None => continue,
                     },
                     None => {

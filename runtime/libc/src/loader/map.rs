@@ -65,6 +65,7 @@ fn first_page(vmo: Handle, page: &mut [MaybeUninit<u8>; PAGE]) -> Result<(&[u8],
 }
 
 /// Maps the file in `vmo`, anywhere.
+#[inline(never)]
 pub fn map(vmo: Handle) -> Result<Mapped, Failure> {
     let mut page = [MaybeUninit::uninit(); PAGE];
     let (page, size) = first_page(vmo, &mut page)?;
