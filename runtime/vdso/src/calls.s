@@ -146,6 +146,23 @@ entry zx_cache_flush
     ret
 end_entry zx_cache_flush
 
+// ---- Answered by the kernel alone --------------------------------------------------------------------------------
+
+// edi: options. The kernel's own Yield does what is asked for, without a change of address spaces.
+entry zx_thread_legacy_yield
+    mov eax, -10 // ZX_ERR_INVALID_ARGS
+    test edi, edi
+    jnz 1f
+    save_registers
+    mov rdx, SEL4_YIELD
+    mov rbx, rsp
+    syscall
+    mov rsp, rbx
+    restore_registers
+    xor eax, eax
+1:  ret
+end_entry zx_thread_legacy_yield
+
 // ---- By way of the server --------------------------------------------------------------------------------------
 
 // rdi: buffer; rsi: bytes. The server is asked for at most 256 bytes at a time, which bounds what one entry costs.

@@ -72,8 +72,3 @@ pub fn thread_exit<M: Machine>(cx: &mut Cx<'_, M>) -> Answer {
     cx.kernel.thread_kill(cx.thread);
     Answer::Nothing
 }
-
-/// Lets other threads run.
-pub fn thread_legacy_yield<M: Machine>(_cx: &mut Cx<'_, M>, options: u32) -> Result<Answer, Status> {
-    if options != 0 { Err(Status::INVALID_ARGS) } else { Ok(Answer::Yield) }
-}
