@@ -6,6 +6,7 @@ use abi::Status;
 
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Fault, Frame, Machine, PAGE, Perm, USER_BASE, USER_TOP};
+use crate::name::Name;
 use crate::object::Id;
 use crate::slab::Key;
 use crate::vmar::{Vmar, VmarFlags};
@@ -25,6 +26,10 @@ pub struct Mapping {
     pub vmo: Id<Vmo>,
     /// Where in it.
     pub offset: u64,
+    /// The name of the VMO that was named when it was mapped, such as a file that is a slice of an image.
+    pub name: Name,
+    /// Where in that one.
+    pub name_offset: u64,
     /// What it allows now.
     pub perm: Perm,
     /// What it may be made to allow.

@@ -227,8 +227,18 @@ impl<M: Machine> Kernel<M> {
             self.vmar_clear(id, base, len, true)?;
         }
         let (_, aspace) = self.vmar_alive(id)?;
-        let mapping =
-            Mapping { base, len, vmo, offset, perm: request.perm, max: request.max, vmar: id, fixed: request.fixed };
+        let mapping = Mapping {
+            base,
+            len,
+            vmo,
+            offset,
+            name: self.objects.get(request.vmo)?.name,
+            name_offset: request.offset,
+            perm: request.perm,
+            max: request.max,
+            vmar: id,
+            fixed: request.fixed,
+        };
         self.mapping_insert(aspace, mapping);
         if let Ok(vmar) = self.objects.get_mut(id) {
             vmar.hint = mapping.end();
@@ -312,6 +322,7 @@ impl<M: Machine> Kernel<M> {
         self.mapping_remove(aspace, whole.base);
         self.mapping_insert(aspace, Mapping { len: first, ..whole });
         let rest = Mapping { base: at, len: whole.len - first, offset: whole.offset + first, ..whole };
+        let rest = Mapping { name_offset: whole.name_offset + first, ..rest };
         self.mapping_insert(aspace, rest);
     }
 

@@ -227,9 +227,8 @@ pub fn object_get_info<M: Machine>(
             sink.many(cx, len, |cx, n| {
                 let mapping = cx.kernel.aspace(aspace).and_then(|s| s.mappings.values().nth(n).copied());
                 let mapping = mapping.ok_or(Status::INTERNAL)?;
-                let name = cx.kernel.objects.get(mapping.vmo)?.name;
                 let mut record = zx_info_maps_t {
-                    name: *name.bytes(),
+                    name: *mapping.name.bytes(),
                     base: mapping.base as usize,
                     size: mapping.len as usize,
                     depth: 1,
