@@ -1,2 +1,95 @@
-//! Conformance programs: what the system calls promise, checked in the booted system.
-fn main() {}
+//! Conformance: what the system calls promise, checked in the booted system.
+//!
+//! A **case** states one promise and fails if the system breaks it. Cases are named `group.call.what` and run in a
+//! worker process that a supervisor starts, so that a case that takes its process down, or never ends, costs nothing
+//! but itself. The README has the command line and the lines that are printed.
+#![forbid(unsafe_code)]
+
+mod check;
+mod options;
+mod supervise;
+
+#[cfg(target_os = "fuchsia")]
+mod cases;
+#[cfg(target_os = "fuchsia")]
+mod sweep;
+#[cfg(target_os = "fuchsia")]
+mod tiny;
+
+use std::process::ExitCode;
+
+use check::Case;
+use options::{Action, Options};
+
+#[cfg(target_os = "fuchsia")]
+fn all() -> Vec<Case> {
+    cases::all()
+}
+
+/// There are no system calls to check elsewhere; what is left is enough to try the supervisor.
+#[cfg(not(target_os = "fuchsia"))]
+fn all() -> Vec<Case> {
+    let case = |name: &str, run: fn() -> check::Outcome| Case::new(name, run);
+    vec![
+        case("host.case.succeeds", || Ok(())),
+        case("host.case.fails", || Err("it was asked to".into())),
+        case("host.case.panics", || panic!("it was asked to")),
+        case("host.case.aborts", || std::process::abort()),
+        case("host.case.hangs", || {
+            loop {
+                std::thread::park();
+            }
+        }),
+        case("host.case.last", || Ok(())),
+    ]
+}
+
+fn main() -> ExitCode {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(problem) => {
+            eprintln!("conformance: {problem}");
+            return ExitCode::from(2);
+        }
+    };
+    let cases = options.select(all());
+    if let Some(prefix) = options.unknown_prefix(&cases) {
+        eprintln!("conformance: no case begins with {prefix:?}");
+        return ExitCode::from(2);
+    }
+    match options.action {
+        Action::List => {
+            cases.iter().for_each(|case| println!("{}", case.name));
+            ExitCode::SUCCESS
+        }
+        Action::Work { from } => supervise::work(&cases, from),
+        Action::Child => child(&options.prefixes),
+        Action::Supervise => supervise::run(&cases, &options),
+    }
+}
+
+/// What a process does that a case started as its child.
+fn child(arguments: &[String]) -> ExitCode {
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["exit", code] => std::process::exit(code.parse().unwrap_or(2)),
+        ["abort"] => std::process::abort(),
+        ["echo"] => match std::io::copy(&mut std::io::stdin(), &mut std::io::stdout()) {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+        ["sleep"] => loop {
+            std::thread::park();
+        },
+        ["threads"] => {
+            for _ in 0..4 {
+                std::thread::spawn(|| {
+                    loop {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            std::process::exit(5)
+        }
+        _ => ExitCode::from(2),
+    }
+}

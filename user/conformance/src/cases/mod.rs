@@ -1,0 +1,72 @@
+//! The cases, one file a group of nouns, and what they share.
+
+mod channel;
+mod channel_call;
+mod event;
+mod handle;
+mod object;
+mod wait;
+
+use abi::zx_port_packet_t;
+use zx::{AsHandleRef, Duration, Handle, MonotonicInstant, Rights};
+
+use crate::check::{Case, Failure};
+use crate::sweep;
+
+/// Lists the cases of a file: their names and the functions that do them.
+macro_rules! cases {
+    ($($name:literal => $function:ident),+ $(,)?) => {
+        /// The cases of this file.
+        pub fn cases() -> Vec<$crate::check::Case> {
+            vec![$($crate::check::Case::new($name, $function)),+]
+        }
+    };
+}
+use cases;
+
+/// A call with arguments as they are, and its status.
+macro_rules! raw {
+    ($function:ident $(, $argument:expr)* $(,)?) => {
+        zx::Status(
+            zx::probe::call(zx::sys::$function as *const () as usize, &[$($argument as u64),*]) as i32
+        )
+    };
+}
+use raw;
+
+/// All cases, sorted by name.
+pub fn all() -> Vec<Case> {
+    let groups = [
+        channel::cases(),
+        channel_call::cases(),
+        event::cases(),
+        handle::cases(),
+        object::cases(),
+        wait::cases(),
+        sweep::cases(),
+    ];
+    let mut all: Vec<Case> = groups.into_iter().flatten().collect();
+    all.sort_by(|left, right| left.name.cmp(&right.name));
+    all
+}
+
+/// A packet as programs queue them.
+pub fn user_packet(key: u64, payload: [u64; 4]) -> zx_port_packet_t {
+    zx_port_packet_t { key, type_: abi::ZX_PKT_TYPE_USER, status: 0, payload }
+}
+
+/// The moment some milliseconds from now.
+fn soon(milliseconds: i64) -> MonotonicInstant {
+    MonotonicInstant::after(Duration::from_millis(milliseconds))
+}
+
+/// A deadline that a working system never reaches, and a broken one reaches before its case is timed out.
+fn late() -> MonotonicInstant {
+    MonotonicInstant::after(Duration::from_seconds(5))
+}
+
+/// A handle to the same object without some of its rights.
+fn without(object: &impl AsHandleRef, rights: Rights) -> Result<Handle, Failure> {
+    let basic = zx::Info::basic_info(&object.as_handle_ref())?;
+    Ok(object.duplicate_handle(Rights::from_bits_retain(basic.rights) & !rights)?)
+}

@@ -1,0 +1,110 @@
+//! The command line.
+
+use std::time::Duration;
+
+use crate::check::Case;
+
+/// What the program is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Print the names of the cases.
+    List,
+    /// Run the cases in workers.
+    Supervise,
+    /// Be a worker, beginning with the case of this number.
+    Work { from: usize },
+    /// Be the child process of a case; the prefixes say what it does.
+    Child,
+}
+
+/// The command line, parsed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    pub action: Action,
+    pub timeout: Duration,
+    pub prefixes: Vec<String>,
+}
+
+impl Options {
+    /// Parses the arguments.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self { action: Action::Supervise, timeout: Duration::from_secs(10), prefixes: Vec::new() };
+        let mut arguments = arguments;
+        while let Some(argument) = arguments.next() {
+            let mut number = |what: &str| {
+                let value = arguments.next().and_then(|value| value.parse::<u64>().ok());
+                value.ok_or_else(|| format!("{argument} needs {what}"))
+            };
+            match argument.as_str() {
+                "--list" => options.action = Action::List,
+                "--timeout" => options.timeout = Duration::from_millis(number("a number of milliseconds")?),
+                "--work" => options.action = Action::Work { from: number("the number of a case")? as usize },
+                "--child" => {
+                    options.action = Action::Child;
+                    options.prefixes.extend(arguments);
+                    return Ok(options);
+                }
+                option if option.starts_with('-') => return Err(format!("there is no option {option}")),
+                _ => options.prefixes.push(argument),
+            }
+        }
+        Ok(options)
+    }
+
+    /// The cases that the prefixes name.
+    pub fn select(&self, mut cases: Vec<Case>) -> Vec<Case> {
+        if !self.prefixes.is_empty() {
+            cases.retain(|case| self.prefixes.iter().any(|prefix| case.name.starts_with(prefix.as_str())));
+        }
+        cases
+    }
+
+    /// A prefix that selects nothing: most likely a mistake in writing.
+    pub fn unknown_prefix(&self, cases: &[Case]) -> Option<&str> {
+        if self.action == Action::Child {
+            return None;
+        }
+        let known = |prefix: &&String| !cases.iter().any(|case| case.name.starts_with(prefix.as_str()));
+        self.prefixes.iter().find(known).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, String> {
+        Options::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn lines() {
+        let options = parse("--timeout 50 channel. socket.").unwrap();
+        assert_eq!((options.action, options.timeout), (Action::Supervise, Duration::from_millis(50)));
+        assert_eq!(options.prefixes, ["channel.", "socket."]);
+        assert_eq!(parse("--work 3 a").unwrap().action, Action::Work { from: 3 });
+        assert_eq!(parse("--child exit --timeout").unwrap().prefixes, ["exit", "--timeout"]);
+        assert!(parse("--timeout").is_err());
+        assert!(parse("--timeout soon").is_err());
+        assert!(parse("--dance").is_err());
+    }
+
+    #[test]
+    fn selection() {
+        let cases =
+            || vec![Case::new("a.b.c", || Ok(())), Case::new("a.bb.c", || Ok(())), Case::new("b.c.d", || Ok(()))];
+        let names = |line: &str| {
+            let options = parse(line).unwrap();
+            let chosen = options.select(cases());
+            let unknown = options.unknown_prefix(&chosen).map(str::to_owned);
+            (chosen.into_iter().map(|case| case.name).collect::<Vec<_>>(), unknown)
+        };
+        assert_eq!(names("").0.len(), 3);
+        assert_eq!(names("a.b.").0, ["a.b.c"]);
+        assert_eq!(names("b a.bb").0, ["a.bb.c", "b.c.d"]);
+        assert_eq!(names("a x").1.as_deref(), Some("x"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The supervisor and its workers.
+//!
+//! A worker prints `start NUMBER` before a case and `done NUMBER ok` or `done NUMBER failed DETAIL` after it. What the
+//! supervisor does not hear of in time has failed; the worker is killed then, and another one begins with the next case.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::panic::{self, AssertUnwindSafe};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+
+use crate::check::Case;
+use crate::options::Options;
+
+/// Runs the cases from number `from` on and tells about each on standard output.
+pub fn work(cases: &[Case], from: usize) -> ExitCode {
+    for (number, case) in cases.iter().enumerate().skip(from) {
+        say(&format!("start {number}"));
+        let result = panic::catch_unwind(AssertUnwindSafe(|| (case.run)()));
+        let text = match result {
+            Ok(Ok(())) => "ok".to_owned(),
+            Ok(Err(failure)) => format!("failed {failure}"),
+            Err(payload) => format!("failed panicked: {}", panic_text(payload.as_ref())),
+        };
+        say(&format!("done {number} {text}"));
+    }
+    // Threads that a failed case left behind must not delay the end.
+    std::process::exit(0)
+}
+
+fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("(no text)").replace('\n', " ")
+}
+
+fn say(line: &str) {
+    let mut output = io::stdout().lock();
+    // The supervisor notices when nothing arrives.
+    let _ = writeln!(output, "{line}").and_then(|()| output.flush());
+}
+
+/// Runs all cases in workers, prints a line for each and the summary.
+pub fn run(cases: &[Case], options: &Options) -> ExitCode {
+    let mut failed = 0;
+    let mut next = 0;
+    while next < cases.len() {
+        let result = Worker::start(next, options).map(|worker| worker.follow(cases, next, options));
+        match result {
+            Ok(run) => {
+                failed += run.failed;
+                next = run.next;
+            }
+            Err(error) => {
+                eprintln!("conformance: no worker: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    say(&format!("summary {} ok, {failed} failed", cases.len() - failed));
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+struct Worker {
+    process: Child,
+    lines: Receiver<String>,
+}
+
+/// What a worker achieved.
+struct Run {
+    failed: usize,
+    /// The first case that it did not decide.
+    next: usize,
+}
+
+impl Worker {
+    fn start(from: usize, options: &Options) -> io::Result<Self> {
+        let program = std::env::args().next().unwrap_or_else(|| "/boot/bin/conformance".to_owned());
+        let mut command = Command::new(program);
+        command.arg("--work").arg(from.to_string()).args(&options.prefixes);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let output = process.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(std::result::Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { process, lines })
+    }
+
+    /// Prints results until the worker ends or one is overdue.
+    fn follow(mut self, cases: &[Case], from: usize, options: &Options) -> Run {
+        let mut run = Run { failed: 0, next: from };
+        while let Some(case) = cases.get(run.next) {
+            let result = self.result(run.next, options);
+            run.next += 1;
+            match result {
+                Result::Ok => say(&format!("case {} ok", case.name)),
+                Result::Failed(detail) => {
+                    say(&format!("case {} failed {detail}", case.name));
+                    run.failed += 1;
+                }
+                Result::Gone(detail) => {
+                    say(&format!("case {} failed {detail}", case.name));
+                    run.failed += 1;
+                    break;
+                }
+            }
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        run
+    }
+
+    /// Waits for the result of a case.
+    fn result(&mut self, number: usize, options: &Options) -> Result {
+        let done = format!("done {number} ");
+        loop {
+            match self.lines.recv_timeout(options.timeout) {
+                Ok(line) => match line.strip_prefix(&done) {
+                    Some("ok") => return Result::Ok,
+                    Some(text) => return Result::Failed(text.strip_prefix("failed ").unwrap_or(text).to_owned()),
+                    // Start of the case, or what a case printed itself.
+                    None => {}
+                },
+                Err(RecvTimeoutError::Timeout) => {
+                    return Result::Gone(format!("timed out after {} ms", options.timeout.as_millis()));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    let end = self.process.wait().map(|status| status.to_string());
+                    return Result::Gone(format!(
+                        "took the process down ({})",
+                        end.unwrap_or_else(|error| error.to_string())
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// What came of a case.
+enum Result {
+    Ok,
+    Failed(String),
+    /// The worker cannot go on.
+    Gone(String),
+}

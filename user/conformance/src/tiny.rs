@@ -1,0 +1,105 @@
+//! Processes of a few instructions.
+//!
+//! A process needs no more than a page of code and a thread: no loader, no library, no vDSO. That makes processes that
+//! do exactly one thing, such as one wrong access, cheap and exact. The code is given as machine code.
+
+use zx::{AsHandleRef, Handle, Info, Job, MonotonicInstant, Process, Signals, Thread, Vmar, Vmo};
+
+use crate::check::{Failure, Outcome, equal};
+
+/// Return code of a process that an exception ended.
+pub const EXCEPTION: i64 = abi::ZX_TASK_RETCODE_EXCEPTION_KILL;
+/// Return code of a process that was killed.
+pub const KILLED: i64 = abi::ZX_TASK_RETCODE_SYSCALL_KILL;
+
+/// `jmp .`: runs for ever.
+pub const SPIN: &[u8] = &[0xeb, 0xfe];
+
+/// Where the code of a tiny process lies, as offset in its address space.
+const CODE: usize = 0x100_0000;
+const STACK: usize = 0x200_0000;
+const STACK_SIZE: usize = 0x4000;
+
+/// A process that can be started.
+pub struct Tiny {
+    pub process: Process,
+    pub vmar: Vmar,
+    pub thread: Thread,
+    /// Where its code lies.
+    pub entry: usize,
+    /// The end of its stack.
+    pub stack: usize,
+}
+
+/// Memory with `code` in it, executable.
+pub fn code(code: &[u8]) -> zx::Result<Vmo> {
+    let vmo = Vmo::create(4096, 0)?;
+    vmo.write(code, 0)?;
+    vmo.replace_as_executable(None)
+}
+
+impl Tiny {
+    /// Makes a process in the default job that will execute `code`.
+    pub fn new(code: &[u8]) -> Result<Self, Failure> {
+        let job = zx::startup::job_default().ok_or("there is no default job")?;
+        Self::in_job(&job, code)
+    }
+
+    /// The same in another job.
+    pub fn in_job(job: &Job, bytes: &[u8]) -> Result<Self, Failure> {
+        let (process, vmar) = job.create_process("tiny")?;
+        let (read_execute, read_write) =
+            (abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE, abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE);
+        let entry = vmar.map(read_execute | abi::ZX_VM_SPECIFIC, CODE, &code(bytes)?, 0, 4096)?;
+        let stack = Vmo::create(STACK_SIZE as u64, 0)?;
+        let bottom = vmar.map(read_write | abi::ZX_VM_SPECIFIC, STACK, &stack, 0, STACK_SIZE)?;
+        let thread = process.create_thread("tiny")?;
+        Ok(Self { process, vmar, thread, entry, stack: bottom + STACK_SIZE - 8 })
+    }
+
+    /// Lets it run, with a handle in `rdi` (or 0) and a number in `rsi`.
+    pub fn start(&self, handle: Option<Handle>, number: usize) -> Outcome {
+        match handle {
+            Some(handle) => self.process.start(&self.thread, self.entry, self.stack, handle, number)?,
+            None => {
+                // The typed call wants a handle; the raw one takes none too.
+                let words = [self.process.raw_handle(), self.thread.raw_handle()].map(u64::from);
+                let words = [words[0], words[1], self.entry as u64, self.stack as u64, 0, number as u64];
+                let status = zx::probe::call(zx::sys::zx_process_start as *const () as usize, &words);
+                crate::check::gives(zx::Status(status as i32), zx::Status::OK)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for its end, at most a few seconds; gives the return code.
+    pub fn end(&self) -> Result<i64, Failure> {
+        let deadline = MonotonicInstant::after(zx::Duration::from_seconds(5));
+        self.process.wait_one(Signals::TASK_TERMINATED, deadline)?;
+        Ok(self.process.info()?.return_code)
+    }
+}
+
+/// Code that must end its process by an exception, while this one goes on.
+pub fn dies(code: &[u8]) -> Outcome {
+    let tiny = Tiny::new(code)?;
+    tiny.start(None, 0)?;
+    equal(tiny.end()?, EXCEPTION)?;
+    // Its thread has ended with it.
+    equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_DEAD)
+}
+
+/// Code that spins for as long as it is let.
+pub fn spinning() -> Result<Tiny, Failure> {
+    let tiny = Tiny::new(SPIN)?;
+    tiny.start(None, 0)?;
+    Ok(tiny)
+}
+
+/// A koid that is not 0.
+pub fn koid(object: &impl Info) -> Result<u64, Failure> {
+    match object.koid()? {
+        0 => Err("its koid is 0".into()),
+        koid => Ok(koid),
+    }
+}
