@@ -14,8 +14,6 @@ extern crate alloc;
 
 #[cfg(target_os = "none")]
 mod machine;
-#[cfg(target_os = "none")]
-mod run;
 
 #[cfg(not(target_os = "none"))]
 fn main() {

@@ -3,6 +3,7 @@
 //! The book is cut into sentences with `regex`, the sentences are hashed (`sha2`) and counted by a pool of threads
 //! (`rayon`), and the report is JSON (`serde_json`). What the threads do first must not show: everything that they
 //! compute is merged by operations that do not care about order, then sorted.
+#![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -11,6 +11,7 @@
 //! | [`serial`] | console, host link, date, power |
 //! | [`random`] | chance |
 //! | [`bootfile`] | the boot file, from the root task |
+//! | [`run`] | the start, and the event loop |
 //! | [`sys`] | the kernel's operations as used here |
 //! | [`single`] | the cell for what must be global |
 //!
@@ -26,6 +27,7 @@ pub mod heap;
 pub mod log;
 pub mod memory;
 pub mod random;
+pub mod run;
 pub mod serial;
 pub mod single;
 pub mod sys;

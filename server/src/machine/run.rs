@@ -1,4 +1,4 @@
-//! See the crate's description.
+//! The start of the server and its event loop: see the description of the crate.
 
 use alloc::vec::Vec;
 use core::arch::{asm, naked_asm};
