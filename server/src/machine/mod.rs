@@ -11,6 +11,7 @@
 //! | [`serial`] | console, host link, date, power |
 //! | [`random`] | chance |
 //! | [`bootfile`] | the boot file, from the root task |
+//! | [`log`] | lines on the console |
 //! | [`run`] | the start, and the event loop |
 //! | [`sys`] | the kernel's operations as used here |
 //! | [`single`] | the cell for what must be global |
