@@ -140,11 +140,8 @@ fn follow(output: impl Read, step: &mut Step, verbose: bool) -> Result<String> {
         let line = line.context("cannot read cargo's messages")?;
         let line = String::from_utf8_lossy(&line);
         let mut words = line.split_whitespace();
-        match words.next() {
-            Some("Compiling" | "Downloading" | "Downloaded" | "Updating" | "Blocking" | "Checking") => {
-                step.activity(line.trim());
-            }
-            _ => {}
+        if let Some("Compiling" | "Downloading" | "Downloaded" | "Updating" | "Blocking" | "Checking") = words.next() {
+            step.activity(line.trim());
         }
         if verbose {
             eprintln!("{line}");

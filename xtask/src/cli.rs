@@ -183,7 +183,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 
 fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((key, _)) if key.is_empty() => Err("the name before `=` is empty".into()),
+        Some(("", _)) => Err("the name before `=` is empty".into()),
         Some((key, value)) if !text.contains('\0') => Ok((key.into(), value.into())),
         _ => Err("KEY=VALUE is needed".into()),
     }

@@ -162,8 +162,7 @@ pub fn doctor() -> usize {
     line(parts.is_empty(), &format!("Rust {TOOLCHAIN}"), &detail);
     let kvm = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
     println!(
-        "{}  {:<24} {}",
-        "-      ",
+        "-        {:<24} {}",
         "/dev/kvm",
         if kvm { "there; --accel kvm can use it" } else { "not usable; not needed" }
     );
@@ -172,7 +171,7 @@ pub fn doctor() -> usize {
     } else {
         "missing packages must be installed by hand: no apt-get here, or neither root nor sudo"
     };
-    println!("{}  {:<24} {root}", "-      ", "set-up");
+    println!("-        {:<24} {root}", "set-up");
     missing
 }
 

@@ -24,10 +24,13 @@ use crate::run;
 use crate::setup;
 use crate::ui::Ui;
 
+/// What a test does: reports its cases, or fails as a whole.
+type Body = Box<dyn Fn(&Context<'_>, &mut Cases) -> Result<()>>;
+
 /// Something that is tested.
 pub struct Test {
     name: String,
-    run: Box<dyn Fn(&Context<'_>, &mut Cases) -> Result<()>>,
+    run: Body,
 }
 
 impl Test {

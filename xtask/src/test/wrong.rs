@@ -89,7 +89,7 @@ fn rename(bytes: &mut [u8], from: &[u8], to: &[u8]) {
 fn enlarge(bytes: &mut [u8], by: u64) {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
     let (table, count) = (word(32) as usize, usize::from(bytes[56]));
-    let last = (0..count).map(|n| table + n * 56).filter(|&at| bytes[at] == 1).last();
+    let last = (0..count).map(|n| table + n * 56).rfind(|&at| bytes[at] == 1);
     if let Some(at) = last {
         let size = word(at + 40) + by;
         bytes[at + 40..at + 48].copy_from_slice(&size.to_le_bytes());
