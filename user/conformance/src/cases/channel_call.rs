@@ -1,9 +1,10 @@
 //! `zx_channel_call`: a message and the wait for its answer.
 
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use abi::Status;
-use zx::{AsHandleRef, Channel, Event, HandleRef, MessageSize, MonotonicInstant, Rights, Signals};
+use zx::{AsHandleRef, Channel, Event, HandleRef, MessageSize, MonotonicInstant, Signals};
 
 use super::{cases, late, soon};
 use crate::check::{Failure, Outcome, ensure, equal, fails};
@@ -84,16 +85,16 @@ fn own_answers() -> Outcome {
         }
         Ok(end)
     });
-    let callers: Vec<_> = (0..4_u8)
-        .map(|number| {
-            let client = client.duplicate(Rights::SAME_RIGHTS)?;
-            Ok(thread::spawn(move || {
-                let mut bytes = [0; 5];
-                client.call(late(), &[0, 0, 0, 0, number], [], &mut bytes, &mut [])?;
-                Ok::<_, Status>((number, bytes[4]))
-            }))
+    let client = Arc::new(client);
+    let ask = |number: u8| {
+        let client = Arc::clone(&client);
+        thread::spawn(move || {
+            let mut bytes = [0; 5];
+            client.call(late(), &[0, 0, 0, 0, number], [], &mut bytes, &mut [])?;
+            Ok::<_, Status>((number, bytes[4]))
         })
-        .collect::<zx::Result<_>>()?;
+    };
+    let callers: Vec<_> = (0..4_u8).map(ask).collect();
     for caller in callers {
         let (asked, answered) = caller.join().map_err(|_| "a caller panicked")??;
         equal(answered, asked)?;

@@ -3,8 +3,12 @@
 mod channel;
 mod channel_call;
 mod event;
+mod futex;
 mod handle;
 mod object;
+mod port;
+mod socket;
+mod timer;
 mod wait;
 
 use abi::zx_port_packet_t;
@@ -43,6 +47,10 @@ pub fn all() -> Vec<Case> {
         handle::cases(),
         object::cases(),
         wait::cases(),
+        socket::cases(),
+        port::cases(),
+        timer::cases(),
+        futex::cases(),
         sweep::cases(),
     ];
     let mut all: Vec<Case> = groups.into_iter().flatten().collect();
