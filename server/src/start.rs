@@ -9,8 +9,9 @@ use core::fmt;
 
 use abi::{
     Rights, Status, VDSO_CODE_START, VDSO_DATA_CONSTANTS, VDSO_DATA_CONSTANTS_SIZE, VDSO_DATA_TIME_VALUES,
-    ZX_DEFAULT_CHANNEL_RIGHTS, ZX_DEFAULT_JOB_RIGHTS, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_RESOURCE_RIGHTS,
-    ZX_DEFAULT_THREAD_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS, vdso_constants, vdso_features, vdso_time_values,
+    ZX_CLOCK_OPT_CONTINUOUS, ZX_CLOCK_OPT_MONOTONIC, ZX_DEFAULT_CHANNEL_RIGHTS, ZX_DEFAULT_CLOCK_RIGHTS,
+    ZX_DEFAULT_JOB_RIGHTS, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_RESOURCE_RIGHTS, ZX_DEFAULT_THREAD_RIGHTS,
+    ZX_DEFAULT_VMAR_RIGHTS, vdso_constants, vdso_features, vdso_time_values,
 };
 use objects::channel::Message;
 use objects::debuglog::Level;
@@ -93,6 +94,9 @@ impl<M: Machine> Server<M> {
         let bootfs = kernel.vmo_from_frames(&boot.bootfs, boot.bootfs_size).at("make the BOOTFS VMO")?;
         kernel.set_name(bootfs.object(), Name::new(b"bootfs")).at("name the BOOTFS VMO")?;
         let resource = kernel.resource_root().at("make the root resource")?;
+        let date = kernel.machine.utc_offset();
+        let options = ZX_CLOCK_OPT_MONOTONIC | ZX_CLOCK_OPT_CONTINUOUS;
+        let utc = kernel.clock_create(options, 0, Some(date)).at("make the clock with the time of day")?;
         let job = kernel.root_job().at("find the root job")?;
         let (process, vmar) = kernel.process_create(job, Name::new(b"userboot")).at("create the first process")?;
         let thread = kernel.thread_create(process, Name::new(b"main")).at("create the first thread")?;
@@ -106,10 +110,11 @@ impl<M: Machine> Server<M> {
         let vmo_rights = Rights::BASIC | Rights::READ | Rights::MAP | Rights::GET_PROPERTY;
         let executable = vmo_rights | Rights::EXECUTE;
         let vmar_rights = ZX_DEFAULT_VMAR_RIGHTS | Rights::READ | Rights::WRITE | Rights::EXECUTE;
-        let handles: [(u8, ObjectId, Rights); 7] = [
+        let handles: [(u8, ObjectId, Rights); 8] = [
             (processargs::PA_VMO_VDSO, vdso.object(), executable),
             (processargs::PA_VMO_BOOTFS, bootfs.object(), executable),
             (processargs::PA_RESOURCE, resource.object(), ZX_DEFAULT_RESOURCE_RIGHTS),
+            (processargs::PA_CLOCK_UTC, utc.object(), ZX_DEFAULT_CLOCK_RIGHTS.difference(Rights::WRITE)),
             (processargs::PA_JOB_DEFAULT, job.object(), ZX_DEFAULT_JOB_RIGHTS),
             (processargs::PA_PROC_SELF, process.object(), ZX_DEFAULT_PROCESS_RIGHTS),
             (processargs::PA_THREAD_SELF, thread.object(), ZX_DEFAULT_THREAD_RIGHTS),

@@ -10,10 +10,10 @@ use bootfs::{Directory, HEADER_SIZE, Header};
 use process_builder::loader::{self, Answered};
 use process_builder::{INTERPRETER, Launcher};
 use processargs::{
-    HandleInfo, MAX_BYTES, MAX_HANDLES, Message, PA_FD, PA_JOB_DEFAULT, PA_RESOURCE, PA_VMAR_ROOT, PA_VMO_BOOTFS,
-    PA_VMO_VDSO,
+    HandleInfo, MAX_BYTES, MAX_HANDLES, Message, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_RESOURCE, PA_VMAR_ROOT,
+    PA_VMO_BOOTFS, PA_VMO_VDSO,
 };
-use zx::{AsHandleRef, Channel, Debuglog, Handle, Job, MonotonicInstant, Process, Resource, Vmar, Vmo};
+use zx::{AsHandleRef, Channel, Clock, Debuglog, Handle, Job, MonotonicInstant, Process, Resource, Vmar, Vmo};
 
 use crate::log::say;
 
@@ -67,6 +67,7 @@ pub fn run(bootstrap: Channel) -> i64 {
         vdso: take(PA_VMO_VDSO).map(Vmo::from),
         bootfs: take(PA_VMO_BOOTFS).map(Vmo::from),
         resource: resource.as_ref(),
+        utc: take(PA_CLOCK_UTC).map(Clock::from),
     };
     let words: Vec<&[u8]> = message.environ().collect();
     match start(given, log.as_ref(), &words) {
@@ -90,6 +91,7 @@ struct Given<'a> {
     vdso: Option<Vmo>,
     bootfs: Option<Vmo>,
     resource: Option<&'a Resource>,
+    utc: Option<Clock>,
 }
 
 fn start(given: Given<'_>, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Service, Failure> {
@@ -117,6 +119,9 @@ fn start(given: Given<'_>, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Se
     launcher.handle(HandleInfo::new(PA_VMO_BOOTFS), same(&files.image, "the BOOTFS image")?);
     if let Some(resource) = given.resource {
         launcher.handle(HandleInfo::new(PA_RESOURCE), same(resource, "the root resource")?);
+    }
+    if let Some(utc) = &given.utc {
+        launcher.handle(HandleInfo::new(PA_CLOCK_UTC), same(utc, "the clock")?);
     }
     if let Some(log) = log {
         for fd in [1, 2] {
