@@ -30,7 +30,7 @@ pub fn tests() -> Vec<Test> {
             args.push(context.paths.out.join("packages/target").into());
             let args = CargoArgs { mem: None, timeout: Some(300.0), args };
             let mut command = cargo_command::command(context.paths, &args)?;
-            read(cases, command.current_dir(folder).env_remove("CARGO_ENCODED_RUSTDOCFLAGS"))
+            read(cases, command.current_dir(folder))
         })
     }));
     tests
