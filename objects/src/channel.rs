@@ -83,15 +83,7 @@ impl<M: Machine> Kernel<M> {
                 next_txid: 0,
             }))
         };
-        let a: Id<Channel> = self.create(Signals::CHANNEL_WRITABLE, end())?;
-        let b = self.create(Signals::CHANNEL_WRITABLE, end()).inspect_err(|_| self.doom(a.object()))?;
-        for (one, other) in [(a, b), (b, a)] {
-            let koid = self.koid(other.object());
-            let end = self.objects.get_mut(one)?;
-            end.peer = Some(other);
-            end.peer_koid = koid;
-        }
-        Ok((a, b))
+        self.create_pair(Signals::CHANNEL_WRITABLE, [end(), end()])
     }
 
     /// Whether a message can be written: checked before handles leave the writer's table.
@@ -299,14 +291,12 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn channel_unreachable(&mut self, end: Id<Channel>) {
         let Ok(channel) = self.objects.get_mut(end) else { return };
-        let peer = channel.peer.take();
         let callers = core::mem::take(&mut channel.callers);
         for thread in callers.into_values() {
             self.finish_wait(thread, Status::CANCELED);
         }
-        let Some(peer) = peer else { return };
+        let Some(peer) = self.part_pair(end) else { return };
         let Ok(other) = self.objects.get_mut(peer) else { return };
-        other.peer = None;
         let callers = core::mem::take(&mut other.callers);
         for thread in callers.into_values() {
             self.finish_wait(thread, Status::PEER_CLOSED);

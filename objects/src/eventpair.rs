@@ -22,22 +22,11 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`.
     pub fn eventpair_create(&mut self) -> Result<(Id<EventPair>, Id<EventPair>), Status> {
         let end = || Body::EventPair(Box::new(EventPair { peer: None, peer_koid: 0 }));
-        let a: Id<EventPair> = self.create(Signals::NONE, end())?;
-        let b = self.create(Signals::NONE, end()).inspect_err(|_| self.doom(a.object()))?;
-        for (one, other) in [(a, b), (b, a)] {
-            let koid = self.koid(other.object());
-            let end = self.objects.get_mut(one)?;
-            end.peer = Some(other);
-            end.peer_koid = koid;
-        }
-        Ok((a, b))
+        self.create_pair(Signals::NONE, [end(), end()])
     }
 
     pub(crate) fn eventpair_unreachable(&mut self, end: Id<EventPair>) {
-        let Some(peer) = self.objects.get_mut(end).ok().and_then(|e| e.peer.take()) else { return };
-        if let Ok(other) = self.objects.get_mut(peer) {
-            other.peer = None;
-        }
+        let Some(peer) = self.part_pair(end) else { return };
         self.signal(peer.object(), Signals::NONE, Signals::PEER_CLOSED);
     }
 }

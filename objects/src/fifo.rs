@@ -43,16 +43,7 @@ impl<M: Machine> Kernel<M> {
             let (count, size) = (count as usize, size as usize);
             Ok::<_, Status>(Body::Fifo(Box::new(Fifo { peer: None, peer_koid: 0, count, size, inbox })))
         };
-        let (first, second) = (end()?, end()?);
-        let a: Id<Fifo> = self.create(Signals::FIFO_WRITABLE, first)?;
-        let b = self.create(Signals::FIFO_WRITABLE, second).inspect_err(|_| self.doom(a.object()))?;
-        for (one, other) in [(a, b), (b, a)] {
-            let koid = self.koid(other.object());
-            let end = self.objects.get_mut(one)?;
-            end.peer = Some(other);
-            end.peer_koid = koid;
-        }
-        Ok((a, b))
+        self.create_pair(Signals::FIFO_WRITABLE, [end()?, end()?])
     }
 
     /// Elements that can be written now.
@@ -124,10 +115,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn fifo_unreachable(&mut self, end: Id<Fifo>) {
-        let Some(peer) = self.objects.get_mut(end).ok().and_then(|f| f.peer.take()) else { return };
-        if let Ok(other) = self.objects.get_mut(peer) {
-            other.peer = None;
-        }
+        let Some(peer) = self.part_pair(end) else { return };
         self.signal(peer.object(), Signals::FIFO_WRITABLE, Signals::FIFO_PEER_CLOSED);
     }
 }

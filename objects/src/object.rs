@@ -93,6 +93,31 @@ pub trait Noun: Sized {
     fn of_mut(body: &mut Body) -> Option<&mut Self>;
 }
 
+/// A noun whose objects come in pairs.
+pub(crate) trait Peered: Noun {
+    /// The other end, as long as it is there, and its number for good.
+    fn peer_mut(&mut self) -> (&mut Option<Id<Self>>, &mut u64);
+}
+
+macro_rules! peered {
+    ($($module:ident::$name:ident,)*) => {
+        $(
+            impl Peered for crate::$module::$name {
+                fn peer_mut(&mut self) -> (&mut Option<Id<Self>>, &mut u64) {
+                    (&mut self.peer, &mut self.peer_koid)
+                }
+            }
+        )*
+    };
+}
+
+peered! {
+    channel::Channel,
+    socket::Socket,
+    fifo::Fifo,
+    eventpair::EventPair,
+}
+
 macro_rules! nouns {
     ($($name:ident $module:ident $code:ident,)*) => {
         /// The part of an object that depends on its type.
@@ -239,6 +264,33 @@ impl<M: Machine> Kernel<M> {
         let key = self.objects.slab.insert(object).map_err(|_| Status::NO_MEMORY)?;
         self.next_koid += 1;
         Ok(Id::new(ObjectId(key)))
+    }
+
+    /// Two new objects that are each other's peers.
+    pub(crate) fn create_pair<T: Peered>(
+        &mut self,
+        signals: Signals,
+        bodies: [Body; 2],
+    ) -> Result<(Id<T>, Id<T>), Status> {
+        let [first, second] = bodies;
+        let a: Id<T> = self.create(signals, first)?;
+        let b: Id<T> = self.create(signals, second).inspect_err(|_| self.doom(a.object()))?;
+        for (one, other) in [(a, b), (b, a)] {
+            let koid = self.koid(other.object());
+            let (peer, peer_koid) = self.objects.get_mut(one)?.peer_mut();
+            *peer = Some(other);
+            *peer_koid = koid;
+        }
+        Ok((a, b))
+    }
+
+    /// An end is unreachable: parts the two; returns the other end, if it was there.
+    pub(crate) fn part_pair<T: Peered>(&mut self, end: Id<T>) -> Option<Id<T>> {
+        let peer = self.objects.get_mut(end).ok()?.peer_mut().0.take()?;
+        if let Ok(other) = self.objects.get_mut(peer) {
+            *other.peer_mut().0 = None;
+        }
+        Some(peer)
     }
 
     /// The number of an object; 0 if it is gone.

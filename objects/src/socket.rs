@@ -86,15 +86,7 @@ impl<M: Machine> Kernel<M> {
                 write_threshold: 0,
             }))
         };
-        let a: Id<Socket> = self.create(Signals::SOCKET_WRITABLE, end())?;
-        let b = self.create(Signals::SOCKET_WRITABLE, end()).inspect_err(|_| self.doom(a.object()))?;
-        for (one, other) in [(a, b), (b, a)] {
-            let koid = self.koid(other.object());
-            let end = self.objects.get_mut(one)?;
-            end.peer = Some(other);
-            end.peer_koid = koid;
-        }
-        Ok((a, b))
+        self.create_pair(Signals::SOCKET_WRITABLE, [end(), end()])
     }
 
     /// Bytes that `socket_write` would take now.
@@ -286,10 +278,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn socket_unreachable(&mut self, end: Id<Socket>) {
-        let Some(peer) = self.objects.get_mut(end).ok().and_then(|s| s.peer.take()) else { return };
-        if let Ok(other) = self.objects.get_mut(peer) {
-            other.peer = None;
-        }
+        let Some(peer) = self.part_pair(end) else { return };
         let clear = Signals::SOCKET_WRITABLE | Signals::SOCKET_WRITE_THRESHOLD;
         self.signal(peer.object(), clear, Signals::SOCKET_PEER_CLOSED);
     }

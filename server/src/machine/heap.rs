@@ -42,6 +42,8 @@ struct Heap {
     mapped: usize,
     /// Bytes handed out, as asked for.
     used: usize,
+    /// With at most so many handed out, nothing is to be done before a call; 0 if something is.
+    ample: usize,
     /// There was no chunk to grow by.
     starved: bool,
     /// The block that is kept aside.
@@ -49,7 +51,7 @@ struct Heap {
 }
 
 static HEAP_STATE: Single<Heap> =
-    Single::new(Heap { blocks: Blocks::new(), mapped: 0, used: 0, starved: false, spare: None });
+    Single::new(Heap { blocks: Blocks::new(), mapped: 0, used: 0, ample: 0, starved: false, spare: None });
 
 /// The allocator that the language knows.
 pub struct Allocator;
@@ -59,14 +61,18 @@ pub fn init(chunks: u64) {
     HEAP_STATE.with(|heap| heap.add(0, (chunks * CHUNK) as usize));
 }
 
+/// Whether small allocations have memory without more ado.
+#[inline(always)]
+pub fn ample() -> bool {
+    HEAP_STATE.with(|heap| heap.used < heap.ample)
+}
+
 /// Makes sure that small allocations have memory, see the module's description.
-#[inline]
 pub fn reserve() -> bool {
-    HEAP_STATE.with(|heap| (heap.mapped - heap.used >= RESERVE * 2 && heap.spare.is_some()) || heap.refill())
+    HEAP_STATE.with(Heap::refill)
 }
 
 /// Whether an allocation has failed for want of chunks since this was last asked.
-#[inline]
 pub fn starved() -> bool {
     HEAP_STATE.with(|heap| core::mem::take(&mut heap.starved))
 }
@@ -93,13 +99,16 @@ impl Heap {
         self.mapped = from + len;
     }
 
-    #[cold]
     fn refill(&mut self) -> bool {
-        if self.mapped - self.used < RESERVE * 2 && !self.grow(RESERVE) {
+        self.ample = 0;
+        if self.mapped - self.used <= RESERVE * 2 && !self.grow(RESERVE) {
             return false;
         }
         if self.spare.is_none() {
             self.spare = self.take(SPARE_LAYOUT);
+        }
+        if self.spare.is_some() {
+            self.ample = self.mapped.saturating_sub(RESERVE * 2);
         }
         self.spare.is_some()
     }
@@ -123,6 +132,7 @@ impl Heap {
                 return None;
             }
             let spare = self.spare.take()?;
+            self.ample = 0;
             // SAFETY: the block is the heap's own, of this layout.
             unsafe { self.blocks.deallocate(spare, SPARE_LAYOUT.align()) };
             self.used -= SPARE;
@@ -141,6 +151,7 @@ impl Heap {
             }
             let Some(chunk) = CHUNKS.with(|chunks| chunks.take()) else {
                 self.starved = true;
+                self.ample = 0;
                 return false;
             };
             let slot = self.mapped as u64 / CHUNK;

@@ -143,6 +143,15 @@ impl Sel4 {
         unsafe { ptr::copy_nonoverlapping(ptr::with_exposed_provenance::<u8>(from), to, len.min(PAGE_SIZE)) };
     }
 
+    #[cold]
+    fn heap_refill(&mut self) -> Result<(), OutOfMemory> {
+        if heap::starved() {
+            // A few at a time: each takes as long as some hundred calls.
+            let _ = (0..8).all(|_| self.memory.release_one());
+        }
+        if heap::reserve() || (self.memory.release_one() && heap::reserve()) { Ok(()) } else { Err(OutOfMemory) }
+    }
+
     fn program(&mut self, aspace: Aspace) -> Option<&mut Program> {
         self.programs.get_mut(aspace.0 as usize)?.as_mut()
     }
@@ -238,13 +247,9 @@ impl Machine for Sel4 {
         self.memory.bytes()
     }
 
-    #[inline]
+    #[inline(always)]
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {
-        if heap::starved() {
-            // A few at a time: each takes as long as some hundred calls.
-            let _ = (0..8).all(|_| self.memory.release_one());
-        }
-        if heap::reserve() || (self.memory.release_one() && heap::reserve()) { Ok(()) } else { Err(OutOfMemory) }
+        if heap::ample() { Ok(()) } else { self.heap_refill() }
     }
 
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {

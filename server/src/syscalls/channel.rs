@@ -313,13 +313,20 @@ pub fn channel_read_etc<M: Machine>(
     read(cx, value, options, &to)
 }
 
+/// Both forms of a call: their arguments are laid out alike.
 fn call<M: Machine>(
     cx: &mut Cx<'_, M>,
-    value: HandleValue,
-    deadline: i64,
-    (channel, message): (Id<Channel>, Message),
-    buffers: CallBuffers,
+    (value, options, deadline): (HandleValue, u32, i64),
+    args: In<zx_channel_call_args_t>,
+    etc: bool,
+    (actual_bytes, actual_handles): (Out<u32>, Out<u32>),
 ) -> Result<Waiting, Status> {
+    const { assert!(size_of::<zx_channel_call_args_t>() == size_of::<zx_channel_call_etc_args_t>()) };
+    let a = cx.read(args)?;
+    let handles = a.wr_handles as u64;
+    let source = if etc { Source::Dispositions(InOut::new(handles)) } else { Source::Plain(In::new(handles)) };
+    let bytes = (In::new(a.wr_bytes as u64), a.wr_num_bytes as usize);
+    let (channel, message) = gather(cx, value, options, bytes, (source, a.wr_num_handles as usize))?;
     let refused = if message.data.len() < 4 {
         // There is no room for the transaction number.
         Some(Status::INVALID_ARGS)
@@ -330,6 +337,15 @@ fn call<M: Machine>(
         cx.kernel.drop_message(message);
         return Err(status);
     }
+    let buffers = CallBuffers {
+        bytes: a.rd_bytes as u64,
+        num_bytes: a.rd_num_bytes,
+        handles: a.rd_handles as u64,
+        num_handles: a.rd_num_handles,
+        etc,
+        actual_bytes: actual_bytes.0,
+        actual_handles: actual_handles.0,
+    };
     cx.kernel.channel_call(channel, cx.thread, message, deadline, buffers)
 }
 
@@ -343,20 +359,7 @@ pub fn channel_call<M: Machine>(
     actual_bytes: Out<u32>,
     actual_handles: Out<u32>,
 ) -> Result<Waiting, Status> {
-    let a = cx.read(args)?;
-    let bytes = (In::new(a.wr_bytes as u64), a.wr_num_bytes as usize);
-    let handles = (Source::Plain(In::new(a.wr_handles as u64)), a.wr_num_handles as usize);
-    let gathered = gather(cx, value, options, bytes, handles)?;
-    let buffers = CallBuffers {
-        bytes: a.rd_bytes as u64,
-        num_bytes: a.rd_num_bytes,
-        handles: a.rd_handles as u64,
-        num_handles: a.rd_num_handles,
-        etc: false,
-        actual_bytes: actual_bytes.0,
-        actual_handles: actual_handles.0,
-    };
-    call(cx, value, deadline, gathered, buffers)
+    call(cx, (value, options, deadline), args, false, (actual_bytes, actual_handles))
 }
 
 /// Writes a message and waits for its answer, with dispositions and descriptions of handles.
@@ -369,18 +372,5 @@ pub fn channel_call_etc<M: Machine>(
     actual_bytes: Out<u32>,
     actual_handles: Out<u32>,
 ) -> Result<Waiting, Status> {
-    let a = cx.read(args.input())?;
-    let bytes = (In::new(a.wr_bytes as u64), a.wr_num_bytes as usize);
-    let handles = (Source::Dispositions(InOut::new(a.wr_handles as u64)), a.wr_num_handles as usize);
-    let gathered = gather(cx, value, options, bytes, handles)?;
-    let buffers = CallBuffers {
-        bytes: a.rd_bytes as u64,
-        num_bytes: a.rd_num_bytes,
-        handles: a.rd_handles as u64,
-        num_handles: a.rd_num_handles,
-        etc: true,
-        actual_bytes: actual_bytes.0,
-        actual_handles: actual_handles.0,
-    };
-    call(cx, value, deadline, gathered, buffers)
+    call(cx, (value, options, deadline), In::new(args.0), true, (actual_bytes, actual_handles))
 }
