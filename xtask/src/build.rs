@@ -3,7 +3,7 @@
 //! ```text
 //! kernel ----------------------------------------------+
 //! vdso, userboot --------------------> server -> root -+-> QEMU
-//! vdso -> libc -> fdio, unwind, crt -> sysroot -+      |
+//! vdso -> libc -> fdio, crt ---------> sysroot -+      |
 //!                                   programs ---+-> BOOTFS image
 //! ```
 //!

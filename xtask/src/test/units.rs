@@ -12,16 +12,7 @@ use crate::cargo;
 use crate::paths::Paths;
 
 /// Folders whose packages are built for the system only; everything else in the workspace has its tests run here.
-const NOT_ON_THE_HOST: [&str; 8] = [
-    "runtime/vdso",
-    "runtime/crt",
-    "runtime/unwind",
-    "runtime/userboot",
-    "runtime/fdio",
-    "root",
-    "sel4",
-    "server/boot",
-];
+const NOT_ON_THE_HOST: [&str; 6] = ["runtime/crt", "runtime/userboot", "runtime/fdio", "root", "sel4", "server/boot"];
 
 /// A test for each package of the workspace.
 pub fn tests(paths: &Paths) -> Result<Vec<Test>> {
