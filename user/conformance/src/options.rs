@@ -54,8 +54,9 @@ impl Options {
         Ok(options)
     }
 
-    /// The cases that the prefixes name.
-    pub fn select(&self, mut cases: Vec<Case>) -> Vec<Case> {
+    /// The cases that the prefixes name; one that is known to fail only if its whole name is given.
+    pub fn select(&self, mut cases: Vec<Case>, known: &[(&str, &str)]) -> Vec<Case> {
+        cases.retain(|case| !known.iter().any(|(name, _)| case.name == *name) || self.prefixes.contains(&case.name));
         if !self.prefixes.is_empty() {
             cases.retain(|case| self.prefixes.iter().any(|prefix| case.name.starts_with(prefix.as_str())));
         }
@@ -98,13 +99,15 @@ mod tests {
             || vec![Case::new("a.b.c", || Ok(())), Case::new("a.bb.c", || Ok(())), Case::new("b.c.d", || Ok(()))];
         let names = |line: &str| {
             let options = parse(line).unwrap();
-            let chosen = options.select(cases());
+            let chosen = options.select(cases(), &[("b.c.d", "known")]);
             let unknown = options.unknown_prefix(&chosen).map(str::to_owned);
             (chosen.into_iter().map(|case| case.name).collect::<Vec<_>>(), unknown)
         };
-        assert_eq!(names("").0.len(), 3);
+        assert_eq!(names("").0.len(), 2);
+        assert_eq!(names("b.c.d").0, ["b.c.d"]);
+        assert_eq!(names("b.").1.as_deref(), Some("b."));
         assert_eq!(names("a.b.").0, ["a.b.c"]);
-        assert_eq!(names("b a.bb").0, ["a.bb.c", "b.c.d"]);
+        assert_eq!(names("b.c.d a.bb").0, ["a.bb.c", "b.c.d"]);
         assert_eq!(names("a x").1.as_deref(), Some("x"));
     }
 }

@@ -80,6 +80,9 @@ mod here {
         if info.flags & abi::ZX_INFO_PROCESS_FLAG_STARTED == 0 {
             return "not started".to_owned();
         }
+        if info.start_time == 0 {
+            return "running".to_owned();
+        }
         let start = std::time::Duration::from_nanos((zx::MonotonicInstant::now().0 - info.start_time).max(0) as u64);
         format!("up {}.{:01} s", start.as_secs(), start.subsec_millis() / 100)
     }

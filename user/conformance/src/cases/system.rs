@@ -1,0 +1,114 @@
+//! Time, randomness and what the machine is.
+
+use abi::Status;
+use zx::{AsHandleRef, Clock, Duration, Event, MonotonicInstant};
+
+use super::{cases, raw, soon};
+use crate::check::{Outcome, ensure, equal, fails, gives};
+
+cases! {
+    "clock.monotonic.never_back" => monotonic_never_back,
+    "clock.read.follows_monotonic" => read_follows_monotonic,
+    "time.nanosleep.long_enough" => nanosleep_long_enough,
+    "time.nanosleep.past" => nanosleep_past,
+    "time.deadline_after.saturates" => deadline_after_saturates,
+    "time.ticks.agree_with_the_clock" => ticks_agree,
+    "system.cprng.differs" => cprng_differs,
+    "system.page_size.is_4096" => page_size,
+    "system.numbers.make_sense" => numbers,
+    "system.powerctl.needs_the_resource" => powerctl_needs_the_resource,
+    "system.debug.needs_the_resource" => debug_needs_the_resource,
+}
+
+fn monotonic_never_back() -> Outcome {
+    let mut last = MonotonicInstant::now();
+    for _ in 0..100_000 {
+        let now = MonotonicInstant::now();
+        ensure(now >= last, "the clock went back")?;
+        last = now;
+    }
+    Ok(())
+}
+
+fn read_follows_monotonic() -> Outcome {
+    let clock = Clock::create(abi::ZX_CLOCK_OPT_AUTO_START)?;
+    let before = MonotonicInstant::now().0;
+    let now = clock.read()?;
+    let after = MonotonicInstant::now().0;
+    ensure(before <= now && now <= after, "it shows another time")
+}
+
+fn nanosleep_long_enough() -> Outcome {
+    for milliseconds in [1, 5, 20] {
+        let deadline = soon(milliseconds);
+        zx::nanosleep(deadline)?;
+        let late = MonotonicInstant::now() - deadline;
+        ensure(late.0 >= 0, "it woke early")?;
+        ensure(late < Duration::from_seconds(1), "it woke very late")?;
+    }
+    Ok(())
+}
+
+fn nanosleep_past() -> Outcome {
+    let start = MonotonicInstant::now();
+    for deadline in [MonotonicInstant::ZERO, MonotonicInstant::INFINITE_PAST, start] {
+        zx::nanosleep(deadline)?;
+    }
+    ensure(MonotonicInstant::now() - start < Duration::from_seconds(1), "it slept")
+}
+
+fn deadline_after_saturates() -> Outcome {
+    equal(MonotonicInstant::after(Duration(i64::MAX)), MonotonicInstant::INFINITE)?;
+    ensure(MonotonicInstant::after(Duration(-1)) <= MonotonicInstant::now(), "the past lies ahead")
+}
+
+fn ticks_agree() -> Outcome {
+    let (ticks, time) = (zx::ticks_get(), MonotonicInstant::now());
+    zx::nanosleep(soon(50))?;
+    let (ticks, time) = (zx::ticks_get() - ticks, MonotonicInstant::now() - time);
+    let by_ticks = ticks as f64 / zx::ticks_per_second() as f64;
+    let by_clock = time.0 as f64 / 1e9;
+    ensure((by_ticks / by_clock - 1.0).abs() < 0.05, &format!("{by_ticks} s by ticks, {by_clock} s by the clock"))
+}
+
+fn cprng_differs() -> Outcome {
+    let draw = || {
+        let mut bytes = [0; 32];
+        zx::cprng_draw(&mut bytes);
+        bytes
+    };
+    let (one, two) = (draw(), draw());
+    ensure(one != two && one != [0; 32], "it is not random")?;
+    let mut long = vec![0; 4096];
+    zx::cprng_draw(&mut long);
+    let ones: u32 = long.iter().map(|byte: &u8| byte.count_ones()).sum();
+    // Half of the bits, give or take ten standard deviations.
+    ensure((15_500..17_300).contains(&ones), &format!("{ones} of 32768 bits are set"))
+}
+
+fn page_size() -> Outcome {
+    equal(zx::system_get_page_size(), 4096)
+}
+
+fn numbers() -> Outcome {
+    ensure(zx::system_get_num_cpus() >= 1, "there is no processor")?;
+    ensure(zx::system_get_physmem() >= 16 << 20, "there is hardly any memory")?;
+    ensure(zx::system_get_dcache_line_size().is_power_of_two(), "the cache line is odd")?;
+    ensure(!zx::system_get_version_string().is_empty(), "there is no version")
+}
+
+fn powerctl_needs_the_resource() -> Outcome {
+    let command = abi::ZX_SYSTEM_POWERCTL_SHUTDOWN;
+    let event = Event::create()?;
+    gives(raw!(zx_system_powerctl, event.raw_handle(), command, 0), Status::WRONG_TYPE)?;
+    gives(raw!(zx_system_powerctl, 0, command, 0), Status::BAD_HANDLE)
+}
+
+fn debug_needs_the_resource() -> Outcome {
+    let mut bytes = [0_u8; 8];
+    let mut actual = 0_usize;
+    let event = Event::create()?;
+    let status = raw!(zx_debug_read, event.raw_handle(), bytes.as_mut_ptr(), 8, &raw mut actual);
+    gives(status, Status::WRONG_TYPE)?;
+    fails(zx::HandleRef::from_raw(0).check_valid(), Status::BAD_HANDLE)
+}

@@ -1,0 +1,274 @@
+//! Address regions and mappings.
+
+use abi::{Rights, Status};
+use zx::{Vmar, Vmo};
+
+use super::{cases, without};
+use crate::check::{Failure, Outcome, ensure, equal, fails};
+use crate::tiny;
+
+cases! {
+    "vmar.map.shares_the_object" => map_shares_the_object,
+    "vmar.map.two_mappings" => map_two_mappings,
+    "vmar.map.offset_into_the_object" => map_offset_into_the_object,
+    "vmar.map.specific" => map_specific,
+    "vmar.map.specific_taken" => map_specific_taken,
+    "vmar.map.length" => map_length,
+    "vmar.map.unaligned" => map_unaligned,
+    "vmar.map.beyond_the_region" => map_beyond_the_region,
+    "vmar.map.write_right" => map_write_right,
+    "vmar.map.execute_right" => map_execute_right,
+    "vmar.map.region_forbids" => map_region_forbids,
+    "vmar.map.outlives_the_handle" => map_outlives_the_handle,
+    "vmar.map.many" => map_many,
+    "vmar.unmap.whole" => unmap_whole,
+    "vmar.unmap.middle" => unmap_middle,
+    "vmar.unmap.nothing_there" => unmap_nothing_there,
+    "vmar.protect.takes_effect" => protect_takes_effect,
+    "vmar.protect.not_mapped" => protect_not_mapped,
+    "vmar.protect.more_than_mapped_with" => protect_more,
+    "vmar.allocate.inside_the_parent" => allocate_inside_the_parent,
+    "vmar.allocate.specific_taken" => allocate_specific_taken,
+    "vmar.destroy.unmaps" => destroy_unmaps,
+    "vmar.destroy.region_is_dead" => destroy_region_is_dead,
+    "vmar.read_only.write_ends_the_process" => read_only_write_ends,
+    "vmar.unmapped.read_ends_the_process" => unmapped_read_ends,
+}
+
+const PAGE: usize = 4096;
+const READ: u32 = abi::ZX_VM_PERM_READ;
+const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
+
+/// A region of its own, so that cases do not meet the rest of the process.
+fn region(pages: usize) -> Result<(Vmar, usize), Failure> {
+    let can = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_SPECIFIC;
+    Ok(zx::startup::vmar_root_self().allocate(can, 0, pages * PAGE)?)
+}
+
+fn vmo(pages: usize) -> zx::Result<Vmo> {
+    Vmo::create((pages * PAGE) as u64, 0)
+}
+
+fn map_shares_the_object() -> Outcome {
+    let (vmar, _) = region(16)?;
+    let vmo = vmo(2)?;
+    let mapping = vmar.map_here(READ_WRITE, &vmo, 0, 2 * PAGE)?;
+    mapping.write(PAGE - 2, b"across")?;
+    let mut bytes = [0; 6];
+    vmo.read(&mut bytes, PAGE as u64 - 2)?;
+    equal(&bytes, b"across")?;
+    vmo.write(b"backward", 10)?;
+    let mut bytes = [0; 8];
+    mapping.read(10, &mut bytes)?;
+    equal(&bytes, b"backward")
+}
+
+fn map_two_mappings() -> Outcome {
+    let (vmar, _) = region(16)?;
+    let vmo = vmo(1)?;
+    let (one, two) = (vmar.map_here(READ_WRITE, &vmo, 0, PAGE)?, vmar.map_here(READ, &vmo, 0, PAGE)?);
+    ensure(one.address() != two.address(), "both are at one place")?;
+    one.write(99, b"same")?;
+    let mut bytes = [0; 4];
+    two.read(99, &mut bytes)?;
+    equal(&bytes, b"same")
+}
+
+fn map_offset_into_the_object() -> Outcome {
+    let (vmar, _) = region(16)?;
+    let vmo = vmo(4)?;
+    vmo.write(b"third page", 2 * PAGE as u64)?;
+    let mapping = vmar.map_here(READ, &vmo, 2 * PAGE as u64, PAGE)?;
+    let mut bytes = [0; 10];
+    mapping.read(0, &mut bytes)?;
+    equal(&bytes, b"third page")
+}
+
+fn map_specific() -> Outcome {
+    let (vmar, base) = region(16)?;
+    equal(vmar.map(READ | abi::ZX_VM_SPECIFIC, 5 * PAGE, &vmo(1)?, 0, PAGE)?, base + 5 * PAGE)
+}
+
+fn map_specific_taken() -> Outcome {
+    let (vmar, _) = region(16)?;
+    vmar.map(READ | abi::ZX_VM_SPECIFIC, 5 * PAGE, &vmo(2)?, 0, 2 * PAGE)?;
+    fails(vmar.map(READ | abi::ZX_VM_SPECIFIC, 6 * PAGE, &vmo(2)?, 0, 2 * PAGE), Status::ALREADY_EXISTS)
+}
+
+fn map_length() -> Outcome {
+    let (vmar, _) = region(16)?;
+    fails(vmar.map(READ, 0, &vmo(1)?, 0, 0), Status::INVALID_ARGS)?;
+    ensure(vmar.map(READ, 0, &vmo(1)?, 0, 17 * PAGE).is_err(), "more fits than there is room")?;
+    ensure(vmar.map(READ, 0, &vmo(1)?, 0, usize::MAX).is_err(), "everything fits")
+}
+
+fn map_unaligned() -> Outcome {
+    let (vmar, _) = region(16)?;
+    fails(vmar.map(READ | abi::ZX_VM_SPECIFIC, 100, &vmo(1)?, 0, PAGE), Status::INVALID_ARGS)?;
+    fails(vmar.map(READ, 0, &vmo(1)?, 100, PAGE), Status::INVALID_ARGS)
+}
+
+fn map_beyond_the_region() -> Outcome {
+    let (vmar, _) = region(16)?;
+    let result = vmar.map(READ | abi::ZX_VM_SPECIFIC, 16 * PAGE, &vmo(1)?, 0, PAGE);
+    ensure(result.is_err(), "it lies outside of its region")
+}
+
+fn map_write_right() -> Outcome {
+    let (vmar, _) = region(16)?;
+    let vmo = Vmo::from(without(&vmo(1)?, Rights::WRITE)?);
+    fails(vmar.map(READ_WRITE, 0, &vmo, 0, PAGE), Status::ACCESS_DENIED)?;
+    vmar.map(READ, 0, &vmo, 0, PAGE)?;
+    Ok(())
+}
+
+fn map_execute_right() -> Outcome {
+    // An ordinary memory object cannot be executed.
+    let vmar = zx::startup::vmar_root_self();
+    fails(vmar.map(READ | abi::ZX_VM_PERM_EXECUTE, 0, &vmo(1)?, 0, PAGE), Status::ACCESS_DENIED)
+}
+
+fn map_region_forbids() -> Outcome {
+    let (vmar, _) = zx::startup::vmar_root_self().allocate(abi::ZX_VM_CAN_MAP_READ, 0, 16 * PAGE)?;
+    fails(vmar.map(READ_WRITE, 0, &vmo(1)?, 0, PAGE), Status::ACCESS_DENIED)?;
+    fails(vmar.map(READ | abi::ZX_VM_SPECIFIC, 0, &vmo(1)?, 0, PAGE), Status::ACCESS_DENIED)?;
+    vmar.map(READ, 0, &vmo(1)?, 0, PAGE)?;
+    Ok(())
+}
+
+fn map_outlives_the_handle() -> Outcome {
+    let (vmar, _) = region(16)?;
+    let vmo = vmo(1)?;
+    vmo.write(b"alive", 0)?;
+    let mapping = vmar.map_here(READ, &vmo, 0, PAGE)?;
+    drop(vmo);
+    let mut bytes = [0; 5];
+    mapping.read(0, &mut bytes)?;
+    equal(&bytes, b"alive")
+}
+
+fn map_many() -> Outcome {
+    let (vmar, _) = region(1024)?;
+    let vmo = vmo(1)?;
+    let mappings = (0..500).map(|_| vmar.map_here(READ_WRITE, &vmo, 0, PAGE)).collect::<zx::Result<Vec<_>>>()?;
+    let mut addresses: Vec<usize> = mappings.iter().map(zx::Mapping::address).collect();
+    addresses.sort_unstable();
+    ensure(addresses.windows(2).all(|pair| pair[0] + PAGE <= pair[1]), "two mappings overlap")?;
+    mappings[0].write(0, b"all")?;
+    let mut bytes = [0; 3];
+    mappings[499].read(0, &mut bytes)?;
+    equal(&bytes, b"all")
+}
+
+fn unmap_whole() -> Outcome {
+    let (vmar, base) = region(16)?;
+    let place = READ | abi::ZX_VM_SPECIFIC;
+    vmar.map(place, 0, &vmo(2)?, 0, 2 * PAGE)?;
+    vmar.unmap(base, 2 * PAGE)?;
+    vmar.map(place, 0, &vmo(2)?, 0, 2 * PAGE)?;
+    Ok(())
+}
+
+fn unmap_middle() -> Outcome {
+    let (vmar, base) = region(16)?;
+    let vmo = vmo(3)?;
+    vmo.write(b"1", 0)?;
+    vmo.write(b"3", 2 * PAGE as u64)?;
+    vmar.map(READ | abi::ZX_VM_SPECIFIC, 0, &vmo, 0, 3 * PAGE)?;
+    vmar.unmap(base + PAGE, PAGE)?;
+    equal((zx::probe::read(base), zx::probe::read(base + 2 * PAGE)), (b'1', b'3'))?;
+    // The hole can be used.
+    vmar.map(READ | abi::ZX_VM_SPECIFIC, PAGE, &vmo, 0, PAGE)?;
+    equal(zx::probe::read(base + PAGE), b'1')
+}
+
+fn unmap_nothing_there() -> Outcome {
+    let (vmar, base) = region(16)?;
+    fails(vmar.unmap(base, PAGE), Status::NOT_FOUND)
+}
+
+fn protect_takes_effect() -> Outcome {
+    let (vmar, base) = region(16)?;
+    vmar.map(READ_WRITE | abi::ZX_VM_SPECIFIC, 0, &vmo(1)?, 0, PAGE)?;
+    zx::probe::write(base, 1);
+    vmar.protect(READ, base, PAGE)?;
+    equal(zx::probe::read(base), 1)?;
+    // The system itself must not write there for a program either.
+    let mut koid = zx::Event::create()?;
+    let status = super::raw!(zx_event_create, 0, base);
+    equal(status, Status::INVALID_ARGS)?;
+    vmar.protect(READ_WRITE, base, PAGE)?;
+    zx::probe::write(base, 2);
+    koid = koid.replace(Rights::SAME_RIGHTS)?;
+    drop(koid);
+    equal(zx::probe::read(base), 2)
+}
+
+fn protect_not_mapped() -> Outcome {
+    let (vmar, base) = region(16)?;
+    fails(vmar.protect(READ, base, PAGE), Status::NOT_FOUND)
+}
+
+fn protect_more() -> Outcome {
+    let (vmar, base) = region(16)?;
+    let vmo = Vmo::from(without(&vmo(1)?, Rights::WRITE)?);
+    vmar.map(READ | abi::ZX_VM_SPECIFIC, 0, &vmo, 0, PAGE)?;
+    fails(vmar.protect(READ_WRITE, base, PAGE), Status::ACCESS_DENIED)
+}
+
+fn allocate_inside_the_parent() -> Outcome {
+    let (vmar, base) = region(64)?;
+    let (child, address) = vmar.allocate(abi::ZX_VM_CAN_MAP_READ, 0, 8 * PAGE)?;
+    ensure(address >= base && address + 8 * PAGE <= base + 64 * PAGE, "it lies outside of its parent")?;
+    let info = child.info()?;
+    equal((info.base, info.len), (address, 8 * PAGE))
+}
+
+fn allocate_specific_taken() -> Outcome {
+    let (vmar, base) = region(64)?;
+    let options = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_SPECIFIC;
+    let (_child, address) = vmar.allocate(options, 8 * PAGE, 8 * PAGE)?;
+    equal(address, base + 8 * PAGE)?;
+    fails(vmar.allocate(options, 12 * PAGE, 8 * PAGE), Status::ALREADY_EXISTS)?;
+    fails(vmar.map(READ | abi::ZX_VM_SPECIFIC, 12 * PAGE, &vmo(1)?, 0, PAGE), Status::ALREADY_EXISTS)
+}
+
+fn destroy_unmaps() -> Outcome {
+    let (vmar, base) = region(64)?;
+    let can = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_SPECIFIC;
+    let (child, _) = vmar.allocate(can, 0, 8 * PAGE)?;
+    child.map(READ, 0, &vmo(1)?, 0, PAGE)?;
+    child.destroy()?;
+    // Its place is free.
+    equal(vmar.map(READ | abi::ZX_VM_SPECIFIC, 0, &vmo(8)?, 0, 8 * PAGE)?, base)
+}
+
+fn destroy_region_is_dead() -> Outcome {
+    let (vmar, base) = region(16)?;
+    vmar.destroy()?;
+    fails(vmar.map(READ, 0, &vmo(1)?, 0, PAGE), Status::BAD_STATE)?;
+    fails(vmar.unmap(base, PAGE), Status::BAD_STATE)?;
+    fails(vmar.allocate(abi::ZX_VM_CAN_MAP_READ, 0, PAGE), Status::BAD_STATE)?;
+    fails(vmar.destroy(), Status::BAD_STATE)
+}
+
+/// A tiny process with a page at a known place, mapped as told, that runs `code`.
+fn with_page(options: Option<u32>, code: &[u8]) -> Outcome {
+    let tiny = tiny::Tiny::new(code)?;
+    if let Some(options) = options {
+        tiny.vmar.map(options | abi::ZX_VM_SPECIFIC, 0x300_0000, &vmo(1)?, 0, PAGE)?;
+    }
+    let base = tiny.vmar.info()?.base;
+    tiny.start(None, base + 0x300_0000)?;
+    equal(tiny.end()?, tiny::EXCEPTION)
+}
+
+fn read_only_write_ends() -> Outcome {
+    // mov al, [rsi]; mov [rsi], al
+    with_page(Some(READ), &[0x8a, 0x06, 0x88, 0x06, 0xeb, 0xfe])
+}
+
+fn unmapped_read_ends() -> Outcome {
+    // mov al, [rsi]
+    with_page(None, &[0x8a, 0x06, 0xeb, 0xfe])
+}
