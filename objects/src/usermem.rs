@@ -23,8 +23,9 @@ enum Access {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The page behind a user address, committed if need be.
-    fn user_page(&mut self, aspace: Key, address: u64, access: Access) -> Result<Frame, Status> {
+    /// The page behind a user address. To be written it is committed if need be; to be read it may be missing, and then
+    /// reads as zeroes.
+    fn user_page(&mut self, aspace: Key, address: u64, access: Access) -> Result<Option<Frame>, Status> {
         let space = self.aspaces.get(aspace).ok_or(Status::INVALID_ARGS)?;
         let mapping = space.find(address).ok_or(Status::INVALID_ARGS)?;
         let allowed = match access {
@@ -36,7 +37,12 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::INVALID_ARGS);
         }
         let (vmo, offset) = (mapping.vmo, mapping.offset + (address - mapping.base));
-        self.vmo_page(vmo, offset / PAGE).map_err(|status| match status {
+        if access == Access::Read {
+            let there = self.vmo_page_if_there(vmo, offset / PAGE);
+            let within = self.objects.get(vmo).is_ok_and(|vmo| offset < vmo.size);
+            return if within { Ok(there) } else { Err(Status::INVALID_ARGS) };
+        }
+        self.vmo_page(vmo, offset / PAGE).map(Some).map_err(|status| match status {
             Status::NO_MEMORY => Status::NO_MEMORY,
             _ => Status::INVALID_ARGS,
         })
@@ -48,7 +54,7 @@ impl<M: Machine> Kernel<M> {
         address: u64,
         len: usize,
         access: Access,
-        mut use_it: impl FnMut(&mut M, Frame, usize, core::ops::Range<usize>),
+        mut use_it: impl FnMut(&mut M, Option<Frame>, usize, core::ops::Range<usize>),
     ) -> Result<(), Status> {
         let mut done = 0;
         while done < len {
@@ -68,8 +74,10 @@ impl<M: Machine> Kernel<M> {
     /// `INVALID_ARGS`: not all of it may be read. `NO_MEMORY`.
     pub fn copy_in(&mut self, aspace: Key, address: u64, out: &mut [u8]) -> Result<(), Status> {
         self.each_page(aspace, address, out.len(), Access::Read, |machine, frame, offset, range| {
-            if let Some(part) = out.get_mut(range) {
-                machine.frame_read(frame, offset, part);
+            match (out.get_mut(range), frame) {
+                (Some(part), Some(frame)) => machine.frame_read(frame, offset, part),
+                (Some(part), None) => part.fill(0),
+                (None, _) => {}
             }
         })
     }
@@ -80,7 +88,7 @@ impl<M: Machine> Kernel<M> {
     /// `INVALID_ARGS`: not all of it may be written. `NO_MEMORY`.
     pub fn copy_out(&mut self, aspace: Key, address: u64, data: &[u8]) -> Result<(), Status> {
         self.each_page(aspace, address, data.len(), Access::Write, |machine, frame, offset, range| {
-            if let Some(part) = data.get(range) {
+            if let (Some(part), Some(frame)) = (data.get(range), frame) {
                 machine.frame_write(frame, offset, part);
             }
         })
@@ -108,8 +116,10 @@ impl<M: Machine> Kernel<M> {
     /// `INVALID_ARGS`: not all of it is mapped. `NO_MEMORY`.
     pub fn copy_in_forced(&mut self, aspace: Key, address: u64, out: &mut [u8]) -> Result<(), Status> {
         self.each_page(aspace, address, out.len(), Access::Forced, |machine, frame, offset, range| {
-            if let Some(part) = out.get_mut(range) {
-                machine.frame_read(frame, offset, part);
+            match (out.get_mut(range), frame) {
+                (Some(part), Some(frame)) => machine.frame_read(frame, offset, part),
+                (Some(part), None) => part.fill(0),
+                (None, _) => {}
             }
         })
     }
@@ -120,7 +130,7 @@ impl<M: Machine> Kernel<M> {
     /// As [`Kernel::copy_in_forced`].
     pub fn copy_out_forced(&mut self, aspace: Key, address: u64, data: &[u8]) -> Result<(), Status> {
         self.each_page(aspace, address, data.len(), Access::Forced, |machine, frame, offset, range| {
-            if let Some(part) = data.get(range) {
+            if let (Some(part), Some(frame)) = (data.get(range), frame) {
                 machine.frame_write(frame, offset, part);
             }
         })

@@ -6,18 +6,15 @@ use objects::machine::Machine;
 use crate::cx::Cx;
 use crate::user::{In, Out};
 
+/// Bytes that one entry draws at most; the vDSO asks for more in pieces.
+const MAX_DRAW: usize = 256;
+
 /// Fills a buffer with bytes that nobody can foresee.
 pub fn cprng_draw<M: Machine>(cx: &mut Cx<'_, M>, out: Out<u8>, len: usize) -> Result<(), Status> {
-    let mut bytes = [0; 256];
-    let mut done = 0;
-    while done < len {
-        let part = bytes.get_mut(..(len - done).min(256)).unwrap_or_default();
-        cx.kernel.machine.random(part);
-        let at = Out::new(out.0.wrapping_add(done as u64));
-        cx.write_bytes(at, part)?;
-        done += part.len();
-    }
-    Ok(())
+    let mut bytes = [0; MAX_DRAW];
+    let part = bytes.get_mut(..len).ok_or(Status::INVALID_ARGS)?;
+    cx.kernel.machine.random(part);
+    cx.write_bytes(out, part)
 }
 
 /// Adds to what the generator draws from.

@@ -17,10 +17,15 @@ pub fn handle_close<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Resul
     Ok(())
 }
 
+/// Handles that one call closes at most: others wait until it is done.
+const MAX_CLOSE: usize = 1 << 16;
+
 /// Closes all handles of an array, also those after one that is bad.
 pub fn handle_close_many<M: Machine>(cx: &mut Cx<'_, M>, values: In<u32>, count: usize) -> Result<(), Status> {
+    if count > MAX_CLOSE {
+        return Err(Status::OUT_OF_RANGE);
+    }
     let mut result = Ok(());
-    // In pieces, so that an absurd count ends at the first address that is not there.
     for i in 0..count {
         let value = cx.read(values.nth(i))?;
         if let Err(status) = handle_close(cx, value) {

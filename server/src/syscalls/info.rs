@@ -13,6 +13,8 @@ use abi::{
     zx_info_resource_t, zx_info_socket_t, zx_info_task_stats_t, zx_info_thread_t, zx_info_timer_t, zx_info_vmar_t,
     zx_info_vmo_t,
 };
+use alloc::vec::Vec;
+use objects::aspace::Mapping;
 use objects::handle::{Handle, HandleValue};
 use objects::job::Job;
 use objects::machine::{Machine, PAGE};
@@ -23,7 +25,7 @@ use objects::thread::Thread;
 use objects::timer::Timer;
 use objects::vmar::Vmar;
 use objects::vmo::Vmo;
-use objects::{Id, ObjectId};
+use objects::{Id, Kernel};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::cx::Cx;
@@ -54,29 +56,49 @@ impl Sink {
         self.counts(cx, 1, 1)
     }
 
-    /// A topic of many records, the `n`th of which `record` makes.
+    /// A topic of `avail` records, which `records` makes in one pass. They are collected first: as many as the buffer
+    /// holds.
     fn many<M: Machine, T: IntoBytes + Immutable>(
         &self,
         cx: &mut Cx<'_, M>,
         avail: usize,
-        mut record: impl FnMut(&mut Cx<'_, M>, usize) -> Result<T, Status>,
+        records: impl FnOnce(&Kernel<M>, &mut dyn FnMut(T) -> bool) -> Result<(), Status>,
     ) -> Result<(), Status> {
         let actual = avail.min(self.size / size_of::<T>());
-        for n in 0..actual {
-            let record = record(cx, n)?;
+        let mut collected = Vec::new();
+        collected.try_reserve_exact(actual).map_err(|_| Status::NO_MEMORY)?;
+        records(cx.kernel, &mut |record| {
+            if collected.len() < actual {
+                collected.push(record);
+            }
+            collected.len() < actual
+        })?;
+        let actual = collected.len();
+        for (n, record) in collected.into_iter().enumerate() {
             cx.write(Out::<T>::new(self.buffer.0).nth(n), record)?;
         }
         self.counts(cx, actual, avail)
     }
+
+    /// A topic of objects' numbers.
+    fn koids<M: Machine, T>(&self, cx: &mut Cx<'_, M>, list: &[Id<T>]) -> Result<(), Status> {
+        let mut koids = Vec::new();
+        koids.try_reserve_exact(list.len()).map_err(|_| Status::NO_MEMORY)?;
+        koids.extend(list.iter().map(|id| cx.kernel.koid(id.object())));
+        let avail = koids.len();
+        self.many(cx, avail, |_, put| {
+            koids.into_iter().all(put);
+            Ok(())
+        })
+    }
 }
 
-fn koids<M: Machine, T>(
-    cx: &mut Cx<'_, M>,
-    sink: &Sink,
-    list: impl Fn(&Cx<'_, M>, usize) -> Option<Id<T>>,
-    len: usize,
-) -> Result<(), Status> {
-    sink.many(cx, len, |cx, n| Ok(list(cx, n).map_or(0, |id| cx.kernel.koid(id.object()))))
+/// A copy of a list that belongs to an object.
+fn copied<T: Copy>(list: &[T]) -> Result<Vec<T>, Status> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(list.len()).map_err(|_| Status::NO_MEMORY)?;
+    copy.extend_from_slice(list);
+    Ok(copy)
 }
 
 /// Looks at an object.
@@ -121,18 +143,18 @@ pub fn object_get_info<M: Machine>(
         }
         ZX_INFO_PROCESS_THREADS => {
             let id = cx.get::<Process>(value, Rights::ENUMERATE)?;
-            let len = cx.kernel.objects.get(id)?.threads.len();
-            koids(cx, &sink, |cx, n| cx.kernel.objects.get(id).ok()?.threads.get(n).copied(), len)
+            let list = copied(&cx.kernel.objects.get(id)?.threads)?;
+            sink.koids(cx, &list)
         }
         ZX_INFO_JOB_CHILDREN => {
             let id = cx.get::<Job>(value, Rights::ENUMERATE)?;
-            let len = cx.kernel.objects.get(id)?.jobs.len();
-            koids(cx, &sink, |cx, n| cx.kernel.objects.get(id).ok()?.jobs.get(n).copied(), len)
+            let list = copied(&cx.kernel.objects.get(id)?.jobs)?;
+            sink.koids(cx, &list)
         }
         ZX_INFO_JOB_PROCESSES => {
             let id = cx.get::<Job>(value, Rights::ENUMERATE)?;
-            let len = cx.kernel.objects.get(id)?.processes.len();
-            koids(cx, &sink, |cx, n| cx.kernel.objects.get(id).ok()?.processes.get(n).copied(), len)
+            let list = copied(&cx.kernel.objects.get(id)?.processes)?;
+            sink.koids(cx, &list)
         }
         ZX_INFO_JOB => {
             let id = cx.get::<Job>(value, Rights::INSPECT)?;
@@ -218,29 +240,26 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_HANDLE_TABLE => {
             let id = cx.get::<Process>(value, Rights::INSPECT | Rights::MANAGE_PROCESS | Rights::MANAGE_THREAD)?;
             let len = cx.kernel.objects.get(id)?.handles.len();
-            sink.many(cx, len, |cx, n| handle_extended(cx, id, n))
+            sink.many(cx, len, |kernel, put| {
+                for (value, handle) in kernel.objects.get(id)?.handles.iter() {
+                    if !put(handle_extended(kernel, value, handle)?) {
+                        break;
+                    }
+                }
+                Ok(())
+            })
         }
         ZX_INFO_PROCESS_MAPS => {
             let id = cx.get::<Process>(value, Rights::READ)?;
             let aspace = cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
             let len = cx.kernel.aspace(aspace).map_or(0, |space| space.mappings.len());
-            sink.many(cx, len, |cx, n| {
-                let mapping = cx.kernel.aspace(aspace).and_then(|s| s.mappings.values().nth(n).copied());
-                let mapping = mapping.ok_or(Status::INTERNAL)?;
-                let mut record = zx_info_maps_t {
-                    name: *mapping.name.bytes(),
-                    base: mapping.base as usize,
-                    size: mapping.len as usize,
-                    depth: 1,
-                    type_: abi::ZX_INFO_MAPS_TYPE_MAPPING,
-                    ..Default::default()
-                };
-                record.mapping.mmu_flags = u32::from(mapping.perm.read)
-                    | u32::from(mapping.perm.write) << 1
-                    | u32::from(mapping.perm.execute) << 2;
-                record.mapping.vmo_koid = cx.kernel.koid(mapping.vmo.object());
-                record.mapping.vmo_offset = mapping.offset;
-                Ok(record)
+            sink.many(cx, len, |kernel, put| {
+                for mapping in kernel.aspace(aspace).into_iter().flat_map(|space| space.mappings.values()) {
+                    if !put(maps_record(kernel, mapping)) {
+                        break;
+                    }
+                }
+                Ok(())
             })
         }
         ZX_INFO_KMEM_STATS => {
@@ -269,21 +288,35 @@ fn handle_basic<M: Machine>(cx: &Cx<'_, M>, handle: Handle) -> Result<zx_info_ha
 }
 
 fn handle_extended<M: Machine>(
-    cx: &Cx<'_, M>,
-    process: Id<Process>,
-    n: usize,
+    kernel: &Kernel<M>,
+    value: HandleValue,
+    handle: Handle,
 ) -> Result<zx_info_handle_extended_t, Status> {
-    let (value, handle) = cx.kernel.objects.get(process)?.handles.iter().nth(n).ok_or(Status::INTERNAL)?;
-    let object: ObjectId = handle.object;
-    let o = cx.kernel.objects.any(object)?;
+    let object = kernel.objects.any(handle.object)?;
     Ok(zx_info_handle_extended_t {
-        type_: o.body.object_type(),
+        type_: object.body.object_type(),
         handle_value: value,
         rights: handle.rights.bits(),
-        koid: o.koid,
-        related_koid: cx.kernel.related_koid(object),
+        koid: object.koid,
+        related_koid: kernel.related_koid(handle.object),
         ..Default::default()
     })
+}
+
+fn maps_record<M: Machine>(kernel: &Kernel<M>, mapping: &Mapping) -> zx_info_maps_t {
+    let perm = mapping.perm;
+    let mut record = zx_info_maps_t {
+        name: *mapping.name.bytes(),
+        base: mapping.base as usize,
+        size: mapping.len as usize,
+        depth: 1,
+        type_: abi::ZX_INFO_MAPS_TYPE_MAPPING,
+        ..Default::default()
+    };
+    record.mapping.mmu_flags = u32::from(perm.read) | u32::from(perm.write) << 1 | u32::from(perm.execute) << 2;
+    record.mapping.vmo_koid = kernel.koid(mapping.vmo.object());
+    record.mapping.vmo_offset = mapping.offset;
+    record
 }
 
 /// Bytes that a process has mapped, and those of them that are committed.
