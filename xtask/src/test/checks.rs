@@ -61,6 +61,13 @@ pub fn tests() -> Vec<Test> {
             run(command.arg("--target-dir").arg(context.paths.out.join("cargo-16")))
         }),
         Test::one("check.no-vector-registers", vector_registers),
+        Test::one("check.vdso-image", |context| {
+            context.built()?;
+            let mut command = cargo::command(&context.paths.workspace);
+            command.args(["run", "--quiet", "-p", "abi", "--example", "generate", "--target-dir"]);
+            command.arg(context.paths.cargo_target()).args(["--", "check-vdso"]);
+            run(command.arg(context.paths.sysroot_lib().join("libzircon.so")))
+        }),
     ]
 }
 
