@@ -28,7 +28,7 @@ pub fn tests() -> Vec<Test> {
             let args = ["test", "--no-fail-fast", "--target-dir"].map(Into::into);
             let mut args: Vec<std::ffi::OsString> = args.into();
             args.push(context.paths.out.join("packages/target").into());
-            let args = CargoArgs { mem: None, timeout: Some(300.0), args };
+            let args = CargoArgs { mem: None, timeout: Some(600.0), args };
             let mut command = cargo_command::command(context.paths, &args)?;
             read(cases, command.current_dir(folder))
         })
