@@ -44,6 +44,8 @@ pub struct Process {
     pub threads: Vec<Id<Thread>>,
     /// How many of them have been started.
     pub running: usize,
+    /// When it was started, in nanoseconds as in [`Machine::now`].
+    pub start_time: i64,
     /// What it ended with.
     pub return_code: i64,
     /// `ZX_PROP_PROCESS_DEBUG_ADDR`.
@@ -75,6 +77,7 @@ impl<M: Machine> Kernel<M> {
             root_vmar: Some(vmar),
             threads: Vec::new(),
             running: 0,
+            start_time: 0,
             return_code: 0,
             debug_addr: 0,
             break_on_load: 0,
@@ -100,7 +103,10 @@ impl<M: Machine> Kernel<M> {
             Some(handle) => self.put(id, handle)?,
             None => 0,
         };
-        self.objects.get_mut(id)?.state = ProcessState::Running;
+        let start_time = self.machine.now();
+        let process = self.objects.get_mut(id)?;
+        process.state = ProcessState::Running;
+        process.start_time = start_time;
         // A running process needs no handle to go on.
         self.add_ref(id.object());
         Ok(value)

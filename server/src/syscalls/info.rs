@@ -138,7 +138,12 @@ pub fn object_get_info<M: Machine>(
             if process.state == ProcessState::Dead {
                 flags |= ZX_INFO_PROCESS_FLAG_EXITED;
             }
-            let record = zx_info_process_t { return_code: process.return_code, flags, ..Default::default() };
+            let record = zx_info_process_t {
+                return_code: process.return_code,
+                start_time: process.start_time,
+                flags,
+                ..Default::default()
+            };
             sink.one(cx, record)
         }
         ZX_INFO_PROCESS_THREADS => {

@@ -11,7 +11,8 @@ use objects::thread::{Thread, ThreadState};
 
 use crate::Answer;
 use crate::cx::{Cx, MAX_COPY};
-use crate::syscalls::thread::{initial, read_name};
+use crate::syscalls::handle::handle_close;
+use crate::syscalls::thread::{canonical, initial, read_name};
 use crate::user::{In, Out};
 
 /// Creates a process in a job, with its root VMAR.
@@ -47,6 +48,11 @@ pub fn process_start<M: Machine>(
     arg1: HandleValue,
     arg2: usize,
 ) -> Result<(), Status> {
+    if !canonical(entry as u64) {
+        // The argument is consumed, whatever the result.
+        handle_close(cx, arg1)?;
+        return Err(Status::INVALID_ARGS);
+    }
     let argument = if arg1 == INVALID { None } else { Some(cx.kernel.take(cx.process, arg1)?) };
     let checked = check_start(cx, process, thread).and_then(|ids| match argument {
         Some(handle) if !handle.rights.contains(Rights::TRANSFER) => Err(Status::ACCESS_DENIED),
@@ -149,6 +155,6 @@ pub fn process_write_memory<M: Machine>(
 }
 
 fn within_mapping<M: Machine>(cx: &Cx<'_, M>, space: Key, address: usize, len: usize) -> Result<usize, Status> {
-    let left = cx.kernel.mapped_from(space, address as u64).ok_or(Status::NOT_FOUND)?;
+    let left = cx.kernel.mapped_from(space, address as u64).ok_or(Status::NO_MEMORY)?;
     Ok(len.min(left as usize))
 }

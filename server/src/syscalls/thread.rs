@@ -41,7 +41,7 @@ pub fn initial(entry: u64, stack: u64, arg1: u64, arg2: u64) -> Registers {
 }
 
 /// Whether an address can be where a thread starts or what its FS base is.
-fn canonical(address: u64) -> bool {
+pub fn canonical(address: u64) -> bool {
     (address << 16 >> 16) as i64 as u64 == address && address >> 47 == 0
 }
 

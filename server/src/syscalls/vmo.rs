@@ -4,7 +4,8 @@ use abi::{
     Rights, Status, ZX_DEFAULT_VMO_RIGHTS, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_SLICE,
     ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED, ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE,
     ZX_VMO_OP_CACHE_INVALIDATE, ZX_VMO_OP_CACHE_SYNC, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED,
-    ZX_VMO_OP_PREFETCH, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED,
+    ZX_VMO_OP_LOCK, ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK, ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE,
+    ZX_VMO_UNBOUNDED,
 };
 use alloc::vec::Vec;
 use objects::Id;
@@ -156,7 +157,8 @@ pub fn vmo_op_range<M: Machine>(
             offset.checked_add(size).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
             if size == 0 && op < ZX_VMO_OP_ZERO { Err(Status::INVALID_ARGS) } else { Ok(()) }
         }
-        _ => Err(Status::NOT_SUPPORTED),
+        ZX_VMO_OP_LOCK | ZX_VMO_OP_TRY_LOCK | ZX_VMO_OP_UNLOCK => Err(Status::NOT_SUPPORTED),
+        _ => Err(Status::INVALID_ARGS),
     }
 }
 

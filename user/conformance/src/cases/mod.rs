@@ -48,13 +48,7 @@ use raw;
 
 /// Cases that are known to fail, and why. They are listed and run only when named in full; each belongs to a promise
 /// that the system does not keep yet.
-pub const KNOWN: &[(&str, &str)] = &[
-    ("process.info.start_time", "the time of a process's start is not kept"),
-    ("process.memory.not_mapped", "gives ZX_ERR_NOT_FOUND where Zircon gives ZX_ERR_NO_MEMORY"),
-    ("thread.start.bad_entry", "an entry outside of the programs' addresses is refused by the first fault only"),
-    ("vmar.unmap.nothing_there", "gives ZX_OK where the reference says ZX_ERR_NOT_FOUND"),
-    ("vmo.op_range.unknown", "gives ZX_ERR_NOT_SUPPORTED where the reference says ZX_ERR_INVALID_ARGS"),
-];
+pub const KNOWN: &[(&str, &str)] = &[];
 
 /// All cases, sorted by name.
 pub fn all() -> Vec<Case> {
