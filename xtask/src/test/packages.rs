@@ -1,14 +1,15 @@
 //! The test suites of packages that nobody here wrote, unmodified, in the system; and one program on two systems.
 
+use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
 use super::units::{copy_folder, read};
-use super::{Context, Test, tail};
+use super::{Cases, Context, Test, tail};
 use crate::cargo;
 use crate::cargo_command;
 use crate::cli::CargoArgs;
@@ -18,22 +19,31 @@ use crate::session::End;
 /// The packages that `xtask/packages/Cargo.toml` names.
 const PACKAGES: [&str; 2] = ["smallvec", "crossbeam-channel"];
 
-/// One test a package, and the example `same-source`.
+/// One test a package, the tests of the example `descriptors`, and the example `same-source`.
 pub fn tests() -> Vec<Test> {
-    let mut tests = vec![Test::one("same-source.same-bytes", same_source)];
+    let mut tests = vec![
+        Test::one("same-source.same-bytes", same_source),
+        Test::many("example.descriptors", |context, cases| {
+            context.built()?;
+            cargo_test(context, cases, &context.paths.workspace.join("examples/descriptors"))
+        }),
+    ];
     tests.extend(PACKAGES.map(|name| {
         Test::many(format!("package.{name}"), move |context, cases| {
             context.built()?;
-            let folder = checkout(context, name)?;
-            let args = ["test", "--no-fail-fast", "--target-dir"].map(Into::into);
-            let mut args: Vec<std::ffi::OsString> = args.into();
-            args.push(context.paths.out.join("packages/target").into());
-            let args = CargoArgs { mem: None, timeout: Some(600.0), args };
-            let mut command = cargo_command::command(context.paths, &args)?;
-            read(cases, command.current_dir(folder))
+            cargo_test(context, cases, &checkout(context, name)?)
         })
     }));
     tests
+}
+
+/// `hafnon cargo test` in a package's folder.
+fn cargo_test(context: &Context<'_>, cases: &mut Cases, folder: &Path) -> Result<()> {
+    let mut args: Vec<OsString> = ["test", "--no-fail-fast", "--target-dir"].map(Into::into).into();
+    args.push(context.paths.out.join("packages/target").into());
+    let args = CargoArgs { mem: None, timeout: Some(600.0), args };
+    let mut command = cargo_command::command(context.paths, &args)?;
+    read(cases, command.current_dir(folder))
 }
 
 /// A copy of the package as the registry has it; cargo verifies its checksum.
