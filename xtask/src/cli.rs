@@ -53,6 +53,11 @@ pub enum Command {
     },
     /// Runs the project's tests; the last line is `N passed, M failed`.
     Test(TestArgs),
+    /// Counts the system calls that are built, and the names of Zircon's own cases that have a passing case here.
+    ///
+    /// Counts what the last conformance run found; where there was none, all cases are run. The exit code is 1 if the
+    /// table of names (user/conformance/core-tests.toml) is not in order.
+    Coverage(CoverageArgs),
     /// Measures.
     #[command(subcommand)]
     Bench(Bench),
@@ -133,12 +138,31 @@ pub enum Accel {
 pub struct TestArgs {
     /// Only tests whose name contains this.
     pub filter: Option<String>,
+    /// For the test `conformance`: only cases whose name begins with one of these, such as `channel.call.`.
+    pub cases: Vec<String>,
     /// Name the tests and run none.
     #[arg(long)]
     pub list: bool,
     /// Show the output of the passing ones too.
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+/// Options of `coverage`.
+#[derive(Clone, Debug, Args)]
+pub struct CoverageArgs {
+    /// Print the counts as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// List the names that have no case yet.
+    #[arg(long, conflicts_with = "json")]
+    pub open: bool,
+    /// List the names whose cases did not all pass.
+    #[arg(long, conflicts_with = "json")]
+    pub failing: bool,
+    /// Run all cases first.
+    #[arg(long)]
+    pub run: bool,
 }
 
 /// What to measure.

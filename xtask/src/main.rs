@@ -10,6 +10,7 @@ mod build;
 mod cargo;
 mod cargo_command;
 mod cli;
+mod conformance;
 mod elf;
 mod files;
 mod image;
@@ -65,6 +66,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
             Ok(0)
         }
         Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
+        Command::Coverage(args) => Ok(u8::from(!conformance::coverage::coverage(&paths, args)?)),
         Command::Test(args) => Ok(u8::from(!test::test(&paths, args)?)),
     }
 }

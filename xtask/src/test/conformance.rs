@@ -1,58 +1,33 @@
-//! The conformance programs: what the system calls promise, checked in the booted system.
+//! The conformance programs, each of whose cases counts.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
-use super::{Cases, Context, Test};
-use crate::cli::Accel;
-use crate::image::{Image, Mode};
-use crate::link::Frame;
-use crate::qemu::Machine;
-use crate::session::{End, Session, Streams};
+use super::{Context, Test};
+use crate::conformance::table::Table;
+use crate::conformance::{self, News, Record};
 
-/// The whole suite in one boot.
-pub fn tests() -> Vec<Test> {
-    vec![Test::many("conformance", conformance)]
+/// All cases, or those whose names begin so; and whether the table of Zircon's names is in order.
+pub fn tests(prefixes: &[String]) -> Vec<Test> {
+    let prefixes = prefixes.to_vec();
+    vec![
+        Test::many("conformance", move |context, cases| {
+            let built = context.built_with_tests()?;
+            Record::run(context.paths, &built, &prefixes, |news| match news {
+                News::Case(case, detail) => cases.case(case, (*detail).clone().map_or(Ok(()), Err)),
+                News::Broken(group, why) => cases.case(group, Err((*why).to_string())),
+            })
+            .map(drop)
+        }),
+        Test::one("check.core-tests", core_tests),
+    ]
 }
 
-fn conformance(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
-    let built = context.built_with_tests()?;
-    let mut image = Image::new(&built, true)?;
-    image.add("config/tests", "conformance\t300000\t0\t/boot/bin/conformance\n")?;
-    let bytes = image.finish(&Mode::Test, &[])?;
-    let memory = 512 << 20;
-    let machine =
-        Machine { kernel: &built.kernel, root: &built.root, image: &bytes, memory, accel: Accel::Tcg, gdb: false };
-    let session = Session {
-        machine,
-        timeout: Some(Duration::from_secs(330)),
-        verbose: false,
-        streams: Streams::Captured(Vec::new()),
-        until_first_output: false,
-    };
-    let outcome = session.run()?;
-    let mut ended = false;
-    for frame in &outcome.transcript {
-        let Frame::Event(event) = frame else { continue };
-        let mut fields = event.trim_end().split('\t');
-        let (Some("case"), Some(name), Some(result)) = (fields.next(), fields.next(), fields.next()) else { continue };
-        let detail = fields.collect::<Vec<_>>().join(" ");
-        match (name.strip_prefix("conformance/"), result) {
-            (Some(case), "ok") => cases.case(case, Ok(())),
-            (Some(case), _) => cases.case(case, Err(detail)),
-            // The result of the program as a whole adds nothing, but for its ending otherwise than it should.
-            (None, "ok") => ended = true,
-            (None, _) => {
-                ended = true;
-                if !detail.contains("returned 1") {
-                    bail!("the program: {detail}");
-                }
-            }
-        }
-    }
-    match outcome.end {
-        End::Exit(_) if ended => Ok(()),
-        end => Err(anyhow::anyhow!("{}", outcome.warnings.join("\n"))).with_context(|| format!("{end:?}")),
-    }
+/// Each name once, every case that one names exists, few are excused.
+fn core_tests(context: &Context<'_>) -> Result<()> {
+    let cases = conformance::list(&context.built_with_tests()?)?;
+    let cases: BTreeSet<&str> = cases.iter().map(String::as_str).collect();
+    let problems = Table::read(context.paths)?.problems(&cases);
+    if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
 }

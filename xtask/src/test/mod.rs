@@ -166,10 +166,17 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         checks::tests(),
         boots::tests(),
         wrong::tests(),
-        conformance::tests(),
+        conformance::tests(&args.cases),
         packages::tests(),
     ];
-    let wanted = |test: &&Test| args.filter.as_ref().is_none_or(|filter| test.name.contains(filter.as_str()));
+    if !args.cases.is_empty() && args.filter.as_deref() != Some("conformance") {
+        return Err(anyhow::anyhow!("cases can be chosen of `conformance` only: `./hafnon test conformance channel.`"));
+    }
+    let wanted = |test: &&Test| match &args.filter {
+        Some(filter) if args.cases.is_empty() => test.name.contains(filter.as_str()),
+        Some(filter) => test.name == *filter,
+        None => true,
+    };
     let tests: Vec<&Test> = tests.iter().flatten().filter(wanted).collect();
     if tests.is_empty() {
         let filter = args.filter.as_deref().unwrap_or_default();

@@ -1,0 +1,183 @@
+//! `coverage`: how many calls are built, and how many of the names of Zircon's own cases have a case here that passes.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+use super::table::{Entry, Table, memory_or_devices};
+use super::{News, Record};
+use crate::build::{What, build};
+use crate::cli::CoverageArgs;
+use crate::paths::Paths;
+use crate::setup;
+use crate::ui::Ui;
+
+/// Calls by how far they are built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Calls {
+    supported: usize,
+    partial: usize,
+    unsupported: usize,
+}
+
+/// Names by what stands in for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Names {
+    total: usize,
+    /// With a case.
+    covered: usize,
+    /// All of their cases passed.
+    passing: usize,
+    excused: usize,
+}
+
+impl Names {
+    fn add(&mut self, entry: &Entry, record: &Record) {
+        self.total += 1;
+        self.covered += usize::from(matches!(entry, Entry::Cases(_)));
+        self.excused += usize::from(matches!(entry, Entry::Excused(_)));
+        self.passing += usize::from(passes(entry, record));
+    }
+
+    fn line(&self, title: &str) -> String {
+        let open = self.total - self.covered - self.excused;
+        format!(
+            "{title:<28}{:>6}{:>9}{:>9}{:>9}{:>6}{:>8.1} %",
+            self.total,
+            self.covered,
+            self.passing,
+            self.excused,
+            open,
+            self.passing as f64 * 100.0 / self.total.max(1) as f64
+        )
+    }
+}
+
+#[derive(Serialize)]
+struct Json {
+    calls: Calls,
+    names: Names,
+}
+
+fn passes(entry: &Entry, record: &Record) -> bool {
+    let Entry::Cases(cases) = entry else { return false };
+    cases.iter().all(|case| matches!(record.cases.get(case), Some(None)))
+}
+
+/// Counts and prints; gives whether the table is in order.
+///
+/// # Errors
+/// Definitions or table cannot be read, or there is no run and none can be made.
+pub fn coverage(paths: &Paths, args: &CoverageArgs) -> Result<bool> {
+    let table = Table::read(paths)?;
+    let calls = calls(paths)?;
+    let record = match (args.run, Record::read(paths)) {
+        (false, Some(record)) => record,
+        _ => run(paths)?,
+    };
+    let mut out = String::new();
+    if args.json {
+        let names = count(&table, &record, |_| true);
+        out = serde_json::to_string(&Json { calls, names }).context("cannot write JSON")? + "\n";
+    } else if args.open || args.failing {
+        for (suite, name, entry) in table.entries() {
+            let failing = args.failing && matches!(entry, Entry::Cases(_)) && !passes(entry, &record);
+            if (args.open && *entry == Entry::Open) || failing {
+                out += &format!("{suite}.{name}\n");
+            }
+        }
+    } else {
+        text(&mut out, &table, &record, calls);
+    }
+    // Whoever closes the pipe has read enough.
+    let _ = std::io::stdout().write_all(out.as_bytes());
+    let cases: BTreeSet<&str> = record.cases.keys().map(String::as_str).collect();
+    let problems = table.problems(&cases);
+    let ui = Ui::new(false);
+    problems.iter().for_each(|problem| ui.note(&format!("core-tests.toml: {problem}")));
+    record.broken.iter().for_each(|(group, why)| {
+        ui.note(&format!("the group {group} did not get to its end: {}", why.lines().next().unwrap_or_default()));
+    });
+    if problems.iter().any(|problem| problem.contains("there is no case")) {
+        ui.note(&format!(
+            "the cases are those of the last run ({}); where some are newer, `./hafnon coverage --run`",
+            record.when()
+        ));
+    }
+    Ok(problems.is_empty())
+}
+
+fn text(out: &mut String, table: &Table, record: &Record, calls: Calls) {
+    let Calls { supported, partial, unsupported } = calls;
+    let all = supported + partial + unsupported;
+    *out += &format!("calls: {all}, of them {supported} supported, {partial} in part, {unsupported} not supported\n");
+    let failed = record.cases.values().filter(|detail| detail.is_some()).count();
+    *out += &format!("cases: {}, of them {failed} failed in the last run ({})\n\n", record.cases.len(), record.when());
+    *out += &format!("{:<28}  names  covered  passing  excused  open\n", "suite");
+    for suite in table.suites.keys() {
+        *out += &count(table, record, |other| other == suite).line(suite);
+        out.push('\n');
+    }
+    out.push('\n');
+    *out += &count(table, record, |_| true).line("all");
+    *out += "\n";
+    *out += &count(table, record, |suite| !memory_or_devices(suite)).line("but for memory and devices");
+    *out += "\n";
+}
+
+fn count(table: &Table, record: &Record, wanted: impl Fn(&str) -> bool) -> Names {
+    let mut names = Names::default();
+    table.entries().filter(|(suite, _, _)| wanted(suite)).for_each(|(_, _, entry)| names.add(entry, record));
+    names
+}
+
+fn calls(paths: &Paths) -> Result<Calls> {
+    let mut calls = Calls::default();
+    for call in abi_gen::load(paths.workspace.join("abi/syscalls"))? {
+        match call.support {
+            abi_gen::Support::Supported => calls.supported += 1,
+            abi_gen::Support::Partial(_) => calls.partial += 1,
+            abi_gen::Support::Unsupported(_) => calls.unsupported += 1,
+        }
+    }
+    Ok(calls)
+}
+
+/// Runs all cases; says on standard error what fails.
+fn run(paths: &Paths) -> Result<Record> {
+    let ui = Ui::new(false);
+    setup::for_booting(&ui)?;
+    let built = build(paths, &ui, What { debug: false, tests: true })?;
+    let mut step = ui.step("running the conformance cases");
+    step.activity("listing them");
+    Record::run(paths, &built, &[], |news| match news {
+        News::Case(case, None) => step.activity(case),
+        News::Case(case, Some(detail)) => eprintln!("{case} failed: {detail}"),
+        News::Broken(..) => {}
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_passes_if_all_of_its_cases_do() {
+        let mut record = Record::default();
+        record.cases.insert("a.b.good".into(), None);
+        record.cases.insert("a.b.bad".into(), Some("why".into()));
+        let cases = |names: &[&str]| Entry::Cases(names.iter().map(ToString::to_string).collect());
+        let mut names = Names::default();
+        let all = [
+            cases(&["a.b.good"]),
+            cases(&["a.b.good", "a.b.bad"]),
+            cases(&["a.b.none"]),
+            Entry::Open,
+            Entry::Excused("x".into()),
+        ];
+        all.iter().for_each(|entry| names.add(entry, &record));
+        assert_eq!(names, Names { total: 5, covered: 3, passing: 1, excused: 1 });
+    }
+}

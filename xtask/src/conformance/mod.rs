@@ -1,0 +1,176 @@
+//! The conformance programs: what the system calls promise, checked in the booted system.
+//!
+//! Cases are named `group.call.what`. Each group has a boot of its own, two at a time, so that a system that stops takes
+//! only its group with it. What came of the cases is kept in a [`Record`], from which [`coverage`] counts how many names
+//! of the [`table`] are passing.
+
+pub mod coverage;
+pub mod record;
+pub mod table;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::build::Built;
+use crate::cli::Accel;
+use crate::image::{Image, Mode};
+use crate::link::Frame;
+use crate::qemu::Machine;
+use crate::session::{End, Outcome, Session, Streams};
+
+pub use record::Record;
+
+/// The program in the image.
+const PROGRAM: &str = "/boot/bin/conformance";
+/// Memory of the machines.
+const MEMORY: u64 = 512 << 20;
+/// What a group may take.
+const GROUP_TIME: Duration = Duration::from_secs(600);
+/// Machines at the same time.
+const MACHINES: usize = 2;
+
+/// What came of a case: nothing, or what was wrong.
+pub type Detail = Option<String>;
+
+/// What a run has to tell, as it happens.
+pub enum News<'a> {
+    /// A case has ended.
+    Case(&'a str, &'a Detail),
+    /// A group did not get to its end.
+    Broken(&'a str, &'a str),
+}
+
+/// The names of all cases, sorted by group and name; those that are known to fail are not among them.
+///
+/// # Errors
+/// The system does not boot, or the program does not list them.
+pub fn list(built: &Built) -> Result<Vec<String>> {
+    let image = Image::new(built, true)?.finish(&Mode::Run(PROGRAM.into(), vec!["--list".into()]), &[])?;
+    let outcome = boot(built, &image, Duration::from_secs(60))?;
+    let text = String::from_utf8_lossy(&outcome.stdout()).into_owned();
+    let names: Vec<String> = text.lines().filter(|line| !line.contains(' ')).map(str::to_string).collect();
+    if outcome.end != End::Exit(0) || names.is_empty() {
+        bail!("the cases could not be listed: {:?}\n{}", outcome.end, String::from_utf8_lossy(&outcome.stderr()));
+    }
+    Ok(names)
+}
+
+/// The group of a case: what stands before the first dot.
+pub fn group(case: &str) -> &str {
+    case.split_once('.').map_or(case, |(group, _)| group)
+}
+
+/// Runs the cases whose names start with one of the prefixes (all if there is none), a boot for each group.
+///
+/// # Errors
+/// A prefix fits no case, or the system cannot be booted at all. What goes wrong in a group is news, and no error.
+pub fn run(built: &Built, prefixes: &[String], mut news: impl FnMut(News<'_>)) -> Result<()> {
+    let groups = groups(built, prefixes)?;
+    let queue = Mutex::new(groups.iter());
+    let (sender, results) = channel();
+    thread::scope(|scope| {
+        for _ in 0..MACHINES.min(groups.len()) {
+            let (sender, queue) = (sender.clone(), &queue);
+            scope.spawn(move || {
+                loop {
+                    let Some((group, prefixes)) = queue.lock().ok().and_then(|mut queue| queue.next()) else { return };
+                    if sender.send((group, run_group(built, group, prefixes))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (group, result) in results {
+            let result = result.unwrap_or_else(|error| (Vec::new(), Some(format!("{error:#}"))));
+            result.0.iter().for_each(|(case, detail)| news(News::Case(case, detail)));
+            if let Some(why) = result.1 {
+                news(News::Broken(group, &why));
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The groups to run, and for each the prefixes that say which of its cases.
+fn groups(built: &Built, prefixes: &[String]) -> Result<BTreeMap<String, Vec<String>>> {
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    // A prefix with a dot names its group; only otherwise must it be asked which there are.
+    if !prefixes.is_empty() && prefixes.iter().all(|prefix| prefix.contains('.')) {
+        for prefix in prefixes {
+            groups.entry(group(prefix).to_string()).or_default().push(prefix.clone());
+        }
+        return Ok(groups);
+    }
+    let cases = list(built)?;
+    if let Some(prefix) = prefixes.iter().find(|prefix| !cases.iter().any(|case| case.starts_with(prefix.as_str()))) {
+        bail!("no case begins with `{prefix}`");
+    }
+    for case in &cases {
+        let whole = format!("{}.", group(case));
+        let wanted: Vec<String> = match prefixes {
+            [] => vec![whole],
+            some => {
+                let fits = some.iter().filter(|prefix| case.starts_with(prefix.as_str()));
+                fits.map(|prefix| if prefix.len() < whole.len() { whole.clone() } else { prefix.clone() }).collect()
+            }
+        };
+        if !wanted.is_empty() {
+            let all = groups.entry(group(case).to_string()).or_default();
+            wanted.into_iter().for_each(|prefix| {
+                if !all.contains(&prefix) {
+                    all.push(prefix)
+                }
+            });
+        }
+    }
+    Ok(groups)
+}
+
+/// Runs one group: the results of its cases, and why they are not all of them.
+fn run_group(built: &Built, group: &str, prefixes: &[String]) -> Result<(Vec<(String, Detail)>, Option<String>)> {
+    let mut image = Image::new(built, true)?;
+    let time = GROUP_TIME.as_millis();
+    image.add("config/tests", format!("{group}\t{time}\t0\t{PROGRAM}\t{}\n", prefixes.join("\t")))?;
+    let bytes = image.finish(&Mode::Test, &[])?;
+    let outcome = boot(built, &bytes, GROUP_TIME + Duration::from_secs(30))?;
+    let (mut cases, mut whole, mut broken) = (Vec::new(), false, None);
+    for frame in &outcome.transcript {
+        let Frame::Event(event) = frame else { continue };
+        let mut fields = event.trim_end().split('\t');
+        let (Some("case"), Some(name), Some(result)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        let detail = fields.collect::<Vec<_>>().join(" ");
+        match name.split_once('/') {
+            Some((_, case)) => cases.push((case.to_string(), (result != "ok").then_some(detail))),
+            None => {
+                whole = true;
+                // The program's own result adds nothing, but for its ending otherwise than it should.
+                if result != "ok" && !detail.contains("returned 1,") {
+                    broken = Some(format!("{detail}\n{}", String::from_utf8_lossy(&outcome.stderr())));
+                }
+            }
+        }
+    }
+    if !whole {
+        broken = Some(format!("{:?}\n{}", outcome.end, outcome.warnings.join("\n")));
+    }
+    Ok((cases, broken))
+}
+
+fn boot(built: &Built, image: &[u8], timeout: Duration) -> Result<Outcome> {
+    let machine =
+        Machine { kernel: &built.kernel, root: &built.root, image, memory: MEMORY, accel: Accel::Tcg, gdb: false };
+    let session = Session {
+        machine,
+        timeout: Some(timeout),
+        verbose: false,
+        streams: Streams::Captured(Vec::new()),
+        until_first_output: false,
+    };
+    session.run().context("cannot boot")
+}

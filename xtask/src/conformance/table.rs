@@ -1,0 +1,132 @@
+//! The table of the names that Zircon's own cases have: `user/conformance/core-tests.toml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+use crate::paths::Paths;
+
+/// How many names may be excused, at most.
+pub const MOST_EXCUSED: usize = 60;
+/// How many names Zircon's suite has.
+pub const NAMES: usize = 859;
+
+/// What stands in for one of Zircon's cases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing yet.
+    Open,
+    /// These cases of ours, all of which must pass.
+    Cases(Vec<String>),
+    /// Why it cannot be had here.
+    Excused(String),
+}
+
+/// A value as it stands in the file.
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Value {
+    One(String),
+    All(Vec<String>),
+    Excused { excused: String },
+}
+
+/// Suites, in each its names.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// By suite, then by name.
+    pub suites: BTreeMap<String, BTreeMap<String, Entry>>,
+}
+
+impl Table {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// It cannot be read, a name stands in it twice, or a value is none.
+    pub fn read(paths: &Paths) -> Result<Table> {
+        let file = paths.workspace.join("user/conformance/core-tests.toml");
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        Table::parse(&text).with_context(|| format!("in {}", paths.short(&file).display()))
+    }
+
+    fn parse(text: &str) -> Result<Table> {
+        let suites: BTreeMap<String, BTreeMap<String, Value>> = toml::from_str(text)?;
+        let entry = |value| match value {
+            Value::One(case) if case.is_empty() => Entry::Open,
+            Value::One(case) => Entry::Cases(vec![case]),
+            Value::All(cases) if cases.is_empty() => Entry::Open,
+            Value::All(cases) => Entry::Cases(cases),
+            Value::Excused { excused } => Entry::Excused(excused),
+        };
+        let names = |names: BTreeMap<String, Value>| names.into_iter().map(|(name, value)| (name, entry(value)));
+        Ok(Table { suites: suites.into_iter().map(|(suite, all)| (suite, names(all).collect())).collect() })
+    }
+
+    /// Every name: suite, name, what stands in for it.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &str, &Entry)> {
+        let suites = self.suites.iter();
+        suites.flat_map(|(suite, names)| names.iter().map(|(name, entry)| (suite.as_str(), name.as_str(), entry)))
+    }
+
+    /// What is wrong with it, given the cases that there are.
+    pub fn problems(&self, cases: &BTreeSet<&str>) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut excused = 0;
+        for (suite, name, entry) in self.entries() {
+            match entry {
+                Entry::Cases(named) => {
+                    let missing = named.iter().filter(|case| !cases.contains(case.as_str()));
+                    problems.extend(missing.map(|case| format!("{suite}.{name}: there is no case `{case}`")));
+                }
+                Entry::Excused(why) if why.trim().is_empty() => {
+                    problems.push(format!("{suite}.{name}: excused without a reason"));
+                }
+                Entry::Excused(_) => excused += 1,
+                Entry::Open => {}
+            }
+        }
+        let total = self.entries().count();
+        if total != NAMES {
+            problems.push(format!("it has {total} names, expected {NAMES}"));
+        }
+        if excused > MOST_EXCUSED {
+            problems.push(format!("{excused} names are excused, at most {MOST_EXCUSED} may be"));
+        }
+        problems
+    }
+}
+
+/// Whether a suite is about memory or devices, which have a count of their own.
+pub fn memory_or_devices(suite: &str) -> bool {
+    ["Bti", "Interrupt", "MemoryMapping", "Msi", "Pager", "ProgressiveClone", "SchedulerProfile", "Stream"]
+        .iter()
+        .chain(&["SystemEvent", "Vmar", "Vmo"])
+        .any(|begin| suite.starts_with(begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values() {
+        let text = "[A]\na = \"\"\nb = \"x.y.z\"\nc = [\"x.y.z\", \"x.y.w\"]\nd = { excused = \"no such device\" }\n";
+        let table = Table::parse(text).unwrap();
+        let entries: Vec<_> = table.entries().map(|(_, name, entry)| (name, entry.clone())).collect();
+        assert_eq!(entries[0], ("a", Entry::Open));
+        assert_eq!(entries[1], ("b", Entry::Cases(vec!["x.y.z".into()])));
+        assert_eq!(entries[2], ("c", Entry::Cases(vec!["x.y.z".into(), "x.y.w".into()])));
+        assert_eq!(entries[3], ("d", Entry::Excused("no such device".into())));
+        let problems = table.problems(&["x.y.z"].into());
+        assert_eq!(problems, ["A.c: there is no case `x.y.w`", "it has 4 names, expected 859"]);
+    }
+
+    #[test]
+    fn what_is_no_value() {
+        for wrong in ["a = 1", "a = { excuse = \"\" }", "a = \"\"\na = \"\""] {
+            assert!(Table::parse(&format!("[A]\n{wrong}\n")).is_err(), "{wrong} was taken");
+        }
+    }
+}
