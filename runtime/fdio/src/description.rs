@@ -3,8 +3,9 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, Ordering};
 
+use sync::Lock;
+
 use crate::c::{CHANGEABLE, EBADF, EINVAL, ESPIPE, O_ACCMODE, O_NONBLOCK, O_PATH, O_RDONLY, O_WRONLY, Result};
-use crate::lock::Lock;
 use crate::object::Object;
 
 /// An open description.

@@ -4,11 +4,11 @@ use alloc::sync::Arc;
 use core::ffi::{c_int, c_uint};
 
 use abi::Signals;
+use sync::Lock;
 use zx::{AsHandleRef, Event, MonotonicInstant};
 
 use crate::c::{self, EAGAIN, EINVAL, O_CLOEXEC, O_NONBLOCK, O_RDWR, Result};
 use crate::description::Description;
-use crate::lock::Lock;
 use crate::object::Object;
 use crate::table;
 

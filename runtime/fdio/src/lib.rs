@@ -38,8 +38,6 @@ mod heap;
 #[cfg(target_os = "fuchsia")]
 mod io;
 #[cfg(target_os = "fuchsia")]
-mod lock;
-#[cfg(target_os = "fuchsia")]
 mod namespace;
 #[cfg(target_os = "fuchsia")]
 mod net;

@@ -7,10 +7,10 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use abi::{Status, ZX_VM_PERM_READ};
 use alloc::boxed::Box;
 use bootfs::{Directory, HEADER_SIZE, Header};
+use sync::Lock;
 use zx::{Vmar, Vmo};
 
 use crate::c::{self, AT_FDCWD, EBADF, ENOTDIR, Result};
-use crate::lock::Lock;
 use crate::object::Object;
 use crate::path::{self, Node, PATH_MAX};
 use crate::table;

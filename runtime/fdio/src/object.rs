@@ -4,11 +4,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use abi::{Rights, Signals, Status};
+use sync::Lock;
 use zx::{AsHandleRef, Debuglog, Handle, Info, MonotonicInstant, Socket, Vmo};
 
 use crate::c::{EAGAIN, EBADF, EISDIR, Errno, Result};
 use crate::eventfd::EventFd;
-use crate::lock::Lock;
 use crate::namespace;
 
 /// Bytes of a line in the log; longer ones are cut into several.

@@ -10,9 +10,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ffi::c_int;
 
+use sync::Lock;
+
 use crate::c::{EBADF, EINVAL, EMFILE, Result};
 use crate::description::Description;
-use crate::lock::Lock;
 
 /// Descriptors are below this: the message to a child has 16 bits for one.
 const LIMIT: usize = 1 << 16;

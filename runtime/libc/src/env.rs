@@ -17,8 +17,14 @@ type Entry = *mut c_char;
 #[unsafe(no_mangle)]
 pub static mut environ: *mut Entry = null_mut();
 
-/// Guards changes of the list; holds the list that `setenv` made, which it may free when it makes a longer one.
-static OWN_LIST: Lock<Vec<Entry>> = Lock::new(Vec::new());
+/// A list that `setenv` made.
+struct List(Vec<Entry>);
+
+// SAFETY: strings that are never freed; who reads them is the program's business.
+unsafe impl Send for List {}
+
+/// Guards changes of the list; keeps the one that `setenv` made last.
+static OWN_LIST: Lock<List> = Lock::new(List(Vec::new()));
 
 /// Where the program sees `environ`: in this library, or where the program has its own copy of the variable.
 fn cell() -> *mut *mut Entry {
@@ -90,7 +96,7 @@ fn put(entry: Entry, key: &[u8]) -> i32 {
     // SAFETY: the list lives in `own` until the next change.
     unsafe { *cell() = list.as_mut_ptr() };
     // A reader outside the library may still walk the old list; it is leaked rather than pulled from under it.
-    core::mem::forget(core::mem::replace(&mut *own, list));
+    core::mem::forget(core::mem::replace(&mut own.0, list));
     0
 }
 

@@ -14,6 +14,9 @@ struct AtExit {
     module: *mut c_void,
 }
 
+// SAFETY: the argument is for the function alone, which whoever registered it made ready to be called by any thread.
+unsafe impl Send for AtExit {}
+
 static REGISTERED: Lock<Vec<AtExit>> = Lock::new(Vec::new());
 /// Taken by the first thread that exits and never given back: others wait for the end.
 static EXITING: RawLock = RawLock::new();

@@ -1,19 +1,15 @@
-//! `pthread_cond_*`: a counter on a futex.
-//!
-//! A waiter remembers the counter, gives the mutex back and sleeps while the counter is the same; a signal changes it and
-//! wakes. Wake-ups without a signal are allowed and happen only if the counter came round 2^32 times.
+//! `pthread_cond_*`: conditions for `pthread_mutex_t`.
 
 use super::mutex::{Mutex, pthread_mutex_lock, pthread_mutex_unlock};
 use crate::errno::{EINVAL, ETIMEDOUT};
-use crate::lock::{wait, wake};
 use crate::sys;
 use crate::time::{Timespec, deadline};
-use core::sync::atomic::{AtomicU32, Ordering};
+use zx::MonotonicInstant;
 
 /// `pthread_cond_t`; all zero is ready for use, with the realtime clock.
 #[repr(C)]
 pub struct Condition {
-    counter: AtomicU32,
+    condition: sync::Condition,
     unused: u32,
     clock: i32,
     more: [u32; 5],
@@ -45,11 +41,18 @@ pub unsafe extern "C" fn pthread_condattr_setclock(attr: *mut Attribute, clock: 
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_condattr_getclock(attr: *const Attribute, clock: *mut i32) -> i32 {
+    // SAFETY: the caller's objects.
+    unsafe { *clock = *attr };
+    0
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_init(cond: *mut Condition, attr: *const Attribute) -> i32 {
     // SAFETY: the caller's objects.
     unsafe {
         let clock = attr.as_ref().copied().unwrap_or(0);
-        cond.write(Condition { counter: AtomicU32::new(0), unused: 0, clock, more: [0; 5] });
+        cond.write(Condition { condition: sync::Condition::new(), unused: 0, clock, more: [0; 5] });
     }
     0
 }
@@ -60,16 +63,16 @@ pub unsafe extern "C" fn pthread_cond_destroy(_cond: *mut Condition) -> i32 {
 }
 
 unsafe fn wait_until(cond: &Condition, mutex: *const Mutex, until: i64) -> i32 {
-    let seen = cond.counter.load(Ordering::Relaxed);
+    let ticket = cond.condition.ticket();
     // SAFETY: a mutex that the caller holds.
     unsafe {
         let failed = pthread_mutex_unlock(mutex);
         if failed != 0 {
             return failed;
         }
-        let status = wait(&cond.counter, seen, until);
+        let slept = cond.condition.sleep(ticket, MonotonicInstant(until));
         let failed = pthread_mutex_lock(mutex);
-        if failed == 0 && status == sys::ERR_TIMED_OUT { ETIMEDOUT } else { failed }
+        if failed == 0 && slept.is_err() { ETIMEDOUT } else { failed }
     }
 }
 
@@ -95,8 +98,7 @@ pub unsafe extern "C" fn pthread_cond_timedwait(
 }
 
 fn notify(cond: &Condition, count: u32) -> i32 {
-    cond.counter.fetch_add(1, Ordering::Release);
-    wake(&cond.counter, count);
+    cond.condition.notify(count);
     0
 }
 

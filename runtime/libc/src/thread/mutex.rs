@@ -1,71 +1,54 @@
 //! `pthread_mutex_*`: normal, recursive and error-checking mutexes on futexes.
 
-use crate::errno::{EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT};
-use crate::lock::{wait, wake};
+use super::current_handle;
+use crate::errno::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOTSUP, EPERM, ETIMEDOUT};
 use crate::sys;
 use crate::time::{Timespec, deadline};
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU32, Ordering};
+use sync::Owner;
+use zx::MonotonicInstant;
 
 const RECURSIVE: u32 = 1;
 const ERRORCHECK: u32 = 2;
-
-const FREE: u32 = 0;
-/// Set while somebody may be waiting; the other bits tell who holds the lock.
-const WAITERS: u32 = 1 << 31;
 
 /// `pthread_mutex_t`; all zero is a normal mutex that nobody holds.
 #[repr(C)]
 pub struct Mutex {
     /// The kind.
     kind: u32,
-    /// 0, or a number of the owner, with `WAITERS`.
-    word: AtomicU32,
-    waiters: u32,
-    /// Times a recursive mutex was taken again.
+    lock: sync::Mutex,
+    unused: u32,
+    /// Times a recursive mutex was taken again. Only its holder looks.
     again: Cell<u32>,
 }
 
-/// A number for the calling thread that no other living thread has: its handle.
-fn owner() -> u32 {
-    super::current_handle() & !WAITERS
+/// The calling thread, for a lock.
+pub fn me() -> Owner {
+    Owner::of(current_handle())
 }
 
 impl Mutex {
-    fn try_take(&self) -> bool {
-        self.word.compare_exchange(FREE, owner(), Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
     fn lock(&self, until: i64) -> i32 {
-        if self.try_take() {
+        let me = me();
+        if self.lock.try_lock(me) {
             return 0;
         }
-        if self.word.load(Ordering::Relaxed) & !WAITERS == owner() {
-            match self.kind & 3 {
+        if self.lock.is_held_by(me) {
+            match self.kind {
                 RECURSIVE => return self.take_again(),
                 ERRORCHECK => return EDEADLK,
                 _ => {}
             }
         }
-        loop {
-            let seen = self.word.load(Ordering::Relaxed);
-            if seen == FREE {
-                // Others may wait as well: whoever comes by the slow way must wake them.
-                let taken = owner() | WAITERS;
-                if self.word.compare_exchange(FREE, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                    return 0;
-                }
-                continue;
-            }
-            let marked = seen | WAITERS;
-            if seen != marked && self.word.compare_exchange(seen, marked, Ordering::Relaxed, Ordering::Relaxed).is_err()
-            {
-                continue;
-            }
-            if wait(&self.word, marked, until) == sys::ERR_TIMED_OUT {
-                return ETIMEDOUT;
-            }
+        if self.lock.lock(me, MonotonicInstant(until)).is_ok() { 0 } else { ETIMEDOUT }
+    }
+
+    fn try_lock(&self) -> i32 {
+        let me = me();
+        if self.lock.try_lock(me) {
+            return 0;
         }
+        if self.kind == RECURSIVE && self.lock.is_held_by(me) { self.take_again() } else { EBUSY }
     }
 
     fn take_again(&self) -> i32 {
@@ -74,13 +57,13 @@ impl Mutex {
                 self.again.set(again);
                 0
             }
-            None => crate::errno::EAGAIN,
+            None => EAGAIN,
         }
     }
 
     fn unlock(&self) -> i32 {
-        if self.kind & 3 != 0 {
-            if self.word.load(Ordering::Relaxed) & !WAITERS != owner() {
+        if self.kind != 0 {
+            if !self.lock.is_held_by(me()) {
                 return EPERM;
             }
             if self.again.get() > 0 {
@@ -88,9 +71,7 @@ impl Mutex {
                 return 0;
             }
         }
-        if self.word.swap(FREE, Ordering::Release) & WAITERS != 0 {
-            wake(&self.word, 1);
-        }
+        self.lock.unlock();
         0
     }
 }
@@ -127,12 +108,29 @@ pub unsafe extern "C" fn pthread_mutexattr_gettype(attr: *const Attribute, kind:
     0
 }
 
+/// No priority is lent to who holds a mutex: of the protocols there is only the one without.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutexattr_setprotocol(_attr: *mut Attribute, protocol: i32) -> i32 {
+    match protocol {
+        0 => 0,
+        1 | 2 => ENOTSUP,
+        _ => EINVAL,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutexattr_getprotocol(_attr: *const Attribute, protocol: *mut i32) -> i32 {
+    // SAFETY: the caller's object.
+    unsafe { *protocol = 0 };
+    0
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_init(mutex: *mut Mutex, attr: *const Attribute) -> i32 {
     // SAFETY: the caller's objects.
     unsafe {
         let kind = attr.as_ref().copied().unwrap_or(0);
-        mutex.write(Mutex { kind, word: AtomicU32::new(FREE), waiters: 0, again: Cell::new(0) });
+        mutex.write(Mutex { kind, lock: sync::Mutex::new(), unused: 0, again: Cell::new(0) });
     }
     0
 }
@@ -151,14 +149,7 @@ pub unsafe extern "C" fn pthread_mutex_lock(mutex: *const Mutex) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *const Mutex) -> i32 {
     // SAFETY: an initialised mutex, as the contract says.
-    let mutex = unsafe { &*mutex };
-    if mutex.try_take() {
-        return 0;
-    }
-    if mutex.kind & 3 == RECURSIVE && mutex.word.load(Ordering::Relaxed) & !WAITERS == owner() {
-        return mutex.take_again();
-    }
-    EBUSY
+    unsafe { &*mutex }.try_lock()
 }
 
 /// Waits until a moment of the realtime clock.

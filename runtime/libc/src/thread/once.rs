@@ -24,8 +24,8 @@ pub unsafe extern "C" fn pthread_once(once: *const AtomicU32, function: extern "
                 return 0;
             }
             Err(DONE) => return 0,
-            Err(state) => wait(once, state, sys::TIME_INFINITE),
-        };
+            Err(state) => _ = wait(once, state, sys::TIME_INFINITE),
+        }
     }
 }
 
@@ -44,9 +44,9 @@ impl Semaphore {
     fn take(&self, until: i64) -> i32 {
         while !self.try_take() {
             self.waiters.fetch_add(1, Ordering::Relaxed);
-            let status = wait(&self.value, 0, until);
+            let late = wait(&self.value, 0, until);
             self.waiters.fetch_sub(1, Ordering::Relaxed);
-            if status == sys::ERR_TIMED_OUT {
+            if late {
                 return errno::fail(ETIMEDOUT);
             }
         }

@@ -51,7 +51,7 @@ impl RwLock {
             {
                 continue;
             }
-            if wait(&self.word, marked, until) == sys::ERR_TIMED_OUT {
+            if wait(&self.word, marked, until) {
                 return ETIMEDOUT;
             }
         }
