@@ -348,6 +348,91 @@ structs! { STRUCTS;
         /// In discardable VMOs, unlocked.
         vmo_discardable_unlocked_bytes: u64,
     }
+    #[doc = "`ZX_INFO_KMEM_STATS_V1`: the same, as it once was."]
+    struct zx_info_kmem_stats_v1_t {
+        /// All.
+        total_bytes: u64,
+        /// Free.
+        free_bytes: u64,
+        /// The system's own, for good.
+        wired_bytes: u64,
+        /// The system's heap.
+        total_heap_bytes: u64,
+        /// The part of the heap that is free.
+        free_heap_bytes: u64,
+        /// In VMOs.
+        vmo_bytes: u64,
+        /// In page tables.
+        mmu_overhead_bytes: u64,
+        /// In messages.
+        ipc_bytes: u64,
+        /// In use for anything else.
+        other_bytes: u64,
+    }
+    #[doc = "`ZX_INFO_KMEM_STATS_EXTENDED`: the same with what could be taken back."]
+    struct zx_info_kmem_stats_extended_t {
+        /// All.
+        total_bytes: u64,
+        /// Free.
+        free_bytes: u64,
+        /// The system's own, for good.
+        wired_bytes: u64,
+        /// The system's heap.
+        total_heap_bytes: u64,
+        /// The part of the heap that is free.
+        free_heap_bytes: u64,
+        /// In VMOs.
+        vmo_bytes: u64,
+        /// In VMOs with a pager.
+        vmo_pager_total_bytes: u64,
+        /// The newest part of that.
+        vmo_pager_newest_bytes: u64,
+        /// The oldest part of that.
+        vmo_pager_oldest_bytes: u64,
+        /// In discardable VMOs, locked.
+        vmo_discardable_locked_bytes: u64,
+        /// In discardable VMOs, unlocked.
+        vmo_discardable_unlocked_bytes: u64,
+        /// In page tables.
+        mmu_overhead_bytes: u64,
+        /// In messages.
+        ipc_bytes: u64,
+        /// In use for anything else.
+        other_bytes: u64,
+        /// In VMOs that said no to being taken back.
+        vmo_reclaim_disabled_bytes: u64,
+    }
+    #[doc = "`ZX_INFO_KMEM_STATS_COMPRESSION`: what compressing memory does."]
+    struct zx_info_kmem_stats_compression_t {
+        /// Bytes of content that are stored compressed.
+        uncompressed_storage_bytes: u64,
+        /// Bytes that storing them takes.
+        compressed_storage_bytes: u64,
+        /// The part of that which fragmentation costs.
+        compressed_fragmentation_bytes: u64,
+        /// Nanoseconds spent compressing.
+        compression_time: zx_duration_t,
+        /// Nanoseconds spent decompressing.
+        decompression_time: zx_duration_t,
+        /// Pages that were tried.
+        total_page_compression_attempts: u64,
+        /// Pages that were not worth it.
+        failed_page_compression_attempts: u64,
+        /// Pages decompressed.
+        total_page_decompressions: u64,
+        /// Pages given up without having been decompressed.
+        compressed_page_evictions: u64,
+        /// Pages compressed because they were idle.
+        eager_page_compressions: u64,
+        /// Pages compressed because memory was short.
+        memory_pressure_page_compressions: u64,
+        /// Pages compressed because memory was very short.
+        critical_memory_page_compressions: u64,
+        /// Nanoseconds that the next field counts in.
+        pages_decompressed_unit_ns: u64,
+        /// Pages by how long they had been compressed, each place twice as long as the one before.
+        pages_decompressed_within_log_time: [u64; 8],
+    }
     #[doc = "`ZX_INFO_RESOURCE`"]
     struct zx_info_resource_t {
         /// `ZX_RSRC_KIND_*`

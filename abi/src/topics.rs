@@ -37,14 +37,26 @@ consts! { TABLE;
         ZX_INFO_TASK_STATS_V1 = 12;
         /// [`zx_info_task_stats_t`]
         ZX_INFO_TASK_STATS = topic(12, 1);
+        /// [`zx_info_maps_t`]s whose mappings end with `committed_bytes`, in pages.
+        ZX_INFO_PROCESS_MAPS_V1 = 13;
+        /// [`zx_info_maps_t`]s whose mappings end with `populated_bytes`, both in pages.
+        ZX_INFO_PROCESS_MAPS_V2 = topic(13, 1);
         /// [`zx_info_maps_t`]s
         ZX_INFO_PROCESS_MAPS = topic(13, 2);
+        /// Records as of `ZX_INFO_VMO_V1`.
+        ZX_INFO_PROCESS_VMOS_V1 = 14;
+        /// Records as of `ZX_INFO_VMO_V2`.
+        ZX_INFO_PROCESS_VMOS_V2 = topic(14, 1);
+        /// Records as of `ZX_INFO_VMO_V3`.
+        ZX_INFO_PROCESS_VMOS_V3 = topic(14, 2);
         /// [`zx_info_vmo_t`]s
         ZX_INFO_PROCESS_VMOS = topic(14, 3);
         /// [`zx_info_thread_stats_t`]
         ZX_INFO_THREAD_STATS = 15;
         /// [`zx_info_cpu_stats_t`]s
         ZX_INFO_CPU_STATS = 16;
+        /// [`zx_info_kmem_stats_v1_t`]
+        ZX_INFO_KMEM_STATS_V1 = 17;
         /// [`zx_info_kmem_stats_t`]
         ZX_INFO_KMEM_STATS = topic(17, 1);
         /// [`zx_info_resource_t`]
@@ -59,6 +71,10 @@ consts! { TABLE;
         ZX_INFO_SOCKET = 22;
         /// The fields of [`zx_info_vmo_t`] up to `cache_policy`.
         ZX_INFO_VMO_V1 = 23;
+        /// The fields of [`zx_info_vmo_t`] up to `committed_change_events`.
+        ZX_INFO_VMO_V2 = topic(23, 1);
+        /// The fields of [`zx_info_vmo_t`] up to `populated_bytes`.
+        ZX_INFO_VMO_V3 = topic(23, 2);
         /// [`zx_info_vmo_t`]
         ZX_INFO_VMO = topic(23, 3);
         /// [`zx_info_job_t`]
@@ -77,11 +93,11 @@ consts! { TABLE;
         ZX_INFO_TASK_RUNTIME_V1 = 30;
         /// [`zx_info_task_runtime_t`]
         ZX_INFO_TASK_RUNTIME = topic(30, 1);
-        /// Deprecated on Zircon.
+        /// [`zx_info_kmem_stats_extended_t`]; deprecated on Zircon.
         ZX_INFO_KMEM_STATS_EXTENDED = 31;
         /// [`zx_info_vcpu_t`]
         ZX_INFO_VCPU = 32;
-        /// Counts of memory compression.
+        /// [`zx_info_kmem_stats_compression_t`]
         ZX_INFO_KMEM_STATS_COMPRESSION = 33;
         /// [`zx_info_iob_t`]
         ZX_INFO_IOB = 34;

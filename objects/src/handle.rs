@@ -199,6 +199,19 @@ impl HandleTable {
         None
     }
 
+    /// The first handle at or after a place, with its value; moves the place on behind it. For walks that are
+    /// interrupted, where the table does not change meanwhile.
+    pub fn next(&self, place: &mut usize) -> Option<(HandleValue, Handle)> {
+        while let Some(cell) = self.chunks.get(*place >> CHUNK_BITS)?.get(*place & (CHUNK - 1)) {
+            let index = *place as u32;
+            *place += 1;
+            if let Slot::Used { handle, .. } = cell.slot {
+                return Some((self.encode(index, cell.generation), handle));
+            }
+        }
+        None
+    }
+
     /// All handles with their values, in the order of their places.
     pub fn iter(&self) -> impl Iterator<Item = (HandleValue, Handle)> {
         self.chunks.iter().flat_map(|c| c.iter()).enumerate().filter_map(|(i, cell)| match cell.slot {
@@ -293,6 +306,8 @@ mod tests {
                 prop_assert_eq!(table.len(), model.len());
             }
             prop_assert_eq!(table.iter().collect::<BTreeMap<_, _>>(), model.clone());
+            let mut place = 0;
+            prop_assert!(core::iter::from_fn(|| table.next(&mut place)).eq(table.iter()));
             for (value, h) in &model {
                 prop_assert_eq!(table.get(*value), Ok(*h));
             }

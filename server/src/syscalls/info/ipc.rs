@@ -1,0 +1,45 @@
+//! Topics about what programs talk and wait with.
+
+use abi::{Rights, Status, ZX_CLOCK_MONOTONIC, zx_info_socket_t, zx_info_timer_t};
+use objects::clock::Clock;
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+use objects::socket::{CAPACITY, Socket};
+use objects::timer::Timer;
+
+use super::sink::Sink;
+use crate::cx::Cx;
+
+pub fn socket<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Socket>(value, Rights::INSPECT)?;
+    let socket = cx.kernel.objects.get(id)?;
+    let has_peer = cx.kernel.peer(id.object())?.is_some();
+    let record = zx_info_socket_t {
+        options: u32::from(socket.is_datagram()),
+        rx_buf_max: CAPACITY,
+        rx_buf_size: socket.readable(),
+        rx_buf_available: socket.next_len(),
+        tx_buf_max: if has_peer { CAPACITY } else { 0 },
+        tx_buf_size: cx.kernel.socket_sent(id)?,
+        ..Default::default()
+    };
+    sink.one(cx, record)
+}
+
+pub fn timer<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Timer>(value, Rights::INSPECT)?;
+    let timer = cx.kernel.objects.get(id)?;
+    let record = zx_info_timer_t {
+        options: timer.slack_mode,
+        clock_id: ZX_CLOCK_MONOTONIC,
+        deadline: timer.deadline.unwrap_or(0),
+        slack: if timer.deadline.is_some() { timer.slack } else { 0 },
+    };
+    sink.one(cx, record)
+}
+
+/// No clock can be mapped, so none has a size to tell.
+pub fn clock_mapped_size<M: Machine>(cx: &Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
+    cx.get::<Clock>(value, Rights::INSPECT)?;
+    Err(Status::INVALID_ARGS)
+}

@@ -1,0 +1,74 @@
+//! `object_get_info`: a topic chooses what is told, and with it what the handle must be and may do.
+//!
+//! For every topic the checks come in this order: whether there is such a topic, the handle, its type, its rights, the
+//! state of the object, the memory for the records, the size of the buffer. A topic about a kind of object that this
+//! kernel never makes finds that every handle is of the wrong type.
+
+mod handle;
+mod ipc;
+mod memory;
+mod sink;
+mod system;
+mod task;
+
+use abi::*;
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+
+use crate::cx::Cx;
+use crate::user::Out;
+use sink::Sink;
+
+/// Looks at an object.
+pub fn object_get_info<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    topic: u32,
+    buffer: Out<u8>,
+    size: usize,
+    actual: Out<usize>,
+    avail: Out<usize>,
+) -> Result<(), Status> {
+    let sink = Sink { buffer, size, actual, avail, cut: None };
+    match topic {
+        ZX_INFO_HANDLE_VALID => cx.kernel.handle(cx.process, value).map(|_| ()),
+        ZX_INFO_HANDLE_BASIC => handle::basic(cx, value, sink),
+        ZX_INFO_HANDLE_COUNT => handle::count(cx, value, sink),
+        ZX_INFO_HANDLE_TABLE => handle::table(cx, value, sink),
+        ZX_INFO_PROCESS_HANDLE_STATS => handle::stats(cx, value, sink),
+
+        ZX_INFO_JOB => task::job(cx, value, sink),
+        ZX_INFO_JOB_CHILDREN => task::job_children(cx, value, sink),
+        ZX_INFO_JOB_PROCESSES => task::job_processes(cx, value, sink),
+        ZX_INFO_PROCESS => task::process(cx, value, sink),
+        ZX_INFO_PROCESS_THREADS => task::process_threads(cx, value, sink),
+        ZX_INFO_THREAD => task::thread(cx, value, sink),
+
+        ZX_INFO_TASK_STATS => memory::task_stats(cx, value, sink),
+        ZX_INFO_TASK_STATS_V1 => memory::task_stats(cx, value, sink.cut(memory::TASK_STATS_V1)),
+        ZX_INFO_PROCESS_MAPS => memory::process_maps(cx, value, sink),
+        ZX_INFO_VMAR => memory::vmar(cx, value, sink),
+        ZX_INFO_VMO => memory::vmo(cx, value, sink),
+        ZX_INFO_VMO_V1 => memory::vmo(cx, value, sink.cut(memory::VMO_V1)),
+        ZX_INFO_VMO_V2 => memory::vmo(cx, value, sink.cut(memory::VMO_V2)),
+        ZX_INFO_VMO_V3 => memory::vmo(cx, value, sink.cut(memory::VMO_V3)),
+
+        ZX_INFO_SOCKET => ipc::socket(cx, value, sink),
+        ZX_INFO_TIMER => ipc::timer(cx, value, sink),
+        ZX_INFO_CLOCK_MAPPED_SIZE => ipc::clock_mapped_size(cx, value),
+
+        ZX_INFO_RESOURCE => system::resource(cx, value, sink),
+        ZX_INFO_KMEM_STATS => system::kmem_stats(cx, value, sink),
+        ZX_INFO_KMEM_STATS_V1 => system::kmem_stats_v1(cx, value, sink),
+        ZX_INFO_KMEM_STATS_EXTENDED => system::kmem_stats_extended(cx, value, sink),
+        ZX_INFO_KMEM_STATS_COMPRESSION => system::kmem_stats_compression(cx, value, sink),
+        ZX_INFO_CPU_STATS | ZX_INFO_GUEST_STATS => system::not_counted(cx, value),
+
+        ZX_INFO_BTI | ZX_INFO_STREAM | ZX_INFO_MSI | ZX_INFO_VCPU | ZX_INFO_IOB | ZX_INFO_IOB_REGIONS
+        | ZX_INFO_INTERRUPT => {
+            cx.kernel.handle(cx.process, value)?;
+            Err(Status::WRONG_TYPE)
+        }
+        _ => Err(Status::NOT_SUPPORTED),
+    }
+}

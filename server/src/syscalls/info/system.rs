@@ -1,0 +1,65 @@
+//! Topics about the whole system, for whoever holds the resource for its statistics.
+
+use abi::{
+    Rights, Status, zx_info_kmem_stats_compression_t, zx_info_kmem_stats_extended_t, zx_info_kmem_stats_t,
+    zx_info_kmem_stats_v1_t, zx_info_resource_t,
+};
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+use objects::resource::Resource;
+
+use super::sink::Sink;
+use crate::cx::Cx;
+use crate::syscalls::debug::need_root;
+
+pub fn resource<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Resource>(value, Rights::INSPECT)?;
+    let resource = cx.kernel.objects.get(id)?;
+    let record = zx_info_resource_t {
+        kind: resource.kind,
+        flags: resource.flags,
+        base: resource.base,
+        size: resource.size as usize,
+        name: *resource.name.bytes(),
+    };
+    sink.one(cx, record)
+}
+
+/// Bytes of memory that there are, and those that are free. What the others are for is not counted apart.
+fn memory<M: Machine>(cx: &Cx<'_, M>) -> (u64, u64) {
+    let (used, total) = cx.kernel.machine.memory();
+    (total, total.saturating_sub(used))
+}
+
+pub fn kmem_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    need_root(cx, value)?;
+    let (total_bytes, free_bytes) = memory(cx);
+    let other_bytes = total_bytes - free_bytes;
+    sink.one(cx, zx_info_kmem_stats_t { total_bytes, free_bytes, other_bytes, ..Default::default() })
+}
+
+pub fn kmem_stats_v1<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    need_root(cx, value)?;
+    let (total_bytes, free_bytes) = memory(cx);
+    let other_bytes = total_bytes - free_bytes;
+    sink.one(cx, zx_info_kmem_stats_v1_t { total_bytes, free_bytes, other_bytes, ..Default::default() })
+}
+
+pub fn kmem_stats_extended<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    need_root(cx, value)?;
+    let (total_bytes, free_bytes) = memory(cx);
+    let other_bytes = total_bytes - free_bytes;
+    sink.one(cx, zx_info_kmem_stats_extended_t { total_bytes, free_bytes, other_bytes, ..Default::default() })
+}
+
+/// Nothing is ever compressed: all counts are zero.
+pub fn kmem_stats_compression<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    need_root(cx, value)?;
+    sink.one(cx, zx_info_kmem_stats_compression_t::default())
+}
+
+/// A topic of counts that seL4 does not keep.
+pub fn not_counted<M: Machine>(cx: &Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
+    need_root(cx, value)?;
+    Err(Status::NOT_SUPPORTED)
+}

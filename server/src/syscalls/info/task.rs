@@ -1,0 +1,81 @@
+//! Topics about jobs, processes and threads.
+
+use abi::{
+    Rights, Status, ZX_INFO_PROCESS_FLAG_EXITED, ZX_INFO_PROCESS_FLAG_STARTED, zx_info_job_t, zx_info_process_t,
+    zx_info_thread_t,
+};
+use objects::handle::HandleValue;
+use objects::job::Job;
+use objects::machine::Machine;
+use objects::process::{Process, ProcessState};
+use objects::thread::Thread;
+use objects::{Kernel, ObjectId};
+
+use super::sink::Sink;
+use crate::cx::Cx;
+
+pub fn job<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Job>(value, Rights::INSPECT)?;
+    let job = cx.kernel.objects.get(id)?;
+    let record = zx_info_job_t { return_code: job.return_code, exited: u8::from(job.dead), ..Default::default() };
+    sink.one(cx, record)
+}
+
+/// A topic of objects' numbers: of the objects at places 0, 1, ... of a list that has `avail`.
+fn koids<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    sink: Sink,
+    avail: usize,
+    object: impl Fn(&Kernel<M>, usize) -> Option<ObjectId>,
+) -> Result<(), Status> {
+    sink.many(cx, Some(avail), 0, |kernel, at: &mut usize| {
+        let Some(object) = object(kernel, *at) else { return Ok(None) };
+        *at += 1;
+        Ok(Some(kernel.koid(object)))
+    })
+}
+
+pub fn job_children<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Job>(value, Rights::ENUMERATE)?;
+    let avail = cx.kernel.objects.get(id)?.jobs.len();
+    koids(cx, sink, avail, |kernel, at| Some(kernel.objects.get(id).ok()?.jobs.get(at)?.object()))
+}
+
+pub fn job_processes<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Job>(value, Rights::ENUMERATE)?;
+    let avail = cx.kernel.objects.get(id)?.processes.len();
+    koids(cx, sink, avail, |kernel, at| Some(kernel.objects.get(id).ok()?.processes.get(at)?.object()))
+}
+
+pub fn process<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Process>(value, Rights::INSPECT)?;
+    let process = cx.kernel.objects.get(id)?;
+    let mut flags = 0;
+    if process.state != ProcessState::Created {
+        flags |= ZX_INFO_PROCESS_FLAG_STARTED;
+    }
+    if process.state == ProcessState::Dead {
+        flags |= ZX_INFO_PROCESS_FLAG_EXITED;
+    }
+    let record = zx_info_process_t {
+        return_code: process.return_code,
+        start_time: process.start_time,
+        flags,
+        ..Default::default()
+    };
+    sink.one(cx, record)
+}
+
+pub fn process_threads<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Process>(value, Rights::ENUMERATE)?;
+    let avail = cx.kernel.objects.get(id)?.threads.len();
+    koids(cx, sink, avail, |kernel, at| Some(kernel.objects.get(id).ok()?.threads.get(at)?.object()))
+}
+
+pub fn thread<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Thread>(value, Rights::INSPECT)?;
+    let mut record = zx_info_thread_t { state: cx.kernel.objects.get(id)?.info_state(), ..Default::default() };
+    // There is one processor.
+    record.cpu_affinity_mask.mask[0] = 1;
+    sink.one(cx, record)
+}
