@@ -16,6 +16,8 @@ pub struct FakeThread {
     pub key: u32,
     /// It was started.
     pub started: bool,
+    /// It stands: it was stopped, or was given registers and has never been let run.
+    pub stopped: bool,
     /// Results of the blocked calls that ended, in order.
     pub woken: Vec<i64>,
     /// Its registers.
@@ -156,9 +158,18 @@ impl Machine for FakeMachine {
         assert!(self.threads.remove(&thread.0).is_some(), "thread destroyed twice");
     }
 
-    fn thread_suspend(&mut self, _: MachineThread) {}
+    fn thread_suspend(&mut self, thread: MachineThread) {
+        let thread = self.threads.get_mut(&thread.0).expect("thread in use");
+        assert!(!thread.stopped, "thread stopped twice");
+        thread.stopped = true;
+    }
 
-    fn thread_resume(&mut self, _: MachineThread) {}
+    fn thread_resume(&mut self, thread: MachineThread) {
+        let thread = self.threads.get_mut(&thread.0).expect("thread in use");
+        assert!(thread.stopped, "thread resumed that runs");
+        thread.stopped = false;
+        thread.started = true;
+    }
 
     fn thread_registers(&mut self, thread: MachineThread) -> Registers {
         self.threads[&thread.0].registers

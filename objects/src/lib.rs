@@ -45,6 +45,7 @@ pub mod process;
 pub mod resource;
 pub mod slab;
 pub mod socket;
+pub mod suspend_token;
 #[cfg(test)]
 mod tests;
 pub mod thread;

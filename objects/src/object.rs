@@ -174,6 +174,7 @@ nouns! {
     Counter counter ZX_OBJ_TYPE_COUNTER,
     Debuglog debuglog ZX_OBJ_TYPE_DEBUGLOG,
     Resource resource ZX_OBJ_TYPE_RESOURCE,
+    SuspendToken suspend_token ZX_OBJ_TYPE_SUSPEND_TOKEN,
 }
 
 /// An object.
@@ -376,6 +377,7 @@ impl<M: Machine> Kernel<M> {
             Body::Thread(thread) => self.thread_end(Id::new(id), *thread),
             Body::Vmo(vmo) => self.vmo_end(Id::new(id), *vmo),
             Body::Channel(channel) => self.channel_end(*channel),
+            Body::SuspendToken(token) => self.suspend_token_end(*token),
             _ => {}
         }
     }

@@ -44,6 +44,8 @@ pub struct Process {
     pub threads: Vec<Id<Thread>>,
     /// How many of them have been started.
     pub running: usize,
+    /// Suspend tokens for it.
+    pub(crate) suspends: u32,
     /// When it was started, in nanoseconds as in [`Machine::now`].
     pub start_time: i64,
     /// What it ended with.
@@ -77,6 +79,7 @@ impl<M: Machine> Kernel<M> {
             root_vmar: Some(vmar),
             threads: Vec::new(),
             running: 0,
+            suspends: 0,
             start_time: 0,
             return_code: 0,
             debug_addr: 0,

@@ -60,6 +60,10 @@ pub struct Thread {
     pub state: ThreadState,
     pub(crate) machine: Option<MachineThread>,
     pub(crate) wait: Wait,
+    /// Suspend tokens for it; its process has a count of its own.
+    pub(crate) suspends: u32,
+    /// [`Kernel::thread_settle`] has stopped the machine's thread.
+    stopped: bool,
     has_deadline: bool,
     /// Which of its waits the present one is: see [`Due`].
     wait_number: u32,
@@ -77,11 +81,22 @@ impl Thread {
         !matches!(self.wait, Wait::None)
     }
 
+    /// Whether it was started and a suspend token holds it.
+    pub fn is_suspended(&self) -> bool {
+        self.state == ThreadState::Running && self.stopped && !self.in_exception()
+    }
+
+    /// Whether it stands at an exception, which holds it even when no token does.
+    pub fn in_exception(&self) -> bool {
+        false
+    }
+
     /// `ZX_THREAD_STATE_*` of a thread, with the reason if it is blocked.
     pub fn info_state(&self) -> u32 {
         match (self.state, &self.wait) {
             (ThreadState::Initial, _) => abi::ZX_THREAD_STATE_NEW,
             (ThreadState::Dead, _) => abi::ZX_THREAD_STATE_DEAD,
+            (ThreadState::Running, _) if self.is_suspended() => abi::ZX_THREAD_STATE_SUSPENDED,
             (ThreadState::Running, Wait::None) => abi::ZX_THREAD_STATE_RUNNING,
             (ThreadState::Running, Wait::Sleep) => abi::ZX_THREAD_STATE_BLOCKED_SLEEPING,
             (ThreadState::Running, Wait::Signals { out: Observed::Many(_), .. }) => {
@@ -113,6 +128,8 @@ impl<M: Machine> Kernel<M> {
             state: ThreadState::Initial,
             machine: None,
             wait: Wait::None,
+            suspends: 0,
+            stopped: false,
             has_deadline: false,
             wait_number: 0,
         };
@@ -143,10 +160,41 @@ impl<M: Machine> Kernel<M> {
         let process = thread.process;
         // A running thread needs no handle to go on.
         self.add_ref(id.object());
-        self.objects.get_mut(process)?.running += 1;
+        let process = self.objects.get_mut(process)?;
+        process.running += 1;
+        let held = process.suspends > 0 || self.objects.get(id)?.suspends > 0;
         self.signal(id.object(), Signals::NONE, Signals::THREAD_RUNNING);
-        self.machine.thread_start(machine, registers);
+        if held {
+            // It stands before its first instruction.
+            self.machine.thread_set_registers(machine, registers);
+            self.thread_settle(id);
+        } else {
+            self.machine.thread_start(machine, registers);
+        }
         Ok(())
+    }
+
+    /// Lets a started thread go on, or stops it, as the suspend tokens and exceptions that hold it demand. To be called
+    /// after either has changed, for a thread in any state.
+    pub(crate) fn thread_settle(&mut self, id: Id<Thread>) {
+        let Ok(thread) = self.objects.get(id) else { return };
+        let Some(machine) = thread.machine else { return };
+        let suspended = thread.suspends > 0 || self.objects.get(thread.process).is_ok_and(|p| p.suspends > 0);
+        let hold = suspended || thread.in_exception();
+        let Ok(thread) = self.objects.get_mut(id) else { return };
+        let was_stopped = core::mem::replace(&mut thread.stopped, hold);
+        let in_exception = thread.in_exception();
+        match (was_stopped, hold) {
+            (false, true) => self.machine.thread_suspend(machine),
+            (true, false) => self.machine.thread_resume(machine),
+            _ => {}
+        }
+        // A thread at an exception still counts as running: the token takes effect when it goes on.
+        if suspended && !in_exception {
+            self.signal(id.object(), Signals::THREAD_RUNNING, Signals::THREAD_SUSPENDED);
+        } else {
+            self.signal(id.object(), Signals::THREAD_SUSPENDED, Signals::THREAD_RUNNING);
+        }
     }
 
     /// Ends a thread, whatever it does. The last one takes its process along.

@@ -1,16 +1,18 @@
 //! What threads, processes and jobs have in common.
 
-use abi::{Rights, Status, ZX_TASK_RETCODE_SYSCALL_KILL};
+use abi::{Rights, Status, ZX_DEFAULT_SUSPEND_TOKEN_RIGHTS, ZX_TASK_RETCODE_SYSCALL_KILL};
 use objects::Id;
 use objects::handle::HandleValue;
 use objects::job::Job;
 use objects::machine::Machine;
 use objects::object::Body;
 use objects::process::Process;
+use objects::suspend_token::Held;
 use objects::thread::{Thread, ThreadState};
 
 use crate::Answer;
 use crate::cx::Cx;
+use crate::user::Out;
 
 /// Ends a task and all that is in it. The caller does not survive if it is among that.
 pub fn task_kill<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<Answer, Status> {
@@ -33,4 +35,26 @@ pub fn task_kill<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<A
     }
     let gone = cx.kernel.objects.get(cx.thread).map_or(true, |t| t.state == ThreadState::Dead);
     Ok(if gone { Answer::Nothing } else { Answer::Done(0) })
+}
+
+/// Stops a thread, or all threads of a process, for as long as the token that it gives is there.
+pub fn task_suspend<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, token: Out<u32>) -> Result<(), Status> {
+    let handle = cx.get_any(value, Rights::WRITE)?;
+    let objects = &cx.kernel.objects;
+    let task = match objects.any(handle.object)?.body {
+        Body::Thread(_) => Held::Thread(objects.typed(handle.object)?),
+        Body::Process(_) => Held::Process(objects.typed(handle.object)?),
+        _ => return Err(Status::WRONG_TYPE),
+    };
+    // Who stands still cannot be given the token.
+    if task == Held::Thread(cx.thread) || task == Held::Process(cx.process) {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let id = cx.kernel.task_suspend(task)?;
+    cx.hand_out(id, ZX_DEFAULT_SUSPEND_TOKEN_RIGHTS, token)
+}
+
+/// The same call under its older name.
+pub fn task_suspend_token<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, token: Out<u32>) -> Result<(), Status> {
+    task_suspend(cx, value, token)
 }

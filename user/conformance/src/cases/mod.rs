@@ -12,6 +12,7 @@ mod object;
 mod port;
 mod process;
 mod socket;
+mod suspend_token;
 mod system;
 mod thread;
 mod timer;
@@ -66,6 +67,7 @@ pub fn all() -> Vec<Case> {
         exception::cases(),
         process::cases(),
         thread::cases(),
+        suspend_token::cases(),
         job::cases(),
         vmo::cases(),
         vmar::cases(),

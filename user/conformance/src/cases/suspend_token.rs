@@ -1,0 +1,665 @@
+//! Suspension: tasks that stand still as long as a token is there.
+//!
+//! Most cases watch threads of another process that do nothing but count, so that whether they run can be seen from
+//! their memory. Threads that are in a call are this program's own.
+
+use std::thread::{self, JoinHandle};
+
+use abi::Status;
+use zx::{AsHandleRef, Info, Rights, Signals, Suspend, Thread};
+
+use super::{cases, late, raw, soon, without};
+use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
+use crate::tiny::{self, KILLED, SPIN, Tiny};
+
+cases! {
+    "suspend_token.create.errors" => create_errors,
+    "suspend_token.create.bad_address" => create_bad_address,
+    "suspend_token.create.rights" => create_rights,
+    "suspend_token.thread.stops" => thread_stops,
+    "suspend_token.thread.resumes" => thread_resumes,
+    "suspend_token.thread.many_tokens" => thread_many_tokens,
+    "suspend_token.thread.self" => thread_self,
+    "suspend_token.thread.many_times" => thread_many_times,
+    "suspend_token.thread.before_start" => thread_before_start,
+    "suspend_token.thread.before_start_and_resumed" => thread_before_start_and_resumed,
+    "suspend_token.thread.killed" => thread_killed,
+    "suspend_token.thread.dead" => thread_dead,
+    "suspend_token.thread.token_outlives" => thread_token_outlives,
+    "suspend_token.thread.sleeping" => thread_sleeping,
+    "suspend_token.thread.sleep_over" => thread_sleep_over,
+    "suspend_token.thread.channel_call" => thread_channel_call,
+    "suspend_token.thread.port_wait" => thread_port_wait,
+    "suspend_token.thread.futex_wait" => thread_futex_wait,
+    "suspend_token.thread.wait_over" => thread_wait_over,
+    "suspend_token.thread.wait_async" => thread_wait_async,
+    "suspend_token.thread.wait_async_again" => thread_wait_async_again,
+    "suspend_token.process.stops" => process_stops,
+    "suspend_token.process.self" => process_self,
+    "suspend_token.process.many_tokens" => process_many_tokens,
+    "suspend_token.process.many_threads" => process_many_threads,
+    "suspend_token.process.before_threads" => process_before_threads,
+    "suspend_token.process.many_tokens_before_threads" => process_many_tokens_before_threads,
+    "suspend_token.process.before_start" => process_before_start,
+    "suspend_token.process.then_thread" => process_then_thread,
+    "suspend_token.process.after_thread" => process_after_thread,
+    "suspend_token.process.and_thread_before_start" => process_and_thread_before_start,
+    "suspend_token.process.killed" => process_killed,
+    "suspend_token.process.dead" => process_dead,
+    "suspend_token.process.dying_thread" => process_dying_thread,
+}
+
+/// `inc qword [rsi]; jmp` back to it.
+const COUNT: &[u8] = &[0x48, 0xff, 0x06, 0xeb, 0xfb];
+
+/// A process whose threads count, each in a word of its own.
+struct Counting {
+    tiny: Tiny,
+    /// The second and further threads.
+    threads: Vec<Thread>,
+}
+
+impl Counting {
+    /// Not started yet.
+    fn new() -> Result<Self, Failure> {
+        Ok(Self { tiny: Tiny::new(COUNT)?, threads: Vec::new() })
+    }
+
+    fn started() -> Result<Self, Failure> {
+        let this = Self::new()?;
+        this.start()?;
+        this.runs(0)?;
+        Ok(this)
+    }
+
+    fn start(&self) -> Outcome {
+        self.tiny.start(None, self.word(0))
+    }
+
+    /// Makes one more thread.
+    fn add(&mut self) -> Result<usize, Failure> {
+        self.threads.push(self.tiny.process.create_thread("more")?);
+        Ok(self.threads.len())
+    }
+
+    fn thread(&self, n: usize) -> &Thread {
+        if n == 0 { &self.tiny.thread } else { &self.threads[n - 1] }
+    }
+
+    fn start_thread(&self, n: usize) -> Outcome {
+        Ok(self.thread(n).start(self.tiny.entry, self.tiny.stack, 0, self.word(n))?)
+    }
+
+    fn word(&self, n: usize) -> usize {
+        self.tiny.stack - 0x1000 + 8 * n
+    }
+
+    fn count(&self, n: usize) -> Result<u64, Failure> {
+        let mut word = [0; 8];
+        equal(self.tiny.process.read_memory(self.word(n), &mut word)?, 8)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    /// Thread `n` must go on counting.
+    fn runs(&self, n: usize) -> Outcome {
+        let before = self.count(n)?;
+        for _ in 0..1000 {
+            if self.count(n)? != before {
+                let signals = self.thread(n).signals()?;
+                equal(signals & (Signals::THREAD_RUNNING | Signals::THREAD_SUSPENDED), Signals::THREAD_RUNNING)?;
+                return equal(self.thread(n).info()?.state, abi::ZX_THREAD_STATE_RUNNING);
+            }
+            thread::sleep(std::time::Duration::from_millis(2));
+        }
+        Err("the thread does not run".into())
+    }
+
+    /// Thread `n` must be suspended and stand still.
+    fn stands(&self, n: usize) -> Outcome {
+        self.thread(n).wait_one(Signals::THREAD_SUSPENDED, late())?;
+        equal(self.thread(n).signals()? & Signals::THREAD_RUNNING, Signals::NONE)?;
+        equal(self.thread(n).info()?.state, abi::ZX_THREAD_STATE_SUSPENDED)?;
+        let before = self.count(n)?;
+        thread::sleep(std::time::Duration::from_millis(20));
+        equal(self.count(n)?, before)
+    }
+
+    fn end(&self) -> Outcome {
+        self.tiny.process.kill()?;
+        equal(self.tiny.end()?, KILLED)
+    }
+}
+
+/// A thread of this program that is in a call.
+struct Caller<T> {
+    handle: Thread,
+    result: JoinHandle<T>,
+}
+
+impl<T: Send + 'static> Caller<T> {
+    /// Starts a thread that does `call`, and waits until it is blocked there.
+    fn new(blocked: u32, call: impl FnOnce() -> T + Send + 'static) -> Result<Self, Failure> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let result = thread::spawn(move || {
+            let _ = sender.send(zx::startup::thread_self().duplicate_handle(Rights::SAME_RIGHTS));
+            call()
+        });
+        let handle = Thread::from(receiver.recv().map_err(|_| "the thread is gone")??);
+        for _ in 0..1000 {
+            if handle.info()?.state == blocked {
+                return Ok(Self { handle, result });
+            }
+            thread::sleep(std::time::Duration::from_millis(2));
+        }
+        Err("the thread does not block".into())
+    }
+
+    fn suspend(&self) -> Result<Suspend, Failure> {
+        let token = self.handle.suspend()?;
+        self.handle.wait_one(Signals::THREAD_SUSPENDED, late())?;
+        equal(self.handle.info()?.state, abi::ZX_THREAD_STATE_SUSPENDED)?;
+        Ok(token)
+    }
+
+    fn join(self) -> Result<T, Failure> {
+        self.result.join().map_err(|_| Failure::from("the thread panicked"))
+    }
+}
+
+fn pause() {
+    thread::sleep(std::time::Duration::from_millis(20));
+}
+
+// --- the call ---
+
+fn create_errors() -> Outcome {
+    let mut out = 0_u32;
+    gives(raw!(zx_task_suspend, 0, &raw mut out), Status::BAD_HANDLE)?;
+    let job = zx::startup::job_default().ok_or("there is no job")?;
+    gives(raw!(zx_task_suspend, job.raw_handle(), &raw mut out), Status::WRONG_TYPE)?;
+    let (channel, _peer) = zx::Channel::create()?;
+    gives(raw!(zx_task_suspend, channel.raw_handle(), &raw mut out), Status::WRONG_TYPE)?;
+    let counting = Counting::started()?;
+    let weak = Thread::from(without(counting.thread(0), Rights::WRITE)?);
+    fails(weak.suspend(), Status::ACCESS_DENIED)?;
+    let weak = zx::Process::from(without(&counting.tiny.process, Rights::WRITE)?);
+    fails(weak.suspend(), Status::ACCESS_DENIED)?;
+    equal(out, 0)?;
+    counting.runs(0)?;
+    counting.end()
+}
+
+fn create_bad_address() -> Outcome {
+    // A token that cannot be handed out holds nothing.
+    let counting = Counting::started()?;
+    for handle in [counting.thread(0).raw_handle(), counting.tiny.process.raw_handle()] {
+        for address in [0, 8, u64::MAX - 2, 0xffff_8000_0000_0000] {
+            gives(raw!(zx_task_suspend, handle, address), Status::INVALID_ARGS)?;
+            counting.runs(0)?;
+        }
+    }
+    counting.end()
+}
+
+fn create_rights() -> Outcome {
+    let counting = Counting::started()?;
+    let token = counting.thread(0).suspend()?;
+    let info = token.basic_info()?;
+    equal(info.type_, abi::ZX_OBJ_TYPE_SUSPEND_TOKEN)?;
+    equal(info.rights, (Rights::TRANSFER | Rights::INSPECT).bits())?;
+    fails(token.duplicate(Rights::SAME_RIGHTS), Status::ACCESS_DENIED)?;
+    // Wherever the token is, it holds; when its message goes, it goes.
+    let (ours, theirs) = zx::Channel::create()?;
+    ours.write(b"", [token.into_handle()])?;
+    counting.stands(0)?;
+    drop(theirs);
+    counting.runs(0)?;
+    counting.end()
+}
+
+// --- a thread ---
+
+fn thread_stops() -> Outcome {
+    let counting = Counting::started()?;
+    let token = counting.thread(0).suspend()?;
+    counting.stands(0)?;
+    drop(token);
+    counting.runs(0)?;
+    counting.end()
+}
+
+fn thread_resumes() -> Outcome {
+    let counting = Counting::started()?;
+    let token = counting.thread(0).suspend()?;
+    counting.stands(0)?;
+    drop(token);
+    counting.thread(0).wait_one(Signals::THREAD_RUNNING, late())?;
+    counting.runs(0)?;
+    // The token counts once, also if another one comes.
+    drop(counting.thread(0).suspend()?);
+    counting.runs(0)?;
+    counting.end()
+}
+
+fn thread_many_tokens() -> Outcome {
+    let counting = Counting::started()?;
+    let first = counting.thread(0).suspend()?;
+    let second = counting.thread(0).suspend()?;
+    let third = counting.thread(0).suspend()?;
+    drop(second);
+    counting.stands(0)?;
+    drop(first);
+    counting.stands(0)?;
+    drop(third);
+    counting.runs(0)?;
+    counting.end()
+}
+
+fn thread_self() -> Outcome {
+    let mut out = 0_u32;
+    let current = zx::startup::thread_self().raw_handle();
+    gives(raw!(zx_task_suspend, current, &raw mut out), Status::NOT_SUPPORTED)?;
+    gives(raw!(zx_task_suspend_token, current, &raw mut out), Status::NOT_SUPPORTED)?;
+    equal(out, 0)
+}
+
+fn thread_many_times() -> Outcome {
+    // A thread that makes calls all the time is stopped anywhere: before, in and after them.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let flag = std::sync::Arc::clone(&stop);
+    let worker = thread::spawn(move || -> zx::Result<u64> {
+        let event = zx::Event::create()?;
+        let _ = sender.send(zx::startup::thread_self().duplicate_handle(Rights::SAME_RIGHTS));
+        let mut rounds = 0;
+        while !flag.load(std::sync::atomic::Ordering::Relaxed) {
+            event.signal(Signals::NONE, Signals::USER_0)?;
+            if event.wait_one(Signals::USER_0, late())? & Signals::USER_0 == Signals::NONE {
+                return Err(Status::INTERNAL);
+            }
+            event.signal(Signals::USER_0, Signals::NONE)?;
+            match event.wait_one(Signals::USER_0, zx::MonotonicInstant::after(zx::Duration::from_micros(20))) {
+                Err(Status::TIMED_OUT) => {}
+                _ => return Err(Status::INTERNAL),
+            }
+            rounds += 1;
+        }
+        Ok(rounds)
+    });
+    let handle = Thread::from(receiver.recv().map_err(|_| "the thread is gone")??);
+    for n in 0..400_i64 {
+        let token = handle.suspend()?;
+        zx::nanosleep(zx::MonotonicInstant::after(zx::Duration::from_micros(n * 7 % 200)))?;
+        drop(token);
+        zx::nanosleep(zx::MonotonicInstant::after(zx::Duration::from_micros(n * 13 % 300)))?;
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let rounds = worker.join().map_err(|_| "the thread panicked")??;
+    ensure(rounds > 0, "it did nothing")
+}
+
+fn thread_before_start() -> Outcome {
+    let mut counting = Counting::started()?;
+    let thread = counting.add()?;
+    let token = counting.thread(thread).suspend()?;
+    equal(counting.thread(thread).info()?.state, abi::ZX_THREAD_STATE_NEW)?;
+    equal(counting.thread(thread).signals()?, Signals::NONE)?;
+    counting.start_thread(thread)?;
+    counting.stands(thread)?;
+    equal(counting.count(thread)?, 0)?;
+    drop(token);
+    counting.runs(thread)?;
+    counting.end()
+}
+
+fn thread_before_start_and_resumed() -> Outcome {
+    let mut counting = Counting::started()?;
+    let thread = counting.add()?;
+    drop(counting.thread(thread).suspend()?);
+    equal(counting.thread(thread).info()?.state, abi::ZX_THREAD_STATE_NEW)?;
+    counting.start_thread(thread)?;
+    counting.runs(thread)?;
+    counting.end()
+}
+
+fn thread_killed() -> Outcome {
+    let counting = Counting::started()?;
+    let token = counting.thread(0).suspend()?;
+    counting.stands(0)?;
+    counting.end()?;
+    let signals = counting.thread(0).signals()?;
+    let all = Signals::THREAD_RUNNING | Signals::THREAD_SUSPENDED | Signals::THREAD_TERMINATED;
+    equal(signals & all, Signals::THREAD_TERMINATED)?;
+    equal(counting.thread(0).info()?.state, abi::ZX_THREAD_STATE_DEAD)?;
+    drop(token);
+    equal(counting.thread(0).info()?.state, abi::ZX_THREAD_STATE_DEAD)
+}
+
+fn thread_dead() -> Outcome {
+    let counting = Counting::started()?;
+    counting.end()?;
+    fails(counting.thread(0).suspend(), Status::BAD_STATE)
+}
+
+fn thread_token_outlives() -> Outcome {
+    // The token holds what nobody else has a handle to any more.
+    let mut counting = Counting::started()?;
+    let thread = counting.add()?;
+    counting.start_thread(thread)?;
+    counting.runs(thread)?;
+    let token = counting.threads[0].suspend()?;
+    let word = counting.word(thread);
+    counting.threads.clear();
+    pause();
+    let read = |word| {
+        let mut bytes = [0; 8];
+        counting.tiny.process.read_memory(word, &mut bytes).map(|_| u64::from_le_bytes(bytes))
+    };
+    let before = read(word)?;
+    pause();
+    equal(read(word)?, before)?;
+    drop(token);
+    pause();
+    ensure(read(word)? != before, "it does not go on")?;
+    counting.end()
+}
+
+fn thread_sleeping() -> Outcome {
+    // The sleep ends at its time, and the thread comes back when it is resumed.
+    let sleep = || zx::nanosleep(soon(30));
+    let sleeper = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_SLEEPING, sleep)?;
+    let token = sleeper.suspend()?;
+    drop(token);
+    sleeper.join()?.map_err(Into::into)
+}
+
+fn thread_sleep_over() -> Outcome {
+    let sleeper = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_SLEEPING, || zx::nanosleep(soon(60)))?;
+    let token = sleeper.suspend()?;
+    thread::sleep(std::time::Duration::from_millis(100));
+    equal(sleeper.handle.info()?.state, abi::ZX_THREAD_STATE_SUSPENDED)?;
+    fails(sleeper.handle.wait_one(Signals::THREAD_TERMINATED, soon(10)), Status::TIMED_OUT)?;
+    drop(token);
+    sleeper.join()?.map_err(Into::into)
+}
+
+fn thread_channel_call() -> Outcome {
+    let (client, server) = zx::Channel::create()?;
+    let call = move || {
+        let mut bytes = [0; 16];
+        let size = client.call(late(), b"\0\0\0\0question", [], &mut bytes, &mut [])?;
+        Ok::<_, Status>(bytes[4..size.bytes].to_vec())
+    };
+    let caller = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_CHANNEL, call)?;
+    let token = caller.suspend()?;
+    // The question is there once, and the answer is for this call.
+    let mut bytes = [0; 16];
+    let size = server.read_wait(&mut bytes, &mut [], late())?;
+    equal(&bytes[4..size.bytes], b"question")?;
+    fails(server.read(&mut [0; 16], &mut []).map_err(|error| error.0), Status::SHOULD_WAIT)?;
+    let mut answer = bytes[..4].to_vec();
+    answer.extend(b"answer");
+    server.write(&answer, [])?;
+    pause();
+    drop(token);
+    equal(caller.join()??, b"answer".to_vec())
+}
+
+fn thread_port_wait() -> Outcome {
+    let port = zx::Port::create()?;
+    let twin = port.duplicate(Rights::SAME_RIGHTS)?;
+    let caller = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_PORT, move || twin.wait(late()))?;
+    let token = caller.suspend()?;
+    pause();
+    // It waits on, and gets what comes.
+    drop(token);
+    pause();
+    equal(caller.handle.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_PORT)?;
+    let token = caller.suspend()?;
+    port.queue(&super::user_packet(7, [1, 2, 3, 4]))?;
+    pause();
+    fails(caller.handle.wait_one(Signals::THREAD_TERMINATED, soon(10)), Status::TIMED_OUT)?;
+    drop(token);
+    equal(caller.join()??.key, 7)
+}
+
+fn thread_futex_wait() -> Outcome {
+    let word = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let twin = std::sync::Arc::clone(&word);
+    let wait = move || zx::futex_wait(&twin, 0, None, late());
+    let caller = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_FUTEX, wait)?;
+    let token = caller.suspend()?;
+    drop(token);
+    pause();
+    equal(caller.handle.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_FUTEX)?;
+    let token = caller.suspend()?;
+    zx::futex_wake(&word, 1)?;
+    pause();
+    equal(caller.handle.info()?.state, abi::ZX_THREAD_STATE_SUSPENDED)?;
+    drop(token);
+    caller.join()?.map_err(Into::into)
+}
+
+fn thread_wait_over() -> Outcome {
+    // A wait ends and its signals are gone again before the thread goes on: it is told what ended it.
+    let event = zx::Event::create()?;
+    let twin = event.duplicate(Rights::SAME_RIGHTS)?;
+    let wait = move || twin.wait_one(Signals::USER_0, late());
+    let caller = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE, wait)?;
+    let token = caller.suspend()?;
+    event.signal(Signals::NONE, Signals::USER_0)?;
+    event.signal(Signals::USER_0, Signals::NONE)?;
+    drop(token);
+    equal(caller.join()?? & Signals::USER_0, Signals::USER_0)
+}
+
+fn observed(port: &zx::Port) -> Result<Signals, Failure> {
+    let packet = port.wait(late())?;
+    equal(packet.type_, abi::ZX_PKT_TYPE_SIGNAL_ONE)?;
+    Ok(Signals::from_bits_retain((packet.payload[0] >> 32) as u32))
+}
+
+const STATES: Signals =
+    Signals::from_bits_retain(abi::ZX_THREAD_RUNNING | abi::ZX_THREAD_SUSPENDED | abi::ZX_THREAD_TERMINATED);
+
+fn thread_wait_async() -> Outcome {
+    let counting = Counting::started()?;
+    let port = zx::Port::create()?;
+    let thread = counting.thread(0);
+    // One that is there already comes at once.
+    thread.wait_async(&port, 1, Signals::THREAD_RUNNING, 0)?;
+    equal(observed(&port)? & STATES, Signals::THREAD_RUNNING)?;
+    thread.wait_async(&port, 2, Signals::THREAD_SUSPENDED, 0)?;
+    fails(port.wait(soon(5)), Status::TIMED_OUT)?;
+    let token = thread.suspend()?;
+    equal(observed(&port)? & STATES, Signals::THREAD_SUSPENDED)?;
+    thread.wait_async(&port, 3, Signals::THREAD_RUNNING, 0)?;
+    fails(port.wait(soon(5)), Status::TIMED_OUT)?;
+    drop(token);
+    equal(observed(&port)? & STATES, Signals::THREAD_RUNNING)?;
+    thread.wait_async(&port, 4, Signals::THREAD_TERMINATED, 0)?;
+    counting.end()?;
+    equal(observed(&port)? & STATES, Signals::THREAD_TERMINATED)
+}
+
+fn thread_wait_async_again() -> Outcome {
+    let counting = Counting::started()?;
+    let port = zx::Port::create()?;
+    let thread = counting.thread(0);
+    for _ in 0..20 {
+        thread.wait_async(&port, 1, Signals::THREAD_SUSPENDED, abi::ZX_WAIT_ASYNC_EDGE)?;
+        let token = thread.suspend()?;
+        equal(observed(&port)? & STATES, Signals::THREAD_SUSPENDED)?;
+        thread.wait_async(&port, 2, STATES, abi::ZX_WAIT_ASYNC_EDGE)?;
+        fails(port.wait(zx::MonotonicInstant(0)), Status::TIMED_OUT)?;
+        drop(token);
+        equal(observed(&port)? & STATES, Signals::THREAD_RUNNING)?;
+    }
+    counting.end()
+}
+
+// --- a process ---
+
+fn process_stops() -> Outcome {
+    let counting = Counting::started()?;
+    let token = counting.tiny.process.suspend()?;
+    counting.stands(0)?;
+    drop(token);
+    counting.runs(0)?;
+    counting.end()
+}
+
+fn process_self() -> Outcome {
+    let mut out = 0_u32;
+    let current = zx::startup::process_self().raw_handle();
+    gives(raw!(zx_task_suspend, current, &raw mut out), Status::NOT_SUPPORTED)?;
+    equal(out, 0)
+}
+
+fn process_many_tokens() -> Outcome {
+    let counting = Counting::started()?;
+    let first = counting.tiny.process.suspend()?;
+    let second = counting.tiny.process.suspend()?;
+    counting.stands(0)?;
+    drop(first);
+    counting.stands(0)?;
+    drop(second);
+    counting.runs(0)?;
+    counting.end()
+}
+
+fn process_many_threads() -> Outcome {
+    let mut counting = Counting::started()?;
+    for _ in 0..3 {
+        let thread = counting.add()?;
+        counting.start_thread(thread)?;
+        counting.runs(thread)?;
+    }
+    let token = counting.tiny.process.suspend()?;
+    (0..4).try_for_each(|thread| counting.stands(thread))?;
+    drop(token);
+    (0..4).try_for_each(|thread| counting.runs(thread))?;
+    counting.end()
+}
+
+fn process_before_threads() -> Outcome {
+    let mut counting = Counting::started()?;
+    let token = counting.tiny.process.suspend()?;
+    let thread = counting.add()?;
+    counting.start_thread(thread)?;
+    counting.stands(0)?;
+    counting.stands(thread)?;
+    equal(counting.count(thread)?, 0)?;
+    drop(token);
+    counting.runs(0)?;
+    counting.runs(thread)?;
+    counting.end()
+}
+
+fn process_many_tokens_before_threads() -> Outcome {
+    let mut counting = Counting::started()?;
+    let first = counting.tiny.process.suspend()?;
+    let second = counting.tiny.process.suspend()?;
+    let thread = counting.add()?;
+    counting.start_thread(thread)?;
+    counting.stands(thread)?;
+    drop(second);
+    counting.stands(thread)?;
+    drop(first);
+    counting.runs(0)?;
+    counting.runs(thread)?;
+    counting.end()
+}
+
+fn process_before_start() -> Outcome {
+    // The thread is there, but nothing has been started.
+    let counting = Counting::new()?;
+    let token = counting.tiny.process.suspend()?;
+    equal(counting.thread(0).info()?.state, abi::ZX_THREAD_STATE_NEW)?;
+    counting.start()?;
+    counting.stands(0)?;
+    equal(counting.count(0)?, 0)?;
+    drop(token);
+    counting.runs(0)?;
+    counting.end()
+}
+
+fn process_then_thread() -> Outcome {
+    let counting = Counting::started()?;
+    let process = counting.tiny.process.suspend()?;
+    let thread = counting.thread(0).suspend()?;
+    counting.stands(0)?;
+    drop(process);
+    counting.stands(0)?;
+    drop(thread);
+    counting.runs(0)?;
+    counting.end()
+}
+
+fn process_after_thread() -> Outcome {
+    let mut counting = Counting::started()?;
+    let other = counting.add()?;
+    counting.start_thread(other)?;
+    let thread = counting.thread(0).suspend()?;
+    let process = counting.tiny.process.suspend()?;
+    counting.stands(0)?;
+    counting.stands(other)?;
+    drop(thread);
+    counting.stands(0)?;
+    drop(process);
+    counting.runs(0)?;
+    counting.runs(other)?;
+    counting.end()
+}
+
+fn process_and_thread_before_start() -> Outcome {
+    let counting = Counting::new()?;
+    let process = counting.tiny.process.suspend()?;
+    let thread = counting.thread(0).suspend()?;
+    counting.start()?;
+    counting.stands(0)?;
+    drop(process);
+    counting.stands(0)?;
+    drop(thread);
+    counting.runs(0)?;
+    counting.end()
+}
+
+fn process_killed() -> Outcome {
+    let counting = Counting::started()?;
+    let _token = counting.tiny.process.suspend()?;
+    counting.stands(0)?;
+    counting.end()
+}
+
+fn process_dead() -> Outcome {
+    let counting = Counting::started()?;
+    counting.end()?;
+    fails(counting.tiny.process.suspend(), Status::BAD_STATE)
+}
+
+fn process_dying_thread() -> Outcome {
+    // A thread is at its end while its process is suspended and resumed, again and again; nothing hangs.
+    for _ in 0..20 {
+        let mut counting = Counting::started()?;
+        let thread = counting.add()?;
+        // An undefined instruction: the end of the thread and of its process.
+        let code = tiny::code(&[0x0f, 0x0b])?;
+        let perm = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
+        let entry = counting.tiny.vmar.map(perm, 0, &code, 0, 4096)?;
+        counting.thread(thread).start(entry, counting.tiny.stack, 0, 0)?;
+        match counting.tiny.process.suspend() {
+            Ok(token) => {
+                drop(token);
+                counting.tiny.end()?;
+            }
+            Err(status) => equal(status, Status::BAD_STATE)?,
+        }
+        equal(counting.tiny.end()?, tiny::EXCEPTION)?;
+    }
+    // One that is never started ends like any other.
+    let tiny = Tiny::new(SPIN)?;
+    let _token = tiny.process.suspend()?;
+    tiny.process.kill()?;
+    equal(tiny.end()?, KILLED)
+}
