@@ -40,6 +40,7 @@ pub mod machine;
 pub mod name;
 pub mod object;
 mod pages;
+pub mod policy;
 pub mod port;
 pub mod process;
 pub mod resource;

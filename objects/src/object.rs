@@ -363,6 +363,7 @@ impl<M: Machine> Kernel<M> {
             Body::EventPair(_) => self.eventpair_unreachable(Id::new(id)),
             Body::Port(_) => self.port_unreachable(Id::new(id)),
             Body::Timer(_) => self.timer_unreachable(Id::new(id)),
+            Body::Job(_) => self.job_prune(Id::new(id)),
             Body::Process(_) => self.process_unreachable(Id::new(id)),
             _ => {}
         }

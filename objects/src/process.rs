@@ -3,14 +3,15 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use abi::{Signals, Status};
+use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL};
 
 use crate::handle::{Handle, HandleTable};
-use crate::job::Job;
+use crate::job::{Critical, Job};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::name::Name;
 use crate::object::{Body, Id};
+use crate::policy::Policy;
 use crate::slab::Key;
 use crate::thread::{Thread, ThreadState};
 use crate::vmar::Vmar;
@@ -32,6 +33,10 @@ pub struct Process {
     pub name: Name,
     /// Its job.
     pub job: Id<Job>,
+    /// What its job lets it do, as of when it was made.
+    pub policy: Policy,
+    /// The job that ends with it (`job_set_critical`).
+    pub critical: Option<Critical>,
     /// Where it is in its life.
     pub state: ProcessState,
     /// Its handles.
@@ -66,6 +71,7 @@ impl<M: Machine> Kernel<M> {
         if j.dead {
             return Err(Status::BAD_STATE);
         }
+        let policy = j.policy;
         j.processes.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
         let mut secret = [0; 4];
         self.machine.random(&mut secret);
@@ -73,6 +79,8 @@ impl<M: Machine> Kernel<M> {
         let process = Process {
             name,
             job,
+            policy,
+            critical: None,
             state: ProcessState::Created,
             handles: HandleTable::new(u32::from_le_bytes(secret)),
             aspace: Some(aspace),
@@ -115,14 +123,23 @@ impl<M: Machine> Kernel<M> {
         Ok(value)
     }
 
-    /// Ends a process: its threads, its handles, its memory. A dead one stays as it is.
+    /// Ends a process: its threads, its handles, its memory, and the job that it is critical to. A dead one stays as it
+    /// is.
     pub fn process_kill(&mut self, id: Id<Process>, return_code: i64) {
-        let Ok(p) = self.objects.get_mut(id) else { return };
+        if let Some(job) = self.process_stop(id, return_code) {
+            self.job_kill(job, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL);
+        }
+    }
+
+    /// Ends a process and leaves the job that has to end with it to the caller.
+    pub(crate) fn process_stop(&mut self, id: Id<Process>, return_code: i64) -> Option<Id<Job>> {
+        let p = self.objects.get_mut(id).ok()?;
         let was = core::mem::replace(&mut p.state, ProcessState::Dead);
         if was == ProcessState::Dead {
-            return;
+            return None;
         }
         p.return_code = return_code;
+        let critical = p.critical.take();
         while let Some(&thread) = self.objects.get(id).ok().and_then(|p| p.threads.last()) {
             self.thread_stop(thread);
             if let Ok(p) = self.objects.get_mut(id) {
@@ -144,6 +161,7 @@ impl<M: Machine> Kernel<M> {
         if was == ProcessState::Running {
             self.drop_ref(id.object());
         }
+        critical.and_then(|critical| critical.job_for(return_code))
     }
 
     fn process_drop_aspace(&mut self, id: Id<Process>) {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use abi::{Rights, Status};
+use abi::{Rights, Status, ZX_POL_ACTION_ALLOW};
 use objects::handle::{Handle, HandleValue};
 use objects::machine::{Machine, ThreadKey};
 use objects::object::Noun;
@@ -29,6 +29,8 @@ pub struct Cx<'a, M: Machine> {
     pub process: Id<Process>,
     /// Its address space.
     pub aspace: Key,
+    /// The condition (`ZX_POL_*`) whose action is due when the call is over; see [`crate::policy`].
+    pub(crate) offence: Option<u32>,
 }
 
 /// A call's result, before it becomes an [`Answer`].
@@ -82,7 +84,19 @@ impl<'a, M: Machine> Cx<'a, M> {
         }
         let process = t.process;
         let aspace = kernel.objects.get(process).ok()?.aspace?;
-        Some(Cx { kernel, thread, process, aspace })
+        Some(Cx { kernel, thread, process, aspace, offence: None })
+    }
+
+    /// Whether the caller's job lets it do what a condition (`ZX_POL_*`) names.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    #[inline]
+    pub fn may(&mut self, condition: u32) -> Result<(), Status> {
+        match self.kernel.objects.get(self.process)?.policy.action(condition) {
+            ZX_POL_ACTION_ALLOW => Ok(()),
+            action => crate::policy::offends(self, condition, action),
+        }
     }
 
     /// The object behind a handle, if it is a `T` and the handle has all of `rights`; with the handle's rights.

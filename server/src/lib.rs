@@ -14,6 +14,7 @@ extern crate alloc;
 pub mod cx;
 pub mod dispatch;
 mod fault;
+mod policy;
 mod start;
 pub mod syscalls;
 pub mod user;
@@ -52,7 +53,8 @@ impl<M: Machine> Server<M> {
         let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else { return Answer::Nothing };
         // Without a reserve of memory a call could fail half way; only those that free memory are let through.
         let answer = if cx.kernel.machine.heap_reserve().is_ok() || frees(number) {
-            dispatch::dispatch(&mut cx, number, args)
+            let answer = dispatch::dispatch(&mut cx, number, args);
+            if policy::may_have_offended(&cx, answer) { policy::judge(&mut cx, number, args, answer) } else { answer }
         } else {
             Answer::Done(i64::from(Status::NO_MEMORY.0))
         };

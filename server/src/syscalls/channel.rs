@@ -28,6 +28,7 @@ pub fn channel_create<M: Machine>(
     if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
+    cx.may(abi::ZX_POL_NEW_CHANNEL)?;
     let pair = cx.kernel.channel_create()?;
     cx.hand_out_pair(pair, ZX_DEFAULT_CHANNEL_RIGHTS, (out0, out1))
 }

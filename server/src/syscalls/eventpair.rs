@@ -16,6 +16,7 @@ pub fn eventpair_create<M: Machine>(
     if options != 0 {
         return Err(Status::NOT_SUPPORTED);
     }
+    cx.may(abi::ZX_POL_NEW_EVENTPAIR)?;
     let pair = cx.kernel.eventpair_create()?;
     cx.hand_out_pair(pair, ZX_DEFAULT_EVENTPAIR_RIGHTS, (out0, out1))
 }

@@ -21,6 +21,7 @@ pub fn fifo_create<M: Machine>(
     if options != 0 {
         return Err(Status::OUT_OF_RANGE);
     }
+    cx.may(abi::ZX_POL_NEW_FIFO)?;
     let pair = cx.kernel.fifo_create(count as u64, size as u64)?;
     cx.hand_out_pair(pair, ZX_DEFAULT_FIFO_RIGHTS, (out0, out1))
 }

@@ -18,6 +18,7 @@ pub fn port_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, out: Out<u32>) 
     if options != 0 {
         return Err(Status::NOT_SUPPORTED);
     }
+    cx.may(abi::ZX_POL_NEW_PORT)?;
     let port = cx.kernel.port_create()?;
     cx.hand_out(port, ZX_DEFAULT_PORT_RIGHTS, out)
 }

@@ -29,6 +29,7 @@ pub fn process_create<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     let name = read_name(cx, name, name_len)?;
+    cx.may(abi::ZX_POL_NEW_PROCESS)?;
     let job = cx.get::<Job>(job, Rights::MANAGE_PROCESS)?;
     let (process, vmar) = cx.kernel.process_create(job, name)?;
     let rights = ZX_DEFAULT_VMAR_RIGHTS | Rights::READ | Rights::WRITE | Rights::EXECUTE;

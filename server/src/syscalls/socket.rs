@@ -22,6 +22,7 @@ pub fn socket_create<M: Machine>(
     if options & !ZX_SOCKET_DATAGRAM != 0 {
         return Err(Status::INVALID_ARGS);
     }
+    cx.may(abi::ZX_POL_NEW_SOCKET)?;
     let pair = cx.kernel.socket_create(options & ZX_SOCKET_DATAGRAM != 0)?;
     cx.hand_out_pair(pair, ZX_DEFAULT_SOCKET_RIGHTS, (out0, out1))
 }

@@ -19,6 +19,7 @@ pub fn timer_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, clock: u32, ou
     if clock != ZX_CLOCK_MONOTONIC && clock != ZX_CLOCK_BOOT {
         return Err(Status::INVALID_ARGS);
     }
+    cx.may(abi::ZX_POL_NEW_TIMER)?;
     let timer = cx.kernel.timer_create(options)?;
     cx.hand_out(timer, ZX_DEFAULT_TIMER_RIGHTS, out)
 }

@@ -141,6 +141,9 @@ pub fn vmar_map<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     let perm = perm(options)?;
+    if perm.write && perm.execute {
+        cx.may(abi::ZX_POL_VMAR_WX)?;
+    }
     let flags = cx.kernel.objects.get(vmar)?.flags;
     let max = Perm {
         read: flags.read && vmar_rights.contains(Rights::READ) && vmo_rights.contains(Rights::READ),
@@ -206,6 +209,9 @@ pub fn vmar_protect<M: Machine>(
     rights.set(Rights::WRITE, perm.write);
     rights.set(Rights::EXECUTE, perm.execute);
     let vmar = cx.get::<Vmar>(value, rights)?;
+    if perm.write && perm.execute {
+        cx.may(abi::ZX_POL_VMAR_WX)?;
+    }
     cx.kernel.vmar_protect(vmar, address as u64, len as u64, perm)
 }
 

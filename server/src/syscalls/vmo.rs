@@ -26,6 +26,7 @@ pub fn vmo_create<M: Machine>(cx: &mut Cx<'_, M>, size: u64, options: u32, out: 
     if options & ZX_VMO_DISCARDABLE != 0 {
         return Err(Status::NOT_SUPPORTED);
     }
+    cx.may(abi::ZX_POL_NEW_VMO)?;
     let resizable = options & ZX_VMO_RESIZABLE != 0;
     let vmo = if options & ZX_VMO_UNBOUNDED != 0 {
         let vmo = cx.kernel.vmo_create(objects::vmo::MAX_SIZE, false)?;

@@ -1,0 +1,54 @@
+//! Policies: what becomes of a thread that does what its job does not let it do.
+//!
+//! A call that makes something asks [`crate::cx::Cx::may`]; whatever the action beside "denied" is, it is due when the
+//! call is over. Look-ups of handles ask nothing: a call that ends with `BAD_HANDLE` or `WRONG_TYPE` is judged after the
+//! fact, here. So a call that does no wrong pays two comparisons.
+
+use abi::{
+    Status, ZX_INFO_HANDLE_VALID, ZX_POL_ACTION_ALLOW_EXCEPTION, ZX_POL_ACTION_KILL, ZX_POL_BAD_HANDLE,
+    ZX_POL_WRONG_OBJECT, ZX_TASK_RETCODE_POLICY_KILL, nr,
+};
+use objects::machine::Machine;
+
+use crate::Answer;
+use crate::cx::Cx;
+
+/// Notes that the caller does what `condition` names, for which `action` is not "allow".
+#[cold]
+pub fn offends<M: Machine>(cx: &mut Cx<'_, M>, condition: u32, action: u32) -> Result<(), Status> {
+    cx.offence.get_or_insert(condition);
+    if action == ZX_POL_ACTION_ALLOW_EXCEPTION { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+}
+
+/// Whether [`judge`] has to look at a call that is over.
+#[inline(always)]
+pub fn may_have_offended<M: Machine>(cx: &Cx<'_, M>, answer: Answer) -> bool {
+    matches!(answer, Answer::Done(result) if result < 0) || cx.offence.is_some()
+}
+
+/// Does what the caller's policy says about the call that is over; `answer` is what it gave.
+#[cold]
+#[inline(never)]
+pub fn judge<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4], answer: Answer) -> Answer {
+    let Some(condition) = cx.offence.or_else(|| looked_up(number, args, answer)) else { return answer };
+    let Ok(process) = cx.kernel.objects.get(cx.process) else { return answer };
+    match process.policy.action(condition) {
+        ZX_POL_ACTION_KILL => {
+            cx.kernel.process_kill(cx.process, ZX_TASK_RETCODE_POLICY_KILL);
+            Answer::Nothing
+        }
+        _ => answer,
+    }
+}
+
+/// The condition that a failed look-up of a handle stands for. Calls that only ask whether a handle is one do no wrong.
+fn looked_up(number: u32, args: [u64; 4], answer: Answer) -> Option<u32> {
+    let asks =
+        number == nr::HANDLE_CHECK_VALID || number == nr::OBJECT_GET_INFO && args[1] as u32 == ZX_INFO_HANDLE_VALID;
+    let Answer::Done(result) = answer else { return None };
+    match i32::try_from(result).map(Status) {
+        Ok(Status::BAD_HANDLE) if !asks => Some(ZX_POL_BAD_HANDLE),
+        Ok(Status::WRONG_TYPE) => Some(ZX_POL_WRONG_OBJECT),
+        _ => None,
+    }
+}
