@@ -18,6 +18,8 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::{Body, Id};
+use crate::process::Process;
+use crate::slab::Key;
 use crate::thread::{Thread, Wait};
 use crate::wait::Waiting;
 
@@ -68,6 +70,11 @@ pub struct CallBuffers {
     pub actual_handles: u64,
 }
 
+/// Bytes of a handle in a reader's array: of a `zx_handle_info_t`, or of the bare value.
+fn handle_size(etc: bool) -> usize {
+    if etc { 16 } else { 4 }
+}
+
 impl<M: Machine> Kernel<M> {
     /// `channel_create`.
     ///
@@ -86,17 +93,20 @@ impl<M: Machine> Kernel<M> {
         self.create_pair(Signals::CHANNEL_WRITABLE, [end(), end()])
     }
 
-    /// Whether a message can be written: checked before handles leave the writer's table.
+    /// Whether a message of permitted size can be written.
     ///
     /// # Errors
-    /// `PEER_CLOSED`, `OUT_OF_RANGE` (sizes), `SHOULD_WAIT` never.
-    pub fn channel_check_write(&self, end: Id<Channel>, bytes: usize, handles: usize) -> Result<(), Status> {
+    /// `PEER_CLOSED`; `OUT_OF_RANGE`: too many bytes or handles; `SHOULD_WAIT`: too many messages wait to be read, and
+    /// this one is not the answer to a call.
+    pub fn channel_check_write(&self, end: Id<Channel>, message: &Message) -> Result<(), Status> {
+        let (bytes, handles) = (message.data.len(), message.handles.len());
         if bytes > ZX_CHANNEL_MAX_MSG_BYTES as usize || handles > ZX_CHANNEL_MAX_MSG_HANDLES as usize {
             return Err(Status::OUT_OF_RANGE);
         }
-        let peer = self.objects.get(end)?.peer.ok_or(Status::PEER_CLOSED)?;
-        if self.objects.get(peer)?.queue.len() >= MAX_QUEUED {
-            return Err(Status::NO_MEMORY);
+        let peer = self.objects.get(self.objects.get(end)?.peer.ok_or(Status::PEER_CLOSED)?)?;
+        let answers = || message.txid().is_some_and(|txid| peer.callers.contains_key(&txid));
+        if peer.queue.len() >= MAX_QUEUED && !answers() {
+            return Err(Status::SHOULD_WAIT);
         }
         Ok(())
     }
@@ -231,33 +241,37 @@ impl<M: Machine> Kernel<M> {
     fn deliver(&mut self, thread: Id<Thread>, message: Message, buffers: CallBuffers) -> Result<(), Status> {
         let process = self.objects.get(thread)?.process;
         let aspace = self.aspace_of_thread(thread)?;
-        let sizes =
-            [(buffers.actual_bytes, message.data.len() as u32), (buffers.actual_handles, message.handles.len() as u32)];
-        for (address, size) in sizes {
-            if address != 0
-                && let Err(status) = self.copy_out(aspace, address, &size.to_le_bytes())
-            {
+        match self.check_delivery(aspace, process, &message, buffers) {
+            Ok(()) => {}
+            Err(status) => {
                 self.drop_message(message);
                 return Err(status);
             }
         }
-        if message.data.len() > buffers.num_bytes as usize || message.handles.len() > buffers.num_handles as usize {
-            self.drop_message(message);
+        let mut result = Ok(());
+        for (i, handle) in message.handles.into_iter().enumerate() {
+            result = result.and(self.deliver_handle(process, handle, buffers.handles, i, buffers.etc));
+        }
+        result
+    }
+
+    /// Writes the sizes and the bytes of a message, and makes sure of room for its handles.
+    fn check_delivery(
+        &mut self,
+        aspace: Key,
+        process: Id<Process>,
+        message: &Message,
+        buffers: CallBuffers,
+    ) -> Result<(), Status> {
+        let (bytes, handles) = (message.data.len(), message.handles.len());
+        self.copy_out(aspace, buffers.actual_bytes, &(bytes as u32).to_le_bytes())?;
+        self.copy_out(aspace, buffers.actual_handles, &(handles as u32).to_le_bytes())?;
+        if bytes > buffers.num_bytes as usize || handles > buffers.num_handles as usize {
             return Err(Status::BUFFER_TOO_SMALL);
         }
-        if let Err(status) = self.copy_out(aspace, buffers.bytes, &message.data) {
-            self.drop_message(message);
-            return Err(status);
-        }
-        let mut failed = Ok(());
-        for (i, handle) in message.handles.into_iter().enumerate() {
-            if failed.is_err() {
-                self.drop_handle(handle);
-                continue;
-            }
-            failed = self.deliver_handle(process, handle, buffers.handles, i, buffers.etc);
-        }
-        failed
+        self.check_out(aspace, buffers.handles, handles * handle_size(buffers.etc))?;
+        self.reserve_handles(process, handles)?;
+        self.copy_out(aspace, buffers.bytes, &message.data)
     }
 
     /// Puts a handle into a process's table and its value, or description, into an array of the process's memory.
@@ -266,7 +280,7 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`, `INVALID_ARGS` (memory not writable); the handle is closed then.
     pub fn deliver_handle(
         &mut self,
-        process: Id<crate::process::Process>,
+        process: Id<Process>,
         handle: Handle,
         array: u64,
         index: usize,
@@ -276,7 +290,7 @@ impl<M: Machine> Kernel<M> {
         let value = self.put(process, handle)?;
         let aspace = self.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)?;
         let mut bytes = [0; 16];
-        let size = if etc { 16 } else { 4 };
+        let size = handle_size(etc);
         bytes[..4].copy_from_slice(&value.to_le_bytes());
         bytes[4..8].copy_from_slice(&kind.to_le_bytes());
         bytes[8..12].copy_from_slice(&handle.rights.bits().to_le_bytes());

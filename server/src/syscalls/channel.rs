@@ -9,13 +9,12 @@ use abi::{
 use alloc::vec::Vec;
 use objects::Id;
 use objects::channel::{CallBuffers, Channel, Message};
-use objects::handle::{Handle, HandleValue};
+use objects::handle::{Handle, HandleValue, INVALID};
 use objects::machine::Machine;
 use objects::wait::Waiting;
 
 use crate::cx::Cx;
 use crate::syscalls::handle::reduce;
-use crate::syscalls::object::read_handles;
 use crate::user::{In, InOut, Out};
 
 /// Creates a channel: both ends.
@@ -62,149 +61,195 @@ fn read_data<M: Machine>(cx: &mut Cx<'_, M>, options: u32, bytes: In<u8>, count:
     Ok(data)
 }
 
+/// Where the handles of a message come from.
+#[derive(Clone, Copy)]
+enum Source {
+    Plain(In<u32>),
+    Dispositions(InOut<zx_handle_disposition_t>),
+}
+
+/// Handles that one refused call closes at most, when it was given more than a message can carry.
+const MAX_CONSUMED: usize = 1 << 16;
+
+/// A call that is refused before it came to its handles: those to be moved leave the caller all the same.
+fn consume<M: Machine>(cx: &mut Cx<'_, M>, source: Source, count: usize) {
+    for i in 0..count.min(MAX_CONSUMED) {
+        let value = match source {
+            Source::Plain(array) => cx.read(array.nth(i)),
+            Source::Dispositions(array) => cx.read(array.input().nth(i)).map(|item| match item.operation {
+                ZX_HANDLE_OP_DUPLICATE => INVALID,
+                _ => item.handle,
+            }),
+        };
+        match value {
+            Ok(value) => cx.discard(value),
+            // The rest of the array is not there either.
+            Err(_) => return,
+        }
+    }
+}
+
 /// Takes handles out of the caller's table. They are consumed, also when one of them spoils it for all.
 fn take_handles<M: Machine>(
     cx: &mut Cx<'_, M>,
-    channel: HandleValue,
+    channel: Id<Channel>,
     values: &[HandleValue],
 ) -> Result<Vec<Handle>, Status> {
     let mut handles = Vec::new();
     let mut result = handles.try_reserve_exact(values.len()).map_err(|_| Status::NO_MEMORY);
     for &value in values {
-        if value == channel {
-            // The channel's own handle stays with its owner.
-            result = result.and(Err(Status::NOT_SUPPORTED));
-            continue;
-        }
-        match cx.kernel.take(cx.process, value) {
-            Ok(handle) if !handle.rights.contains(Rights::TRANSFER) => {
+        let one = cx.kernel.take(cx.process, value).and_then(|handle| {
+            let refused = if !handle.rights.contains(Rights::TRANSFER) {
+                Some(Status::ACCESS_DENIED)
+            } else if handle.object == channel.object() {
+                Some(Status::NOT_SUPPORTED)
+            } else {
+                result.err()
+            };
+            refused.map_or(Ok(handle), |status| {
                 cx.kernel.close(handle);
-                result = result.and(Err(Status::ACCESS_DENIED));
-            }
-            Ok(handle) if result.is_ok() => handles.push(handle),
-            Ok(handle) => cx.kernel.close(handle),
+                Err(status)
+            })
+        });
+        match one {
+            Ok(handle) => handles.push(handle),
             Err(status) => result = result.and(Err(status)),
         }
     }
-    match result {
-        Ok(()) => Ok(handles),
-        Err(status) => {
-            handles.into_iter().for_each(|handle| cx.kernel.close(handle));
-            Err(status)
-        }
+    all_or_none(cx, handles, result)
+}
+
+/// The handles, or, if one of them could not be had, none of them.
+fn all_or_none<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    handles: Vec<Handle>,
+    result: Result<(), Status>,
+) -> Result<Vec<Handle>, Status> {
+    if let Err(status) = result {
+        handles.into_iter().for_each(|handle| cx.kernel.close(handle));
+        return Err(status);
     }
+    Ok(handles)
 }
 
 /// What a disposition says is to be done with a handle.
 fn dispose<M: Machine>(
     cx: &mut Cx<'_, M>,
-    channel: HandleValue,
+    channel: Id<Channel>,
     item: &zx_handle_disposition_t,
 ) -> Result<Handle, Status> {
+    let held = cx.kernel.handle(cx.process, item.handle)?;
+    if !held.rights.contains(Rights::TRANSFER) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    if held.object == channel.object() {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    if item.type_ != ZX_OBJ_TYPE_NONE && item.type_ != cx.kernel.objects.any(held.object)?.body.object_type() {
+        return Err(Status::WRONG_TYPE);
+    }
     let duplicate = match item.operation {
         ZX_HANDLE_OP_MOVE => false,
         ZX_HANDLE_OP_DUPLICATE => true,
         _ => return Err(Status::INVALID_ARGS),
     };
-    if item.handle == channel {
-        return Err(Status::NOT_SUPPORTED);
-    }
-    let held = cx.kernel.handle(cx.process, item.handle)?;
-    if duplicate && !held.rights.contains(Rights::DUPLICATE) || !held.rights.contains(Rights::TRANSFER) {
-        return Err(Status::ACCESS_DENIED);
-    }
-    if item.type_ != ZX_OBJ_TYPE_NONE && item.type_ != cx.kernel.objects.any(held.object)?.body.object_type() {
-        return Err(Status::WRONG_TYPE);
-    }
     let rights = reduce(held.rights, item.rights)?;
     if duplicate {
+        if !held.rights.contains(Rights::DUPLICATE) {
+            return Err(Status::ACCESS_DENIED);
+        }
         return Ok(cx.kernel.another(Handle { object: held.object, rights }));
     }
     let taken = cx.kernel.take(cx.process, item.handle)?;
     Ok(Handle { object: taken.object, rights })
 }
 
-/// Takes or duplicates the handles of an array of dispositions, each with its own result. Those to be moved are
-/// consumed, whatever happens.
+/// Takes or duplicates the handles of an array of dispositions. All are attempted; those to be moved are consumed,
+/// whatever happens. What went wrong with one is written into its entry; the result of the others is left as it is.
 fn take_dispositions<M: Machine>(
     cx: &mut Cx<'_, M>,
-    channel: HandleValue,
+    channel: Id<Channel>,
     array: InOut<zx_handle_disposition_t>,
     count: usize,
 ) -> Result<Vec<Handle>, Status> {
-    if count > ZX_CHANNEL_MAX_MSG_HANDLES as usize {
-        return Err(Status::OUT_OF_RANGE);
-    }
     let items = cx.read_array(array.input(), count)?;
     let mut handles = Vec::new();
     handles.try_reserve_exact(count).map_err(|_| Status::NO_MEMORY)?;
     let mut result = Ok(());
     for (i, item) in items.iter().enumerate() {
-        let one = dispose(cx, channel, item);
-        if one.is_err() && item.operation != ZX_HANDLE_OP_DUPLICATE && item.handle != channel {
-            let _ = super::handle::handle_close(cx, item.handle);
-        }
-        let status = one.err().unwrap_or(Status::OK);
-        let mut answer = *item;
-        answer.result = status.0;
-        let written = cx.write(array.output().nth(i), answer);
-        match one {
+        match dispose(cx, channel, item) {
             Ok(handle) => handles.push(handle),
-            Err(status) => result = result.and(Err(status)),
+            Err(status) => {
+                if item.operation != ZX_HANDLE_OP_DUPLICATE {
+                    cx.discard(item.handle);
+                }
+                let told = cx.write(array.output().nth(i), zx_handle_disposition_t { result: status.0, ..*item });
+                result = result.and(Err(status));
+                result = result.and(told);
+            }
         }
-        result = result.and(written);
     }
-    match result {
-        Ok(()) => Ok(handles),
+    all_or_none(cx, handles, result)
+}
+
+/// What a call wants of the channel and of the message.
+struct Wanted {
+    rights: Rights,
+    /// Bytes that the message has at least.
+    bytes: usize,
+}
+
+/// The message that a write or call sends. What is wrong is found in this order: options, channel, bytes, handles, the
+/// other end. Whatever the result, handles to be moved leave the caller.
+fn gather<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    (value, wanted): (HandleValue, Wanted),
+    options: u32,
+    bytes: (In<u8>, usize),
+    (source, count): (Source, usize),
+) -> Result<(Id<Channel>, Message), Status> {
+    let (channel, data) =
+        channel_and_data(cx, (value, wanted), options, bytes, count).inspect_err(|_| consume(cx, source, count))?;
+    let handles = match source {
+        _ if count == 0 => Vec::new(),
+        Source::Plain(array) => {
+            let values = cx.read_array(array, count)?;
+            take_handles(cx, channel, &values)?
+        }
+        Source::Dispositions(array) => take_dispositions(cx, channel, array, count)?,
+    };
+    let message = Message { data, handles };
+    match cx.kernel.channel_check_write(channel, &message) {
+        Ok(()) => Ok((channel, message)),
         Err(status) => {
-            handles.into_iter().for_each(|handle| cx.kernel.close(handle));
+            cx.kernel.drop_message(message);
             Err(status)
         }
     }
 }
 
-/// Where the handles of a message come from.
-enum Source {
-    Plain(In<u32>),
-    Dispositions(InOut<zx_handle_disposition_t>),
-}
-
-/// The message that a write or call sends. The handles are consumed as soon as their array could be read.
-fn gather<M: Machine>(
+fn channel_and_data<M: Machine>(
     cx: &mut Cx<'_, M>,
-    value: HandleValue,
+    (value, wanted): (HandleValue, Wanted),
     options: u32,
     bytes: (In<u8>, usize),
-    handles: (Source, usize),
-) -> Result<(Id<Channel>, Message), Status> {
-    let taken = match handles {
-        (_, 0) => Ok(Vec::new()),
-        (Source::Plain(array), count) => {
-            let values = read_handles(cx, array, count)?;
-            take_handles(cx, value, &values)
-        }
-        (Source::Dispositions(array), count) => take_dispositions(cx, value, array, count),
-    };
-    let channel = cx.get::<Channel>(value, Rights::WRITE);
-    let mut data = Err(Status::INVALID_ARGS);
-    if options & !ZX_CHANNEL_WRITE_USE_IOVEC == 0 {
-        data = read_data(cx, options, bytes.0, bytes.1);
+    handles: usize,
+) -> Result<(Id<Channel>, Vec<u8>), Status> {
+    if options & !ZX_CHANNEL_WRITE_USE_IOVEC != 0 {
+        return Err(Status::INVALID_ARGS);
     }
-    let handles = taken?;
-    let count = handles.len();
-    let refuse = |cx: &mut Cx<'_, M>, status| {
-        cx.kernel.drop_message(Message { data: Vec::new(), handles: handles.clone() });
-        Err(status)
-    };
-    let (channel, data) = match (channel, data) {
-        (Ok(channel), Ok(data)) => (channel, data),
-        (_, Err(status)) | (Err(status), _) => return refuse(cx, status),
-    };
-    match cx.kernel.channel_check_write(channel, data.len(), count) {
-        Ok(()) => Ok((channel, Message { data, handles })),
-        Err(status) => refuse(cx, status),
+    let channel = cx.get::<Channel>(value, wanted.rights)?;
+    if handles > ZX_CHANNEL_MAX_MSG_HANDLES as usize {
+        return Err(Status::OUT_OF_RANGE);
     }
+    let data = read_data(cx, options, bytes.0, bytes.1)?;
+    if data.len() < wanted.bytes {
+        return Err(Status::INVALID_ARGS);
+    }
+    Ok((channel, data))
 }
+
+const WRITE: Wanted = Wanted { rights: Rights::WRITE, bytes: 0 };
 
 /// Writes a message.
 pub fn channel_write<M: Machine>(
@@ -217,7 +262,7 @@ pub fn channel_write<M: Machine>(
     num_handles: u32,
 ) -> Result<(), Status> {
     let handles = (Source::Plain(handles), num_handles as usize);
-    let (channel, message) = gather(cx, value, options, (bytes, num_bytes as usize), handles)?;
+    let (channel, message) = gather(cx, (value, WRITE), options, (bytes, num_bytes as usize), handles)?;
     cx.kernel.channel_write(channel, message)
 }
 
@@ -232,7 +277,7 @@ pub fn channel_write_etc<M: Machine>(
     num_handles: u32,
 ) -> Result<(), Status> {
     let handles = (Source::Dispositions(handles), num_handles as usize);
-    let (channel, message) = gather(cx, value, options, (bytes, num_bytes as usize), handles)?;
+    let (channel, message) = gather(cx, (value, WRITE), options, (bytes, num_bytes as usize), handles)?;
     cx.kernel.channel_write(channel, message)
 }
 
@@ -249,7 +294,7 @@ struct ReadBuffers {
 fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &ReadBuffers) -> Result<(), Status> {
     let channel = cx.get::<Channel>(value, Rights::READ)?;
     if options & !ZX_CHANNEL_READ_MAY_DISCARD != 0 {
-        return Err(Status::INVALID_ARGS);
+        return Err(Status::NOT_SUPPORTED);
     }
     let (bytes, handles) = cx.kernel.channel_peek(channel)?;
     cx.write_optional(to.actual_bytes, bytes as u32)?;
@@ -326,18 +371,14 @@ fn call<M: Machine>(
     let a = cx.read(args)?;
     let handles = a.wr_handles as u64;
     let source = if etc { Source::Dispositions(InOut::new(handles)) } else { Source::Plain(In::new(handles)) };
-    let bytes = (In::new(a.wr_bytes as u64), a.wr_num_bytes as usize);
-    let (channel, message) = gather(cx, value, options, bytes, (source, a.wr_num_handles as usize))?;
-    let refused = if message.data.len() < 4 {
-        // There is no room for the transaction number.
-        Some(Status::INVALID_ARGS)
-    } else {
-        cx.get::<Channel>(value, Rights::READ | Rights::WRITE).err()
-    };
-    if let Some(status) = refused {
-        cx.kernel.drop_message(message);
-        return Err(status);
+    let (bytes, count) = ((In::new(a.wr_bytes as u64), a.wr_num_bytes as usize), a.wr_num_handles as usize);
+    for actual in [actual_bytes, actual_handles] {
+        // Both are wanted: null is as bad as any other address that is not the caller's.
+        cx.kernel.check_out(cx.aspace, actual.0, size_of::<u32>()).inspect_err(|_| consume(cx, source, count))?;
     }
+    // There must be room for the transaction number.
+    let wanted = Wanted { rights: Rights::READ | Rights::WRITE, bytes: size_of::<u32>() };
+    let (channel, message) = gather(cx, (value, wanted), options, bytes, (source, count))?;
     let buffers = CallBuffers {
         bytes: a.rd_bytes as u64,
         num_bytes: a.rd_num_bytes,

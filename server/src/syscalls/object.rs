@@ -16,7 +16,7 @@ use objects::{Id, ObjectId};
 
 use crate::cx::Cx;
 use crate::syscalls::handle::reduce;
-use crate::user::{In, InOut, Out};
+use crate::user::{InOut, Out};
 
 pub use super::info::object_get_info;
 pub use super::property::{object_get_property, object_set_property};
@@ -142,12 +142,4 @@ pub fn object_get_child<M: Machine>(
     let child = child.ok_or(Status::NOT_FOUND)?;
     let new = cx.kernel.give(cx.process, child, rights)?;
     cx.write(out, new).inspect_err(|_| cx.discard(new))
-}
-
-/// Reads an array of handle values, at most as many as a message can carry.
-pub fn read_handles<M: Machine>(cx: &mut Cx<'_, M>, from: In<u32>, count: usize) -> Result<Vec<u32>, Status> {
-    if count > abi::ZX_CHANNEL_MAX_MSG_HANDLES as usize {
-        return Err(Status::OUT_OF_RANGE);
-    }
-    cx.read_array(from, count)
 }

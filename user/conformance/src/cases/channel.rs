@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::thread;
 
-use abi::{Rights, Status, zx_handle_disposition_t, zx_handle_info_t};
-use zx::{AsHandleRef, Channel, Event, Handle, HandleRef, Info, MessageSize, MonotonicInstant, Signals};
+use abi::{Rights, Status, zx_wait_item_t};
+use zx::{AsHandleRef, Channel, Event, HandleRef, Info, MessageSize, MonotonicInstant, Signals};
 
 use super::{cases, late, raw, without};
-use crate::check::{Outcome, ensure, equal, fails, gives};
+use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 
 cases! {
     "channel.create.options" => create_options,
     "channel.create.writable" => create_writable,
+    "channel.create.related" => create_related,
     "channel.write.then_read" => write_then_read,
     "channel.write.empty_message" => write_empty_message,
     "channel.write.order" => write_order,
@@ -27,19 +28,11 @@ cases! {
     "channel.write.handle_twice" => write_handle_twice,
     "channel.write.no_transfer_right" => write_no_transfer_right,
     "channel.write.consumes_on_error" => write_consumes_on_error,
-    "channel.write_etc.duplicates" => write_etc_duplicates,
-    "channel.write_etc.fewer_rights" => write_etc_fewer_rights,
-    "channel.write_etc.wrong_type_told" => write_etc_wrong_type_told,
-    "channel.write_etc.bad_operation" => write_etc_bad_operation,
-    "channel.read.empty" => read_empty,
-    "channel.read.peer_closed" => read_peer_closed,
-    "channel.read.what_is_left" => read_what_is_left,
-    "channel.read.small_buffer_keeps" => read_small_buffer_keeps,
-    "channel.read.small_handle_buffer_keeps" => read_small_handle_buffer_keeps,
-    "channel.read.may_discard" => read_may_discard,
-    "channel.read.rights" => read_rights,
-    "channel.read_etc.tells" => read_etc_tells,
+    "channel.write.until_full" => write_until_full,
     "channel.signals.readable" => signals_readable,
+    "channel.signal_peer.peer_closed" => signal_peer_closed,
+    "channel.wait_many.one_of_two" => wait_many_one_of_two,
+    "channel.wait_many.both" => wait_many_both,
     "channel.close.frees_messages" => close_frees_messages,
     "channel.nested.handles_live" => nested_handles_live,
     "channel.threads.each_message_once" => threads_each_message_once,
@@ -61,6 +54,13 @@ fn create_options() -> Outcome {
 fn create_writable() -> Outcome {
     let (a, b) = Channel::create()?;
     equal((a.signals()?, b.signals()?), (Signals::WRITABLE, Signals::WRITABLE))
+}
+
+fn create_related() -> Outcome {
+    let (a, b) = Channel::create()?;
+    equal((a.basic_info()?.related_koid, b.basic_info()?.related_koid), (b.koid()?, a.koid()?))?;
+    equal(a.basic_info()?.type_, abi::ZX_OBJ_TYPE_CHANNEL)?;
+    equal(Rights::from_bits_retain(a.basic_info()?.rights), abi::ZX_DEFAULT_CHANNEL_RIGHTS)
 }
 
 fn write_then_read() -> Outcome {
@@ -151,24 +151,25 @@ fn write_most_handles() -> Outcome {
 
 fn write_too_many_handles() -> Outcome {
     let (a, b) = Channel::create()?;
-    let events = (0..65).map(|_| Event::create().map(|event| event.into_handle().into_raw()));
-    let events = events.collect::<zx::Result<Vec<u32>>>()?;
-    gives(raw!(zx_channel_write, a.raw_handle(), 0, 0, 0, events.as_ptr(), 65), Status::OUT_OF_RANGE)?;
+    for count in [65, 200] {
+        let events = (0..count).map(|_| Event::create().map(|event| event.into_handle().into_raw()));
+        let events = events.collect::<zx::Result<Vec<u32>>>()?;
+        gives(raw!(zx_channel_write, a.raw_handle(), 0, 0, 0, events.as_ptr(), count), Status::OUT_OF_RANGE)?;
+        for event in events {
+            fails(HandleRef::from_raw(event).check_valid(), Status::BAD_HANDLE)?;
+        }
+    }
     fails(read(&b, 0), Status::SHOULD_WAIT)
 }
 
 fn write_itself() -> Outcome {
     let (a, b) = Channel::create()?;
-    let raw = a.raw_handle();
+    let raw = a.into_handle().into_raw();
     let handles = [raw];
     gives(raw!(zx_channel_write, raw, 0, 0, 0, handles.as_ptr(), 1), Status::NOT_SUPPORTED)?;
-    fails(
-        read(&b, 0).map(drop),
-        if b.signals()?.contains(Signals::PEER_CLOSED) { Status::PEER_CLOSED } else { Status::SHOULD_WAIT },
-    )?;
-    // The call may have consumed it; closing what is gone would close something else.
-    std::mem::forget(a);
-    Ok(())
+    // It is taken away, as any handle of a failed write.
+    fails(HandleRef::from_raw(raw).check_valid(), Status::BAD_HANDLE)?;
+    fails(read(&b, 0), Status::PEER_CLOSED)
 }
 
 fn write_handle_twice() -> Outcome {
@@ -190,139 +191,41 @@ fn write_no_transfer_right() -> Outcome {
 
 fn write_consumes_on_error() -> Outcome {
     let (a, b) = Channel::create()?;
+    let gone = |status: Status, channel: u32, options: u32, bytes: (u64, u32)| {
+        let handles = [(); 3].map(|()| Event::create().map(|event| event.into_handle().into_raw()));
+        let [x, y, z] = handles;
+        let handles = [x?, y?, z?];
+        gives(raw!(zx_channel_write, channel, options, bytes.0, bytes.1, handles.as_ptr(), 3), status)?;
+        handles.iter().try_for_each(|&raw| fails(HandleRef::from_raw(raw).check_valid(), Status::BAD_HANDLE))
+    };
+    gone(Status::INVALID_ARGS, a.raw_handle(), 1, (0, 0))?;
+    gone(Status::BAD_HANDLE, 0, 0, (0, 0))?;
+    gone(Status::WRONG_TYPE, Event::create()?.raw_handle(), 0, (0, 0))?;
+    gone(Status::INVALID_ARGS, a.raw_handle(), 0, (0, 1))?;
+    gone(Status::OUT_OF_RANGE, a.raw_handle(), 0, (0, 65537))?;
+    fails(read(&b, 0), Status::SHOULD_WAIT)?;
     drop(b);
-    let event = Event::create()?.into_handle();
-    let raw = event.raw_handle();
-    fails(a.write(b"x", [event]), Status::PEER_CLOSED)?;
-    fails(HandleRef::from_raw(raw).check_valid(), Status::BAD_HANDLE)
+    gone(Status::PEER_CLOSED, a.raw_handle(), 0, (0, 0))
 }
 
-fn disposition(operation: u32, handle: u32, type_: u32, rights: Rights) -> zx_handle_disposition_t {
-    zx_handle_disposition_t { operation, handle, type_, rights: rights.bits(), result: 0 }
-}
-
-fn write_etc_duplicates() -> Outcome {
+fn write_until_full() -> Outcome {
     let (a, b) = Channel::create()?;
-    let event = Event::create()?;
-    let mut list =
-        [disposition(abi::ZX_HANDLE_OP_DUPLICATE, event.raw_handle(), abi::ZX_OBJ_TYPE_EVENT, Rights::SAME_RIGHTS)];
-    a.write_etc(b"x", &mut list)?;
-    event.check_valid()?;
-    let mut handles = [None];
-    b.read(&mut [0; 1], &mut handles).map_err(|(status, _)| status)?;
-    equal(handles[0].take().ok_or("there is no handle")?.koid()?, event.koid()?)
-}
-
-fn write_etc_fewer_rights() -> Outcome {
-    let (a, b) = Channel::create()?;
-    let raw = Event::create()?.into_handle().into_raw();
-    let rights = Rights::WAIT | Rights::INSPECT;
-    let mut list = [disposition(abi::ZX_HANDLE_OP_MOVE, raw, abi::ZX_OBJ_TYPE_NONE, rights)];
-    a.write_etc(b"x", &mut list)?;
-    let mut handles = [None];
-    b.read(&mut [0; 1], &mut handles).map_err(|(status, _)| status)?;
-    equal(handles[0].take().ok_or("there is no handle")?.basic_info()?.rights, rights.bits())
-}
-
-fn write_etc_wrong_type_told() -> Outcome {
-    let (a, b) = Channel::create()?;
-    let good = Event::create()?.into_handle().into_raw();
-    let wrong = Event::create()?.into_handle().into_raw();
-    let mut list = [
-        disposition(abi::ZX_HANDLE_OP_MOVE, good, abi::ZX_OBJ_TYPE_EVENT, Rights::SAME_RIGHTS),
-        disposition(abi::ZX_HANDLE_OP_MOVE, wrong, abi::ZX_OBJ_TYPE_PORT, Rights::SAME_RIGHTS),
-    ];
-    fails(a.write_etc(b"x", &mut list), Status::WRONG_TYPE)?;
-    equal((list[0].result, list[1].result), (0, Status::WRONG_TYPE.0))?;
-    fails(read(&b, 1), Status::SHOULD_WAIT)?;
-    // Handles to be moved are gone whatever happens.
-    fails(HandleRef::from_raw(good).check_valid(), Status::BAD_HANDLE)
-}
-
-fn write_etc_bad_operation() -> Outcome {
-    let (a, b) = Channel::create()?;
-    let raw = Event::create()?.into_handle().into_raw();
-    let mut list = [disposition(77, raw, abi::ZX_OBJ_TYPE_NONE, Rights::SAME_RIGHTS)];
-    fails(a.write_etc(b"x", &mut list), Status::INVALID_ARGS)?;
-    fails(read(&b, 1), Status::SHOULD_WAIT)
-}
-
-fn read_empty() -> Outcome {
-    let (a, _b) = Channel::create()?;
-    fails(read(&a, 1), Status::SHOULD_WAIT)
-}
-
-fn read_peer_closed() -> Outcome {
-    let (a, b) = Channel::create()?;
-    drop(b);
-    fails(read(&a, 1), Status::PEER_CLOSED)?;
-    equal(a.signals()?, Signals::PEER_CLOSED)
-}
-
-fn read_what_is_left() -> Outcome {
-    let (a, b) = Channel::create()?;
-    b.write(b"last words", [])?;
-    drop(b);
-    equal(a.signals()?, Signals::READABLE | Signals::PEER_CLOSED)?;
-    equal(read(&a, 64)?, b"last words".to_vec())?;
-    fails(read(&a, 64), Status::PEER_CLOSED)
-}
-
-fn read_small_buffer_keeps() -> Outcome {
-    let (a, b) = Channel::create()?;
-    b.write(b"twelve bytes", [])?;
-    let result = a.read(&mut [0; 4], &mut []);
-    equal(result, Err((Status::BUFFER_TOO_SMALL, MessageSize { bytes: 12, handles: 0 })))?;
-    equal(read(&a, 12)?, b"twelve bytes".to_vec())
-}
-
-fn read_small_handle_buffer_keeps() -> Outcome {
-    let (a, b) = Channel::create()?;
-    b.write(b"x", [Event::create()?.into_handle(), Event::create()?.into_handle()])?;
-    let result = a.read(&mut [0; 4], &mut [None]);
-    equal(result, Err((Status::BUFFER_TOO_SMALL, MessageSize { bytes: 1, handles: 2 })))?;
-    let mut handles = [None, None];
-    a.read(&mut [0; 4], &mut handles).map_err(|(status, _)| status)?;
-    ensure(handles.iter().all(Option::is_some), "a handle is missing")
-}
-
-fn read_may_discard() -> Outcome {
-    let (a, b) = Channel::create()?;
-    let event = Event::create()?;
-    let (local, remote) = Channel::create()?;
-    b.write(b"long message", [event.into_handle(), remote.into_handle()])?;
-    let discard = abi::ZX_CHANNEL_READ_MAY_DISCARD;
-    let mut actual = [0_u32; 2];
-    let [bytes, handles] = &mut actual;
-    let status = raw!(zx_channel_read, a.raw_handle(), discard, 0, 0, 0, 0, &raw mut *bytes, &raw mut *handles);
-    gives(status, Status::BUFFER_TOO_SMALL)?;
-    equal(actual, [12, 2])?;
-    fails(read(&a, 64), Status::SHOULD_WAIT)?;
-    ensure(local.signals()?.contains(Signals::PEER_CLOSED), "the message's handles live on")
-}
-
-fn read_rights() -> Outcome {
-    let (a, b) = Channel::create()?;
-    b.write(b"x", [])?;
-    let a = a.replace(Rights::WRITE | Rights::WAIT | Rights::TRANSFER)?;
-    fails(read(&a, 1), Status::ACCESS_DENIED)
-}
-
-fn read_etc_tells() -> Outcome {
-    let (a, b) = Channel::create()?;
-    let rights = Rights::WAIT | Rights::TRANSFER | Rights::INSPECT;
-    let event = Event::create()?.replace(rights)?;
-    b.write(b"x", [event.into_handle(), Channel::create()?.0.into_handle()])?;
-    let mut infos = [zx_handle_info_t { handle: 0, type_: 0, rights: 0, unused: 9 }; 4];
-    let size = a.read_etc(&mut [0; 8], &mut infos).map_err(|(status, _)| status)?;
-    equal(size, MessageSize { bytes: 1, handles: 2 })?;
-    equal((infos[0].type_, infos[0].rights, infos[0].unused), (abi::ZX_OBJ_TYPE_EVENT, rights.bits(), 0))?;
-    equal(infos[1].type_, abi::ZX_OBJ_TYPE_CHANNEL)?;
-    for info in &infos[..2] {
-        let handle = Handle::from_raw(info.handle).ok_or("a handle is null")?;
-        handle.check_valid()?;
+    let mut written = 0_u32;
+    let end = loop {
+        match a.write(&written.to_le_bytes(), []) {
+            Ok(()) => written += 1,
+            Err(status) => break status,
+        }
+        ensure(written < 100_000, "a channel takes any number of messages")?;
+    };
+    equal(end, Status::SHOULD_WAIT)?;
+    ensure(written >= 1000, "a channel holds very few messages")?;
+    equal(read(&b, 4)?, 0_u32.to_le_bytes().to_vec())?;
+    a.write(&written.to_le_bytes(), [])?;
+    for number in 1..=written {
+        equal(read(&b, 4)?, number.to_le_bytes().to_vec())?;
     }
-    Ok(())
+    fails(read(&b, 4), Status::SHOULD_WAIT)
 }
 
 fn signals_readable() -> Outcome {
@@ -335,6 +238,38 @@ fn signals_readable() -> Outcome {
     ensure(b.signals()?.contains(Signals::READABLE), "one message is left")?;
     read(&b, 1)?;
     equal(b.signals()?, Signals::WRITABLE)
+}
+
+fn signal_peer_closed() -> Outcome {
+    let (a, b) = Channel::create()?;
+    a.signal_peer(Signals::NONE, Signals::USER_0)?;
+    ensure(b.signals()?.contains(Signals::USER_0), "the peer has not the signal")?;
+    drop(b);
+    fails(a.signal_peer(Signals::NONE, Signals::USER_0), Status::PEER_CLOSED)
+}
+
+/// Waits until a message comes to one of two channels, or to both; writes to those numbered in `writes`.
+fn wait_many(writes: &[usize]) -> Result<[bool; 2], Failure> {
+    let (ends, others): (Vec<_>, Vec<_>) =
+        [Channel::create()?, Channel::create()?].into_iter().map(|(a, b)| (a, b)).unzip();
+    let mut items: Vec<_> = ends
+        .iter()
+        .map(|end| zx_wait_item_t { handle: end.raw_handle(), waitfor: Signals::READABLE.bits(), pending: 0 })
+        .collect();
+    for &number in writes {
+        others[number].write(b"x", [])?;
+    }
+    zx::wait_many(&mut items, late())?;
+    Ok([0, 1].map(|number| Signals::from_bits_retain(items[number].pending).contains(Signals::READABLE)))
+}
+
+fn wait_many_one_of_two() -> Outcome {
+    equal(wait_many(&[0])?, [true, false])?;
+    equal(wait_many(&[1])?, [false, true])
+}
+
+fn wait_many_both() -> Outcome {
+    equal(wait_many(&[1, 0])?, [true, true])
 }
 
 fn close_frees_messages() -> Outcome {

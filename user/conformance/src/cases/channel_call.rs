@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use abi::Status;
-use zx::{AsHandleRef, Channel, Event, HandleRef, MessageSize, MonotonicInstant, Signals};
+use abi::{Rights, Status, zx_channel_call_args_t, zx_handle_disposition_t, zx_handle_info_t};
+use zx::{AsHandleRef, Channel, Event, Handle, HandleRef, MessageSize, MonotonicInstant, Signals};
 
-use super::{cases, late, soon};
-use crate::check::{Failure, Outcome, ensure, equal, fails};
+use super::{cases, late, raw, soon};
+use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
+use crate::tiny::{self, Tiny};
 
 cases! {
     "channel.call.answered" => answered,
@@ -20,6 +21,22 @@ cases! {
     "channel.call.answer_too_long" => answer_too_long,
     "channel.call.consumes_on_error" => consumes_on_error,
     "channel.call.transaction_numbers" => transaction_numbers,
+    "channel.call.pending_numbers_differ" => pending_numbers_differ,
+    "channel.call.consumes_handles" => consumes_handles,
+    "channel.call.null_actual_bytes" => null_actual_bytes,
+    "channel.call.null_actual_handles" => null_actual_handles,
+    "channel.call.answer_too_many_handles" => answer_too_many_handles,
+    "channel.call.bad_answer_buffer" => bad_answer_buffer,
+    "channel.call.bad_arguments" => bad_arguments,
+    "channel.call.rights" => rights,
+    "channel.call.many_callers" => many_callers,
+    "channel.call.answer_when_full" => answer_when_full,
+    "channel.call.killed_caller" => killed_caller,
+    "channel.call.closed_while_waiting" => closed_while_waiting,
+    "channel.call.transferred_while_waiting" => transferred_while_waiting,
+    "channel.call.unasked_answer_stays" => unasked_answer_stays,
+    "channel.call_etc.both_ways" => etc_both_ways,
+    "channel.call_etc.results_told" => etc_results_told,
 }
 
 /// Answers `count` messages in a thread with what `answer` makes of their bytes.
@@ -37,6 +54,44 @@ fn server(
         }
         Ok(channel)
     })
+}
+
+/// A call with every argument open to be wrong.
+struct Call {
+    bytes: Vec<u8>,
+    handles: Vec<u32>,
+    reply: Vec<u8>,
+    reply_handles: Vec<u32>,
+    actual_bytes: u32,
+    actual_handles: u32,
+    options: u32,
+}
+
+impl Call {
+    fn new(bytes: &[u8], room: usize, handle_room: usize) -> Self {
+        let (reply, reply_handles) = (vec![0; room], vec![0; handle_room]);
+        let (bytes, handles) = (bytes.to_vec(), Vec::new());
+        Self { bytes, handles, reply, reply_handles, actual_bytes: 0, actual_handles: 0, options: 0 }
+    }
+
+    fn args(&mut self) -> zx_channel_call_args_t {
+        zx_channel_call_args_t {
+            wr_bytes: self.bytes.as_ptr() as usize,
+            wr_handles: self.handles.as_ptr() as usize,
+            rd_bytes: self.reply.as_mut_ptr() as usize,
+            rd_handles: self.reply_handles.as_mut_ptr() as usize,
+            wr_num_bytes: self.bytes.len() as u32,
+            wr_num_handles: self.handles.len() as u32,
+            rd_num_bytes: self.reply.len() as u32,
+            rd_num_handles: self.reply_handles.len() as u32,
+        }
+    }
+
+    fn make(&mut self, channel: &Channel, deadline: MonotonicInstant) -> Status {
+        let args = self.args();
+        let actual = (&raw mut self.actual_bytes, &raw mut self.actual_handles);
+        raw!(zx_channel_call, channel.raw_handle(), self.options, deadline.0, &raw const args, actual.0, actual.1)
+    }
 }
 
 fn join(server: JoinHandle<zx::Result<Channel>>) -> Result<Channel, Failure> {
@@ -142,10 +197,16 @@ fn peer_closed_while_waiting() -> Outcome {
 
 fn answer_too_long() -> Outcome {
     let (client, end) = Channel::create()?;
+    let (local, remote) = Channel::create()?;
     let server = server(end, 1, |bytes| [bytes, b"and much more"].concat());
-    let result = client.call(late(), b"\0\0\0\0", [], &mut [0; 4], &mut []);
+    let mut call = Call::new(b"\0\0\0\0", 4, 1);
+    call.handles = vec![remote.into_handle().into_raw()];
+    gives(call.make(&client, late()), Status::BUFFER_TOO_SMALL)?;
+    // The sizes are told, the answer is lost, and with it its handle.
+    equal((call.actual_bytes, call.actual_handles), (17, 1))?;
     join(server)?;
-    fails(result, Status::BUFFER_TOO_SMALL)
+    ensure(local.signals()?.contains(Signals::PEER_CLOSED), "the answer's handle lives on")?;
+    ensure(!client.signals()?.contains(Signals::READABLE), "the answer stayed")
 }
 
 fn consumes_on_error() -> Outcome {
@@ -172,4 +233,291 @@ fn transaction_numbers() -> Outcome {
     numbers.sort_unstable();
     numbers.dedup();
     equal(numbers.len(), count)
+}
+
+fn pending_numbers_differ() -> Outcome {
+    const CALLERS: usize = 20;
+    let (client, end) = Channel::create()?;
+    let client = Arc::new(client);
+    let call = |client: Arc<Channel>| move || client.call(late(), b"\0\0\0\0", [], &mut [0; 4], &mut []);
+    let callers: Vec<_> = (0..CALLERS).map(|_| thread::spawn(call(Arc::clone(&client)))).collect();
+    let mut numbers = Vec::new();
+    for _ in 0..CALLERS {
+        let mut bytes = [0; 4];
+        end.read_wait(&mut bytes, &mut [], late())?;
+        numbers.push(bytes);
+    }
+    let mut different = numbers.clone();
+    different.sort_unstable();
+    different.dedup();
+    for number in &numbers {
+        end.write(number, [])?;
+    }
+    for caller in callers {
+        caller.join().map_err(|_| "a caller panicked")??;
+    }
+    equal(different.len(), CALLERS)
+}
+
+fn consumes_handles() -> Outcome {
+    let (client, end) = Channel::create()?;
+    let server = server(end, 1, <[u8]>::to_vec);
+    let mut call = Call::new(b"\0\0\0\0", 4, 1);
+    call.handles = vec![Event::create()?.into_handle().into_raw()];
+    gives(call.make(&client, late()), Status::OK)?;
+    join(server)?;
+    fails(HandleRef::from_raw(call.handles[0]).check_valid(), Status::BAD_HANDLE)?;
+    let back = Handle::from_raw(call.reply_handles[0]).ok_or("no handle came back")?;
+    back.check_valid().map_err(Into::into)
+}
+
+/// A call that has nowhere to tell one of the sizes: nothing is sent, but handles are gone.
+fn nowhere(bytes: bool, handles: bool) -> Outcome {
+    for bad in [0_u64, 0x1000, 0xffff_8000_0000_0000] {
+        let (client, end) = Channel::create()?;
+        let mut call = Call::new(b"\0\0\0\0", 4, 0);
+        call.handles = vec![Event::create()?.into_handle().into_raw()];
+        let args = call.args();
+        let (mut actual_bytes, mut actual_handles) = (0_u32, 0_u32);
+        let to_bytes = if bytes { bad } else { &raw mut actual_bytes as u64 };
+        let to_handles = if handles { bad } else { &raw mut actual_handles as u64 };
+        let status = raw!(zx_channel_call, client.raw_handle(), 0, late().0, &raw const args, to_bytes, to_handles);
+        gives(status, Status::INVALID_ARGS)?;
+        fails(HandleRef::from_raw(call.handles[0]).check_valid(), Status::BAD_HANDLE)?;
+        ensure(!end.signals()?.contains(Signals::READABLE), "the message was sent")?;
+    }
+    Ok(())
+}
+
+fn null_actual_bytes() -> Outcome {
+    nowhere(true, false)
+}
+
+fn null_actual_handles() -> Outcome {
+    nowhere(false, true)
+}
+
+fn answer_too_many_handles() -> Outcome {
+    let (client, end) = Channel::create()?;
+    let server = server(end, 1, <[u8]>::to_vec);
+    let mut call = Call::new(b"\0\0\0\0", 64, 0);
+    call.handles = vec![Event::create()?.into_handle().into_raw()];
+    gives(call.make(&client, late()), Status::BUFFER_TOO_SMALL)?;
+    join(server)?;
+    equal((call.actual_bytes, call.actual_handles), (4, 1))
+}
+
+fn bad_answer_buffer() -> Outcome {
+    // Found when the answer comes: it is lost, as one that does not fit.
+    for (bytes, handles) in [(true, false), (false, true)] {
+        let (client, end) = Channel::create()?;
+        let (local, remote) = Channel::create()?;
+        let server = server(end, 1, <[u8]>::to_vec);
+        let mut call = Call::new(b"\0\0\0\0", 64, 1);
+        call.handles = vec![remote.into_handle().into_raw()];
+        let mut args = call.args();
+        if bytes {
+            args.rd_bytes = 0x1000;
+        }
+        if handles {
+            args.rd_handles = 0x1000;
+        }
+        let actual = (&raw mut call.actual_bytes, &raw mut call.actual_handles);
+        let status = raw!(zx_channel_call, client.raw_handle(), 0, late().0, &raw const args, actual.0, actual.1);
+        gives(status, Status::INVALID_ARGS)?;
+        join(server)?;
+        ensure(local.signals()?.contains(Signals::PEER_CLOSED), "the answer's handle lives on")?;
+    }
+    Ok(())
+}
+
+fn bad_arguments() -> Outcome {
+    let (client, end) = Channel::create()?;
+    let mut call = Call::new(b"\0\0\0\0", 4, 0);
+    call.options = 1;
+    gives(call.make(&client, late()), Status::INVALID_ARGS)?;
+    let (mut bytes, mut handles) = (0_u32, 0_u32);
+    for bad in [0_u64, 0x1000] {
+        let status = raw!(zx_channel_call, client.raw_handle(), 0, 0, bad, &raw mut bytes, &raw mut handles);
+        gives(status, Status::INVALID_ARGS)?;
+    }
+    gives(Call::new(&[0; 65537], 4, 0).make(&client, late()), Status::OUT_OF_RANGE)?;
+    let mut call = Call::new(&[0; 4], 4, 0);
+    call.handles = vec![client.raw_handle()];
+    ensure(!end.signals()?.contains(Signals::READABLE), "a message was sent")?;
+    gives(call.make(&client, late()), Status::NOT_SUPPORTED)?;
+    // The handle went the way of all handles of a failed call.
+    fails(HandleRef::from_raw(client.into_handle().into_raw()).check_valid(), Status::BAD_HANDLE)
+}
+
+fn rights() -> Outcome {
+    for missing in [Rights::READ, Rights::WRITE] {
+        let (client, end) = Channel::create()?;
+        let client = client.replace(abi::ZX_DEFAULT_CHANNEL_RIGHTS & !missing)?;
+        gives(Call::new(b"\0\0\0\0", 4, 0).make(&Channel::from(client), late()), Status::ACCESS_DENIED)?;
+        ensure(!end.signals()?.contains(Signals::READABLE), "the message was sent")?;
+    }
+    Ok(())
+}
+
+fn many_callers() -> Outcome {
+    const CALLERS: usize = 10;
+    const ROUNDS: usize = 20;
+    let (client, end) = Channel::create()?;
+    let server = server(end, CALLERS * ROUNDS, backwards);
+    let client = Arc::new(client);
+    let caller = |number: u8, client: Arc<Channel>| {
+        move || {
+            for round in 0..ROUNDS as u8 {
+                let mut reply = [0; 8];
+                client.call(late(), &[0, 0, 0, 0, number, round], [], &mut reply, &mut [])?;
+                if reply[4..6] != [round, number] {
+                    return Err(Status::BAD_STATE);
+                }
+            }
+            Ok(())
+        }
+    };
+    let callers: Vec<_> = (0..CALLERS as u8).map(|number| thread::spawn(caller(number, Arc::clone(&client)))).collect();
+    for caller in callers {
+        caller.join().map_err(|_| "a caller panicked")??;
+    }
+    join(server)?;
+    ensure(!client.signals()?.contains(Signals::READABLE), "an answer went astray")
+}
+
+fn answer_when_full() -> Outcome {
+    // An answer goes straight to its caller, however many messages nobody has read.
+    let (client, end) = Channel::create()?;
+    let server = thread::spawn(move || {
+        let mut bytes = [0; 4];
+        end.read_wait(&mut bytes, &mut [], late())?;
+        while end.write(b"\0\0\0\0", []).is_ok() {}
+        end.write(&bytes, [])?;
+        Ok(end)
+    });
+    client.call(late(), b"\0\0\0\0", [], &mut [0; 4], &mut [])?;
+    join(server).map(drop)
+}
+
+fn killed_caller() -> Outcome {
+    // A process whose only thread calls through the handle that it starts with; its arguments lie below its stack.
+    let mut code = vec![0x49, 0x89, 0xfa]; // mov r10, rdi
+    code.extend([0x45, 0x31, 0xc0]); // xor r8d, r8d
+    code.extend([0x49, 0xb9]); // mov r9, never
+    code.extend(i64::MAX.to_le_bytes());
+    code.extend([0x4c, 0x8d, 0xbc, 0x24, 0x00, 0xff, 0xff, 0xff]); // lea r15, [rsp-0x100]
+    code.extend([0x48, 0x8d, 0x84, 0x24, 0x00, 0xfe, 0xff, 0xff]); // lea rax, [rsp-0x200]
+    code.extend([0x65, 0x48, 0x89, 0x04, 0x25, 0x28, 0x00, 0x00, 0x00]); // mov gs:[40], rax
+    code.extend([0x65, 0x48, 0x89, 0x04, 0x25, 0x30, 0x00, 0x00, 0x00]); // mov gs:[48], rax
+    code.extend(tiny::call(abi::nr::CHANNEL_CALL));
+    let caller = Tiny::new(&code)?;
+    // A `zx_channel_call_args_t`: four bytes to be written, room for 64.
+    let buffer = caller.stack as u64 - 0x300;
+    let args = [buffer, 0, buffer, 0, 4, 64].map(u64::to_le_bytes).concat();
+    let (client, end) = Channel::create()?;
+    caller.process.write_memory(caller.stack - 0x100, &args)?;
+    caller.start(Some(client.into_handle()), 0)?;
+    let mut bytes = [0; 4];
+    end.read_wait(&mut bytes, &mut [], late())?;
+    equal(caller.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_CHANNEL)?;
+    caller.process.kill()?;
+    equal(caller.end()?, tiny::KILLED)?;
+    // Its end went with it; whoever answers late is told, and loses nothing but the answer.
+    let (local, remote) = Channel::create()?;
+    fails(end.write(&bytes, [remote.into_handle()]), Status::PEER_CLOSED)?;
+    ensure(local.signals()?.contains(Signals::PEER_CLOSED), "the answer's handle lives on")
+}
+
+fn closed_while_waiting() -> Outcome {
+    let (client, _end) = Channel::create()?;
+    let raw = client.raw_handle();
+    let closer = thread::spawn(move || {
+        thread::sleep(std::time::Duration::from_millis(30));
+        drop(Handle::from_raw(raw));
+    });
+    let result = client.call(late(), b"\0\0\0\0", [], &mut [0; 4], &mut []);
+    std::mem::forget(client);
+    closer.join().map_err(|_| "the closer panicked")?;
+    fails(result, Status::CANCELED)
+}
+
+fn transferred_while_waiting() -> Outcome {
+    // A channel that is sent away is not closed: who called through it still gets the answer.
+    let (client, end) = Channel::create()?;
+    let (mail, letterbox) = Channel::create()?;
+    let raw = client.raw_handle();
+    let caller = thread::spawn(move || {
+        let result = client.call(late(), b"\0\0\0\0", [], &mut [0; 8], &mut []);
+        std::mem::forget(client);
+        result
+    });
+    let mut bytes = [0; 4];
+    end.read_wait(&mut bytes, &mut [], late())?;
+    mail.write(b"", [Handle::from_raw(raw).ok_or("no handle")?])?;
+    end.write(&[&bytes[..], b"late"].concat(), [])?;
+    equal(caller.join().map_err(|_| "the caller panicked")??.bytes, 8)?;
+    // Its new owner finds nothing of it.
+    let mut handles = [None];
+    letterbox.read(&mut [], &mut handles).map_err(|(status, _)| status)?;
+    let client = Channel::from(handles[0].take().ok_or("the channel did not arrive")?);
+    equal(client.read(&mut [0; 8], &mut []).map_err(|(status, _)| status), Err(Status::SHOULD_WAIT))
+}
+
+fn unasked_answer_stays() -> Outcome {
+    // A message that looks like an answer, to a call that nobody made, is an ordinary one.
+    let (client, end) = Channel::create()?;
+    end.write(&0x8000_0001_u32.to_le_bytes(), [])?;
+    equal(client.read(&mut [0; 4], &mut []).map_err(|(status, _)| status)?.bytes, 4)
+}
+
+fn etc_args(list: &mut [zx_handle_disposition_t], call: &mut Call, infos: &mut [zx_handle_info_t]) -> Status {
+    let mut args = call.args();
+    args.wr_handles = list.as_mut_ptr() as usize;
+    args.wr_num_handles = list.len() as u32;
+    args.rd_handles = infos.as_mut_ptr() as usize;
+    args.rd_num_handles = infos.len() as u32;
+    let actual = (&raw mut call.actual_bytes, &raw mut call.actual_handles);
+    raw!(zx_channel_call_etc, call.options, 0, late().0, &raw mut args, actual.0, actual.1)
+}
+
+fn etc_both_ways() -> Outcome {
+    let (client, end) = Channel::create()?;
+    let server = server(end, 1, backwards);
+    let event = Event::create()?;
+    let rights = Rights::WAIT | Rights::TRANSFER | Rights::INSPECT;
+    let mut list = [zx_handle_disposition_t {
+        operation: abi::ZX_HANDLE_OP_DUPLICATE,
+        handle: event.raw_handle(),
+        type_: abi::ZX_OBJ_TYPE_EVENT,
+        rights: rights.bits(),
+        result: 0,
+    }];
+    let mut infos = [zx_handle_info_t { handle: 0, type_: 0, rights: 0, unused: 9 }];
+    let mut call = Call::new(b"\0\0\0\0xyz", 16, 0);
+    call.options = client.raw_handle();
+    gives(etc_args(&mut list, &mut call, &mut infos), Status::OK)?;
+    join(server)?;
+    equal(&call.reply[4..call.actual_bytes as usize], b"zyx")?;
+    equal((call.actual_handles, infos[0].type_, infos[0].rights), (1, abi::ZX_OBJ_TYPE_EVENT, rights.bits()))?;
+    let back = Handle::from_raw(infos[0].handle).ok_or("no handle came back")?;
+    equal(zx::Info::koid(&back)?, zx::Info::koid(&event)?)
+}
+
+fn etc_results_told() -> Outcome {
+    let (client, end) = Channel::create()?;
+    let item = |handle| zx_handle_disposition_t {
+        operation: abi::ZX_HANDLE_OP_MOVE,
+        handle,
+        type_: abi::ZX_OBJ_TYPE_PORT,
+        rights: Rights::SAME_RIGHTS.bits(),
+        result: 0,
+    };
+    let mut list = [item(Event::create()?.into_handle().into_raw()), item(0)];
+    let mut call = Call::new(b"\0\0\0\0", 16, 0);
+    call.options = client.raw_handle();
+    gives(etc_args(&mut list, &mut call, &mut []), Status::WRONG_TYPE)?;
+    equal(list.map(|item| Status(item.result)), [Status::WRONG_TYPE, Status::BAD_HANDLE])?;
+    fails(HandleRef::from_raw(list[0].handle).check_valid(), Status::BAD_HANDLE)?;
+    ensure(!end.signals()?.contains(Signals::READABLE), "the message was sent")
 }

@@ -2,6 +2,9 @@
 
 mod channel;
 mod channel_call;
+mod channel_etc;
+mod channel_iovec;
+mod channel_read;
 mod event;
 mod exception;
 mod fifo;
@@ -56,6 +59,9 @@ pub fn all() -> Vec<Case> {
     let groups = [
         channel::cases(),
         channel_call::cases(),
+        channel_etc::cases(),
+        channel_iovec::cases(),
+        channel_read::cases(),
         event::cases(),
         handle::cases(),
         object::cases(),
