@@ -6,7 +6,6 @@ use abi::Status;
 
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Fault, Frame, Machine, PAGE, Perm, USER_BASE, USER_TOP};
-use crate::name::Name;
 use crate::object::Id;
 use crate::slab::Key;
 use crate::vmar::{Vmar, VmarFlags};
@@ -26,10 +25,11 @@ pub struct Mapping {
     pub vmo: Id<Vmo>,
     /// Where in it.
     pub offset: u64,
-    /// The name of the VMO that was named when it was mapped, such as a file that is a slice of an image.
-    pub name: Name,
+    /// The VMO that was named when it was mapped: itself, or a window onto it, such as a file that is a slice of an
+    /// image.
+    pub named: Id<Vmo>,
     /// Where in that one.
-    pub name_offset: u64,
+    pub named_offset: u64,
     /// What it allows now.
     pub perm: Perm,
     /// What it may be made to allow.
@@ -52,7 +52,8 @@ pub struct AddressSpace {
     pub(crate) machine: Aspace,
     /// All mappings, by base.
     pub mappings: BTreeMap<u64, Mapping>,
-    pub(crate) root: Option<Id<Vmar>>,
+    /// The VMAR that is all of it, until that is destroyed.
+    pub root: Option<Id<Vmar>>,
     /// Where the vDSO's image starts, once its code is mapped; else 0.
     pub vdso_base: u64,
 }
@@ -105,10 +106,7 @@ impl<M: Machine> Kernel<M> {
         self.machine.aspace_destroy(machine);
         let mappings = self.aspaces.remove(key).map(|space| space.mappings).unwrap_or_default();
         for mapping in mappings.values() {
-            if let Ok(vmo) = self.objects.get_mut(mapping.vmo) {
-                vmo.mappings.remove(&(key, mapping.base));
-            }
-            self.drop_ref(mapping.vmo.object());
+            self.mapping_let_go(key, mapping);
         }
         if let Some(root) = root {
             self.vmar_tree_dead(root);

@@ -37,6 +37,7 @@ pub mod handle;
 pub mod job;
 pub mod kernel;
 pub mod machine;
+pub mod maps;
 pub mod name;
 pub mod object;
 mod pages;

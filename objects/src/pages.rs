@@ -31,6 +31,11 @@ impl Pages {
         self.len
     }
 
+    /// Bytes of the kernel's own memory that the map takes.
+    pub fn metadata_bytes(&self) -> usize {
+        self.runs.len() * (size_of::<(u64, Run)>() + RUN * size_of::<Option<Frame>>())
+    }
+
     pub fn get(&self, page: u64) -> Option<Frame> {
         let (run, at) = split(page);
         *self.runs.get(&run)?.frames.get(at)?

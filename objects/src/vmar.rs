@@ -64,6 +64,11 @@ impl Vmar {
         self.base + self.len
     }
 
+    /// Whether it is all of its address space.
+    pub fn is_root(&self) -> bool {
+        self.parent.is_none()
+    }
+
     fn is_free(&self, base: u64, len: u64) -> bool {
         match self.children.range(..base.saturating_add(len)).next_back() {
             Some((&at, child)) => at + child.len() <= base,
@@ -232,8 +237,8 @@ impl<M: Machine> Kernel<M> {
             len,
             vmo,
             offset,
-            name: self.objects.get(request.vmo)?.name,
-            name_offset: request.offset,
+            named: request.vmo,
+            named_offset: request.offset,
             perm: request.perm,
             max: request.max,
             vmar: id,
@@ -293,10 +298,7 @@ impl<M: Machine> Kernel<M> {
         if let Ok(vmar) = self.objects.get_mut(mapping.vmar) {
             vmar.children.insert(mapping.base, Child::Mapping(mapping.len));
         }
-        if let Ok(vmo) = self.objects.get_mut(mapping.vmo) {
-            vmo.mappings.insert((aspace, mapping.base), (mapping.offset, mapping.len));
-        }
-        self.add_ref(mapping.vmo.object());
+        self.mapping_take_up(aspace, &mapping);
     }
 
     fn mapping_remove(&mut self, aspace: Key, base: u64) -> Option<Mapping> {
@@ -304,10 +306,7 @@ impl<M: Machine> Kernel<M> {
         if let Ok(vmar) = self.objects.get_mut(mapping.vmar) {
             vmar.children.remove(&base);
         }
-        if let Ok(vmo) = self.objects.get_mut(mapping.vmo) {
-            vmo.mappings.remove(&(aspace, base));
-        }
-        self.drop_ref(mapping.vmo.object());
+        self.mapping_let_go(aspace, &mapping);
         Some(mapping)
     }
 
@@ -322,7 +321,7 @@ impl<M: Machine> Kernel<M> {
         self.mapping_remove(aspace, whole.base);
         self.mapping_insert(aspace, Mapping { len: first, ..whole });
         let rest = Mapping { base: at, len: whole.len - first, offset: whole.offset + first, ..whole };
-        let rest = Mapping { name_offset: whole.name_offset + first, ..rest };
+        let rest = Mapping { named_offset: whole.named_offset + first, ..rest };
         self.mapping_insert(aspace, rest);
     }
 

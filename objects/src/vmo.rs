@@ -9,10 +9,11 @@ use alloc::collections::BTreeMap;
 
 use abi::{Signals, Status};
 
+use crate::aspace::Mapping;
 use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE, PAGE_SIZE};
 use crate::name::Name;
-use crate::object::{Body, Id};
+use crate::object::{Body, Id, Object};
 use crate::pages::Pages;
 use crate::slab::Key;
 
@@ -42,8 +43,13 @@ pub struct Vmo {
     /// Children that exist.
     pub children: u64,
     pub(crate) backing: Backing,
-    /// Where it is mapped: address space and base, to offset and length.
+    /// Where it is mapped: address space and base, to offset and length. A VMO with pages of its own also has those
+    /// that were made through windows onto it.
     pub(crate) mappings: BTreeMap<(Key, u64), (u64, u64)>,
+    /// Mappings made of it by name.
+    pub num_mappings: usize,
+    /// Address spaces that it is mapped in.
+    pub share_count: usize,
     /// It is the vDSO's: only exact executable mappings are allowed.
     pub is_vdso: bool,
 }
@@ -65,7 +71,76 @@ fn range(offset: u64, len: u64, limit: u64) -> Result<core::ops::Range<u64>, Sta
     Ok(offset..end)
 }
 
+impl Vmo {
+    fn is_mapped_in(&self, aspace: Key) -> bool {
+        self.mappings.range((aspace, 0)..=(aspace, u64::MAX)).next().is_some()
+    }
+
+    fn mapped(&mut self, aspace: Key, base: u64, offset: u64, len: u64) {
+        if !self.is_mapped_in(aspace) {
+            self.share_count += 1;
+        }
+        self.mappings.insert((aspace, base), (offset, len));
+    }
+
+    fn unmapped(&mut self, aspace: Key, base: u64) {
+        if self.mappings.remove(&(aspace, base)).is_some() && !self.is_mapped_in(aspace) {
+            self.share_count = self.share_count.saturating_sub(1);
+        }
+    }
+
+    /// Whether it is a window onto another VMO, with no pages of its own.
+    pub fn is_window(&self) -> bool {
+        matches!(self.backing, Backing::Window { .. })
+    }
+
+    /// Bytes that the kernel itself needs for it.
+    pub fn metadata_bytes(&self) -> usize {
+        let pages = match &self.backing {
+            Backing::Pages(pages) => pages.metadata_bytes(),
+            Backing::Window { .. } => 0,
+        };
+        size_of::<Object>() + size_of::<Vmo>() + pages
+    }
+}
+
 impl<M: Machine> Kernel<M> {
+    /// The VMOs of a mapping that has come into being know of it and live as long.
+    pub(crate) fn mapping_take_up(&mut self, aspace: Key, mapping: &Mapping) {
+        let Mapping { base, len, vmo, offset, named, named_offset, .. } = *mapping;
+        if let Ok(vmo) = self.objects.get_mut(vmo) {
+            vmo.mapped(aspace, base, offset, len);
+        }
+        self.add_ref(vmo.object());
+        if let Ok(named) = self.objects.get_mut(named) {
+            named.num_mappings += 1;
+        }
+        if named != vmo {
+            if let Ok(named) = self.objects.get_mut(named) {
+                named.mapped(aspace, base, named_offset, len);
+            }
+            self.add_ref(named.object());
+        }
+    }
+
+    /// The end of [`Kernel::mapping_take_up`].
+    pub(crate) fn mapping_let_go(&mut self, aspace: Key, mapping: &Mapping) {
+        let Mapping { base, vmo, named, .. } = *mapping;
+        if let Ok(named) = self.objects.get_mut(named) {
+            named.num_mappings = named.num_mappings.saturating_sub(1);
+        }
+        if named != vmo {
+            if let Ok(named) = self.objects.get_mut(named) {
+                named.unmapped(aspace, base);
+            }
+            self.drop_ref(named.object());
+        }
+        if let Ok(vmo) = self.objects.get_mut(vmo) {
+            vmo.unmapped(aspace, base);
+        }
+        self.drop_ref(vmo.object());
+    }
+
     fn vmo_new(&mut self, size: u64, content_size: u64, resizable: bool, backing: Backing) -> Result<Id<Vmo>, Status> {
         let vmo = Vmo {
             name: Name::default(),
@@ -76,6 +151,8 @@ impl<M: Machine> Kernel<M> {
             children: 0,
             backing,
             mappings: BTreeMap::new(),
+            num_mappings: 0,
+            share_count: 0,
             is_vdso: false,
         };
         self.create(Signals::VMO_ZERO_CHILDREN, Body::Vmo(Box::new(vmo)))

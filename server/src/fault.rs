@@ -51,9 +51,10 @@ pub fn handle<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, fault: Fault) 
 /// Where an address is: the name of what is mapped there and the offset in it.
 fn place<M: Machine>(kernel: &Kernel<M>, aspace: Key, address: u64, out: &mut String) {
     let Some(mapping) = kernel.aspace(aspace).and_then(|space| space.find(address)) else { return };
-    let offset = mapping.name_offset + (address - mapping.base);
+    let offset = mapping.named_offset + (address - mapping.base);
+    let Ok(named) = kernel.objects.get(mapping.named) else { return };
     // Formatting into a String cannot fail.
-    let _ = match mapping.name.as_str() {
+    let _ = match named.name.as_str() {
         "" => write!(out, " (+0x{offset:x})"),
         name => write!(out, " ({name}+0x{offset:x})"),
     };

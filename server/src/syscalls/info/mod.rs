@@ -6,10 +6,11 @@
 
 mod handle;
 mod ipc;
-mod memory;
+mod maps;
 mod sink;
 mod system;
 mod task;
+mod vmo;
 
 use abi::*;
 use objects::handle::HandleValue;
@@ -17,6 +18,7 @@ use objects::machine::Machine;
 
 use crate::cx::Cx;
 use crate::user::Out;
+use maps::Version;
 use sink::Sink;
 
 /// Looks at an object.
@@ -44,14 +46,21 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_PROCESS_THREADS => task::process_threads(cx, value, sink),
         ZX_INFO_THREAD => task::thread(cx, value, sink),
 
-        ZX_INFO_TASK_STATS => memory::task_stats(cx, value, sink),
-        ZX_INFO_TASK_STATS_V1 => memory::task_stats(cx, value, sink.cut(memory::TASK_STATS_V1)),
-        ZX_INFO_PROCESS_MAPS => memory::process_maps(cx, value, sink),
-        ZX_INFO_VMAR => memory::vmar(cx, value, sink),
-        ZX_INFO_VMO => memory::vmo(cx, value, sink),
-        ZX_INFO_VMO_V1 => memory::vmo(cx, value, sink.cut(memory::VMO_V1)),
-        ZX_INFO_VMO_V2 => memory::vmo(cx, value, sink.cut(memory::VMO_V2)),
-        ZX_INFO_VMO_V3 => memory::vmo(cx, value, sink.cut(memory::VMO_V3)),
+        ZX_INFO_TASK_STATS => maps::task_stats(cx, value, sink),
+        ZX_INFO_TASK_STATS_V1 => maps::task_stats(cx, value, sink.cut(maps::TASK_STATS_V1)),
+        ZX_INFO_PROCESS_MAPS => maps::process_maps(cx, value, Version::Newest, sink),
+        ZX_INFO_PROCESS_MAPS_V1 => maps::process_maps(cx, value, Version::V1, sink),
+        ZX_INFO_PROCESS_MAPS_V2 => maps::process_maps(cx, value, Version::V2, sink),
+        ZX_INFO_VMAR => maps::vmar(cx, value, sink),
+        ZX_INFO_VMAR_MAPS => maps::vmar_maps(cx, value, sink),
+        ZX_INFO_PROCESS_VMOS => vmo::process_vmos(cx, value, sink),
+        ZX_INFO_PROCESS_VMOS_V1 => vmo::process_vmos(cx, value, sink.cut(vmo::V1)),
+        ZX_INFO_PROCESS_VMOS_V2 => vmo::process_vmos(cx, value, sink.cut(vmo::V2)),
+        ZX_INFO_PROCESS_VMOS_V3 => vmo::process_vmos(cx, value, sink.cut(vmo::V3)),
+        ZX_INFO_VMO => vmo::vmo(cx, value, sink),
+        ZX_INFO_VMO_V1 => vmo::vmo(cx, value, sink.cut(vmo::V1)),
+        ZX_INFO_VMO_V2 => vmo::vmo(cx, value, sink.cut(vmo::V2)),
+        ZX_INFO_VMO_V3 => vmo::vmo(cx, value, sink.cut(vmo::V3)),
 
         ZX_INFO_SOCKET => ipc::socket(cx, value, sink),
         ZX_INFO_TIMER => ipc::timer(cx, value, sink),

@@ -1,0 +1,170 @@
+//! Topics about address spaces: what lies where, and what memory that takes.
+
+use core::fmt::Write as _;
+use core::mem::offset_of;
+
+use abi::{
+    Rights, Status, ZX_INFO_MAPS_TYPE_ASPACE, ZX_INFO_MAPS_TYPE_MAPPING, ZX_INFO_MAPS_TYPE_VMAR, ZX_MAX_NAME_LEN,
+    zx_info_maps_t, zx_info_task_stats_t, zx_info_vmar_t,
+};
+use alloc::string::String;
+use objects::aspace::Mapping;
+use objects::handle::HandleValue;
+use objects::machine::{Machine, PAGE, USER_BASE, USER_TOP};
+use objects::maps::{Node, Walk};
+use objects::name::Name;
+use objects::process::Process;
+use objects::vmar::Vmar;
+use objects::{Id, Kernel};
+
+use super::sink::Sink;
+use crate::cx::Cx;
+
+/// The newest version of the record of a mapping counts bytes, older ones count pages and end earlier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    V1,
+    V2,
+    Newest,
+}
+
+impl Version {
+    fn cut(self, sink: Sink) -> Sink {
+        match self {
+            Version::V1 => sink.cut(offset_of!(zx_info_maps_t, mapping.populated_bytes)),
+            Version::V2 => sink.cut(offset_of!(zx_info_maps_t, mapping.committed_private_bytes)),
+            Version::Newest => sink,
+        }
+    }
+}
+
+pub fn vmar<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Vmar>(value, Rights::INSPECT)?;
+    let vmar = cx.kernel.objects.get(id)?;
+    let record = zx_info_vmar_t { base: vmar.base as usize, len: vmar.len as usize };
+    sink.one(cx, record)
+}
+
+/// A VMAR and all in it; the VMAR itself has depth 0.
+pub fn vmar_maps<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Vmar>(value, Rights::INSPECT)?;
+    cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
+    sink.many(cx, None, Walk::new(id), |kernel, walk| {
+        Ok(kernel.walk_next(walk).map(|(depth, node)| node_record(kernel, depth, node, Version::Newest)))
+    })
+}
+
+/// An address space (depth 0), its root VMAR (depth 1), and all in that. A process may look at itself: what is told is
+/// the tree, which does not change when pages are committed for the answer.
+pub fn process_maps<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    version: Version,
+    sink: Sink,
+) -> Result<(), Status> {
+    let id = cx.get::<Process>(value, Rights::INSPECT)?;
+    let aspace = cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
+    let root = cx.kernel.aspace(aspace).and_then(|space| space.root).ok_or(Status::BAD_STATE)?;
+    version.cut(sink).many(cx, None, None, |kernel, walk| match walk {
+        None => {
+            *walk = Some(Walk::new(root));
+            Ok(Some(aspace_record(kernel, id)))
+        }
+        Some(walk) => Ok(kernel.walk_next(walk).map(|(depth, node)| node_record(kernel, depth + 1, node, version))),
+    })
+}
+
+fn aspace_record<M: Machine>(kernel: &Kernel<M>, process: Id<Process>) -> zx_info_maps_t {
+    let mut name = String::new();
+    // Formatting into a String cannot fail.
+    let _ = write!(name, "proc:{}", kernel.koid(process.object()));
+    zx_info_maps_t {
+        name: *Name::new(name.as_bytes()).bytes(),
+        base: USER_BASE as usize,
+        size: (USER_TOP - USER_BASE) as usize,
+        type_: ZX_INFO_MAPS_TYPE_ASPACE,
+        ..Default::default()
+    }
+}
+
+fn node_record<M: Machine>(kernel: &Kernel<M>, depth: usize, node: Node<'_>, version: Version) -> zx_info_maps_t {
+    match node {
+        Node::Vmar(vmar) => {
+            let name: &[u8] = if vmar.is_root() { b"root" } else { b"useralloc" };
+            zx_info_maps_t {
+                name: *Name::new(name).bytes(),
+                base: vmar.base as usize,
+                size: vmar.len as usize,
+                depth,
+                type_: ZX_INFO_MAPS_TYPE_VMAR,
+                ..Default::default()
+            }
+        }
+        Node::Mapping(mapping) => mapping_record(kernel, depth, mapping, version),
+    }
+}
+
+fn mapping_record<M: Machine>(kernel: &Kernel<M>, depth: usize, mapping: &Mapping, version: Version) -> zx_info_maps_t {
+    let bytes = committed(kernel, mapping) as usize;
+    let told = if version == Version::Newest { bytes } else { bytes / PAGE as usize };
+    let mut record = zx_info_maps_t {
+        name: kernel.objects.get(mapping.named).map_or([0; ZX_MAX_NAME_LEN], |vmo| *vmo.name.bytes()),
+        base: mapping.base as usize,
+        size: mapping.len as usize,
+        depth,
+        type_: ZX_INFO_MAPS_TYPE_MAPPING,
+        ..Default::default()
+    };
+    let perm = mapping.perm;
+    let detail = &mut record.mapping;
+    detail.mmu_flags = u32::from(perm.read) | u32::from(perm.write) << 1 | u32::from(perm.execute) << 2;
+    detail.vmo_koid = kernel.koid(mapping.named.object());
+    detail.vmo_offset = mapping.named_offset;
+    detail.committed_bytes = told;
+    detail.populated_bytes = told;
+    // No page belongs to more than one VMO.
+    detail.committed_private_bytes = bytes;
+    detail.populated_private_bytes = bytes;
+    detail.committed_scaled_bytes = bytes;
+    detail.populated_scaled_bytes = bytes;
+    record
+}
+
+/// Bytes of a mapping that are in memory.
+fn committed<M: Machine>(kernel: &Kernel<M>, mapping: &Mapping) -> u64 {
+    kernel.vmo_count(mapping.vmo, mapping.offset / PAGE..(mapping.offset + mapping.len) / PAGE) * PAGE
+}
+
+/// Bits after the point in a fraction of a byte.
+const FRACTION: u32 = 63;
+
+/// Where the older version of the task statistics ends.
+pub const TASK_STATS_V1: usize = offset_of!(zx_info_task_stats_t, mem_fractional_scaled_shared_bytes);
+
+/// Memory that a process has mapped. A page is shared if other address spaces map its VMO too; each of them counts for
+/// the same part of it.
+pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Process>(value, Rights::INSPECT)?;
+    let aspace = cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
+    let space = cx.kernel.aspace(aspace).ok_or(Status::BAD_STATE)?;
+    let (mut mapped, mut private, mut shared, mut scaled) = (0_u64, 0_u64, 0_u64, 0_u128);
+    for mapping in space.mappings.values() {
+        let bytes = committed(cx.kernel, mapping);
+        mapped += mapping.len;
+        match cx.kernel.objects.get(mapping.vmo)?.share_count {
+            0 | 1 => private += bytes,
+            spaces => {
+                shared += bytes;
+                scaled += (u128::from(bytes) << FRACTION) / spaces as u128;
+            }
+        }
+    }
+    let record = zx_info_task_stats_t {
+        mem_mapped_bytes: mapped as usize,
+        mem_private_bytes: private as usize,
+        mem_shared_bytes: shared as usize,
+        mem_scaled_shared_bytes: (scaled >> FRACTION) as usize,
+        mem_fractional_scaled_shared_bytes: (scaled & ((1 << FRACTION) - 1)) as u64,
+    };
+    sink.one(cx, record)
+}

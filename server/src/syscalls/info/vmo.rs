@@ -1,0 +1,77 @@
+//! Topics about VMOs: one by its handle, and all that a process can reach.
+
+use core::mem::offset_of;
+
+use abi::{
+    Rights, Status, ZX_INFO_VMO_RESIZABLE, ZX_INFO_VMO_TYPE_PAGED, ZX_INFO_VMO_VIA_HANDLE, ZX_INFO_VMO_VIA_MAPPING,
+    zx_info_vmo_t,
+};
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+use objects::process::Process;
+use objects::vmo::Vmo;
+use objects::{Id, Kernel};
+
+use super::sink::Sink;
+use crate::cx::Cx;
+
+/// Where older versions of the record end.
+pub const V1: usize = offset_of!(zx_info_vmo_t, metadata_bytes);
+pub const V2: usize = offset_of!(zx_info_vmo_t, populated_bytes);
+pub const V3: usize = offset_of!(zx_info_vmo_t, committed_private_bytes);
+
+pub fn vmo<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let (id, rights) = cx.get_with_rights::<Vmo>(value, Rights::NONE)?;
+    let record = record(cx.kernel, id, ZX_INFO_VMO_VIA_HANDLE, rights)?;
+    sink.one(cx, record)
+}
+
+/// `via` says how it was come upon.
+fn record<M: Machine>(kernel: &Kernel<M>, id: Id<Vmo>, via: u32, rights: Rights) -> Result<zx_info_vmo_t, Status> {
+    let koid = kernel.koid(id.object());
+    let vmo = kernel.objects.get(id)?;
+    // What a window shows belongs to its parent, and no pages are shared otherwise.
+    let bytes = if vmo.is_window() { 0 } else { kernel.vmo_committed(id)? };
+    Ok(zx_info_vmo_t {
+        koid,
+        name: *vmo.name.bytes(),
+        size_bytes: vmo.size,
+        parent_koid: vmo.parent_koid,
+        num_children: vmo.children as usize,
+        num_mappings: vmo.num_mappings,
+        share_count: vmo.share_count,
+        flags: via | ZX_INFO_VMO_TYPE_PAGED | if vmo.resizable { ZX_INFO_VMO_RESIZABLE } else { 0 },
+        committed_bytes: bytes,
+        handle_rights: rights.bits(),
+        metadata_bytes: vmo.metadata_bytes() as u64,
+        populated_bytes: bytes,
+        committed_private_bytes: bytes,
+        populated_private_bytes: bytes,
+        committed_scaled_bytes: bytes,
+        populated_scaled_bytes: bytes,
+        ..Default::default()
+    })
+}
+
+/// How far the list of a process's VMOs has come: first those that it has handles to, then those that it has mapped.
+#[derive(Default)]
+struct Place {
+    handle: usize,
+    address: u64,
+}
+
+pub fn process_vmos<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Process>(value, Rights::INSPECT)?;
+    let aspace = cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
+    sink.many(cx, None, Place::default(), |kernel, place| {
+        while let Some((_, handle)) = kernel.objects.get(id)?.handles.next(&mut place.handle) {
+            if let Ok(vmo) = kernel.objects.typed::<Vmo>(handle.object) {
+                return record(kernel, vmo, ZX_INFO_VMO_VIA_HANDLE, handle.rights).map(Some);
+            }
+        }
+        let space = kernel.aspace(aspace).ok_or(Status::BAD_STATE)?;
+        let Some((_, mapping)) = space.mappings.range(place.address..).next() else { return Ok(None) };
+        place.address = mapping.end();
+        record(kernel, mapping.named, ZX_INFO_VMO_VIA_MAPPING, Rights::NONE).map(Some)
+    })
+}
