@@ -12,6 +12,7 @@ mod futex;
 mod handle;
 mod job;
 mod object;
+mod object_info_matrix;
 mod port;
 mod process;
 mod socket;
@@ -65,6 +66,7 @@ pub fn all() -> Vec<Case> {
         event::cases(),
         handle::cases(),
         object::cases(),
+        object_info_matrix::cases(),
         wait::cases(),
         socket::cases(),
         port::cases(),
