@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use abi::Status;
 
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, Fault, Frame, Machine, PAGE, Perm, USER_BASE, USER_TOP};
+use crate::machine::{Aspace, Frame, Machine, PAGE, Perm, USER_BASE, USER_TOP};
 use crate::object::Id;
 use crate::slab::Key;
 use crate::vmar::{Vmar, VmarFlags};
@@ -157,34 +157,5 @@ impl<M: Machine> Kernel<M> {
 
     fn map_page(&mut self, machine: Aspace, at: u64, frame: Frame, perm: Perm) -> Result<(), Status> {
         self.machine.map(machine, at, frame, perm).map_err(|_| Status::NO_MEMORY)
-    }
-}
-
-/// What an access was, for people.
-pub fn describe(fault: &Fault) -> (&'static str, u64) {
-    match *fault {
-        Fault::Page { address, write, execute, .. } => match (write, execute) {
-            (true, _) => ("page fault (write)", address),
-            (_, true) => ("page fault (execute)", address),
-            _ => ("page fault (read)", address),
-        },
-        Fault::Exception { vector, ip, .. } => {
-            let kind = match vector {
-                0 => "divide error",
-                1 => "hardware breakpoint",
-                3 => "software breakpoint",
-                4 => "overflow",
-                6 => "undefined instruction",
-                8 => "double fault",
-                12 => "stack fault",
-                13 => "general protection fault",
-                16 => "floating-point error",
-                17 => "alignment fault",
-                19 => "vector floating-point error",
-                _ => "processor exception",
-            };
-            (kind, ip)
-        }
-        Fault::Syscall { ip } => ("foreign system call", ip),
     }
 }

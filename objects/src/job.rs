@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL, zx_policy_basic_v2_t};
 
+use crate::exception::ExceptionChannel;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::name::Name;
@@ -34,6 +35,9 @@ pub struct Job {
     pub dead: bool,
     /// What it was ended with.
     pub return_code: i64,
+    pub(crate) exceptions: Option<ExceptionChannel>,
+    /// In the order in which they were made, at most `ZX_EXCEPTION_CHANNEL_JOB_DEBUGGER_MAX_COUNT`.
+    pub(crate) debuggers: Vec<ExceptionChannel>,
 }
 
 /// Which job ends with a process.
@@ -70,6 +74,8 @@ impl<M: Machine> Kernel<M> {
             kill_on_oom: false,
             dead: false,
             return_code: 0,
+            exceptions: None,
+            debuggers: Vec::new(),
         };
         let empty = Signals::JOB_NO_JOBS | Signals::JOB_NO_PROCESSES | Signals::JOB_NO_CHILDREN;
         self.create(empty, Body::Job(Box::new(job)))
@@ -210,6 +216,7 @@ impl<M: Machine> Kernel<M> {
                 }
                 continue;
             }
+            self.job_close_exceptions(at);
             self.signal(at.object(), Signals::NONE, Signals::JOB_TERMINATED);
             self.job_leave_parent(at);
             if at == top {
@@ -250,7 +257,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    fn job_close_exceptions(&mut self, id: Id<Job>) {
+        let Ok(j) = self.objects.get_mut(id) else { return };
+        let (exceptions, debuggers) = (j.exceptions.take(), core::mem::take(&mut j.debuggers));
+        exceptions.into_iter().chain(debuggers).for_each(|channel| self.exception_channel_close(channel));
+    }
+
     pub(crate) fn job_end(&mut self, id: Id<Job>, job: Job) {
+        job.exceptions.into_iter().chain(job.debuggers).for_each(|channel| self.exception_channel_close(channel));
         if let Some(parent) = job.parent {
             if let Ok(p) = self.objects.get_mut(parent) {
                 p.jobs.retain(|&j| j != id);

@@ -29,6 +29,7 @@ pub mod debug;
 pub mod debuglog;
 pub mod event;
 pub mod eventpair;
+pub mod exception;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod fifo;
@@ -44,6 +45,7 @@ mod pages;
 pub mod policy;
 pub mod port;
 pub mod process;
+mod report;
 pub mod resource;
 pub mod slab;
 pub mod socket;

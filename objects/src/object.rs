@@ -175,6 +175,7 @@ nouns! {
     Debuglog debuglog ZX_OBJ_TYPE_DEBUGLOG,
     Resource resource ZX_OBJ_TYPE_RESOURCE,
     SuspendToken suspend_token ZX_OBJ_TYPE_SUSPEND_TOKEN,
+    Exception exception ZX_OBJ_TYPE_EXCEPTION,
 }
 
 /// An object.
@@ -365,6 +366,7 @@ impl<M: Machine> Kernel<M> {
             Body::Timer(_) => self.timer_unreachable(Id::new(id)),
             Body::Job(_) => self.job_prune(Id::new(id)),
             Body::Process(_) => self.process_unreachable(Id::new(id)),
+            Body::Exception(_) => self.exception_unreachable(Id::new(id)),
             _ => {}
         }
     }
@@ -379,6 +381,7 @@ impl<M: Machine> Kernel<M> {
             Body::Vmo(vmo) => self.vmo_end(Id::new(id), *vmo),
             Body::Channel(channel) => self.channel_end(*channel),
             Body::SuspendToken(token) => self.suspend_token_end(*token),
+            Body::Exception(exception) => self.exception_end(*exception),
             _ => {}
         }
     }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL};
 
+use crate::exception::ExceptionChannel;
 use crate::handle::{Handle, HandleTable};
 use crate::job::{Critical, Job};
 use crate::kernel::Kernel;
@@ -51,6 +52,8 @@ pub struct Process {
     pub running: usize,
     /// Suspend tokens for it.
     pub(crate) suspends: u32,
+    pub(crate) exceptions: Option<ExceptionChannel>,
+    pub(crate) debugger: Option<ExceptionChannel>,
     /// When it was started, in nanoseconds as in [`Machine::now`].
     pub start_time: i64,
     /// What it ended with.
@@ -88,6 +91,8 @@ impl<M: Machine> Kernel<M> {
             threads: Vec::new(),
             running: 0,
             suspends: 0,
+            exceptions: None,
+            debugger: None,
             start_time: 0,
             return_code: 0,
             debug_addr: 0,
@@ -154,6 +159,7 @@ impl<M: Machine> Kernel<M> {
             }
         }
         self.process_drop_aspace(id);
+        self.process_close_exceptions(id);
         self.signal(id.object(), Signals::NONE, Signals::PROCESS_TERMINATED);
         if let Ok(job) = self.objects.get(id).map(|p| p.job) {
             self.job_remove_process(job, id);
@@ -162,6 +168,13 @@ impl<M: Machine> Kernel<M> {
             self.drop_ref(id.object());
         }
         critical.and_then(|critical| critical.job_for(return_code))
+    }
+
+    fn process_close_exceptions(&mut self, id: Id<Process>) {
+        let Ok(p) = self.objects.get_mut(id) else { return };
+        for channel in [p.exceptions.take(), p.debugger.take()].into_iter().flatten() {
+            self.exception_channel_close(channel);
+        }
     }
 
     fn process_drop_aspace(&mut self, id: Id<Process>) {

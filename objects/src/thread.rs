@@ -10,6 +10,7 @@ use abi::{Signals, Status, ZX_TIME_INFINITE};
 
 use crate::channel::{CallBuffers, Channel};
 use crate::deadline::Due;
+use crate::exception::{After, Exception, ExceptionChannel};
 use crate::futex::FutexKey;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, MachineThread, Registers, ThreadKey};
@@ -37,6 +38,8 @@ pub(crate) enum Wait {
     Call { channel: Id<Channel>, txid: u32, buffers: CallBuffers },
     /// Bytes from the host link, or room for them.
     Serial(crate::debug::SerialWait),
+    /// A handler's decision about what the thread did.
+    Exception { exception: Id<Exception>, after: After, kind: u32 },
 }
 
 /// Where a thread is in its life.
@@ -64,6 +67,9 @@ pub struct Thread {
     pub(crate) suspends: u32,
     /// [`Kernel::thread_settle`] has stopped the machine's thread.
     stopped: bool,
+    pub(crate) exceptions: Option<ExceptionChannel>,
+    /// It ends by itself: the debugger has been told.
+    pub(crate) end_told: bool,
     has_deadline: bool,
     /// Which of its waits the present one is: see [`Due`].
     wait_number: u32,
@@ -86,9 +92,18 @@ impl Thread {
         self.state == ThreadState::Running && self.stopped && !self.in_exception()
     }
 
-    /// Whether it stands at an exception, which holds it even when no token does.
+    /// Whether it stands at an exception, which holds it even when no token does. In an exception of a call that it
+    /// makes it waits as in any other call.
     pub fn in_exception(&self) -> bool {
-        false
+        matches!(self.wait, Wait::Exception { after: After::Resume, .. })
+    }
+
+    /// The exception that it is in.
+    pub fn exception(&self) -> Option<Id<Exception>> {
+        match self.wait {
+            Wait::Exception { exception, .. } => Some(exception),
+            _ => None,
+        }
     }
 
     /// `ZX_THREAD_STATE_*` of a thread, with the reason if it is blocked.
@@ -107,6 +122,8 @@ impl Thread {
             (ThreadState::Running, Wait::Futex { .. }) => abi::ZX_THREAD_STATE_BLOCKED_FUTEX,
             (ThreadState::Running, Wait::Call { .. }) => abi::ZX_THREAD_STATE_BLOCKED_CHANNEL,
             (ThreadState::Running, Wait::Serial(_)) => abi::ZX_THREAD_STATE_BLOCKED,
+            (ThreadState::Running, Wait::Exception { after: After::Exit, .. }) => abi::ZX_THREAD_STATE_DYING,
+            (ThreadState::Running, Wait::Exception { .. }) => abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION,
         }
     }
 }
@@ -130,6 +147,8 @@ impl<M: Machine> Kernel<M> {
             wait: Wait::None,
             suspends: 0,
             stopped: false,
+            exceptions: None,
+            end_told: false,
             has_deadline: false,
             wait_number: 0,
         };
@@ -162,9 +181,10 @@ impl<M: Machine> Kernel<M> {
         self.add_ref(id.object());
         let process = self.objects.get_mut(process)?;
         process.running += 1;
-        let held = process.suspends > 0 || self.objects.get(id)?.suspends > 0;
+        let (held, first) = (process.suspends > 0, process.running == 1);
+        let held = held || self.objects.get(id)?.suspends > 0;
         self.signal(id.object(), Signals::NONE, Signals::THREAD_RUNNING);
-        if held {
+        if self.exception_starting(id, first) || held {
             // It stands before its first instruction.
             self.machine.thread_set_registers(machine, registers);
             self.thread_settle(id);
@@ -214,7 +234,14 @@ impl<M: Machine> Kernel<M> {
         }
         let process = thread.process;
         let machine = thread.machine.take();
+        let (exceptions, end_told) = (thread.exceptions.take(), thread.end_told);
         self.abandon_wait(id);
+        if was == ThreadState::Running && !end_told {
+            self.exception_killed(id);
+        }
+        if let Some(channel) = exceptions {
+            self.exception_channel_close(channel);
+        }
         if let Some(machine) = machine {
             self.machine.thread_destroy(machine);
         }
@@ -235,6 +262,9 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn thread_end(&mut self, id: Id<Thread>, thread: Thread) {
         if let Ok(p) = self.objects.get_mut(thread.process) {
             p.threads.retain(|&t| t != id);
+        }
+        if let Some(channel) = thread.exceptions {
+            self.exception_channel_close(channel);
         }
         self.drop_ref(thread.process.object());
     }
@@ -317,6 +347,7 @@ impl<M: Machine> Kernel<M> {
             Wait::Futex { key } => self.futex_forget(key, id),
             Wait::Call { channel, txid, .. } => self.channel_forget_caller(channel, txid),
             Wait::Serial(_) => self.serial_forget(id),
+            Wait::Exception { exception, .. } => self.drop_ref(exception.object()),
         }
         Some(wait)
     }
@@ -341,8 +372,13 @@ impl<M: Machine> Kernel<M> {
 
     /// The thread's call, answered as blocked before, returns.
     pub(crate) fn wake(&mut self, id: Id<Thread>, status: Status) {
+        self.wake_with(id, i64::from(status.0));
+    }
+
+    /// The same with any result.
+    pub(crate) fn wake_with(&mut self, id: Id<Thread>, result: i64) {
         if let Some(machine) = self.objects.get(id).ok().and_then(|t| t.machine) {
-            self.machine.thread_wake(machine, i64::from(status.0));
+            self.machine.thread_wake(machine, result);
         }
     }
 

@@ -232,6 +232,26 @@ impl<'a, M: Machine> Cx<'a, M> {
         })
     }
 
+    /// The call is done with `answer` and went against a policy that wants an exception of `ZX_EXCP_POLICY_CODE_*`
+    /// `code`. A call that waits, or whose thread has ended, raises none.
+    pub fn policy_exception(&mut self, code: u32, data: u32, answer: Answer) -> Answer {
+        let result = match answer {
+            Answer::Done(result) => result,
+            Answer::Yield => i64::from(Status::OK.0),
+            Answer::Blocked | Answer::Resume | Answer::Nothing => return answer,
+        };
+        self.kernel.exception_policy(self.thread, code, data, result);
+        self.blocked_or_gone()
+    }
+
+    /// The answer to a call that is over only later, unless its thread has ended meanwhile.
+    pub fn blocked_or_gone(&self) -> Answer {
+        match self.kernel.objects.get(self.thread) {
+            Ok(thread) if thread.state != ThreadState::Dead => Answer::Blocked,
+            _ => Answer::Nothing,
+        }
+    }
+
     /// Closes a handle whose value could not be told to the caller.
     pub fn discard(&mut self, value: HandleValue) {
         if let Ok(handle) = self.kernel.take(self.process, value) {

@@ -5,8 +5,9 @@
 //! fact, here. So a call that does no wrong pays two comparisons.
 
 use abi::{
-    Status, ZX_INFO_HANDLE_VALID, ZX_POL_ACTION_ALLOW_EXCEPTION, ZX_POL_ACTION_KILL, ZX_POL_BAD_HANDLE,
-    ZX_POL_WRONG_OBJECT, ZX_TASK_RETCODE_POLICY_KILL, nr,
+    Status, ZX_EXCP_POLICY_CODE_NEW_IOB, ZX_EXCP_POLICY_CODE_NEW_SAMPLER, ZX_INFO_HANDLE_VALID,
+    ZX_POL_ACTION_ALLOW_EXCEPTION, ZX_POL_ACTION_DENY_EXCEPTION, ZX_POL_ACTION_KILL, ZX_POL_BAD_HANDLE, ZX_POL_NEW_IOB,
+    ZX_POL_NEW_SAMPLER, ZX_POL_WRONG_OBJECT, ZX_TASK_RETCODE_POLICY_KILL, nr,
 };
 use objects::machine::Machine;
 
@@ -37,7 +38,19 @@ pub fn judge<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4], answer
             cx.kernel.process_kill(cx.process, ZX_TASK_RETCODE_POLICY_KILL);
             Answer::Nothing
         }
+        ZX_POL_ACTION_ALLOW_EXCEPTION | ZX_POL_ACTION_DENY_EXCEPTION => {
+            cx.policy_exception(exception_code(condition), 0, answer)
+        }
         _ => answer,
+    }
+}
+
+/// `ZX_EXCP_POLICY_CODE_*` of a condition: the conditions that are older than the codes have the same numbers.
+fn exception_code(condition: u32) -> u32 {
+    match condition {
+        ZX_POL_NEW_IOB => ZX_EXCP_POLICY_CODE_NEW_IOB,
+        ZX_POL_NEW_SAMPLER => ZX_EXCP_POLICY_CODE_NEW_SAMPLER,
+        _ => condition,
     }
 }
 

@@ -12,6 +12,7 @@ pub mod debug;
 pub mod debuglog;
 pub mod event;
 pub mod eventpair;
+pub mod exception;
 pub mod fifo;
 pub mod futex;
 pub mod handle;

@@ -1,11 +1,12 @@
 //! Properties of objects.
 
 use abi::{
-    Rights, Status, ZX_MAX_NAME_LEN, ZX_PROP_NAME, ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR,
-    ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, ZX_PROP_REGISTER_FS, ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD,
-    ZX_PROP_VMO_CONTENT_SIZE,
+    Rights, Status, ZX_MAX_NAME_LEN, ZX_PROP_EXCEPTION_STATE, ZX_PROP_EXCEPTION_STRATEGY, ZX_PROP_NAME,
+    ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR, ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, ZX_PROP_REGISTER_FS,
+    ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD, ZX_PROP_VMO_CONTENT_SIZE,
 };
 use objects::ObjectId;
+use objects::exception::Exception;
 use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::name::Name;
@@ -36,6 +37,14 @@ pub fn object_get_property<M: Machine>(
         return cx.write_bytes(out, name.bytes());
     }
     let objects = &cx.kernel.objects;
+    if let ZX_PROP_EXCEPTION_STATE | ZX_PROP_EXCEPTION_STRATEGY = property {
+        if size < size_of::<u32>() {
+            return Err(Status::BUFFER_TOO_SMALL);
+        }
+        let exception = objects.get(objects.typed::<Exception>(object)?)?;
+        let is_state = property == ZX_PROP_EXCEPTION_STATE;
+        return cx.write(Out::new(out.0), if is_state { exception.state() } else { exception.strategy() });
+    }
     let word = match property {
         ZX_PROP_PROCESS_DEBUG_ADDR => objects.get(objects.typed::<Process>(object)?)?.debug_addr,
         ZX_PROP_PROCESS_BREAK_ON_LOAD => objects.get(objects.typed::<Process>(object)?)?.break_on_load,
@@ -120,6 +129,17 @@ pub fn object_set_property<M: Machine>(
             }
             let size = word(cx)?;
             cx.kernel.vmo_set_content_size(vmo, size)
+        }
+        ZX_PROP_EXCEPTION_STATE | ZX_PROP_EXCEPTION_STRATEGY => {
+            if size < size_of::<u32>() {
+                return Err(Status::BUFFER_TOO_SMALL);
+            }
+            let exception = cx.kernel.objects.typed::<Exception>(object)?;
+            let value = cx.read(In::<u32>::new(from.0))?;
+            match property {
+                ZX_PROP_EXCEPTION_STATE => cx.kernel.exception_set_state(exception, value),
+                _ => cx.kernel.exception_set_strategy(exception, value),
+            }
         }
         _ => Err(Status::NOT_SUPPORTED),
     }

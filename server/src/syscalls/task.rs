@@ -1,7 +1,11 @@
 //! What threads, processes and jobs have in common.
 
-use abi::{Rights, Status, ZX_DEFAULT_SUSPEND_TOKEN_RIGHTS, ZX_TASK_RETCODE_SYSCALL_KILL};
+use abi::{
+    Rights, Status, ZX_DEFAULT_SUSPEND_TOKEN_RIGHTS, ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_POL_NEW_CHANNEL,
+    ZX_TASK_RETCODE_SYSCALL_KILL,
+};
 use objects::Id;
+use objects::exception::Task;
 use objects::handle::HandleValue;
 use objects::job::Job;
 use objects::machine::Machine;
@@ -57,4 +61,38 @@ pub fn task_suspend<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, token: O
 /// The same call under its older name.
 pub fn task_suspend_token<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, token: Out<u32>) -> Result<(), Status> {
     task_suspend(cx, value, token)
+}
+
+/// The rights that the reading end of an exception channel has.
+const EXCEPTION_CHANNEL_RIGHTS: Rights = Rights::TRANSFER.union(Rights::WAIT).union(Rights::READ);
+
+/// Makes the channel through which a task's exceptions come.
+pub fn task_create_exception_channel<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    if options & !ZX_EXCEPTION_CHANNEL_DEBUGGER != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    cx.may(ZX_POL_NEW_CHANNEL)?;
+    let handle = cx.get_any(value, Rights::NONE)?;
+    let objects = &cx.kernel.objects;
+    let mut needed = Rights::INSPECT | Rights::DUPLICATE | Rights::TRANSFER | Rights::MANAGE_THREAD;
+    let task = match objects.any(handle.object)?.body {
+        Body::Thread(_) => Task::Thread(objects.typed(handle.object)?),
+        Body::Process(_) => Task::Process(objects.typed(handle.object)?),
+        Body::Job(_) => Task::Job(objects.typed(handle.object)?),
+        _ => return Err(Status::WRONG_TYPE),
+    };
+    if !matches!(task, Task::Thread(_)) {
+        needed |= Rights::ENUMERATE;
+    }
+    if !handle.rights.contains(needed) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    let debugger = options & ZX_EXCEPTION_CHANNEL_DEBUGGER != 0;
+    let channel = cx.kernel.exception_channel_create(task, debugger, handle.rights)?;
+    cx.hand_out(channel, EXCEPTION_CHANNEL_RIGHTS, out)
 }

@@ -1,11 +1,15 @@
 //! Threads.
 
-use abi::{Rights, Status, ZX_DEFAULT_THREAD_RIGHTS, ZX_MAX_NAME_LEN};
+use abi::{
+    Rights, Status, ZX_DEFAULT_THREAD_RIGHTS, ZX_EXCEPTION_TARGET_JOB_DEBUGGER, ZX_EXCP_USER, ZX_MAX_NAME_LEN,
+    zx_exception_context_t,
+};
 use objects::handle::HandleValue;
 use objects::machine::{Machine, Registers};
 use objects::name::Name;
 use objects::process::Process;
 use objects::thread::Thread;
+use objects::wait::Waiting;
 
 use crate::Answer;
 use crate::cx::Cx;
@@ -69,6 +73,20 @@ pub fn thread_start_regs<M: Machine>(
 
 /// Ends the calling thread.
 pub fn thread_exit<M: Machine>(cx: &mut Cx<'_, M>) -> Answer {
-    cx.kernel.thread_kill(cx.thread);
-    Answer::Nothing
+    cx.kernel.thread_exit(cx.thread);
+    cx.blocked_or_gone()
+}
+
+/// Raises an exception of the program's own, for the debuggers of the jobs above.
+pub fn thread_raise_exception<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    options: u32,
+    kind: u32,
+    context: In<zx_exception_context_t>,
+) -> Result<Waiting, Status> {
+    if options != ZX_EXCEPTION_TARGET_JOB_DEBUGGER || kind != ZX_EXCP_USER {
+        return Err(Status::INVALID_ARGS);
+    }
+    let context = cx.read(context)?;
+    cx.kernel.exception_user(cx.thread, context.synth_code, context.synth_data)
 }

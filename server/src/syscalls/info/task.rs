@@ -1,9 +1,12 @@
 //! Topics about jobs, processes and threads.
 
+use core::mem::offset_of;
+
 use abi::{
-    Rights, Status, ZX_INFO_PROCESS_FLAG_EXITED, ZX_INFO_PROCESS_FLAG_STARTED, zx_info_job_t, zx_info_process_t,
-    zx_info_thread_t,
+    Rights, Status, ZX_INFO_PROCESS_FLAG_DEBUGGER_ATTACHED, ZX_INFO_PROCESS_FLAG_EXITED, ZX_INFO_PROCESS_FLAG_STARTED,
+    zx_exception_report_t, zx_info_job_t, zx_info_process_t, zx_info_thread_t,
 };
+use objects::exception::Task;
 use objects::handle::HandleValue;
 use objects::job::Job;
 use objects::machine::Machine;
@@ -17,7 +20,12 @@ use crate::cx::Cx;
 pub fn job<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Job>(value, Rights::INSPECT)?;
     let job = cx.kernel.objects.get(id)?;
-    let record = zx_info_job_t { return_code: job.return_code, exited: u8::from(job.dead), ..Default::default() };
+    let record = zx_info_job_t {
+        return_code: job.return_code,
+        exited: u8::from(job.dead),
+        debugger_attached: u8::from(cx.kernel.debugger_attached(Task::Job(id))),
+        ..Default::default()
+    };
     sink.one(cx, record)
 }
 
@@ -57,6 +65,9 @@ pub fn process<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -
     if process.state == ProcessState::Dead {
         flags |= ZX_INFO_PROCESS_FLAG_EXITED;
     }
+    if cx.kernel.debugger_attached(Task::Process(id)) {
+        flags |= ZX_INFO_PROCESS_FLAG_DEBUGGER_ATTACHED;
+    }
     let record = zx_info_process_t {
         return_code: process.return_code,
         start_time: process.start_time,
@@ -74,8 +85,24 @@ pub fn process_threads<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink:
 
 pub fn thread<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Thread>(value, Rights::INSPECT)?;
-    let mut record = zx_info_thread_t { state: cx.kernel.objects.get(id)?.info_state(), ..Default::default() };
+    let mut record = zx_info_thread_t {
+        state: cx.kernel.objects.get(id)?.info_state(),
+        wait_exception_channel_type: cx.kernel.exception_channel_type(id),
+        ..Default::default()
+    };
     // There is one processor.
     record.cpu_affinity_mask.mask[0] = 1;
+    sink.one(cx, record)
+}
+
+/// Bytes of the first version of a thread's exception report: all before what the system adds to the processor's words.
+pub const EXCEPTION_REPORT_V1: usize = offset_of!(zx_exception_report_t, context.synth_code);
+
+pub fn exception_report<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Thread>(value, Rights::INSPECT)?;
+    let mut record = cx.kernel.exception_report(id)?;
+    if let Some(size) = sink.cut {
+        record.header.size = size as u32;
+    }
     sink.one(cx, record)
 }
