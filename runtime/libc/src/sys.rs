@@ -21,6 +21,8 @@ pub const ERR_NOT_FOUND: Status = -25;
 
 pub const TIME_INFINITE: i64 = i64::MAX;
 pub const PAGE_SIZE: usize = 4096;
+/// A name's bytes, the zero at its end included.
+pub const MAX_NAME_LEN: usize = 32;
 
 pub const PROP_NAME: u32 = 3;
 pub const PROP_REGISTER_FS: u32 = 4;

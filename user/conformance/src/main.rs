@@ -89,6 +89,8 @@ fn child(arguments: &[String]) -> ExitCode {
             Ok(_) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         },
+        #[cfg(target_os = "fuchsia")]
+        ["pthread", "exit-main"] => cases::pthread::child_that_leaves_main(),
         ["sleep"] => loop {
             std::thread::park();
         },

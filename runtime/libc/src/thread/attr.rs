@@ -15,10 +15,10 @@ const DETACHED: i32 = 1;
 /// `pthread_attr_t`.
 #[repr(C)]
 pub struct Attributes {
-    name: *const c_char,
+    pub name: *const c_char,
     c11: i32,
     pub stack_size: usize,
-    guard_size: usize,
+    pub guard_size: usize,
     stack: *mut c_void,
     pub detached: i32,
     scheduling: i32,
@@ -71,10 +71,10 @@ pub unsafe extern "C" fn pthread_attr_getstacksize(attr: *const Attributes, size
     0
 }
 
-/// Every stack has one guard page; other sizes are accepted only as "at most that".
+/// Every stack has one guard page at least.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_attr_setguardsize(attr: *mut Attributes, size: usize) -> i32 {
-    if size > crate::sys::PAGE_SIZE {
+    if size > STACK_MAX {
         return EINVAL;
     }
     // SAFETY: the caller's object.
@@ -136,6 +136,7 @@ pub unsafe extern "C" fn pthread_getattr_np(thread: *mut Thread, attr: *mut Attr
         let detached = i32::from((*thread).is_detached());
         attr.write(Attributes {
             stack_size: block.stack_size,
+            guard_size: block.guard_size,
             stack: block.stack as *mut c_void,
             detached,
             ..Attributes::default()

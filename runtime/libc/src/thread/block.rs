@@ -8,7 +8,7 @@
 //! sub-region of the root region and one memory object, committed as it is touched. A few blocks of the usual size are
 //! kept for the next threads, because making one takes six system calls.
 
-use super::Thread;
+use super::{Start, Thread};
 use crate::loader;
 use crate::lock::Lock;
 use crate::sys::{self, Handle, PAGE_SIZE, Status};
@@ -23,6 +23,8 @@ pub struct Block {
     pub stack: usize,
     /// Bytes of the stack (and of the unsafe stack).
     pub stack_size: usize,
+    /// Bytes below each stack where nothing is.
+    pub guard_size: usize,
     /// Bytes above the unsafe stack.
     locals_size: usize,
 }
@@ -38,19 +40,21 @@ impl Block {
     }
 
     fn locals(&self) -> usize {
-        self.stack_top() + PAGE_SIZE + self.stack_size
+        self.stack_top() + self.guard_size + self.stack_size
     }
 
-    /// A block with a stack of `stack_size` bytes, and the thread in it set up to be started: thread-locals have their
-    /// first values, the structure is filled in but for what it is to run.
-    pub fn make_thread(stack_size: usize) -> Result<*mut Thread, Status> {
-        let stack_size = stack_size.checked_next_multiple_of(PAGE_SIZE).ok_or(sys::ERR_NO_MEMORY)?;
+    /// A block with stacks of `stack_size` bytes and guards of at least `guard_size`, and the thread in it set up to be
+    /// started: thread-locals have their first values, the structure is filled in but for what it is to run.
+    pub fn make_thread(stack_size: usize, guard_size: usize) -> Result<*mut Thread, Status> {
+        let pages = |size: usize| size.checked_next_multiple_of(PAGE_SIZE).ok_or(sys::ERR_NO_MEMORY);
+        let stack_size = pages(stack_size)?;
+        let guard_size = pages(guard_size.max(PAGE_SIZE))?;
         let tls = loader::static_tls();
         let align = tls.align.max(64);
         let locals_size = (tls.size + align + size_of::<Thread>()).next_multiple_of(PAGE_SIZE);
-        let (block, fresh) = match take_kept(stack_size, locals_size) {
+        let (block, fresh) = match take_kept(stack_size, guard_size, locals_size) {
             Some(block) => (block, false),
-            None => (map(stack_size, locals_size)?, true),
+            None => (map(stack_size, guard_size, locals_size)?, true),
         };
         let end = block.locals() + locals_size;
         let pointer = (end - size_of::<Thread>()) & !(align - 1);
@@ -65,6 +69,7 @@ impl Block {
             (&raw mut (*thread).this).write(thread);
             (&raw mut (*thread).guard).write(super::create::stack_guard());
             (&raw mut (*thread).unsafe_stack).write(block.locals());
+            (&raw mut (*thread).start).write(Start::Nothing);
             (&raw mut (*thread).block).write(block);
             (&raw mut (*thread).destructors).write(Default::default());
         }
@@ -76,7 +81,7 @@ impl Block {
         {
             let mut cache = CACHE.lock();
             let (kept, count) = &mut *cache;
-            if self.stack_size == super::attr::STACK_DEFAULT && *count < KEPT {
+            if self.stack_size == super::attr::STACK_DEFAULT && self.guard_size == PAGE_SIZE && *count < KEPT {
                 kept[*count] = Some(self);
                 *count += 1;
                 return;
@@ -94,19 +99,20 @@ fn destroy(region: Handle) {
     }
 }
 
-fn take_kept(stack_size: usize, locals_size: usize) -> Option<Block> {
+fn take_kept(stack_size: usize, guard_size: usize, locals_size: usize) -> Option<Block> {
     let mut cache = CACHE.lock();
     let (kept, count) = &mut *cache;
     let last = count.checked_sub(1)?;
-    let block = kept[last].filter(|block| block.stack_size == stack_size && block.locals_size == locals_size)?;
+    let wanted = (stack_size, guard_size, locals_size);
+    let block = kept[last].filter(|block| (block.stack_size, block.guard_size, block.locals_size) == wanted)?;
     *count = last;
     Some(block)
 }
 
-fn map(stack_size: usize, locals_size: usize) -> Result<Block, Status> {
+fn map(stack_size: usize, guard_size: usize, locals_size: usize) -> Result<Block, Status> {
     let upper = stack_size.checked_add(locals_size).ok_or(sys::ERR_NO_MEMORY)?;
     let used = stack_size.checked_add(upper).ok_or(sys::ERR_NO_MEMORY)?;
-    let total = used.checked_add(2 * PAGE_SIZE).ok_or(sys::ERR_NO_MEMORY)?;
+    let total = guard_size.checked_mul(2).and_then(|guards| used.checked_add(guards)).ok_or(sys::ERR_NO_MEMORY)?;
     let rights = sys::VM_CAN_MAP_READ | sys::VM_CAN_MAP_WRITE | sys::VM_CAN_MAP_SPECIFIC;
     let (mut region, mut base, mut vmo) = (sys::HANDLE_INVALID, 0, sys::HANDLE_INVALID);
     // SAFETY: valid places for the results.
@@ -122,8 +128,8 @@ fn map(stack_size: usize, locals_size: usize) -> Result<Block, Status> {
         let name = c"thread";
         // SAFETY: a valid name.
         unsafe { sys::zx_object_set_property(vmo, sys::PROP_NAME, name.as_ptr().cast(), name.count_bytes()) };
-        map(PAGE_SIZE, vmo, 0, stack_size)?;
-        map(PAGE_SIZE + stack_size + PAGE_SIZE, vmo, stack_size, upper)
+        map(guard_size, vmo, 0, stack_size)?;
+        map(2 * guard_size + stack_size, vmo, stack_size, upper)
     });
     if vmo != sys::HANDLE_INVALID {
         // SAFETY: the mappings keep the memory object.
@@ -133,5 +139,5 @@ fn map(stack_size: usize, locals_size: usize) -> Result<Block, Status> {
         destroy(region);
         return Err(status);
     }
-    Ok(Block { region, stack: base + PAGE_SIZE, stack_size, locals_size })
+    Ok(Block { region, stack: base + guard_size, stack_size, guard_size, locals_size })
 }

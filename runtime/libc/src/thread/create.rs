@@ -7,20 +7,20 @@
 //! |---|---|---|
 //! | joinable | creation | nobody yet |
 //! | joined | `pthread_join` | the joiner, when the kernel says that the thread has ended |
-//! | detached | creation or `pthread_detach` | whoever makes the next thread: an ended one puts itself on a list |
+//! | detached | creation or `pthread_detach` | the next thread to begin or end: an ended one puts itself on a list |
 //! | done | the end of a joinable thread | a later join or detach |
 //!
 //! Every change is one compare-and-exchange from "joinable", so that join, detach and the thread's end agree on one order.
 
 use super::attr::Attributes;
 use super::block::Block;
-use super::{Destructor, Thread, current};
-use crate::errno::{EAGAIN, EDEADLK, EINVAL, ENOMEM, ESRCH};
+use super::{Destructor, Start, Thread, current};
+use crate::errno::{EAGAIN, EDEADLK, EINVAL, ENOMEM, ERANGE, ESRCH};
 use crate::{sys, system};
 use core::arch::naked_asm;
 use core::ffi::c_void;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 const JOINABLE: u32 = 0;
 const JOINED: u32 = 1;
@@ -34,6 +34,8 @@ const MAIN_STACK: usize = 8 * 1024 * 1024;
 const LEAST_STACK: usize = 16 * 1024;
 
 static GUARD: AtomicUsize = AtomicUsize::new(0);
+/// Threads that have not ended: those of this library, and the main thread.
+static LIVING: AtomicU32 = AtomicU32::new(1);
 /// Detached threads that have ended, or are about to: linked by `next_dead`.
 static DEAD: AtomicPtr<Thread> = AtomicPtr::new(null_mut());
 
@@ -56,7 +58,7 @@ pub fn stack_guard() -> usize {
 /// Makes the structure and stacks of the first thread and points its FS register there. `wanted` is the stack size that
 /// the program's file asks for. Gives the top of the stack to go on with.
 pub fn init_main(handle: sys::Handle, wanted: usize) -> Result<usize, sys::Status> {
-    let thread = Block::make_thread(wanted.max(MAIN_STACK))?;
+    let thread = Block::make_thread(wanted.max(MAIN_STACK), sys::PAGE_SIZE)?;
     let pointer = thread as usize;
     // SAFETY: a fresh thread structure; the property takes a word.
     unsafe {
@@ -92,9 +94,11 @@ extern "C" fn entry() {
 unsafe extern "C" fn run(thread: *mut Thread) -> ! {
     // SAFETY: the structure is this thread's own; its creator filled it in.
     unsafe {
+        let argument = (*thread).argument;
         let result = match (*thread).start {
-            Some(start) => start((*thread).argument),
-            None => null_mut(),
+            Start::Posix(start) => start(argument),
+            Start::C11(start) => start(argument) as usize as *mut c_void,
+            Start::Nothing => null_mut(),
         };
         pthread_exit(result)
     }
@@ -107,35 +111,56 @@ pub unsafe extern "C" fn pthread_create(
     start: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> i32 {
-    reap();
     let default = Attributes::default();
-    // SAFETY: null or the caller's initialised attributes.
-    let attr = unsafe { attr.as_ref() }.unwrap_or(&default);
-    let Ok(thread) = Block::make_thread(attr.stack_size.max(LEAST_STACK)) else { return EAGAIN };
+    // SAFETY: null or the caller's initialised attributes; a place for the result, as the contract says.
+    let made = unsafe {
+        let attr = attr.as_ref().unwrap_or(&default);
+        create(out, attr, Start::Posix(start), argument, attr.name.cast())
+    };
+    // POSIX has one word for what there is not enough of.
+    if made == ENOMEM { EAGAIN } else { made }
+}
+
+/// Makes a thread and starts it; gives an error number. The name is null or a C string.
+pub unsafe fn create(
+    out: *mut *mut Thread,
+    attr: &Attributes,
+    start: Start,
+    argument: *mut c_void,
+    name: *const u8,
+) -> i32 {
+    let error = |status| if status == sys::ERR_NO_MEMORY { ENOMEM } else { EAGAIN };
+    reap();
+    let thread = match Block::make_thread(attr.stack_size.max(LEAST_STACK), attr.guard_size) {
+        Ok(thread) => thread,
+        Err(status) => return error(status),
+    };
     let mut handle = sys::HANDLE_INVALID;
-    let name = c"pthread";
     // SAFETY: a fresh structure that only this thread knows, until the new one is started with it.
     unsafe {
         let block = (*thread).block;
-        let status =
-            sys::zx_thread_create(system::zx_process_self(), name.as_ptr().cast(), name.count_bytes(), 0, &mut handle);
+        let name = if name.is_null() { c"pthread".as_ptr().cast() } else { name };
+        let len = crate::memory::strlen(name);
+        let status = sys::zx_thread_create(system::zx_process_self(), name, len, 0, &mut handle);
         if status != sys::OK {
             block.free();
-            return if status == sys::ERR_NO_MEMORY { ENOMEM } else { EAGAIN };
+            return error(status);
         }
         (*thread).handle.store(handle, Ordering::Relaxed);
         (*thread).state.store(if attr.detached != 0 { DETACHED } else { JOINABLE }, Ordering::Relaxed);
-        (*thread).start = Some(start);
+        (*thread).start = start;
         (*thread).argument = argument;
         // Before it runs: it may end, and be joined, at once.
         *out = thread;
+        LIVING.fetch_add(1, Ordering::Relaxed);
         let entry = entry as *const () as usize;
         let stack = block.stack_top() - 8;
         let status = sys::zx_thread_start_regs(handle, entry, stack, thread as usize, 0, thread as usize, 0);
         if status != sys::OK {
+            LIVING.fetch_sub(1, Ordering::Relaxed);
             sys::zx_handle_close(handle);
             block.free();
-            return EAGAIN;
+            return error(status);
         }
     }
     0
@@ -271,6 +296,12 @@ pub unsafe extern "C" fn __cxa_thread_atexit_impl(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_exit(result: *mut c_void) -> ! {
     run_destructors();
+    if LIVING.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // The process ends with its last thread, and is to do so in good order.
+        crate::exit::exit(0)
+    }
+    // What other detached threads left is freed now: at the end of many, the last one's memory is all that stays.
+    reap();
     // SAFETY: the calling thread's own structure, which lives until the kernel says that the thread has ended.
     unsafe {
         let thread = current();
@@ -326,4 +357,25 @@ pub unsafe extern "C" fn pthread_setname_np(thread: *mut Thread, name: *const u8
         let status = sys::zx_object_set_property(thrd_get_zx_handle(thread), sys::PROP_NAME, name.cast(), len);
         crate::errno::from_status(status)
     }
+}
+
+/// The name of a thread, as a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_getname_np(thread: *mut Thread, name: *mut u8, size: usize) -> i32 {
+    let mut full = [0u8; sys::MAX_NAME_LEN];
+    // SAFETY: a living thread and a buffer of that size, as the contract says.
+    unsafe {
+        let handle = thrd_get_zx_handle(thread);
+        let status = sys::zx_object_get_property(handle, sys::PROP_NAME, full.as_mut_ptr().cast(), full.len());
+        if status != sys::OK {
+            return crate::errno::from_status(status);
+        }
+        let len = full.iter().position(|&byte| byte == 0).unwrap_or(full.len() - 1);
+        if size <= len {
+            return ERANGE;
+        }
+        core::ptr::copy_nonoverlapping(full.as_ptr(), name, len);
+        name.add(len).write(0);
+    }
+    0
 }

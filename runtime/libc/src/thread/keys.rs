@@ -12,7 +12,7 @@ pub const KEYS: usize = 128;
 /// How often destructors may set values again before those are given up.
 const ROUNDS: usize = 4;
 
-type Destroy = unsafe extern "C" fn(*mut c_void);
+pub type Destroy = unsafe extern "C" fn(*mut c_void);
 
 /// A key's destructor; 0 = no such key, 1 = a key without destructor.
 static DESTRUCTORS: [AtomicUsize; KEYS] = [const { AtomicUsize::new(0) }; KEYS];

@@ -5,7 +5,9 @@
 //! protector's guard, unsafe stack pointer); the rest is the library's.
 
 mod attr;
+mod barrier;
 mod block;
+mod c11;
 mod cond;
 mod create;
 mod keys;
@@ -38,7 +40,7 @@ pub struct Thread {
     handle: AtomicU32,
     /// Who frees the block: see [`create`].
     state: AtomicU32,
-    start: Option<extern "C" fn(*mut c_void) -> *mut c_void>,
+    start: Start,
     argument: *mut c_void,
     result: *mut c_void,
     block: Block,
@@ -47,6 +49,15 @@ pub struct Thread {
     keys: keys::Values,
     /// Destructors of thread-locals, last registered first.
     destructors: UnsafeCell<alloc::vec::Vec<Destructor>>,
+}
+
+/// What a thread is to run. The two standards differ in what it gives.
+#[derive(Clone, Copy)]
+enum Start {
+    /// The main thread was not started by this library.
+    Nothing,
+    Posix(extern "C" fn(*mut c_void) -> *mut c_void),
+    C11(extern "C" fn(*mut c_void) -> i32),
 }
 
 /// What `__cxa_thread_atexit_impl` was given.

@@ -1,5 +1,7 @@
 //! The cases, one file a group of nouns, and what they share.
 
+mod asleep;
+mod c11;
 mod channel;
 mod channel_call;
 mod channel_etc;
@@ -15,6 +17,7 @@ mod object;
 mod object_info_matrix;
 mod port;
 mod process;
+pub mod pthread;
 mod socket;
 mod suspend_token;
 mod system;
@@ -58,6 +61,7 @@ pub const KNOWN: &[(&str, &str)] = &[];
 /// All cases, sorted by name.
 pub fn all() -> Vec<Case> {
     let groups = [
+        c11::cases(),
         channel::cases(),
         channel_call::cases(),
         channel_etc::cases(),
@@ -74,6 +78,7 @@ pub fn all() -> Vec<Case> {
         futex::cases(),
         exception::cases(),
         process::cases(),
+        pthread::cases(),
         thread::cases(),
         suspend_token::cases(),
         job::cases(),
