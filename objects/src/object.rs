@@ -247,6 +247,11 @@ impl Objects {
         }
     }
 
+    /// All objects alive.
+    pub fn iter(&self) -> impl Iterator<Item = &Object> {
+        self.slab.iter().map(|(_, object)| object)
+    }
+
     /// Objects alive.
     pub fn len(&self) -> usize {
         self.slab.len()

@@ -29,6 +29,9 @@ pub fn vmo_create<M: Machine>(cx: &mut Cx<'_, M>, size: u64, options: u32, out: 
     cx.may(abi::ZX_POL_NEW_VMO)?;
     let resizable = options & ZX_VMO_RESIZABLE != 0;
     let vmo = if options & ZX_VMO_UNBOUNDED != 0 {
+        if size > objects::vmo::MAX_SIZE {
+            return Err(Status::OUT_OF_RANGE);
+        }
         let vmo = cx.kernel.vmo_create(objects::vmo::MAX_SIZE, false)?;
         cx.kernel.vmo_set_content_size(vmo, size)?;
         vmo

@@ -1,0 +1,393 @@
+//! Hostile programs, on the host: threads of several processes make any call with any arguments, fault wherever they
+//! like, and time passes. The arguments are drawn by the definitions' types, so that many calls get past the first
+//! checks. Whatever they do, the server answers, nothing panics or overflows, and once all is killed nothing is left.
+
+use std::path::Path;
+
+use abi::{Rights, ZX_TIME_INFINITE};
+use abi_gen::{Arg, Support, Syscall, Via};
+use objects::fake::FakeMachine;
+use objects::handle::Handle;
+use objects::job::Job;
+use objects::machine::{Fault, PAGE, Perm, Registers, ThreadKey, USER_BASE, USER_TOP};
+use objects::name::Name;
+use objects::object::ObjectId;
+use objects::process::Process;
+use objects::vmar::{MapRequest, Place};
+use objects::{Id, Kernel};
+use server::{Answer, Server};
+
+const WORDS: u64 = 16;
+/// Pages that every process has at [`USER_BASE`], and read-only ones behind them.
+const PAGES: u64 = 8;
+const READ_ONLY: u64 = 2;
+/// Frames that the machine has: few, so that memory runs out now and then.
+const FRAMES: usize = 3000;
+/// Handles that one process has at most before some are closed.
+const HANDLES: usize = 400;
+
+/// Small numbers with a long period (xorshift64*), the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// Numbers that checks are most likely to get wrong.
+const ODD: [u64; 22] = [
+    0,
+    1,
+    2,
+    3,
+    4,
+    8,
+    12,
+    64,
+    65,
+    0xfff,
+    PAGE,
+    PAGE + 1,
+    0x1_0000,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    1 << 32,
+    1 << 47,
+    i64::MAX as u64,
+    1 << 63,
+    u64::MAX - 0xfff,
+    u64::MAX,
+];
+
+/// `ZX_INFO_*`, `ZX_PROP_*` and the like are small numbers, with a version in the upper half.
+fn number(dice: &mut Dice) -> u64 {
+    match dice.below(6) {
+        0 => dice.pick(&ODD),
+        1 => 1 << dice.below(16) | dice.below(2) << dice.below(64),
+        2 => dice.below(64) | dice.below(4) << 28,
+        3 => dice.below(0x40),
+        _ => dice.below(8),
+    }
+}
+
+fn address(dice: &mut Dice) -> u64 {
+    let inside = USER_BASE + dice.below(PAGES * PAGE / 8) * 8;
+    match dice.below(24) {
+        0 => dice.pick(&ODD),
+        1 => USER_TOP - dice.below(32),
+        2 => inside + dice.below(8),
+        // Across the end of what can be written, and of what can be read.
+        3 => USER_BASE + PAGES * PAGE - dice.below(16),
+        4 => USER_BASE + (PAGES + READ_ONLY) * PAGE - dice.below(64),
+        5 => 0,
+        _ => inside,
+    }
+}
+
+/// Calls that get to the server and find something there.
+fn wanted(call: &Syscall) -> bool {
+    call.via == Via::Server && !matches!(call.support, Support::Unsupported(_))
+}
+
+/// The types that a definition's word for an object means; none for any.
+fn types_of(object: &str) -> Vec<u32> {
+    let constant = |name: &str| {
+        let name = format!("ZX_OBJ_TYPE_{}", name.to_uppercase());
+        abi::CONSTANTS.iter().copied().flatten().find(|entry| entry.name == name).map(|entry| entry.value as u32)
+    };
+    match object {
+        "task" => ["job", "process", "thread"].into_iter().filter_map(constant).collect(),
+        _ => constant(object).into_iter().collect(),
+    }
+}
+
+struct World {
+    server: Server<FakeMachine>,
+    calls: Vec<Syscall>,
+    /// How often each call did not end with an error.
+    succeeded: Vec<u32>,
+    dice: Dice,
+    job: Id<Job>,
+    processes: Vec<Id<Process>>,
+    /// A handle in being to each of them.
+    held: Vec<Handle>,
+    /// How everything stood before the first process.
+    empty: (usize, usize, usize),
+    frames: usize,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut machine = FakeMachine::new(FRAMES);
+        machine.serial_room = 100;
+        let mut kernel = Kernel::new(machine).unwrap();
+        let job = kernel.root_job().unwrap();
+        kernel.reap();
+        let (empty, frames) = (kernel.census(), kernel.machine.frames_in_use());
+        let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../abi/syscalls");
+        let calls: Vec<_> = abi_gen::load(definitions).unwrap().into_iter().filter(wanted).collect();
+        let succeeded = vec![0; calls.len()];
+        let server = Server { kernel };
+        let dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        World { server, calls, succeeded, dice, job, processes: Vec::new(), held: Vec::new(), empty, frames }
+    }
+
+    /// A process with memory, two threads, and handles to itself, its job and the root resource.
+    fn process(&mut self) {
+        let kernel = &mut self.server.kernel;
+        let perm = |write| Perm { read: true, write, execute: false };
+        let job = kernel.job_create(self.job).unwrap();
+        let (process, root) = kernel.process_create(job, Name::new(b"hostile")).unwrap();
+        for (offset, pages, write) in [(0, PAGES, true), (PAGES, READ_ONLY, false)] {
+            let vmo = kernel.vmo_create(pages * PAGE, false).unwrap();
+            let request =
+                MapRequest { vmo, offset: 0, len: pages * PAGE, perm: perm(write), max: perm(write), fixed: false };
+            kernel.vmar_map(root, Place::At(offset * PAGE), request).unwrap();
+        }
+        kernel.process_begin(process, None).unwrap();
+        let mut objects: Vec<ObjectId> = vec![job.object(), process.object(), root.object()];
+        for name in [b"a", b"b"] {
+            let thread = kernel.thread_create(process, Name::new(name)).unwrap();
+            kernel.thread_start(thread, &Registers::default()).unwrap();
+            objects.push(thread.object());
+        }
+        objects.push(kernel.resource_root().unwrap().object());
+        for object in objects {
+            kernel.give(process, object, Rights::all()).unwrap();
+        }
+        // Each knows the others, so that one can kill, read and write another.
+        for other in self.processes.clone() {
+            let handle = kernel.another(Handle { object: other.object(), rights: Rights::all() });
+            let _ = kernel.put(process, handle);
+        }
+        kernel.reap();
+        self.processes.push(process);
+        // What a reference keeps in being keeps its number.
+        self.held.push(kernel.another(Handle { object: process.object(), rights: Rights::all() }));
+    }
+
+    /// The handles of a process, each with its object's type.
+    fn handles(&self, process: Id<Process>) -> Vec<(u32, u32)> {
+        let objects = &self.server.kernel.objects;
+        let handles = objects.get(process).unwrap().handles.iter();
+        handles.map(|(value, handle)| (value, objects.any(handle.object).unwrap().body.object_type())).collect()
+    }
+
+    /// A handle, most often one to an object of a type that the call takes.
+    fn handle(&mut self, handles: &[(u32, u32)], types: &[u32]) -> u64 {
+        if handles.is_empty() || self.dice.one_in(30) {
+            return number(&mut self.dice) & 0xffff_ffff;
+        }
+        let mut found = self.dice.pick(handles);
+        let fitting: Vec<_> = handles.iter().copied().filter(|(_, kind)| types.contains(kind)).collect();
+        if !fitting.is_empty() && !self.dice.one_in(10) {
+            found = self.dice.pick(&fitting);
+        }
+        u64::from(found.0)
+    }
+
+    fn argument(&mut self, call: &Syscall, arg: &Arg, handles: &[(u32, u32)]) -> u64 {
+        if arg.is_pointer() {
+            return address(&mut self.dice);
+        }
+        let counts = call.args.iter().any(|other| other.len.as_ref() == Some(&arg.name));
+        match arg.ty.as_str() {
+            "handle" => {
+                let rights = call.rights.iter().filter(|right| right.arg == arg.name);
+                let types: Vec<u32> = rights.flat_map(|right| types_of(&right.object)).collect();
+                self.handle(handles, &types)
+            }
+            "rights" if self.dice.one_in(2) => u64::from(Rights::SAME_RIGHTS.bits()),
+            "time" | "duration" => match self.dice.below(6) {
+                0 => ZX_TIME_INFINITE as u64,
+                1 => number(&mut self.dice),
+                _ => self.server.kernel.machine.time as u64 + self.dice.below(1000),
+            },
+            _ if arg.name.contains("options") => match self.dice.below(5) {
+                0 => number(&mut self.dice),
+                1 => self.dice.below(256),
+                2 => 1 << self.dice.below(8),
+                _ => 0,
+            },
+            _ if counts && !self.dice.one_in(8) => self.dice.below(2) * self.dice.below(40),
+            _ if arg.name.contains("addr") || arg.name.contains("offset") => match self.dice.below(3) {
+                0 => number(&mut self.dice),
+                1 => self.dice.below(PAGES) * PAGE,
+                _ => address(&mut self.dice),
+            },
+            "usize" | "u64" if self.dice.one_in(2) => self.dice.below(PAGES) * PAGE,
+            _ => number(&mut self.dice),
+        }
+    }
+
+    /// Words as a program might have them where a call's pointers point.
+    fn scribble(&mut self, process: Id<Process>, handles: &[(u32, u32)]) {
+        for _ in 0..WORDS {
+            let word = match self.dice.below(5) {
+                0 => address(&mut self.dice),
+                1 => self.handle(handles, &[]) | self.handle(handles, &[]) << 32,
+                2 => self.dice.next(),
+                _ => number(&mut self.dice),
+            };
+            let at = USER_BASE + self.dice.below(PAGES * PAGE / 8) * 8;
+            let Some(aspace) = self.server.kernel.objects.get(process).unwrap().aspace else { return };
+            // It may have unmapped it, or made it read-only.
+            let _ = self.server.kernel.copy_out(aspace, at, &word.to_le_bytes());
+        }
+    }
+
+    /// A thread of a process that can call. Where all wait, one more is started; where many do, one ends.
+    fn thread(&mut self, process: Id<Process>) -> Option<ThreadKey> {
+        let kernel = &mut self.server.kernel;
+        let (waiting, ready): (Vec<_>, Vec<_>) =
+            kernel.process_threads(process).partition(|&t| kernel.objects.get(t).unwrap().is_waiting());
+        if waiting.len() > 10 {
+            let victim = self.dice.pick(&waiting);
+            kernel.thread_kill(victim);
+            kernel.reap();
+        }
+        let thread = match ready.is_empty() {
+            false => self.dice.pick(&ready),
+            true => {
+                let thread = kernel.thread_create(process, Name::new(b"more")).ok()?;
+                kernel.thread_start(thread, &Registers::default()).ok()?;
+                thread
+            }
+        };
+        Some(ThreadKey(thread.object().index()))
+    }
+
+    fn step(&mut self) {
+        let which = self.dice.below(self.processes.len() as u64) as usize;
+        let process = self.processes[which];
+        if self.server.kernel.process_is_dead(process) {
+            let held = self.held.swap_remove(which);
+            self.processes.swap_remove(which);
+            self.server.kernel.close(held);
+            self.process();
+            return;
+        }
+        let handles = self.handles(process);
+        if self.dice.one_in(8) {
+            self.scribble(process, &handles);
+        }
+        let Some(key) = self.thread(process) else { return };
+        if self.dice.one_in(30) {
+            let time = self.dice.below(2000) as i64;
+            self.server.kernel.machine.time += time;
+            self.server.timer();
+        }
+        if self.dice.one_in(100) {
+            self.server.kernel.machine.serial_room = 50;
+            self.server.kernel.machine.received.extend([1, 2, 3]);
+            self.server.serial();
+        }
+        if self.dice.one_in(300) {
+            let fault = match self.dice.below(4) {
+                0 => Fault::Exception { vector: self.dice.below(40), code: number(&mut self.dice), ip: USER_BASE },
+                1 => Fault::Syscall { ip: address(&mut self.dice) },
+                _ => Fault::Page {
+                    address: address(&mut self.dice),
+                    ip: USER_BASE,
+                    write: self.dice.one_in(2),
+                    execute: self.dice.one_in(8),
+                },
+            };
+            self.server.fault(key, fault);
+            return;
+        }
+        if handles.len() > HANDLES {
+            for _ in 0..HANDLES / 2 {
+                let value = self.handle(&handles, &[]);
+                self.server.call(key, abi::nr::HANDLE_CLOSE, [value, 0, 0, 0]);
+            }
+            return;
+        }
+        let number = self.dice.below(self.calls.len() as u64) as usize;
+        let call = self.calls[number].clone();
+        // The end of everything comes soon enough.
+        let deadly = ["task_kill", "process_exit", "thread_exit", "vmar_destroy"].contains(&call.name.as_str());
+        if deadly && !self.dice.one_in(10) {
+            return;
+        }
+        let mut words = [0; 8];
+        for (word, arg) in words.iter_mut().zip(&call.args) {
+            *word = self.argument(&call, arg, &handles);
+        }
+        let kernel = &mut self.server.kernel;
+        if let Some(machine) = kernel.machine.threads.values_mut().find(|thread| thread.key == key.0) {
+            machine.extra = [words[4], words[5], words[6], words[7]];
+        }
+        let answer = self.server.call(key, call.number, [words[0], words[1], words[2], words[3]]);
+        if matches!(answer, Answer::Done(0..) | Answer::Blocked | Answer::Yield) {
+            self.succeeded[number] += 1;
+        }
+    }
+
+    /// Kills all; nothing may be left of it.
+    fn end(mut self) {
+        let kernel = &mut self.server.kernel;
+        let job = self.job;
+        kernel.job_kill(job, 0);
+        self.held.into_iter().for_each(|handle| kernel.close(handle));
+        kernel.reap();
+        if kernel.census() != self.empty {
+            for object in kernel.objects.iter() {
+                let (koid, kind) = (object.koid, object.body.object_type());
+                println!("left: {koid} of type {kind}, {} handles, {} references", object.handles, object.refs);
+            }
+        }
+        assert_eq!(kernel.census(), self.empty, "objects, observers, address spaces");
+        assert_eq!(kernel.machine.frames_in_use(), self.frames, "frames");
+        assert!(kernel.machine.threads.is_empty(), "threads of the machine");
+    }
+}
+
+/// Runs one world to its end; gives how often each call succeeded.
+fn run(seed: u64, steps: usize) -> Vec<(String, u32)> {
+    let mut world = World::new(seed);
+    for _ in 0..3 {
+        world.process();
+    }
+    for _ in 0..steps {
+        world.step();
+    }
+    let succeeded = world.calls.iter().map(|call| call.name.clone()).zip(world.succeeded.clone()).collect();
+    world.end();
+    succeeded
+}
+
+#[test]
+fn any_call_with_any_arguments() {
+    let seeds: u64 = std::env::var("HAFNON_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
+    let only: Option<u64> = std::env::var("HAFNON_SEED").ok().and_then(|n| n.parse().ok());
+    let mut total = std::collections::BTreeMap::<String, u32>::new();
+    for seed in only.map_or(1..seeds + 1, |seed| seed..seed + 1) {
+        // Shown when the test fails; `HAFNON_SEED` repeats this one, `HAFNON_SEEDS` runs more.
+        println!("seed {seed}");
+        for (name, count) in run(seed, 3000) {
+            *total.entry(name).or_default() += count;
+        }
+    }
+    println!("{total:?}");
+    // A test that every call refuses would prove nothing.
+    let reached = total.values().filter(|&&count| count > 0).count();
+    assert!(only.is_some() || reached * 2 > total.len(), "only {reached} of {} calls ever succeed", total.len());
+}
