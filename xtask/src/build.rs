@@ -79,10 +79,32 @@ pub fn build(paths: &Paths, ui: &Ui, what: What) -> Result<Built> {
         return Ok(built);
     }
     setup::for_building(ui)?;
-    let built = Builder { paths, ui, what }.all()?;
+    let built = Builder { paths, ui, what, tree: None }.all()?;
     let stamp = Stamp { sources, built };
     write_if_changed(&stamp_file, &serde_json::to_vec(&stamp).context("cannot write the build's stamp")?)?;
     Ok(stamp.built)
+}
+
+/// The variables that crates which see the kernel are built with.
+///
+/// # Errors
+/// The kernel does not build.
+pub fn kernel_variables(paths: &Paths) -> Result<[(&'static str, OsString); 2]> {
+    let kernel = kernel::build(paths, Variant::Release)?;
+    Ok([("HAFNON_SEL4", kernel.folder.into()), ("HAFNON_SEL4_SRC", kernel.source.into())])
+}
+
+/// The same system, but for server and root task, which are built from a changed copy of the tree.
+///
+/// # Errors
+/// They do not build.
+pub fn variant(paths: &Paths, ui: &Ui, built: &Built, tree: &Path) -> Result<Built> {
+    let _lock = BuildLock::take(paths, ui)?;
+    let builder = Builder { paths, ui, what: What::default(), tree: Some(tree) };
+    let kernel = kernel::build(paths, Variant::Release)?;
+    let (vdso, userboot) = (paths.out.join("vdso/libzircon.so"), paths.out.join("userboot/userboot"));
+    let (server, root) = builder.server_and_root(&kernel, &vdso, &userboot, &System::read(paths)?)?;
+    Ok(Built { server, root, ..built.clone() })
 }
 
 /// What the last build for programs gave, whatever has changed since.
@@ -122,6 +144,8 @@ struct Builder<'a> {
     paths: &'a Paths,
     ui: &'a Ui,
     what: What,
+    /// A copy of the tree that server and root task are built from instead.
+    tree: Option<&'a Path>,
 }
 
 impl Builder<'_> {
@@ -215,11 +239,19 @@ impl Builder<'_> {
         userboot: &Path,
         system: &System,
     ) -> Result<(PathBuf, PathBuf)> {
-        let variant = if self.what.debug { "debug" } else { "release" };
+        let variant = match (self.tree, self.what.debug) {
+            (Some(_), _) => "variant",
+            (None, true) => "debug",
+            (None, false) => "release",
+        };
         let build = |title, args| {
             // Both kernels' parts have a cargo target directory of their own: going from one to the other builds nothing.
             let mut build = self.system_build(title, BARE_TARGET, args);
             build.target_dir = self.what.debug.then(|| self.paths.out.join("cargo-debug"));
+            if let Some(tree) = self.tree {
+                build.folder = Some(tree.to_path_buf());
+                build.target_dir = Some(self.paths.out.join("mutations/cargo"));
+            }
             build.env("HAFNON_SEL4", &kernel.folder).env("HAFNON_SEL4_SRC", &kernel.source)
         };
         let made = build("building the server", "-p server")

@@ -52,6 +52,9 @@ pub enum Command {
         args: Vec<String>,
     },
     /// Runs the project's tests; the last line is `N passed, M failed`.
+    ///
+    /// `test conformance PREFIX...` runs the conformance cases of these names. `test mutations`, which only runs when named,
+    /// puts small faults into the system and reports how many of them a conformance case catches.
     Test(TestArgs),
     /// Counts the system calls that are built, and the names of Zircon's own cases that have a passing case here.
     ///
@@ -143,6 +146,15 @@ pub struct TestArgs {
     /// Name the tests and run none.
     #[arg(long)]
     pub list: bool,
+    /// For `mutations`: how many faults to try.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub count: usize,
+    /// For `mutations`: only faults in files whose path contains this.
+    #[arg(long, value_name = "PART")]
+    pub file: Option<String>,
+    /// For `mutations`: only the fault of this number.
+    #[arg(long, value_name = "N")]
+    pub only: Option<u32>,
     /// Show the output of the passing ones too.
     #[arg(short, long)]
     pub verbose: bool,

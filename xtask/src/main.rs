@@ -17,6 +17,7 @@ mod image;
 mod kernel;
 mod link;
 mod lock;
+mod mutations;
 mod paths;
 mod qemu;
 mod run;

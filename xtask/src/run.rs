@@ -70,8 +70,14 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
         gdb: args.gdb,
     };
     let timeout = args.timeout.map(Duration::from_secs_f64);
-    let session =
-        Session { machine, timeout, verbose: args.verbose, streams: Streams::Ours, until_first_output: false };
+    let session = Session {
+        machine,
+        timeout,
+        quiet: None,
+        verbose: args.verbose,
+        streams: Streams::Ours,
+        until_first_output: false,
+    };
     let outcome = session.run()?;
     match &outcome.end {
         End::TimedOut => ui.note(&format!(
@@ -141,6 +147,7 @@ impl<'a> Capture<'a> {
         let session = Session {
             machine,
             timeout: Some(self.timeout),
+            quiet: None,
             verbose: false,
             streams: Streams::Captured(self.input.clone()),
             until_first_output: self.until_first_output,

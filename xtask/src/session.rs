@@ -35,6 +35,8 @@ pub struct Session<'a> {
     pub machine: Machine<'a>,
     /// After this the machine is ended.
     pub timeout: Option<Duration>,
+    /// After this time without a word over the link, too.
+    pub quiet: Option<Duration>,
     /// Show the boot messages.
     pub verbose: bool,
     /// Input and output.
@@ -106,6 +108,8 @@ impl Outcome {
 #[derive(Debug)]
 enum Happening {
     FirstFrame,
+    /// Something came, where nobody else is told of it.
+    Word,
     FirstOutput,
     Exit(i64),
     InputTaken(usize),
@@ -137,7 +141,7 @@ impl Session<'_> {
         let console = watch_console(clone(&running.console)?, self.verbose, ours);
         let output = watch_link(clone(&running.link)?, sender, ours, self.until_first_output);
         let deadline = self.timeout.map(|timeout| running.started + timeout);
-        let mut end = control(&happenings, deadline, &running, self.streams)?;
+        let mut end = control(&happenings, deadline, self.quiet, &running, self.streams)?;
         let complaints = running.end(if matches!(end, End::Exit(_)) { PATIENCE } else { Duration::ZERO });
         if let Some(signals) = signals {
             signals.close();
@@ -166,6 +170,7 @@ impl Session<'_> {
 fn control(
     happenings: &Receiver<Happening>,
     deadline: Option<Instant>,
+    quiet: Option<Duration>,
     running: &Running,
     streams: Streams,
 ) -> Result<End> {
@@ -175,7 +180,10 @@ fn control(
     let window = Arc::new(Window::default());
     let mut interrupted: Option<Instant> = None;
     let mut ready = false;
+    let mut heard = running.started;
     loop {
+        let silent = quiet.map(|quiet| heard + quiet);
+        let deadline = [deadline, silent].into_iter().flatten().min();
         let wait = deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
         let happening = match happenings.recv_timeout(wait) {
             Ok(happening) => happening,
@@ -186,6 +194,7 @@ fn control(
             Err(RecvTimeoutError::Disconnected) => return Ok(End::Stopped("the connection to QEMU broke".into())),
         };
         match happening {
+            Happening::Word => heard = Instant::now(),
             Happening::FirstFrame => {
                 // Before `init` listens the serial port would lose what is sent.
                 ready = true;
@@ -324,6 +333,9 @@ fn watch_link(
             if first && !frames.is_empty() {
                 first = false;
                 let _ = sender.send(Happening::FirstFrame);
+            }
+            if !ours {
+                let _ = sender.send(Happening::Word);
             }
             for frame in frames {
                 let happening = match &frame {

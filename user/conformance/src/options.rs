@@ -22,6 +22,10 @@ pub enum Action {
 pub struct Options {
     pub action: Action,
     pub timeout: Duration,
+    /// End with the first case that fails.
+    pub stop: bool,
+    /// Cases that are left out.
+    pub without: Vec<String>,
     pub prefixes: Vec<String>,
 }
 
@@ -31,7 +35,13 @@ impl Options {
     /// # Errors
     /// A sentence for the user.
     pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { action: Action::Supervise, timeout: Duration::from_secs(10), prefixes: Vec::new() };
+        let mut options = Self {
+            action: Action::Supervise,
+            timeout: Duration::from_secs(10),
+            stop: false,
+            without: Vec::new(),
+            prefixes: Vec::new(),
+        };
         let mut arguments = arguments;
         while let Some(argument) = arguments.next() {
             let mut number = |what: &str| {
@@ -42,6 +52,8 @@ impl Options {
                 "--list" => options.action = Action::List,
                 "--timeout" => options.timeout = Duration::from_millis(number("a number of milliseconds")?),
                 "--work" => options.action = Action::Work { from: number("the number of a case")? as usize },
+                "--stop" => options.stop = true,
+                "--without" => options.without.push(arguments.next().ok_or("--without needs the name of a case")?),
                 "--child" => {
                     options.action = Action::Child;
                     options.prefixes.extend(arguments);
@@ -54,13 +66,20 @@ impl Options {
         Ok(options)
     }
 
-    /// The cases that the prefixes name; one that is known to fail only if its whole name is given.
+    /// The cases that the prefixes name, in the prefixes' order; one that is known to fail only if its whole name is given.
     pub fn select(&self, mut cases: Vec<Case>, known: &[(&str, &str)]) -> Vec<Case> {
         cases.retain(|case| !known.iter().any(|(name, _)| case.name == *name) || self.prefixes.contains(&case.name));
         if !self.prefixes.is_empty() {
-            cases.retain(|case| self.prefixes.iter().any(|prefix| case.name.starts_with(prefix.as_str())));
+            let place = |case: &Case| self.prefixes.iter().position(|prefix| case.name.starts_with(prefix.as_str()));
+            cases.retain(|case| place(case).is_some() && !self.without.contains(&case.name));
+            cases.sort_by_key(place);
         }
         cases
+    }
+
+    /// The options that a worker needs to choose the same cases.
+    pub fn choice(&self) -> impl Iterator<Item = &str> {
+        self.without.iter().flat_map(|case| ["--without", case]).chain(self.prefixes.iter().map(String::as_str))
     }
 
     /// A prefix that selects nothing: most likely a mistake in writing.
@@ -107,7 +126,8 @@ mod tests {
         assert_eq!(names("b.c.d").0, ["b.c.d"]);
         assert_eq!(names("b.").1.as_deref(), Some("b."));
         assert_eq!(names("a.b.").0, ["a.b.c"]);
-        assert_eq!(names("b.c.d a.bb").0, ["a.bb.c", "b.c.d"]);
+        assert_eq!(names("b.c.d a.bb").0, ["b.c.d", "a.bb.c"]);
+        assert_eq!(names("--without a.b.c a.").0, ["a.bb.c"]);
         assert_eq!(names("a x").1.as_deref(), Some("x"));
     }
 }

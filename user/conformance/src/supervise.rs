@@ -43,7 +43,7 @@ fn say(line: &str) {
 pub fn run(cases: &[Case], options: &Options) -> ExitCode {
     let mut failed = 0;
     let mut next = 0;
-    while next < cases.len() {
+    while next < cases.len() && !(options.stop && failed > 0) {
         let result = Worker::start(next, options).map(|worker| worker.follow(cases, next, options));
         match result {
             Ok(run) => {
@@ -56,7 +56,7 @@ pub fn run(cases: &[Case], options: &Options) -> ExitCode {
             }
         }
     }
-    say(&format!("summary {} ok, {failed} failed", cases.len() - failed));
+    say(&format!("summary {} ok, {failed} failed", next - failed));
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -76,7 +76,7 @@ impl Worker {
     fn start(from: usize, options: &Options) -> io::Result<Self> {
         let program = std::env::args().next().unwrap_or_else(|| "/boot/bin/conformance".to_owned());
         let mut command = Command::new(program);
-        command.arg("--work").arg(from.to_string()).args(&options.prefixes);
+        command.arg("--work").arg(from.to_string()).args(options.choice());
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = process.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
         let (sender, lines) = mpsc::channel();
@@ -97,6 +97,11 @@ impl Worker {
             let result = self.result(run.next, options);
             run.next += 1;
             match result {
+                Result::Failed(detail) if options.stop => {
+                    say(&format!("case {} failed {detail}", case.name));
+                    run.failed += 1;
+                    break;
+                }
                 Result::Ok => say(&format!("case {} ok", case.name)),
                 Result::Failed(detail) => {
                     say(&format!("case {} failed {detail}", case.name));

@@ -26,9 +26,9 @@ use crate::session::{End, Outcome, Session, Streams};
 pub use record::Record;
 
 /// The program in the image.
-const PROGRAM: &str = "/boot/bin/conformance";
+pub const PROGRAM: &str = "/boot/bin/conformance";
 /// Memory of the machines.
-const MEMORY: u64 = 512 << 20;
+pub const MEMORY: u64 = 512 << 20;
 /// What a group may take.
 const GROUP_TIME: Duration = Duration::from_secs(600);
 /// Machines at the same time.
@@ -87,14 +87,16 @@ pub fn run(built: &Built, prefixes: &[String], mut news: impl FnMut(News<'_>)) -
         }
         drop(sender);
         for (group, result) in results {
-            let result = result.unwrap_or_else(|error| (Vec::new(), Some(format!("{error:#}"))));
-            result.0.iter().for_each(|(case, detail)| news(News::Case(case, detail)));
-            if let Some(why) = result.1 {
-                news(News::Broken(group, &why));
+            let (cases, broken): Results = result.unwrap_or_else(|error| (Vec::new(), Some(format!("{error:#}"))));
+            cases.iter().for_each(|(case, detail)| news(News::Case(case, detail)));
+            match broken {
+                Some(why) if why.contains("no case begins with") => bail!("{}", why.lines().last().unwrap_or_default()),
+                Some(why) => news(News::Broken(group, &why)),
+                None => {}
             }
         }
-    });
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The groups to run, and for each the prefixes that say which of its cases.
@@ -132,8 +134,10 @@ fn groups(built: &Built, prefixes: &[String]) -> Result<BTreeMap<String, Vec<Str
     Ok(groups)
 }
 
-/// Runs one group: the results of its cases, and why they are not all of them.
-fn run_group(built: &Built, group: &str, prefixes: &[String]) -> Result<(Vec<(String, Detail)>, Option<String>)> {
+/// What came of a group: its cases, and why they are not all of them.
+type Results = (Vec<(String, Detail)>, Option<String>);
+
+fn run_group(built: &Built, group: &str, prefixes: &[String]) -> Result<Results> {
     let mut image = Image::new(built, true)?;
     let time = GROUP_TIME.as_millis();
     image.add("config/tests", format!("{group}\t{time}\t0\t{PROGRAM}\t{}\n", prefixes.join("\t")))?;
@@ -168,6 +172,7 @@ fn boot(built: &Built, image: &[u8], timeout: Duration) -> Result<Outcome> {
     let session = Session {
         machine,
         timeout: Some(timeout),
+        quiet: None,
         verbose: false,
         streams: Streams::Captured(Vec::new()),
         until_first_output: false,

@@ -131,7 +131,8 @@ fn several_programs(context: &Context<'_>) -> Result<()> {
     let machine = Machine { kernel: &built.kernel, root: &built.root, image: &bytes, memory, accel, gdb: false };
     let streams = Streams::Captured(Vec::new());
     let timeout = Some(Duration::from_secs(120));
-    let outcome = Session { machine, timeout, verbose: false, streams, until_first_output: false }.run()?;
+    let outcome =
+        Session { machine, timeout, quiet: None, verbose: false, streams, until_first_output: false }.run()?;
     let events: Vec<&str> = outcome
         .transcript
         .iter()
@@ -153,7 +154,8 @@ fn tour(context: &Context<'_>) -> Result<()> {
     let machine = Machine { kernel: &built.kernel, root: &built.root, image: &bytes, memory, accel, gdb: false };
     let streams = Streams::Captured(Vec::new());
     let timeout = Some(Duration::from_secs(120));
-    let outcome = Session { machine, timeout, verbose: false, streams, until_first_output: false }.run()?;
+    let outcome =
+        Session { machine, timeout, quiet: None, verbose: false, streams, until_first_output: false }.run()?;
     let outcome = ended(outcome, 0)?;
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
     expect("whether the tour says something", &(stdout.lines().count() > 10), &true)

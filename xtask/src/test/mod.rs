@@ -19,6 +19,7 @@ use anyhow::{Context as _, Result};
 
 use crate::build::{self, Built, What};
 use crate::cli::TestArgs;
+use crate::mutations;
 use crate::paths::Paths;
 use crate::run;
 use crate::setup;
@@ -161,6 +162,9 @@ fn seconds(time: Duration) -> f64 {
 /// # Errors
 /// The filter fits no test.
 pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
+    if args.filter.as_deref() == Some("mutations") {
+        return mutations::run(paths, args);
+    }
     let tests = [
         units::tests(paths)?,
         checks::tests(),

@@ -1,0 +1,144 @@
+//! `test mutations`: small faults are put into the objects and the system calls; for each a conformance case must fail.
+//!
+//! A suite is worth what it notices. [`sites`] finds the places, [`plant`] builds one system that carries all faults,
+//! each asleep until its number is written into the binary, and [`trial`] boots it once for each. What survives is
+//! either a case that is missing or a change that makes no difference; those are listed with their reason in
+//! `xtask/mutations.toml` and not tried again.
+
+mod plant;
+mod sites;
+mod trial;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use serde::Serialize;
+
+use crate::build::{What, build};
+use crate::cli::TestArgs;
+use crate::conformance::record::commit;
+use crate::files::write_if_changed;
+use crate::paths::Paths;
+use crate::setup;
+use crate::ui::Ui;
+use plant::{Plant, Root};
+use trial::{Trial, Verdict};
+
+/// Machines at the same time.
+const MACHINES: usize = 2;
+/// Of a hundred faults so many must be caught.
+const ENOUGH: f64 = 90.0;
+
+/// What is kept of a run: `target/hafnon/mutations.json`.
+#[derive(Serialize)]
+struct Report<'a> {
+    commit: String,
+    caught: usize,
+    total: usize,
+    /// Cases that failed without a fault and were left out.
+    without: &'a [String],
+    mutants: &'a [Verdict],
+}
+
+/// Runs; gives whether enough faults were caught.
+///
+/// # Errors
+/// The system does not build or boot, or there is nothing to do.
+pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
+    let ui = Ui::new(false);
+    setup::for_booting(&ui)?;
+    let built = build(paths, &ui, What { debug: false, tests: true })?;
+    let mut plant = Plant::choose(paths, args.count, args.file.as_deref())?;
+    if args.list {
+        plant
+            .mutants()
+            .iter()
+            .for_each(|m| println!("{:4} {}:{} {}: {}", m.number, m.file, m.line, m.function, m.change));
+        return Ok(true);
+    }
+    let faulty = plant.build(&ui, &built)?;
+    let mut mutants = plant.mutants();
+    mutants.retain(|mutant| args.only.is_none_or(|only| mutant.number == only));
+    if mutants.is_empty() {
+        bail!("there is no such fault; `./hafnon test mutations --list` names them");
+    }
+    let root = Root::read(&faulty.root)?;
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let mut trial = Trial { built: &faulty, root: &root, groups: Vec::new(), without: Vec::new() };
+    let begun = Instant::now();
+    let cases = trial.baseline(&folder.path().join("baseline"))?;
+    println!(
+        "{} faults in {} files; {cases} cases without a fault: {} s",
+        mutants.len(),
+        mutants.iter().map(|m| &m.file).collect::<std::collections::BTreeSet<_>>().len(),
+        begun.elapsed().as_secs()
+    );
+    trial.without.iter().for_each(|case| println!("{case} fails without a fault; it is left out"));
+
+    let verdicts = judge_all(&trial, &mutants, folder.path())?;
+    let caught = verdicts.iter().filter(|verdict| verdict.caught_by.is_some()).count();
+    summary(&verdicts);
+    let share = caught as f64 * 100.0 / verdicts.len() as f64;
+    let minutes = begun.elapsed().as_secs_f64() / 60.0;
+    println!("caught {caught} of {} ({share:.1} %) in {minutes:.0} min", verdicts.len());
+    let report =
+        Report { commit: commit(paths), caught, total: verdicts.len(), without: &trial.without, mutants: &verdicts };
+    let text = serde_json::to_vec_pretty(&report).context("cannot write the report")?;
+    write_if_changed(&paths.out.join("mutations.json"), &text)?;
+    Ok(share >= ENOUGH)
+}
+
+fn judge_all(trial: &Trial<'_>, mutants: &[plant::Mutant], folder: &std::path::Path) -> Result<Vec<Verdict>> {
+    let queue = Mutex::new(mutants.iter());
+    let (sender, results) = channel();
+    let mut verdicts = Vec::new();
+    thread::scope(|scope| {
+        for machine in 0..MACHINES {
+            let (sender, queue) = (sender.clone(), &queue);
+            scope.spawn(move || {
+                let scratch = folder.join(format!("root-{machine}"));
+                loop {
+                    let Some(mutant) = queue.lock().ok().and_then(|mut queue| queue.next()) else { return };
+                    if sender.send(trial.judge(mutant, &scratch)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for verdict in results {
+            let verdict: Verdict = verdict?;
+            let m = &verdict.mutant;
+            let (word, by) = match &verdict.caught_by {
+                Some(by) => ("caught  ", format!(" [{by}]")),
+                None => ("SURVIVES", String::new()),
+            };
+            println!("{word} {:4} {}:{} {} ({:.1} s){by}", m.number, m.file, m.line, m.change, verdict.seconds);
+            verdicts.push(verdict);
+        }
+        anyhow::Ok(())
+    })?;
+    verdicts.sort_by_key(|verdict| verdict.mutant.number);
+    Ok(verdicts)
+}
+
+/// By file and by kind: how many were caught.
+fn summary(verdicts: &[Verdict]) {
+    let mut counts: [BTreeMap<String, (usize, usize)>; 2] = Default::default();
+    for verdict in verdicts {
+        let kind = format!("{:?}", verdict.mutant.kind).to_lowercase();
+        for (counts, key) in counts.iter_mut().zip([kind, verdict.mutant.file.clone()]) {
+            let count = counts.entry(key).or_default();
+            count.0 += usize::from(verdict.caught_by.is_some());
+            count.1 += 1;
+        }
+    }
+    println!();
+    for (key, (caught, total)) in counts.iter().flatten() {
+        println!("{key:<44} {caught:>4} of {total:>4}");
+    }
+}

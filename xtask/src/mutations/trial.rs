@@ -1,0 +1,171 @@
+//! Boots the system with one fault in it and sees whether a case fails.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use super::plant::{Mutant, Root};
+use crate::build::Built;
+use crate::cli::Accel;
+use crate::conformance::{self, MEMORY, PROGRAM};
+use crate::image::{Image, Mode};
+use crate::link::Frame;
+use crate::qemu::Machine;
+use crate::session::{End, Session, Streams};
+
+/// What a case may take; one that does not end has failed.
+const CASE_TIME: Duration = Duration::from_secs(10);
+/// A system that says nothing for so long has failed.
+const QUIET: Duration = Duration::from_secs(20);
+/// What all cases may take.
+const ALL_TIME: Duration = Duration::from_secs(900);
+
+/// What came of a fault.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The fault.
+    #[serde(flatten)]
+    pub mutant: Mutant,
+    /// The case that failed, or what else went wrong; nothing if nothing did.
+    pub caught_by: Option<String>,
+    /// Seconds that it took.
+    pub seconds: f64,
+}
+
+/// The cases to try, and how.
+pub struct Trial<'a> {
+    /// The faulty system.
+    pub built: &'a Built,
+    /// Its root task.
+    pub root: &'a Root,
+    /// The groups, the quick ones first.
+    pub groups: Vec<String>,
+    /// Cases that fail without a fault as well.
+    pub without: Vec<String>,
+}
+
+/// How a boot went.
+struct Boot {
+    /// Cases that passed, and those that did not, in their order.
+    cases: Vec<(String, bool)>,
+    /// What went wrong but for failed cases.
+    wrong: Option<String>,
+}
+
+impl Trial<'_> {
+    /// A trial of the system without a fault: learns the groups, how long each takes and which cases fail anyway.
+    ///
+    /// # Errors
+    /// It does not boot or does not get to its end.
+    pub fn baseline(&mut self, scratch: &Path) -> Result<usize> {
+        let mut times = BTreeMap::new();
+        let mut count = 0;
+        let groups: Vec<String> = conformance::list(self.built)?.iter().map(|c| conformance::group(c).into()).collect();
+        for group in groups {
+            if times.contains_key(&group) {
+                continue;
+            }
+            let start = Instant::now();
+            let boot = self.boot(0, &[format!("{group}.")], false, scratch)?;
+            if let Some(wrong) = boot.wrong {
+                anyhow::bail!("without a fault, the group {group} does not get to its end: {wrong}");
+            }
+            times.insert(group, start.elapsed());
+            count += boot.cases.len();
+            self.without.extend(boot.cases.into_iter().filter(|(_, ok)| !ok).map(|(case, _)| case));
+        }
+        let mut groups: Vec<(Duration, String)> = times.into_iter().map(|(group, time)| (time, group)).collect();
+        groups.sort();
+        self.groups = groups.into_iter().map(|(_, group)| group).collect();
+        Ok(count)
+    }
+
+    /// Tries a fault: the cases of its noun first, then all others, until one fails.
+    ///
+    /// # Errors
+    /// The machine cannot be started.
+    pub fn judge(&self, mutant: &Mutant, scratch: &Path) -> Result<Verdict> {
+        let start = Instant::now();
+        let near = near(&mutant.file);
+        let mut order: Vec<&String> = self.groups.iter().filter(|group| near.contains(&group.as_str())).collect();
+        order.extend(self.groups.iter().filter(|group| !near.contains(&group.as_str())));
+        let prefixes: Vec<String> = order.into_iter().map(|group| format!("{group}.")).collect();
+        let boot = self.boot(mutant.number, &prefixes, true, scratch)?;
+        let failed = boot.cases.into_iter().find(|(_, ok)| !ok).map(|(case, _)| case);
+        let caught_by = failed.or(boot.wrong);
+        Ok(Verdict { mutant: mutant.clone(), caught_by, seconds: start.elapsed().as_secs_f64() })
+    }
+
+    fn boot(&self, number: u32, prefixes: &[String], stop: bool, scratch: &Path) -> Result<Boot> {
+        self.root.write(number, scratch)?;
+        let mut args: Vec<String> = vec!["--timeout".into(), CASE_TIME.as_millis().to_string()];
+        args.extend(stop.then(|| "--stop".to_string()));
+        self.without.iter().for_each(|case| args.extend(["--without".to_string(), case.clone()]));
+        args.extend(prefixes.iter().cloned());
+        let mut image = Image::new(self.built, true)?;
+        let time = ALL_TIME.as_millis();
+        image.add("config/tests", format!("trial\t{time}\t0\t{PROGRAM}\t{}\n", args.join("\t")))?;
+        let image = image.finish(&Mode::Test, &[])?;
+        let machine = Machine {
+            kernel: &self.built.kernel,
+            root: scratch,
+            image: &image,
+            memory: MEMORY,
+            accel: Accel::Tcg,
+            gdb: false,
+        };
+        let session = Session {
+            machine,
+            timeout: Some(ALL_TIME + Duration::from_secs(30)),
+            quiet: Some(QUIET),
+            verbose: false,
+            streams: Streams::Captured(Vec::new()),
+            until_first_output: false,
+        };
+        let outcome = session.run().context("cannot boot")?;
+        let (mut cases, mut wrong) = (Vec::new(), None);
+        for frame in &outcome.transcript {
+            let Frame::Event(event) = frame else { continue };
+            let fields: Vec<&str> = event.trim_end().split('\t').collect();
+            match fields.as_slice() {
+                ["case", "trial", "failed", detail @ ..] if detail != ["returned 1, expected 0"] => {
+                    wrong = Some(detail.join(" "));
+                }
+                ["case", name, result, ..] => {
+                    cases.extend(name.split_once('/').map(|(_, case)| (case.to_string(), *result == "ok")));
+                }
+                _ => {}
+            }
+        }
+        let wrong = wrong.or(match outcome.end {
+            End::Exit(_) => None,
+            End::TimedOut => Some("the system does not answer any more".into()),
+            End::Stopped(why) => Some(format!("the system stopped: {}", why.lines().next().unwrap_or_default())),
+            end => Some(format!("{end:?}")),
+        });
+        Ok(Boot { cases, wrong })
+    }
+}
+
+/// The groups whose cases most likely notice a fault in a file.
+fn near(file: &str) -> Vec<&str> {
+    let path = file.trim_end_matches(".rs");
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let more: &[&str] = match name {
+        "aspace" | "pages" | "usermem" => &["vmar", "vmo"],
+        "deadline" => &["timer", "wait", "object", "futex"],
+        "handle" | "slab" | "kernel" | "object" | "cx" => &["handle", "object"],
+        "wait" | "pair" | "observer" => &["object", "wait", "port"],
+        "property" => &["object", "property", "process", "job", "thread"],
+        "debuglog" => &["system", "resource"],
+        "suspend_token" | "suspend" => &["task", "thread", "suspend"],
+        "task" | "policy" | "life" => &["job", "process", "thread", "task"],
+        _ if path.contains("/info/") => &["info", "object", "job", "process", "thread", "handle"],
+        _ => &[],
+    };
+    // A noun may have a folder: its files stand for it.
+    path.split('/').rev().take(2).chain(more.iter().copied()).collect()
+}
