@@ -3,14 +3,14 @@
 //! A write that the machine cannot take whole waits, with its data copied, until all is taken; writers queue up. A
 //! read waits until there is at least one byte.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use abi::{Status, ZX_TIME_INFINITE};
 
 use crate::kernel::Kernel;
+use crate::list::List;
 use crate::machine::Machine;
-use crate::object::Id;
+use crate::object::{Id, Waiters};
 use crate::thread::{Thread, Wait};
 use crate::wait::Waiting;
 
@@ -18,18 +18,17 @@ use crate::wait::Waiting;
 const READ_MAX: usize = 4096;
 
 /// What a thread waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SerialWait {
     /// Bytes, for `len` of which there is room at `out`; their number goes to `actual`.
     Read { out: u64, len: u64, actual: u64 },
-    /// All of its bytes to be taken.
-    Write,
+    /// All bytes to be taken; the first `taken` are.
+    Write { data: Vec<u8>, taken: usize },
 }
 
 #[derive(Default)]
 pub(crate) struct Serial {
-    readers: VecDeque<Id<Thread>>,
-    writers: VecDeque<(Id<Thread>, Vec<u8>, usize)>,
+    readers: List<Waiters>,
+    writers: List<Waiters>,
 }
 
 impl<M: Machine> Kernel<M> {
@@ -42,9 +41,8 @@ impl<M: Machine> Kernel<M> {
         if taken >= data.len() {
             return Ok(Waiting::Over(Status::OK));
         }
-        self.serial.writers.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
-        self.serial.writers.push_back((thread, data, taken));
-        self.block(thread, Wait::Serial(SerialWait::Write), ZX_TIME_INFINITE)
+        self.serial.writers.push(&mut self.objects.slab, thread.object().key());
+        self.block(thread, Wait::Serial(SerialWait::Write { data, taken }), ZX_TIME_INFINITE)
     }
 
     /// `debug_read`: up to `len` bytes to `out`, their number to `actual`.
@@ -57,8 +55,7 @@ impl<M: Machine> Kernel<M> {
         {
             return Ok(Waiting::Over(status));
         }
-        self.serial.readers.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
-        self.serial.readers.push_back(thread);
+        self.serial.readers.push(&mut self.objects.slab, thread.object().key());
         self.block(thread, Wait::Serial(SerialWait::Read { out, len, actual }), ZX_TIME_INFINITE)
     }
 
@@ -80,31 +77,37 @@ impl<M: Machine> Kernel<M> {
         Some(written.err().unwrap_or(Status::OK))
     }
 
-    pub(crate) fn serial_forget(&mut self, thread: Id<Thread>) {
-        self.serial.readers.retain(|&t| t != thread);
-        // A writer that was killed in the midst of its bytes leaves the rest unsaid.
-        self.serial.writers.retain(|(t, _, _)| *t != thread);
+    /// A thread's wait is over. A writer that was killed in the midst of its bytes leaves the rest unsaid.
+    pub(crate) fn serial_forget(&mut self, wait: &SerialWait, thread: Id<Thread>) {
+        let list = match wait {
+            SerialWait::Read { .. } => &mut self.serial.readers,
+            SerialWait::Write { .. } => &mut self.serial.writers,
+        };
+        list.remove(&mut self.objects.slab, thread.object().key());
     }
 
     /// The machine has bytes, or room, again.
     pub fn serial_ready(&mut self) {
-        while let Some(mut writer) = self.serial.writers.pop_front() {
-            writer.2 += self.machine.serial_write(writer.1.get(writer.2..).unwrap_or_default());
-            if writer.2 < writer.1.len() {
-                self.serial.writers.push_front(writer);
+        while let Some(writer) = self.objects.after(self.serial.writers, None) {
+            let thread = Id::<Thread>::new(writer);
+            let Ok(Wait::Serial(SerialWait::Write { data, taken })) = self.objects.get_mut(thread).map(|t| &mut t.wait)
+            else {
+                self.serial.writers.remove(&mut self.objects.slab, writer.key());
+                continue;
+            };
+            *taken += self.machine.serial_write(data.get(*taken..).unwrap_or_default());
+            if *taken < data.len() {
                 break;
             }
-            self.finish_wait(writer.0, Status::OK);
+            self.finish_wait(thread, Status::OK);
         }
-        while let Some(&thread) = self.serial.readers.front() {
-            let wait = match self.objects.get(thread).map(|t| &t.wait) {
-                Ok(Wait::Serial(wait @ SerialWait::Read { .. })) => *wait,
-                _ => {
-                    self.serial.readers.pop_front();
-                    continue;
-                }
+        while let Some(reader) = self.objects.after(self.serial.readers, None) {
+            let thread = Id::<Thread>::new(reader);
+            let Ok(&Wait::Serial(SerialWait::Read { out, len, actual })) = self.objects.get(thread).map(|t| &t.wait)
+            else {
+                self.serial.readers.remove(&mut self.objects.slab, reader.key());
+                continue;
             };
-            let SerialWait::Read { out, len, actual } = wait else { break };
             match self.serial_deliver(thread, out, len, actual) {
                 Some(status) => self.finish_wait(thread, status),
                 None => break,

@@ -3,13 +3,12 @@
 //! A futex is nothing but an address in an address space; it has a queue here only while threads wait on it or it has
 //! an owner.
 
-use alloc::collections::VecDeque;
-
 use abi::Status;
 
 use crate::kernel::Kernel;
+use crate::list::List;
 use crate::machine::Machine;
-use crate::object::Id;
+use crate::object::{Id, Waiters};
 use crate::process::Process;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
@@ -21,7 +20,7 @@ pub type FutexKey = (Key, u64);
 /// Threads that wait on a futex, and who owns it.
 #[derive(Default)]
 pub struct FutexQueue {
-    waiters: VecDeque<Id<Thread>>,
+    waiters: List<Waiters>,
     owner: Option<Id<Thread>>,
 }
 
@@ -63,8 +62,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::BAD_STATE);
         }
         if let Some(owner) = owner {
-            let waits = self.futexes.get(&key).is_some_and(|q| q.waiters.contains(&owner));
-            if owner == thread || waits {
+            if owner == thread || self.futex_waits(owner, key) {
                 return Err(Status::INVALID_ARGS);
             }
         }
@@ -73,14 +71,23 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::TIMED_OUT);
         }
         let queue = self.futexes.entry(key).or_default();
-        queue.waiters.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
-        queue.waiters.push_back(thread);
+        queue.waiters.push(&mut self.objects.slab, thread.object().key());
         queue.owner = owner;
         let blocked = self.block(thread, Wait::Futex { key }, deadline);
         if blocked != Ok(Waiting::Blocked) {
             self.futex_forget(key, thread);
         }
         blocked
+    }
+
+    /// The thread that has waited longest.
+    fn futex_first(&self, key: FutexKey) -> Option<Id<Thread>> {
+        self.objects.after(self.futexes.get(&key)?.waiters, None).map(Id::new)
+    }
+
+    /// Whether a thread waits on a futex.
+    fn futex_waits(&self, thread: Id<Thread>, key: FutexKey) -> bool {
+        self.objects.get(thread).is_ok_and(|t| matches!(t.wait, Wait::Futex { key: k } if k == key))
     }
 
     fn futex_set_owner(&mut self, key: FutexKey, owner: Option<Id<Thread>>) {
@@ -91,7 +98,7 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn futex_forget(&mut self, key: FutexKey, thread: Id<Thread>) {
         if let Some(queue) = self.futexes.get_mut(&key) {
-            queue.waiters.retain(|&t| t != thread);
+            queue.waiters.remove(&mut self.objects.slab, thread.object().key());
             if queue.waiters.is_empty() {
                 self.futexes.remove(&key);
             }
@@ -120,7 +127,7 @@ impl<M: Machine> Kernel<M> {
     fn futex_wake_some(&mut self, key: FutexKey, count: u32) -> Option<Id<Thread>> {
         let mut woken = None;
         for _ in 0..count {
-            let Some(&thread) = self.futexes.get(&key).and_then(|q| q.waiters.front()) else { break };
+            let Some(thread) = self.futex_first(key) else { break };
             self.finish_wait(thread, Status::OK);
             // The wait's end has taken it off the queue; if it did not wait after all, this does.
             self.futex_forget(key, thread);
@@ -155,17 +162,15 @@ impl<M: Machine> Kernel<M> {
         if u32::from_le_bytes(word) != expected {
             return Err(Status::BAD_STATE);
         }
-        let waits = |key, thread| self.futexes.get(&key).is_some_and(|q: &FutexQueue| q.waiters.contains(&thread));
-        if owner.is_some_and(|owner| waits(key, owner) || waits(to, owner)) {
+        if owner.is_some_and(|owner| self.futex_waits(owner, key) || self.futex_waits(owner, to)) {
             return Err(Status::INVALID_ARGS);
         }
         let woken = self.futex_wake_some(key, wake_count);
         for _ in 0..move_count {
-            let Some(&thread) = self.futexes.get(&key).and_then(|q| q.waiters.front()) else { break };
-            let queue = self.futexes.entry(to).or_default();
-            queue.waiters.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
-            queue.waiters.push_back(thread);
+            let Some(thread) = self.futex_first(key) else { break };
             self.futex_forget(key, thread);
+            let queue = self.futexes.entry(to).or_default();
+            queue.waiters.push(&mut self.objects.slab, thread.object().key());
             if let Ok(thread) = self.objects.get_mut(thread) {
                 thread.wait = Wait::Futex { key: to };
             }

@@ -7,9 +7,10 @@ use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL, zx_policy_basi
 
 use crate::exception::ExceptionChannel;
 use crate::kernel::Kernel;
+use crate::list::{Link, List};
 use crate::machine::Machine;
 use crate::name::Name;
-use crate::object::{Body, Id};
+use crate::object::{Body, Id, Processes, SubJobs};
 use crate::policy::Policy;
 use crate::process::Process;
 
@@ -26,9 +27,11 @@ pub struct Job {
     /// What processes below it may do.
     pub policy: Policy,
     /// Jobs in it, oldest first.
-    pub jobs: Vec<Id<Job>>,
+    pub jobs: List<SubJobs>,
     /// Processes in it that have not ended, oldest first.
-    pub processes: Vec<Id<Process>>,
+    pub processes: List<Processes>,
+    /// Its place among the jobs of its parent.
+    pub(crate) siblings: Link,
     /// `ZX_PROP_JOB_KILL_ON_OOM`.
     pub kill_on_oom: bool,
     /// It was killed.
@@ -69,8 +72,9 @@ impl<M: Machine> Kernel<M> {
             parent,
             height,
             policy,
-            jobs: Vec::new(),
-            processes: Vec::new(),
+            jobs: List::default(),
+            processes: List::default(),
+            siblings: Link::default(),
             kill_on_oom: false,
             dead: false,
             return_code: 0,
@@ -92,9 +96,8 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::BAD_STATE);
         }
         let policy = p.policy;
-        p.jobs.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
         let job = self.job_new(Name::default(), Some(parent), height, policy)?;
-        self.objects.get_mut(parent)?.jobs.push(job);
+        self.objects.enlist(parent, |p| &mut p.jobs, job.object());
         self.add_ref(parent.object());
         self.job_update_signals(parent);
         Ok(job)
@@ -163,16 +166,12 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn job_add_process(&mut self, job: Id<Job>, process: Id<Process>) {
-        if let Ok(j) = self.objects.get_mut(job) {
-            j.processes.push(process);
-        }
+        self.objects.enlist(job, |j| &mut j.processes, process.object());
         self.job_update_signals(job);
     }
 
     pub(crate) fn job_remove_process(&mut self, job: Id<Job>, process: Id<Process>) {
-        if let Ok(j) = self.objects.get_mut(job) {
-            j.processes.retain(|&p| p != process);
-        }
+        self.objects.delist(job, |j| &mut j.processes, process.object());
         self.job_update_signals(job);
         self.job_prune(job);
     }
@@ -198,14 +197,16 @@ impl<M: Machine> Kernel<M> {
         let mut top = job;
         loop {
             let mut at = top;
-            while let Some(child) = self.objects.get(at).ok().and_then(|j| j.jobs.last().copied()) {
+            while let Some(child) = self.objects.get(at).ok().and_then(|j| self.objects.after(j.jobs, None)) {
+                let child = Id::new(child);
                 let code = self.objects.get(at).map_or(0, |j| j.return_code);
                 self.job_mark(child, code);
                 at = child;
             }
             let Ok(j) = self.objects.get(at) else { return };
             let code = j.return_code;
-            if let Some(&process) = j.processes.last() {
+            if let Some(process) = self.objects.after(j.processes, None) {
+                let process = Id::new(process);
                 let critical = self.process_stop(process, code);
                 self.job_remove_process(at, process);
                 if let Some(job) = critical
@@ -239,9 +240,7 @@ impl<M: Machine> Kernel<M> {
     /// Takes a job off its parent's list; returns the parent.
     fn job_leave_parent(&mut self, id: Id<Job>) -> Option<Id<Job>> {
         let parent = self.objects.get(id).ok()?.parent?;
-        if let Ok(p) = self.objects.get_mut(parent) {
-            p.jobs.retain(|&j| j != id);
-        }
+        self.objects.delist(parent, |p| &mut p.jobs, id.object());
         self.job_update_signals(parent);
         Some(parent)
     }
@@ -263,13 +262,14 @@ impl<M: Machine> Kernel<M> {
         exceptions.into_iter().chain(debuggers).for_each(|channel| self.exception_channel_close(channel));
     }
 
-    pub(crate) fn job_end(&mut self, id: Id<Job>, job: Job) {
+    /// A job is about to go.
+    pub(crate) fn job_leave(&mut self, id: Id<Job>) {
+        self.job_leave_parent(id);
+    }
+
+    pub(crate) fn job_end(&mut self, job: Job) {
         job.exceptions.into_iter().chain(job.debuggers).for_each(|channel| self.exception_channel_close(channel));
         if let Some(parent) = job.parent {
-            if let Ok(p) = self.objects.get_mut(parent) {
-                p.jobs.retain(|&j| j != id);
-            }
-            self.job_update_signals(parent);
             self.drop_ref(parent.object());
         }
     }
@@ -322,6 +322,11 @@ mod tests {
             self.processes.len() - 1
         }
 
+        fn jobs_below(&self, job: usize) -> Vec<Id<Job>> {
+            let list = self.kernel.objects.get(self.jobs[job]).unwrap().jobs;
+            self.kernel.objects.listed(list).map(Id::new).collect()
+        }
+
         fn job_code(&self, job: usize) -> Option<i64> {
             let job = self.kernel.objects.get(self.jobs[job]).unwrap();
             job.dead.then_some(job.return_code)
@@ -372,7 +377,7 @@ mod tests {
         assert_eq!((tree.job_code(0), tree.job_code(beside), tree.process_code(in_beside)), (None, None, None));
         let signals = tree.kernel.signals(tree.jobs[top].object());
         assert!(signals.contains(Signals::JOB_TERMINATED | Signals::JOB_NO_CHILDREN));
-        assert_eq!(tree.kernel.objects.get(tree.jobs[0]).unwrap().jobs, [tree.jobs[beside]]);
+        assert_eq!(tree.jobs_below(0), [tree.jobs[beside]]);
         tree.end();
     }
 
@@ -408,7 +413,7 @@ mod tests {
             tree.kernel.close(handle);
         }
         tree.kernel.reap();
-        assert_eq!(tree.kernel.objects.get(tree.jobs[0]).unwrap().jobs, [tree.jobs[outer]]);
+        assert_eq!(tree.jobs_below(0), [tree.jobs[outer]]);
         // The process object stays, and with it the jobs; but they are no part of the tree any more.
         tree.kill_process(process, 0);
         assert!(tree.kernel.objects.get(tree.jobs[0]).unwrap().jobs.is_empty());

@@ -179,6 +179,16 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
+    /// Whether a job, process or thread is in a list of another one's: an end takes it off.
+    pub fn is_child(&self, task: ObjectId, parent: ObjectId) -> bool {
+        self.objects.any(task).is_ok_and(|o| match &o.body {
+            Body::Job(x) => x.siblings.is_linked() && x.parent.is_some_and(|p| p.object() == parent),
+            Body::Process(x) => x.siblings.is_linked() && x.job.object() == parent,
+            Body::Thread(x) => x.siblings.is_linked() && x.process.object() == parent,
+            _ => false,
+        })
+    }
+
     /// The number of what an object belongs to: its other end, or its parent; 0 if there is none.
     pub fn related_koid(&self, object: ObjectId) -> u64 {
         let Ok(o) = self.objects.any(object) else { return 0 };

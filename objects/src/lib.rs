@@ -37,6 +37,7 @@ pub mod futex;
 pub mod handle;
 pub mod job;
 pub mod kernel;
+pub mod list;
 pub mod machine;
 pub mod maps;
 pub mod name;

@@ -7,12 +7,14 @@
 //! ([`Kernel::reap`]), so a chain of a million objects inside each other's messages ends in constant stack.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use core::marker::PhantomData;
 
 use abi::{Signals, Status};
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
 use crate::slab::{Key, Slab};
 
@@ -24,6 +26,11 @@ impl ObjectId {
     /// The object's place, which its number of threads, files and so on may serve as a short name for.
     pub fn index(self) -> u32 {
         self.0.index
+    }
+
+    #[inline]
+    pub(crate) fn key(self) -> Key {
+        self.0
     }
 
     #[cfg(test)]
@@ -200,10 +207,42 @@ pub(crate) enum Doomed {
     Object(ObjectId),
 }
 
+macro_rules! chains {
+    ($($(#[$doc:meta])* $chain:ident = $module:ident::$noun:ident.$field:ident;)*) => {
+        $(
+            $(#[$doc])*
+            pub struct $chain;
+
+            impl Chain for $chain {
+                type Entry = Object;
+                fn link(object: &Object) -> Option<&Link> {
+                    Some(&crate::$module::$noun::of(&object.body)?.$field)
+                }
+                fn link_mut(object: &mut Object) -> Option<&mut Link> {
+                    Some(&mut crate::$module::$noun::of_mut(&mut object.body)?.$field)
+                }
+            }
+        )*
+    };
+}
+
+chains! {
+    /// Jobs of a job.
+    SubJobs = job::Job.siblings;
+    /// Processes of a job.
+    Processes = process::Process.siblings;
+    /// Threads of a process.
+    Threads = thread::Thread.siblings;
+    /// Threads that wait for the same thing in the order in which they came.
+    Waiters = thread::Thread.queue;
+}
+
 /// All objects.
 #[derive(Default)]
 pub struct Objects {
     pub(crate) slab: Slab<Object>,
+    /// Jobs, processes and threads by their numbers.
+    tasks: BTreeMap<u64, ObjectId>,
 }
 
 impl Objects {
@@ -252,6 +291,55 @@ impl Objects {
         self.slab.iter().map(|(_, object)| object)
     }
 
+    /// The job, process or thread with a number.
+    pub fn task(&self, koid: u64) -> Option<ObjectId> {
+        self.tasks.get(&koid).copied()
+    }
+
+    /// The objects of a list.
+    pub fn listed<C: Chain<Entry = Object> + 'static>(&self, list: List<C>) -> impl Iterator<Item = ObjectId> + '_ {
+        list.iter(&self.slab).map(ObjectId)
+    }
+
+    /// The object after another one of a list, or the first one.
+    pub fn after<C: Chain<Entry = Object>>(&self, list: List<C>, object: Option<ObjectId>) -> Option<ObjectId> {
+        list.after(&self.slab, object.map(|id| id.0)).map(ObjectId)
+    }
+
+    /// Changes a list that an object keeps of other objects.
+    pub(crate) fn change_list<T: Noun, C: Chain<Entry = Object>>(
+        &mut self,
+        owner: Id<T>,
+        list: impl Fn(&mut T) -> &mut List<C>,
+        change: impl FnOnce(&mut List<C>, &mut Slab<Object>),
+    ) {
+        let Ok(mut changed) = self.get_mut(owner).map(|owner| *list(owner)) else { return };
+        change(&mut changed, &mut self.slab);
+        if let Ok(owner) = self.get_mut(owner) {
+            *list(owner) = changed;
+        }
+    }
+
+    /// Puts an object at the end of a list that another one keeps.
+    pub(crate) fn enlist<T: Noun, C: Chain<Entry = Object>>(
+        &mut self,
+        owner: Id<T>,
+        list: impl Fn(&mut T) -> &mut List<C>,
+        object: ObjectId,
+    ) {
+        self.change_list(owner, list, |list, slab| list.push(slab, object.0));
+    }
+
+    /// Takes an object out of a list that another one keeps, if it is in it.
+    pub(crate) fn delist<T: Noun, C: Chain<Entry = Object>>(
+        &mut self,
+        owner: Id<T>,
+        list: impl Fn(&mut T) -> &mut List<C>,
+        object: ObjectId,
+    ) {
+        self.change_list(owner, list, |list, slab| list.remove(slab, object.0));
+    }
+
     /// Objects alive.
     pub fn len(&self) -> usize {
         self.slab.len()
@@ -270,6 +358,9 @@ impl<M: Machine> Kernel<M> {
         let object = Object { koid, handles: 0, refs: 0, signals, observers: None, body };
         let key = self.objects.slab.insert(object).map_err(|_| Status::NO_MEMORY)?;
         self.next_koid += 1;
+        if matches!(T::TYPE, abi::ZX_OBJ_TYPE_JOB | abi::ZX_OBJ_TYPE_PROCESS | abi::ZX_OBJ_TYPE_THREAD) {
+            self.objects.tasks.insert(koid, ObjectId(key));
+        }
         Ok(Id::new(ObjectId(key)))
     }
 
@@ -378,16 +469,30 @@ impl<M: Machine> Kernel<M> {
 
     fn take_apart(&mut self, id: ObjectId) {
         self.drop_observers_of(id);
+        self.leave_lists(id);
         let Some(object) = self.objects.slab.remove(id.0) else { return };
         match object.body {
-            Body::Job(job) => self.job_end(Id::new(id), *job),
+            Body::Job(job) => self.job_end(*job),
             Body::Process(process) => self.process_end(Id::new(id), *process),
-            Body::Thread(thread) => self.thread_end(Id::new(id), *thread),
+            Body::Thread(thread) => self.thread_end(*thread),
             Body::Vmo(vmo) => self.vmo_end(Id::new(id), *vmo),
             Body::Channel(channel) => self.channel_end(*channel),
             Body::SuspendToken(token) => self.suspend_token_end(*token),
             Body::Exception(exception) => self.exception_end(*exception),
             _ => {}
         }
+    }
+
+    /// Takes an object that is about to go off the lists that it is in.
+    fn leave_lists(&mut self, id: ObjectId) {
+        let Ok(object) = self.objects.any(id) else { return };
+        let koid = object.koid;
+        match &object.body {
+            Body::Job(_) => self.job_leave(Id::new(id)),
+            Body::Thread(_) => self.thread_leave(Id::new(id)),
+            Body::Process(_) => {}
+            _ => return,
+        }
+        self.objects.tasks.remove(&koid);
     }
 }

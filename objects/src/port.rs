@@ -7,8 +7,9 @@ use abi::{Signals, Status, ZX_PKT_TYPE_SIGNAL_ONE, ZX_WAIT_ASYNC_BOOT_TIMESTAMP,
 
 use crate::handle::HandleValue;
 use crate::kernel::Kernel;
+use crate::list::List;
 use crate::machine::Machine;
-use crate::object::{Body, Id, ObjectId};
+use crate::object::{Body, Id, ObjectId, Waiters};
 use crate::process::Process;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
@@ -34,7 +35,7 @@ pub struct Port {
     queue: VecDeque<Packet>,
     /// Packets in the queue that programs put there.
     by_users: usize,
-    waiters: VecDeque<Id<Thread>>,
+    waiters: List<Waiters>,
     observers: Option<Key>,
     /// Observers on the list: each may queue one packet, for which there is room.
     observing: usize,
@@ -47,7 +48,7 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`.
     pub fn port_create(&mut self) -> Result<Id<Port>, Status> {
         let port =
-            Port { queue: VecDeque::new(), by_users: 0, waiters: VecDeque::new(), observers: None, observing: 0 };
+            Port { queue: VecDeque::new(), by_users: 0, waiters: List::default(), observers: None, observing: 0 };
         self.create(Signals::NONE, Body::Port(Box::new(port)))
     }
 
@@ -69,16 +70,23 @@ impl<M: Machine> Kernel<M> {
     fn port_push(&mut self, port: Id<Port>, packet: Packet) {
         let Ok(p) = self.objects.get_mut(port) else { return };
         p.queue.push_back(packet);
-        while let Some(thread) = self.objects.get_mut(port).ok().and_then(|p| p.waiters.pop_front()) {
+        while let Some(thread) = self.port_first_waiter(port) {
             if self.port_hand_over(port, thread) {
                 break;
             }
         }
     }
 
+    fn port_first_waiter(&self, port: Id<Port>) -> Option<Id<Thread>> {
+        self.objects.after(self.objects.get(port).ok()?.waiters, None).map(Id::new)
+    }
+
     /// Gives the first packet to a thread that waits. Says whether it took it.
     fn port_hand_over(&mut self, port: Id<Port>, thread: Id<Thread>) -> bool {
-        let Some(Wait::Port { out, .. }) = self.take_wait(thread) else { return false };
+        let Some(Wait::Port { out, .. }) = self.take_wait(thread) else {
+            self.port_forget_waiter(port, thread);
+            return false;
+        };
         let Some(packet) = self.port_pop(port) else {
             self.wake(thread, Status::INTERNAL);
             return false;
@@ -114,9 +122,7 @@ impl<M: Machine> Kernel<M> {
         if deadline <= self.machine.now() {
             return Err(Status::TIMED_OUT);
         }
-        let p = self.objects.get_mut(port)?;
-        p.waiters.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
-        p.waiters.push_back(thread);
+        self.objects.enlist(port, |p| &mut p.waiters, thread.object());
         match self.block(thread, Wait::Port { port, out }, deadline) {
             Ok(Waiting::Blocked) => Ok(None),
             Ok(Waiting::Over(status)) | Err(status) => {
@@ -127,9 +133,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn port_forget_waiter(&mut self, port: Id<Port>, thread: Id<Thread>) {
-        if let Ok(p) = self.objects.get_mut(port) {
-            p.waiters.retain(|&t| t != thread);
-        }
+        self.objects.delist(port, |p| &mut p.waiters, thread.object());
     }
 
     /// Makes room for the packet of one more wait.
@@ -233,9 +237,9 @@ impl<M: Machine> Kernel<M> {
         let Ok(p) = self.objects.get_mut(port) else { return };
         p.queue.clear();
         p.by_users = 0;
-        let waiters = core::mem::take(&mut p.waiters);
-        for thread in waiters {
+        while let Some(thread) = self.port_first_waiter(port) {
             self.finish_wait(thread, Status::CANCELED);
+            self.port_forget_waiter(port, thread);
         }
         while let Some(key) = self.objects.get(port).ok().and_then(|p| p.observers) {
             if self.unobserve(key).is_none() {

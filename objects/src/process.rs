@@ -1,7 +1,6 @@
 //! Processes: an address space, a table of handles, and threads.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL};
 
@@ -9,9 +8,10 @@ use crate::exception::ExceptionChannel;
 use crate::handle::{Handle, HandleTable};
 use crate::job::{Critical, Job};
 use crate::kernel::Kernel;
+use crate::list::{Link, List};
 use crate::machine::Machine;
 use crate::name::Name;
-use crate::object::{Body, Id};
+use crate::object::{Body, Id, Threads};
 use crate::policy::Policy;
 use crate::slab::Key;
 use crate::thread::{Thread, ThreadState};
@@ -47,9 +47,11 @@ pub struct Process {
     /// Its root VMAR.
     pub root_vmar: Option<Id<Vmar>>,
     /// Its threads that have not ended.
-    pub threads: Vec<Id<Thread>>,
+    pub threads: List<Threads>,
     /// How many of them have been started.
     pub running: usize,
+    /// Its place among the processes of its job that have not ended.
+    pub(crate) siblings: Link,
     /// Suspend tokens for it.
     pub(crate) suspends: u32,
     pub(crate) exceptions: Option<ExceptionChannel>,
@@ -75,7 +77,6 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::BAD_STATE);
         }
         let policy = j.policy;
-        j.processes.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
         let mut secret = [0; 4];
         self.machine.random(&mut secret);
         let (aspace, vmar) = self.aspace_create()?;
@@ -88,8 +89,9 @@ impl<M: Machine> Kernel<M> {
             handles: HandleTable::new(u32::from_le_bytes(secret)),
             aspace: Some(aspace),
             root_vmar: Some(vmar),
-            threads: Vec::new(),
+            threads: List::default(),
             running: 0,
+            siblings: Link::default(),
             suspends: 0,
             exceptions: None,
             debugger: None,
@@ -145,11 +147,9 @@ impl<M: Machine> Kernel<M> {
         }
         p.return_code = return_code;
         let critical = p.critical.take();
-        while let Some(&thread) = self.objects.get(id).ok().and_then(|p| p.threads.last()) {
-            self.thread_stop(thread);
-            if let Ok(p) = self.objects.get_mut(id) {
-                p.threads.retain(|&t| t != thread);
-            }
+        while let Some(thread) = self.objects.get(id).ok().and_then(|p| self.objects.after(p.threads, None)) {
+            self.thread_stop(Id::new(thread));
+            self.thread_leave(Id::new(thread));
         }
         let mut from = 0;
         while let Some(value) = self.objects.get(id).ok().and_then(|p| p.handles.any(&mut from)) {
@@ -221,7 +221,8 @@ impl<M: Machine> Kernel<M> {
 
     /// Threads of a process that have been started and have not ended.
     pub fn process_threads(&self, id: Id<Process>) -> impl Iterator<Item = Id<Thread>> + '_ {
-        let threads = self.objects.get(id).map(|p| p.threads.as_slice()).unwrap_or_default();
-        threads.iter().copied().filter(|&t| self.objects.get(t).is_ok_and(|t| t.state == ThreadState::Running))
+        let threads = self.objects.get(id).map(|p| p.threads).unwrap_or_default();
+        let threads = self.objects.listed(threads).map(Id::new);
+        threads.filter(|&t: &Id<Thread>| self.objects.get(t).is_ok_and(|t| t.state == ThreadState::Running))
     }
 }

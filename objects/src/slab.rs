@@ -5,6 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use crate::machine::OutOfMemory;
 
@@ -17,7 +18,7 @@ const NONE: u32 = u32::MAX;
 pub struct Key {
     /// Place in the slab.
     pub index: u32,
-    generation: u32,
+    generation: NonZeroU32,
 }
 
 enum Slot<T> {
@@ -26,7 +27,7 @@ enum Slot<T> {
 }
 
 struct Cell<T> {
-    generation: u32,
+    generation: NonZeroU32,
     slot: Slot<T>,
 }
 
@@ -71,7 +72,7 @@ impl<T> Slab<T> {
         cells.try_reserve_exact(CHUNK).map_err(|_| OutOfMemory)?;
         for i in 0..CHUNK as u32 {
             let next = if i + 1 < CHUNK as u32 { first + i + 1 } else { self.free };
-            cells.push(Cell { generation: 0, slot: Slot::Free { next } });
+            cells.push(Cell { generation: NonZeroU32::MIN, slot: Slot::Free { next } });
         }
         self.chunks.try_reserve(1).map_err(|_| OutOfMemory)?;
         self.chunks.push(cells.into_boxed_slice());
@@ -128,7 +129,7 @@ impl<T> Slab<T> {
         if cell.generation != key.generation || matches!(cell.slot, Slot::Free { .. }) {
             return None;
         }
-        cell.generation = cell.generation.wrapping_add(1);
+        cell.generation = cell.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         let Slot::Used(value) = core::mem::replace(&mut cell.slot, Slot::Free { next: free }) else { return None };
         self.free = key.index;
         self.len -= 1;

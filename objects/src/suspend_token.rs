@@ -87,10 +87,11 @@ impl<M: Machine> Kernel<M> {
 
     /// Settles all threads of a process.
     fn process_settle(&mut self, process: Id<Process>) {
-        let mut next = 0;
-        while let Some(&thread) = self.objects.get(process).ok().and_then(|p| p.threads.get(next)) {
-            self.thread_settle(thread);
-            next += 1;
+        let Ok(threads) = self.objects.get(process).map(|p| p.threads) else { return };
+        let mut next = self.objects.after(threads, None);
+        while let Some(thread) = next {
+            self.thread_settle(Id::new(thread));
+            next = self.objects.after(threads, next);
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::deadline::Due;
 use crate::exception::{After, Exception, ExceptionChannel};
 use crate::futex::FutexKey;
 use crate::kernel::Kernel;
+use crate::list::Link;
 use crate::machine::{Machine, MachineThread, Registers, ThreadKey};
 use crate::name::Name;
 use crate::object::{Body, Id, ObjectId};
@@ -63,6 +64,10 @@ pub struct Thread {
     pub state: ThreadState,
     pub(crate) machine: Option<MachineThread>,
     pub(crate) wait: Wait,
+    /// Its place among the threads of its process that have not ended.
+    pub(crate) siblings: Link,
+    /// Its place among the threads that wait for what it waits for, where there is an order.
+    pub(crate) queue: Link,
     /// Suspend tokens for it; its process has a count of its own.
     pub(crate) suspends: u32,
     /// [`Kernel::thread_settle`] has stopped the machine's thread.
@@ -138,13 +143,14 @@ impl<M: Machine> Kernel<M> {
         if p.state == ProcessState::Dead {
             return Err(Status::BAD_STATE);
         }
-        p.threads.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
         let thread = Thread {
             name,
             process,
             state: ThreadState::Initial,
             machine: None,
             wait: Wait::None,
+            siblings: Link::default(),
+            queue: Link::default(),
             suspends: 0,
             stopped: false,
             exceptions: None,
@@ -153,7 +159,7 @@ impl<M: Machine> Kernel<M> {
             wait_number: 0,
         };
         let id: Id<Thread> = self.create(Signals::NONE, Body::Thread(Box::new(thread)))?;
-        self.objects.get_mut(process)?.threads.push(id);
+        self.objects.enlist(process, |p| &mut p.threads, id.object());
         self.add_ref(process.object());
         Ok(id)
     }
@@ -246,11 +252,11 @@ impl<M: Machine> Kernel<M> {
             self.machine.thread_destroy(machine);
         }
         self.signal(id.object(), Signals::THREAD_RUNNING | Signals::THREAD_SUSPENDED, Signals::THREAD_TERMINATED);
-        if let Ok(p) = self.objects.get_mut(process) {
-            p.threads.retain(|&t| t != id);
-            if was == ThreadState::Running {
-                p.running -= 1;
-            }
+        self.thread_leave(id);
+        if was == ThreadState::Running
+            && let Ok(p) = self.objects.get_mut(process)
+        {
+            p.running -= 1;
         }
         if was == ThreadState::Running {
             self.drop_ref(id.object());
@@ -259,10 +265,14 @@ impl<M: Machine> Kernel<M> {
         None
     }
 
-    pub(crate) fn thread_end(&mut self, id: Id<Thread>, thread: Thread) {
-        if let Ok(p) = self.objects.get_mut(thread.process) {
-            p.threads.retain(|&t| t != id);
+    /// Takes a thread off its process's list, if it is still there.
+    pub(crate) fn thread_leave(&mut self, id: Id<Thread>) {
+        if let Ok(process) = self.objects.get(id).map(|thread| thread.process) {
+            self.objects.delist(process, |p| &mut p.threads, id.object());
         }
+    }
+
+    pub(crate) fn thread_end(&mut self, thread: Thread) {
         if let Some(channel) = thread.exceptions {
             self.exception_channel_close(channel);
         }
@@ -346,7 +356,7 @@ impl<M: Machine> Kernel<M> {
             Wait::Port { port, .. } => self.port_forget_waiter(port, id),
             Wait::Futex { key } => self.futex_forget(key, id),
             Wait::Call { channel, txid, .. } => self.channel_forget_caller(channel, txid),
-            Wait::Serial(_) => self.serial_forget(id),
+            Wait::Serial(ref wait) => self.serial_forget(wait, id),
             Wait::Exception { exception, .. } => self.drop_ref(exception.object()),
         }
         Some(wait)

@@ -655,7 +655,8 @@ mod tests {
         for vmo in world.vmos.clone() {
             world.kernel.drop_ref(vmo.object());
         }
-        let process = world.kernel.objects.get(world.kernel.root_job().unwrap()).unwrap().processes[0];
+        let process = world.kernel.objects.get(world.kernel.root_job().unwrap()).unwrap().processes;
+        let process = Id::new(world.kernel.objects.after(process, None).unwrap());
         world.kernel.process_kill(process, 7);
         assert_eq!(world.kernel.objects.get(process).unwrap().return_code, 7);
         world.kernel.close(crate::handle::Handle { object: process.object(), rights: abi::Rights::NONE });

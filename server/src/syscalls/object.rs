@@ -5,14 +5,12 @@ use abi::{
     ZX_WAIT_MANY_MAX_ITEMS, zx_wait_item_t,
 };
 use alloc::vec::Vec;
+use objects::ObjectId;
 use objects::handle::HandleValue;
-use objects::job::Job;
 use objects::machine::Machine;
 use objects::object::Body;
 use objects::port::Port;
-use objects::process::Process;
 use objects::wait::{Observed, WaitItem, Waiting};
-use objects::{Id, ObjectId};
 
 use crate::cx::Cx;
 use crate::syscalls::handle::reduce;
@@ -129,17 +127,13 @@ pub fn object_get_child<M: Machine>(
 ) -> Result<(), Status> {
     let handle = cx.get_any(value, Rights::ENUMERATE)?;
     let rights = reduce(handle.rights, rights)?;
-    let kernel = &*cx.kernel;
-    let child = match &kernel.objects.any(handle.object)?.body {
-        Body::Job(job) => {
-            let jobs = job.jobs.iter().map(|id: &Id<Job>| id.object());
-            let processes = job.processes.iter().map(|id: &Id<Process>| id.object());
-            jobs.chain(processes).find(|&id| kernel.koid(id) == koid)
-        }
-        Body::Process(process) => process.threads.iter().map(|id| id.object()).find(|&id| kernel.koid(id) == koid),
-        _ => return Err(Status::WRONG_TYPE),
-    };
-    let child = child.ok_or(Status::NOT_FOUND)?;
+    if !matches!(cx.kernel.objects.any(handle.object)?.body, Body::Job(_) | Body::Process(_)) {
+        return Err(Status::WRONG_TYPE);
+    }
+    let child = cx.kernel.objects.task(koid).ok_or(Status::NOT_FOUND)?;
+    if !cx.kernel.is_child(child, handle.object) {
+        return Err(Status::NOT_FOUND);
+    }
     let new = cx.kernel.give(cx.process, child, rights)?;
     cx.write(out, new).inspect_err(|_| cx.discard(new))
 }

@@ -6,13 +6,15 @@ use abi::{
     Rights, Status, ZX_INFO_PROCESS_FLAG_DEBUGGER_ATTACHED, ZX_INFO_PROCESS_FLAG_EXITED, ZX_INFO_PROCESS_FLAG_STARTED,
     zx_exception_report_t, zx_info_job_t, zx_info_process_t, zx_info_thread_t,
 };
+use objects::ObjectId;
 use objects::exception::Task;
 use objects::handle::HandleValue;
 use objects::job::Job;
+use objects::list::{Chain, List};
 use objects::machine::Machine;
+use objects::object::Object;
 use objects::process::{Process, ProcessState};
 use objects::thread::Thread;
-use objects::{Kernel, ObjectId};
 
 use super::sink::Sink;
 use crate::cx::Cx;
@@ -29,30 +31,25 @@ pub fn job<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Re
     sink.one(cx, record)
 }
 
-/// A topic of objects' numbers: of the objects at places 0, 1, ... of a list that has `avail`.
-fn koids<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    sink: Sink,
-    avail: usize,
-    object: impl Fn(&Kernel<M>, usize) -> Option<ObjectId>,
-) -> Result<(), Status> {
-    sink.many(cx, Some(avail), 0, |kernel, at: &mut usize| {
-        let Some(object) = object(kernel, *at) else { return Ok(None) };
-        *at += 1;
+/// A topic of objects' numbers: of the objects in a list.
+fn koids<M: Machine, C: Chain<Entry = Object>>(cx: &mut Cx<'_, M>, sink: Sink, list: List<C>) -> Result<(), Status> {
+    sink.many(cx, None, None, |kernel, at: &mut Option<ObjectId>| {
+        let Some(object) = kernel.objects.after(list, *at) else { return Ok(None) };
+        *at = Some(object);
         Ok(Some(kernel.koid(object)))
     })
 }
 
 pub fn job_children<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Job>(value, Rights::ENUMERATE)?;
-    let avail = cx.kernel.objects.get(id)?.jobs.len();
-    koids(cx, sink, avail, |kernel, at| Some(kernel.objects.get(id).ok()?.jobs.get(at)?.object()))
+    let list = cx.kernel.objects.get(id)?.jobs;
+    koids(cx, sink, list)
 }
 
 pub fn job_processes<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Job>(value, Rights::ENUMERATE)?;
-    let avail = cx.kernel.objects.get(id)?.processes.len();
-    koids(cx, sink, avail, |kernel, at| Some(kernel.objects.get(id).ok()?.processes.get(at)?.object()))
+    let list = cx.kernel.objects.get(id)?.processes;
+    koids(cx, sink, list)
 }
 
 pub fn process<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
@@ -79,8 +76,8 @@ pub fn process<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -
 
 pub fn process_threads<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Process>(value, Rights::ENUMERATE)?;
-    let avail = cx.kernel.objects.get(id)?.threads.len();
-    koids(cx, sink, avail, |kernel, at| Some(kernel.objects.get(id).ok()?.threads.get(at)?.object()))
+    let list = cx.kernel.objects.get(id)?.threads;
+    koids(cx, sink, list)
 }
 
 pub fn thread<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
