@@ -185,12 +185,19 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `ZX_PROP_PROCESS_DEBUG_ADDR`.
+    /// `ZX_PROP_PROCESS_DEBUG_ADDR`, for the dynamic linker to set once.
     ///
     /// # Errors
-    /// None that a caller can cause.
+    /// `INVALID_ARGS`: 0 is no address. `ACCESS_DENIED`: it was set before.
     pub fn process_set_debug_addr(&mut self, id: Id<Process>, address: u64) -> Result<(), Status> {
-        self.objects.get_mut(id)?.debug_addr = address;
+        let process = self.objects.get_mut(id)?;
+        if address == 0 {
+            return Err(Status::INVALID_ARGS);
+        }
+        if process.debug_addr != 0 {
+            return Err(Status::ACCESS_DENIED);
+        }
+        process.debug_addr = address;
         Ok(())
     }
 

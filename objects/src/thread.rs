@@ -289,6 +289,15 @@ impl<M: Machine> Kernel<M> {
         self.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)
     }
 
+    /// `object_get_property(ZX_PROP_REGISTER_FS)`, of the thread whose call is being handled.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the thread does not run.
+    pub fn thread_fs_base(&mut self, id: Id<Thread>) -> Result<u64, Status> {
+        let machine = self.objects.get(id)?.machine.ok_or(Status::BAD_STATE)?;
+        Ok(self.machine.thread_registers(machine).fs_base)
+    }
+
     /// `object_set_property(ZX_PROP_REGISTER_FS)`.
     ///
     /// # Errors

@@ -44,6 +44,8 @@ pub(crate) struct Observer {
     /// The handle that the wait went through.
     pub process: Id<Process>,
     pub handle: HandleValue,
+    /// That handle is gone, which is what ends the wait (3C).
+    closed: bool,
     prev: Option<Key>,
     next: Option<Key>,
     /// The port's own list of what it observes.
@@ -87,6 +89,7 @@ impl<M: Machine> Kernel<M> {
             target,
             process,
             handle,
+            closed: false,
             prev: None,
             next: head,
             port_prev: None,
@@ -197,11 +200,12 @@ impl<M: Machine> Kernel<M> {
         let mut threads = core::mem::take(&mut self.scratch);
         threads.clear();
         while let Some(key) = cursor {
-            let Some(observer) = self.observers.get(key) else { break };
+            let Some(observer) = self.observers.get_mut(key) else { break };
             cursor = observer.next;
             if observer.handle != handle || observer.process != process {
                 continue;
             }
+            observer.closed = true;
             match observer.target {
                 Target::Thread(thread) => {
                     if threads.try_reserve(1).is_ok() {
@@ -232,11 +236,11 @@ impl<M: Machine> Kernel<M> {
         out: Observed,
     ) -> Result<Waiting, Status> {
         if items.iter().any(|item| self.signals(item.object).intersects(item.signals)) {
-            let found = self.write_observed(thread, items.iter().map(|i| i.object), out, Signals::NONE);
+            let found = self.write_observed(thread, items.iter().map(|i| (i.object, false)), out);
             return Ok(Waiting::Over(found));
         }
         if deadline <= self.machine.now() {
-            let found = self.write_observed(thread, items.iter().map(|i| i.object), out, Signals::NONE);
+            let found = self.write_observed(thread, items.iter().map(|i| (i.object, false)), out);
             return Ok(Waiting::Over(if found == Status::OK { Status::TIMED_OUT } else { found }));
         }
         let process = self.objects.get(thread)?.process;
@@ -254,17 +258,17 @@ impl<M: Machine> Kernel<M> {
         self.block(thread, Wait::Signals { observers, out }, deadline)
     }
 
-    /// Writes what a wait found. `extra` is reported beside the signals that are set.
+    /// Writes what a wait found of each object, and whether the handle to it was closed meanwhile.
     fn write_observed(
         &mut self,
         thread: Id<Thread>,
-        objects: impl Iterator<Item = ObjectId>,
+        objects: impl Iterator<Item = (ObjectId, bool)>,
         out: Observed,
-        extra: Signals,
     ) -> Status {
         let Ok(aspace) = self.aspace_of_thread(thread) else { return Status::OK };
-        for (i, object) in objects.enumerate() {
-            let signals = (self.signals(object) | extra).bits();
+        for (i, (object, closed)) in objects.enumerate() {
+            let closed = if closed { Signals::HANDLE_CLOSED } else { Signals::NONE };
+            let signals = (self.signals(object) | closed).bits();
             let address = match out {
                 Observed::Nowhere => return Status::OK,
                 Observed::One(address) => address,
@@ -286,13 +290,12 @@ impl<M: Machine> Kernel<M> {
         out: Observed,
         status: Status,
     ) -> Status {
-        let extra = if status == Status::CANCELED { Signals::HANDLE_CLOSED } else { Signals::NONE };
         let mut objects = Vec::new();
         if objects.try_reserve_exact(observers.len()).is_ok() {
-            objects.extend(observers.iter().filter_map(|&key| Some(self.observers.get(key)?.object)));
+            objects.extend(observers.iter().filter_map(|&key| self.observers.get(key).map(|o| (o.object, o.closed))));
         }
         self.unobserve_all(observers);
-        let written = self.write_observed(thread, objects.into_iter(), out, extra);
+        let written = self.write_observed(thread, objects.into_iter(), out);
         if status == Status::OK { written } else { status }
     }
 

@@ -1,10 +1,15 @@
 //! Properties of objects.
+//!
+//! There are no streams yet, so every object is of the wrong type for their property. GS belongs to the kernel, which
+//! finds a thread's IPC buffer by it.
 
 use abi::{
     Rights, Status, ZX_MAX_NAME_LEN, ZX_PROP_EXCEPTION_STATE, ZX_PROP_EXCEPTION_STRATEGY, ZX_PROP_NAME,
     ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR, ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, ZX_PROP_REGISTER_FS,
-    ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD, ZX_PROP_VMO_CONTENT_SIZE,
+    ZX_PROP_REGISTER_GS, ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD, ZX_PROP_STREAM_MODE_APPEND,
+    ZX_PROP_VMO_CONTENT_SIZE,
 };
+use objects::Id;
 use objects::ObjectId;
 use objects::exception::Exception;
 use objects::handle::HandleValue;
@@ -19,7 +24,12 @@ use objects::vmo::Vmo;
 use crate::cx::Cx;
 use crate::user::{In, Out};
 
-/// Reads a property.
+/// Whether a value of `needed` bytes fits.
+fn fits(size: usize, needed: usize) -> Result<(), Status> {
+    if size < needed { Err(Status::BUFFER_TOO_SMALL) } else { Ok(()) }
+}
+
+/// Reads a property. Its size is checked first, then the object's type.
 pub fn object_get_property<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -27,40 +37,68 @@ pub fn object_get_property<M: Machine>(
     out: Out<u8>,
     size: usize,
 ) -> Result<(), Status> {
-    let handle = cx.get_any(value, Rights::GET_PROPERTY)?;
-    let object = handle.object;
-    if property == ZX_PROP_NAME {
-        let name = name_of(cx, object)?;
-        if size < ZX_MAX_NAME_LEN {
-            return Err(Status::BUFFER_TOO_SMALL);
+    let object = cx.get_any(value, Rights::GET_PROPERTY)?.object;
+    match property {
+        ZX_PROP_NAME => {
+            fits(size, ZX_MAX_NAME_LEN)?;
+            let name = name_of(cx, object)?;
+            cx.write_bytes(out, name.bytes())
         }
-        return cx.write_bytes(out, name.bytes());
+        ZX_PROP_REGISTER_FS
+        | ZX_PROP_REGISTER_GS
+        | ZX_PROP_PROCESS_DEBUG_ADDR
+        | ZX_PROP_PROCESS_BREAK_ON_LOAD
+        | ZX_PROP_PROCESS_VDSO_BASE_ADDRESS
+        | ZX_PROP_SOCKET_RX_THRESHOLD
+        | ZX_PROP_SOCKET_TX_THRESHOLD
+        | ZX_PROP_VMO_CONTENT_SIZE => {
+            fits(size, size_of::<u64>())?;
+            let word = word_of(cx, object, property)?;
+            cx.write(Out::new(out.0), word)
+        }
+        ZX_PROP_EXCEPTION_STATE | ZX_PROP_EXCEPTION_STRATEGY => {
+            fits(size, size_of::<u32>())?;
+            let exception = cx.kernel.objects.get(cx.kernel.objects.typed::<Exception>(object)?)?;
+            let is_state = property == ZX_PROP_EXCEPTION_STATE;
+            cx.write(Out::new(out.0), if is_state { exception.state() } else { exception.strategy() })
+        }
+        ZX_PROP_STREAM_MODE_APPEND => {
+            fits(size, size_of::<u8>())?;
+            Err(Status::WRONG_TYPE)
+        }
+        _ => Err(Status::NOT_SUPPORTED),
     }
+}
+
+/// A property that is a word.
+fn word_of<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, property: u32) -> Result<u64, Status> {
     let objects = &cx.kernel.objects;
-    if let ZX_PROP_EXCEPTION_STATE | ZX_PROP_EXCEPTION_STRATEGY = property {
-        if size < size_of::<u32>() {
-            return Err(Status::BUFFER_TOO_SMALL);
+    Ok(match property {
+        ZX_PROP_REGISTER_FS | ZX_PROP_REGISTER_GS => {
+            let thread = own_thread(cx, object)?;
+            if property == ZX_PROP_REGISTER_GS {
+                return Err(Status::NOT_SUPPORTED);
+            }
+            cx.kernel.thread_fs_base(thread)?
         }
-        let exception = objects.get(objects.typed::<Exception>(object)?)?;
-        let is_state = property == ZX_PROP_EXCEPTION_STATE;
-        return cx.write(Out::new(out.0), if is_state { exception.state() } else { exception.strategy() });
-    }
-    let word = match property {
         ZX_PROP_PROCESS_DEBUG_ADDR => objects.get(objects.typed::<Process>(object)?)?.debug_addr,
         ZX_PROP_PROCESS_BREAK_ON_LOAD => objects.get(objects.typed::<Process>(object)?)?.break_on_load,
         ZX_PROP_PROCESS_VDSO_BASE_ADDRESS => {
-            let aspace = objects.get(objects.typed::<Process>(object)?)?.aspace.ok_or(Status::BAD_STATE)?;
-            cx.kernel.aspace(aspace).ok_or(Status::BAD_STATE)?.vdso_base
+            let aspace = objects.get(objects.typed::<Process>(object)?)?.aspace;
+            aspace.and_then(|aspace| cx.kernel.aspace(aspace)).map_or(0, |space| space.vdso_base)
         }
         ZX_PROP_SOCKET_RX_THRESHOLD => objects.get(objects.typed::<Socket>(object)?)?.read_threshold as u64,
         ZX_PROP_SOCKET_TX_THRESHOLD => objects.get(objects.typed::<Socket>(object)?)?.write_threshold as u64,
         ZX_PROP_VMO_CONTENT_SIZE => objects.get(objects.typed::<Vmo>(object)?)?.content_size,
         _ => return Err(Status::NOT_SUPPORTED),
-    };
-    if size < size_of::<u64>() {
-        return Err(Status::BUFFER_TOO_SMALL);
-    }
-    cx.write(Out::new(out.0), word)
+    })
+}
+
+/// The object as the calling thread. A thread's segment bases are its own affair: nobody else may find it in the midst
+/// of something.
+fn own_thread<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Id<Thread>, Status> {
+    let thread = cx.kernel.objects.typed::<Thread>(object)?;
+    if thread == cx.thread { Ok(thread) } else { Err(Status::ACCESS_DENIED) }
 }
 
 /// The name of an object that has one.
@@ -86,43 +124,45 @@ pub fn object_set_property<M: Machine>(
     let handle = cx.get_any(value, Rights::SET_PROPERTY)?;
     let object = handle.object;
     if property == ZX_PROP_NAME {
-        name_of(cx, object)?;
         let bytes = cx.read_bytes(from, size.min(ZX_MAX_NAME_LEN - 1))?;
         return cx.kernel.set_name(object, Name::new(&bytes));
     }
-    let word = |cx: &mut Cx<'_, M>| {
-        if size < size_of::<u64>() { Err(Status::BUFFER_TOO_SMALL) } else { cx.read(In::<u64>::new(from.0)) }
-    };
+    let word = |cx: &mut Cx<'_, M>| cx.read(In::<u64>::new(from.0));
     match property {
-        ZX_PROP_REGISTER_FS => {
-            let thread = cx.kernel.objects.typed::<Thread>(object)?;
-            // Only a thread itself can set its own: nobody else may find it in the midst of something.
-            if thread != cx.thread {
-                return Err(Status::ACCESS_DENIED);
-            }
+        ZX_PROP_REGISTER_FS | ZX_PROP_REGISTER_GS => {
+            fits(size, size_of::<u64>())?;
+            let thread = own_thread(cx, object)?;
             let base = word(cx)?;
-            if base >> 47 != 0 {
+            // All bits from the 47th on are the same.
+            if (base.cast_signed() << 16 >> 16).cast_unsigned() != base {
                 return Err(Status::INVALID_ARGS);
+            }
+            if property == ZX_PROP_REGISTER_GS {
+                return Err(Status::NOT_SUPPORTED);
             }
             cx.kernel.thread_set_fs_base(thread, base)
         }
         ZX_PROP_PROCESS_DEBUG_ADDR => {
+            fits(size, size_of::<u64>())?;
             let process = cx.kernel.objects.typed::<Process>(object)?;
             let address = word(cx)?;
             cx.kernel.process_set_debug_addr(process, address)
         }
         ZX_PROP_PROCESS_BREAK_ON_LOAD => {
+            fits(size, size_of::<u64>())?;
             let process = cx.kernel.objects.typed::<Process>(object)?;
             let wanted = word(cx)?;
             cx.kernel.process_set_break_on_load(process, wanted)
         }
         ZX_PROP_SOCKET_RX_THRESHOLD | ZX_PROP_SOCKET_TX_THRESHOLD => {
+            fits(size, size_of::<usize>())?;
             let socket = cx.kernel.objects.typed::<Socket>(object)?;
             let threshold = word(cx)?;
             let read = property == ZX_PROP_SOCKET_RX_THRESHOLD;
             cx.kernel.socket_set_threshold(socket, read, usize::try_from(threshold).map_err(|_| Status::INVALID_ARGS)?)
         }
         ZX_PROP_VMO_CONTENT_SIZE => {
+            fits(size, size_of::<u64>())?;
             let vmo = cx.kernel.objects.typed::<Vmo>(object)?;
             if !handle.rights.contains(Rights::WRITE) {
                 return Err(Status::ACCESS_DENIED);
@@ -131,15 +171,17 @@ pub fn object_set_property<M: Machine>(
             cx.kernel.vmo_set_content_size(vmo, size)
         }
         ZX_PROP_EXCEPTION_STATE | ZX_PROP_EXCEPTION_STRATEGY => {
-            if size < size_of::<u32>() {
-                return Err(Status::BUFFER_TOO_SMALL);
-            }
+            fits(size, size_of::<u32>())?;
             let exception = cx.kernel.objects.typed::<Exception>(object)?;
             let value = cx.read(In::<u32>::new(from.0))?;
             match property {
                 ZX_PROP_EXCEPTION_STATE => cx.kernel.exception_set_state(exception, value),
                 _ => cx.kernel.exception_set_strategy(exception, value),
             }
+        }
+        ZX_PROP_STREAM_MODE_APPEND => {
+            fits(size, size_of::<u8>())?;
+            Err(Status::WRONG_TYPE)
         }
         _ => Err(Status::NOT_SUPPORTED),
     }

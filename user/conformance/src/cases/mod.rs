@@ -15,6 +15,7 @@ mod handle;
 mod job;
 mod object;
 mod object_info_matrix;
+mod object_property;
 mod port;
 mod process;
 pub mod pthread;
@@ -71,6 +72,7 @@ pub fn all() -> Vec<Case> {
         handle::cases(),
         object::cases(),
         object_info_matrix::cases(),
+        object_property::cases(),
         wait::cases(),
         socket::cases(),
         port::cases(),
