@@ -79,23 +79,38 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     );
     trial.without.iter().for_each(|case| println!("{case} fails without a fault; it is left out"));
 
-    let verdicts = judge_all(&trial, &mutants, folder.path())?;
+    let mut verdicts = Vec::new();
+    judge_all(&trial, &mutants, folder.path(), |verdict| {
+        verdicts.push(verdict);
+        // After each, so that what an interrupted run found is not lost.
+        keep(paths, &trial, &verdicts)
+    })?;
+    verdicts.sort_by_key(|verdict| verdict.mutant.number);
+    keep(paths, &trial, &verdicts)?;
     let caught = verdicts.iter().filter(|verdict| verdict.caught_by.is_some()).count();
     summary(&verdicts);
     let share = caught as f64 * 100.0 / verdicts.len() as f64;
     let minutes = begun.elapsed().as_secs_f64() / 60.0;
     println!("caught {caught} of {} ({share:.1} %) in {minutes:.0} min", verdicts.len());
-    let report =
-        Report { commit: commit(paths), caught, total: verdicts.len(), without: &trial.without, mutants: &verdicts };
-    let text = serde_json::to_vec_pretty(&report).context("cannot write the report")?;
-    write_if_changed(&paths.out.join("mutations.json"), &text)?;
     Ok(share >= ENOUGH)
 }
 
-fn judge_all(trial: &Trial<'_>, mutants: &[plant::Mutant], folder: &std::path::Path) -> Result<Vec<Verdict>> {
+fn keep(paths: &Paths, trial: &Trial<'_>, verdicts: &[Verdict]) -> Result<()> {
+    let caught = verdicts.iter().filter(|verdict| verdict.caught_by.is_some()).count();
+    let report =
+        Report { commit: commit(paths), caught, total: verdicts.len(), without: &trial.without, mutants: verdicts };
+    let text = serde_json::to_vec_pretty(&report).context("cannot write the report")?;
+    write_if_changed(&paths.out.join("mutations.json"), &text).map(drop)
+}
+
+fn judge_all(
+    trial: &Trial<'_>,
+    mutants: &[plant::Mutant],
+    folder: &std::path::Path,
+    mut done: impl FnMut(Verdict) -> Result<()>,
+) -> Result<()> {
     let queue = Mutex::new(mutants.iter());
     let (sender, results) = channel();
-    let mut verdicts = Vec::new();
     thread::scope(|scope| {
         for machine in 0..MACHINES {
             let (sender, queue) = (sender.clone(), &queue);
@@ -118,12 +133,10 @@ fn judge_all(trial: &Trial<'_>, mutants: &[plant::Mutant], folder: &std::path::P
                 None => ("SURVIVES", String::new()),
             };
             println!("{word} {:4} {}:{} {} ({:.1} s){by}", m.number, m.file, m.line, m.change, verdict.seconds);
-            verdicts.push(verdict);
+            done(verdict)?;
         }
-        anyhow::Ok(())
-    })?;
-    verdicts.sort_by_key(|verdict| verdict.mutant.number);
-    Ok(verdicts)
+        Ok(())
+    })
 }
 
 /// By file and by kind: how many were caught.
@@ -136,6 +149,10 @@ fn summary(verdicts: &[Verdict]) {
             count.0 += usize::from(verdict.caught_by.is_some());
             count.1 += 1;
         }
+    }
+    println!("\nsurvivors:");
+    for Verdict { mutant: m, .. } in verdicts.iter().filter(|verdict| verdict.caught_by.is_none()) {
+        println!("{:4} {}:{} {}: {}", m.number, m.file, m.line, m.function, m.change);
     }
     println!();
     for (key, (caught, total)) in counts.iter().flatten() {
