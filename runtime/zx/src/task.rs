@@ -1,6 +1,6 @@
 //! Jobs, processes and threads.
 
-use abi::Rights;
+use abi::{Rights, zx_policy_basic_v2_t, zx_policy_timer_slack_t};
 
 use crate::handle::object;
 use crate::{AsHandleRef, Channel, Handle, Result, Unowned, Vmar, check, sys};
@@ -41,6 +41,37 @@ impl Job {
     /// `ACCESS_DENIED`.
     pub fn kill(&self) -> Result<()> {
         kill(self)
+    }
+
+    /// Sets what processes made in the job from now on may do (`ZX_JOB_POL_RELATIVE` or `ZX_JOB_POL_ABSOLUTE`).
+    ///
+    /// # Errors
+    /// `BAD_STATE` when the job has children, `ALREADY_EXISTS`, `OUT_OF_RANGE`, `NOT_SUPPORTED`.
+    pub fn set_policy(&self, options: u32, entries: &[zx_policy_basic_v2_t]) -> Result<()> {
+        let (topic, count) = (abi::ZX_JOB_POL_BASIC_V2, entries.len() as u32);
+        // SAFETY: the entries are valid for their number.
+        check(unsafe { sys::zx_job_set_policy(self.raw_handle(), options, topic, entries.as_ptr().cast(), count) })
+    }
+
+    /// Sets how exact the timers of processes made in the job from now on have to be.
+    ///
+    /// # Errors
+    /// `BAD_STATE` when the job has children, `INVALID_ARGS`.
+    pub fn set_timer_slack(&self, slack: &zx_policy_timer_slack_t) -> Result<()> {
+        let (options, topic) = (abi::ZX_JOB_POL_RELATIVE, abi::ZX_JOB_POL_TIMER_SLACK);
+        // SAFETY: one record.
+        check(unsafe {
+            sys::zx_job_set_policy(self.raw_handle(), options, topic, core::ptr::from_ref(slack).cast(), 1)
+        })
+    }
+
+    /// Has the job end with a process below it (`ZX_JOB_CRITICAL_PROCESS_RETCODE_NONZERO` or 0).
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when the process is not below the job, `ALREADY_BOUND`.
+    pub fn set_critical(&self, options: u32, process: &Process) -> Result<()> {
+        // SAFETY: no memory involved.
+        check(unsafe { sys::zx_job_set_critical(self.raw_handle(), options, process.raw_handle()) })
     }
 
     /// Opens the job's exception channel. Options: `ZX_EXCEPTION_CHANNEL_DEBUGGER` or 0.

@@ -12,6 +12,8 @@ mod supervise;
 #[cfg(target_os = "fuchsia")]
 mod cases;
 #[cfg(target_os = "fuchsia")]
+mod puppet;
+#[cfg(target_os = "fuchsia")]
 mod sweep;
 #[cfg(target_os = "fuchsia")]
 mod tiny;
