@@ -17,6 +17,7 @@ use crate::job::Job;
 use crate::machine::Machine;
 use crate::name::Name;
 use crate::object::{Body, Doomed, Id, Noun, ObjectId, Objects};
+use crate::pressure::Pressure;
 use crate::process::Process;
 use crate::resource::RangeBook;
 use crate::slab::Slab;
@@ -39,6 +40,7 @@ pub struct Kernel<M: Machine> {
     pub(crate) next_koid: u64,
     pub(crate) doomed: Vec<Doomed>,
     pub(crate) scratch: Vec<ObjectId>,
+    pub(crate) pressure: Pressure,
     pub(crate) root_job: Option<Id<Job>>,
 }
 
@@ -62,6 +64,7 @@ impl<M: Machine> Kernel<M> {
             next_koid: 1024,
             doomed: Vec::new(),
             scratch: Vec::new(),
+            pressure: Pressure::default(),
             root_job: None,
         };
         kernel.make_root_job()?;

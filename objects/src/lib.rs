@@ -45,6 +45,7 @@ pub mod object;
 mod pages;
 pub mod policy;
 pub mod port;
+pub mod pressure;
 pub mod process;
 mod report;
 pub mod resource;

@@ -205,6 +205,8 @@ pub struct Object {
 pub(crate) enum Doomed {
     Handle(Handle),
     Object(ObjectId),
+    /// A job, if memory is still as short as it was ([`crate::pressure`]).
+    Memory,
 }
 
 macro_rules! chains {
@@ -442,6 +444,7 @@ impl<M: Machine> Kernel<M> {
                         }
                     }
                 }
+                Doomed::Memory => self.pressure_relieve(),
                 Doomed::Object(id) => {
                     if self.objects.any(id).is_ok_and(|o| o.refs == 0 && o.handles == 0) {
                         self.take_apart(id);

@@ -246,6 +246,7 @@ impl<M: Machine> Kernel<M> {
         pages.reserve(page).map_err(|_| Status::NO_MEMORY)?;
         let frame = self.machine.frame_alloc().map_err(|_| Status::NO_MEMORY)?;
         pages.set(page, frame);
+        self.pressure_check();
         Ok(frame)
     }
 
@@ -364,11 +365,12 @@ impl<M: Machine> Kernel<M> {
     /// Unmaps and frees the committed pages `[from, to)`.
     fn vmo_drop_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
         self.vmo_unmap_pages(id, from, to);
-        loop {
-            let Ok(Vmo { backing: Backing::Pages(pages), .. }) = self.objects.get_mut(id) else { return };
-            let Some((_, frame)) = pages.take_first(from, to) else { return };
+        while let Ok(Vmo { backing: Backing::Pages(pages), .. }) = self.objects.get_mut(id)
+            && let Some((_, frame)) = pages.take_first(from, to)
+        {
             self.machine.frame_free(frame);
         }
+        self.pressure_check();
     }
 
     /// Takes the pages `[from, to)` out of all address spaces that map them.
@@ -450,6 +452,7 @@ impl<M: Machine> Kernel<M> {
                 while let Some((_, frame)) = pages.take_first(0, u64::MAX) {
                     self.machine.frame_free(frame);
                 }
+                self.pressure_check();
             }
             Backing::Window { parent, .. } => {
                 let last = self.objects.get_mut(parent).is_ok_and(|p| {

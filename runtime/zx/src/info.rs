@@ -1,7 +1,7 @@
 //! What an object tells of itself: `zx_object_get_info` with the record of each topic.
 
 use abi::{
-    zx_info_handle_basic_t, zx_info_process_t, zx_info_socket_t, zx_info_task_stats_t, zx_info_thread_t,
+    zx_info_handle_basic_t, zx_info_job_t, zx_info_process_t, zx_info_socket_t, zx_info_task_stats_t, zx_info_thread_t,
     zx_info_vmar_t, zx_info_vmo_t,
 };
 
@@ -84,6 +84,8 @@ impl<T: AsHandleRef> Info for T {}
 unsafe trait Record {}
 // SAFETY: plain numbers.
 unsafe impl Record for zx_info_handle_basic_t {}
+// SAFETY: plain numbers.
+unsafe impl Record for zx_info_job_t {}
 // SAFETY: plain numbers.
 unsafe impl Record for zx_info_process_t {}
 // SAFETY: plain numbers.
@@ -174,6 +176,14 @@ impl Socket {
 }
 
 impl Job {
+    /// Return code, whether it has ended, what becomes of it when memory runs out.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn info(&self) -> Result<zx_info_job_t> {
+        record(self, abi::ZX_INFO_JOB)
+    }
+
     /// Koids of the processes directly in the job.
     ///
     /// # Errors

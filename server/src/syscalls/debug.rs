@@ -1,27 +1,18 @@
 //! The host link, for whoever holds the root resource.
 
-use abi::{Rights, Status, ZX_RSRC_KIND_ROOT};
+use abi::{Status, ZX_RSRC_SYSTEM_DEBUG_BASE};
 use objects::handle::HandleValue;
 use objects::machine::Machine;
-use objects::resource::Resource;
 use objects::wait::Waiting;
 
 use crate::cx::{Cx, MAX_COPY};
+use crate::syscalls::resource::need_system;
 use crate::user::{In, Out};
 
 /// Writes bytes to the host link; waits until all are on their way.
 pub fn debug_write<M: Machine>(cx: &mut Cx<'_, M>, bytes: In<u8>, len: usize) -> Result<Waiting, Status> {
     let data = cx.read_bytes(bytes, len.min(MAX_COPY))?;
     cx.kernel.serial_write(cx.thread, data)
-}
-
-/// Checks that a handle is for a resource of everything.
-pub fn need_root<M: Machine>(cx: &Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
-    let resource = cx.get::<Resource>(value, Rights::NONE)?;
-    if cx.kernel.objects.get(resource)?.kind != ZX_RSRC_KIND_ROOT {
-        return Err(Status::WRONG_TYPE);
-    }
-    Ok(())
 }
 
 /// Reads bytes from the host link; waits for the first.
@@ -32,6 +23,6 @@ pub fn debug_read<M: Machine>(
     len: usize,
     actual: Out<usize>,
 ) -> Result<Waiting, Status> {
-    need_root(cx, value)?;
+    need_system(cx, value, ZX_RSRC_SYSTEM_DEBUG_BASE)?;
     cx.kernel.serial_read(cx.thread, buffer.0, len as u64, actual.0)
 }

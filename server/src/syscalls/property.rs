@@ -4,15 +4,16 @@
 //! finds a thread's IPC buffer by it.
 
 use abi::{
-    Rights, Status, ZX_MAX_NAME_LEN, ZX_PROP_EXCEPTION_STATE, ZX_PROP_EXCEPTION_STRATEGY, ZX_PROP_NAME,
-    ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR, ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, ZX_PROP_REGISTER_FS,
-    ZX_PROP_REGISTER_GS, ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD, ZX_PROP_STREAM_MODE_APPEND,
-    ZX_PROP_VMO_CONTENT_SIZE,
+    Rights, Status, ZX_MAX_NAME_LEN, ZX_PROP_EXCEPTION_STATE, ZX_PROP_EXCEPTION_STRATEGY, ZX_PROP_JOB_KILL_ON_OOM,
+    ZX_PROP_NAME, ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR, ZX_PROP_PROCESS_VDSO_BASE_ADDRESS,
+    ZX_PROP_REGISTER_FS, ZX_PROP_REGISTER_GS, ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD,
+    ZX_PROP_STREAM_MODE_APPEND, ZX_PROP_VMO_CONTENT_SIZE,
 };
 use objects::Id;
 use objects::ObjectId;
 use objects::exception::Exception;
 use objects::handle::HandleValue;
+use objects::job::Job;
 use objects::machine::Machine;
 use objects::name::Name;
 use objects::object::Body;
@@ -160,6 +161,14 @@ pub fn object_set_property<M: Machine>(
             let threshold = word(cx)?;
             let read = property == ZX_PROP_SOCKET_RX_THRESHOLD;
             cx.kernel.socket_set_threshold(socket, read, usize::try_from(threshold).map_err(|_| Status::INVALID_ARGS)?)
+        }
+        ZX_PROP_JOB_KILL_ON_OOM => {
+            let job = cx.kernel.objects.typed::<Job>(object)?;
+            let kill = word(cx)?;
+            if kill > 1 {
+                return Err(Status::INVALID_ARGS);
+            }
+            cx.kernel.job_set_kill_on_oom(job, kill == 1)
         }
         ZX_PROP_VMO_CONTENT_SIZE => {
             fits(size, size_of::<u64>())?;

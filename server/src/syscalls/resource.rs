@@ -1,6 +1,9 @@
 //! Resources.
 
-use abi::{Rights, Status, ZX_DEFAULT_RESOURCE_RIGHTS, ZX_RSRC_FLAG_EXCLUSIVE, ZX_RSRC_KIND_COUNT, ZX_RSRC_KIND_ROOT};
+use abi::{
+    Rights, Status, ZX_DEFAULT_RESOURCE_RIGHTS, ZX_RSRC_FLAG_EXCLUSIVE, ZX_RSRC_KIND_COUNT, ZX_RSRC_KIND_ROOT,
+    ZX_RSRC_KIND_SYSTEM,
+};
 use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::resource::Resource;
@@ -8,6 +11,18 @@ use objects::resource::Resource;
 use crate::cx::Cx;
 use crate::syscalls::thread::read_name;
 use crate::user::{In, Out};
+
+/// Checks that a handle is for the facility of the system with this base (`ZX_RSRC_SYSTEM_*_BASE`), or for everything.
+pub fn need_system<M: Machine>(cx: &Cx<'_, M>, value: HandleValue, base: u64) -> Result<(), Status> {
+    let resource = cx.get::<Resource>(value, Rights::NONE)?;
+    let resource = cx.kernel.objects.get(resource)?;
+    match resource.kind {
+        ZX_RSRC_KIND_ROOT => Ok(()),
+        ZX_RSRC_KIND_SYSTEM if resource.covers(ZX_RSRC_KIND_SYSTEM, base, 1) => Ok(()),
+        ZX_RSRC_KIND_SYSTEM => Err(Status::OUT_OF_RANGE),
+        _ => Err(Status::WRONG_TYPE),
+    }
+}
 
 /// Creates a resource out of another.
 #[allow(clippy::too_many_arguments)]

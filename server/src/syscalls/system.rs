@@ -1,14 +1,17 @@
 //! The system as a whole.
 
 use abi::{
-    Rights, Status, ZX_RSRC_KIND_ROOT, ZX_RSRC_KIND_SYSTEM, ZX_SYSTEM_POWERCTL_REBOOT, ZX_SYSTEM_POWERCTL_SHUTDOWN,
+    Rights, Status, ZX_DEFAULT_SYSTEM_EVENT_LOW_MEMORY_RIGHTS, ZX_RSRC_SYSTEM_POWER_BASE, ZX_SYSTEM_POWERCTL_REBOOT,
+    ZX_SYSTEM_POWERCTL_SHUTDOWN,
 };
 use objects::handle::HandleValue;
+use objects::job::Job;
 use objects::machine::{Machine, Power};
-use objects::resource::Resource;
+use objects::pressure::Level;
 
 use crate::cx::Cx;
-use crate::user::In;
+use crate::syscalls::resource::need_system;
+use crate::user::{In, Out};
 
 /// Stops the machine.
 pub fn system_powerctl<M: Machine>(
@@ -17,11 +20,7 @@ pub fn system_powerctl<M: Machine>(
     command: u32,
     _arg: In<abi::zx_system_powerctl_arg_t>,
 ) -> Result<(), Status> {
-    let resource = cx.get::<Resource>(value, Rights::NONE)?;
-    let kind = cx.kernel.objects.get(resource)?.kind;
-    if kind != ZX_RSRC_KIND_ROOT && kind != ZX_RSRC_KIND_SYSTEM {
-        return Err(Status::WRONG_TYPE);
-    }
+    need_system(cx, value, ZX_RSRC_SYSTEM_POWER_BASE)?;
     let how = match command {
         ZX_SYSTEM_POWERCTL_SHUTDOWN => Power::Off,
         ZX_SYSTEM_POWERCTL_REBOOT => Power::Reboot,
@@ -29,4 +28,21 @@ pub fn system_powerctl<M: Machine>(
     };
     cx.kernel.machine.power(how);
     Err(Status::INTERNAL)
+}
+
+/// The event that is signalled while memory is as short as `kind` says.
+pub fn system_get_event<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    job: HandleValue,
+    kind: u32,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    let job = cx.get::<Job>(job, Rights::MANAGE_PROCESS)?;
+    if cx.kernel.root_job() != Ok(job) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    let level = Level::of_event(kind).ok_or(Status::INVALID_ARGS)?;
+    let event = cx.kernel.pressure_event(level)?;
+    let new = cx.kernel.give(cx.process, event.object(), ZX_DEFAULT_SYSTEM_EVENT_LOW_MEMORY_RIGHTS)?;
+    cx.write(out, new).inspect_err(|_| cx.discard(new))
 }

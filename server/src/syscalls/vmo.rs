@@ -1,20 +1,20 @@
 //! Virtual memory objects.
 
 use abi::{
-    Rights, Status, ZX_DEFAULT_VMO_RIGHTS, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_SLICE,
-    ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED, ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE,
-    ZX_VMO_OP_CACHE_INVALIDATE, ZX_VMO_OP_CACHE_SYNC, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED,
-    ZX_VMO_OP_LOCK, ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK, ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE,
-    ZX_VMO_UNBOUNDED,
+    Rights, Status, ZX_DEFAULT_VMO_RIGHTS, ZX_POL_AMBIENT_MARK_VMO_EXEC, ZX_RSRC_SYSTEM_VMEX_BASE,
+    ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_SLICE, ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED,
+    ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE, ZX_VMO_OP_CACHE_INVALIDATE, ZX_VMO_OP_CACHE_SYNC,
+    ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED, ZX_VMO_OP_LOCK, ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK,
+    ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED,
 };
 use alloc::vec::Vec;
 use objects::Id;
-use objects::handle::HandleValue;
+use objects::handle::{Handle, HandleValue, INVALID};
 use objects::machine::{Machine, PAGE};
-use objects::resource::Resource;
 use objects::vmo::Vmo;
 
 use crate::cx::{Cx, MAX_COPY};
+use crate::syscalls::resource::need_system;
 use crate::user::{In, InOut, Out};
 
 /// Creates a VMO.
@@ -206,12 +206,15 @@ pub fn vmo_replace_as_executable<M: Machine>(
     resource: HandleValue,
     out: Out<u32>,
 ) -> Result<(), Status> {
-    if resource != objects::handle::INVALID {
-        cx.get::<Resource>(resource, Rights::NONE)?;
-    }
-    let (_, rights) = cx.get_with_rights::<Vmo>(value, Rights::NONE)?;
+    let may = if resource == INVALID {
+        cx.may(ZX_POL_AMBIENT_MARK_VMO_EXEC)
+    } else {
+        need_system(cx, resource, ZX_RSRC_SYSTEM_VMEX_BASE)
+    };
+    // The handle is consumed, whatever the result.
     let old = cx.kernel.take(cx.process, value)?;
-    let rights = rights | Rights::EXECUTE;
-    let new = cx.kernel.put(cx.process, objects::handle::Handle { object: old.object, rights })?;
+    let vmo = may.and_then(|()| cx.kernel.objects.typed::<Vmo>(old.object)).inspect_err(|_| cx.kernel.close(old))?;
+    let rights = old.rights | Rights::EXECUTE;
+    let new = cx.kernel.put(cx.process, Handle { object: vmo.object(), rights })?;
     cx.write(out, new).inspect_err(|_| cx.discard(new))
 }

@@ -20,7 +20,7 @@ const RESULT: u64 = 72;
 const WAIT: u64 = 80;
 const CHANNEL: u64 = 104;
 /// Where a call's own data can lie: offset in the page.
-pub const ROOM: usize = 512;
+const ROOM: usize = 512;
 
 const POSTED: Signals = Signals::USER_0;
 const DONE: Signals = Signals::USER_1;
@@ -97,17 +97,16 @@ impl Puppet {
         }
         let (ours, theirs) = Channel::create()?;
         tiny.start(Some(theirs.into_handle()), address)?;
-        Ok(Self { tiny, ours, page, slide })
+        let puppet = Self { tiny, ours, page, slide };
+        // From now on it waits, and its channel's handle stands in the page.
+        puppet.post(function!(zx_ticks_get), &[])?;
+        puppet.result()?.ok_or("it has ended at once")?;
+        Ok(puppet)
     }
 
     /// The address of the page's [`ROOM`] in the puppet, `offset` bytes into it.
     pub fn room(&self, offset: usize) -> Result<u64, Failure> {
         Ok((self.tiny.vmar.info()?.base + PAGE + ROOM + offset) as u64)
-    }
-
-    /// Writes into the [`ROOM`].
-    pub fn write(&self, offset: usize, bytes: &[u8]) -> Outcome {
-        Ok(self.page.write(bytes, (ROOM + offset) as u64)?)
     }
 
     /// Reads a word of the [`ROOM`].

@@ -1,8 +1,8 @@
 //! Topics about the whole system, for whoever holds the resource for its statistics.
 
 use abi::{
-    Rights, Status, zx_info_kmem_stats_compression_t, zx_info_kmem_stats_extended_t, zx_info_kmem_stats_t,
-    zx_info_kmem_stats_v1_t, zx_info_resource_t,
+    Rights, Status, ZX_RSRC_SYSTEM_INFO_BASE, zx_info_kmem_stats_compression_t, zx_info_kmem_stats_extended_t,
+    zx_info_kmem_stats_t, zx_info_kmem_stats_v1_t, zx_info_resource_t,
 };
 use objects::handle::HandleValue;
 use objects::machine::Machine;
@@ -10,7 +10,7 @@ use objects::resource::Resource;
 
 use super::sink::Sink;
 use crate::cx::Cx;
-use crate::syscalls::debug::need_root;
+use crate::syscalls::resource::need_system;
 
 pub fn resource<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Resource>(value, Rights::INSPECT)?;
@@ -32,21 +32,21 @@ fn memory<M: Machine>(cx: &Cx<'_, M>) -> (u64, u64) {
 }
 
 pub fn kmem_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    need_root(cx, value)?;
+    need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
     let (total_bytes, free_bytes) = memory(cx);
     let other_bytes = total_bytes - free_bytes;
     sink.one(cx, zx_info_kmem_stats_t { total_bytes, free_bytes, other_bytes, ..Default::default() })
 }
 
 pub fn kmem_stats_v1<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    need_root(cx, value)?;
+    need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
     let (total_bytes, free_bytes) = memory(cx);
     let other_bytes = total_bytes - free_bytes;
     sink.one(cx, zx_info_kmem_stats_v1_t { total_bytes, free_bytes, other_bytes, ..Default::default() })
 }
 
 pub fn kmem_stats_extended<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    need_root(cx, value)?;
+    need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
     let (total_bytes, free_bytes) = memory(cx);
     let other_bytes = total_bytes - free_bytes;
     sink.one(cx, zx_info_kmem_stats_extended_t { total_bytes, free_bytes, other_bytes, ..Default::default() })
@@ -54,12 +54,12 @@ pub fn kmem_stats_extended<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, s
 
 /// Nothing is ever compressed: all counts are zero.
 pub fn kmem_stats_compression<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    need_root(cx, value)?;
+    need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
     sink.one(cx, zx_info_kmem_stats_compression_t::default())
 }
 
 /// A topic of counts that seL4 does not keep.
 pub fn not_counted<M: Machine>(cx: &Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
-    need_root(cx, value)?;
+    need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
     Err(Status::NOT_SUPPORTED)
 }

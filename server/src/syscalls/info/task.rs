@@ -26,6 +26,7 @@ pub fn job<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Re
         return_code: job.return_code,
         exited: u8::from(job.dead),
         debugger_attached: u8::from(cx.kernel.debugger_attached(Task::Job(id))),
+        kill_on_oom: u8::from(job.kill_on_oom),
         ..Default::default()
     };
     sink.one(cx, record)

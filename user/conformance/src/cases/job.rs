@@ -1,21 +1,43 @@
 //! Jobs.
 
-use abi::{Rights, Status};
+use abi::{Rights, Status, ZX_JOB_CRITICAL_PROCESS_RETCODE_NONZERO, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL};
 use zx::{AsHandleRef, Info, Job, Signals};
 
-use super::{cases, late, without};
-use crate::check::{Failure, Outcome, ensure, equal, fails};
+use super::{cases, late, raw, soon, without};
+use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
+use crate::puppet::{Puppet, function};
 use crate::tiny::{self, KILLED, SPIN, Tiny};
 
 cases! {
     "job.create.child_listed" => create_child_listed,
     "job.create.rights" => create_rights,
+    "job.create.right_enough" => create_right_enough,
+    "job.create.options" => create_options,
+    "job.create.max_height" => create_max_height,
+    "job.create.signals" => create_signals,
+    "job.close.leaves_the_tree" => close_leaves_the_tree,
+    "job.close.stays_with_children" => close_stays_with_children,
     "job.kill.ends_processes" => kill_ends_processes,
     "job.kill.ends_jobs_below" => kill_ends_jobs_below,
     "job.kill.takes_no_more" => kill_takes_no_more,
+    "job.kill.without_children" => kill_without_children,
+    "job.kill.leaves_the_tree" => kill_leaves_the_tree,
+    "job.kill.chain" => kill_chain,
+    "job.kill.rights" => kill_rights,
+    "job.wait.until_the_end" => wait_until_the_end,
     "job.info.processes" => info_processes,
+    "job.info.no_task_stats" => info_no_task_stats,
     "job.get_child.of_a_process" => get_child_of_a_process,
     "job.create.many_and_gone" => create_many_and_gone,
+    "job.property.kill_on_oom" => property_kill_on_oom,
+    "job.set_critical.ends_the_job" => critical_ends_the_job,
+    "job.set_critical.ends_the_tree" => critical_ends_the_tree,
+    "job.set_critical.many_processes" => critical_many_processes,
+    "job.set_critical.retcode_nonzero" => critical_retcode_nonzero,
+    "job.set_critical.already_bound" => critical_already_bound,
+    "job.set_critical.not_above" => critical_not_above,
+    "job.set_critical.rights" => critical_rights,
+    "job.set_critical.options" => critical_options,
 }
 
 fn job() -> Result<Job, Failure> {
@@ -32,7 +54,7 @@ fn create_child_listed() -> Outcome {
 }
 
 fn create_rights() -> Outcome {
-    let weak = Job::from(without(&job()?, Rights::MANAGE_JOB | Rights::WRITE)?);
+    let weak = Job::from(without(&job()?, Rights::MANAGE_JOB)?);
     fails(weak.create_child(), Status::ACCESS_DENIED)
 }
 
@@ -94,4 +116,271 @@ fn create_many_and_gone() -> Outcome {
     }
     let size = parent.children(&mut [0; 4])?;
     ensure(size.avail == 0, "jobs without a handle are still there")
+}
+
+fn create_right_enough() -> Outcome {
+    let only = job()?.duplicate(Rights::MANAGE_JOB)?;
+    let child = only.create_child()?;
+    ensure(child.basic_info()?.rights == abi::ZX_DEFAULT_JOB_RIGHTS.bits(), "it has other rights")
+}
+
+fn create_options() -> Outcome {
+    let mut out = 0_u32;
+    gives(raw!(zx_job_create, job()?.raw_handle(), 1, &raw mut out), Status::INVALID_ARGS)?;
+    equal(out, 0)
+}
+
+fn create_max_height() -> Outcome {
+    let mut chain = vec![job()?];
+    // The tree has 32 levels below the root job.
+    for _ in 0..40 {
+        match chain.last().map(Job::create_child) {
+            Some(Ok(job)) => chain.push(job),
+            Some(Err(status)) => {
+                equal(status, Status::OUT_OF_RANGE)?;
+                break;
+            }
+            None => {}
+        }
+    }
+    ensure(chain.len() > 8 && chain.len() <= 32, &format!("{} levels", chain.len()))?;
+    // Beside the last one, too, but not below it.
+    let last = chain.pop().ok_or("no job")?;
+    fails(last.create_child(), Status::OUT_OF_RANGE)?;
+    chain.last().ok_or("no job")?.create_child()?;
+    Ok(())
+}
+
+const EMPTY: Signals = Signals::JOB_NO_JOBS.union(Signals::JOB_NO_PROCESSES).union(Signals::JOB_NO_CHILDREN);
+
+fn create_signals() -> Outcome {
+    let parent = job()?;
+    equal(parent.signals()?, EMPTY)?;
+    let child = parent.create_child()?;
+    equal(parent.signals()?, Signals::JOB_NO_PROCESSES)?;
+    let process = Tiny::in_job(&parent, SPIN)?;
+    equal(parent.signals()?, Signals::NONE)?;
+    drop(child);
+    equal(parent.signals()?, Signals::JOB_NO_JOBS)?;
+    process.start(None, 0)?;
+    process.process.kill()?;
+    equal(process.end()?, KILLED)?;
+    equal(parent.wait_one(EMPTY, late())? & EMPTY, EMPTY)?;
+    parent.kill()?;
+    equal(parent.signals()?, EMPTY | Signals::JOB_TERMINATED)
+}
+
+fn children(job: &Job) -> Result<usize, Failure> {
+    Ok(job.children(&mut [0; 8])?.avail)
+}
+
+fn close_leaves_the_tree() -> Outcome {
+    let parent = job()?;
+    let (one, other) = (parent.create_child()?, parent.create_child()?);
+    let again = one.duplicate(Rights::SAME_RIGHTS)?;
+    equal(children(&parent)?, 2)?;
+    drop(one);
+    equal(children(&parent)?, 2)?;
+    drop(again);
+    equal(children(&parent)?, 1)?;
+    drop(other);
+    equal((children(&parent)?, parent.signals()?), (0, EMPTY))
+}
+
+fn close_stays_with_children() -> Outcome {
+    let parent = job()?;
+    let child = parent.create_child()?;
+    let koid = tiny::koid(&child)?;
+    let process = Tiny::in_job(&child.create_child()?, SPIN)?;
+    drop(child);
+    equal(children(&parent)?, 1)?;
+    let child = Job::from(parent.get_child(koid, Rights::SAME_RIGHTS)?);
+    equal(children(&child)?, 1)?;
+    drop(child);
+    // With its last process the job goes, although somebody still holds the process.
+    process.process.kill()?;
+    equal(process.end()?, KILLED)?;
+    parent.wait_one(Signals::JOB_NO_JOBS, late())?;
+    equal(children(&parent)?, 0)
+}
+
+fn kill_without_children() -> Outcome {
+    let job = job()?;
+    equal(job.info()?.exited, 0)?;
+    job.kill()?;
+    let info = job.info()?;
+    equal((info.exited, info.return_code), (1, KILLED))?;
+    job.kill()?;
+    fails(job.create_child(), Status::BAD_STATE)
+}
+
+fn kill_leaves_the_tree() -> Outcome {
+    let parent = job()?;
+    let child = parent.create_child()?;
+    child.kill()?;
+    child.wait_one(Signals::JOB_TERMINATED, late())?;
+    equal((children(&parent)?, parent.signals()?), (0, EMPTY))?;
+    // It is still an object.
+    equal(child.info()?.exited, 1)
+}
+
+fn kill_chain() -> Outcome {
+    let top = job()?;
+    let mut chain = vec![top.create_child()?];
+    for _ in 0..5 {
+        let next = chain.last().map(Job::create_child).ok_or("no job")??;
+        chain.push(next);
+    }
+    let process = Tiny::in_job(chain.last().ok_or("no job")?, SPIN)?;
+    process.start(None, 0)?;
+    let last = chain.pop().ok_or("no job")?;
+    // Nobody holds those between.
+    let first = chain.swap_remove(0);
+    drop(chain);
+    first.kill()?;
+    last.wait_one(Signals::JOB_TERMINATED, late())?;
+    equal(process.end()?, KILLED)?;
+    equal((last.info()?.return_code, first.info()?.return_code), (KILLED, KILLED))?;
+    equal(children(&top)?, 0)
+}
+
+fn kill_rights() -> Outcome {
+    let job = job()?;
+    fails(Job::from(without(&job, Rights::DESTROY)?).kill(), Status::ACCESS_DENIED)?;
+    equal(job.info()?.exited, 0)
+}
+
+fn wait_until_the_end() -> Outcome {
+    let job = job()?;
+    let process = Tiny::in_job(&job, SPIN)?;
+    process.start(None, 0)?;
+    let ends = Signals::JOB_TERMINATED | Signals::JOB_NO_PROCESSES;
+    fails(job.wait_one(ends, soon(5)), Status::TIMED_OUT)?;
+    job.kill()?;
+    equal(job.wait_one(Signals::JOB_TERMINATED, late())? & ends, ends)
+}
+
+fn info_no_task_stats() -> Outcome {
+    let mut record = [0_u8; 64];
+    fails(job()?.get_info(abi::ZX_INFO_TASK_STATS, &mut record), Status::WRONG_TYPE)
+}
+
+fn property_kill_on_oom() -> Outcome {
+    let job = job()?;
+    let set = |value: u64| job.set_property(abi::ZX_PROP_JOB_KILL_ON_OOM, &value.to_le_bytes());
+    equal(job.info()?.kill_on_oom, 0)?;
+    set(1)?;
+    equal(job.info()?.kill_on_oom, 1)?;
+    fails(set(2), Status::INVALID_ARGS)?;
+    equal(job.info()?.kill_on_oom, 1)?;
+    set(0)?;
+    equal(job.info()?.kill_on_oom, 0)?;
+    fails(job.set_property(abi::ZX_PROP_JOB_KILL_ON_OOM, &[0; 7]), Status::BUFFER_TOO_SMALL)?;
+    let wrong = zx::Vmo::create(0, 0)?.set_property(abi::ZX_PROP_JOB_KILL_ON_OOM, &[0; 8]);
+    fails(wrong, Status::WRONG_TYPE)
+}
+
+const CRITICAL: i64 = ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL;
+
+/// The job has ended by a critical process.
+fn ended(job: &Job) -> Outcome {
+    job.wait_one(Signals::JOB_TERMINATED, late())?;
+    equal(job.info()?.return_code, CRITICAL)
+}
+
+fn critical_ends_the_job() -> Outcome {
+    let job = job()?;
+    let (critical, other) = (Tiny::in_job(&job, SPIN)?, Tiny::in_job(&job, SPIN)?);
+    job.set_critical(0, &critical.process)?;
+    critical.start(None, 0)?;
+    other.start(None, 0)?;
+    equal(job.info()?.exited, 0)?;
+    critical.process.kill()?;
+    ended(&job)?;
+    equal((critical.end()?, other.end()?), (KILLED, CRITICAL))
+}
+
+fn critical_ends_the_tree() -> Outcome {
+    let above = job()?;
+    let top = above.create_child()?;
+    let (left, right) = (top.create_child()?, top.create_child()?);
+    let critical = Puppet::new(&left)?;
+    let (in_right, in_top) = (Tiny::in_job(&right, SPIN)?, Tiny::in_job(&top, SPIN)?);
+    let beside = Tiny::in_job(&above, SPIN)?;
+    top.set_critical(0, &critical.tiny.process)?;
+    in_right.start(None, 0)?;
+    critical.post(function!(zx_process_exit), &[7])?;
+    equal(critical.tiny.end()?, 7)?;
+    [&top, &left, &right].into_iter().try_for_each(ended)?;
+    equal((in_right.end()?, in_top.end()?), (CRITICAL, CRITICAL))?;
+    equal((above.info()?.exited, beside.process.info()?.flags), (0, 0))
+}
+
+fn critical_many_processes() -> Outcome {
+    let job = job()?;
+    let processes = [Tiny::in_job(&job, SPIN)?, Tiny::in_job(&job, SPIN)?, Tiny::in_job(&job, SPIN)?];
+    for process in &processes {
+        job.set_critical(0, &process.process)?;
+        process.start(None, 0)?;
+    }
+    let [a, b, c] = processes;
+    b.process.kill()?;
+    ended(&job)?;
+    equal((a.end()?, b.end()?, c.end()?), (CRITICAL, KILLED, CRITICAL))
+}
+
+fn critical_retcode_nonzero() -> Outcome {
+    let job = job()?;
+    let option = ZX_JOB_CRITICAL_PROCESS_RETCODE_NONZERO;
+    let (zero, one) = (Puppet::new(&job)?, Puppet::new(&job)?);
+    job.set_critical(option, &zero.tiny.process)?;
+    job.set_critical(option, &one.tiny.process)?;
+    zero.post(function!(zx_process_exit), &[0])?;
+    equal(zero.tiny.end()?, 0)?;
+    equal((job.info()?.exited, one.tiny.process.info()?.return_code), (0, 0))?;
+    one.post(function!(zx_process_exit), &[1])?;
+    equal(one.tiny.end()?, 1)?;
+    ended(&job)
+}
+
+fn critical_already_bound() -> Outcome {
+    let top = job()?;
+    let below = top.create_child()?;
+    let process = Tiny::in_job(&below, SPIN)?.process;
+    below.set_critical(0, &process)?;
+    for job in [&below, &top] {
+        fails(job.set_critical(0, &process), Status::ALREADY_BOUND)?;
+    }
+    Ok(())
+}
+
+fn critical_not_above() -> Outcome {
+    let (home, other) = (job()?, job()?);
+    let below = home.create_child()?;
+    let process = Tiny::in_job(&home, SPIN)?.process;
+    for job in [&other, &below] {
+        fails(job.set_critical(0, &process), Status::INVALID_ARGS)?;
+    }
+    home.set_critical(0, &process)?;
+    Ok(())
+}
+
+fn critical_rights() -> Outcome {
+    let job = job()?;
+    let process = Tiny::in_job(&job, SPIN)?.process;
+    fails(Job::from(without(&job, Rights::DESTROY)?).set_critical(0, &process), Status::ACCESS_DENIED)?;
+    let deaf = zx::Process::from(without(&process, Rights::WAIT)?);
+    fails(job.set_critical(0, &deaf), Status::ACCESS_DENIED)?;
+    let words = [u64::from(job.raw_handle()), u64::from(process.raw_handle())];
+    gives(raw!(zx_job_set_critical, words[1], 0, words[1]), Status::WRONG_TYPE)?;
+    gives(raw!(zx_job_set_critical, words[0], 0, words[0]), Status::WRONG_TYPE)?;
+    gives(raw!(zx_job_set_critical, 0, 0, words[1]), Status::BAD_HANDLE)?;
+    gives(raw!(zx_job_set_critical, words[0], 0, 0), Status::BAD_HANDLE)?;
+    Ok(job.set_critical(0, &process)?)
+}
+
+fn critical_options() -> Outcome {
+    let job = job()?;
+    let process = Tiny::in_job(&job, SPIN)?.process;
+    fails(job.set_critical(2, &process), Status::INVALID_ARGS)
 }

@@ -16,6 +16,7 @@ mod job;
 mod object;
 mod object_info_matrix;
 mod object_property;
+mod policy;
 mod port;
 mod process;
 pub mod pthread;
@@ -84,6 +85,7 @@ pub fn all() -> Vec<Case> {
         thread::cases(),
         suspend_token::cases(),
         job::cases(),
+        policy::cases(),
         vmo::cases(),
         vmar::cases(),
         fifo::cases(),

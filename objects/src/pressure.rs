@@ -1,0 +1,274 @@
+//! How short memory is, and the events that say so.
+//!
+//! The share of memory that is free makes five levels; one event each is signalled while its level holds, the others
+//! are not. A level becomes worse at once and better only when there is some more memory than it takes, so that a
+//! program that takes and gives single pages does not make it flicker. It is looked at whenever a page is taken or
+//! given back.
+//!
+//! The events are made when somebody asks for them and last as long as somebody has them.
+
+use abi::{
+    Signals, Status, ZX_SYSTEM_EVENT_IMMINENT_OUT_OF_MEMORY, ZX_SYSTEM_EVENT_MEMORY_PRESSURE_CRITICAL,
+    ZX_SYSTEM_EVENT_MEMORY_PRESSURE_NORMAL, ZX_SYSTEM_EVENT_MEMORY_PRESSURE_WARNING, ZX_SYSTEM_EVENT_OUT_OF_MEMORY,
+    ZX_TASK_RETCODE_OOM_KILL,
+};
+
+use crate::event::Event;
+use crate::job::Job;
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+use crate::object::{Body, Doomed, Id, ObjectId};
+
+/// How short memory is; what is greater is worse.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// At least an eighth of it is free.
+    Normal,
+    /// Less than that.
+    Warning,
+    /// Less than a sixteenth.
+    Critical,
+    /// Less than 3/128.
+    Imminent,
+    /// Less than a 64th. Jobs that asked for it (`ZX_PROP_JOB_KILL_ON_OOM`) are ended.
+    OutOfMemory,
+}
+
+use Level::{Critical, Imminent, Normal, OutOfMemory, Warning};
+
+const LEVELS: [Level; 5] = [Normal, Warning, Critical, Imminent, OutOfMemory];
+
+impl Level {
+    /// The level that an event (`ZX_SYSTEM_EVENT_*`) stands for.
+    pub fn of_event(kind: u32) -> Option<Level> {
+        Some(match kind {
+            ZX_SYSTEM_EVENT_OUT_OF_MEMORY => OutOfMemory,
+            ZX_SYSTEM_EVENT_IMMINENT_OUT_OF_MEMORY => Imminent,
+            ZX_SYSTEM_EVENT_MEMORY_PRESSURE_CRITICAL => Critical,
+            ZX_SYSTEM_EVENT_MEMORY_PRESSURE_WARNING => Warning,
+            ZX_SYSTEM_EVENT_MEMORY_PRESSURE_NORMAL => Normal,
+            _ => return None,
+        })
+    }
+
+    /// Free bytes that this level has at least.
+    fn floor(self, total: u64) -> u64 {
+        match self {
+            Normal => total / 8,
+            Warning => total / 16,
+            Critical => total / 128 * 3,
+            Imminent => total / 64,
+            OutOfMemory => 0,
+        }
+    }
+
+    /// The level of so many free bytes, in the absence of any other.
+    fn of(free: u64, total: u64) -> Level {
+        LEVELS.into_iter().find(|level| free >= level.floor(total)).unwrap_or(OutOfMemory)
+    }
+}
+
+/// What is known of the shortness of memory.
+pub(crate) struct Pressure {
+    level: Level,
+    events: [Option<Id<Event>>; LEVELS.len()],
+    /// The level may be another with less free memory than this, or with as much as that.
+    bounds: (u64, u64),
+}
+
+impl Default for Pressure {
+    fn default() -> Self {
+        // Whatever there is: the first look finds the level.
+        Pressure { level: Normal, events: [None; LEVELS.len()], bounds: (u64::MAX, 0) }
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The event of a level.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn pressure_event(&mut self, level: Level) -> Result<Id<Event>, Status> {
+        self.pressure_check();
+        let place = level as usize;
+        if let Some(event) = self.pressure.events.get(place).copied().flatten()
+            && self.objects.get(event).is_ok()
+        {
+            return Ok(event);
+        }
+        let event = self.event_create()?;
+        if level == self.pressure.level {
+            self.signal(event.object(), Signals::NONE, Signals::EVENT_SIGNALED);
+        }
+        if let Some(slot) = self.pressure.events.get_mut(place) {
+            *slot = Some(event);
+        }
+        Ok(event)
+    }
+
+    /// Looks how much memory is free; called when that has changed.
+    #[inline]
+    pub(crate) fn pressure_check(&mut self) {
+        let (used, total) = self.machine.memory();
+        let free = total.saturating_sub(used);
+        if free < self.pressure.bounds.0 || free >= self.pressure.bounds.1 {
+            self.pressure_changed(free, total);
+        }
+    }
+
+    #[cold]
+    fn pressure_changed(&mut self, free: u64, total: u64) {
+        let (old, mut new) = (self.pressure.level, Level::of(free, total));
+        let margin = total / 128;
+        if new < old {
+            // Better, but only as far as there is a margin.
+            new = Level::of(free.saturating_sub(margin), total).min(old);
+        }
+        let better = LEVELS.get((new as usize).wrapping_sub(1));
+        let upper = better.map_or(u64::MAX, |level| level.floor(total).saturating_add(margin));
+        self.pressure.bounds = (new.floor(total), upper);
+        self.pressure.level = new;
+        if new == old {
+            return;
+        }
+        for (level, signalled) in [(old, false), (new, true)] {
+            if let Some(event) = self.pressure.events.get(level as usize).copied().flatten() {
+                let signal = Signals::EVENT_SIGNALED;
+                let (clear, set) = if signalled { (Signals::NONE, signal) } else { (signal, Signals::NONE) };
+                self.signal(event.object(), clear, set);
+            }
+        }
+        if new == OutOfMemory {
+            // Whatever goes on here is not to lose its process in the midst.
+            self.doomed.push(Doomed::Memory);
+        }
+    }
+
+    /// Ends the newest of the jobs that may be ended for their memory, as long as there is hardly any. What it had goes
+    /// before this is called again.
+    pub(crate) fn pressure_relieve(&mut self) {
+        self.pressure_check();
+        if self.pressure.level != OutOfMemory {
+            return;
+        }
+        let spared = |job: &Job| !job.kill_on_oom || job.dead;
+        let jobs = self.objects.slab.iter().filter_map(|(key, object)| match &object.body {
+            Body::Job(job) if !spared(job) => Some((object.koid, key)),
+            _ => None,
+        });
+        if let Some((_, key)) = jobs.max_by_key(|&(koid, _)| koid) {
+            self.doomed.push(Doomed::Memory);
+            self.job_kill(Id::new(ObjectId(key)), ZX_TASK_RETCODE_OOM_KILL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeMachine;
+    use crate::handle::Handle;
+    use crate::machine::PAGE;
+    use crate::name::Name;
+    use abi::Rights;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const FRAMES: u64 = 256;
+
+    /// Asks for all events; gives the level of the one that is signalled.
+    fn signalled(kernel: &mut Kernel<FakeMachine>, events: &[Id<Event>]) -> Level {
+        let mut on = events.iter().map(|event| kernel.signals(event.object()).contains(Signals::EVENT_SIGNALED));
+        let level = on.position(|on| on).expect("one is signalled");
+        assert!(!on.any(|on| on), "two are signalled");
+        LEVELS[level]
+    }
+
+    fn world() -> (Kernel<FakeMachine>, Vec<Id<Event>>, Vec<Handle>) {
+        let mut kernel = Kernel::new(FakeMachine::new(FRAMES as usize)).unwrap();
+        let events: Vec<_> = LEVELS.iter().map(|&level| kernel.pressure_event(level).unwrap()).collect();
+        let hold = |event: &Id<Event>| kernel.another(Handle { object: event.object(), rights: Rights::NONE });
+        let handles = events.iter().map(hold).collect();
+        (kernel, events, handles)
+    }
+
+    #[test]
+    fn memory_becomes_short_and_is_given_back() {
+        let (mut kernel, events, handles) = world();
+        assert_eq!(signalled(&mut kernel, &events), Normal);
+        let vmo = kernel.vmo_create(FRAMES * PAGE, false).unwrap();
+        let mut seen = Vec::new();
+        let mut look = |kernel: &mut Kernel<FakeMachine>| {
+            let level = signalled(kernel, &events);
+            if seen.last() != Some(&level) {
+                seen.push(level);
+            }
+        };
+        for page in 0..FRAMES {
+            kernel.vmo_commit(vmo, page * PAGE, PAGE).unwrap();
+            look(&mut kernel);
+        }
+        for page in 0..FRAMES {
+            kernel.vmo_decommit(vmo, page * PAGE, PAGE).unwrap();
+            look(&mut kernel);
+        }
+        let down = [Normal, Warning, Critical, Imminent, OutOfMemory];
+        let up = [Imminent, Critical, Warning, Normal];
+        assert_eq!(seen, [down.as_slice(), &up].concat());
+        // Asked for again, it is the same event; let go of, it is gone.
+        assert_eq!(kernel.pressure_event(Normal), Ok(events[0]));
+        handles.into_iter().for_each(|handle| kernel.close(handle));
+        kernel.doom(vmo.object());
+        kernel.reap();
+        assert_eq!(kernel.census(), (1, 0, 0));
+    }
+
+    #[test]
+    fn jobs_that_offered_are_ended_newest_first() {
+        let (mut kernel, events, handles) = world();
+        let root = kernel.root_job().unwrap();
+        let mut jobs = Vec::new();
+        let mut held = Vec::new();
+        for offered in [true, false, true] {
+            let job = kernel.job_create(root).unwrap();
+            kernel.job_set_kill_on_oom(job, offered).unwrap();
+            held.push(kernel.another(Handle { object: job.object(), rights: Rights::NONE }));
+            // Each has a process with a quarter of the memory.
+            let (process, _) = kernel.process_create(job, Name::default()).unwrap();
+            held.push(kernel.another(Handle { object: process.object(), rights: Rights::NONE }));
+            let vmo = kernel.vmo_create(FRAMES / 4 * PAGE, false).unwrap();
+            kernel.vmo_commit(vmo, 0, FRAMES / 4 * PAGE).unwrap();
+            kernel.give_new(process, vmo, Rights::NONE).unwrap();
+            jobs.push(job);
+        }
+        let vmo = kernel.vmo_create(FRAMES / 4 * PAGE, false).unwrap();
+        kernel.vmo_commit(vmo, 0, FRAMES / 4 * PAGE).unwrap();
+        kernel.reap();
+        let dead: Vec<bool> = jobs.iter().map(|&job| kernel.objects.get(job).unwrap().dead).collect();
+        assert_eq!(dead, [false, false, true]);
+        assert_eq!(signalled(&mut kernel, &events), Normal);
+        handles.into_iter().chain(held).for_each(|handle| kernel.close(handle));
+        kernel.doom(vmo.object());
+        kernel.reap();
+        assert_eq!(kernel.census(), (1, 0, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn exactly_one_event_and_the_right_one(sizes in proptest::collection::vec(0..=FRAMES, 1..30)) {
+            let (mut kernel, events, handles) = world();
+            let vmo = kernel.vmo_create(FRAMES * PAGE, false).unwrap();
+            for used in sizes {
+                kernel.vmo_decommit(vmo, used * PAGE, (FRAMES - used) * PAGE).unwrap();
+                kernel.vmo_commit(vmo, 0, used * PAGE).unwrap();
+                let (free, total) = ((FRAMES - used) * PAGE, FRAMES * PAGE);
+                let level = signalled(&mut kernel, &events);
+                let (best, worst) = (Level::of(free, total), Level::of(free.saturating_sub(total / 128), total));
+                prop_assert!(best <= level && level <= worst, "{:?} with {} free", level, free / PAGE);
+            }
+            handles.into_iter().for_each(|handle| kernel.close(handle));
+            kernel.doom(vmo.object());
+            kernel.reap();
+        }
+    }
+}
