@@ -12,6 +12,10 @@ consts! { TABLE;
         ZX_THREAD_STATE_DEBUG_REGS = 4;
         /// A `u32`: 1 if the thread stops after each instruction.
         ZX_THREAD_STATE_SINGLE_STEP = 5;
+        /// A `u64`: the base of FS.
+        ZX_THREAD_X86_REGISTER_FS = 6;
+        /// A `u64`: the base of GS.
+        ZX_THREAD_X86_REGISTER_GS = 7;
         /// `zx_vcpu_read_state`: [`zx_vcpu_state_t`]
         ZX_VCPU_STATE = 0;
         /// `zx_vcpu_read_state`: an access to an I/O port.

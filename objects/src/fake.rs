@@ -6,7 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::machine::{
-    Aspace, Conversion, Frame, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power, Registers, ThreadKey,
+    Aspace, Conversion, FpuRegisters, Frame, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power,
+    Registers, ThreadKey,
 };
 
 /// What a thread of the fake machine went through.
@@ -22,6 +23,8 @@ pub struct FakeThread {
     pub woken: Vec<i64>,
     /// Its registers.
     pub registers: Registers,
+    /// Its x87 and vector registers, once they were set.
+    pub fpu: Option<FpuRegisters>,
     /// Arguments 5 to 8 of its next call.
     pub extra: [u64; 4],
 }
@@ -177,6 +180,18 @@ impl Machine for FakeMachine {
 
     fn thread_set_registers(&mut self, thread: MachineThread, registers: &Registers) {
         self.threads.get_mut(&thread.0).expect("thread in use").registers = *registers;
+    }
+
+    fn thread_fpu(&mut self, thread: MachineThread) -> Option<FpuRegisters> {
+        Some(self.threads[&thread.0].fpu.unwrap_or(FpuRegisters::INITIAL))
+    }
+
+    fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters) {
+        self.threads.get_mut(&thread.0).expect("thread in use").fpu = Some(*registers);
+    }
+
+    fn can_step(&self) -> bool {
+        true
     }
 
     fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64) {

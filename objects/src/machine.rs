@@ -74,6 +74,47 @@ pub struct Registers {
     pub gs_base: u64,
 }
 
+/// The x87 and vector registers of a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FpuRegisters {
+    /// x87: control word.
+    pub fcw: u16,
+    /// x87: status word.
+    pub fsw: u16,
+    /// x87: tag word, abridged: one bit a register, set if it is in use.
+    pub ftw: u8,
+    /// x87: last opcode.
+    pub fop: u16,
+    /// x87: last instruction.
+    pub fip: u64,
+    /// x87: last operand.
+    pub fdp: u64,
+    /// x87: the register stack, 80 bits each.
+    pub st: [[u64; 2]; 8],
+    /// Control and status of the vector unit.
+    pub mxcsr: u32,
+    /// Bits that [`FpuRegisters::mxcsr`] may have.
+    pub mxcsr_mask: u32,
+    /// The vector registers, 256 bits each.
+    pub ymm: [[u64; 4]; 16],
+}
+
+impl FpuRegisters {
+    /// What a thread starts with.
+    pub const INITIAL: FpuRegisters = FpuRegisters {
+        fcw: 0x37f,
+        fsw: 0,
+        ftw: 0,
+        fop: 0,
+        fip: 0,
+        fdp: 0,
+        st: [[0; 2]; 8],
+        mxcsr: 0x1f80,
+        mxcsr_mask: 0xffff,
+        ymm: [[0; 4]; 16],
+    };
+}
+
 /// What a thread was stopped by, as it says: the machine has decoded it but cannot vouch for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -174,8 +215,15 @@ pub trait Machine {
     fn thread_resume(&mut self, thread: MachineThread);
     /// The registers of a thread that is stopped or waits in a call.
     fn thread_registers(&mut self, thread: MachineThread) -> Registers;
-    /// Sets the registers of a thread that is stopped.
+    /// Sets the registers of a thread that is stopped. If it shall go on elsewhere, a [`Machine::thread_wake`] that it
+    /// has not noticed yet is forgotten.
     fn thread_set_registers(&mut self, thread: MachineThread, registers: &Registers);
+    /// The x87 and vector registers of a thread that is stopped; none if the machine does not give them.
+    fn thread_fpu(&mut self, thread: MachineThread) -> Option<FpuRegisters>;
+    /// Sets them, where the machine gives them. Reserved bits of MXCSR are the caller's to keep out.
+    fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters);
+    /// Whether a thread stops after the next instruction when the trap flag is among the flags that it is given.
+    fn can_step(&self) -> bool;
     /// Sets the FS base of a thread: of the one whose call is being handled, or of a stopped one.
     fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64);
     /// Ends the wait of a thread whose call was answered with "blocked": the call returns `result`.

@@ -14,7 +14,7 @@ use crate::exception::{After, Exception, ExceptionChannel};
 use crate::futex::FutexKey;
 use crate::kernel::Kernel;
 use crate::list::Link;
-use crate::machine::{Machine, MachineThread, Registers, ThreadKey};
+use crate::machine::{FpuRegisters, Machine, MachineThread, Registers, ThreadKey};
 use crate::name::Name;
 use crate::object::{Body, Id, ObjectId};
 use crate::port::Port;
@@ -95,6 +95,11 @@ impl Thread {
     /// Whether it was started and a suspend token holds it.
     pub fn is_suspended(&self) -> bool {
         self.state == ThreadState::Running && self.stopped && !self.in_exception()
+    }
+
+    /// Whether its registers can be read and written: it stands, suspended or at an exception.
+    pub fn shows_registers(&self) -> bool {
+        self.state == ThreadState::Running && (self.stopped || self.exception().is_some())
     }
 
     /// Whether it stands at an exception, which holds it even when no token does. In an exception of a call that it
@@ -305,6 +310,72 @@ impl<M: Machine> Kernel<M> {
     pub fn thread_set_fs_base(&mut self, id: Id<Thread>, base: u64) -> Result<(), Status> {
         let machine = self.objects.get(id)?.machine.ok_or(Status::BAD_STATE)?;
         self.machine.thread_set_fs_base(machine, base);
+        Ok(())
+    }
+
+    /// The machine's thread behind one whose registers can be read and written.
+    fn shown(&self, id: Id<Thread>) -> Result<MachineThread, Status> {
+        let thread = self.objects.get(id)?;
+        if thread.shows_registers() { thread.machine.ok_or(Status::BAD_STATE) } else { Err(Status::BAD_STATE) }
+    }
+
+    /// The registers of a thread that stands. Of one that waits in a call they are those that it waits with.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it is neither suspended nor at an exception.
+    pub fn thread_registers(&mut self, id: Id<Thread>) -> Result<Registers, Status> {
+        let machine = self.shown(id)?;
+        Ok(self.machine.thread_registers(machine))
+    }
+
+    /// Sets the registers of a thread that stands. If it waits in a call and shall go on elsewhere, the wait is over
+    /// and nobody learns how.
+    ///
+    /// # Errors
+    /// As [`Kernel::thread_registers`]. `BAD_STATE` also: it shall go on elsewhere out of a call that is an exception.
+    pub fn thread_set_registers(&mut self, id: Id<Thread>, registers: &Registers) -> Result<(), Status> {
+        let machine = self.shown(id)?;
+        let thread = self.objects.get(id)?;
+        let (stopped, in_exception) = (thread.stopped, thread.exception().is_some());
+        let elsewhere = self.machine.thread_registers(machine).rip != registers.rip;
+        if elsewhere {
+            match (stopped, in_exception) {
+                (false, _) => return Err(Status::BAD_STATE),
+                (true, true) => {}
+                (true, false) => self.abandon_wait(id),
+            }
+        }
+        if !stopped {
+            // It waits in a call, which it goes on with.
+            self.machine.thread_suspend(machine);
+        }
+        self.machine.thread_set_registers(machine, registers);
+        if !stopped {
+            self.machine.thread_resume(machine);
+        }
+        Ok(())
+    }
+
+    /// The x87 and vector registers of a thread that stands.
+    ///
+    /// # Errors
+    /// As [`Kernel::thread_registers`]. `NOT_SUPPORTED`: the machine does not give them.
+    pub fn thread_fpu(&mut self, id: Id<Thread>) -> Result<FpuRegisters, Status> {
+        let machine = self.shown(id)?;
+        self.machine.thread_fpu(machine).ok_or(Status::NOT_SUPPORTED)
+    }
+
+    /// Sets the x87 and vector registers of a thread that stands.
+    ///
+    /// # Errors
+    /// As [`Kernel::thread_fpu`]. `INVALID_ARGS`: reserved bits of MXCSR.
+    pub fn thread_set_fpu(&mut self, id: Id<Thread>, registers: &FpuRegisters) -> Result<(), Status> {
+        let mask = self.thread_fpu(id)?.mxcsr_mask;
+        if registers.mxcsr & !mask != 0 {
+            return Err(Status::INVALID_ARGS);
+        }
+        let machine = self.shown(id)?;
+        self.machine.thread_set_fpu(machine, registers);
         Ok(())
     }
 

@@ -65,6 +65,12 @@ pub struct TcbConfig {
     pub sched: Option<SchedParams>,
 }
 
+/// Words of the state of the FPU: x87, SSE and AVX, as XSAVE writes them.
+pub const FPU_WORDS: usize = 832 / 8;
+
+/// Whether [`Tcb::write_registers`] keeps the trap flag, by which the thread stops after its next instruction.
+pub const KEEPS_TRAP_FLAG: bool = family::KEEPS_TRAP_FLAG;
+
 impl Tcb {
     /// Sets everything at once. One entry of the kernel on 5.0.0 if `sched` is given, two otherwise; from 13 on the other way round.
     pub fn configure(self, config: &TcbConfig) -> Result<()> {
@@ -104,6 +110,16 @@ impl Tcb {
     /// of the flags only those that a program may set are taken.
     pub fn write_registers(self, registers: &UserContext, resume: bool) -> Result<()> {
         invoke::tcb_write_registers(self, resume, 0_u64, USER_CONTEXT_WORDS as u64, &registers.to_words())
+    }
+
+    /// Reads the x87 and vector registers, in the standard format of XSAVE: `None` where the kernel does not give them.
+    pub fn read_fpu(self) -> Option<Result<[u64; FPU_WORDS]>> {
+        family::read_fpu(self)
+    }
+
+    /// Writes them, all three components, of a thread that does not run. `None` where the kernel does not take them.
+    pub fn write_fpu(self, state: &[u64; FPU_WORDS]) -> Option<Result<()>> {
+        family::write_fpu(self, state)
     }
 
     /// Stops the thread. A system call that it is blocked in is cancelled, and repeated if the thread is resumed.

@@ -177,6 +177,27 @@ impl Process {
     }
 }
 
+/// Registers that can be read and written together.
+///
+/// # Safety
+/// Only for records of plain numbers, of which any bytes are a value and which have no padding.
+pub unsafe trait RegisterState: Copy {
+    /// `ZX_THREAD_STATE_*`
+    const KIND: u32;
+}
+// SAFETY: plain numbers.
+unsafe impl RegisterState for abi::zx_thread_state_general_regs_t {
+    const KIND: u32 = abi::ZX_THREAD_STATE_GENERAL_REGS;
+}
+// SAFETY: plain numbers.
+unsafe impl RegisterState for abi::zx_thread_state_fp_regs_t {
+    const KIND: u32 = abi::ZX_THREAD_STATE_FP_REGS;
+}
+// SAFETY: plain numbers.
+unsafe impl RegisterState for abi::zx_thread_state_vector_regs_t {
+    const KIND: u32 = abi::ZX_THREAD_STATE_VECTOR_REGS;
+}
+
 object! {
     /// A thread.
     Thread
@@ -209,6 +230,31 @@ impl Thread {
     pub fn write_state(&self, kind: u32, bytes: &[u8]) -> Result<()> {
         // SAFETY: the buffer is valid for its length.
         check(unsafe { sys::zx_thread_write_state(self.raw_handle(), kind, bytes.as_ptr().cast(), bytes.len()) })
+    }
+
+    /// Reads the registers of a kind that the type names.
+    ///
+    /// # Errors
+    /// `BAD_STATE` when it runs, `NOT_SUPPORTED`.
+    pub fn registers<T: RegisterState>(&self) -> Result<T> {
+        let mut state = core::mem::MaybeUninit::<T>::zeroed();
+        // SAFETY: the buffer is one record.
+        check(unsafe {
+            sys::zx_thread_read_state(self.raw_handle(), T::KIND, state.as_mut_ptr().cast(), size_of::<T>())
+        })?;
+        // SAFETY: any bytes are a value of `T`; zeroed before.
+        Ok(unsafe { state.assume_init() })
+    }
+
+    /// Writes the registers of a kind that the type names.
+    ///
+    /// # Errors
+    /// `BAD_STATE` when it runs, `INVALID_ARGS`, `NOT_SUPPORTED`.
+    pub fn set_registers<T: RegisterState>(&self, state: &T) -> Result<()> {
+        // SAFETY: the buffer is one record.
+        check(unsafe {
+            sys::zx_thread_write_state(self.raw_handle(), T::KIND, core::ptr::from_ref(state).cast(), size_of::<T>())
+        })
     }
 
     /// Suspends the thread until the token is dropped.

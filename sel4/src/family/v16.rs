@@ -1,6 +1,7 @@
 //! seL4 13 to 16 without MCS.
 
 use crate::generated::{config, invoke};
+use crate::tcb::FPU_WORDS;
 use crate::{CNode, CPtr, CapData, IoPortControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, VSpace};
 
 /// A thread holds its vector registers, so it grows when AVX is configured.
@@ -53,6 +54,17 @@ pub(crate) fn set_priority(tcb: Tcb, authority: Tcb, priority: u8) -> Result<()>
 
 pub(crate) fn set_space(tcb: Tcb, fault: CPtr, cspace: CNode, cspace_data: CapData, vspace: VSpace) -> Result<()> {
     invoke::tcb_set_space(tcb, fault.0, cspace, cspace_data.0, vspace, 0_u64)
+}
+
+pub(crate) const KEEPS_TRAP_FLAG: bool = false;
+
+/// These kernels have no call for it.
+pub(crate) fn read_fpu(_: Tcb) -> Option<Result<[u64; FPU_WORDS]>> {
+    None
+}
+
+pub(crate) fn write_fpu(_: Tcb, _: &[u64; FPU_WORDS]) -> Option<Result<()>> {
+    None
 }
 
 pub(crate) fn page_remap(page: Page, vspace: VSpace, address: u64, rights: u64, caching: u64) -> Result<()> {

@@ -1,8 +1,12 @@
 //! seL4 5.0.0.
 
+use core::array;
+
 use crate::generated::{invoke, label};
+use crate::message::Invocation;
+use crate::tcb::FPU_WORDS;
 use crate::{
-    CNode, CPtr, CapData, Error, IoPortControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, VSpace,
+    CNode, CPtr, CapData, Error, IoPortControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, VSpace, ipc,
 };
 
 pub(crate) const TCB_BITS: u8 = 11;
@@ -64,6 +68,31 @@ pub(crate) fn set_priority(tcb: Tcb, _authority: Tcb, priority: u8) -> Result<()
 
 pub(crate) fn set_space(tcb: Tcb, fault: CPtr, cspace: CNode, cspace_data: CapData, vspace: VSpace) -> Result<()> {
     invoke::tcb_set_space(tcb, fault.0, cspace, cspace_data.0, vspace, 0_u64)
+}
+
+pub(crate) const KEEPS_TRAP_FLAG: bool = true;
+
+/// In the flags of reading and writing registers: the state of the FPU instead (the project's patch 0011).
+const FPU: u64 = 1 << 8;
+
+pub(crate) fn read_fpu(tcb: Tcb) -> Option<Result<[u64; FPU_WORDS]>> {
+    let mut call = Invocation::new(tcb.cptr(), label::TCBREAD_REGISTERS, 2, 0);
+    call.word::<0>(FPU);
+    // A count of registers that the kernel checks and then has no use for.
+    call.word::<1>(1);
+    Some(call.run().map(|first| array::from_fn(|i| first.get(i).copied().unwrap_or_else(|| ipc::message_word(i)))))
+}
+
+pub(crate) fn write_fpu(tcb: Tcb, state: &[u64; FPU_WORDS]) -> Option<Result<()>> {
+    let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2 + FPU_WORDS, 0);
+    call.word::<0>(FPU);
+    call.word::<1>(0);
+    call.word::<2>(state[0]);
+    call.word::<3>(state[1]);
+    for (i, &word) in state.iter().enumerate().skip(2) {
+        ipc::set_message_word(2 + i, word);
+    }
+    Some(call.run().map(|_| ()))
 }
 
 pub(crate) fn page_remap(page: Page, vspace: VSpace, _address: u64, rights: u64, caching: u64) -> Result<()> {

@@ -24,6 +24,7 @@ pub mod aspace;
 pub mod bootfile;
 pub mod chunks;
 pub mod clock;
+pub mod fpu;
 pub mod heap;
 pub mod log;
 pub mod memory;
@@ -38,8 +39,8 @@ use alloc::vec::Vec;
 use core::ptr;
 
 use objects::machine::{
-    Aspace, Conversion, Frame, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power, Registers, ThreadKey,
-    USER_TOP,
+    Aspace, Conversion, FpuRegisters, Frame, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power,
+    Registers, ThreadKey, USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
 use server_boot::{BootInfo, FLAG_CONSOLE, FLAG_LINK, FLAG_POWER};
@@ -317,6 +318,18 @@ impl Machine for Sel4 {
 
     fn thread_set_registers(&mut self, thread: MachineThread, registers: &Registers) {
         self.threads.set_registers(thread, registers);
+    }
+
+    fn thread_fpu(&mut self, thread: MachineThread) -> Option<FpuRegisters> {
+        self.threads.fpu(thread)
+    }
+
+    fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters) {
+        self.threads.set_fpu(thread, registers);
+    }
+
+    fn can_step(&self) -> bool {
+        sel4::KEEPS_TRAP_FLAG
     }
 
     fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64) {

@@ -6,7 +6,7 @@
 
 use objects::machine::Registers;
 use sel4::{
-    AsidPool, CNode, CPtr, Caching, CapData, Endpoint, IoPort, IrqHandler, MessageInfo, Notification, Page,
+    AsidPool, CNode, CPtr, Caching, CapData, Endpoint, FPU_WORDS, IoPort, IrqHandler, MessageInfo, Notification, Page,
     PageDirectory, PageTable, Pdpt, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, Untyped, UserContext, VSpace,
 };
 use server_boot::cspace::{self, LEAF_BITS, root_slot};
@@ -231,6 +231,23 @@ pub fn write_registers(tcb: u64, resume: bool, r: &Registers) {
         gs_base: r.gs_base,
     };
     complain(Tcb::new(tcb).write_registers(&context, resume), "write registers");
+}
+
+/// A thread's x87 and vector registers, if the kernel gives them.
+pub fn read_fpu(tcb: u64) -> Option<[u64; FPU_WORDS]> {
+    Tcb::new(tcb).read_fpu()?.ok()
+}
+
+/// Sets them, if the kernel takes them.
+pub fn write_fpu(tcb: u64, state: &[u64; FPU_WORDS]) {
+    if let Some(result) = Tcb::new(tcb).write_fpu(state) {
+        complain(result, "write vector registers");
+    }
+}
+
+/// Takes a signal back that nobody has noticed.
+pub fn forget_signal(notification: u64) {
+    Notification::new(notification).poll();
 }
 
 /// Signals a notification.

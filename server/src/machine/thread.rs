@@ -24,8 +24,9 @@
 use alloc::vec::Vec;
 use core::ptr;
 
-use objects::machine::{Frame, MachineThread, OutOfMemory, PAGE, Registers, ThreadKey};
+use objects::machine::{FpuRegisters, Frame, MachineThread, OutOfMemory, PAGE, Registers, ThreadKey};
 
+use super::fpu;
 use super::memory::{Memory, Unit};
 use super::sys::{self, Object};
 
@@ -169,10 +170,27 @@ impl Threads {
         registers
     }
 
-    /// Sets a stopped thread's registers.
+    /// Sets a stopped thread's registers. If it goes on elsewhere, its next wait must not end by a signal for an
+    /// earlier one.
     pub fn set_registers(&mut self, thread: MachineThread, registers: &Registers) {
+        let elsewhere = self.registers(thread).rip != registers.rip;
         if let Some(thread) = self.get(thread) {
+            if elsewhere {
+                sys::forget_signal(thread.notification);
+            }
             sys::write_registers(thread.tcb, false, registers);
+        }
+    }
+
+    /// A stopped thread's x87 and vector registers, if the kernel gives them.
+    pub fn fpu(&self, thread: MachineThread) -> Option<FpuRegisters> {
+        sys::read_fpu(self.get(thread)?.tcb).map(|words| fpu::decode(&words))
+    }
+
+    /// Sets them.
+    pub fn set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters) {
+        if let Some(thread) = self.get(thread) {
+            sys::write_fpu(thread.tcb, &fpu::encode(registers));
         }
     }
 

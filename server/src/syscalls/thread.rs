@@ -2,14 +2,17 @@
 
 use abi::{
     Rights, Status, ZX_DEFAULT_THREAD_RIGHTS, ZX_EXCEPTION_TARGET_JOB_DEBUGGER, ZX_EXCP_USER, ZX_MAX_NAME_LEN,
-    zx_exception_context_t,
+    ZX_THREAD_STATE_DEBUG_REGS, ZX_THREAD_STATE_FP_REGS, ZX_THREAD_STATE_GENERAL_REGS, ZX_THREAD_STATE_SINGLE_STEP,
+    ZX_THREAD_STATE_VECTOR_REGS, ZX_THREAD_X86_REGISTER_FS, ZX_THREAD_X86_REGISTER_GS, zx_exception_context_t,
+    zx_thread_state_fp_regs_t, zx_thread_state_general_regs_t, zx_thread_state_vector_regs_t,
 };
 use objects::handle::HandleValue;
-use objects::machine::{Machine, Registers};
+use objects::machine::{FpuRegisters, Machine, Registers};
 use objects::name::Name;
 use objects::process::Process;
 use objects::thread::Thread;
 use objects::wait::Waiting;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::Answer;
 use crate::cx::Cx;
@@ -89,4 +92,199 @@ pub fn thread_raise_exception<M: Machine>(
     }
     let context = cx.read(context)?;
     cx.kernel.exception_user(cx.thread, context.synth_code, context.synth_data)
+}
+
+/// Flags that a program may have as it likes: carry, parity, adjust, zero, sign, trap, direction, overflow, nested task,
+/// alignment check, identification.
+const USER_FLAGS: u64 = 0x24_4dd5;
+/// The flag by which a thread stops after each instruction.
+const TRAP_FLAG: u64 = 1 << 8;
+/// The longest state that a program may hand in, as in Zircon; the longest that there is has about 2 KiB.
+const MAX_STATE: usize = 4096;
+
+/// Reads registers of a thread that stands.
+pub fn thread_read_state<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    kind: u32,
+    out: Out<u8>,
+    size: usize,
+) -> Result<(), Status> {
+    let thread = cx.get::<Thread>(value, Rights::READ)?;
+    let registers = cx.kernel.thread_registers(thread)?;
+    match kind {
+        ZX_THREAD_STATE_GENERAL_REGS => put(cx, out, size, general(&registers)),
+        ZX_THREAD_STATE_FP_REGS => {
+            let fpu = cx.kernel.thread_fpu(thread)?;
+            put(cx, out, size, floating(&fpu))
+        }
+        ZX_THREAD_STATE_VECTOR_REGS => {
+            let fpu = cx.kernel.thread_fpu(thread)?;
+            put(cx, out, size, vector(&fpu))
+        }
+        ZX_THREAD_STATE_SINGLE_STEP if cx.kernel.machine.can_step() => {
+            put(cx, out, size, u32::from(registers.rflags & TRAP_FLAG != 0))
+        }
+        ZX_THREAD_X86_REGISTER_FS => put(cx, out, size, registers.fs_base),
+        ZX_THREAD_X86_REGISTER_GS => put(cx, out, size, registers.gs_base),
+        ZX_THREAD_STATE_SINGLE_STEP | ZX_THREAD_STATE_DEBUG_REGS => Err(Status::NOT_SUPPORTED),
+        _ => Err(Status::INVALID_ARGS),
+    }
+}
+
+/// Sets registers of a thread that stands.
+pub fn thread_write_state<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    kind: u32,
+    from: In<u8>,
+    size: usize,
+) -> Result<(), Status> {
+    let thread = cx.get::<Thread>(value, Rights::WRITE)?;
+    if size > MAX_STATE {
+        return Err(Status::INVALID_ARGS);
+    }
+    let bytes = cx.read_bytes(from, size)?;
+    let mut registers = cx.kernel.thread_registers(thread)?;
+    match kind {
+        ZX_THREAD_STATE_GENERAL_REGS => {
+            let new: zx_thread_state_general_regs_t = value_of(&bytes)?;
+            set_general(&mut registers, &new)?;
+        }
+        ZX_THREAD_STATE_FP_REGS => {
+            let mut fpu = cx.kernel.thread_fpu(thread)?;
+            set_floating(&mut fpu, &value_of(&bytes)?);
+            return cx.kernel.thread_set_fpu(thread, &fpu);
+        }
+        ZX_THREAD_STATE_VECTOR_REGS => {
+            let mut fpu = cx.kernel.thread_fpu(thread)?;
+            set_vector(&mut fpu, &value_of(&bytes)?);
+            return cx.kernel.thread_set_fpu(thread, &fpu);
+        }
+        ZX_THREAD_STATE_SINGLE_STEP if cx.kernel.machine.can_step() => match value_of::<u32>(&bytes)? {
+            0 => registers.rflags &= !TRAP_FLAG,
+            1 => registers.rflags |= TRAP_FLAG,
+            _ => return Err(Status::INVALID_ARGS),
+        },
+        ZX_THREAD_X86_REGISTER_FS => registers.fs_base = base(value_of(&bytes)?)?,
+        ZX_THREAD_X86_REGISTER_GS => check_gs_base(&registers, value_of(&bytes)?)?,
+        ZX_THREAD_STATE_SINGLE_STEP | ZX_THREAD_STATE_DEBUG_REGS => return Err(Status::NOT_SUPPORTED),
+        _ => return Err(Status::INVALID_ARGS),
+    }
+    cx.kernel.thread_set_registers(thread, &registers)
+}
+
+fn put<M: Machine, T: IntoBytes + Immutable>(
+    cx: &mut Cx<'_, M>,
+    out: Out<u8>,
+    size: usize,
+    state: T,
+) -> Result<(), Status> {
+    if size < size_of::<T>() {
+        return Err(Status::BUFFER_TOO_SMALL);
+    }
+    cx.write(Out::new(out.0), state)
+}
+
+fn value_of<T: FromBytes>(bytes: &[u8]) -> Result<T, Status> {
+    T::read_from_bytes(bytes).map_err(|_| Status::INVALID_ARGS)
+}
+
+/// A base of FS or GS that a program may have.
+fn base(address: u64) -> Result<u64, Status> {
+    if canonical(address) { Ok(address) } else { Err(Status::INVALID_ARGS) }
+}
+
+/// The base of GS is the kernel's own: it stays what it reads as.
+fn check_gs_base(registers: &Registers, wanted: u64) -> Result<(), Status> {
+    if base(wanted)? == registers.gs_base { Ok(()) } else { Err(Status::NOT_SUPPORTED) }
+}
+
+fn general(r: &Registers) -> zx_thread_state_general_regs_t {
+    zx_thread_state_general_regs_t {
+        rax: r.rax,
+        rbx: r.rbx,
+        rcx: r.rcx,
+        rdx: r.rdx,
+        rsi: r.rsi,
+        rdi: r.rdi,
+        rbp: r.rbp,
+        rsp: r.rsp,
+        r8: r.r8,
+        r9: r.r9,
+        r10: r.r10,
+        r11: r.r11,
+        r12: r.r12,
+        r13: r.r13,
+        r14: r.r14,
+        r15: r.r15,
+        rip: r.rip,
+        rflags: r.rflags,
+        fs_base: r.fs_base,
+        gs_base: r.gs_base,
+    }
+}
+
+fn set_general(r: &mut Registers, new: &zx_thread_state_general_regs_t) -> Result<(), Status> {
+    if !canonical(new.rip) {
+        return Err(Status::INVALID_ARGS);
+    }
+    check_gs_base(r, new.gs_base)?;
+    *r = Registers {
+        rax: new.rax,
+        rbx: new.rbx,
+        rcx: new.rcx,
+        rdx: new.rdx,
+        rsi: new.rsi,
+        rdi: new.rdi,
+        rbp: new.rbp,
+        rsp: new.rsp,
+        r8: new.r8,
+        r9: new.r9,
+        r10: new.r10,
+        r11: new.r11,
+        r12: new.r12,
+        r13: new.r13,
+        r14: new.r14,
+        r15: new.r15,
+        rip: new.rip,
+        rflags: (r.rflags & !USER_FLAGS) | (new.rflags & USER_FLAGS),
+        fs_base: base(new.fs_base)?,
+        gs_base: r.gs_base,
+    };
+    Ok(())
+}
+
+fn floating(fpu: &FpuRegisters) -> zx_thread_state_fp_regs_t {
+    zx_thread_state_fp_regs_t {
+        fcw: fpu.fcw,
+        fsw: fpu.fsw,
+        ftw: fpu.ftw,
+        fop: fpu.fop,
+        fip: fpu.fip,
+        fdp: fpu.fdp,
+        st: fpu.st,
+        ..Default::default()
+    }
+}
+
+fn set_floating(fpu: &mut FpuRegisters, new: &zx_thread_state_fp_regs_t) {
+    (fpu.fcw, fpu.fsw, fpu.ftw, fpu.fop) = (new.fcw, new.fsw, new.ftw, new.fop);
+    (fpu.fip, fpu.fdp, fpu.st) = (new.fip, new.fdp, new.st);
+}
+
+fn vector(fpu: &FpuRegisters) -> zx_thread_state_vector_regs_t {
+    let mut state = zx_thread_state_vector_regs_t { mxcsr: fpu.mxcsr, ..Default::default() };
+    for (zmm, ymm) in state.zmm.iter_mut().zip(&fpu.ymm) {
+        zmm[..4].copy_from_slice(ymm);
+    }
+    state
+}
+
+/// What is beyond the registers that there are is ignored.
+fn set_vector(fpu: &mut FpuRegisters, new: &zx_thread_state_vector_regs_t) {
+    fpu.mxcsr = new.mxcsr;
+    for (ymm, zmm) in fpu.ymm.iter_mut().zip(&new.zmm) {
+        ymm.copy_from_slice(&zmm[..4]);
+    }
 }

@@ -24,6 +24,7 @@ mod socket;
 mod suspend_token;
 mod system;
 mod thread;
+mod thread_state;
 mod timer;
 mod vmar;
 mod vmo;
@@ -83,6 +84,7 @@ pub fn all() -> Vec<Case> {
         process::cases(),
         pthread::cases(),
         thread::cases(),
+        thread_state::cases(),
         suspend_token::cases(),
         job::cases(),
         policy::cases(),
