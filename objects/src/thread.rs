@@ -336,14 +336,13 @@ impl<M: Machine> Kernel<M> {
     pub fn thread_set_registers(&mut self, id: Id<Thread>, registers: &Registers) -> Result<(), Status> {
         let machine = self.shown(id)?;
         let thread = self.objects.get(id)?;
-        let (stopped, in_exception) = (thread.stopped, thread.exception().is_some());
-        let elsewhere = self.machine.thread_registers(machine).rip != registers.rip;
-        if elsewhere {
-            match (stopped, in_exception) {
-                (false, _) => return Err(Status::BAD_STATE),
-                (true, true) => {}
-                (true, false) => self.abandon_wait(id),
+        let (stopped, in_exception, is_exception) =
+            (thread.stopped, thread.in_exception(), thread.exception().is_some());
+        if self.machine.thread_registers(machine).rip != registers.rip && !in_exception {
+            if is_exception {
+                return Err(Status::BAD_STATE);
             }
+            self.abandon_wait(id);
         }
         if !stopped {
             // It waits in a call, which it goes on with.
