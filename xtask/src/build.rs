@@ -213,6 +213,9 @@ impl Builder<'_> {
         };
         let libc = library("building the C library", "zlibc", "zlibc", "libc.so")?;
         self.start_file()?;
+        let build = self.system_build("building libsync", PROGRAM_TARGET, "-p sync-archive");
+        let made = build.run(self.paths, self.ui)?;
+        self.place(cargo::library(&made, "sync_archive", "a")?, "sysroot/lib/libsync.a")?;
         let fdio = library("building fdio", "fdio", "fdio", "libfdio.so")?;
         Ok(vec![("lib/ld.so.1".into(), libc.clone()), ("lib/libc.so".into(), libc), ("lib/libfdio.so".into(), fdio)])
     }

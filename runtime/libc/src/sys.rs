@@ -137,8 +137,6 @@ unsafe extern "C" {
     pub fn zx_thread_exit() -> !;
     pub fn zx_thread_legacy_yield(options: u32) -> Status;
     pub fn zx_process_exit(retcode: i64) -> !;
-    pub fn zx_futex_wait(value: *const u32, current: u32, owner: Handle, deadline: i64) -> Status;
-    pub fn zx_futex_wake(value: *const u32, count: u32) -> Status;
     pub fn zx_nanosleep(deadline: i64) -> Status;
     pub fn zx_clock_get_monotonic() -> i64;
     pub fn zx_clock_read(clock: Handle, now: *mut i64) -> Status;

@@ -32,7 +32,7 @@ const _: () = assert!(size_of::<sync_condition_t>() == 24);
 
 /// Ends the process as a crash: the program uses an object in a way that cannot be right.
 #[cold]
-pub(crate) fn crash() -> ! {
+pub fn crash() -> ! {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: raises an exception and does not come back.
     unsafe {

@@ -42,10 +42,3 @@ pub fn wake(word: &AtomicU32, count: u32) {
     // It fails only for a word that is none.
     let _ = zx::futex_wake(word, count);
 }
-
-/// For the archive only: nothing in it panics, and what cannot be linked otherwise ends the process.
-#[cfg(all(feature = "archive", target_os = "fuchsia"))]
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    c::crash()
-}

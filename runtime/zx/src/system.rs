@@ -28,12 +28,16 @@ pub fn system_get_physmem() -> u64 {
 
 /// The system's version.
 pub fn system_get_version_string() -> &'static str {
-    // SAFETY: no memory involved; the vDSO answers with a string in itself, which is there while the process is.
-    let bytes = unsafe {
-        let view = sys::zx_system_get_version_string();
-        core::slice::from_raw_parts(view.c_str.cast::<u8>(), view.length)
-    };
+    let view = system_get_version_view();
+    // SAFETY: the vDSO answers with a string in itself, which is there while the process is.
+    let bytes = unsafe { core::slice::from_raw_parts(view.c_str.cast::<u8>(), view.length) };
     core::str::from_utf8(bytes).unwrap_or("")
+}
+
+/// The system's version as the call gives it: with a zero after it.
+pub fn system_get_version_view() -> sys::zx_string_view_t {
+    // SAFETY: no memory involved.
+    unsafe { sys::zx_system_get_version_string() }
 }
 
 /// Fills `bytes` with random numbers.

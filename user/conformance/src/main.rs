@@ -93,6 +93,10 @@ fn child(arguments: &[String]) -> ExitCode {
         },
         #[cfg(target_os = "fuchsia")]
         ["pthread", "exit-main"] => cases::pthread::child_that_leaves_main(),
+        #[cfg(target_os = "fuchsia")]
+        ["stack", which] => std::process::exit(cases::stack::child(which)),
+        #[cfg(target_os = "fuchsia")]
+        ["sync", how] => std::process::exit(cases::sync::child(how)),
         ["sleep"] => loop {
             std::thread::park();
         },

@@ -27,8 +27,8 @@ const UNSAFE_ALLOWED_TOO: [&str; 4] = ["runtime/zx", "runtime/sync", "runtime/us
 /// The packages of the bare target, and those of the program target. The libraries below the programs are built one by
 /// one, as in the real build: they want parts of shared packages that would bring `std` into another's build.
 const BARE: [&str; 4] = ["root", "sel4", "server", "server-boot"];
-const LIBRARIES: [&str; 5] = ["vdso", "userboot", "zlibc", "fdio", "crt"];
-const PROGRAMS: [&str; 7] = ["zx", "sync", "process-builder", "init", "shell", "demos", "conformance"];
+const LIBRARIES: [&str; 6] = ["vdso", "userboot", "zlibc", "sync-archive", "fdio", "crt"];
+const PROGRAMS: [&str; 8] = ["zx", "sync", "libc-probe", "process-builder", "init", "shell", "demos", "conformance"];
 
 /// All of them.
 pub fn tests() -> Vec<Test> {

@@ -19,13 +19,17 @@ mod object_property;
 mod policy;
 mod port;
 mod process;
+mod process_memory;
 pub mod pthread;
 mod socket;
+pub mod stack;
 mod suspend_token;
+pub mod sync;
 mod system;
 mod thread;
 mod thread_state;
 mod timer;
+mod tls;
 mod vmar;
 mod vmo;
 mod wait;
@@ -82,7 +86,11 @@ pub fn all() -> Vec<Case> {
         futex::cases(),
         exception::cases(),
         process::cases(),
+        process_memory::cases(),
         pthread::cases(),
+        stack::cases(),
+        sync::cases(),
+        tls::cases(),
         thread::cases(),
         thread_state::cases(),
         suspend_token::cases(),

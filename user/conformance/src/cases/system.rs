@@ -14,6 +14,10 @@ cases! {
     "time.deadline_after.saturates" => deadline_after_saturates,
     "time.ticks.agree_with_the_clock" => ticks_agree,
     "system.cprng.differs" => cprng_differs,
+    "system.version.raw_view" => version_raw_view,
+    "system.version.str" => version_str,
+    "system.version.c_string" => version_c_string,
+    "system.version.owned_string" => version_owned_string,
     "system.page_size.is_4096" => page_size,
     "system.numbers.make_sense" => numbers,
     "system.powerctl.needs_the_resource" => powerctl_needs_the_resource,
@@ -111,4 +115,39 @@ fn debug_needs_the_resource() -> Outcome {
     let status = raw!(zx_debug_read, event.raw_handle(), bytes.as_mut_ptr(), 8, &raw mut actual);
     gives(status, Status::WRONG_TYPE)?;
     fails(zx::HandleRef::from_raw(0).check_valid(), Status::BAD_HANDLE)
+}
+
+fn version_raw_view() -> Outcome {
+    let view = zx::system_get_version_view();
+    ensure(!view.c_str.is_null() && view.length > 0, "there is no version")?;
+    // Always the same string, which is the vDSO's own: nobody has to free it.
+    let again = zx::system_get_version_view();
+    equal((view.c_str.addr(), view.length), (again.c_str.addr(), again.length))?;
+    let mut bytes = vec![0; view.length];
+    zx::startup::process_self().read_memory(view.c_str.addr(), &mut bytes)?;
+    equal(bytes.as_slice(), zx::system_get_version_string().as_bytes())
+}
+
+fn version_str() -> Outcome {
+    let version = zx::system_get_version_string();
+    ensure(!version.is_empty(), "there is no version")?;
+    ensure(version.chars().all(|char| char.is_ascii_graphic() || char == ' '), "it is no text")?;
+    // Not more than its length says.
+    ensure(!version.contains('\0'), "its end is in it")
+}
+
+fn version_c_string() -> Outcome {
+    // The same for who looks for the zero at its end.
+    let view = zx::system_get_version_view();
+    let bytes: Vec<u8> = (view.c_str.addr()..).map(zx::probe::read).take_while(|&byte| byte != 0).take(1000).collect();
+    equal(bytes.len(), view.length)?;
+    equal(bytes.as_slice(), zx::system_get_version_string().as_bytes())
+}
+
+fn version_owned_string() -> Outcome {
+    let owned = zx::system_get_version_string().to_owned();
+    let (length, mut longer) = (owned.len(), owned.clone());
+    longer.push('+');
+    equal(zx::system_get_version_string(), owned.as_str())?;
+    equal((length, longer.len()), (zx::system_get_version_view().length, length + 1))
 }

@@ -1,0 +1,11 @@
+//! `libsync.a`: the functions of `sync` by their C names, in an archive that C programs link.
+#![cfg_attr(target_os = "fuchsia", no_std)]
+
+pub use sync::c::*;
+
+/// There is no Rust program around it. Nothing in it panics; what would ends the process.
+#[cfg(target_os = "fuchsia")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    sync::c::crash()
+}
