@@ -21,7 +21,7 @@ use crate::pressure::Pressure;
 use crate::process::Process;
 use crate::resource::RangeBook;
 use crate::slab::Slab;
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadState};
 use crate::wait::Observer;
 
 /// See the module's description.
@@ -182,12 +182,15 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Whether a job, process or thread is in a list of another one's: an end takes it off.
+    /// Whether a job, process or thread is one that another one tells of: a thread from its start on, all until they
+    /// end.
     pub fn is_child(&self, task: ObjectId, parent: ObjectId) -> bool {
         self.objects.any(task).is_ok_and(|o| match &o.body {
             Body::Job(x) => x.siblings.is_linked() && x.parent.is_some_and(|p| p.object() == parent),
             Body::Process(x) => x.siblings.is_linked() && x.job.object() == parent,
-            Body::Thread(x) => x.siblings.is_linked() && x.process.object() == parent,
+            Body::Thread(x) => {
+                x.state != ThreadState::Initial && x.siblings.is_linked() && x.process.object() == parent
+            }
             _ => false,
         })
     }

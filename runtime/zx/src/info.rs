@@ -1,8 +1,9 @@
 //! What an object tells of itself: `zx_object_get_info` with the record of each topic.
 
 use abi::{
-    zx_info_handle_basic_t, zx_info_job_t, zx_info_process_t, zx_info_socket_t, zx_info_task_stats_t, zx_info_thread_t,
-    zx_info_vmar_t, zx_info_vmo_t,
+    zx_info_handle_basic_t, zx_info_handle_count_t, zx_info_handle_extended_t, zx_info_job_t, zx_info_maps_t,
+    zx_info_process_handle_stats_t, zx_info_process_t, zx_info_socket_t, zx_info_task_runtime_t, zx_info_task_stats_t,
+    zx_info_thread_stats_t, zx_info_thread_t, zx_info_timer_t, zx_info_vmar_t, zx_info_vmo_t,
 };
 
 use crate::{AsHandleRef, Job, Process, Result, Socket, Thread, Vmar, Vmo, check, sys};
@@ -38,24 +39,40 @@ pub trait Info: AsHandleRef {
         Ok(size)
     }
 
-    /// Reads a list of koids (`ZX_INFO_JOB_CHILDREN`, `ZX_INFO_JOB_PROCESSES`, `ZX_INFO_PROCESS_THREADS`).
+    /// Reads the records of a topic.
     ///
     /// # Errors
     /// As [`Info::get_info`].
-    fn get_info_koids(&self, topic: u32, koids: &mut [u64]) -> Result<InfoSize> {
+    fn get_info_records<T: Record>(&self, topic: u32, records: &mut [T]) -> Result<InfoSize> {
         let mut size = InfoSize::default();
-        // SAFETY: the buffer is valid for its length; the sizes are one number's place each.
+        // SAFETY: the buffer is valid for its length, and any bytes are records; the sizes are one number's place each.
         check(unsafe {
             sys::zx_object_get_info(
                 self.raw_handle(),
                 topic,
-                koids.as_mut_ptr().cast(),
-                size_of_val(koids),
+                records.as_mut_ptr().cast(),
+                size_of_val(records),
                 &mut size.actual,
                 &mut size.avail,
             )
         })?;
         Ok(size)
+    }
+
+    /// Reads a list of koids (`ZX_INFO_JOB_CHILDREN`, `ZX_INFO_JOB_PROCESSES`, `ZX_INFO_PROCESS_THREADS`).
+    ///
+    /// # Errors
+    /// As [`Info::get_info`].
+    fn get_info_koids(&self, topic: u32, koids: &mut [u64]) -> Result<InfoSize> {
+        self.get_info_records(topic, koids)
+    }
+
+    /// Reads the record of a topic that has one.
+    ///
+    /// # Errors
+    /// As [`Info::get_info`].
+    fn info_record<T: Record>(&self, topic: u32) -> Result<T> {
+        record(self, topic)
     }
 
     /// Kind, rights and koid.
@@ -81,23 +98,35 @@ impl<T: AsHandleRef> Info for T {}
 ///
 /// # Safety
 /// Only for such types.
-unsafe trait Record {}
-// SAFETY: plain numbers.
-unsafe impl Record for zx_info_handle_basic_t {}
-// SAFETY: plain numbers.
-unsafe impl Record for zx_info_job_t {}
-// SAFETY: plain numbers.
-unsafe impl Record for zx_info_process_t {}
-// SAFETY: plain numbers.
-unsafe impl Record for zx_info_socket_t {}
-// SAFETY: plain numbers.
-unsafe impl Record for zx_info_task_stats_t {}
-// SAFETY: plain numbers.
-unsafe impl Record for zx_info_thread_t {}
-// SAFETY: plain numbers.
-unsafe impl Record for zx_info_vmar_t {}
-// SAFETY: plain numbers.
-unsafe impl Record for zx_info_vmo_t {}
+pub unsafe trait Record: Copy {}
+
+macro_rules! records {
+    ($($name:ty),+ $(,)?) => {
+        $(
+            // SAFETY: plain numbers.
+            unsafe impl Record for $name {}
+        )+
+    };
+}
+
+records! {
+    u64,
+    zx_info_handle_basic_t,
+    zx_info_handle_count_t,
+    zx_info_handle_extended_t,
+    zx_info_job_t,
+    zx_info_maps_t,
+    zx_info_process_handle_stats_t,
+    zx_info_process_t,
+    zx_info_socket_t,
+    zx_info_task_runtime_t,
+    zx_info_task_stats_t,
+    zx_info_thread_stats_t,
+    zx_info_thread_t,
+    zx_info_timer_t,
+    zx_info_vmar_t,
+    zx_info_vmo_t,
+}
 
 fn record<T: Record>(object: &(impl AsHandleRef + ?Sized), topic: u32) -> Result<T> {
     let mut record = core::mem::MaybeUninit::<T>::zeroed();

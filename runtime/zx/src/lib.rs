@@ -43,7 +43,7 @@ pub use debug::{Debuglog, Resource, debug_read, debug_write};
 pub use event::{Counter, Event, EventPair, Timer};
 pub use futex::{futex_get_owner, futex_requeue, futex_wait, futex_wake, futex_wake_single_owner};
 pub use handle::{AsHandleRef, Handle, HandleRef, Unowned, close_many, wait_many};
-pub use info::{Info, InfoSize};
+pub use info::{Info, InfoSize, Record};
 pub use memory::{Mapping, Vmar, Vmo};
 pub use port::Port;
 pub use stream::Stream;

@@ -126,7 +126,7 @@ pub fn object_get_child<M: Machine>(
     out: Out<u32>,
 ) -> Result<(), Status> {
     let handle = cx.get_any(value, Rights::ENUMERATE)?;
-    let rights = reduce(handle.rights, rights)?;
+    let rights = reduce(handle.rights, rights).map_err(|_| Status::ACCESS_DENIED)?;
     if !matches!(cx.kernel.objects.any(handle.object)?.body, Body::Job(_) | Body::Process(_)) {
         return Err(Status::WRONG_TYPE);
     }

@@ -14,7 +14,7 @@ use objects::list::{Chain, List};
 use objects::machine::Machine;
 use objects::object::Object;
 use objects::process::{Process, ProcessState};
-use objects::thread::Thread;
+use objects::thread::{Thread, ThreadState};
 
 use super::sink::Sink;
 use crate::cx::Cx;
@@ -75,10 +75,21 @@ pub fn process<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -
     sink.one(cx, record)
 }
 
+/// Those that have been started.
 pub fn process_threads<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Process>(value, Rights::ENUMERATE)?;
-    let list = cx.kernel.objects.get(id)?.threads;
-    koids(cx, sink, list)
+    let process = cx.kernel.objects.get(id)?;
+    let (list, avail) = (process.threads, process.running);
+    sink.many(cx, Some(avail), None, |kernel, at: &mut Option<ObjectId>| {
+        loop {
+            let Some(object) = kernel.objects.after(list, *at) else { return Ok(None) };
+            *at = Some(object);
+            let thread = kernel.objects.typed::<Thread>(object)?;
+            if kernel.objects.get(thread)?.state != ThreadState::Initial {
+                return Ok(Some(kernel.koid(object)));
+            }
+        }
+    })
 }
 
 pub fn thread<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {

@@ -14,6 +14,7 @@ mod futex;
 mod handle;
 mod job;
 mod object;
+mod object_info;
 mod object_info_matrix;
 mod object_property;
 mod policy;
@@ -77,6 +78,7 @@ pub fn all() -> Vec<Case> {
         event::cases(),
         handle::cases(),
         object::cases(),
+        object_info::cases(),
         object_info_matrix::cases(),
         object_property::cases(),
         wait::cases(),
