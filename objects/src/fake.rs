@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::machine::{
-    Aspace, Conversion, FpuRegisters, Frame, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power,
+    Aspace, Conversion, FpuRegisters, Frame, Held, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power,
     Registers, ThreadKey,
 };
 
@@ -118,6 +118,10 @@ impl Machine for FakeMachine {
 
     fn memory(&self) -> (u64, u64) {
         (self.frames_in_use() as u64 * PAGE, self.limit as u64 * PAGE)
+    }
+
+    fn held(&self) -> Held {
+        Held { frames: self.frames_in_use() as u64, units: 0, slots: 0 }
     }
 
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {

@@ -167,6 +167,17 @@ pub enum Power {
     Reboot,
 }
 
+/// What is in use of the machine's own things. What it keeps for later use is not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Held {
+    /// Pages given out.
+    pub frames: u64,
+    /// Pieces of memory that kernel objects are made of.
+    pub units: u64,
+    /// Capability slots that are taken one by one.
+    pub slots: u64,
+}
+
 /// What the objects ask of the computer.
 pub trait Machine {
     // --- memory ---
@@ -185,6 +196,8 @@ pub trait Machine {
     fn frame_copy(&mut self, from: Frame, to: Frame);
     /// Bytes of memory that are in use, and that there are in all.
     fn memory(&self) -> (u64, u64);
+    /// What is in use, to see that everything comes back.
+    fn held(&self) -> Held;
     /// Makes sure that the objects' own small allocations until the next call of this method cannot fail.
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory>;
 

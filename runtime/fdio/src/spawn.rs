@@ -7,7 +7,7 @@ use core::ffi::{CStr, c_char, c_int};
 
 use abi::{Rights, Status};
 use process_builder::{Launcher, loader};
-use processargs::{HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_VMO_BOOTFS};
+use processargs::{HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_RESOURCE, PA_VMO_BOOTFS};
 use zx::{AsHandleRef, Channel, Handle, HandleRef, Job, Unowned, Vmo};
 
 use crate::c::AT_FDCWD;
@@ -39,6 +39,7 @@ unsafe extern "C" {
     static environ: *const *const c_char;
     safe fn zx_job_default() -> u32;
     safe fn zx_utc_reference_get() -> u32;
+    safe fn hafnon_startup_handle(info: u32) -> u32;
     fn dl_clone_loader_service(out: *mut u32) -> i32;
 }
 
@@ -311,6 +312,8 @@ fn spawn(
     };
     if flags & CLONE_JOB != 0 {
         again(HandleInfo::new(PA_JOB_DEFAULT), job_value)?;
+        // A program that was given the root resource and did not take it for itself passes it on.
+        again(HandleInfo::new(PA_RESOURCE), hafnon_startup_handle(PA_RESOURCE.into()))?;
     }
     if flags & CLONE_NAMESPACE != 0
         && let Some(boot) = namespace::boot()

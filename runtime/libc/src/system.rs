@@ -107,6 +107,13 @@ pub extern "C" fn zx_take_startup_handle(info: u32) -> Handle {
     }
 }
 
+/// The start-up handle that is for `info`, which stays the library's; 0 where there is none or it has been taken.
+#[unsafe(no_mangle)]
+pub extern "C" fn hafnon_startup_handle(info: u32) -> Handle {
+    let unclaimed = UNCLAIMED.lock();
+    unclaimed.iter().find(|&&(kind, _)| kind == info).map_or(sys::HANDLE_INVALID, |&(_, handle)| handle)
+}
+
 /// Maps `size` bytes of fresh zeroed memory, readable and writable, anywhere.
 pub fn map_memory(size: usize, name: &CStr) -> Result<usize, Status> {
     let mut vmo = sys::HANDLE_INVALID;

@@ -80,3 +80,12 @@ pub fn debug_read(resource: &Resource, bytes: &mut [u8]) -> Result<usize> {
     check(unsafe { sys::zx_debug_read(resource.raw_handle(), bytes.as_mut_ptr().cast(), bytes.len(), &mut actual) })?;
     Ok(actual)
 }
+
+/// Hands a command to the kernel, which answers in its log.
+///
+/// # Errors
+/// `NOT_SUPPORTED`: there is no such command. `ACCESS_DENIED`.
+pub fn debug_send_command(resource: &Resource, command: &str) -> Result<()> {
+    // SAFETY: the command is valid for its length.
+    check(unsafe { sys::zx_debug_send_command(resource.raw_handle(), command.as_ptr().cast(), command.len()) })
+}

@@ -39,7 +39,7 @@ mod transfer;
 pub use abi::{Rights, Signals, Status};
 pub use channel::{Channel, MAX_MESSAGE_BYTES, MAX_MESSAGE_HANDLES, MessageSize};
 pub use clock::Clock;
-pub use debug::{Debuglog, Resource, debug_read, debug_write};
+pub use debug::{Debuglog, Resource, debug_read, debug_send_command, debug_write};
 pub use event::{Counter, Event, EventPair, Timer};
 pub use futex::{futex_get_owner, futex_requeue, futex_wait, futex_wake, futex_wake_single_owner};
 pub use handle::{AsHandleRef, Handle, HandleRef, Unowned, close_many, wait_many};

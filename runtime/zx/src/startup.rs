@@ -4,6 +4,7 @@ use crate::{Channel, Handle, HandleRef, Job, Process, Resource, Thread, Unowned,
 
 unsafe extern "C" {
     safe fn zx_take_startup_handle(info: u32) -> sys::zx_handle_t;
+    safe fn hafnon_startup_handle(info: u32) -> sys::zx_handle_t;
     safe fn zx_thread_self() -> sys::zx_handle_t;
     safe fn zx_process_self() -> sys::zx_handle_t;
     safe fn zx_vmar_root_self() -> sys::zx_handle_t;
@@ -16,9 +17,17 @@ pub fn take(kind: u32, arg: u16) -> Option<Handle> {
     Handle::from_raw(zx_take_startup_handle(kind | u32::from(arg) << 16))
 }
 
+/// What the root resource is called among startup handles (`PA_RESOURCE`).
+const RESOURCE: u32 = 0x3f;
+
 /// Takes the root resource, which only the first programs have.
 pub fn take_resource() -> Option<Resource> {
-    take(0x3f, 0).map(Resource::from)
+    take(RESOURCE, 0).map(Resource::from)
+}
+
+/// The root resource, where it has not been taken. As long as nobody takes it, programs that this one starts get it too.
+pub fn resource() -> Option<Unowned<'static, Resource>> {
+    Unowned::from_raw(hafnon_startup_handle(RESOURCE))
 }
 
 /// A borrowed handle that the C library keeps; every program has these.

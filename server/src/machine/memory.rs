@@ -17,7 +17,7 @@
 
 use alloc::vec::Vec;
 
-use objects::machine::{Frame, OutOfMemory};
+use objects::machine::{Frame, Held, OutOfMemory};
 use server_boot::cspace::{LEAF_BITS, LEAF_SLOTS, LOOSE_LEAF, leaf_slot};
 use server_boot::layout::{CHUNK, WINDOW};
 
@@ -92,6 +92,8 @@ pub struct Memory {
     loose: Loose,
     /// Parts in use, for the report.
     live: [u64; 2],
+    /// Page tables of the window.
+    windows: u64,
 }
 
 /// Slots that are handed out one by one.
@@ -132,6 +134,7 @@ impl Memory {
             leaves_used: 0,
             loose: Loose { free: Vec::new(), frames: Vec::new(), next: 0, end: 0, leaf: LOOSE_LEAF },
             live: [0; 2],
+            windows: 0,
         })
     }
 
@@ -139,6 +142,16 @@ impl Memory {
     pub fn bytes(&self) -> (u64, u64) {
         let (_, total) = CHUNKS.with(|chunks| chunks.bytes());
         ((self.live[0] + self.live[1]) * 4096 + heap::bytes(), total)
+    }
+
+    /// What is in use. Page tables of the window are not counted: a chunk that has one keeps it for good.
+    pub fn held(&self) -> Held {
+        let taken = self.loose.next.saturating_sub(leaf_slot(LOOSE_LEAF, 0));
+        Held {
+            frames: self.live[0],
+            units: self.live[1].saturating_sub(self.windows),
+            slots: taken.saturating_sub(self.loose.free.len() as u64),
+        }
     }
 
     // --- pages ---
@@ -367,6 +380,7 @@ impl Memory {
                 return Err(OutOfMemory);
             }
             self.chunks[number as usize].window = true;
+            self.windows += 1;
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ use alloc::vec::Vec;
 use core::ptr;
 
 use objects::machine::{
-    Aspace, Conversion, FpuRegisters, Frame, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power,
+    Aspace, Conversion, FpuRegisters, Frame, Held, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power,
     Registers, ThreadKey, USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
@@ -246,6 +246,10 @@ impl Machine for Sel4 {
 
     fn memory(&self) -> (u64, u64) {
         self.memory.bytes()
+    }
+
+    fn held(&self) -> Held {
+        self.memory.held()
     }
 
     #[inline(always)]

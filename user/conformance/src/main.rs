@@ -5,6 +5,7 @@
 //! but itself. The README has the command line and the lines that are printed.
 #![forbid(unsafe_code)]
 
+mod census;
 mod check;
 mod options;
 mod supervise;

@@ -24,6 +24,8 @@ pub struct Options {
     pub timeout: Duration,
     /// End with the first case that fails.
     pub stop: bool,
+    /// See that everything that the cases used comes back.
+    pub leaks: bool,
     /// Cases that are left out.
     pub without: Vec<String>,
     pub prefixes: Vec<String>,
@@ -39,6 +41,7 @@ impl Options {
             action: Action::Supervise,
             timeout: Duration::from_secs(10),
             stop: false,
+            leaks: false,
             without: Vec::new(),
             prefixes: Vec::new(),
         };
@@ -52,6 +55,7 @@ impl Options {
                 "--list" => options.action = Action::List,
                 "--timeout" => options.timeout = Duration::from_millis(number("a number of milliseconds")?),
                 "--work" => options.action = Action::Work { from: number("the number of a case")? as usize },
+                "--leaks" => options.leaks = true,
                 "--stop" => options.stop = true,
                 "--without" => options.without.push(arguments.next().ok_or("--without needs the name of a case")?),
                 "--child" => {

@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 
+use crate::census::{Census, Counter};
 use crate::check::Case;
 use crate::options::Options;
 
@@ -39,25 +40,68 @@ fn say(line: &str) {
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }
 
+/// How often the cases are run at most to see whether what they used comes back.
+const ROUNDS: usize = 3;
+
 /// Runs all cases in workers, prints a line for each and the summary.
 pub fn run(cases: &[Case], options: &Options) -> ExitCode {
-    let mut failed = 0;
-    let mut next = 0;
-    while next < cases.len() && !(options.stop && failed > 0) {
-        let result = Worker::start(next, options).map(|worker| worker.follow(cases, next, options));
-        match result {
-            Ok(run) => {
-                failed += run.failed;
-                next = run.next;
-            }
-            Err(error) => {
-                eprintln!("conformance: no worker: {error}");
-                return ExitCode::FAILURE;
+    let counter = if options.leaks { Counter::new() } else { None };
+    if counter.is_some() {
+        // What the first worker makes this process and the system use for good is none of the cases' doing.
+        let _ = Worker::start(cases.len(), options).map(|worker| worker.follow(&[], 0, options, &mut |_| {}));
+    }
+    let before = counter.as_ref().and_then(Counter::take);
+    let (mut run, mut failed) = match run_all(cases, options, &mut |line| say(line)) {
+        Ok(result) => result,
+        Err(error) => {
+            eprintln!("conformance: no worker: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let (Some(counter), Some(before)) = (counter, before) {
+        let group = cases.first().and_then(|case| case.name.split('.').next()).unwrap_or_default();
+        run += 1;
+        match returned(&counter, before, cases, options) {
+            Ok(()) => say(&format!("case leak.{group} ok")),
+            Err(what) => {
+                say(&format!("case leak.{group} failed {what}"));
+                failed += 1;
             }
         }
     }
-    say(&format!("summary {} ok, {failed} failed", next - failed));
+    say(&format!("summary {} ok, {failed} failed", run - failed));
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Whether what the cases used has come back. This process and those above it use a little more when they do something
+/// for the first time; so where something is left, the cases are run again, and only what is left each time has leaked.
+fn returned(
+    counter: &Counter,
+    mut before: Census,
+    cases: &[Case],
+    options: &Options,
+) -> std::result::Result<(), String> {
+    let mut result = counter.returned(&before);
+    for _ in 1..ROUNDS {
+        if result.is_ok() {
+            break;
+        }
+        before = counter.take().ok_or("the kernel does not tell its counts")?;
+        run_all(cases, options, &mut |_| {}).map_err(|error| error.to_string())?;
+        result = counter.returned(&before);
+    }
+    result
+}
+
+/// Runs all cases: how many were run, and how many failed.
+fn run_all(cases: &[Case], options: &Options, say: &mut dyn FnMut(&str)) -> io::Result<(usize, usize)> {
+    let (mut failed, mut next) = (0, 0);
+    while next < cases.len() && !(options.stop && failed > 0) {
+        let run = Worker::start(next, options)?.follow(cases, next, options, say);
+        failed += run.failed;
+        next = run.next;
+    }
+    Ok((next, failed))
 }
 
 struct Worker {
@@ -91,7 +135,7 @@ impl Worker {
     }
 
     /// Prints results until the worker ends or one is overdue.
-    fn follow(mut self, cases: &[Case], from: usize, options: &Options) -> Run {
+    fn follow(mut self, cases: &[Case], from: usize, options: &Options, say: &mut dyn FnMut(&str)) -> Run {
         let mut run = Run { failed: 0, next: from };
         while let Some(case) = cases.get(run.next) {
             let result = self.result(run.next, options);

@@ -22,7 +22,8 @@ const SHELL: &str = "/boot/bin/sh";
 pub fn main() {
     let link: &'static Link = Box::leak(Box::new(Link::new()));
     let tasks: &'static Tasks = Box::leak(Box::new(Tasks::new()));
-    let resource = zx::startup::take_resource().map(|resource| &*Box::leak(Box::new(resource)));
+    let resource = zx::startup::resource().and_then(|resource| resource.duplicate(zx::Rights::SAME_RIGHTS).ok());
+    let resource = resource.map(|resource| &*Box::leak(Box::new(resource)));
     let result = session(link, tasks, resource);
     let code = result.unwrap_or_else(|error| {
         link.complain(&error.to_string());
@@ -46,7 +47,12 @@ fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static
     let environment = config::environment(&optional("/boot/config/env")?).map_err(io::Error::other)?;
     let runner = Runner { link, tasks, environment: Vec::leak(environment) };
     let mode = read("/boot/config/mode")?;
-    Ok(match Mode::parse(&String::from_utf8_lossy(&mode)).map_err(io::Error::other)? {
+    let mode = Mode::parse(&String::from_utf8_lossy(&mode)).map_err(io::Error::other)?;
+    if mode != Mode::Test {
+        // Programs of tests may ask for anything; others inherit nothing of this.
+        drop(zx::startup::take_resource());
+    }
+    Ok(match mode {
         Mode::Run => run(&runner)?,
         Mode::Tour => tour::run(&runner),
         Mode::Shell => shell(&runner),

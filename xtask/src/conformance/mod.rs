@@ -140,7 +140,7 @@ type Results = (Vec<(String, Detail)>, Option<String>);
 fn run_group(built: &Built, group: &str, prefixes: &[String]) -> Result<Results> {
     let mut image = Image::new(built, true)?;
     let time = GROUP_TIME.as_millis();
-    image.add("config/tests", format!("{group}\t{time}\t0\t{PROGRAM}\t{}\n", prefixes.join("\t")))?;
+    image.add("config/tests", format!("{group}\t{time}\t0\t{PROGRAM}\t--leaks\t{}\n", prefixes.join("\t")))?;
     let bytes = image.finish(&Mode::Test, &[])?;
     let outcome = boot(built, &bytes, GROUP_TIME + Duration::from_secs(30))?;
     let (mut cases, mut whole, mut broken) = (Vec::new(), false, None);

@@ -1,0 +1,143 @@
+//! Whether everything that the cases used has come back.
+//!
+//! The kernel counts what is in use in the whole system: objects, who waits for them, address spaces, pages, kernel
+//! memory, capability slots. What it keeps for later use it does not count. Before and after the cases no worker runs,
+//! so the counts must be the same.
+
+use std::fmt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long what has ended may take to be gone: threads end by themselves.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Counts with their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Census(Vec<(String, u64)>);
+
+impl Census {
+    /// The counts of the kernel's line.
+    fn parse(line: &str) -> Option<Census> {
+        let count = |text: &str| {
+            let (name, count) = text.trim().split_once(' ')?;
+            Some((name.to_owned(), count.trim().parse().ok()?))
+        };
+        line.strip_prefix("census: ")?.split(',').map(count).collect::<Option<Vec<_>>>().map(Census)
+    }
+
+    /// What there is more of than there was.
+    fn since(&self, before: &Census) -> Growth {
+        let pairs = self.0.iter().zip(&before.0);
+        Growth(pairs.filter(|(now, then)| now.1 > then.1).map(|(now, then)| (now.0.clone(), then.1, now.1)).collect())
+    }
+}
+
+/// Counts that have grown: name, before, after.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Growth(Vec<(String, u64, u64)>);
+
+impl fmt::Display for Growth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.0.iter().map(|(name, from, to)| format!("{name} {from} -> {to}")).collect();
+        f.write_str(&texts.join(", "))
+    }
+}
+
+/// Asks the kernel.
+pub struct Counter(source::Source);
+
+impl Counter {
+    /// Nothing where this process may not ask.
+    pub fn new() -> Option<Counter> {
+        source::Source::new().map(Counter)
+    }
+
+    /// The counts now.
+    pub fn take(&self) -> Option<Census> {
+        self.0.line().and_then(|line| Census::parse(&line))
+    }
+
+    /// Waits until nothing is left of what came after `before`.
+    ///
+    /// # Errors
+    /// What stays.
+    pub fn returned(&self, before: &Census) -> Result<(), String> {
+        let start = Instant::now();
+        loop {
+            let now = self.take().ok_or("the kernel does not tell its counts")?;
+            let growth = now.since(before);
+            if growth.0.is_empty() {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(growth.to_string());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[cfg(target_os = "fuchsia")]
+mod source {
+    use zx::{Debuglog, Resource, Unowned};
+
+    pub struct Source {
+        resource: Unowned<'static, Resource>,
+        log: Debuglog,
+    }
+
+    impl Source {
+        pub fn new() -> Option<Source> {
+            let resource = zx::startup::resource()?;
+            let log = Debuglog::create(&resource, abi::ZX_LOG_FLAG_READABLE).ok()?;
+            Some(Source { resource, log })
+        }
+
+        /// The kernel's answer is the last such line in its log.
+        pub fn line(&self) -> Option<String> {
+            zx::debug_send_command(&self.resource, "census").ok()?;
+            let mut record = [0; abi::ZX_LOG_RECORD_MAX];
+            let mut found = None;
+            while let Ok(length) = self.log.read(&mut record) {
+                let head = size_of::<abi::zx_log_record_t>() - abi::ZX_LOG_RECORD_DATA_MAX;
+                let text = String::from_utf8_lossy(record.get(head..length)?).into_owned();
+                if text.starts_with("census: ") {
+                    found = Some(text);
+                }
+            }
+            found
+        }
+    }
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+mod source {
+    pub struct Source;
+
+    impl Source {
+        pub fn new() -> Option<Source> {
+            None
+        }
+
+        pub fn line(&self) -> Option<String> {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth() {
+        let census = |line| Census::parse(line).unwrap();
+        let before = census("census: objects 10, frames 200");
+        assert_eq!(census("census: objects 9, frames 200").since(&before).to_string(), "");
+        assert_eq!(
+            census("census: objects 11, frames 203").since(&before).to_string(),
+            "objects 10 -> 11, frames 200 -> 203"
+        );
+        assert_eq!(Census::parse("something else"), None);
+    }
+}
