@@ -255,6 +255,12 @@ impl Thread {
         check(unsafe {
             sys::zx_thread_write_state(self.raw_handle(), T::KIND, core::ptr::from_ref(state).cast(), size_of::<T>())
         })
+    /// Opens the thread's exception channel. Options: 0.
+    ///
+    /// # Errors
+    /// `ALREADY_BOUND`, `INVALID_ARGS`, `BAD_STATE` when it has ended.
+    pub fn create_exception_channel(&self, options: u32) -> Result<Channel> {
+        exception_channel(self, options)
     }
 
     /// Suspends the thread until the token is dropped.

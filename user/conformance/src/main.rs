@@ -14,6 +14,7 @@ mod supervise;
 mod cases;
 #[cfg(target_os = "fuchsia")]
 mod puppet;
+mod caught;
 #[cfg(target_os = "fuchsia")]
 mod sweep;
 #[cfg(target_os = "fuchsia")]

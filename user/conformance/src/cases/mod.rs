@@ -9,6 +9,7 @@ mod channel_iovec;
 mod channel_read;
 mod event;
 mod exception;
+mod exception_channel;
 mod fifo;
 mod futex;
 mod handle;
@@ -87,6 +88,7 @@ pub fn all() -> Vec<Case> {
         timer::cases(),
         futex::cases(),
         exception::cases(),
+        exception_channel::cases(),
         process::cases(),
         process_memory::cases(),
         pthread::cases(),

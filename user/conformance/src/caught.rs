@@ -1,0 +1,130 @@
+//! Exceptions of tiny processes, in the hands of a case.
+
+use abi::{
+    ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_EXCEPTION_STATE_HANDLED, ZX_EXCEPTION_STATE_THREAD_EXIT, zx_exception_info_t,
+};
+use zx::{Channel, Duration, Exception, Job, MonotonicInstant, Signals, Status};
+
+use crate::check::{Failure, Outcome, ensure, equal};
+use crate::tiny::{Tiny, koid};
+
+/// `ud2`
+pub const UNDEFINED: &[u8] = &[0x0f, 0x0b];
+
+/// An exception that a handler has got.
+pub struct Caught {
+    pub exception: Exception,
+    pub info: zx_exception_info_t,
+}
+
+/// The next exception of a channel, which must come.
+#[track_caller]
+pub fn catch(channel: &Channel) -> Result<Caught, Failure> {
+    let deadline = MonotonicInstant::after(Duration::from_seconds(5));
+    let (exception, info) = Exception::receive(channel, deadline)?;
+    Ok(Caught { exception, info })
+}
+
+/// The next exception, which must be of this type.
+#[track_caller]
+pub fn catch_type(channel: &Channel, kind: u32) -> Result<Caught, Failure> {
+    let caught = catch(channel)?;
+    equal(caught.info.type_, kind)?;
+    Ok(caught)
+}
+
+/// No exception waits in the channel. What a handler's decision brings about has come by the time that it is made.
+#[track_caller]
+pub fn quiet(channel: &Channel) -> Outcome {
+    let readable = zx::AsHandleRef::signals(channel)?.contains(Signals::CHANNEL_READABLE);
+    ensure(!readable, "an exception came to a handler that it was not for")
+}
+
+impl Caught {
+    /// It is dealt with: the thread goes on.
+    pub fn handled(self) -> zx::Result<()> {
+        self.exception.set_state(ZX_EXCEPTION_STATE_HANDLED)
+    }
+
+    /// The thread is to exit.
+    pub fn exits(self) -> zx::Result<()> {
+        self.exception.set_state(ZX_EXCEPTION_STATE_THREAD_EXIT)
+    }
+
+    /// It is the next handler's.
+    pub fn passed(self) {}
+
+    /// It is of this process's first thread.
+    #[track_caller]
+    pub fn is_of(&self, tiny: &Tiny) -> Outcome {
+        equal((self.info.pid, self.info.tid), (koid(&tiny.process)?, koid(&tiny.thread)?))
+    }
+}
+
+/// A tiny process two jobs down, and a channel for each of its handlers.
+pub struct Watched {
+    pub tiny: Tiny,
+    pub outer: Job,
+    pub inner: Job,
+    pub debugger: Channel,
+    pub thread: Channel,
+    pub process: Channel,
+    pub job: Channel,
+    pub outer_job: Channel,
+}
+
+impl Watched {
+    /// Makes a process that will execute `code`.
+    pub fn new(code: &[u8]) -> Result<Self, Failure> {
+        let outer = zx::startup::job_default().ok_or("there is no default job")?.create_child()?;
+        let inner = outer.create_child()?;
+        let tiny = Tiny::in_job(&inner, code)?;
+        Ok(Self {
+            debugger: tiny.process.create_exception_channel(ZX_EXCEPTION_CHANNEL_DEBUGGER)?,
+            thread: tiny.thread.create_exception_channel(0)?,
+            process: tiny.process.create_exception_channel(0)?,
+            job: inner.create_exception_channel(0)?,
+            outer_job: outer.create_exception_channel(0)?,
+            tiny,
+            outer,
+            inner,
+        })
+    }
+
+    /// The same, started and past the notice that the debugger gets of it.
+    pub fn started(code: &[u8]) -> Result<Self, Failure> {
+        let watched = Self::new(code)?;
+        watched.tiny.start(None, 0)?;
+        catch_type(&watched.debugger, abi::ZX_EXCP_THREAD_STARTING)?.passed();
+        Ok(watched)
+    }
+
+    /// All handlers' channels, in the order in which they are asked.
+    pub fn in_order(&self) -> [&Channel; 5] {
+        [&self.debugger, &self.thread, &self.process, &self.job, &self.outer_job]
+    }
+}
+
+/// Executes `code`, which must come to an exception of type `kind`; then `look` may look at it, and the process goes.
+pub fn with_exception(code: &[u8], number: usize, kind: u32, look: impl FnOnce(&Tiny, &Caught) -> Outcome) -> Outcome {
+    let tiny = Tiny::new(code)?;
+    let channel = tiny.process.create_exception_channel(0)?;
+    tiny.start(None, number)?;
+    let caught = catch_type(&channel, kind)?;
+    caught.is_of(&tiny)?;
+    equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
+    look(&tiny, &caught)?;
+    tiny.process.kill()?;
+    Ok(())
+}
+
+/// Nothing tells any more: the task has gone.
+#[track_caller]
+pub fn ended(channel: &Channel) -> Outcome {
+    let deadline = MonotonicInstant::after(Duration::from_seconds(5));
+    let seen = zx::AsHandleRef::wait_one(channel, Signals::CHANNEL_PEER_CLOSED, deadline)?;
+    ensure(!seen.contains(Signals::CHANNEL_READABLE), "a message is left")?;
+    let (mut bytes, mut handles) = ([0; 24], [None]);
+    let read = channel.read(&mut bytes, &mut handles).map_err(|(status, _)| status);
+    crate::check::fails(read, Status::PEER_CLOSED)
+}
