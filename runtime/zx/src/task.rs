@@ -255,6 +255,14 @@ impl Thread {
         check(unsafe {
             sys::zx_thread_write_state(self.raw_handle(), T::KIND, core::ptr::from_ref(state).cast(), size_of::<T>())
         })
+    /// Ends the thread from outside.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn kill(&self) -> Result<()> {
+        kill(self)
+    }
+
     /// Opens the thread's exception channel. Options: 0.
     ///
     /// # Errors

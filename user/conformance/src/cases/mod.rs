@@ -10,6 +10,7 @@ mod channel_read;
 mod event;
 mod exception;
 mod exception_channel;
+mod exception_order;
 mod fifo;
 mod futex;
 mod handle;
@@ -89,6 +90,7 @@ pub fn all() -> Vec<Case> {
         futex::cases(),
         exception::cases(),
         exception_channel::cases(),
+        exception_order::cases(),
         process::cases(),
         process_memory::cases(),
         pthread::cases(),
