@@ -154,7 +154,9 @@ fn fault(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
     let fault = match sel4::Fault::decode(received) {
         sel4::Fault::Page { ip, address, fetch, code } => {
             const WRITE: u64 = 2;
-            Fault::Page { address, ip, write: code & WRITE != 0, execute: fetch }
+            let write = code & WRITE != 0;
+            // Without execute-disable the processor does not tell fetches from loads.
+            Fault::Page { address, ip, write, execute: fetch || !write && address == ip }
         }
         sel4::Fault::Exception { ip, number, code, .. } => Fault::Exception { vector: number, code, ip },
         sel4::Fault::UnknownSyscall(registers) => Fault::Syscall { ip: registers.ip },

@@ -10,6 +10,8 @@ mod channel_read;
 mod event;
 mod exception;
 mod exception_channel;
+mod exception_kind;
+mod exception_object;
 mod exception_order;
 mod fifo;
 mod futex;
@@ -90,6 +92,8 @@ pub fn all() -> Vec<Case> {
         futex::cases(),
         exception::cases(),
         exception_channel::cases(),
+        exception_kind::cases(),
+        exception_object::cases(),
         exception_order::cases(),
         process::cases(),
         process_memory::cases(),
