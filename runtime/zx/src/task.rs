@@ -255,6 +255,8 @@ impl Thread {
         check(unsafe {
             sys::zx_thread_write_state(self.raw_handle(), T::KIND, core::ptr::from_ref(state).cast(), size_of::<T>())
         })
+    }
+
     /// Ends the thread from outside.
     ///
     /// # Errors

@@ -13,8 +13,9 @@ mod supervise;
 #[cfg(target_os = "fuchsia")]
 mod cases;
 #[cfg(target_os = "fuchsia")]
-mod puppet;
 mod caught;
+#[cfg(target_os = "fuchsia")]
+mod puppet;
 #[cfg(target_os = "fuchsia")]
 mod sweep;
 #[cfg(target_os = "fuchsia")]
