@@ -136,6 +136,12 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
+    /// Whether what is mapped at an address is the vDSO, which nobody may write, whoever maps it.
+    pub fn is_vdso_at(&self, aspace: Key, address: u64) -> bool {
+        let mapping = self.aspaces.get(aspace).and_then(|space| space.find(address));
+        mapping.is_some_and(|m| [m.vmo, m.named].into_iter().any(|vmo| self.objects.get(vmo).is_ok_and(|v| v.is_vdso)))
+    }
+
     /// Bytes from an address to the end of the mapping that it is in.
     pub fn mapped_from(&self, aspace: Key, address: u64) -> Option<u64> {
         let mapping = self.aspaces.get(aspace)?.find(address)?;

@@ -440,21 +440,17 @@ impl<M: Machine> Kernel<M> {
     /// `vmar_destroy`: unmaps everything in a VMAR and ends it and all VMARs in it.
     ///
     /// # Errors
-    /// `BAD_STATE`: it is destroyed. `ACCESS_DENIED`: the vDSO's code is in it.
+    /// `BAD_STATE`: it is destroyed. `NOT_SUPPORTED`: it is the root. `ACCESS_DENIED`: the vDSO's code is in it.
     pub fn vmar_destroy(&mut self, id: Id<Vmar>) -> Result<(), Status> {
         let (vmar, aspace) = self.vmar_alive(id)?;
-        let (base, len, parent) = (vmar.base, vmar.len, vmar.parent);
+        let (base, len) = (vmar.base, vmar.len);
+        let parent = vmar.parent.ok_or(Status::NOT_SUPPORTED)?;
         if self.range_has_fixed(aspace, base, base + len) {
             return Err(Status::ACCESS_DENIED);
         }
         self.range_clear(aspace, base, len);
-        match parent.and_then(|p| self.objects.get_mut(p).ok()) {
-            Some(parent) => drop(parent.children.remove(&base)),
-            None => {
-                if let Some(space) = self.aspaces.get_mut(aspace) {
-                    space.root = None;
-                }
-            }
+        if let Ok(parent) = self.objects.get_mut(parent) {
+            parent.children.remove(&base);
         }
         self.vmar_tree_dead(id);
         Ok(())

@@ -2,7 +2,7 @@
 
 use abi::{Rights, Status, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS};
 use alloc::vec::Vec;
-use objects::handle::{HandleValue, INVALID};
+use objects::handle::{Handle, HandleValue, INVALID};
 use objects::job::Job;
 use objects::machine::Machine;
 use objects::process::{Process, ProcessState};
@@ -11,7 +11,6 @@ use objects::thread::{Thread, ThreadState};
 
 use crate::Answer;
 use crate::cx::{Cx, MAX_COPY};
-use crate::syscalls::handle::handle_close;
 use crate::syscalls::thread::{canonical, initial, read_name};
 use crate::user::{In, Out};
 
@@ -49,27 +48,36 @@ pub fn process_start<M: Machine>(
     arg1: HandleValue,
     arg2: usize,
 ) -> Result<(), Status> {
-    if !canonical(entry as u64) {
-        // The argument is consumed, whatever the result.
-        handle_close(cx, arg1)?;
-        return Err(Status::INVALID_ARGS);
-    }
-    let argument = if arg1 == INVALID { None } else { Some(cx.kernel.take(cx.process, arg1)?) };
-    let checked = check_start(cx, process, thread).and_then(|ids| match argument {
-        Some(handle) if !handle.rights.contains(Rights::TRANSFER) => Err(Status::ACCESS_DENIED),
-        _ => Ok(ids),
-    });
-    let (process, thread) = match checked {
-        Ok(ids) => ids,
-        Err(status) => {
-            argument.into_iter().for_each(|handle| cx.kernel.close(handle));
-            return Err(status);
-        }
+    let checked = check_start(cx, process, thread);
+    let argument = if arg1 == INVALID { Ok(None) } else { cx.kernel.take(cx.process, arg1).map(Some) };
+    // The argument is consumed, whatever the result.
+    let (ids, argument) = match (checked, argument) {
+        (Ok(ids), Ok(argument)) => (ids, argument),
+        (Err(status), Ok(argument)) => return refuse(cx, argument, status),
+        (Err(status), Err(_)) | (Ok(_), Err(status)) => return Err(status),
     };
+    if argument.is_some_and(|handle| !handle.rights.contains(Rights::TRANSFER)) {
+        return refuse(cx, argument, Status::ACCESS_DENIED);
+    }
+    if !canonical(entry as u64) {
+        return refuse(cx, argument, Status::INVALID_ARGS);
+    }
+    let (process, thread) = ids;
+    let ready = cx.kernel.objects.get(thread)?.state == ThreadState::Initial
+        && cx.kernel.objects.get(process)?.state == ProcessState::Created;
+    if !ready {
+        return refuse(cx, argument, Status::BAD_STATE);
+    }
     let value = cx.kernel.process_begin(process, argument)?;
     let registers = initial(entry as u64, stack as u64, u64::from(value), arg2 as u64);
     // A process whose first thread cannot run ends.
     cx.kernel.thread_start(thread, &registers).inspect_err(|_| cx.kernel.process_kill(process, 0))
+}
+
+/// Closes what was to be the first handle of a process that is not started.
+fn refuse<M: Machine>(cx: &mut Cx<'_, M>, argument: Option<Handle>, status: Status) -> Result<(), Status> {
+    argument.into_iter().for_each(|handle| cx.kernel.close(handle));
+    Err(status)
 }
 
 fn check_start<M: Machine>(
@@ -79,12 +87,8 @@ fn check_start<M: Machine>(
 ) -> Result<(objects::Id<Process>, objects::Id<Thread>), Status> {
     let process = cx.get::<Process>(process, Rights::WRITE)?;
     let thread = cx.get::<Thread>(thread, Rights::WRITE)?;
-    let t = cx.kernel.objects.get(thread)?;
-    if t.process != process {
+    if cx.kernel.objects.get(thread)?.process != process {
         return Err(Status::ACCESS_DENIED);
-    }
-    if t.state != ThreadState::Initial || cx.kernel.objects.get(process)?.state != ProcessState::Created {
-        return Err(Status::BAD_STATE);
     }
     Ok((process, thread))
 }
@@ -97,10 +101,10 @@ pub fn process_exit<M: Machine>(cx: &mut Cx<'_, M>, code: i64) -> Answer {
 
 /// The address space of another process whose memory is to be read or written.
 fn space_of<M: Machine>(cx: &Cx<'_, M>, value: HandleValue, rights: Rights, len: usize) -> Result<Key, Status> {
-    let process = cx.get::<Process>(value, rights)?;
     if len == 0 || len > 64 * 1024 * 1024 {
         return Err(Status::INVALID_ARGS);
     }
+    let process = cx.get::<Process>(value, rights)?;
     cx.kernel.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)
 }
 
@@ -145,6 +149,9 @@ pub fn process_write_memory<M: Machine>(
     }
     let space = space_of(cx, value, Rights::WRITE, len)?;
     let len = within_mapping(cx, space, address, len)?;
+    if cx.kernel.is_vdso_at(space, address as u64) {
+        return Err(Status::ACCESS_DENIED);
+    }
     let mut done = 0;
     while done < len {
         let part = (len - done).min(MAX_COPY);

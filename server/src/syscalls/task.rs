@@ -12,21 +12,18 @@ use objects::machine::Machine;
 use objects::object::Body;
 use objects::process::Process;
 use objects::suspend_token::Held;
-use objects::thread::{Thread, ThreadState};
+use objects::thread::ThreadState;
 
 use crate::Answer;
 use crate::cx::Cx;
 use crate::user::Out;
 
-/// Ends a task and all that is in it. The caller does not survive if it is among that.
+/// Ends a process or a job and all that is in it. The caller does not survive if it is among that. A thread cannot be
+/// killed: what it holds and has half done would be left as it is.
 pub fn task_kill<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<Answer, Status> {
     let handle = cx.get_any(value, Rights::DESTROY)?;
     let objects = &cx.kernel.objects;
     match objects.any(handle.object)?.body {
-        Body::Thread(_) => {
-            let id: Id<Thread> = objects.typed(handle.object)?;
-            cx.kernel.thread_kill(id);
-        }
         Body::Process(_) => {
             let id: Id<Process> = objects.typed(handle.object)?;
             cx.kernel.process_kill(id, ZX_TASK_RETCODE_SYSCALL_KILL);

@@ -8,6 +8,7 @@ use zx::{AsHandleRef, Channel, Info, Rights, Signals};
 
 use super::{cases, late, raw, soon, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
+use crate::puppet::{Puppet, function};
 use crate::tiny::{self, KILLED, SPIN, Tiny};
 
 cases! {
@@ -15,7 +16,14 @@ cases! {
     "process.create.rights" => create_rights,
     "process.create.options" => create_options,
     "process.create.root_vmar" => create_root_vmar,
+    "process.create.name_empty" => create_name_empty,
+    "process.create.name_is_cut" => create_name_is_cut,
+    "process.create.root_vmar_stays" => create_root_vmar_stays,
     "process.start.runs" => start_runs,
+    "process.start.makes_calls" => start_makes_calls,
+    "process.start.no_handle" => start_no_handle,
+    "process.start.refused" => start_refused,
+    "process.start.rights" => start_rights,
     "process.start.twice" => start_twice,
     "process.start.thread_of_another" => start_thread_of_another,
     "process.start.moves_the_handle" => start_moves_the_handle,
@@ -26,12 +34,24 @@ cases! {
     "process.kill.twice" => kill_twice,
     "process.kill.rights" => kill_rights,
     "process.kill.closes_handles" => kill_closes_handles,
+    "process.kill.by_its_thread" => kill_by_its_thread,
+    "process.kill.handle_cycle" => kill_handle_cycle,
+    "process.kill.while_created" => kill_while_created,
+    "process.handles.of_the_process_closed" => handles_of_the_process_closed,
+    "process.handles.of_the_thread_closed" => handles_of_the_thread_closed,
+    "process.handles.never_started" => handles_never_started,
+    "process.wait_async.on_itself" => wait_async_on_itself,
     "process.info.flags" => info_flags,
+    "process.property.hw_trace_context_id" => property_hw_trace_context_id,
     "process.info.start_time" => info_start_time,
     "process.info.threads" => info_threads,
     "process.memory.read_and_write" => memory_read_and_write,
     "process.memory.not_mapped" => memory_not_mapped,
     "process.memory.rights" => memory_rights,
+    "process.memory.vdso" => memory_vdso,
+    "process.memory.arguments" => memory_arguments,
+    "process.memory.up_to_the_end" => memory_up_to_the_end,
+    "process.memory.dead" => memory_dead,
     "process.pipes.echo" => pipes_echo,
     "process.many.one_after_another" => many_one_after_another,
 }
@@ -234,4 +254,331 @@ fn many_one_after_another() -> Outcome {
         tiny::dies(&[0x0f, 0x0b])?;
     }
     fails(zx::Event::create()?.wait_one(Signals::USER_0, soon(1)), Status::TIMED_OUT)
+}
+
+fn job() -> Result<zx::Job, Failure> {
+    Ok(zx::startup::job_default().ok_or("there is no job")?.create_child()?)
+}
+
+fn create_name_empty() -> Outcome {
+    let (process, _vmar) = job()?.create_process("")?;
+    equal(process.get_name()?, [0; 32])?;
+    let (mut handle, mut vmar) = (0_u32, 0_u32);
+    let status = raw!(zx_process_create, job()?.raw_handle(), 0, 0, 0, &raw mut handle, &raw mut vmar);
+    gives(status, Status::OK)?;
+    drop((zx::Handle::from_raw(handle), zx::Handle::from_raw(vmar)));
+    Ok(())
+}
+
+fn create_name_is_cut() -> Outcome {
+    let long = "0123456789012345678901234567890123456789";
+    let (process, _vmar) = job()?.create_process(long)?;
+    let name = process.get_name()?;
+    equal((&name[..31], name[31]), (&long.as_bytes()[..31], 0))
+}
+
+fn create_root_vmar_stays() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    fails(tiny.vmar.destroy(), Status::NOT_SUPPORTED)?;
+    fails(zx::startup::vmar_root_self().destroy(), Status::NOT_SUPPORTED)?;
+    // What is in it is there.
+    tiny.start(None, 0)?;
+    fails(tiny.process.wait_one(Signals::TASK_TERMINATED, soon(10)), Status::TIMED_OUT)?;
+    tiny.process.kill()?;
+    equal(tiny.end()?, KILLED)
+}
+
+fn start_makes_calls() -> Outcome {
+    // A process without libraries lives, makes objects of its own, and ends as it says.
+    let puppet = Puppet::new(&job()?)?;
+    let room = puppet.room(64)?;
+    gives(puppet.call(function!(zx_event_create), &[0, room])?, Status::OK)?;
+    let event = u64::from(puppet.word(64)?);
+    gives(puppet.call(function!(zx_object_signal), &[event, 0, 1 << 24])?, Status::OK)?;
+    gives(puppet.call(function!(zx_handle_close), &[event])?, Status::OK)?;
+    gives(puppet.call(function!(zx_handle_close), &[event])?, Status::BAD_HANDLE)?;
+    puppet.post(function!(zx_process_exit), &[42])?;
+    equal(puppet.tiny.end()?, 42)
+}
+
+fn start_no_handle() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    let token = tiny.thread.suspend()?;
+    tiny.start(None, 7)?;
+    tiny.thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
+    let registers: abi::zx_thread_state_general_regs_t = tiny.thread.registers()?;
+    equal((registers.rdi, registers.rsi), (0, 7))?;
+    drop(token);
+    tiny.process.kill()?;
+    equal(tiny.end()?, KILLED)
+}
+
+/// `process_start` with an event as the argument, which must be gone after it.
+fn consumes(words: [u64; 4], argument: zx::Handle, expected: Status) -> Outcome {
+    let raw = argument.into_raw();
+    gives(raw!(zx_process_start, words[0], words[1], words[2], words[3], raw, 0), expected)?;
+    fails(zx::HandleRef::from_raw(raw).check_valid(), Status::BAD_HANDLE)
+}
+
+fn start_refused() -> Outcome {
+    let (tiny, other) = (Tiny::new(SPIN)?, Tiny::new(SPIN)?);
+    let (channel, _peer) = Channel::create()?;
+    let (process, thread) = (u64::from(tiny.process.raw_handle()), u64::from(tiny.thread.raw_handle()));
+    let (entry, stack) = (tiny.entry as u64, tiny.stack as u64);
+    let event = || Ok::<_, Failure>(zx::Event::create()?.into_handle());
+    consumes([0, thread, entry, stack], event()?, Status::BAD_HANDLE)?;
+    consumes([process, 0, entry, stack], event()?, Status::BAD_HANDLE)?;
+    consumes([thread, thread, entry, stack], event()?, Status::WRONG_TYPE)?;
+    consumes([process, process, entry, stack], event()?, Status::WRONG_TYPE)?;
+    consumes([u64::from(channel.raw_handle()), thread, entry, stack], event()?, Status::WRONG_TYPE)?;
+    consumes([process, u64::from(other.thread.raw_handle()), entry, stack], event()?, Status::ACCESS_DENIED)?;
+    for entry in [1 << 47, 0xffff_8000_0000_0000, u64::MAX] {
+        consumes([process, thread, entry, stack], event()?, Status::INVALID_ARGS)?;
+    }
+    // Whose thread it is comes before the address.
+    let strange = u64::from(other.thread.raw_handle());
+    consumes([process, strange, u64::MAX, stack], event()?, Status::ACCESS_DENIED)?;
+    gives(raw!(zx_process_start, process, thread, entry, stack, 0xffff_fff0_u32, 0), Status::BAD_HANDLE)?;
+    // None of it has changed anything: the process starts.
+    equal(tiny.process.info()?.flags, 0)?;
+    equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_NEW)?;
+    tiny.start(Some(event()?), 0)?;
+    consumes([process, thread, entry, stack], event()?, Status::BAD_STATE)?;
+    tiny.process.kill()?;
+    equal(tiny.end()?, KILLED)?;
+    consumes([process, thread, entry, stack], event()?, Status::BAD_STATE)
+}
+
+fn start_rights() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    let words =
+        |process: u32, thread: u32| [u64::from(process), u64::from(thread), tiny.entry as u64, tiny.stack as u64];
+    let event = || Ok::<_, Failure>(zx::Event::create()?.into_handle());
+    let weak = without(&tiny.process, Rights::WRITE)?;
+    consumes(words(weak.raw_handle(), tiny.thread.raw_handle()), event()?, Status::ACCESS_DENIED)?;
+    let weak = without(&tiny.thread, Rights::WRITE)?;
+    consumes(words(tiny.process.raw_handle(), weak.raw_handle()), event()?, Status::ACCESS_DENIED)?;
+    let stays = without(&zx::Event::create()?, Rights::TRANSFER)?;
+    consumes(words(tiny.process.raw_handle(), tiny.thread.raw_handle()), stays, Status::ACCESS_DENIED)?;
+    equal(tiny.process.info()?.flags, 0)
+}
+
+fn kill_by_its_thread() -> Outcome {
+    // A thread cannot be killed, whoever asks: its process goes on. It ends when its only thread ends by itself.
+    let tiny = tiny::spinning()?;
+    gives(raw!(zx_task_kill, tiny.thread.raw_handle()), Status::WRONG_TYPE)?;
+    fails(tiny.process.wait_one(Signals::TASK_TERMINATED, soon(10)), Status::TIMED_OUT)?;
+    tiny.process.kill()?;
+    equal(tiny.end()?, KILLED)?;
+    let puppet = Puppet::new(&job()?)?;
+    puppet.post(function!(zx_thread_exit), &[])?;
+    equal(puppet.tiny.end()?, 0)?;
+    equal(puppet.tiny.thread.info()?.state, abi::ZX_THREAD_STATE_DEAD)
+}
+
+fn kill_handle_cycle() -> Outcome {
+    // A process holds one end of a channel whose other end lies, with a handle to the process, in a message of its own.
+    let puppet = Puppet::new(&job()?)?;
+    let (witness, far) = zx::EventPair::create()?;
+    let (first, second) = Channel::create()?;
+    let process = puppet.tiny.process.duplicate_handle(Rights::SAME_RIGHTS)?;
+    let thread = puppet.tiny.thread.duplicate_handle(Rights::SAME_RIGHTS)?;
+    let (third, fourth) = Channel::create()?;
+    first.write(b"", [process, thread, far.into_handle(), third.into_handle()])?;
+    fourth.write(b"", [first.into_handle()])?;
+    puppet.give(second.into_handle())?;
+    puppet.give(fourth.into_handle())?;
+    equal(witness.signals()? & Signals::PEER_CLOSED, Signals::NONE)?;
+    puppet.tiny.process.kill()?;
+    equal(puppet.tiny.end()?, KILLED)?;
+    witness.wait_one(Signals::PEER_CLOSED, late())?;
+    Ok(())
+}
+
+fn kill_while_created() -> Outcome {
+    // Threads fill a job with processes while it is killed, many times.
+    for round in 0..12_u64 {
+        let job = job()?;
+        let makers: Vec<_> = (0..3)
+            .map(|_| {
+                let job = job.duplicate(Rights::SAME_RIGHTS)?;
+                Ok::<_, Failure>(std::thread::spawn(move || {
+                    let mut made = Vec::new();
+                    for _ in 0..100 {
+                        let Ok(tiny) = Tiny::in_job(&job, SPIN) else { break };
+                        let started = tiny.start(None, 0).is_ok();
+                        made.push(tiny);
+                        if !started {
+                            break;
+                        }
+                    }
+                    made
+                }))
+            })
+            .collect::<Result<_, _>>()?;
+        std::thread::sleep(std::time::Duration::from_millis(round));
+        job.kill()?;
+        fails(job.create_process("late"), Status::BAD_STATE)?;
+        for maker in makers {
+            for tiny in maker.join().map_err(|_| "a thread panicked")? {
+                equal(tiny.end()?, KILLED)?;
+            }
+        }
+        job.wait_one(Signals::TASK_TERMINATED, late())?;
+    }
+    Ok(())
+}
+
+/// `inc qword [rsi]; jmp` back to it.
+const COUNT: &[u8] = &[0x48, 0xff, 0x06, 0xeb, 0xfb];
+
+/// A process that counts in memory that this one sees, too.
+fn counting() -> Result<(Tiny, zx::Vmo), Failure> {
+    let tiny = Tiny::new(COUNT)?;
+    let memory = zx::Vmo::create(4096, 0)?;
+    let perm = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
+    let address = tiny.vmar.map(perm, 0, &memory, 0, 4096)?;
+    tiny.start(None, address)?;
+    counts(&memory)?;
+    Ok((tiny, memory))
+}
+
+fn counts(memory: &zx::Vmo) -> Outcome {
+    let read = || {
+        let mut word = [0; 8];
+        memory.read(&mut word, 0).map(|()| u64::from_le_bytes(word))
+    };
+    let before = read()?;
+    for _ in 0..1000 {
+        if read()? != before {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    Err("it does not run".into())
+}
+
+fn handles_of_the_process_closed() -> Outcome {
+    let job = job()?;
+    let (tiny, memory) = counting()?;
+    let koid = tiny::koid(&tiny.process)?;
+    let Tiny { process, thread, vmar, .. } = tiny;
+    drop((process, vmar));
+    counts(&memory)?;
+    equal(thread.info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
+    drop(thread);
+    // Nobody has a handle to anything of it, and it runs. It can be found again by its number.
+    counts(&memory)?;
+    let parent = zx::startup::job_default().ok_or("there is no job")?;
+    let process = zx::Process::from(parent.get_child(koid, Rights::SAME_RIGHTS)?);
+    process.kill()?;
+    process.wait_one(Signals::TASK_TERMINATED, late())?;
+    drop(job);
+    equal(process.info()?.return_code, KILLED)
+}
+
+fn handles_of_the_thread_closed() -> Outcome {
+    let (tiny, memory) = counting()?;
+    let koid = tiny::koid(&tiny.thread)?;
+    let Tiny { process, thread, .. } = tiny;
+    drop(thread);
+    counts(&memory)?;
+    equal(process.thread(koid)?.info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
+    process.kill()?;
+    process.wait_one(Signals::TASK_TERMINATED, late())?;
+    Ok(())
+}
+
+fn handles_never_started() -> Outcome {
+    // A process that nobody can start any more is no process of its job.
+    let job = job()?;
+    let (process, vmar) = job.create_process("never")?;
+    let thread = process.create_thread("never")?;
+    let mut koids = [0; 2];
+    equal(job.processes(&mut koids)?.actual, 1)?;
+    drop((process, vmar));
+    equal(job.processes(&mut koids)?.actual, 0)?;
+    equal(thread.info()?.state, abi::ZX_THREAD_STATE_DEAD)
+}
+
+fn wait_async_on_itself() -> Outcome {
+    // A process waits by a port for its own end, and ends.
+    let puppet = Puppet::new(&job()?)?;
+    let port = puppet.give(zx::Port::create()?.into_handle())?;
+    let process = puppet.give(puppet.tiny.process.duplicate_handle(Rights::SAME_RIGHTS)?)?;
+    let signals = u64::from(Signals::TASK_TERMINATED.bits());
+    gives(puppet.call(function!(zx_object_wait_async), &[process, port, 1, signals, 0])?, Status::OK)?;
+    puppet.post(function!(zx_process_exit), &[9])?;
+    equal(puppet.tiny.end()?, 9)
+}
+
+fn property_hw_trace_context_id() -> Outcome {
+    // As in a Zircon without debugging calls: seL4 does not tell where page tables are.
+    let process = zx::startup::process_self();
+    let property = abi::ZX_PROP_PROCESS_HW_TRACE_CONTEXT_ID;
+    fails(process.get_property(property, &mut [0; 8]), Status::NOT_SUPPORTED)?;
+    fails(process.set_property(property, &[0; 8]), Status::NOT_SUPPORTED)
+}
+
+fn memory_vdso() -> Outcome {
+    // The vDSO is everybody's: nobody writes it, in whichever process.
+    let puppet = Puppet::new(&job()?)?;
+    let property = abi::ZX_PROP_PROCESS_VDSO_BASE_ADDRESS;
+    for process in [&puppet.tiny.process, &*zx::startup::process_self()] {
+        let base = process.get_property_u64(property)? as usize;
+        for at in [base, base + 0x1000, base + abi::VDSO_CODE_START, base + abi::VDSO_CODE_START + 64] {
+            let mut bytes = [0; 16];
+            equal(process.read_memory(at, &mut bytes)?, 16)?;
+            fails(process.write_memory(at, &bytes), Status::ACCESS_DENIED)?;
+            fails(process.write_memory(at, &[0xcc; 4]), Status::ACCESS_DENIED)?;
+            let mut after = [0; 16];
+            process.read_memory(at, &mut after)?;
+            equal(after, bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn memory_arguments() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    let (process, entry) = (tiny.process.raw_handle(), tiny.entry);
+    let (mut buffer, mut actual) = ([0_u8; 8], 77_usize);
+    let bytes = buffer.as_mut_ptr() as u64;
+    let sizes = [0, (64 << 20) + 1, usize::MAX];
+    for size in sizes {
+        let status = raw!(zx_process_read_memory, process, entry, bytes, size, &raw mut actual);
+        gives(status, Status::INVALID_ARGS)?;
+        let status = raw!(zx_process_write_memory, process, entry, bytes, size, &raw mut actual);
+        gives(status, Status::INVALID_ARGS)?;
+    }
+    gives(raw!(zx_process_read_memory, process, entry, 0, 8, &raw mut actual), Status::INVALID_ARGS)?;
+    gives(raw!(zx_process_write_memory, process, entry, 0, 8, &raw mut actual), Status::INVALID_ARGS)?;
+    gives(raw!(zx_process_read_memory, process, entry, 8, 8, &raw mut actual), Status::INVALID_ARGS)?;
+    gives(raw!(zx_process_write_memory, process, entry, 8, 8, &raw mut actual), Status::INVALID_ARGS)?;
+    // Sizes come before the handle.
+    gives(raw!(zx_process_read_memory, 0, entry, bytes, 0, &raw mut actual), Status::INVALID_ARGS)?;
+    gives(raw!(zx_process_read_memory, 0, entry, bytes, 8, &raw mut actual), Status::BAD_HANDLE)?;
+    let thread = tiny.thread.raw_handle();
+    gives(raw!(zx_process_write_memory, thread, entry, bytes, 8, &raw mut actual), Status::WRONG_TYPE)?;
+    equal((buffer, actual), ([0; 8], 77))
+}
+
+fn memory_up_to_the_end() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    let end = tiny.entry + 4096;
+    let mut bytes = [0; 64];
+    equal(tiny.process.read_memory(end - 10, &mut bytes)?, 10)?;
+    equal(tiny.process.write_memory(end - 10, b"0123456789abcdef")?, 10)?;
+    equal(tiny.process.read_memory(end - 10, &mut bytes)?, 10)?;
+    equal(&bytes[..10], b"0123456789")?;
+    fails(tiny.process.read_memory(end, &mut bytes), Status::NO_MEMORY)?;
+    fails(tiny.process.read_memory(usize::MAX - 3, &mut bytes), Status::NO_MEMORY)
+}
+
+fn memory_dead() -> Outcome {
+    let tiny = tiny::spinning()?;
+    tiny.process.kill()?;
+    tiny.end()?;
+    fails(tiny.process.read_memory(tiny.entry, &mut [0; 8]), Status::BAD_STATE)?;
+    fails(tiny.process.write_memory(tiny.entry, &[0; 8]), Status::BAD_STATE)
 }

@@ -5,21 +5,34 @@ use std::thread;
 use abi::Status;
 use zx::{AsHandleRef, Info, Signals, Vmo};
 
-use super::{cases, late, raw};
-use crate::check::{Outcome, ensure, equal, gives};
+use super::{cases, late, raw, without};
+use crate::check::{Outcome, ensure, equal, fails, gives};
+use crate::puppet::{Puppet, function};
 use crate::tiny;
 
 cases! {
     "thread.create.new" => create_new,
     "thread.create.options" => create_options,
     "thread.create.name_is_cut" => create_name_is_cut,
+    "thread.create.name_empty" => create_name_empty,
+    "thread.create.refused" => create_refused,
     "thread.start.runs_and_exits" => start_runs_and_exits,
+    "thread.start.rights" => start_rights,
+    "thread.start.zero_entry" => start_zero_entry,
+    "thread.start.of_an_unstarted_process" => start_of_an_unstarted_process,
+    "thread.start.of_a_dead_process" => start_of_a_dead_process,
+    "thread.start.addresses" => start_addresses,
+    "thread.exit.last_of_a_process" => exit_last_of_a_process,
+    "thread.handles.closed" => handles_closed,
+    "thread.handles.closed_unstarted" => handles_closed_unstarted,
     "thread.start.twice" => start_twice,
     "thread.start.bad_entry" => start_bad_entry,
     "thread.std.own_koids" => std_own_koids,
     "thread.std.many" => std_many,
     "thread.std.names" => std_names,
     "thread.info.states" => info_states,
+    "thread.info.affinity" => info_affinity,
+    "thread.info.no_task_stats" => info_no_task_stats,
 }
 
 const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
@@ -123,4 +136,151 @@ fn info_states() -> Outcome {
     equal(zx::startup::thread_self().info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
     handle.wait_one(Signals::THREAD_TERMINATED, late())?;
     equal(handle.info()?.state, abi::ZX_THREAD_STATE_DEAD)
+}
+
+fn create_name_empty() -> Outcome {
+    let process = zx::startup::process_self();
+    equal(process.create_thread("")?.get_name()?, [0; 32])?;
+    let mut out = 0_u32;
+    gives(raw!(zx_thread_create, process.raw_handle(), 0, 0, 0, &raw mut out), Status::OK)?;
+    drop(zx::Handle::from_raw(out));
+    // A name that is not there is another matter.
+    gives(raw!(zx_thread_create, process.raw_handle(), 0, 4, 0, &raw mut out), Status::INVALID_ARGS)
+}
+
+fn create_refused() -> Outcome {
+    let tiny = tiny::Tiny::new(tiny::SPIN)?;
+    let mut out = 0_u32;
+    let name = b"x".as_ptr();
+    gives(raw!(zx_thread_create, 0, name, 1, 0, &raw mut out), Status::BAD_HANDLE)?;
+    gives(raw!(zx_thread_create, tiny.thread.raw_handle(), name, 1, 0, &raw mut out), Status::WRONG_TYPE)?;
+    let weak = zx::Process::from(without(&tiny.process, zx::Rights::MANAGE_THREAD)?);
+    fails(weak.create_thread("x"), Status::ACCESS_DENIED)?;
+    gives(raw!(zx_thread_create, tiny.process.raw_handle(), name, 1, 0, 8), Status::INVALID_ARGS)?;
+    // The one that could not be handed out is gone.
+    let mut koids = [0; 4];
+    equal(tiny.process.get_info_koids(abi::ZX_INFO_PROCESS_THREADS, &mut koids)?.avail, 1)?;
+    tiny.process.kill()?;
+    tiny.end()?;
+    fails(tiny.process.create_thread("late"), Status::BAD_STATE)
+}
+
+fn start_rights() -> Outcome {
+    let tiny = tiny::spinning()?;
+    let thread = tiny.process.create_thread("second")?;
+    let weak = zx::Thread::from(without(&thread, zx::Rights::MANAGE_THREAD)?);
+    fails(weak.start(tiny.entry, tiny.stack, 0, 0), Status::ACCESS_DENIED)?;
+    equal(thread.info()?.state, abi::ZX_THREAD_STATE_NEW)?;
+    gives(raw!(zx_thread_start, 0, tiny.entry, tiny.stack, 0, 0), Status::BAD_HANDLE)?;
+    gives(raw!(zx_thread_start, tiny.process.raw_handle(), tiny.entry, tiny.stack, 0, 0), Status::WRONG_TYPE)?;
+    thread.start(tiny.entry, tiny.stack, 0, 0)?;
+    fails(thread.start(tiny.entry, tiny.stack, 0, 0), Status::BAD_STATE)?;
+    tiny.process.kill()?;
+    equal(tiny.end()?, tiny::KILLED)
+}
+
+fn start_zero_entry() -> Outcome {
+    // 0 is an address like any other; what is not mapped there is the thread's own problem.
+    let tiny = tiny::spinning()?;
+    let thread = tiny.process.create_thread("second")?;
+    thread.start(0, tiny.stack, 0, 0)?;
+    equal(tiny.end()?, tiny::EXCEPTION)
+}
+
+fn start_of_an_unstarted_process() -> Outcome {
+    // The first thread is started by `process_start` alone.
+    let tiny = tiny::Tiny::new(tiny::SPIN)?;
+    fails(tiny.thread.start(tiny.entry, tiny.stack, 0, 0), Status::BAD_STATE)?;
+    equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_NEW)?;
+    equal(tiny.process.info()?.flags, 0)?;
+    tiny.start(None, 0)?;
+    tiny.process.kill()?;
+    equal(tiny.end()?, tiny::KILLED)
+}
+
+fn start_of_a_dead_process() -> Outcome {
+    let tiny = tiny::spinning()?;
+    let thread = tiny.process.create_thread("second")?;
+    tiny.process.kill()?;
+    tiny.end()?;
+    fails(thread.start(tiny.entry, tiny.stack, 0, 0), Status::BAD_STATE)?;
+    equal(thread.info()?.state, abi::ZX_THREAD_STATE_DEAD)
+}
+
+fn start_addresses() -> Outcome {
+    let tiny = tiny::spinning()?;
+    let thread = tiny.process.create_thread("second")?.into_handle();
+    let raw = thread.raw_handle();
+    for address in [1_u64 << 47, 0xffff_7fff_ffff_ffff, 0xffff_8000_0000_0000, u64::MAX] {
+        gives(raw!(zx_thread_start, raw, address, tiny.stack, 0, 0), Status::INVALID_ARGS)?;
+        let entry = tiny.entry;
+        gives(raw!(zx_thread_start_regs, raw, entry, tiny.stack, 0, 0, address, 0), Status::INVALID_ARGS)?;
+    }
+    equal(zx::Thread::from(thread).info()?.state, abi::ZX_THREAD_STATE_NEW)?;
+    tiny.process.kill()?;
+    equal(tiny.end()?, tiny::KILLED)
+}
+
+fn exit_last_of_a_process() -> Outcome {
+    // One thread exits and the process goes on; the last one exits and it ends, with 0.
+    let job = zx::startup::job_default().ok_or("there is no job")?;
+    let puppet = Puppet::new(&job)?;
+    let other = puppet.tiny.process.create_thread("second")?;
+    let token = other.suspend()?;
+    // It never runs an instruction, and counts none the less.
+    other.start(puppet.tiny.entry, puppet.tiny.stack, 0, 0)?;
+    puppet.post(function!(zx_thread_exit), &[])?;
+    puppet.tiny.thread.wait_one(Signals::THREAD_TERMINATED, late())?;
+    fails(puppet.tiny.process.wait_one(Signals::TASK_TERMINATED, super::soon(10)), Status::TIMED_OUT)?;
+    equal(other.info()?.state, abi::ZX_THREAD_STATE_SUSPENDED)?;
+    puppet.tiny.process.kill()?;
+    equal(puppet.tiny.end()?, tiny::KILLED)?;
+    drop(token);
+    let puppet = Puppet::new(&job)?;
+    puppet.post(function!(zx_thread_exit), &[])?;
+    equal(puppet.tiny.end()?, 0)
+}
+
+fn handles_closed() -> Outcome {
+    // inc qword [rsi]; jmp back: a thread whose handle is closed counts on.
+    let tiny = tiny::Tiny::new(&[0x48, 0xff, 0x06, 0xeb, 0xfb])?;
+    let word = tiny.stack - 64;
+    tiny.start(None, word)?;
+    let thread = tiny.process.create_thread("detached")?;
+    let koid = tiny::koid(&thread)?;
+    thread.start(tiny.entry, tiny.stack, 0, word - 64)?;
+    drop(thread);
+    let count = || {
+        let mut bytes = [0; 8];
+        tiny.process.read_memory(word - 64, &mut bytes).map(|_| u64::from_le_bytes(bytes))
+    };
+    let before = count()?;
+    thread::sleep(std::time::Duration::from_millis(50));
+    ensure(count()? != before, "it does not run")?;
+    // Its process knows it.
+    equal(tiny.process.thread(koid)?.info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
+    tiny.process.kill()?;
+    equal(tiny.end()?, tiny::KILLED)
+}
+
+fn handles_closed_unstarted() -> Outcome {
+    // One that was never started has nothing to live for.
+    let tiny = tiny::Tiny::new(tiny::SPIN)?;
+    let koid = tiny::koid(&tiny.process.create_thread("never")?)?;
+    fails(tiny.process.thread(koid), Status::NOT_FOUND)
+}
+
+fn info_affinity() -> Outcome {
+    // There is one processor, for threads that run and that do not.
+    let tiny = tiny::Tiny::new(tiny::SPIN)?;
+    let mut mask = [0; 8];
+    mask[0] = 1;
+    equal(tiny.thread.info()?.cpu_affinity_mask.mask, mask)?;
+    equal(zx::startup::thread_self().info()?.cpu_affinity_mask.mask, mask)
+}
+
+fn info_no_task_stats() -> Outcome {
+    // Memory is a process's, not a thread's.
+    let mut bytes = [0; 128];
+    fails(zx::startup::thread_self().get_info(abi::ZX_INFO_TASK_STATS, &mut bytes), Status::WRONG_TYPE)
 }
