@@ -7,11 +7,11 @@ use abi::Status;
 
 use crate::kernel::Kernel;
 use crate::list::List;
-use crate::machine::Machine;
+use crate::machine::{Machine, USER_BASE, USER_TOP};
 use crate::object::{Id, Waiters};
 use crate::process::Process;
 use crate::slab::Key;
-use crate::thread::{Thread, Wait};
+use crate::thread::{Thread, ThreadState, Wait};
 use crate::wait::Waiting;
 
 /// Which futex: address space and address.
@@ -35,7 +35,7 @@ pub enum NewOwner {
 
 impl<M: Machine> Kernel<M> {
     fn futex_key(&self, process: Id<Process>, address: u64) -> Result<FutexKey, Status> {
-        if !address.is_multiple_of(4) {
+        if !address.is_multiple_of(4) || !(USER_BASE..USER_TOP).contains(&address) {
             return Err(Status::INVALID_ARGS);
         }
         Ok((self.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)?, address))
@@ -187,6 +187,8 @@ impl<M: Machine> Kernel<M> {
     pub fn futex_get_owner(&self, process: Id<Process>, address: u64) -> Result<u64, Status> {
         let key = self.futex_key(process, address)?;
         let owner = self.futexes.get(&key).and_then(|q| q.owner);
+        // A thread that has ended owns nothing.
+        let owner = owner.filter(|&thread| self.objects.get(thread).is_ok_and(|t| t.state != ThreadState::Dead));
         Ok(owner.map_or(0, |thread| self.koid(thread.object())))
     }
 }

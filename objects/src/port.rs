@@ -21,12 +21,15 @@ const MAX_QUEUED: usize = 16 * 1024;
 /// Bytes in a packet.
 pub const PACKET_SIZE: usize = 48;
 
+/// The handle that a wait was made with.
+type Through = (Id<Process>, HandleValue);
+
 /// A packet, laid out as `zx_port_packet_t`.
 #[derive(Clone, Copy)]
 struct Packet {
     bytes: [u8; PACKET_SIZE],
-    /// For packets of waits: the object, so that `port_cancel` finds them.
-    source: Option<ObjectId>,
+    /// For packets of waits: the object and the handle, so that `port_cancel` finds them.
+    source: Option<(ObjectId, Through)>,
     key: u64,
 }
 
@@ -173,7 +176,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn port_signalled(
         &mut self,
         port: Id<Port>,
-        source: ObjectId,
+        source: (ObjectId, Through),
         key: u64,
         options: u32,
         trigger: Signals,
@@ -191,19 +194,14 @@ impl<M: Machine> Kernel<M> {
         self.port_push(port, Packet { bytes, source: Some(source), key });
     }
 
-    /// `port_cancel`: ends the waits on an object that carry a key, and drops their packets.
+    /// `port_cancel`: ends the waits that were made with a handle and a key, and drops their packets.
     ///
     /// # Errors
     /// `NOT_FOUND`: there was neither.
-    pub fn port_cancel(
-        &mut self,
-        port: Id<Port>,
-        source: ObjectId,
-        handle: (Id<Process>, HandleValue),
-        key: u64,
-    ) -> Result<(), Status> {
+    pub fn port_cancel(&mut self, port: Id<Port>, source: ObjectId, handle: Through, key: u64) -> Result<(), Status> {
         let waited = self.cancel_async(source, Some(handle), port, key);
-        let queued = self.port_drop_packets(port, |packet| packet.source == Some(source) && packet.key == key)?;
+        let queued =
+            self.port_drop_packets(port, |packet| packet.source == Some((source, handle)) && packet.key == key)?;
         if waited || queued { Ok(()) } else { Err(Status::NOT_FOUND) }
     }
 

@@ -232,21 +232,23 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Sets a threshold and the signal that goes with it.
+    /// Sets a threshold and the signal that goes with it; 0 is none.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: more than an end can hold.
+    /// `INVALID_ARGS`: more than an end can hold. `PEER_CLOSED`: nothing more can be written here.
     pub fn socket_set_threshold(&mut self, end: Id<Socket>, read: bool, threshold: usize) -> Result<(), Status> {
+        let socket = self.objects.get_mut(end)?;
+        let peer = if read { None } else { Some(socket.peer.ok_or(Status::PEER_CLOSED)?) };
         if threshold > CAPACITY {
             return Err(Status::INVALID_ARGS);
         }
-        let socket = self.objects.get_mut(end)?;
-        if read {
-            socket.read_threshold = threshold;
-            self.socket_update_reader(end);
-        } else {
-            socket.write_threshold = threshold;
-            if let Some(peer) = socket.peer {
+        match peer {
+            None => {
+                socket.read_threshold = threshold;
+                self.socket_update_reader(end);
+            }
+            Some(peer) => {
+                socket.write_threshold = threshold;
                 self.socket_update_signals(end, peer);
             }
         }

@@ -181,8 +181,9 @@ impl<M: Machine> Kernel<M> {
                         wanted.intersects(after)
                     };
                     if fires {
+                        let through = (observer.process, observer.handle);
                         self.unobserve(key);
-                        self.port_signalled(port, id, packet_key, options, wanted, after);
+                        self.port_signalled(port, (id, through), packet_key, options, wanted, after);
                     }
                 }
             }
@@ -315,7 +316,8 @@ impl<M: Machine> Kernel<M> {
         self.port_reserve(port)?;
         let now = self.signals(item.object);
         if options & ZX_WAIT_ASYNC_EDGE == 0 && now.intersects(item.signals) {
-            self.port_signalled(port, item.object, key, options, item.signals, now);
+            let source = (item.object, (process, item.handle));
+            self.port_signalled(port, source, key, options, item.signals, now);
             return Ok(());
         }
         let target = Target::Port { port, key, options };

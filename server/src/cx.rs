@@ -164,6 +164,14 @@ impl<'a, M: Machine> Cx<'a, M> {
         if to.is_null() { Ok(()) } else { self.write(to, value) }
     }
 
+    /// Makes sure that [`Cx::write_optional`] will succeed, before anything is done that cannot be undone.
+    ///
+    /// # Errors
+    /// As [`Cx::write`].
+    pub fn check_optional<T>(&mut self, to: Out<T>) -> Result<(), Status> {
+        if to.is_null() { Ok(()) } else { self.kernel.check_out(self.aspace, to.0, size_of::<T>()) }
+    }
+
     /// Bytes from the program's memory, at most [`MAX_COPY`].
     ///
     /// # Errors

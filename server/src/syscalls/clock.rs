@@ -1,10 +1,13 @@
 //! Clocks and sleep. What only reads time is answered in the vDSO.
 
 use abi::{
-    Rights, Status, ZX_CLOCK_OPT_AUTO_START, ZX_CLOCK_OPT_BOOT, ZX_CLOCK_OPT_CONTINUOUS, ZX_CLOCK_OPT_MAPPABLE,
-    ZX_CLOCK_OPT_MONOTONIC, ZX_DEFAULT_CLOCK_RIGHTS, zx_clock_create_args_v1_t, zx_clock_details_v1_t,
+    Rights, Status, ZX_CLOCK_ARGS_VERSION_1, ZX_CLOCK_ARGS_VERSION_2, ZX_CLOCK_ARGS_VERSION_MASK,
+    ZX_CLOCK_OPT_AUTO_START, ZX_CLOCK_OPT_CONTINUOUS, ZX_CLOCK_OPT_MAPPABLE, ZX_CLOCK_OPT_MONOTONIC, ZX_CLOCK_OPTS_ALL,
+    ZX_CLOCK_UPDATE_OPTION_ERROR_BOUND_VALID, ZX_CLOCK_UPDATE_OPTION_RATE_ADJUST_VALID,
+    ZX_CLOCK_UPDATE_OPTION_REFERENCE_VALUE_VALID, ZX_CLOCK_UPDATE_OPTION_SYNTHETIC_VALUE_VALID,
+    ZX_DEFAULT_CLOCK_RIGHTS, zx_clock_create_args_v1_t, zx_clock_update_args_v1_t, zx_clock_update_args_v2_t,
 };
-use objects::clock::Clock;
+use objects::clock::{Clock, ClockUpdate};
 use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::wait::Waiting;
@@ -12,9 +15,6 @@ use objects::wait::Waiting;
 use crate::Answer;
 use crate::cx::Cx;
 use crate::user::{In, Out};
-
-/// Where the version of a structure stands in a call's options.
-const VERSION_SHIFT: u32 = 58;
 
 /// Sleeps until a time. If that has passed, other threads run first.
 pub fn nanosleep<M: Machine>(cx: &mut Cx<'_, M>, deadline: i64) -> Result<Answer, Status> {
@@ -26,15 +26,10 @@ pub fn nanosleep<M: Machine>(cx: &mut Cx<'_, M>, deadline: i64) -> Result<Answer
 
 /// Creates a clock.
 pub fn clock_create<M: Machine>(cx: &mut Cx<'_, M>, options: u64, args: In<u8>, out: Out<u32>) -> Result<(), Status> {
-    let known = ZX_CLOCK_OPT_MONOTONIC
-        | ZX_CLOCK_OPT_CONTINUOUS
-        | ZX_CLOCK_OPT_AUTO_START
-        | ZX_CLOCK_OPT_BOOT
-        | ZX_CLOCK_OPT_MAPPABLE;
-    let version = options >> VERSION_SHIFT;
-    let options = options & ((1 << VERSION_SHIFT) - 1);
+    let version = options & ZX_CLOCK_ARGS_VERSION_MASK;
+    let options = options & !ZX_CLOCK_ARGS_VERSION_MASK;
     let continuous = options & ZX_CLOCK_OPT_CONTINUOUS != 0;
-    if options & !known != 0 || continuous && options & ZX_CLOCK_OPT_MONOTONIC == 0 {
+    if options & !ZX_CLOCK_OPTS_ALL != 0 || continuous && options & ZX_CLOCK_OPT_MONOTONIC == 0 {
         return Err(Status::INVALID_ARGS);
     }
     if options & ZX_CLOCK_OPT_MAPPABLE != 0 {
@@ -42,7 +37,7 @@ pub fn clock_create<M: Machine>(cx: &mut Cx<'_, M>, options: u64, args: In<u8>, 
     }
     let backstop = match version {
         0 if args.is_null() => 0,
-        1 if !args.is_null() => cx.read(In::<zx_clock_create_args_v1_t>::new(args.0))?.backstop_time,
+        ZX_CLOCK_ARGS_VERSION_1 => cx.read(In::<zx_clock_create_args_v1_t>::new(args.0))?.backstop_time,
         _ => return Err(Status::INVALID_ARGS),
     };
     if backstop < 0 {
@@ -70,27 +65,52 @@ pub fn clock_get_details<M: Machine>(
     options: u64,
     out: Out<u8>,
 ) -> Result<(), Status> {
-    if options != 1 << VERSION_SHIFT {
+    if options != ZX_CLOCK_ARGS_VERSION_1 {
         return Err(Status::INVALID_ARGS);
     }
     let id = cx.get::<Clock>(value, Rights::READ)?;
-    let ticks = cx.kernel.machine.ticks();
-    let clock = cx.kernel.objects.get(id)?;
-    let mut details = zx_clock_details_v1_t {
-        options: clock.options,
-        backstop_time: clock.backstop,
-        query_ticks: ticks,
-        ..Default::default()
-    };
-    if let Some(line) = clock.line {
-        details.last_value_update_ticks = line.updated;
-        details.last_rate_adjust_update_ticks = line.updated;
-        details.last_error_bounds_update_ticks = line.updated;
-        details.error_bound = line.error_bound;
-        details.reference_to_synthetic.reference_offset = line.reference;
-        details.reference_to_synthetic.synthetic_offset = line.reading;
-        details.reference_to_synthetic.rate.synthetic_ticks = (1_000_000 + line.ppm) as u32;
-        details.reference_to_synthetic.rate.reference_ticks = 1_000_000;
-    }
+    let details = cx.kernel.clock_details(id)?;
     cx.write(Out::new(out.0), details)
+}
+
+/// Starts, sets or adjusts a clock.
+pub fn clock_update<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u64,
+    args: In<u8>,
+) -> Result<(), Status> {
+    let version = options & ZX_CLOCK_ARGS_VERSION_MASK;
+    let asked = options & !ZX_CLOCK_ARGS_VERSION_MASK;
+    let mut known = ZX_CLOCK_UPDATE_OPTION_SYNTHETIC_VALUE_VALID
+        | ZX_CLOCK_UPDATE_OPTION_RATE_ADJUST_VALID
+        | ZX_CLOCK_UPDATE_OPTION_ERROR_BOUND_VALID;
+    if version == ZX_CLOCK_ARGS_VERSION_2 {
+        known |= ZX_CLOCK_UPDATE_OPTION_REFERENCE_VALUE_VALID;
+    }
+    if asked & !known != 0 || asked == 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    let id = cx.get::<Clock>(value, Rights::WRITE)?;
+    let args = match version {
+        ZX_CLOCK_ARGS_VERSION_1 => {
+            let v1 = cx.read(In::<zx_clock_update_args_v1_t>::new(args.0))?;
+            zx_clock_update_args_v2_t {
+                rate_adjust: v1.rate_adjust,
+                synthetic_value: v1.value,
+                error_bound: v1.error_bound,
+                ..Default::default()
+            }
+        }
+        ZX_CLOCK_ARGS_VERSION_2 => cx.read(In::<zx_clock_update_args_v2_t>::new(args.0))?,
+        _ => return Err(Status::INVALID_ARGS),
+    };
+    let given = |option| asked & option != 0;
+    let update = ClockUpdate {
+        value: given(ZX_CLOCK_UPDATE_OPTION_SYNTHETIC_VALUE_VALID).then_some(args.synthetic_value),
+        reference: given(ZX_CLOCK_UPDATE_OPTION_REFERENCE_VALUE_VALID).then_some(args.reference_value),
+        ppm: given(ZX_CLOCK_UPDATE_OPTION_RATE_ADJUST_VALID).then_some(args.rate_adjust),
+        error_bound: given(ZX_CLOCK_UPDATE_OPTION_ERROR_BOUND_VALID).then_some(args.error_bound),
+    };
+    cx.kernel.clock_update(id, &update)
 }

@@ -1,6 +1,9 @@
 //! The debug log.
 
-use abi::{Rights, Status, ZX_DEFAULT_LOG_RIGHTS, ZX_LOG_FLAG_READABLE, ZX_LOG_RECORD_DATA_MAX, zx_log_record_t};
+use abi::{
+    Rights, Status, ZX_DEFAULT_LOG_RIGHTS, ZX_LOG_FLAG_READABLE, ZX_LOG_RECORD_DATA_MAX, ZX_RSRC_KIND_ROOT,
+    ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_DEBUGLOG_BASE, zx_log_record_t,
+};
 use objects::debuglog::{Debuglog, Level, MAX_TEXT};
 use objects::handle::{HandleValue, INVALID};
 use objects::machine::Machine;
@@ -18,7 +21,14 @@ pub fn debuglog_create<M: Machine>(
     out: Out<u32>,
 ) -> Result<(), Status> {
     if resource != INVALID {
-        cx.get::<Resource>(resource, Rights::NONE)?;
+        let id = cx.get::<Resource>(resource, Rights::NONE)?;
+        let resource = cx.kernel.objects.get(id)?;
+        if !matches!(resource.kind, ZX_RSRC_KIND_ROOT | ZX_RSRC_KIND_SYSTEM) {
+            return Err(Status::WRONG_TYPE);
+        }
+        if !resource.covers(ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_DEBUGLOG_BASE, 1) {
+            return Err(Status::OUT_OF_RANGE);
+        }
     }
     if options & !ZX_LOG_FLAG_READABLE != 0 {
         return Err(Status::INVALID_ARGS);
@@ -61,9 +71,8 @@ pub fn debuglog_read<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     let id = cx.get::<Debuglog>(value, Rights::READ)?;
-    if !cx.kernel.objects.get(id)?.readable {
-        return Err(Status::BAD_STATE);
-    }
+    // A record is passed only when it can be delivered.
+    cx.kernel.check_out(cx.aspace, buffer.0, len.min(size_of::<zx_log_record_t>()))?;
     let record = cx.kernel.debuglog_read(id)?;
     let mut out = zx_log_record_t {
         sequence: record.sequence,

@@ -19,7 +19,7 @@ pub fn fifo_create<M: Machine>(
     out1: Out<u32>,
 ) -> Result<(), Status> {
     if options != 0 {
-        return Err(Status::OUT_OF_RANGE);
+        return Err(Status::INVALID_ARGS);
     }
     cx.may(abi::ZX_POL_NEW_FIFO)?;
     let pair = cx.kernel.fifo_create(count as u64, size as u64)?;
@@ -38,6 +38,7 @@ pub fn fifo_write<M: Machine>(
     let fifo = cx.get::<Fifo>(value, Rights::WRITE)?;
     let taken = cx.kernel.fifo_room(fifo, size as u64, count as u64)?.min(count);
     let elements = cx.read_bytes(data, taken * size)?;
+    cx.check_optional(actual)?;
     cx.kernel.fifo_write(fifo, &elements)?;
     cx.write_optional(actual, taken)
 }
@@ -55,6 +56,7 @@ pub fn fifo_read<M: Machine>(
     let taken = cx.kernel.fifo_available(fifo, size as u64, count as u64)?.min(count);
     let len = taken * size;
     cx.kernel.check_out(cx.aspace, data.0, len)?;
+    cx.check_optional(actual)?;
     let mut elements = Vec::new();
     elements.try_reserve_exact(len).map_err(|_| Status::NO_MEMORY)?;
     elements.resize(len, 0);

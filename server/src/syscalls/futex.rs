@@ -59,6 +59,23 @@ pub fn futex_wake_single_owner<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>) ->
     cx.kernel.futex_wake(cx.process, word.0, 1, NewOwner::Woken)
 }
 
+/// The owner that a requeue gives to its second futex. The words come first, as in [`futex_wait`].
+fn requeue_owner<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    word: In<i32>,
+    expected: i32,
+    to: In<i32>,
+    new_owner: HandleValue,
+) -> Result<Option<Id<Thread>>, Status> {
+    if !word.0.is_multiple_of(4) || !to.0.is_multiple_of(4) || to.is_null() || word.0 == to.0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    if cx.read(word)? != expected {
+        return Err(Status::BAD_STATE);
+    }
+    owner(cx, new_owner)
+}
+
 /// Wakes some threads and moves others to another futex.
 pub fn futex_requeue<M: Machine>(
     cx: &mut Cx<'_, M>,
@@ -69,7 +86,7 @@ pub fn futex_requeue<M: Machine>(
     move_count: u32,
     new_owner: HandleValue,
 ) -> Result<(), Status> {
-    let owner = owner(cx, new_owner)?;
+    let owner = requeue_owner(cx, word, expected, to, new_owner)?;
     cx.kernel.futex_requeue(cx.process, word.0, wake_count, expected as u32, to.0, move_count, owner, NewOwner::Nobody)
 }
 
@@ -82,7 +99,7 @@ pub fn futex_requeue_single_owner<M: Machine>(
     move_count: u32,
     new_owner: HandleValue,
 ) -> Result<(), Status> {
-    let owner = owner(cx, new_owner)?;
+    let owner = requeue_owner(cx, word, expected, to, new_owner)?;
     cx.kernel.futex_requeue(cx.process, word.0, 1, expected as u32, to.0, move_count, owner, NewOwner::Woken)
 }
 

@@ -81,7 +81,7 @@ pub fn object_wait_async<M: Machine>(
 /// The signals that programs may set and clear on an object.
 fn allowed<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Signals, Status> {
     Ok(match cx.kernel.objects.any(object)?.body {
-        Body::Event(_) | Body::EventPair(_) => Signals::USER_ALL | Signals::EVENT_SIGNALED,
+        Body::Event(_) | Body::EventPair(_) | Body::Counter(_) => Signals::USER_ALL | Signals::SIGNALED,
         _ => Signals::USER_ALL,
     })
 }

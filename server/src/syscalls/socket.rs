@@ -36,21 +36,25 @@ pub fn socket_write<M: Machine>(
     size: usize,
     actual: Out<usize>,
 ) -> Result<(), Status> {
-    if options != 0 || (size > 0 && buffer.is_null()) {
+    if size > 0 && buffer.is_null() {
         return Err(Status::INVALID_ARGS);
     }
     let socket = cx.get::<Socket>(value, Rights::WRITE)?;
     let datagram = cx.kernel.objects.get(socket)?.is_datagram();
+    if options != 0 || datagram && size == 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    if datagram && size > CAPACITY {
+        return Err(Status::OUT_OF_RANGE);
+    }
     let mut room = cx.kernel.socket_room(socket)?;
     if datagram {
-        if size > CAPACITY {
-            return Err(Status::OUT_OF_RANGE);
-        }
         if size > room {
             return Err(Status::SHOULD_WAIT);
         }
         room = size;
     }
+    cx.check_optional(actual)?;
     let total = size.min(room);
     let mut written = 0;
     // In pieces, except that a datagram is one.
@@ -74,7 +78,7 @@ pub fn socket_write<M: Machine>(
     cx.write_optional(actual, written)
 }
 
-/// Reads, or looks at, what is there; without a buffer says how much there is.
+/// Reads, or looks at, what is there.
 pub fn socket_read<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -87,10 +91,7 @@ pub fn socket_read<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     let socket = cx.get::<Socket>(value, Rights::READ)?;
-    if buffer.is_null() {
-        let readable = cx.kernel.objects.get(socket)?.readable();
-        return cx.write_optional(actual, readable);
-    }
+    cx.check_optional(actual)?;
     let peek = options & ZX_SOCKET_PEEK != 0;
     let s = cx.kernel.objects.get(socket)?;
     let total = size.min(s.next_len());

@@ -26,10 +26,10 @@ pub fn timer_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, clock: u32, ou
 
 /// Sets a timer.
 pub fn timer_set<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, deadline: i64, slack: i64) -> Result<(), Status> {
-    let timer = cx.get::<Timer>(value, Rights::WRITE)?;
     if slack < 0 {
         return Err(Status::OUT_OF_RANGE);
     }
+    let timer = cx.get::<Timer>(value, Rights::WRITE)?;
     cx.kernel.timer_set(timer, deadline, slack)
 }
 

@@ -12,6 +12,10 @@ cases! {
     "event.signal.signaled" => signal_signaled,
     "eventpair.create.options" => pair_create_options,
     "eventpair.create.related" => pair_create_related,
+    "eventpair.create.rights" => pair_create_rights,
+    "eventpair.create.handles" => pair_create_handles,
+    "eventpair.signal.and_clear" => pair_signal_and_clear,
+    "eventpair.signal_peer.then_close" => pair_signal_peer_then_close,
     "eventpair.close.signals_peer" => pair_close_signals_peer,
     "eventpair.signal_peer.signaled" => pair_signal_peer_signaled,
     "eventpair.signal_peer.both_ways" => pair_signal_peer_both_ways,
@@ -86,4 +90,39 @@ fn pair_last_handle_counts() -> Outcome {
     equal(b.signals()?, Signals::NONE)?;
     drop(twin);
     equal(b.signals()?, Signals::PEER_CLOSED)
+}
+
+fn pair_create_rights() -> Outcome {
+    let (a, b) = EventPair::create()?;
+    for end in [&a, &b] {
+        equal(Rights::from_bits_retain(end.basic_info()?.rights), abi::ZX_DEFAULT_EVENTPAIR_RIGHTS)?;
+        equal(end.basic_info()?.type_, abi::ZX_OBJ_TYPE_EVENTPAIR)?;
+    }
+    Ok(())
+}
+
+fn pair_create_handles() -> Outcome {
+    let (a, b) = EventPair::create()?;
+    ensure(a.raw_handle() != 0 && b.raw_handle() != 0 && a.raw_handle() != b.raw_handle(), "odd values")?;
+    a.check_valid()?;
+    b.check_valid().map_err(Into::into)
+}
+
+fn pair_signal_and_clear() -> Outcome {
+    let (a, b) = EventPair::create()?;
+    for signal in [Signals::USER_0, Signals::USER_7, Signals::SIGNALED] {
+        a.signal(Signals::NONE, signal)?;
+        equal((a.signals()?, b.signals()?), (signal, Signals::NONE))?;
+        a.signal(signal, Signals::NONE)?;
+        equal((a.signals()?, b.signals()?), (Signals::NONE, Signals::NONE))?;
+    }
+    Ok(())
+}
+
+fn pair_signal_peer_then_close() -> Outcome {
+    let (a, b) = EventPair::create()?;
+    a.signal_peer(Signals::NONE, Signals::USER_0)?;
+    drop(a);
+    // What was signalled stays beside the news of the end.
+    equal(b.signals()?, Signals::USER_0 | Signals::PEER_CLOSED)
 }

@@ -33,15 +33,15 @@ cases! {
 }
 
 /// Threads that wait for a word, and how many of them have been woken.
-struct Waiters {
-    word: Arc<AtomicU32>,
+pub struct Waiters {
+    pub word: Arc<AtomicU32>,
     woken: Arc<AtomicU32>,
     threads: Vec<JoinHandle<zx::Result<()>>>,
 }
 
 impl Waiters {
     /// Starts `count` threads and gives them time to wait.
-    fn start(count: u32) -> Self {
+    pub fn start(count: u32) -> Self {
         let (word, woken) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let wait = || {
             let (word, woken) = (Arc::clone(&word), Arc::clone(&woken));
@@ -57,7 +57,7 @@ impl Waiters {
     }
 
     /// After a moment, exactly `count` must be awake.
-    fn awake(&self, count: u32) -> Outcome {
+    pub fn awake(&self, count: u32) -> Outcome {
         for _ in 0..100 {
             if self.woken.load(Ordering::SeqCst) >= count {
                 break;
@@ -69,7 +69,7 @@ impl Waiters {
     }
 
     /// Wakes the rest, wherever it waits, and waits for the threads.
-    fn finish(self, elsewhere: Option<&AtomicU32>) -> Outcome {
+    pub fn finish(self, elsewhere: Option<&AtomicU32>) -> Outcome {
         zx::futex_wake(&self.word, u32::MAX)?;
         if let Some(word) = elsewhere {
             zx::futex_wake(word, u32::MAX)?;

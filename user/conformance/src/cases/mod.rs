@@ -1,5 +1,6 @@
 //! The cases, one file a group of nouns, and what they share.
 
+mod access;
 mod asleep;
 mod c11;
 mod channel;
@@ -7,6 +8,8 @@ mod channel_call;
 mod channel_etc;
 mod channel_iovec;
 mod channel_read;
+mod clock;
+mod debuglog;
 mod event;
 mod exception;
 mod exception_channel;
@@ -15,6 +18,7 @@ mod exception_object;
 mod exception_order;
 mod fifo;
 mod futex;
+mod futex_owner;
 mod handle;
 mod job;
 mod object;
@@ -23,10 +27,12 @@ mod object_info_matrix;
 mod object_property;
 mod policy;
 mod port;
+mod port_async;
 mod process;
 mod process_memory;
 pub mod pthread;
 mod socket;
+mod socket_state;
 pub mod stack;
 mod suspend_token;
 pub mod sync;
@@ -74,11 +80,14 @@ pub const KNOWN: &[(&str, &str)] = &[];
 pub fn all() -> Vec<Case> {
     let groups = [
         c11::cases(),
+        access::cases(),
         channel::cases(),
         channel_call::cases(),
         channel_etc::cases(),
         channel_iovec::cases(),
         channel_read::cases(),
+        clock::cases(),
+        debuglog::cases(),
         event::cases(),
         handle::cases(),
         object::cases(),
@@ -87,9 +96,12 @@ pub fn all() -> Vec<Case> {
         object_property::cases(),
         wait::cases(),
         socket::cases(),
+        socket_state::cases(),
         port::cases(),
+        port_async::cases(),
         timer::cases(),
         futex::cases(),
+        futex_owner::cases(),
         exception::cases(),
         exception_channel::cases(),
         exception_kind::cases(),

@@ -17,15 +17,28 @@ cases! {
     "socket.write.until_full" => write_until_full,
     "socket.write.peer_closed" => write_peer_closed,
     "socket.write.rights" => write_rights,
+    "socket.write.short" => write_short,
+    "socket.write.null_buffer" => write_null_buffer,
+    "socket.write.bad_buffer" => write_bad_buffer,
+    "socket.write.options" => write_options,
+    "socket.write.nothing" => write_nothing,
     "socket.read.empty" => read_empty,
     "socket.read.in_pieces" => read_in_pieces,
     "socket.read.peek" => read_peek,
+    "socket.read.peek_empty" => read_peek_empty,
     "socket.read.what_is_left" => read_what_is_left,
+    "socket.read.nothing" => read_nothing,
+    "socket.read.null_buffer" => read_null_buffer,
+    "socket.read.bad_buffer" => read_bad_buffer,
+    "socket.read.options" => read_options,
+    "socket.read.rights" => read_rights,
     "socket.datagram.boundaries" => datagram_boundaries,
     "socket.datagram.cut" => datagram_cut,
-    "socket.set_disposition.write_disabled" => write_disabled,
-    "socket.set_disposition.peer_drains" => peer_drains,
-    "socket.set_disposition.bad" => disposition_bad,
+    "socket.datagram.no_short_write" => datagram_no_short_write,
+    "socket.datagram.too_large" => datagram_too_large,
+    "socket.datagram.empty" => datagram_empty,
+    "socket.datagram.peek" => datagram_peek,
+    "socket.datagram.peek_empty" => datagram_peek_empty,
     "socket.signals.change" => signals_change,
     "socket.threads.megabytes" => threads_megabytes,
 }
@@ -151,29 +164,166 @@ fn datagram_cut() -> Outcome {
     equal(read(&b, 64)?, b"next".to_vec())
 }
 
-fn write_disabled() -> Outcome {
+fn write_short() -> Outcome {
     let (a, b) = Socket::create(0)?;
-    a.set_disposition(abi::ZX_SOCKET_DISPOSITION_WRITE_DISABLED, 0)?;
-    fails(a.write(b"x"), Status::BAD_STATE)?;
-    ensure(a.signals()?.contains(Signals::SOCKET_WRITE_DISABLED), "this end is not told")?;
-    ensure(b.signals()?.contains(Signals::SOCKET_PEER_WRITE_DISABLED), "the peer is not told")?;
-    b.write(b"still open")?;
-    equal(read(&a, 64)?, b"still open".to_vec())
+    let room = a.info()?.tx_buf_max;
+    let bytes: Vec<u8> = (0..room + 5000).map(|index| (index % 241) as u8).collect();
+    equal(a.write(&bytes)?, room)?;
+    fails(a.write(&bytes), Status::SHOULD_WAIT)?;
+    // Room for a few: a few are taken.
+    let mut got = read(&b, 300)?;
+    equal(a.write(&bytes[room..])?, 300)?;
+    while let Ok(more) = read(&b, 100_000) {
+        got.extend(more);
+    }
+    ensure(got == bytes[..room + 300], "the bytes came out changed")
 }
 
-fn peer_drains() -> Outcome {
-    let (a, b) = Socket::create(0)?;
-    a.write(b"rest")?;
-    b.set_disposition(0, abi::ZX_SOCKET_DISPOSITION_WRITE_DISABLED)?;
-    fails(a.write(b"x"), Status::BAD_STATE)?;
-    equal(read(&b, 64)?, b"rest".to_vec())?;
-    fails(read(&b, 64), Status::BAD_STATE)
+const BAD: [u64; 5] = [0x1000, 0x7fff_ffff_f000, 0x8000_0000_0000, 0xffff_8000_0000_0000, u64::MAX];
+
+fn write_null_buffer() -> Outcome {
+    for option in [0, abi::ZX_SOCKET_DATAGRAM] {
+        let (a, b) = Socket::create(option)?;
+        gives(raw!(zx_socket_write, a.raw_handle(), 0, 0, 1, 0), Status::INVALID_ARGS)?;
+        fails(read(&b, 1), Status::SHOULD_WAIT)?;
+    }
+    Ok(())
 }
 
-fn disposition_bad() -> Outcome {
-    let (a, _b) = Socket::create(0)?;
-    fails(a.set_disposition(0x80, 0), Status::INVALID_ARGS)?;
-    fails(a.set_disposition(0, 0x80), Status::INVALID_ARGS)
+fn write_bad_buffer() -> Outcome {
+    for option in [0, abi::ZX_SOCKET_DATAGRAM] {
+        let (a, b) = Socket::create(option)?;
+        for bad in BAD {
+            gives(raw!(zx_socket_write, a.raw_handle(), 0, bad, 4, 0), Status::INVALID_ARGS)?;
+            gives(raw!(zx_socket_write, a.raw_handle(), 0, b"four".as_ptr(), 4, bad), Status::INVALID_ARGS)?;
+        }
+        fails(read(&b, 1), Status::SHOULD_WAIT)?;
+    }
+    Ok(())
+}
+
+fn write_options() -> Outcome {
+    let (a, b) = Socket::create(0)?;
+    for options in [1_u32, abi::ZX_SOCKET_PEEK, 0x8000_0000] {
+        gives(raw!(zx_socket_write, a.raw_handle(), options, b"x".as_ptr(), 1, 0), Status::INVALID_ARGS)?;
+    }
+    fails(read(&b, 1), Status::SHOULD_WAIT)
+}
+
+fn write_nothing() -> Outcome {
+    let (a, b) = Socket::create(0)?;
+    equal(a.write(b"")?, 0)?;
+    gives(raw!(zx_socket_write, a.raw_handle(), 0, 0, 0, 0), Status::OK)?;
+    fails(read(&b, 1), Status::SHOULD_WAIT)?;
+    equal(b.signals()?, Signals::WRITABLE)
+}
+
+fn read_peek_empty() -> Outcome {
+    let (a, b) = Socket::create(0)?;
+    let mut bytes = [0; 2];
+    fails(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes), Status::SHOULD_WAIT)?;
+    drop(a);
+    fails(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes), Status::PEER_CLOSED)
+}
+
+fn read_nothing() -> Outcome {
+    let (a, b) = Socket::create(0)?;
+    fails(read(&b, 0), Status::SHOULD_WAIT)?;
+    a.write(b"data")?;
+    equal(read(&b, 0)?, Vec::new())?;
+    gives(raw!(zx_socket_read, b.raw_handle(), 0, 0, 0, 0), Status::OK)?;
+    equal(read(&b, 9)?, b"data".to_vec())
+}
+
+fn read_null_buffer() -> Outcome {
+    let (a, b) = Socket::create(0)?;
+    a.write(b"stay")?;
+    gives(raw!(zx_socket_read, b.raw_handle(), 0, 0, 1, 0), Status::INVALID_ARGS)?;
+    equal(read(&b, 9)?, b"stay".to_vec())
+}
+
+fn read_bad_buffer() -> Outcome {
+    for option in [0, abi::ZX_SOCKET_DATAGRAM] {
+        let (a, b) = Socket::create(option)?;
+        a.write(b"stay")?;
+        let mut bytes = [0_u8; 4];
+        for bad in BAD {
+            for peek in [0, abi::ZX_SOCKET_PEEK] {
+                gives(raw!(zx_socket_read, b.raw_handle(), peek, bad, 4, 0), Status::INVALID_ARGS)?;
+                let status = raw!(zx_socket_read, b.raw_handle(), peek, bytes.as_mut_ptr(), 4, bad);
+                gives(status, Status::INVALID_ARGS)?;
+            }
+        }
+        equal(read(&b, 9)?, b"stay".to_vec())?;
+    }
+    Ok(())
+}
+
+fn read_options() -> Outcome {
+    let (a, b) = Socket::create(0)?;
+    a.write(b"x")?;
+    for options in [1, 2, 4, 0x10, 0x8000_0000] {
+        fails(b.read_with(options, &mut [0]), Status::INVALID_ARGS)?;
+    }
+    equal(read(&b, 9)?, b"x".to_vec())
+}
+
+fn read_rights() -> Outcome {
+    let (a, b) = Socket::create(0)?;
+    a.write(b"x")?;
+    fails(read(&b.replace(Rights::WRITE)?, 1), Status::ACCESS_DENIED)
+}
+
+fn datagram_no_short_write() -> Outcome {
+    let (a, b) = Socket::create(abi::ZX_SOCKET_DATAGRAM)?;
+    let room = a.info()?.tx_buf_max;
+    let most = vec![1; room - 10];
+    equal(a.write(&most)?, room - 10)?;
+    fails(a.write(&[2; 11]), Status::SHOULD_WAIT)?;
+    equal(a.write(&[3; 10])?, 10)?;
+    fails(a.write(&[4]), Status::SHOULD_WAIT)?;
+    ensure(!a.signals()?.contains(Signals::WRITABLE), "it is full and writable")?;
+    equal(read(&b, room)?.len(), room - 10)?;
+    equal(read(&b, room)?, vec![3; 10])?;
+    fails(read(&b, room), Status::SHOULD_WAIT)
+}
+
+fn datagram_too_large() -> Outcome {
+    let (a, b) = Socket::create(abi::ZX_SOCKET_DATAGRAM)?;
+    let room = a.info()?.tx_buf_max;
+    fails(a.write(&vec![1; room + 1]), Status::OUT_OF_RANGE)?;
+    equal(a.write(&vec![1; room])?, room)?;
+    // One that can never fit is told from one that does not fit now.
+    fails(a.write(&vec![1; room + 1]), Status::OUT_OF_RANGE)?;
+    equal(read(&b, room)?.len(), room)
+}
+
+fn datagram_empty() -> Outcome {
+    let (a, b) = Socket::create(abi::ZX_SOCKET_DATAGRAM)?;
+    fails(a.write(b""), Status::INVALID_ARGS)?;
+    fails(read(&b, 0), Status::SHOULD_WAIT)?;
+    a.write(b"thrown away")?;
+    a.write(b"next")?;
+    equal(read(&b, 0)?, Vec::new())?;
+    equal(read(&b, 9)?, b"next".to_vec())
+}
+
+fn datagram_peek() -> Outcome {
+    let (a, b) = Socket::create(abi::ZX_SOCKET_DATAGRAM)?;
+    a.write(b"first")?;
+    a.write(b"second")?;
+    let mut bytes = [0; 16];
+    equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes)?, 5)?;
+    equal(&bytes[..5], b"first")?;
+    // Looking through a small window cuts nothing off.
+    equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes[..2])?, 2)?;
+    equal(read(&b, 16)?, b"first".to_vec())?;
+    equal(read(&b, 16)?, b"second".to_vec())
+}
+
+fn datagram_peek_empty() -> Outcome {
+    let (_a, b) = Socket::create(abi::ZX_SOCKET_DATAGRAM)?;
+    fails(b.read_with(abi::ZX_SOCKET_PEEK, &mut [0; 2]), Status::SHOULD_WAIT)
 }
 
 fn signals_change() -> Outcome {

@@ -1,7 +1,9 @@
 //! Timers.
 
+use std::thread;
+
 use abi::Status;
-use zx::{AsHandleRef, Duration, MonotonicInstant, Port, Signals, Timer};
+use zx::{AsHandleRef, Duration, Handle, MonotonicInstant, Port, Signals, Timer};
 
 use super::{cases, late, raw, soon};
 use crate::check::{Outcome, ensure, equal, fails, gives};
@@ -18,6 +20,16 @@ cases! {
     "timer.cancel.does_not_fire" => cancel_does_not_fire,
     "timer.cancel.clears" => cancel_clears,
     "timer.wait_async.packet" => wait_async_packet,
+    "timer.create.boot_clock" => create_boot_clock,
+    "timer.set.slack_early" => set_slack_early,
+    "timer.set.slack_late" => set_slack_late,
+    "timer.set.slack_center" => set_slack_center,
+    "timer.set.slack_of_another_kind" => set_slack_of_another_kind,
+    "timer.set.alone_is_exact" => set_alone_is_exact,
+    "timer.set.never" => set_never,
+    "timer.set.rights" => set_rights,
+    "timer.cancel.twice" => cancel_twice,
+    "timer.close.while_set" => close_while_set,
 }
 
 const NONE: Duration = Duration(0);
@@ -102,4 +114,114 @@ fn wait_async_packet() -> Outcome {
     timer.wait_async(&port, 3, Signals::TIMER_SIGNALED, 0)?;
     timer.set(soon(10), NONE)?;
     equal(port.wait(late())?.key, 3)
+}
+
+fn create_boot_clock() -> Outcome {
+    let mut out = 0_u32;
+    gives(raw!(zx_timer_create, 0, abi::ZX_CLOCK_BOOT, &raw mut out), Status::OK)?;
+    let timer = Timer::from(Handle::from_raw(out).ok_or("there is no handle")?);
+    timer.set(soon(5), NONE)?;
+    timer.wait_one(Signals::TIMER_SIGNALED, late())?;
+    Ok(())
+}
+
+const HOUR: Duration = Duration::from_seconds(3600);
+
+fn set_slack_early() -> Outcome {
+    // One that may come early goes off with one that comes first.
+    let (first, second) = (Timer::create(0)?, Timer::create(abi::ZX_TIMER_SLACK_EARLY)?);
+    first.set(soon(20), NONE)?;
+    second.set(MonotonicInstant::after(Duration::from_seconds(60)), HOUR)?;
+    first.wait_one(Signals::TIMER_SIGNALED, late())?;
+    second.wait_one(Signals::TIMER_SIGNALED, late())?;
+    Ok(())
+}
+
+fn set_slack_late() -> Outcome {
+    // One that may come late goes off with one that comes after it, not before.
+    let (first, second) = (Timer::create(0)?, Timer::create(abi::ZX_TIMER_SLACK_LATE)?);
+    let deadline = soon(200);
+    first.set(deadline, NONE)?;
+    second.set(soon(5), HOUR)?;
+    fails(second.wait_one(Signals::TIMER_SIGNALED, soon(60)), Status::TIMED_OUT)?;
+    second.wait_one(Signals::TIMER_SIGNALED, late())?;
+    ensure(MonotonicInstant::now() >= deadline, "it did not wait for the other")?;
+    first.wait_one(Signals::TIMER_SIGNALED, late())?;
+    Ok(())
+}
+
+fn set_slack_center() -> Outcome {
+    // Either way, with the nearest.
+    let (early, late_one) = (Timer::create(0)?, Timer::create(0)?);
+    let middle = Timer::create(abi::ZX_TIMER_SLACK_CENTER)?;
+    let now = MonotonicInstant::now();
+    early.set(now + Duration::from_millis(20), NONE)?;
+    late_one.set(now + Duration::from_seconds(600), NONE)?;
+    middle.set(now + Duration::from_seconds(300), HOUR)?;
+    middle.wait_one(Signals::TIMER_SIGNALED, late())?;
+    ensure(early.signals()?.contains(Signals::TIMER_SIGNALED), "it came before the other")
+}
+
+fn set_slack_of_another_kind() -> Outcome {
+    // Early is no help to one that may only be late, and the other way around; nor is slack that does not reach.
+    let other = Timer::create(0)?;
+    other.set(soon(20), NONE)?;
+    let far = MonotonicInstant::after(Duration::from_seconds(60));
+    let timers = [abi::ZX_TIMER_SLACK_LATE, abi::ZX_TIMER_SLACK_EARLY].map(Timer::create);
+    let [late_one, early] = timers;
+    let (late_one, early) = (late_one?, early?);
+    late_one.set(far, HOUR)?;
+    early.set(far, Duration::from_seconds(10))?;
+    other.wait_one(Signals::TIMER_SIGNALED, late())?;
+    thread::sleep(std::time::Duration::from_millis(20));
+    equal((late_one.signals()?, early.signals()?), (Signals::NONE, Signals::NONE))
+}
+
+fn set_alone_is_exact() -> Outcome {
+    // With nobody to go along with, slack changes nothing.
+    for mode in [abi::ZX_TIMER_SLACK_CENTER, abi::ZX_TIMER_SLACK_EARLY, abi::ZX_TIMER_SLACK_LATE] {
+        let timer = Timer::create(mode)?;
+        let deadline = soon(20);
+        timer.set(deadline, Duration::from_millis(5))?;
+        timer.wait_one(Signals::TIMER_SIGNALED, late())?;
+        ensure(MonotonicInstant::now() >= deadline, "it fired early")?;
+    }
+    Ok(())
+}
+
+fn set_never() -> Outcome {
+    let timer = Timer::create(0)?;
+    timer.set(MonotonicInstant::INFINITE, Duration::INFINITE)?;
+    fails(timer.wait_one(Signals::TIMER_SIGNALED, soon(20)), Status::TIMED_OUT)?;
+    // And from long ago.
+    timer.set(MonotonicInstant::INFINITE_PAST, Duration::INFINITE)?;
+    equal(timer.signals()?, Signals::TIMER_SIGNALED)
+}
+
+fn set_rights() -> Outcome {
+    let weak = Timer::from(super::without(&Timer::create(0)?, abi::Rights::WRITE)?);
+    fails(weak.set(soon(1), NONE), Status::ACCESS_DENIED)?;
+    fails(weak.cancel(), Status::ACCESS_DENIED)
+}
+
+fn cancel_twice() -> Outcome {
+    let timer = Timer::create(0)?;
+    timer.cancel()?;
+    timer.set(soon(10), NONE)?;
+    timer.cancel()?;
+    timer.cancel()?;
+    timer.set(soon(10), NONE)?;
+    timer.wait_one(Signals::TIMER_SIGNALED, late())?;
+    Ok(())
+}
+
+fn close_while_set() -> Outcome {
+    for _ in 0..200 {
+        Timer::create(0)?.set(soon(5), NONE)?;
+    }
+    // The system goes on, and so do other timers.
+    let timer = Timer::create(0)?;
+    timer.set(soon(20), NONE)?;
+    timer.wait_one(Signals::TIMER_SIGNALED, late())?;
+    Ok(())
 }
