@@ -163,6 +163,7 @@ pub fn object_set_property<M: Machine>(
             cx.kernel.socket_set_threshold(socket, read, usize::try_from(threshold).map_err(|_| Status::INVALID_ARGS)?)
         }
         ZX_PROP_JOB_KILL_ON_OOM => {
+            fits(size, size_of::<usize>())?;
             let job = cx.kernel.objects.typed::<Job>(object)?;
             let kill = word(cx)?;
             if kill > 1 {
