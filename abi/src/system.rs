@@ -94,6 +94,27 @@ consts! { TABLE;
         ZX_IOMMU_TYPE_STUB = 0;
         /// `zx_iommu_create`: Intel's.
         ZX_IOMMU_TYPE_INTEL = 1;
+        /// [`zx_profile_info_t`]: it has a priority.
+        ZX_PROFILE_INFO_FLAG_PRIORITY = 1;
+        /// [`zx_profile_info_t`]: it names processors.
+        ZX_PROFILE_INFO_FLAG_CPU_MASK = 2;
+        /// [`zx_profile_info_t`]: it has capacity, deadline and period.
+        ZX_PROFILE_INFO_FLAG_DEADLINE = 4;
+        /// [`zx_profile_info_t`]: the owner of a futex that its thread waits on gains nothing by that.
+        ZX_PROFILE_INFO_FLAG_NO_INHERIT = 8;
+        /// [`zx_profile_info_t`]: it has a priority, for address regions.
+        ZX_PROFILE_INFO_FLAG_MEMORY_PRIORITY = 16;
+    [i32]
+        /// The lowest priority.
+        ZX_PRIORITY_LOWEST = 0;
+        /// A low priority.
+        ZX_PRIORITY_LOW = 8;
+        /// What threads start with.
+        ZX_PRIORITY_DEFAULT = 16;
+        /// A high priority.
+        ZX_PRIORITY_HIGH = 24;
+        /// The highest priority.
+        ZX_PRIORITY_HIGHEST = 31;
 }
 
 structs! { STRUCTS;

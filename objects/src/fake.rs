@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::machine::{
     Aspace, Conversion, FpuRegisters, Frame, Held, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power,
-    Registers, ThreadKey,
+    Priority, Registers, ThreadKey,
 };
 
 /// What a thread of the fake machine went through.
@@ -21,6 +21,8 @@ pub struct FakeThread {
     pub stopped: bool,
     /// Results of the blocked calls that ended, in order.
     pub woken: Vec<i64>,
+    /// Its priority.
+    pub priority: Priority,
     /// Its registers.
     pub registers: Registers,
     /// Its x87 and vector registers, once they were set.
@@ -196,6 +198,10 @@ impl Machine for FakeMachine {
 
     fn can_step(&self) -> bool {
         true
+    }
+
+    fn thread_set_priority(&mut self, thread: MachineThread, priority: Priority) {
+        self.threads.get_mut(&thread.0).expect("thread in use").priority = priority;
     }
 
     fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64) {

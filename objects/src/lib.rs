@@ -47,6 +47,7 @@ pub mod policy;
 pub mod port;
 pub mod pressure;
 pub mod process;
+pub mod profile;
 mod report;
 pub mod resource;
 pub mod slab;

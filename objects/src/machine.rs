@@ -158,6 +158,23 @@ pub struct Conversion {
     pub denominator: u32,
 }
 
+/// How urgent a thread is: of those that can run, one with the highest priority does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Priority(pub u8);
+
+impl Priority {
+    /// What a thread starts with.
+    pub const DEFAULT: Priority = Priority(16);
+    /// Before all that have none but a priority; the highest there is.
+    pub const DEADLINE: Priority = Priority(32);
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Priority::DEFAULT
+    }
+}
+
 /// How the machine is to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Power {
@@ -237,6 +254,8 @@ pub trait Machine {
     fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters);
     /// Whether a thread stops after the next instruction when the trap flag is among the flags that it is given.
     fn can_step(&self) -> bool;
+    /// Sets a thread's priority, at most [`Priority::DEADLINE`]. It starts with [`Priority::DEFAULT`].
+    fn thread_set_priority(&mut self, thread: MachineThread, priority: Priority);
     /// Sets the FS base of a thread: of the one whose call is being handled, or of a stopped one.
     fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64);
     /// Ends the wait of a thread whose call was answered with "blocked": the call returns `result`.

@@ -181,6 +181,7 @@ nouns! {
     Counter counter ZX_OBJ_TYPE_COUNTER,
     Debuglog debuglog ZX_OBJ_TYPE_DEBUGLOG,
     Resource resource ZX_OBJ_TYPE_RESOURCE,
+    Profile profile ZX_OBJ_TYPE_PROFILE,
     SuspendToken suspend_token ZX_OBJ_TYPE_SUSPEND_TOKEN,
     Exception exception ZX_OBJ_TYPE_EXCEPTION,
 }

@@ -14,7 +14,7 @@ use crate::exception::{After, Exception, ExceptionChannel};
 use crate::futex::FutexKey;
 use crate::kernel::Kernel;
 use crate::list::Link;
-use crate::machine::{FpuRegisters, Machine, MachineThread, Registers, ThreadKey};
+use crate::machine::{FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
 use crate::name::Name;
 use crate::object::{Body, Id, ObjectId};
 use crate::port::Port;
@@ -63,6 +63,7 @@ pub struct Thread {
     /// Where it is in its life.
     pub state: ThreadState,
     pub(crate) machine: Option<MachineThread>,
+    pub(crate) priority: Priority,
     pub(crate) wait: Wait,
     /// Its place among the threads of its process that have not ended.
     pub(crate) siblings: Link,
@@ -153,6 +154,7 @@ impl<M: Machine> Kernel<M> {
             process,
             state: ThreadState::Initial,
             machine: None,
+            priority: Priority::DEFAULT,
             wait: Wait::None,
             siblings: Link::default(),
             queue: Link::default(),
@@ -186,6 +188,9 @@ impl<M: Machine> Kernel<M> {
         let machine = self.machine.thread_create(aspace, key, name.as_str()).map_err(|_| Status::NO_MEMORY)?;
         let thread = self.objects.get_mut(id)?;
         thread.machine = Some(machine);
+        if thread.priority != Priority::DEFAULT {
+            self.machine.thread_set_priority(machine, thread.priority);
+        }
         thread.state = ThreadState::Running;
         let process = thread.process;
         // A running thread needs no handle to go on.

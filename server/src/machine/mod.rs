@@ -40,7 +40,7 @@ use core::ptr;
 
 use objects::machine::{
     Aspace, Conversion, FpuRegisters, Frame, Held, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power,
-    Registers, ThreadKey, USER_TOP,
+    Priority, Registers, ThreadKey, USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
 use server_boot::{BootInfo, FLAG_CONSOLE, FLAG_LINK, FLAG_POWER};
@@ -334,6 +334,10 @@ impl Machine for Sel4 {
 
     fn can_step(&self) -> bool {
         sel4::KEEPS_TRAP_FLAG
+    }
+
+    fn thread_set_priority(&mut self, thread: MachineThread, priority: Priority) {
+        self.threads.set_priority(thread, priority);
     }
 
     fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64) {

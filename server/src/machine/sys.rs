@@ -4,7 +4,7 @@
 //! operations that give something back are reported by the debug kernel and otherwise ignored: there is nothing that the
 //! caller could do, and what was to be given back stays with its owner.
 
-use objects::machine::Registers;
+use objects::machine::{Priority, Registers};
 use sel4::{
     AsidPool, CNode, CPtr, Caching, CapData, Endpoint, FPU_WORDS, IoPort, IrqHandler, MessageInfo, Notification, Page,
     PageDirectory, PageTable, Pdpt, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, Untyped, UserContext, VSpace,
@@ -26,8 +26,14 @@ const SELF: CNode = CNode::new(cspace::SELF);
 /// Bits that the root CNode resolves. Set once at the start.
 static ROOT_BITS: super::single::Single<u8> = super::single::Single::new(10);
 
-/// What a program's threads are scheduled with.
-const PRIORITY: u8 = 100;
+/// The kernel's priority for the lowest of programs'. All of them are below the server's own (200), which must be able
+/// to answer whatever a program does.
+const LOWEST_PRIORITY: u8 = 84;
+const _: () = assert!(LOWEST_PRIORITY + Priority::DEADLINE.0 < 200);
+
+fn kernel_priority(priority: Priority) -> u8 {
+    LOWEST_PRIORITY + priority.0.min(Priority::DEADLINE.0)
+}
 
 /// A function that puts a paging structure into an address space: structure, address space, address.
 pub type MapTable = fn(u64, u64, u64) -> Result<()>;
@@ -165,8 +171,18 @@ pub fn tcb_configure(tcb: u64, space: Threadspace) -> Result<()> {
         cspace_data: CapData::guard(0, 64 - space.cnode_bits),
         vspace: VSpace::new(space.vspace),
         ipc_buffer: Some((space.buffer_address, Page::new(space.buffer))),
-        sched: Some(SchedParams { authority: Tcb::new(root_slot(cspace::TCB)), max_controlled: 0, priority: PRIORITY }),
+        sched: Some(SchedParams {
+            authority: Tcb::new(root_slot(cspace::TCB)),
+            max_controlled: 0,
+            priority: kernel_priority(Priority::DEFAULT),
+        }),
     })
+}
+
+/// Sets a thread's priority.
+pub fn set_priority(tcb: u64, priority: Priority) {
+    let set = Tcb::new(tcb).set_priority(Tcb::new(root_slot(cspace::TCB)), kernel_priority(priority));
+    complain(set, "set a priority");
 }
 
 /// Stops a thread.

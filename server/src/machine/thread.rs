@@ -24,7 +24,7 @@
 use alloc::vec::Vec;
 use core::ptr;
 
-use objects::machine::{FpuRegisters, Frame, MachineThread, OutOfMemory, PAGE, Registers, ThreadKey};
+use objects::machine::{FpuRegisters, Frame, MachineThread, OutOfMemory, PAGE, Priority, Registers, ThreadKey};
 
 use super::fpu;
 use super::memory::{Memory, Unit};
@@ -191,6 +191,13 @@ impl Threads {
     pub fn set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters) {
         if let Some(thread) = self.get(thread) {
             sys::write_fpu(thread.tcb, &fpu::encode(registers));
+        }
+    }
+
+    /// Sets the priority.
+    pub fn set_priority(&mut self, thread: MachineThread, priority: Priority) {
+        if let Some(thread) = self.get(thread) {
+            sys::set_priority(thread.tcb, priority);
         }
     }
 

@@ -22,6 +22,7 @@ pub mod membarrier;
 pub mod object;
 pub mod port;
 pub mod process;
+pub mod profile;
 pub mod property;
 pub mod resource;
 pub mod socket;

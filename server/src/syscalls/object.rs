@@ -17,6 +17,7 @@ use crate::syscalls::handle::reduce;
 use crate::user::{InOut, Out};
 
 pub use super::info::object_get_info;
+pub use super::profile::object_set_profile;
 pub use super::property::{object_get_property, object_set_property};
 
 /// Waits for signals of one object.

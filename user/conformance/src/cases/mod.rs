@@ -139,6 +139,11 @@ fn soon(milliseconds: i64) -> MonotonicInstant {
     MonotonicInstant::after(Duration::from_millis(milliseconds))
 }
 
+/// The root resource, which this program may have (`root-resource` in `system.toml`).
+fn root_resource() -> Result<zx::Resource, Failure> {
+    Ok(process_builder::loader::root_resource(&zx::startup::clone_loader_service()?)?)
+}
+
 /// A deadline that a working system never reaches, and a broken one reaches before its case is timed out.
 fn late() -> MonotonicInstant {
     MonotonicInstant::after(Duration::from_seconds(5))

@@ -1,0 +1,62 @@
+//! Profiles.
+
+use abi::{
+    Rights, Status, ZX_DEFAULT_PROFILE_RIGHTS, ZX_POL_NEW_PROFILE, ZX_RSRC_SYSTEM_PROFILE_BASE, zx_profile_info_t,
+};
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+use objects::object::Body;
+use objects::profile::Profile;
+use objects::thread::Thread;
+
+use crate::cx::Cx;
+use crate::syscalls::resource::need_system;
+use crate::user::{In, Out};
+
+/// Creates a profile.
+pub fn profile_create<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    resource: HandleValue,
+    options: u32,
+    info: In<zx_profile_info_t>,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    cx.may(ZX_POL_NEW_PROFILE)?;
+    need_system(cx, resource, ZX_RSRC_SYSTEM_PROFILE_BASE)?;
+    let profile = Profile::new(&cx.read(info)?)?;
+    let profile = cx.kernel.profile_create(profile)?;
+    cx.hand_out(profile, ZX_DEFAULT_PROFILE_RIGHTS, out)
+}
+
+/// Gives a profile to a thread or an address region.
+pub fn object_set_profile<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    profile: HandleValue,
+    options: u32,
+) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    let profile = cx.get::<Profile>(profile, Rights::APPLY_PROFILE)?;
+    let target = cx.get_any(value, Rights::NONE)?;
+    let needed = match cx.kernel.objects.any(target.object)?.body {
+        Body::Thread(_) => Rights::MANAGE_THREAD,
+        Body::Vmar(_) => Rights::OP_CHILDREN,
+        _ => return Err(Status::WRONG_TYPE),
+    };
+    if !target.rights.contains(needed) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    if let Ok(thread) = cx.kernel.objects.typed::<Thread>(target.object) {
+        return cx.kernel.thread_set_profile(thread, profile);
+    }
+    // No memory is ever taken from a program, whatever the priority of its region.
+    match cx.kernel.objects.get(profile)? {
+        Profile::Memory => Ok(()),
+        Profile::Thread { .. } => Err(Status::WRONG_TYPE),
+    }
+}
