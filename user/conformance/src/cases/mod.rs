@@ -14,8 +14,11 @@ mod event;
 mod exception;
 mod exception_channel;
 mod exception_kind;
+mod exception_notice;
 mod exception_object;
 mod exception_order;
+mod exception_policy;
+mod exception_thread;
 mod fifo;
 mod futex;
 mod futex_owner;
@@ -106,7 +109,10 @@ pub fn all() -> Vec<Case> {
         exception_channel::cases(),
         exception_kind::cases(),
         exception_object::cases(),
+        exception_notice::cases(),
         exception_order::cases(),
+        exception_policy::cases(),
+        exception_thread::cases(),
         process::cases(),
         process_memory::cases(),
         pthread::cases(),
