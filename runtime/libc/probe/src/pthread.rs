@@ -1,4 +1,4 @@
-//! `pthread.h`.
+//! `pthread.h` and `semaphore.h`.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -32,6 +32,7 @@ room! {
     pthread_once_t: u32;
     pthread_spinlock_t: u32;
     pthread_attr_t: [u64; 7];
+    sem_t: [u64; 4];
 }
 
 type Main = extern "C" fn(*mut c_void) -> usize;
@@ -99,6 +100,14 @@ unsafe extern "C" {
     pub safe fn pthread_spin_lock(lock: &pthread_spinlock_t) -> i32;
     pub safe fn pthread_spin_trylock(lock: &pthread_spinlock_t) -> i32;
     pub safe fn pthread_spin_unlock(lock: &pthread_spinlock_t) -> i32;
+
+    pub safe fn sem_init(semaphore: &sem_t, shared: i32, value: u32) -> i32;
+    pub safe fn sem_destroy(semaphore: &sem_t) -> i32;
+    pub safe fn sem_wait(semaphore: &sem_t) -> i32;
+    pub safe fn sem_trywait(semaphore: &sem_t) -> i32;
+    pub safe fn sem_timedwait(semaphore: &sem_t, until: &timespec) -> i32;
+    pub safe fn sem_post(semaphore: &sem_t) -> i32;
+    pub safe fn sem_getvalue(semaphore: &sem_t, value: &mut i32) -> i32;
 
     pub safe fn pthread_key_create(key: &mut u32, destructor: Option<extern "C" fn(usize)>) -> i32;
     pub safe fn pthread_key_delete(key: u32) -> i32;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use libc_probe::pthread::*;
 use libc_probe::stack::stack_pointer;
-use libc_probe::{CLOCK_MONOTONIC, CLOCK_REALTIME, after, timespec};
+use libc_probe::{CLOCK_MONOTONIC, CLOCK_REALTIME, after, errno, timespec};
 use zx::{AsHandleRef, Duration, Info, MonotonicInstant, Signals, Thread, Unowned};
 
 use super::asleep::until_on_futex;
@@ -31,6 +31,8 @@ cases! {
     "pthread.barrier.one_wins_each_round" => barrier_one_wins_each_round,
     "pthread.barrier.destroyed_by_the_winner" => barrier_destroyed_by_the_winner,
     "pthread.spin.excludes" => spin_excludes,
+    "pthread.semaphore.counts" => semaphore_counts,
+    "pthread.semaphore.wakes" => semaphore_wakes,
     "pthread.keys.own_values" => keys_own_values,
     "pthread.keys.destructors" => keys_destructors,
     "pthread.keys.set_again" => keys_set_again,
@@ -175,6 +177,7 @@ fn stack_big() -> Outcome {
 fn stack_too_big() -> Outcome {
     // Until there are no addresses left: then refused, and what was made before goes on.
     let attr = attributes()?;
+    let before = in_use()?;
     equal(pthread_attr_setstacksize(&attr, 1), EINVAL)?;
     equal(pthread_attr_setstacksize(&attr, usize::MAX), EINVAL)?;
     equal(pthread_attr_setstacksize(&attr, 1 << 40), 0)?;
@@ -191,6 +194,7 @@ fn stack_too_big() -> Outcome {
     for (number, thread) in threads.into_iter().enumerate() {
         equal(finish(thread)?, number)?;
     }
+    equal(in_use()?, before)?;
     equal(finish(start(|| 5)?)?, 5)
 }
 
@@ -437,6 +441,41 @@ fn spin_excludes() -> Outcome {
     }
     equal(lock.1.load(Ordering::Relaxed), 300)?;
     equal([pthread_spin_trylock(&lock.0), pthread_spin_trylock(&lock.0)], [0, EBUSY])
+}
+
+fn semaphore_counts() -> Outcome {
+    let semaphore = sem_t::new();
+    let value = || {
+        let mut value = -1;
+        sem_getvalue(&semaphore, &mut value);
+        value
+    };
+    equal((sem_init(&semaphore, 0, u32::MAX), errno()), (-1, EINVAL))?;
+    equal(sem_init(&semaphore, 0, 2), 0)?;
+    equal(value(), 2)?;
+    equal([sem_wait(&semaphore), sem_trywait(&semaphore)], [0, 0])?;
+    equal((sem_trywait(&semaphore), errno()), (-1, EAGAIN))?;
+    equal((sem_timedwait(&semaphore, &after(CLOCK_REALTIME, 10)), errno()), (-1, ETIMEDOUT))?;
+    equal((sem_post(&semaphore), value(), sem_wait(&semaphore), value()), (0, 1, 0, 0))?;
+    equal(sem_init(&semaphore, 0, i32::MAX as u32), 0)?;
+    equal((sem_post(&semaphore), value()), (-1, i32::MAX))?;
+    equal(sem_destroy(&semaphore), 0)
+}
+
+fn semaphore_wakes() -> Outcome {
+    let semaphore = Arc::new(sem_t::new());
+    equal(sem_init(&semaphore, 0, 0), 0)?;
+    let threads = (0..3).map(|_| {
+        let semaphore = Arc::clone(&semaphore);
+        start(move || sem_wait(&semaphore) as usize)
+    });
+    let threads = threads.collect::<Result<Vec<_>, _>>()?;
+    threads.iter().try_for_each(|&thread| until_on_futex(pthread_get_zx_handle(thread)))?;
+    for _ in 0..3 {
+        equal(sem_post(&semaphore), 0)?;
+    }
+    threads.into_iter().try_for_each(|thread| equal(finish(thread)?, 0))?;
+    equal(sem_trywait(&semaphore), -1)
 }
 
 fn keys_own_values() -> Outcome {

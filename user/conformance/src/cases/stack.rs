@@ -45,7 +45,7 @@ fn parts() -> Result<[usize; 3], Failure> {
     ensure(!own(second - 1) && !own(pointer), "the parts are not apart")?;
     equal(second % 16, 0)?;
     let value = 0_u8;
-    ensure(own(std::ptr::from_ref(&value).addr()), "a variable is not on the stack")?;
+    ensure(own(std::hint::black_box(std::ptr::from_ref(&value).addr())), "a variable is not on the stack")?;
     ensure(mapped(safe) && mapped(second - 1) && mapped(pointer), "a part is not mapped")?;
     thread_local!(static VARIABLE: u8 = const { 1 });
     let variable = VARIABLE.with(|variable| std::ptr::from_ref(variable).addr());
