@@ -1,10 +1,10 @@
 //! What works on every object: information, properties, signals.
 
 use abi::{Rights, Status};
-use zx::{AsHandleRef, Channel, Event, EventPair, Info, Port, Signals, Socket, Timer, Vmo};
+use zx::{AsHandleRef, Channel, Counter, Event, EventPair, Handle, Info, Job, Port, Signals, Socket, Timer, Vmo};
 
 use super::{cases, raw, without};
-use crate::check::{Outcome, ensure, equal, fails, gives};
+use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 
 cases! {
     "object.get_info.basic" => get_info_basic,
@@ -17,6 +17,13 @@ cases! {
     "object.get_child.rights" => get_child_rights,
     "object.get_child.not_found" => get_child_not_found,
     "object.get_child.self" => get_child_self,
+    "object.get_child.bad_handle" => get_child_bad_handle,
+    "object.get_child.more_rights" => get_child_more_rights,
+    "object.get_child.wrong_type" => get_child_wrong_type,
+    "object.get_child.of_another_parent" => get_child_of_another_parent,
+    "object.get_child.bad_pointer_gives_nothing" => get_child_bad_pointer_gives_nothing,
+    "object.signal.bad_masks_change_nothing" => signal_bad_masks_change_nothing,
+    "object.signal.each_type" => signal_each_type,
     "object.property.name" => property_name,
     "object.property.name_is_cut" => property_name_is_cut,
     "object.property.small_buffer" => property_small_buffer,
@@ -106,6 +113,114 @@ fn get_child_self() -> Outcome {
     let thread = zx::startup::process_self().get_child(koid, Rights::SAME_RIGHTS)?;
     equal(thread.koid()?, koid)?;
     equal(thread.basic_info()?.related_koid, zx::startup::process_self().koid()?)
+}
+
+fn job() -> Result<Job, Failure> {
+    Ok(zx::startup::job_default().ok_or("there is no default job")?.create_child()?)
+}
+
+fn get_child_bad_handle() -> Outcome {
+    let parent = job()?;
+    let child = parent.create_child()?;
+    let (process, _vmar) = parent.create_process("child")?;
+    let mut out = 0x5a5a_5a5a_u32;
+    let koids = [child.koid()?, process.koid()?, 0, 1, u64::MAX];
+    let closed = [child.raw_handle(), process.raw_handle(), parent.raw_handle()];
+    drop((child, process, parent));
+    for value in closed.into_iter().chain([0, 1, 0xffff_ffff]) {
+        for koid in koids {
+            let same = Rights::SAME_RIGHTS.bits();
+            gives(raw!(zx_object_get_child, value, koid, same, &raw mut out), Status::BAD_HANDLE)?;
+        }
+    }
+    equal(out, 0x5a5a_5a5a)
+}
+
+fn get_child_more_rights() -> Outcome {
+    let parent = job()?;
+    let koid = parent.create_child()?;
+    let weak = parent.duplicate(Rights::ENUMERATE | Rights::INSPECT)?;
+    fails(weak.get_child(koid.koid()?, Rights::INSPECT | Rights::MANAGE_JOB), Status::ACCESS_DENIED)?;
+    fails(weak.get_child(koid.koid()?, Rights::from_bits_retain(1 << 30)), Status::ACCESS_DENIED)?;
+    // It is looked at before the koid.
+    fails(weak.get_child(1, Rights::MANAGE_JOB), Status::ACCESS_DENIED)?;
+    let child = weak.get_child(koid.koid()?, Rights::SAME_RIGHTS)?;
+    equal(child.basic_info()?.rights, (Rights::ENUMERATE | Rights::INSPECT).bits())
+}
+
+fn get_child_wrong_type() -> Outcome {
+    // Without the right it does not come to that, and nothing that has no children gives it.
+    for object in [Event::create()?.into_handle(), Vmo::create(1, 0)?.into(), Channel::create()?.0.into()] {
+        fails(object.get_child(object.koid()?, Rights::SAME_RIGHTS), Status::ACCESS_DENIED)?;
+    }
+    Ok(())
+}
+
+fn get_child_of_another_parent() -> Outcome {
+    let (first, second) = (job()?, job()?);
+    let child = first.create_child()?;
+    let (process, _vmar) = child.create_process("grandchild")?;
+    fails(second.get_child(child.koid()?, Rights::SAME_RIGHTS), Status::NOT_FOUND)?;
+    // Only what is directly below counts, and nothing is below itself.
+    fails(first.get_child(process.koid()?, Rights::SAME_RIGHTS), Status::NOT_FOUND)?;
+    fails(first.get_child(first.koid()?, Rights::SAME_RIGHTS), Status::NOT_FOUND)?;
+    first.get_child(child.koid()?, Rights::SAME_RIGHTS)?;
+    process.kill()?;
+    fails(child.get_child(process.koid()?, Rights::SAME_RIGHTS), Status::NOT_FOUND)
+}
+
+fn get_child_bad_pointer_gives_nothing() -> Outcome {
+    let parent = job()?;
+    let child = parent.create_child()?;
+    let (koid, same) = (child.koid()?, Rights::SAME_RIGHTS.bits());
+    gives(raw!(zx_object_get_child, parent.raw_handle(), koid, same, 0x1000), Status::INVALID_ARGS)?;
+    let count: abi::zx_info_handle_count_t = child.info_record(abi::ZX_INFO_HANDLE_COUNT)?;
+    equal(count.handle_count, 1)
+}
+
+fn signal_bad_masks_change_nothing() -> Outcome {
+    let event = Event::create()?;
+    event.signal(Signals::NONE, Signals::USER_0)?;
+    let bad = Signals::HANDLE_CLOSED;
+    fails(event.signal(Signals::USER_0 | bad, Signals::USER_1), Status::INVALID_ARGS)?;
+    fails(event.signal(Signals::USER_0, Signals::USER_1 | bad), Status::INVALID_ARGS)?;
+    equal(event.signals()?, Signals::USER_0)?;
+    let (a, b) = EventPair::create()?;
+    fails(a.signal_peer(Signals::NONE, Signals::USER_1 | Signals::PEER_CLOSED), Status::INVALID_ARGS)?;
+    equal(b.signals()?, Signals::NONE)
+}
+
+fn signal_each_type() -> Outcome {
+    let own = Signals::SIGNALED;
+    let job = job()?;
+    let (process, _vmar) = job.create_process("signalled")?;
+    let thread = process.create_thread("signalled")?;
+    let objects: [(Handle, bool); 9] = [
+        (Counter::create()?.into(), true),
+        (Event::create()?.into(), true),
+        (EventPair::create()?.0.into_handle(), true),
+        (Timer::create(0)?.into(), false),
+        (Vmo::create(1, 0)?.into(), false),
+        (Socket::create(0)?.0.into(), false),
+        (job.duplicate_handle(Rights::SAME_RIGHTS)?, false),
+        (process.duplicate_handle(Rights::SAME_RIGHTS)?, false),
+        (thread.duplicate_handle(Rights::SAME_RIGHTS)?, false),
+    ];
+    for (object, has_own) in objects {
+        let before = object.signals()?;
+        object.signal(Signals::NONE, Signals::USER_ALL)?;
+        equal(object.signals()?, before | Signals::USER_ALL)?;
+        object.signal(Signals::USER_ALL, Signals::NONE)?;
+        equal(object.signals()?, before)?;
+        // Only some have a signal of their own for programs.
+        if has_own {
+            object.signal(Signals::NONE, own)?;
+            equal(object.signals()?, before | own)?;
+        } else {
+            fails(object.signal(Signals::NONE, own), Status::INVALID_ARGS)?;
+        }
+    }
+    Ok(())
 }
 
 fn name(object: &impl AsHandleRef) -> zx::Result<String> {

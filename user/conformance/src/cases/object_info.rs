@@ -34,6 +34,7 @@ cases! {
     "object.get_info.process.life" => process_life,
     "object.get_info.process_threads.running_only" => process_threads_running_only,
     "object.get_info.thread.one_processor" => thread_one_processor,
+    "object.get_info.exception_report.checks" => exception_report_checks,
     "object.get_info.vmar.base_and_size" => vmar_base_and_size,
     "object.get_info.process_maps.tree" => process_maps_tree,
     "object.get_info.process_maps.mappings" => process_maps_mappings,
@@ -332,6 +333,26 @@ fn thread_one_processor() -> Outcome {
     equal(info.state, abi::ZX_THREAD_STATE_RUNNING)?;
     equal(info.wait_exception_channel_type, 0)?;
     equal(info.cpu_affinity_mask.mask, [1, 0, 0, 0, 0, 0, 0, 0])
+}
+
+fn exception_report_checks() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    let bare = without(&tiny.thread, Rights::INSPECT)?;
+    let closed = Event::create()?.raw_handle();
+    for topic in [abi::ZX_INFO_THREAD_EXCEPTION_REPORT, abi::ZX_INFO_THREAD_EXCEPTION_REPORT_V1] {
+        for value in [0, closed, 0xffff_ffff] {
+            let mut report = [0_u8; 64];
+            let status = raw!(zx_object_get_info, value, topic, report.as_mut_ptr(), report.len(), 0, 0);
+            gives(status, Status::BAD_HANDLE)?;
+        }
+        fails(tiny.process.get_info(topic, &mut [0; 64]), Status::WRONG_TYPE)?;
+        fails(tiny.vmar.get_info(topic, &mut [0; 64]), Status::WRONG_TYPE)?;
+        fails(bare.get_info(topic, &mut [0; 64]), Status::ACCESS_DENIED)?;
+        // It is not in an exception.
+        fails(tiny.thread.get_info(topic, &mut [0; 64]), Status::BAD_STATE)?;
+        fails(zx::startup::thread_self().get_info(topic, &mut [0; 64]), Status::BAD_STATE)?;
+    }
+    Ok(())
 }
 
 /// A region of `pages` pages in another one.

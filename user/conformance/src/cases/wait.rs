@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use abi::{Rights, Status, zx_wait_item_t};
-use zx::{AsHandleRef, Channel, Event, HandleRef, MonotonicInstant, Signals};
+use zx::{AsHandleRef, Channel, Event, HandleRef, Info, MonotonicInstant, Signals};
 
 use super::{cases, late, raw, soon, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
@@ -19,6 +19,19 @@ cases! {
     "object.wait_one.canceled_by_close" => one_canceled_by_close,
     "object.wait_one.rights" => one_rights,
     "object.wait_one.no_signals" => one_no_signals,
+    "object.wait_one.no_signals_canceled" => one_no_signals_canceled,
+    "object.wait_one.signal_cleared_before" => one_signal_cleared_before,
+    "object.wait_one.transient_signals_untold" => one_transient_signals_untold,
+    "object.wait_one.canceled_for_all" => one_canceled_for_all,
+    "object.wait_one.canceled_by_replace" => one_canceled_by_replace,
+    "object.wait_one.canceled_by_transfer" => one_canceled_by_transfer,
+    "object.wait_one.canceled_by_close_many" => one_canceled_by_close_many,
+    "object.wait_one.twin_goes_on" => one_twin_goes_on,
+    "object.wait_one.told_when_timed_out" => one_told_when_timed_out,
+    "object.wait_one.peer_closed" => one_peer_closed,
+    "object.wait_one.null_observed" => one_null_observed,
+    "object.wait_one.nothing_told_on_failure" => one_nothing_told_on_failure,
+    "object.wait_one.moment_for_all" => one_moment_for_all,
     "object.wait_many.one_of_several" => many_one_of_several,
     "object.wait_many.all_pending_told" => many_all_pending_told,
     "object.wait_many.times_out" => many_times_out,
@@ -29,6 +42,14 @@ cases! {
     "object.wait_many.bad_handle" => many_bad_handle,
     "object.wait_many.woken_by_a_thread" => many_woken_by_a_thread,
     "object.wait_many.canceled_by_close" => many_canceled_by_close,
+    "object.wait_many.canceled_tells_which" => many_canceled_tells_which,
+    "object.wait_many.transient_signals_untold" => many_transient_signals_untold,
+    "object.wait_many.none_past_deadline" => many_none_past_deadline,
+    "object.wait_many.rights" => many_rights,
+    "object.wait_many.bad_memory" => many_bad_memory,
+    "object.wait_many.too_many_first" => many_too_many_first,
+    "object.wait_many.failure_leaves_nothing" => many_failure_leaves_nothing,
+    "object.wait_many.same_object_by_two_handles" => many_same_object_by_two_handles,
 }
 
 fn item(object: &impl AsHandleRef, signals: Signals) -> zx_wait_item_t {
@@ -223,5 +244,293 @@ fn many_canceled_by_close() -> Outcome {
     let result = zx::wait_many(&mut items, late());
     join(closer)?;
     fails(result, Status::CANCELED)?;
-    ensure(items[1].pending & Signals::HANDLE_CLOSED.bits() != 0, "the closed handle is not told")
+    ensure(items[1].pending & Signals::HANDLE_CLOSED.bits() != 0, "the closed handle is not told")?;
+    ensure(items[0].pending & Signals::HANDLE_CLOSED.bits() == 0, "one that is open is told as closed")
+}
+
+/// Waits through a handle's value in a thread of its own; gives status and what was observed.
+fn waiter(value: u32, signals: Signals) -> thread::JoinHandle<(Status, Signals)> {
+    thread::spawn(move || {
+        let mut seen = 0_u32;
+        let status = raw!(zx_object_wait_one, value, signals.bits(), late().0, &raw mut seen);
+        (status, Signals::from_bits_retain(seen))
+    })
+}
+
+fn result(waiter: thread::JoinHandle<(Status, Signals)>) -> Result<(Status, Signals), Failure> {
+    waiter.join().map_err(|_| Failure::from("the waiter panicked"))
+}
+
+/// Until so many threads of this process wait for one object.
+fn until_waiting(count: usize) -> Outcome {
+    let process = zx::startup::process_self();
+    for _ in 0..2000 {
+        let mut koids = [0; 64];
+        let found = process.get_info_koids(abi::ZX_INFO_PROCESS_THREADS, &mut koids)?.actual;
+        let mut waiting = 0;
+        for koid in &koids[..found] {
+            // One that has ended meanwhile does not wait.
+            let Ok(thread) = process.thread(*koid) else { continue };
+            waiting += usize::from(thread.info()?.state == abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE);
+        }
+        if waiting >= count {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Err("they never waited".into())
+}
+
+/// Starts waiters through one value, and waits until they wait.
+fn waiters(value: u32, signals: Signals, count: usize) -> Result<Vec<thread::JoinHandle<(Status, Signals)>>, Failure> {
+    let waiters = (0..count).map(|_| waiter(value, signals)).collect();
+    until_waiting(count)?;
+    Ok(waiters)
+}
+
+const CANCELED: Status = Status::CANCELED;
+
+fn one_no_signals_canceled() -> Outcome {
+    let value = Event::create()?.into_handle().into_raw();
+    let waiters = waiters(value, Signals::NONE, 1)?;
+    gives(raw!(zx_handle_close, value), Status::OK)?;
+    for waiter in waiters {
+        equal(result(waiter)?, (CANCELED, Signals::HANDLE_CLOSED))?;
+    }
+    Ok(())
+}
+
+fn one_signal_cleared_before() -> Outcome {
+    let event = Event::create()?;
+    event.signal(Signals::NONE, Signals::USER_2)?;
+    event.signal(Signals::USER_2, Signals::NONE)?;
+    fails(event.wait_one(Signals::USER_2, soon(5)), Status::TIMED_OUT)?;
+    fails(event.wait_one(Signals::USER_2, MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)
+}
+
+fn one_transient_signals_untold() -> Outcome {
+    let event = Event::create()?;
+    let waiters = waiters(event.raw_handle(), Signals::USER_0, 1)?;
+    // Comes and goes while the other waits for something else.
+    event.signal(Signals::NONE, Signals::USER_1)?;
+    event.signal(Signals::USER_1, Signals::NONE)?;
+    event.signal(Signals::NONE, Signals::USER_0 | Signals::USER_3)?;
+    for waiter in waiters {
+        let (status, seen) = result(waiter)?;
+        gives(status, Status::OK)?;
+        equal(seen.user(), Signals::USER_0 | Signals::USER_3)?;
+    }
+    Ok(())
+}
+
+fn one_canceled_for_all() -> Outcome {
+    let event = Event::create()?;
+    event.signal(Signals::NONE, Signals::USER_5)?;
+    let value = event.into_handle().into_raw();
+    let waiters = waiters(value, Signals::USER_0, 4)?;
+    gives(raw!(zx_handle_close, value), Status::OK)?;
+    for waiter in waiters {
+        equal(result(waiter)?, (CANCELED, Signals::HANDLE_CLOSED | Signals::USER_5))?;
+    }
+    Ok(())
+}
+
+fn one_canceled_by_replace() -> Outcome {
+    let value = Event::create()?.into_handle().into_raw();
+    let waiters = waiters(value, Signals::USER_0, 1)?;
+    let mut new = 0_u32;
+    gives(raw!(zx_handle_replace, value, Rights::SAME_RIGHTS.bits(), &raw mut new), Status::OK)?;
+    for waiter in waiters {
+        equal(result(waiter)?, (CANCELED, Signals::HANDLE_CLOSED))?;
+    }
+    gives(raw!(zx_handle_close, new), Status::OK)
+}
+
+fn one_canceled_by_transfer() -> Outcome {
+    let (sender, receiver) = Channel::create()?;
+    let (near, far) = Channel::create()?;
+    let value = near.into_handle().into_raw();
+    let waiters = waiters(value, Signals::READABLE | Signals::PEER_CLOSED, 2)?;
+    let status = raw!(zx_channel_write, sender.raw_handle(), 0, 0, 0, &raw const value, 1);
+    gives(status, Status::OK)?;
+    for waiter in waiters {
+        let (status, seen) = result(waiter)?;
+        gives(status, CANCELED)?;
+        ensure(seen.contains(Signals::HANDLE_CLOSED), "that the handle is gone is not told")?;
+    }
+    // The object is none the worse for it.
+    far.write(b"x", [])?;
+    receiver.wait_one(Signals::READABLE, late())?;
+    Ok(())
+}
+
+fn one_canceled_by_close_many() -> Outcome {
+    let value = Event::create()?.into_handle().into_raw();
+    let waiters = waiters(value, Signals::USER_0, 2)?;
+    let list = [0, value];
+    gives(raw!(zx_handle_close_many, list.as_ptr(), 2), Status::OK)?;
+    for waiter in waiters {
+        equal(result(waiter)?, (CANCELED, Signals::HANDLE_CLOSED))?;
+    }
+    Ok(())
+}
+
+fn one_twin_goes_on() -> Outcome {
+    let event = Event::create()?;
+    let value = event.duplicate(Rights::SAME_RIGHTS)?.into_handle().into_raw();
+    let through_twin = waiter(value, Signals::USER_0);
+    let through_event = waiter(event.raw_handle(), Signals::USER_0);
+    until_waiting(2)?;
+    gives(raw!(zx_handle_close, value), Status::OK)?;
+    equal(result(through_twin)?, (CANCELED, Signals::HANDLE_CLOSED))?;
+    event.signal(Signals::NONE, Signals::USER_0)?;
+    equal(result(through_event)?.0, Status::OK)
+}
+
+fn one_told_when_timed_out() -> Outcome {
+    let event = Event::create()?;
+    event.signal(Signals::NONE, Signals::USER_4)?;
+    let mut seen = 0_u32;
+    let deadline = soon(10).0;
+    let status = raw!(zx_object_wait_one, event.raw_handle(), Signals::USER_0.bits(), deadline, &raw mut seen);
+    gives(status, Status::TIMED_OUT)?;
+    equal(Signals::from_bits_retain(seen), Signals::USER_4)
+}
+
+fn one_peer_closed() -> Outcome {
+    let (a, b) = Channel::create()?;
+    let waiters = waiters(a.raw_handle(), Signals::PEER_CLOSED, 1)?;
+    drop(b);
+    for waiter in waiters {
+        let (status, seen) = result(waiter)?;
+        gives(status, Status::OK)?;
+        ensure(seen.contains(Signals::PEER_CLOSED) && !seen.contains(Signals::WRITABLE), "it can still be written")?;
+    }
+    Ok(())
+}
+
+fn one_null_observed() -> Outcome {
+    let event = Event::create()?;
+    let wait = |signals: Signals| raw!(zx_object_wait_one, event.raw_handle(), signals.bits(), 0, 0);
+    gives(wait(Signals::USER_0), Status::TIMED_OUT)?;
+    event.signal(Signals::NONE, Signals::USER_0)?;
+    gives(wait(Signals::USER_0), Status::OK)
+}
+
+fn one_nothing_told_on_failure() -> Outcome {
+    let blind = without(&Event::create()?, Rights::WAIT)?;
+    let mut seen = 0x5a5a_5a5a_u32;
+    gives(raw!(zx_object_wait_one, blind.raw_handle(), 8, 0, &raw mut seen), Status::ACCESS_DENIED)?;
+    gives(raw!(zx_object_wait_one, 0, 8, 0, &raw mut seen), Status::BAD_HANDLE)?;
+    equal(seen, 0x5a5a_5a5a)
+}
+
+fn one_moment_for_all() -> Outcome {
+    // A signal that is there for a moment is there for all who wait.
+    let event = Event::create()?;
+    let waiters = waiters(event.raw_handle(), Signals::USER_6, 3)?;
+    event.signal(Signals::NONE, Signals::USER_6)?;
+    event.signal(Signals::USER_6, Signals::NONE)?;
+    for waiter in waiters {
+        let (status, seen) = result(waiter)?;
+        gives(status, Status::OK)?;
+        equal(seen.user(), Signals::USER_6)?;
+    }
+    Ok(())
+}
+
+fn many_canceled_tells_which() -> Outcome {
+    let events = [Event::create()?, Event::create()?, Event::create()?];
+    events[0].signal(Signals::NONE, Signals::USER_1)?;
+    let value = events[1].duplicate(Rights::SAME_RIGHTS)?.into_handle().into_raw();
+    let twin = HandleRef::from_raw(value);
+    let mut items = [
+        item(&events[0], Signals::USER_3),
+        item(&twin, Signals::USER_3),
+        item(&events[1], Signals::USER_3),
+        item(&twin, Signals::USER_4),
+    ];
+    let closer = in_a_moment(move || {
+        let _ = raw!(zx_handle_close, value);
+    });
+    let result = zx::wait_many(&mut items, late());
+    join(closer)?;
+    fails(result, CANCELED)?;
+    let closed = Signals::HANDLE_CLOSED;
+    // Another handle to the same object is as open as before.
+    let expected = [Signals::USER_1, closed, Signals::NONE, closed];
+    equal(items.map(|item| Signals::from_bits_retain(item.pending)), expected)
+}
+
+fn many_transient_signals_untold() -> Outcome {
+    let events = [Event::create()?, Event::create()?];
+    let twins = [events[0].duplicate(Rights::SAME_RIGHTS)?, events[1].duplicate(Rights::SAME_RIGHTS)?];
+    let signaller = in_a_moment(move || {
+        let _ = twins[0].signal(Signals::NONE, Signals::USER_1);
+        let _ = twins[0].signal(Signals::USER_1, Signals::NONE);
+        let _ = twins[1].signal(Signals::NONE, Signals::USER_2);
+        let _ = twins[1].signal(Signals::USER_2, Signals::NONE);
+        let _ = twins[1].signal(Signals::NONE, Signals::USER_0);
+    });
+    let mut items = [item(&events[0], Signals::USER_0), item(&events[1], Signals::USER_0)];
+    let result = zx::wait_many(&mut items, late());
+    join(signaller)?;
+    result?;
+    equal(items.map(|item| Signals::from_bits_retain(item.pending).user()), [Signals::NONE, Signals::USER_0])
+}
+
+fn many_none_past_deadline() -> Outcome {
+    fails(zx::wait_many(&mut [], MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)?;
+    // Where there are no items no memory is looked at.
+    gives(raw!(zx_object_wait_many, 0xffff_8000_0000_0000_u64, 0, 0), Status::TIMED_OUT)
+}
+
+fn many_rights() -> Outcome {
+    let event = Event::create()?;
+    event.signal(Signals::NONE, Signals::USER_0)?;
+    let blind = without(&event, Rights::WAIT)?;
+    // Although the first has what is waited for.
+    let mut items = [item(&event, Signals::USER_0), item(&blind, Signals::USER_0)];
+    fails(zx::wait_many(&mut items, MonotonicInstant::ZERO), Status::ACCESS_DENIED)
+}
+
+fn many_bad_memory() -> Outcome {
+    for address in [0_u64, 0x1000, 0xffff_8000_0000_0000, u64::MAX - 7] {
+        gives(raw!(zx_object_wait_many, address, 1, 0), Status::INVALID_ARGS)?;
+    }
+    Ok(())
+}
+
+fn many_too_many_first() -> Outcome {
+    for count in [65_u64, 1 << 32, u64::MAX] {
+        gives(raw!(zx_object_wait_many, 0, count, 0), Status::OUT_OF_RANGE)?;
+    }
+    Ok(())
+}
+
+fn many_failure_leaves_nothing() -> Outcome {
+    // A wait that failed for its second handle does not go on through its first.
+    let event = Event::create()?;
+    for _ in 0..100 {
+        let mut items = [item(&event, Signals::USER_0), item(&HandleRef::from_raw(0), Signals::USER_0)];
+        fails(zx::wait_many(&mut items, late()), Status::BAD_HANDLE)?;
+    }
+    event.signal(Signals::NONE, Signals::USER_0)?;
+    let mut items = [item(&event, Signals::USER_0)];
+    zx::wait_many(&mut items, late())?;
+    fails(event.wait_one(Signals::USER_1, soon(5)), Status::TIMED_OUT)
+}
+
+fn many_same_object_by_two_handles() -> Outcome {
+    let event = Event::create()?;
+    let twin = event.duplicate(Rights::SAME_RIGHTS)?;
+    let third = event.duplicate(Rights::SAME_RIGHTS)?;
+    let signaller = in_a_moment(move || {
+        let _ = third.signal(Signals::NONE, Signals::USER_1);
+    });
+    let mut items = [item(&event, Signals::USER_0), item(&twin, Signals::USER_1)];
+    let result = zx::wait_many(&mut items, late());
+    join(signaller)?;
+    result?;
+    equal(items.map(|item| Signals::from_bits_retain(item.pending)), [Signals::USER_1; 2])
 }
