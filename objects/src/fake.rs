@@ -25,6 +25,8 @@ pub struct FakeThread {
     pub priority: Priority,
     /// Its registers.
     pub registers: Registers,
+    /// Nanoseconds for which it has run.
+    pub runtime: i64,
     /// Its x87 and vector registers, once they were set.
     pub fpu: Option<FpuRegisters>,
     /// Arguments 5 to 8 of its next call.
@@ -194,6 +196,10 @@ impl Machine for FakeMachine {
 
     fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters) {
         self.threads.get_mut(&thread.0).expect("thread in use").fpu = Some(*registers);
+    }
+
+    fn thread_runtime(&mut self, thread: MachineThread) -> Option<i64> {
+        Some(self.threads[&thread.0].runtime)
     }
 
     fn can_step(&self) -> bool {

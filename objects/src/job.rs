@@ -38,6 +38,8 @@ pub struct Job {
     pub dead: bool,
     /// What it was ended with.
     pub return_code: i64,
+    /// Nanoseconds for which threads below it that have ended ran.
+    pub(crate) runtime_ended: i64,
     pub(crate) exceptions: Option<ExceptionChannel>,
     /// In the order in which they were made, at most `ZX_EXCEPTION_CHANNEL_JOB_DEBUGGER_MAX_COUNT`.
     pub(crate) debuggers: Vec<ExceptionChannel>,
@@ -78,6 +80,7 @@ impl<M: Machine> Kernel<M> {
             kill_on_oom: false,
             dead: false,
             return_code: 0,
+            runtime_ended: 0,
             exceptions: None,
             debuggers: Vec::new(),
         };
@@ -222,6 +225,36 @@ impl<M: Machine> Kernel<M> {
             self.job_leave_parent(at);
             if at == top {
                 return;
+            }
+        }
+    }
+
+    /// Nanoseconds for which all threads below a job have run, those that have ended too.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`: the machine does not know.
+    pub fn job_runtime(&mut self, top: Id<Job>) -> Result<i64, Status> {
+        let mut sum = self.objects.get(top)?.runtime_ended;
+        let mut at = top;
+        loop {
+            let Job { processes, jobs, .. } = *self.objects.get(at)?;
+            let mut process = None;
+            while let Some(next) = self.objects.after(processes, process) {
+                // What its ended threads ran is counted in the job.
+                let (all, ended) = (self.process_runtime(Id::new(next))?, self.objects.get::<Process>(Id::new(next))?);
+                sum = sum.saturating_add(all.saturating_sub(ended.runtime_ended));
+                process = Some(next);
+            }
+            // Down, or to the next one at the side, or up until there is one.
+            let mut next = self.objects.after(jobs, None);
+            while next.is_none() && at != top {
+                let Some(parent) = self.objects.get(at)?.parent else { break };
+                next = self.objects.after(self.objects.get(parent)?.jobs, Some(at.object()));
+                at = parent;
+            }
+            match next {
+                Some(job) => at = Id::new(job),
+                None => return Ok(sum),
             }
         }
     }

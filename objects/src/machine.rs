@@ -252,6 +252,8 @@ pub trait Machine {
     fn thread_fpu(&mut self, thread: MachineThread) -> Option<FpuRegisters>;
     /// Sets them, where the machine gives them. Reserved bits of MXCSR are the caller's to keep out.
     fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters);
+    /// Nanoseconds for which a thread has run, as well as the machine knows; none if it does not.
+    fn thread_runtime(&mut self, thread: MachineThread) -> Option<i64>;
     /// Whether a thread stops after the next instruction when the trap flag is among the flags that it is given.
     fn can_step(&self) -> bool;
     /// Sets a thread's priority, at most [`Priority::DEADLINE`]. It starts with [`Priority::DEFAULT`].

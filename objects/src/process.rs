@@ -52,6 +52,8 @@ pub struct Process {
     pub running: usize,
     /// Its place among the processes of its job that have not ended.
     pub(crate) siblings: Link,
+    /// Nanoseconds for which its threads that have ended ran.
+    pub(crate) runtime_ended: i64,
     /// Suspend tokens for it.
     pub(crate) suspends: u32,
     pub(crate) exceptions: Option<ExceptionChannel>,
@@ -92,6 +94,7 @@ impl<M: Machine> Kernel<M> {
             threads: List::default(),
             running: 0,
             siblings: Link::default(),
+            runtime_ended: 0,
             suspends: 0,
             exceptions: None,
             debugger: None,
@@ -168,6 +171,21 @@ impl<M: Machine> Kernel<M> {
             self.drop_ref(id.object());
         }
         critical.and_then(|critical| critical.job_for(return_code))
+    }
+
+    /// Nanoseconds for which the threads of a process have run, those that have ended too.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`: the machine does not know.
+    pub fn process_runtime(&mut self, id: Id<Process>) -> Result<i64, Status> {
+        let process = self.objects.get(id)?;
+        let (threads, mut sum) = (process.threads, process.runtime_ended);
+        let mut at = None;
+        while let Some(thread) = self.objects.after(threads, at) {
+            sum = sum.saturating_add(self.thread_runtime(Id::new(thread))?);
+            at = Some(thread);
+        }
+        Ok(sum)
     }
 
     fn process_close_exceptions(&mut self, id: Id<Process>) {

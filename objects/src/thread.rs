@@ -73,6 +73,8 @@ pub struct Thread {
     pub(crate) suspends: u32,
     /// [`Kernel::thread_settle`] has stopped the machine's thread.
     stopped: bool,
+    /// Nanoseconds for which it ran, once it has ended.
+    runtime: i64,
     pub(crate) exceptions: Option<ExceptionChannel>,
     /// It ends by itself: the debugger has been told.
     pub(crate) end_told: bool,
@@ -160,6 +162,7 @@ impl<M: Machine> Kernel<M> {
             queue: Link::default(),
             suspends: 0,
             stopped: false,
+            runtime: 0,
             exceptions: None,
             end_told: false,
             has_deadline: false,
@@ -259,6 +262,8 @@ impl<M: Machine> Kernel<M> {
             self.exception_channel_close(channel);
         }
         if let Some(machine) = machine {
+            let runtime = self.machine.thread_runtime(machine).unwrap_or(0);
+            self.thread_add_runtime(id, runtime);
             self.machine.thread_destroy(machine);
         }
         self.signal(id.object(), Signals::THREAD_RUNNING | Signals::THREAD_SUSPENDED, Signals::THREAD_TERMINATED);
@@ -381,6 +386,32 @@ impl<M: Machine> Kernel<M> {
         let machine = self.shown(id)?;
         self.machine.thread_set_fpu(machine, registers);
         Ok(())
+    }
+
+    /// Nanoseconds for which a thread has run.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`: the machine does not know.
+    pub fn thread_runtime(&mut self, id: Id<Thread>) -> Result<i64, Status> {
+        let thread = self.objects.get(id)?;
+        match thread.machine {
+            Some(machine) => self.machine.thread_runtime(machine).ok_or(Status::NOT_SUPPORTED),
+            None => Ok(thread.runtime),
+        }
+    }
+
+    /// A thread ends that ran for so long: that counts for its process and the jobs above.
+    fn thread_add_runtime(&mut self, id: Id<Thread>, runtime: i64) {
+        let Ok(thread) = self.objects.get_mut(id) else { return };
+        thread.runtime = runtime;
+        let process = thread.process;
+        let Ok(process) = self.objects.get_mut(process) else { return };
+        process.runtime_ended = process.runtime_ended.saturating_add(runtime);
+        let mut job = Some(process.job);
+        while let Some(j) = job.and_then(|id| self.objects.get_mut(id).ok()) {
+            j.runtime_ended = j.runtime_ended.saturating_add(runtime);
+            job = j.parent;
+        }
     }
 
     /// Arguments 5 to 8 of the call that a thread has just made.

@@ -122,6 +122,12 @@ impl Tcb {
         family::write_fpu(self, state)
     }
 
+    /// How often the timer, which ticks every [`crate::config::TIMER_TICK_MS`], has found the thread running: `None`
+    /// where the kernel does not count.
+    pub fn read_ticks(self) -> Option<Result<u64>> {
+        family::read_ticks(self)
+    }
+
     /// Stops the thread. A system call that it is blocked in is cancelled, and repeated if the thread is resumed.
     pub fn suspend(self) -> Result<()> {
         invoke::tcb_suspend(self)

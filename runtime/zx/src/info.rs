@@ -146,6 +146,21 @@ fn record<T: Record>(object: &(impl AsHandleRef + ?Sized), topic: u32) -> Result
     Ok(unsafe { record.assume_init() })
 }
 
+/// Information on a job, a process or a thread.
+pub trait TaskInfo: AsHandleRef {
+    /// How long its threads have run.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`, `NOT_SUPPORTED`.
+    fn runtime(&self) -> Result<zx_info_task_runtime_t> {
+        record(self, abi::ZX_INFO_TASK_RUNTIME)
+    }
+}
+
+impl TaskInfo for Job {}
+impl TaskInfo for Process {}
+impl TaskInfo for Thread {}
+
 impl Process {
     /// Return code, start time, flags.
     ///
@@ -165,6 +180,14 @@ impl Process {
 }
 
 impl Thread {
+    /// For how long and where it ran.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`, `BAD_STATE` when it has ended.
+    pub fn stats(&self) -> Result<zx_info_thread_stats_t> {
+        record(self, abi::ZX_INFO_THREAD_STATS)
+    }
+
     /// State and what it waits for.
     ///
     /// # Errors

@@ -63,6 +63,10 @@ pub(crate) fn read_fpu(_: Tcb) -> Option<Result<[u64; FPU_WORDS]>> {
     None
 }
 
+pub(crate) fn read_ticks(_: Tcb) -> Option<Result<u64>> {
+    None
+}
+
 pub(crate) fn write_fpu(_: Tcb, _: &[u64; FPU_WORDS]) -> Option<Result<()>> {
     None
 }

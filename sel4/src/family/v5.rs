@@ -74,6 +74,15 @@ pub(crate) const KEEPS_TRAP_FLAG: bool = true;
 
 /// In the flags of reading and writing registers: the state of the FPU instead (the project's patch 0011).
 const FPU: u64 = 1 << 8;
+/// In the flags of reading: the ticks instead (patch 0013).
+const TICKS: u64 = 1 << 9;
+
+pub(crate) fn read_ticks(tcb: Tcb) -> Option<Result<u64>> {
+    let mut call = Invocation::new(tcb.cptr(), label::TCBREAD_REGISTERS, 2, 0);
+    call.word::<0>(TICKS);
+    call.word::<1>(1);
+    Some(call.run().map(|reply| reply[0]))
+}
 
 pub(crate) fn read_fpu(tcb: Tcb) -> Option<Result<[u64; FPU_WORDS]>> {
     let mut call = Invocation::new(tcb.cptr(), label::TCBREAD_REGISTERS, 2, 0);

@@ -332,6 +332,10 @@ impl Machine for Sel4 {
         self.threads.set_fpu(thread, registers);
     }
 
+    fn thread_runtime(&mut self, thread: MachineThread) -> Option<i64> {
+        self.threads.runtime(thread)
+    }
+
     fn can_step(&self) -> bool {
         sel4::KEEPS_TRAP_FLAG
     }

@@ -261,6 +261,11 @@ pub fn write_fpu(tcb: u64, state: &[u64; FPU_WORDS]) {
     }
 }
 
+/// How many ticks have found a thread running, if the kernel counts them.
+pub fn read_ticks(tcb: u64) -> Option<u64> {
+    Tcb::new(tcb).read_ticks()?.ok()
+}
+
 /// Takes a signal back that nobody has noticed.
 pub fn forget_signal(notification: u64) {
     Notification::new(notification).poll();

@@ -187,6 +187,12 @@ impl Threads {
         sys::read_fpu(self.get(thread)?.tcb).map(|words| fpu::decode(&words))
     }
 
+    /// Nanoseconds for which a thread has run, to the kernel's tick.
+    pub fn runtime(&self, thread: MachineThread) -> Option<i64> {
+        let ticks = sys::read_ticks(self.get(thread)?.tcb)?;
+        Some(ticks.saturating_mul(sel4::config::TIMER_TICK_MS * 1_000_000).min(i64::MAX as u64) as i64)
+    }
+
     /// Sets them.
     pub fn set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters) {
         if let Some(thread) = self.get(thread) {

@@ -45,6 +45,9 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_PROCESS => task::process(cx, value, sink),
         ZX_INFO_PROCESS_THREADS => task::process_threads(cx, value, sink),
         ZX_INFO_THREAD => task::thread(cx, value, sink),
+        ZX_INFO_THREAD_STATS => task::thread_stats(cx, value, sink),
+        ZX_INFO_TASK_RUNTIME => task::runtime(cx, value, sink),
+        ZX_INFO_TASK_RUNTIME_V1 => task::runtime(cx, value, sink.cut(task::RUNTIME_V1)),
         ZX_INFO_THREAD_EXCEPTION_REPORT => task::exception_report(cx, value, sink),
         ZX_INFO_THREAD_EXCEPTION_REPORT_V1 => task::exception_report(cx, value, sink.cut(task::EXCEPTION_REPORT_V1)),
 

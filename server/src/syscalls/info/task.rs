@@ -3,8 +3,9 @@
 use core::mem::offset_of;
 
 use abi::{
-    Rights, Status, ZX_INFO_PROCESS_FLAG_DEBUGGER_ATTACHED, ZX_INFO_PROCESS_FLAG_EXITED, ZX_INFO_PROCESS_FLAG_STARTED,
-    zx_exception_report_t, zx_info_job_t, zx_info_process_t, zx_info_thread_t,
+    Rights, Status, ZX_INFO_INVALID_CPU, ZX_INFO_PROCESS_FLAG_DEBUGGER_ATTACHED, ZX_INFO_PROCESS_FLAG_EXITED,
+    ZX_INFO_PROCESS_FLAG_STARTED, zx_exception_report_t, zx_info_job_t, zx_info_process_t, zx_info_task_runtime_t,
+    zx_info_thread_stats_t, zx_info_thread_t,
 };
 use objects::ObjectId;
 use objects::exception::Task;
@@ -12,7 +13,7 @@ use objects::handle::HandleValue;
 use objects::job::Job;
 use objects::list::{Chain, List};
 use objects::machine::Machine;
-use objects::object::Object;
+use objects::object::{Body, Object};
 use objects::process::{Process, ProcessState};
 use objects::thread::{Thread, ThreadState};
 
@@ -114,4 +115,41 @@ pub fn exception_report<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink
         record.header.size = size as u32;
     }
     sink.one(cx, record)
+}
+
+/// When and where a thread ran, as long as it has not ended.
+pub fn thread_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Thread>(value, Rights::INSPECT)?;
+    // There is one processor.
+    let last_scheduled_cpu = match cx.kernel.objects.get(id)?.state {
+        ThreadState::Initial => ZX_INFO_INVALID_CPU,
+        ThreadState::Running => 0,
+        ThreadState::Dead => return Err(Status::BAD_STATE),
+    };
+    let total_runtime = cx.kernel.thread_runtime(id)?;
+    sink.one(cx, zx_info_thread_stats_t { total_runtime, last_scheduled_cpu, ..Default::default() })
+}
+
+/// Bytes of the first version of a task's times: those that are known here.
+pub const RUNTIME_V1: usize = offset_of!(zx_info_task_runtime_t, page_fault_time);
+
+/// How long the threads of a task have run. How long they were ready and did not run is not counted.
+pub fn runtime<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let handle = cx.kernel.handle(cx.process, value)?;
+    let objects = &cx.kernel.objects;
+    let task = match objects.any(handle.object)?.body {
+        Body::Thread(_) => Task::Thread(objects.typed(handle.object)?),
+        Body::Process(_) => Task::Process(objects.typed(handle.object)?),
+        Body::Job(_) => Task::Job(objects.typed(handle.object)?),
+        _ => return Err(Status::WRONG_TYPE),
+    };
+    if !handle.rights.contains(Rights::INSPECT) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    let cpu_time = match task {
+        Task::Thread(id) => cx.kernel.thread_runtime(id)?,
+        Task::Process(id) => cx.kernel.process_runtime(id)?,
+        Task::Job(id) => cx.kernel.job_runtime(id)?,
+    };
+    sink.one(cx, zx_info_task_runtime_t { cpu_time, ..Default::default() })
 }

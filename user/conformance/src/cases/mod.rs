@@ -34,6 +34,7 @@ mod port_async;
 mod process;
 mod process_memory;
 pub mod pthread;
+mod runtime;
 mod socket;
 mod socket_state;
 pub mod stack;
@@ -121,6 +122,7 @@ pub fn all() -> Vec<Case> {
         tls::cases(),
         thread::cases(),
         thread_state::cases(),
+        runtime::cases(),
         suspend_token::cases(),
         job::cases(),
         policy::cases(),

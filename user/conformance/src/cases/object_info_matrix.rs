@@ -63,6 +63,7 @@ fn topics() -> Vec<Topic> {
     const JOB: &[&str] = &["job"];
     const PROCESS: &[&str] = &["process"];
     const THREAD: &[&str] = &["thread"];
+    const TASK: &[&str] = &["job", "process", "thread"];
     const VMAR: &[&str] = &["vmar"];
     const VMO: &[&str] = &["vmo"];
     vec![
@@ -74,6 +75,11 @@ fn topics() -> Vec<Topic> {
         row("job", abi::ZX_INFO_JOB, 16, One, inspect, JOB, job, Some(own_job)),
         row("job_children", abi::ZX_INFO_JOB_CHILDREN, 8, Many(3), enumerate, JOB, job, Some(own_job)),
         row("job_processes", abi::ZX_INFO_JOB_PROCESSES, 8, Many(3), enumerate, JOB, job, Some(own_job)),
+        row("thread_stats", abi::ZX_INFO_THREAD_STATS, 16, One, inspect, THREAD, thread, Some(own_thread)),
+        row("task_runtime_of_job", abi::ZX_INFO_TASK_RUNTIME, 32, One, inspect, TASK, job, Some(own_job)),
+        row("task_runtime_of_process", abi::ZX_INFO_TASK_RUNTIME, 32, One, inspect, TASK, process, Some(own)),
+        row("task_runtime_of_thread", abi::ZX_INFO_TASK_RUNTIME, 32, One, inspect, TASK, thread, Some(own_thread)),
+        row("task_runtime_v1", abi::ZX_INFO_TASK_RUNTIME_V1, 16, One, inspect, TASK, thread, Some(own_thread)),
         row("process", abi::ZX_INFO_PROCESS, 24, One, inspect, PROCESS, process, Some(own)),
         row("process_threads", abi::ZX_INFO_PROCESS_THREADS, 8, Many(3), enumerate, PROCESS, own, Some(own)),
         row("process_maps", abi::ZX_INFO_PROCESS_MAPS, 152, Many(4), inspect, PROCESS, process, Some(own)),

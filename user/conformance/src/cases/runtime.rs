@@ -1,0 +1,152 @@
+//! How long tasks have run.
+//!
+//! The system counts in steps of some milliseconds, so all that is asked is that time passes for what runs, and for
+//! nothing else.
+
+use abi::Status;
+use zx::{AsHandleRef, Info, Job, Process, Rights, Signals, TaskInfo, Thread};
+
+use super::{cases, late, without};
+use crate::check::{Failure, Outcome, ensure, equal, fails};
+use crate::tiny::{self, KILLED, SPIN, Tiny};
+
+cases! {
+    "runtime.thread.grows" => thread_grows,
+    "runtime.thread.stands" => thread_stands,
+    "runtime.thread.stats" => thread_stats,
+    "runtime.thread.last_processor" => thread_last_processor,
+    "runtime.process.sum" => process_sum,
+    "runtime.job.sum" => job_sum,
+    "runtime.task.rights" => task_rights,
+}
+
+fn pause() {
+    std::thread::sleep(std::time::Duration::from_millis(30));
+}
+
+fn cpu(task: &impl TaskInfo) -> Result<i64, Failure> {
+    Ok(task.runtime()?.cpu_time)
+}
+
+/// Waits until a task has run for longer than `before`.
+fn grows(task: &impl TaskInfo, before: i64) -> Result<i64, Failure> {
+    for _ in 0..200 {
+        match cpu(task)? {
+            now if now > before => return Ok(now),
+            _ => pause(),
+        }
+    }
+    Err("no time passes for it".into())
+}
+
+fn job() -> Result<Job, Failure> {
+    Ok(zx::startup::job_default().ok_or("there is no job")?.create_child()?)
+}
+
+fn end(tiny: &Tiny) -> Outcome {
+    tiny.process.kill()?;
+    equal(tiny.end()?, KILLED)
+}
+
+fn thread_grows() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    equal(cpu(&tiny.thread)?, 0)?;
+    let start = zx::MonotonicInstant::now();
+    tiny.start(None, 0)?;
+    let first = grows(&tiny.thread, 0)?;
+    let second = grows(&tiny.thread, first)?;
+    let passed = (zx::MonotonicInstant::now() - start).into_nanos();
+    // A step more than there was time, at the most.
+    ensure(second <= passed + 10_000_000, "it ran longer than it could")?;
+    end(&tiny)?;
+    let last = cpu(&tiny.thread)?;
+    ensure(last >= second, "the dead have run less than the living")?;
+    pause();
+    equal(cpu(&tiny.thread)?, last)
+}
+
+fn thread_stands() -> Outcome {
+    let tiny = tiny::spinning()?;
+    grows(&tiny.thread, 0)?;
+    let token = tiny.thread.suspend()?;
+    tiny.thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
+    let before = cpu(&tiny.thread)?;
+    pause();
+    equal(cpu(&tiny.thread)?, before)?;
+    drop(token);
+    grows(&tiny.thread, before)?;
+    end(&tiny)
+}
+
+fn thread_stats() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    equal(tiny.thread.stats()?.total_runtime, 0)?;
+    tiny.start(None, 0)?;
+    let ran = grows(&tiny.thread, 0)?;
+    ensure(tiny.thread.stats()?.total_runtime >= ran, "two calls do not agree")?;
+    end(&tiny)?;
+    fails(tiny.thread.stats(), Status::BAD_STATE)
+}
+
+fn thread_last_processor() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    equal(tiny.thread.stats()?.last_scheduled_cpu, abi::ZX_INFO_INVALID_CPU)?;
+    tiny.start(None, 0)?;
+    grows(&tiny.thread, 0)?;
+    equal(tiny.thread.stats()?.last_scheduled_cpu, 0)?;
+    equal(zx::startup::thread_self().stats()?.last_scheduled_cpu, 0)?;
+    end(&tiny)
+}
+
+fn process_sum() -> Outcome {
+    let tiny = tiny::spinning()?;
+    let second = tiny.process.create_thread("second")?;
+    second.start(tiny.entry, tiny.stack, 0, 0)?;
+    grows(&tiny.thread, 0)?;
+    grows(&second, 0)?;
+    let token = tiny.process.suspend()?;
+    second.wait_one(Signals::THREAD_SUSPENDED, late())?;
+    let sum = cpu(&tiny.process)?;
+    equal(sum, cpu(&tiny.thread)? + cpu(&second)?)?;
+    // The dead count.
+    end(&tiny)?;
+    drop(token);
+    equal(cpu(&tiny.process)?, sum)
+}
+
+fn job_sum() -> Outcome {
+    let top = job()?;
+    let below = top.create_child()?;
+    equal((cpu(&top)?, cpu(&below)?), (0, 0))?;
+    let (first, second) = (Tiny::in_job(&top, SPIN)?, Tiny::in_job(&below, SPIN)?);
+    first.start(None, 0)?;
+    second.start(None, 0)?;
+    grows(&first.process, 0)?;
+    grows(&second.process, 0)?;
+    let tokens = [first.process.suspend()?, second.process.suspend()?];
+    for tiny in [&first, &second] {
+        tiny.thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
+    }
+    let (a, b) = (cpu(&first.process)?, cpu(&second.process)?);
+    equal((cpu(&top)?, cpu(&below)?), (a + b, b))?;
+    // Those that have ended count on, and so do jobs that are gone.
+    end(&second)?;
+    equal((cpu(&top)?, cpu(&below)?), (a + b, b))?;
+    drop((below, second));
+    equal(cpu(&top)?, a + b)?;
+    end(&first)?;
+    equal(cpu(&top)?, a + b)?;
+    drop(tokens);
+    Ok(())
+}
+
+fn task_rights() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    let job = job()?;
+    fails(Thread::from(without(&tiny.thread, Rights::INSPECT)?).runtime(), Status::ACCESS_DENIED)?;
+    fails(Thread::from(without(&tiny.thread, Rights::INSPECT)?).stats(), Status::ACCESS_DENIED)?;
+    fails(Process::from(without(&tiny.process, Rights::INSPECT)?).runtime(), Status::ACCESS_DENIED)?;
+    fails(Job::from(without(&job, Rights::INSPECT)?).runtime(), Status::ACCESS_DENIED)?;
+    let event = zx::Event::create()?;
+    fails(event.get_info(abi::ZX_INFO_TASK_RUNTIME, &mut [0; 32]), Status::WRONG_TYPE)
+}
