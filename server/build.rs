@@ -11,11 +11,13 @@ use abi_gen::{Arg, Support, Syscall, Via};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let definitions = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../abi/syscalls");
     println!("cargo::rerun-if-changed={}", definitions.display());
+    println!("cargo::rerun-if-changed=src/syscalls");
     let calls = abi_gen::load(&definitions)?;
     let mut out = String::from("match number {\n");
     for call in calls.iter().filter(|call| call.via == Via::Server) {
         match call.support {
             Support::Unsupported(_) => {
+                not_written(call)?;
                 writeln!(
                     out,
                     "    {} => Answer::Done(i64::from(Status::NOT_SUPPORTED.0)), // {}",
@@ -45,6 +47,17 @@ fn embed(name: &str) -> Result<(), Box<dyn std::error::Error>> {
     };
     println!("cargo::rerun-if-changed={}", path.display());
     println!("cargo::rustc-env={name}={}", path.display());
+    Ok(())
+}
+
+/// A call that the definition calls unsupported must have no function: somebody has built it and not said so.
+fn not_written(call: &Syscall) -> Result<(), Box<dyn std::error::Error>> {
+    let source = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("src/syscalls").join(format!("{}.rs", call.noun));
+    let text = fs::read_to_string(source).unwrap_or_default();
+    if text.contains(&format!("pub fn {}<", call.name)) {
+        let (noun, name) = (&call.noun, &call.name);
+        return Err(format!("abi/syscalls/{noun}.toml calls {name} unsupported, but syscalls/{noun}.rs has it").into());
+    }
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! Writes what is generated from the definitions, and checks the vDSO's image.
 //!
 //! ```text
-//! cargo run -p abi --example generate -- docs DIR        reference pages
 //! cargo run -p abi --example generate -- headers DIR     DIR/zircon/{types,syscalls}.h
 //! cargo run -p abi --example generate -- check-vdso FILE
 //! ```
@@ -16,9 +15,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let calls = abi_gen::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("syscalls"))?;
     let args: Vec<String> = env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["docs", dir] => {
-            abi_gen::pages::write(&calls, Path::new(dir))?;
-        }
         ["headers", dir] => {
             let dir = Path::new(dir).join("zircon");
             fs::create_dir_all(&dir)?;
@@ -44,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             abi_gen::image::check(&fs::read(file)?, &calls, abi::VDSO_CODE_START as u64)?;
             println!("{file} is as it has to be");
         }
-        _ => return Err("usage: generate docs DIR | headers DIR | check-vdso FILE".into()),
+        _ => return Err("usage: generate headers DIR | check-vdso FILE".into()),
     }
     Ok(())
 }

@@ -14,7 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let definitions = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../abi/syscalls");
     println!("cargo::rerun-if-changed={}", definitions.display());
     let mut out = String::from("unsafe extern \"C\" {\n");
-    for call in abi_gen::load(&definitions)? {
+    let calls = abi_gen::load(&definitions)?;
+    for call in &calls {
         let args: Vec<String> = call.args.iter().map(|arg| format!("{}: {}", raw(&arg.name), argument(arg))).collect();
         let result = match call.returns.as_str() {
             _ if call.noreturn => " -> !".to_owned(),
@@ -26,7 +27,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         writeln!(out, "    #[doc = {summary:?}]\n    pub fn zx_{}({}){result};", call.name, args.join(", "))?;
     }
     out.push_str("}\n");
+    addresses(&mut out, &calls)?;
     fs::write(Path::new(&env::var("OUT_DIR")?).join("calls.rs"), out)?;
+    Ok(())
+}
+
+/// For tests: every call's address by its name.
+fn addresses(out: &mut String, calls: &[abi_gen::Syscall]) -> std::fmt::Result {
+    out.push_str(
+        "/// The address of a call, for `probe::call`; `name` is without `zx_`.\n#[cfg(feature = \"probe\")]\n",
+    );
+    out.push_str("pub fn address(name: &str) -> Option<usize> {\n    Some(match name {\n");
+    for call in calls {
+        writeln!(out, "        {:?} => zx_{} as *const () as usize,", call.name, call.name)?;
+    }
+    out.push_str("        _ => return None,\n    })\n}\n");
     Ok(())
 }
 

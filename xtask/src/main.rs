@@ -11,6 +11,7 @@ mod cargo;
 mod cargo_command;
 mod cli;
 mod conformance;
+mod docs;
 mod elf;
 mod files;
 mod image;
@@ -68,6 +69,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         }
         Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
         Command::Coverage(args) => Ok(u8::from(!conformance::coverage::coverage(&paths, args)?)),
+        Command::Docs { folder } => docs::docs(&paths, folder.as_deref()).map(|()| 0),
         Command::Test(args) => Ok(u8::from(!test::test(&paths, args)?)),
     }
 }

@@ -9,7 +9,7 @@
 //! | [`numbers`] | Rust constants and the table `SYSCALLS` | `abi/build.rs` |
 //! | [`stubs`] | the vDSO's entry points in assembly | `runtime/vdso/build.rs` |
 //! | [`header`] | `zircon/syscalls.h` and `zircon/types.h` | the sysroot |
-//! | [`pages`] | a reference page for each call, and the support table | the book |
+//! | [`pages`] | a reference page for each call, and the support table | `./hafnon docs` |
 //!
 //! The server's dispatch is made from the list as well, by the server's own `build.rs`.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Reference pages in markdown: one for each call, an index, and a table of what is built.
+//! Pages in markdown: one for each call, an index, and a table of what is built.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,8 +8,8 @@ use std::{fs, io};
 use crate::header;
 use crate::model::{Arg, Dir, Support, Syscall, Via};
 
-/// Writes all pages into a folder, which is made if it is not there: `<call>.md` for each call, `index.md` and
-/// `support.md`. Gives the names of the files.
+/// Writes the reference into a folder, which is made if it is not there: `<call>.md` for each call, and `index.md`. Gives
+/// the names of the files.
 pub fn write(calls: &[Syscall], dir: &Path) -> io::Result<Vec<String>> {
     fs::create_dir_all(dir)?;
     let mut names = Vec::new();
@@ -19,7 +19,6 @@ pub fn write(calls: &[Syscall], dir: &Path) -> io::Result<Vec<String>> {
         Ok::<(), io::Error>(())
     };
     put("index.md".into(), index(calls))?;
-    put("support.md".into(), support(calls))?;
     for call in calls {
         put(format!("{}.md", call.name), page(call))?;
     }
@@ -85,31 +84,46 @@ pub fn page(call: &Syscall) -> String {
 
 /// All calls by noun.
 pub fn index(calls: &[Syscall]) -> String {
-    let mut out = String::from("# System calls\n\nWhat is built of them: [support](support.md).\n");
+    let mut out = String::from("# System calls\n");
     for (noun, calls) in by_noun(calls) {
         let _ = writeln!(out, "\n## {noun}\n");
         for call in calls {
-            let _ = writeln!(out, "- [zx_{0}]({0}.md): {1}", call.name, first_sentence(&call.doc));
+            let level = match &call.support {
+                Support::Supported => "",
+                Support::Partial(_) => " (in part)",
+                Support::Unsupported(_) => " (not built)",
+            };
+            let _ = writeln!(out, "- [zx_{0}]({0}.md){level}: {1}", call.name, first_sentence(&call.doc));
         }
     }
     out
 }
 
-/// How far each call is built, with totals.
-pub fn support(calls: &[Syscall]) -> String {
+/// How far each call is built: the page `docs/compatibility.md`, which stands beside the definitions in the tree.
+pub fn compatibility(calls: &[Syscall]) -> String {
     let count = |level: &str| calls.iter().filter(|call| call.support.level() == level).count();
     let mut out = format!(
-        "# Which system calls are built\n\nOf {} calls {} are built as Zircon has them and {} in part; {} answer \
-         `ZX_ERR_NOT_SUPPORTED`.\n\n| call | level | note |\n|---|---|---|\n",
+        "<!-- Made from abi/syscalls/*.toml by `./hafnon docs`. Do not edit. -->\n# Compatibility\n\n\
+         Of Zircon's {} system calls, {} are built as Zircon has them and {} in part; {} answer `ZX_ERR_NOT_SUPPORTED`. \
+         The table is made from the calls' definitions (the headings lead to them). The server does not build where it and the \
+         dispatch disagree, and the conformance group `support` tries each call. `./hafnon docs` writes a reference page for each.\n\n\
+         | level | means |\n|---|---|\n\
+         | supported | as Zircon documents it; where documents leave something open, the reference page says what was chosen |\n\
+         | partial | what is said is missing; the rest is as Zircon documents it |\n\
+         | unsupported | it answers `ZX_ERR_NOT_SUPPORTED` to any arguments |\n",
         calls.len(),
         count("supported"),
         count("partial"),
         count("unsupported"),
     );
-    for (_, calls) in by_noun(calls) {
+    for (noun, calls) in by_noun(calls) {
+        let _ = writeln!(
+            out,
+            "\n## [{noun}](../abi/syscalls/{noun}.toml)\n\n| call | level | what is missing, or why |\n|---|---|---|"
+        );
         for call in calls {
-            let _ =
-                writeln!(out, "| [{0}]({0}.md) | {1} | {2} |", call.name, call.support.level(), call.support.note());
+            let note = call.support.note().split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+            let _ = writeln!(out, "| `zx_{}` | {} | {note} |", call.name, call.support.level());
         }
     }
     out

@@ -390,6 +390,18 @@ impl Row {
     }
 }
 
+/// What a call answers to arguments that would do, for each row that it has.
+pub fn answers(function: usize) -> zx::Result<Vec<Status>> {
+    rows()
+        .iter()
+        .filter(|row| row.function == function)
+        .map(|row| {
+            let fixture = fixture(row.good_kind())?;
+            row.call(fixture.handle.raw_handle(), None)
+        })
+        .collect()
+}
+
 /// The cases of all rows.
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();

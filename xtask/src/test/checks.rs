@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{Context, Test, tail};
 use crate::cargo::{self, BARE_TARGET, PROGRAM_TARGET};
+use crate::docs;
 use crate::kernel::{self, Variant};
 
 /// Where unsafe code may stand, as `docs/architecture.md` says; everything else forbids it.
@@ -35,6 +36,14 @@ pub fn tests() -> Vec<Test> {
     vec![
         Test::one("check.rustfmt", rustfmt),
         Test::one("check.lock-file", lock_file),
+        Test::one("check.compatibility", |context| {
+            let up_to_date = docs::up_to_date(context.paths)?;
+            if up_to_date {
+                Ok(())
+            } else {
+                bail!("docs/compatibility.md is not what abi/syscalls/ says: run `./hafnon docs`")
+            }
+        }),
         Test::one("check.unsafe-only-where-allowed", unsafe_code),
         Test::one("check.clippy-host", |context| {
             let mut args = vec!["--workspace", "--all-features", "--all-targets"];

@@ -38,6 +38,7 @@ mod runtime;
 mod socket;
 mod socket_state;
 pub mod stack;
+mod support;
 mod suspend_token;
 pub mod sync;
 mod system;
@@ -130,6 +131,7 @@ pub fn all() -> Vec<Case> {
         vmar::cases(),
         fifo::cases(),
         system::cases(),
+        support::cases(),
         sweep::cases(),
     ];
     let mut all: Vec<Case> = groups.into_iter().flatten().collect();

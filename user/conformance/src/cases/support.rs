@@ -1,0 +1,41 @@
+//! The support table is true: what it calls unsupported answers so, and nothing else does.
+//!
+//! There is a case for each call of the definitions. A call is made with arguments that would do, where the sweep has a
+//! row for it, otherwise with zeroes and addresses of memory.
+
+use abi::{Status, Support, SyscallInfo};
+
+use crate::check::{Case, Outcome};
+use crate::sweep;
+
+/// The cases: `support.<call>`. What never comes back cannot be tried.
+pub fn cases() -> Vec<Case> {
+    let calls = abi::SYSCALLS.iter().filter(|call| !call.noreturn);
+    calls.map(|call| Case::new(&format!("support.{}", call.name), || agrees(call))).collect()
+}
+
+fn agrees(call: &SyscallInfo) -> Outcome {
+    let function = zx::sys::address(call.name).ok_or("it has no entry point")?;
+    // Each pointer gets memory of its own.
+    let mut memory = vec![[0_u64; 32]; call.args.len()];
+    let words: Vec<u64> = call
+        .args
+        .iter()
+        .zip(&mut memory)
+        .map(|(arg, memory)| if arg.dir.is_some() { memory.as_mut_ptr() as u64 } else { 0 })
+        .collect();
+    let mut answers = sweep::answers(function)?;
+    if answers.is_empty() {
+        answers.push(Status(zx::probe::call(function, &words) as i32));
+    }
+    let said = answers.contains(&Status::NOT_SUPPORTED);
+    match call.support {
+        Support::Unsupported(_) if answers.iter().any(|answer| *answer != Status::NOT_SUPPORTED) => {
+            Err(format!("the table calls it unsupported, but it answered {answers:?}").into())
+        }
+        Support::Supported | Support::Partial(_) if said && call.returns == "status" => {
+            Err(format!("the table says {:?}, but it answered ZX_ERR_NOT_SUPPORTED", call.support).into())
+        }
+        _ => Ok(()),
+    }
+}
