@@ -75,6 +75,24 @@ fn handle_size(etc: bool) -> usize {
     if etc { 16 } else { 4 }
 }
 
+impl Channel {
+    /// Whether no message waits to be read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Takes a handle out of the messages of an end that nobody can read from any more.
+    pub(crate) fn let_go(&mut self) -> Option<Handle> {
+        while let Some(message) = self.queue.front_mut() {
+            if let Some(handle) = message.handles.pop() {
+                return Some(handle);
+            }
+            self.queue.pop_front();
+        }
+        None
+    }
+}
+
 impl<M: Machine> Kernel<M> {
     /// `channel_create`.
     ///
@@ -316,11 +334,5 @@ impl<M: Machine> Kernel<M> {
             self.finish_wait(thread, Status::PEER_CLOSED);
         }
         self.signal(peer.object(), Signals::CHANNEL_WRITABLE, Signals::CHANNEL_PEER_CLOSED);
-    }
-
-    pub(crate) fn channel_end(&mut self, channel: Channel) {
-        for message in channel.queue {
-            self.drop_message(message);
-        }
     }
 }

@@ -3,7 +3,7 @@
 //! A handle's value is its place in the process's [`HandleTable`] and a small generation, masked by a secret of the
 //! process, so that a value says nothing and one process's values mean nothing in another. As in Zircon the two lowest
 //! bits are always set and the highest never, so 0 is never a handle. Look-up, insertion and removal are O(1); the
-//! table grows in chunks that never move.
+//! table grows in chunks that never move. A handle knows those who wait through it, so closing it finds them at once.
 //!
 //! Source: Zircon's "Handles" concept page; the layout of the value is ours.
 
@@ -12,7 +12,9 @@ use alloc::vec::Vec;
 
 use abi::{Rights, Status};
 
+use crate::list::List;
 use crate::object::ObjectId;
+use crate::wait::Through;
 
 /// A handle's value as programs see it.
 pub type HandleValue = u32;
@@ -40,7 +42,7 @@ pub struct Handle {
 #[derive(Clone, Copy)]
 enum Slot {
     Free { next: u32 },
-    Used { handle: Handle, watched: bool },
+    Used { handle: Handle, watchers: List<Through> },
 }
 
 #[derive(Clone, Copy)]
@@ -145,7 +147,7 @@ impl HandleTable {
             .and_then(|c| c.get_mut(index as usize & (CHUNK - 1)))
             .ok_or(Status::INTERNAL)?;
         let Slot::Free { next } = cell.slot else { return Err(Status::INTERNAL) };
-        cell.slot = Slot::Used { handle, watched: false };
+        cell.slot = Slot::Used { handle, watchers: List::default() };
         let generation = cell.generation;
         self.free = next;
         self.len += 1;
@@ -164,26 +166,30 @@ impl HandleTable {
         }
     }
 
-    /// Marks a handle as one that something waits through, so that [`HandleTable::remove`] says so.
-    pub fn watch(&mut self, value: HandleValue) {
-        if let Some((_, Cell { slot: Slot::Used { watched, .. }, .. })) = self.cell_mut(value) {
-            *watched = true;
+    /// The waits that go through a handle.
+    pub(crate) fn watchers(&mut self, value: HandleValue) -> Option<&mut List<Through>> {
+        match self.cell_mut(value) {
+            Some((_, Cell { slot: Slot::Used { watchers, .. }, .. })) => Some(watchers),
+            _ => None,
         }
     }
 
-    /// Takes a handle out; says whether something has waited through it.
+    /// Takes a handle out that nothing waits through.
     ///
     /// # Errors
-    /// `BAD_HANDLE`.
-    pub fn remove(&mut self, value: HandleValue) -> Result<(Handle, bool), Status> {
+    /// `BAD_HANDLE`; `SHOULD_WAIT`: something waits through it.
+    pub fn remove(&mut self, value: HandleValue) -> Result<Handle, Status> {
         let free = self.free;
         let (index, cell) = self.cell_mut(value).ok_or(Status::BAD_HANDLE)?;
-        let Slot::Used { handle, watched } = cell.slot else { return Err(Status::BAD_HANDLE) };
+        let Slot::Used { handle, watchers } = cell.slot else { return Err(Status::BAD_HANDLE) };
+        if !watchers.is_empty() {
+            return Err(Status::SHOULD_WAIT);
+        }
         cell.slot = Slot::Free { next: free };
         cell.generation = (cell.generation + 1) & ((1 << GENERATION_BITS) - 1);
         self.free = index;
         self.len -= 1;
-        Ok((handle, watched))
+        Ok(handle)
     }
 
     /// Some handle of the table, for emptying it.
@@ -294,8 +300,8 @@ mod tests {
                     Op::Remove(n) if !model.is_empty() => {
                         let (&value, &h) = model.iter().nth(n % model.len()).unwrap();
                         model.remove(&value);
-                        prop_assert_eq!(table.remove(value).map(|x| x.0), Ok(h));
-                        prop_assert_eq!(table.remove(value).map(|x| x.0), Err(Status::BAD_HANDLE));
+                        prop_assert_eq!(table.remove(value), Ok(h));
+                        prop_assert_eq!(table.remove(value), Err(Status::BAD_HANDLE));
                     }
                     Op::Remove(_) => {}
                     Op::Guess(value) => {

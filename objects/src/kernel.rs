@@ -14,15 +14,17 @@ use crate::debuglog::Log;
 use crate::futex::{FutexKey, FutexQueue};
 use crate::handle::{Handle, HandleValue};
 use crate::job::Job;
+use crate::list::List;
 use crate::machine::Machine;
 use crate::name::Name;
 use crate::object::{Body, Doomed, Id, Noun, ObjectId, Objects};
+use crate::port::Packet;
 use crate::pressure::Pressure;
 use crate::process::Process;
 use crate::resource::RangeBook;
 use crate::slab::Slab;
 use crate::thread::{Thread, ThreadState};
-use crate::wait::Observer;
+use crate::wait::{Interest, Observer};
 
 /// See the module's description.
 pub struct Kernel<M: Machine> {
@@ -30,7 +32,9 @@ pub struct Kernel<M: Machine> {
     pub machine: M,
     /// All objects.
     pub objects: Objects,
+    pub(crate) interests: Slab<Interest>,
     pub(crate) observers: Slab<Observer>,
+    pub(crate) packets: Slab<Packet>,
     pub(crate) aspaces: Slab<AddressSpace>,
     pub(crate) deadlines: Deadlines,
     pub(crate) futexes: BTreeMap<FutexKey, FutexQueue>,
@@ -38,8 +42,9 @@ pub struct Kernel<M: Machine> {
     pub(crate) ranges: RangeBook,
     pub(crate) serial: crate::debug::Serial,
     pub(crate) next_koid: u64,
-    pub(crate) doomed: Vec<Doomed>,
-    pub(crate) scratch: Vec<ObjectId>,
+    /// Handles that are to be closed, and objects that may have to go, when the call is done.
+    pub(crate) closing: Vec<Handle>,
+    pub(crate) doomed: List<Doomed>,
     pub(crate) pressure: Pressure,
     pub(crate) root_job: Option<Id<Job>>,
 }
@@ -53,7 +58,9 @@ impl<M: Machine> Kernel<M> {
         let mut kernel = Kernel {
             machine,
             objects: Objects::default(),
+            interests: Slab::default(),
             observers: Slab::default(),
+            packets: Slab::default(),
             aspaces: Slab::default(),
             deadlines: Deadlines::default(),
             futexes: BTreeMap::new(),
@@ -62,8 +69,8 @@ impl<M: Machine> Kernel<M> {
             serial: crate::debug::Serial::default(),
             // Numbers below 1024 are reserved, as in Zircon.
             next_koid: 1024,
-            doomed: Vec::new(),
-            scratch: Vec::new(),
+            closing: Vec::new(),
+            doomed: List::default(),
             pressure: Pressure::default(),
             root_job: None,
         };
@@ -123,11 +130,13 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `BAD_HANDLE`.
     pub fn take(&mut self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
-        let (handle, watched) = self.objects.get_mut(process)?.handles.remove(value)?;
-        if watched {
-            self.cancel_waits_through(handle.object, process, value);
+        match self.objects.get_mut(process)?.handles.remove(value) {
+            Err(Status::SHOULD_WAIT) => {
+                self.cancel_waits_through(process, value);
+                self.objects.get_mut(process)?.handles.remove(value)
+            }
+            taken => taken,
         }
-        Ok(handle)
     }
 
     /// Puts a handle that was in being (in a message, say) into a process's table. Room was reserved.

@@ -17,6 +17,7 @@ use crate::kernel::Kernel;
 use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
 use crate::slab::{Key, Slab};
+use crate::wait::Interests;
 
 /// An object, whatever its type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -79,6 +80,9 @@ impl<T> core::fmt::Debug for Id<T> {
 }
 
 impl<T> Id<T> {
+    /// None comes before it in order.
+    pub(crate) const FIRST: Self = Id { raw: ObjectId(Key::FIRST), noun: PhantomData };
+
     pub(crate) fn new(raw: ObjectId) -> Self {
         Id { raw, noun: PhantomData }
     }
@@ -196,18 +200,24 @@ pub struct Object {
     pub refs: u32,
     /// Its signals.
     pub signals: Signals,
-    /// First of those that wait for its signals.
-    pub(crate) observers: Option<Key>,
+    /// What is waited for.
+    pub(crate) interests: List<Interests>,
+    doomed: Link,
     /// What depends on its type.
     pub body: Body,
 }
 
-/// Something whose end has been decided and not yet carried out.
-pub(crate) enum Doomed {
-    Handle(Handle),
-    Object(ObjectId),
-    /// A job, if memory is still as short as it was ([`crate::pressure`]).
-    Memory,
+/// Objects of which something may have to be taken apart.
+pub struct Doomed;
+
+impl Chain for Doomed {
+    type Entry = Object;
+    fn link(object: &Object) -> Option<&Link> {
+        Some(&object.doomed)
+    }
+    fn link_mut(object: &mut Object) -> Option<&mut Link> {
+        Some(&mut object.doomed)
+    }
 }
 
 macro_rules! chains {
@@ -299,6 +309,11 @@ impl Objects {
         self.tasks.get(&koid).copied()
     }
 
+    /// All jobs, processes and threads, the newest first.
+    pub(crate) fn newest_tasks(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        self.tasks.values().rev().copied()
+    }
+
     /// The objects of a list.
     pub fn listed<C: Chain<Entry = Object> + 'static>(&self, list: List<C>) -> impl Iterator<Item = ObjectId> + '_ {
         list.iter(&self.slab).map(ObjectId)
@@ -358,7 +373,8 @@ impl<M: Machine> Kernel<M> {
     /// A new object without handles and references; the caller sees to one of them, or calls [`Kernel::doom`].
     pub(crate) fn create<T: Noun>(&mut self, signals: Signals, body: Body) -> Result<Id<T>, Status> {
         let koid = self.next_koid;
-        let object = Object { koid, handles: 0, refs: 0, signals, observers: None, body };
+        let object =
+            Object { koid, handles: 0, refs: 0, signals, interests: List::default(), doomed: Link::default(), body };
         let key = self.objects.slab.insert(object).map_err(|_| Status::NO_MEMORY)?;
         self.next_koid += 1;
         if matches!(T::TYPE, abi::ZX_OBJ_TYPE_JOB | abi::ZX_OBJ_TYPE_PROCESS | abi::ZX_OBJ_TYPE_THREAD) {
@@ -416,42 +432,75 @@ impl<M: Machine> Kernel<M> {
         if let Ok(object) = self.objects.any_mut(id) {
             object.refs = object.refs.saturating_sub(1);
             if object.refs == 0 && object.handles == 0 {
-                self.doomed.push(Doomed::Object(id));
+                self.doom(id);
             }
         }
     }
 
     /// Lets go of a handle that is no longer in any table.
     pub(crate) fn drop_handle(&mut self, handle: Handle) {
-        self.doomed.push(Doomed::Handle(handle));
+        self.closing.push(handle);
     }
 
-    /// Ends an object that never got a handle.
+    /// Has an object looked at that may have to go: one that never got a handle, or whose contents may.
     pub(crate) fn doom(&mut self, id: ObjectId) {
-        self.doomed.push(Doomed::Object(id));
+        if self.objects.any(id).is_ok_and(|object| !object.doomed.is_linked()) {
+            self.doomed.push(&mut self.objects.slab, id.0);
+        }
     }
 
     /// Carries out every end that has been decided. Called when a call is done, never in the midst of one.
+    ///
+    /// What an object holds that may be much, a process its handles and a channel its messages, is let go of piece by
+    /// piece from where it stands. So nothing here needs memory, however much goes.
     pub fn reap(&mut self) {
-        while let Some(doomed) = self.doomed.pop() {
-            match doomed {
-                Doomed::Handle(handle) => {
-                    let Ok(object) = self.objects.any_mut(handle.object) else { continue };
-                    object.handles = object.handles.saturating_sub(1);
-                    if object.handles == 0 {
-                        self.last_handle_gone(handle.object);
-                        if self.objects.any(handle.object).is_ok_and(|o| o.refs == 0 && o.handles == 0) {
-                            self.take_apart(handle.object);
-                        }
-                    }
+        loop {
+            while let Some(handle) = self.closing.pop() {
+                self.close_now(handle);
+            }
+            let Some(id) = self.doomed.first().map(ObjectId) else {
+                if self.pressure_relieve() {
+                    continue;
                 }
-                Doomed::Memory => self.pressure_relieve(),
-                Doomed::Object(id) => {
+                return;
+            };
+            match self.held_by(id) {
+                Some(handle) => self.close_now(handle),
+                None => {
+                    self.doomed.remove(&mut self.objects.slab, id.0);
                     if self.objects.any(id).is_ok_and(|o| o.refs == 0 && o.handles == 0) {
                         self.take_apart(id);
                     }
                 }
             }
+        }
+    }
+
+    fn close_now(&mut self, handle: Handle) {
+        let Ok(object) = self.objects.any_mut(handle.object) else { return };
+        object.handles = object.handles.saturating_sub(1);
+        if object.handles == 0 {
+            self.last_handle_gone(handle.object);
+            let Ok(object) = self.objects.any(handle.object) else { return };
+            if object.refs == 0 && object.handles == 0 {
+                let holds_more = match &object.body {
+                    Body::Process(_) => true,
+                    Body::Channel(channel) => !channel.is_empty(),
+                    _ => false,
+                };
+                if holds_more { self.doom(handle.object) } else { self.take_apart(handle.object) }
+            }
+        }
+    }
+
+    /// Takes a handle out of an object that is at its end.
+    fn held_by(&mut self, id: ObjectId) -> Option<Handle> {
+        let object = self.objects.any_mut(id).ok()?;
+        let unneeded = object.refs == 0 && object.handles == 0;
+        match &mut object.body {
+            Body::Process(_) => self.process_let_go(Id::new(id)),
+            Body::Channel(channel) if unneeded => channel.let_go(),
+            _ => None,
         }
     }
 
@@ -472,6 +521,9 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn take_apart(&mut self, id: ObjectId) {
+        if self.objects.any(id).is_ok_and(|o| o.doomed.is_linked()) {
+            self.doomed.remove(&mut self.objects.slab, id.0);
+        }
         self.drop_observers_of(id);
         self.leave_lists(id);
         let Some(object) = self.objects.slab.remove(id.0) else { return };
@@ -480,7 +532,6 @@ impl<M: Machine> Kernel<M> {
             Body::Process(process) => self.process_end(Id::new(id), *process),
             Body::Thread(thread) => self.thread_end(*thread),
             Body::Vmo(vmo) => self.vmo_end(Id::new(id), *vmo),
-            Body::Channel(channel) => self.channel_end(*channel),
             Body::SuspendToken(token) => self.suspend_token_end(*token),
             Body::Exception(exception) => self.exception_end(*exception),
             _ => {}

@@ -1,19 +1,19 @@
 //! Ports: a queue of packets, filled by programs and by waits on signals, emptied by any number of threads.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::BTreeSet;
 
 use abi::{Signals, Status, ZX_PKT_TYPE_SIGNAL_ONE, ZX_WAIT_ASYNC_BOOT_TIMESTAMP, ZX_WAIT_ASYNC_TIMESTAMP};
 
 use crate::handle::HandleValue;
 use crate::kernel::Kernel;
-use crate::list::List;
+use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
-use crate::object::{Body, Id, ObjectId, Waiters};
+use crate::object::{Body, Id, Waiters};
 use crate::process::Process;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
-use crate::wait::{Target, Waiting};
+use crate::wait::Waiting;
 
 /// Packets that programs may queue before `port_queue` refuses.
 const MAX_QUEUED: usize = 16 * 1024;
@@ -21,27 +21,56 @@ const MAX_QUEUED: usize = 16 * 1024;
 /// Bytes in a packet.
 pub const PACKET_SIZE: usize = 48;
 
-/// The handle that a wait was made with.
-type Through = (Id<Process>, HandleValue);
+/// The handle that a wait was asked for through.
+pub(crate) type Through = (Id<Process>, HandleValue);
 
-/// A packet, laid out as `zx_port_packet_t`.
-#[derive(Clone, Copy)]
-struct Packet {
+/// A packet. That of a wait is there from the outset, so that nothing can fail when the wait is satisfied.
+pub(crate) struct Packet {
+    port: Id<Port>,
+    /// Laid out as `zx_port_packet_t`.
     bytes: [u8; PACKET_SIZE],
-    /// For packets of waits: the object and the handle, so that `port_cancel` finds them.
-    source: Option<(ObjectId, Through)>,
-    key: u64,
+    origin: Origin,
+    queue: Link,
+}
+
+/// Where a packet comes from.
+#[derive(Clone, Copy)]
+enum Origin {
+    /// A program.
+    User,
+    /// `object_wait_async`; as long as the wait lasts, with its observer.
+    Wait { through: Through, stamped: bool, observer: Option<Key> },
+}
+
+/// Packets in the queue of a port.
+struct Queued;
+
+impl Chain for Queued {
+    type Entry = Packet;
+    fn link(packet: &Packet) -> Option<&Link> {
+        Some(&packet.queue)
+    }
+    fn link_mut(packet: &mut Packet) -> Option<&mut Link> {
+        Some(&mut packet.queue)
+    }
 }
 
 /// A port.
+#[derive(Default)]
 pub struct Port {
-    queue: VecDeque<Packet>,
+    queue: List<Queued>,
     /// Packets in the queue that programs put there.
     by_users: usize,
     waiters: List<Waiters>,
-    observers: Option<Key>,
-    /// Observers on the list: each may queue one packet, for which there is room.
-    observing: usize,
+    /// The packets of waits, queued or not, by key and handle.
+    waits: BTreeSet<(u64, Through, Key)>,
+}
+
+impl Packet {
+    /// `zx_port_packet_t.key`.
+    fn key(&self) -> u64 {
+        self.bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
 }
 
 impl<M: Machine> Kernel<M> {
@@ -50,9 +79,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn port_create(&mut self) -> Result<Id<Port>, Status> {
-        let port =
-            Port { queue: VecDeque::new(), by_users: 0, waiters: List::default(), observers: None, observing: 0 };
-        self.create(Signals::NONE, Body::Port(Box::new(port)))
+        self.create(Signals::NONE, Body::Port(Box::default()))
     }
 
     /// `port_queue`: the packet as the program gave it, its type already set.
@@ -64,15 +91,16 @@ impl<M: Machine> Kernel<M> {
         if p.by_users >= MAX_QUEUED {
             return Err(Status::SHOULD_WAIT);
         }
-        p.queue.try_reserve(1 + p.observing).map_err(|_| Status::NO_MEMORY)?;
-        p.by_users += 1;
-        self.port_push(port, Packet { bytes, source: None, key: 0 });
+        let packet = Packet { port, bytes, origin: Origin::User, queue: Link::default() };
+        let packet = self.packets.insert(packet).map_err(|_| Status::NO_MEMORY)?;
+        self.objects.get_mut(port)?.by_users += 1;
+        self.port_push(port, packet);
         Ok(())
     }
 
-    fn port_push(&mut self, port: Id<Port>, packet: Packet) {
+    fn port_push(&mut self, port: Id<Port>, packet: Key) {
         let Ok(p) = self.objects.get_mut(port) else { return };
-        p.queue.push_back(packet);
+        p.queue.push(&mut self.packets, packet);
         while let Some(thread) = self.port_first_waiter(port) {
             if self.port_hand_over(port, thread) {
                 break;
@@ -100,12 +128,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn port_pop(&mut self, port: Id<Port>) -> Option<[u8; PACKET_SIZE]> {
-        let p = self.objects.get_mut(port).ok()?;
-        let packet = p.queue.pop_front()?;
-        if packet.source.is_none() {
-            p.by_users -= 1;
-        }
-        Some(packet.bytes)
+        let packet = self.objects.get(port).ok()?.queue.first()?;
+        let bytes = self.packets.get(packet)?.bytes;
+        self.packet_drop(packet);
+        Some(bytes)
     }
 
     /// `port_wait`: the packet, or the thread is blocked until there is one; it is then written to `out`.
@@ -139,110 +165,109 @@ impl<M: Machine> Kernel<M> {
         self.objects.delist(port, |p| &mut p.waiters, thread.object());
     }
 
-    /// Makes room for the packet of one more wait.
-    pub(crate) fn port_reserve(&mut self, port: Id<Port>) -> Result<(), Status> {
-        let p = self.objects.get_mut(port)?;
-        p.queue.try_reserve(p.observing + 1).map_err(|_| Status::NO_MEMORY)
-    }
-
-    pub(crate) fn port_remember(&mut self, port: Id<Port>, key: Key) {
-        let Ok(p) = self.objects.get_mut(port) else { return };
-        let head = p.observers.replace(key);
-        p.observing += 1;
-        if let Some(next) = head.and_then(|h| self.observers.get_mut(h)) {
-            next.port_prev = Some(key);
-        }
-        if let Some(observer) = self.observers.get_mut(key) {
-            observer.port_next = head;
-        }
-    }
-
-    /// An observer of this port is about to go.
-    pub(crate) fn port_forget(&mut self, port: Id<Port>, key: Key) {
-        let Some(observer) = self.observers.get(key) else { return };
-        let (prev, next) = (observer.port_prev, observer.port_next);
-        if let Some(next) = next.and_then(|k| self.observers.get_mut(k)) {
-            next.port_prev = prev;
-        }
-        let Ok(p) = self.objects.get_mut(port) else { return };
-        p.observing = p.observing.saturating_sub(1);
-        match prev.and_then(|k| self.observers.get_mut(k)) {
-            Some(prev) => prev.port_next = next,
-            None => p.observers = next,
-        }
-    }
-
-    /// A wait that the port set up is satisfied.
-    pub(crate) fn port_signalled(
+    /// The packet of a wait, which is queued when the wait is satisfied.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub(crate) fn packet_promise(
         &mut self,
         port: Id<Port>,
-        source: (ObjectId, Through),
         key: u64,
-        options: u32,
         trigger: Signals,
-        observed: Signals,
-    ) {
+        through: Through,
+        options: u32,
+    ) -> Result<Key, Status> {
         let mut bytes = [0; PACKET_SIZE];
         bytes[0..8].copy_from_slice(&key.to_le_bytes());
         bytes[8..12].copy_from_slice(&ZX_PKT_TYPE_SIGNAL_ONE.to_le_bytes());
         bytes[16..20].copy_from_slice(&trigger.bits().to_le_bytes());
-        bytes[20..24].copy_from_slice(&observed.bits().to_le_bytes());
         bytes[24..32].copy_from_slice(&1u64.to_le_bytes());
-        if options & (ZX_WAIT_ASYNC_TIMESTAMP | ZX_WAIT_ASYNC_BOOT_TIMESTAMP) != 0 {
-            bytes[32..40].copy_from_slice(&self.machine.now().to_le_bytes());
-        }
-        self.port_push(port, Packet { bytes, source: Some(source), key });
+        let stamped = options & (ZX_WAIT_ASYNC_TIMESTAMP | ZX_WAIT_ASYNC_BOOT_TIMESTAMP) != 0;
+        let origin = Origin::Wait { through, stamped, observer: None };
+        let packet = Packet { port, bytes, origin, queue: Link::default() };
+        let packet = self.packets.insert(packet).map_err(|_| Status::NO_MEMORY)?;
+        self.objects.get_mut(port)?.waits.insert((key, through, packet));
+        Ok(packet)
     }
 
-    /// `port_cancel`: ends the waits that were made with a handle and a key, and drops their packets.
+    /// Notes who waits for the signals that a packet tells of.
+    pub(crate) fn packet_observes(&mut self, packet: Key, by: Key) {
+        if let Some(Packet { origin: Origin::Wait { observer, .. }, .. }) = self.packets.get_mut(packet) {
+            *observer = Some(by);
+        }
+    }
+
+    /// The wait of a packet is satisfied; the observer is gone.
+    pub(crate) fn packet_satisfied(&mut self, key: Key, observed: Signals) {
+        let now = self.machine.now();
+        let Some(packet) = self.packets.get_mut(key) else { return };
+        packet.bytes[20..24].copy_from_slice(&observed.bits().to_le_bytes());
+        if let Origin::Wait { stamped, observer, .. } = &mut packet.origin {
+            *observer = None;
+            if *stamped {
+                packet.bytes[32..40].copy_from_slice(&now.to_le_bytes());
+            }
+        }
+        let port = packet.port;
+        self.port_push(port, key);
+    }
+
+    /// Ends a packet, wherever it is, and the wait that it was to tell of.
+    pub(crate) fn packet_drop(&mut self, key: Key) {
+        let Some(packet) = self.packets.get(key) else { return };
+        let (port, origin) = (packet.port, packet.origin);
+        if let Ok(p) = self.objects.get_mut(port) {
+            match origin {
+                Origin::User => p.by_users = p.by_users.saturating_sub(1),
+                Origin::Wait { through, .. } => drop(p.waits.remove(&(packet.key(), through, key))),
+            }
+            p.queue.remove(&mut self.packets, key);
+        }
+        self.packets.remove(key);
+        if let Origin::Wait { observer: Some(observer), .. } = origin {
+            self.unobserve(observer);
+        }
+    }
+
+    /// `port_cancel`: ends the waits that were asked for through a handle with a key, and drops their packets.
     ///
     /// # Errors
     /// `NOT_FOUND`: there was neither.
-    pub fn port_cancel(&mut self, port: Id<Port>, source: ObjectId, handle: Through, key: u64) -> Result<(), Status> {
-        let waited = self.cancel_async(source, Some(handle), port, key);
-        let queued =
-            self.port_drop_packets(port, |packet| packet.source == Some((source, handle)) && packet.key == key)?;
-        if waited || queued { Ok(()) } else { Err(Status::NOT_FOUND) }
+    pub fn port_cancel(&mut self, port: Id<Port>, through: Through, key: u64) -> Result<(), Status> {
+        self.port_drop_waits(port, (key, through, Key::FIRST), |wait| (wait.0, wait.1) == (key, through))
     }
 
-    /// `port_cancel_key`: the same for every object.
+    /// `port_cancel_key`: the same for every handle.
     ///
     /// # Errors
     /// `NOT_FOUND`.
     pub fn port_cancel_key(&mut self, port: Id<Port>, key: u64) -> Result<(), Status> {
-        let mut cursor = self.objects.get(port)?.observers;
-        let mut waited = false;
-        while let Some(at) = cursor {
-            let Some(observer) = self.observers.get(at) else { break };
-            cursor = observer.port_next;
-            if matches!(observer.target, Target::Port { key: k, .. } if k == key) {
-                self.unobserve(at);
-                waited = true;
-            }
+        self.port_drop_waits(port, (key, (Id::FIRST, 0), Key::FIRST), |wait| wait.0 == key)
+    }
+
+    fn port_drop_waits(
+        &mut self,
+        port: Id<Port>,
+        from: (u64, Through, Key),
+        wanted: impl Fn(&(u64, Through, Key)) -> bool,
+    ) -> Result<(), Status> {
+        let mut found = Err(Status::NOT_FOUND);
+        while let Some(&(.., packet)) = self.objects.get(port)?.waits.range(from..).next().filter(|wait| wanted(wait)) {
+            self.packet_drop(packet);
+            found = Ok(());
         }
-        let queued = self.port_drop_packets(port, |packet| packet.source.is_some() && packet.key == key)?;
-        if waited || queued { Ok(()) } else { Err(Status::NOT_FOUND) }
+        found
     }
 
-    fn port_drop_packets(&mut self, port: Id<Port>, dropped: impl Fn(&Packet) -> bool) -> Result<bool, Status> {
-        let p = self.objects.get_mut(port)?;
-        let before = p.queue.len();
-        p.queue.retain(|packet| !dropped(packet));
-        Ok(p.queue.len() != before)
-    }
-
+    /// The last handle is gone: nothing is queued any more, and nobody waits.
     pub(crate) fn port_unreachable(&mut self, port: Id<Port>) {
-        let Ok(p) = self.objects.get_mut(port) else { return };
-        p.queue.clear();
-        p.by_users = 0;
         while let Some(thread) = self.port_first_waiter(port) {
             self.finish_wait(thread, Status::CANCELED);
             self.port_forget_waiter(port, thread);
         }
-        while let Some(key) = self.objects.get(port).ok().and_then(|p| p.observers) {
-            if self.unobserve(key).is_none() {
-                break;
-            }
+        let first = |p: &Port| p.queue.first().or_else(|| p.waits.first().map(|wait| wait.2));
+        while let Some(packet) = self.objects.get(port).ok().and_then(first) {
+            self.packet_drop(packet);
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::job::Job;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
-use crate::object::{Body, Doomed, Id, ObjectId};
+use crate::object::Id;
 
 /// How short memory is; what is greater is worse.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -71,6 +71,8 @@ impl Level {
 /// What is known of the shortness of memory.
 pub(crate) struct Pressure {
     level: Level,
+    /// A job is to be ended when the call is done, if memory is still short then.
+    relieve: bool,
     events: [Option<Id<Event>>; LEVELS.len()],
     /// The level may be another with less free memory than this, or with as much as that.
     bounds: (u64, u64),
@@ -79,7 +81,7 @@ pub(crate) struct Pressure {
 impl Default for Pressure {
     fn default() -> Self {
         // Whatever there is: the first look finds the level.
-        Pressure { level: Normal, events: [None; LEVELS.len()], bounds: (u64::MAX, 0) }
+        Pressure { level: Normal, relieve: false, events: [None; LEVELS.len()], bounds: (u64::MAX, 0) }
     }
 }
 
@@ -140,26 +142,27 @@ impl<M: Machine> Kernel<M> {
         }
         if new == OutOfMemory {
             // Whatever goes on here is not to lose its process in the midst.
-            self.doomed.push(Doomed::Memory);
+            self.pressure.relieve = true;
         }
     }
 
     /// Ends the newest of the jobs that may be ended for their memory, as long as there is hardly any. What it had goes
-    /// before this is called again.
-    pub(crate) fn pressure_relieve(&mut self) {
+    /// before this is called again. Says whether there was something to be done.
+    pub(crate) fn pressure_relieve(&mut self) -> bool {
+        if !core::mem::take(&mut self.pressure.relieve) {
+            return false;
+        }
         self.pressure_check();
         if self.pressure.level != OutOfMemory {
-            return;
+            return true;
         }
-        let spared = |job: &Job| !job.kill_on_oom || job.dead;
-        let jobs = self.objects.slab.iter().filter_map(|(key, object)| match &object.body {
-            Body::Job(job) if !spared(job) => Some((object.koid, key)),
-            _ => None,
-        });
-        if let Some((_, key)) = jobs.max_by_key(|&(koid, _)| koid) {
-            self.doomed.push(Doomed::Memory);
-            self.job_kill(Id::new(ObjectId(key)), ZX_TASK_RETCODE_OOM_KILL);
+        let ends = |&job: &Id<Job>| self.objects.get(job).is_ok_and(|job| job.kill_on_oom && !job.dead);
+        let newest = self.objects.newest_tasks().filter_map(|task| self.objects.typed::<Job>(task).ok()).find(ends);
+        if let Some(job) = newest {
+            self.pressure.relieve = true;
+            self.job_kill(job, ZX_TASK_RETCODE_OOM_KILL);
         }
+        true
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Process {
     pub state: ProcessState,
     /// Its handles.
     pub handles: HandleTable,
+    /// How far it has let go of them, at its end.
+    let_go: usize,
     /// Its address space, until it is dead.
     pub aspace: Option<Key>,
     /// Its root VMAR.
@@ -89,6 +91,7 @@ impl<M: Machine> Kernel<M> {
             critical: None,
             state: ProcessState::Created,
             handles: HandleTable::new(u32::from_le_bytes(secret)),
+            let_go: 0,
             aspace: Some(aspace),
             root_vmar: Some(vmar),
             threads: List::default(),
@@ -154,13 +157,7 @@ impl<M: Machine> Kernel<M> {
             self.thread_stop(Id::new(thread));
             self.thread_leave(Id::new(thread));
         }
-        let mut from = 0;
-        while let Some(value) = self.objects.get(id).ok().and_then(|p| p.handles.any(&mut from)) {
-            match self.take(id, value) {
-                Ok(handle) => self.drop_handle(handle),
-                Err(_) => break,
-            }
-        }
+        self.doom(id.object());
         self.process_drop_aspace(id);
         self.process_close_exceptions(id);
         self.signal(id.object(), Signals::NONE, Signals::PROCESS_TERMINATED);
@@ -193,6 +190,21 @@ impl<M: Machine> Kernel<M> {
         for channel in [p.exceptions.take(), p.debugger.take()].into_iter().flatten() {
             self.exception_channel_close(channel);
         }
+    }
+
+    /// Takes a handle out of the table of a process that has ended.
+    pub(crate) fn process_let_go(&mut self, id: Id<Process>) -> Option<Handle> {
+        let p = self.objects.get_mut(id).ok()?;
+        if p.state != ProcessState::Dead {
+            return None;
+        }
+        let Some(value) = p.handles.any(&mut p.let_go) else {
+            // The table's memory goes as well.
+            p.handles = HandleTable::new(0);
+            p.let_go = 0;
+            return None;
+        };
+        self.take(id, value).ok()
     }
 
     fn process_drop_aspace(&mut self, id: Id<Process>) {

@@ -21,6 +21,11 @@ pub struct Key {
     generation: NonZeroU32,
 }
 
+impl Key {
+    /// None comes before it in order.
+    pub const FIRST: Key = Key { index: 0, generation: NonZeroU32::MIN };
+}
+
 enum Slot<T> {
     Free { next: u32 },
     Used(T),

@@ -1,12 +1,13 @@
 //! Signals and those who wait for them.
 //!
-//! Whoever waits is an [`Observer`] in the object's list: a thread in `object_wait_one` or `wait_many`, or a port
-//! that asked by `object_wait_async`. The protocol:
+//! Whoever waits is an [`Observer`]: a thread in `object_wait_one` or `wait_many`, or a packet of a port that was asked
+//! for by `object_wait_async`. Observers that wait for the same signals of the same object form an [`Interest`], so that
+//! a change of signals costs those alone whom it concerns, however many others wait. The protocol:
 //!
 //! 1. A wait looks at the signals; if one is there, it ends at once and nothing is put on a list.
-//! 2. Otherwise an observer is put on each object's list, the handle that it went through is marked as watched, and
-//!    the thread is blocked, with a deadline if it has one.
-//! 3. The wait ends by whichever comes first, and what ends it takes all the thread's observers off the lists:
+//! 2. Otherwise an observer is put into an interest in each object and on the list of the handle that it went through,
+//!    and the thread is blocked, with a deadline if it has one.
+//! 3. The wait ends by whichever comes first, and what ends it takes all the thread's observers off their lists:
 //!    - 3A a signal is set ([`Kernel::signal`]),
 //!    - 3B the deadline comes ([`Kernel::expire`]),
 //!    - 3C the handle that it went through is closed or transferred ([`Kernel::cancel_waits_through`]),
@@ -20,6 +21,7 @@ use abi::{Signals, Status, ZX_WAIT_ASYNC_BOOT_TIMESTAMP, ZX_WAIT_ASYNC_EDGE, ZX_
 
 use crate::handle::HandleValue;
 use crate::kernel::Kernel;
+use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
 use crate::object::{Id, ObjectId};
 use crate::port::Port;
@@ -27,30 +29,62 @@ use crate::process::Process;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
 
+/// Signals of an object, any of which some wait for.
+pub(crate) struct Interest {
+    object: ObjectId,
+    signals: Signals,
+    observers: List<Alike>,
+    link: Link,
+}
+
 /// Who is told.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     /// The thread's wait ends.
     Thread(Id<Thread>),
-    /// A packet is queued.
-    Port { port: Id<Port>, key: u64, options: u32 },
+    /// The packet is queued on its port.
+    Packet(Key),
 }
 
-/// One that waits for signals of one object.
+/// One that waits.
 pub(crate) struct Observer {
-    pub object: ObjectId,
-    pub signals: Signals,
-    pub target: Target,
+    interest: Key,
+    target: Target,
     /// The handle that the wait went through.
-    pub process: Id<Process>,
-    pub handle: HandleValue,
+    process: Id<Process>,
+    handle: HandleValue,
     /// That handle is gone, which is what ends the wait (3C).
     closed: bool,
-    prev: Option<Key>,
-    next: Option<Key>,
-    /// The port's own list of what it observes.
-    pub port_prev: Option<Key>,
-    pub port_next: Option<Key>,
+    alike: Link,
+    through: Link,
+}
+
+macro_rules! chains {
+    ($($(#[$doc:meta])* $chain:ident = $entry:ident.$field:ident;)*) => {
+        $(
+            $(#[$doc])*
+            pub(crate) struct $chain;
+
+            impl Chain for $chain {
+                type Entry = $entry;
+                fn link(entry: &$entry) -> Option<&Link> {
+                    Some(&entry.$field)
+                }
+                fn link_mut(entry: &mut $entry) -> Option<&mut Link> {
+                    Some(&mut entry.$field)
+                }
+            }
+        )*
+    };
+}
+
+chains! {
+    /// Interests in one object.
+    Interests = Interest.link;
+    /// Observers of one interest, those that have waited longest first.
+    Alike = Observer.alike;
+    /// Observers through one handle.
+    Through = Observer.through;
 }
 
 /// What one waits for, in `object_wait_many`.
@@ -74,56 +108,63 @@ pub enum Waiting {
 }
 
 impl<M: Machine> Kernel<M> {
-    pub(crate) fn observe(
-        &mut self,
-        object: ObjectId,
-        signals: Signals,
-        target: Target,
-        process: Id<Process>,
-        handle: HandleValue,
-    ) -> Result<Key, Status> {
-        let head = self.objects.any(object)?.observers;
+    /// An interest in signals of an object, which lasts as long as it has observers.
+    fn interest(&mut self, object: ObjectId, signals: Signals) -> Result<Key, Status> {
+        let list = self.objects.any(object)?.interests;
+        let alike = |&key: &Key| self.interests.get(key).is_some_and(|interest| interest.signals == signals);
+        if let Some(key) = list.iter(&self.interests).find(alike) {
+            return Ok(key);
+        }
+        let interest = Interest { object, signals, observers: List::default(), link: Link::default() };
+        let key = self.interests.insert(interest).map_err(|_| Status::NO_MEMORY)?;
+        self.objects.any_mut(object)?.interests.push(&mut self.interests, key);
+        Ok(key)
+    }
+
+    /// Ends an interest that nobody has any more.
+    fn interest_settle(&mut self, key: Key) {
+        let Some(interest) = self.interests.get(key).filter(|interest| interest.observers.is_empty()) else { return };
+        if let Ok(object) = self.objects.any_mut(interest.object) {
+            object.interests.remove(&mut self.interests, key);
+        }
+        self.interests.remove(key);
+    }
+
+    fn observe(&mut self, item: WaitItem, target: Target, process: Id<Process>) -> Result<Key, Status> {
+        let interest = self.interest(item.object, item.signals)?;
         let observer = Observer {
-            object,
-            signals,
+            interest,
             target,
             process,
-            handle,
+            handle: item.handle,
             closed: false,
-            prev: None,
-            next: head,
-            port_prev: None,
-            port_next: None,
+            alike: Link::default(),
+            through: Link::default(),
         };
-        let key = self.observers.insert(observer).map_err(|_| Status::NO_MEMORY)?;
-        if let Some(head) = head.and_then(|h| self.observers.get_mut(h)) {
-            head.prev = Some(key);
+        let Ok(key) = self.observers.insert(observer) else {
+            self.interest_settle(interest);
+            return Err(Status::NO_MEMORY);
+        };
+        if let Some(interest) = self.interests.get_mut(interest) {
+            interest.observers.push(&mut self.observers, key);
         }
-        self.objects.any_mut(object)?.observers = Some(key);
-        if let Ok(process) = self.objects.get_mut(process) {
-            process.handles.watch(handle);
+        if let Some(watchers) = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(item.handle)) {
+            watchers.push(&mut self.observers, key);
         }
         Ok(key)
     }
 
-    /// Takes an observer off its lists.
-    pub(crate) fn unobserve(&mut self, key: Key) -> Option<Observer> {
-        if let Some(Target::Port { port, .. }) = self.observers.get(key).map(|o| o.target) {
-            self.port_forget(port, key);
+    /// Takes an observer off its lists. Its packet, if it has one, is the caller's to queue or to drop.
+    pub(crate) fn unobserve(&mut self, key: Key) {
+        let Some(&Observer { interest, process, handle, .. }) = self.observers.get(key) else { return };
+        if let Some(interest) = self.interests.get_mut(interest) {
+            interest.observers.remove(&mut self.observers, key);
         }
-        let observer = self.observers.remove(key)?;
-        if let Some(next) = observer.next.and_then(|k| self.observers.get_mut(k)) {
-            next.prev = observer.prev;
+        self.interest_settle(interest);
+        if let Some(watchers) = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle)) {
+            watchers.remove(&mut self.observers, key);
         }
-        match observer.prev.and_then(|k| self.observers.get_mut(k)) {
-            Some(prev) => prev.next = observer.next,
-            None => {
-                if let Ok(object) = self.objects.any_mut(observer.object) {
-                    object.observers = observer.next;
-                }
-            }
-        }
-        Some(observer)
+        self.observers.remove(key);
     }
 
     /// Takes several observers off their lists.
@@ -133,11 +174,23 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// Ends the wait of an observer for which there will be no signal.
+    fn cancel_observer(&mut self, key: Key) {
+        let Some(target) = self.observers.get(key).map(|observer| observer.target) else { return };
+        match target {
+            Target::Thread(thread) => self.finish_wait(thread, Status::CANCELED),
+            Target::Packet(packet) => self.packet_drop(packet),
+        }
+        // The wait's end has taken it off; nothing is left to be done.
+        self.unobserve(key);
+    }
+
     /// Ends whatever still observes an object that is about to go.
     pub(crate) fn drop_observers_of(&mut self, object: ObjectId) {
-        while let Some(key) = self.objects.any(object).ok().and_then(|o| o.observers) {
-            if let Some(Observer { target: Target::Thread(thread), .. }) = self.unobserve(key) {
-                self.finish_wait(thread, Status::CANCELED);
+        while let Some(interest) = self.objects.any(object).ok().and_then(|o| o.interests.first()) {
+            match self.interests.get(interest).and_then(|interest| interest.observers.first()) {
+                Some(observer) => self.cancel_observer(observer),
+                None => self.interest_settle(interest),
             }
         }
     }
@@ -153,75 +206,66 @@ impl<M: Machine> Kernel<M> {
         let before = object.signals;
         let after = (before & !clear) | set;
         object.signals = after;
-        if object.observers.is_none() || after == before {
+        if object.interests.is_empty() || before.contains(after) {
             return;
         }
-        self.notify(id, before, after);
+        self.notify(id, after & !before, after);
     }
 
-    fn notify(&mut self, id: ObjectId, before: Signals, after: Signals) {
-        // Threads and ports are served after the walk, because serving one changes the list.
-        let mut cursor = self.objects.any(id).ok().and_then(|o| o.observers);
-        let mut threads = core::mem::take(&mut self.scratch);
-        threads.clear();
-        while let Some(key) = cursor {
-            let Some(observer) = self.observers.get(key) else { break };
-            cursor = observer.next;
-            let wanted = observer.signals;
-            match observer.target {
-                Target::Thread(thread) => {
-                    if wanted.intersects(after) && threads.try_reserve(1).is_ok() {
-                        threads.push(thread.object());
-                    }
-                }
-                Target::Port { port, key: packet_key, options } => {
-                    let fires = if options & ZX_WAIT_ASYNC_EDGE != 0 {
-                        wanted.intersects(after & !before)
-                    } else {
-                        wanted.intersects(after)
-                    };
-                    if fires {
-                        let through = (observer.process, observer.handle);
-                        self.unobserve(key);
-                        self.port_signalled(port, (id, through), packet_key, options, wanted, after);
-                    }
-                }
-            }
-        }
-        // The list has the newest first; those who waited longest are served first.
-        while let Some(thread) = threads.pop() {
-            self.finish_wait(Id::new(thread), Status::OK);
-        }
-        self.scratch = threads;
-    }
-
-    /// Ends the waits (3C) that went through a handle which is no longer in its process's table.
-    pub(crate) fn cancel_waits_through(&mut self, object: ObjectId, process: Id<Process>, handle: HandleValue) {
-        let mut cursor = self.objects.any(object).ok().and_then(|o| o.observers);
-        let mut threads = core::mem::take(&mut self.scratch);
-        threads.clear();
-        while let Some(key) = cursor {
-            let Some(observer) = self.observers.get_mut(key) else { break };
-            cursor = observer.next;
-            if observer.handle != handle || observer.process != process {
+    /// Signals of an object were set. Whoever waits for one waits because it was not, or for it to be set anew: so an
+    /// interest in it is satisfied as a whole.
+    fn notify(&mut self, id: ObjectId, set: Signals, now: Signals) {
+        let interests = |kernel: &Self| kernel.objects.any(id).map(|object| object.interests).unwrap_or_default();
+        let mut next = interests(self).first();
+        while let Some(interest) = next {
+            let Some(signals) = self.interests.get(interest).map(|interest| interest.signals) else {
+                // A thread that waited for several things has taken it along.
+                next = interests(self).first();
                 continue;
+            };
+            next = interests(self).after(&self.interests, next);
+            if signals.intersects(set) {
+                self.satisfy(interest, now);
             }
-            observer.closed = true;
-            match observer.target {
+        }
+    }
+
+    /// Tells all observers of an interest.
+    fn satisfy(&mut self, interest: Key, now: Signals) {
+        while let Some(key) = self.interests.get(interest).and_then(|interest| interest.observers.first()) {
+            let Some(target) = self.observers.get(key).map(|observer| observer.target) else { return };
+            match target {
                 Target::Thread(thread) => {
-                    if threads.try_reserve(1).is_ok() {
-                        threads.push(thread.object());
-                    }
-                }
-                Target::Port { .. } => {
+                    self.finish_wait(thread, Status::OK);
                     self.unobserve(key);
                 }
+                Target::Packet(packet) => {
+                    self.unobserve(key);
+                    self.packet_satisfied(packet, now);
+                }
             }
         }
-        while let Some(thread) = threads.pop() {
-            self.finish_wait(Id::new(thread), Status::CANCELED);
+    }
+
+    /// The first wait that goes through a handle.
+    fn watcher(&mut self, process: Id<Process>, handle: HandleValue) -> Option<Key> {
+        self.objects.get_mut(process).ok()?.handles.watchers(handle)?.first()
+    }
+
+    /// Ends the waits (3C) that go through a handle which is about to leave its process's table.
+    pub(crate) fn cancel_waits_through(&mut self, process: Id<Process>, handle: HandleValue) {
+        let Ok(p) = self.objects.get_mut(process) else { return };
+        let Some(watchers) = p.handles.watchers(handle).map(|watchers| *watchers) else { return };
+        let mut next = watchers.first();
+        while let Some(key) = next {
+            if let Some(observer) = self.observers.get_mut(key) {
+                observer.closed = true;
+            }
+            next = watchers.after(&self.observers, next);
         }
-        self.scratch = threads;
+        while let Some(key) = self.watcher(process, handle) {
+            self.cancel_observer(key);
+        }
     }
 
     /// `object_wait_one` and `object_wait_many`: steps 1 and 2. What was observed is written to the user's memory at
@@ -248,7 +292,7 @@ impl<M: Machine> Kernel<M> {
         let mut observers = Vec::new();
         observers.try_reserve_exact(items.len()).map_err(|_| Status::NO_MEMORY)?;
         for item in items {
-            match self.observe(item.object, item.signals, Target::Thread(thread), process, item.handle) {
+            match self.observe(*item, Target::Thread(thread), process) {
                 Ok(key) => observers.push(key),
                 Err(status) => {
                     self.unobserve_all(observers);
@@ -293,7 +337,8 @@ impl<M: Machine> Kernel<M> {
     ) -> Status {
         let mut objects = Vec::new();
         if objects.try_reserve_exact(observers.len()).is_ok() {
-            objects.extend(observers.iter().filter_map(|&key| self.observers.get(key).map(|o| (o.object, o.closed))));
+            let found = |observer: &Observer| Some((self.interests.get(observer.interest)?.object, observer.closed));
+            objects.extend(observers.iter().filter_map(|&key| found(self.observers.get(key)?)));
         }
         self.unobserve_all(observers);
         let written = self.write_observed(thread, objects.into_iter(), out);
@@ -313,39 +358,16 @@ impl<M: Machine> Kernel<M> {
         options: u32,
     ) -> Result<(), Status> {
         debug_assert!(options & !(ZX_WAIT_ASYNC_EDGE | ZX_WAIT_ASYNC_TIMESTAMP | ZX_WAIT_ASYNC_BOOT_TIMESTAMP) == 0);
-        self.port_reserve(port)?;
+        let packet = self.packet_promise(port, key, item.signals, (process, item.handle), options)?;
         let now = self.signals(item.object);
         if options & ZX_WAIT_ASYNC_EDGE == 0 && now.intersects(item.signals) {
-            let source = (item.object, (process, item.handle));
-            self.port_signalled(port, source, key, options, item.signals, now);
+            self.packet_satisfied(packet, now);
             return Ok(());
         }
-        let target = Target::Port { port, key, options };
-        let observer = self.observe(item.object, item.signals, target, process, item.handle)?;
-        self.port_remember(port, observer);
+        let observer = self.observe(item, Target::Packet(packet), process);
+        let observer = observer.inspect_err(|_| self.packet_drop(packet))?;
+        self.packet_observes(packet, observer);
         Ok(())
-    }
-
-    /// Ends the waits that a port set up on an object with a key (`port_cancel`). Says whether there was one.
-    pub(crate) fn cancel_async(
-        &mut self,
-        object: ObjectId,
-        handle: Option<(Id<Process>, HandleValue)>,
-        port: Id<Port>,
-        key: u64,
-    ) -> bool {
-        let mut cursor = self.objects.any(object).ok().and_then(|o| o.observers);
-        let mut found = false;
-        while let Some(at) = cursor {
-            let Some(observer) = self.observers.get(at) else { break };
-            cursor = observer.next;
-            let same_handle = handle.is_none_or(|(p, h)| observer.process == p && observer.handle == h);
-            if same_handle && matches!(observer.target, Target::Port { port: p, key: k, .. } if p == port && k == key) {
-                self.unobserve(at);
-                found = true;
-            }
-        }
-        found
     }
 }
 

@@ -31,6 +31,10 @@ pub fn handle_close_many<M: Machine>(cx: &mut Cx<'_, M>, values: In<u32>, count:
         if let Err(status) = handle_close(cx, value) {
             result = Err(status);
         }
+        // What is closed is let go of now and then, so that the list of it stays short.
+        if i % 64 == 63 {
+            cx.kernel.reap();
+        }
     }
     result
 }

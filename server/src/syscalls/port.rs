@@ -64,8 +64,8 @@ pub fn port_cancel<M: Machine>(
     key: u64,
 ) -> Result<(), Status> {
     let port = cx.get::<Port>(value, Rights::WRITE)?;
-    let handle = cx.get_any(source, Rights::WAIT)?;
-    cx.kernel.port_cancel(port, handle.object, (cx.process, source), key)
+    cx.get_any(source, Rights::WAIT)?;
+    cx.kernel.port_cancel(port, (cx.process, source), key)
 }
 
 /// Ends all waits that a key set up.
