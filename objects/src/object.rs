@@ -532,6 +532,7 @@ impl<M: Machine> Kernel<M> {
             Body::Process(process) => self.process_end(Id::new(id), *process),
             Body::Thread(thread) => self.thread_end(*thread),
             Body::Vmo(vmo) => self.vmo_end(Id::new(id), *vmo),
+            Body::Resource(_) => self.resource_end(Id::new(id)),
             Body::SuspendToken(token) => self.suspend_token_end(*token),
             Body::Exception(exception) => self.exception_end(*exception),
             _ => {}

@@ -21,7 +21,7 @@ pub struct Resource {
     pub flags: u32,
     /// Start of the range.
     pub base: u64,
-    /// Length of the range; 0 with base 0 is all of the kind.
+    /// Length of the range; 0 for the root resource, which has none.
     pub size: u64,
     /// Its name.
     pub name: Name,
@@ -34,18 +34,13 @@ pub struct RangeBook {
 }
 
 impl Resource {
-    fn whole(&self) -> bool {
-        self.base == 0 && self.size == 0
-    }
-
     /// Whether a range of a kind lies within it.
     pub fn covers(&self, kind: u32, base: u64, size: u64) -> bool {
         if self.kind == ZX_RSRC_KIND_ROOT {
             return true;
         }
-        self.kind == kind
-            && (self.whole()
-                || (base >= self.base && base - self.base <= self.size && size <= self.size - (base - self.base)))
+        let Some(offset) = base.checked_sub(self.base) else { return false };
+        self.kind == kind && self.size.checked_sub(offset).is_some_and(|left| size <= left)
     }
 
     fn overlaps(&self, kind: u32, base: u64, size: u64) -> bool {
@@ -75,7 +70,6 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::ACCESS_DENIED);
         }
         let objects = &self.objects;
-        self.ranges.all.retain(|&id| objects.any(id).is_ok());
         let exclusive = resource.flags & ZX_RSRC_FLAG_EXCLUSIVE != 0;
         let clash = self.ranges.all.iter().any(|&id| {
             let Ok(other) = objects.typed::<Resource>(id).and_then(|id| objects.get(id)) else { return false };
@@ -89,5 +83,11 @@ impl<M: Machine> Kernel<M> {
         let id: Id<Resource> = self.create(Signals::NONE, Body::Resource(Box::new(resource)))?;
         self.ranges.all.push(id.object());
         Ok(id)
+    }
+
+    pub(crate) fn resource_end(&mut self, id: Id<Resource>) {
+        if let Some(place) = self.ranges.all.iter().position(|&other| other == id.object()) {
+            self.ranges.all.swap_remove(place);
+        }
     }
 }

@@ -52,8 +52,6 @@ pub struct Built {
     pub programs: Vec<(String, PathBuf)>,
     /// Those of the conformance programs.
     pub test_programs: Vec<(String, PathBuf)>,
-    /// Names of programs that may have the root resource.
-    pub root_resource: Vec<String>,
 }
 
 /// Remembers what a build was made from.
@@ -162,8 +160,7 @@ impl Builder<'_> {
             true => self.programs("building the conformance programs", &system.image.test_programs)?,
             false => Vec::new(),
         };
-        let root_resource = system.image.root_resource;
-        Ok(Built { kernel: kernel.image, root, server, libraries, programs, test_programs, root_resource })
+        Ok(Built { kernel: kernel.image, root, server, libraries, programs, test_programs })
     }
 
     fn kernel(&self) -> Result<kernel::Kernel> {

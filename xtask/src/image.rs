@@ -26,8 +26,6 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct Image {
     writer: Writer,
-    /// Names of programs that may have the root resource.
-    privileged: Vec<String>,
 }
 
 impl Image {
@@ -36,7 +34,7 @@ impl Image {
     /// # Errors
     /// A built file cannot be read, or two have one name.
     pub fn new(built: &Built, tests: bool) -> Result<Image> {
-        let mut image = Image { writer: Writer::new(), privileged: built.root_resource.clone() };
+        let mut image = Image { writer: Writer::new() };
         for (path, file) in &built.libraries {
             image.add_file(path, file)?;
         }
@@ -85,12 +83,6 @@ impl Image {
         self.add("config/mode", name)?;
         if let Mode::Run(program, args) = mode {
             self.add("config/run", strings([program].into_iter().chain(args)))?;
-        }
-        let named = |(path, _): (&str, _)| {
-            path.rsplit('/').next().is_some_and(|name| self.privileged.iter().any(|p| p == name))
-        };
-        if self.writer.files().any(named) {
-            self.add("config/root-resource", "")?;
         }
         let pairs: Vec<String> = variables.iter().map(|(key, value)| format!("{key}={value}")).collect();
         self.add("config/env", strings(&pairs))?;

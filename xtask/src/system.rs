@@ -27,9 +27,6 @@ pub struct Image {
     /// Packages whose binaries stand in the image of the conformance tests.
     #[serde(default)]
     pub test_programs: Vec<String>,
-    /// Programs whose presence makes init hand out the root resource.
-    #[serde(default)]
-    pub root_resource: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]

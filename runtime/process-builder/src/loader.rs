@@ -2,31 +2,16 @@
 
 use abi::{Rights, Status, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_SLICE};
 use processargs::ldsvc::{self, Request, Response};
-use zx::{AsHandleRef, Channel, Handle, Info, MonotonicInstant, Resource, Vmo};
+use zx::{AsHandleRef, Channel, Handle, Info, MonotonicInstant, Vmo};
 
 /// Asks a loader service for a file.
 ///
 /// # Errors
 /// Its answer, or why there is none.
 pub fn load_object(loader: &Channel, name: &str) -> Result<Vmo, Status> {
-    ask(loader, name).map(Vmo::from)
-}
-
-/// The name by which a loader service that may do so gives the root resource instead of a library. No file has it.
-pub const ROOT_RESOURCE: &str = "resource:root";
-
-/// Asks a loader service for the root resource.
-///
-/// # Errors
-/// `NOT_FOUND`: it does not give it. Why there is no answer.
-pub fn root_resource(loader: &Channel) -> Result<Resource, Status> {
-    ask(loader, ROOT_RESOURCE).map(Resource::from)
-}
-
-fn ask(loader: &Channel, name: &str) -> Result<Handle, Status> {
     let (status, handle) = call(loader, Request::LoadObject(name), None)?;
     match (status, handle) {
-        (Status::OK, Some(handle)) => Ok(handle),
+        (Status::OK, Some(handle)) => Ok(Vmo::from(handle)),
         (Status::OK, None) => Err(Status::INTERNAL),
         (status, _) => Err(status),
     }
@@ -71,13 +56,12 @@ pub enum Answered {
     Done,
 }
 
-/// Reads one request from a client without waiting and answers it. `find` gives what has a name: the memory
-/// object of a library.
+/// Reads one request from a client without waiting and answers it. `find` gives the memory object of a library.
 ///
 /// # Errors
 /// [`Status::SHOULD_WAIT`] when there is no request; with everything else ([`Status::PEER_CLOSED`], a message that is
 /// none) the connection is at its end: drop the channel.
-pub fn answer(client: &Channel, find: impl FnOnce(&str) -> Result<Handle, Status>) -> Result<Answered, Status> {
+pub fn answer(client: &Channel, find: impl FnOnce(&str) -> Result<Vmo, Status>) -> Result<Answered, Status> {
     let mut bytes = [0; ldsvc::MAX_MESSAGE];
     let mut handles = [None];
     let size = client.read(&mut bytes, &mut handles).map_err(|(status, _)| status)?;
@@ -86,7 +70,7 @@ pub fn answer(client: &Channel, find: impl FnOnce(&str) -> Result<Handle, Status
     let (ordinal, status, object, answered) = match request {
         Request::Done => return Ok(Answered::Done),
         Request::LoadObject(name) => match find(name) {
-            Ok(object) => (ldsvc::LOAD_OBJECT, Status::OK, Some(object), Answered::Yes),
+            Ok(vmo) => (ldsvc::LOAD_OBJECT, Status::OK, Some(vmo), Answered::Yes),
             Err(status) => (ldsvc::LOAD_OBJECT, status, None, Answered::Yes),
         },
         // There are no variants of libraries to choose from.
@@ -100,7 +84,7 @@ pub fn answer(client: &Channel, find: impl FnOnce(&str) -> Result<Handle, Status
     let mut reply = [0; ldsvc::MAX_MESSAGE];
     let response = Response { ordinal, status: status.0, has_object: object.is_some() };
     let len = response.encode(transaction, &mut reply).map_err(|_| Status::INTERNAL)?;
-    client.write_handles(&reply[..len], object)?;
+    client.write_handles(&reply[..len], object.map(Vmo::into_handle))?;
     Ok(answered)
 }
 

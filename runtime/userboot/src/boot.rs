@@ -212,7 +212,7 @@ impl Service {
                 if items.get(index + 1).is_none_or(|item| item.pending == 0) {
                     continue;
                 }
-                match loader::answer(&self.clients[index], |name| self.files.find(name).map(Vmo::into_handle)) {
+                match loader::answer(&self.clients[index], |name| self.files.find(name)) {
                     Ok(Answered::Yes) | Err(Status::SHOULD_WAIT) => {}
                     // As many as can be waited for; the connection that is one too many closes.
                     Ok(Answered::Cloned(client)) if self.clients.len() < MAX_CLIENTS => self.clients.push(client),

@@ -50,10 +50,10 @@ pub use memory::{Mapping, Vmar, Vmo};
 pub use port::Port;
 pub use stream::Stream;
 pub use system::{
-    cprng_add_entropy, cprng_draw, system_get_dcache_line_size, system_get_num_cpus, system_get_page_size,
-    system_get_physmem, system_get_version_string, system_get_version_view, system_powerctl,
+    cprng_add_entropy, cprng_draw, system_get_dcache_line_size, system_get_event, system_get_num_cpus,
+    system_get_page_size, system_get_physmem, system_get_version_string, system_get_version_view, system_powerctl,
 };
-pub use task::{Job, Process, Suspend, Thread, process_exit, thread_exit, thread_legacy_yield};
+pub use task::{Job, Process, Profile, Suspend, Thread, process_exit, thread_exit, thread_legacy_yield};
 pub use time::{Duration, MonotonicInstant, nanosleep, ticks_get, ticks_per_second};
 pub use transfer::{Fifo, Socket};
 

@@ -1,6 +1,6 @@
 //! The handles that a program was started with. The C library keeps them; a handle can be taken once.
 
-use crate::{Channel, Handle, HandleRef, Job, Process, Resource, Result, Thread, Unowned, Vmar, check, sys};
+use crate::{Channel, Handle, HandleRef, Job, Process, Resource, Thread, Unowned, Vmar, sys};
 
 unsafe extern "C" {
     safe fn zx_take_startup_handle(info: u32) -> sys::zx_handle_t;
@@ -9,7 +9,6 @@ unsafe extern "C" {
     safe fn zx_process_self() -> sys::zx_handle_t;
     safe fn zx_vmar_root_self() -> sys::zx_handle_t;
     safe fn zx_job_default() -> sys::zx_handle_t;
-    fn dl_clone_loader_service(out: *mut sys::zx_handle_t) -> sys::zx_status_t;
     safe fn dl_set_loader_service(service: sys::zx_handle_t) -> sys::zx_handle_t;
 }
 
@@ -65,15 +64,4 @@ pub fn thread_self_ref() -> HandleRef<'static> {
 /// one that did so before.
 pub fn set_loader_service(service: Channel) -> Option<Channel> {
     Handle::from_raw(dl_set_loader_service(service.into_handle().into_raw())).map(Channel::from)
-}
-
-/// A connection of one's own to the service that gives this process its libraries.
-///
-/// # Errors
-/// What the service answers, or why it does not.
-pub fn clone_loader_service() -> Result<Channel> {
-    let mut out = 0;
-    // SAFETY: one handle's place.
-    check(unsafe { dl_clone_loader_service(&mut out) })?;
-    Ok(Channel::from(Handle::from_call(out)?))
 }

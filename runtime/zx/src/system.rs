@@ -1,6 +1,6 @@
 //! What the system tells of itself, randomness, power.
 
-use crate::{AsHandleRef, Resource, Result, check, sys};
+use crate::{AsHandleRef, Event, Handle, Job, Resource, Result, check, sys};
 
 /// The number of processors.
 pub fn system_get_num_cpus() -> u32 {
@@ -62,4 +62,15 @@ pub fn cprng_add_entropy(bytes: &[u8]) -> Result<()> {
 pub fn system_powerctl(resource: &Resource, command: u32) -> Result<()> {
     // SAFETY: no argument structure.
     check(unsafe { sys::zx_system_powerctl(resource.raw_handle(), command, core::ptr::null()) })
+}
+
+/// The event that is signalled while memory is as short as `kind` (`ZX_SYSTEM_EVENT_*`) says.
+///
+/// # Errors
+/// `ACCESS_DENIED` for a job that is not the root job, `INVALID_ARGS`.
+pub fn system_get_event(root_job: &Job, kind: u32) -> Result<Event> {
+    let mut out = 0;
+    // SAFETY: `out` is one handle's place.
+    check(unsafe { sys::zx_system_get_event(root_job.raw_handle(), kind, &mut out) })?;
+    Ok(Event::from(Handle::from_call(out)?))
 }

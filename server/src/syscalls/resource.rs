@@ -41,7 +41,7 @@ pub fn resource_create<M: Machine>(
     if kind >= ZX_RSRC_KIND_COUNT || flags & !ZX_RSRC_FLAG_EXCLUSIVE != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    if kind == ZX_RSRC_KIND_ROOT && (base != 0 || size != 0) {
+    if kind == ZX_RSRC_KIND_ROOT && (base != 0 || size != 0) || kind != ZX_RSRC_KIND_ROOT && size == 0 {
         return Err(Status::INVALID_ARGS);
     }
     let name = read_name(cx, name, name_len)?;

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use zx::{AsHandleRef, Channel, Handle, Job, MonotonicInstant, Signals, Status, Vmo};
 
 use crate::check::{Failure, Outcome};
-use crate::tiny::Tiny;
+use crate::tiny::{OwnJob, Tiny};
 
 /// Where the shared page lies in the puppet.
 const PAGE: usize = 0x300_0000;
@@ -67,6 +67,8 @@ pub struct Puppet {
     page: Vmo,
     /// What an address in this process's vDSO becomes in the puppet's, by addition.
     slide: u64,
+    /// Its job, if nobody else needs that.
+    job: Option<OwnJob>,
 }
 
 fn vdso() -> Result<&'static Vmo, Failure> {
@@ -97,10 +99,17 @@ impl Puppet {
         }
         let (ours, theirs) = Channel::create()?;
         tiny.start(Some(theirs.into_handle()), address)?;
-        let puppet = Self { tiny, ours, page, slide };
+        let puppet = Self { tiny, ours, page, slide, job: None };
         // From now on it waits, and its channel's handle stands in the page.
         puppet.post(function!(zx_ticks_get), &[])?;
         puppet.result()?.ok_or("it has ended at once")?;
+        Ok(puppet)
+    }
+
+    /// Makes one in a job that ends with it.
+    pub fn of(job: OwnJob) -> Result<Self, Failure> {
+        let mut puppet = Self::new(&job)?;
+        puppet.job = Some(job);
         Ok(puppet)
     }
 

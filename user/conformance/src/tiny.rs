@@ -52,6 +52,31 @@ pub fn code(code: &[u8]) -> zx::Result<Vmo> {
     vmo.replace_as_executable(None)
 }
 
+/// A job of one's own. What is in it, whoever else has a handle to it, ends with this.
+pub struct OwnJob(Job);
+
+impl OwnJob {
+    /// Makes one in the default job.
+    pub fn new() -> Result<Self, Failure> {
+        Ok(Self(zx::startup::job_default().ok_or("there is no default job")?.create_child()?))
+    }
+}
+
+impl std::ops::Deref for OwnJob {
+    type Target = Job;
+
+    fn deref(&self) -> &Job {
+        &self.0
+    }
+}
+
+impl Drop for OwnJob {
+    fn drop(&mut self) {
+        // A job can be killed as often as one likes.
+        let _ = self.0.kill();
+    }
+}
+
 impl Tiny {
     /// Makes a process in the default job that will execute `code`.
     pub fn new(code: &[u8]) -> Result<Self, Failure> {

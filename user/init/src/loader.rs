@@ -9,21 +9,20 @@ use std::thread;
 
 use bootfs::{Directory, HEADER_SIZE, Header};
 use process_builder::loader::{self, Answered};
-use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Port, Resource, Rights, Signals, Status, Vmo};
+use zx::{AsHandleRef, Channel, MonotonicInstant, Port, Signals, Status, Vmo};
 
 /// Where libraries lie in BOOTFS.
 const DIRECTORY: &str = "lib";
 
-/// Becomes the loader service of this process and, with that, of all that it starts. Whoever asks for the root resource
-/// gets `resource`, if there is one to be had.
+/// Becomes the loader service of this process and, with that, of all that it starts.
 ///
 /// # Errors
 /// When the image cannot be had or the old service cannot be replaced; that one stays then.
-pub fn serve(resource: Option<&'static Resource>) -> zx::Result<()> {
+pub fn serve() -> zx::Result<()> {
     let image = zx::startup::take(u32::from(processargs::PA_VMO_BOOTFS), 0).ok_or(Status::NOT_FOUND)?;
     let libraries = Libraries::new(Vmo::from(image))?;
     let (client, server) = Channel::create()?;
-    let mut service = Service { port: Port::create()?, connections: HashMap::new(), next: 0, libraries, resource };
+    let mut service = Service { port: Port::create()?, connections: HashMap::new(), next: 0, libraries };
     service.add(server)?;
     thread::Builder::new().name("loader".to_owned()).spawn(move || service.run()).map_err(|_| Status::NO_RESOURCES)?;
     drop(zx::startup::set_loader_service(client));
@@ -61,17 +60,9 @@ struct Service {
     connections: HashMap<u64, Channel>,
     next: u64,
     libraries: Libraries,
-    resource: Option<&'static Resource>,
 }
 
 impl Service {
-    fn find(&self, name: &str) -> zx::Result<Handle> {
-        match self.resource {
-            Some(resource) if name == loader::ROOT_RESOURCE => resource.duplicate_handle(Rights::SAME_RIGHTS),
-            _ => self.libraries.open(name).map(Vmo::into_handle),
-        }
-    }
-
     fn add(&mut self, channel: Channel) -> zx::Result<()> {
         self.next += 1;
         self.wait_for(&channel, self.next)?;
@@ -86,7 +77,7 @@ impl Service {
     fn run(&mut self) {
         while let Ok(packet) = self.port.wait(MonotonicInstant::INFINITE) {
             let Some(channel) = self.connections.remove(&packet.key) else { continue };
-            match loader::answer(&channel, |name| self.find(name)) {
+            match loader::answer(&channel, |name| self.libraries.open(name)) {
                 Ok(Answered::Done) => continue,
                 Ok(Answered::Cloned(other)) => {
                     // A connection that cannot be waited for is closed, which its owner sees.

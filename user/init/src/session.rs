@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,7 +37,7 @@ pub fn main() {
 }
 
 fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static zx::Resource>) -> io::Result<i64> {
-    if let Err(status) = loader::serve(resource.filter(|_| Path::new("/boot/config/root-resource").exists())) {
+    if let Err(status) = loader::serve() {
         link.complain(&format!("libraries come from the starter of the system still: {status}"));
     }
     match resource {

@@ -6,7 +6,7 @@ use zx::{AsHandleRef, Info, Job, Signals};
 use super::{cases, late, raw, soon, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{self, KILLED, SPIN, Tiny};
+use crate::tiny::{self, KILLED, OwnJob, SPIN, Tiny};
 
 cases! {
     "job.create.child_listed" => create_child_listed,
@@ -40,8 +40,8 @@ cases! {
     "job.set_critical.options" => critical_options,
 }
 
-fn job() -> Result<Job, Failure> {
-    Ok(zx::startup::job_default().ok_or("there is no default job")?.create_child()?)
+fn job() -> Result<OwnJob, Failure> {
+    OwnJob::new()
 }
 
 fn create_child_listed() -> Outcome {
@@ -54,7 +54,7 @@ fn create_child_listed() -> Outcome {
 }
 
 fn create_rights() -> Outcome {
-    let weak = Job::from(without(&job()?, Rights::MANAGE_JOB)?);
+    let weak = Job::from(without(&*job()?, Rights::MANAGE_JOB)?);
     fails(weak.create_child(), Status::ACCESS_DENIED)
 }
 
@@ -106,7 +106,7 @@ fn get_child_of_a_process() -> Outcome {
     let koid = tiny::koid(&tiny.process)?;
     let process = job.get_child(koid, Rights::SAME_RIGHTS)?;
     equal(process.koid()?, koid)?;
-    fails(job.get_child(koid, Rights::from_bits_retain(1 << 30)), Status::INVALID_ARGS)
+    fails(job.get_child(koid, Rights::from_bits_retain(1 << 30)), Status::ACCESS_DENIED)
 }
 
 fn create_many_and_gone() -> Outcome {
@@ -119,7 +119,8 @@ fn create_many_and_gone() -> Outcome {
 }
 
 fn create_right_enough() -> Outcome {
-    let only = job()?.duplicate(Rights::MANAGE_JOB)?;
+    let own = job()?;
+    let only = own.duplicate(Rights::MANAGE_JOB)?;
     let child = only.create_child()?;
     ensure(child.basic_info()?.rights == abi::ZX_DEFAULT_JOB_RIGHTS.bits(), "it has other rights")
 }
@@ -131,7 +132,8 @@ fn create_options() -> Outcome {
 }
 
 fn create_max_height() -> Outcome {
-    let mut chain = vec![job()?];
+    let top = job()?;
+    let mut chain = vec![top.create_child()?];
     // The tree has 32 levels below the root job.
     for _ in 0..40 {
         match chain.last().map(Job::create_child) {
@@ -143,7 +145,7 @@ fn create_max_height() -> Outcome {
             None => {}
         }
     }
-    ensure(chain.len() > 8 && chain.len() <= 32, &format!("{} levels", chain.len()))?;
+    ensure(chain.len() > 8 && chain.len() < 32, &format!("{} levels", chain.len()))?;
     // Beside the last one, too, but not below it.
     let last = chain.pop().ok_or("no job")?;
     fails(last.create_child(), Status::OUT_OF_RANGE)?;
@@ -246,7 +248,7 @@ fn kill_chain() -> Outcome {
 
 fn kill_rights() -> Outcome {
     let job = job()?;
-    fails(Job::from(without(&job, Rights::DESTROY)?).kill(), Status::ACCESS_DENIED)?;
+    fails(Job::from(without(&*job, Rights::DESTROY)?).kill(), Status::ACCESS_DENIED)?;
     equal(job.info()?.exited, 0)
 }
 
@@ -368,7 +370,7 @@ fn critical_not_above() -> Outcome {
 fn critical_rights() -> Outcome {
     let job = job()?;
     let process = Tiny::in_job(&job, SPIN)?.process;
-    fails(Job::from(without(&job, Rights::DESTROY)?).set_critical(0, &process), Status::ACCESS_DENIED)?;
+    fails(Job::from(without(&*job, Rights::DESTROY)?).set_critical(0, &process), Status::ACCESS_DENIED)?;
     let deaf = zx::Process::from(without(&process, Rights::WAIT)?);
     fails(job.set_critical(0, &deaf), Status::ACCESS_DENIED)?;
     let words = [u64::from(job.raw_handle()), u64::from(process.raw_handle())];

@@ -33,7 +33,9 @@ mod port;
 mod port_async;
 mod process;
 mod process_memory;
+mod profile;
 pub mod pthread;
+mod resource;
 mod runtime;
 mod socket;
 mod socket_state;
@@ -42,6 +44,7 @@ mod support;
 mod suspend_token;
 pub mod sync;
 mod system;
+mod system_event;
 mod thread;
 mod thread_state;
 mod timer;
@@ -58,7 +61,7 @@ use crate::sweep;
 
 /// Lists the cases of a file: their names and the functions that do them.
 macro_rules! cases {
-    ($($name:literal => $function:ident),+ $(,)?) => {
+    ($($name:literal => $function:expr),+ $(,)?) => {
         /// The cases of this file.
         pub fn cases() -> Vec<$crate::check::Case> {
             vec![$($crate::check::Case::new($name, $function)),+]
@@ -127,6 +130,9 @@ pub fn all() -> Vec<Case> {
         suspend_token::cases(),
         job::cases(),
         policy::cases(),
+        profile::cases(),
+        resource::cases(),
+        system_event::cases(),
         vmo::cases(),
         vmar::cases(),
         fifo::cases(),
@@ -149,9 +155,9 @@ fn soon(milliseconds: i64) -> MonotonicInstant {
     MonotonicInstant::after(Duration::from_millis(milliseconds))
 }
 
-/// The root resource, which this program may have (`root-resource` in `system.toml`).
-fn root_resource() -> Result<zx::Resource, Failure> {
-    Ok(process_builder::loader::root_resource(&zx::startup::clone_loader_service()?)?)
+/// The root resource, which this program is given in the machine that is booted for tests.
+fn root_resource() -> Result<zx::Unowned<'static, zx::Resource>, Failure> {
+    zx::startup::resource().ok_or_else(|| "this program was not given the root resource".into())
 }
 
 /// A deadline that a working system never reaches, and a broken one reaches before its case is timed out.

@@ -12,7 +12,7 @@ use zx::{AsHandleRef, Job, Vmo};
 use super::{cases, raw, without};
 use crate::check::{Failure, Outcome, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{SPIN, Tiny};
+use crate::tiny::{OwnJob, SPIN, Tiny};
 
 cases! {
     "job.set_policy.topic" => topic,
@@ -41,8 +41,8 @@ cases! {
     "job.set_timer_slack.with_children" => slack_with_children,
 }
 
-fn job() -> Result<Job, Failure> {
-    Ok(zx::startup::job_default().ok_or("there is no default job")?.create_child()?)
+fn job() -> Result<OwnJob, Failure> {
+    OwnJob::new()
 }
 
 fn entry(condition: u32, action: u32, flags: u32) -> zx_policy_basic_v2_t {
@@ -50,7 +50,7 @@ fn entry(condition: u32, action: u32, flags: u32) -> zx_policy_basic_v2_t {
 }
 
 /// A job with one condition set.
-fn job_with(condition: u32, action: u32) -> Result<Job, Failure> {
+fn job_with(condition: u32, action: u32) -> Result<OwnJob, Failure> {
     let job = job()?;
     job.set_policy(ZX_JOB_POL_ABSOLUTE, &[entry(condition, action, ZX_POL_OVERRIDE_DENY)])?;
     Ok(job)
@@ -105,7 +105,7 @@ fn entries() -> Outcome {
 
 fn handle() -> Outcome {
     let entries = [entry(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY, ZX_POL_OVERRIDE_DENY)];
-    let weak = Job::from(without(&job()?, Rights::SET_POLICY)?);
+    let weak = Job::from(without(&*job()?, Rights::SET_POLICY)?);
     fails(weak.set_policy(ZX_JOB_POL_ABSOLUTE, &entries), Status::ACCESS_DENIED)?;
     let event = Job::from(zx::Event::create()?.into_handle());
     fails(event.set_policy(ZX_JOB_POL_ABSOLUTE, &entries), Status::WRONG_TYPE)?;
@@ -133,7 +133,7 @@ fn override_deny() -> Outcome {
     let allow = [entry(ZX_POL_NEW_EVENT, ZX_POL_ACTION_ALLOW, ZX_POL_OVERRIDE_DENY)];
     let deny = [entry(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY, ZX_POL_OVERRIDE_DENY)];
     // In the job itself as in one below, which has inherited it.
-    for job in [&job, &job.create_child()?] {
+    for job in [&*job, &job.create_child()?] {
         let status = job.set_policy(ZX_JOB_POL_ABSOLUTE, &allow).err();
         // The first job has a child.
         let child = job.children(&mut [0; 1])?.avail;
@@ -189,7 +189,7 @@ fn all_or_nothing() -> Outcome {
 fn inherited() -> Outcome {
     let job = job_with(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY)?;
     equal(new_event(&job.create_child()?.create_child()?)?, Status::ACCESS_DENIED)?;
-    equal(new_event(&self::job()?)?, Status::OK)
+    equal(new_event(&*self::job()?)?, Status::OK)
 }
 
 fn denies_new_objects() -> Outcome {
@@ -206,8 +206,9 @@ fn denies_new_objects() -> Outcome {
         (abi::ZX_POL_NEW_PROCESS, function!(zx_process_create), &[0, 0, 1, 0, 0, 8]),
     ];
     for (denied, ..) in calls {
-        let puppet = Puppet::new(&job_with(denied, ZX_POL_ACTION_DENY)?)?;
-        let below = puppet.give(job()?.into_handle())?;
+        let puppet = Puppet::of(job_with(denied, ZX_POL_ACTION_DENY)?)?;
+        let home = job()?;
+        let below = puppet.give(home.duplicate_handle(Rights::SAME_RIGHTS)?)?;
         for (condition, function, arguments) in calls {
             // The last one or two arguments are places for handles.
             let room = puppet.room(64)?;
@@ -243,7 +244,7 @@ fn any_but_one() -> Outcome {
 }
 
 fn denies_write_and_execute() -> Outcome {
-    let puppet = Puppet::new(&job_with(abi::ZX_POL_VMAR_WX, ZX_POL_ACTION_DENY)?)?;
+    let puppet = Puppet::of(job_with(abi::ZX_POL_VMAR_WX, ZX_POL_ACTION_DENY)?)?;
     let vmar = puppet.give(puppet.tiny.vmar.duplicate(Rights::SAME_RIGHTS)?.into_handle())?;
     let vmo = puppet.give(Vmo::create(4096, 0)?.replace_as_executable(None)?.into_handle())?;
     let room = puppet.room(0)?;
@@ -256,7 +257,7 @@ fn denies_write_and_execute() -> Outcome {
     gives(protect(r | w | x)?, Status::ACCESS_DENIED)?;
     gives(protect(r | x)?, Status::OK)?;
     // Where nobody minds, both go.
-    let puppet = Puppet::new(&job()?)?;
+    let puppet = Puppet::of(job()?)?;
     let vmar = puppet.give(puppet.tiny.vmar.duplicate(Rights::SAME_RIGHTS)?.into_handle())?;
     let vmo = puppet.give(Vmo::create(4096, 0)?.replace_as_executable(None)?.into_handle())?;
     let arguments = [vmar, u64::from(r | w | x), 0, vmo, 0, 4096, puppet.room(0)?];
@@ -264,7 +265,7 @@ fn denies_write_and_execute() -> Outcome {
 }
 
 fn denies_ambient_exec() -> Outcome {
-    let puppet = Puppet::new(&job_with(abi::ZX_POL_AMBIENT_MARK_VMO_EXEC, ZX_POL_ACTION_DENY)?)?;
+    let puppet = Puppet::of(job_with(abi::ZX_POL_AMBIENT_MARK_VMO_EXEC, ZX_POL_ACTION_DENY)?)?;
     let vmo = puppet.give(Vmo::create(4096, 0)?.into_handle())?;
     let room = puppet.room(0)?;
     gives(puppet.call(function!(zx_vmo_replace_as_executable), &[vmo, 0, room])?, Status::ACCESS_DENIED)
@@ -278,7 +279,7 @@ fn killed_by(puppet: &Puppet, function: u64, arguments: &[u64]) -> Outcome {
 }
 
 fn kills_for_a_new_object() -> Outcome {
-    let puppet = Puppet::new(&job_with(ZX_POL_NEW_EVENT, ZX_POL_ACTION_KILL)?)?;
+    let puppet = Puppet::of(job_with(ZX_POL_NEW_EVENT, ZX_POL_ACTION_KILL)?)?;
     let room = puppet.room(0)?;
     gives(puppet.call(function!(zx_port_create), &[0, room])?, Status::OK)?;
     // Arguments come first.
@@ -316,9 +317,9 @@ fn kills_for_a_wrong_object() -> Outcome {
 }
 
 fn denied_handles_err_as_ever() -> Outcome {
-    let puppet = Puppet::new(&job_with(ZX_POL_BAD_HANDLE, ZX_POL_ACTION_DENY)?)?;
+    let puppet = Puppet::of(job_with(ZX_POL_BAD_HANDLE, ZX_POL_ACTION_DENY)?)?;
     gives(puppet.call(function!(zx_handle_close), &[1234])?, Status::BAD_HANDLE)?;
-    let puppet = Puppet::new(&job_with(ZX_POL_WRONG_OBJECT, ZX_POL_ACTION_DENY)?)?;
+    let puppet = Puppet::of(job_with(ZX_POL_WRONG_OBJECT, ZX_POL_ACTION_DENY)?)?;
     let event = puppet.give(zx::Event::create()?.into_handle())?;
     gives(puppet.call(function!(zx_timer_cancel), &[event])?, Status::WRONG_TYPE)
 }
