@@ -21,6 +21,19 @@ pub struct SyscallInfo {
     pub support: Support,
     /// Its arguments in order.
     pub args: &'static [ArgInfo],
+    /// What its handles must be.
+    pub rights: &'static [RightInfo],
+}
+
+/// What a handle that is an argument must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RightInfo {
+    /// The argument.
+    pub arg: &'static str,
+    /// The type of object: a noun, `task` for jobs, processes and threads, or `any`.
+    pub object: &'static str,
+    /// The rights that it needs.
+    pub needs: crate::Rights,
 }
 
 /// An argument of a call.

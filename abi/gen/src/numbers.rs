@@ -53,5 +53,13 @@ fn entry(out: &mut String, call: &Syscall) {
             arg.name, arg.ty, arg.len, arg.optional
         );
     }
+    out.push_str("], rights: &[");
+    for right in &call.rights {
+        let needs = right
+            .needs
+            .iter()
+            .fold("crate::Rights::NONE".to_owned(), |all, one| format!("{all}.union(crate::Rights::{one})"));
+        let _ = write!(out, "RightInfo {{ arg: {:?}, object: {:?}, needs: {needs} }}, ", right.arg, right.object);
+    }
     out.push_str("] },\n");
 }

@@ -1,16 +1,16 @@
 //! The debug log.
 
 use abi::{
-    Rights, Status, ZX_DEFAULT_LOG_RIGHTS, ZX_LOG_FLAG_READABLE, ZX_LOG_RECORD_DATA_MAX, ZX_RSRC_KIND_ROOT,
-    ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_DEBUGLOG_BASE, zx_log_record_t,
+    Rights, Status, ZX_DEFAULT_LOG_RIGHTS, ZX_LOG_FLAG_READABLE, ZX_LOG_RECORD_DATA_MAX, ZX_RSRC_SYSTEM_DEBUGLOG_BASE,
+    zx_log_record_t,
 };
 use objects::debuglog::{Debuglog, Level, MAX_TEXT};
 use objects::handle::{HandleValue, INVALID};
 use objects::machine::Machine;
-use objects::resource::Resource;
 use zerocopy::IntoBytes;
 
 use crate::cx::Cx;
+use crate::syscalls::resource::need_system;
 use crate::user::{In, Out};
 
 /// Creates a view of the log.
@@ -21,14 +21,7 @@ pub fn debuglog_create<M: Machine>(
     out: Out<u32>,
 ) -> Result<(), Status> {
     if resource != INVALID {
-        let id = cx.get::<Resource>(resource, Rights::NONE)?;
-        let resource = cx.kernel.objects.get(id)?;
-        if !matches!(resource.kind, ZX_RSRC_KIND_ROOT | ZX_RSRC_KIND_SYSTEM) {
-            return Err(Status::WRONG_TYPE);
-        }
-        if !resource.covers(ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_DEBUGLOG_BASE, 1) {
-            return Err(Status::OUT_OF_RANGE);
-        }
+        need_system(cx, resource, ZX_RSRC_SYSTEM_DEBUGLOG_BASE)?;
     }
     if options & !ZX_LOG_FLAG_READABLE != 0 {
         return Err(Status::INVALID_ARGS);

@@ -30,6 +30,9 @@ pub fn process_create<M: Machine>(
     let name = read_name(cx, name, name_len)?;
     cx.may(abi::ZX_POL_NEW_PROCESS)?;
     let job = cx.get::<Job>(job, Rights::MANAGE_PROCESS)?;
+    for out in [out_process, out_vmar] {
+        cx.kernel.check_out(cx.aspace, out.0, size_of::<u32>())?;
+    }
     let (process, vmar) = cx.kernel.process_create(job, name)?;
     let rights = ZX_DEFAULT_VMAR_RIGHTS | Rights::READ | Rights::WRITE | Rights::EXECUTE;
     cx.hand_out(process, ZX_DEFAULT_PROCESS_RIGHTS, out_process)?;

@@ -161,7 +161,7 @@ fn root_resource() -> Result<zx::Unowned<'static, zx::Resource>, Failure> {
 }
 
 /// A deadline that a working system never reaches, and a broken one reaches before its case is timed out.
-fn late() -> MonotonicInstant {
+pub fn late() -> MonotonicInstant {
     MonotonicInstant::after(Duration::from_seconds(5))
 }
 

@@ -1,0 +1,216 @@
+//! The calls, each with arguments that would do, and those that have no row.
+
+use abi::Rights;
+use zx::sys;
+
+use super::Arg::{Good, Memory, Number, Optional, Swept, Tested, Unswept};
+use super::{Kind, Row};
+
+/// Calls that are not swept, and why.
+pub const WITHOUT: &[(&str, &str)] = &[
+    ("handle_close", "closing nothing is no error"),
+    ("cprng_draw", "ends the process when its buffer is none"),
+    ("debug_read", "takes what the host sends to others"),
+    ("debug_send_command", "answers only that it is not there"),
+    ("process_exit", "does not come back"),
+    ("thread_exit", "does not come back"),
+];
+
+/// Calls that ask for more than the rights of their definition, depending on other arguments, or answer
+/// `ZX_ERR_ACCESS_DENIED` for other reasons.
+pub const MORE_RIGHTS: &[&str] =
+    &["process.start", "system.get_event", "task.create_exception_channel", "vmar.map_vmo"];
+
+macro_rules! row {
+    ($function:ident, $kind:expr, [$($argument:expr),* $(,)?]) => {
+        Row {
+            call: stringify!($function),
+            function: sys::$function as *const () as usize,
+            kind: $kind,
+            arguments: &[$($argument),*],
+        }
+    };
+}
+
+const SAME: u64 = Rights::SAME_RIGHTS.bits() as u64;
+const NEVER: u64 = i64::MAX as u64;
+const READ: u64 = abi::ZX_VM_PERM_READ as u64;
+
+pub fn rows() -> Vec<Row> {
+    let mut rows = handle_rows();
+    rows.extend(message_rows());
+    rows.extend(memory_rows());
+    rows.extend(task_rows());
+    rows.extend(create_rows());
+    rows
+}
+
+fn handle_rows() -> Vec<Row> {
+    vec![
+        row!(zx_handle_duplicate, None, [Tested, Number(SAME), Memory]),
+        row!(zx_handle_replace, None, [Tested, Number(SAME), Memory]),
+        row!(zx_handle_check_valid, None, [Tested]),
+        row!(zx_object_wait_one, None, [Tested, Number(1 << 3), Number(0), Optional]),
+        row!(
+            zx_object_get_info,
+            None,
+            [Tested, Number(abi::ZX_INFO_HANDLE_BASIC as u64), Memory, Number(32), Optional, Optional]
+        ),
+        row!(zx_object_get_property, None, [Tested, Number(abi::ZX_PROP_NAME as u64), Memory, Number(32)]),
+        row!(zx_object_set_property, None, [Tested, Number(abi::ZX_PROP_NAME as u64), Memory, Number(8)]),
+        row!(zx_object_signal, None, [Tested, Number(0), Number(0)]),
+        row!(zx_object_wait_async, None, [Tested, Good(Kind::Port), Number(1), Number(8), Number(0)]),
+        row!(zx_object_wait_async, Some(Kind::Port), [Good(Kind::Event), Tested, Number(1), Number(8), Number(0)]),
+        row!(zx_timer_set, Some(Kind::Timer), [Tested, Number(NEVER), Number(0)]),
+        row!(zx_timer_cancel, Some(Kind::Timer), [Tested]),
+        row!(zx_clock_read, Some(Kind::Clock), [Tested, Memory]),
+        row!(zx_counter_add, Some(Kind::Counter), [Tested, Number(1)]),
+        row!(zx_counter_read, Some(Kind::Counter), [Tested, Memory]),
+        row!(zx_counter_write, Some(Kind::Counter), [Tested, Number(1)]),
+        row!(zx_object_signal_peer, None, [Tested, Number(0), Number(0)]),
+        row!(zx_object_get_child, Some(Kind::Job), [Tested, Number(1), Number(SAME), Unswept]),
+        row!(zx_clock_create, None, [Number(abi::ZX_CLOCK_ARGS_VERSION_1), Memory, Memory]),
+        row!(zx_clock_get_details, Some(Kind::Clock), [Tested, Number(abi::ZX_CLOCK_ARGS_VERSION_1), Memory]),
+        row!(
+            zx_clock_update,
+            Some(Kind::Clock),
+            [Tested, Number(abi::ZX_CLOCK_ARGS_VERSION_1 | abi::ZX_CLOCK_UPDATE_OPTION_VALUE_VALID), Memory]
+        ),
+        row!(zx_clock_update, Some(Kind::Clock), [Tested, Number(abi::ZX_CLOCK_ARGS_VERSION_2 | 2), Memory]),
+        row!(zx_debuglog_create, None, [Number(0), Number(0), Memory]),
+        row!(zx_debuglog_read, Some(Kind::Debuglog), [Tested, Number(0), Memory, Number(256)]),
+        row!(zx_debuglog_write, Some(Kind::Debuglog), [Tested, Number(0), Memory, Number(4)]),
+        row!(zx_debug_write, None, [Swept, Number(4)]),
+        row!(zx_cprng_add_entropy, None, [Memory, Number(16)]),
+    ]
+}
+
+fn message_rows() -> Vec<Row> {
+    const CHANNEL: Option<Kind> = Some(Kind::Channel);
+    const SOCKET: Option<Kind> = Some(Kind::Socket);
+    vec![
+        row!(zx_channel_write, CHANNEL, [Tested, Number(0), Memory, Number(4), Number(0), Number(0)]),
+        row!(zx_channel_write_etc, CHANNEL, [Tested, Number(0), Memory, Number(4), Number(0), Number(0)]),
+        row!(
+            zx_channel_read,
+            CHANNEL,
+            [Tested, Number(0), Memory, Number(0), Number(64), Number(0), Optional, Optional]
+        ),
+        row!(
+            zx_channel_read_etc,
+            CHANNEL,
+            [Tested, Number(0), Memory, Number(0), Number(64), Number(0), Optional, Optional]
+        ),
+        row!(zx_socket_write, SOCKET, [Tested, Number(0), Memory, Number(4), Optional]),
+        row!(zx_socket_read, SOCKET, [Tested, Number(0), Memory, Number(4), Optional]),
+        row!(zx_socket_set_disposition, SOCKET, [Tested, Number(0), Number(0)]),
+        row!(zx_port_queue, Some(Kind::Port), [Tested, Memory]),
+        row!(zx_port_wait, Some(Kind::Port), [Tested, Number(0), Optional]),
+        row!(zx_port_cancel, Some(Kind::Port), [Tested, Good(Kind::Event), Number(1)]),
+        row!(zx_fifo_write, Some(Kind::Fifo), [Tested, Number(8), Memory, Number(1), Optional]),
+        row!(zx_fifo_read, Some(Kind::Fifo), [Tested, Number(8), Memory, Number(1), Optional]),
+        row!(zx_channel_call, CHANNEL, [Tested, Number(0), Number(0), Memory, Memory, Memory]),
+        row!(zx_channel_call_etc, CHANNEL, [Tested, Number(0), Number(0), Memory, Memory, Memory]),
+        row!(zx_port_cancel, None, [Good(Kind::Port), Tested, Number(1)]),
+        row!(zx_port_cancel_key, Some(Kind::Port), [Tested, Number(0), Number(1)]),
+        row!(zx_futex_wake, None, [Memory, Number(1)]),
+        row!(zx_futex_wake_single_owner, None, [Memory]),
+        row!(zx_futex_requeue, None, [Memory, Number(1), Number(0), Memory, Number(1), Number(0)]),
+        row!(zx_futex_requeue_single_owner, None, [Memory, Number(0), Memory, Number(1), Number(0)]),
+        row!(zx_futex_get_owner, None, [Memory, Optional]),
+    ]
+}
+
+fn memory_rows() -> Vec<Row> {
+    const VMO: Option<Kind> = Some(Kind::Vmo);
+    const VMAR: Option<Kind> = Some(Kind::Vmar);
+    vec![
+        row!(zx_vmo_read, VMO, [Tested, Memory, Number(0), Number(8)]),
+        row!(zx_vmo_write, VMO, [Tested, Memory, Number(0), Number(8)]),
+        row!(zx_vmo_get_size, VMO, [Tested, Memory]),
+        row!(zx_vmo_set_size, VMO, [Tested, Number(8192)]),
+        row!(zx_vmo_get_stream_size, VMO, [Tested, Memory]),
+        row!(zx_vmo_set_stream_size, VMO, [Tested, Number(0)]),
+        row!(
+            zx_vmo_op_range,
+            VMO,
+            [Tested, Number(abi::ZX_VMO_OP_COMMIT as u64), Number(0), Number(4096), Number(0), Number(0)]
+        ),
+        row!(
+            zx_vmo_create_child,
+            VMO,
+            [Tested, Number(abi::ZX_VMO_CHILD_SLICE as u64), Number(0), Number(4096), Memory]
+        ),
+        row!(zx_vmar_allocate, VMAR, [Tested, Number(0), Number(0), Number(4096), Memory, Memory]),
+        row!(zx_vmar_map, VMAR, [Tested, Number(READ), Number(0), Good(Kind::Vmo), Number(0), Number(4096), Memory]),
+        row!(zx_vmar_map, VMO, [Good(Kind::Vmar), Number(READ), Number(0), Tested, Number(0), Number(4096), Memory]),
+        row!(zx_vmar_unmap, VMAR, [Tested, Number(0x10_0000_0000), Number(4096)]),
+        row!(zx_vmar_protect, VMAR, [Tested, Number(READ), Number(0x10_0000_0000), Number(4096)]),
+        row!(zx_vmar_destroy, VMAR, [Tested]),
+        row!(zx_vmo_replace_as_executable, VMO, [Tested, Number(0), Memory]),
+    ]
+}
+
+fn task_rows() -> Vec<Row> {
+    const PROCESS: Option<Kind> = Some(Kind::Process);
+    vec![
+        row!(zx_thread_create, PROCESS, [Tested, Memory, Number(4), Number(0), Memory]),
+        row!(zx_thread_start, Some(Kind::Thread), [Tested, Number(0x100_0000), Number(0), Number(0), Number(0)]),
+        row!(zx_process_create, Some(Kind::Job), [Tested, Memory, Number(4), Number(0), Memory, Memory]),
+        row!(
+            zx_process_start,
+            PROCESS,
+            [Tested, Good(Kind::Thread), Number(0x100_0000), Number(0), Number(0), Number(0)]
+        ),
+        row!(zx_job_create, Some(Kind::Job), [Tested, Number(0), Memory]),
+        row!(zx_task_kill, None, [Tested]),
+        row!(
+            zx_thread_start_regs,
+            Some(Kind::Thread),
+            [Tested, Number(0x100_0000), Number(0), Number(0), Number(0), Number(0), Number(0)]
+        ),
+        row!(zx_thread_read_state, Some(Kind::Thread), [Tested, Number(0), Unswept, Number(200)]),
+        row!(zx_thread_write_state, Some(Kind::Thread), [Tested, Number(0), Unswept, Number(200)]),
+        row!(
+            zx_thread_raise_exception,
+            None,
+            [Number(abi::ZX_EXCEPTION_TARGET_JOB_DEBUGGER as u64), Number(abi::ZX_EXCP_USER as u64), Swept]
+        ),
+        row!(zx_process_read_memory, PROCESS, [Tested, Number(0x100_0000), Unswept, Number(8), Unswept]),
+        row!(zx_process_write_memory, PROCESS, [Tested, Number(0x100_0000), Unswept, Number(8), Unswept]),
+        row!(zx_job_set_policy, Some(Kind::Job), [Tested, Number(0), Number(0x0100_0000), Memory, Number(1)]),
+        row!(zx_job_set_critical, Some(Kind::Job), [Tested, Number(0), Good(Kind::Process)]),
+        row!(zx_job_set_critical, PROCESS, [Good(Kind::Job), Number(0), Tested]),
+        row!(zx_task_suspend, PROCESS, [Tested, Unswept]),
+        row!(zx_task_suspend_token, PROCESS, [Tested, Unswept]),
+        row!(zx_task_create_exception_channel, Some(Kind::Job), [Tested, Number(0), Memory]),
+        row!(zx_exception_get_thread, Some(Kind::Exception), [Tested, Memory]),
+        row!(zx_exception_get_process, Some(Kind::Exception), [Tested, Unswept]),
+        row!(
+            zx_resource_create,
+            Some(Kind::Resource),
+            [Tested, Number(0), Number(0x1000), Number(0x1000), Memory, Number(4), Memory]
+        ),
+        row!(zx_profile_create, Some(Kind::Resource), [Tested, Number(0), Memory, Memory]),
+        row!(zx_object_set_profile, Some(Kind::Profile), [Good(Kind::Thread), Tested, Number(0)]),
+        row!(zx_system_get_event, Some(Kind::Job), [Tested, Number(0xffff), Unswept]),
+        row!(zx_system_powerctl, Some(Kind::Resource), [Tested, Number(0xffff), Number(0)]),
+    ]
+}
+
+fn create_rows() -> Vec<Row> {
+    vec![
+        row!(zx_channel_create, None, [Number(0), Memory, Memory]),
+        row!(zx_socket_create, None, [Number(0), Memory, Memory]),
+        row!(zx_event_create, None, [Number(0), Memory]),
+        row!(zx_eventpair_create, None, [Number(0), Memory, Memory]),
+        row!(zx_port_create, None, [Number(0), Memory]),
+        row!(zx_timer_create, None, [Number(0), Number(0), Memory]),
+        row!(zx_fifo_create, None, [Number(8), Number(8), Number(0), Memory, Memory]),
+        row!(zx_counter_create, None, [Number(0), Memory]),
+        row!(zx_vmo_create, None, [Number(4096), Number(0), Memory]),
+        row!(zx_handle_close_many, None, [Memory, Number(1)]),
+        row!(zx_object_wait_many, None, [Memory, Number(1), Number(0)]),
+        row!(zx_futex_wait, None, [Memory, Number(0), Number(0), Number(0)]),
+    ]
+}
