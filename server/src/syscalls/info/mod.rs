@@ -76,6 +76,7 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_KMEM_STATS_V1 => system::kmem_stats_v1(cx, value, sink),
         ZX_INFO_KMEM_STATS_EXTENDED => system::kmem_stats_extended(cx, value, sink),
         ZX_INFO_KMEM_STATS_COMPRESSION => system::kmem_stats_compression(cx, value, sink),
+        ZX_INFO_MEMORY_STALL => system::memory_stall(cx, value, sink),
         ZX_INFO_CPU_STATS | ZX_INFO_GUEST_STATS => system::not_counted(cx, value),
 
         ZX_INFO_BTI | ZX_INFO_STREAM | ZX_INFO_MSI | ZX_INFO_VCPU | ZX_INFO_IOB | ZX_INFO_IOB_REGIONS

@@ -1,8 +1,9 @@
 //! Topics about the whole system, for whoever holds the resource for its statistics.
 
 use abi::{
-    Rights, Status, ZX_RSRC_SYSTEM_INFO_BASE, zx_info_kmem_stats_compression_t, zx_info_kmem_stats_extended_t,
-    zx_info_kmem_stats_t, zx_info_kmem_stats_v1_t, zx_info_resource_t,
+    Rights, Status, ZX_RSRC_SYSTEM_INFO_BASE, ZX_RSRC_SYSTEM_STALL_BASE, zx_info_kmem_stats_compression_t,
+    zx_info_kmem_stats_extended_t, zx_info_kmem_stats_t, zx_info_kmem_stats_v1_t, zx_info_memory_stall_t,
+    zx_info_resource_t,
 };
 use objects::handle::HandleValue;
 use objects::machine::Machine;
@@ -56,6 +57,12 @@ pub fn kmem_stats_extended<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, s
 pub fn kmem_stats_compression<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
     sink.one(cx, zx_info_kmem_stats_compression_t::default())
+}
+
+/// Nobody waits for memory: what there is not enough for fails at once.
+pub fn memory_stall<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    need_system(cx, value, ZX_RSRC_SYSTEM_STALL_BASE)?;
+    sink.one(cx, zx_info_memory_stall_t::default())
 }
 
 /// A topic of counts that seL4 does not keep.

@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 
 use abi::{
     Rights, Status, ZX_VM_CAN_MAP_READ, ZX_VM_CAN_MAP_SPECIFIC, ZX_VM_CAN_MAP_WRITE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
-    ZX_VM_SPECIFIC, zx_info_handle_count_t, zx_info_handle_extended_t, zx_info_job_t, zx_info_maps_t,
-    zx_info_process_handle_stats_t, zx_info_task_stats_t, zx_info_timer_t, zx_info_vmo_t,
+    ZX_VM_SPECIFIC, zx_info_handle_count_t, zx_info_handle_extended_t, zx_info_job_t, zx_info_kmem_stats_t,
+    zx_info_maps_t, zx_info_process_handle_stats_t, zx_info_resource_t, zx_info_task_stats_t, zx_info_timer_t,
+    zx_info_vmo_t,
 };
 use zx::{
     AsHandleRef, Channel, Duration, Event, EventPair, Fifo, Handle, Info, Job, MonotonicInstant, Process, Record,
     Socket, Timer, Vmar, Vmo,
 };
 
-use super::{cases, raw, without};
+use super::{cases, raw, root_resource, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::tiny::{self, KILLED, SPIN, Tiny};
 
@@ -54,6 +55,8 @@ cases! {
     "object.get_info.task_stats.shared" => task_stats_shared,
     "object.get_info.task_stats.unstarted" => task_stats_unstarted,
     "object.get_info.task_stats.dead" => task_stats_dead,
+    "object.get_info.resource.root_and_child" => resource_root_and_child,
+    "object.get_info.kmem_stats.follows_use" => kmem_stats_follows_use,
     "object.get_info.socket.buffers" => socket_buffers,
     "object.get_info.timer.set_and_not" => timer_set_and_not,
     "object.get_info.topics.not_here" => topics_not_here,
@@ -702,6 +705,46 @@ fn task_stats_dead() -> Outcome {
     let tiny = tiny::spinning()?;
     tiny.process.kill()?;
     fails(tiny.process.task_stats(), Status::BAD_STATE)
+}
+
+fn resource_root_and_child() -> Outcome {
+    let root = root_resource()?;
+    let info: zx_info_resource_t = root.info_record(abi::ZX_INFO_RESOURCE)?;
+    equal((info.kind, info.flags, info.base, info.size), (abi::ZX_RSRC_KIND_ROOT, 0, 0, 0))?;
+    let (kind, base) = (abi::ZX_RSRC_KIND_SYSTEM, abi::ZX_RSRC_SYSTEM_INFO_BASE);
+    let child = root.create_child(kind, base, 1, "statistics")?;
+    let info: zx_info_resource_t = child.info_record(abi::ZX_INFO_RESOURCE)?;
+    equal((info.kind, info.flags, info.base, info.size), (kind, 0, base, 1))?;
+    equal(name(&info.name), "statistics".to_owned())?;
+    // It is what the statistics take; another one of its kind is not.
+    child.info_record::<zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS)?;
+    let other = root.create_child(kind, abi::ZX_RSRC_SYSTEM_CPU_BASE, 1, "other")?;
+    fails(other.info_record::<zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS), Status::OUT_OF_RANGE)?;
+    let ports = root.create_child(abi::ZX_RSRC_KIND_IOPORT, 0x70, 2, "ports")?;
+    fails(ports.info_record::<zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS), Status::WRONG_TYPE)?;
+    // What nobody counts is not told, to whoever may ask.
+    for topic in [abi::ZX_INFO_CPU_STATS, abi::ZX_INFO_GUEST_STATS, abi::ZX_INFO_POWER_DOMAINS] {
+        fails(root.get_info(topic, &mut [0; 512]), Status::NOT_SUPPORTED)?;
+    }
+    Ok(())
+}
+
+fn kmem_stats_follows_use() -> Outcome {
+    let root = root_resource()?;
+    let stats = || root.info_record::<zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS);
+    let before = stats()?;
+    ensure(before.free_bytes > 0 && before.free_bytes < before.total_bytes, "there is no memory, or none is in use")?;
+    equal(before.free_bytes + before.other_bytes, before.total_bytes)?;
+    let size = 4 << 20;
+    let vmo = Vmo::create(size, 0)?;
+    vmo.op_range(abi::ZX_VMO_OP_COMMIT, 0, size)?;
+    let during = stats()?;
+    equal(during.total_bytes, before.total_bytes)?;
+    let used = before.free_bytes.saturating_sub(during.free_bytes);
+    ensure(used >= size && used < 2 * size, &format!("{used} bytes were taken for {size}"))?;
+    drop(vmo);
+    let after = stats()?;
+    ensure(after.free_bytes > during.free_bytes + size / 2, "they did not come back")
 }
 
 fn socket_buffers() -> Outcome {

@@ -9,7 +9,7 @@ use std::sync::Once;
 use abi::Rights;
 use zx::{AsHandleRef, Channel, Event, Handle, Port, Socket, Status, Timer, Vmo};
 
-use super::{raw, without};
+use super::{raw, root_resource, without};
 use crate::check::{Case, Failure, Outcome, ensure, equal, gives};
 use crate::tiny::{SPIN, Tiny};
 
@@ -66,6 +66,7 @@ fn topics() -> Vec<Topic> {
     const TASK: &[&str] = &["job", "process", "thread"];
     const VMAR: &[&str] = &["vmar"];
     const VMO: &[&str] = &["vmo"];
+    const RESOURCE: &[&str] = &["resource"];
     vec![
         row("handle_basic_of_job", abi::ZX_INFO_HANDLE_BASIC, 32, One, Rights::NONE, &[], job, Some(own_job)),
         row("handle_basic_of_process", abi::ZX_INFO_HANDLE_BASIC, 32, One, Rights::NONE, &[], process, Some(own)),
@@ -101,6 +102,12 @@ fn topics() -> Vec<Topic> {
         row("vmo_v2", abi::ZX_INFO_VMO_V2, 120, One, Rights::NONE, VMO, vmo, None),
         row("vmo_v3", abi::ZX_INFO_VMO_V3, 128, One, Rights::NONE, VMO, vmo, None),
         row("socket", abi::ZX_INFO_SOCKET, 48, One, inspect, &["socket"], socket, None),
+        row("resource", abi::ZX_INFO_RESOURCE, 56, One, inspect, RESOURCE, resource, None),
+        row("kmem_stats", abi::ZX_INFO_KMEM_STATS, 152, One, Rights::NONE, RESOURCE, resource, None),
+        row("kmem_stats_v1", abi::ZX_INFO_KMEM_STATS_V1, 72, One, Rights::NONE, RESOURCE, resource, None),
+        row("kmem_extended", abi::ZX_INFO_KMEM_STATS_EXTENDED, 120, One, Rights::NONE, RESOURCE, resource, None),
+        row("kmem_compression", abi::ZX_INFO_KMEM_STATS_COMPRESSION, 168, One, Rights::NONE, RESOURCE, resource, None),
+        row("memory_stall", abi::ZX_INFO_MEMORY_STALL, 16, One, Rights::NONE, RESOURCE, resource, None),
         row("timer", abi::ZX_INFO_TIMER, 24, One, inspect, &["timer"], timer, None),
     ]
 }
@@ -156,6 +163,11 @@ fn vmo() -> Result<Subject, Failure> {
 fn socket() -> Result<Subject, Failure> {
     let (a, b) = Socket::create(0)?;
     subject(a, vec![b.into()])
+}
+
+/// The resource of everything.
+fn resource() -> Result<Subject, Failure> {
+    subject(root_resource()?, Vec::new())
 }
 
 fn timer() -> Result<Subject, Failure> {
