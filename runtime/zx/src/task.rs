@@ -257,14 +257,6 @@ impl Thread {
         })
     }
 
-    /// Ends the thread from outside.
-    ///
-    /// # Errors
-    /// `ACCESS_DENIED`.
-    pub fn kill(&self) -> Result<()> {
-        kill(self)
-    }
-
     /// Opens the thread's exception channel. Options: 0.
     ///
     /// # Errors

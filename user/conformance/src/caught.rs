@@ -1,12 +1,14 @@
 //! Exceptions of tiny processes, in the hands of a case.
 
+use std::ops::Deref;
+
 use abi::{
     ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_EXCEPTION_STATE_HANDLED, ZX_EXCEPTION_STATE_THREAD_EXIT, zx_exception_info_t,
 };
-use zx::{Channel, Duration, Exception, Job, MonotonicInstant, Signals, Status};
+use zx::{Channel, Duration, Exception, Handle, Job, MonotonicInstant, Signals, Status};
 
 use crate::check::{Failure, Outcome, ensure, equal};
-use crate::tiny::{Tiny, koid};
+use crate::tiny::{OwnJob, SPIN, Tiny, koid};
 
 /// `ud2`
 pub const UNDEFINED: &[u8] = &[0x0f, 0x0b];
@@ -61,10 +63,38 @@ impl Caught {
     }
 }
 
-/// A tiny process two jobs down, and a channel for each of its handlers.
+/// A tiny process in a job of its own, with which it ends at the latest.
+pub struct Mortal {
+    tiny: Tiny,
+    pub job: OwnJob,
+}
+
+impl Mortal {
+    /// Makes a process that will execute `code`.
+    pub fn new(code: &[u8]) -> Result<Self, Failure> {
+        let job = OwnJob::new()?;
+        Ok(Self { tiny: Tiny::in_job(&job, code)?, job })
+    }
+
+    /// Makes one that runs until it ends with this.
+    pub fn spinning_with(handle: Handle) -> Result<Self, Failure> {
+        let mortal = Self::new(SPIN)?;
+        mortal.start(Some(handle), 0)?;
+        Ok(mortal)
+    }
+}
+
+impl Deref for Mortal {
+    type Target = Tiny;
+
+    fn deref(&self) -> &Tiny {
+        &self.tiny
+    }
+}
+
+/// A tiny process two jobs down, and a channel for each of its handlers. Its own job is the outer one.
 pub struct Watched {
-    pub tiny: Tiny,
-    pub outer: Job,
+    pub tiny: Mortal,
     pub inner: Job,
     pub debugger: Channel,
     pub thread: Channel,
@@ -76,7 +106,7 @@ pub struct Watched {
 impl Watched {
     /// Makes a process that will execute `code`.
     pub fn new(code: &[u8]) -> Result<Self, Failure> {
-        let outer = zx::startup::job_default().ok_or("there is no default job")?.create_child()?;
+        let outer = OwnJob::new()?;
         let inner = outer.create_child()?;
         let tiny = Tiny::in_job(&inner, code)?;
         Ok(Self {
@@ -85,8 +115,7 @@ impl Watched {
             process: tiny.process.create_exception_channel(0)?,
             job: inner.create_exception_channel(0)?,
             outer_job: outer.create_exception_channel(0)?,
-            tiny,
-            outer,
+            tiny: Mortal { tiny, job: outer },
             inner,
         })
     }
@@ -107,15 +136,13 @@ impl Watched {
 
 /// Executes `code`, which must come to an exception of type `kind`; then `look` may look at it, and the process goes.
 pub fn with_exception(code: &[u8], number: usize, kind: u32, look: impl FnOnce(&Tiny, &Caught) -> Outcome) -> Outcome {
-    let tiny = Tiny::new(code)?;
+    let tiny = Mortal::new(code)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, number)?;
     let caught = catch_type(&channel, kind)?;
     caught.is_of(&tiny)?;
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
-    look(&tiny, &caught)?;
-    tiny.process.kill()?;
-    Ok(())
+    look(&tiny, &caught)
 }
 
 /// Nothing tells any more: the task has gone.

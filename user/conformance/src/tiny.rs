@@ -135,13 +135,6 @@ pub fn spinning() -> Result<Tiny, Failure> {
     Ok(tiny)
 }
 
-/// The same with a handle that ends with it.
-pub fn spinning_with(handle: Handle) -> Result<Tiny, Failure> {
-    let tiny = Tiny::new(SPIN)?;
-    tiny.start(Some(handle), 0)?;
-    Ok(tiny)
-}
-
 /// A koid that is not 0.
 pub fn koid(object: &impl Info) -> Result<u64, Failure> {
     match object.koid()? {

@@ -4,9 +4,9 @@ use abi::{Rights, Status, ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_EXCEPTION_CHANNEL_JO
 use zx::{AsHandleRef, Channel, Info, Job, Process, Thread};
 
 use super::{cases, raw, without};
-use crate::caught::{Watched, ended};
+use crate::caught::{Mortal, Watched, ended};
 use crate::check::{Failure, Outcome, equal, fails, gives};
-use crate::tiny::{SPIN, Tiny};
+use crate::tiny::{OwnJob, SPIN, Tiny};
 
 cases! {
     "exception.channel.rights" => rights,
@@ -30,10 +30,6 @@ cases! {
 }
 
 const DEBUGGER: u32 = ZX_EXCEPTION_CHANNEL_DEBUGGER;
-
-fn job() -> Result<Job, Failure> {
-    Ok(zx::startup::job_default().ok_or("there is no default job")?.create_child()?)
-}
 
 fn rights() -> Outcome {
     let watched = Watched::new(SPIN)?;
@@ -65,7 +61,7 @@ fn wrong_type() -> Outcome {
 }
 
 fn options() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = Mortal::new(SPIN)?;
     for options in [2, 3, 0x8000_0000, u32::MAX] {
         gives(create(tiny.process.raw_handle(), options), Status::INVALID_ARGS)?;
     }
@@ -74,7 +70,7 @@ fn options() -> Outcome {
 }
 
 fn bad_address() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = Mortal::new(SPIN)?;
     for address in [0_u64, 1, 0xffff_8000_0000_0000] {
         let status = raw!(zx_task_create_exception_channel, tiny.process.raw_handle(), 0, address);
         gives(status, Status::INVALID_ARGS)?;
@@ -86,14 +82,14 @@ fn bad_address() -> Outcome {
 
 fn needed_rights() -> Outcome {
     let watched = Watched::new(SPIN)?;
-    let (tiny, job) = (&watched.tiny, job()?);
+    let (tiny, job) = (&watched.tiny, OwnJob::new()?);
     let of_all = [Rights::INSPECT, Rights::DUPLICATE, Rights::TRANSFER, Rights::MANAGE_THREAD];
     for right in of_all {
-        fails(Job::from(without(&job, right)?).create_exception_channel(0), Status::ACCESS_DENIED)?;
+        fails(Job::from(without(&*job, right)?).create_exception_channel(0), Status::ACCESS_DENIED)?;
         fails(Process::from(without(&tiny.process, right)?).create_exception_channel(0), Status::ACCESS_DENIED)?;
         fails(Thread::from(without(&tiny.thread, right)?).create_exception_channel(0), Status::ACCESS_DENIED)?;
     }
-    fails(Job::from(without(&job, Rights::ENUMERATE)?).create_exception_channel(0), Status::ACCESS_DENIED)?;
+    fails(Job::from(without(&*job, Rights::ENUMERATE)?).create_exception_channel(0), Status::ACCESS_DENIED)?;
     fails(
         Process::from(without(&tiny.process, Rights::ENUMERATE)?).create_exception_channel(0),
         Status::ACCESS_DENIED,
@@ -101,7 +97,7 @@ fn needed_rights() -> Outcome {
     // These are enough.
     let enough = Rights::INSPECT | Rights::DUPLICATE | Rights::TRANSFER | Rights::MANAGE_THREAD;
     job.duplicate(enough | Rights::ENUMERATE)?.create_exception_channel(0)?;
-    let other = Tiny::new(SPIN)?;
+    let other = Mortal::new(SPIN)?;
     other.process.duplicate(enough | Rights::ENUMERATE)?.create_exception_channel(0)?;
     other.thread.duplicate(enough)?.create_exception_channel(0)?;
     Ok(())
@@ -125,7 +121,7 @@ fn already_bound() -> Outcome {
 }
 
 fn kinds_are_apart() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = Mortal::new(SPIN)?;
     let first = tiny.process.create_exception_channel(DEBUGGER)?;
     let second = tiny.process.create_exception_channel(0)?;
     fails(tiny.process.create_exception_channel(DEBUGGER), Status::ALREADY_BOUND)?;
@@ -137,8 +133,8 @@ fn kinds_are_apart() -> Outcome {
 }
 
 fn again_after_close() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
-    let job = job()?;
+    let tiny = Mortal::new(SPIN)?;
+    let job = OwnJob::new()?;
     for _ in 0..3 {
         let channels: [Channel; 4] = [
             tiny.thread.create_exception_channel(0)?,
@@ -152,7 +148,7 @@ fn again_after_close() -> Outcome {
 }
 
 fn job_debuggers() -> Outcome {
-    let job = job()?;
+    let job = OwnJob::new()?;
     let count = ZX_EXCEPTION_CHANNEL_JOB_DEBUGGER_MAX_COUNT;
     let mut channels =
         (0..count).map(|_| job.create_exception_channel(DEBUGGER)).collect::<zx::Result<Vec<Channel>>>()?;
@@ -164,15 +160,15 @@ fn job_debuggers() -> Outcome {
 }
 
 fn dead_thread() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = Mortal::new(SPIN)?;
     tiny.start(None, 0)?;
-    tiny.thread.kill()?;
+    tiny.process.kill()?;
     tiny.end()?;
     fails(tiny.thread.create_exception_channel(0), Status::BAD_STATE)
 }
 
 fn dead_process() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = Mortal::new(SPIN)?;
     tiny.start(None, 0)?;
     tiny.process.kill()?;
     tiny.end()?;
@@ -181,7 +177,7 @@ fn dead_process() -> Outcome {
 }
 
 fn dead_job() -> Outcome {
-    let job = job()?;
+    let job = OwnJob::new()?;
     job.kill()?;
     fails(job.create_exception_channel(0), Status::BAD_STATE)?;
     fails(job.create_exception_channel(DEBUGGER), Status::BAD_STATE)
@@ -189,21 +185,22 @@ fn dead_job() -> Outcome {
 
 fn ends_with_task() -> Outcome {
     let watched = Watched::started(SPIN)?;
-    watched.tiny.thread.kill()?;
+    watched.tiny.process.kill()?;
     ended(&watched.thread)?;
     watched.tiny.end()?;
     ended(&watched.process)?;
     // The debugger heard of the thread's end before.
     crate::caught::catch_type(&watched.debugger, abi::ZX_EXCP_THREAD_EXITING)?.passed();
     ended(&watched.debugger)?;
-    watched.outer.kill()?;
+    watched.tiny.job.kill()?;
     ended(&watched.job)?;
     ended(&watched.outer_job)
 }
 
 fn ends_with_job() -> Outcome {
     // A job ends when nobody can use it any more, too.
-    let job = job()?;
+    let top = OwnJob::new()?;
+    let job = top.create_child()?;
     let channels = [job.create_exception_channel(0)?, job.create_exception_channel(DEBUGGER)?];
     let child = job.create_child()?;
     drop(job);
@@ -216,13 +213,19 @@ fn ends_with_job() -> Outcome {
 }
 
 fn ends_unstarted() -> Outcome {
-    let Watched { tiny, debugger, thread, process, .. } = Watched::new(SPIN)?;
+    let job = OwnJob::new()?;
+    let tiny = Tiny::in_job(&job, SPIN)?;
+    let channels = [
+        tiny.thread.create_exception_channel(0)?,
+        tiny.process.create_exception_channel(0)?,
+        tiny.process.create_exception_channel(DEBUGGER)?,
+    ];
     drop(tiny);
-    [debugger, thread, process].iter().try_for_each(ended)
+    channels.iter().try_for_each(ended)
 }
 
 fn debugger_attached() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = Mortal::new(SPIN)?;
     let attached = || -> Result<bool, Failure> {
         Ok(tiny.process.info()?.flags & abi::ZX_INFO_PROCESS_FLAG_DEBUGGER_ATTACHED != 0)
     };

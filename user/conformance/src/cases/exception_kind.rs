@@ -7,7 +7,7 @@ use abi::{
 use zx::{AsHandleRef, Info, Vmo};
 
 use super::{cases, raw};
-use crate::caught::{Caught, UNDEFINED, Watched, catch, catch_type, with_exception};
+use crate::caught::{Caught, Mortal, UNDEFINED, Watched, catch, catch_type, with_exception};
 use crate::check::{Outcome, equal, fails, gives};
 use crate::tiny::{EXCEPTION, SPIN, Tiny};
 
@@ -75,7 +75,7 @@ fn not_allowed() -> Outcome {
 
 fn beyond_the_end() -> Outcome {
     // mov al, [rsi], in a mapping whose memory has become shorter
-    let tiny = Tiny::new(&[0x8a, 0x06])?;
+    let tiny = Mortal::new(&[0x8a, 0x06])?;
     let memory = Vmo::create(8192, abi::ZX_VMO_RESIZABLE)?;
     let address = tiny.vmar.map(abi::ZX_VM_PERM_READ | abi::ZX_VM_ALLOW_FAULTS, 0, &memory, 0, 8192)?;
     memory.set_size(4096)?;
@@ -138,7 +138,7 @@ fn first_version() -> Outcome {
 }
 
 fn none() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = Mortal::new(SPIN)?;
     fails(tiny.thread.exception_report(), Status::BAD_STATE)?;
     tiny.start(None, 0)?;
     fails(tiny.thread.exception_report(), Status::BAD_STATE)?;
@@ -192,7 +192,7 @@ fn stored(tiny: &Tiny, caught: Caught, channel: &zx::Channel, memory: &Vmo) -> O
 
 fn fix_map() -> Outcome {
     const PLACE: usize = 0x400_0000;
-    let tiny = Tiny::new(&STORE)?;
+    let tiny = Mortal::new(&STORE)?;
     let channel = tiny.process.create_exception_channel(0)?;
     let address = zx::Info::get_info(&tiny.vmar, abi::ZX_INFO_VMAR, &mut [0; 16]).map(|_| tiny.vmar.info())??.base;
     tiny.start(None, address + PLACE)?;
@@ -204,7 +204,7 @@ fn fix_map() -> Outcome {
 }
 
 fn fix_protect() -> Outcome {
-    let tiny = Tiny::new(&STORE)?;
+    let tiny = Mortal::new(&STORE)?;
     let channel = tiny.process.create_exception_channel(0)?;
     let memory = Vmo::create(4096, 0)?;
     let address = tiny.vmar.map(abi::ZX_VM_PERM_READ, 0, &memory, 0, 4096)?;
@@ -220,7 +220,7 @@ fn fix_foreign_call() -> Outcome {
     code.push(0x3d);
     code.extend(Status::BAD_SYSCALL.0.to_le_bytes());
     code.extend([0x74, 0x02, 0x0f, 0x0b, 0xcc]);
-    let tiny = Tiny::new(&code)?;
+    let tiny = Mortal::new(&code)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     catch_type(&channel, ZX_EXCP_POLICY_ERROR)?.handled()?;

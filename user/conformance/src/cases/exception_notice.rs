@@ -5,13 +5,13 @@ use abi::{
     ZX_EXCEPTION_TARGET_JOB_DEBUGGER, ZX_EXCP_PROCESS_STARTING, ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_THREAD_EXITING,
     ZX_EXCP_THREAD_STARTING, ZX_EXCP_USER, zx_thread_state_general_regs_t,
 };
-use zx::{AsHandleRef, Channel, Job, Signals};
+use zx::{AsHandleRef, Channel, Signals};
 
 use super::{cases, late, raw, soon};
-use crate::caught::{Caught, UNDEFINED, Watched, catch_type, ended, quiet};
+use crate::caught::{Caught, Mortal, UNDEFINED, Watched, catch_type, ended, quiet};
 use crate::check::{Failure, Outcome, ensure, equal, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{self, EXCEPTION, KILLED, SPIN, Tiny};
+use crate::tiny::{self, EXCEPTION, KILLED, OwnJob, SPIN, Tiny};
 
 cases! {
     "exception.thread_starting.holds" => starting_holds,
@@ -42,10 +42,6 @@ cases! {
 const DEBUGGER: u32 = ZX_EXCEPTION_CHANNEL_DEBUGGER;
 /// `int3`, then for ever.
 const BREAKPOINT: &[u8] = &[0xcc, 0xeb, 0xfe];
-
-fn job() -> Result<Job, Failure> {
-    Ok(zx::startup::job_default().ok_or("there is no default job")?.create_child()?)
-}
 
 /// A thread is held: whatever it would do, it does not.
 fn held(tiny: &Tiny, kind: u32) -> Outcome {
@@ -146,14 +142,15 @@ fn starting_killed() -> Outcome {
 }
 
 /// A process that makes calls, and its debugger, who has let it start.
-fn debugged() -> Result<(Puppet, Channel), Failure> {
-    let puppet = Puppet::new(&job()?)?;
+fn debugged() -> Result<(Puppet, Channel, OwnJob), Failure> {
+    let job = OwnJob::new()?;
+    let puppet = Puppet::new(&job)?;
     let debugger = puppet.tiny.process.create_exception_channel(DEBUGGER)?;
-    Ok((puppet, debugger))
+    Ok((puppet, debugger, job))
 }
 
 fn exiting_holds() -> Outcome {
-    let (puppet, debugger) = debugged()?;
+    let (puppet, debugger, _job) = debugged()?;
     let tiny = &puppet.tiny;
     let process = tiny.process.create_exception_channel(0)?;
     puppet.post(function!(zx_thread_exit), &[])?;
@@ -176,7 +173,7 @@ fn exiting_holds() -> Outcome {
 }
 
 fn exiting_debugger_closes() -> Outcome {
-    let (puppet, debugger) = debugged()?;
+    let (puppet, debugger, _job) = debugged()?;
     puppet.post(function!(zx_thread_exit), &[])?;
     debugger.wait_one(Signals::CHANNEL_READABLE, late())?;
     drop(debugger);
@@ -184,8 +181,8 @@ fn exiting_debugger_closes() -> Outcome {
 }
 
 fn exiting_killed() -> Outcome {
-    let (puppet, debugger) = debugged()?;
-    puppet.tiny.thread.kill()?;
+    let (puppet, debugger, _job) = debugged()?;
+    puppet.tiny.process.kill()?;
     puppet.tiny.end()?;
     // The notice is there, but nothing waits for it.
     equal(puppet.tiny.thread.info()?.state, abi::ZX_THREAD_STATE_DEAD)?;
@@ -198,7 +195,7 @@ fn exiting_killed() -> Outcome {
 }
 
 fn exiting_killed_while_held() -> Outcome {
-    let (puppet, debugger) = debugged()?;
+    let (puppet, debugger, _job) = debugged()?;
     puppet.post(function!(zx_thread_exit), &[])?;
     let caught = catch_type(&debugger, ZX_EXCP_THREAD_EXITING)?;
     puppet.tiny.process.kill()?;
@@ -209,7 +206,7 @@ fn exiting_killed_while_held() -> Outcome {
 }
 
 fn exiting_process_exits() -> Outcome {
-    let (puppet, debugger) = debugged()?;
+    let (puppet, debugger, _job) = debugged()?;
     puppet.post(function!(zx_process_exit), &[77])?;
     // A process ends at once.
     equal(puppet.tiny.end()?, 77)?;
@@ -218,7 +215,7 @@ fn exiting_process_exits() -> Outcome {
 }
 
 fn exiting_many_threads() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = Mortal::new(SPIN)?;
     tiny.start(None, 0)?;
     let others = (0..40).map(|_| tiny.process.create_thread("other")).collect::<zx::Result<Vec<_>>>()?;
     others.iter().try_for_each(|thread| thread.start(tiny.entry, tiny.stack, 0, 0))?;
@@ -243,7 +240,7 @@ fn exiting_many_threads() -> Outcome {
 }
 
 fn process_starting_holds() -> Outcome {
-    let job = job()?;
+    let job = OwnJob::new()?;
     let (debugger, plain) = (job.create_exception_channel(DEBUGGER)?, job.create_exception_channel(0)?);
     let tiny = Tiny::in_job(&job, BREAKPOINT)?;
     quiet(&debugger)?;
@@ -273,7 +270,7 @@ fn process_starting_before_thread_starting() -> Outcome {
 }
 
 fn process_starting_only_first_thread() -> Outcome {
-    let job = job()?;
+    let job = OwnJob::new()?;
     let debugger = job.create_exception_channel(DEBUGGER)?;
     let tiny = Tiny::in_job(&job, SPIN)?;
     tiny.start(None, 0)?;
@@ -285,7 +282,7 @@ fn process_starting_only_first_thread() -> Outcome {
 }
 
 fn process_starting_all_debuggers() -> Outcome {
-    let outer = job()?;
+    let outer = OwnJob::new()?;
     let inner = outer.create_child()?;
     // Made in this order: the outer one's come later all the same.
     let above = outer.create_exception_channel(DEBUGGER)?;
@@ -318,7 +315,7 @@ fn process_starting_all_debuggers() -> Outcome {
 
 fn process_starting_decision_does_not_matter() -> Outcome {
     for decide in DECISIONS {
-        let outer = job()?;
+        let outer = OwnJob::new()?;
         let inner = outer.create_child()?;
         let channels = [inner.create_exception_channel(DEBUGGER)?, outer.create_exception_channel(DEBUGGER)?];
         let tiny = Tiny::in_job(&inner, BREAKPOINT)?;
@@ -333,13 +330,13 @@ fn process_starting_decision_does_not_matter() -> Outcome {
 }
 
 fn process_starting_killed() -> Outcome {
-    let outer = job()?;
+    let outer = OwnJob::new()?;
     let inner = outer.create_child()?;
     let channels = [inner.create_exception_channel(DEBUGGER)?, outer.create_exception_channel(DEBUGGER)?];
     let tiny = Tiny::in_job(&inner, UNDEFINED)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&channels[0], ZX_EXCP_PROCESS_STARTING)?;
-    tiny.thread.kill()?;
+    tiny.process.kill()?;
     ensure(tiny.end()? != EXCEPTION, "it has run")?;
     caught.passed();
     quiet(&channels[1])
@@ -366,7 +363,8 @@ fn user_errors() -> Outcome {
 fn user_nobody_listens() -> Outcome {
     zx::raise_user_exception(abi::ZX_EXCP_USER_CODE_USER0, 1)?;
     // Other handlers are no debuggers of a job.
-    let puppet = Puppet::new(&job()?)?;
+    let job = OwnJob::new()?;
+    let puppet = Puppet::new(&job)?;
     let channels = [0, DEBUGGER].map(|options| puppet.tiny.process.create_exception_channel(options));
     gives(raise(&puppet).and_then(|()| result(&puppet))?, Status::OK)?;
     channels.into_iter().try_for_each(|channel| quiet(&channel?))
@@ -389,7 +387,7 @@ fn result(puppet: &Puppet) -> Result<Status, Failure> {
 
 fn user_delivered() -> Outcome {
     for decide in DECISIONS {
-        let job = job()?;
+        let job = OwnJob::new()?;
         let puppet = Puppet::new(&job)?;
         let debugger = job.create_exception_channel(DEBUGGER)?;
         let others = [job.create_exception_channel(0)?, puppet.tiny.process.create_exception_channel(DEBUGGER)?];
@@ -410,7 +408,7 @@ fn user_delivered() -> Outcome {
 }
 
 fn user_all_debuggers() -> Outcome {
-    let outer = job()?;
+    let outer = OwnJob::new()?;
     let inner = outer.create_child()?;
     let puppet = Puppet::new(&inner)?;
     let above = outer.create_exception_channel(DEBUGGER)?;
@@ -424,7 +422,7 @@ fn user_all_debuggers() -> Outcome {
 }
 
 fn user_killed() -> Outcome {
-    let job = job()?;
+    let job = OwnJob::new()?;
     let puppet = Puppet::new(&job)?;
     let debugger = job.create_exception_channel(DEBUGGER)?;
     raise(&puppet)?;

@@ -8,9 +8,9 @@ use abi::{
 use zx::{AsHandleRef, Channel, Exception, Info};
 
 use super::{cases, late, raw, without};
-use crate::caught::{UNDEFINED, Watched, catch, quiet};
+use crate::caught::{Mortal, UNDEFINED, Watched, catch, quiet};
 use crate::check::{Outcome, ensure, equal, fails, gives};
-use crate::tiny::{self, EXCEPTION, Tiny};
+use crate::tiny::{self, EXCEPTION};
 
 cases! {
     "exception.object.message" => message,
@@ -134,7 +134,7 @@ fn get_process_errors() -> Outcome {
 
 /// Tasks come with the rights of the handle that the channel was asked for with.
 fn get_thread_rights() -> Outcome {
-    let tiny = Tiny::new(UNDEFINED)?;
+    let tiny = Mortal::new(UNDEFINED)?;
     let weak = zx::Thread::from(without(&tiny.thread, Rights::WRITE | Rights::DESTROY | Rights::SIGNAL)?);
     let expected = weak.basic_info()?.rights;
     let channel = weak.create_exception_channel(0)?;
@@ -142,11 +142,11 @@ fn get_thread_rights() -> Outcome {
     let caught = catch(&channel)?;
     drop(weak);
     equal(caught.exception.thread()?.basic_info()?.rights, expected)?;
-    fails(caught.exception.thread()?.kill(), Status::ACCESS_DENIED)
+    fails(caught.exception.thread()?.suspend(), Status::ACCESS_DENIED)
 }
 
 fn get_process_rights() -> Outcome {
-    let tiny = Tiny::new(UNDEFINED)?;
+    let tiny = Mortal::new(UNDEFINED)?;
     let weak = zx::Process::from(without(&tiny.process, Rights::WRITE | Rights::DESTROY)?);
     let expected = weak.basic_info()?.rights;
     let channel = weak.create_exception_channel(0)?;
@@ -158,7 +158,7 @@ fn get_process_rights() -> Outcome {
 }
 
 fn get_process_from_a_thread_channel() -> Outcome {
-    let tiny = Tiny::new(UNDEFINED)?;
+    let tiny = Mortal::new(UNDEFINED)?;
     let thread = tiny.thread.create_exception_channel(0)?;
     let process = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;

@@ -9,9 +9,9 @@ use abi::{
 use zx::{AsHandleRef, Channel, Signals};
 
 use super::{cases, late};
-use crate::caught::{UNDEFINED, Watched, catch, catch_type, ended, quiet};
+use crate::caught::{Mortal, UNDEFINED, Watched, catch, catch_type, ended, quiet};
 use crate::check::{Outcome, equal};
-use crate::tiny::{self, EXCEPTION, KILLED, Tiny};
+use crate::tiny::{self, EXCEPTION, KILLED, OwnJob, Tiny};
 
 cases! {
     "exception.order.all" => all,
@@ -34,7 +34,6 @@ cases! {
     "exception.order.thread_exit_leaves_others" => thread_exit_leaves_others,
     "exception.order.breakpoint_goes_on" => breakpoint_goes_on,
     "exception.order.handler_dies" => handler_dies,
-    "exception.kill.thread" => kill_thread,
     "exception.kill.process" => kill_process,
     "exception.kill.job" => kill_job,
     "exception.kill.unread" => kill_unread,
@@ -189,7 +188,7 @@ fn closed_while_held() -> Outcome {
 
 fn bound_while_held() -> Outcome {
     // Handlers are found when it is their turn, not before.
-    let tiny = Tiny::new(UNDEFINED)?;
+    let tiny = Mortal::new(UNDEFINED)?;
     let thread = tiny.thread.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch(&thread)?;
@@ -203,7 +202,7 @@ fn bound_while_held() -> Outcome {
 }
 
 fn only_jobs() -> Outcome {
-    let job = zx::startup::job_default().ok_or("there is no default job")?.create_child()?;
+    let job = OwnJob::new()?;
     let channel = job.create_exception_channel(0)?;
     let tiny = Tiny::in_job(&job, UNDEFINED)?;
     tiny.start(None, 0)?;
@@ -215,8 +214,8 @@ fn only_jobs() -> Outcome {
 
 fn deepest_job() -> Outcome {
     // From the deepest job that can be made up to here.
-    let top = zx::startup::job_default().ok_or("there is no default job")?.create_child()?;
-    let mut jobs = vec![top];
+    let top = OwnJob::new()?;
+    let mut jobs = vec![top.create_child()?];
     while let Ok(job) = jobs[jobs.len() - 1].create_child() {
         jobs.push(job);
     }
@@ -231,7 +230,7 @@ fn deepest_job() -> Outcome {
 }
 
 fn job_debugger_gets_none() -> Outcome {
-    let job = zx::startup::job_default().ok_or("there is no default job")?.create_child()?;
+    let job = OwnJob::new()?;
     let debugger = job.create_exception_channel(ZX_EXCEPTION_CHANNEL_DEBUGGER)?;
     let tiny = Tiny::in_job(&job, UNDEFINED)?;
     tiny.start(None, 0)?;
@@ -242,7 +241,7 @@ fn job_debugger_gets_none() -> Outcome {
 
 fn many_threads() -> Outcome {
     // Threads in exceptions do not disturb each other; each is decided by itself.
-    let tiny = Tiny::new(BREAKPOINT)?;
+    let tiny = Mortal::new(BREAKPOINT)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let others = (0..8).map(|_| tiny.process.create_thread("other")).collect::<zx::Result<Vec<_>>>()?;
@@ -297,7 +296,7 @@ fn thread_exit() -> Outcome {
 }
 
 fn thread_exit_leaves_others() -> Outcome {
-    let tiny = Tiny::new(BREAKPOINT)?;
+    let tiny = Mortal::new(BREAKPOINT)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch(&channel)?;
@@ -314,7 +313,7 @@ fn thread_exit_leaves_others() -> Outcome {
 
 fn breakpoint_goes_on() -> Outcome {
     // A breakpoint has been executed when it is handled: three of them come one after another.
-    let tiny = Tiny::new(&[0xcc, 0xcc, 0xcc, 0x0f, 0x0b])?;
+    let tiny = Mortal::new(&[0xcc, 0xcc, 0xcc, 0x0f, 0x0b])?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     for _ in 0..3 {
@@ -331,12 +330,12 @@ fn breakpoint_goes_on() -> Outcome {
 fn handler_dies() -> Outcome {
     // The handler's process is given the only handle to the channel, and ends with an exception in it.
     let Watched { tiny, debugger, thread, process, .. } = Watched::started(UNDEFINED)?;
-    let handler = tiny::spinning_with(debugger.into_handle())?;
+    let handler = Mortal::spinning_with(debugger.into_handle())?;
     quiet(&thread)?;
     handler.process.kill()?;
     let caught = catch(&thread)?;
     // The same with the exception itself.
-    let handler = tiny::spinning_with(caught.exception.into_handle())?;
+    let handler = Mortal::spinning_with(caught.exception.into_handle())?;
     quiet(&process)?;
     handler.process.kill()?;
     catch(&process)?.passed();
@@ -361,16 +360,12 @@ fn killed(kill: impl FnOnce(&Watched) -> zx::Result<()>) -> Outcome {
     quiet(&watched.job)
 }
 
-fn kill_thread() -> Outcome {
-    killed(|watched| watched.tiny.thread.kill())
-}
-
 fn kill_process() -> Outcome {
     killed(|watched| watched.tiny.process.kill())
 }
 
 fn kill_job() -> Outcome {
-    killed(|watched| watched.outer.kill())
+    killed(|watched| watched.tiny.job.kill())
 }
 
 fn kill_unread() -> Outcome {

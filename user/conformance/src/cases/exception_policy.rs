@@ -10,7 +10,7 @@ use super::cases;
 use crate::caught::{catch, catch_type, quiet};
 use crate::check::{Failure, Outcome, equal, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{EXCEPTION, KILLED};
+use crate::tiny::{EXCEPTION, KILLED, OwnJob};
 
 cases! {
     "exception.policy.denied" => denied,
@@ -23,12 +23,12 @@ cases! {
 }
 
 /// A puppet whose job has a policy, and its process's exceptions.
-fn limited(condition: u32, action: u32) -> Result<(Puppet, Channel), Failure> {
-    let job = zx::startup::job_default().ok_or("there is no default job")?.create_child()?;
+fn limited(condition: u32, action: u32) -> Result<(Puppet, Channel, OwnJob), Failure> {
+    let job = OwnJob::new()?;
     job.set_policy(ZX_JOB_POL_ABSOLUTE, &[zx_policy_basic_v2_t { condition, action, flags: ZX_POL_OVERRIDE_DENY }])?;
     let puppet = Puppet::new(&job)?;
     let channel = puppet.tiny.process.create_exception_channel(0)?;
-    Ok((puppet, channel))
+    Ok((puppet, channel, job))
 }
 
 /// Has it make an event, which goes against its policy.
@@ -41,7 +41,7 @@ fn result(puppet: &Puppet) -> Result<Status, Failure> {
 }
 
 fn denied() -> Outcome {
-    let (puppet, channel) = limited(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY_EXCEPTION)?;
+    let (puppet, channel, _job) = limited(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY_EXCEPTION)?;
     make_event(&puppet)?;
     let caught = catch_type(&channel, ZX_EXCP_POLICY_ERROR)?;
     caught.is_of(&puppet.tiny)?;
@@ -60,7 +60,7 @@ fn denied() -> Outcome {
 }
 
 fn allowed() -> Outcome {
-    let (puppet, channel) = limited(ZX_POL_NEW_TIMER, ZX_POL_ACTION_ALLOW_EXCEPTION)?;
+    let (puppet, channel, _job) = limited(ZX_POL_NEW_TIMER, ZX_POL_ACTION_ALLOW_EXCEPTION)?;
     let arguments = [0, u64::from(abi::ZX_CLOCK_MONOTONIC), puppet.room(0)?];
     puppet.post(function!(zx_timer_create), &arguments)?;
     let caught = catch_type(&channel, ZX_EXCP_POLICY_ERROR)?;
@@ -74,7 +74,7 @@ fn allowed() -> Outcome {
 }
 
 fn bad_handle() -> Outcome {
-    let (puppet, channel) = limited(ZX_POL_BAD_HANDLE, ZX_POL_ACTION_DENY_EXCEPTION)?;
+    let (puppet, channel, _job) = limited(ZX_POL_BAD_HANDLE, ZX_POL_ACTION_DENY_EXCEPTION)?;
     puppet.post(function!(zx_event_create), &[0, puppet.room(0)?])?;
     gives(result(&puppet)?, Status::OK)?;
     puppet.post(function!(zx_timer_cancel), &[0])?;
@@ -86,14 +86,14 @@ fn bad_handle() -> Outcome {
 }
 
 fn unhandled() -> Outcome {
-    let (puppet, channel) = limited(ZX_POL_NEW_EVENT, ZX_POL_ACTION_ALLOW_EXCEPTION)?;
+    let (puppet, channel, _job) = limited(ZX_POL_NEW_EVENT, ZX_POL_ACTION_ALLOW_EXCEPTION)?;
     drop(channel);
     make_event(&puppet)?;
     equal(puppet.tiny.end()?, EXCEPTION)
 }
 
 fn passed_on() -> Outcome {
-    let (puppet, channel) = limited(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY_EXCEPTION)?;
+    let (puppet, channel, _job) = limited(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY_EXCEPTION)?;
     let debugger = puppet.tiny.process.create_exception_channel(abi::ZX_EXCEPTION_CHANNEL_DEBUGGER)?;
     let thread = puppet.tiny.thread.create_exception_channel(0)?;
     make_event(&puppet)?;
@@ -104,14 +104,14 @@ fn passed_on() -> Outcome {
 }
 
 fn policy_thread_exit() -> Outcome {
-    let (puppet, channel) = limited(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY_EXCEPTION)?;
+    let (puppet, channel, _job) = limited(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY_EXCEPTION)?;
     make_event(&puppet)?;
     catch(&channel)?.exits()?;
     equal(puppet.tiny.end()?, 0)
 }
 
 fn policy_killed() -> Outcome {
-    let (puppet, channel) = limited(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY_EXCEPTION)?;
+    let (puppet, channel, _job) = limited(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY_EXCEPTION)?;
     make_event(&puppet)?;
     let caught = catch(&channel)?;
     puppet.tiny.process.kill()?;

@@ -4,9 +4,8 @@ use abi::{Status, ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNDEFINED_INSTRUCTION, zx_threa
 use zx::{AsHandleRef, Signals};
 
 use super::{cases, soon};
-use crate::caught::{UNDEFINED, catch, catch_type, quiet};
+use crate::caught::{Mortal, UNDEFINED, catch, catch_type, quiet};
 use crate::check::{Outcome, ensure, equal, fails};
-use crate::tiny::Tiny;
 
 cases! {
     "exception.suspend.token_goes_first" => token_goes_first,
@@ -23,7 +22,7 @@ cases! {
 const TWO_BREAKPOINTS: &[u8] = &[0xcc, 0xcc, 0xeb, 0xfe];
 
 fn token_goes_first() -> Outcome {
-    let tiny = Tiny::new(TWO_BREAKPOINTS)?;
+    let tiny = Mortal::new(TWO_BREAKPOINTS)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&channel, ZX_EXCP_SW_BREAKPOINT)?;
@@ -40,7 +39,7 @@ fn token_goes_first() -> Outcome {
 }
 
 fn exception_goes_first() -> Outcome {
-    let tiny = Tiny::new(TWO_BREAKPOINTS)?;
+    let tiny = Mortal::new(TWO_BREAKPOINTS)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&channel, ZX_EXCP_SW_BREAKPOINT)?;
@@ -58,7 +57,7 @@ fn exception_goes_first() -> Outcome {
 
 fn suspend_at_start() -> Outcome {
     // Held by a debugger and by a token before its first instruction.
-    let tiny = Tiny::new(TWO_BREAKPOINTS)?;
+    let tiny = Mortal::new(TWO_BREAKPOINTS)?;
     let debugger = tiny.process.create_exception_channel(abi::ZX_EXCEPTION_CHANNEL_DEBUGGER)?;
     let token = tiny.process.suspend()?;
     tiny.start(None, 0)?;
@@ -78,7 +77,7 @@ fn registers_of_a_fault() -> Outcome {
     let mut code = vec![0x48, 0xb8];
     code.extend(0x1122_3344_5566_7788_u64.to_le_bytes());
     code.extend([0x49, 0x89, 0xc7, 0x0f, 0x0b]);
-    let tiny = Tiny::new(&code)?;
+    let tiny = Mortal::new(&code)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 4711)?;
     let caught = catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
@@ -89,7 +88,7 @@ fn registers_of_a_fault() -> Outcome {
 }
 
 fn registers_after_a_breakpoint() -> Outcome {
-    let tiny = Tiny::new(TWO_BREAKPOINTS)?;
+    let tiny = Mortal::new(TWO_BREAKPOINTS)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     for n in 1..=2 {
@@ -103,7 +102,7 @@ fn registers_after_a_breakpoint() -> Outcome {
 
 fn registers_skip() -> Outcome {
     // ud2; int3: a handler goes past what cannot be done.
-    let tiny = Tiny::new(&[0x0f, 0x0b, 0xcc, 0xeb, 0xfe])?;
+    let tiny = Mortal::new(&[0x0f, 0x0b, 0xcc, 0xeb, 0xfe])?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
@@ -117,7 +116,7 @@ fn registers_skip() -> Outcome {
 
 fn registers_values() -> Outcome {
     // ud2; mov [rsi], rax; int3
-    let tiny = Tiny::new(&[0x0f, 0x0b, 0x48, 0x89, 0x06, 0xcc])?;
+    let tiny = Mortal::new(&[0x0f, 0x0b, 0x48, 0x89, 0x06, 0xcc])?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
@@ -137,7 +136,7 @@ fn registers_values() -> Outcome {
 }
 
 fn registers_not_outside() -> Outcome {
-    let tiny = Tiny::new(UNDEFINED)?;
+    let tiny = Mortal::new(UNDEFINED)?;
     let channel = tiny.process.create_exception_channel(0)?;
     fails(tiny.thread.registers::<Registers>(), Status::BAD_STATE)?;
     tiny.start(None, 0)?;
