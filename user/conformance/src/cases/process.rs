@@ -536,7 +536,8 @@ fn memory_vdso() -> Outcome {
             equal(after, bytes)?;
         }
     }
-    Ok(())
+    puppet.tiny.process.kill()?;
+    equal(puppet.tiny.end()?, KILLED)
 }
 
 fn memory_arguments() -> Outcome {
