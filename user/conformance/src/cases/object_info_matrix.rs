@@ -167,7 +167,7 @@ fn socket() -> Result<Subject, Failure> {
 
 /// The resource of everything.
 fn resource() -> Result<Subject, Failure> {
-    subject(root_resource()?, Vec::new())
+    subject(root_resource()?.duplicate(Rights::SAME_RIGHTS)?, Vec::new())
 }
 
 fn timer() -> Result<Subject, Failure> {
