@@ -1,8 +1,8 @@
 //! Whether everything that the cases used has come back.
 //!
 //! The kernel counts what is in use in the whole system: objects, who waits for them, address spaces, pages, kernel
-//! memory, capability slots. What it keeps for later use it does not count. Before and after the cases no worker runs,
-//! so the counts must be the same.
+//! memory, capability slots. What it keeps for later use it does not count. Before and after the cases no worker runs
+//! and nothing that one has started ([`Tasks`]), so the counts must be the same.
 
 use std::fmt;
 use std::thread;
@@ -77,9 +77,37 @@ impl Counter {
     }
 }
 
+pub use source::Tasks;
+
 #[cfg(target_os = "fuchsia")]
 mod source {
-    use zx::{Debuglog, Resource, Unowned};
+    use zx::{AsHandleRef, Debuglog, Job, Process, Resource, Rights, Unowned};
+
+    /// The processes and jobs beside this one, as they were.
+    pub struct Tasks([Vec<u64>; 2]);
+
+    impl Tasks {
+        /// Those of now; at most some hundreds.
+        pub fn now() -> Tasks {
+            let Some(job) = zx::startup::job_default() else { return Tasks(Default::default()) };
+            let mut room = [[0; 512]; 2];
+            let [processes, jobs] = &mut room;
+            let counts = [job.processes(processes), job.children(jobs)].map(|size| size.map_or(0, |size| size.actual));
+            Tasks([0, 1].map(|kind| room[kind].iter().take(counts[kind]).copied().collect()))
+        }
+
+        /// Ends those that have come since: a case may leave a process running, and its objects with it.
+        pub fn end_others(&self) {
+            let Some(job) = zx::startup::job_default() else { return };
+            for (kind, (now, then)) in Tasks::now().0.iter().zip(&self.0).enumerate() {
+                for koid in now.iter().filter(|koid| !then.contains(koid)) {
+                    if let Ok(task) = job.get_child(*koid, Rights::SAME_RIGHTS) {
+                        let _ = if kind == 0 { Process::from(task).kill() } else { Job::from(task).kill() };
+                    }
+                }
+            }
+        }
+    }
 
     pub struct Source {
         resource: Unowned<'static, Resource>,
@@ -112,6 +140,16 @@ mod source {
 
 #[cfg(not(target_os = "fuchsia"))]
 mod source {
+    pub struct Tasks;
+
+    impl Tasks {
+        pub fn now() -> Tasks {
+            Tasks
+        }
+
+        pub fn end_others(&self) {}
+    }
+
     pub struct Source;
 
     impl Source {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 
-use crate::census::{Census, Counter};
+use crate::census::{Census, Counter, Tasks};
 use crate::check::Case;
 use crate::options::Options;
 
@@ -97,7 +97,9 @@ fn returned(
 fn run_all(cases: &[Case], options: &Options, say: &mut dyn FnMut(&str)) -> io::Result<(usize, usize)> {
     let (mut failed, mut next) = (0, 0);
     while next < cases.len() && !(options.stop && failed > 0) {
+        let tasks = Tasks::now();
         let run = Worker::start(next, options)?.follow(cases, next, options, say);
+        tasks.end_others();
         failed += run.failed;
         next = run.next;
     }
