@@ -21,6 +21,7 @@ cases! {
     "c11.mutex.try_contention" => mutex_try_contention,
     "c11.mutex.timeout" => mutex_timeout,
     "c11.condition.signal" => condition_signal,
+    "c11.condition.signal_before_sleep" => condition_signal_before_sleep,
     "c11.condition.broadcast" => condition_broadcast,
     "c11.condition.timeout" => condition_timeout,
     "c11.thread.handle" => thread_handle,
@@ -180,6 +181,8 @@ struct Room {
     /// Changed with the mutex held.
     inside: AtomicU32,
     let_go: AtomicU32,
+    /// How often a thread woke up.
+    woken: AtomicU32,
     gone: AtomicU32,
 }
 
@@ -189,6 +192,7 @@ fn visit(room: &Room) -> i32 {
     room.inside.fetch_add(1, Ordering::Relaxed);
     while room.let_go.load(Ordering::Relaxed) == 0 {
         failed |= cnd_wait(&room.condition, &room.mutex);
+        room.woken.fetch_add(1, Ordering::Relaxed);
     }
     room.let_go.fetch_sub(1, Ordering::Relaxed);
     room.gone.fetch_add(1, Ordering::Relaxed);
@@ -222,18 +226,27 @@ fn condition_signal() -> Outcome {
             thrd_yield();
         }
         equal(room.gone.load(Ordering::Relaxed), gone)?;
-        // The others were not woken: they still sleep.
-        let asleep = threads.iter().filter(|&&thread| until_asleep_or_gone(thread)).count() as u32;
-        equal(asleep, 3 - gone)?;
+        // The others were not woken.
+        zx::nanosleep(soon(5))?;
+        equal(room.woken.load(Ordering::Relaxed), gone)?;
     }
     threads.into_iter().try_for_each(|thread| equal(finish(thread)?, THRD_SUCCESS))
 }
 
-/// Whether the thread sleeps on a futex at this moment.
-fn until_asleep_or_gone(thread: thrd_t) -> bool {
-    let state = |thread: Unowned<'_, Thread>| thread.info().map(|info| info.state);
-    Unowned::<Thread>::from_raw(thrd_get_zx_handle(thread))
-        .is_some_and(|thread| state(thread) == Ok(abi::ZX_THREAD_STATE_BLOCKED_FUTEX))
+fn condition_signal_before_sleep() -> Outcome {
+    // The other thread waits for the mutex. It has it as soon as this one waits for the condition, maybe before this one
+    // sleeps: then its signal must count all the same.
+    let both = Arc::new((mtx_t::new(), cnd_t::new()));
+    for _ in 0..20 {
+        let twin = Arc::clone(&both);
+        equal(mtx_lock(&both.0), THRD_SUCCESS)?;
+        let signaler = start(move || mtx_lock(&twin.0) | cnd_signal(&twin.1) | mtx_unlock(&twin.0))?;
+        until_on_futex(thrd_get_zx_handle(signaler))?;
+        equal(cnd_timedwait(&both.1, &both.0, &after(CLOCK_REALTIME, 4000)), THRD_SUCCESS)?;
+        equal(mtx_unlock(&both.0), THRD_SUCCESS)?;
+        equal(finish(signaler)?, THRD_SUCCESS)?;
+    }
+    Ok(())
 }
 
 fn condition_broadcast() -> Outcome {

@@ -198,6 +198,8 @@ struct Room {
     changed: sync_condition_t,
     inside: AtomicU32,
     let_go: AtomicU32,
+    /// How often a thread woke up.
+    woken: AtomicU32,
     gone: AtomicU32,
 }
 
@@ -211,6 +213,7 @@ fn condition_signals() -> Outcome {
             while room.let_go.load(Ordering::SeqCst) == 0 {
                 sync_condition_wait(&room.changed, &room.mutex);
                 sync_mutex_assert_held(&room.mutex);
+                room.woken.fetch_add(1, Ordering::SeqCst);
             }
             room.let_go.fetch_sub(1, Ordering::SeqCst);
             room.gone.fetch_add(1, Ordering::SeqCst);
@@ -231,7 +234,9 @@ fn condition_signals() -> Outcome {
         while room.gone.load(Ordering::SeqCst) < gone && MonotonicInstant::now() < limit {
             thread::yield_now();
         }
-        equal(room.gone.load(Ordering::SeqCst), gone)
+        // No others were woken.
+        zx::nanosleep(soon(5))?;
+        equal((room.gone.load(Ordering::SeqCst), room.woken.load(Ordering::SeqCst)), (gone, gone))
     };
     let_go(1, |condition| sync_condition_signal(condition), 1)?;
     let_go(1, |condition| sync_condition_signal(condition), 2)?;
@@ -248,16 +253,20 @@ fn condition_timeout() -> Outcome {
         ensure(MonotonicInstant::now() >= deadline, "it came back early")?;
         sync_mutex_assert_held(&mutex);
     }
-    // In time.
+    // In time, maybe even before this thread sleeps.
     let both = Arc::new((mutex, condition));
-    let twin = Arc::clone(&both);
-    let signaler = thread::spawn(move || {
-        sync_mutex_lock(&twin.0);
-        sync_condition_signal(&twin.1);
-        sync_mutex_unlock(&twin.0);
-    });
-    equal(sync_condition_timedwait(&both.1, &both.0, late().0), OK)?;
-    joined(signaler)
+    for _ in 0..20 {
+        let twin = Arc::clone(&both);
+        let signaler = thread::spawn(move || {
+            sync_mutex_lock(&twin.0);
+            sync_condition_signal(&twin.1);
+            sync_mutex_unlock(&twin.0);
+        });
+        until_on_futex(native(&signaler))?;
+        equal(sync_condition_timedwait(&both.1, &both.0, late().0), OK)?;
+        joined(signaler)?;
+    }
+    Ok(())
 }
 
 type Wait = fn(&sync_completion_t) -> i32;
