@@ -1,15 +1,16 @@
 //! What jobs let their processes do.
 
 use abi::{
-    Rights, Status, ZX_JOB_POL_ABSOLUTE, ZX_JOB_POL_BASIC_V1, ZX_JOB_POL_BASIC_V2, ZX_JOB_POL_RELATIVE,
-    ZX_JOB_POL_TIMER_SLACK, ZX_POL_ACTION_ALLOW, ZX_POL_ACTION_DENY, ZX_POL_ACTION_KILL, ZX_POL_ACTION_MAX,
-    ZX_POL_BAD_HANDLE, ZX_POL_MAX, ZX_POL_NEW_ANY, ZX_POL_NEW_CHANNEL, ZX_POL_NEW_EVENT, ZX_POL_OVERRIDE_ALLOW,
-    ZX_POL_OVERRIDE_DENY, ZX_POL_WRONG_OBJECT, ZX_TASK_RETCODE_POLICY_KILL, zx_policy_basic_v2_t,
-    zx_policy_timer_slack_t,
+    Rights, Status, ZX_EXCP_POLICY_ERROR, ZX_JOB_POL_ABSOLUTE, ZX_JOB_POL_BASIC_V1, ZX_JOB_POL_BASIC_V2,
+    ZX_JOB_POL_RELATIVE, ZX_JOB_POL_TIMER_SLACK, ZX_POL_ACTION_ALLOW, ZX_POL_ACTION_ALLOW_EXCEPTION,
+    ZX_POL_ACTION_DENY, ZX_POL_ACTION_KILL, ZX_POL_ACTION_MAX, ZX_POL_BAD_HANDLE, ZX_POL_MAX, ZX_POL_NEW_ANY,
+    ZX_POL_NEW_CHANNEL, ZX_POL_NEW_EVENT, ZX_POL_OVERRIDE_ALLOW, ZX_POL_OVERRIDE_DENY, ZX_POL_WRONG_OBJECT,
+    ZX_TASK_RETCODE_POLICY_KILL, zx_policy_basic_v2_t, zx_policy_timer_slack_t,
 };
 use zx::{AsHandleRef, Job, Vmo};
 
 use super::{cases, raw, without};
+use crate::caught::catch_type;
 use crate::check::{Failure, Outcome, equal, fails, gives};
 use crate::puppet::{Puppet, function};
 use crate::tiny::{OwnJob, SPIN, Tiny};
@@ -27,6 +28,7 @@ cases! {
     "job.set_policy.all_or_nothing" => all_or_nothing,
     "job.set_policy.inherited" => inherited,
     "job.set_policy.denies_new_objects" => denies_new_objects,
+    "job.set_policy.exceptions_say_which" => exceptions_say_which,
     "job.set_policy.any_but_one" => any_but_one,
     "job.set_policy.denies_write_and_execute" => denies_write_and_execute,
     "job.set_policy.denies_ambient_exec" => denies_ambient_exec,
@@ -192,39 +194,69 @@ fn inherited() -> Outcome {
     equal(new_event(&*self::job()?)?, Status::OK)
 }
 
+/// Calls that make something, each with the condition that it falls under and arguments that would do; the last one or
+/// two are places for handles.
+const CALLS: [(u32, Call, &[u64]); 9] = [
+    (abi::ZX_POL_NEW_VMO, || function!(zx_vmo_create), &[4096, 0, 0]),
+    (abi::ZX_POL_NEW_CHANNEL, || function!(zx_channel_create), &[0, 0, 8]),
+    (abi::ZX_POL_NEW_EVENT, || function!(zx_event_create), &[0, 0]),
+    (abi::ZX_POL_NEW_EVENTPAIR, || function!(zx_eventpair_create), &[0, 0, 8]),
+    (abi::ZX_POL_NEW_PORT, || function!(zx_port_create), &[0, 0]),
+    (abi::ZX_POL_NEW_SOCKET, || function!(zx_socket_create), &[0, 0, 8]),
+    (abi::ZX_POL_NEW_FIFO, || function!(zx_fifo_create), &[8, 8, 0, 0, 8]),
+    (abi::ZX_POL_NEW_TIMER, || function!(zx_timer_create), &[0, 0, 0]),
+    (abi::ZX_POL_NEW_PROCESS, || function!(zx_process_create), &[0, 0, 1, 0, 0, 8]),
+];
+
+/// The address of a call.
+type Call = fn() -> u64;
+
+/// Has a puppet, which was given the handle `home` to a job, make one of the [`CALLS`].
+fn post(puppet: &Puppet, home: u64, (condition, function, arguments): (u32, Call, &[u64])) -> Outcome {
+    let room = puppet.room(64)?;
+    let outs = if arguments.last() == Some(&8) { 2 } else { 1 };
+    let mut arguments = arguments.to_vec();
+    let first = arguments.len() - outs;
+    arguments[first..].iter_mut().for_each(|place| *place += room);
+    if condition == abi::ZX_POL_NEW_PROCESS {
+        (arguments[0], arguments[1]) = (home, room);
+    }
+    puppet.post(function(), &arguments)
+}
+
+fn result(puppet: &Puppet) -> Result<Status, Failure> {
+    Ok(Status(puppet.result()?.ok_or("the process that should make a call has ended")? as i32))
+}
+
 fn denies_new_objects() -> Outcome {
-    // Each call with arguments that would do, and the condition that it falls under.
-    let calls: [(u32, u64, &[u64]); 9] = [
-        (abi::ZX_POL_NEW_VMO, function!(zx_vmo_create), &[4096, 0, 0]),
-        (abi::ZX_POL_NEW_CHANNEL, function!(zx_channel_create), &[0, 0, 8]),
-        (abi::ZX_POL_NEW_EVENT, function!(zx_event_create), &[0, 0]),
-        (abi::ZX_POL_NEW_EVENTPAIR, function!(zx_eventpair_create), &[0, 0, 8]),
-        (abi::ZX_POL_NEW_PORT, function!(zx_port_create), &[0, 0]),
-        (abi::ZX_POL_NEW_SOCKET, function!(zx_socket_create), &[0, 0, 8]),
-        (abi::ZX_POL_NEW_FIFO, function!(zx_fifo_create), &[8, 8, 0, 0, 8]),
-        (abi::ZX_POL_NEW_TIMER, function!(zx_timer_create), &[0, 0, 0]),
-        (abi::ZX_POL_NEW_PROCESS, function!(zx_process_create), &[0, 0, 1, 0, 0, 8]),
-    ];
-    for (denied, ..) in calls {
+    let home = job()?;
+    for (denied, ..) in CALLS {
         let puppet = Puppet::of(job_with(denied, ZX_POL_ACTION_DENY)?)?;
-        let home = job()?;
         let below = puppet.give(home.duplicate_handle(Rights::SAME_RIGHTS)?)?;
-        for (condition, function, arguments) in calls {
-            // The last one or two arguments are places for handles.
-            let room = puppet.room(64)?;
-            let outs = if arguments.last() == Some(&8) { 2 } else { 1 };
-            let mut arguments = arguments.to_vec();
-            let first = arguments.len() - outs;
-            arguments[first..].iter_mut().for_each(|place| *place += room);
-            if condition == abi::ZX_POL_NEW_PROCESS {
-                (arguments[0], arguments[1]) = (below, room);
-            }
-            let expected = if condition == denied { Status::ACCESS_DENIED } else { Status::OK };
-            let status = puppet.call(function, &arguments)?;
+        for call in CALLS {
+            post(&puppet, below, call)?;
+            let expected = if call.0 == denied { Status::ACCESS_DENIED } else { Status::OK };
+            let status = result(&puppet)?;
             if status != expected {
-                return Err(format!("{denied} is denied, and {condition} gives {status}").into());
+                return Err(format!("{denied} is denied, and {} gives {status}", call.0).into());
             }
         }
+    }
+    Ok(())
+}
+
+fn exceptions_say_which() -> Outcome {
+    let home = job()?;
+    for call in CALLS {
+        let puppet = Puppet::of(job_with(call.0, ZX_POL_ACTION_ALLOW_EXCEPTION)?)?;
+        let below = puppet.give(home.duplicate_handle(Rights::SAME_RIGHTS)?)?;
+        let channel = puppet.tiny.process.create_exception_channel(0)?;
+        post(&puppet, below, call)?;
+        let caught = catch_type(&channel, ZX_EXCP_POLICY_ERROR)?;
+        // For these, codes and conditions have the same numbers.
+        equal(caught.exception.thread()?.exception_report()?.context.synth_code, call.0)?;
+        caught.handled()?;
+        gives(result(&puppet)?, Status::OK)?;
     }
     Ok(())
 }
