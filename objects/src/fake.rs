@@ -40,6 +40,8 @@ pub struct FakeMachine {
     free: Vec<u32>,
     /// Frames that may be given out at the same time.
     pub limit: usize,
+    /// There is no memory for the objects' own records.
+    pub full: bool,
     /// Pages mapped, by address space and address.
     pub mapped: BTreeMap<u32, BTreeMap<u64, (Frame, Perm)>>,
     aspaces: u32,
@@ -129,7 +131,7 @@ impl Machine for FakeMachine {
     }
 
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {
-        Ok(())
+        if self.full { Err(OutOfMemory) } else { Ok(()) }
     }
 
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {

@@ -30,6 +30,8 @@ pub mod debuglog;
 pub mod event;
 pub mod eventpair;
 pub mod exception;
+#[cfg(test)]
+mod exception_tests;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod fifo;

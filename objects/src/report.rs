@@ -7,7 +7,8 @@ use alloc::string::String;
 use core::fmt::Write;
 
 use abi::{
-    Status, ZX_EXCP_FATAL_PAGE_FAULT, ZX_EXCP_POLICY_CODE_BAD_SYSCALL, ZX_EXCP_POLICY_ERROR, zx_exception_report_t,
+    Status, ZX_EXCP_FATAL_PAGE_FAULT, ZX_EXCP_HW_BREAKPOINT, ZX_EXCP_POLICY_CODE_BAD_SYSCALL, ZX_EXCP_POLICY_ERROR,
+    ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNALIGNED_ACCESS, ZX_EXCP_UNDEFINED_INSTRUCTION, zx_exception_report_t,
 };
 
 use crate::debuglog::Level;
@@ -37,17 +38,17 @@ fn describe(report: &zx_exception_report_t) -> &'static str {
         ZX_EXCP_FATAL_PAGE_FAULT => "page fault (read)",
         ZX_EXCP_POLICY_ERROR if report.context.synth_code == ZX_EXCP_POLICY_CODE_BAD_SYSCALL => "foreign system call",
         ZX_EXCP_POLICY_ERROR => "policy error",
+        ZX_EXCP_SW_BREAKPOINT => "software breakpoint",
+        ZX_EXCP_HW_BREAKPOINT => "hardware breakpoint",
+        ZX_EXCP_UNDEFINED_INSTRUCTION => "undefined instruction",
+        ZX_EXCP_UNALIGNED_ACCESS => "alignment fault",
         _ => match arch.vector {
             0 => "divide error",
-            1 => "hardware breakpoint",
-            3 => "software breakpoint",
             4 => "overflow",
-            6 => "undefined instruction",
             8 => "double fault",
             12 => "stack fault",
             13 => "general protection fault",
             16 => "floating-point error",
-            17 => "alignment fault",
             19 => "vector floating-point error",
             _ => "processor exception",
         },
