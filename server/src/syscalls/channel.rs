@@ -2,9 +2,9 @@
 
 use abi::{
     Rights, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES, ZX_CHANNEL_MAX_MSG_IOVECS,
-    ZX_CHANNEL_READ_MAY_DISCARD, ZX_CHANNEL_WRITE_USE_IOVEC, ZX_DEFAULT_CHANNEL_RIGHTS, ZX_HANDLE_OP_DUPLICATE,
-    ZX_HANDLE_OP_MOVE, ZX_OBJ_TYPE_NONE, zx_channel_call_args_t, zx_channel_call_etc_args_t, zx_channel_iovec_t,
-    zx_handle_disposition_t, zx_handle_info_t,
+    ZX_CHANNEL_READ_MAY_DISCARD, ZX_CHANNEL_WRITE_USE_IOVEC, ZX_DEFAULT_CHANNEL_RIGHTS,
+    ZX_EXCP_POLICY_CODE_CHANNEL_FULL_WRITE, ZX_HANDLE_OP_DUPLICATE, ZX_HANDLE_OP_MOVE, ZX_OBJ_TYPE_NONE,
+    zx_channel_call_args_t, zx_channel_call_etc_args_t, zx_channel_iovec_t, zx_handle_disposition_t, zx_handle_info_t,
 };
 use alloc::vec::Vec;
 use objects::Id;
@@ -13,7 +13,8 @@ use objects::handle::{Handle, HandleValue, INVALID};
 use objects::machine::Machine;
 use objects::wait::Waiting;
 
-use crate::cx::Cx;
+use crate::Answer;
+use crate::cx::{Cx, IntoAnswer};
 use crate::syscalls::handle::reduce;
 use crate::user::{In, InOut, Out};
 
@@ -251,6 +252,17 @@ fn channel_and_data<M: Machine>(
 
 const WRITE: Wanted = Wanted { rights: Rights::WRITE, bytes: 0 };
 
+/// The answer to a write. One that a full channel refuses is an exception to whoever watches the writer, who is taken
+/// for a runaway.
+fn written<M: Machine>(cx: &mut Cx<'_, M>, result: Result<Answer, Status>) -> Answer {
+    match result {
+        Err(status @ Status::SHOULD_WAIT) => {
+            cx.policy_exception(ZX_EXCP_POLICY_CODE_CHANNEL_FULL_WRITE, 0, Err::<(), _>(status).into_answer())
+        }
+        result => result.into_answer(),
+    }
+}
+
 /// Writes a message.
 pub fn channel_write<M: Machine>(
     cx: &mut Cx<'_, M>,
@@ -260,10 +272,11 @@ pub fn channel_write<M: Machine>(
     num_bytes: u32,
     handles: In<u32>,
     num_handles: u32,
-) -> Result<(), Status> {
+) -> Answer {
     let handles = (Source::Plain(handles), num_handles as usize);
-    let (channel, message) = gather(cx, (value, WRITE), options, (bytes, num_bytes as usize), handles)?;
-    cx.kernel.channel_write(channel, message)
+    let gathered = gather(cx, (value, WRITE), options, (bytes, num_bytes as usize), handles);
+    let result = gathered.and_then(|(channel, message)| cx.kernel.channel_write(channel, message));
+    written(cx, result.map(|()| Answer::Done(0)))
 }
 
 /// Writes a message whose handles are moved or duplicated with reduced rights.
@@ -275,10 +288,11 @@ pub fn channel_write_etc<M: Machine>(
     num_bytes: u32,
     handles: InOut<zx_handle_disposition_t>,
     num_handles: u32,
-) -> Result<(), Status> {
+) -> Answer {
     let handles = (Source::Dispositions(handles), num_handles as usize);
-    let (channel, message) = gather(cx, (value, WRITE), options, (bytes, num_bytes as usize), handles)?;
-    cx.kernel.channel_write(channel, message)
+    let gathered = gather(cx, (value, WRITE), options, (bytes, num_bytes as usize), handles);
+    let result = gathered.and_then(|(channel, message)| cx.kernel.channel_write(channel, message));
+    written(cx, result.map(|()| Answer::Done(0)))
 }
 
 struct ReadBuffers {
@@ -400,8 +414,9 @@ pub fn channel_call<M: Machine>(
     args: In<zx_channel_call_args_t>,
     actual_bytes: Out<u32>,
     actual_handles: Out<u32>,
-) -> Result<Waiting, Status> {
-    call(cx, (value, options, deadline), args, false, (actual_bytes, actual_handles))
+) -> Answer {
+    let result = call(cx, (value, options, deadline), args, false, (actual_bytes, actual_handles));
+    written(cx, result.map(|waiting| Ok(waiting).into_answer()))
 }
 
 /// Writes a message and waits for its answer, with dispositions and descriptions of handles.
@@ -413,6 +428,7 @@ pub fn channel_call_etc<M: Machine>(
     args: InOut<zx_channel_call_etc_args_t>,
     actual_bytes: Out<u32>,
     actual_handles: Out<u32>,
-) -> Result<Waiting, Status> {
-    call(cx, (value, options, deadline), In::new(args.0), true, (actual_bytes, actual_handles))
+) -> Answer {
+    let result = call(cx, (value, options, deadline), In::new(args.0), true, (actual_bytes, actual_handles));
+    written(cx, result.map(|waiting| Ok(waiting).into_answer()))
 }

@@ -1,13 +1,17 @@
 //! Ports.
 
-use abi::{Rights, Status, ZX_DEFAULT_PORT_RIGHTS, ZX_PKT_TYPE_USER, ZX_PORT_BIND_TO_INTERRUPT, zx_port_packet_t};
+use abi::{
+    Rights, Status, ZX_DEFAULT_PORT_RIGHTS, ZX_EXCP_POLICY_CODE_PORT_TOO_MANY_PACKETS, ZX_PKT_TYPE_USER,
+    ZX_PORT_BIND_TO_INTERRUPT, zx_port_packet_t,
+};
 use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::port::{PACKET_SIZE, Port};
 use objects::wait::Waiting;
 use zerocopy::IntoBytes;
 
-use crate::cx::Cx;
+use crate::Answer;
+use crate::cx::{Cx, IntoAnswer};
 use crate::user::{In, Out};
 
 /// Creates a port.
@@ -23,12 +27,17 @@ pub fn port_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, out: Out<u32>) 
     cx.hand_out(port, ZX_DEFAULT_PORT_RIGHTS, out)
 }
 
-/// Queues a packet.
-pub fn port_queue<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    value: HandleValue,
-    packet: In<zx_port_packet_t>,
-) -> Result<(), Status> {
+/// Queues a packet. Who finds the port full is taken for a runaway: whoever watches it is told.
+pub fn port_queue<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, packet: In<zx_port_packet_t>) -> Answer {
+    let result = queue(cx, value, packet);
+    let answer = result.into_answer();
+    match result {
+        Err(Status::SHOULD_WAIT) => cx.policy_exception(ZX_EXCP_POLICY_CODE_PORT_TOO_MANY_PACKETS, 0, answer),
+        _ => answer,
+    }
+}
+
+fn queue<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, packet: In<zx_port_packet_t>) -> Result<(), Status> {
     let port = cx.get::<Port>(value, Rights::WRITE)?;
     let mut packet = cx.read(packet)?;
     packet.type_ = ZX_PKT_TYPE_USER;

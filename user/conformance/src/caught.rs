@@ -3,7 +3,8 @@
 use std::ops::Deref;
 
 use abi::{
-    ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_EXCEPTION_STATE_HANDLED, ZX_EXCEPTION_STATE_THREAD_EXIT, zx_exception_info_t,
+    ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_EXCEPTION_STATE_HANDLED, ZX_EXCEPTION_STATE_THREAD_EXIT, ZX_EXCP_POLICY_ERROR,
+    zx_exception_info_t,
 };
 use zx::{Channel, Duration, Exception, Handle, Job, MonotonicInstant, Signals, Status};
 
@@ -40,6 +41,20 @@ pub fn catch_type(channel: &Channel, kind: u32) -> Result<Caught, Failure> {
 pub fn quiet(channel: &Channel) -> Outcome {
     let readable = zx::AsHandleRef::signals(channel)?.contains(Signals::CHANNEL_READABLE);
     ensure(!readable, "an exception came to a handler that it was not for")
+}
+
+/// Does something in this thread that goes against a policy once, for which it must be told `ZX_EXCP_POLICY_CODE_*`.
+pub fn against_policy<T>(code: u32, action: impl FnOnce() -> T) -> Result<T, Failure> {
+    let channel = zx::startup::thread_self().create_exception_channel(0)?;
+    let handler = std::thread::spawn(move || {
+        let caught = catch_type(&channel, ZX_EXCP_POLICY_ERROR)?;
+        equal(caught.exception.thread()?.exception_report()?.context.synth_code, code)?;
+        caught.handled()?;
+        Ok::<_, Failure>(())
+    });
+    let result = action();
+    handler.join().map_err(|_| "the handler panicked")??;
+    Ok(result)
 }
 
 impl Caught {

@@ -7,6 +7,7 @@ use abi::{Rights, Status, zx_channel_call_args_t, zx_handle_disposition_t, zx_ha
 use zx::{AsHandleRef, Channel, Event, Handle, HandleRef, MessageSize, MonotonicInstant, Signals};
 
 use super::{cases, late, raw, soon};
+use crate::caught::against_policy;
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::tiny::{self, Tiny};
 
@@ -392,7 +393,9 @@ fn answer_when_full() -> Outcome {
     let server = thread::spawn(move || {
         let mut bytes = [0; 4];
         end.read_wait(&mut bytes, &mut [], late())?;
-        while end.write(b"\0\0\0\0", []).is_ok() {}
+        let full =
+            against_policy(abi::ZX_EXCP_POLICY_CODE_CHANNEL_FULL_WRITE, || while end.write(b"\0\0\0\0", []).is_ok() {});
+        full.map_err(|_| Status::INTERNAL)?;
         end.write(&bytes, [])?;
         Ok(end)
     });

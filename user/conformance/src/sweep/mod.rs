@@ -308,9 +308,9 @@ impl Row {
                 continue;
             }
             let fixture = fixture(kind)?;
+            // A call on objects of several types may look at the rights first.
             let rights = Rights::from_bits_retain(fixture.handle.basic_info()?.rights);
             let status = self.call(fixture.handle.raw_handle(), None)?;
-            // A call on objects of several types may look at the rights first.
             let denied = matches!(self.asked(), Some("any" | "task")) && !rights.contains(self.needs());
             if status != Status::WRONG_TYPE && !(denied && status == Status::ACCESS_DENIED) {
                 return Err(format!("a handle to a {kind:?} gave {status}, expected ZX_ERR_WRONG_TYPE").into());

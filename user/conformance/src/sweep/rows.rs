@@ -13,6 +13,7 @@ pub const WITHOUT: &[(&str, &str)] = &[
     ("debug_read", "takes what the host sends to others"),
     ("debug_send_command", "answers only that it is not there"),
     ("process_exit", "does not come back"),
+    ("system_powerctl", "has cases of its own: what it does cannot be undone"),
     ("thread_exit", "does not come back"),
 ];
 
@@ -194,7 +195,6 @@ fn task_rows() -> Vec<Row> {
         row!(zx_profile_create, Some(Kind::Resource), [Tested, Number(0), Memory, Memory]),
         row!(zx_object_set_profile, Some(Kind::Profile), [Good(Kind::Thread), Tested, Number(0)]),
         row!(zx_system_get_event, Some(Kind::Job), [Tested, Number(0xffff), Unswept]),
-        row!(zx_system_powerctl, Some(Kind::Resource), [Tested, Number(0xffff), Number(0)]),
     ]
 }
 
