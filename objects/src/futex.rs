@@ -61,10 +61,8 @@ impl<M: Machine> Kernel<M> {
         if u32::from_le_bytes(word) != expected {
             return Err(Status::BAD_STATE);
         }
-        if let Some(owner) = owner {
-            if owner == thread || self.futex_waits(owner, key) {
-                return Err(Status::INVALID_ARGS);
-            }
+        if owner.is_some_and(|owner| owner == thread || self.futex_waits(owner, key)) {
+            return Err(Status::INVALID_ARGS);
         }
         if deadline <= self.machine.now() {
             self.futex_set_owner(key, owner);
