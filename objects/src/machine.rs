@@ -213,6 +213,10 @@ pub trait Machine {
     fn frame_copy(&mut self, from: Frame, to: Frame);
     /// Bytes of memory that are in use, and that there are in all.
     fn memory(&self) -> (u64, u64);
+    /// Bytes of the memory in use that the heap has taken, and those of them that hold nothing.
+    fn heap(&self) -> (u64, u64) {
+        (0, 0)
+    }
     /// What is in use, to see that everything comes back.
     fn held(&self) -> Held;
     /// Makes sure that the objects' own small allocations until the next call of this method cannot fail.

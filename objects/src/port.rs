@@ -1,7 +1,8 @@
 //! Ports: a queue of packets, filled by programs and by waits on signals, emptied by any number of threads.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 
 use abi::{Signals, Status, ZX_PKT_TYPE_SIGNAL_ONE, ZX_WAIT_ASYNC_BOOT_TIMESTAMP, ZX_WAIT_ASYNC_TIMESTAMP};
 
@@ -31,6 +32,7 @@ pub(crate) struct Packet {
     bytes: [u8; PACKET_SIZE],
     origin: Origin,
     queue: Link,
+    alike: Link,
 }
 
 /// Where a packet comes from.
@@ -42,17 +44,30 @@ enum Origin {
     Wait { through: Through, stamped: bool, observer: Option<Key> },
 }
 
-/// Packets in the queue of a port.
-struct Queued;
+macro_rules! chains {
+    ($($(#[$doc:meta])* $chain:ident = $field:ident;)*) => {
+        $(
+            $(#[$doc])*
+            struct $chain;
 
-impl Chain for Queued {
-    type Entry = Packet;
-    fn link(packet: &Packet) -> Option<&Link> {
-        Some(&packet.queue)
-    }
-    fn link_mut(packet: &mut Packet) -> Option<&mut Link> {
-        Some(&mut packet.queue)
-    }
+            impl Chain for $chain {
+                type Entry = Packet;
+                fn link(packet: &Packet) -> Option<&Link> {
+                    Some(&packet.$field)
+                }
+                fn link_mut(packet: &mut Packet) -> Option<&mut Link> {
+                    Some(&mut packet.$field)
+                }
+            }
+        )*
+    };
+}
+
+chains! {
+    /// Packets in the queue of a port.
+    Queued = queue;
+    /// Packets of waits with the same key through the same handle.
+    Alike = alike;
 }
 
 /// A port.
@@ -63,7 +78,7 @@ pub struct Port {
     by_users: usize,
     waiters: List<Waiters>,
     /// The packets of waits, queued or not, by key and handle.
-    waits: BTreeSet<(u64, Through, Key)>,
+    waits: BTreeMap<(u64, Through), List<Alike>>,
 }
 
 impl Packet {
@@ -91,7 +106,7 @@ impl<M: Machine> Kernel<M> {
         if p.by_users >= MAX_QUEUED {
             return Err(Status::SHOULD_WAIT);
         }
-        let packet = Packet { port, bytes, origin: Origin::User, queue: Link::default() };
+        let packet = Packet { port, bytes, origin: Origin::User, queue: Link::default(), alike: Link::default() };
         let packet = self.packets.insert(packet).map_err(|_| Status::NO_MEMORY)?;
         self.objects.get_mut(port)?.by_users += 1;
         self.port_push(port, packet);
@@ -184,9 +199,10 @@ impl<M: Machine> Kernel<M> {
         bytes[24..32].copy_from_slice(&1u64.to_le_bytes());
         let stamped = options & (ZX_WAIT_ASYNC_TIMESTAMP | ZX_WAIT_ASYNC_BOOT_TIMESTAMP) != 0;
         let origin = Origin::Wait { through, stamped, observer: None };
-        let packet = Packet { port, bytes, origin, queue: Link::default() };
+        let packet = Packet { port, bytes, origin, queue: Link::default(), alike: Link::default() };
         let packet = self.packets.insert(packet).map_err(|_| Status::NO_MEMORY)?;
-        self.objects.get_mut(port)?.waits.insert((key, through, packet));
+        let alike = self.objects.get_mut(port)?.waits.entry((key, through)).or_default();
+        alike.push(&mut self.packets, packet);
         Ok(packet)
     }
 
@@ -215,13 +231,29 @@ impl<M: Machine> Kernel<M> {
     /// Ends a packet, wherever it is, and the wait that it was to tell of.
     pub(crate) fn packet_drop(&mut self, key: Key) {
         let Some(packet) = self.packets.get(key) else { return };
+        if let Origin::Wait { through, .. } = packet.origin {
+            let name = (packet.key(), through);
+            if let Ok(p) = self.objects.get_mut(packet.port)
+                && let Entry::Occupied(mut alike) = p.waits.entry(name)
+            {
+                alike.get_mut().remove(&mut self.packets, key);
+                if alike.get().is_empty() {
+                    alike.remove();
+                }
+            }
+        }
+        self.packet_end(key);
+    }
+
+    /// Ends a packet that is on no list of waits.
+    fn packet_end(&mut self, key: Key) {
+        let Some(packet) = self.packets.get(key) else { return };
         let (port, origin) = (packet.port, packet.origin);
         if let Ok(p) = self.objects.get_mut(port) {
-            match origin {
-                Origin::User => p.by_users = p.by_users.saturating_sub(1),
-                Origin::Wait { through, .. } => drop(p.waits.remove(&(packet.key(), through, key))),
-            }
             p.queue.remove(&mut self.packets, key);
+            if let Origin::User = origin {
+                p.by_users = p.by_users.saturating_sub(1);
+            }
         }
         self.packets.remove(key);
         if let Origin::Wait { observer: Some(observer), .. } = origin {
@@ -234,7 +266,9 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NOT_FOUND`: there was neither.
     pub fn port_cancel(&mut self, port: Id<Port>, through: Through, key: u64) -> Result<(), Status> {
-        self.port_drop_waits(port, (key, through, Key::FIRST), |wait| (wait.0, wait.1) == (key, through))
+        let waits = self.objects.get_mut(port)?.waits.remove(&(key, through)).ok_or(Status::NOT_FOUND)?;
+        self.packets_end(waits);
+        Ok(())
     }
 
     /// `port_cancel_key`: the same for every handle.
@@ -242,21 +276,22 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NOT_FOUND`.
     pub fn port_cancel_key(&mut self, port: Id<Port>, key: u64) -> Result<(), Status> {
-        self.port_drop_waits(port, (key, (Id::FIRST, 0), Key::FIRST), |wait| wait.0 == key)
-    }
-
-    fn port_drop_waits(
-        &mut self,
-        port: Id<Port>,
-        from: (u64, Through, Key),
-        wanted: impl Fn(&(u64, Through, Key)) -> bool,
-    ) -> Result<(), Status> {
         let mut found = Err(Status::NOT_FOUND);
-        while let Some(&(.., packet)) = self.objects.get(port)?.waits.range(from..).next().filter(|wait| wanted(wait)) {
-            self.packet_drop(packet);
+        loop {
+            let waits = &mut self.objects.get_mut(port)?.waits;
+            let first = waits.range((key, (Id::FIRST, 0))..).next().filter(|(name, _)| name.0 == key);
+            let Some(name) = first.map(|(name, _)| *name) else { return found };
+            if let Some(alike) = waits.remove(&name) {
+                self.packets_end(alike);
+            }
             found = Ok(());
         }
-        found
+    }
+
+    fn packets_end(&mut self, mut alike: List<Alike>) {
+        while let Some(packet) = alike.pop(&mut self.packets) {
+            self.packet_end(packet);
+        }
     }
 
     /// The last handle is gone: nothing is queued any more, and nobody waits.
@@ -265,9 +300,11 @@ impl<M: Machine> Kernel<M> {
             self.finish_wait(thread, Status::CANCELED);
             self.port_forget_waiter(port, thread);
         }
-        let first = |p: &Port| p.queue.first().or_else(|| p.waits.first().map(|wait| wait.2));
-        while let Some(packet) = self.objects.get(port).ok().and_then(first) {
+        while let Some(packet) = self.objects.get(port).ok().and_then(|p| p.queue.first()) {
             self.packet_drop(packet);
+        }
+        while let Some((_, waits)) = self.objects.get_mut(port).ok().and_then(|p| p.waits.pop_first()) {
+            self.packets_end(waits);
         }
     }
 }

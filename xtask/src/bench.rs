@@ -1,5 +1,8 @@
 //! `bench`: figures that are measured, never timed tests.
 
+pub mod curves;
+pub mod scale;
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

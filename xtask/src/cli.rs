@@ -139,6 +139,9 @@ pub enum Accel {
     Tcg,
     /// The processor does, through Linux' /dev/kvm.
     Kvm,
+    /// QEMU's own translation, where each instruction takes a nanosecond of the guest's time: its counters count
+    /// instructions.
+    Counting,
 }
 
 /// Options of `test`.
@@ -196,6 +199,22 @@ pub enum Bench {
         /// What runs the guest's instructions.
         #[arg(long, value_enum, default_value_t = Accel::Tcg)]
         accel: Accel,
+    },
+    /// What operations cost, in instructions, against the number of objects there are.
+    ///
+    /// The exit code is 1 if an operation costs more than 1.5 times as much with many as with few.
+    Scale {
+        /// Only these series: handles, waits, channels, queues, threads, processes.
+        series: Vec<String>,
+        /// Write the figures to this file as JSON too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Draw the curves of figures that were written before, instead of measuring.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["series", "json"])]
+        draw: Option<PathBuf>,
+        /// Where the curves go.
+        #[arg(long, value_name = "FILE", default_value = "docs/scale.svg", requires = "draw")]
+        svg: PathBuf,
     },
 }
 

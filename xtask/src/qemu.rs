@@ -104,7 +104,7 @@ impl Machine<'_> {
             None => Command::new(QEMU),
         };
         let accel = match self.accel {
-            Accel::Tcg => "tcg",
+            Accel::Tcg | Accel::Counting => "tcg",
             Accel::Kvm => "kvm",
         };
         command.args(["-machine", "q35", "-cpu", if self.accel == Accel::Kvm { "host" } else { "max" }]);
@@ -115,6 +115,9 @@ impl Machine<'_> {
         command.args(["-chardev", "socket,id=console,path=console", "-serial", "chardev:console"]);
         command.args(["-chardev", "socket,id=link,path=link", "-serial", "chardev:link"]);
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
+        if self.accel == Accel::Counting {
+            command.args(["-icount", "shift=0,sleep=off"]);
+        }
         if self.gdb {
             command.args(["-S", "-gdb", "tcp:127.0.0.1:1234"]);
         }

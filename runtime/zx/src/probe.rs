@@ -36,3 +36,14 @@ pub fn write(address: usize, value: u8) {
     // SAFETY: as in `read`.
     unsafe { core::ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(value) }
 }
+
+/// Instructions of one turn of [`count_down`].
+pub const COUNT_DOWN_INSTRUCTIONS: u64 = 2;
+
+/// A loop whose instructions are known, to find out how fast a counter runs.
+pub fn count_down(turns: u64) {
+    // SAFETY: touches nothing but its register and the flags.
+    unsafe {
+        core::arch::asm!("2: dec {0}", "jnz 2b", inout(reg) turns.max(1) => _, options(nomem, nostack));
+    }
+}

@@ -77,9 +77,9 @@ pub fn starved() -> bool {
     HEAP_STATE.with(|heap| core::mem::take(&mut heap.starved))
 }
 
-/// Bytes of memory that the heap has taken.
-pub fn bytes() -> u64 {
-    HEAP_STATE.with(|heap| heap.mapped as u64)
+/// Bytes of memory that the heap has taken, and those of them that are not handed out.
+pub fn bytes() -> (u64, u64) {
+    HEAP_STATE.with(|heap| (heap.mapped as u64, heap.mapped.saturating_sub(heap.used) as u64))
 }
 
 impl Heap {

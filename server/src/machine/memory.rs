@@ -141,7 +141,7 @@ impl Memory {
     /// Bytes in use, and bytes in all.
     pub fn bytes(&self) -> (u64, u64) {
         let (_, total) = CHUNKS.with(|chunks| chunks.bytes());
-        ((self.live[0] + self.live[1]) * 4096 + heap::bytes(), total)
+        ((self.live[0] + self.live[1]) * 4096 + heap::bytes().0, total)
     }
 
     /// What is in use. Page tables of the window are not counted: a chunk that has one keeps it for good.

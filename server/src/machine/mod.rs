@@ -248,6 +248,10 @@ impl Machine for Sel4 {
         self.memory.bytes()
     }
 
+    fn heap(&self) -> (u64, u64) {
+        heap::bytes()
+    }
+
     fn held(&self) -> Held {
         self.memory.held()
     }

@@ -26,31 +26,62 @@ pub fn resource<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) 
     sink.one(cx, record)
 }
 
-/// Bytes of memory that there are, and those that are free. What the others are for is not counted apart.
-fn memory<M: Machine>(cx: &Cx<'_, M>) -> (u64, u64) {
+/// Bytes of memory that there are, those that are free, the heap's, and those of them that hold nothing.
+fn memory<M: Machine>(cx: &Cx<'_, M>) -> [u64; 4] {
     let (used, total) = cx.kernel.machine.memory();
-    (total, total.saturating_sub(used))
+    let (heap, free_heap) = cx.kernel.machine.heap();
+    [total, total.saturating_sub(used), heap, free_heap]
 }
 
 pub fn kmem_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
-    let (total_bytes, free_bytes) = memory(cx);
-    let other_bytes = total_bytes - free_bytes;
-    sink.one(cx, zx_info_kmem_stats_t { total_bytes, free_bytes, other_bytes, ..Default::default() })
+    let [total_bytes, free_bytes, total_heap_bytes, free_heap_bytes] = memory(cx);
+    let other_bytes = total_bytes.saturating_sub(free_bytes).saturating_sub(total_heap_bytes);
+    sink.one(
+        cx,
+        zx_info_kmem_stats_t {
+            total_bytes,
+            free_bytes,
+            total_heap_bytes,
+            free_heap_bytes,
+            other_bytes,
+            ..Default::default()
+        },
+    )
 }
 
 pub fn kmem_stats_v1<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
-    let (total_bytes, free_bytes) = memory(cx);
-    let other_bytes = total_bytes - free_bytes;
-    sink.one(cx, zx_info_kmem_stats_v1_t { total_bytes, free_bytes, other_bytes, ..Default::default() })
+    let [total_bytes, free_bytes, total_heap_bytes, free_heap_bytes] = memory(cx);
+    let other_bytes = total_bytes.saturating_sub(free_bytes).saturating_sub(total_heap_bytes);
+    sink.one(
+        cx,
+        zx_info_kmem_stats_v1_t {
+            total_bytes,
+            free_bytes,
+            total_heap_bytes,
+            free_heap_bytes,
+            other_bytes,
+            ..Default::default()
+        },
+    )
 }
 
 pub fn kmem_stats_extended<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
-    let (total_bytes, free_bytes) = memory(cx);
-    let other_bytes = total_bytes - free_bytes;
-    sink.one(cx, zx_info_kmem_stats_extended_t { total_bytes, free_bytes, other_bytes, ..Default::default() })
+    let [total_bytes, free_bytes, total_heap_bytes, free_heap_bytes] = memory(cx);
+    let other_bytes = total_bytes.saturating_sub(free_bytes).saturating_sub(total_heap_bytes);
+    sink.one(
+        cx,
+        zx_info_kmem_stats_extended_t {
+            total_bytes,
+            free_bytes,
+            total_heap_bytes,
+            free_heap_bytes,
+            other_bytes,
+            ..Default::default()
+        },
+    )
 }
 
 /// Nothing is ever compressed: all counts are zero.

@@ -1,0 +1,48 @@
+//! What operations cost against the number of objects there are.
+//!
+//! To be run where the time-stamp counter counts instructions (`./hafnon bench scale`). Each series makes more and more
+//! objects of one kind, and measures what an operation costs when there are so many. A line for each figure goes to
+//! standard output: `cost SERIES OPERATION COUNT INSTRUCTIONS`, `memory OBJECT COUNT BYTES`.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "fuchsia")]
+mod channels;
+#[cfg(target_os = "fuchsia")]
+mod handles;
+#[cfg(target_os = "fuchsia")]
+mod meter;
+#[cfg(target_os = "fuchsia")]
+mod processes;
+#[cfg(target_os = "fuchsia")]
+mod queues;
+#[cfg(target_os = "fuchsia")]
+mod threads;
+#[cfg(target_os = "fuchsia")]
+mod waits;
+
+#[cfg(target_os = "fuchsia")]
+fn main() -> zx::Result<()> {
+    type Series = (&'static str, fn(&mut meter::Meter) -> zx::Result<()>);
+    let all: [Series; 6] = [
+        ("handles", handles::run),
+        ("waits", waits::run),
+        ("channels", channels::run),
+        ("queues", queues::run),
+        ("threads", threads::run),
+        ("processes", processes::run),
+    ];
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let mut meter = meter::Meter::new();
+    for (name, run) in all {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            meter.series = name;
+            run(&mut meter)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+fn main() {
+    eprintln!("scale: runs in the system only; see ./hafnon bench scale");
+}

@@ -1,0 +1,50 @@
+//! Queues ten thousand deep.
+
+use zx::{Channel, MonotonicInstant, Port};
+
+use crate::meter::Meter;
+
+const PORT: [usize; 4] = [10, 100, 1_000, 10_000];
+/// A channel takes no more than 3500.
+const CHANNEL: [usize; 4] = [10, 100, 1_000, 3_000];
+/// Operations that are measured at each depth.
+const TIMES: usize = 1_000;
+
+fn read(end: &Channel, bytes: &mut [u8]) -> zx::Result<()> {
+    end.read(bytes, &mut []).map(drop).map_err(|(status, _)| status)
+}
+
+pub fn run(meter: &mut Meter) -> zx::Result<()> {
+    let port = Port::create()?;
+    let packet = abi::zx_port_packet_t::default();
+    let take = || port.wait(MonotonicInstant::INFINITE_PAST).map(drop);
+    (0..PORT[1]).try_for_each(|_| port.queue(&packet))?;
+    (0..PORT[1]).try_for_each(|_| take())?;
+    for depth in PORT {
+        let before = meter.memory();
+        meter.cost("port-fill", depth, depth, || (0..depth).try_for_each(|_| port.queue(&packet)))?;
+        meter.object("packet", depth, before);
+        meter.cost("port-queue-and-wait", depth, TIMES, || {
+            (0..TIMES).try_for_each(|_| port.queue(&packet).and_then(|()| take()))
+        })?;
+        meter.cost("port-drain", depth, depth, || (0..depth).try_for_each(|_| take()))?;
+    }
+
+    let (near, far) = Channel::create()?;
+    let mut bytes = [0; 64];
+    (0..CHANNEL[1]).try_for_each(|_| near.write(&[7; 64], []))?;
+    (0..CHANNEL[1]).try_for_each(|_| read(&far, &mut bytes))?;
+    for depth in CHANNEL {
+        let before = meter.memory();
+        meter.cost("channel-fill", depth, depth, || (0..depth).try_for_each(|_| near.write(&[7; 64], [])))?;
+        meter.object("message", depth, before);
+        meter.cost("channel-write-and-read", depth, TIMES, || {
+            (0..TIMES).try_for_each(|_| {
+                near.write(&[7; 64], [])?;
+                read(&far, &mut bytes)
+            })
+        })?;
+        meter.cost("channel-drain", depth, depth, || (0..depth).try_for_each(|_| read(&far, &mut bytes)))?;
+    }
+    Ok(())
+}

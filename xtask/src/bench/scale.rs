@@ -1,0 +1,213 @@
+//! `bench scale`: what operations cost against the number of objects.
+//!
+//! The program `scale` (user/bench) is run in a machine whose counters count instructions, so the figures are the same on
+//! every computer and in every run. An operation is flat if it costs at most [`LIMIT`] times as much with the most
+//! objects as with the fewest.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::curves;
+use crate::build::{self, What, program_flags};
+use crate::cargo::{self, Build};
+use crate::cli::Accel;
+use crate::image::{Image, Mode};
+use crate::paths::Paths;
+use crate::qemu::Machine;
+use crate::session::{End, Session, Streams};
+use crate::setup;
+use crate::ui::Ui;
+
+/// How much more an operation may cost with the most objects than with the fewest.
+pub const LIMIT: f64 = 1.5;
+/// Memory of the machine in bytes: a million objects take some.
+const MEMORY: u64 = 2 << 30;
+
+/// What one run measured.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// `scale`.
+    pub benchmark: String,
+    /// What the figures are.
+    pub unit: String,
+    /// What was measured: the state of the sources.
+    pub commit: String,
+    /// The kernel beneath.
+    pub kernel: String,
+    /// How the machine was started.
+    pub options: String,
+    /// Ticks of the counter for one instruction, as found in the run itself.
+    pub ticks_per_instruction: f64,
+    /// Curves.
+    pub costs: Vec<Cost>,
+    /// Memory of the kernel's that an object takes.
+    pub memory: Vec<Memory>,
+}
+
+/// A curve.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Cost {
+    /// What there are many of.
+    pub series: String,
+    /// What is done.
+    pub operation: String,
+    /// How many there are, and the instructions that it takes then.
+    pub points: Vec<(u64, f64)>,
+}
+
+impl Cost {
+    /// The cost with the most by the cost with the fewest.
+    pub fn ratio(&self) -> f64 {
+        match (self.points.first(), self.points.last()) {
+            (Some((_, first)), Some((_, last))) if *first > 0.0 => last / first,
+            _ => 1.0,
+        }
+    }
+}
+
+/// What an object takes.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Memory {
+    /// Which.
+    pub object: String,
+    /// How many there were.
+    pub count: u64,
+    /// Bytes of each.
+    pub bytes: u64,
+}
+
+/// Measures; says whether everything is flat.
+///
+/// # Errors
+/// Something does not build or boot, or the file cannot be written.
+pub fn scale(paths: &Paths, series: &[String], file: Option<&Path>) -> Result<bool> {
+    let ui = Ui::new(false);
+    setup::for_booting(&ui)?;
+    let built = build::build(paths, &ui, What::default())?;
+    let args = format!("--release --locked --target {} -p bench", cargo::PROGRAM_TARGET);
+    let made = Build::new("building the benchmark", &args)
+        .env("CARGO_ENCODED_RUSTFLAGS", program_flags(paths))
+        .run(paths, &ui)?;
+    let program = cargo::program(&made, "scale")?;
+    // As a test, so that it may ask how much memory the kernel uses.
+    let mut image = Image::new(&built, false)?;
+    image.add("run/scale", fs::read(program).context("cannot read the benchmark")?)?;
+    let words: Vec<&str> = series.iter().map(String::as_str).collect();
+    let test = [&["scale", "3600000", "0", "/boot/run/scale"], words.as_slice()].concat().join("\t");
+    image.add("config/tests", test + "\n")?;
+    let bytes = image.finish(&Mode::Test, &[])?;
+    let machine = Machine {
+        kernel: &built.kernel,
+        root: &built.root,
+        image: &bytes,
+        memory: MEMORY,
+        accel: Accel::Counting,
+        gdb: false,
+    };
+    let session = Session {
+        machine,
+        timeout: Some(Duration::from_secs(3600)),
+        quiet: None,
+        verbose: false,
+        streams: Streams::Captured(Vec::new()),
+        until_first_output: false,
+    };
+    let step = ui.step("measuring");
+    let outcome = session.run()?;
+    drop(step);
+    let stdout = outcome.stdout();
+    let text = String::from_utf8_lossy(&stdout);
+    let mut report = Report {
+        benchmark: "scale".into(),
+        unit: "guest instructions for one operation".into(),
+        commit: commit(paths),
+        kernel: "seL4 5.0.0".into(),
+        options: format!("QEMU TCG, one processor, {} MiB, -icount shift=0,sleep=off", MEMORY >> 20),
+        ticks_per_instruction: 1.0,
+        costs: Vec::new(),
+        memory: Vec::new(),
+    };
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        take(&mut report, &words).with_context(|| format!("cannot understand the benchmark's line `{line}`"))?;
+    }
+    let flat = print(&report);
+    if let Some(file) = file {
+        let text = serde_json::to_string_pretty(&report)?;
+        fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    match outcome.end {
+        End::Exit(0) => Ok(flat),
+        End::Exit(code) => {
+            bail!("the benchmark ended with {code}: {}", String::from_utf8_lossy(&outcome.stderr()).trim())
+        }
+        end => bail!("the benchmark did not end: {end:?}"),
+    }
+}
+
+fn take(report: &mut Report, words: &[&str]) -> Result<()> {
+    match words {
+        ["calibration", ticks] => report.ticks_per_instruction = ticks.parse()?,
+        ["cost", series, operation, count, instructions] => {
+            let point = (count.parse()?, instructions.parse()?);
+            match report.costs.iter_mut().find(|cost| cost.series == *series && cost.operation == *operation) {
+                Some(cost) => cost.points.push(point),
+                None => {
+                    let (series, operation) = ((*series).into(), (*operation).into());
+                    report.costs.push(Cost { series, operation, points: vec![point] });
+                }
+            }
+        }
+        ["memory", object, count, bytes] => {
+            let memory = Memory { object: (*object).into(), count: count.parse()?, bytes: bytes.parse()? };
+            // What counts is what each takes when there are many.
+            report.memory.retain(|earlier| earlier.object != memory.object);
+            report.memory.push(memory);
+        }
+        _ => bail!("it is none of the kinds that there are"),
+    }
+    Ok(())
+}
+
+/// Prints a table; says whether everything is flat.
+fn print(report: &Report) -> bool {
+    println!("guest instructions for one operation; ratio: with the most objects to with the fewest");
+    let mut flat = true;
+    for cost in &report.costs {
+        let points: Vec<String> =
+            cost.points.iter().map(|(count, instructions)| format!("{count}: {instructions:.0}")).collect();
+        let verdict = if cost.ratio() <= LIMIT { "PASS" } else { "over" };
+        flat &= cost.ratio() <= LIMIT;
+        let name = format!("{} {}", cost.series, cost.operation);
+        println!("{name:<32} {:>5.2} {verdict}  {}", cost.ratio(), points.join("  "));
+    }
+    println!("bytes of the kernel's memory for one object");
+    for memory in &report.memory {
+        println!("{:<32} {:>7}  (of {})", memory.object, memory.bytes, memory.count);
+    }
+    flat
+}
+
+fn commit(paths: &Paths) -> String {
+    let mut git = std::process::Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--abbrev=12"]).current_dir(&paths.workspace);
+    match git.output() {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().into(),
+        _ => "unknown".into(),
+    }
+}
+
+/// Draws the curves of a report.
+///
+/// # Errors
+/// The report cannot be read or is none, or the drawing cannot be written.
+pub fn draw(report: &Path, svg: &Path) -> Result<()> {
+    let text = fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
+    let report: Report =
+        serde_json::from_str(&text).with_context(|| format!("{} is no report of this kind", report.display()))?;
+    fs::write(svg, curves::svg(&report)).with_context(|| format!("cannot write {}", svg.display()))
+}
