@@ -213,7 +213,7 @@ pub enum Bench {
         #[arg(long, value_name = "FILE", conflicts_with_all = ["series", "json"])]
         draw: Option<PathBuf>,
         /// Where the curves go.
-        #[arg(long, value_name = "FILE", default_value = "docs/scale.svg", requires = "draw")]
+        #[arg(long, value_name = "FILE", default_value = "docs/measurements/scale.svg", requires = "draw")]
         svg: PathBuf,
     },
 }
