@@ -167,10 +167,10 @@ impl Link {
         self.set_interrupts(self.interrupts & !INTERRUPT_EMPTY | wanted);
     }
 
-    /// Sends what waits, for as long as the port moves; for the end of the system.
+    /// Sends what waits, for the end of the system. A host that is busy may take its time to read, but not for ever.
     pub fn flush(&mut self) {
         let port = root_slot(PORT_LINK);
-        let mut patience = PATIENCE;
+        let mut patience = 50 * PATIENCE;
         while self.present && patience > 0 && self.to_send.len() > 0 {
             self.transmit();
             patience -= 1;

@@ -63,6 +63,8 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     let faulty = plant.build(&ui, &built)?;
     let mut mutants = plant.mutants();
     mutants.retain(|mutant| args.only.is_none_or(|only| mutant.number == only));
+    // Not file by file: what an interrupted run has found is a fair part.
+    mutants.sort_by_key(|mutant| mutant.number.wrapping_mul(0x9e37_79b1));
     if mutants.is_empty() {
         bail!("there is no such fault; `./hafnon test mutations --list` names them");
     }
