@@ -63,8 +63,8 @@ pub fn process_maps<M: Machine>(
     sink: Sink,
 ) -> Result<(), Status> {
     let id = cx.get::<Process>(value, Rights::INSPECT)?;
-    let aspace = cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
-    let root = cx.kernel.aspace(aspace).and_then(|space| space.root).ok_or(Status::BAD_STATE)?;
+    let space = cx.kernel.objects.get(id)?.aspace.and_then(|aspace| cx.kernel.aspace(aspace));
+    let root = space.and_then(|space| space.root).ok_or(Status::BAD_STATE)?;
     version.cut(sink).many(cx, None, None, |kernel, walk| match walk {
         None => {
             *walk = Some(Walk::new(root));

@@ -9,8 +9,8 @@ use abi::{
     zx_info_vmo_t,
 };
 use zx::{
-    AsHandleRef, Channel, Duration, Event, EventPair, Fifo, Handle, Info, Job, MonotonicInstant, Process, Record,
-    Socket, Timer, Vmar, Vmo,
+    AsHandleRef, Channel, Clock, Duration, Event, EventPair, Fifo, Handle, Info, Job, MonotonicInstant, Process,
+    Record, Socket, Timer, Vmar, Vmo,
 };
 
 use super::{cases, raw, root_resource, without};
@@ -59,6 +59,7 @@ cases! {
     "object.get_info.kmem_stats.follows_use" => kmem_stats_follows_use,
     "object.get_info.socket.buffers" => socket_buffers,
     "object.get_info.timer.set_and_not" => timer_set_and_not,
+    "object.get_info.clock_mapped_size.of_none" => clock_mapped_size_of_none,
     "object.get_info.topics.not_here" => topics_not_here,
 }
 
@@ -776,6 +777,16 @@ fn timer_set_and_not() -> Outcome {
     equal((info()?.deadline, info()?.slack), (deadline.0, 500))?;
     gives(raw!(zx_timer_cancel, timer.raw_handle()), Status::OK)?;
     equal((info()?.deadline, info()?.slack), (0, 0))
+}
+
+fn clock_mapped_size_of_none() -> Outcome {
+    // A clock that cannot be mapped takes no place.
+    let clock = Clock::create(abi::ZX_CLOCK_OPT_AUTO_START)?;
+    let topic = abi::ZX_INFO_CLOCK_MAPPED_SIZE;
+    fails(clock.get_info(topic, &mut [0; 8]), Status::INVALID_ARGS)?;
+    fails(without(&clock, Rights::INSPECT)?.get_info(topic, &mut [0; 8]), Status::ACCESS_DENIED)?;
+    fails(Event::create()?.get_info(topic, &mut [0; 8]), Status::WRONG_TYPE)?;
+    gives(raw!(zx_object_get_info, 0, topic, 0, 0, 0, 0), Status::BAD_HANDLE)
 }
 
 fn topics_not_here() -> Outcome {
