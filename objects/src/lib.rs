@@ -42,6 +42,8 @@ pub mod kernel;
 pub mod list;
 pub mod machine;
 pub mod maps;
+#[cfg(test)]
+mod model;
 pub mod name;
 pub mod object;
 mod pages;
