@@ -73,7 +73,7 @@ pub struct Puppet {
 
 fn vdso() -> Result<&'static Vmo, Failure> {
     static VDSO: OnceLock<Option<Vmo>> = OnceLock::new();
-    let take = || zx::startup::take(u32::from(abi::PA_VMO_VDSO), 0).map(Vmo::from);
+    let take = || zx::startup::take(abi::PA_VMO_VDSO, 0).map(Vmo::from);
     VDSO.get_or_init(take).as_ref().ok_or_else(|| "this process was not given the vDSO".into())
 }
 

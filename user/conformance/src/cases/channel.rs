@@ -254,8 +254,7 @@ fn signal_peer_closed() -> Outcome {
 
 /// Waits until a message comes to one of two channels, or to both; writes to those numbered in `writes`.
 fn wait_many(writes: &[usize]) -> Result<[bool; 2], Failure> {
-    let (ends, others): (Vec<_>, Vec<_>) =
-        [Channel::create()?, Channel::create()?].into_iter().map(|(a, b)| (a, b)).unzip();
+    let (ends, others): (Vec<_>, Vec<_>) = [Channel::create()?, Channel::create()?].into_iter().unzip();
     let mut items: Vec<_> = ends
         .iter()
         .map(|end| zx_wait_item_t { handle: end.raw_handle(), waitfor: Signals::READABLE.bits(), pending: 0 })

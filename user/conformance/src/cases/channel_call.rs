@@ -355,7 +355,7 @@ fn rights() -> Outcome {
     for missing in [Rights::READ, Rights::WRITE] {
         let (client, end) = Channel::create()?;
         let client = client.replace(abi::ZX_DEFAULT_CHANNEL_RIGHTS & !missing)?;
-        gives(Call::new(b"\0\0\0\0", 4, 0).make(&Channel::from(client), late()), Status::ACCESS_DENIED)?;
+        gives(Call::new(b"\0\0\0\0", 4, 0).make(&client, late()), Status::ACCESS_DENIED)?;
         ensure(!end.signals()?.contains(Signals::READABLE), "the message was sent")?;
     }
     Ok(())

@@ -70,7 +70,7 @@ fn exactly_one() -> Outcome {
 fn kinds() -> Outcome {
     let job = root_job()?;
     for kind in [0, 6, u32::MAX] {
-        fails(zx::system_get_event(&*job, kind), Status::INVALID_ARGS)?;
+        fails(zx::system_get_event(&job, kind), Status::INVALID_ARGS)?;
     }
     Ok(())
 }

@@ -228,7 +228,7 @@ fn write_general() -> Outcome {
     let subject = Subject::start(0)?;
     let token = subject.suspend()?;
     let stack = subject.tiny.stack as u64 & !0xf;
-    let flags = 0x244c_d5;
+    let flags = 0x0024_4cd5;
     subject.put(0, &pattern(40).to_le_bytes())?;
     let wanted = zx_thread_state_general_regs_t {
         rax: pattern(0),
