@@ -42,7 +42,7 @@ impl World {
 
     pub(super) fn channel(&mut self, number: usize, what: u8, amount: usize) -> Result<(), TestCaseError> {
         let (id, peer) = (Id::new(self.things[&number].object), self.things[&number].peer);
-        if what % 2 == 0 {
+        if what.is_multiple_of(2) {
             let data = vec![what; amount];
             let sent = self.kernel.channel_write(id, Message { data: data.clone(), handles: Vec::new() });
             match self.channel_model(peer) {

@@ -33,7 +33,7 @@ impl World {
         let (id, peer) = (Id::new(self.things[&number].object), self.things[&number].peer);
         let count = 1 + amount % 5;
         prop_assert_eq!(self.kernel.fifo_room(id, 9, 1), Err(Status::OUT_OF_RANGE));
-        if what % 2 == 0 {
+        if what.is_multiple_of(2) {
             let peer = peer.and_then(|peer| self.things.get_mut(&peer));
             let inbox = match peer.map(|peer| &mut peer.kind) {
                 Some(Kind::Fifo(model)) => Some(&mut model.inbox),

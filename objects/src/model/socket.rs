@@ -89,7 +89,7 @@ impl World {
                 }
             }
             _ => {
-                let allow = amount % 2 == 0;
+                let allow = amount.is_multiple_of(2);
                 let can_write = self.socket_model(own).is_some_and(|model| model.can_write);
                 let unread = self.socket_model(others).is_some_and(|model| !model.inbox.is_empty());
                 let expected = match others {

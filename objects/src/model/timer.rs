@@ -30,7 +30,7 @@ impl World {
         let now = self.kernel.machine.time;
         let Some(thing) = self.things.get_mut(&number) else { return Ok(()) };
         let (id, Kind::Timer(model)) = (Id::new(thing.object), &mut thing.kind) else { return Ok(()) };
-        if what % 3 == 0 {
+        if what.is_multiple_of(3) {
             *model = Model::default();
             prop_assert_eq!(self.kernel.timer_cancel(id), Ok(()));
         } else {

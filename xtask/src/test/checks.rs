@@ -29,7 +29,8 @@ const UNSAFE_ALLOWED_TOO: [&str; 4] = ["runtime/zx", "runtime/sync", "runtime/us
 /// one, as in the real build: they want parts of shared packages that would bring `std` into another's build.
 const BARE: [&str; 4] = ["root", "sel4", "server", "server-boot"];
 const LIBRARIES: [&str; 6] = ["vdso", "userboot", "zlibc", "sync-archive", "fdio", "crt"];
-const PROGRAMS: [&str; 8] = ["zx", "sync", "libc-probe", "process-builder", "init", "shell", "demos", "conformance"];
+const PROGRAMS: [&str; 9] =
+    ["zx", "sync", "libc-probe", "process-builder", "init", "shell", "demos", "conformance", "bench"];
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
