@@ -160,6 +160,9 @@ pub struct TestArgs {
     /// For `mutations`: only faults in files whose path contains this.
     #[arg(long, value_name = "PART")]
     pub file: Option<String>,
+    /// For `mutations`: only the faults that survived the last run.
+    #[arg(long)]
+    pub again: bool,
     /// For `mutations`: only the fault of this number.
     #[arg(long, value_name = "N")]
     pub only: Option<u32>,

@@ -10,13 +10,14 @@ mod sites;
 mod trial;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::build::{What, build};
 use crate::cli::TestArgs;
@@ -25,7 +26,7 @@ use crate::files::write_if_changed;
 use crate::paths::Paths;
 use crate::setup;
 use crate::ui::Ui;
-use plant::{Plant, Root};
+use plant::{Mutant, Plant, Root};
 use trial::{Trial, Verdict};
 
 /// Machines at the same time.
@@ -34,14 +35,21 @@ const MACHINES: usize = 2;
 const ENOUGH: f64 = 90.0;
 
 /// What is kept of a run: `target/hafnon/mutations.json`.
-#[derive(Serialize)]
-struct Report<'a> {
+#[derive(Serialize, Deserialize)]
+struct Report {
     commit: String,
     caught: usize,
     total: usize,
     /// Cases that failed without a fault and were left out.
-    without: &'a [String],
-    mutants: &'a [Verdict],
+    without: Vec<String>,
+    mutants: Vec<Verdict>,
+}
+
+impl Report {
+    fn read(paths: &Paths) -> Result<Report> {
+        let text = fs::read(paths.out.join("mutations.json")).context("there is no run of before")?;
+        serde_json::from_slice(&text).context("the run of before cannot be read")
+    }
 }
 
 /// Runs; gives whether enough faults were caught.
@@ -63,6 +71,14 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     let faulty = plant.build(&ui, &built)?;
     let mut mutants = plant.mutants();
     mutants.retain(|mutant| args.only.is_none_or(|only| mutant.number == only));
+    let mut verdicts = Vec::new();
+    if args.again {
+        // Numbers change with the source; places by their text do not.
+        verdicts = Report::read(paths)?.mutants;
+        let survivors = |m: &Mutant| verdicts.iter().any(|v| v.caught_by.is_none() && v.mutant.same(m));
+        mutants.retain(survivors);
+        verdicts.retain(|v| !mutants.iter().any(|m| v.mutant.same(m)));
+    }
     // Not file by file: what an interrupted run has found is a fair part.
     mutants.sort_by_key(|mutant| mutant.number.wrapping_mul(0x9e37_79b1));
     if mutants.is_empty() {
@@ -81,7 +97,6 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     );
     trial.without.iter().for_each(|case| println!("{case} fails without a fault; it is left out"));
 
-    let mut verdicts = Vec::new();
     judge_all(&trial, &mutants, folder.path(), |verdict| {
         verdicts.push(verdict);
         // After each, so that what an interrupted run found is not lost.
@@ -99,15 +114,20 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
 
 fn keep(paths: &Paths, trial: &Trial<'_>, verdicts: &[Verdict]) -> Result<()> {
     let caught = verdicts.iter().filter(|verdict| verdict.caught_by.is_some()).count();
-    let report =
-        Report { commit: commit(paths), caught, total: verdicts.len(), without: &trial.without, mutants: verdicts };
+    let report = Report {
+        commit: commit(paths),
+        caught,
+        total: verdicts.len(),
+        without: trial.without.clone(),
+        mutants: verdicts.to_vec(),
+    };
     let text = serde_json::to_vec_pretty(&report).context("cannot write the report")?;
     write_if_changed(&paths.out.join("mutations.json"), &text).map(drop)
 }
 
 fn judge_all(
     trial: &Trial<'_>,
-    mutants: &[plant::Mutant],
+    mutants: &[Mutant],
     folder: &std::path::Path,
     mut done: impl FnMut(Verdict) -> Result<()>,
 ) -> Result<()> {

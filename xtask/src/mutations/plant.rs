@@ -40,6 +40,13 @@ pub struct Mutant {
     pub change: String,
 }
 
+impl Mutant {
+    /// Whether it is the same fault, perhaps of another state of the source.
+    pub fn same(&self, other: &Mutant) -> bool {
+        (&self.file, &self.function, &self.change) == (&other.file, &other.function, &other.change)
+    }
+}
+
 /// Places that no fault is put in, and why: `xtask/mutations.toml`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]

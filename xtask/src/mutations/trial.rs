@@ -126,13 +126,16 @@ impl Trial<'_> {
             until_first_output: false,
         };
         let outcome = session.run().context("cannot boot")?;
-        let (mut cases, mut wrong) = (Vec::new(), None);
+        let (mut cases, mut wrong, mut failed, mut ended) = (Vec::new(), None, false, false);
         for frame in &outcome.transcript {
             let Frame::Event(event) = frame else { continue };
             let fields: Vec<&str> = event.trim_end().split('\t').collect();
             match fields.as_slice() {
-                ["case", "trial", "failed", detail @ ..] if detail != ["returned 1, expected 0"] => {
-                    wrong = Some(detail.join(" "));
+                ["case", "trial", result, detail @ ..] => {
+                    ended = true;
+                    failed = *result != "ok";
+                    // A case that failed has said so itself.
+                    wrong = (failed && detail != ["returned 1, expected 0"]).then(|| detail.join(" "));
                 }
                 ["case", name, result, ..] => {
                     cases.extend(name.split_once('/').map(|(_, case)| (case.to_string(), *result == "ok")));
@@ -140,7 +143,9 @@ impl Trial<'_> {
                 _ => {}
             }
         }
+        let silent = failed && cases.iter().all(|(_, ok)| *ok);
         let wrong = wrong.or(match outcome.end {
+            End::Exit(_) if !ended || silent => Some("the results do not get through".into()),
             End::Exit(_) => None,
             End::TimedOut => Some("the system does not answer any more".into()),
             End::Stopped(why) => Some(format!("the system stopped: {}", why.lines().next().unwrap_or_default())),
