@@ -14,7 +14,6 @@ use crate::name::Name;
 use crate::object::{Body, Id, Threads};
 use crate::policy::Policy;
 use crate::slab::Key;
-use crate::thread::{Thread, ThreadState};
 use crate::vmar::Vmar;
 
 /// Where a process is in its life.
@@ -254,12 +253,5 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn process_end(&mut self, _id: Id<Process>, process: Process) {
         self.drop_ref(process.job.object());
-    }
-
-    /// Threads of a process that have been started and have not ended.
-    pub fn process_threads(&self, id: Id<Process>) -> impl Iterator<Item = Id<Thread>> + '_ {
-        let threads = self.objects.get(id).map(|p| p.threads).unwrap_or_default();
-        let threads = self.objects.listed(threads).map(Id::new);
-        threads.filter(|&t: &Id<Thread>| self.objects.get(t).is_ok_and(|t| t.state == ThreadState::Running))
     }
 }

@@ -1,7 +1,7 @@
 //! Address regions and mappings.
 
 use abi::{Rights, Status};
-use zx::{Vmar, Vmo};
+use zx::{AsHandleRef, Vmar, Vmo};
 
 use super::{cases, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails};
@@ -21,6 +21,13 @@ cases! {
     "vmar.map.region_forbids" => map_region_forbids,
     "vmar.map.outlives_the_handle" => map_outlives_the_handle,
     "vmar.map.many" => map_many,
+    "vmar.map.read_right" => map_read_right,
+    "vmar.map.require_non_resizable" => map_require_non_resizable,
+    "vmar.map.upper_limit_unaligned" => map_upper_limit_unaligned,
+    "vmar.map.nothing" => map_nothing,
+    "vmar.map.range_of_the_second_part" => map_range_of_the_second_part,
+    "vmar.map.bad_result_keeps_what_was_there" => map_bad_result_keeps,
+    "vmar.allocate.nothing" => allocate_nothing,
     "vmar.unmap.whole" => unmap_whole,
     "vmar.unmap.middle" => unmap_middle,
     "vmar.unmap.nothing_there" => unmap_nothing_there,
@@ -272,4 +279,70 @@ fn read_only_write_ends() -> Outcome {
 fn unmapped_read_ends() -> Outcome {
     // mov al, [rsi]
     with_page(None, &[0x8a, 0x06, 0xeb, 0xfe])
+}
+
+/// Any access needs to read, and the VMO's handle must allow it.
+fn map_read_right() -> Outcome {
+    let (vmar, _) = region(4)?;
+    let vmo = Vmo::from(without(&vmo(1)?, Rights::READ)?);
+    fails(vmar.map(READ, 0, &vmo, 0, PAGE), Status::ACCESS_DENIED)?;
+    fails(vmar.map(READ_WRITE, 0, &vmo, 0, PAGE), Status::ACCESS_DENIED)
+}
+
+fn map_require_non_resizable() -> Outcome {
+    let (vmar, _) = region(4)?;
+    let resizable = Vmo::create(PAGE as u64, abi::ZX_VMO_RESIZABLE)?;
+    let option = READ | abi::ZX_VM_REQUIRE_NON_RESIZABLE;
+    fails(vmar.map(option, 0, &resizable, 0, PAGE), Status::NOT_SUPPORTED)?;
+    vmar.map(option, 0, &vmo(1)?, 0, PAGE)?;
+    Ok(())
+}
+
+fn map_upper_limit_unaligned() -> Outcome {
+    let (vmar, base) = region(8)?;
+    let option = READ | abi::ZX_VM_OFFSET_IS_UPPER_LIMIT;
+    fails(vmar.map(option, 4 * PAGE + 1, &vmo(1)?, 0, PAGE), Status::INVALID_ARGS)?;
+    let at = vmar.map(option, 4 * PAGE, &vmo(1)?, 0, PAGE)?;
+    ensure(at >= base && at + PAGE <= base + 4 * PAGE, "it lies above the limit")
+}
+
+fn map_nothing() -> Outcome {
+    let (vmar, _) = region(4)?;
+    fails(vmar.map(READ, 0, &vmo(1)?, 0, 0), Status::INVALID_ARGS)
+}
+
+fn allocate_nothing() -> Outcome {
+    let (vmar, _) = region(4)?;
+    fails(vmar.allocate(abi::ZX_VM_CAN_MAP_READ, 0, 0), Status::INVALID_ARGS)
+}
+
+/// Mapping in advance shows the same pages as faults would, also where the mapping does not begin with the object.
+fn map_range_of_the_second_part() -> Outcome {
+    let (vmar, _) = region(8)?;
+    let vmo = vmo(4)?;
+    for page in 0..4_u8 {
+        vmo.write(&[b'a' + page], u64::from(page) * PAGE as u64)?;
+    }
+    let mapping = vmar.map_here(READ_WRITE | abi::ZX_VM_MAP_RANGE, &vmo, PAGE as u64, 3 * PAGE)?;
+    for page in 0..3_u8 {
+        let mut byte = [0];
+        mapping.read(usize::from(page) * PAGE, &mut byte)?;
+        equal(byte, [b'b' + page])?;
+    }
+    Ok(())
+}
+
+/// Where the address cannot be told, what was mapped there stays.
+fn map_bad_result_keeps() -> Outcome {
+    let (vmar, _) = region(4)?;
+    let (old, new) = (vmo(1)?, vmo(1)?);
+    old.write(b"old", 0)?;
+    new.write(b"new", 0)?;
+    let mapping = vmar.map_here(READ_WRITE | abi::ZX_VM_SPECIFIC, &old, 0, PAGE)?;
+    let options = READ_WRITE | abi::ZX_VM_SPECIFIC_OVERWRITE;
+    let status = super::raw!(zx_vmar_map, vmar.raw_handle(), options, 0, new.raw_handle(), 0, PAGE, 0x1000);
+    crate::check::gives(status, Status::INVALID_ARGS)?;
+    let mut bytes = [0; 3];
+    mapping.read(0, &mut bytes)?;
+    equal(&bytes, b"old")
 }
