@@ -456,22 +456,24 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Marks a VMAR and all within it as destroyed; their mappings are gone already.
+    /// Marks a VMAR and all within it as destroyed; their mappings are gone already. Takes one child after the other out
+    /// of the tree and goes down into it, then back up by the parent: a tree of any shape needs no memory.
     pub(crate) fn vmar_tree_dead(&mut self, id: Id<Vmar>) {
-        let mut todo = Vec::new();
-        let mut next = Some(id);
-        while let Some(id) = next {
-            if let Ok(vmar) = self.objects.get_mut(id) {
-                vmar.aspace = None;
-                vmar.parent = None;
-                for child in core::mem::take(&mut vmar.children).into_values() {
-                    if let Child::Vmar(sub, _) = child {
-                        todo.push(sub);
+        let mut at = id;
+        while let Ok(vmar) = self.objects.get_mut(at) {
+            match vmar.children.pop_last() {
+                Some((_, Child::Vmar(sub, _))) => at = sub,
+                Some(_) => {}
+                None => {
+                    vmar.aspace = None;
+                    let parent = vmar.parent.take();
+                    self.drop_ref(at.object());
+                    match parent {
+                        Some(parent) if at != id => at = parent,
+                        _ => return,
                     }
                 }
-                self.drop_ref(id.object());
             }
-            next = todo.pop();
         }
     }
 }
