@@ -8,7 +8,6 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 use abi::{Signals, Status};
 

@@ -256,8 +256,9 @@ impl World {
     /// A thread of a process that can call. Where all wait, one more is started; where many do, one ends.
     fn thread(&mut self, process: Id<Process>) -> Option<ThreadKey> {
         let kernel = &mut self.server.kernel;
-        let (waiting, ready): (Vec<_>, Vec<_>) =
-            kernel.process_threads(process).partition(|&t| kernel.objects.get(t).unwrap().is_waiting());
+        let started = kernel.machine.threads.values().filter_map(|thread| kernel.thread_at(thread.key));
+        let own = started.filter(|&thread| kernel.objects.get(thread).unwrap().process == process);
+        let (waiting, ready): (Vec<_>, Vec<_>) = own.partition(|&t| kernel.objects.get(t).unwrap().is_waiting());
         if waiting.len() > 10 {
             let victim = self.dice.pick(&waiting);
             kernel.thread_kill(victim);
