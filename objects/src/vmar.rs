@@ -479,6 +479,8 @@ impl<M: Machine> Kernel<M> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
     use crate::fake::FakeMachine;
     use crate::machine::USER_BASE;
