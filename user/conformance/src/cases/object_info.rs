@@ -735,7 +735,8 @@ fn kmem_stats_follows_use() -> Outcome {
     let stats = || root.info_record::<zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS);
     let before = stats()?;
     ensure(before.free_bytes > 0 && before.free_bytes < before.total_bytes, "there is no memory, or none is in use")?;
-    equal(before.free_bytes + before.other_bytes, before.total_bytes)?;
+    equal(before.free_bytes + before.total_heap_bytes + before.other_bytes, before.total_bytes)?;
+    ensure(before.free_heap_bytes <= before.total_heap_bytes, "more of the heap is free than there is")?;
     let size = 4 << 20;
     let vmo = Vmo::create(size, 0)?;
     vmo.op_range(abi::ZX_VMO_OP_COMMIT, 0, size)?;
