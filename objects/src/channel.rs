@@ -313,7 +313,7 @@ impl<M: Machine> Kernel<M> {
         bytes[4..8].copy_from_slice(&kind.to_le_bytes());
         bytes[8..12].copy_from_slice(&handle.rights.bits().to_le_bytes());
         let address = array.wrapping_add((index * size) as u64);
-        if let Err(status) = self.copy_out(aspace, address, &bytes[..size]) {
+        if let Err(status) = self.copy_out(aspace, address, bytes.get(..size).unwrap_or_default()) {
             let handle = self.take(process, value)?;
             self.drop_handle(handle);
             return Err(status);

@@ -15,6 +15,11 @@
 //! kernel itself lost count of something.
 #![no_std]
 #![forbid(unsafe_code)]
+// Nothing that a program says may stop the system.
+#![cfg_attr(
+    not(any(test, feature = "fake")),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::indexing_slicing)
+)]
 
 extern crate alloc;
 #[cfg(test)]

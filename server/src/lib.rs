@@ -8,6 +8,11 @@
 //! This library knows nothing of seL4; the binary beside it does.
 #![no_std]
 #![forbid(unsafe_code)]
+// Nothing that a program says may stop the system.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::indexing_slicing)
+)]
 
 extern crate alloc;
 
