@@ -2,6 +2,7 @@
 
 use abi::{Rights, Signals, Status, ZX_DEFAULT_CHANNEL_RIGHTS, ZX_TIME_INFINITE};
 use alloc::vec::Vec;
+use proptest::prelude::*;
 use std::vec;
 
 use crate::Id;
@@ -460,4 +461,103 @@ fn out_of_memory_is_an_error_and_nothing_else() {
     w.kernel.vmo_decommit(vmo, 0, 2000 * PAGE).unwrap();
     assert_eq!(w.kernel.vmo_committed(vmo), Ok(0));
     assert_eq!(w.kernel.page_fault(aspace, base, true, false), Ok(()));
+}
+
+/// Something that a thread, or time, does to futexes.
+#[derive(Clone, Debug)]
+enum FutexOp {
+    /// The thread waits at the word, if it is not waiting, with the owner, for as long.
+    Wait { thread: usize, word: usize, owner: Option<usize>, patience: i64 },
+    /// So many at the word are woken.
+    Wake { word: usize, count: u32 },
+    /// Some at the word are woken, some go to another, which gets an owner.
+    Requeue { word: usize, to: usize, wake: u32, count: u32, owner: Option<usize> },
+    /// Time passes.
+    Pass(i64),
+}
+
+const WORDS: usize = 3;
+const THREADS: usize = 5;
+
+fn futex_op() -> impl Strategy<Value = FutexOp> {
+    let owner = || proptest::option::of(0..THREADS);
+    prop_oneof![
+        3 => (0..THREADS, 0..WORDS, owner(), 1..40_i64)
+            .prop_map(|(thread, word, owner, patience)| FutexOp::Wait { thread, word, owner, patience }),
+        1 => (0..WORDS, 0..4_u32).prop_map(|(word, count)| FutexOp::Wake { word, count }),
+        1 => (0..WORDS, 0..WORDS, 0..3_u32, 0..4_u32, owner())
+            .prop_map(|(word, to, wake, count, owner)| FutexOp::Requeue { word, to, wake, count, owner }),
+        1 => (0..30_i64).prop_map(FutexOp::Pass),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    /// Words as queues of (thread, when it gives up): who is woken, in which order, and how.
+    #[test]
+    fn futexes_are_queues(ops in proptest::collection::vec(futex_op(), 1..30)) {
+        let mut w = World::new(THREADS);
+        let mut queues: [Vec<(usize, i64)>; WORDS] = Default::default();
+        let mut results: [Vec<Status>; THREADS] = Default::default();
+        let mut now = w.kernel.machine.time;
+        let address = |word: usize| USER_BASE + word as u64 * 8;
+        for op in ops {
+            match op {
+                FutexOp::Wait { thread, word, owner, patience } => {
+                    if queues.iter().flatten().any(|&(waiter, _)| waiter == thread) {
+                        continue;
+                    }
+                    // Nobody who waits at a word, or comes to wait, can own it.
+                    let bad = owner.is_some_and(|o| o == thread || queues[word].iter().any(|&(waiter, _)| waiter == o));
+                    let owner = owner.map(|owner| w.threads[owner]);
+                    let answer = w.kernel.futex_wait(w.threads[thread], address(word), 0, owner, now + patience);
+                    if bad {
+                        prop_assert_eq!(answer, Err(Status::INVALID_ARGS));
+                    } else {
+                        prop_assert_eq!(answer, Ok(Waiting::Blocked));
+                        queues[word].push((thread, now + patience));
+                    }
+                }
+                FutexOp::Wake { word, count } => {
+                    w.kernel.futex_wake(w.process, address(word), count, NewOwner::Nobody).unwrap();
+                    let count = queues[word].len().min(count as usize);
+                    queues[word].drain(..count).for_each(|(waiter, _)| results[waiter].push(Status::OK));
+                }
+                FutexOp::Requeue { word, to, wake, count, owner } => {
+                    if word == to {
+                        continue;
+                    }
+                    let id = owner.map(|owner| w.threads[owner]);
+                    let (from, target) = (address(word), address(to));
+                    let answer = w.kernel.futex_requeue(w.process, from, wake, 0, target, count, id, NewOwner::Nobody);
+                    let waits = |word: usize| queues[word].iter().any(|&(waiter, _)| Some(waiter) == owner);
+                    if waits(word) || waits(to) {
+                        prop_assert_eq!(answer, Err(Status::INVALID_ARGS));
+                        continue;
+                    }
+                    prop_assert_eq!(answer, Ok(()));
+                    let wake = queues[word].len().min(wake as usize);
+                    queues[word].drain(..wake).for_each(|(waiter, _)| results[waiter].push(Status::OK));
+                    let count = queues[word].len().min(count as usize);
+                    let moved: Vec<_> = queues[word].drain(..count).collect();
+                    queues[to].extend(moved);
+                }
+                FutexOp::Pass(time) => {
+                    now += time;
+                    w.pass(time);
+                    for queue in &mut queues {
+                        queue.retain(|&(waiter, until)| {
+                            if until <= now {
+                                results[waiter].push(Status::TIMED_OUT);
+                            }
+                            until > now
+                        });
+                    }
+                }
+            }
+            for (n, expected) in results.iter().enumerate() {
+                prop_assert_eq!(&w.woken(n), expected);
+            }
+        }
+    }
 }
