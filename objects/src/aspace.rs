@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use abi::Status;
 
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, Frame, Machine, PAGE, Perm, USER_BASE, USER_TOP};
+use crate::machine::{Aspace, Cache, Frame, Machine, PAGE, Perm, USER_BASE, USER_TOP};
 use crate::object::Id;
 use crate::slab::Key;
 use crate::vmar::{Vmar, VmarFlags};
@@ -147,7 +147,7 @@ impl<M: Machine> Kernel<M> {
                 && let Some(frame) = self.vmo_page_if_there(mapping.vmo, page_of(near))
             {
                 // Only a favour: without memory for it the page faults by itself later.
-                if self.machine.map(machine, near, frame, mapping.perm).is_err() {
+                if self.machine.map(machine, near, frame, mapping.perm, Cache::Cached).is_err() {
                     break;
                 }
             }
@@ -156,6 +156,6 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn map_page(&mut self, machine: Aspace, at: u64, frame: Frame, perm: Perm) -> Result<(), Status> {
-        self.machine.map(machine, at, frame, perm).map_err(|_| Status::NO_MEMORY)
+        self.machine.map(machine, at, frame, perm, Cache::Cached).map_err(|_| Status::NO_MEMORY)
     }
 }

@@ -6,9 +6,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::machine::{
-    Aspace, Conversion, FpuRegisters, Frame, Held, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power,
-    Priority, Registers, ThreadKey,
+    Aspace, Cache, Conversion, DeviceError, DeviceFrame, FpuRegisters, Frame, Held, Irq, IrqKey, IrqSource, Machine,
+    MachineThread, MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey,
 };
+
+mod devices;
+
+pub use devices::{FakeDevices, FakeIrq};
+
+/// The physical address of frame 0. High, so that no test takes an address for a number, and much aligned.
+const MEMORY: u64 = 1 << 40;
 
 /// What a thread of the fake machine went through.
 #[derive(Default, Debug)]
@@ -44,6 +51,10 @@ pub struct FakeMachine {
     pub full: bool,
     /// Pages mapped, by address space and address.
     pub mapped: BTreeMap<u32, BTreeMap<u64, (Frame, Perm)>>,
+    /// Those that are not cached as memory is, by address space and address.
+    pub caches: BTreeMap<(u32, u64), Cache>,
+    /// Device memory, interrupts, I/O ports.
+    pub devices: FakeDevices,
     aspaces: u32,
     /// Threads, by number.
     pub threads: BTreeMap<u32, FakeThread>,
@@ -95,6 +106,28 @@ impl Machine for FakeMachine {
         }
     }
 
+    fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
+        if self.limit - self.frames_in_use() < count as usize {
+            return Err(OutOfMemory);
+        }
+        let step = 1usize << align_log2.saturating_sub(12).min(28);
+        let fits = |first: &usize| self.frames.iter().skip(*first).take(count as usize).all(Option::is_none);
+        let first = (0..=self.frames.len() + step).step_by(step).find(fits).expect("there is room at the end");
+        while self.frames.len() < first + count as usize {
+            self.free.push(self.frames.len() as u32);
+            self.frames.push(None);
+        }
+        for n in first..first + count as usize {
+            self.frames[n] = Some(Box::new([0; PAGE_SIZE]));
+        }
+        self.free.retain(|n| self.frames[*n as usize].is_none());
+        Ok(Frame(first as u32))
+    }
+
+    fn frame_address(&self, frame: Frame) -> u64 {
+        if frame.is_device() { self.devices.address(frame) } else { MEMORY + u64::from(frame.0) * PAGE }
+    }
+
     fn frame_free(&mut self, frame: Frame) {
         assert!(self.frames[frame.0 as usize].take().is_some(), "frame {frame:?} freed twice");
         let mapped = self.mapped.values().any(|space| space.values().any(|(f, _)| *f == frame));
@@ -142,17 +175,25 @@ impl Machine for FakeMachine {
 
     fn aspace_destroy(&mut self, aspace: Aspace) {
         assert!(self.mapped.remove(&aspace.0).is_some(), "address space destroyed twice");
+        self.caches.retain(|&(space, _), _| space != aspace.0);
     }
 
-    fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm) -> Result<(), OutOfMemory> {
+    fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory> {
         assert_eq!(address % PAGE, 0);
+        assert!(!frame.is_device() || !perm.write || self.devices.writable(frame), "device page mapped for writing");
+        match cache {
+            Cache::Cached => self.caches.remove(&(aspace.0, address)),
+            other => self.caches.insert((aspace.0, address), other),
+        };
         self.mapped.get_mut(&aspace.0).expect("address space in use").insert(address, (frame, perm));
         Ok(())
     }
 
     fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64) {
         let space = self.mapped.get_mut(&aspace.0).expect("address space in use");
-        space.retain(|&at, _| at < address || (at - address) / PAGE >= pages);
+        let kept = |at: u64| at < address || (at - address) / PAGE >= pages;
+        space.retain(|&at, _| kept(at));
+        self.caches.retain(|&(space, at), _| space != aspace.0 || kept(at));
     }
 
     fn thread_create(&mut self, _: Aspace, key: ThreadKey, _: &str) -> Result<MachineThread, OutOfMemory> {
@@ -222,6 +263,46 @@ impl Machine for FakeMachine {
 
     fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4] {
         self.threads[&thread.0].extra
+    }
+
+    fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError> {
+        self.devices.frame(address)
+    }
+
+    fn irq_open(&mut self, source: IrqSource, key: IrqKey) -> Result<Irq, DeviceError> {
+        self.devices.irq_open(source, key)
+    }
+
+    fn irq_ack(&mut self, irq: Irq) {
+        self.devices.irq_ack(irq);
+    }
+
+    fn irq_close(&mut self, irq: Irq) {
+        self.devices.irq_close(irq);
+    }
+
+    fn msi_alloc(&mut self, count: u32) -> Result<MsiBlock, DeviceError> {
+        self.devices.msi_alloc(count)
+    }
+
+    fn msi_free(&mut self, block: MsiBlock) {
+        self.devices.msi_free(block);
+    }
+
+    fn irq_counts(&self) -> (u32, u32) {
+        (devices::PINS, devices::VECTORS)
+    }
+
+    fn ports_usable(&self, first: u16, count: u32) -> bool {
+        self.devices.ports_usable(first, count)
+    }
+
+    fn port_read(&mut self, port: u16, width: PortWidth) -> u32 {
+        self.devices.port_read(port, width)
+    }
+
+    fn port_write(&mut self, port: u16, width: PortWidth, value: u32) {
+        self.devices.port_write(port, width, value);
     }
 
     fn now(&self) -> i64 {

@@ -16,9 +16,22 @@ pub const USER_BASE: u64 = 0x100_0000;
 /// The first address above what a program can map. The machine keeps its own pages above it.
 pub const USER_TOP: u64 = 0x7ff0_0000_0000;
 
-/// One page of memory, owned by whoever asked for it.
+/// One page of memory, owned by whoever asked for it; or one page of a device, which nobody owns
+/// ([`Frame::is_device`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Frame(pub u32);
+
+impl Frame {
+    /// The lowest number of a page of device memory. Those of memory are dense and start at 0.
+    pub const DEVICE: u32 = 1 << 31;
+
+    /// Whether this is a page of device memory: such a page is never freed, and cannot be read, written, zeroed or
+    /// copied by the server.
+    #[inline]
+    pub const fn is_device(self) -> bool {
+        self.0 >= Frame::DEVICE
+    }
+}
 
 /// An address space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -45,6 +58,116 @@ pub struct Perm {
     pub write: bool,
     /// Instruction fetches.
     pub execute: bool,
+}
+
+/// How the processor caches what goes through a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Cache {
+    /// As memory is.
+    #[default]
+    Cached,
+    /// Not at all.
+    Uncached,
+    /// Not at all, and in order: for the registers of devices.
+    UncachedDevice,
+    /// Writes are collected: for frame buffers.
+    WriteCombining,
+}
+
+/// Why something of a device cannot be had. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceError {
+    /// It is not there, or not this system's to give: the system itself or another one uses it.
+    Denied,
+    /// Somebody has it already.
+    Taken,
+    /// All that the machine can watch at a time are in use.
+    NoneLeft,
+    /// There is no memory left for what it takes.
+    OutOfMemory,
+}
+
+impl From<OutOfMemory> for DeviceError {
+    fn from(_: OutOfMemory) -> Self {
+        DeviceError::OutOfMemory
+    }
+}
+
+/// A page of device memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceFrame {
+    /// Its number.
+    pub frame: Frame,
+    /// It may be mapped for writing.
+    pub writable: bool,
+}
+
+/// Where an interrupt comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IrqSource {
+    /// An input of the machine's interrupt controllers, counted through all of them.
+    Pin {
+        /// Its number.
+        number: u32,
+        /// It is triggered by a level, which its device holds until it has been served, not by an edge.
+        level: bool,
+        /// By the low level or the falling edge.
+        active_low: bool,
+    },
+    /// A message that a device writes.
+    Message {
+        /// One of the vectors of a [`MsiBlock`].
+        vector: u32,
+    },
+}
+
+/// An interrupt that is being watched.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Irq(pub u32);
+
+/// What an interrupt is called when it comes; chosen by the objects.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct IrqKey(pub u32);
+
+/// Vectors for message-signalled interrupts. Vector `first + i` comes when a device writes the value `data + i` to
+/// `address`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MsiBlock {
+    /// The first vector.
+    pub first: u32,
+    /// How many, a power of two.
+    pub count: u32,
+    /// The physical address that a device is to write to.
+    pub address: u64,
+    /// The value for the first vector, a multiple of `count`, so that a device may set the low bits.
+    pub data: u32,
+}
+
+/// How many bytes an access to an I/O port moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortWidth {
+    /// 1.
+    Byte,
+    /// 2.
+    Word,
+    /// 4.
+    Long,
+}
+
+impl PortWidth {
+    /// As a number.
+    pub const fn bytes(self) -> u16 {
+        match self {
+            PortWidth::Byte => 1,
+            PortWidth::Word => 2,
+            PortWidth::Long => 4,
+        }
+    }
+
+    /// What a read from a port without a device gives.
+    pub const fn all_ones(self) -> u32 {
+        u32::MAX >> (32 - 8 * self.bytes())
+    }
 }
 
 /// The general registers of a thread, named as in `zx_thread_state_general_regs_t`.
@@ -201,9 +324,15 @@ pub trait Machine {
 
     /// A page of zeroes.
     fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory>;
-    /// Gives a page back. It is mapped nowhere any more.
+    /// `count` pages of zeroes, at least 1, whose numbers and physical addresses follow each other; the first address
+    /// is a multiple of 2^`align_log2`. Returns the first. Each is given back by itself, in any order.
+    fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory>;
+    /// The physical address of a page, of memory or of a device.
+    fn frame_address(&self, frame: Frame) -> u64;
+    /// Gives a page back. It is mapped nowhere any more. Not for pages of devices.
     fn frame_free(&mut self, frame: Frame);
-    /// Copies out of a page. The caller keeps `offset + out.len()` within the page; what lies beyond is not copied.
+    /// Copies out of a page. The caller keeps `offset + out.len()` within the page; what lies beyond is not copied, and
+    /// nothing from a device's page.
     fn frame_read(&self, frame: Frame, offset: usize, out: &mut [u8]);
     /// Copies into a page, under the same bounds.
     fn frame_write(&mut self, frame: Frame, offset: usize, data: &[u8]);
@@ -228,8 +357,9 @@ pub trait Machine {
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory>;
     /// Ends an address space: all its mappings go, the frames stay. No thread lives in it any more.
     fn aspace_destroy(&mut self, aspace: Aspace);
-    /// Maps a page at a page-aligned address, in place of whatever was mapped there.
-    fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm) -> Result<(), OutOfMemory>;
+    /// Maps a page at a page-aligned address, in place of whatever was mapped there. All mappings of a page should be
+    /// cached alike.
+    fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory>;
     /// Unmaps `pages` pages from a page-aligned address on; those not mapped are passed over. Costs no more than what
     /// is mapped there, however long the range.
     fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64);
@@ -268,6 +398,33 @@ pub trait Machine {
     fn thread_wake(&mut self, thread: MachineThread, result: i64);
     /// Arguments 5 to 8 of the call that a thread has made. They may change at any time: read them once.
     fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4];
+
+    // --- devices ---
+
+    /// The page of device memory at a page-aligned physical address, with the same number each time. It needs no giving
+    /// back. `Denied` also where there is memory, not a device.
+    fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError>;
+    /// Watches an interrupt: `Server::interrupt` is called with `key` when it comes. Interrupts come at most once
+    /// until they are acknowledged: a pin triggered by level stays shut until [`Machine::irq_ack`]; the others are
+    /// acknowledged by the machine as they come. `Taken`: that pin or vector is being watched.
+    fn irq_open(&mut self, source: IrqSource, key: IrqKey) -> Result<Irq, DeviceError>;
+    /// Lets an interrupt that has come come again. Harmless where that is not needed.
+    fn irq_ack(&mut self, irq: Irq);
+    /// No longer watches it. It does not come any more, not even if it came before and was not told yet.
+    fn irq_close(&mut self, irq: Irq);
+    /// `count` vectors for messages, a power of two up to 32. `Denied`: more than there can ever be.
+    fn msi_alloc(&mut self, count: u32) -> Result<MsiBlock, DeviceError>;
+    /// Gives vectors back, of which none is watched any more. Whoever wrote them into a device has taken care that it
+    /// does not send any longer.
+    fn msi_free(&mut self, block: MsiBlock);
+    /// How many pins the machine's interrupt controllers have, and how many vectors for messages there are.
+    fn irq_counts(&self) -> (u32, u32);
+    /// Whether programs may use all the `count` I/O ports from `first` on.
+    fn ports_usable(&self, first: u16, count: u32) -> bool;
+    /// Reads from an I/O port; all ones from one that cannot be used.
+    fn port_read(&mut self, port: u16, width: PortWidth) -> u32;
+    /// Writes to an I/O port; nothing happens at one that cannot be used.
+    fn port_write(&mut self, port: u16, width: PortWidth, value: u32);
 
     // --- time, chance, the outside ---
 

@@ -13,7 +13,7 @@ use abi::{Signals, Status};
 
 use crate::aspace::Mapping;
 use crate::kernel::Kernel;
-use crate::machine::{Machine, PAGE, Perm};
+use crate::machine::{Cache, Machine, PAGE, Perm};
 use crate::object::{Body, Id};
 use crate::slab::Key;
 use crate::vmo::Vmo;
@@ -262,7 +262,7 @@ impl<M: Machine> Kernel<M> {
             let at = base + page * PAGE;
             let offset = mapping.offset + (at - mapping.base);
             if let Some(frame) = self.vmo_page_if_there(mapping.vmo, offset / PAGE)
-                && self.machine.map(machine, at, frame, mapping.perm).is_err()
+                && self.machine.map(machine, at, frame, mapping.perm, Cache::Cached).is_err()
             {
                 return;
             }

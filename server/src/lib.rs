@@ -26,7 +26,7 @@ pub mod user;
 
 use abi::Status;
 use objects::Kernel;
-use objects::machine::{Fault, Machine, ThreadKey};
+use objects::machine::{Fault, IrqKey, Machine, ThreadKey};
 
 pub use start::{Boot, StartError};
 
@@ -77,6 +77,12 @@ impl<M: Machine> Server<M> {
     /// The time asked for by [`Machine::set_deadline`] may have come.
     pub fn timer(&mut self) {
         self.kernel.expire();
+        self.kernel.reap();
+    }
+
+    /// An interrupt came that is being watched ([`Machine::irq_open`]); `timestamp` is when, as in [`Machine::now`].
+    pub fn interrupt(&mut self, key: IrqKey, timestamp: i64) {
+        self.kernel.interrupt(key, timestamp);
         self.kernel.reap();
     }
 

@@ -3,15 +3,15 @@
 //! The kernel has no list of what is mapped where; whoever wants to unmap a page must keep the capability that mapped
 //! it. So each address space has a tree of tables that mirrors the processor's: four levels of 512 entries, a lower
 //! table (and the kernel's paging structure of the same extent) made when first needed and given back when empty. An
-//! entry of the lowest level is the pointer to the capability that maps the page, with [`WRITE`] if it may be written,
-//! 0 for none. What a mapping would not change is not done again.
+//! entry of the lowest level is the pointer to the capability that maps the page, with [`WRITE`] if it may be written
+//! and [`CACHE`] for how it is cached, 0 for none. What a mapping would not change is not done again.
 //!
 //! Tables live in one arena for all address spaces, so a table is a number and an entry 32 bits.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use objects::machine::{Frame, OutOfMemory, Perm};
+use objects::machine::{Cache, Frame, OutOfMemory, Perm};
 
 use super::memory::{Memory, Unit};
 use super::sys::{self, Object};
@@ -22,6 +22,11 @@ const LEAF: u32 = 0;
 const ROOT: u32 = 3;
 /// Bit of an entry: the page is mapped for writing. Slots are far below it.
 const WRITE: u32 = 1 << 31;
+/// Bits of an entry: how the page is cached.
+const CACHE: u32 = 3 << CACHE_SHIFT;
+const CACHE_SHIFT: u32 = 29;
+/// Bits of an entry that are no pointer.
+const FLAGS: u32 = WRITE | CACHE;
 
 /// One mirrored paging structure.
 struct Table {
@@ -90,6 +95,19 @@ fn index(address: u64, level: u32) -> usize {
     (address >> (12 + 9 * level)) as usize % ENTRIES
 }
 
+/// How the flags of an entry say that its page is cached.
+fn caching(flags: u32) -> sys::Caching {
+    const CACHED: u32 = Cache::Cached as u32;
+    const UNCACHED: u32 = Cache::Uncached as u32;
+    const DEVICE: u32 = Cache::UncachedDevice as u32;
+    match (flags & CACHE) >> CACHE_SHIFT {
+        CACHED => sys::Caching::WriteBack,
+        UNCACHED => sys::Caching::Disabled,
+        DEVICE => sys::Caching::Uncacheable,
+        _ => sys::Caching::WriteCombining,
+    }
+}
+
 /// Bytes below one entry of a level.
 const fn span(level: u32) -> u64 {
     1 << (12 + 9 * level)
@@ -125,9 +143,12 @@ impl Space {
         address: u64,
         frame: Frame,
         perm: Perm,
+        cache: Cache,
     ) -> Result<(), OutOfMemory> {
         let leaf = self.descend(memory, tables, address)?;
-        let mapped = self.map_in(memory, tables, leaf, address, frame, perm);
+        let flags = if perm.write { WRITE } else { 0 } | (cache as u32) << CACHE_SHIFT;
+        let mapped = self.map_in(memory, tables, leaf, address, frame, flags);
+
         if mapped.is_err() {
             self.prune(memory, tables, address);
         }
@@ -141,17 +162,17 @@ impl Space {
         leaf: u32,
         address: u64,
         frame: Frame,
-        perm: Perm,
+        flags: u32,
     ) -> Result<(), OutOfMemory> {
         let i = index(address, LEAF);
         let old = tables.entry(leaf, i);
-        let write = if perm.write { WRITE } else { 0 };
+        let (write, cache) = (flags & WRITE != 0, caching(flags));
         if old != 0 {
-            let slot = u64::from(old & !WRITE);
+            let slot = u64::from(old & !FLAGS);
             if memory.mapping_frame(slot) == frame {
-                if old & WRITE != write {
-                    sys::page_remap(slot, self.vspace, address, perm.write).map_err(|_| OutOfMemory)?;
-                    tables.set(leaf, i, slot as u32 | write);
+                if old & FLAGS != flags {
+                    sys::page_remap(slot, self.vspace, address, write, cache).map_err(|_| OutOfMemory)?;
+                    tables.set(leaf, i, slot as u32 | flags);
                 }
                 return Ok(());
             }
@@ -159,11 +180,11 @@ impl Space {
             tables.set(leaf, i, 0);
         }
         let slot = memory.mapping_take(frame)?;
-        if sys::page_map(slot, self.vspace, address, perm.write).is_err() {
+        if sys::page_map(slot, self.vspace, address, write, cache).is_err() {
             memory.mapping_give(slot);
             return Err(OutOfMemory);
         }
-        tables.set(leaf, i, slot as u32 | write);
+        tables.set(leaf, i, slot as u32 | flags);
         Ok(())
     }
 
@@ -173,7 +194,7 @@ impl Space {
         for level in (LEAF + 1..=ROOT).rev() {
             table = tables.entry(table, index(address, level)).checked_sub(1)?;
         }
-        Some(u64::from(tables.entry(table, index(address, LEAF)) & !WRITE)).filter(|slot| *slot != 0)
+        Some(u64::from(tables.entry(table, index(address, LEAF)) & !FLAGS)).filter(|slot| *slot != 0)
     }
 
     /// The lowest table for an address, made with all above it where missing.
@@ -250,7 +271,7 @@ fn unmap_below(memory: &mut Memory, tables: &mut Tables, table: u32, level: u32,
         let entry = tables.entry(table, i);
         if entry != 0 {
             if level == LEAF {
-                memory.mapping_give(u64::from(entry & !WRITE));
+                memory.mapping_give(u64::from(entry & !FLAGS));
                 tables.set(table, i, 0);
             } else {
                 unmap_below(memory, tables, entry - 1, level - 1, address, end.min(next));

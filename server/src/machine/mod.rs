@@ -39,8 +39,9 @@ use alloc::vec::Vec;
 use core::ptr;
 
 use objects::machine::{
-    Aspace, Conversion, FpuRegisters, Frame, Held, Machine, MachineThread, OutOfMemory, PAGE, PAGE_SIZE, Perm, Power,
-    Priority, Registers, ThreadKey, USER_TOP,
+    Aspace, Cache, Conversion, DeviceError, DeviceFrame, FpuRegisters, Frame, Held, Irq, IrqKey, IrqSource, Machine,
+    MachineThread, MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey,
+    USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
 use server_boot::{BootInfo, FLAG_CONSOLE, FLAG_LINK, FLAG_POWER};
@@ -174,7 +175,7 @@ impl Sel4 {
             let perm = Perm { read: true, write: true, execute: false };
             let (memory, tables) = (&mut self.memory, &mut self.tables);
             let program = self.programs[aspace.0 as usize].as_ref().ok_or(OutOfMemory)?;
-            let mapped = program.space.map(memory, tables, address, frame, perm);
+            let mapped = program.space.map(memory, tables, address, frame, perm, Cache::Cached);
             let mapping = mapped.and_then(|()| program.space.mapping(tables, address).ok_or(OutOfMemory));
             match mapping {
                 Ok(mapping) => Ok(Buffer { frame, address, mapping }),
@@ -211,6 +212,14 @@ fn within(frame: Frame, offset: usize, len: usize) -> (usize, usize) {
 impl Machine for Sel4 {
     fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
         self.memory.frame_alloc()
+    }
+
+    fn frames_contiguous(&mut self, _count: u32, _align_log2: u8) -> Result<Frame, OutOfMemory> {
+        Err(OutOfMemory)
+    }
+
+    fn frame_address(&self, _frame: Frame) -> u64 {
+        0
     }
 
     fn frame_free(&mut self, frame: Frame) {
@@ -283,9 +292,9 @@ impl Machine for Sel4 {
         }
     }
 
-    fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm) -> Result<(), OutOfMemory> {
+    fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory> {
         let program = self.programs.get(aspace.0 as usize).and_then(Option::as_ref).ok_or(OutOfMemory)?;
-        program.space.map(&mut self.memory, &mut self.tables, address, frame, perm)
+        program.space.map(&mut self.memory, &mut self.tables, address, frame, perm, cache)
     }
 
     fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64) {
@@ -360,6 +369,38 @@ impl Machine for Sel4 {
     fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4] {
         self.threads.extra_args(thread)
     }
+
+    fn device_frame(&mut self, _address: u64) -> Result<DeviceFrame, DeviceError> {
+        Err(DeviceError::Denied)
+    }
+
+    fn irq_open(&mut self, _source: IrqSource, _key: IrqKey) -> Result<Irq, DeviceError> {
+        Err(DeviceError::Denied)
+    }
+
+    fn irq_ack(&mut self, _irq: Irq) {}
+
+    fn irq_close(&mut self, _irq: Irq) {}
+
+    fn msi_alloc(&mut self, _count: u32) -> Result<MsiBlock, DeviceError> {
+        Err(DeviceError::Denied)
+    }
+
+    fn msi_free(&mut self, _block: MsiBlock) {}
+
+    fn irq_counts(&self) -> (u32, u32) {
+        (0, 0)
+    }
+
+    fn ports_usable(&self, _first: u16, _count: u32) -> bool {
+        false
+    }
+
+    fn port_read(&mut self, _port: u16, width: PortWidth) -> u32 {
+        width.all_ones()
+    }
+
+    fn port_write(&mut self, _port: u16, _width: PortWidth, _value: u32) {}
 
     #[inline]
     fn now(&self) -> i64 {

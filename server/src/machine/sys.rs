@@ -6,12 +6,12 @@
 
 use objects::machine::{Priority, Registers};
 use sel4::{
-    AsidPool, CNode, CPtr, Caching, CapData, Endpoint, FPU_WORDS, IoPort, IrqHandler, MessageInfo, Notification, Page,
+    AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, IoPort, IrqHandler, MessageInfo, Notification, Page,
     PageDirectory, PageTable, Pdpt, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, Untyped, UserContext, VSpace,
 };
 use server_boot::cspace::{self, LEAF_BITS, root_slot};
 
-pub use sel4::{Error, ObjectType as Object};
+pub use sel4::{Caching, Error, ObjectType as Object};
 
 /// The server's own address space.
 pub const OWN_VSPACE: u64 = root_slot(cspace::VSPACE);
@@ -90,20 +90,20 @@ pub fn revoke(slot: u64) {
 /// Maps a page of the server's own, for reading and writing.
 #[inline]
 pub fn page_map_own(page: u64, address: u64) -> Result<()> {
-    page_map(page, OWN_VSPACE, address, true)
+    page_map(page, OWN_VSPACE, address, true, Caching::WriteBack)
 }
 
 /// Maps a page.
 #[inline]
-pub fn page_map(page: u64, vspace: u64, address: u64, write: bool) -> Result<()> {
+pub fn page_map(page: u64, vspace: u64, address: u64, write: bool, caching: Caching) -> Result<()> {
     let rights = if write { Rights::READ_WRITE } else { Rights::READ };
-    Page::new(page).map(VSpace::new(vspace), address, rights, Caching::WriteBack)
+    Page::new(page).map(VSpace::new(vspace), address, rights, caching)
 }
 
 /// Changes what the mapping that a page has at an address allows.
-pub fn page_remap(page: u64, vspace: u64, address: u64, write: bool) -> Result<()> {
+pub fn page_remap(page: u64, vspace: u64, address: u64, write: bool, caching: Caching) -> Result<()> {
     let rights = if write { Rights::READ_WRITE } else { Rights::READ };
-    Page::new(page).remap(VSpace::new(vspace), address, rights, Caching::WriteBack)
+    Page::new(page).remap(VSpace::new(vspace), address, rights, caching)
 }
 
 /// Takes a page out of wherever this capability maps it.
