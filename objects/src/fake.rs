@@ -150,6 +150,12 @@ impl Machine for FakeMachine {
         page[offset..offset + len].fill(0);
     }
 
+    fn frame_move(&mut self, from: Frame, from_offset: usize, to: Frame, to_offset: usize, len: usize) {
+        let part =
+            self.frames[from.0 as usize].as_ref().expect("frame in use")[from_offset..from_offset + len].to_vec();
+        self.frame_write(to, to_offset, &part);
+    }
+
     fn frame_copy(&mut self, from: Frame, to: Frame) {
         let page = *self.frames[from.0 as usize].as_ref().expect("frame in use").as_ref();
         self.frame_write(to, 0, &page);

@@ -28,6 +28,7 @@ extern crate std;
 pub mod aspace;
 pub mod channel;
 pub mod clock;
+mod copy;
 pub mod counter;
 mod deadline;
 pub mod debug;
@@ -61,6 +62,7 @@ mod report;
 pub mod resource;
 pub mod slab;
 pub mod socket;
+pub mod stream;
 pub mod suspend_token;
 #[cfg(test)]
 mod tests;

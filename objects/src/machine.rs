@@ -338,6 +338,9 @@ pub trait Machine {
     fn frame_write(&mut self, frame: Frame, offset: usize, data: &[u8]);
     /// Zeroes a part of a page, under the same bounds.
     fn frame_zero(&mut self, frame: Frame, offset: usize, len: usize);
+    /// Copies a part of a page into another, or within the same one, where they may overlap. The same bounds hold for
+    /// both.
+    fn frame_move(&mut self, from: Frame, from_offset: usize, to: Frame, to_offset: usize, len: usize);
     /// Copies a whole page.
     fn frame_copy(&mut self, from: Frame, to: Frame);
     /// Bytes of memory that are in use, and that there are in all.

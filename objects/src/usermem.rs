@@ -13,7 +13,7 @@ use crate::slab::Key;
 
 /// Whose rules an access follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
+pub(crate) enum Access {
     /// The program could load here.
     Read,
     /// The program could store here.
@@ -25,7 +25,7 @@ enum Access {
 impl<M: Machine> Kernel<M> {
     /// The page behind a user address. To be written it is committed if need be; to be read it may be missing, and then
     /// reads as zeroes.
-    fn user_page(&mut self, aspace: Key, address: u64, access: Access) -> Result<Option<Frame>, Status> {
+    pub(crate) fn user_page(&mut self, aspace: Key, address: u64, access: Access) -> Result<Option<Frame>, Status> {
         let space = self.aspaces.get(aspace).ok_or(Status::INVALID_ARGS)?;
         let mapping = space.find(address).ok_or(Status::INVALID_ARGS)?;
         let allowed = match access {

@@ -20,6 +20,9 @@ use crate::slab::Key;
 /// The largest size a VMO can have: 2^63 bytes less a page's worth of room for rounding, far above any address space.
 pub const MAX_SIZE: u64 = 1 << 62;
 
+/// A page must be waited for: the call or fault is made again when it is there. Never told to a program.
+pub const PAGE_WAIT: Status = Status(i32::MIN);
+
 /// Where a VMO's bytes are.
 pub(crate) enum Backing {
     /// In its own pages.

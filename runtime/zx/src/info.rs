@@ -3,11 +3,11 @@
 use abi::{
     zx_info_handle_basic_t, zx_info_handle_count_t, zx_info_handle_extended_t, zx_info_job_t, zx_info_kmem_stats_t,
     zx_info_maps_t, zx_info_process_handle_stats_t, zx_info_process_t, zx_info_resource_t, zx_info_socket_t,
-    zx_info_task_runtime_t, zx_info_task_stats_t, zx_info_thread_stats_t, zx_info_thread_t, zx_info_timer_t,
-    zx_info_vmar_t, zx_info_vmo_t,
+    zx_info_stream_t, zx_info_task_runtime_t, zx_info_task_stats_t, zx_info_thread_stats_t, zx_info_thread_t,
+    zx_info_timer_t, zx_info_vmar_t, zx_info_vmo_t,
 };
 
-use crate::{AsHandleRef, Job, Process, Result, Socket, Thread, Vmar, Vmo, check, sys};
+use crate::{AsHandleRef, Job, Process, Result, Socket, Stream, Thread, Vmar, Vmo, check, sys};
 
 /// How many records a call wrote and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -122,6 +122,7 @@ records! {
     zx_info_process_t,
     zx_info_resource_t,
     zx_info_socket_t,
+    zx_info_stream_t,
     zx_info_task_runtime_t,
     zx_info_task_stats_t,
     zx_info_thread_stats_t,
@@ -227,6 +228,16 @@ impl Socket {
     /// `ACCESS_DENIED`, `NOT_SUPPORTED`.
     pub fn info(&self) -> Result<zx_info_socket_t> {
         record(self, abi::ZX_INFO_SOCKET)
+    }
+}
+
+impl Stream {
+    /// Mode, position, bytes of content.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn info(&self) -> Result<zx_info_stream_t> {
+        record(self, abi::ZX_INFO_STREAM)
     }
 }
 

@@ -25,22 +25,65 @@ impl Stream {
     /// # Errors
     /// `ACCESS_DENIED`.
     pub fn read(&self, bytes: &mut [u8]) -> Result<usize> {
-        let mut actual = 0;
-        let mut vector = sys::zx_iovec_t { buffer: bytes.as_mut_ptr().cast(), capacity: bytes.len() };
-        // SAFETY: one element that is valid for its length.
-        check(unsafe { sys::zx_stream_readv(self.raw_handle(), 0, &mut vector, 1, &mut actual) })?;
+        self.readv([bytes])
+    }
+
+    /// Reads at the position into several buffers and moves it; gives the number of bytes.
+    ///
+    /// # Errors
+    /// As [`Stream::read`]; `INVALID_ARGS`: too many buffers.
+    pub fn readv<const N: usize>(&self, buffers: [&mut [u8]; N]) -> Result<usize> {
+        let (mut vectors, mut actual) = (outputs(buffers), 0);
+        // SAFETY: each element is valid for its length.
+        check(unsafe { sys::zx_stream_readv(self.raw_handle(), 0, vectors.as_mut_ptr(), vectors.len(), &mut actual) })?;
+        Ok(actual)
+    }
+
+    /// Reads at an offset into several buffers; the position stays.
+    ///
+    /// # Errors
+    /// As [`Stream::readv`].
+    pub fn readv_at<const N: usize>(&self, offset: u64, buffers: [&mut [u8]; N]) -> Result<usize> {
+        let (mut vectors, mut actual) = (outputs(buffers), 0);
+        // SAFETY: each element is valid for its length.
+        check(unsafe {
+            sys::zx_stream_readv_at(self.raw_handle(), 0, offset, vectors.as_mut_ptr(), vectors.len(), &mut actual)
+        })?;
         Ok(actual)
     }
 
     /// Writes at the position and moves it; gives the number of bytes.
     ///
     /// # Errors
-    /// `ACCESS_DENIED`, `NO_SPACE`.
+    /// `ACCESS_DENIED`, `NO_SPACE`, `FILE_BIG`, `NO_MEMORY`.
     pub fn write(&self, bytes: &[u8]) -> Result<usize> {
-        let mut actual = 0;
-        let vector = sys::zx_iovec_t { buffer: bytes.as_ptr().cast_mut().cast(), capacity: bytes.len() };
-        // SAFETY: one element that is valid for its length and only read.
-        check(unsafe { sys::zx_stream_writev(self.raw_handle(), 0, &vector, 1, &mut actual) })?;
+        self.writev(0, [bytes])
+    }
+
+    /// Writes several buffers at the position, or with `ZX_STREAM_APPEND` at the end, and moves it; gives the number of
+    /// bytes.
+    ///
+    /// # Errors
+    /// As [`Stream::write`]; `INVALID_ARGS`: an unknown option, or too many buffers.
+    pub fn writev<const N: usize>(&self, options: u32, buffers: [&[u8]; N]) -> Result<usize> {
+        let (vectors, mut actual) = (inputs(buffers), 0);
+        // SAFETY: each element is valid for its length and only read.
+        check(unsafe {
+            sys::zx_stream_writev(self.raw_handle(), options, vectors.as_ptr(), vectors.len(), &mut actual)
+        })?;
+        Ok(actual)
+    }
+
+    /// Writes several buffers at an offset; the position stays.
+    ///
+    /// # Errors
+    /// As [`Stream::writev`].
+    pub fn writev_at<const N: usize>(&self, offset: u64, buffers: [&[u8]; N]) -> Result<usize> {
+        let (vectors, mut actual) = (inputs(buffers), 0);
+        // SAFETY: each element is valid for its length and only read.
+        check(unsafe {
+            sys::zx_stream_writev_at(self.raw_handle(), 0, offset, vectors.as_ptr(), vectors.len(), &mut actual)
+        })?;
         Ok(actual)
     }
 
@@ -54,4 +97,14 @@ impl Stream {
         check(unsafe { sys::zx_stream_seek(self.raw_handle(), whence, offset, &mut now) })?;
         Ok(now)
     }
+}
+
+/// Buffers to be filled, as the calls want them.
+fn outputs<const N: usize>(buffers: [&mut [u8]; N]) -> [sys::zx_iovec_t; N] {
+    buffers.map(|bytes| sys::zx_iovec_t { buffer: bytes.as_mut_ptr().cast(), capacity: bytes.len() })
+}
+
+/// Buffers that are only read, as the calls want them.
+pub(crate) fn inputs<const N: usize>(buffers: [&[u8]; N]) -> [sys::zx_iovec_t; N] {
+    buffers.map(|bytes| sys::zx_iovec_t { buffer: bytes.as_ptr().cast_mut().cast(), capacity: bytes.len() })
 }

@@ -247,6 +247,13 @@ impl Machine for Sel4 {
         unsafe { ptr::write_bytes(ptr::with_exposed_provenance_mut::<u8>(to), 0, len) };
     }
 
+    fn frame_move(&mut self, from: Frame, from_offset: usize, to: Frame, to_offset: usize, len: usize) {
+        let (from, len) = within(from, from_offset, len);
+        let (to, len) = within(to, to_offset, len);
+        // SAFETY: as in `frame_read`, for both pages; they may be the same.
+        unsafe { ptr::copy(ptr::with_exposed_provenance::<u8>(from), ptr::with_exposed_provenance_mut::<u8>(to), len) };
+    }
+
     fn frame_copy(&mut self, from: Frame, to: Frame) {
         if from != to {
             self.frame_fill(to, Memory::address(from) as usize, PAGE_SIZE);

@@ -26,6 +26,7 @@ pub mod profile;
 pub mod property;
 pub mod resource;
 pub mod socket;
+pub mod stream;
 pub mod system;
 pub mod task;
 pub mod test;

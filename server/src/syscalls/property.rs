@@ -1,7 +1,6 @@
 //! Properties of objects.
 //!
-//! There are no streams yet, so every object is of the wrong type for their property. GS belongs to the kernel, which
-//! finds a thread's IPC buffer by it.
+//! GS belongs to the kernel, which finds a thread's IPC buffer by it.
 
 use abi::{
     Rights, Status, ZX_MAX_NAME_LEN, ZX_PROP_EXCEPTION_STATE, ZX_PROP_EXCEPTION_STRATEGY, ZX_PROP_JOB_KILL_ON_OOM,
@@ -19,6 +18,7 @@ use objects::name::Name;
 use objects::object::Body;
 use objects::process::Process;
 use objects::socket::Socket;
+use objects::stream::Stream;
 use objects::thread::Thread;
 use objects::vmo::Vmo;
 
@@ -65,7 +65,8 @@ pub fn object_get_property<M: Machine>(
         }
         ZX_PROP_STREAM_MODE_APPEND => {
             fits(size, size_of::<u8>())?;
-            Err(Status::WRONG_TYPE)
+            let append = cx.kernel.objects.get(cx.kernel.objects.typed::<Stream>(object)?)?.append;
+            cx.write(out, u8::from(append))
         }
         _ => Err(Status::NOT_SUPPORTED),
     }
@@ -191,7 +192,9 @@ pub fn object_set_property<M: Machine>(
         }
         ZX_PROP_STREAM_MODE_APPEND => {
             fits(size, size_of::<u8>())?;
-            Err(Status::WRONG_TYPE)
+            let stream = cx.kernel.objects.typed::<Stream>(object)?;
+            let append = cx.read(from)?;
+            cx.kernel.stream_set_append(stream, append != 0)
         }
         _ => Err(Status::NOT_SUPPORTED),
     }

@@ -1,10 +1,13 @@
 //! Topics about what programs talk and wait with.
 
-use abi::{Rights, Status, ZX_CLOCK_MONOTONIC, zx_info_socket_t, zx_info_timer_t};
+use abi::{
+    Rights, Status, ZX_CLOCK_MONOTONIC, ZX_STREAM_MODE_APPEND, zx_info_socket_t, zx_info_stream_t, zx_info_timer_t,
+};
 use objects::clock::Clock;
 use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::socket::{CAPACITY, Socket};
+use objects::stream::Stream;
 use objects::timer::Timer;
 
 use super::sink::Sink;
@@ -34,6 +37,18 @@ pub fn timer<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> 
         clock_id: ZX_CLOCK_MONOTONIC,
         deadline: timer.deadline.unwrap_or(0),
         slack: if timer.deadline.is_some() { timer.slack } else { 0 },
+    };
+    sink.one(cx, record)
+}
+
+pub fn stream<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Stream>(value, Rights::INSPECT)?;
+    let stream = cx.kernel.objects.get(id)?;
+    let record = zx_info_stream_t {
+        options: stream.mode | if stream.append { ZX_STREAM_MODE_APPEND } else { 0 },
+        seek: stream.seek,
+        content_size: cx.kernel.objects.get(stream.vmo)?.content_size,
+        ..Default::default()
     };
     sink.one(cx, record)
 }

@@ -68,6 +68,7 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_VMO_V3 => vmo::vmo(cx, value, sink.cut(vmo::V3)),
 
         ZX_INFO_SOCKET => ipc::socket(cx, value, sink),
+        ZX_INFO_STREAM => ipc::stream(cx, value, sink),
         ZX_INFO_TIMER => ipc::timer(cx, value, sink),
         ZX_INFO_CLOCK_MAPPED_SIZE => ipc::clock_mapped_size(cx, value),
 
@@ -79,8 +80,7 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_MEMORY_STALL => system::memory_stall(cx, value, sink),
         ZX_INFO_CPU_STATS | ZX_INFO_GUEST_STATS => system::not_counted(cx, value),
 
-        ZX_INFO_BTI | ZX_INFO_STREAM | ZX_INFO_MSI | ZX_INFO_VCPU | ZX_INFO_IOB | ZX_INFO_IOB_REGIONS
-        | ZX_INFO_INTERRUPT => {
+        ZX_INFO_BTI | ZX_INFO_MSI | ZX_INFO_VCPU | ZX_INFO_IOB | ZX_INFO_IOB_REGIONS | ZX_INFO_INTERRUPT => {
             cx.kernel.handle(cx.process, value)?;
             Err(Status::WRONG_TYPE)
         }

@@ -40,6 +40,7 @@ mod runtime;
 mod socket;
 mod socket_state;
 pub mod stack;
+mod stream;
 mod support;
 mod suspend_token;
 pub mod sync;
@@ -122,6 +123,7 @@ pub fn all() -> Vec<Case> {
         process_memory::cases(),
         pthread::cases(),
         stack::cases(),
+        stream::cases(),
         sync::cases(),
         tls::cases(),
         thread::cases(),

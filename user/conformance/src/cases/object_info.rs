@@ -797,7 +797,7 @@ fn topics_not_here() -> Outcome {
         gives(raw!(zx_object_get_info, 0, topic, 0, 0, 0, 0), Status::NOT_SUPPORTED)?;
     }
     // Topics of objects that nobody can have.
-    for topic in [abi::ZX_INFO_BTI, abi::ZX_INFO_STREAM, abi::ZX_INFO_MSI, abi::ZX_INFO_VCPU, abi::ZX_INFO_INTERRUPT] {
+    for topic in [abi::ZX_INFO_BTI, abi::ZX_INFO_MSI, abi::ZX_INFO_VCPU, abi::ZX_INFO_INTERRUPT] {
         fails(event.get_info(topic, &mut [0; 256]), Status::WRONG_TYPE)?;
         gives(raw!(zx_object_get_info, 0, topic, 0, 0, 0, 0), Status::BAD_HANDLE)?;
     }

@@ -7,7 +7,7 @@
 use std::sync::Once;
 
 use abi::Rights;
-use zx::{AsHandleRef, Channel, Event, Handle, Port, Socket, Status, Timer, Vmo};
+use zx::{AsHandleRef, Channel, Event, Handle, Port, Socket, Status, Stream, Timer, Vmo};
 
 use super::{raw, root_resource, without};
 use crate::check::{Case, Failure, Outcome, ensure, equal, gives};
@@ -108,12 +108,17 @@ fn topics() -> Vec<Topic> {
         row("kmem_extended", abi::ZX_INFO_KMEM_STATS_EXTENDED, 120, One, Rights::NONE, RESOURCE, resource, None),
         row("kmem_compression", abi::ZX_INFO_KMEM_STATS_COMPRESSION, 168, One, Rights::NONE, RESOURCE, resource, None),
         row("memory_stall", abi::ZX_INFO_MEMORY_STALL, 16, One, Rights::NONE, RESOURCE, resource, None),
+        row("stream", abi::ZX_INFO_STREAM, 24, One, inspect, &["stream"], stream, None),
         row("timer", abi::ZX_INFO_TIMER, 24, One, inspect, &["timer"], timer, None),
     ]
 }
 
 fn subject(handle: impl Into<Handle>, others: Vec<Handle>) -> Result<Subject, Failure> {
     Ok(Subject { handle: handle.into(), _others: others })
+}
+
+fn stream() -> Result<Subject, Failure> {
+    subject(Stream::create(0, &Vmo::create(4096, 0)?, 0)?, Vec::new())
 }
 
 fn default_job() -> Result<zx::Job, Failure> {

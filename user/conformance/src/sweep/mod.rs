@@ -14,8 +14,8 @@ mod rows;
 use abi::{Dir, Support, SyscallInfo, Via};
 use abi::{Rights, Status};
 use zx::{
-    AsHandleRef, Channel, Clock, Counter, Event, Fifo, Handle, Info, MonotonicInstant, Port, Signals, Socket, Timer,
-    Vmar, Vmo,
+    AsHandleRef, Channel, Clock, Counter, Event, Fifo, Handle, Info, MonotonicInstant, Port, Signals, Socket, Stream,
+    Timer, Vmar, Vmo,
 };
 
 use crate::check::{Case, Failure, Outcome, ensure, equal};
@@ -41,6 +41,7 @@ enum Kind {
     Resource,
     Exception,
     Profile,
+    Stream,
 }
 
 /// An argument of a row.
@@ -163,6 +164,11 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
             let (a, b) = Fifo::create(8, 8)?;
             b.write(8, b"12345678")?;
             two(a.into(), b.into())
+        }
+        Kind::Stream => {
+            let vmo = Vmo::create(4096, 0)?;
+            let read_write = abi::ZX_STREAM_MODE_READ | abi::ZX_STREAM_MODE_WRITE;
+            one(Stream::create(read_write, &vmo, 0)?.into())
         }
         Kind::Counter => one(Counter::create()?.into()),
         Kind::Clock => one(Clock::create(abi::ZX_CLOCK_OPT_AUTO_START)?.into()),

@@ -19,8 +19,14 @@ pub const WITHOUT: &[(&str, &str)] = &[
 
 /// Calls that ask for more than the rights of their definition, depending on other arguments, or answer
 /// `ZX_ERR_ACCESS_DENIED` for other reasons.
-pub const MORE_RIGHTS: &[&str] =
-    &["process.start", "system.get_event", "task.create_exception_channel", "vmar.map_vmo"];
+pub const MORE_RIGHTS: &[&str] = &[
+    "process.start",
+    "stream.create_vmo",
+    "stream.seek",
+    "system.get_event",
+    "task.create_exception_channel",
+    "vmar.map_vmo",
+];
 
 macro_rules! row {
     ($function:ident, $kind:expr, [$($argument:expr),* $(,)?]) => {
@@ -125,6 +131,7 @@ fn message_rows() -> Vec<Row> {
 fn memory_rows() -> Vec<Row> {
     const VMO: Option<Kind> = Some(Kind::Vmo);
     const VMAR: Option<Kind> = Some(Kind::Vmar);
+    const STREAM: Option<Kind> = Some(Kind::Stream);
     vec![
         row!(zx_vmo_read, VMO, [Tested, Memory, Number(0), Number(8)]),
         row!(zx_vmo_write, VMO, [Tested, Memory, Number(0), Number(8)]),
@@ -149,6 +156,12 @@ fn memory_rows() -> Vec<Row> {
         row!(zx_vmar_protect, VMAR, [Tested, Number(READ), Number(0x10_0000_0000), Number(4096)]),
         row!(zx_vmar_destroy, VMAR, [Tested]),
         row!(zx_vmo_replace_as_executable, VMO, [Tested, Number(0), Memory]),
+        row!(zx_stream_create, VMO, [Number(abi::ZX_STREAM_MODE_READ as u64), Tested, Number(0), Memory]),
+        row!(zx_stream_readv, STREAM, [Tested, Number(0), Memory, Number(1), Optional]),
+        row!(zx_stream_readv_at, STREAM, [Tested, Number(0), Number(0), Memory, Number(1), Optional]),
+        row!(zx_stream_writev, STREAM, [Tested, Number(0), Memory, Number(1), Optional]),
+        row!(zx_stream_writev_at, STREAM, [Tested, Number(0), Number(0), Memory, Number(1), Optional]),
+        row!(zx_stream_seek, STREAM, [Tested, Number(0), Number(0), Optional]),
     ]
 }
 

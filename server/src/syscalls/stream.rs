@@ -1,0 +1,171 @@
+//! Streams.
+
+use alloc::vec::Vec;
+
+use abi::{
+    Rights, Status, ZX_DEFAULT_STREAM_RIGHTS, ZX_STREAM_APPEND, ZX_STREAM_CREATE_MASK, ZX_STREAM_MODE_READ,
+    ZX_STREAM_MODE_WRITE, zx_iovec_t,
+};
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+use objects::stream::{Part, Stream, Where};
+use objects::vmo::Vmo;
+
+use crate::cx::Cx;
+use crate::user::{In, InOut, Out};
+
+/// Creates a stream over a VMO.
+pub fn stream_create<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    options: u32,
+    vmo: HandleValue,
+    seek: u64,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    if options & !ZX_STREAM_CREATE_MASK != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    let mut needs = Rights::NONE;
+    needs.set(Rights::READ, options & ZX_STREAM_MODE_READ != 0);
+    needs.set(Rights::WRITE, options & ZX_STREAM_MODE_WRITE != 0);
+    let (vmo, rights) = cx.get_with_rights::<Vmo>(vmo, needs)?;
+    let stream = cx.kernel.stream_create(vmo, options, seek, rights.contains(Rights::RESIZE))?;
+    cx.hand_out(stream, ZX_DEFAULT_STREAM_RIGHTS | needs, out)
+}
+
+/// The parts that vectors name: copied once, so that what is read into the vectors themselves changes nothing.
+///
+/// # Errors
+/// `INVALID_ARGS`: they are not memory of the caller's, too many, or too much together. `NO_MEMORY`.
+pub(super) fn parts<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    vectors: In<zx_iovec_t>,
+    count: usize,
+) -> Result<Vec<Part>, Status> {
+    if vectors.is_null() {
+        return Err(Status::INVALID_ARGS);
+    }
+    let vectors = cx.read_array(vectors, count).map_err(|status| match status {
+        Status::OUT_OF_RANGE => Status::INVALID_ARGS,
+        status => status,
+    })?;
+    let mut parts = Vec::new();
+    parts.try_reserve_exact(vectors.len()).map_err(|_| Status::NO_MEMORY)?;
+    let mut total = 0_u64;
+    for vector in vectors {
+        let part = Part { address: vector.buffer as u64, len: vector.capacity as u64 };
+        total = total.checked_add(part.len).ok_or(Status::INVALID_ARGS)?;
+        parts.push(part);
+    }
+    Ok(parts)
+}
+
+fn read<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    (value, options): (HandleValue, u32),
+    at: Where,
+    (vectors, count): (InOut<zx_iovec_t>, usize),
+    actual: Out<usize>,
+) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    let stream = cx.get::<Stream>(value, Rights::READ)?;
+    let parts = parts(cx, vectors.input(), count)?;
+    cx.check_optional(actual)?;
+    let done = cx.kernel.stream_read(stream, at, cx.aspace, &parts)?;
+    cx.write_optional(actual, done as usize)
+}
+
+/// Reads at the position.
+pub fn stream_readv<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    vectors: InOut<zx_iovec_t>,
+    count: usize,
+    actual: Out<usize>,
+) -> Result<(), Status> {
+    read(cx, (value, options), Where::Position, (vectors, count), actual)
+}
+
+/// Reads at an offset.
+pub fn stream_readv_at<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    offset: u64,
+    vectors: InOut<zx_iovec_t>,
+    count: usize,
+    actual: Out<usize>,
+) -> Result<(), Status> {
+    read(cx, (value, options), Where::At(offset), (vectors, count), actual)
+}
+
+fn write<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    at: Option<Where>,
+    (vectors, count): (In<zx_iovec_t>, usize),
+    actual: Out<usize>,
+) -> Result<(), Status> {
+    let stream = cx.get::<Stream>(value, Rights::WRITE)?;
+    let parts = parts(cx, vectors, count)?;
+    cx.check_optional(actual)?;
+    let at = match at {
+        Some(at) => at,
+        None if cx.kernel.objects.get(stream)?.append => Where::End,
+        None => Where::Position,
+    };
+    let done = cx.kernel.stream_write(stream, at, cx.aspace, &parts)?;
+    cx.write_optional(actual, done as usize)
+}
+
+/// Writes at the position, or at the end.
+pub fn stream_writev<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    vectors: In<zx_iovec_t>,
+    count: usize,
+    actual: Out<usize>,
+) -> Result<(), Status> {
+    if options & !ZX_STREAM_APPEND != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    let at = if options & ZX_STREAM_APPEND != 0 { Some(Where::End) } else { None };
+    write(cx, value, at, (vectors, count), actual)
+}
+
+/// Writes at an offset.
+pub fn stream_writev_at<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    offset: u64,
+    vectors: In<zx_iovec_t>,
+    count: usize,
+    actual: Out<usize>,
+) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    write(cx, value, Some(Where::At(offset)), (vectors, count), actual)
+}
+
+/// Moves the position.
+pub fn stream_seek<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    whence: u32,
+    offset: i64,
+    out: Out<u64>,
+) -> Result<(), Status> {
+    let (stream, rights) = cx.get_with_rights::<Stream>(value, Rights::NONE)?;
+    if !rights.intersects(Rights::READ | Rights::WRITE) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    let target = cx.kernel.stream_target(stream, whence, offset)?;
+    cx.write_optional(out, target)?;
+    cx.kernel.stream_seek(stream, target)
+}
