@@ -534,7 +534,7 @@ impl<M: Machine> Kernel<M> {
             Body::Thread(thread) => self.thread_end(*thread),
             Body::Vmo(vmo) => self.vmo_end(Id::new(id), *vmo),
             Body::Stream(stream) => self.stream_end(*stream),
-            Body::Resource(_) => self.resource_end(Id::new(id)),
+            Body::Resource(resource) => self.resource_end(&resource),
             Body::SuspendToken(token) => self.suspend_token_end(*token),
             Body::Exception(exception) => self.exception_end(*exception),
             _ => {}
