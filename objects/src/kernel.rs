@@ -15,7 +15,7 @@ use crate::futex::{FutexKey, FutexQueue};
 use crate::handle::{Handle, HandleValue};
 use crate::job::Job;
 use crate::list::List;
-use crate::machine::{IrqKey, Machine};
+use crate::machine::Machine;
 use crate::name::Name;
 use crate::object::{Body, Doomed, Id, Noun, ObjectId, Objects};
 use crate::port::Packet;
@@ -223,9 +223,6 @@ impl<M: Machine> Kernel<M> {
     pub fn close(&mut self, handle: Handle) {
         self.drop_handle(handle);
     }
-
-    /// An interrupt came that is being watched. There is no object yet that watches one.
-    pub fn interrupt(&mut self, _key: IrqKey, _timestamp: i64) {}
 
     /// Things in being, for tests and reports: objects, observers, address spaces.
     pub fn census(&self) -> (usize, usize, usize) {

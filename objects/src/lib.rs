@@ -43,6 +43,7 @@ pub mod fake;
 pub mod fifo;
 pub mod futex;
 pub mod handle;
+pub mod interrupt;
 pub mod job;
 pub mod kernel;
 pub mod list;

@@ -6,6 +6,8 @@
 //!
 //! No method blocks and none may panic on any argument that the objects can pass.
 
+use abi::Status;
+
 /// Bytes in a page.
 pub const PAGE_SIZE: usize = 4096;
 /// [`PAGE_SIZE`] as the type of addresses and offsets.
@@ -85,6 +87,17 @@ pub enum DeviceError {
     NoneLeft,
     /// There is no memory left for what it takes.
     OutOfMemory,
+}
+
+impl From<DeviceError> for Status {
+    fn from(error: DeviceError) -> Status {
+        match error {
+            DeviceError::Denied => Status::ACCESS_DENIED,
+            DeviceError::Taken => Status::ALREADY_EXISTS,
+            DeviceError::NoneLeft => Status::NO_RESOURCES,
+            DeviceError::OutOfMemory => Status::NO_MEMORY,
+        }
+    }
 }
 
 impl From<OutOfMemory> for DeviceError {

@@ -189,6 +189,7 @@ nouns! {
     Profile profile ZX_OBJ_TYPE_PROFILE,
     SuspendToken suspend_token ZX_OBJ_TYPE_SUSPEND_TOKEN,
     Exception exception ZX_OBJ_TYPE_EXCEPTION,
+    Interrupt interrupt ZX_OBJ_TYPE_INTERRUPT,
 }
 
 /// An object.
@@ -517,6 +518,7 @@ impl<M: Machine> Kernel<M> {
             Body::Job(_) => self.job_prune(Id::new(id)),
             Body::Process(_) => self.process_unreachable(Id::new(id)),
             Body::Exception(_) => self.exception_unreachable(Id::new(id)),
+            Body::Interrupt(_) => self.interrupt_unreachable(Id::new(id)),
             _ => {}
         }
     }
@@ -537,6 +539,7 @@ impl<M: Machine> Kernel<M> {
             Body::Resource(resource) => self.resource_end(&resource),
             Body::SuspendToken(token) => self.suspend_token_end(*token),
             Body::Exception(exception) => self.exception_end(*exception),
+            Body::Interrupt(interrupt) => self.interrupt_end(*interrupt),
             _ => {}
         }
     }

@@ -1,12 +1,17 @@
-//! Ports: a queue of packets, filled by programs and by waits on signals, emptied by any number of threads.
+//! Ports: a queue of packets, filled by programs, by waits on signals and by interrupts, emptied by any number of
+//! threads. Packets of interrupts come before all others.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 
-use abi::{Signals, Status, ZX_PKT_TYPE_SIGNAL_ONE, ZX_WAIT_ASYNC_BOOT_TIMESTAMP, ZX_WAIT_ASYNC_TIMESTAMP};
+use abi::{
+    Signals, Status, ZX_PKT_TYPE_INTERRUPT, ZX_PKT_TYPE_SIGNAL_ONE, ZX_WAIT_ASYNC_BOOT_TIMESTAMP,
+    ZX_WAIT_ASYNC_TIMESTAMP,
+};
 
 use crate::handle::HandleValue;
+use crate::interrupt::Interrupt;
 use crate::kernel::Kernel;
 use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
@@ -42,6 +47,8 @@ enum Origin {
     User,
     /// `object_wait_async`; as long as the wait lasts, with its observer.
     Wait { through: Through, stamped: bool, observer: Option<Key> },
+    /// An interrupt that is bound to the port: it has the packet, which is queued time and again.
+    Interrupt(Id<Interrupt>),
 }
 
 macro_rules! chains {
@@ -66,7 +73,7 @@ macro_rules! chains {
 chains! {
     /// Packets in the queue of a port.
     Queued = queue;
-    /// Packets of waits with the same key through the same handle.
+    /// Packets of waits with the same key through the same handle, and those of the interrupts of a port.
     Alike = alike;
 }
 
@@ -74,6 +81,12 @@ chains! {
 #[derive(Default)]
 pub struct Port {
     queue: List<Queued>,
+    /// The queue of the packets of interrupts.
+    urgent: List<Queued>,
+    /// Interrupts can be bound to it.
+    pub takes_interrupts: bool,
+    /// The packets of those that are.
+    interrupts: List<Alike>,
     /// Packets in the queue that programs put there.
     by_users: usize,
     waiters: List<Waiters>,
@@ -93,8 +106,9 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `NO_MEMORY`.
-    pub fn port_create(&mut self) -> Result<Id<Port>, Status> {
-        self.create(Signals::NONE, Body::Port(Box::default()))
+    pub fn port_create(&mut self, takes_interrupts: bool) -> Result<Id<Port>, Status> {
+        let port = Port { takes_interrupts, ..Port::default() };
+        self.create(Signals::NONE, Body::Port(Box::new(port)))
     }
 
     /// `port_queue`: the packet as the program gave it, its type already set.
@@ -116,6 +130,11 @@ impl<M: Machine> Kernel<M> {
     fn port_push(&mut self, port: Id<Port>, packet: Key) {
         let Ok(p) = self.objects.get_mut(port) else { return };
         p.queue.push(&mut self.packets, packet);
+        self.port_serve(port);
+    }
+
+    /// A packet was queued: gives it to a thread that waits, if there is one.
+    fn port_serve(&mut self, port: Id<Port>) {
         while let Some(thread) = self.port_first_waiter(port) {
             if self.port_hand_over(port, thread) {
                 break;
@@ -143,7 +162,11 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn port_pop(&mut self, port: Id<Port>) -> Option<[u8; PACKET_SIZE]> {
-        let packet = self.objects.get(port).ok()?.queue.first()?;
+        let p = self.objects.get_mut(port).ok()?;
+        if let Some(packet) = p.urgent.pop(&mut self.packets) {
+            return Some(self.packets.get(packet)?.bytes);
+        }
+        let packet = p.queue.first()?;
         let bytes = self.packets.get(packet)?.bytes;
         self.packet_drop(packet);
         Some(bytes)
@@ -228,6 +251,47 @@ impl<M: Machine> Kernel<M> {
         self.port_push(port, key);
     }
 
+    /// The packet of an interrupt that is now bound to a port.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub(crate) fn packet_of_interrupt(
+        &mut self,
+        port: Id<Port>,
+        key: u64,
+        interrupt: Id<Interrupt>,
+    ) -> Result<Key, Status> {
+        let mut bytes = [0; PACKET_SIZE];
+        bytes[0..8].copy_from_slice(&key.to_le_bytes());
+        bytes[8..12].copy_from_slice(&ZX_PKT_TYPE_INTERRUPT.to_le_bytes());
+        let origin = Origin::Interrupt(interrupt);
+        let packet = Packet { port, bytes, origin, queue: Link::default(), alike: Link::default() };
+        let packet = self.packets.insert(packet).map_err(|_| Status::NO_MEMORY)?;
+        self.objects.get_mut(port)?.interrupts.push(&mut self.packets, packet);
+        Ok(packet)
+    }
+
+    /// Queues the packet of an interrupt that came at `time`, unless it is still queued.
+    pub(crate) fn packet_of_interrupt_queue(&mut self, key: Key, time: i64) {
+        let Some(packet) = self.packets.get_mut(key).filter(|packet| !packet.queue.is_linked()) else { return };
+        packet.bytes[16..24].copy_from_slice(&time.to_le_bytes());
+        let port = packet.port;
+        if let Ok(p) = self.objects.get_mut(port) {
+            p.urgent.push(&mut self.packets, key);
+            self.port_serve(port);
+        }
+    }
+
+    /// Whether a packet waits in its port.
+    pub(crate) fn packet_is_queued(&self, key: Key) -> bool {
+        self.packets.get(key).is_some_and(|packet| packet.queue.is_linked())
+    }
+
+    /// The port that a packet belongs to.
+    pub(crate) fn packet_port(&self, key: Key) -> Option<Id<Port>> {
+        self.packets.get(key).map(|packet| packet.port)
+    }
+
     /// Ends a packet, wherever it is, and the wait that it was to tell of.
     pub(crate) fn packet_drop(&mut self, key: Key) {
         let Some(packet) = self.packets.get(key) else { return };
@@ -250,9 +314,16 @@ impl<M: Machine> Kernel<M> {
         let Some(packet) = self.packets.get(key) else { return };
         let (port, origin) = (packet.port, packet.origin);
         if let Ok(p) = self.objects.get_mut(port) {
-            p.queue.remove(&mut self.packets, key);
-            if let Origin::User = origin {
-                p.by_users = p.by_users.saturating_sub(1);
+            match origin {
+                Origin::User => {
+                    p.by_users = p.by_users.saturating_sub(1);
+                    p.queue.remove(&mut self.packets, key);
+                }
+                Origin::Wait { .. } => p.queue.remove(&mut self.packets, key),
+                Origin::Interrupt(_) => {
+                    p.urgent.remove(&mut self.packets, key);
+                    p.interrupts.remove(&mut self.packets, key);
+                }
             }
         }
         self.packets.remove(key);
@@ -299,6 +370,10 @@ impl<M: Machine> Kernel<M> {
         while let Some(thread) = self.port_first_waiter(port) {
             self.finish_wait(thread, Status::CANCELED);
             self.port_forget_waiter(port, thread);
+        }
+        while let Some(packet) = self.objects.get(port).ok().and_then(|p| p.interrupts.first()) {
+            let Some(&Packet { origin: Origin::Interrupt(interrupt), .. }) = self.packets.get(packet) else { break };
+            self.interrupt_part(interrupt, packet);
         }
         while let Some(packet) = self.objects.get(port).ok().and_then(|p| p.queue.first()) {
             self.packet_drop(packet);

@@ -278,7 +278,7 @@ fn futexes_wake_in_order_and_move() {
 #[test]
 fn ports_queue_what_was_asked_for() {
     let mut w = World::new(1);
-    let port = w.kernel.port_create().unwrap();
+    let port = w.kernel.port_create(false).unwrap();
     let event = w.kernel.event_create().unwrap();
     let (_port, value) = (w.give(port), w.give(event));
     let item = WaitItem { object: event.object(), handle: value, signals: Signals::USER_2 };
@@ -301,7 +301,7 @@ fn ports_queue_what_was_asked_for() {
 #[test]
 fn a_closed_port_takes_its_waits_along() {
     let mut w = World::new(1);
-    let port = w.kernel.port_create().unwrap();
+    let port = w.kernel.port_create(false).unwrap();
     let event = w.kernel.event_create().unwrap();
     let (port_value, value) = (w.give(port), w.give(event));
     for key in 0..10 {
@@ -376,7 +376,7 @@ fn a_killed_process_ends_every_wait_and_leaves_nothing() {
     let mut w = World::new(3);
     let event = w.kernel.event_create().unwrap();
     let value = w.give(event);
-    let port = w.kernel.port_create().unwrap();
+    let port = w.kernel.port_create(false).unwrap();
     let port_value = w.give(port);
     assert_ne!(port_value, value);
     w.wait(0, value, Signals::EVENT_SIGNALED, 500);

@@ -12,6 +12,7 @@ use crate::channel::{CallBuffers, Channel};
 use crate::deadline::Due;
 use crate::exception::{After, Exception, ExceptionChannel};
 use crate::futex::FutexKey;
+use crate::interrupt::Interrupt;
 use crate::kernel::Kernel;
 use crate::list::Link;
 use crate::machine::{FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
@@ -39,6 +40,8 @@ pub(crate) enum Wait {
     Call { channel: Id<Channel>, txid: u32, buffers: CallBuffers },
     /// Bytes from the host link, or room for them.
     Serial(crate::debug::SerialWait),
+    /// An interrupt; when it came goes to this address, unless that is 0.
+    Interrupt { interrupt: Id<Interrupt>, out: u64 },
     /// A handler's decision about what the thread did.
     Exception { exception: Id<Exception>, after: After, kind: u32 },
 }
@@ -135,6 +138,7 @@ impl Thread {
             (ThreadState::Running, Wait::Futex { .. }) => abi::ZX_THREAD_STATE_BLOCKED_FUTEX,
             (ThreadState::Running, Wait::Call { .. }) => abi::ZX_THREAD_STATE_BLOCKED_CHANNEL,
             (ThreadState::Running, Wait::Serial(_)) => abi::ZX_THREAD_STATE_BLOCKED,
+            (ThreadState::Running, Wait::Interrupt { .. }) => abi::ZX_THREAD_STATE_BLOCKED_INTERRUPT,
             (ThreadState::Running, Wait::Exception { after: After::Exit, .. }) => abi::ZX_THREAD_STATE_DYING,
             (ThreadState::Running, Wait::Exception { .. }) => abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION,
         }
@@ -472,6 +476,7 @@ impl<M: Machine> Kernel<M> {
             Wait::Futex { key } => self.futex_forget(key, id),
             Wait::Call { channel, txid, .. } => self.channel_forget_caller(channel, txid),
             Wait::Serial(ref wait) => self.serial_forget(wait, id),
+            Wait::Interrupt { interrupt, .. } => self.interrupt_forget_waiter(interrupt),
             Wait::Exception { exception, .. } => self.drop_ref(exception.object()),
         }
         Some(wait)

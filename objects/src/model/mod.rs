@@ -191,7 +191,7 @@ impl World {
             kernel.give(process, thread.object(), Rights::NONE).unwrap();
             threads.push(thread);
         }
-        let port = kernel.port_create().unwrap();
+        let port = kernel.port_create(false).unwrap();
         kernel.give(process, port.object(), Rights::all()).unwrap();
         World {
             kernel,

@@ -24,6 +24,7 @@ mod exception;
 mod futex;
 mod handle;
 mod info;
+mod interrupt;
 mod memory;
 mod port;
 #[cfg(feature = "probe")]
@@ -46,6 +47,7 @@ pub use exception::{Exception, raise_user_exception};
 pub use futex::{futex_get_owner, futex_requeue, futex_wait, futex_wake, futex_wake_single_owner};
 pub use handle::{AsHandleRef, Handle, HandleRef, Unowned, close_many, wait_many};
 pub use info::{Info, InfoSize, Record, TaskInfo};
+pub use interrupt::Interrupt;
 pub use memory::{Mapping, Vmar, Vmo};
 pub use port::Port;
 pub use stream::Stream;

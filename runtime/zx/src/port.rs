@@ -22,6 +22,17 @@ impl Port {
         Ok(Port(Handle::from_call(out)?))
     }
 
+    /// Makes a port that interrupts can be bound to.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn create_for_interrupts() -> Result<Port> {
+        let mut out = 0;
+        // SAFETY: `out` is one handle's place.
+        check(unsafe { sys::zx_port_create(abi::ZX_PORT_BIND_TO_INTERRUPT, &mut out) })?;
+        Ok(Port(Handle::from_call(out)?))
+    }
+
     /// Puts a user packet into the queue.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ pub mod fifo;
 pub mod futex;
 pub mod handle;
 pub mod info;
+pub mod interrupt;
 pub mod job;
 pub mod membarrier;
 pub mod object;

@@ -19,11 +19,8 @@ pub fn port_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, out: Out<u32>) 
     if options & !ZX_PORT_BIND_TO_INTERRUPT != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    if options != 0 {
-        return Err(Status::NOT_SUPPORTED);
-    }
     cx.may(abi::ZX_POL_NEW_PORT)?;
-    let port = cx.kernel.port_create()?;
+    let port = cx.kernel.port_create(options & ZX_PORT_BIND_TO_INTERRUPT != 0)?;
     cx.hand_out(port, ZX_DEFAULT_PORT_RIGHTS, out)
 }
 

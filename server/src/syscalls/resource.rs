@@ -14,13 +14,23 @@ use crate::user::{In, Out};
 
 /// Checks that a handle is for the facility of the system with this base (`ZX_RSRC_SYSTEM_*_BASE`), or for everything.
 pub fn need_system<M: Machine>(cx: &Cx<'_, M>, value: HandleValue, base: u64) -> Result<(), Status> {
+    need_range(cx, value, ZX_RSRC_KIND_SYSTEM, base, 1)
+}
+
+/// Checks that a handle is for a range of a kind, or for everything.
+pub fn need_range<M: Machine>(
+    cx: &Cx<'_, M>,
+    value: HandleValue,
+    kind: u32,
+    base: u64,
+    size: u64,
+) -> Result<(), Status> {
     let resource = cx.get::<Resource>(value, Rights::NONE)?;
     let resource = cx.kernel.objects.get(resource)?;
     match resource.kind {
-        ZX_RSRC_KIND_ROOT => Ok(()),
-        ZX_RSRC_KIND_SYSTEM if resource.covers(ZX_RSRC_KIND_SYSTEM, base, 1) => Ok(()),
-        ZX_RSRC_KIND_SYSTEM => Err(Status::OUT_OF_RANGE),
-        _ => Err(Status::WRONG_TYPE),
+        other if other != kind && other != ZX_RSRC_KIND_ROOT => Err(Status::WRONG_TYPE),
+        _ if resource.covers(kind, base, size) => Ok(()),
+        _ => Err(Status::OUT_OF_RANGE),
     }
 }
 

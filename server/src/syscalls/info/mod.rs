@@ -4,6 +4,7 @@
 //! state of the object, the memory for the records, the size of the buffer. A topic about a kind of object that this
 //! kernel never makes finds that every handle is of the wrong type.
 
+mod device;
 mod handle;
 mod ipc;
 mod maps;
@@ -72,6 +73,7 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_TIMER => ipc::timer(cx, value, sink),
         ZX_INFO_CLOCK_MAPPED_SIZE => ipc::clock_mapped_size(cx, value),
 
+        ZX_INFO_INTERRUPT => device::interrupt(cx, value, sink),
         ZX_INFO_RESOURCE => system::resource(cx, value, sink),
         ZX_INFO_KMEM_STATS => system::kmem_stats(cx, value, sink),
         ZX_INFO_KMEM_STATS_V1 => system::kmem_stats_v1(cx, value, sink),
@@ -80,7 +82,7 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_MEMORY_STALL => system::memory_stall(cx, value, sink),
         ZX_INFO_CPU_STATS | ZX_INFO_GUEST_STATS => system::not_counted(cx, value),
 
-        ZX_INFO_BTI | ZX_INFO_MSI | ZX_INFO_VCPU | ZX_INFO_IOB | ZX_INFO_IOB_REGIONS | ZX_INFO_INTERRUPT => {
+        ZX_INFO_BTI | ZX_INFO_MSI | ZX_INFO_VCPU | ZX_INFO_IOB | ZX_INFO_IOB_REGIONS => {
             cx.kernel.handle(cx.process, value)?;
             Err(Status::WRONG_TYPE)
         }

@@ -1,9 +1,9 @@
-//! Threads that are known to sleep: what the cases of locks share.
+//! Threads that are known to sleep: what cases share that need one.
 
 use std::os::unix::thread::JoinHandleExt;
 use std::thread::JoinHandle;
 
-use zx::{MonotonicInstant, Thread, Unowned};
+use zx::{AsHandleRef, Info, MonotonicInstant, Rights, Signals, Suspend, Thread, Unowned};
 
 use super::{late, soon};
 use crate::check::{Failure, Outcome};
@@ -29,4 +29,42 @@ pub fn native<T>(thread: &JoinHandle<T>) -> u32 {
 /// The result of a thread that must have ended well.
 pub fn joined<T>(thread: JoinHandle<T>) -> Result<T, Failure> {
     thread.join().map_err(|_| "a thread panicked".into())
+}
+
+/// A thread of this program that is in a call.
+pub struct Caller<T> {
+    pub handle: Thread,
+    result: JoinHandle<T>,
+}
+
+impl<T: Send + 'static> Caller<T> {
+    /// Starts a thread that does `call`, and waits until it is blocked there.
+    pub fn new(blocked: u32, call: impl FnOnce() -> T + Send + 'static) -> Result<Self, Failure> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let result = std::thread::spawn(move || {
+            let _ = sender.send(zx::startup::thread_self().duplicate_handle(Rights::SAME_RIGHTS));
+            call()
+        });
+        let handle = Thread::from(receiver.recv().map_err(|_| "the thread is gone")??);
+        for _ in 0..1000 {
+            if handle.info()?.state == blocked {
+                return Ok(Self { handle, result });
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        Err("the thread does not block".into())
+    }
+
+    /// Suspends it, until the token goes.
+    pub fn suspend(&self) -> Result<Suspend, Failure> {
+        let token = self.handle.suspend()?;
+        self.handle.wait_one(Signals::THREAD_SUSPENDED, late())?;
+        crate::check::equal(self.handle.info()?.state, abi::ZX_THREAD_STATE_SUSPENDED)?;
+        Ok(token)
+    }
+
+    /// What the call gave.
+    pub fn join(self) -> Result<T, Failure> {
+        self.result.join().map_err(|_| Failure::from("the thread panicked"))
+    }
 }

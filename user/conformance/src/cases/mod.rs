@@ -23,6 +23,7 @@ mod fifo;
 mod futex;
 mod futex_owner;
 mod handle;
+mod interrupt;
 mod job;
 mod object;
 mod object_info;
@@ -130,6 +131,7 @@ pub fn all() -> Vec<Case> {
         thread_state::cases(),
         runtime::cases(),
         suspend_token::cases(),
+        interrupt::cases(),
         job::cases(),
         policy::cases(),
         profile::cases(),

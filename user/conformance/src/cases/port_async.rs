@@ -58,17 +58,11 @@ fn join<T>(thread: thread::JoinHandle<T>) -> Result<T, Failure> {
 }
 
 fn create_bind_to_interrupt() -> Outcome {
-    let mut out = 0_u32;
-    let status = raw!(zx_port_create, abi::ZX_PORT_BIND_TO_INTERRUPT, &raw mut out);
-    // A port that cannot be bound yet is not made; one that is made is one.
-    match status {
-        Status::NOT_SUPPORTED => equal(out, 0),
-        status => {
-            gives(status, Status::OK)?;
-            drop(Handle::from_raw(out));
-            Ok(())
-        }
-    }
+    // It is a port like others.
+    let port = Port::create_for_interrupts()?;
+    nothing(&port)?;
+    port.queue(&user_packet(1, [5, 6, 7, 8]))?;
+    equal(port.wait(late())?.key, 1)
 }
 
 fn queue_null() -> Outcome {

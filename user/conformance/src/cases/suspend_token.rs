@@ -3,11 +3,12 @@
 //! Most cases watch threads of another process that do nothing but count, so that whether they run can be seen from
 //! their memory. Threads that are in a call are this program's own.
 
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use abi::Status;
 use zx::{AsHandleRef, Info, Rights, Signals, Suspend, Thread};
 
+use super::asleep::Caller;
 use super::{cases, late, raw, soon, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::tiny::{self, KILLED, SPIN, Tiny};
@@ -127,42 +128,6 @@ impl Counting {
     fn end(&self) -> Outcome {
         self.tiny.process.kill()?;
         equal(self.tiny.end()?, KILLED)
-    }
-}
-
-/// A thread of this program that is in a call.
-struct Caller<T> {
-    handle: Thread,
-    result: JoinHandle<T>,
-}
-
-impl<T: Send + 'static> Caller<T> {
-    /// Starts a thread that does `call`, and waits until it is blocked there.
-    fn new(blocked: u32, call: impl FnOnce() -> T + Send + 'static) -> Result<Self, Failure> {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let result = thread::spawn(move || {
-            let _ = sender.send(zx::startup::thread_self().duplicate_handle(Rights::SAME_RIGHTS));
-            call()
-        });
-        let handle = Thread::from(receiver.recv().map_err(|_| "the thread is gone")??);
-        for _ in 0..1000 {
-            if handle.info()?.state == blocked {
-                return Ok(Self { handle, result });
-            }
-            thread::sleep(std::time::Duration::from_millis(2));
-        }
-        Err("the thread does not block".into())
-    }
-
-    fn suspend(&self) -> Result<Suspend, Failure> {
-        let token = self.handle.suspend()?;
-        self.handle.wait_one(Signals::THREAD_SUSPENDED, late())?;
-        equal(self.handle.info()?.state, abi::ZX_THREAD_STATE_SUSPENDED)?;
-        Ok(token)
-    }
-
-    fn join(self) -> Result<T, Failure> {
-        self.result.join().map_err(|_| Failure::from("the thread panicked"))
     }
 }
 

@@ -42,6 +42,7 @@ enum Kind {
     Exception,
     Profile,
     Stream,
+    Interrupt,
 }
 
 /// An argument of a row.
@@ -154,7 +155,7 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
             one(event.into())
         }
         Kind::Port => {
-            let port = Port::create()?;
+            let port = Port::create_for_interrupts()?;
             port.queue(&crate::cases::user_packet(1, [0; 4]))?;
             one(port.into())
         }
@@ -205,6 +206,11 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
         }
         Kind::Resource => {
             one(zx::startup::resource().ok_or(Status::NOT_FOUND)?.duplicate_handle(Rights::SAME_RIGHTS)?)
+        }
+        Kind::Interrupt => {
+            let interrupt = zx::Interrupt::create_virtual()?;
+            interrupt.trigger(MonotonicInstant::ZERO)?;
+            one(interrupt.into())
         }
         Kind::Exception => {
             // A process that runs into an undefined instruction, and ends when nobody cares.

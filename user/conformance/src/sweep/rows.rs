@@ -49,6 +49,7 @@ pub fn rows() -> Vec<Row> {
     rows.extend(memory_rows());
     rows.extend(task_rows());
     rows.extend(create_rows());
+    rows.extend(device_rows());
     rows
 }
 
@@ -208,6 +209,20 @@ fn task_rows() -> Vec<Row> {
         row!(zx_profile_create, Some(Kind::Resource), [Tested, Number(0), Memory, Memory]),
         row!(zx_object_set_profile, Some(Kind::Profile), [Good(Kind::Thread), Tested, Number(0)]),
         row!(zx_system_get_event, Some(Kind::Job), [Tested, Number(0xffff), Unswept]),
+    ]
+}
+
+fn device_rows() -> Vec<Row> {
+    const INTERRUPT: Option<Kind> = Some(Kind::Interrupt);
+    vec![
+        row!(zx_interrupt_create, None, [Number(0), Number(0), Number(abi::ZX_INTERRUPT_VIRTUAL as u64), Memory]),
+        row!(zx_interrupt_create, Some(Kind::Resource), [Tested, Number(0xffff_ffff), Number(0), Unswept]),
+        row!(zx_interrupt_bind, INTERRUPT, [Tested, Good(Kind::Port), Number(1), Number(0)]),
+        row!(zx_interrupt_bind, Some(Kind::Port), [Good(Kind::Interrupt), Tested, Number(1), Number(0)]),
+        row!(zx_interrupt_wait, INTERRUPT, [Tested, Optional]),
+        row!(zx_interrupt_ack, INTERRUPT, [Tested]),
+        row!(zx_interrupt_trigger, INTERRUPT, [Tested, Number(0), Number(1)]),
+        row!(zx_interrupt_destroy, INTERRUPT, [Tested]),
     ]
 }
 
