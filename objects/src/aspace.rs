@@ -8,7 +8,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Aspace, Cache, Frame, Machine, PAGE, Perm, USER_BASE, USER_TOP};
 use crate::object::Id;
 use crate::slab::Key;
-use crate::vmar::{Vmar, VmarFlags};
+use crate::vmar::{Lots, Vmar, VmarFlags};
 use crate::vmo::Vmo;
 
 /// Pages that a fault maps along if they are committed: those around it in a block of this many.
@@ -38,6 +38,8 @@ pub struct Mapping {
     pub vmar: Id<Vmar>,
     /// It can be neither changed nor removed: the vDSO's code.
     pub fixed: bool,
+    /// Accesses beyond the pages of the VMO's content are faults.
+    pub content_only: bool,
 }
 
 impl Mapping {
@@ -56,6 +58,9 @@ pub struct AddressSpace {
     pub root: Option<Id<Vmar>>,
     /// Where the vDSO's image starts, once its code is mapped; else 0.
     pub vdso_base: u64,
+    /// The range of the mapping that is [`Mapping::fixed`]; there is one at most.
+    pub(crate) fixed: Option<(u64, u64)>,
+    pub(crate) lots: Lots,
 }
 
 impl AddressSpace {
@@ -76,7 +81,14 @@ impl<M: Machine> Kernel<M> {
     /// A new address space with its root VMAR.
     pub(crate) fn aspace_create(&mut self) -> Result<(Key, Id<Vmar>), Status> {
         let machine = self.machine.aspace_create().map_err(|_| Status::NO_MEMORY)?;
-        let space = AddressSpace { machine, mappings: BTreeMap::new(), root: None, vdso_base: 0 };
+        let space = AddressSpace {
+            machine,
+            mappings: BTreeMap::new(),
+            root: None,
+            vdso_base: 0,
+            fixed: None,
+            lots: Lots::default(),
+        };
         let key = self.aspaces.insert(space).map_err(|_| {
             self.machine.aspace_destroy(machine);
             Status::NO_MEMORY
@@ -155,7 +167,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    fn map_page(&mut self, machine: Aspace, at: u64, frame: Frame, perm: Perm) -> Result<(), Status> {
+    pub(crate) fn map_page(&mut self, machine: Aspace, at: u64, frame: Frame, perm: Perm) -> Result<(), Status> {
         self.machine.map(machine, at, frame, perm, Cache::Cached).map_err(|_| Status::NO_MEMORY)
     }
 }

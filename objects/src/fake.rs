@@ -202,6 +202,13 @@ impl Machine for FakeMachine {
         self.caches.retain(|&(space, at), _| space != aspace.0 || kept(at));
     }
 
+    fn write_protect(&mut self, aspace: Aspace, address: u64, pages: u64) {
+        let space = self.mapped.get_mut(&aspace.0).expect("address space in use");
+        for (at, (_, perm)) in space.range_mut(address..) {
+            perm.write &= (at - address) / PAGE >= pages;
+        }
+    }
+
     fn thread_create(&mut self, _: Aspace, key: ThreadKey, _: &str) -> Result<MachineThread, OutOfMemory> {
         self.next_thread += 1;
         self.threads.insert(self.next_thread, FakeThread { key: key.0, ..FakeThread::default() });

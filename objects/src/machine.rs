@@ -183,6 +183,13 @@ impl PortWidth {
     }
 }
 
+impl Perm {
+    /// Whether it allows all that another one does.
+    pub fn allows(self, other: Perm) -> bool {
+        self.read >= other.read && self.write >= other.write && self.execute >= other.execute
+    }
+}
+
 /// The general registers of a thread, named as in `zx_thread_state_general_regs_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs)]
@@ -379,6 +386,8 @@ pub trait Machine {
     /// Unmaps `pages` pages from a page-aligned address on; those not mapped are passed over. Costs no more than what
     /// is mapped there, however long the range.
     fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64);
+    /// Takes the permission to write from the pages that are mapped in a range. Costs no more than [`Machine::unmap`].
+    fn write_protect(&mut self, aspace: Aspace, address: u64, pages: u64);
 
     // --- threads ---
 

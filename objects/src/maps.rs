@@ -47,7 +47,7 @@ impl<M: Machine> Kernel<M> {
         };
         loop {
             let vmar = self.objects.get(at).ok()?;
-            if let Some((&base, &child)) = vmar.children.range(walk.from..).next() {
+            if let Some((base, child)) = vmar.children.from(walk.from) {
                 return Some(match child {
                     Child::Mapping(len) => {
                         walk.from = base.saturating_add(len);
@@ -171,11 +171,11 @@ mod tests {
         // Its handle is gone, its mappings are not.
         kernel.close(crate::handle::Handle { object: window.object(), rights: abi::Rights::NONE });
         kernel.reap();
-        kernel.vmar_unmap(roots[1], base, PAGE).unwrap();
+        kernel.vmar_unmap(roots[1], base, PAGE, true).unwrap();
         kernel.reap();
         assert_eq!((counts(&kernel, whole), counts(&kernel, window)), ((1, 2), (1, 1)));
         assert_eq!(kernel.objects.get(whole).unwrap().children, 1);
-        kernel.vmar_unmap(roots[0], base, PAGE).unwrap();
+        kernel.vmar_unmap(roots[0], base, PAGE, true).unwrap();
         kernel.reap();
         assert_eq!(counts(&kernel, whole), (1, 1));
         assert_eq!(kernel.objects.get(whole).unwrap().children, 0);

@@ -261,6 +261,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// The first committed page in `[from, to)` of a VMO with pages of its own.
+    pub(crate) fn vmo_first_page(&self, id: Id<Vmo>, from: u64, to: u64) -> Option<(u64, Frame)> {
+        match &self.objects.get(id).ok()?.backing {
+            Backing::Pages(pages) => pages.first(from, to),
+            Backing::Window { .. } => None,
+        }
+    }
+
     /// Copies out of a VMO.
     ///
     /// # Errors

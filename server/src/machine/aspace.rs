@@ -261,6 +261,39 @@ impl Space {
     }
 }
 
+impl Space {
+    /// Takes the permission to write from what is mapped from `start` (inclusive) to `end` (exclusive), both
+    /// page-aligned.
+    pub fn write_protect(&self, memory: &mut Memory, tables: &mut Tables, start: u64, end: u64) {
+        let mut failed = false;
+        self.protect_below(tables, self.root, ROOT, start, end.min(1 << 47), &mut failed);
+        if failed {
+            // A page that cannot be mapped anew is not mapped: it comes back by a fault.
+            self.unmap(memory, tables, start, end);
+        }
+    }
+
+    /// As [`unmap_below`]; says whether a page kept its permission.
+    fn protect_below(&self, tables: &mut Tables, table: u32, level: u32, start: u64, end: u64, failed: &mut bool) {
+        let mut address = start;
+        while address < end {
+            let next = (address & !(span(level) - 1)) + span(level);
+            let i = index(address, level);
+            let entry = tables.entry(table, i);
+            if level != LEAF && entry != 0 {
+                self.protect_below(tables, entry - 1, level - 1, address, end.min(next), failed);
+            } else if level == LEAF && entry & WRITE != 0 {
+                let slot = u64::from(entry & !FLAGS);
+                match sys::page_remap(slot, self.vspace, address, false, caching(entry)) {
+                    Ok(()) => tables.set(table, i, entry & !WRITE),
+                    Err(_) => *failed = true,
+                }
+            }
+            address = next;
+        }
+    }
+}
+
 /// Unmaps in the part of the tree below `table`; the range lies within what it covers. The recursion is as deep as the
 /// tree.
 fn unmap_below(memory: &mut Memory, tables: &mut Tables, table: u32, level: u32, start: u64, end: u64) {

@@ -311,6 +311,13 @@ impl Machine for Sel4 {
         }
     }
 
+    fn write_protect(&mut self, aspace: Aspace, address: u64, pages: u64) {
+        if let Some(program) = self.programs.get(aspace.0 as usize).and_then(Option::as_ref) {
+            let end = address.saturating_add(pages.saturating_mul(PAGE)).min(USER_TOP);
+            program.space.write_protect(&mut self.memory, &mut self.tables, address, end);
+        }
+    }
+
     fn thread_create(&mut self, aspace: Aspace, key: ThreadKey, _name: &str) -> Result<MachineThread, OutOfMemory> {
         let buffer = self.buffer_make(aspace)?;
         let vspace = self.program(aspace).map_or(0, |program| program.space.vspace);

@@ -2,64 +2,96 @@
 
 use abi::{
     Rights, Status, ZX_DEFAULT_VMAR_RIGHTS, ZX_VM_ALIGN_BASE, ZX_VM_ALLOW_FAULTS, ZX_VM_CAN_MAP_EXECUTE,
-    ZX_VM_CAN_MAP_READ, ZX_VM_CAN_MAP_SPECIFIC, ZX_VM_CAN_MAP_WRITE, ZX_VM_COMPACT, ZX_VM_MAP_RANGE,
-    ZX_VM_OFFSET_IS_UPPER_LIMIT, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED,
-    ZX_VM_PERM_WRITE, ZX_VM_REQUIRE_NON_RESIZABLE, ZX_VM_SPECIFIC, ZX_VM_SPECIFIC_OVERWRITE,
+    ZX_VM_CAN_MAP_READ, ZX_VM_CAN_MAP_SPECIFIC, ZX_VM_CAN_MAP_WRITE, ZX_VM_COMPACT, ZX_VM_FAULT_BEYOND_STREAM_SIZE,
+    ZX_VM_MAP_RANGE, ZX_VM_OFFSET_IS_UPPER_LIMIT, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ,
+    ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED, ZX_VM_PERM_WRITE, ZX_VM_REQUIRE_NON_RESIZABLE, ZX_VM_SPECIFIC,
+    ZX_VM_SPECIFIC_OVERWRITE, ZX_VMAR_OP_ALWAYS_NEED, ZX_VMAR_OP_COMMIT, ZX_VMAR_OP_DECOMMIT, ZX_VMAR_OP_DONT_NEED,
+    ZX_VMAR_OP_MAP_RANGE, ZX_VMAR_OP_PREFETCH, ZX_VMAR_OP_ZERO,
 };
+use objects::Id;
 use objects::handle::HandleValue;
 use objects::machine::{Machine, PAGE, Perm};
-use objects::vmar::{MapRequest, Place, Vmar, VmarFlags};
+use objects::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
 use objects::vmo::Vmo;
 
 use crate::cx::Cx;
-use crate::user::Out;
+use crate::user::{InOut, Out};
 
 const ALIGN_MASK: u32 = u32::MAX << ZX_VM_ALIGN_BASE;
 const PERMS: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE | ZX_VM_PERM_EXECUTE | ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED;
 
-/// What a mapping's options allow. Memory that can be executed but not read cannot be had, so asking for it without a
-/// word about that is refused; asking for write without read is too.
-fn perm(options: u32) -> Result<Perm, Status> {
-    let mut perm = Perm {
-        read: options & ZX_VM_PERM_READ != 0,
+/// What options ask to be allowed. Memory that can be executed but not read cannot be had: who has heard of that is
+/// given both.
+fn asked(options: u32) -> Perm {
+    let execute = options & ZX_VM_PERM_EXECUTE != 0;
+    Perm {
+        read: options & (ZX_VM_PERM_READ | ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED) != 0,
         write: options & ZX_VM_PERM_WRITE != 0,
-        execute: options & ZX_VM_PERM_EXECUTE != 0,
-    };
-    if perm.execute && !perm.read && options & ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED != 0 {
-        perm.read = true;
+        execute,
     }
-    if perm.write && !perm.read {
-        return Err(Status::INVALID_ARGS);
-    }
-    Ok(perm)
 }
 
-fn place(options: u32, offset: usize, flags: VmarFlags) -> Result<Place, Status> {
-    let align_bits = options >> ZX_VM_ALIGN_BASE;
-    let specific = options & (ZX_VM_SPECIFIC | ZX_VM_SPECIFIC_OVERWRITE) != 0;
-    let limited = options & ZX_VM_OFFSET_IS_UPPER_LIMIT != 0;
-    if specific && !flags.specific {
+/// The same, if it can be had: nothing can be written or executed but not read.
+fn perm(options: u32) -> Result<Perm, Status> {
+    let perm = asked(options);
+    if !perm.read && (perm.write || perm.execute) { Err(Status::INVALID_ARGS) } else { Ok(perm) }
+}
+
+/// The rights that a handle needs for this.
+fn rights_for(perm: Perm) -> Rights {
+    let mut rights = Rights::NONE;
+    rights.set(Rights::READ, perm.read);
+    rights.set(Rights::WRITE, perm.write);
+    rights.set(Rights::EXECUTE, perm.execute);
+    rights
+}
+
+/// What rights allow.
+fn perm_of(rights: Rights) -> Perm {
+    Perm {
+        read: rights.contains(Rights::READ),
+        write: rights.contains(Rights::WRITE),
+        execute: rights.contains(Rights::EXECUTE),
+    }
+}
+
+/// The alignment that options ask for.
+fn align(options: u32) -> Result<u64, Status> {
+    match options >> ZX_VM_ALIGN_BASE {
+        0 => Ok(PAGE),
+        bits @ 10..=32 => Ok(PAGE.max(1 << bits)),
+        _ => Err(Status::INVALID_ARGS),
+    }
+}
+
+/// Where options and offset want `len` bytes in a VMAR.
+fn place(vmar: &Vmar, options: u32, offset: usize, len: u64) -> Result<Place, Status> {
+    let offset = offset as u64;
+    let has = |option| options & option != 0;
+    let align = align(options)?;
+    if vmar.aspace.is_none() {
+        return Err(Status::BAD_STATE);
+    }
+    let specific = has(ZX_VM_SPECIFIC | ZX_VM_SPECIFIC_OVERWRITE);
+    let limited = has(ZX_VM_OFFSET_IS_UPPER_LIMIT);
+    if len == 0 || specific && limited || !specific && !limited && offset != 0 || !offset.is_multiple_of(PAGE) {
+        return Err(Status::INVALID_ARGS);
+    }
+    if (specific || limited) && !vmar.flags.specific {
         return Err(Status::ACCESS_DENIED);
     }
-    if align_bits != 0 && !(10..=32).contains(&align_bits) || specific && limited {
+    let fits =
+        if limited { offset <= vmar.len && len <= offset } else { offset < vmar.len && len <= vmar.len - offset };
+    if !fits || specific && !(vmar.base + offset).is_multiple_of(align) {
         return Err(Status::INVALID_ARGS);
     }
-    let align = if align_bits == 0 { PAGE } else { PAGE.max(1 << align_bits) };
-    let offset = offset as u64;
-    if options & ZX_VM_SPECIFIC_OVERWRITE != 0 {
-        return Ok(Place::Over(offset));
-    }
-    if specific {
-        // An alignment beside a fixed place must agree with it; whether it does depends on the region's base.
-        return if align_bits == 0 { Ok(Place::At(offset)) } else { Err(Status::INVALID_ARGS) };
-    }
-    if offset != 0 && !limited {
-        return Err(Status::INVALID_ARGS);
-    }
-    if limited && !offset.is_multiple_of(PAGE) {
-        return Err(Status::INVALID_ARGS);
-    }
-    Ok(Place::Anywhere { align, limit: limited.then_some(offset) })
+    Ok(if has(ZX_VM_SPECIFIC_OVERWRITE) {
+        Place::Over(offset)
+    } else if specific {
+        Place::At(offset)
+    } else {
+        Place::Anywhere { align, limit: limited.then_some(offset) }
+    })
 }
 
 /// Creates a VMAR within a VMAR.
@@ -80,30 +112,20 @@ pub fn vmar_allocate<M: Machine>(
         | ZX_VM_CAN_MAP_EXECUTE
         | ZX_VM_OFFSET_IS_UPPER_LIMIT
         | ALIGN_MASK;
-    if options & !known != 0 {
-        return Err(Status::INVALID_ARGS);
-    }
-    let (parent, rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
-    let held = cx.kernel.objects.get(parent)?.flags;
-    let flags = VmarFlags {
-        specific: options & ZX_VM_CAN_MAP_SPECIFIC != 0,
+    let can = Perm {
         read: options & ZX_VM_CAN_MAP_READ != 0,
         write: options & ZX_VM_CAN_MAP_WRITE != 0,
         execute: options & ZX_VM_CAN_MAP_EXECUTE != 0,
     };
-    let denied = flags.read && !(held.read && rights.contains(Rights::READ))
-        || flags.write && !(held.write && rights.contains(Rights::WRITE))
-        || flags.execute && !(held.execute && rights.contains(Rights::EXECUTE))
-        || flags.specific && !held.specific;
-    if denied {
-        return Err(Status::ACCESS_DENIED);
+    let parent = cx.get::<Vmar>(value, rights_for(can))?;
+    if options & !known != 0 || !(size as u64).is_multiple_of(PAGE) {
+        return Err(Status::INVALID_ARGS);
     }
-    let place = place(options, offset, held)?;
+    let Perm { read, write, execute } = can;
+    let flags = VmarFlags { specific: options & ZX_VM_CAN_MAP_SPECIFIC != 0, read, write, execute };
+    let place = place(cx.kernel.objects.get(parent)?, options, offset, size as u64)?;
     let (child, address) = cx.kernel.vmar_allocate(parent, place, size as u64, flags)?;
-    let mut child_rights = ZX_DEFAULT_VMAR_RIGHTS;
-    child_rights.set(Rights::READ, flags.read);
-    child_rights.set(Rights::WRITE, flags.write);
-    child_rights.set(Rights::EXECUTE, flags.execute);
+    let child_rights = ZX_DEFAULT_VMAR_RIGHTS | rights_for(can);
     let written = cx.write(out_address, address as usize).and_then(|()| cx.hand_out(child, child_rights, out));
     if written.is_err() {
         cx.kernel.vmar_destroy(child)?;
@@ -123,42 +145,67 @@ pub fn vmar_map<M: Machine>(
     len: usize,
     out: Out<usize>,
 ) -> Result<(), Status> {
+    let (vmar, vmar_rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
+    let (vmo, vmo_rights) = cx.get_with_rights::<Vmo>(vmo, Rights::MAP)?;
+    map_common(cx, (vmar, vmar_rights), options, offset, (vmo, vmo_rights), vmo_offset, len, out)
+}
+
+/// Maps a VMO, as far as the rights of both handles allow.
+#[allow(clippy::too_many_arguments)]
+pub fn map_common<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    (vmar, vmar_rights): (Id<Vmar>, Rights),
+    options: u32,
+    offset: usize,
+    (vmo, vmo_rights): (Id<Vmo>, Rights),
+    vmo_offset: u64,
+    len: usize,
+    out: Out<usize>,
+) -> Result<(), Status> {
     let known = PERMS
-        | ZX_VM_COMPACT
         | ZX_VM_SPECIFIC
         | ZX_VM_SPECIFIC_OVERWRITE
         | ZX_VM_MAP_RANGE
         | ZX_VM_REQUIRE_NON_RESIZABLE
         | ZX_VM_ALLOW_FAULTS
         | ZX_VM_OFFSET_IS_UPPER_LIMIT
+        | ZX_VM_FAULT_BEYOND_STREAM_SIZE
         | ALIGN_MASK;
-    let (vmar, vmar_rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
-    let (vmo, vmo_rights) = cx.get_with_rights::<Vmo>(vmo, Rights::MAP)?;
-    if options & !known != 0 {
-        return Err(Status::INVALID_ARGS);
-    }
-    if options & ZX_VM_MAP_RANGE != 0 && options & ZX_VM_SPECIFIC_OVERWRITE != 0 {
-        return Err(Status::INVALID_ARGS);
-    }
+    let has = |option| options & option != 0;
     let perm = perm(options)?;
+    if has(ZX_VM_MAP_RANGE) && has(ZX_VM_SPECIFIC_OVERWRITE)
+        || has(ZX_VM_CAN_MAP_READ | ZX_VM_CAN_MAP_WRITE | ZX_VM_CAN_MAP_EXECUTE)
+    {
+        return Err(Status::INVALID_ARGS);
+    }
     if perm.write && perm.execute {
         cx.may(abi::ZX_POL_VMAR_WX)?;
     }
-    let flags = cx.kernel.objects.get(vmar)?.flags;
-    let max = Perm {
-        read: flags.read && vmar_rights.contains(Rights::READ) && vmo_rights.contains(Rights::READ),
-        write: flags.write && vmar_rights.contains(Rights::WRITE) && vmo_rights.contains(Rights::WRITE),
-        execute: flags.execute && vmar_rights.contains(Rights::EXECUTE) && vmo_rights.contains(Rights::EXECUTE),
-    };
-    if perm.read && !max.read || perm.write && !max.write || perm.execute && !max.execute {
+    let max = perm_of(vmar_rights & vmo_rights);
+    if !max.allows(perm) {
         return Err(Status::ACCESS_DENIED);
     }
+    if has(ZX_VM_FAULT_BEYOND_STREAM_SIZE) && !has(ZX_VM_ALLOW_FAULTS) || options & !known != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    align(options)?;
     let target = cx.kernel.objects.get(vmo)?;
     let (resizable, is_vdso, vmo_size) = (target.resizable, target.is_vdso, target.size);
-    if resizable && options & ZX_VM_REQUIRE_NON_RESIZABLE != 0 {
+    if resizable && has(ZX_VM_REQUIRE_NON_RESIZABLE) {
         return Err(Status::NOT_SUPPORTED);
     }
-    let place = place(options, offset, flags)?;
+    if !vmo_offset.is_multiple_of(PAGE) {
+        return Err(Status::INVALID_ARGS);
+    }
+    let rounded = (len as u64).checked_next_multiple_of(PAGE).ok_or(Status::OUT_OF_RANGE)?;
+    vmo_offset.checked_add(rounded).ok_or(Status::OUT_OF_RANGE)?;
+    let region = cx.kernel.objects.get(vmar)?;
+    let flags = region.flags;
+    let place = place(region, options, offset, rounded)?;
+    let within = Perm { read: flags.read, write: flags.write, execute: flags.execute };
+    if !within.allows(perm) {
+        return Err(Status::ACCESS_DENIED);
+    }
     let fixed = is_vdso && perm.execute;
     if fixed && cx.kernel.vdso_is_mapped(vmar)? {
         return Err(Status::ACCESS_DENIED);
@@ -173,10 +220,13 @@ pub fn vmar_map<M: Machine>(
     if fixed {
         cx.kernel.vdso_mapped(vmar, address.wrapping_sub(vmo_offset))?;
     }
-    if options & ZX_VM_MAP_RANGE != 0
+    if has(ZX_VM_FAULT_BEYOND_STREAM_SIZE)
         && let Some(aspace) = cx.kernel.objects.get(vmar)?.aspace
     {
-        cx.kernel.vmar_prefault(aspace, address, len as u64);
+        cx.kernel.mapping_ends_with_content(aspace, address);
+    }
+    if has(ZX_VM_MAP_RANGE) {
+        cx.kernel.vmar_prefault(vmar, address);
     }
     cx.write(out, address as usize)
 }
@@ -188,8 +238,8 @@ pub fn vmar_unmap<M: Machine>(
     address: usize,
     len: usize,
 ) -> Result<(), Status> {
-    let vmar = cx.get::<Vmar>(value, Rights::NONE)?;
-    cx.kernel.vmar_unmap(vmar, address as u64, len as u64)
+    let (vmar, rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
+    cx.kernel.vmar_unmap(vmar, address as u64, len as u64, rights.contains(Rights::OP_CHILDREN))
 }
 
 /// Changes what mappings allow.
@@ -200,19 +250,45 @@ pub fn vmar_protect<M: Machine>(
     address: usize,
     len: usize,
 ) -> Result<(), Status> {
+    let (vmar, rights) = cx.get_with_rights::<Vmar>(value, rights_for(asked(options)))?;
+    let perm = perm(options)?;
     if options & !PERMS != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let perm = perm(options)?;
-    let mut rights = Rights::NONE;
-    rights.set(Rights::READ, perm.read);
-    rights.set(Rights::WRITE, perm.write);
-    rights.set(Rights::EXECUTE, perm.execute);
-    let vmar = cx.get::<Vmar>(value, rights)?;
     if perm.write && perm.execute {
         cx.may(abi::ZX_POL_VMAR_WX)?;
     }
-    cx.kernel.vmar_protect(vmar, address as u64, len as u64, perm)
+    cx.kernel.vmar_protect(vmar, address as u64, len as u64, perm, rights.contains(Rights::OP_CHILDREN))
+}
+
+/// Does something to the memory that is mapped in a range.
+pub fn vmar_op_range<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    op: u32,
+    address: usize,
+    len: usize,
+    buffer: InOut<u8>,
+    buffer_size: usize,
+) -> Result<(), Status> {
+    let (vmar, rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
+    let (op, needed) = match op {
+        ZX_VMAR_OP_COMMIT => (RangeOp::Commit, Rights::WRITE),
+        ZX_VMAR_OP_DECOMMIT => (RangeOp::Decommit, Rights::WRITE),
+        ZX_VMAR_OP_MAP_RANGE => (RangeOp::MapRange, Rights::READ),
+        ZX_VMAR_OP_ZERO => (RangeOp::Zero, Rights::WRITE),
+        ZX_VMAR_OP_DONT_NEED => (RangeOp::DontNeed, Rights::NONE),
+        ZX_VMAR_OP_ALWAYS_NEED => (RangeOp::AlwaysNeed, Rights::NONE),
+        ZX_VMAR_OP_PREFETCH => (RangeOp::Prefetch, Rights::READ),
+        _ => return Err(Status::INVALID_ARGS),
+    };
+    if !rights.contains(needed) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    if buffer.0 != 0 || buffer_size != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    cx.kernel.vmar_op_range(vmar, op, address as u64, len as u64, rights.contains(Rights::OP_CHILDREN))
 }
 
 /// Unmaps everything in a VMAR and ends it.

@@ -1,0 +1,216 @@
+//! Changing what is mapped: unmap, protect, destroy.
+
+use abi::Status;
+
+use super::{Child, Vmar};
+use crate::aspace::Mapping;
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE, Perm};
+use crate::object::Id;
+use crate::slab::Key;
+
+/// A length in whole pages.
+fn whole_pages(address: u64, len: u64) -> Result<u64, Status> {
+    let len = len.checked_next_multiple_of(PAGE).filter(|&len| len > 0).ok_or(Status::INVALID_ARGS)?;
+    if address.is_multiple_of(PAGE) { Ok(len) } else { Err(Status::INVALID_ARGS) }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Cuts the mapping that an address is in the midst of in two.
+    fn mapping_split(&mut self, aspace: Key, at: u64) {
+        let Some(&whole) = self.aspaces.get(aspace).and_then(|s| s.find(at)) else { return };
+        if whole.base == at {
+            return;
+        }
+        let first = at - whole.base;
+        // The reference that removal lets go of is kept by the two that come in, before anything is reaped.
+        self.mapping_remove(aspace, whole.base);
+        self.mapping_insert(aspace, Mapping { len: first, ..whole });
+        let rest = Mapping { base: at, len: whole.len - first, offset: whole.offset + first, ..whole };
+        let rest = Mapping { named_offset: whole.named_offset + first, ..rest };
+        self.mapping_insert(aspace, rest);
+    }
+
+    /// Makes one mapping of two that meet at an address and are alike, as if they had never been cut.
+    fn mapping_join(&mut self, aspace: Key, at: u64) {
+        let Some(space) = self.aspaces.get(aspace) else { return };
+        let (Some(&left), Some(&right)) = (at.checked_sub(1).and_then(|at| space.find(at)), space.mappings.get(&at))
+        else {
+            return;
+        };
+        let continued = Mapping {
+            base: right.base,
+            len: right.len,
+            offset: left.offset.wrapping_add(left.len),
+            named_offset: left.named_offset.wrapping_add(left.len),
+            ..left
+        };
+        if right == continued {
+            self.mapping_remove(aspace, left.base);
+            self.mapping_remove(aspace, right.base);
+            self.mapping_insert(aspace, Mapping { len: left.len + right.len, ..left });
+        }
+    }
+
+    /// Whether a mapping that cannot be changed reaches into a range.
+    pub(super) fn range_has_fixed(&self, aspace: Key, from: u64, to: u64) -> bool {
+        // There is one at most: the vDSO's code.
+        let Some(space) = self.aspaces.get(aspace) else { return false };
+        space.fixed.is_some_and(|(base, end)| base < to && from < end)
+    }
+
+    /// Whether a range can be cleared: nothing fixed, no VMAR that is not to go, or only in part.
+    fn vmar_check_clear(&self, id: Id<Vmar>, base: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
+        let (vmar, aspace) = self.vmar_alive(id)?;
+        if !vmar.covers(base, len) {
+            return Err(Status::INVALID_ARGS);
+        }
+        let end = base + len;
+        if self.range_has_fixed(aspace, base, end) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        let goes = |(at, child): (u64, Child)| match child {
+            Child::Mapping(_) => true,
+            Child::Vmar(_, len) => with_vmars && at >= base && at + len <= end,
+        };
+        if vmar.children.overlapping(base, end).all(goes) { Ok(()) } else { Err(Status::INVALID_ARGS) }
+    }
+
+    /// Takes everything out of a range of a VMAR.
+    pub(super) fn vmar_clear(&mut self, id: Id<Vmar>, base: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
+        self.vmar_check_clear(id, base, len, with_vmars)?;
+        let (_, aspace) = self.vmar_alive(id)?;
+        self.mapping_split(aspace, base);
+        self.mapping_split(aspace, base + len);
+        self.range_clear(aspace, base, len);
+        // VMARs in the range are dead; their mappings went with the rest.
+        while let Ok(vmar) = self.objects.get_mut(id)
+            && let Some((at, child)) = vmar.children.from(base).filter(|(at, _)| *at < base + len)
+        {
+            vmar.children.remove(at);
+            if let Child::Vmar(sub, _) = child {
+                self.vmar_tree_dead(sub);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all mappings that start in a range, and unmaps it.
+    fn range_clear(&mut self, aspace: Key, base: u64, len: u64) {
+        let Some(machine) = self.aspaces.get(aspace).map(|s| s.machine) else { return };
+        self.machine.unmap(machine, base, len / PAGE);
+        while let Some(at) =
+            self.aspaces.get(aspace).and_then(|s| s.mappings.range(base..base + len).next().map(|(&at, _)| at))
+        {
+            self.mapping_remove(aspace, at);
+        }
+    }
+
+    /// `vmar_unmap`: removes all mappings in a range, and, if `with_vmars`, destroys all VMARs in it.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: not whole pages, not within the VMAR, a VMAR that is not to go or only in part. `BAD_STATE`:
+    /// destroyed. `ACCESS_DENIED`: the vDSO's code is there.
+    pub fn vmar_unmap(&mut self, id: Id<Vmar>, address: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
+        let len = whole_pages(address, len)?;
+        self.vmar_clear(id, address, len, with_vmars)
+    }
+
+    /// `vmar_protect`. Within VMARs below this one, if `with_vmars` says that they may be touched at all, permissions
+    /// can only be taken.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `BAD_STATE` as [`Kernel::vmar_unmap`]; `NOT_FOUND`: a part of the range is not mapped.
+    /// `ACCESS_DENIED`: a mapping there may not be made to allow this.
+    pub fn vmar_protect(
+        &mut self,
+        id: Id<Vmar>,
+        address: u64,
+        len: u64,
+        perm: Perm,
+        with_vmars: bool,
+    ) -> Result<(), Status> {
+        let len = whole_pages(address, len)?;
+        let (vmar, aspace) = self.vmar_alive(id)?;
+        if !vmar.covers(address, len) {
+            return Err(Status::INVALID_ARGS);
+        }
+        let end = address + len;
+        let space = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?;
+        let mut at = address;
+        while at < end {
+            let mapping = space.find(at).ok_or(Status::NOT_FOUND)?;
+            if !mapping.max.allows(perm) || mapping.fixed {
+                return Err(Status::ACCESS_DENIED);
+            }
+            if mapping.vmar != id {
+                if !with_vmars {
+                    return Err(Status::INVALID_ARGS);
+                }
+                if !mapping.perm.allows(perm) {
+                    return Err(Status::ACCESS_DENIED);
+                }
+            }
+            at = mapping.end();
+        }
+        let machine = space.machine;
+        self.mapping_split(aspace, address);
+        self.mapping_split(aspace, end);
+        // What is mapped may allow less than it should: an access that it refuses is a fault, which sets it right.
+        if !perm.read {
+            self.machine.unmap(machine, address, len / PAGE);
+        } else if !perm.write {
+            self.machine.write_protect(machine, address, len / PAGE);
+        }
+        let mut at = address;
+        while let Some(space) = self.aspaces.get_mut(aspace)
+            && let Some((&base, mapping)) = space.mappings.range_mut(at..end).next()
+        {
+            mapping.perm = perm;
+            at = mapping.end();
+            self.mapping_join(aspace, base);
+        }
+        self.mapping_join(aspace, end);
+        Ok(())
+    }
+
+    /// `vmar_destroy`: unmaps everything in a VMAR and ends it and all VMARs in it.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it is destroyed. `NOT_SUPPORTED`: it is the root. `ACCESS_DENIED`: the vDSO's code is in it.
+    pub fn vmar_destroy(&mut self, id: Id<Vmar>) -> Result<(), Status> {
+        let (vmar, aspace) = self.vmar_alive(id)?;
+        let (base, len) = (vmar.base, vmar.len);
+        let parent = vmar.parent.ok_or(Status::NOT_SUPPORTED)?;
+        if self.range_has_fixed(aspace, base, base + len) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        self.range_clear(aspace, base, len);
+        if let Ok(parent) = self.objects.get_mut(parent) {
+            parent.children.remove(base);
+        }
+        self.vmar_tree_dead(id);
+        Ok(())
+    }
+
+    /// Marks a VMAR and all within it as destroyed; their mappings are gone already. Takes one child after the other out
+    /// of the tree and goes down into it, then back up by the parent: a tree of any shape needs no memory.
+    pub(crate) fn vmar_tree_dead(&mut self, id: Id<Vmar>) {
+        let mut at = id;
+        while let Ok(vmar) = self.objects.get_mut(at) {
+            match vmar.children.pop() {
+                Some(Child::Vmar(sub, _)) => at = sub,
+                Some(_) => {}
+                None => {
+                    vmar.aspace = None;
+                    let parent = vmar.parent.take();
+                    self.drop_ref(at.object());
+                    match parent {
+                        Some(parent) if at != id => at = parent,
+                        _ => return,
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Virtual memory address regions: the tree that says who may map what where.
+//!
+//! A VMAR owns a range of addresses and knows its children by base: mappings and further VMARs, which never overlap.
+//! The mappings themselves stand in the [`AddressSpace`](crate::aspace::AddressSpace). Where something goes that may go
+//! anywhere is drawn by lot ([`place`]).
+
+mod children;
+mod edit;
+mod op_range;
+mod place;
+
+use alloc::boxed::Box;
+
+use abi::{Signals, Status};
+
+use crate::aspace::Mapping;
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE, Perm};
+use crate::object::{Body, Id};
+use crate::slab::Key;
+use crate::vmo::Vmo;
+pub(crate) use children::{Child, Children};
+pub use op_range::RangeOp;
+pub(crate) use place::Lots;
+pub use place::Place;
+
+/// What may be mapped in a VMAR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)]
+pub struct VmarFlags {
+    pub specific: bool,
+    pub read: bool,
+    pub write: bool,
+    pub execute: bool,
+}
+
+/// A VMAR.
+pub struct Vmar {
+    /// First address.
+    pub base: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// What may be mapped in it.
+    pub flags: VmarFlags,
+    /// Its address space; none once it is destroyed.
+    pub aspace: Option<Key>,
+    pub(crate) parent: Option<Id<Vmar>>,
+    pub(crate) children: Children,
+    /// Where the search for room starts.
+    start: u64,
+}
+
+impl Vmar {
+    fn end(&self) -> u64 {
+        self.base + self.len
+    }
+
+    /// Whether it is all of its address space.
+    pub fn is_root(&self) -> bool {
+        self.parent.is_none()
+    }
+
+    /// Whether a range lies in it.
+    pub fn covers(&self, base: u64, len: u64) -> bool {
+        base >= self.base && base.checked_add(len).is_some_and(|end| end <= self.end())
+    }
+}
+
+/// What is to be mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MapRequest {
+    /// The VMO.
+    pub vmo: Id<Vmo>,
+    /// Where in it.
+    pub offset: u64,
+    /// How much, in bytes; rounded up to pages.
+    pub len: u64,
+    /// What the mapping allows.
+    pub perm: Perm,
+    /// What it may be made to allow, by the handle's rights.
+    pub max: Perm,
+    /// The mapping can be neither changed nor removed.
+    pub fixed: bool,
+}
+
+impl<M: Machine> Kernel<M> {
+    pub(crate) fn vmar_new(
+        &mut self,
+        aspace: Key,
+        parent: Option<Id<Vmar>>,
+        base: u64,
+        len: u64,
+        flags: VmarFlags,
+    ) -> Result<Id<Vmar>, Status> {
+        let start = self.vmar_start(aspace, base, len);
+        let vmar = Vmar { base, len, flags, aspace: Some(aspace), parent, children: Children::default(), start };
+        let id = self.create(Signals::NONE, Body::Vmar(Box::new(vmar)))?;
+        self.add_ref(id.object());
+        Ok(id)
+    }
+
+    fn vmar_alive(&self, id: Id<Vmar>) -> Result<(&Vmar, Key), Status> {
+        let vmar = self.objects.get(id)?;
+        Ok((vmar, vmar.aspace.ok_or(Status::BAD_STATE)?))
+    }
+
+    /// `vmar_allocate`: a VMAR within a VMAR, of whole pages.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: destroyed. `INVALID_ARGS`: not within the parent. `ALREADY_EXISTS`, `NO_RESOURCES`: no room.
+    /// `NO_MEMORY`.
+    pub fn vmar_allocate(
+        &mut self,
+        parent: Id<Vmar>,
+        place: Place,
+        len: u64,
+        flags: VmarFlags,
+    ) -> Result<(Id<Vmar>, u64), Status> {
+        let len = len.checked_next_multiple_of(PAGE).filter(|&len| len > 0).ok_or(Status::INVALID_ARGS)?;
+        let base = self.vmar_place(parent, place, len)?;
+        let (_, aspace) = self.vmar_alive(parent)?;
+        let id = self.vmar_new(aspace, Some(parent), base, len, flags)?;
+        self.objects.get_mut(parent)?.children.insert(base, Child::Vmar(id, len));
+        Ok((id, base))
+    }
+
+    /// `vmar_map`.
+    ///
+    /// # Errors
+    /// As [`Kernel::vmar_allocate`]; `OUT_OF_RANGE`: the VMO's offset is absurd.
+    pub fn vmar_map(&mut self, id: Id<Vmar>, place: Place, request: MapRequest) -> Result<u64, Status> {
+        let len = request.len.checked_next_multiple_of(PAGE).ok_or(Status::OUT_OF_RANGE)?;
+        if len == 0 || !request.offset.is_multiple_of(PAGE) {
+            return Err(Status::INVALID_ARGS);
+        }
+        request.offset.checked_add(len).ok_or(Status::OUT_OF_RANGE)?;
+        let (vmo, offset) = self.vmo_resolve(request.vmo, request.offset)?;
+        offset.checked_add(len).ok_or(Status::OUT_OF_RANGE)?;
+        // A window ends where it ends, also when what it shows goes on.
+        if vmo != request.vmo && request.offset + len > self.objects.get(request.vmo)?.size {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        let base = self.vmar_place(id, place, len)?;
+        if let Place::Over(_) = place {
+            self.vmar_clear(id, base, len, true)?;
+        }
+        let (_, aspace) = self.vmar_alive(id)?;
+        let mapping = Mapping {
+            base,
+            len,
+            vmo,
+            offset,
+            named: request.vmo,
+            named_offset: request.offset,
+            perm: request.perm,
+            max: request.max,
+            vmar: id,
+            fixed: request.fixed,
+            content_only: false,
+        };
+        self.mapping_insert(aspace, mapping);
+        if mapping.fixed
+            && let Some(space) = self.aspaces.get_mut(aspace)
+        {
+            space.fixed = Some((base, mapping.end()));
+        }
+        Ok(base)
+    }
+
+    /// The mapping at an address ends, for accesses, where the content of its VMO does.
+    pub fn mapping_ends_with_content(&mut self, aspace: Key, address: u64) {
+        let mapping = self.aspaces.get_mut(aspace).and_then(|space| space.mappings.get_mut(&address));
+        if let Some(mapping) = mapping {
+            mapping.content_only = true;
+        }
+    }
+
+    /// Whether the vDSO's code is mapped in the address space of a VMAR.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the VMAR is destroyed.
+    pub fn vdso_is_mapped(&self, id: Id<Vmar>) -> Result<bool, Status> {
+        let (_, aspace) = self.vmar_alive(id)?;
+        Ok(self.aspaces.get(aspace).is_some_and(|s| s.vdso_base != 0))
+    }
+
+    /// Notes where the vDSO's image starts in the address space of a VMAR.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the VMAR is destroyed.
+    pub fn vdso_mapped(&mut self, id: Id<Vmar>, base: u64) -> Result<(), Status> {
+        let (_, aspace) = self.vmar_alive(id)?;
+        if let Some(space) = self.aspaces.get_mut(aspace) {
+            space.vdso_base = base;
+        }
+        Ok(())
+    }
+
+    fn mapping_insert(&mut self, aspace: Key, mapping: Mapping) {
+        if let Some(space) = self.aspaces.get_mut(aspace) {
+            space.mappings.insert(mapping.base, mapping);
+        }
+        if let Ok(vmar) = self.objects.get_mut(mapping.vmar) {
+            vmar.children.insert(mapping.base, Child::Mapping(mapping.len));
+        }
+        self.mapping_take_up(aspace, &mapping);
+    }
+
+    fn mapping_remove(&mut self, aspace: Key, base: u64) -> Option<Mapping> {
+        let mapping = self.aspaces.get_mut(aspace)?.mappings.remove(&base)?;
+        if let Ok(vmar) = self.objects.get_mut(mapping.vmar) {
+            vmar.children.remove(base);
+        }
+        self.mapping_let_go(aspace, &mapping);
+        Some(mapping)
+    }
+}
+
+#[cfg(test)]
+mod tests;

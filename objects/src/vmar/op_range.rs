@@ -1,0 +1,140 @@
+//! `vmar_op_range`: to the memory that is mapped in a range as if to its VMOs, mapping by mapping.
+
+use abi::Status;
+
+use super::Vmar;
+use crate::aspace::Mapping;
+use crate::kernel::Kernel;
+use crate::machine::{Aspace, Machine, PAGE};
+use crate::object::Id;
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RangeOp {
+    /// All pages exist, and are mapped.
+    Commit,
+    /// Gives pages back; they are zeroes again.
+    Decommit,
+    /// Maps the pages that exist.
+    MapRange,
+    /// Zeroes.
+    Zero,
+    /// A hint.
+    DontNeed,
+    /// A hint, with which the pages that exist are mapped.
+    AlwaysNeed,
+    /// Brings in the pages that can be had, and maps them.
+    Prefetch,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// `vmar_op_range`. What was done before an error stays.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: not whole pages, or in a VMAR below this one where the operation, or the handle (`with_vmars`),
+    /// does not reach. `OUT_OF_RANGE`: not within the VMAR, or beyond a VMO's end. `BAD_STATE`: destroyed, or not all of
+    /// it is mapped. `ACCESS_DENIED`: a mapping cannot be made to allow it. Whatever the VMO says.
+    pub fn vmar_op_range(
+        &mut self,
+        id: Id<Vmar>,
+        op: RangeOp,
+        address: u64,
+        len: u64,
+        with_vmars: bool,
+    ) -> Result<(), Status> {
+        let len = len.checked_next_multiple_of(PAGE).filter(|&len| len > 0).ok_or(Status::INVALID_ARGS)?;
+        if !address.is_multiple_of(PAGE) {
+            return Err(Status::INVALID_ARGS);
+        }
+        if !self.objects.get(id)?.covers(address, len) {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        let (_, aspace) = self.vmar_alive(id)?;
+        let end = address + len;
+        if self.range_has_fixed(aspace, address, end) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        // What asks for more than the mapping allows now does not go through a VMAR below, as protecting does not.
+        let own = !with_vmars || matches!(op, RangeOp::Commit | RangeOp::Decommit | RangeOp::Prefetch);
+        let mut at = address;
+        while at < end {
+            let space = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?;
+            let (machine, &mapping) = (space.machine, space.find(at).ok_or(Status::BAD_STATE)?);
+            if own && mapping.vmar != id {
+                return Err(Status::INVALID_ARGS);
+            }
+            let to = mapping.end().min(end);
+            self.mapping_op(machine, &mapping, op, at, to)?;
+            at = to;
+        }
+        Ok(())
+    }
+
+    fn mapping_op(
+        &mut self,
+        machine: Aspace,
+        mapping: &Mapping,
+        op: RangeOp,
+        from: u64,
+        to: u64,
+    ) -> Result<(), Status> {
+        let (vmo, offset, len) = (mapping.named, mapping.named_offset + (from - mapping.base), to - from);
+        let (size, content) = self.objects.get(vmo).map(|vmo| (vmo.size, vmo.content_size))?;
+        let limit = if mapping.content_only { content.next_multiple_of(PAGE).min(size) } else { size };
+        let within = || offset.checked_add(len).filter(|&end| end <= limit).map(drop).ok_or(Status::OUT_OF_RANGE);
+        if mapping.content_only {
+            within()?;
+        }
+        let allowed = |allowed| if allowed { Ok(()) } else { Err(Status::ACCESS_DENIED) };
+        match op {
+            RangeOp::Commit => {
+                allowed(mapping.max.write)?;
+                self.vmo_commit(vmo, offset, len)?;
+            }
+            RangeOp::Decommit => {
+                allowed(mapping.max.write)?;
+                return self.vmo_decommit(vmo, offset, len);
+            }
+            RangeOp::Zero => {
+                allowed(mapping.max.write)?;
+                return self.vmo_zero(vmo, offset, len);
+            }
+            RangeOp::DontNeed => return Ok(()),
+            RangeOp::Prefetch => {
+                allowed(mapping.max.read)?;
+                within()?;
+            }
+            RangeOp::MapRange => within()?,
+            RangeOp::AlwaysNeed => {}
+        }
+        self.mapping_fill(machine, mapping, from, to);
+        Ok(())
+    }
+
+    /// Maps the pages of a part of a mapping that exist. A favour: without memory for it they are mapped when they are
+    /// touched.
+    pub(crate) fn mapping_fill(&mut self, machine: Aspace, mapping: &Mapping, from: u64, to: u64) {
+        if !mapping.perm.read {
+            return;
+        }
+        let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
+        let (mut page, last) = (page_of(from), page_of(to));
+        while let Some((next, frame)) = self.vmo_first_page(mapping.vmo, page, last) {
+            let at = mapping.base + (next * PAGE - mapping.offset);
+            if self.map_page(machine, at, frame, mapping.perm).is_err() {
+                return;
+            }
+            page = next + 1;
+        }
+    }
+
+    /// As `ZX_VM_MAP_RANGE` asks when a mapping is made: maps in advance those of its pages that exist.
+    pub fn vmar_prefault(&mut self, id: Id<Vmar>, address: u64) {
+        let Some(aspace) = self.objects.get(id).ok().and_then(|vmar| vmar.aspace) else { return };
+        let Some(space) = self.aspaces.get(aspace) else { return };
+        let machine = space.machine;
+        if let Some(&mapping) = space.find(address) {
+            self.mapping_fill(machine, &mapping, mapping.base, mapping.end());
+        }
+    }
+}
