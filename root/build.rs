@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::{env, fs};
 
-use description::{Instance, Level, Memory, Serial, Timer};
+use description::{Devices, Instance, Level, Memory, Serial, Timer};
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -29,6 +29,7 @@ fn main() {
         log: Level::Info,
         power: true,
         boot_files: true,
+        devices: Devices::ALL,
     };
     given("HAFNON_SERVER", &[]);
     given("HAFNON_SYSTEM", &description::encode(&[everything]).expect("one instance can be encoded"));

@@ -14,7 +14,7 @@
 use serde::{Deserialize, Serialize};
 
 /// First byte of an encoded description; another value means that host tool and root task do not belong together.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// How much memory an instance gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +61,55 @@ pub enum Level {
     Error,
 }
 
+/// Numbers from one to another, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    /// The first.
+    pub first: u64,
+    /// The last, not below the first.
+    pub last: u64,
+}
+
+impl Range {
+    /// Whether two ranges have a number in common.
+    pub fn meets(&self, other: &Range) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// Up to [`RANGES`] ranges.
+pub type Ranges = [Option<Range>; RANGES];
+/// How many ranges of one kind can be named.
+pub const RANGES: usize = 8;
+
+/// Devices that programs may drive. What the root task or a server needs for itself is left out of it, whatever is
+/// named here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Devices {
+    /// Physical addresses; of them, whatever is not memory.
+    pub memory: Ranges,
+    /// I/O ports.
+    pub ports: Ranges,
+    /// Pins of the interrupt controllers: bit `n` for pin `n`.
+    pub pins: u32,
+    /// How many vectors for message-signalled interrupts, as far as there are so many.
+    pub messages: u8,
+}
+
+impl Devices {
+    /// Whatever there is.
+    pub const ALL: Devices = {
+        let mut memory = [None; RANGES];
+        memory[0] = Some(Range { first: 0, last: u64::MAX });
+        let mut ports = [None; RANGES];
+        ports[0] = Some(Range { first: 0, last: 0xffff });
+        Devices { memory, ports, pins: u32::MAX, messages: u8::MAX }
+    };
+
+    /// Nothing.
+    pub const NONE: Devices = Devices { memory: [None; RANGES], ports: [None; RANGES], pins: 0, messages: 0 };
+}
+
 /// One server with what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance<'a> {
@@ -81,6 +130,8 @@ pub struct Instance<'a> {
     pub power: bool,
     /// It gets the boot file (the BOOTFS image).
     pub boot_files: bool,
+    /// What its programs may drive, beside the devices above.
+    pub devices: Devices,
 }
 
 /// Why bytes are no description.
@@ -172,12 +223,14 @@ mod tests {
             log: Level::Info,
             power: true,
             boot_files: true,
+            devices: Devices::ALL,
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let other = Instance { name: "second", memory: Memory::Bytes(64 << 20), link: None, ..sample() };
+        let devices = Devices { pins: 1 << 8, messages: 3, ..Devices::NONE };
+        let other = Instance { name: "second", memory: Memory::Bytes(64 << 20), link: None, devices, ..sample() };
         let bytes = encode(&[sample(), other]).unwrap();
         let read: Vec<_> = System::decode(&bytes).unwrap().instances().collect();
         assert_eq!(read, [sample(), other]);

@@ -23,6 +23,8 @@ pub enum Error {
     OutOfSlots,
     /// The kernel refused something: what it was.
     Kernel(&'static str, sel4::Error),
+    /// A server's boot page has no room for more pieces of something: of what, and how many it has room for.
+    Pieces(&'static str, usize),
     /// A device is not there.
     Device(&'static str),
 }
@@ -38,6 +40,7 @@ impl fmt::Display for Error {
             Error::OutOfMemory => f.write_str("too little memory for the root task's own needs"),
             Error::OutOfSlots => f.write_str("no capability slots left"),
             Error::Kernel(what, error) => write!(f, "{what}: {error}"),
+            Error::Pieces(what, most) => write!(f, "{what} in more than {most} pieces"),
             Error::Device(what) => write!(f, "no {what}"),
         }
     }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::memory::Memory;
 
 /// Where PCs have it.
-const ADDRESS: u64 = 0xfed0_0000;
+pub const ADDRESS: u64 = 0xfed0_0000;
 const CONFIGURATION: u64 = 0x10;
 const COUNTER: u64 = 0xf0;
 const TIMER: u64 = 0x100;
@@ -43,12 +43,9 @@ impl Hpet {
         }
         write(CONFIGURATION, read(CONFIGURATION) & !LEGACY | ENABLE);
         let pins = (read(TIMER) >> 32) as u32;
-        // Pin 8 is the real-time clock's, which nobody has interrupt; 16 and up are PCI's.
-        let free = if pins & 1 << 8 != 0 { 1 << 8 } else { pins & 0x00ff_0000 };
-        if free == 0 {
-            return Err(Error::Device("free interrupt line for the HPET"));
-        }
-        let pin = free.trailing_zeros() as u8;
+        // Pins 16 to 23 are PCI's, where few devices have the fourth. Pin 8 is the real-time clock's, for a driver.
+        let free = [19, 18, 17, 16, 23, 22, 21, 20, 8].into_iter().find(|pin| pins >> pin & 1 != 0);
+        let pin = free.ok_or(Error::Device("free interrupt line for the HPET"))?;
         // The reading with the least delay between the two counters.
         let (mut best, mut tsc0, mut count0) = (u64::MAX, 0, 0);
         for _ in 0..8 {

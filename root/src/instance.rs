@@ -5,20 +5,23 @@ use core::ptr;
 use description::Instance as Wanted;
 use sel4::bootinfo::{ASID_CONTROL, INIT_ASID_POOL, INIT_TCB, INIT_VSPACE, IO_PORT_CONTROL, IRQ_CONTROL};
 use sel4::{
-    CNode, CPtr, Caching, CapData, Endpoint, ObjectType, Page, Rights, SchedParams, Tcb, TcbConfig, Untyped,
+    CNode, CPtr, Caching, CapData, Endpoint, ObjectType, Page, Rights, SchedParams, Slot, Tcb, TcbConfig, Untyped,
     UserContext, VSpace,
 };
 use server_boot::cspace::{self, LEAF_BITS, LEAF_SLOTS, root_bits};
 use server_boot::layout::{
-    BOOT_FILE, BOOT_INFO, CHUNK, HEAP, HEAP_LIMIT, HPET, IPC_BUFFER, STACK_GUARD, STACK_SIZE, STACK_TOP, WINDOW,
+    BOOT_FILE, BOOT_INFO, BOOT_INFO_PAGES, CHUNK, HEAP, HEAP_LIMIT, HPET, IPC_BUFFER, STACK_GUARD, STACK_SIZE,
+    STACK_TOP, WINDOW,
 };
-use server_boot::{BootInfo, FLAG_BOOT_FILE, FLAG_CONSOLE, FLAG_LINK, FLAG_POWER, MAGIC, MAX_SOURCES, Source};
+use server_boot::service::Interrupt;
+use server_boot::{BootInfo, FLAG_BOOT_FILE, FLAG_CONSOLE, FLAG_LINK, FLAG_POWER, MAGIC, MAX_SOURCES, Ports, Source};
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::devices::{self, Devices, PCI, RTC};
 use crate::elf::Elf;
 use crate::error::{Context, Error, level_number};
 use crate::hpet::Hpet;
-use crate::memory::{Memory, own_slot};
+use crate::memory::{Gift, Memory, own_slot};
 
 /// Instances that the root task watches.
 pub const MAX_INSTANCES: usize = 8;
@@ -39,7 +42,7 @@ pub struct Instance {
     pub vspace: VSpace,
     cnode: CNode,
     root_bits: u8,
-    boot_page: Page,
+    boot_pages: [Page; BOOT_INFO_PAGES],
     entry: u64,
     /// The pages of its stack, from the lowest up; for a report.
     pub stack: [Page; STACK_PAGES],
@@ -79,7 +82,10 @@ impl Instance {
         }
         let buffer = Page(memory.make(ObjectType::Page)?);
         memory.map(buffer, vspace, IPC_BUFFER, Rights::READ_WRITE, Caching::WriteBack)?;
-        let boot_page = Page(memory.make(ObjectType::Page)?);
+        let mut boot_pages = [Page::new(0); BOOT_INFO_PAGES];
+        for page in &mut boot_pages {
+            *page = Page(memory.make(ObjectType::Page)?);
+        }
         let registers = memory.again(hpet.page)?;
         memory.map(registers, vspace, HPET, Rights::READ_WRITE, Caching::Uncacheable)?;
 
@@ -89,7 +95,7 @@ impl Instance {
             vspace,
             cnode,
             root_bits,
-            boot_page,
+            boot_pages,
             entry,
             stack,
             boot_files: wanted.boot_files,
@@ -159,11 +165,11 @@ impl Instance {
         Ok(())
     }
 
-    fn place(&self, slot: u64) -> sel4::Slot {
+    fn place(&self, slot: u64) -> Slot {
         self.cnode.slot(slot, self.root_bits)
     }
 
-    fn leaf_place(&self, pointer: u64) -> sel4::Slot {
+    fn leaf_place(&self, pointer: u64) -> Slot {
         self.cnode.slot(pointer, self.root_bits + LEAF_BITS)
     }
 
@@ -206,12 +212,16 @@ impl Instance {
             self.ports(cspace::PORT_CONSOLE, console.port, console.port + 7)?;
             flags |= FLAG_CONSOLE;
         }
-        self.ports(cspace::PORT_RTC, 0x70, 0x71)?;
+        self.ports(cspace::PORT_RTC, RTC.first as u16, RTC.last as u16)?;
         if wanted.power {
             self.ports(cspace::PORT_EXIT, 0xf4, 0xf4)?;
             self.ports(cspace::PORT_ACPI, 0x604, 0x605)?;
-            self.ports(cspace::PORT_RESET, 0xcf9, 0xcf9)?;
             flags |= FLAG_POWER;
+        }
+        if devices::may_use(&wanted.devices, PCI) {
+            self.ports(cspace::PORT_RESET, PCI.first as u16, PCI.last as u16)?;
+        } else if wanted.power {
+            self.ports(cspace::PORT_RESET, 0xcf9, 0xcf9)?;
         }
         if wanted.boot_files {
             flags |= FLAG_BOOT_FILE;
@@ -222,8 +232,7 @@ impl Instance {
     }
 
     fn ports(&self, slot: u64, first: u16, last: u16) -> Result<(), Error> {
-        let control = own_slot(IO_PORT_CONTROL.cptr().0);
-        IO_PORT_CONTROL.issue(control, first, last, self.place(slot)).context("I/O ports")
+        issue(first, last, self.place(slot))
     }
 
     /// Gives it so many chunks of memory.
@@ -251,13 +260,41 @@ impl Instance {
         Ok(())
     }
 
+    /// Gives it the devices that its programs may drive.
+    pub fn give_devices(
+        &mut self,
+        memory: &mut Memory,
+        devices: &mut Devices<'_>,
+        hpet: &Hpet,
+        wanted: &Wanted<'_>,
+    ) -> Result<(), Error> {
+        let mut info = self.info;
+        let place = |first: u64, i: usize| self.leaf_place(cspace::leaf_slot(cspace::SOURCES_LEAF, first + i as u64));
+        let gift = |i: usize, gift: &Gift| {
+            place(cspace::DEVICES_AT, i).move_from(own_slot(gift.cap.cptr().0)).context("device memory")
+        };
+        let ports = |i: usize, ports: &Ports| issue(ports.first, ports.last, place(cspace::PORTS_AT, i));
+        devices.give(memory, &wanted.devices, &mut info, gift, ports)?;
+        if info.timer_page != 0 {
+            let to = self.leaf_place(cspace::TIMER_PAGE);
+            to.copy_from(own_slot(hpet.page.cptr().0), Rights::READ).context("the timer's page")?;
+        }
+        self.info = info;
+        Ok(())
+    }
+
+    /// Serves [`server_boot::service::INTERRUPT`].
+    pub fn interrupt(&self, slot: u64, which: u64) -> u64 {
+        devices::interrupt(&self.info, self.leaf_place(slot), Interrupt::decode(which))
+    }
+
     /// Lets it see the page that boot files are read into.
     pub fn share_buffer(&self, memory: &mut Memory, buffer: Page) -> Result<(), Error> {
         let page = memory.again(buffer)?;
         memory.map(page, self.vspace, BOOT_FILE, Rights::READ, Caching::WriteBack)
     }
 
-    /// Fills the boot page and lets it run.
+    /// Fills the boot pages and lets it run.
     pub fn start(&mut self, memory: &mut Memory, hpet: &Hpet) -> Result<(), Error> {
         self.info.magic = MAGIC;
         self.info.root_bits = self.root_bits.into();
@@ -266,11 +303,21 @@ impl Instance {
         self.info.timer_pin = hpet.pin.into();
         self.info.name = self.name;
         let scratch = memory.own_address(PAGE);
-        fill(memory, self.boot_page, scratch, 0, self.info.as_bytes())?;
-        memory.map(self.boot_page, self.vspace, BOOT_INFO, Rights::READ, Caching::WriteBack)?;
+        let parts = self.info.as_bytes().chunks(PAGE as usize);
+        for ((page, bytes), number) in self.boot_pages.into_iter().zip(parts).zip(0..) {
+            fill(memory, page, scratch, 0, bytes)?;
+            let address = BOOT_INFO + number * PAGE;
+            memory.map(page, self.vspace, address, Rights::READ, Caching::WriteBack)?;
+        }
         let registers = UserContext { rip: self.entry, rsp: STACK_TOP, rdi: BOOT_INFO, ..UserContext::default() };
         self.tcb.write_registers(&registers, true).context("starting a server")
     }
+}
+
+/// Puts the capability to a range of I/O ports into a slot.
+fn issue(first: u16, last: u16, to: Slot) -> Result<(), Error> {
+    let control = own_slot(IO_PORT_CONTROL.cptr().0);
+    IO_PORT_CONTROL.issue(control, first, last, to).context("I/O ports")
 }
 
 /// Loads a program's segments, page by page; returns its entry.

@@ -2,9 +2,10 @@
 //!
 //! 1. It looks at what there is: memory, devices, the system description that it carries.
 //! 2. For each instance in the description it builds a server ([`instance`]): address space, capability space, the
-//!    image, devices. Then it divides what memory it has not touched among them, and lets them run.
+//!    image, devices. Then it divides what memory it has not touched among them, hands over the devices that their
+//!    programs may drive ([`devices`]), and lets them run.
 //! 3. From then on it serves ([`serve`]): the boot file, whose device could reach all memory and therefore stays here,
-//!    and the end of a server, which it reports ([`report`]) before it stops the machine.
+//!    interrupts, and the end of a server, which it reports ([`report`]) before it stops the machine.
 //!
 //! It has no heap. What it needs it allocates once, from the smallest pieces of memory ([`memory`]), because the kernel
 //! clears a piece whole when it is first cut.
@@ -12,6 +13,8 @@
 
 #[cfg(target_os = "none")]
 mod console;
+#[cfg(target_os = "none")]
+mod devices;
 #[cfg(target_os = "none")]
 mod elf;
 #[cfg(target_os = "none")]

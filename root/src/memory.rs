@@ -14,7 +14,7 @@ use server_boot::layout::{CHUNK, CHUNK_BITS};
 use crate::error::{Context, Error};
 
 /// Untypeds that the kernel hands over at most, and those that splitting adds.
-const MAX: usize = 256;
+const MAX: usize = 512;
 
 /// Where the root task maps things for itself: above its image, below the first gibibyte.
 const OWN: u64 = 0x2000_0000;
@@ -98,29 +98,52 @@ impl Memory {
         self.make(ObjectType::Endpoint).map(Endpoint)
     }
 
-    /// The page of a device at a physical address. What lies before it in the same untyped is cut into pieces that stay
-    /// in the list, so that other devices can be reached later.
+    /// The page of a device at a physical address. What else lies in the same untyped is cut into pieces that stay in
+    /// the list, so that other devices can be reached later.
     pub fn device_page(&mut self, address: u64) -> Result<Page, Error> {
-        loop {
-            let holds =
-                |p: &Piece| p.device && !p.given && p.address + p.used <= address && address - p.address < 1 << p.bits;
-            let index = self.pieces.iter().position(|p| p.as_ref().is_some_and(holds));
-            let index = index.ok_or(Error::Device("device memory at that address"))?;
-            let Some(mut piece) = self.pieces[index] else { return Err(Error::OutOfMemory) };
+        let holds = |p: &Piece| p.device && !p.given && p.address <= address && address - p.address < 1 << p.bits;
+        let index = self.pieces.iter().position(|p| p.as_ref().is_some_and(holds));
+        let index = index.ok_or(Error::Device("device memory at that address"))?;
+        let Some(piece) = self.pieces[index] else { return Err(Error::OutOfMemory) };
+        self.pieces[index] = Some(Piece { given: true, ..piece });
+        let mut at = piece.address;
+        // The largest parts that are aligned and do not reach past the page, then the page, then likewise to the end.
+        self.cut(&piece, &mut at, address)?;
+        let slot = self.slot()?;
+        piece.cap.retype(ObjectType::Page, INIT_CNODE, 0, 0, slot, 1).context("a device's page")?;
+        at += 4096;
+        self.cut(&piece, &mut at, piece.address + (1 << piece.bits))?;
+        Ok(Page::new(slot))
+    }
+
+    /// Cuts a piece from `at` to `end`.
+    fn cut(&mut self, piece: &Piece, at: &mut u64, end: u64) -> Result<(), Error> {
+        while *at < end {
+            let bits = at.trailing_zeros().min((end - *at).ilog2()).min(47) as u8;
             let slot = self.slot()?;
-            let next = piece.address + piece.used;
-            if next == address {
-                piece.cap.retype(ObjectType::Page, INIT_CNODE, 0, 0, slot, 1).context("a device's page")?;
-                piece.used += 4096;
-                self.pieces[index] = Some(piece);
-                return Ok(Page::new(slot));
+            piece.cap.retype(ObjectType::Untyped(bits), INIT_CNODE, 0, 0, slot, 1).context("dividing memory")?;
+            self.add(Piece { cap: Untyped::new(slot), address: *at, bits, given: false, used: 0, ..*piece })?;
+            *at += 1 << bits;
+        }
+        Ok(())
+    }
+
+    /// Gives away a piece of device memory that lies between two addresses, both included; none if there is none left.
+    pub fn device_gift(&mut self, first: u64, last: u64) -> Result<Option<Gift>, Error> {
+        let end = |p: &Piece| p.address + ((1 << p.bits) - 1);
+        let meets = |p: &Piece| p.device && !p.given && p.address <= last && first <= end(p);
+        loop {
+            let Some(i) = self.pieces.iter().position(|p| p.as_ref().is_some_and(meets)) else { return Ok(None) };
+            let Some(piece) = self.pieces[i] else { return Ok(None) };
+            self.pieces[i] = Some(Piece { given: true, ..piece });
+            if first <= piece.address && end(&piece) <= last {
+                return Ok(Some(Gift { cap: piece.cap, address: piece.address, bits: piece.bits }));
             }
-            // The largest part that is aligned and does not reach past the page wanted.
-            let bits = next.trailing_zeros().min((address - next).ilog2()).min(47) as u8;
-            piece.cap.retype(ObjectType::Untyped(bits), INIT_CNODE, 0, 0, slot, 1).context("device memory")?;
-            piece.used += 1 << bits;
-            self.pieces[index] = Some(piece);
-            self.add(Piece { cap: Untyped::new(slot), address: next, bits, used: 0, device: true, given: false })?;
+            let mut at = piece.address;
+            for _ in 0..2 {
+                let half = at + (1 << (piece.bits - 1));
+                self.cut(&piece, &mut at, half)?;
+            }
         }
     }
 
@@ -142,15 +165,12 @@ impl Memory {
                 return Ok(Gift { cap: piece.cap, address: piece.address, bits: piece.bits });
             }
             let (i, piece) = untouched().min_by_key(|(_, p)| p.bits).ok_or(Error::MemoryShare)?;
-            let half = 1u64 << (piece.bits - 1);
-            for n in 0..2 {
-                let slot = self.slot()?;
-                let object = ObjectType::Untyped(piece.bits - 1);
-                piece.cap.retype(object, INIT_CNODE, 0, 0, slot, 1).context("dividing memory")?;
-                let address = piece.address + n * half;
-                self.add(Piece { cap: Untyped::new(slot), address, bits: piece.bits - 1, ..piece })?;
-            }
             self.pieces[i] = Some(Piece { given: true, ..piece });
+            let mut at = piece.address;
+            for _ in 0..2 {
+                let half = at + (1 << (piece.bits - 1));
+                self.cut(&piece, &mut at, half)?;
+            }
         }
     }
 

@@ -35,9 +35,11 @@ pub fn run(
             report::server_died(memory, instance, &received);
             exit(EXIT_SERVER_DIED);
         }
+        let (request, words) = (received.info.label(), [received.mr[0], received.mr[1]]);
         let (status, value) = match device.as_mut().filter(|_| instance.boot_files) {
+            _ if request == service::INTERRUPT => (instance.interrupt(words[0], words[1]), 0),
             None => (service::NOT_FOUND, 0),
-            Some(device) => serve(device, received.info.label(), received.mr[0], received.mr[1]),
+            Some(device) => serve(device, request, words[0], words[1]),
         };
         received = endpoint.reply_recv(Message::one(status, value));
     }

@@ -5,6 +5,7 @@ use sel4::{BootInfo, bootinfo};
 use server_boot::EXIT_ROOT_FAILED;
 
 use crate::console::{self, error, info};
+use crate::devices::Devices;
 use crate::error::Error;
 use crate::fwcfg::FwCfg;
 use crate::hpet::Hpet;
@@ -20,7 +21,7 @@ static SYSTEM: &[u8] = include_bytes!(env!("HAFNON_SYSTEM"));
 /// The root task's own port capability covers all ports.
 pub const PORTS: sel4::IoPort = sel4::IoPort(bootinfo::IO_PORT_CONTROL.cptr());
 
-sel4::entry!(main, stack = 64 << 10);
+sel4::entry!(main, stack = 256 << 10);
 
 fn main(boot: BootInfo) -> ! {
     console::init(boot.tsc_mhz().unwrap_or(1_000));
@@ -46,6 +47,7 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
         *place = Some(Instance::build(&mut memory, &hpet, endpoint, SERVER, number, &wanted)?);
     }
     let fwcfg = FwCfg::open(&mut memory)?;
+    let mut devices = Devices::new(system, hpet.pin);
     let mut chunks = memory.untouched_chunks();
     let all = chunks;
     for (instance, wanted) in instances.iter_mut().flatten().zip(system.instances()) {
@@ -58,6 +60,7 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
         }
         chunks -= share;
         instance.give_memory(&mut memory, share)?;
+        instance.give_devices(&mut memory, &mut devices, &hpet, &wanted)?;
         instance.start(&mut memory, &hpet)?;
     }
     serve::run(&mut memory, endpoint, &mut instances, fwcfg)

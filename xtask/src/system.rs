@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail};
-use description::{Instance, Level, Memory, Serial, Timer};
+use description::{Devices, Instance, Level, Memory, RANGES, Range, Ranges, Serial, Timer};
 use serde::Deserialize;
 
 use crate::cli::parse_size;
@@ -43,6 +43,27 @@ struct InstanceText {
     power: bool,
     #[serde(default)]
     boot_files: bool,
+    devices: Option<DevicesText>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum DevicesText {
+    Name(String),
+    List(DeviceList),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct DeviceList {
+    #[serde(default)]
+    memory: Vec<String>,
+    #[serde(default)]
+    ports: Vec<String>,
+    #[serde(default)]
+    pins: Vec<u8>,
+    #[serde(default)]
+    messages: u8,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -121,7 +142,11 @@ fn instance_fits(one: &Instance<'_>, other: &Instance<'_>) -> Result<()> {
             bail!("instances `{}` and `{}` both have the serial port at {:#x}", one.name, other.name, port.port);
         }
     }
+    let (own, others) = (&one.devices, &other.devices);
     for (what, both) in [
+        ("device memory", meet(&own.memory, &others.memory)),
+        ("I/O ports", meet(&own.ports, &others.ports)),
+        ("interrupt pins", own.pins & others.pins != 0),
         ("the HPET", one.timer == other.timer),
         ("the boot files", one.boot_files && other.boot_files),
         ("the power ports", one.power && other.power),
@@ -131,6 +156,10 @@ fn instance_fits(one: &Instance<'_>, other: &Instance<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn meet(one: &Ranges, other: &Ranges) -> bool {
+    one.iter().flatten().any(|a| other.iter().flatten().any(|b| a.meets(b)))
 }
 
 impl InstanceText {
@@ -152,6 +181,7 @@ impl InstanceText {
             },
             power: self.power,
             boot_files: self.boot_files,
+            devices: self.devices.as_ref().map_or(Ok(Devices::NONE), devices).context("devices")?,
         };
         if instance.console.is_some() && instance.console == instance.link {
             bail!("console and link are the same serial port");
@@ -185,6 +215,48 @@ fn serial(text: &SerialText) -> Result<Serial> {
     }
 }
 
+fn devices(text: &DevicesText) -> Result<Devices> {
+    let list = match text {
+        DevicesText::Name(name) if name == "all" => return Ok(Devices::ALL),
+        DevicesText::Name(name) => bail!("`{name}`: \"all\", or a table"),
+        DevicesText::List(list) => list,
+    };
+    let mut pins = 0;
+    for pin in &list.pins {
+        pins |= 1u32.checked_shl((*pin).into()).with_context(|| format!("there is no pin {pin}"))?;
+    }
+    let memory = ranges(&list.memory, u64::MAX).context("memory")?;
+    if let Some(odd) = memory.iter().flatten().find(|r| r.first % 4096 != 0 || r.last % 4096 != 4095) {
+        bail!("memory {:#x}-{:#x}: not whole pages", odd.first, odd.last);
+    }
+    Ok(Devices { memory, ports: ranges(&list.ports, 0xffff).context("ports")?, pins, messages: list.messages })
+}
+
+fn ranges(texts: &[String], highest: u64) -> Result<Ranges> {
+    let mut ranges = [None; RANGES];
+    if texts.len() > RANGES {
+        bail!("more than {RANGES} ranges");
+    }
+    for (place, text) in ranges.iter_mut().zip(texts) {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last || last > highest {
+            bail!("`{text}` is no range up to {highest:#x}");
+        }
+        *place = Some(Range { first, last });
+    }
+    Ok(ranges)
+}
+
+fn number(text: &str) -> Result<u64> {
+    let text = text.trim();
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.with_context(|| format!("`{text}` is no number"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +273,32 @@ mod tests {
         let bytes = system.encode().unwrap();
         let main = description::System::decode(&bytes).unwrap().instances().next().unwrap();
         assert_eq!((main.name, main.console, main.link), ("main", Some(Serial::COM1), Some(Serial::COM2)));
+        assert_eq!(main.devices, Devices::ALL);
+    }
+
+    #[test]
+    fn devices_are_named_by_range() {
+        let list = "{ memory = ['0xfe000000-0xfe000fff'], ports = ['0x70-0x71', '128'], pins = [8, 20], messages = 4 }";
+        let system = System::parse(&format!("{HEAD}memory = '1M'\ndevices = {list}\n")).unwrap();
+        let bytes = system.encode().unwrap();
+        let devices = description::System::decode(&bytes).unwrap().instances().next().unwrap().devices;
+        assert_eq!(devices.memory[0], Some(Range { first: 0xfe00_0000, last: 0xfe00_0fff }));
+        assert_eq!(
+            devices.ports[..3],
+            [Some(Range { first: 0x70, last: 0x71 }), Some(Range { first: 128, last: 128 }), None]
+        );
+        assert_eq!((devices.pins, devices.messages), (1 << 8 | 1 << 20, 4));
+        for (list, why) in [
+            ("'some'", "or a table"),
+            ("{ memory = ['0x1000-0x1800'] }", "whole pages"),
+            ("{ ports = ['0x71-0x70'] }", "no range"),
+            ("{ ports = ['0-0x10000'] }", "no range"),
+            ("{ ports = ['x'] }", "no number"),
+            ("{ pins = [32] }", "no pin"),
+        ] {
+            let error = error(&format!("{HEAD}memory = '1M'\ndevices = {list}\n"));
+            assert!(error.contains(why), "{list}: {error}");
+        }
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //!
 //! The root task builds a server out of four things, all described here so that neither side guesses:
 //!
-//! 1. an **address space** ([`layout`]): the image, a stack, an IPC buffer, one page of facts ([`BootInfo`]), the
+//! 1. an **address space** ([`layout`]): the image, a stack, an IPC buffer, the facts ([`BootInfo`]), the
 //!    timer's registers, a buffer for boot files, and the paging structures of two empty regions, the heap's and the
 //!    window's, that the server fills itself;
 //! 2. a **capability space** ([`cspace`]) of two levels: a root CNode whose first slots hold single capabilities, and
 //!    leaf CNodes that the server makes as it needs slots;
 //! 3. **memory** as untyped capabilities, listed in the boot page;
-//! 4. an **endpoint** to the root task that serves the boot file ([`service`]).
+//! 4. **devices** that its programs may drive: device memory as untypeds, ranges of I/O ports, both listed in the boot
+//!    pages; interrupts by asking for them;
+//! 5. an **endpoint** to the root task that serves the boot file and interrupts ([`service`]).
 //!
 //! A pointer into the capability space is `root slot << LEAF_BITS | slot in the leaf`. A capability that stands in
 //! the root CNode itself is found one step sooner, so whatever is used in each call stands there.
@@ -27,8 +29,10 @@ pub mod layout {
     pub const STACK_TOP: u64 = STACK_GUARD + 4096 + STACK_SIZE;
     /// The server's IPC buffer.
     pub const IPC_BUFFER: u64 = 0x1010_0000;
-    /// The page of facts, read-only.
+    /// The pages of facts, read-only.
     pub const BOOT_INFO: u64 = 0x1010_2000;
+    /// How many they are.
+    pub const BOOT_INFO_PAGES: usize = 2;
     /// The HPET's registers.
     pub const HPET: u64 = 0x1010_4000;
     /// The boot-file buffer, one large page, read-only.
@@ -78,14 +82,22 @@ pub mod cspace {
     pub const PORT_EXIT: u64 = 13;
     /// I/O ports of ACPI's power management.
     pub const PORT_ACPI: u64 = 14;
-    /// I/O port of the reset control register.
+    /// I/O port of the reset control register; with [`super::FLAG_PCI`] all of PCI's configuration ports, among which it
+    /// is.
     pub const PORT_RESET: u64 = 15;
 
     /// The endpoint that hears of the server's own faults.
     pub const FAULT: u64 = 16;
 
-    /// The leaf that holds the untypeds of the boot page, in its order.
+    /// The leaf that holds the untypeds of the boot page, in its order: memory from slot 0, device memory from
+    /// [`DEVICES_AT`], I/O ports from [`PORTS_AT`].
     pub const SOURCES_LEAF: u64 = 17;
+    /// See [`SOURCES_LEAF`].
+    pub const DEVICES_AT: u64 = super::MAX_SOURCES as u64;
+    /// See [`SOURCES_LEAF`].
+    pub const PORTS_AT: u64 = DEVICES_AT + super::MAX_DEVICES as u64;
+    /// The timer's page, to be mapped for reading only, if the boot page tells its address.
+    pub const TIMER_PAGE: u64 = leaf_slot(SOURCES_LEAF, LEAF_SLOTS - 2);
     /// The first of the leaves for the untypeds of the chunks; the root task makes as many as there can be chunks.
     pub const CHUNK_CAPS_LEAF: u64 = 18;
     /// The leaf for the heap's pages.
@@ -118,7 +130,7 @@ pub mod cspace {
     }
 }
 
-/// The boot-file service. Requests are calls on [`cspace::ROOT`]; replies carry the status as their label
+/// The root task's service. Requests are calls on [`cspace::ROOT`]; replies carry the status as their label
 /// ([`service::OK`] or an error) and their values in message registers.
 pub mod service {
     /// Request: the boot file's size. Reply: bytes in register 0.
@@ -126,6 +138,9 @@ pub mod service {
     /// Request: read into the buffer; register 0 holds the offset, 1 the length, at most [`super::layout::CHUNK`].
     /// Reply: the bytes read in register 0.
     pub const READ: u64 = 2;
+    /// Request: take an interrupt; register 0 holds a pointer to an empty slot of the server's, register 1 which
+    /// one ([`Interrupt`]). It is given up by deleting the capability.
+    pub const INTERRUPT: u64 = 3;
     /// Done.
     pub const OK: u64 = 0;
     /// There is no boot file, or no device to read it from.
@@ -134,6 +149,52 @@ pub mod service {
     pub const BAD_REQUEST: u64 = 2;
     /// The device reported an error.
     pub const IO: u64 = 3;
+    /// The interrupt is in use.
+    pub const TAKEN: u64 = 4;
+
+    const MESSAGE: u64 = 1 << 32;
+    const LEVEL: u64 = 1 << 16;
+    const ACTIVE_LOW: u64 = 1 << 17;
+
+    /// What [`INTERRUPT`] can ask for.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Interrupt {
+        /// A pin of the first I/O APIC.
+        Pin {
+            /// Its number.
+            pin: u8,
+            /// Triggered by level.
+            level: bool,
+            /// By the low level or the falling edge.
+            active_low: bool,
+        },
+        /// A vector for messages.
+        Message {
+            /// Its number among the vectors that the kernel gives out.
+            vector: u8,
+        },
+    }
+
+    impl Interrupt {
+        /// As a word of a request.
+        pub const fn encode(self) -> u64 {
+            match self {
+                Interrupt::Message { vector } => MESSAGE | vector as u64,
+                Interrupt::Pin { pin, level, active_low } => {
+                    pin as u64 | if level { LEVEL } else { 0 } | if active_low { ACTIVE_LOW } else { 0 }
+                }
+            }
+        }
+
+        /// What a word asks for.
+        pub const fn decode(word: u64) -> Self {
+            let low = word as u8;
+            if word & MESSAGE != 0 {
+                return Interrupt::Message { vector: low };
+            }
+            Interrupt::Pin { pin: low, level: word & LEVEL != 0, active_low: word & ACTIVE_LOW != 0 }
+        }
+    }
 }
 
 /// How the machine is left when a server has died, as the emulator's exit port takes it (QEMU ends with
@@ -143,18 +204,35 @@ pub const EXIT_SERVER_DIED: u8 = 0x21;
 pub const EXIT_ROOT_FAILED: u8 = 0x22;
 
 /// Marks a boot page of this layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"HAFNON\0\x01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HAFNON\0\x02");
 /// Untypeds that fit in the boot page.
 pub const MAX_SOURCES: usize = 128;
 
-/// Memory of the server's own: one untyped capability.
+/// Pieces of device memory that fit in the boot page.
+pub const MAX_DEVICES: usize = 256;
+/// Ranges of I/O ports that fit in the boot page.
+pub const MAX_PORTS: usize = 32;
+/// Added to a vector that the kernel gives out to make the processor's, which a device writes.
+pub const VECTOR_BASE: u64 = 48;
+
+/// Memory or device memory: one untyped capability.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Source {
     /// Physical address.
     pub address: u64,
-    /// Binary logarithm of its bytes, at least [`layout::CHUNK_BITS`].
+    /// Binary logarithm of its bytes; of memory, at least [`layout::CHUNK_BITS`].
     pub bits: u64,
+}
+
+/// I/O ports from one to another, both included: one capability.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Ports {
+    /// The first.
+    pub first: u16,
+    /// The last.
+    pub last: u16,
 }
 
 /// The boot page.
@@ -183,8 +261,24 @@ pub struct BootInfo {
     pub log_level: u64,
     /// The instance's name, padded with zeroes.
     pub name: [u8; 32],
+    /// Physical address of the timer's registers, if programs may see them; otherwise 0.
+    pub timer_page: u64,
+    /// Pins of the I/O APIC that programs may have: bit `n` for pin `n`.
+    pub pins: u64,
+    /// The first vector for messages.
+    pub first_message: u64,
+    /// How many there are.
+    pub messages: u64,
+    /// Entries of [`BootInfo::device`] that are used.
+    pub devices: u64,
+    /// Entries of [`BootInfo::port`] that are used.
+    pub ports: u64,
+    /// I/O ports for programs; number `i` stands in slot [`cspace::PORTS_AT`]` + i`.
+    pub port: [Ports; MAX_PORTS],
     /// The untypeds, smallest first; number `i` stands in slot `i` of [`cspace::SOURCES_LEAF`].
     pub source: [Source; MAX_SOURCES],
+    /// Device memory; number `i` stands in slot [`cspace::DEVICES_AT`]` + i`.
+    pub device: [Source; MAX_DEVICES],
 }
 
 /// There is a console.
@@ -196,5 +290,11 @@ pub const FLAG_POWER: u64 = 4;
 /// The boot file may be asked for.
 pub const FLAG_BOOT_FILE: u64 = 8;
 
-const _: () = assert!(size_of::<BootInfo>() <= 4096);
-const _: () = assert!((MAX_SOURCES as u64) < cspace::LEAF_SLOTS);
+/// Programs may use PCI's configuration ports.
+pub const FLAG_PCI: u64 = 16;
+/// Programs may use the real-time clock's ports.
+pub const FLAG_RTC: u64 = 32;
+
+const _: () = assert!(size_of::<BootInfo>() <= 4096 * layout::BOOT_INFO_PAGES);
+const _: () =
+    assert!(cspace::leaf_slot(cspace::SOURCES_LEAF, cspace::PORTS_AT + MAX_PORTS as u64) < cspace::TIMER_PAGE);

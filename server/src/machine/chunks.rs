@@ -27,6 +27,10 @@ struct Source {
     size: u32,
     /// Chunks cut from it.
     used: u32,
+    /// Physical address.
+    address: u64,
+    /// Its first chunk, once one is cut from it, or would be.
+    first: u32,
 }
 
 /// See the module's description.
@@ -45,7 +49,7 @@ pub struct Chunks {
 impl Chunks {
     const fn new() -> Self {
         Chunks {
-            source: [Source { size: 0, used: 0 }; MAX_SOURCES],
+            source: [Source { size: 0, used: 0, address: 0, first: 0 }; MAX_SOURCES],
             sources: 0,
             current: 0,
             next: 0,
@@ -59,8 +63,12 @@ impl Chunks {
     /// Learns what the root task gave. `link` has an entry for each chunk.
     pub fn init(&mut self, boot: &BootInfo, link: &'static mut [u32]) {
         self.sources = (boot.sources as usize).min(MAX_SOURCES);
+        let mut first = 0u32;
         for (own, given) in self.source.iter_mut().zip(&boot.source[..self.sources]) {
             own.size = 1u32 << given.bits.saturating_sub(u64::from(CHUNK_BITS)).min(31);
+            own.address = given.address;
+            own.first = first;
+            first = first.saturating_add(own.size);
         }
         self.total = link.len() as u32;
         self.link = link;
@@ -74,6 +82,11 @@ impl Chunks {
             self.free -= 1;
             return Some(chunk);
         }
+        self.cut()
+    }
+
+    /// Cuts the next chunk.
+    fn cut(&mut self) -> Option<u32> {
         while self.current < self.sources {
             let source = &mut self.source[self.current];
             if source.used < source.size && self.next < self.total {
@@ -95,6 +108,66 @@ impl Chunks {
         self.link[chunk as usize] = self.free_head;
         self.free_head = chunk;
         self.free += 1;
+    }
+
+    /// The physical address of a chunk.
+    pub fn physical(&self, chunk: u32) -> u64 {
+        let after = self.source[..self.sources].partition_point(|source| source.first <= chunk);
+        let source = self.source[after.saturating_sub(1)];
+        source.address + u64::from(chunk.wrapping_sub(source.first)) * CHUNK
+    }
+
+    /// The first of `count` chunks whose addresses follow each other, the first a multiple of 2^`align_log2`, each of
+    /// which is marked in `usable`, free, or not yet cut. Marks what is free and not yet cut.
+    pub fn find_run(&self, count: u32, align_log2: u8, usable: &mut [bool]) -> Option<u32> {
+        let mut free = self.free_head;
+        while free != NONE {
+            usable[free as usize] = true;
+            free = self.link[free as usize];
+        }
+        usable[self.next as usize..].fill(true);
+        let align = 1u64.checked_shl(align_log2.into())?;
+        // The run that ends before the chunk looked at: its first chunk, and the address after it.
+        let (mut first, mut end) = (0, u64::MAX);
+        for chunk in 0..self.total {
+            let address = self.physical(chunk);
+            let starts = usable[chunk as usize] && address % align == 0;
+            if !usable[chunk as usize] {
+                end = u64::MAX;
+                continue;
+            }
+            if end != address {
+                if !starts {
+                    end = u64::MAX;
+                    continue;
+                }
+                first = chunk;
+            }
+            end = address + CHUNK;
+            if chunk - first + 1 == count {
+                return Some(first);
+            }
+        }
+        None
+    }
+
+    /// Takes `count` chunks from `first` on, each free or not yet cut.
+    pub fn take_run(&mut self, first: u32, count: u32) -> Option<()> {
+        let run = first..first + count;
+        while self.next < run.end {
+            let chunk = self.cut()?;
+            self.give(chunk);
+        }
+        let mut chunk = core::mem::replace(&mut self.free_head, NONE);
+        self.free = 0;
+        while chunk != NONE {
+            let next = self.link[chunk as usize];
+            if !run.contains(&chunk) {
+                self.give(chunk);
+            }
+            chunk = next;
+        }
+        Some(())
     }
 
     /// Bytes that nobody has taken, and bytes in all.

@@ -19,7 +19,9 @@ use alloc::vec::Vec;
 
 use objects::machine::{Frame, Held, OutOfMemory};
 use server_boot::cspace::{LEAF_BITS, LEAF_SLOTS, LOOSE_LEAF, leaf_slot};
-use server_boot::layout::{CHUNK, WINDOW};
+use server_boot::layout::{CHUNK, CHUNK_BITS, WINDOW};
+
+mod contiguous;
 
 use super::chunks::{CHUNKS, NONE, untyped_of};
 use super::heap;
@@ -94,6 +96,15 @@ pub struct Memory {
     live: [u64; 2],
     /// Page tables of the window.
     windows: u64,
+    /// Pages of devices, by number from [`Frame::DEVICE`] on.
+    devices: Vec<DevicePage>,
+}
+
+/// A page of a device.
+struct DevicePage {
+    address: u64,
+    /// The capability of which those that map it are copies.
+    slot: u64,
 }
 
 /// Slots that are handed out one by one.
@@ -135,6 +146,7 @@ impl Memory {
             loose: Loose { free: Vec::new(), frames: Vec::new(), next: 0, end: 0, leaf: LOOSE_LEAF },
             live: [0; 2],
             windows: 0,
+            devices: Vec::new(),
         })
     }
 
@@ -183,6 +195,10 @@ impl Memory {
 
     /// A capability of the page by which a program may see it.
     pub fn mapping_take(&mut self, frame: Frame) -> Result<u64, OutOfMemory> {
+        if frame.is_device() {
+            let own = self.device_page(frame).ok_or(OutOfMemory)?.slot;
+            return self.mapping_further(frame, own);
+        }
         let own = self.slot(frame.0, 0);
         let spare = self.slot(frame.0, PARTS);
         let i = frame.0 % PARTS;
@@ -195,6 +211,11 @@ impl Memory {
             set_bit(&mut chunk.mapped, i, true);
             return Ok(spare);
         }
+        self.mapping_further(frame, own)
+    }
+
+    /// A copy of a page's own capability, at a loose slot.
+    fn mapping_further(&mut self, frame: Frame, own: u64) -> Result<u64, OutOfMemory> {
         let slot = self.slot_alloc()?;
         if sys::copy(slot, own).is_err() {
             self.slot_free(slot);
@@ -232,6 +253,19 @@ impl Memory {
         Some(chunk as u32 * PARTS + (slot % LEAF_SLOTS) as u32 - PARTS)
     }
 
+    /// Gives numbers to pages of a device that follow each other; returns the first.
+    pub fn device_pages_add(&mut self, address: u64, slots: &[u64]) -> Result<Frame, OutOfMemory> {
+        self.devices.try_reserve(slots.len()).map_err(|_| OutOfMemory)?;
+        let first = Frame(Frame::DEVICE + self.devices.len() as u32);
+        let pages = slots.iter().zip(0..).map(|(slot, i)| DevicePage { address: address + i * 4096, slot: *slot });
+        self.devices.extend(pages);
+        Ok(first)
+    }
+
+    fn device_page(&self, frame: Frame) -> Option<&DevicePage> {
+        self.devices.get((frame.0 - Frame::DEVICE) as usize)
+    }
+
     // --- kernel objects ---
 
     /// Memory for kernel objects.
@@ -266,8 +300,12 @@ impl Memory {
 
     /// Makes a further object in a unit, at a loose slot.
     pub fn unit_further(&mut self, unit: Unit, object: Object, slot: u64) -> Result<(), OutOfMemory> {
-        let (leaf, index) = (slot >> LEAF_BITS, slot % LEAF_SLOTS);
-        sys::retype(self.slot(unit.0, 0), object, Some(leaf), index, 1).map_err(|_| OutOfMemory)
+        self.make_at(self.slot(unit.0, 0), object, slot)
+    }
+
+    /// Makes an object of an untyped, at a loose slot.
+    pub fn make_at(&mut self, untyped: u64, object: Object, slot: u64) -> Result<(), OutOfMemory> {
+        sys::retype(untyped, object, Some(slot >> LEAF_BITS), slot % LEAF_SLOTS, 1).map_err(|_| OutOfMemory)
     }
 
     // --- slots ---
@@ -322,24 +360,33 @@ impl Memory {
                 set_bit(&mut chunk.free, i, false);
                 (i, true)
             }
-            None => {
-                let i = u32::from(chunk.fresh);
-                if i % BATCH == 0 {
-                    let object = if kind == Kind::Pages { Object::Page } else { Object::Untyped(12) };
-                    let leaf = self.leaf_base + u64::from(number);
-                    let made = sys::retype(untyped_of(number), object, Some(leaf), u64::from(i), u64::from(BATCH));
-                    made.map_err(|_| OutOfMemory)?;
-                }
-                chunk.fresh += 1;
-                (i, false)
-            }
+            None => (self.part_fresh(number, kind)?, false),
         };
+        self.part_taken(number);
+        Ok((number * PARTS + i, used_before))
+    }
+
+    /// The next part of a chunk that was never handed out, made if need be.
+    fn part_fresh(&mut self, number: u32, kind: Kind) -> Result<u32, OutOfMemory> {
+        let i = u32::from(self.chunks[number as usize].fresh);
+        if i % BATCH == 0 {
+            let object = if kind == Kind::Pages { Object::Page } else { Object::Untyped(12) };
+            let leaf = self.leaf_base + u64::from(number);
+            let made = sys::retype(untyped_of(number), object, Some(leaf), u64::from(i), u64::from(BATCH));
+            made.map_err(|_| OutOfMemory)?;
+        }
+        self.chunks[number as usize].fresh += 1;
+        Ok(i)
+    }
+
+    /// Counts a part that has been handed out.
+    fn part_taken(&mut self, number: u32) {
+        let chunk = &mut self.chunks[number as usize];
         chunk.live += 1;
-        self.live[list] += 1;
+        self.live[chunk.kind as usize - 1] += 1;
         if u32::from(chunk.live) == PARTS {
             self.unlist(number);
         }
-        Ok((number * PARTS + i, used_before))
     }
 
     fn part_free(&mut self, part: u32) {
@@ -362,10 +409,22 @@ impl Memory {
             CHUNKS.with(|chunks| chunks.give(number));
             return Err(error);
         }
+        self.chunk_open(number, kind);
+        Ok(())
+    }
+
+    /// Puts a prepared chunk into use.
+    fn chunk_open(&mut self, number: u32, kind: Kind) {
         let chunk = &mut self.chunks[number as usize];
         *chunk = Chunk { kind, leaf: chunk.leaf, window: chunk.window, ..EMPTY };
         self.list(number, kind);
-        Ok(())
+    }
+
+    /// Takes a chunk out of use whose parts have all come back.
+    fn chunk_close(&mut self, number: u32) {
+        sys::revoke(untyped_of(number));
+        self.unlist(number);
+        self.chunks[number as usize].kind = Kind::None;
     }
 
     fn chunk_prepare(&mut self, number: u32, kind: Kind) -> Result<(), OutOfMemory> {
@@ -390,13 +449,11 @@ impl Memory {
         CHUNKS.with(|chunks| chunks.take()).or_else(|| self.chunk_reclaim()).ok_or(OutOfMemory)
     }
 
-    /// Takes a chunk out of use whose parts have all come back.
+    /// Finds a chunk whose parts have all come back, and takes it out of use.
     fn chunk_reclaim(&mut self) -> Option<u32> {
         let idle = |chunk: &Chunk| chunk.kind != Kind::None && chunk.live == 0;
         let number = self.chunks.iter().position(idle)? as u32;
-        sys::revoke(untyped_of(number));
-        self.unlist(number);
-        self.chunks[number as usize].kind = Kind::None;
+        self.chunk_close(number);
         Some(number)
     }
 

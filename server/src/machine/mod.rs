@@ -8,6 +8,8 @@
 //! | [`aspace`] | address spaces of programs |
 //! | [`thread`] | threads of programs, and the protocol between them and the server |
 //! | [`clock`] | time |
+//! | [`devices`] | device memory and I/O ports for programs |
+//! | [`interrupts`] | interrupts for programs |
 //! | [`serial`] | console, host link, date, power |
 //! | [`random`] | chance |
 //! | [`bootfile`] | the boot file, from the root task |
@@ -24,8 +26,10 @@ pub mod aspace;
 pub mod bootfile;
 pub mod chunks;
 pub mod clock;
+pub mod devices;
 pub mod fpu;
 pub mod heap;
+pub mod interrupts;
 pub mod log;
 pub mod memory;
 pub mod random;
@@ -48,6 +52,8 @@ use server_boot::{BootInfo, FLAG_CONSOLE, FLAG_LINK, FLAG_POWER};
 
 use aspace::{Space, Tables};
 use clock::Clock;
+use devices::Devices;
+use interrupts::Interrupts;
 use memory::Memory;
 use random::Random;
 use serial::Link;
@@ -79,13 +85,16 @@ pub struct Sel4 {
     clock: Clock,
     random: Random,
     link: Link,
+    devices: Devices,
+    interrupts: Interrupts,
     flags: u64,
 }
 
 impl Sel4 {
     /// Takes over what the root task prepared. The heap works already.
     pub fn new(boot: &BootInfo) -> Result<Self, OutOfMemory> {
-        let memory = Memory::new(boot.chunks, boot.root_bits as u8)?;
+        let mut memory = Memory::new(boot.chunks, boot.root_bits as u8)?;
+        let devices = Devices::new(boot, &mut memory)?;
         let mut machine = Sel4 {
             memory,
             tables: Tables::default(),
@@ -95,6 +104,8 @@ impl Sel4 {
             clock: Clock::new(boot.tsc, boot.hpet, boot.timer_pin as u8),
             random: Random::new(),
             link: Link::new(),
+            devices,
+            interrupts: Interrupts::new(boot)?,
             flags: boot.flags,
         };
         machine.listen(root_slot(IRQ_TIMER), SIGNAL_TIMER)?;
@@ -111,7 +122,19 @@ impl Sel4 {
     fn listen(&mut self, irq: u64, signal: u64) -> Result<(), OutOfMemory> {
         let slot = self.memory.slot_alloc()?;
         let listening = sys::mint_notification(slot, thread::NOTIFICATION | signal);
-        listening.and_then(|()| sys::irq_listen(irq, slot)).map_err(|_| OutOfMemory)
+        listening.and_then(|()| sys::irq_listen(irq, slot)).map_err(|_| OutOfMemory)?;
+        self.interrupts.own_notification(signal, slot);
+        Ok(())
+    }
+
+    /// Programs' interrupts that a badge tells of.
+    pub fn interrupts_told(badge: u64) -> impl Iterator<Item = Irq> {
+        Interrupts::told(badge)
+    }
+
+    /// A program's interrupt came: its key, if it is still watched.
+    pub fn interrupt_came(&self, irq: Irq) -> Option<IrqKey> {
+        self.interrupts.came(irq)
     }
 
     /// The alarm rang.
@@ -202,9 +225,13 @@ impl Sel4 {
     }
 }
 
-/// The part of a page that lies within it: its address, and its length.
+/// The part of a page that lies within it: its address, and its length. Of a device's page nothing does: the window
+/// does not show it.
 #[inline]
 fn within(frame: Frame, offset: usize, len: usize) -> (usize, usize) {
+    if frame.is_device() {
+        return (ptr::dangling::<u8>().addr(), 0);
+    }
     let offset = offset.min(PAGE_SIZE);
     (Memory::address(frame) as usize + offset, len.min(PAGE_SIZE - offset))
 }
@@ -214,12 +241,12 @@ impl Machine for Sel4 {
         self.memory.frame_alloc()
     }
 
-    fn frames_contiguous(&mut self, _count: u32, _align_log2: u8) -> Result<Frame, OutOfMemory> {
-        Err(OutOfMemory)
+    fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
+        self.memory.frames_contiguous(count, align_log2)
     }
 
-    fn frame_address(&self, _frame: Frame) -> u64 {
-        0
+    fn frame_address(&self, frame: Frame) -> u64 {
+        self.memory.physical(frame)
     }
 
     fn frame_free(&mut self, frame: Frame) {
@@ -255,7 +282,7 @@ impl Machine for Sel4 {
     }
 
     fn frame_copy(&mut self, from: Frame, to: Frame) {
-        if from != to {
+        if from != to && !from.is_device() && !to.is_device() {
             self.frame_fill(to, Memory::address(from) as usize, PAGE_SIZE);
         }
     }
@@ -384,37 +411,45 @@ impl Machine for Sel4 {
         self.threads.extra_args(thread)
     }
 
-    fn device_frame(&mut self, _address: u64) -> Result<DeviceFrame, DeviceError> {
-        Err(DeviceError::Denied)
+    fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError> {
+        self.devices.frame(&mut self.memory, address)
     }
 
-    fn irq_open(&mut self, _source: IrqSource, _key: IrqKey) -> Result<Irq, DeviceError> {
-        Err(DeviceError::Denied)
+    fn irq_open(&mut self, source: IrqSource, key: IrqKey) -> Result<Irq, DeviceError> {
+        self.interrupts.open(&mut self.memory, source, key)
     }
 
-    fn irq_ack(&mut self, _irq: Irq) {}
-
-    fn irq_close(&mut self, _irq: Irq) {}
-
-    fn msi_alloc(&mut self, _count: u32) -> Result<MsiBlock, DeviceError> {
-        Err(DeviceError::Denied)
+    fn irq_ack(&mut self, irq: Irq) {
+        self.interrupts.ack(irq);
     }
 
-    fn msi_free(&mut self, _block: MsiBlock) {}
+    fn irq_close(&mut self, irq: Irq) {
+        self.interrupts.close(&mut self.memory, irq);
+    }
+
+    fn msi_alloc(&mut self, count: u32) -> Result<MsiBlock, DeviceError> {
+        self.interrupts.msi_alloc(count)
+    }
+
+    fn msi_free(&mut self, block: MsiBlock) {
+        self.interrupts.msi_free(block);
+    }
 
     fn irq_counts(&self) -> (u32, u32) {
-        (0, 0)
+        self.interrupts.counts()
     }
 
-    fn ports_usable(&self, _first: u16, _count: u32) -> bool {
-        false
+    fn ports_usable(&self, first: u16, count: u32) -> bool {
+        self.devices.ports_usable(first, count)
     }
 
-    fn port_read(&mut self, _port: u16, width: PortWidth) -> u32 {
-        width.all_ones()
+    fn port_read(&mut self, port: u16, width: PortWidth) -> u32 {
+        self.devices.port_read(port, width)
     }
 
-    fn port_write(&mut self, _port: u16, _width: PortWidth, _value: u32) {}
+    fn port_write(&mut self, port: u16, width: PortWidth, value: u32) {
+        self.devices.port_write(port, width, value);
+    }
 
     #[inline]
     fn now(&self) -> i64 {

@@ -146,6 +146,12 @@ fn signals(server: &mut Server<Sel4>, signals: u64) {
         server.kernel.machine.link_interrupt();
         server.serial();
     }
+    for irq in Sel4::interrupts_told(signals) {
+        if let Some(key) = server.kernel.machine.interrupt_came(irq) {
+            let timestamp = server.kernel.machine.now();
+            server.interrupt(key, timestamp);
+        }
+    }
 }
 
 fn fault(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {

@@ -306,6 +306,31 @@ pub fn port_out16(cap: u64, port: u16, value: u16) {
     complain(IoPort::new(cap).out16(port, value), "port");
 }
 
+/// Writes four bytes to a port.
+pub fn port_out32(cap: u64, port: u16, value: u32) {
+    complain(IoPort::new(cap).out32(port, value), "port");
+}
+
+/// Reads a byte from a port.
+pub fn port_read8(cap: u64, port: u16) -> Option<u8> {
+    IoPort::new(cap).in8(port).ok()
+}
+
+/// Reads two bytes from a port.
+pub fn port_read16(cap: u64, port: u16) -> Option<u16> {
+    IoPort::new(cap).in16(port).ok()
+}
+
+/// Reads four bytes from a port.
+pub fn port_read32(cap: u64, port: u16) -> Option<u32> {
+    IoPort::new(cap).in32(port).ok()
+}
+
+/// Takes what is pending on the server's notification: the badges, joined; 0 for nothing.
+pub fn take_signals() -> u64 {
+    Notification::new(root_slot(cspace::NOTIFICATION)).poll()
+}
+
 /// Calls the root task's service: the request, and two words of it. Gives the reply's status and first word.
 pub fn call_root(request: u64, words: [u64; 2]) -> (u64, u64) {
     let message = sel4::Message { info: MessageInfo::new(request, 2), mr: [words[0], words[1], 0, 0] };

@@ -1,0 +1,145 @@
+//! What devices the programs of an instance may drive.
+//!
+//! The description names it; what the root task or a server uses itself is left out: the serial ports with their
+//! interrupt lines, the boot file's device, the timer (whose registers may be looked at), the ports that switch the
+//! machine off or start it again, the old interrupt controllers. Device memory and ports are handed over before the
+//! server runs. Interrupts are asked for one by one ([`service::INTERRUPT`]): the kernel knows one authority over all of
+//! them, and it stays here.
+
+use description::{Devices as Wanted, Range, System};
+use sel4::Slot;
+use sel4::bootinfo::IRQ_CONTROL;
+use server_boot::service::{self, Interrupt};
+use server_boot::{BootInfo, FLAG_PCI, FLAG_RTC, MAX_DEVICES, MAX_PORTS, Ports, Source};
+
+use crate::error::Error;
+use crate::hpet;
+use crate::instance::MAX_INSTANCES;
+use crate::memory::{Gift, Memory};
+
+/// PCI's configuration ports.
+pub const PCI: Range = Range { first: 0xcf8, last: 0xcff };
+/// The real-time clock's ports.
+pub const RTC: Range = Range { first: 0x70, last: 0x71 };
+
+/// I/O ports that are not handed over in ranges.
+const OWN: [Range; 10] = [
+    Range { first: 0x20, last: 0x21 },   // interrupt controllers that the kernel has shut
+    Range { first: 0xa0, last: 0xa1 },   // likewise
+    Range { first: 0x92, last: 0x92 },   // reset
+    Range { first: 0xb2, last: 0xb3 },   // system management
+    Range { first: 0xf4, last: 0xf7 },   // the emulator's exit
+    Range { first: 0x510, last: 0x51b }, // the boot file's device
+    Range { first: 0x600, last: 0x67f }, // ACPI's power management
+    PCI,
+    RTC,
+    Range { first: 0x3f8, last: 0x3ff }, // the root task's console
+];
+
+/// Pins of the one I/O APIC that the kernel drives.
+const PINS: u32 = 24;
+/// Vectors up to here are the instances' own: two each.
+const FIRST_PIN_VECTOR: u64 = 2 * MAX_INSTANCES as u64;
+/// Then one for each pin, then those for messages.
+const FIRST_MESSAGE: u64 = FIRST_PIN_VECTOR + PINS as u64;
+/// Vectors in all.
+const VECTORS: u64 = 108;
+
+/// What has been handed out so far.
+pub struct Devices<'a> {
+    system: System<'a>,
+    timer_pin: u8,
+    next_message: u64,
+}
+
+impl<'a> Devices<'a> {
+    /// Nothing handed out.
+    pub fn new(system: System<'a>, timer_pin: u8) -> Self {
+        Devices { system, timer_pin, next_message: FIRST_MESSAGE }
+    }
+
+    /// Whether a port belongs to the root task or to a server: the range that it lies in.
+    fn own(&self, port: u64) -> Option<Range> {
+        let serials = self.system.instances().flat_map(|i| [i.console, i.link]).flatten();
+        let serials = serials.map(|s| Range { first: s.port.into(), last: u64::from(s.port) + 7 });
+        OWN.iter().copied().chain(serials).find(|range| (range.first..=range.last).contains(&port))
+    }
+
+    /// Notes in a boot page what an instance may have, and hands over device memory and ports: each capability goes by
+    /// `gift` or `ports` to the place of its number.
+    pub fn give(
+        &mut self,
+        memory: &mut Memory,
+        wanted: &Wanted,
+        info: &mut BootInfo,
+        mut gift: impl FnMut(usize, &Gift) -> Result<(), Error>,
+        mut ports: impl FnMut(usize, &Ports) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut count = 0;
+        for range in wanted.memory.iter().flatten() {
+            while let Some(piece) = memory.device_gift(range.first, range.last)? {
+                let place = info.device.get_mut(count).ok_or(Error::Pieces("device memory", MAX_DEVICES))?;
+                *place = Source { address: piece.address, bits: piece.bits.into() };
+                gift(count, &piece)?;
+                count += 1;
+            }
+            if (range.first..=range.last).contains(&hpet::ADDRESS) {
+                info.timer_page = hpet::ADDRESS;
+            }
+        }
+        info.devices = count as u64;
+
+        let mut count = 0;
+        for range in wanted.ports.iter().flatten() {
+            let mut at = range.first;
+            while at <= range.last {
+                if let Some(own) = self.own(at) {
+                    at = own.last + 1;
+                    continue;
+                }
+                let last = (at..=range.last).take_while(|port| self.own(*port).is_none()).last().unwrap_or(at);
+                let place = info.port.get_mut(count).ok_or(Error::Pieces("I/O ports", MAX_PORTS))?;
+                *place = Ports { first: at as u16, last: last as u16 };
+                ports(count, place)?;
+                count += 1;
+                at = last + 1;
+            }
+        }
+        info.ports = count as u64;
+        for (special, flag) in [(PCI, FLAG_PCI), (RTC, FLAG_RTC)] {
+            info.flags |= if may_use(wanted, special) { flag } else { 0 };
+        }
+
+        let lines = self.system.instances().flat_map(|i| [i.console, i.link]).flatten();
+        let own = lines.fold(1 << self.timer_pin, |own, serial| own | 1u32.unbounded_shl(serial.irq.into()));
+        info.pins = u64::from(wanted.pins & !own & ((1 << PINS) - 1));
+        info.first_message = self.next_message;
+        info.messages = u64::from(wanted.messages).min(VECTORS - self.next_message);
+        self.next_message += info.messages;
+        Ok(())
+    }
+}
+
+/// Whether an instance's programs may use all of a range of ports.
+pub fn may_use(wanted: &Wanted, ports: Range) -> bool {
+    wanted.ports.iter().flatten().any(|range| range.first <= ports.first && ports.last <= range.last)
+}
+
+/// Puts the capability of an interrupt that an instance may have into a slot; gives a status of [`service`].
+pub fn interrupt(info: &BootInfo, to: Slot, wanted: Interrupt) -> u64 {
+    let taken = match wanted {
+        Interrupt::Pin { pin, level, active_low } if info.pins >> pin.min(63) & 1 != 0 => {
+            let pin = u64::from(pin);
+            IRQ_CONTROL.get_ioapic(to, 0, pin, level, active_low, FIRST_PIN_VECTOR + pin)
+        }
+        Interrupt::Message { vector } if u64::from(vector).wrapping_sub(info.first_message) < info.messages => {
+            IRQ_CONTROL.get_msi(to, 0, 0, 0, 0, vector.into())
+        }
+        _ => return service::BAD_REQUEST,
+    };
+    match taken {
+        Ok(()) => service::OK,
+        Err(sel4::Error::RevokeFirst) => service::TAKEN,
+        Err(_) => service::BAD_REQUEST,
+    }
+}

@@ -1,0 +1,203 @@
+//! Device memory and I/O ports for programs, as the root task handed them over.
+//!
+//! **Device memory** comes as untypeds of any size up to the end of the physical address space. Whoever asks for a page
+//! has the untyped that it lies in cut in halves until a *block* of [`BLOCK`] is left, which is then cut into pages; so
+//! the first page of a device takes some dozens of slots, and each further one little more than one. Blocks stay as they
+//! are: a page has one number for ever. The timer's page was cut by the root task; it may only be read.
+//!
+//! **Ports** come as ranges. An access must lie within one of them: the kernel checks it against one capability. PCI's
+//! configuration ports have the reset register among them, which takes bytes only: it is left to those who may switch
+//! the machine off.
+
+use alloc::collections::BTreeMap;
+
+use objects::machine::{DeviceError, DeviceFrame, Frame, OutOfMemory, PAGE, PortWidth};
+use server_boot::cspace::{DEVICES_AT, PORT_RESET, PORT_RTC, PORTS_AT, SOURCES_LEAF, TIMER_PAGE, leaf_slot, root_slot};
+use server_boot::{BootInfo, FLAG_PCI, FLAG_POWER, FLAG_RTC, MAX_DEVICES, MAX_PORTS, Ports};
+
+use super::memory::Memory;
+use super::sys::{self, Object};
+
+/// Binary logarithm of the bytes of a block.
+const BLOCK: u8 = 16;
+/// Pages in a block.
+const BLOCK_PAGES: usize = 1 << (BLOCK - 12);
+
+const RESET: u16 = 0xcf9;
+
+/// A part of device memory, kept by its physical address.
+#[derive(Clone, Copy)]
+enum Part {
+    /// An untyped of 2^`bits` bytes.
+    Untyped { slot: u64, bits: u8 },
+    /// 2^`bits` bytes of pages, of which `first` is the first.
+    Pages { first: Frame, bits: u8 },
+}
+
+impl Part {
+    fn bits(self) -> u8 {
+        match self {
+            Part::Untyped { bits, .. } | Part::Pages { bits, .. } => bits,
+        }
+    }
+}
+
+/// See the module's description.
+pub struct Devices {
+    parts: BTreeMap<u64, Part>,
+    timer: Option<Frame>,
+    /// Ranges of ports with their capabilities: in no order, apart from each other.
+    ports: [(Ports, u64); MAX_PORTS + 2],
+    port_ranges: usize,
+    may_reset: bool,
+}
+
+impl Devices {
+    /// Learns what the root task gave.
+    pub fn new(boot: &BootInfo, memory: &mut Memory) -> Result<Self, OutOfMemory> {
+        let mut devices = Devices {
+            parts: BTreeMap::new(),
+            timer: None,
+            ports: [(Ports { first: 0, last: 0 }, 0); MAX_PORTS + 2],
+            port_ranges: 0,
+            may_reset: boot.flags & FLAG_POWER != 0,
+        };
+        for (source, i) in boot.device.iter().take((boot.devices as usize).min(MAX_DEVICES)).zip(0..) {
+            let slot = leaf_slot(SOURCES_LEAF, DEVICES_AT + i);
+            devices.parts.insert(source.address, Part::Untyped { slot, bits: source.bits as u8 });
+        }
+        if boot.timer_page != 0 {
+            let first = memory.device_pages_add(boot.timer_page, &[TIMER_PAGE])?;
+            devices.parts.insert(boot.timer_page, Part::Pages { first, bits: 12 });
+            devices.timer = Some(first);
+        }
+        let given = boot.port.iter().take((boot.ports as usize).min(MAX_PORTS)).zip(0..);
+        let given = given.map(|(ports, i)| (*ports, leaf_slot(SOURCES_LEAF, PORTS_AT + i), true));
+        let special = [
+            (Ports { first: 0xcf8, last: 0xcff }, root_slot(PORT_RESET), boot.flags & FLAG_PCI != 0),
+            (Ports { first: 0x70, last: 0x71 }, root_slot(PORT_RTC), boot.flags & FLAG_RTC != 0),
+        ];
+        for (place, (ports, slot, _)) in devices.ports.iter_mut().zip(given.chain(special).filter(|(.., there)| *there))
+        {
+            *place = (ports, slot);
+            devices.port_ranges += 1;
+        }
+        Ok(devices)
+    }
+
+    /// The page at a page-aligned physical address.
+    pub fn frame(&mut self, memory: &mut Memory, address: u64) -> Result<DeviceFrame, DeviceError> {
+        loop {
+            let (&base, &part) = self.parts.range(..=address).next_back().ok_or(DeviceError::Denied)?;
+            if (address - base) >> part.bits() != 0 {
+                return Err(DeviceError::Denied);
+            }
+            match part {
+                Part::Pages { first, .. } => {
+                    let frame = Frame(first.0 + ((address - base) / PAGE) as u32);
+                    return Ok(DeviceFrame { frame, writable: self.timer != Some(frame) });
+                }
+                Part::Untyped { slot, bits } if bits > BLOCK => self.halve(memory, base, slot, bits - 1)?,
+                Part::Untyped { slot, bits } => self.cut(memory, base, slot, bits)?,
+            }
+        }
+    }
+
+    /// Cuts an untyped into two of `bits` bits. It stays in its slot, of no more use.
+    fn halve(&mut self, memory: &mut Memory, base: u64, slot: u64, bits: u8) -> Result<(), OutOfMemory> {
+        let mut halves = [0; 2];
+        make(memory, slot, Object::Untyped(bits), &mut halves)?;
+        self.parts.insert(base, Part::Untyped { slot: halves[0], bits });
+        self.parts.insert(base + (1 << bits), Part::Untyped { slot: halves[1], bits });
+        Ok(())
+    }
+
+    /// Cuts an untyped of at most a block into pages.
+    fn cut(&mut self, memory: &mut Memory, base: u64, slot: u64, bits: u8) -> Result<(), OutOfMemory> {
+        let mut pages = [0; BLOCK_PAGES];
+        let count = (1 << bits.saturating_sub(12)).min(BLOCK_PAGES);
+        let pages = &mut pages[..count];
+        make(memory, slot, Object::Page, pages)?;
+        match memory.device_pages_add(base, pages) {
+            Ok(first) => {
+                self.parts.insert(base, Part::Pages { first, bits });
+                Ok(())
+            }
+            Err(error) => {
+                unmake(memory, pages);
+                Err(error)
+            }
+        }
+    }
+
+    /// The capability that covers some ports, if programs may use them.
+    fn ports(&self, first: u16, count: u32) -> Option<u64> {
+        let last = u32::from(first) + count.checked_sub(1)?;
+        let covers = |ports: &Ports| ports.first <= first && last <= u32::from(ports.last);
+        self.ports[..self.port_ranges].iter().find(|(ports, _)| covers(ports)).map(|(_, slot)| *slot)
+    }
+
+    /// Whether programs may use all of some ports.
+    pub fn ports_usable(&self, first: u16, count: u32) -> bool {
+        let end = u32::from(first).saturating_add(count);
+        let mut at = u32::from(first);
+        // Each turn passes over a range.
+        while at < end {
+            let holds = |(ports, _): &&(Ports, u64)| (u32::from(ports.first)..=ports.last.into()).contains(&at);
+            let Some((ports, _)) = self.ports[..self.port_ranges].iter().find(holds) else { return false };
+            at = u32::from(ports.last) + 1;
+        }
+        true
+    }
+
+    fn port(&self, port: u16, width: PortWidth) -> Option<u64> {
+        let slot = self.ports(port, width.bytes().into())?;
+        let reset = width != PortWidth::Long && (port..port.saturating_add(width.bytes())).contains(&RESET);
+        (self.may_reset || !reset).then_some(slot)
+    }
+
+    /// Reads from a port.
+    pub fn port_read(&self, port: u16, width: PortWidth) -> u32 {
+        let read = self.port(port, width).and_then(|slot| match width {
+            PortWidth::Byte => sys::port_read8(slot, port).map(u32::from),
+            PortWidth::Word => sys::port_read16(slot, port).map(u32::from),
+            PortWidth::Long => sys::port_read32(slot, port),
+        });
+        read.unwrap_or(width.all_ones())
+    }
+
+    /// Writes to a port.
+    pub fn port_write(&self, port: u16, width: PortWidth, value: u32) {
+        let Some(slot) = self.port(port, width) else { return };
+        match width {
+            PortWidth::Byte => sys::port_out(slot, port, value as u8),
+            PortWidth::Word => sys::port_out16(slot, port, value as u16),
+            PortWidth::Long => sys::port_out32(slot, port, value),
+        }
+    }
+}
+
+/// Fills slots with objects made one after the other of an untyped that nothing is made of yet; all or nothing.
+fn make(memory: &mut Memory, untyped: u64, object: Object, slots: &mut [u64]) -> Result<(), OutOfMemory> {
+    for i in 0..slots.len() {
+        let made = memory.slot_alloc().and_then(|slot| {
+            let made = memory.make_at(untyped, object, slot);
+            made.map(|()| slot).inspect_err(|_| memory.slot_free(slot))
+        });
+        match made {
+            Ok(slot) => slots[i] = slot,
+            Err(error) => {
+                unmake(memory, &slots[..i]);
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unmake(memory: &mut Memory, slots: &[u64]) {
+    for slot in slots {
+        sys::delete(*slot);
+        memory.slot_free(*slot);
+    }
+}
