@@ -131,7 +131,7 @@ impl Chunks {
         let (mut first, mut end) = (0, u64::MAX);
         for chunk in 0..self.total {
             let address = self.physical(chunk);
-            let starts = usable[chunk as usize] && address % align == 0;
+            let starts = usable[chunk as usize] && address.is_multiple_of(align);
             if !usable[chunk as usize] {
                 end = u64::MAX;
                 continue;
