@@ -5,14 +5,11 @@ use alloc::collections::BTreeMap;
 use abi::Status;
 
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, Cache, Frame, Machine, PAGE, Perm, USER_BASE, USER_TOP};
+use crate::machine::{Aspace, Machine, Perm, USER_BASE, USER_TOP};
 use crate::object::Id;
 use crate::slab::Key;
 use crate::vmar::{Lots, Vmar, VmarFlags};
 use crate::vmo::Vmo;
-
-/// Pages that a fault maps along if they are committed: those around it in a block of this many.
-const FAULT_AROUND: u64 = 16;
 
 /// A run of pages of a VMO in an address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,51 +120,5 @@ impl<M: Machine> Kernel<M> {
         if let Some(root) = root {
             self.vmar_tree_dead(root);
         }
-    }
-
-    /// A thread of an address space touched an address.
-    ///
-    /// # Errors
-    /// What the access deserves: `NOT_FOUND` (nothing is mapped there), `ACCESS_DENIED`, `OUT_OF_RANGE` (beyond the
-    /// VMO's end), `NO_MEMORY`.
-    pub fn page_fault(&mut self, key: Key, address: u64, write: bool, execute: bool) -> Result<(), Status> {
-        let space = self.aspaces.get(key).ok_or(Status::BAD_STATE)?;
-        let machine = space.machine;
-        let mapping = *space.find(address).ok_or(Status::NOT_FOUND)?;
-        let allowed = match (write, execute) {
-            (true, _) => mapping.perm.write,
-            (_, true) => mapping.perm.execute,
-            _ => mapping.perm.read,
-        };
-        if !allowed {
-            return Err(Status::ACCESS_DENIED);
-        }
-        let at = address / PAGE * PAGE;
-        let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
-        // Around a page that is new there is seldom one that is there and not mapped.
-        let new = self.vmo_page_if_there(mapping.vmo, page_of(at)).is_none();
-        let frame = self.vmo_page(mapping.vmo, page_of(at))?;
-        self.map_page(machine, at, frame, mapping.perm)?;
-        if new {
-            return Ok(());
-        }
-        let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
-        for i in 0..FAULT_AROUND {
-            let near = block + i * PAGE;
-            if near != at
-                && (mapping.base..mapping.end()).contains(&near)
-                && let Some(frame) = self.vmo_page_if_there(mapping.vmo, page_of(near))
-            {
-                // Only a favour: without memory for it the page faults by itself later.
-                if self.machine.map(machine, near, frame, mapping.perm, Cache::Cached).is_err() {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn map_page(&mut self, machine: Aspace, at: u64, frame: Frame, perm: Perm) -> Result<(), Status> {
-        self.machine.map(machine, at, frame, perm, Cache::Cached).map_err(|_| Status::NO_MEMORY)
     }
 }

@@ -9,8 +9,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::Id;
 use crate::slab::Key;
-use crate::usermem::Access;
-use crate::vmo::Vmo;
+use crate::vmo::{Access, Vmo};
 
 /// How far a copy came, and why no further.
 pub(crate) type Copied = (u64, Result<(), Status>);
@@ -36,7 +35,7 @@ impl<M: Machine> Kernel<M> {
     fn vmo_to_user_part(&mut self, vmo: Id<Vmo>, at: u64, aspace: Key, to: u64, left: u64) -> Result<u64, Status> {
         let part = run(at, to, left);
         let page = self.user_page(aspace, to, Access::Write)?.ok_or(Status::INTERNAL)?;
-        match self.vmo_page_if_there(vmo, at / PAGE) {
+        match self.vmo_page(vmo, at / PAGE, Access::Read)? {
             Some(from) => self.machine.frame_move(from, (at % PAGE) as usize, page, (to % PAGE) as usize, part),
             // What was never written reads as zeroes.
             None => self.machine.frame_zero(page, (to % PAGE) as usize, part),
@@ -60,7 +59,7 @@ impl<M: Machine> Kernel<M> {
         let part = run(at, from, left);
         // Nothing is committed for bytes that cannot be had.
         self.user_page(aspace, from, Access::Read)?;
-        let page = self.vmo_page(vmo, at / PAGE)?;
+        let page = self.vmo_page(vmo, at / PAGE, Access::Write)?.ok_or(Status::INTERNAL)?;
         match self.user_page(aspace, from, Access::Read)? {
             Some(source) => self.machine.frame_move(source, (from % PAGE) as usize, page, (at % PAGE) as usize, part),
             None => self.machine.frame_zero(page, (at % PAGE) as usize, part),

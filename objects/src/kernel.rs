@@ -11,6 +11,7 @@ use abi::{Rights, Status};
 use crate::aspace::AddressSpace;
 use crate::deadline::Deadlines;
 use crate::debuglog::Log;
+use crate::frames::Frames;
 use crate::futex::{FutexKey, FutexQueue};
 use crate::handle::{Handle, HandleValue};
 use crate::job::Job;
@@ -36,6 +37,7 @@ pub struct Kernel<M: Machine> {
     pub(crate) observers: Slab<Observer>,
     pub(crate) packets: Slab<Packet>,
     pub(crate) aspaces: Slab<AddressSpace>,
+    pub(crate) frames: Frames,
     pub(crate) deadlines: Deadlines,
     pub(crate) futexes: BTreeMap<FutexKey, FutexQueue>,
     pub(crate) log: Log,
@@ -62,6 +64,7 @@ impl<M: Machine> Kernel<M> {
             observers: Slab::default(),
             packets: Slab::default(),
             aspaces: Slab::default(),
+            frames: Frames::default(),
             deadlines: Deadlines::default(),
             futexes: BTreeMap::new(),
             log: Log::default(),

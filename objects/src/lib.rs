@@ -41,6 +41,7 @@ mod exception_tests;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod fifo;
+mod frames;
 pub mod futex;
 pub mod handle;
 pub mod interrupt;
@@ -53,7 +54,6 @@ pub mod maps;
 mod model;
 pub mod name;
 pub mod object;
-mod pages;
 pub mod policy;
 pub mod port;
 pub mod pressure;
@@ -63,6 +63,7 @@ mod report;
 pub mod resource;
 pub mod slab;
 pub mod socket;
+mod spans;
 pub mod stream;
 pub mod suspend_token;
 #[cfg(test)]

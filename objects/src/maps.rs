@@ -129,7 +129,7 @@ mod tests {
         );
         assert_eq!(all[7], (1, at(8), PAGE, false));
         assert_eq!(kernel.objects.get(vmo).unwrap().num_mappings, 3);
-        assert_eq!(kernel.objects.get(vmo).unwrap().share_count, 1);
+        assert_eq!(kernel.objects.get(vmo).unwrap().share_count(), 1);
     }
 
     #[test]
@@ -156,12 +156,12 @@ mod tests {
         }
         let whole = kernel.vmo_create(4 * PAGE, false).unwrap();
         kernel.add_handle(whole.object());
-        let window = kernel.vmo_create_window(whole, PAGE, PAGE).unwrap();
+        let window = kernel.vmo_create_slice(whole, PAGE, PAGE).unwrap();
         kernel.add_handle(window.object());
         let request = |vmo, len| MapRequest { vmo, offset: 0, len, perm: RW, max: RW, fixed: false };
         let counts = |kernel: &Kernel<FakeMachine>, vmo: Id<crate::vmo::Vmo>| {
             let vmo = kernel.objects.get(vmo).unwrap();
-            (vmo.num_mappings, vmo.share_count)
+            (vmo.num_mappings, vmo.share_count())
         };
         let base = kernel.vmar_map(roots[0], Place::At(0), request(window, PAGE)).unwrap();
         assert_eq!((counts(&kernel, whole), counts(&kernel, window)), ((0, 1), (1, 1)));

@@ -250,6 +250,10 @@ chains! {
     Threads = thread::Thread.siblings;
     /// Threads that wait for the same thing in the order in which they came.
     Waiters = thread::Thread.queue;
+    /// Children of a VMO.
+    VmoChildren = vmo::Vmo.siblings;
+    /// Clones that show pages of a VMO with a pager where they have none of their own.
+    VmoReaders = vmo::Vmo.reader;
 }
 
 /// All objects.
@@ -534,7 +538,7 @@ impl<M: Machine> Kernel<M> {
             Body::Job(job) => self.job_end(*job),
             Body::Process(process) => self.process_end(Id::new(id), *process),
             Body::Thread(thread) => self.thread_end(*thread),
-            Body::Vmo(vmo) => self.vmo_end(Id::new(id), *vmo),
+            Body::Vmo(vmo) => self.vmo_end(*vmo),
             Body::Stream(stream) => self.stream_end(*stream),
             Body::Resource(resource) => self.resource_end(&resource),
             Body::SuspendToken(token) => self.suspend_token_end(*token),
@@ -552,6 +556,7 @@ impl<M: Machine> Kernel<M> {
             Body::Job(_) => self.job_leave(Id::new(id)),
             Body::Thread(_) => self.thread_leave(Id::new(id)),
             Body::Process(_) => {}
+            Body::Vmo(_) => return self.vmo_leave(Id::new(id)),
             _ => return,
         }
         self.objects.tasks.remove(&koid);

@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::{Body, Id};
 use crate::slab::Key;
-use crate::vmo::{self, PAGE_WAIT, Vmo};
+use crate::vmo::{self, Access, PAGE_WAIT, Vmo};
 
 /// A stream.
 pub struct Stream {
@@ -96,7 +96,7 @@ impl<M: Machine> Kernel<M> {
         let from = match whence {
             ZX_STREAM_SEEK_ORIGIN_START => 0,
             ZX_STREAM_SEEK_ORIGIN_CURRENT => stream.seek,
-            ZX_STREAM_SEEK_ORIGIN_END => self.objects.get(stream.vmo)?.content_size,
+            ZX_STREAM_SEEK_ORIGIN_END => self.vmo_content_size(stream.vmo)?,
             _ => return Err(Status::INVALID_ARGS),
         };
         from.checked_add_signed(offset).ok_or(Status::INVALID_ARGS)
@@ -119,8 +119,7 @@ impl<M: Machine> Kernel<M> {
     /// VMO's source. [`PAGE_WAIT`].
     pub fn stream_read(&mut self, id: Id<Stream>, at: Where, aspace: Key, parts: &[Part]) -> Result<u64, Status> {
         let stream = self.objects.get(id)?;
-        let vmo = self.objects.get(stream.vmo)?;
-        let end = vmo.content_size.min(vmo.size);
+        let end = self.vmo_content_size(stream.vmo)?.min(self.vmo_size(stream.vmo)?);
         let offset = match at {
             Where::Position => stream.seek,
             Where::End => end,
@@ -153,8 +152,7 @@ impl<M: Machine> Kernel<M> {
     pub fn stream_write(&mut self, id: Id<Stream>, at: Where, aspace: Key, parts: &[Part]) -> Result<u64, Status> {
         let stream = self.objects.get(id)?;
         let (named, resizes) = (stream.vmo, stream.resizes);
-        let vmo = self.objects.get(named)?;
-        let (content, size) = (vmo.content_size, vmo.size);
+        let (content, size) = (self.vmo_content_size(named)?, self.vmo_size(named)?);
         let offset = match at {
             Where::Position => stream.seek,
             Where::End => content,
@@ -164,7 +162,7 @@ impl<M: Machine> Kernel<M> {
         let end = offset.checked_add(total).ok_or(Status::FILE_BIG)?;
         let grown = if end > size && total > 0 {
             match vmo::round_up(end) {
-                Ok(grown) if resizes && vmo.resizable => Some(grown),
+                Ok(grown) if resizes && self.objects.get(named)?.resizable => Some(grown),
                 // What there is room for is written.
                 _ if offset < size => None,
                 Ok(_) => return Err(Status::NO_SPACE),
@@ -181,7 +179,7 @@ impl<M: Machine> Kernel<M> {
         if let Some(grown) = grown {
             limit = offset + self.stream_check(named, (offset, size), aspace, parts)?;
             self.vmo_set_size(named, grown)?;
-            self.objects.get_mut(named)?.content_size = content;
+            self.vmo_note_content_size(named, content)?;
         }
         let (mut done, mut left, mut why) = (0, limit.saturating_sub(offset), Ok(()));
         let (vmo, to) = self.vmo_resolve(named, offset.min(limit))?;
@@ -195,9 +193,8 @@ impl<M: Machine> Kernel<M> {
             }
         }
         let done = result(done, why)?;
-        let vmo = self.objects.get_mut(named)?;
         if done > 0 {
-            vmo.content_size = vmo.content_size.max(offset + done);
+            self.vmo_note_content_size(named, content.max(offset + done))?;
         }
         if !matches!(at, Where::At(_)) {
             self.stream_seek(id, offset + done)?;
@@ -222,8 +219,9 @@ impl<M: Machine> Kernel<M> {
                 Err(_) => break,
             }
         }
+        let (vmo, _) = self.vmo_resolve(vmo, 0)?;
         for page in offset / PAGE..size / PAGE {
-            self.vmo_page(vmo, page)?;
+            self.vmo_page(vmo, page, Access::Write)?;
         }
         Ok(good)
     }

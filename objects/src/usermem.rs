@@ -10,42 +10,43 @@ use abi::Status;
 use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE, PAGE_SIZE};
 use crate::slab::Key;
+use crate::vmo::{Access, PAGE_WAIT};
 
 /// Whose rules an access follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// The program could load here.
-    Read,
-    /// The program could store here.
-    Write,
+enum Rules {
+    /// The program's own: what it could load or store.
+    Program,
     /// A debugger's: whatever is mapped.
     Forced,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The page behind a user address. To be written it is committed if need be; to be read it may be missing, and then
-    /// reads as zeroes.
+    /// The page behind a user address, as far as the program itself may touch it. To be written it is committed if need
+    /// be; to be read it may be missing, and then reads as zeroes.
     pub(crate) fn user_page(&mut self, aspace: Key, address: u64, access: Access) -> Result<Option<Frame>, Status> {
+        self.page_at(aspace, address, access, Rules::Program)
+    }
+
+    fn page_at(&mut self, aspace: Key, address: u64, access: Access, rules: Rules) -> Result<Option<Frame>, Status> {
         let space = self.aspaces.get(aspace).ok_or(Status::INVALID_ARGS)?;
         let mapping = space.find(address).ok_or(Status::INVALID_ARGS)?;
         let allowed = match access {
+            _ if rules == Rules::Forced => true,
             Access::Read => mapping.perm.read,
             Access::Write => mapping.perm.write,
-            Access::Forced => true,
         };
         if !allowed {
             return Err(Status::INVALID_ARGS);
         }
         let (vmo, offset) = (mapping.vmo, mapping.offset + (address - mapping.base));
-        if access == Access::Read {
-            let there = self.vmo_page_if_there(vmo, offset / PAGE);
-            let within = self.objects.get(vmo).is_ok_and(|vmo| offset < vmo.size);
-            return if within { Ok(there) } else { Err(Status::INVALID_ARGS) };
-        }
-        self.vmo_page(vmo, offset / PAGE).map(Some).map_err(|status| match status {
-            Status::NO_MEMORY => Status::NO_MEMORY,
+        let frame = self.vmo_page(vmo, offset / PAGE, access).map_err(|status| match status {
+            // Who waits for a page is not to be told anything; see there.
+            PAGE_WAIT | Status::NO_MEMORY => status,
             _ => Status::INVALID_ARGS,
-        })
+        })?;
+        // What a device does with its memory is between it and the program.
+        if frame.is_some_and(Frame::is_device) { Err(Status::INVALID_ARGS) } else { Ok(frame) }
     }
 
     fn each_page(
@@ -54,6 +55,7 @@ impl<M: Machine> Kernel<M> {
         address: u64,
         len: usize,
         access: Access,
+        rules: Rules,
         mut use_it: impl FnMut(&mut M, Option<Frame>, usize, core::ops::Range<usize>),
     ) -> Result<(), Status> {
         let mut done = 0;
@@ -61,7 +63,7 @@ impl<M: Machine> Kernel<M> {
             let at = address.checked_add(done as u64).ok_or(Status::INVALID_ARGS)?;
             let offset = (at % PAGE) as usize;
             let part = (PAGE_SIZE - offset).min(len - done);
-            let frame = self.user_page(aspace, at, access)?;
+            let frame = self.page_at(aspace, at, access, rules)?;
             use_it(&mut self.machine, frame, offset, done..done + part);
             done += part;
         }
@@ -71,15 +73,20 @@ impl<M: Machine> Kernel<M> {
     /// Copies from a program's memory.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: not all of it may be read. `NO_MEMORY`.
+    /// `INVALID_ARGS`: not all of it may be read. `NO_MEMORY`. [`PAGE_WAIT`]: a page of it has to be waited for.
     pub fn copy_in(&mut self, aspace: Key, address: u64, out: &mut [u8]) -> Result<(), Status> {
-        self.each_page(aspace, address, out.len(), Access::Read, |machine, frame, offset, range| {
-            match (out.get_mut(range), frame) {
+        self.each_page(
+            aspace,
+            address,
+            out.len(),
+            Access::Read,
+            Rules::Program,
+            |machine, frame, offset, range| match (out.get_mut(range), frame) {
                 (Some(part), Some(frame)) => machine.frame_read(frame, offset, part),
                 (Some(part), None) => part.fill(0),
                 (None, _) => {}
-            }
-        })
+            },
+        )
     }
 
     /// Copies into a program's memory. On an error a part may have been written.
@@ -87,7 +94,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `INVALID_ARGS`: not all of it may be written. `NO_MEMORY`.
     pub fn copy_out(&mut self, aspace: Key, address: u64, data: &[u8]) -> Result<(), Status> {
-        self.each_page(aspace, address, data.len(), Access::Write, |machine, frame, offset, range| {
+        self.each_page(aspace, address, data.len(), Access::Write, Rules::Program, |machine, frame, offset, range| {
             if let (Some(part), Some(frame)) = (data.get(range), frame) {
                 machine.frame_write(frame, offset, part);
             }
@@ -99,7 +106,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::copy_out`].
     pub fn check_out(&mut self, aspace: Key, address: u64, len: usize) -> Result<(), Status> {
-        self.each_page(aspace, address, len, Access::Write, |_, _, _, _| {})
+        self.each_page(aspace, address, len, Access::Write, Rules::Program, |_, _, _, _| {})
     }
 
     /// As [`Kernel::check_out`], for reading.
@@ -107,7 +114,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::copy_in`].
     pub fn check_in(&mut self, aspace: Key, address: u64, len: usize) -> Result<(), Status> {
-        self.each_page(aspace, address, len, Access::Read, |_, _, _, _| {})
+        self.each_page(aspace, address, len, Access::Read, Rules::Program, |_, _, _, _| {})
     }
 
     /// Copies from the memory of a program that the caller may debug: what is mapped can be read.
@@ -115,12 +122,13 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `INVALID_ARGS`: not all of it is mapped. `NO_MEMORY`.
     pub fn copy_in_forced(&mut self, aspace: Key, address: u64, out: &mut [u8]) -> Result<(), Status> {
-        self.each_page(aspace, address, out.len(), Access::Forced, |machine, frame, offset, range| {
-            match (out.get_mut(range), frame) {
-                (Some(part), Some(frame)) => machine.frame_read(frame, offset, part),
-                (Some(part), None) => part.fill(0),
-                (None, _) => {}
-            }
+        self.each_page(aspace, address, out.len(), Access::Read, Rules::Forced, |machine, frame, offset, range| match (
+            out.get_mut(range),
+            frame,
+        ) {
+            (Some(part), Some(frame)) => machine.frame_read(frame, offset, part),
+            (Some(part), None) => part.fill(0),
+            (None, _) => {}
         })
     }
 
@@ -129,7 +137,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::copy_in_forced`].
     pub fn copy_out_forced(&mut self, aspace: Key, address: u64, data: &[u8]) -> Result<(), Status> {
-        self.each_page(aspace, address, data.len(), Access::Forced, |machine, frame, offset, range| {
+        self.each_page(aspace, address, data.len(), Access::Write, Rules::Forced, |machine, frame, offset, range| {
             if let (Some(part), Some(frame)) = (data.get(range), frame) {
                 machine.frame_write(frame, offset, part);
             }

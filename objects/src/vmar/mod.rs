@@ -137,7 +137,7 @@ impl<M: Machine> Kernel<M> {
         let (vmo, offset) = self.vmo_resolve(request.vmo, request.offset)?;
         offset.checked_add(len).ok_or(Status::OUT_OF_RANGE)?;
         // A window ends where it ends, also when what it shows goes on.
-        if vmo != request.vmo && request.offset + len > self.objects.get(request.vmo)?.size {
+        if self.vmo_is_slice(request.vmo) && request.offset + len > self.vmo_size(request.vmo)? {
             return Err(Status::OUT_OF_RANGE);
         }
         let base = self.vmar_place(id, place, len)?;

@@ -79,7 +79,7 @@ impl<M: Machine> Kernel<M> {
         to: u64,
     ) -> Result<(), Status> {
         let (vmo, offset, len) = (mapping.named, mapping.named_offset + (from - mapping.base), to - from);
-        let (size, content) = self.objects.get(vmo).map(|vmo| (vmo.size, vmo.content_size))?;
+        let (size, content) = (self.vmo_size(vmo)?, self.vmo_content_size(vmo)?);
         let limit = if mapping.content_only { content.next_multiple_of(PAGE).min(size) } else { size };
         let within = || offset.checked_add(len).filter(|&end| end <= limit).map(drop).ok_or(Status::OUT_OF_RANGE);
         if mapping.content_only {
@@ -119,9 +119,9 @@ impl<M: Machine> Kernel<M> {
         }
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
         let (mut page, last) = (page_of(from), page_of(to));
-        while let Some((next, frame)) = self.vmo_first_page(mapping.vmo, page, last) {
+        while let Some(next) = self.vmo_first_page(mapping.vmo, page, last) {
             let at = mapping.base + (next * PAGE - mapping.offset);
-            if self.map_page(machine, at, frame, mapping.perm).is_err() {
+            if self.vmo_map_if_there(machine, at, mapping.vmo, next, mapping.perm).is_err() {
                 return;
             }
             page = next + 1;

@@ -91,7 +91,7 @@ fn word_of<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, property: u32) -> R
         }
         ZX_PROP_SOCKET_RX_THRESHOLD => objects.get(objects.typed::<Socket>(object)?)?.read_threshold as u64,
         ZX_PROP_SOCKET_TX_THRESHOLD => objects.get(objects.typed::<Socket>(object)?)?.write_threshold as u64,
-        ZX_PROP_VMO_CONTENT_SIZE => objects.get(objects.typed::<Vmo>(object)?)?.content_size,
+        ZX_PROP_VMO_CONTENT_SIZE => cx.kernel.vmo_content_size(objects.typed::<Vmo>(object)?)?,
         _ => return Err(Status::NOT_SUPPORTED),
     })
 }

@@ -190,7 +190,7 @@ pub fn map_common<M: Machine>(
     }
     align(options)?;
     let target = cx.kernel.objects.get(vmo)?;
-    let (resizable, is_vdso, vmo_size) = (target.resizable, target.is_vdso, target.size);
+    let (resizable, is_vdso, vmo_size) = (target.resizable, target.is_vdso, cx.kernel.vmo_size(vmo)?);
     if resizable && has(ZX_VM_REQUIRE_NON_RESIZABLE) {
         return Err(Status::NOT_SUPPORTED);
     }

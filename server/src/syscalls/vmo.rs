@@ -2,7 +2,8 @@
 
 use abi::{
     Rights, Status, ZX_DEFAULT_VMO_RIGHTS, ZX_POL_AMBIENT_MARK_VMO_EXEC, ZX_RSRC_SYSTEM_VMEX_BASE,
-    ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_SLICE, ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED,
+    ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SLICE, ZX_VMO_CHILD_SNAPSHOT,
+    ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED, ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED,
     ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE, ZX_VMO_OP_CACHE_INVALIDATE, ZX_VMO_OP_CACHE_SYNC,
     ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED, ZX_VMO_OP_LOCK, ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK,
     ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED,
@@ -10,8 +11,8 @@ use abi::{
 use alloc::vec::Vec;
 use objects::Id;
 use objects::handle::{Handle, HandleValue, INVALID};
-use objects::machine::{Machine, PAGE};
-use objects::vmo::Vmo;
+use objects::machine::Machine;
+use objects::vmo::{CloneKind, Vmo};
 
 use crate::cx::{Cx, MAX_COPY};
 use crate::syscalls::resource::need_system;
@@ -86,7 +87,7 @@ fn each_part<M: Machine>(
     size: usize,
     mut part: impl FnMut(&mut Cx<'_, M>, u64, u64, usize) -> Result<(), Status>,
 ) -> Result<(), Status> {
-    let limit = cx.kernel.objects.get(vmo)?.size;
+    let limit = cx.kernel.vmo_size(vmo)?;
     offset.checked_add(size as u64).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
     let mut done = 0;
     while done < size {
@@ -100,7 +101,7 @@ fn each_part<M: Machine>(
 /// The size of a VMO.
 pub fn vmo_get_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out<u64>) -> Result<(), Status> {
     let vmo = cx.get::<Vmo>(value, Rights::NONE)?;
-    let size = cx.kernel.objects.get(vmo)?.size;
+    let size = cx.kernel.vmo_size(vmo)?;
     cx.write(out, size)
 }
 
@@ -113,7 +114,7 @@ pub fn vmo_set_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, size: u6
 /// The size of a VMO's content.
 pub fn vmo_get_stream_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out<u64>) -> Result<(), Status> {
     let vmo = cx.get::<Vmo>(value, Rights::NONE)?;
-    let size = cx.kernel.objects.get(vmo)?.content_size;
+    let size = cx.kernel.vmo_content_size(vmo)?;
     cx.write(out, size)
 }
 
@@ -157,7 +158,7 @@ pub fn vmo_op_range<M: Machine>(
         | ZX_VMO_OP_ALWAYS_NEED
         | ZX_VMO_OP_PREFETCH => {
             need(Rights::READ)?;
-            let limit = cx.kernel.objects.get(vmo)?.size;
+            let limit = cx.kernel.vmo_size(vmo)?;
             offset.checked_add(size).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
             if size == 0 && op < ZX_VMO_OP_ZERO { Err(Status::INVALID_ARGS) } else { Ok(()) }
         }
@@ -166,7 +167,7 @@ pub fn vmo_op_range<M: Machine>(
     }
 }
 
-/// Creates a child of a VMO: a slice or a reference. Clones are not there yet.
+/// Creates a child of a VMO: a copy, a slice or a reference.
 pub fn vmo_create_child<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -175,26 +176,36 @@ pub fn vmo_create_child<M: Machine>(
     size: u64,
     out: Out<u32>,
 ) -> Result<(), Status> {
-    let kind = options & !ZX_VMO_CHILD_NO_WRITE;
-    if kind != ZX_VMO_CHILD_SLICE && kind != ZX_VMO_CHILD_REFERENCE {
-        return Err(Status::NOT_SUPPORTED);
+    let resizable = options & ZX_VMO_CHILD_RESIZABLE != 0;
+    let no_write = options & ZX_VMO_CHILD_NO_WRITE != 0;
+    if resizable && no_write {
+        return Err(Status::INVALID_ARGS);
     }
-    let (parent, rights) = cx.get_with_rights::<Vmo>(value, Rights::DUPLICATE | Rights::READ)?;
-    let (offset, size) = if kind == ZX_VMO_CHILD_REFERENCE {
-        if offset != 0 || size != 0 {
-            return Err(Status::INVALID_ARGS);
-        }
-        (0, cx.kernel.objects.get(parent)?.size)
-    } else {
-        if !offset.is_multiple_of(PAGE) {
-            return Err(Status::INVALID_ARGS);
-        }
-        (offset, size)
+    let (parent, parent_rights) = cx.get_with_rights::<Vmo>(value, Rights::DUPLICATE | Rights::READ)?;
+    let copy = match options & !(ZX_VMO_CHILD_RESIZABLE | ZX_VMO_CHILD_NO_WRITE) {
+        ZX_VMO_CHILD_SNAPSHOT => Some(CloneKind::Snapshot),
+        ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE => Some(CloneKind::AtLeastOnWrite),
+        ZX_VMO_CHILD_SNAPSHOT_MODIFIED => Some(CloneKind::Modified),
+        ZX_VMO_CHILD_SLICE if !resizable => None,
+        ZX_VMO_CHILD_REFERENCE if offset == 0 && size == 0 => None,
+        _ => return Err(Status::INVALID_ARGS),
     };
-    let child = cx.kernel.vmo_create_window(parent, offset, size)?;
-    let mut rights = rights | Rights::GET_PROPERTY | Rights::SET_PROPERTY;
-    if options & ZX_VMO_CHILD_NO_WRITE != 0 {
+    let child = match copy {
+        Some(kind) => cx.kernel.vmo_create_clone(parent, kind, offset, size, resizable)?,
+        None if options & ZX_VMO_CHILD_REFERENCE != 0 => cx.kernel.vmo_create_reference(parent, resizable)?,
+        None => cx.kernel.vmo_create_slice(parent, offset, size)?,
+    };
+    let mut rights = parent_rights | Rights::GET_PROPERTY | Rights::SET_PROPERTY;
+    rights.remove(Rights::RESIZE);
+    if resizable {
+        rights |= Rights::RESIZE;
+    }
+    if no_write {
         rights.remove(Rights::WRITE);
+    } else if copy.is_some() {
+        // Who copies may write the copy; what was to be executed is then no longer what it was.
+        rights |= Rights::WRITE;
+        rights.remove(Rights::EXECUTE);
     }
     cx.hand_out(child, rights, out)
 }

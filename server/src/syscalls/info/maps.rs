@@ -151,7 +151,7 @@ pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink
     for mapping in space.mappings.values() {
         let bytes = committed(cx.kernel, mapping);
         mapped += mapping.len;
-        match cx.kernel.objects.get(mapping.vmo)?.share_count {
+        match cx.kernel.objects.get(mapping.vmo)?.share_count() {
             0 | 1 => private += bytes,
             spaces => {
                 shared += bytes;

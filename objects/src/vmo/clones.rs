@@ -1,0 +1,109 @@
+//! Copies of a VMO, which share its frames until someone writes.
+
+use abi::Status;
+
+use super::pages::Pages;
+use super::{Backing, Beneath, Vmo, round_up};
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE};
+use crate::object::Id;
+
+/// What a clone promises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CloneKind {
+    /// It is what its parent was at this time.
+    Snapshot,
+    /// What its parent's pager supplies it may take over at any time before it is written.
+    AtLeastOnWrite,
+    /// The same, but what has been written in the parent is copied now.
+    Modified,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// `vmo_create_child` for copies: `size` bytes from `offset` on, zeroes beyond the parent's end.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: `offset` is not at a page. `OUT_OF_RANGE`: the size or the end is too large. `NOT_SUPPORTED`: the
+    /// VMO cannot have such a copy. `NO_MEMORY`.
+    pub fn vmo_create_clone(
+        &mut self,
+        parent: Id<Vmo>,
+        kind: CloneKind,
+        offset: u64,
+        size: u64,
+        resizable: bool,
+    ) -> Result<Id<Vmo>, Status> {
+        let rounded = round_up(size)?;
+        if !offset.is_multiple_of(PAGE) {
+            return Err(Status::INVALID_ARGS);
+        }
+        let end = offset.checked_add(rounded).ok_or(Status::OUT_OF_RANGE)?;
+        // What there is to be copied ends with the parent.
+        let end = end.min(self.vmo_size(parent)?).max(offset);
+        let visible = (end - offset) / PAGE;
+        let (target, from) =
+            if visible == 0 { (self.vmo_resolve(parent, 0)?.0, 0) } else { self.vmo_resolve(parent, offset)? };
+        let from = from / PAGE;
+        let beneath = match self.objects.get(target)?.beneath {
+            Beneath::Zeroes => Beneath::Zeroes,
+            _ if kind == CloneKind::Snapshot => return Err(Status::NOT_SUPPORTED),
+            Beneath::Source(_) => Beneath::Other { vmo: target, from, end: visible },
+            Beneath::Other { vmo, from: first, end } => {
+                Beneath::Other { vmo, from: first.saturating_add(from), end: end.saturating_sub(from).min(visible) }
+            }
+        };
+        let pages = match beneath {
+            // What the pager's VMO has is seen through, not shared: there, it may be changed or taken away.
+            Beneath::Other { vmo, .. } if vmo == target => Pages::default(),
+            _ => self.vmo_share_pages(target, from, visible)?,
+        };
+        let child = match self.vmo_new(rounded, size, resizable, Backing::Pages(Pages::default())) {
+            Ok(child) => child,
+            Err(status) => {
+                self.vmo_discard_table(pages);
+                return Err(status);
+            }
+        };
+        let vmo = self.objects.get_mut(child)?;
+        vmo.backing = Backing::Pages(pages);
+        vmo.beneath = beneath;
+        vmo.is_clone = true;
+        vmo.shares = true;
+        if let Beneath::Other { vmo, .. } = beneath {
+            self.add_ref(vmo.object());
+            self.objects.enlist(vmo, |vmo| &mut vmo.readers, child.object());
+        }
+        self.vmo_adopt(parent, child);
+        Ok(child)
+    }
+
+    /// A table of the pages of a VMO from `from` on, starting at 0. Their frames are shared from now on, and no mapping
+    /// of them allows to write.
+    fn vmo_share_pages(&mut self, id: Id<Vmo>, from: u64, count: u64) -> Result<Pages, Status> {
+        let to = from.saturating_add(count);
+        let mut table = Pages::default();
+        let mut at = from;
+        let old = self.objects.get(id)?.pages().ok_or(Status::INTERNAL)?;
+        while let Some(chunk) = old.peek(at, to) {
+            let made = self.machine.heap_reserve().and_then(|()| {
+                chunk.frames().try_for_each(|(_, frame)| self.frames.reserve(frame))?;
+                table.put(from, &chunk)
+            });
+            made.map_err(|_| Status::NO_MEMORY)?;
+            at = chunk.end();
+        }
+        table.frames(0, count).for_each(|frame| self.frames.share(frame));
+        if table.len() != 0 {
+            self.objects.get_mut(id)?.shares = true;
+            self.vmo_protect_pages(id, from, to);
+        }
+        Ok(table)
+    }
+
+    /// Lets go of a table that no VMO has got.
+    fn vmo_discard_table(&mut self, mut pages: Pages) {
+        while let Some(chunk) = pages.take(0, u64::MAX) {
+            chunk.frames().for_each(|(_, frame)| self.frames.release(&mut self.machine, frame));
+        }
+    }
+}

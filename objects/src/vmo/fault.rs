@@ -1,0 +1,100 @@
+//! What happens when a thread touches memory that is not mapped in the machine.
+
+use abi::Status;
+
+use super::{Access, Vmo};
+use crate::kernel::Kernel;
+use crate::machine::{Aspace, Frame, Machine, PAGE, Perm};
+use crate::object::Id;
+use crate::slab::Key;
+
+/// Pages that a fault maps along if they are committed: those around it in a block of this many.
+const FAULT_AROUND: u64 = 16;
+
+impl<M: Machine> Kernel<M> {
+    /// A thread of an address space touched an address. A store makes the page; a load of a page that is not there maps
+    /// the page of zeroes, which cannot be written, and commits nothing.
+    ///
+    /// # Errors
+    /// What the access deserves: `NOT_FOUND` (nothing is mapped there), `ACCESS_DENIED`, `OUT_OF_RANGE` (beyond the
+    /// VMO's end), `NO_MEMORY`, what the VMO's source fails with. [`PAGE_WAIT`](super::PAGE_WAIT): it is to be called
+    /// again when the page is there.
+    pub fn page_fault(&mut self, key: Key, address: u64, write: bool, execute: bool) -> Result<(), Status> {
+        let space = self.aspaces.get(key).ok_or(Status::BAD_STATE)?;
+        let machine = space.machine;
+        let mapping = *space.find(address).ok_or(Status::NOT_FOUND)?;
+        let allowed = match (write, execute) {
+            (true, _) => mapping.perm.write,
+            (_, true) => mapping.perm.execute,
+            _ => mapping.perm.read,
+        };
+        if !allowed {
+            return Err(Status::ACCESS_DENIED);
+        }
+        let at = address / PAGE * PAGE;
+        let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
+        let page = page_of(at);
+        if mapping.content_only && page >= self.objects.get(mapping.vmo)?.content_size.div_ceil(PAGE) {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        if write {
+            // Around a page that is new there is seldom one that is there and not mapped.
+            let new = self.vmo_page_if_there(mapping.vmo, page).is_none();
+            let Some(frame) = self.vmo_page(mapping.vmo, page, Access::Write)? else { return Err(Status::INTERNAL) };
+            self.vmo_map_frame(machine, at, mapping.vmo, frame, mapping.perm)?;
+            if new {
+                return Ok(());
+            }
+        } else if self.vmo_page(mapping.vmo, page, Access::Read)?.is_none() {
+            let zero = self.frames.zero(&mut self.machine).map_err(|_| Status::NO_MEMORY)?;
+            self.objects.get_mut(mapping.vmo)?.zero_mapped = true;
+            return self.vmo_map_frame(machine, at, mapping.vmo, zero, Perm { write: false, ..mapping.perm });
+        } else {
+            self.vmo_map_if_there(machine, at, mapping.vmo, page, mapping.perm)?;
+        }
+        let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
+        for i in 0..FAULT_AROUND {
+            let near = block + i * PAGE;
+            // Only a favour: without memory for it the page faults by itself later.
+            if near != at
+                && (mapping.base..mapping.end()).contains(&near)
+                && self.vmo_map_if_there(machine, near, mapping.vmo, page_of(near), mapping.perm).is_err()
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps a page of a VMO if there is one, for writing only if it may be written as it is.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub(crate) fn vmo_map_if_there(
+        &mut self,
+        machine: Aspace,
+        at: u64,
+        vmo: Id<Vmo>,
+        page: u64,
+        perm: Perm,
+    ) -> Result<(), Status> {
+        match self.vmo_page_if_there(vmo, page) {
+            Some((frame, writable)) => {
+                self.vmo_map_frame(machine, at, vmo, frame, Perm { write: perm.write && writable, ..perm })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn vmo_map_frame(
+        &mut self,
+        machine: Aspace,
+        at: u64,
+        vmo: Id<Vmo>,
+        frame: Frame,
+        perm: Perm,
+    ) -> Result<(), Status> {
+        let cache = self.objects.get(vmo)?.cache;
+        self.machine.map(machine, at, frame, perm, cache).map_err(|_| Status::NO_MEMORY)
+    }
+}

@@ -1,0 +1,104 @@
+//! Where VMOs are mapped.
+
+use super::{Beneath, Vmo};
+use crate::aspace::{AddressSpace, Mapping};
+use crate::kernel::Kernel;
+use crate::machine::{Aspace, Machine, PAGE};
+use crate::object::Id;
+use crate::slab::{Key, Slab};
+
+impl Vmo {
+    fn mapped_in(&mut self, aspace: Key) {
+        *self.spaces.entry(aspace).or_insert(0) += 1;
+    }
+
+    fn unmapped_in(&mut self, aspace: Key) {
+        if let Some(count) = self.spaces.get_mut(&aspace) {
+            *count -= 1;
+            if *count == 0 {
+                self.spaces.remove(&aspace);
+            }
+        }
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The VMOs of a mapping that has come into being know of it and live as long.
+    pub(crate) fn mapping_take_up(&mut self, aspace: Key, mapping: &Mapping) {
+        let Mapping { base, len, vmo, offset, named, .. } = *mapping;
+        if let Ok(vmo) = self.objects.get_mut(vmo) {
+            vmo.mapped_in(aspace);
+            vmo.mappings.insert(offset, len, (aspace, base));
+        }
+        self.add_ref(vmo.object());
+        if let Ok(named) = self.objects.get_mut(named) {
+            named.num_mappings += 1;
+        }
+        if named != vmo {
+            if let Ok(named) = self.objects.get_mut(named) {
+                named.mapped_in(aspace);
+            }
+            self.add_ref(named.object());
+        }
+    }
+
+    /// The end of [`Kernel::mapping_take_up`].
+    pub(crate) fn mapping_let_go(&mut self, aspace: Key, mapping: &Mapping) {
+        let Mapping { base, vmo, offset, named, .. } = *mapping;
+        if let Ok(named) = self.objects.get_mut(named) {
+            named.num_mappings = named.num_mappings.saturating_sub(1);
+        }
+        if named != vmo {
+            if let Ok(named) = self.objects.get_mut(named) {
+                named.unmapped_in(aspace);
+            }
+            self.drop_ref(named.object());
+        }
+        if let Ok(vmo) = self.objects.get_mut(vmo) {
+            if vmo.mappings.remove(offset, (aspace, base)) {
+                vmo.unmapped_in(aspace);
+            }
+        }
+        self.drop_ref(vmo.object());
+    }
+
+    /// Takes the pages `[from, to)` out of all address spaces that map them, also where a clone shows them. Costs what is
+    /// mapped of them.
+    pub(crate) fn vmo_unmap_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
+        self.each_mapped(id, from, to, M::unmap);
+    }
+
+    /// Takes the permission to write from the pages `[from, to)` wherever they are mapped.
+    pub(crate) fn vmo_protect_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
+        self.each_mapped(id, from, to, M::write_protect);
+    }
+
+    fn each_mapped(&mut self, id: Id<Vmo>, from: u64, to: u64, act: fn(&mut M, Aspace, u64, u64)) {
+        let Self { objects, aspaces, machine, .. } = self;
+        let Ok(vmo) = objects.get(id) else { return };
+        each_mapping(vmo, from, to, aspaces, |aspace, address, pages| act(machine, aspace, address, pages));
+        for reader in objects.listed(vmo.readers) {
+            if let Ok(reader) = objects.get::<Vmo>(Id::new(reader))
+                && let Beneath::Other { from: first, end, .. } = reader.beneath
+            {
+                let (from, to) = (from.saturating_sub(first), to.saturating_sub(first).min(end));
+                each_mapping(reader, from, to, aspaces, |aspace, address, pages| act(machine, aspace, address, pages));
+            }
+        }
+    }
+}
+
+/// The parts of mappings of a VMO that show the pages `[from, to)`: address space, address and pages.
+fn each_mapping(vmo: &Vmo, from: u64, to: u64, aspaces: &Slab<AddressSpace>, mut act: impl FnMut(Aspace, u64, u64)) {
+    if from >= to || vmo.mappings.is_empty() {
+        return;
+    }
+    let (from, to) = (from.saturating_mul(PAGE), to.saturating_mul(PAGE));
+    for (offset, len, (aspace, base)) in vmo.mappings.meeting(from, to) {
+        let start = from.max(offset);
+        let end = to.min(offset + len);
+        if let Some(space) = aspaces.get(aspace) {
+            act(space.machine, base + (start - offset), (end - start) / PAGE);
+        }
+    }
+}

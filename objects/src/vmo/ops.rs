@@ -1,0 +1,119 @@
+//! What can be done to a range of a VMO's pages. However large the range, it costs what is there.
+
+use abi::Status;
+
+use super::{Access, Beneath, Vmo, range};
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE};
+use crate::object::Id;
+
+/// Pages that are committed before it is seen to that there is memory for the table to grow by.
+const STRIDE: u64 = 64;
+
+impl<M: Machine> Kernel<M> {
+    /// `ZX_VMO_OP_COMMIT`: every page of a range exists afterwards and is the VMO's alone.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`. `NO_MEMORY`; a part may be committed then, unless it is clear from the start that there are not
+    /// as many pages. As [`Kernel::vmo_page`].
+    pub fn vmo_commit(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
+        let r = range(offset, len, self.vmo_size(id)?)?;
+        let (id, from) = self.vmo_resolve(id, offset)?;
+        let (first, end) = (from / PAGE, (from + (r.end - r.start)).div_ceil(PAGE));
+        let there = self.objects.get(id)?.pages().map_or(0, |pages| pages.count(first, end));
+        let (used, total) = self.machine.memory();
+        if end.saturating_sub(first).saturating_sub(there) > total.saturating_sub(used) / PAGE {
+            return Err(Status::NO_MEMORY);
+        }
+        for page in first..end {
+            if page % STRIDE == 0 {
+                self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+            }
+            self.vmo_page(id, page, Access::Write)?;
+        }
+        Ok(())
+    }
+
+    /// `ZX_VMO_OP_DECOMMIT`: gives pages back; they read as zeroes afterwards.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: it is a clone or has clones, or has a source.
+    pub fn vmo_decommit(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
+        let (target, from) = self.vmo_resolve(id, offset)?;
+        let vmo = self.objects.get(target)?;
+        if vmo.clones != 0 || vmo.is_clone && vmo.parent.is_some() || !matches!(vmo.beneath, Beneath::Zeroes) {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        range(offset, len, self.vmo_size(id)?)?;
+        if !offset.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) {
+            return Err(Status::INVALID_ARGS);
+        }
+        self.vmo_drop_pages(target, from / PAGE, (from + len) / PAGE);
+        Ok(())
+    }
+
+    /// `ZX_VMO_OP_ZERO`. Whole pages are given back.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`. As [`Kernel::vmo_page`].
+    pub fn vmo_zero(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
+        let r = range(offset, len, self.vmo_size(id)?)?;
+        let (id, from) = self.vmo_resolve(id, offset)?;
+        let to = from + (r.end - r.start);
+        let whole = from.next_multiple_of(PAGE)..to / PAGE * PAGE;
+        if whole.start >= whole.end {
+            // Within one page, or at the end of one and the start of the next.
+            let middle = whole.start.min(to);
+            self.vmo_zero_part(id, from, middle)?;
+            return self.vmo_zero_part(id, middle, to);
+        }
+        self.vmo_zero_part(id, from, whole.start)?;
+        self.vmo_zero_part(id, whole.end, to)?;
+        self.vmo_zero_pages(id, whole.start / PAGE, whole.end / PAGE)
+    }
+
+    /// Zeroes a part of one page.
+    fn vmo_zero_part(&mut self, id: Id<Vmo>, from: u64, to: u64) -> Result<(), Status> {
+        if from < to && self.vmo_page(id, from / PAGE, Access::Read)?.is_some() {
+            if let Some(frame) = self.vmo_page(id, from / PAGE, Access::Write)? {
+                self.machine.frame_zero(frame, (from % PAGE) as usize, (to - from) as usize);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the pages `[from, to)` read as zeroes.
+    fn vmo_zero_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) -> Result<(), Status> {
+        self.vmo_drop_pages(id, from, to);
+        let Vmo { beneath, size, .. } = self.objects.get_mut(id)?;
+        let hidden = match beneath {
+            Beneath::Zeroes => return Ok(()),
+            Beneath::Other { end, .. } if to >= *end => {
+                *end = (*end).min(from);
+                return Ok(());
+            }
+            Beneath::Other { end, .. } => from..to.min(*end),
+            Beneath::Source(_) => from..to.min(*size / PAGE),
+        };
+        for page in hidden {
+            if page % STRIDE == 0 {
+                self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+            }
+            let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
+            pages.set_zero(page).map_err(|_| Status::NO_MEMORY)?;
+        }
+        Ok(())
+    }
+
+    /// Unmaps the pages `[from, to)` and lets go of their frames.
+    pub(crate) fn vmo_drop_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
+        self.vmo_unmap_pages(id, from, to);
+        let Ok(pages) = self.objects.get_mut(id).and_then(|vmo| vmo.pages_mut().ok_or(Status::INTERNAL)) else {
+            return;
+        };
+        while let Some(chunk) = pages.take(from, to) {
+            chunk.frames().for_each(|(_, frame)| self.frames.release(&mut self.machine, frame));
+        }
+        self.pressure_check();
+    }
+}

@@ -1,0 +1,148 @@
+//! Looking up a page.
+//!
+//! All content is reached through [`Kernel::vmo_page`], whether a program reads a VMO, faults on it, or names memory in
+//! a call. It knows two cases that cost something: a page without a frame and a frame with several owners. For these,
+//! in this order, so that a failure leaves everything as it was:
+//!
+//! 1. what the page holds is found, or has to be waited for;
+//! 2. room in the table and a new frame are taken;
+//! 3. the content is copied;
+//! 4. wherever the page is mapped, that mapping goes;
+//! 5. the new frame takes its place, and the old one is let go of.
+
+use abi::Status;
+
+use super::pages::Entry;
+use super::{Beneath, Vmo};
+use crate::kernel::Kernel;
+use crate::machine::{Frame, Machine, PAGE};
+use crate::object::Id;
+
+/// What a page is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// To look at it.
+    Read,
+    /// To change it.
+    Write,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The frame of a page of a VMO with pages of its own. To be read it may be missing, and then reads as zeroes; to be
+    /// written it is made, and is the VMO's alone: it takes the place of a frame that others own too in all mappings
+    /// of the VMO.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`: beyond the VMO's end. `NO_MEMORY`. [`PAGE_WAIT`](super::PAGE_WAIT), and what a source fails with.
+    #[inline]
+    pub(crate) fn vmo_page(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
+        let vmo = self.objects.get(id)?;
+        if page >= vmo.size / PAGE {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        if let Beneath::Source(source) = vmo.beneath {
+            return self.source_page(id, source, page, access);
+        }
+        let entry = vmo.pages().ok_or(Status::INTERNAL)?.get(page);
+        match (entry, access) {
+            (Entry::Frame(frame), Access::Read) => Ok(Some(frame)),
+            (Entry::Zero, Access::Read) => Ok(None),
+            (Entry::Frame(frame), Access::Write) if !self.frames.is_shared(frame) => Ok(Some(frame)),
+            (Entry::Frame(frame), Access::Write) => self.vmo_page_anew(id, page, Some(frame)).map(Some),
+            (Entry::Zero, Access::Write) => self.vmo_page_anew(id, page, None).map(Some),
+            (Entry::Absent, _) => {
+                let beneath = match vmo.beneath {
+                    Beneath::Other { vmo: other, from, end } if page < end => {
+                        self.vmo_page_beneath(other, page.saturating_add(from))?
+                    }
+                    _ => None,
+                };
+                match access {
+                    Access::Read => Ok(beneath),
+                    Access::Write => self.vmo_page_anew(id, page, beneath).map(Some),
+                }
+            }
+        }
+    }
+
+    /// A page of a VMO with a source that another shows.
+    fn vmo_page_beneath(&mut self, id: Id<Vmo>, page: u64) -> Result<Option<Frame>, Status> {
+        let vmo = self.objects.get(id)?;
+        match vmo.beneath {
+            Beneath::Source(source) if page < vmo.size / PAGE => self.source_page(id, source, page, Access::Read),
+            _ => Ok(None),
+        }
+    }
+
+    /// Gives a page a frame of its own, with the content of another one or of zeroes. See the module's description.
+    fn vmo_page_anew(&mut self, id: Id<Vmo>, page: u64, content: Option<Frame>) -> Result<Frame, Status> {
+        let vmo = self.objects.get_mut(id)?;
+        let mapped = !vmo.mappings.is_empty() && (content.is_some() || vmo.zero_mapped);
+        let pages = vmo.pages_mut().ok_or(Status::INTERNAL)?;
+        pages.reserve(page).map_err(|_| Status::NO_MEMORY)?;
+        let frame = self.machine.frame_alloc().map_err(|_| Status::NO_MEMORY)?;
+        if let Some(content) = content {
+            self.machine.frame_copy(content, frame);
+        }
+        if mapped {
+            self.vmo_unmap_pages(id, page, page + 1);
+        }
+        let old = self.objects.get_mut(id).ok().and_then(Vmo::pages_mut).and_then(|pages| pages.set(page, frame));
+        if let Some(old) = old {
+            self.frames.release(&mut self.machine, old);
+        }
+        self.pressure_check();
+        Ok(frame)
+    }
+
+    /// The first page in `[from, to)` of a VMO with pages of its own that has a frame.
+    pub(crate) fn vmo_first_page(&self, id: Id<Vmo>, from: u64, to: u64) -> Option<u64> {
+        self.objects.get(id).ok()?.pages()?.first(from, to)
+    }
+
+    /// The frame of a page, if there is one, and whether a mapping of it may allow to write. Asks nobody for it.
+    pub(crate) fn vmo_page_if_there(&self, id: Id<Vmo>, page: u64) -> Option<(Frame, bool)> {
+        let vmo = self.objects.get(id).ok()?;
+        match (vmo.pages()?.get(page), &vmo.beneath) {
+            (Entry::Frame(frame), &Beneath::Source(source)) => {
+                Some((frame, self.source_allows_write(vmo, source, page)))
+            }
+            (Entry::Frame(frame), _) => Some((frame, !self.frames.is_shared(frame))),
+            (Entry::Absent, &Beneath::Other { vmo: other, from, end }) if page < end => {
+                let other = self.objects.get(other).ok()?;
+                let page = page.saturating_add(from);
+                match other.pages()?.get(page) {
+                    Entry::Frame(frame) if page < other.size / PAGE => Some((frame, false)),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Puts a frame in at a page of a VMO with pages of its own, which owns it from now on. What was there goes, and
+    /// all mappings of the page.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`: nothing has changed.
+    pub(crate) fn vmo_put_frame(&mut self, id: Id<Vmo>, page: u64, frame: Frame) -> Result<(), Status> {
+        let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
+        pages.reserve(page).map_err(|_| Status::NO_MEMORY)?;
+        self.vmo_unmap_pages(id, page, page + 1);
+        let old = self.objects.get_mut(id)?.pages_mut().and_then(|pages| pages.set(page, frame));
+        if let Some(old) = old {
+            self.frames.release(&mut self.machine, old);
+        }
+        Ok(())
+    }
+
+    /// Takes the frame of a page out of a VMO and of all mappings; it belongs to the caller, who may not be its only
+    /// owner.
+    pub(crate) fn vmo_take_frame(&mut self, id: Id<Vmo>, page: u64) -> Option<Frame> {
+        self.vmo_unmap_pages(id, page, page + 1);
+        let chunk = self.objects.get_mut(id).ok()?.pages_mut()?.take(page, page + 1)?;
+        chunk.frames().next().map(|(_, frame)| frame)
+    }
+}

@@ -1,0 +1,311 @@
+//! Which page of a VMO is which frame: a sparse map in runs of 64, with four bytes a page.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry as Slot;
+use alloc::vec::Vec;
+
+use crate::machine::{Frame, OutOfMemory};
+
+const RUN_BITS: u32 = 6;
+const RUN: usize = 1 << RUN_BITS;
+
+/// What a VMO itself knows of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    /// Nothing: the page is as it is where nobody has written.
+    Absent,
+    /// It is zeroes, whatever it would be otherwise.
+    Zero,
+    /// It is this frame.
+    Frame(Frame),
+}
+
+/// The pages from a multiple of 64 on.
+struct Run {
+    frames: Box<[u32]>,
+    /// Which of them are frames.
+    used: u64,
+    /// Which of the others are said to be zeroes.
+    zero: u64,
+}
+
+/// Pages of one run, copied or taken out.
+#[derive(Clone, Copy)]
+pub(crate) struct Chunk {
+    /// Number of the first page that it could tell of.
+    pub base: u64,
+    frames: [u32; RUN],
+    used: u64,
+    zero: u64,
+}
+
+impl Chunk {
+    /// The first page that it can tell nothing of.
+    pub fn end(&self) -> u64 {
+        self.base.saturating_add(RUN as u64)
+    }
+
+    /// Its frames, with the numbers of their pages.
+    pub fn frames(&self) -> impl Iterator<Item = (u64, Frame)> + '_ {
+        bits(self.used).filter_map(|i| Some((self.base + i as u64, Frame(*self.frames.get(i)?))))
+    }
+}
+
+/// The committed pages of a VMO, by number.
+#[derive(Default)]
+pub(crate) struct Pages {
+    runs: BTreeMap<u64, Run>,
+    len: u64,
+}
+
+fn split(page: u64) -> (u64, usize) {
+    (page >> RUN_BITS, (page & (RUN as u64 - 1)) as usize)
+}
+
+/// The numbers of the bits that are set, from the lowest on.
+fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let bit = (mask != 0).then(|| mask.trailing_zeros())?;
+        mask &= mask - 1;
+        Some(bit as usize)
+    })
+}
+
+/// The places in a run that lie in `[from, to)`.
+fn within(run: u64, from: u64, to: u64) -> u64 {
+    let base = run << RUN_BITS;
+    let (from, to) = (from.saturating_sub(base), to.saturating_sub(base));
+    if to == 0 || from >= RUN as u64 {
+        return 0;
+    }
+    let below_end = if to >= RUN as u64 { u64::MAX } else { (1 << to) - 1 };
+    below_end & (u64::MAX << from)
+}
+
+impl Run {
+    fn new() -> Result<Run, OutOfMemory> {
+        let mut frames = Vec::new();
+        frames.try_reserve_exact(RUN).map_err(|_| OutOfMemory)?;
+        frames.resize(RUN, 0);
+        Ok(Run { frames: frames.into_boxed_slice(), used: 0, zero: 0 })
+    }
+}
+
+impl Pages {
+    /// Pages committed.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Bytes of the kernel's own memory that the map takes.
+    pub fn metadata_bytes(&self) -> usize {
+        self.runs.len() * (size_of::<(u64, Run)>() + RUN * size_of::<u32>())
+    }
+
+    #[inline]
+    pub fn get(&self, page: u64) -> Entry {
+        let (run, at) = split(page);
+        match self.runs.get(&run) {
+            Some(run) if run.used >> at & 1 != 0 => {
+                run.frames.get(at).map_or(Entry::Absent, |&frame| Entry::Frame(Frame(frame)))
+            }
+            Some(run) if run.zero >> at & 1 != 0 => Entry::Zero,
+            _ => Entry::Absent,
+        }
+    }
+
+    /// Makes room for a page, so that [`Pages::set`] cannot fail.
+    pub fn reserve(&mut self, page: u64) -> Result<(), OutOfMemory> {
+        if let Slot::Vacant(e) = self.runs.entry(split(page).0) {
+            e.insert(Run::new()?);
+        }
+        Ok(())
+    }
+
+    /// Sets a page for which room was reserved; returns the frame that was there.
+    pub fn set(&mut self, page: u64, frame: Frame) -> Option<Frame> {
+        let (run, at) = split(page);
+        let run = self.runs.get_mut(&run)?;
+        let old = core::mem::replace(run.frames.get_mut(at)?, frame.0);
+        let was = run.used >> at & 1 != 0;
+        run.used |= 1 << at;
+        run.zero &= !(1 << at);
+        self.len += u64::from(!was);
+        was.then_some(Frame(old))
+    }
+
+    /// Says that a page without a frame is zeroes.
+    pub fn set_zero(&mut self, page: u64) -> Result<(), OutOfMemory> {
+        self.reserve(page)?;
+        let (run, at) = split(page);
+        if let Some(run) = self.runs.get_mut(&run) {
+            run.zero |= !run.used & 1 << at;
+        }
+        Ok(())
+    }
+
+    /// Puts what a chunk tells in, its first page at `page`, where nothing is known yet.
+    pub fn put(&mut self, page: u64, chunk: &Chunk) -> Result<(), OutOfMemory> {
+        let (first, shift) = split(page);
+        let second = (RUN as u32).checked_sub(shift as u32).filter(|&n| n < RUN as u32);
+        let low = (first, chunk.used << shift, chunk.zero << shift);
+        let high = second.map(|n| (first + 1, chunk.used >> n, chunk.zero >> n));
+        for (key, used, zero) in [Some(low), high].into_iter().flatten() {
+            if used | zero == 0 {
+                continue;
+            }
+            let run = match self.runs.entry(key) {
+                Slot::Occupied(e) => e.into_mut(),
+                Slot::Vacant(e) => e.insert(Run::new()?),
+            };
+            let from = ((key - first) << RUN_BITS) as usize;
+            if shift == 0 && run.used == 0 {
+                run.frames.copy_from_slice(&chunk.frames);
+            } else {
+                for i in bits(used) {
+                    if let (Some(to), Some(&frame)) =
+                        (run.frames.get_mut(i), (from + i).checked_sub(shift).and_then(|i| chunk.frames.get(i)))
+                    {
+                        *to = frame;
+                    }
+                }
+            }
+            run.used |= used;
+            run.zero |= zero;
+            self.len += u64::from(used.count_ones());
+        }
+        Ok(())
+    }
+
+    /// What is known of pages in `[from, to)`, as far as the first run tells of any.
+    pub fn peek(&self, from: u64, to: u64) -> Option<Chunk> {
+        if from >= to {
+            return None;
+        }
+        self.runs.range(split(from).0..=split(to - 1).0).find_map(|(&key, run)| {
+            let mask = within(key, from, to);
+            ((run.used | run.zero) & mask != 0).then(|| run.chunk(key, mask))
+        })
+    }
+
+    /// Takes out what [`Pages::peek`] tells.
+    pub fn take(&mut self, from: u64, to: u64) -> Option<Chunk> {
+        let chunk = self.peek(from, to)?;
+        let key = chunk.base >> RUN_BITS;
+        let run = self.runs.get_mut(&key)?;
+        run.used &= !chunk.used;
+        run.zero &= !chunk.zero;
+        self.len -= u64::from(chunk.used.count_ones());
+        if run.used | run.zero == 0 {
+            self.runs.remove(&key);
+        }
+        Some(chunk)
+    }
+
+    /// The first committed page in `[from, to)`.
+    pub fn first(&self, from: u64, to: u64) -> Option<u64> {
+        if from >= to {
+            return None;
+        }
+        self.runs.range(split(from).0..=split(to - 1).0).find_map(|(&key, run)| {
+            let at = bits(run.used & within(key, from, to)).next()?;
+            Some((key << RUN_BITS) + at as u64)
+        })
+    }
+
+    /// How many pages are committed in `[from, to)`.
+    pub fn count(&self, from: u64, to: u64) -> u64 {
+        if from >= to {
+            return 0;
+        }
+        let runs = self.runs.range(split(from).0..=split(to - 1).0);
+        runs.map(|(&key, run)| u64::from((run.used & within(key, from, to)).count_ones())).sum()
+    }
+
+    /// All frames of pages in `[from, to)`.
+    pub fn frames(&self, from: u64, to: u64) -> impl Iterator<Item = Frame> + '_ {
+        let last = if from < to { split(to - 1).0 } else { split(from).0 };
+        self.runs.range(split(from).0..=last).flat_map(move |(&key, run)| {
+            bits(run.used & within(key, from, to)).filter_map(|at| Some(Frame(*run.frames.get(at)?)))
+        })
+    }
+}
+
+impl Run {
+    fn chunk(&self, key: u64, mask: u64) -> Chunk {
+        let mut frames = [0; RUN];
+        if let Ok(all) = <[u32; RUN]>::try_from(&*self.frames) {
+            frames = all;
+        }
+        Chunk { base: key << RUN_BITS, frames, used: self.used & mask, zero: self.zero & mask }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_map(ops in proptest::collection::vec((0u8..5, 0u64..300, 0u64..300), 0..200)) {
+            let mut pages = Pages::default();
+            let mut model: BTreeMap<u64, Entry> = BTreeMap::new();
+            let frames = |model: &BTreeMap<u64, Entry>, from: u64, to: u64| -> Vec<(u64, Frame)> {
+                let frame = |(&page, &entry): (&u64, &Entry)| match entry {
+                    Entry::Frame(frame) => Some((page, frame)),
+                    _ => None,
+                };
+                model.range(from..to).filter_map(frame).collect()
+            };
+            for (op, a, b) in ops {
+                let (from, to) = (a.min(b), a.max(b));
+                match op {
+                    0 => {
+                        pages.reserve(a).unwrap();
+                        let old = model.insert(a, Entry::Frame(Frame(b as u32)));
+                        let old = old.and_then(|e| if let Entry::Frame(f) = e { Some(f) } else { None });
+                        prop_assert_eq!(pages.set(a, Frame(b as u32)), old);
+                    }
+                    1 => {
+                        pages.set_zero(a).unwrap();
+                        model.entry(a).or_insert(Entry::Zero);
+                    }
+                    2 => {
+                        let mut taken = Vec::new();
+                        while let Some(chunk) = pages.take(from, to) {
+                            taken.extend(chunk.frames());
+                        }
+                        prop_assert_eq!(taken, frames(&model, from, to));
+                        model.retain(|page, _| !(from..to).contains(page));
+                    }
+                    3 => {
+                        // A copy of a part of it, moved by an odd number of pages.
+                        let mut copy = Pages::default();
+                        let mut at = from;
+                        while let Some(chunk) = pages.peek(at, to) {
+                            copy.put(chunk.base + b, &chunk).unwrap();
+                            at = chunk.end();
+                        }
+                        for page in 0..700 {
+                            let there = page >= b && (from..to).contains(&(page - b));
+                            let expected = if there { pages.get(page - b) } else { Entry::Absent };
+                            prop_assert_eq!(copy.get(page), expected);
+                        }
+                        prop_assert_eq!(copy.len(), pages.count(from, to));
+                    }
+                    _ => {
+                        let expected = frames(&model, from, to);
+                        prop_assert_eq!(pages.count(from, to), expected.len() as u64);
+                        prop_assert_eq!(pages.first(from, to), expected.first().map(|(page, _)| *page));
+                        let all: Vec<_> = expected.into_iter().map(|(_, frame)| frame).collect();
+                        prop_assert_eq!(pages.frames(from, to).collect::<Vec<_>>(), all);
+                    }
+                }
+                prop_assert_eq!(pages.len(), frames(&model, 0, 1000).len() as u64);
+                prop_assert_eq!(pages.get(a), model.get(&a).copied().unwrap_or(Entry::Absent));
+            }
+        }
+    }
+}

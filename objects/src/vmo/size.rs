@@ -1,0 +1,76 @@
+//! How large a VMO is, and how much of it is content.
+
+use abi::Status;
+
+use super::{Backing, Beneath, Vmo, round_up};
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE};
+use crate::object::Id;
+
+impl<M: Machine> Kernel<M> {
+    /// `vmo_set_size`. Pages beyond the new end are given back; accesses there are faults.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE`: not resizable. `OUT_OF_RANGE`: too large.
+    pub fn vmo_set_size(&mut self, id: Id<Vmo>, size: u64) -> Result<(), Status> {
+        if !self.objects.get(id)?.resizable {
+            return Err(Status::UNAVAILABLE);
+        }
+        let rounded = round_up(size)?;
+        let (id, _) = self.vmo_resolve(id, 0)?;
+        let old = self.objects.get(id)?.size;
+        if rounded < old {
+            self.vmo_drop_pages(id, rounded / PAGE, old / PAGE);
+            self.source_cut(id, rounded / PAGE);
+        }
+        let vmo = self.objects.get_mut(id)?;
+        vmo.size = rounded;
+        vmo.content_size = size;
+        if let Beneath::Other { end, .. } = &mut vmo.beneath {
+            // What was cut off does not come back.
+            *end = (*end).min(rounded / PAGE);
+        }
+        Ok(())
+    }
+
+    /// The VMO that keeps the size of a VMO's content: a reference has none of its own.
+    fn vmo_with_content(&self, id: Id<Vmo>) -> Result<Id<Vmo>, Status> {
+        match self.objects.get(id)?.backing {
+            Backing::Window { target, whole: true, .. } => Ok(target),
+            _ => Ok(id),
+        }
+    }
+
+    /// The size of a VMO's content in bytes.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn vmo_content_size(&self, id: Id<Vmo>) -> Result<u64, Status> {
+        Ok(self.objects.get(self.vmo_with_content(id)?)?.content_size)
+    }
+
+    /// Says how many bytes of content there are; they are there already.
+    pub(crate) fn vmo_note_content_size(&mut self, id: Id<Vmo>, size: u64) -> Result<(), Status> {
+        let id = self.vmo_with_content(id)?;
+        self.objects.get_mut(id)?.content_size = size;
+        Ok(())
+    }
+
+    /// `vmo_set_stream_size`: the size of the content; bytes between an old and a larger new one are zeroes.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`: larger than the VMO. As [`Kernel::vmo_zero`].
+    pub fn vmo_set_content_size(&mut self, id: Id<Vmo>, size: u64) -> Result<(), Status> {
+        let id = self.vmo_with_content(id)?;
+        let vmo = self.objects.get(id)?;
+        if size > vmo.size {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        let old = vmo.content_size;
+        if size > old {
+            self.vmo_zero(id, old, size - old)?;
+        }
+        self.objects.get_mut(id)?.content_size = size;
+        Ok(())
+    }
+}
