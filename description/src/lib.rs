@@ -11,6 +11,9 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "std")]
+pub mod drivers;
+
 use serde::{Deserialize, Serialize};
 
 /// First byte of an encoded description; another value means that host tool and root task do not belong together.

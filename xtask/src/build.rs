@@ -25,7 +25,7 @@ use crate::kernel::{self, Variant};
 use crate::lock::BuildLock;
 use crate::paths::Paths;
 use crate::setup;
-use crate::system::System;
+use crate::system::{Known, System};
 use crate::ui::Ui;
 
 /// What to build.
@@ -52,6 +52,8 @@ pub struct Built {
     pub programs: Vec<(String, PathBuf)>,
     /// Those of the conformance programs.
     pub test_programs: Vec<(String, PathBuf)>,
+    /// The drivers that the system description names.
+    pub drivers: Vec<Known>,
 }
 
 /// Remembers what a build was made from.
@@ -160,7 +162,17 @@ impl Builder<'_> {
             true => self.programs("building the conformance programs", &system.image.test_programs)?,
             false => Vec::new(),
         };
-        Ok(Built { kernel: kernel.image, root, server, libraries, programs, test_programs })
+        let drivers = system.drivers()?;
+        if let Some(known) =
+            drivers.iter().find(|known| !programs.iter().any(|(name, _)| *name == known.driver.program))
+        {
+            bail!(
+                "system.toml: the driver `{}` has the program `{}`, which no package of the image makes",
+                known.driver.name,
+                known.driver.program
+            );
+        }
+        Ok(Built { kernel: kernel.image, root, server, libraries, programs, test_programs, drivers })
     }
 
     fn kernel(&self) -> Result<kernel::Kernel> {

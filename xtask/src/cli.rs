@@ -94,6 +94,9 @@ pub struct RunArgs {
     /// What runs the guest's instructions.
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     pub accel: Accel,
+    /// Give the machine a disk: a file of whole blocks of 512 bytes, which programs inside reach as the service `disk`.
+    #[arg(long, value_name = "FILE")]
+    pub disk: Option<PathBuf>,
     /// Put a variable into the program's environment; may be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_variable)]
     pub env: Vec<(String, String)>,
@@ -112,6 +115,7 @@ impl RunArgs {
             debug: false,
             gdb: false,
             accel: Accel::Tcg,
+            disk: None,
             env: Vec::new(),
             program: Vec::new(),
         }

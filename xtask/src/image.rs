@@ -5,8 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use bootfs::Writer;
+use description::drivers::{self, Driver};
 
 use crate::build::Built;
+use crate::qemu::Devices;
+use crate::system::{Known, Need};
 
 /// What `init` does when the system is up.
 #[derive(Clone, Debug)]
@@ -18,6 +21,8 @@ pub enum Mode {
         /// Whether a shell follows.
         shell: bool,
     },
+    /// Runs the shell.
+    Shell,
     /// Runs the conformance programs.
     Test,
 }
@@ -29,17 +34,29 @@ pub struct Image {
 }
 
 impl Image {
-    /// Libraries and built-in programs.
+    /// Libraries, built-in programs, and the drivers of these devices.
     ///
     /// # Errors
     /// A built file cannot be read, or two have one name.
-    pub fn new(built: &Built, tests: bool) -> Result<Image> {
+    pub fn new(built: &Built, tests: bool, devices: &Devices) -> Result<Image> {
         let mut image = Image { writer: Writer::new() };
+        let there = |known: &&Known| match known.needs {
+            Some(Need::Terminal) => devices.terminal,
+            Some(Need::Disk) => devices.disk.is_some(),
+            None => true,
+        };
+        let drivers: Vec<Driver> = built.drivers.iter().filter(there).map(|known| known.driver.clone()).collect();
+        image.add("config/drivers", drivers::encode(&drivers)?)?;
         for (path, file) in &built.libraries {
             image.add_file(path, file)?;
         }
         let programs = built.programs.iter().chain(if tests { built.test_programs.as_slice() } else { &[] });
         for (name, file) in programs {
+            // The program of a device that is not there would only make the boot longer.
+            let of = |program: &&Driver| program.program == *name;
+            if built.drivers.iter().any(|known| of(&&known.driver)) && !drivers.iter().any(|driver| of(&driver)) {
+                continue;
+            }
             image.add_file(&format!("bin/{name}"), file)?;
         }
         Ok(image)
@@ -78,6 +95,7 @@ impl Image {
             Mode::Run(..) => "run",
             Mode::Tour { shell: true } => "tour+shell",
             Mode::Tour { shell: false } => "tour",
+            Mode::Shell => "shell",
             Mode::Test => "test",
         };
         self.add("config/mode", name)?;

@@ -25,6 +25,7 @@ mod run;
 mod session;
 mod setup;
 mod system;
+mod terminal;
 mod test;
 mod ui;
 

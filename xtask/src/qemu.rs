@@ -32,6 +32,17 @@ pub struct Machine<'a> {
     pub accel: Accel,
     /// Wait for gdb.
     pub gdb: bool,
+    /// What it has beside the devices of every machine.
+    pub devices: Devices,
+}
+
+/// Devices that only some machines have.
+#[derive(Clone, Debug, Default)]
+pub struct Devices {
+    /// A third serial port, for the terminal of whoever sits in front of it.
+    pub terminal: bool,
+    /// A disk on the PCI bus whose contents are this file.
+    pub disk: Option<PathBuf>,
 }
 
 /// A machine that runs; ends when dropped.
@@ -42,6 +53,8 @@ pub struct Running {
     pub console: UnixStream,
     /// The host link.
     pub link: UnixStream,
+    /// The third serial port, where there is one.
+    pub terminal: Option<UnixStream>,
     /// When QEMU was started.
     pub started: Instant,
     folder: TempDir,
@@ -74,15 +87,21 @@ impl Machine<'_> {
         for (name, file) in [("kernel.elf", self.kernel), ("root.elf", self.root)] {
             symlink(file, folder.path().join(name)).context("cannot make a temporary file")?;
         }
+        if let Some(disk) = &self.devices.disk {
+            let disk = disk.canonicalize().with_context(|| format!("cannot find {}", disk.display()))?;
+            symlink(disk, folder.path().join("disk.img")).context("cannot make a temporary file")?;
+        }
         let (console, link) = (listen(folder.path(), "console")?, listen(folder.path(), "link")?);
+        let terminal = self.devices.terminal.then(|| listen(folder.path(), "terminal")).transpose()?;
         let errors = fs::File::create(folder.path().join("errors")).context("cannot make a temporary file")?;
         let mut child = self.command(folder.path()).stderr(errors).spawn().context("cannot start QEMU")?;
         let started = Instant::now();
         let mut accept = |listener| accept(listener, &mut child, folder.path());
         // QEMU opens them in the order of its command line.
-        let streams = accept(&console).and_then(|console| Ok((console, accept(&link)?)));
+        let streams = accept(&console)
+            .and_then(|console| Ok((console, accept(&link)?, terminal.as_ref().map(&mut accept).transpose()?)));
         match streams {
-            Ok((console, link)) => Ok(Running { child, console, link, started, folder }),
+            Ok((console, link, terminal)) => Ok(Running { child, console, link, terminal, started, folder }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -115,6 +134,15 @@ impl Machine<'_> {
         command.args(["-chardev", "socket,id=console,path=console", "-serial", "chardev:console"]);
         command.args(["-chardev", "socket,id=link,path=link", "-serial", "chardev:link"]);
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
+        if self.devices.terminal {
+            // An interrupt of its own: the usual one of a third port is the first port's.
+            command.args(["-chardev", "socket,id=terminal,path=terminal"]);
+            command.args(["-device", "isa-serial,chardev=terminal,iobase=0x3e8,irq=5,index=2"]);
+        }
+        if self.devices.disk.is_some() {
+            command.args(["-drive", "if=none,id=disk,format=raw,file=disk.img"]);
+            command.args(["-device", "virtio-blk-pci,drive=disk,disable-legacy=on"]);
+        }
         if self.accel == Accel::Counting {
             command.args(["-icount", "shift=0,sleep=off"]);
         }

@@ -1,10 +1,11 @@
 //! `run`: boots the system for the tour or for one program.
 
+use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::build::{Built, What, build, program_flags};
 use crate::cargo::{self, Build};
@@ -12,7 +13,7 @@ use crate::cli::{Accel, RunArgs};
 use crate::elf::{self, Refusal};
 use crate::image::{Image, Mode};
 use crate::paths::Paths;
-use crate::qemu::Machine;
+use crate::qemu::{Devices, Machine};
 use crate::session::{End, Outcome, Session, Streams};
 use crate::setup;
 use crate::ui::Ui;
@@ -49,9 +50,14 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
 /// The program or the machine cannot be started.
 pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8> {
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    let mut image = Image::new(built, false)?;
+    let shell = terminal && args.program.is_empty();
+    let devices = Devices { terminal: shell, disk: args.disk.clone() };
+    if let Some(disk) = &devices.disk {
+        check_disk(disk)?;
+    }
+    let mut image = Image::new(built, false, &devices)?;
     let mode = match args.program.split_first() {
-        None => Mode::Tour { shell: terminal },
+        None => Mode::Tour { shell },
         Some((program, args_of_it)) => {
             Mode::Run(add_program(&mut image, Path::new(program), args.mem)?, args_of_it.to_vec())
         }
@@ -68,6 +74,7 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
         memory: args.mem,
         accel: args.accel,
         gdb: args.gdb,
+        devices,
     };
     let timeout = args.timeout.map(Duration::from_secs_f64);
     let session = Session {
@@ -109,6 +116,8 @@ pub struct Capture<'a> {
     pub accel: Accel,
     /// End it when there is output.
     pub until_first_output: bool,
+    /// What the machine has beside the usual.
+    pub devices: Devices,
 }
 
 impl<'a> Capture<'a> {
@@ -124,6 +133,7 @@ impl<'a> Capture<'a> {
             memory: 512 << 20,
             accel: Accel::Tcg,
             until_first_output: false,
+            devices: Devices::default(),
         }
     }
 
@@ -132,7 +142,7 @@ impl<'a> Capture<'a> {
     /// # Errors
     /// The program or the machine cannot be started.
     pub fn run(&self) -> Result<Outcome> {
-        let mut image = Image::new(self.built, false)?;
+        let mut image = Image::new(self.built, false, &self.devices)?;
         let path = add_program(&mut image, self.program, self.memory)?;
         let bytes = image.finish(&Mode::Run(path, self.args.clone()), &self.variables)?;
         check_memory(bytes.len() as u64, self.memory)?;
@@ -143,6 +153,7 @@ impl<'a> Capture<'a> {
             memory: self.memory,
             accel: self.accel,
             gdb: false,
+            devices: self.devices.clone(),
         };
         let session = Session {
             machine,
@@ -210,6 +221,22 @@ fn add_program(image: &mut Image, program: &Path, memory: u64) -> Result<String>
     let path = format!("run/{name}");
     image.add(&path, file.bytes)?;
     Ok(format!("/boot/{path}"))
+}
+
+/// Refuses what cannot be a disk.
+///
+/// # Errors
+/// It is no file, cannot be written, or is not made of whole blocks.
+fn check_disk(disk: &Path) -> Result<()> {
+    let opened = fs::OpenOptions::new().read(true).write(true).open(disk).and_then(|file| file.metadata());
+    let data = opened.with_context(|| format!("--disk {}: it cannot be opened for writing", disk.display()))?;
+    if !data.is_file() || data.len() == 0 || data.len() % 512 != 0 {
+        bail!(
+            "--disk {}: a disk is a file of whole blocks of 512 bytes (`truncate -s 64M FILE` makes one)",
+            disk.display()
+        );
+    }
+    Ok(())
 }
 
 /// Refuses a boot that cannot succeed.

@@ -3,6 +3,9 @@
 //! A thread each waits for the link, the console, the caller's input and signals; they send [`Happening`]s to the
 //! session, which alone decides. Output is written by the link's thread, so that everything that came before the exit
 //! code is out when the exit code is seen.
+//!
+//! A machine with a third serial port has a terminal: from the event `console` on, input goes to that port and what
+//! comes from there is output. Before that event and after it `init` speaks over the link, as it always does.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
@@ -13,11 +16,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
 use crate::link::{Decoder, Frame, ToSystem, exit_code};
 use crate::qemu::{Machine, Running};
+use crate::terminal::{self, Raw};
 
 /// Where the program's output goes and its input comes from.
 #[derive(Debug)]
@@ -87,6 +91,8 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// From QEMU's start to the first output.
     pub first_output: Option<Duration>,
+    /// What came from the third serial port; nothing where it went to our own output.
+    pub terminal: Vec<u8>,
 }
 
 impl Outcome {
@@ -105,16 +111,28 @@ impl Outcome {
     }
 }
 
+/// What a thread tells the session.
 #[derive(Debug)]
-enum Happening {
+pub enum Happening {
+    /// The first word of `init`.
     FirstFrame,
+    /// A program has the third serial port now.
+    Console,
+    /// Ctrl-Z.
+    Suspend,
     /// Something came, where nobody else is told of it.
     Word,
+    /// The program has written something.
     FirstOutput,
+    /// It ended.
     Exit(i64),
+    /// It took so much of its input.
     InputTaken(usize),
+    /// Whoever read our output went away.
     OutputClosed,
+    /// The machine is gone; why, if it told.
     LinkEnded(Option<String>),
+    /// A signal.
     Signal(i32),
 }
 
@@ -139,15 +157,18 @@ impl Session<'_> {
         let mut running = self.machine.start()?;
         let clone = |stream: &UnixStream| stream.try_clone().context("cannot share a socket");
         let console = watch_console(clone(&running.console)?, self.verbose, ours);
-        let output = watch_link(clone(&running.link)?, sender, ours, self.until_first_output);
+        let terminal = running.terminal.as_ref().map(clone).transpose()?;
+        let terminal = terminal.map(|stream| watch_terminal(stream, sender.clone(), ours));
+        let output = watch_link(clone(&running.link)?, sender.clone(), ours, self.until_first_output);
         let deadline = self.timeout.map(|timeout| running.started + timeout);
-        let mut end = control(&happenings, deadline, self.quiet, &running, self.streams)?;
+        let mut end = control(&happenings, &sender, deadline, self.quiet, &running, self.streams)?;
         let complaints = running.end(if matches!(end, End::Exit(_)) { PATIENCE } else { Duration::ZERO });
         if let Some(signals) = signals {
             signals.close();
         }
         let Console { warnings, last } = console.join().unwrap_or_default();
         let collected = output.join().unwrap_or_default();
+        let terminal = terminal.map(|thread| thread.join().unwrap_or_default()).unwrap_or_default();
         if let End::Stopped(why) = &mut end {
             if !complaints.is_empty() {
                 why.push_str(&format!("\n  QEMU: {complaints}"));
@@ -162,6 +183,7 @@ impl Session<'_> {
             transcript: collected.transcript,
             warnings,
             first_output: collected.first_output.map(|at| at - running.started),
+            terminal,
         })
     }
 }
@@ -169,6 +191,7 @@ impl Session<'_> {
 /// Waits until something ends the session.
 fn control(
     happenings: &Receiver<Happening>,
+    sender: &Sender<Happening>,
     deadline: Option<Instant>,
     quiet: Option<Duration>,
     running: &Running,
@@ -180,6 +203,8 @@ fn control(
     let window = Arc::new(Window::default());
     let mut interrupted: Option<Instant> = None;
     let mut ready = false;
+    let mut raw = None;
+    let mut attached = false;
     let mut heard = running.started;
     loop {
         let silent = quiet.map(|quiet| heard + quiet);
@@ -198,12 +223,28 @@ fn control(
             Happening::FirstFrame => {
                 // Before `init` listens the serial port would lose what is sent.
                 ready = true;
-                if let Some(streams) = input.take() {
+                if running.terminal.is_none()
+                    && let Some(streams) = input.take()
+                {
                     let (to_system, window) = (to_system.clone(), window.clone());
                     thread::spawn(move || pump_input(streams, &to_system, &window));
                 }
                 if ours {
                     send_window_size(&to_system);
+                }
+            }
+            Happening::Console => {
+                attached = true;
+                if let (Some(streams), Some(stream)) = (input.take(), &running.terminal) {
+                    raw = ours.then(Raw::take);
+                    let (stream, sender) = (stream.try_clone().context("cannot share a socket")?, sender.clone());
+                    thread::spawn(move || terminal::pump(streams, stream, &sender));
+                }
+            }
+            Happening::Suspend => terminal::suspend(),
+            Happening::Signal(SIGCONT) => {
+                if let Some(raw) = &raw {
+                    raw.again();
                 }
             }
             Happening::InputTaken(count) => window.taken(count),
@@ -217,7 +258,13 @@ fn control(
             Happening::Signal(SIGWINCH) => {}
             Happening::Signal(SIGINT) if ready && interrupted.is_none_or(|at| at.elapsed() > PATIENCE) => {
                 interrupted = Some(Instant::now());
-                send(&to_system, ToSystem::Interrupt);
+                match &running.terminal {
+                    Some(stream) if attached => {
+                        let mut stream = stream.try_clone().context("cannot share a socket")?;
+                        thread::spawn(move || stream.write_all(&[terminal::INTERRUPT]));
+                    }
+                    _ => send(&to_system, ToSystem::Interrupt),
+                }
             }
             Happening::Signal(signal) => return Ok(End::Signal(signal)),
         }
@@ -225,7 +272,7 @@ fn control(
 }
 
 fn watch_signals(sender: Sender<Happening>) -> Result<signal_hook::iterator::Handle> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGWINCH]).context("cannot watch signals")?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT]).context("cannot watch signals")?;
     let handle = signals.handle();
     thread::spawn(move || {
         for signal in signals.forever() {
@@ -355,6 +402,7 @@ fn watch_link(
                         None
                     }
                     Frame::Exit(code) => Some(Happening::Exit(*code)),
+                    Frame::Event(text) if text == "console" => Some(Happening::Console),
                     Frame::Event(text) => text
                         .strip_prefix("stdin\t")
                         .and_then(|count| Some(Happening::InputTaken(count.trim().parse().ok()?))),
@@ -369,6 +417,27 @@ fn watch_link(
         };
         let _ = sender.send(end);
         collected
+    })
+}
+
+/// Shows what comes from the third serial port, or collects it.
+fn watch_terminal(mut stream: UnixStream, sender: Sender<Happening>, ours: bool) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut collected = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(count) if count > 0 && !ours => collected.extend_from_slice(&buffer[..count]),
+                Ok(count) if count > 0 => {
+                    if write_all(std::io::stdout(), &buffer[..count]).is_err() {
+                        let _ = sender.send(Happening::OutputClosed);
+                        return collected;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                _ => return collected,
+            }
+        }
     })
 }
 

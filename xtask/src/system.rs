@@ -3,8 +3,9 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail};
+use description::drivers::{Driver, Resource};
 use description::{Devices, Instance, Level, Memory, RANGES, Range, Ranges, Serial, Timer};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cli::parse_size;
 use crate::paths::Paths;
@@ -14,6 +15,8 @@ use crate::paths::Paths;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct System {
     instance: Vec<InstanceText>,
+    #[serde(default)]
+    driver: Vec<DriverText>,
     /// What stands in the image.
     pub image: Image,
 }
@@ -27,6 +30,66 @@ pub struct Image {
     /// Packages whose binaries stand in the image of the conformance tests.
     #[serde(default)]
     pub test_programs: Vec<String>,
+}
+
+/// A driver, and what the machine must have for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Known {
+    /// The device; `None`: every machine has it.
+    pub needs: Option<Need>,
+    /// What `init` is told.
+    pub driver: Driver,
+}
+
+/// Devices that only some machines have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Need {
+    /// The third serial port.
+    Terminal,
+    /// A disk.
+    Disk,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct DriverText {
+    name: String,
+    program: String,
+    needs: Option<Need>,
+    #[serde(default)]
+    public: bool,
+    #[serde(default)]
+    ports: Vec<PortsText>,
+    #[serde(default)]
+    interrupts: Vec<u32>,
+    #[serde(default)]
+    memory: Vec<RangeText>,
+    #[serde(default)]
+    facilities: Vec<FacilityText>,
+    #[serde(default)]
+    uses: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PortsText {
+    first: u16,
+    count: u16,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RangeText {
+    base: u64,
+    size: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FacilityText {
+    Iommu,
+    Msi,
 }
 
 #[derive(Debug, Deserialize)]
@@ -103,6 +166,7 @@ impl System {
     fn parse(text: &str) -> Result<System> {
         let system: System = toml::from_str(text)?;
         system.encode()?;
+        system.drivers()?;
         Ok(system)
     }
 
@@ -128,6 +192,96 @@ impl System {
             bail!("the instances' memory shares add up to {shares}%");
         }
         Ok(description::encode(&instances)?)
+    }
+}
+
+impl System {
+    /// The drivers.
+    ///
+    /// # Errors
+    /// Something in their description cannot be: two of one name, one that uses what there is not, a range that is none
+    /// or that is another's.
+    pub fn drivers(&self) -> Result<Vec<Known>> {
+        let mut drivers: Vec<Known> = Vec::new();
+        for text in &self.driver {
+            let driver = text.check().with_context(|| format!("driver `{}`", text.name))?;
+            for Known { driver: other, .. } in &drivers {
+                if other.name == driver.name {
+                    bail!("two drivers are named `{}`", driver.name);
+                }
+                let shared = driver.resources.iter().find(|one| other.resources.iter().any(|two| overlap(one, two)));
+                if let Some(resource) = shared {
+                    bail!("drivers `{}` and `{}` both have {}", other.name, driver.name, said(resource));
+                }
+            }
+            for name in &driver.uses {
+                // Only what stands above it: so none can wait for itself.
+                let service = name.split_once('/').map_or(name.as_str(), |(service, _)| service);
+                if !drivers.iter().any(|known| known.driver.name == service) {
+                    bail!("driver `{}` uses `{service}`, and no driver above it has that name", driver.name);
+                }
+            }
+            drivers.push(Known { needs: text.needs, driver });
+        }
+        Ok(drivers)
+    }
+}
+
+impl DriverText {
+    fn check(&self) -> Result<Driver> {
+        if self.name.is_empty() || self.name.contains('/') {
+            bail!("a name has at least one character and no `/`");
+        }
+        let ports = self.ports.iter().map(|range| Resource::Ports { first: range.first, count: range.count });
+        let interrupts = self.interrupts.iter().map(|line| Resource::Interrupt(*line));
+        let memory = self.memory.iter().map(|range| Resource::Memory { base: range.base, size: range.size });
+        let facilities = self.facilities.iter().map(|facility| match facility {
+            FacilityText::Iommu => Resource::Iommu,
+            FacilityText::Msi => Resource::Msi,
+        });
+        let resources: Vec<Resource> = ports.chain(interrupts).chain(memory).chain(facilities).collect();
+        for resource in &resources {
+            let fits = match *resource {
+                Resource::Ports { first, count } => count > 0 && u32::from(first) + u32::from(count) <= 0x1_0000,
+                Resource::Memory { base, size } => size > 0 && base.checked_add(size).is_some(),
+                Resource::Interrupt(_) | Resource::Iommu | Resource::Msi => true,
+            };
+            if !fits {
+                bail!("{} cannot be", said(resource));
+            }
+        }
+        Ok(Driver {
+            name: self.name.clone(),
+            program: self.program.clone(),
+            public: self.public,
+            resources,
+            uses: self.uses.clone(),
+        })
+    }
+}
+
+/// Whether two drivers cannot both have these.
+fn overlap(one: &Resource, two: &Resource) -> bool {
+    let meet = |(a, a_size): (u64, u64), (b, b_size): (u64, u64)| a < b + b_size && b < a + a_size;
+    match (*one, *two) {
+        (Resource::Ports { first: a, count: a_count }, Resource::Ports { first: b, count: b_count }) => {
+            meet((a.into(), a_count.into()), (b.into(), b_count.into()))
+        }
+        (Resource::Memory { base: a, size: a_size }, Resource::Memory { base: b, size: b_size }) => {
+            meet((a, a_size), (b, b_size))
+        }
+        (Resource::Interrupt(a), Resource::Interrupt(b)) => a == b,
+        _ => false,
+    }
+}
+
+fn said(resource: &Resource) -> String {
+    match resource {
+        Resource::Ports { first, count } => format!("{count} ports from {first:#x}"),
+        Resource::Interrupt(line) => format!("interrupt {line}"),
+        Resource::Memory { base, size } => format!("{size:#x} bytes of memory from {base:#x}"),
+        Resource::Iommu => "the IOMMU".into(),
+        Resource::Msi => "message-signalled interrupts".into(),
     }
 }
 
@@ -310,5 +464,20 @@ mod tests {
         assert!(error(&format!("{HEAD}memory = '1M'\nspeed = 9\n")).contains("unknown field"));
         let twice = format!("{HEAD}memory = '60%'\n[[instance]]\nname = 'b'\ntimer = 'hpet'\nmemory = '60%'\n");
         assert!(error(&twice).contains("HPET"));
+    }
+
+    #[test]
+    fn mistakes_in_drivers_are_named() {
+        let driver = |name: &str, rest: &str| format!("[[driver]]\nname = '{name}'\nprogram = 'p'\n{rest}\n");
+        let error = |drivers: &[String]| error(&format!("{HEAD}memory = '1M'\n{}", drivers.concat()));
+        assert!(error(&[driver("a", "uses = ['b/c']"), driver("b", "")]).contains("no driver above it"));
+        assert!(error(&[driver("a", ""), driver("a", "")]).contains("named `a`"));
+        assert!(error(&[driver("a/b", "")]).contains("no `/`"));
+        let ports = |first: u16, count: u16| format!("ports = [{{ first = {first}, count = {count} }}]");
+        assert!(error(&[driver("a", &ports(0xffff, 2))]).contains("cannot be"));
+        assert!(error(&[driver("a", &ports(8, 8)), driver("b", &ports(15, 1))]).contains("both have 1 ports"));
+        assert!(error(&[driver("a", "interrupts = [5]"), driver("b", "interrupts = [5]")]).contains("interrupt 5"));
+        let fine = [driver("a", &ports(8, 8)), driver("b", &format!("{}\nuses = ['a']", ports(16, 8)))].concat();
+        assert_eq!(System::parse(&format!("{HEAD}memory = '1M'\n{fine}")).unwrap().drivers().unwrap().len(), 2);
     }
 }

@@ -9,6 +9,8 @@
 //! [`spawn`] starts processes: it finds the program, gathers the handles that become the child's descriptors, and leaves
 //! the rest to the process builder.
 //!
+//! [`services`] connects to what other processes offer by name.
+//!
 //! There is no file service yet: `/boot` is the BOOTFS image that every process is given, and nothing can be written
 //! there (`EROFS`). There is no network: sockets cannot be made (`EAFNOSUPPORT`), only connected pairs.
 #![cfg_attr(target_os = "fuchsia", no_std)]
@@ -47,6 +49,8 @@ mod object;
 mod poll;
 #[cfg(target_os = "fuchsia")]
 mod select;
+#[cfg(target_os = "fuchsia")]
+mod services;
 #[cfg(target_os = "fuchsia")]
 mod spawn;
 #[cfg(target_os = "fuchsia")]

@@ -7,12 +7,13 @@ use core::ffi::{CStr, c_char, c_int};
 
 use abi::{Rights, Status};
 use process_builder::{Launcher, loader};
-use processargs::{HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_RESOURCE, PA_VMO_BOOTFS};
+use processargs::{HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_NS_DIR, PA_RESOURCE, PA_VMO_BOOTFS};
 use zx::{AsHandleRef, Channel, Handle, HandleRef, Job, Unowned, Vmo};
 
 use crate::c::AT_FDCWD;
 use crate::namespace::{self, look_up, resolve_at};
 use crate::path::Node;
+use crate::services;
 use crate::startup::{clone_fd, transfer_fd, vdso};
 use crate::table;
 
@@ -320,6 +321,7 @@ fn spawn(
     {
         again(HandleInfo::new(PA_VMO_BOOTFS), boot.image.raw_handle())?;
     }
+    let services = if flags & CLONE_NAMESPACE != 0 { services::another() } else { None };
     if flags & CLONE_UTC_CLOCK != 0 {
         again(HandleInfo::new(PA_CLOCK_UTC), zx_utc_reference_get())?;
     }
@@ -336,6 +338,9 @@ fn spawn(
     }
     if flags & CLONE_LDSVC != 0 {
         launcher.loader(clone_loader().map_err(|status| Failure::new(status, "no loader service"))?);
+    }
+    if let Some(services) = services {
+        launcher.name(services::PATH.as_bytes()).handle(HandleInfo::with_arg(PA_NS_DIR, 0), services.into_handle());
     }
     for (info, handle) in handles.into_iter().chain(extra) {
         launcher.handle(info, handle);

@@ -5,13 +5,14 @@ use core::ffi::{c_char, c_int};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use abi::{Rights, Status};
-use processargs::{HandleInfo, PA_FD, PA_VMO_BOOTFS, PA_VMO_VDSO};
+use processargs::{HandleInfo, PA_FD, PA_NS_DIR, PA_VMO_BOOTFS, PA_VMO_VDSO};
 use zx::{AsHandleRef, Handle, HandleRef, Unowned, Vmar, Vmo};
 
 use crate::c::O_RDWR;
 use crate::description::Description;
 use crate::namespace;
 use crate::object::Object;
+use crate::services;
 use crate::table;
 
 unsafe extern "C" {
@@ -33,8 +34,8 @@ pub unsafe extern "C" fn __libc_extensions_init(
     count: u32,
     handles: *mut u32,
     infos: *mut u32,
-    _name_count: u32,
-    _names: *mut *mut c_char,
+    name_count: u32,
+    names: *mut *mut c_char,
 ) {
     for index in 0..count as usize {
         // SAFETY: the C library gives arrays of that length.
@@ -55,6 +56,17 @@ pub unsafe extern "C" fn __libc_extensions_init(
                 {
                     // Without a good image there are no names below `/boot`.
                     let _ = namespace::set_boot(&root, image);
+                }
+            }
+            PA_NS_DIR => {
+                let handle = Handle::from_raw(core::mem::take(place));
+                *info = 0;
+                let name = (u32::from(what.arg) < name_count).then(|| {
+                    // SAFETY: the C library gives an array of that length, of C strings.
+                    unsafe { crate::c::text(*names.add(what.arg.into())) }
+                });
+                if let (Some(handle), Some(Ok(services::PATH))) = (handle, name) {
+                    let _ = services::set(handle.into());
                 }
             }
             PA_VMO_VDSO => {

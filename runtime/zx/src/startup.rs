@@ -1,6 +1,10 @@
 //! The handles that a program was started with. The C library keeps them; a handle can be taken once.
 
-use crate::{Channel, Handle, HandleRef, Job, Process, Resource, Thread, Unowned, Vmar, sys};
+use core::ffi::{c_char, c_void};
+use std::ffi::CString;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use crate::{Channel, Handle, HandleRef, Job, Process, Resource, Result, Status, Thread, Unowned, Vmar, check, sys};
 
 unsafe extern "C" {
     safe fn zx_take_startup_handle(info: u32) -> sys::zx_handle_t;
@@ -10,6 +14,11 @@ unsafe extern "C" {
     safe fn zx_vmar_root_self() -> sys::zx_handle_t;
     safe fn zx_job_default() -> sys::zx_handle_t;
     safe fn dl_set_loader_service(service: sys::zx_handle_t) -> sys::zx_handle_t;
+    fn dl_clone_loader_service(out: *mut sys::zx_handle_t) -> i32;
+    fn fdio_fd_create(handle: sys::zx_handle_t, out: *mut i32) -> i32;
+    fn fdio_service_connect(path: *const c_char, request: sys::zx_handle_t) -> i32;
+    fn fdio_ns_get_installed(out: *mut *mut c_void) -> i32;
+    fn fdio_ns_bind(name_space: *mut c_void, path: *const c_char, channel: sys::zx_handle_t) -> i32;
 }
 
 /// Takes the startup handle of this type (`PA_*`) and argument.
@@ -64,4 +73,53 @@ pub fn thread_self_ref() -> HandleRef<'static> {
 /// one that did so before.
 pub fn set_loader_service(service: Channel) -> Option<Channel> {
     Handle::from_raw(dl_set_loader_service(service.into_handle().into_raw())).map(Channel::from)
+}
+
+/// Another connection to the service that gives this process its libraries, for a process that this one builds.
+///
+/// # Errors
+/// `NOT_FOUND`: this process has none.
+pub fn clone_loader_service() -> Result<Channel> {
+    let mut out = 0;
+    // SAFETY: `out` is one handle's place.
+    check(unsafe { dl_clone_loader_service(&mut out) })?;
+    Ok(Channel::from(Handle::from_call(out)?))
+}
+
+/// Makes a file descriptor of a handle (a socket, a counter, ...), which is gone even when it fails.
+///
+/// # Errors
+/// `NOT_SUPPORTED` for what no descriptor stands for.
+pub fn descriptor(handle: Handle) -> Result<OwnedFd> {
+    let mut fd = 0;
+    // SAFETY: `fd` is one descriptor's place.
+    check(unsafe { fdio_fd_create(handle.into_raw(), &mut fd) })?;
+    // SAFETY: a new descriptor, which nobody else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Connects to the service of this name. Whether there is one shows on the channel: where there is none, its other end
+/// is closed.
+///
+/// # Errors
+/// `NOT_FOUND`: this process was not given any services.
+pub fn connect(name: &str) -> Result<Channel> {
+    let path = CString::new(std::format!("/svc/{name}")).map_err(|_| Status::INVALID_ARGS)?;
+    let (ours, theirs) = Channel::create()?;
+    // SAFETY: a C string.
+    check(unsafe { fdio_service_connect(path.as_ptr(), theirs.into_handle().into_raw()) })?;
+    Ok(ours)
+}
+
+/// Makes `channel` the one that this process, and those that it starts, reach services by.
+///
+/// # Errors
+/// `ALREADY_EXISTS`: there is one.
+pub fn bind_services(channel: Channel) -> Result<()> {
+    let mut name_space = core::ptr::null_mut();
+    // SAFETY: one pointer's place; a C string.
+    unsafe {
+        check(fdio_ns_get_installed(&mut name_space))?;
+        check(fdio_ns_bind(name_space, c"/svc".as_ptr(), channel.into_handle().into_raw()))
+    }
 }

@@ -5,11 +5,13 @@
 //! programs: one thread waits for all of them on a port, where a connection's key is its number here.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::thread;
 
-use bootfs::{Directory, HEADER_SIZE, Header};
 use process_builder::loader::{self, Answered};
-use zx::{AsHandleRef, Channel, MonotonicInstant, Port, Signals, Status, Vmo};
+use zx::{AsHandleRef, Channel, MonotonicInstant, Port, Signals, Status};
+
+use crate::boot::Boot;
 
 /// Where libraries lie in BOOTFS.
 const DIRECTORY: &str = "lib";
@@ -17,49 +19,21 @@ const DIRECTORY: &str = "lib";
 /// Becomes the loader service of this process and, with that, of all that it starts.
 ///
 /// # Errors
-/// When the image cannot be had or the old service cannot be replaced; that one stays then.
-pub fn serve() -> zx::Result<()> {
-    let image = zx::startup::take(u32::from(processargs::PA_VMO_BOOTFS), 0).ok_or(Status::NOT_FOUND)?;
-    let libraries = Libraries::new(Vmo::from(image))?;
+/// When the old service cannot be replaced; that one stays then.
+pub fn serve(boot: Arc<Boot>) -> zx::Result<()> {
     let (client, server) = Channel::create()?;
-    let mut service = Service { port: Port::create()?, connections: HashMap::new(), next: 0, libraries };
+    let mut service = Service { port: Port::create()?, connections: HashMap::new(), next: 0, boot };
     service.add(server)?;
     thread::Builder::new().name("loader".to_owned()).spawn(move || service.run()).map_err(|_| Status::NO_RESOURCES)?;
     drop(zx::startup::set_loader_service(client));
     Ok(())
 }
 
-/// The image's directory and the image.
-struct Libraries {
-    image: Vmo,
-    size: u64,
-    directory: Vec<u8>,
-}
-
-impl Libraries {
-    fn new(image: Vmo) -> zx::Result<Self> {
-        let size = image.get_size()?;
-        let mut header = [0; HEADER_SIZE];
-        image.read(&mut header, 0)?;
-        let header = Header::parse(&header).map_err(|_| Status::IO_DATA_INTEGRITY)?;
-        let mut directory = vec![0; header.directory_size()];
-        image.read(&mut directory, HEADER_SIZE as u64)?;
-        Ok(Self { image, size, directory })
-    }
-
-    /// A handle to the library's bytes.
-    fn open(&self, name: &str) -> zx::Result<Vmo> {
-        let directory = Directory::parse(&self.directory, self.size).map_err(|_| Status::IO_DATA_INTEGRITY)?;
-        let entry = directory.find(&format!("{DIRECTORY}/{name}")).ok_or(Status::NOT_FOUND)?;
-        loader::boot_file(&self.image, &entry)
-    }
-}
-
 struct Service {
     port: Port,
     connections: HashMap<u64, Channel>,
     next: u64,
-    libraries: Libraries,
+    boot: Arc<Boot>,
 }
 
 impl Service {
@@ -77,7 +51,7 @@ impl Service {
     fn run(&mut self) {
         while let Ok(packet) = self.port.wait(MonotonicInstant::INFINITE) {
             let Some(channel) = self.connections.remove(&packet.key) else { continue };
-            match loader::answer(&channel, |name| self.libraries.open(name)) {
+            match loader::answer(&channel, |name| self.boot.open(&format!("{DIRECTORY}/{name}"))) {
                 Ok(Answered::Done) => continue,
                 Ok(Answered::Cloned(other)) => {
                     // A connection that cannot be waited for is closed, which its owner sees.

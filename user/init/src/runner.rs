@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use init::config;
 use init::frames;
 use init::program;
-use zx::{AsHandleRef, HandleRef, MonotonicInstant, Signals, Status};
+use zx::{AsHandleRef, Channel, HandleRef, MonotonicInstant, Signals, Socket, Status};
 
 use crate::link::Link;
 use crate::tasks::Tasks;
@@ -30,6 +31,8 @@ pub struct Connection {
     pub timeout: Option<Duration>,
     /// Sees its output too.
     pub observer: Option<Observer>,
+    /// Its input and output are this socket, and not the host link's.
+    pub console: Option<Arc<Socket>>,
 }
 
 /// How a program ended.
@@ -49,12 +52,14 @@ pub struct Runner {
     pub link: &'static Link,
     pub tasks: &'static Tasks,
     pub environment: &'static [(String, String)],
+    /// Reaches all services, where there are drivers.
+    pub services: Option<&'static Channel>,
 }
 
 impl Runner {
     /// Runs a program to its end and sends everything that it writes.
     pub fn run(&self, command: &config::Command, connection: &Connection) -> End {
-        let mut child = match self.start(command) {
+        let mut child = match self.start(command, connection) {
             Ok(child) => child,
             Err(reason) => {
                 self.link.event(&["not-started", &command.program, &reason]);
@@ -87,7 +92,7 @@ impl Runner {
         end
     }
 
-    fn start(&self, command: &config::Command) -> Result<Child, String> {
+    fn start(&self, command: &config::Command, connection: &Connection) -> Result<Child, String> {
         let mut file = File::open(&command.program).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => "there is no such program".to_owned(),
             _ => format!("it cannot be opened: {error}"),
@@ -99,7 +104,15 @@ impl Runner {
         if let Some((columns, rows)) = self.link.window() {
             start.env("COLUMNS", columns.to_string()).env("LINES", rows.to_string());
         }
-        start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        match &connection.console {
+            Some(socket) => {
+                let stream = || descriptor(socket).map_err(|status| format!("the console: {status}"));
+                start.stdin(stream()?).stdout(stream()?).stderr(stream()?);
+            }
+            None => {
+                start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            }
+        }
         start.spawn().map_err(|error| not_started(&error))
     }
 
@@ -154,6 +167,10 @@ impl Runner {
         };
         thread::Builder::new().name(name.to_owned()).spawn(pump).ok()
     }
+}
+
+fn descriptor(socket: &Socket) -> zx::Result<OwnedFd> {
+    zx::startup::descriptor(socket.duplicate(zx::Rights::SAME_RIGHTS)?.into())
 }
 
 fn handle(child: &Child) -> HandleRef<'static> {

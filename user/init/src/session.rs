@@ -8,13 +8,18 @@ use std::time::{Duration, Instant};
 use init::config::{self, Command, Mode, Test};
 use init::frames;
 
+use crate::boot::Boot;
+use crate::console::Console;
 use crate::link::Link;
 use crate::runner::{Connection, End, Observer, Runner};
 use crate::tasks::Tasks;
-use crate::{loader, tour};
+use crate::{loader, services, tour};
 
 /// The return code for what could not be started or configured, as shells have it.
 const NOT_STARTED: i64 = 127;
+
+/// How often the shell is started, should its console die under it.
+const SHELLS: u32 = 5;
 
 const SHELL: &str = "/boot/bin/sh";
 
@@ -37,7 +42,8 @@ pub fn main() {
 }
 
 fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static zx::Resource>) -> io::Result<i64> {
-    if let Err(status) = loader::serve() {
+    let boot = Boot::take().map(Arc::new);
+    if let Err(status) = boot.clone().and_then(loader::serve) {
         link.complain(&format!("libraries come from the starter of the system still: {status}"));
     }
     match resource {
@@ -45,13 +51,25 @@ fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static
         None => link.complain("there is no root resource: no input, no shutdown"),
     }
     let environment = config::environment(&optional("/boot/config/env")?).map_err(io::Error::other)?;
-    let runner = Runner { link, tasks, environment: Vec::leak(environment) };
     let mode = read("/boot/config/mode")?;
     let mode = Mode::parse(&String::from_utf8_lossy(&mode)).map_err(io::Error::other)?;
     if mode != Mode::Test {
         // Programs of tests may ask for anything; others inherit nothing of this.
         drop(zx::startup::take_resource());
     }
+    let drivers = description::drivers::decode(&read("/boot/config/drivers")?).map_err(io::Error::other)?;
+    let mut services = None;
+    // A test may take the whole machine apart.
+    if mode != Mode::Test
+        && !drivers.is_empty()
+        && let (Some(resource), Ok(boot)) = (resource, boot)
+    {
+        match services::serve(drivers, link, tasks, boot, resource) {
+            Ok(channel) => services = Some(&*Box::leak(Box::new(channel))),
+            Err(reason) => link.complain(&format!("there are no drivers: {reason}")),
+        }
+    }
+    let runner = Runner { link, tasks, environment: Vec::leak(environment), services };
     Ok(match mode {
         Mode::Run => run(&runner)?,
         Mode::Tour => tour::run(&runner),
@@ -83,6 +101,22 @@ fn run(runner: &Runner) -> io::Result<i64> {
 
 fn shell(runner: &Runner) -> i64 {
     let command = Command::new(SHELL, &[]);
+    for _ in 0..SHELLS {
+        let Some(console) =
+            runner.services.and_then(|services| Console::connect(services, runner.link, runner.tasks).ok())
+        else {
+            break;
+        };
+        runner.link.event(&["console"]);
+        let connection = Connection { spared: true, console: Some(console.socket.clone()), ..Connection::default() };
+        let end = runner.run(&command, &connection);
+        drop(connection);
+        if !console.lost() {
+            console.drain();
+            return code(runner, &command, end);
+        }
+        // The shell ended because its console did: another of both.
+    }
     let connection = Connection { input: true, spared: true, ..Connection::default() };
     code(runner, &command, runner.run(&command, &connection))
 }

@@ -23,9 +23,9 @@ impl Tasks {
         Self { root, kept: Mutex::new(kept.into_iter().collect()) }
     }
 
-    /// Keeps one more process, by a handle to it; returns what identifies it.
-    pub fn keep(&self, process: HandleRef<'_>) -> Option<u64> {
-        let koid = process.koid().ok()?;
+    /// Keeps one more process, or a job with all in it, by a handle to it; returns what identifies it.
+    pub fn keep(&self, task: HandleRef<'_>) -> Option<u64> {
+        let koid = task.koid().ok()?;
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(koid);
         Some(koid)
     }
@@ -45,7 +45,8 @@ impl Tasks {
         loop {
             let mut found = false;
             for koid in koids(root, abi::ZX_INFO_JOB_CHILDREN) {
-                if seen.insert(koid)
+                if !kept.contains(&koid)
+                    && seen.insert(koid)
                     && let Ok(job) = root.get_child(koid, Rights::SAME_RIGHTS)
                 {
                     found = true;

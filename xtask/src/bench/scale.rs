@@ -17,7 +17,7 @@ use crate::cargo::{self, Build};
 use crate::cli::Accel;
 use crate::image::{Image, Mode};
 use crate::paths::Paths;
-use crate::qemu::Machine;
+use crate::qemu::{Devices, Machine};
 use crate::session::{End, Session, Streams};
 use crate::setup;
 use crate::ui::Ui;
@@ -94,7 +94,7 @@ pub fn scale(paths: &Paths, series: &[String], file: Option<&Path>) -> Result<bo
         .run(paths, &ui)?;
     let program = cargo::program(&made, "scale")?;
     // As a test, so that it may ask how much memory the kernel uses.
-    let mut image = Image::new(&built, false)?;
+    let mut image = Image::new(&built, false, &Devices::default())?;
     image.add("run/scale", fs::read(program).context("cannot read the benchmark")?)?;
     let words: Vec<&str> = series.iter().map(String::as_str).collect();
     let test = [&["scale", "3600000", "0", "/boot/run/scale"], words.as_slice()].concat().join("\t");
@@ -107,6 +107,7 @@ pub fn scale(paths: &Paths, series: &[String], file: Option<&Path>) -> Result<bo
         memory: MEMORY,
         accel: Accel::Counting,
         gdb: false,
+        devices: Devices::default(),
     };
     let session = Session {
         machine,

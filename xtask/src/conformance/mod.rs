@@ -20,7 +20,7 @@ use crate::build::Built;
 use crate::cli::Accel;
 use crate::image::{Image, Mode};
 use crate::link::Frame;
-use crate::qemu::Machine;
+use crate::qemu::{Devices, Machine};
 use crate::session::{End, Outcome, Session, Streams};
 
 pub use record::Record;
@@ -50,7 +50,8 @@ pub enum News<'a> {
 /// # Errors
 /// The system does not boot, or the program does not list them.
 pub fn list(built: &Built) -> Result<Vec<String>> {
-    let image = Image::new(built, true)?.finish(&Mode::Run(PROGRAM.into(), vec!["--list".into()]), &[])?;
+    let image =
+        Image::new(built, true, &Devices::default())?.finish(&Mode::Run(PROGRAM.into(), vec!["--list".into()]), &[])?;
     let outcome = boot(built, &image, Duration::from_secs(60))?;
     let text = String::from_utf8_lossy(&outcome.stdout()).into_owned();
     let names: Vec<String> = text.lines().filter(|line| !line.contains(' ')).map(str::to_string).collect();
@@ -138,7 +139,7 @@ fn groups(built: &Built, prefixes: &[String]) -> Result<BTreeMap<String, Vec<Str
 type Results = (Vec<(String, Detail)>, Option<String>);
 
 fn run_group(built: &Built, group: &str, prefixes: &[String]) -> Result<Results> {
-    let mut image = Image::new(built, true)?;
+    let mut image = Image::new(built, true, &Devices::default())?;
     let time = GROUP_TIME.as_millis();
     image.add("config/tests", format!("{group}\t{time}\t0\t{PROGRAM}\t--leaks\t{}\n", prefixes.join("\t")))?;
     let bytes = image.finish(&Mode::Test, &[])?;
@@ -167,8 +168,15 @@ fn run_group(built: &Built, group: &str, prefixes: &[String]) -> Result<Results>
 }
 
 fn boot(built: &Built, image: &[u8], timeout: Duration) -> Result<Outcome> {
-    let machine =
-        Machine { kernel: &built.kernel, root: &built.root, image, memory: MEMORY, accel: Accel::Tcg, gdb: false };
+    let machine = Machine {
+        kernel: &built.kernel,
+        root: &built.root,
+        image,
+        memory: MEMORY,
+        accel: Accel::Tcg,
+        gdb: false,
+        devices: Devices::default(),
+    };
     let session = Session {
         machine,
         timeout: Some(timeout),

@@ -13,7 +13,7 @@ use crate::cli::Accel;
 use crate::conformance::{self, MEMORY, PROGRAM};
 use crate::image::{Image, Mode};
 use crate::link::Frame;
-use crate::qemu::Machine;
+use crate::qemu::{Devices, Machine};
 use crate::session::{End, Session, Streams};
 
 /// What a case may take; one that does not end has failed.
@@ -105,7 +105,7 @@ impl Trial<'_> {
         args.extend(stop.then(|| "--stop".to_string()));
         self.without.iter().for_each(|case| args.extend(["--without".to_string(), case.clone()]));
         args.extend(prefixes.iter().cloned());
-        let mut image = Image::new(self.built, true)?;
+        let mut image = Image::new(self.built, true, &Devices::default())?;
         let time = ALL_TIME.as_millis();
         image.add("config/tests", format!("trial\t{time}\t0\t{PROGRAM}\t{}\n", args.join("\t")))?;
         let image = image.finish(&Mode::Test, &[])?;
@@ -116,6 +116,7 @@ impl Trial<'_> {
             memory: MEMORY,
             accel: Accel::Tcg,
             gdb: false,
+            devices: Devices::default(),
         };
         let session = Session {
             machine,

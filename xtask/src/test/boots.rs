@@ -8,7 +8,7 @@ use super::{Context, Test, expect, expect_part};
 use crate::cli::Accel;
 use crate::image::{Image, Mode};
 use crate::link::Frame;
-use crate::qemu::Machine;
+use crate::qemu::{Devices, Machine};
 use crate::run::Capture;
 use crate::session::{End, Outcome, Session, Streams};
 
@@ -113,7 +113,7 @@ fn input(context: &Context<'_>) -> Result<()> {
 /// One boot, several programs: what ends one does nothing to the next.
 fn several_programs(context: &Context<'_>) -> Result<()> {
     let built = context.built()?;
-    let mut image = Image::new(built, false)?;
+    let mut image = Image::new(built, false, &Devices::default())?;
     let hello = std::fs::read(context.hello()?).context("cannot read hello")?;
     image.add("run/hello", hello)?;
     let list = [
@@ -128,7 +128,15 @@ fn several_programs(context: &Context<'_>) -> Result<()> {
     image.add("config/tests", list.iter().map(line).collect::<String>())?;
     let bytes = image.finish(&Mode::Test, &[])?;
     let (memory, accel) = (512 << 20, Accel::Tcg);
-    let machine = Machine { kernel: &built.kernel, root: &built.root, image: &bytes, memory, accel, gdb: false };
+    let machine = Machine {
+        kernel: &built.kernel,
+        root: &built.root,
+        image: &bytes,
+        memory,
+        accel,
+        gdb: false,
+        devices: Devices::default(),
+    };
     let streams = Streams::Captured(Vec::new());
     let timeout = Some(Duration::from_secs(120));
     let outcome =
@@ -149,9 +157,17 @@ fn several_programs(context: &Context<'_>) -> Result<()> {
 
 fn tour(context: &Context<'_>) -> Result<()> {
     let built = context.built()?;
-    let bytes = Image::new(built, false)?.finish(&Mode::Tour { shell: false }, &[])?;
+    let bytes = Image::new(built, false, &Devices::default())?.finish(&Mode::Tour { shell: false }, &[])?;
     let (memory, accel) = (512 << 20, Accel::Tcg);
-    let machine = Machine { kernel: &built.kernel, root: &built.root, image: &bytes, memory, accel, gdb: false };
+    let machine = Machine {
+        kernel: &built.kernel,
+        root: &built.root,
+        image: &bytes,
+        memory,
+        accel,
+        gdb: false,
+        devices: Devices::default(),
+    };
     let streams = Streams::Captured(Vec::new());
     let timeout = Some(Duration::from_secs(120));
     let outcome =

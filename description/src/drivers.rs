@@ -1,0 +1,101 @@
+//! Drivers: ordinary programs that `init` starts, each with exactly the parts of the machine that are its own.
+//!
+//! People write `[[driver]]` in `system.toml`; the host tool checks it, leaves out those whose device the machine does
+//! not have, and puts the rest into the boot image, where `init` reads it. The form is that of the description of
+//! instances: a version byte, then the list in `postcard`'s encoding.
+
+use std::string::String;
+use std::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, VERSION};
+
+/// One driver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Driver {
+    /// The name of its service, and its own in messages.
+    pub name: String,
+    /// Its program, a name in the image's `bin`.
+    pub program: String,
+    /// Every program may connect to it; otherwise only `init` and the drivers that use it.
+    pub public: bool,
+    /// What it is given of the machine, in this order.
+    pub resources: Vec<Resource>,
+    /// The services that it is connected to, in this order: `NAME`, or `NAME/ARGUMENT` with words for that driver.
+    pub uses: Vec<String>,
+}
+
+/// A part of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Resource {
+    /// I/O ports.
+    Ports {
+        /// The first.
+        first: u16,
+        /// How many.
+        count: u16,
+    },
+    /// A line of the interrupt controller.
+    Interrupt(u32),
+    /// Addresses of devices.
+    Memory {
+        /// The first byte.
+        base: u64,
+        /// How many bytes.
+        size: u64,
+    },
+    /// The right to make IOMMU objects, and with them the right to let devices reach memory.
+    Iommu,
+    /// The right to take message-signalled interrupts.
+    Msi,
+}
+
+/// Writes a list of drivers.
+///
+/// # Errors
+/// [`Error::Malformed`] if it cannot be written.
+pub fn encode(drivers: &[Driver]) -> Result<Vec<u8>, Error> {
+    postcard::to_extend(drivers, vec![VERSION]).map_err(|_| Error::Malformed)
+}
+
+/// Reads a list of drivers.
+///
+/// # Errors
+/// [`Error`] where the bytes are none of this version.
+pub fn decode(bytes: &[u8]) -> Result<Vec<Driver>, Error> {
+    match bytes.split_first() {
+        Some((&VERSION, list)) => postcard::from_bytes(list).map_err(|_| Error::Malformed),
+        Some(_) => Err(Error::Version),
+        None => Err(Error::Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let driver = Driver {
+            name: "disk".into(),
+            program: "virtio-blk".into(),
+            public: true,
+            resources: vec![Resource::Ports { first: 0x3e8, count: 8 }, Resource::Interrupt(5), Resource::Msi],
+            uses: vec!["pci/1af4:1042".into()],
+        };
+        let bytes = encode(std::slice::from_ref(&driver)).unwrap();
+        assert_eq!(decode(&bytes), Ok(vec![driver]));
+        assert_eq!(decode(&[VERSION + 1]), Err(Error::Version));
+        assert_eq!(decode(&[]), Err(Error::Malformed));
+        assert!(decode(&bytes[..bytes.len() - 1]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = decode(&bytes);
+        }
+    }
+}

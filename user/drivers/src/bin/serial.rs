@@ -1,0 +1,254 @@
+//! A terminal at a 16550 serial port: the console.
+//!
+//! Given: the UART's eight I/O ports and its interrupt. Serves sessions, one at a time: a client sends a socket, which
+//! is its input and output from then on, and a channel. A byte on the channel says that the user wants the program to
+//! end; its end says that the session is over and all output is out.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "fuchsia")]
+mod here {
+    use std::collections::VecDeque;
+
+    use driver::Ports;
+    use drivers::startup::{self, Client, Clients};
+    use drivers::terminal::{Terminal, Typed};
+    use drivers::uart::{self, Cause};
+    use zx::{AsHandleRef, Channel, Interrupt, MonotonicInstant, Port, Signals, Socket, Status};
+
+    /// Keys of packets; those of a session have its number above them.
+    const INTERRUPT: u64 = 1;
+    const CLIENTS: u64 = 2;
+    const OUTPUT: u64 = 3;
+    const INPUT: u64 = 4;
+
+    /// How many bytes may wait for a program that does not read.
+    const MOST_INPUT: usize = 64 << 10;
+    /// How much output is taken from a program at once.
+    const OUTPUT_AT_ONCE: usize = 4096;
+    /// How many times the FIFO is filled before others have their turn.
+    const BURSTS: usize = 64;
+
+    /// What says on a client's channel that the user wants the program to end.
+    const WANTS_END: u8 = 3;
+
+    struct Session {
+        number: u64,
+        socket: Socket,
+        control: Channel,
+        /// The program's ends are closed, and everything has been read.
+        over: bool,
+        /// A packet will tell of output; of room for input.
+        awaits_output: bool,
+        awaits_room: bool,
+    }
+
+    struct Serial {
+        ports: Ports,
+        port: Port,
+        clients: Clients,
+        terminal: Terminal,
+        /// On its way to the line.
+        output: VecDeque<u8>,
+        /// On its way to the program.
+        input: VecDeque<u8>,
+        /// After `input` there is no more.
+        ended: bool,
+        session: Option<Session>,
+        sessions: u64,
+    }
+
+    pub fn main() -> Result<(), String> {
+        let mut resources = startup::resources();
+        let ports = startup::expect(&mut resources, abi::ZX_RSRC_KIND_IOPORT, "I/O ports")?;
+        let line = startup::expect(&mut resources, abi::ZX_RSRC_KIND_IRQ, "interrupt")?;
+        let number = line.info().map_err(|status| status.to_string())?.base as u32;
+        let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
+        let interrupt = Interrupt::create(&line, number, abi::ZX_INTERRUPT_MODE_DEFAULT).map_err(step("interrupt"))?;
+        let port = Port::create_for_interrupts().map_err(step("port"))?;
+        interrupt.bind(&port, INTERRUPT).map_err(step("interrupt"))?;
+        let mut serial = Serial {
+            ports: Ports::request(ports).map_err(step("ports"))?,
+            port,
+            clients: Clients::take()?,
+            terminal: Terminal::default(),
+            output: VecDeque::new(),
+            input: VecDeque::new(),
+            ended: false,
+            session: None,
+            sessions: 0,
+        };
+        uart::SET_UP.iter().for_each(|(register, value)| serial.ports.write(*register, *value));
+        serial.ports.write(uart::INTERRUPTS, uart::ON_DATA);
+        serial.await_clients().map_err(step("clients"))?;
+        loop {
+            let packet = serial.port.wait(MonotonicInstant::INFINITE).map_err(step("port"))?;
+            match packet.key {
+                INTERRUPT => {
+                    serial.interrupted();
+                    interrupt.ack().map_err(step("interrupt"))?;
+                }
+                CLIENTS => match serial.clients.next() {
+                    Ok(client) => {
+                        serial.begin(client);
+                        serial.await_clients().map_err(step("clients"))?;
+                    }
+                    Err(Status::SHOULD_WAIT) => serial.await_clients().map_err(step("clients"))?,
+                    // Nobody is there any more to be served.
+                    Err(_) => return Ok(()),
+                },
+                key => {
+                    if let Some(session) = serial.session.as_mut().filter(|session| session.number == key >> 8) {
+                        match key & 0xff {
+                            OUTPUT => session.awaits_output = false,
+                            _ => session.awaits_room = false,
+                        }
+                    }
+                }
+            }
+            serial.go_on();
+        }
+    }
+
+    impl Serial {
+        fn await_clients(&self) -> zx::Result<()> {
+            let signals = Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED;
+            self.clients.0.wait_async(&self.port, CLIENTS, signals, 0)
+        }
+
+        /// Another session: the one before it ends.
+        fn begin(&mut self, client: Client) {
+            let mut handles = client.handles.into_iter();
+            let (Some(socket), Some(control)) = (handles.next(), handles.next()) else { return };
+            self.sessions += 1;
+            self.ended = false;
+            self.session = Some(Session {
+                number: self.sessions,
+                socket: socket.into(),
+                control: control.into(),
+                over: false,
+                awaits_output: false,
+                awaits_room: false,
+            });
+        }
+
+        /// Deals with every cause: the line is at rest then, so that the next cause makes an edge.
+        fn interrupted(&mut self) {
+            loop {
+                match Cause::from_register(self.ports.read(uart::CAUSE)) {
+                    Cause::None => return,
+                    Cause::Data => {
+                        while self.ports.read(uart::STATUS) & uart::HAS_DATA != 0 {
+                            let byte = self.ports.read(uart::DATA);
+                            self.typed(byte);
+                        }
+                    }
+                    // Sent below, from the packet's end; reading the cause has settled it.
+                    Cause::Room => {}
+                    Cause::Line => drop(self.ports.read(uart::STATUS)),
+                    Cause::Modem => drop(self.ports.read(uart::MODEM_STATUS)),
+                }
+            }
+        }
+
+        fn typed(&mut self, byte: u8) {
+            let mut echo = Vec::new();
+            match self.terminal.key(byte, &mut echo) {
+                Some(Typed::Line(line)) if self.input.len() + line.len() > MOST_INPUT => echo.push(7),
+                Some(Typed::Line(line)) => self.input.extend(line),
+                Some(Typed::Interrupt) => {
+                    self.input.clear();
+                    if let Some(session) = &self.session {
+                        let _ = session.control.write(&[WANTS_END], []);
+                    }
+                }
+                Some(Typed::End) => self.ended = true,
+                None => {}
+            }
+            self.output.extend(echo);
+        }
+
+        /// Moves what can be moved, both ways, and has itself woken for the rest.
+        fn go_on(&mut self) {
+            self.take_output();
+            self.send();
+            self.give_input();
+            // With the session the client's channel ends, which says that everything is out.
+            if self.output.is_empty() && self.session.as_ref().is_some_and(|session| session.over) {
+                self.session = None;
+            }
+        }
+
+        /// Takes output of the program, once what it wrote before is out.
+        fn take_output(&mut self) {
+            let Some(session) = &mut self.session else { return };
+            if !self.output.is_empty() || session.over || session.awaits_output {
+                return;
+            }
+            let mut bytes = [0; OUTPUT_AT_ONCE];
+            match session.socket.read(&mut bytes) {
+                Ok(count) => {
+                    let mut out = Vec::new();
+                    Terminal::output(&bytes[..count], &mut out);
+                    self.output.extend(out);
+                }
+                Err(Status::SHOULD_WAIT) => {
+                    let signals = Signals::SOCKET_READABLE | Signals::SOCKET_PEER_CLOSED;
+                    let key = session.number << 8 | OUTPUT;
+                    session.awaits_output = session.socket.wait_async(&self.port, key, signals, 0).is_ok();
+                }
+                Err(_) => session.over = true,
+            }
+        }
+
+        /// Sends in bursts of what the FIFO takes. Whatever is left is sent at the interrupt that tells of room.
+        fn send(&mut self) {
+            for _ in 0..BURSTS {
+                if self.output.is_empty() || self.ports.read(uart::STATUS) & uart::HAS_ROOM == 0 {
+                    break;
+                }
+                let count = self.output.len().min(uart::FIFO_SIZE);
+                let burst: Vec<u8> = self.output.drain(..count).collect();
+                self.ports.write_all(uart::DATA, &burst);
+            }
+            // While there is nothing to send the interrupt for room still comes once: to take more of the program's
+            // output then.
+            let more = !self.output.is_empty() || self.session.as_ref().is_some_and(|s| !s.awaits_output && !s.over);
+            self.ports.write(uart::INTERRUPTS, if more { uart::ON_DATA | uart::ON_ROOM } else { uart::ON_DATA });
+        }
+
+        /// Gives the program what was typed.
+        fn give_input(&mut self) {
+            let Some(session) = &mut self.session else { return };
+            while !self.input.is_empty() && !session.awaits_room {
+                let (bytes, _) = self.input.as_slices();
+                match session.socket.write(bytes) {
+                    Ok(count) => drop(self.input.drain(..count)),
+                    Err(Status::SHOULD_WAIT) => {
+                        let signals = Signals::SOCKET_WRITABLE | Signals::SOCKET_PEER_CLOSED;
+                        let key = session.number << 8 | INPUT;
+                        session.awaits_room = session.socket.wait_async(&self.port, key, signals, 0).is_ok();
+                    }
+                    // It does not read any more.
+                    Err(_) => self.input.clear(),
+                }
+            }
+            if self.input.is_empty() && core::mem::take(&mut self.ended) {
+                let _ = session.socket.set_disposition(abi::ZX_SOCKET_DISPOSITION_WRITE_DISABLED, 0);
+            }
+        }
+    }
+}
+
+#[cfg(target_os = "fuchsia")]
+fn main() {
+    if let Err(problem) = here::main() {
+        eprintln!("{problem}");
+        std::process::exit(1);
+    }
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+fn main() {
+    eprintln!("serial: this driver runs on Hafnon");
+    std::process::exit(2);
+}

@@ -1,0 +1,8 @@
+//! What drivers and their clients have in common, and what of the drivers is free of system calls.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+#[cfg(target_os = "fuchsia")]
+pub mod startup;
+pub mod terminal;
+pub mod uart;

@@ -1,0 +1,40 @@
+//! The boot image, for those who start processes and those who give them libraries.
+
+use bootfs::{Directory, HEADER_SIZE, Header};
+use process_builder::loader;
+use zx::{Status, Vmo};
+
+/// The image and its directory.
+pub struct Boot {
+    image: Vmo,
+    size: u64,
+    directory: Vec<u8>,
+}
+
+impl Boot {
+    /// Takes the image that this process was started with.
+    ///
+    /// # Errors
+    /// There is none, or it is damaged.
+    pub fn take() -> zx::Result<Self> {
+        let image = zx::startup::take(u32::from(processargs::PA_VMO_BOOTFS), 0).ok_or(Status::NOT_FOUND)?;
+        let image = Vmo::from(image);
+        let size = image.get_size()?;
+        let mut header = [0; HEADER_SIZE];
+        image.read(&mut header, 0)?;
+        let header = Header::parse(&header).map_err(|_| Status::IO_DATA_INTEGRITY)?;
+        let mut directory = vec![0; header.directory_size()];
+        image.read(&mut directory, HEADER_SIZE as u64)?;
+        Ok(Self { image, size, directory })
+    }
+
+    /// A handle to a file's bytes, by its path in the image.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub fn open(&self, path: &str) -> zx::Result<Vmo> {
+        let directory = Directory::parse(&self.directory, self.size).map_err(|_| Status::IO_DATA_INTEGRITY)?;
+        let entry = directory.find(path).ok_or(Status::NOT_FOUND)?;
+        loader::boot_file(&self.image, &entry)
+    }
+}

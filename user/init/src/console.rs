@@ -1,0 +1,64 @@
+//! The console: the user's terminal at a serial port, through the driver of that port.
+//!
+//! A session is a socket, which is the program's standard input, output and error, and a channel: the driver says there
+//! that the user wants the program to end, and closes it when the session is over and all output is out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use zx::{AsHandleRef, Channel, MonotonicInstant, Signals, Socket};
+
+use crate::link::Link;
+use crate::tasks::Tasks;
+
+/// The driver's service.
+const SERVICE: &str = "console";
+/// How long the last output may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A session at the console.
+pub struct Console {
+    /// The program's end.
+    pub socket: Arc<Socket>,
+    session: Arc<Channel>,
+    over: Arc<AtomicBool>,
+}
+
+impl Console {
+    /// Connects to the console.
+    ///
+    /// # Errors
+    /// The system has none, or no memory.
+    pub fn connect(services: &Channel, link: &'static Link, tasks: &'static Tasks) -> zx::Result<Console> {
+        let (socket, theirs) = Socket::create(0)?;
+        let (session, other) = Channel::create()?;
+        services.write(SERVICE.as_bytes(), [theirs.into(), other.into()])?;
+        let session = Arc::new(session);
+        let (watched, over) = (session.clone(), Arc::new(AtomicBool::new(false)));
+        let ended = over.clone();
+        let watch = move || {
+            let mut byte = [0; 1];
+            while watched.read_wait(MonotonicInstant::INFINITE, &mut byte, &mut []).is_ok() {
+                let killed = tasks.kill_foreground();
+                link.event(&["interrupted", &killed.to_string()]);
+            }
+            ended.store(true, Ordering::Release);
+        };
+        let _ = thread::Builder::new().name("console".to_owned()).spawn(watch);
+        Ok(Console { socket: Arc::new(socket), session, over })
+    }
+
+    /// Whether the driver ended the session.
+    pub fn lost(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Waits until the output of a program that has ended is out.
+    pub fn drain(self) {
+        drop(self.socket);
+        let deadline = MonotonicInstant::after(PATIENCE.into());
+        let _ = self.session.wait_one(Signals::CHANNEL_PEER_CLOSED, deadline);
+    }
+}

@@ -1,0 +1,97 @@
+//! The user's terminal, while a program inside has the third serial port for its own: every key goes there at once, and
+//! editing, echo and history are the driver's inside, as with any machine at the end of a serial line.
+//!
+//! Two keys stay this tool's. Ctrl-C is passed on, but twice within two seconds it ends the machine; Ctrl-Z stops the
+//! tool as it would any.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Sender;
+
+use rustix::process::{Signal, kill_current_process_group};
+use rustix::stdio::stdin;
+use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::SIGINT;
+
+use crate::session::{Happening, Streams};
+
+/// What Ctrl-C sends.
+pub const INTERRUPT: u8 = 3;
+/// What Ctrl-D sends, and what stands for the end of input.
+pub const END: u8 = 4;
+/// What Ctrl-Z sends.
+const SUSPEND: u8 = 26;
+
+/// A terminal that gives key by key; as it was before when dropped. Nothing where there is none.
+#[derive(Debug)]
+pub struct Raw {
+    before: Option<Termios>,
+}
+
+impl Raw {
+    /// Takes over the terminal on standard input.
+    pub fn take() -> Raw {
+        let raw = Raw { before: tcgetattr(stdin()).ok() };
+        raw.again();
+        raw
+    }
+
+    /// Takes it over again, after the tool was stopped and went on.
+    pub fn again(&self) {
+        let Some(mut mode) = self.before.clone() else { return };
+        mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
+        mode.input_modes.remove(InputModes::ICRNL | InputModes::INLCR | InputModes::IXON);
+        // Output is processed as before: what others write to this terminal is lines.
+        mode.special_codes[SpecialCodeIndex::VMIN] = 1;
+        mode.special_codes[SpecialCodeIndex::VTIME] = 0;
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &mode);
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(stdin(), OptionalActions::Now, before);
+        }
+    }
+}
+
+/// Sends the input to the serial port, then its end.
+pub fn pump(streams: Streams, mut to: UnixStream, sender: &Sender<Happening>) {
+    match streams {
+        Streams::Captured(input) => {
+            let _ = to.write_all(&input);
+        }
+        Streams::Ours => {
+            let mut buffer = [0; 4096];
+            let mut input = std::io::stdin().lock();
+            loop {
+                match input.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(count) => {
+                        if !buffer[..count].iter().all(|byte| key(*byte, &mut to, sender)) {
+                            return;
+                        }
+                    }
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+    let _ = to.write_all(&[END]);
+}
+
+/// Passes a key on; says whether anybody is there for the next.
+fn key(byte: u8, to: &mut UnixStream, sender: &Sender<Happening>) -> bool {
+    match byte {
+        INTERRUPT => sender.send(Happening::Signal(SIGINT)).is_ok(),
+        SUSPEND => sender.send(Happening::Suspend).is_ok(),
+        _ => to.write_all(&[byte]).is_ok(),
+    }
+}
+
+/// Stops this tool, as Ctrl-Z does.
+pub fn suspend() {
+    let _ = kill_current_process_group(Signal::TSTP);
+}
