@@ -118,6 +118,8 @@ pub enum Happening {
     FirstFrame,
     /// A program has the third serial port now.
     Console,
+    /// It cannot: input goes over the link.
+    NoConsole,
     /// Ctrl-Z.
     Suspend,
     /// Something came, where nobody else is told of it.
@@ -239,6 +241,16 @@ fn control(
                     raw = ours.then(Raw::take);
                     let (stream, sender) = (stream.try_clone().context("cannot share a socket")?, sender.clone());
                     thread::spawn(move || terminal::pump(streams, stream, &sender));
+                }
+            }
+            Happening::NoConsole => {
+                attached = false;
+                raw = None;
+                if running.terminal.is_some()
+                    && let Some(streams) = input.take()
+                {
+                    let (to_system, window) = (to_system.clone(), window.clone());
+                    thread::spawn(move || pump_input(streams, &to_system, &window));
                 }
             }
             Happening::Suspend => terminal::suspend(),
@@ -403,6 +415,7 @@ fn watch_link(
                     }
                     Frame::Exit(code) => Some(Happening::Exit(*code)),
                     Frame::Event(text) if text == "console" => Some(Happening::Console),
+                    Frame::Event(text) if text == "no-console" => Some(Happening::NoConsole),
                     Frame::Event(text) => text
                         .strip_prefix("stdin\t")
                         .and_then(|count| Some(Happening::InputTaken(count.trim().parse().ok()?))),

@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use zx::{Resource, Result, Status};
+use zx::{AsHandleRef, Resource, Result, Status};
 
 /// A range of I/O ports that this process may use, as long as this lives.
 ///
@@ -27,7 +27,11 @@ impl Ports {
         }
         let first = u16::try_from(info.base).map_err(|_| Status::OUT_OF_RANGE)?;
         let count = u16::try_from(info.size).map_err(|_| Status::OUT_OF_RANGE)?;
-        zx::ioports::request(&resource, first, count.into())?;
+        // SAFETY: no memory involved.
+        let status = unsafe { zx::sys::zx_ioports_request(resource.raw_handle(), first, count.into()) };
+        if status != 0 {
+            return Err(Status(status));
+        }
         Ok(Ports { resource, first, count })
     }
 
@@ -93,6 +97,7 @@ impl Ports {
 
 impl Drop for Ports {
     fn drop(&mut self) {
-        let _ = zx::ioports::release(&self.resource, self.first, self.count.into());
+        // SAFETY: no memory involved.
+        unsafe { zx::sys::zx_ioports_release(self.resource.raw_handle(), self.first, self.count.into()) };
     }
 }

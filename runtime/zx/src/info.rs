@@ -7,7 +7,7 @@ use abi::{
     zx_info_timer_t, zx_info_vmar_t, zx_info_vmo_t,
 };
 
-use crate::{AsHandleRef, Job, Process, Result, Socket, Stream, Thread, Vmar, Vmo, check, sys};
+use crate::{AsHandleRef, Job, Process, Resource, Result, Socket, Stream, Thread, Vmar, Vmo, check, sys};
 
 /// How many records a call wrote and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -218,6 +218,16 @@ impl Vmo {
     /// `ACCESS_DENIED`.
     pub fn info(&self) -> Result<zx_info_vmo_t> {
         record(self, abi::ZX_INFO_VMO)
+    }
+}
+
+impl Resource {
+    /// `ZX_INFO_RESOURCE`.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn info(&self) -> Result<zx_info_resource_t> {
+        self.info_record(abi::ZX_INFO_RESOURCE)
     }
 }
 

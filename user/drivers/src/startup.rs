@@ -70,7 +70,7 @@ impl Clients {
     pub fn wait(&self) -> Result<Client> {
         let mut words = [0; 256];
         let mut handles = [None, None];
-        let size = self.0.read_wait(MonotonicInstant::INFINITE, &mut words, &mut handles)?;
+        let size = self.0.read_wait(&mut words, &mut handles, MonotonicInstant::INFINITE)?;
         Ok(client(&words[..size.bytes], handles))
     }
 }

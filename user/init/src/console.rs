@@ -1,7 +1,8 @@
 //! The console: the user's terminal at a serial port, through the driver of that port.
 //!
-//! A session is a socket, which is the program's standard input, output and error, and a channel: the driver says there
-//! that the user wants the program to end, and closes it when the session is over and all output is out.
+//! A session is a socket, which is the program's standard input, output and error, and a channel. There the driver says
+//! once that the session has begun, and later each time that the user wants the program to end; it closes the channel
+//! when the session is over and all output is out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use crate::tasks::Tasks;
 
 /// The driver's service.
 const SERVICE: &str = "console";
-/// How long the last output may take.
+/// How long the driver's start may take, and the last output.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A session at the console.
@@ -30,17 +31,18 @@ impl Console {
     /// Connects to the console.
     ///
     /// # Errors
-    /// The system has none, or no memory.
+    /// The system has none, its driver does not start, there is no memory.
     pub fn connect(services: &Channel, link: &'static Link, tasks: &'static Tasks) -> zx::Result<Console> {
         let (socket, theirs) = Socket::create(0)?;
         let (session, other) = Channel::create()?;
         services.write(SERVICE.as_bytes(), [theirs.into(), other.into()])?;
+        session.read_wait(&mut [0], &mut [], MonotonicInstant::after(PATIENCE.into()))?;
         let session = Arc::new(session);
         let (watched, over) = (session.clone(), Arc::new(AtomicBool::new(false)));
         let ended = over.clone();
         let watch = move || {
             let mut byte = [0; 1];
-            while watched.read_wait(MonotonicInstant::INFINITE, &mut byte, &mut []).is_ok() {
+            while watched.read_wait(&mut byte, &mut [], MonotonicInstant::INFINITE).is_ok() {
                 let killed = tasks.kill_foreground();
                 link.event(&["interrupted", &killed.to_string()]);
             }

@@ -13,7 +13,7 @@ use std::thread;
 
 use description::drivers::Driver;
 use init::frames;
-use zx::{AsHandleRef, Channel, Handle, Info, MonotonicInstant, Port, Signals, Status, Vmo};
+use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Port, Signals, Status, Vmo};
 
 use crate::boot::Boot;
 use crate::drivers::{Maker, Running};
@@ -136,14 +136,15 @@ impl Services {
             Err((status, _)) => return Err(status),
         };
         let name = std::str::from_utf8(&bytes[..size.bytes]).map_err(|_| Status::INVALID_ARGS)?;
-        let handles: Vec<Handle> = handles.into_iter().flatten().collect();
+        let mut handles: Vec<Handle> = handles.into_iter().flatten().collect();
         if name.is_empty() {
             for handle in handles {
                 self.add_client(Channel::from(handle), client.trusted)?;
             }
             return Ok(());
         }
-        if let Err(reason) = self.connect(name, client.trusted, handles) {
+        if let Err(reason) = self.connect(name, client.trusted, &mut handles) {
+            // Before the handles are closed: whoever sees that may end the system.
             self.link.complain(&reason);
         }
         Ok(())
@@ -151,7 +152,7 @@ impl Services {
 
     /// Hands a client's end to the driver of `name`, which may be followed by a slash and words for the driver. Starts it
     /// if it does not run.
-    fn connect(&mut self, name: &str, trusted: bool, handles: Vec<Handle>) -> Result<(), String> {
+    fn connect(&mut self, name: &str, trusted: bool, handles: &mut Vec<Handle>) -> Result<(), String> {
         let (service, words) = name.split_once('/').unwrap_or((name, ""));
         let known = self.drivers.iter().position(|known| known.driver.name == service);
         let Some(index) = known.filter(|index| trusted || self.drivers[*index].driver.public) else {
@@ -166,7 +167,7 @@ impl Services {
         }
         if let Some(running) = &self.drivers[index].running {
             // A driver that ended meanwhile is told of by its own packet.
-            let _ = running.clients.write_handles(words.as_bytes(), handles);
+            let _ = running.clients.write_handles(words.as_bytes(), handles.drain(..));
         }
         Ok(())
     }
@@ -177,7 +178,7 @@ impl Services {
         let mut connections = Vec::new();
         for service in driver.uses.iter().rev() {
             let (ours, theirs) = Channel::create().map_err(|status| status.to_string())?;
-            self.connect(service, true, vec![theirs.into()])?;
+            self.connect(service, true, &mut vec![theirs.into()])?;
             connections.push(ours);
         }
         let connect = |_: &str| connections.pop().ok_or_else(|| "a connection is missing".to_owned());

@@ -117,6 +117,7 @@ fn shell(runner: &Runner) -> i64 {
         }
         // The shell ended because its console did: another of both.
     }
+    runner.link.event(&["no-console"]);
     let connection = Connection { input: true, spared: true, ..Connection::default() };
     code(runner, &command, runner.run(&command, &connection))
 }

@@ -13,7 +13,7 @@ fn main() -> Result<(), String> {
     let ask = |what: u8| {
         let mut bytes = [0; 24];
         clock.write(&[what], []).map_err(|status| format!("the clock does not answer: {status}"))?;
-        let read = clock.read_wait(zx::MonotonicInstant::INFINITE, &mut bytes, &mut []);
+        let read = clock.read_wait(&mut bytes, &mut [], zx::MonotonicInstant::INFINITE);
         read.map_err(|status| format!("the clock does not answer: {status}"))?;
         Time::from_bytes(&bytes).ok_or("the clock gave no time".to_owned())
     };

@@ -1,8 +1,8 @@
 //! A terminal at a 16550 serial port: the console.
 //!
 //! Given: the UART's eight I/O ports and its interrupt. Serves sessions, one at a time: a client sends a socket, which
-//! is its input and output from then on, and a channel. A byte on the channel says that the user wants the program to
-//! end; its end says that the session is over and all output is out.
+//! is its input and output from then on, and a channel. The first byte there says that the session has begun, each later
+//! one that the user wants the program to end; the channel's end says that the session is over and all output is out.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -28,7 +28,8 @@ mod here {
     /// How many times the FIFO is filled before others have their turn.
     const BURSTS: usize = 64;
 
-    /// What says on a client's channel that the user wants the program to end.
+    /// What says on a client's channel that the session has begun; that the user wants the program to end.
+    const BEGUN: u8 = 0;
     const WANTS_END: u8 = 3;
 
     struct Session {
@@ -119,12 +120,15 @@ mod here {
         fn begin(&mut self, client: Client) {
             let mut handles = client.handles.into_iter();
             let (Some(socket), Some(control)) = (handles.next(), handles.next()) else { return };
+            let control = Channel::from(control);
+            // A client that has gone already is seen at its socket.
+            let _ = control.write(&[BEGUN], []);
             self.sessions += 1;
             self.ended = false;
             self.session = Some(Session {
                 number: self.sessions,
                 socket: socket.into(),
-                control: control.into(),
+                control,
                 over: false,
                 awaits_output: false,
                 awaits_room: false,
