@@ -33,17 +33,17 @@ pub enum Resource {
     Ports {
         /// The first.
         first: u16,
-        /// How many.
-        count: u16,
+        /// The last.
+        last: u16,
     },
-    /// A line of the interrupt controller.
-    Interrupt(u32),
-    /// Addresses of devices.
+    /// The interrupt at a pin of the interrupt controller.
+    Pin(u8),
+    /// Device memory.
     Memory {
         /// The first byte.
-        base: u64,
-        /// How many bytes.
-        size: u64,
+        first: u64,
+        /// The last.
+        last: u64,
     },
     /// The right to make IOMMU objects, and with them the right to let devices reach memory.
     Iommu,
@@ -82,7 +82,7 @@ mod tests {
             name: "disk".into(),
             program: "virtio-blk".into(),
             public: true,
-            resources: vec![Resource::Ports { first: 0x3e8, count: 8 }, Resource::Interrupt(5), Resource::Msi],
+            resources: vec![Resource::Ports { first: 0x3e8, last: 0x3ef }, Resource::Pin(5), Resource::Msi],
             uses: vec!["pci/1af4:1042".into()],
         };
         let bytes = encode(std::slice::from_ref(&driver)).unwrap();

@@ -60,29 +60,15 @@ struct DriverText {
     #[serde(default)]
     public: bool,
     #[serde(default)]
-    ports: Vec<PortsText>,
+    ports: Vec<String>,
     #[serde(default)]
-    interrupts: Vec<u32>,
+    pins: Vec<u8>,
     #[serde(default)]
-    memory: Vec<RangeText>,
+    memory: Vec<String>,
     #[serde(default)]
     facilities: Vec<FacilityText>,
     #[serde(default)]
     uses: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PortsText {
-    first: u16,
-    count: u16,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RangeText {
-    base: u64,
-    size: u64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -232,24 +218,21 @@ impl DriverText {
         if self.name.is_empty() || self.name.contains('/') {
             bail!("a name has at least one character and no `/`");
         }
-        let ports = self.ports.iter().map(|range| Resource::Ports { first: range.first, count: range.count });
-        let interrupts = self.interrupts.iter().map(|line| Resource::Interrupt(*line));
-        let memory = self.memory.iter().map(|range| Resource::Memory { base: range.base, size: range.size });
-        let facilities = self.facilities.iter().map(|facility| match facility {
+        let mut resources = Vec::new();
+        for text in &self.ports {
+            let Range { first, last } = range(text, 0xffff).context("ports")?;
+            // Bounded just now.
+            resources.push(Resource::Ports { first: first as u16, last: last as u16 });
+        }
+        resources.extend(self.pins.iter().map(|pin| Resource::Pin(*pin)));
+        for text in &self.memory {
+            let Range { first, last } = range(text, u64::MAX).context("memory")?;
+            resources.push(Resource::Memory { first, last });
+        }
+        resources.extend(self.facilities.iter().map(|facility| match facility {
             FacilityText::Iommu => Resource::Iommu,
             FacilityText::Msi => Resource::Msi,
-        });
-        let resources: Vec<Resource> = ports.chain(interrupts).chain(memory).chain(facilities).collect();
-        for resource in &resources {
-            let fits = match *resource {
-                Resource::Ports { first, count } => count > 0 && u32::from(first) + u32::from(count) <= 0x1_0000,
-                Resource::Memory { base, size } => size > 0 && base.checked_add(size).is_some(),
-                Resource::Interrupt(_) | Resource::Iommu | Resource::Msi => true,
-            };
-            if !fits {
-                bail!("{} cannot be", said(resource));
-            }
-        }
+        }));
         Ok(Driver {
             name: self.name.clone(),
             program: self.program.clone(),
@@ -262,24 +245,24 @@ impl DriverText {
 
 /// Whether two drivers cannot both have these.
 fn overlap(one: &Resource, two: &Resource) -> bool {
-    let meet = |(a, a_size): (u64, u64), (b, b_size): (u64, u64)| a < b + b_size && b < a + a_size;
+    let meet = |(a, a_last): (u64, u64), (b, b_last): (u64, u64)| a <= b_last && b <= a_last;
     match (*one, *two) {
-        (Resource::Ports { first: a, count: a_count }, Resource::Ports { first: b, count: b_count }) => {
-            meet((a.into(), a_count.into()), (b.into(), b_count.into()))
+        (Resource::Ports { first: a, last: a_last }, Resource::Ports { first: b, last: b_last }) => {
+            meet((a.into(), a_last.into()), (b.into(), b_last.into()))
         }
-        (Resource::Memory { base: a, size: a_size }, Resource::Memory { base: b, size: b_size }) => {
-            meet((a, a_size), (b, b_size))
+        (Resource::Memory { first: a, last: a_last }, Resource::Memory { first: b, last: b_last }) => {
+            meet((a, a_last), (b, b_last))
         }
-        (Resource::Interrupt(a), Resource::Interrupt(b)) => a == b,
+        (Resource::Pin(a), Resource::Pin(b)) => a == b,
         _ => false,
     }
 }
 
 fn said(resource: &Resource) -> String {
     match resource {
-        Resource::Ports { first, count } => format!("{count} ports from {first:#x}"),
-        Resource::Interrupt(line) => format!("interrupt {line}"),
-        Resource::Memory { base, size } => format!("{size:#x} bytes of memory from {base:#x}"),
+        Resource::Ports { first, last } => format!("the ports {first:#x}-{last:#x}"),
+        Resource::Pin(pin) => format!("the interrupt at pin {pin}"),
+        Resource::Memory { first, last } => format!("the memory {first:#x}-{last:#x}"),
         Resource::Iommu => "the IOMMU".into(),
         Resource::Msi => "message-signalled interrupts".into(),
     }
@@ -392,14 +375,18 @@ fn ranges(texts: &[String], highest: u64) -> Result<Ranges> {
         bail!("more than {RANGES} ranges");
     }
     for (place, text) in ranges.iter_mut().zip(texts) {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let (first, last) = (number(first)?, number(last)?);
-        if first > last || last > highest {
-            bail!("`{text}` is no range up to {highest:#x}");
-        }
-        *place = Some(Range { first, last });
+        *place = Some(range(text, highest)?);
     }
     Ok(ranges)
+}
+
+fn range(text: &str, highest: u64) -> Result<Range> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (number(first)?, number(last)?);
+    if first > last || last > highest {
+        bail!("`{text}` is no range up to {highest:#x}");
+    }
+    Ok(Range { first, last })
 }
 
 fn number(text: &str) -> Result<u64> {
@@ -473,11 +460,11 @@ mod tests {
         assert!(error(&[driver("a", "uses = ['b/c']"), driver("b", "")]).contains("no driver above it"));
         assert!(error(&[driver("a", ""), driver("a", "")]).contains("named `a`"));
         assert!(error(&[driver("a/b", "")]).contains("no `/`"));
-        let ports = |first: u16, count: u16| format!("ports = [{{ first = {first}, count = {count} }}]");
-        assert!(error(&[driver("a", &ports(0xffff, 2))]).contains("cannot be"));
-        assert!(error(&[driver("a", &ports(8, 8)), driver("b", &ports(15, 1))]).contains("both have 1 ports"));
-        assert!(error(&[driver("a", "interrupts = [5]"), driver("b", "interrupts = [5]")]).contains("interrupt 5"));
-        let fine = [driver("a", &ports(8, 8)), driver("b", &format!("{}\nuses = ['a']", ports(16, 8)))].concat();
+        assert!(error(&[driver("a", "ports = ['0xffff-0x10000']")]).contains("no range"));
+        let ports = [driver("a", "ports = ['8-15']"), driver("b", "ports = ['15']")];
+        assert!(error(&ports).contains("both have the ports 0xf-0xf"));
+        assert!(error(&[driver("a", "pins = [5]"), driver("b", "pins = [5]")]).contains("pin 5"));
+        let fine = [driver("a", "ports = ['8-15']"), driver("b", "ports = ['16']\nuses = ['a']")].concat();
         assert_eq!(System::parse(&format!("{HEAD}memory = '1M'\n{fine}")).unwrap().drivers().unwrap().len(), 2);
     }
 }

@@ -67,13 +67,14 @@ impl Maker {
     fn part(&self, part: &Resource, name: &str) -> zx::Result<zx::Resource> {
         let system = abi::ZX_RSRC_KIND_SYSTEM;
         let (options, base, size) = match *part {
-            Resource::Ports { first, count } => {
-                (abi::ZX_RSRC_KIND_IOPORT | abi::ZX_RSRC_FLAG_EXCLUSIVE, u64::from(first), usize::from(count))
+            Resource::Ports { first, last } => {
+                let size = usize::from(last.saturating_sub(first)) + 1;
+                (abi::ZX_RSRC_KIND_IOPORT | abi::ZX_RSRC_FLAG_EXCLUSIVE, u64::from(first), size)
             }
-            Resource::Interrupt(line) => (abi::ZX_RSRC_KIND_IRQ | abi::ZX_RSRC_FLAG_EXCLUSIVE, u64::from(line), 1),
-            Resource::Memory { base, size } => {
-                let size = usize::try_from(size).map_err(|_| Status::OUT_OF_RANGE)?;
-                (abi::ZX_RSRC_KIND_MMIO | abi::ZX_RSRC_FLAG_EXCLUSIVE, base, size)
+            Resource::Pin(pin) => (abi::ZX_RSRC_KIND_IRQ | abi::ZX_RSRC_FLAG_EXCLUSIVE, u64::from(pin), 1),
+            Resource::Memory { first, last } => {
+                let size = last.checked_sub(first).and_then(|size| usize::try_from(size).ok()?.checked_add(1));
+                (abi::ZX_RSRC_KIND_MMIO | abi::ZX_RSRC_FLAG_EXCLUSIVE, first, size.ok_or(Status::OUT_OF_RANGE)?)
             }
             Resource::Iommu => (system, abi::ZX_RSRC_SYSTEM_IOMMU_BASE, 1),
             Resource::Msi => (system, abi::ZX_RSRC_SYSTEM_MSI_BASE, 1),
