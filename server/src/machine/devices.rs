@@ -107,6 +107,7 @@ impl Devices {
     fn halve(&mut self, memory: &mut Memory, base: u64, slot: u64, bits: u8) -> Result<(), OutOfMemory> {
         let mut halves = [0; 2];
         make(memory, slot, Object::Untyped(bits), &mut halves)?;
+        memory.slots_keep(halves.len());
         self.parts.insert(base, Part::Untyped { slot: halves[0], bits });
         self.parts.insert(base + (1 << bits), Part::Untyped { slot: halves[1], bits });
         Ok(())
@@ -120,6 +121,7 @@ impl Devices {
         make(memory, slot, Object::Page, pages)?;
         match memory.device_pages_add(base, pages) {
             Ok(first) => {
+                memory.slots_keep(pages.len());
                 self.parts.insert(base, Part::Pages { first, bits });
                 Ok(())
             }

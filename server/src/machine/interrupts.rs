@@ -133,6 +133,7 @@ impl Interrupts {
             memory.slot_free(notification);
             return Err(DeviceError::OutOfMemory);
         }
+        memory.slots_keep(1);
         self.lines.push(Line { notification, watched: None });
         Ok(line)
     }

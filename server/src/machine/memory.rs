@@ -96,6 +96,8 @@ pub struct Memory {
     live: [u64; 2],
     /// Page tables of the window.
     windows: u64,
+    /// Loose slots of what is made once and stays.
+    kept: u64,
     /// Pages of devices, by number from [`Frame::DEVICE`] on.
     devices: Vec<DevicePage>,
 }
@@ -146,6 +148,7 @@ impl Memory {
             loose: Loose { free: Vec::new(), frames: Vec::new(), next: 0, end: 0, leaf: LOOSE_LEAF },
             live: [0; 2],
             windows: 0,
+            kept: 0,
             devices: Vec::new(),
         })
     }
@@ -156,13 +159,14 @@ impl Memory {
         ((self.live[0] + self.live[1]) * 4096 + heap::bytes().0, total)
     }
 
-    /// What is in use. Page tables of the window are not counted: a chunk that has one keeps it for good.
+    /// What is in use. Page tables of the window are not counted, as a chunk that has one keeps it for good, nor slots of
+    /// what is made once and stays.
     pub fn held(&self) -> Held {
         let taken = self.loose.next.saturating_sub(leaf_slot(LOOSE_LEAF, 0));
         Held {
             frames: self.live[0],
             units: self.live[1].saturating_sub(self.windows),
-            slots: taken.saturating_sub(self.loose.free.len() as u64),
+            slots: taken.saturating_sub(self.loose.free.len() as u64 + self.kept),
         }
     }
 
@@ -332,6 +336,11 @@ impl Memory {
         }
         self.loose.next += 1;
         Ok(self.loose.next - 1)
+    }
+
+    /// Says of `count` slots in use that they will stay so.
+    pub fn slots_keep(&mut self, count: usize) {
+        self.kept += count as u64;
     }
 
     /// Takes back a slot that is empty again.
