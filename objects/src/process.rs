@@ -6,6 +6,7 @@ use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL};
 
 use crate::exception::ExceptionChannel;
 use crate::handle::{Handle, HandleTable};
+use crate::ioports::Grants;
 use crate::job::{Critical, Job};
 use crate::kernel::Kernel;
 use crate::list::{Link, List};
@@ -63,6 +64,8 @@ pub struct Process {
     pub start_time: i64,
     /// What it ended with.
     pub return_code: i64,
+    /// The I/O ports that it may use.
+    pub(crate) ioports: Grants,
     /// `ZX_PROP_PROCESS_DEBUG_ADDR`.
     pub debug_addr: u64,
     /// `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
@@ -102,6 +105,7 @@ impl<M: Machine> Kernel<M> {
             debugger: None,
             start_time: 0,
             return_code: 0,
+            ioports: Grants::default(),
             debug_addr: 0,
             break_on_load: 0,
         };
@@ -151,6 +155,7 @@ impl<M: Machine> Kernel<M> {
             return None;
         }
         p.return_code = return_code;
+        p.ioports = Grants::default();
         let critical = p.critical.take();
         while let Some(thread) = self.objects.get(id).ok().and_then(|p| self.objects.after(p.threads, None)) {
             self.thread_stop(Id::new(thread));

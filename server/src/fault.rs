@@ -1,7 +1,8 @@
 //! Faults: what a thread did that the processor could not do for it.
 //!
-//! A page fault on memory that is mapped is served: the page is committed and mapped. Everything else becomes an
-//! exception ([`objects::exception`]).
+//! A page fault on memory that is mapped is served: the page is committed and mapped. The use of an I/O port that the
+//! process was granted is carried out ([`objects::ioports`]). Everything else becomes an exception
+//! ([`objects::exception`]).
 
 use abi::{
     Status, ZX_EXCP_FATAL_PAGE_FAULT, ZX_EXCP_GENERAL, ZX_EXCP_HW_BREAKPOINT, ZX_EXCP_POLICY_CODE_BAD_SYSCALL,
@@ -10,6 +11,7 @@ use abi::{
 };
 use objects::Kernel;
 use objects::exception::{page_fault, synthetic};
+use objects::ioports::PortFault;
 use objects::machine::{Fault, Machine, MachineThread, ThreadKey};
 use objects::thread::ThreadState;
 
@@ -17,6 +19,8 @@ use crate::Answer;
 
 /// The processor's vector of a page fault.
 const PAGE_FAULT: u64 = 14;
+/// The processor's vector of what a program may not do, such as using I/O ports.
+const GENERAL_PROTECTION: u64 = 13;
 /// Bytes of a `syscall` instruction.
 const SYSCALL_LENGTH: u64 = 2;
 
@@ -41,6 +45,13 @@ pub fn handle<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, fault: Fault) 
                 Err(status) => page_fault_report(address, write, execute, status),
             }
         }
+        Fault::Exception { vector: GENERAL_PROTECTION, code: 0, ip } => match kernel.ioports_fault(thread, aspace) {
+            PortFault::Done => return Answer::Resume,
+            PortFault::Memory { address, write } => {
+                return handle(kernel, key, Fault::Page { address, ip, write, execute: false });
+            }
+            PortFault::NotGranted => processor_report(GENERAL_PROTECTION, 0),
+        },
         Fault::Exception { vector, code, .. } => processor_report(vector, code),
         Fault::Syscall { .. } => foreign_call(kernel, machine),
     };

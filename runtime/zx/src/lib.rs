@@ -25,6 +25,7 @@ mod futex;
 mod handle;
 mod info;
 mod interrupt;
+mod ioports;
 mod memory;
 mod port;
 #[cfg(feature = "probe")]
@@ -48,6 +49,7 @@ pub use futex::{futex_get_owner, futex_requeue, futex_wait, futex_wake, futex_wa
 pub use handle::{AsHandleRef, Handle, HandleRef, Unowned, close_many, wait_many};
 pub use info::{Info, InfoSize, Record, TaskInfo};
 pub use interrupt::Interrupt;
+pub use ioports::IoPorts;
 pub use memory::{Mapping, Vmar, Vmo};
 pub use port::Port;
 pub use stream::Stream;

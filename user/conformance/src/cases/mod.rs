@@ -24,6 +24,7 @@ mod futex;
 mod futex_owner;
 mod handle;
 mod interrupt;
+mod ioports;
 mod job;
 mod object;
 mod object_info;
@@ -132,6 +133,7 @@ pub fn all() -> Vec<Case> {
         runtime::cases(),
         suspend_token::cases(),
         interrupt::cases(),
+        ioports::cases(),
         job::cases(),
         policy::cases(),
         profile::cases(),

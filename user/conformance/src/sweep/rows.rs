@@ -228,6 +228,8 @@ fn device_rows() -> Vec<Row> {
         row!(zx_interrupt_ack, INTERRUPT, [Tested]),
         row!(zx_interrupt_trigger, INTERRUPT, [Tested, Number(0), Number(1)]),
         row!(zx_interrupt_destroy, INTERRUPT, [Tested]),
+        row!(zx_ioports_request, Some(Kind::Resource), [Tested, Number(0x70), Number(2)]),
+        row!(zx_ioports_release, Some(Kind::Resource), [Tested, Number(0x80), Number(1)]),
     ]
 }
 

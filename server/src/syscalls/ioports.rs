@@ -1,0 +1,30 @@
+//! I/O ports.
+
+use abi::{Status, ZX_RSRC_KIND_IOPORT};
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+
+use crate::cx::Cx;
+use crate::syscalls::resource::need_range;
+
+/// Lets the caller use I/O ports.
+pub fn ioports_request<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    resource: HandleValue,
+    first: u16,
+    count: u32,
+) -> Result<(), Status> {
+    need_range(cx, resource, ZX_RSRC_KIND_IOPORT, first.into(), count.into())?;
+    cx.kernel.ioports_set(cx.process, first, count, true)
+}
+
+/// Takes that back.
+pub fn ioports_release<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    resource: HandleValue,
+    first: u16,
+    count: u32,
+) -> Result<(), Status> {
+    need_range(cx, resource, ZX_RSRC_KIND_IOPORT, first.into(), count.into())?;
+    cx.kernel.ioports_set(cx.process, first, count, false)
+}
