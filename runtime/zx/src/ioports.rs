@@ -14,7 +14,7 @@ pub struct IoPorts {
 }
 
 macro_rules! accesses {
-    ($($number:ty, $read:ident, $write:ident, $read_all:ident, $write_all:ident, $register:literal, $width:literal;)*) => {
+    ($($number:ty, $read:ident, $write:ident, $read_all:ident, $write_all:ident, $register:tt, $width:tt;)*) => {
         $(
             #[doc = concat!("Reads a `", stringify!($number), "`.")]
             ///

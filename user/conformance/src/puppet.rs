@@ -158,6 +158,11 @@ impl Puppet {
         }
     }
 
+    /// What to give [`Puppet::post`] for code that lies at an address of the puppet's.
+    pub fn code_at(&self, address: usize) -> u64 {
+        (address as u64).wrapping_sub(self.slide)
+    }
+
     /// Hands the puppet a handle; gives its value there.
     pub fn give(&self, handle: Handle) -> Result<u64, Failure> {
         self.ours.write(&[], [handle])?;

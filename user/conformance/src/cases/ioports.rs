@@ -65,8 +65,8 @@ fn resource() -> Outcome {
 }
 
 fn the_systems() -> Outcome {
-    // Interrupt controllers, the timer, and the line over which this program's results go.
-    for port in [0x20_u16, 0x40, 0x2f8] {
+    // An interrupt controller, the line over which this program's results go, and the console.
+    for port in [0x20_u16, 0x2f8, 0x3f8] {
         fails(IoPorts::request(&*root_resource()?, port, 1), Status::ACCESS_DENIED)?;
     }
     Ok(())
@@ -132,9 +132,18 @@ fn released() -> Outcome {
     let puppet = Puppet::of(OwnJob::new()?)?;
     let resource = puppet.give(root.duplicate_handle(zx::Rights::SAME_RIGHTS)?)?;
     let request = |what| puppet.call(what, &[resource, CLOCK.into(), 2]);
+    // mov dx, di; in al, dx; ret
+    let code = tiny::code(&[0x66, 0x89, 0xfa, 0xec, 0xc3])?;
+    let options = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
+    let read = puppet.code_at(puppet.tiny.vmar.map(options, 0, &code, 0, 4096)?);
     equal(request(function!(zx_ioports_request))?, Status::OK)?;
+    puppet.post(read, &[CLOCK.into()])?;
+    ensure(puppet.result()?.is_some(), "a port that was granted cannot be used")?;
     equal(request(function!(zx_ioports_release))?, Status::OK)?;
-    equal(request(function!(zx_ioports_release))?, Status::OK)
+    equal(request(function!(zx_ioports_release))?, Status::OK)?;
+    puppet.post(read, &[CLOCK.into()])?;
+    equal(puppet.result()?, None)?;
+    equal(puppet.tiny.end()?, tiny::EXCEPTION)
 }
 
 fn other_process() -> Outcome {
