@@ -142,7 +142,7 @@ impl<M: Machine> Kernel<M> {
         }
         let base = self.vmar_place(id, place, len)?;
         if let Place::Over(_) = place {
-            self.vmar_clear(id, base, len, true)?;
+            self.vmar_clear(id, base, len, false)?;
         }
         let (_, aspace) = self.vmar_alive(id)?;
         let mapping = Mapping {

@@ -15,6 +15,8 @@ mod cases;
 #[cfg(target_os = "fuchsia")]
 mod caught;
 #[cfg(target_os = "fuchsia")]
+mod prober;
+#[cfg(target_os = "fuchsia")]
 mod puppet;
 #[cfg(target_os = "fuchsia")]
 mod sweep;

@@ -53,6 +53,9 @@ mod thread_state;
 mod timer;
 mod tls;
 mod vmar;
+mod vmar_change;
+mod vmar_op_range;
+mod vmar_place;
 mod vmo;
 mod wait;
 
@@ -141,6 +144,9 @@ pub fn all() -> Vec<Case> {
         system_event::cases(),
         vmo::cases(),
         vmar::cases(),
+        vmar_change::cases(),
+        vmar_op_range::cases(),
+        vmar_place::cases(),
         fifo::cases(),
         system::cases(),
         support::cases(),

@@ -42,17 +42,17 @@ cases! {
     "vmar.unmapped.read_ends_the_process" => unmapped_read_ends,
 }
 
-const PAGE: usize = 4096;
-const READ: u32 = abi::ZX_VM_PERM_READ;
-const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
+pub(super) const PAGE: usize = 4096;
+pub(super) const READ: u32 = abi::ZX_VM_PERM_READ;
+pub(super) const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
 
 /// A region of its own, so that cases do not meet the rest of the process.
-fn region(pages: usize) -> Result<(Vmar, usize), Failure> {
+pub(super) fn region(pages: usize) -> Result<(Vmar, usize), Failure> {
     let can = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_SPECIFIC;
     Ok(zx::startup::vmar_root_self().allocate(can, 0, pages * PAGE)?)
 }
 
-fn vmo(pages: usize) -> zx::Result<Vmo> {
+pub(super) fn vmo(pages: usize) -> zx::Result<Vmo> {
     Vmo::create((pages * PAGE) as u64, 0)
 }
 
