@@ -8,17 +8,16 @@
 mod here {
     use std::collections::HashMap;
 
-    use driver::Ports;
     use drivers::clock::{self, Time};
     use drivers::startup::{self, Clients};
-    use zx::{AsHandleRef, Channel, Interrupt, MonotonicInstant, Port, Signals, Status};
+    use zx::{AsHandleRef, Channel, Interrupt, IoPorts, MonotonicInstant, Port, Signals, Status};
 
     const INTERRUPT: u64 = 1;
     const CLIENTS: u64 = 2;
     const FIRST_CLIENT: u64 = 3;
 
     struct Rtc {
-        ports: Ports,
+        ports: IoPorts,
         port: Port,
         clients: HashMap<u64, Channel>,
         next: u64,
@@ -37,7 +36,7 @@ mod here {
         let port = Port::create_for_interrupts().map_err(step("port"))?;
         interrupt.bind(&port, INTERRUPT).map_err(step("interrupt"))?;
         let clients = Clients::take()?;
-        let ports = Ports::request(ports).map_err(step("ports"))?;
+        let ports = IoPorts::of(&ports).map_err(step("ports"))?;
         let mut rtc =
             Rtc { ports, port, clients: HashMap::new(), next: FIRST_CLIENT, waiting: Vec::new(), interrupts: 0 };
         // What an earlier driver asked for, and an interrupt that nobody has settled.
@@ -73,15 +72,15 @@ mod here {
 
     impl Rtc {
         fn register(&self, index: u8) -> u8 {
-            self.ports.write(clock::INDEX, index);
-            self.ports.read(clock::DATA)
+            self.ports.write8(clock::INDEX, index);
+            self.ports.read8(clock::DATA)
         }
 
         fn interrupt_at_change(&self, on: bool) {
             let form = self.register(clock::STATUS_B);
             let form = if on { form | clock::CHANGED } else { form & !clock::CHANGED };
-            self.ports.write(clock::INDEX, clock::STATUS_B);
-            self.ports.write(clock::DATA, form);
+            self.ports.write8(clock::INDEX, clock::STATUS_B);
+            self.ports.write8(clock::DATA, form);
         }
 
         /// The time, read twice until both are the same: it may change in between.

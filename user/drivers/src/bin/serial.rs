@@ -9,11 +9,10 @@
 mod here {
     use std::collections::VecDeque;
 
-    use driver::Ports;
     use drivers::startup::{self, Client, Clients};
     use drivers::terminal::{Terminal, Typed};
     use drivers::uart::{self, Cause};
-    use zx::{AsHandleRef, Channel, Interrupt, MonotonicInstant, Port, Signals, Socket, Status};
+    use zx::{AsHandleRef, Channel, Interrupt, IoPorts, MonotonicInstant, Port, Signals, Socket, Status};
 
     /// Keys of packets; those of a session have its number above them.
     const INTERRUPT: u64 = 1;
@@ -44,7 +43,7 @@ mod here {
     }
 
     struct Serial {
-        ports: Ports,
+        ports: IoPorts,
         port: Port,
         clients: Clients,
         terminal: Terminal,
@@ -68,7 +67,7 @@ mod here {
         let port = Port::create_for_interrupts().map_err(step("port"))?;
         interrupt.bind(&port, INTERRUPT).map_err(step("interrupt"))?;
         let mut serial = Serial {
-            ports: Ports::request(ports).map_err(step("ports"))?,
+            ports: IoPorts::of(&ports).map_err(step("ports"))?,
             port,
             clients: Clients::take()?,
             terminal: Terminal::default(),
@@ -78,8 +77,8 @@ mod here {
             session: None,
             sessions: 0,
         };
-        uart::SET_UP.iter().for_each(|(register, value)| serial.ports.write(*register, *value));
-        serial.ports.write(uart::INTERRUPTS, uart::ON_DATA);
+        uart::SET_UP.iter().for_each(|(register, value)| serial.ports.write8(*register, *value));
+        serial.ports.write8(uart::INTERRUPTS, uart::ON_DATA);
         serial.await_clients().map_err(step("clients"))?;
         loop {
             let packet = serial.port.wait(MonotonicInstant::INFINITE).map_err(step("port"))?;
@@ -138,18 +137,18 @@ mod here {
         /// Deals with every cause: the line is at rest then, so that the next cause makes an edge.
         fn interrupted(&mut self) {
             loop {
-                match Cause::from_register(self.ports.read(uart::CAUSE)) {
+                match Cause::from_register(self.ports.read8(uart::CAUSE)) {
                     Cause::None => return,
                     Cause::Data => {
-                        while self.ports.read(uart::STATUS) & uart::HAS_DATA != 0 {
-                            let byte = self.ports.read(uart::DATA);
+                        while self.ports.read8(uart::STATUS) & uart::HAS_DATA != 0 {
+                            let byte = self.ports.read8(uart::DATA);
                             self.typed(byte);
                         }
                     }
                     // Sent below, from the packet's end; reading the cause has settled it.
                     Cause::Room => {}
-                    Cause::Line => drop(self.ports.read(uart::STATUS)),
-                    Cause::Modem => drop(self.ports.read(uart::MODEM_STATUS)),
+                    Cause::Line => drop(self.ports.read8(uart::STATUS)),
+                    Cause::Modem => drop(self.ports.read8(uart::MODEM_STATUS)),
                 }
             }
         }
@@ -207,17 +206,17 @@ mod here {
         /// Sends in bursts of what the FIFO takes. Whatever is left is sent at the interrupt that tells of room.
         fn send(&mut self) {
             for _ in 0..BURSTS {
-                if self.output.is_empty() || self.ports.read(uart::STATUS) & uart::HAS_ROOM == 0 {
+                if self.output.is_empty() || self.ports.read8(uart::STATUS) & uart::HAS_ROOM == 0 {
                     break;
                 }
                 let count = self.output.len().min(uart::FIFO_SIZE);
                 let burst: Vec<u8> = self.output.drain(..count).collect();
-                self.ports.write_all(uart::DATA, &burst);
+                self.ports.write8_all(uart::DATA, &burst);
             }
             // While there is nothing to send the interrupt for room still comes once: to take more of the program's
             // output then.
             let more = !self.output.is_empty() || self.session.as_ref().is_some_and(|s| !s.awaits_output && !s.over);
-            self.ports.write(uart::INTERRUPTS, if more { uart::ON_DATA | uart::ON_ROOM } else { uart::ON_DATA });
+            self.ports.write8(uart::INTERRUPTS, if more { uart::ON_DATA | uart::ON_ROOM } else { uart::ON_DATA });
         }
 
         /// Gives the program what was typed.
