@@ -175,6 +175,7 @@ impl<M: Machine> Kernel<M> {
             Body::Socket(x) => x.peer.map(Id::object),
             Body::Fifo(x) => x.peer.map(Id::object),
             Body::EventPair(x) => x.peer.map(Id::object),
+            Body::Iob(x) => x.peer.map(Id::object),
             _ => return Err(Status::NOT_SUPPORTED),
         })
     }
@@ -189,6 +190,7 @@ impl<M: Machine> Kernel<M> {
             Body::Process(x) => x.name = name,
             Body::Thread(x) => x.name = name,
             Body::Vmo(x) => x.name = name,
+            Body::Iob(_) => return self.iob_set_name(Id::new(object), name),
             _ => return Err(Status::WRONG_TYPE),
         }
         Ok(())
@@ -215,6 +217,7 @@ impl<M: Machine> Kernel<M> {
             Body::Socket(x) => x.peer_koid,
             Body::Fifo(x) => x.peer_koid,
             Body::EventPair(x) => x.peer_koid,
+            Body::Iob(x) => x.peer_koid,
             Body::Job(x) => x.parent.map_or(0, |parent| self.koid(parent.object())),
             Body::Process(x) => self.koid(x.job.object()),
             Body::Thread(x) => self.koid(x.process.object()),

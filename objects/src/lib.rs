@@ -45,6 +45,7 @@ mod frames;
 pub mod futex;
 pub mod handle;
 pub mod interrupt;
+pub mod iob;
 pub mod ioports;
 pub mod job;
 pub mod kernel;

@@ -127,6 +127,7 @@ peered! {
     socket::Socket,
     fifo::Fifo,
     eventpair::EventPair,
+    iob::Iob,
 }
 
 macro_rules! nouns {
@@ -180,6 +181,8 @@ nouns! {
     Event event ZX_OBJ_TYPE_EVENT,
     EventPair eventpair ZX_OBJ_TYPE_EVENTPAIR,
     Stream stream ZX_OBJ_TYPE_STREAM,
+    Iob iob ZX_OBJ_TYPE_IOB,
+    IobSharedRegion iob ZX_OBJ_TYPE_IOB_SHARED_REGION,
     Port port ZX_OBJ_TYPE_PORT,
     Timer timer ZX_OBJ_TYPE_TIMER,
     Clock clock ZX_OBJ_TYPE_CLOCK,
@@ -517,6 +520,7 @@ impl<M: Machine> Kernel<M> {
             Body::Socket(_) => self.socket_unreachable(Id::new(id)),
             Body::Fifo(_) => self.fifo_unreachable(Id::new(id)),
             Body::EventPair(_) => self.eventpair_unreachable(Id::new(id)),
+            Body::Iob(_) => self.iob_unreachable(Id::new(id)),
             Body::Port(_) => self.port_unreachable(Id::new(id)),
             Body::Timer(_) => self.timer_unreachable(Id::new(id)),
             Body::Job(_) => self.job_prune(Id::new(id)),
@@ -540,6 +544,8 @@ impl<M: Machine> Kernel<M> {
             Body::Thread(thread) => self.thread_end(*thread),
             Body::Vmo(vmo) => self.vmo_end(*vmo),
             Body::Stream(stream) => self.stream_end(*stream),
+            Body::Iob(end) => self.iob_end(*end),
+            Body::IobSharedRegion(region) => self.iob_shared_region_end(*region),
             Body::Resource(resource) => self.resource_end(&resource),
             Body::SuspendToken(token) => self.suspend_token_end(*token),
             Body::Exception(exception) => self.exception_end(*exception),

@@ -26,6 +26,14 @@ impl<M: Machine> Kernel<M> {
             _ => 0,
         }
     }
+
+    /// What a VMO is told as: a window that an IOBuffer was mapped through is nobody's business, its region is.
+    pub fn vmo_told(&self, id: Id<Vmo>) -> Id<Vmo> {
+        match self.objects.get(id) {
+            Ok(Vmo { iob: Some(_), parent: Some(region), .. }) => *region,
+            _ => id,
+        }
+    }
 }
 
 impl Vmo {

@@ -43,6 +43,7 @@ pub use self::page::Access;
 pub use self::source::PAGE_WAIT;
 
 use self::pages::Pages;
+use crate::iob::Iob;
 use crate::kernel::Kernel;
 use crate::list::{Link, List};
 use crate::machine::{Cache, Frame, Machine, PAGE};
@@ -111,6 +112,8 @@ pub struct Vmo {
     pub num_mappings: usize,
     /// How mappings of it are cached.
     pub cache: Cache,
+    /// It is a window through which this end of an IOBuffer maps a region.
+    pub(crate) iob: Option<Id<Iob>>,
     /// It is the vDSO's: only exact executable mappings are allowed.
     pub is_vdso: bool,
 }
@@ -182,6 +185,7 @@ impl<M: Machine> Kernel<M> {
             spaces: BTreeMap::new(),
             num_mappings: 0,
             cache: Cache::Cached,
+            iob: None,
             is_vdso: false,
         };
         self.create(Signals::VMO_ZERO_CHILDREN, Body::Vmo(Box::new(vmo)))
@@ -227,6 +231,9 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn vmo_end(&mut self, vmo: Vmo) {
+        if let Some(end) = vmo.iob {
+            self.iob_window_end(end);
+        }
         if let Beneath::Other { vmo: other, .. } = vmo.beneath {
             self.drop_ref(other.object());
         }

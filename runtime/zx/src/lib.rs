@@ -25,6 +25,7 @@ mod futex;
 mod handle;
 mod info;
 mod interrupt;
+mod iob;
 mod ioports;
 mod memory;
 mod port;
@@ -49,6 +50,7 @@ pub use futex::{futex_get_owner, futex_requeue, futex_wait, futex_wake, futex_wa
 pub use handle::{AsHandleRef, Handle, HandleRef, Unowned, close_many, wait_many};
 pub use info::{Info, InfoSize, Record, TaskInfo};
 pub use interrupt::Interrupt;
+pub use iob::{Iob, IobDiscipline, IobSharedRegion};
 pub use ioports::IoPorts;
 pub use memory::{Mapping, Vmar, Vmo};
 pub use port::Port;

@@ -194,9 +194,9 @@ impl Vmar {
 /// same pages at any time.
 #[derive(Debug)]
 pub struct Mapping<'v> {
-    vmar: &'v Vmar,
-    address: usize,
-    len: usize,
+    pub(crate) vmar: &'v Vmar,
+    pub(crate) address: usize,
+    pub(crate) len: usize,
 }
 
 impl Mapping<'_> {

@@ -18,6 +18,7 @@ pub mod futex;
 pub mod handle;
 pub mod info;
 pub mod interrupt;
+pub mod iob;
 pub mod ioports;
 pub mod job;
 pub mod membarrier;

@@ -110,6 +110,7 @@ pub fn name_of<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Name, Sta
         Body::Process(x) => x.name,
         Body::Thread(x) => x.name,
         Body::Vmo(x) => x.name,
+        Body::Iob(x) => x.name,
         Body::Resource(x) => x.name,
         _ => return Err(Status::WRONG_TYPE),
     })

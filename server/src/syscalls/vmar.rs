@@ -17,6 +17,8 @@ use objects::vmo::Vmo;
 use crate::cx::Cx;
 use crate::user::{InOut, Out};
 
+pub use super::iob::vmar_map_iob;
+
 const ALIGN_MASK: u32 = u32::MAX << ZX_VM_ALIGN_BASE;
 const PERMS: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE | ZX_VM_PERM_EXECUTE | ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED;
 

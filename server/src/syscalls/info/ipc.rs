@@ -1,10 +1,12 @@
 //! Topics about what programs talk and wait with.
 
 use abi::{
-    Rights, Status, ZX_CLOCK_MONOTONIC, ZX_STREAM_MODE_APPEND, zx_info_socket_t, zx_info_stream_t, zx_info_timer_t,
+    Rights, Status, ZX_CLOCK_MONOTONIC, ZX_STREAM_MODE_APPEND, zx_info_iob_t, zx_info_socket_t, zx_info_stream_t,
+    zx_info_timer_t, zx_iob_region_info_t,
 };
 use objects::clock::Clock;
 use objects::handle::HandleValue;
+use objects::iob::Iob;
 use objects::machine::Machine;
 use objects::socket::{CAPACITY, Socket};
 use objects::stream::Stream;
@@ -12,6 +14,7 @@ use objects::timer::Timer;
 
 use super::sink::Sink;
 use crate::cx::Cx;
+use crate::syscalls::iob::told;
 
 pub fn socket<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Socket>(value, Rights::INSPECT)?;
@@ -51,6 +54,25 @@ pub fn stream<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) ->
         ..Default::default()
     };
     sink.one(cx, record)
+}
+
+pub fn iob<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Iob>(value, Rights::INSPECT)?;
+    let region_count = cx.kernel.objects.get(id)?.regions().len() as u32;
+    sink.one(cx, zx_info_iob_t { region_count, ..Default::default() })
+}
+
+/// The regions, seen from this end: what it may do stands where end 0's is.
+pub fn iob_regions<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Iob>(value, Rights::INSPECT)?;
+    let count = cx.kernel.objects.get(id)?.regions().len();
+    sink.many(cx, Some(count), 0_usize, |kernel, index| {
+        let end = kernel.objects.get(id)?;
+        let Some(region) = end.regions().get(*index) else { return Ok(None) };
+        *index += 1;
+        let koid = kernel.koid(region.vmo.object());
+        Ok(Some(zx_iob_region_info_t { region: told(region, end.access(region)), koid }))
+    })
 }
 
 /// No clock can be mapped, so none has a size to tell.

@@ -118,7 +118,7 @@ fn mapping_record<M: Machine>(kernel: &Kernel<M>, depth: usize, mapping: &Mappin
     let perm = mapping.perm;
     let detail = &mut record.mapping;
     detail.mmu_flags = u32::from(perm.read) | u32::from(perm.write) << 1 | u32::from(perm.execute) << 2;
-    detail.vmo_koid = kernel.koid(mapping.named.object());
+    detail.vmo_koid = kernel.koid(kernel.vmo_told(mapping.named).object());
     detail.vmo_offset = mapping.named_offset;
     detail.committed_bytes = told;
     detail.populated_bytes = told;

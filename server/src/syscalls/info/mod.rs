@@ -70,6 +70,8 @@ pub fn object_get_info<M: Machine>(
 
         ZX_INFO_SOCKET => ipc::socket(cx, value, sink),
         ZX_INFO_STREAM => ipc::stream(cx, value, sink),
+        ZX_INFO_IOB => ipc::iob(cx, value, sink),
+        ZX_INFO_IOB_REGIONS => ipc::iob_regions(cx, value, sink),
         ZX_INFO_TIMER => ipc::timer(cx, value, sink),
         ZX_INFO_CLOCK_MAPPED_SIZE => ipc::clock_mapped_size(cx, value),
 
@@ -82,7 +84,7 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_MEMORY_STALL => system::memory_stall(cx, value, sink),
         ZX_INFO_CPU_STATS | ZX_INFO_GUEST_STATS => system::not_counted(cx, value),
 
-        ZX_INFO_BTI | ZX_INFO_MSI | ZX_INFO_VCPU | ZX_INFO_IOB | ZX_INFO_IOB_REGIONS => {
+        ZX_INFO_BTI | ZX_INFO_MSI | ZX_INFO_VCPU => {
             cx.kernel.handle(cx.process, value)?;
             Err(Status::WRONG_TYPE)
         }

@@ -3,10 +3,11 @@
 use core::mem::offset_of;
 
 use abi::{
-    Rights, Status, ZX_INFO_VMO_RESIZABLE, ZX_INFO_VMO_TYPE_PAGED, ZX_INFO_VMO_VIA_HANDLE, ZX_INFO_VMO_VIA_MAPPING,
-    zx_info_vmo_t,
+    Rights, Status, ZX_INFO_VMO_RESIZABLE, ZX_INFO_VMO_TYPE_PAGED, ZX_INFO_VMO_VIA_HANDLE, ZX_INFO_VMO_VIA_IOB_HANDLE,
+    ZX_INFO_VMO_VIA_MAPPING, zx_info_vmo_t,
 };
 use objects::handle::HandleValue;
+use objects::iob::Iob;
 use objects::machine::Machine;
 use objects::process::Process;
 use objects::vmo::Vmo;
@@ -57,6 +58,8 @@ fn record<M: Machine>(kernel: &Kernel<M>, id: Id<Vmo>, via: u32, rights: Rights)
 #[derive(Default)]
 struct Place {
     handle: usize,
+    /// The IOBuffer whose regions are told, and the next one.
+    iob: Option<(Id<Iob>, Rights, usize)>,
     address: u64,
 }
 
@@ -64,7 +67,18 @@ pub fn process_vmos<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Si
     let id = cx.get::<Process>(value, Rights::INSPECT)?;
     let aspace = cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
     sink.many(cx, None, Place::default(), |kernel, place| {
-        while let Some((_, handle)) = kernel.objects.get(id)?.handles.next(&mut place.handle) {
+        loop {
+            if let Some((end, rights, index)) = &mut place.iob
+                && let Some(region) = kernel.objects.get(*end)?.regions().get(*index)
+            {
+                *index += 1;
+                return record(kernel, region.vmo, ZX_INFO_VMO_VIA_IOB_HANDLE, *rights).map(Some);
+            }
+            place.iob = None;
+            let Some((_, handle)) = kernel.objects.get(id)?.handles.next(&mut place.handle) else { break };
+            if let Ok(end) = kernel.objects.typed::<Iob>(handle.object) {
+                place.iob = Some((end, handle.rights, 0));
+            }
             if let Ok(vmo) = kernel.objects.typed::<Vmo>(handle.object) {
                 return record(kernel, vmo, ZX_INFO_VMO_VIA_HANDLE, handle.rights).map(Some);
             }
@@ -72,6 +86,6 @@ pub fn process_vmos<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Si
         let space = kernel.aspace(aspace).ok_or(Status::BAD_STATE)?;
         let Some((_, mapping)) = space.mappings.range(place.address..).next() else { return Ok(None) };
         place.address = mapping.end();
-        record(kernel, mapping.named, ZX_INFO_VMO_VIA_MAPPING, Rights::NONE).map(Some)
+        record(kernel, kernel.vmo_told(mapping.named), ZX_INFO_VMO_VIA_MAPPING, Rights::NONE).map(Some)
     })
 }

@@ -24,6 +24,7 @@ mod futex;
 mod futex_owner;
 mod handle;
 mod interrupt;
+mod iob;
 mod ioports;
 mod job;
 mod object;
@@ -136,6 +137,7 @@ pub fn all() -> Vec<Case> {
         runtime::cases(),
         suspend_token::cases(),
         interrupt::cases(),
+        iob::cases(),
         ioports::cases(),
         job::cases(),
         policy::cases(),

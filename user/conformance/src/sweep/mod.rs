@@ -14,8 +14,8 @@ mod rows;
 use abi::{Dir, Support, SyscallInfo, Via};
 use abi::{Rights, Status};
 use zx::{
-    AsHandleRef, Channel, Clock, Counter, Event, Fifo, Handle, Info, MonotonicInstant, Port, Signals, Socket, Stream,
-    Timer, Vmar, Vmo,
+    AsHandleRef, Channel, Clock, Counter, Event, Fifo, Handle, Info, Iob, MonotonicInstant, Port, Signals, Socket,
+    Stream, Timer, Vmar, Vmo,
 };
 
 use crate::check::{Case, Failure, Outcome, ensure, equal};
@@ -42,6 +42,7 @@ enum Kind {
     Exception,
     Profile,
     Stream,
+    Iob,
     Interrupt,
 }
 
@@ -164,6 +165,11 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
         Kind::Fifo => {
             let (a, b) = Fifo::create(8, 8)?;
             b.write(8, b"12345678")?;
+            two(a.into(), b.into())
+        }
+        Kind::Iob => {
+            let all = Iob::private_region(0xff, 4096, zx::IobDiscipline::IdAllocator);
+            let (a, b) = Iob::create(&[all])?;
             two(a.into(), b.into())
         }
         Kind::Stream => {

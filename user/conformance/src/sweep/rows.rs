@@ -25,6 +25,8 @@ pub const MORE_RIGHTS: &[&str] = &[
     "stream.seek",
     "system.get_event",
     "task.create_exception_channel",
+    "vmar.map_iob",
+    "vmar.map_iob_ep",
     "vmar.map_vmo",
 ];
 
@@ -133,6 +135,7 @@ fn memory_rows() -> Vec<Row> {
     const VMO: Option<Kind> = Some(Kind::Vmo);
     const VMAR: Option<Kind> = Some(Kind::Vmar);
     const STREAM: Option<Kind> = Some(Kind::Stream);
+    const IOB: Option<Kind> = Some(Kind::Iob);
     vec![
         row!(zx_vmo_read, VMO, [Tested, Memory, Number(0), Number(8)]),
         row!(zx_vmo_write, VMO, [Tested, Memory, Number(0), Number(8)]),
@@ -167,6 +170,20 @@ fn memory_rows() -> Vec<Row> {
         row!(zx_stream_readv_at, STREAM, [Tested, Number(0), Number(0), Memory, Number(1), Optional]),
         row!(zx_stream_writev, STREAM, [Tested, Number(0), Memory, Number(1), Optional]),
         row!(zx_stream_writev_at, STREAM, [Tested, Number(0), Number(0), Memory, Number(1), Optional]),
+        row!(zx_iob_create, None, [Number(0), Memory, Number(1), Memory, Memory]),
+        row!(zx_iob_create_shared_region, None, [Number(0), Number(4096), Memory]),
+        row!(zx_iob_allocate_id, IOB, [Tested, Number(0), Number(0), Memory, Number(8), Memory]),
+        row!(zx_iob_writev, IOB, [Tested, Number(0), Number(0), Memory, Number(1)]),
+        row!(
+            zx_vmar_map_iob,
+            VMAR,
+            [Tested, Number(READ), Number(0), Good(Kind::Iob), Number(0), Number(0), Number(4096), Memory]
+        ),
+        row!(
+            zx_vmar_map_iob,
+            IOB,
+            [Good(Kind::Vmar), Number(READ), Number(0), Tested, Number(0), Number(0), Number(4096), Memory]
+        ),
         row!(zx_stream_seek, STREAM, [Tested, Number(0), Number(0), Optional]),
     ]
 }
