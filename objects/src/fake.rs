@@ -282,6 +282,14 @@ impl Machine for FakeMachine {
         self.devices.frame(address)
     }
 
+    fn device_read(&mut self, frame: Frame, offset: usize) -> Option<u32> {
+        self.devices.read(frame, offset)
+    }
+
+    fn device_write(&mut self, frame: Frame, offset: usize, value: u32) -> bool {
+        self.devices.write(frame, offset, value)
+    }
+
     fn irq_open(&mut self, source: IrqSource, key: IrqKey) -> Result<Irq, DeviceError> {
         self.devices.irq_open(source, key)
     }

@@ -12,6 +12,10 @@ use abi::Status;
 pub const PAGE_SIZE: usize = 4096;
 /// [`PAGE_SIZE`] as the type of addresses and offsets.
 pub const PAGE: u64 = PAGE_SIZE as u64;
+/// Bytes in a large page.
+pub const LARGE_PAGE: u64 = 2 << 20;
+/// Pages in a large page.
+pub const LARGE_PAGES: u64 = LARGE_PAGE / PAGE;
 
 /// The lowest address that a program can map.
 pub const USER_BASE: u64 = 0x100_0000;
@@ -345,7 +349,8 @@ pub trait Machine {
     /// A page of zeroes.
     fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory>;
     /// `count` pages of zeroes, at least 1, whose numbers and physical addresses follow each other; the first address
-    /// is a multiple of 2^`align_log2`. Returns the first. Each is given back by itself, in any order.
+    /// is a multiple of 2^`align_log2`. Returns the first. Each is given back by itself, in any order. Those that are
+    /// aligned to large pages, and as many, are large pages.
     fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory>;
     /// The physical address of a page, of memory or of a device.
     fn frame_address(&self, frame: Frame) -> u64;
@@ -383,10 +388,28 @@ pub trait Machine {
     /// Maps a page at a page-aligned address, in place of whatever was mapped there. All mappings of a page should be
     /// cached alike.
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory>;
+    /// Whether a page is one of [`LARGE_PAGES`] that can be mapped together: those around it whose numbers begin with a
+    /// multiple of that. It stays so until one of them is mapped by itself, which costs as much as some hundred pages.
+    fn frame_is_large(&self, _frame: Frame) -> bool {
+        false
+    }
+    /// Maps a large page, all of whose pages belong there, at an address that is a multiple of [`LARGE_PAGE`], in place
+    /// of whatever was mapped in its range.
+    fn map_large(
+        &mut self,
+        _aspace: Aspace,
+        _address: u64,
+        _first: Frame,
+        _perm: Perm,
+        _cache: Cache,
+    ) -> Result<(), OutOfMemory> {
+        Err(OutOfMemory)
+    }
     /// Unmaps `pages` pages from a page-aligned address on; those not mapped are passed over. Costs no more than what
-    /// is mapped there, however long the range.
+    /// is mapped there, however long the range. Of a large page that is mapped, more may be unmapped than the range.
     fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64);
     /// Takes the permission to write from the pages that are mapped in a range. Costs no more than [`Machine::unmap`].
+    /// Of a large page that is mapped, all of it may lose it.
     fn write_protect(&mut self, aspace: Aspace, address: u64, pages: u64);
 
     // --- threads ---
@@ -429,6 +452,11 @@ pub trait Machine {
     /// The page of device memory at a page-aligned physical address, with the same number each time. It needs no giving
     /// back. `Denied` also where there is memory, not a device.
     fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError>;
+    /// Reads four bytes of a device's page at a multiple of four; none if that cannot be. Slow: for what a device must be
+    /// told on a program's behalf.
+    fn device_read(&mut self, frame: Frame, offset: usize) -> Option<u32>;
+    /// Writes four bytes likewise; says whether it did.
+    fn device_write(&mut self, frame: Frame, offset: usize, value: u32) -> bool;
     /// Watches an interrupt: `Server::interrupt` is called with `key` when it comes. Interrupts come at most once
     /// until they are acknowledged: a pin triggered by level stays shut until [`Machine::irq_ack`]; the others are
     /// acknowledged by the machine as they come. `Taken`: that pin or vector is being watched.

@@ -29,6 +29,8 @@ pub struct FakeDevices {
     /// Ranges of device memory: address, bytes, and whether programs may write there.
     pub memory: Vec<(u64, u64, bool)>,
     frames: Vec<(u64, bool)>,
+    /// What device memory holds that was written or set, by physical address of the four bytes; 0 elsewhere.
+    pub registers: BTreeMap<u64, u32>,
     /// Pins that the system keeps for itself.
     pub own_pins: BTreeSet<u32>,
     /// The interrupts that are watched, by number.
@@ -50,6 +52,7 @@ impl Default for FakeDevices {
         FakeDevices {
             memory: Vec::new(),
             frames: Vec::new(),
+            registers: BTreeMap::new(),
             own_pins: BTreeSet::new(),
             irqs: BTreeMap::new(),
             irq_limit: 8,
@@ -94,6 +97,19 @@ impl FakeDevices {
             self.frames.len() - 1
         });
         Ok(DeviceFrame { frame: Frame(Frame::DEVICE + index as u32), writable })
+    }
+
+    pub(super) fn read(&self, frame: Frame, offset: usize) -> Option<u32> {
+        let known = frame.is_device() && offset.is_multiple_of(4) && (offset as u64) < PAGE;
+        known.then(|| self.registers.get(&(self.address(frame) + offset as u64)).copied().unwrap_or(0))
+    }
+
+    pub(super) fn write(&mut self, frame: Frame, offset: usize, value: u32) -> bool {
+        let can = self.read(frame, offset).is_some() && self.writable(frame);
+        if can {
+            self.registers.insert(self.address(frame) + offset as u64, value);
+        }
+        can
     }
 
     pub(super) fn irq_open(&mut self, source: IrqSource, key: IrqKey) -> Result<Irq, DeviceError> {
@@ -216,7 +232,10 @@ mod tests {
         assert_eq!(machine.device_frame(0xfe00_1000), Ok(page));
         assert_eq!(machine.frame_address(page.frame), 0xfe00_1000);
         assert_eq!(machine.device_frame(0xfe00_2000), Err(DeviceError::Denied));
-        assert!(!machine.device_frame(0xfed0_0000).unwrap().writable);
+        let timer = machine.device_frame(0xfed0_0000).unwrap();
+        assert!(!timer.writable && !machine.device_write(timer.frame, 0, 1));
+        assert!(machine.device_write(page.frame, 0x10, 7) && !machine.device_write(page.frame, 0x1000, 7));
+        assert_eq!((machine.device_read(page.frame, 0x10), machine.device_read(page.frame, 2)), (Some(7), None));
         let space = machine.aspace_create().unwrap();
         machine.map(space, 0x1000, page.frame, RW, Cache::UncachedDevice).unwrap();
         assert_eq!(machine.caches[&(space.0, 0x1000)], Cache::UncachedDevice);

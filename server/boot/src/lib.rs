@@ -35,6 +35,8 @@ pub mod layout {
     pub const BOOT_INFO_PAGES: usize = 2;
     /// The HPET's registers.
     pub const HPET: u64 = 0x1010_4000;
+    /// A page for the server's own use, under the same page table; nothing is mapped there.
+    pub const SCRATCH: u64 = 0x1010_6000;
     /// The boot-file buffer, one large page, read-only.
     pub const BOOT_FILE: u64 = 0x1020_0000;
     /// The window: chunk `c` of memory is seen at `WINDOW + c * CHUNK`.

@@ -6,6 +6,10 @@
 //! entry of the lowest level is the pointer to the capability that maps the page, with [`WRITE`] if it may be written
 //! and [`CACHE`] for how it is cached, 0 for none. What a mapping would not change is not done again.
 //!
+//! An entry of the level above it can be a large page instead of a table: [`LARGE`], its capability, and the same bits.
+//! Whatever touches a part of a large mapping otherwise than it is ends all of it; what is still wanted comes back by
+//! faults.
+//!
 //! Tables live in one arena for all address spaces, so a table is a number and an entry 32 bits.
 
 use alloc::boxed::Box;
@@ -25,8 +29,12 @@ const WRITE: u32 = 1 << 31;
 /// Bits of an entry: how the page is cached.
 const CACHE: u32 = 3 << CACHE_SHIFT;
 const CACHE_SHIFT: u32 = 29;
+/// Bit of an entry above the lowest level: it is a large page.
+const LARGE: u32 = 1 << 28;
 /// Bits of an entry that are no pointer.
-const FLAGS: u32 = WRITE | CACHE;
+const FLAGS: u32 = WRITE | CACHE | LARGE;
+/// The level at which large pages are.
+const LARGE_LEVEL: u32 = 1;
 
 /// One mirrored paging structure.
 struct Table {
@@ -95,6 +103,12 @@ fn index(address: u64, level: u32) -> usize {
     (address >> (12 + 9 * level)) as usize % ENTRIES
 }
 
+/// The flags of an entry.
+fn flags(perm: Perm, cache: Cache) -> u32 {
+    let write = if perm.write { WRITE } else { 0 };
+    write | (cache as u32) << CACHE_SHIFT
+}
+
 /// How the flags of an entry say that its page is cached.
 fn caching(flags: u32) -> sys::Caching {
     const CACHED: u32 = Cache::Cached as u32;
@@ -145,10 +159,12 @@ impl Space {
         perm: Perm,
         cache: Cache,
     ) -> Result<(), OutOfMemory> {
-        let leaf = self.descend(memory, tables, address)?;
-        let flags = if perm.write { WRITE } else { 0 } | (cache as u32) << CACHE_SHIFT;
+        let flags = flags(perm, cache);
+        if memory.is_large(frame) && self.shows(memory, tables, address, frame, flags) {
+            return Ok(());
+        }
+        let leaf = self.descend(memory, tables, address, LEAF)?;
         let mapped = self.map_in(memory, tables, leaf, address, frame, flags);
-
         if mapped.is_err() {
             self.prune(memory, tables, address);
         }
@@ -188,21 +204,89 @@ impl Space {
         Ok(())
     }
 
+    /// Whether a large mapping shows a page of a large one at an address as it should be.
+    fn shows(&self, memory: &Memory, tables: &Tables, address: u64, frame: Frame, flags: u32) -> bool {
+        let entry = self.large_entry(tables, address);
+        let first = Frame(frame.0.wrapping_sub(index(address, LEAF) as u32));
+        entry & FLAGS == flags | LARGE && memory.large_frame(u64::from(entry & !FLAGS)) == Some(first)
+    }
+
+    /// The entry of the level of large pages for an address; 0 if there is none.
+    fn large_entry(&self, tables: &Tables, address: u64) -> u32 {
+        let mut table = self.root;
+        for level in (LARGE_LEVEL + 1..=ROOT).rev() {
+            let Some(below) = tables.entry(table, index(address, level)).checked_sub(1) else { return 0 };
+            table = below;
+        }
+        tables.entry(table, index(address, LARGE_LEVEL))
+    }
+
+    /// Maps all of a large page at an address that is a multiple of its size, in place of what was mapped there.
+    pub fn map_large(
+        &self,
+        memory: &mut Memory,
+        tables: &mut Tables,
+        address: u64,
+        first: Frame,
+        perm: Perm,
+        cache: Cache,
+    ) -> Result<(), OutOfMemory> {
+        let flags = flags(perm, cache) | LARGE;
+        let (write, caching) = (perm.write, caching(flags));
+        let old = self.large_entry(tables, address);
+        if old & LARGE != 0 && memory.large_frame(u64::from(old & !FLAGS)) == Some(first) {
+            let slot = u64::from(old & !FLAGS);
+            if old & FLAGS == flags {
+                return Ok(());
+            }
+            sys::page_remap(slot, self.vspace, address, write, caching).map_err(|_| OutOfMemory)?;
+            let table = self.descend(memory, tables, address, LARGE_LEVEL)?;
+            tables.set(table, index(address, LARGE_LEVEL), slot as u32 | flags);
+            return Ok(());
+        }
+        self.unmap(memory, tables, address, address + span(LARGE_LEVEL));
+        let table = self.descend(memory, tables, address, LARGE_LEVEL)?;
+        let mapped = memory.large_take(first).and_then(|slot| {
+            let mapped = sys::page_map(slot, self.vspace, address, write, caching);
+            mapped.map(|()| slot).map_err(|_| memory.large_give(slot)).map_err(|()| OutOfMemory)
+        });
+        match mapped {
+            Ok(slot) => {
+                tables.set(table, index(address, LARGE_LEVEL), slot as u32 | flags);
+                Ok(())
+            }
+            Err(error) => {
+                self.prune(memory, tables, address);
+                Err(error)
+            }
+        }
+    }
+
     /// The capability that maps the page at an address.
     pub fn mapping(&self, tables: &Tables, address: u64) -> Option<u64> {
         let mut table = self.root;
         for level in (LEAF + 1..=ROOT).rev() {
-            table = tables.entry(table, index(address, level)).checked_sub(1)?;
+            let below = tables.entry(table, index(address, level)).checked_sub(1)?;
+            if below & LARGE != 0 {
+                return None;
+            }
+            table = below;
         }
         Some(u64::from(tables.entry(table, index(address, LEAF)) & !FLAGS)).filter(|slot| *slot != 0)
     }
 
-    /// The lowest table for an address, made with all above it where missing.
-    fn descend(&self, memory: &mut Memory, tables: &mut Tables, address: u64) -> Result<u32, OutOfMemory> {
+    /// The table of a level for an address, made with all above it where missing; a large mapping that is in the way
+    /// goes.
+    fn descend(&self, memory: &mut Memory, tables: &mut Tables, address: u64, lowest: u32) -> Result<u32, OutOfMemory> {
         let mut table = self.root;
-        for level in (LEAF + 1..=ROOT).rev() {
+        for level in (lowest + 1..=ROOT).rev() {
             let i = index(address, level);
-            let below = tables.entry(table, i);
+            let mut below = tables.entry(table, i);
+            if below & LARGE != 0 {
+                memory.large_give(u64::from(below & !FLAGS));
+                tables.set(table, i, 0);
+                below = 0;
+            }
             table = if below != 0 {
                 below - 1
             } else {
@@ -238,7 +322,7 @@ impl Space {
         let mut lowest = ROOT;
         while lowest > LEAF {
             let below = tables.entry(path[lowest as usize], index(address, lowest));
-            if below == 0 {
+            if below == 0 || below & LARGE != 0 {
                 break;
             }
             lowest -= 1;
@@ -266,7 +350,7 @@ impl Space {
     /// page-aligned.
     pub fn write_protect(&self, memory: &mut Memory, tables: &mut Tables, start: u64, end: u64) {
         let mut failed = false;
-        self.protect_below(tables, self.root, ROOT, start, end.min(1 << 47), &mut failed);
+        self.protect_below(memory, tables, self.root, ROOT, start, end.min(1 << 47), &mut failed);
         if failed {
             // A page that cannot be mapped anew is not mapped: it comes back by a fault.
             self.unmap(memory, tables, start, end);
@@ -274,16 +358,33 @@ impl Space {
     }
 
     /// As [`unmap_below`]; says whether a page kept its permission.
-    fn protect_below(&self, tables: &mut Tables, table: u32, level: u32, start: u64, end: u64, failed: &mut bool) {
+    #[allow(clippy::too_many_arguments)]
+    fn protect_below(
+        &self,
+        memory: &Memory,
+        tables: &mut Tables,
+        table: u32,
+        level: u32,
+        start: u64,
+        end: u64,
+        failed: &mut bool,
+    ) {
         let mut address = start;
         while address < end {
             let next = (address & !(span(level) - 1)) + span(level);
             let i = index(address, level);
             let entry = tables.entry(table, i);
-            if level != LEAF && entry != 0 {
-                self.protect_below(tables, entry - 1, level - 1, address, end.min(next), failed);
-            } else if level == LEAF && entry & WRITE != 0 {
+            if level != LEAF && entry != 0 && entry & LARGE == 0 {
+                self.protect_below(memory, tables, entry - 1, level - 1, address, end.min(next), failed);
+            } else if entry & WRITE != 0 {
+                // Of a large page all of it.
                 let slot = u64::from(entry & !FLAGS);
+                if entry & LARGE != 0 && memory.large_frame(slot).is_none() {
+                    *failed = true;
+                    address = next;
+                    continue;
+                }
+                let address = address & !(span(level) - 1);
                 match sys::page_remap(slot, self.vspace, address, false, caching(entry)) {
                     Ok(()) => tables.set(table, i, entry & !WRITE),
                     Err(_) => *failed = true,
@@ -305,6 +406,9 @@ fn unmap_below(memory: &mut Memory, tables: &mut Tables, table: u32, level: u32,
         if entry != 0 {
             if level == LEAF {
                 memory.mapping_give(u64::from(entry & !FLAGS));
+                tables.set(table, i, 0);
+            } else if entry & LARGE != 0 {
+                memory.large_give(u64::from(entry & !FLAGS));
                 tables.set(table, i, 0);
             } else {
                 unmap_below(memory, tables, entry - 1, level - 1, address, end.min(next));

@@ -10,9 +10,11 @@
 //! the machine off.
 
 use alloc::collections::BTreeMap;
+use core::ptr;
 
 use objects::machine::{DeviceError, DeviceFrame, Frame, OutOfMemory, PAGE, PortWidth};
 use server_boot::cspace::{DEVICES_AT, PORT_RESET, PORT_RTC, PORTS_AT, SOURCES_LEAF, TIMER_PAGE, leaf_slot, root_slot};
+use server_boot::layout::SCRATCH;
 use server_boot::{BootInfo, FLAG_PCI, FLAG_POWER, FLAG_RTC, MAX_DEVICES, MAX_PORTS, Ports};
 
 use super::memory::Memory;
@@ -130,6 +132,43 @@ impl Devices {
                 Err(error)
             }
         }
+    }
+
+    /// Maps a page at the server's scratch address for an access to four bytes of it.
+    fn with_register<R>(
+        &self,
+        memory: &mut Memory,
+        frame: Frame,
+        offset: usize,
+        access: impl FnOnce(usize) -> R,
+    ) -> Option<R> {
+        if !frame.is_device() || !offset.is_multiple_of(4) || offset as u64 >= PAGE {
+            return None;
+        }
+        let slot = memory.mapping_take(frame).ok()?;
+        let write = self.timer != Some(frame);
+        let mapped = sys::page_map(slot, sys::OWN_VSPACE, SCRATCH, write, sys::Caching::Uncacheable);
+        let result = mapped.ok().map(|()| access(SCRATCH as usize + offset));
+        memory.mapping_give(slot);
+        result
+    }
+
+    /// See [`objects::machine::Machine::device_read`].
+    pub fn read(&self, memory: &mut Memory, frame: Frame, offset: usize) -> Option<u32> {
+        // SAFETY: the page of a device is mapped there, in which the aligned word lies.
+        self.with_register(memory, frame, offset, |at| unsafe { ptr::read_volatile(ptr::with_exposed_provenance(at)) })
+    }
+
+    /// See [`objects::machine::Machine::device_write`].
+    pub fn write(&self, memory: &mut Memory, frame: Frame, offset: usize, value: u32) -> bool {
+        if self.timer == Some(frame) {
+            return false;
+        }
+        let written = self.with_register(memory, frame, offset, |at| {
+            // SAFETY: as in `read`; whoever has the device's memory as a resource may write there.
+            unsafe { ptr::write_volatile(ptr::with_exposed_provenance_mut(at), value) };
+        });
+        written.is_some()
     }
 
     /// The capability that covers some ports, if programs may use them.

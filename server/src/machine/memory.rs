@@ -9,12 +9,14 @@
 //! - **units**: 512 untypeds of 4 KiB. A unit becomes kernel objects (a thread with its CNode and notification, a
 //!   paging structure) and can be used again when they are gone. Slot `u % 512` holds the untyped, `512 + u % 512` its
 //!   first object.
+//! - **large**: 512 frames under one capability ([`large`]).
 //! - **leaves**: 64 leaf CNodes, for good.
 //!
 //! Parts are cut in batches when first needed, found again by a bitmap, and counted; a chunk none of whose parts is in
 //! use is revoked and given back when somebody asks for a chunk and there is no other. All numbers are O(1) to turn
 //! into each other; no table has a size that is not the size of memory.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use objects::machine::{Frame, Held, OutOfMemory};
@@ -22,6 +24,7 @@ use server_boot::cspace::{LEAF_BITS, LEAF_SLOTS, LOOSE_LEAF, leaf_slot};
 use server_boot::layout::{CHUNK, CHUNK_BITS, WINDOW};
 
 mod contiguous;
+mod large;
 
 use super::chunks::{CHUNKS, NONE, untyped_of};
 use super::heap;
@@ -43,6 +46,14 @@ enum Kind {
     None,
     Pages,
     Units,
+    Large,
+}
+
+impl Kind {
+    /// Which list of chunks with room, and which count, parts of this kind belong to.
+    fn class(self) -> usize {
+        usize::from(self == Kind::Units)
+    }
 }
 
 /// What is known of one chunk.
@@ -51,8 +62,10 @@ struct Chunk {
     kind: Kind,
     /// It has its leaf CNode; it keeps it.
     leaf: bool,
-    /// The window has a page table for it; it keeps it.
-    window: bool,
+    /// The window's page table for it, which it keeps.
+    window: Option<Unit>,
+    /// The page table is in the window; otherwise it is put aside, because the chunk is or was a large page.
+    window_up: bool,
     /// It is in the list of chunks with room.
     listed: bool,
     previous: u32,
@@ -71,7 +84,8 @@ struct Chunk {
 const EMPTY: Chunk = Chunk {
     kind: Kind::None,
     leaf: false,
-    window: false,
+    window: None,
+    window_up: false,
     listed: false,
     previous: NONE,
     next: NONE,
@@ -81,6 +95,13 @@ const EMPTY: Chunk = Chunk {
     spare: [0; 8],
     mapped: [0; 8],
 };
+
+impl Chunk {
+    /// As it is between two uses.
+    fn emptied(&self) -> Chunk {
+        Chunk { leaf: self.leaf, window: self.window, window_up: self.window_up, ..EMPTY }
+    }
+}
 
 /// All memory of the server but its heap.
 pub struct Memory {
@@ -96,6 +117,10 @@ pub struct Memory {
     live: [u64; 2],
     /// Page tables of the window.
     windows: u64,
+    /// Large mappings: chunk, and slot of the capability.
+    large: BTreeSet<(u32, u64)>,
+    /// The chunk that a large page's content is copied to when it is split.
+    aside: u32,
     /// Loose slots of what is made once and stays.
     kept: u64,
     /// Pages of devices, by number from [`Frame::DEVICE`] on.
@@ -148,6 +173,8 @@ impl Memory {
             loose: Loose { free: Vec::new(), frames: Vec::new(), next: 0, end: 0, leaf: LOOSE_LEAF },
             live: [0; 2],
             windows: 0,
+            large: BTreeSet::new(),
+            aside: NONE,
             kept: 0,
             devices: Vec::new(),
         })
@@ -202,6 +229,9 @@ impl Memory {
         if frame.is_device() {
             let own = self.device_page(frame).ok_or(OutOfMemory)?.slot;
             return self.mapping_further(frame, own);
+        }
+        if self.is_large(frame) {
+            self.split(frame.0 / PARTS);
         }
         let own = self.slot(frame.0, 0);
         let spare = self.slot(frame.0, PARTS);
@@ -358,9 +388,12 @@ impl Memory {
 
     /// A part of a chunk of `kind`, and whether it was in use before.
     fn part_alloc(&mut self, kind: Kind) -> Result<(u32, bool), OutOfMemory> {
-        let list = kind as usize - 1;
-        if self.room[list] == NONE {
-            self.chunk_make(kind)?;
+        let list = kind.class();
+        if self.room[list] == NONE
+            && let Err(error) = self.chunk_make(kind)
+            && !(kind == Kind::Pages && self.split_for_room())
+        {
+            return Err(error);
         }
         let number = self.room[list];
         let chunk = &mut self.chunks[number as usize];
@@ -392,7 +425,7 @@ impl Memory {
     fn part_taken(&mut self, number: u32) {
         let chunk = &mut self.chunks[number as usize];
         chunk.live += 1;
-        self.live[chunk.kind as usize - 1] += 1;
+        self.live[chunk.kind.class()] += 1;
         if u32::from(chunk.live) == PARTS {
             self.unlist(number);
         }
@@ -405,8 +438,8 @@ impl Memory {
         set_bit(&mut chunk.free, part % PARTS, true);
         chunk.live -= 1;
         let kind = chunk.kind;
-        self.live[kind as usize - 1] -= 1;
-        if !chunk.listed {
+        self.live[kind.class()] -= 1;
+        if !chunk.listed && kind != Kind::Large {
             self.list(number, kind);
         }
     }
@@ -425,7 +458,7 @@ impl Memory {
     /// Puts a prepared chunk into use.
     fn chunk_open(&mut self, number: u32, kind: Kind) {
         let chunk = &mut self.chunks[number as usize];
-        *chunk = Chunk { kind, leaf: chunk.leaf, window: chunk.window, ..EMPTY };
+        *chunk = Chunk { kind, ..chunk.emptied() };
         self.list(number, kind);
     }
 
@@ -437,19 +470,39 @@ impl Memory {
     }
 
     fn chunk_prepare(&mut self, number: u32, kind: Kind) -> Result<(), OutOfMemory> {
+        self.leaf_ready(number)?;
+        if kind == Kind::Pages { self.window_ready(number, true) } else { Ok(()) }
+    }
+
+    /// Sees to it that a chunk has its leaf.
+    fn leaf_ready(&mut self, number: u32) -> Result<(), OutOfMemory> {
         if !self.chunks[number as usize].leaf {
             self.leaf_make(self.leaf_base + u64::from(number))?;
             self.chunks[number as usize].leaf = true;
         }
-        if kind == Kind::Pages && !self.chunks[number as usize].window {
-            let (unit, table) = self.unit_object(Object::PageTable)?;
-            if sys::page_table_map(table, sys::OWN_VSPACE, WINDOW + u64::from(number) * CHUNK).is_err() {
-                self.unit_free(unit);
-                return Err(OutOfMemory);
+        Ok(())
+    }
+
+    /// Sees to it that there is a page table for a chunk, in the window or put aside.
+    fn window_ready(&mut self, number: u32, up: bool) -> Result<(), OutOfMemory> {
+        let unit = match self.chunks[number as usize].window {
+            Some(unit) => unit,
+            None => {
+                let (unit, _) = self.unit_object(Object::PageTable)?;
+                self.chunks[number as usize].window = Some(unit);
+                self.windows += 1;
+                unit
             }
-            self.chunks[number as usize].window = true;
-            self.windows += 1;
+        };
+        let table = self.slot(unit.0, PARTS);
+        let is_up = self.chunks[number as usize].window_up;
+        if up && !is_up {
+            let address = WINDOW + u64::from(number) * CHUNK;
+            sys::page_table_map(table, sys::OWN_VSPACE, address).map_err(|_| OutOfMemory)?;
+        } else if is_up && !up {
+            sys::page_table_unmap(table);
         }
+        self.chunks[number as usize].window_up = up;
         Ok(())
     }
 
@@ -486,7 +539,7 @@ impl Memory {
     }
 
     fn list(&mut self, number: u32, kind: Kind) {
-        let head = &mut self.room[kind as usize - 1];
+        let head = &mut self.room[kind.class()];
         let next = core::mem::replace(head, number);
         let chunk = &mut self.chunks[number as usize];
         chunk.listed = true;
@@ -503,7 +556,7 @@ impl Memory {
             return;
         }
         chunk.listed = false;
-        let (previous, next, list) = (chunk.previous, chunk.next, chunk.kind as usize - 1);
+        let (previous, next, list) = (chunk.previous, chunk.next, chunk.kind.class());
         if previous == NONE {
             self.room[list] = next;
         } else {

@@ -331,6 +331,22 @@ impl Machine for Sel4 {
         program.space.map(&mut self.memory, &mut self.tables, address, frame, perm, cache)
     }
 
+    fn frame_is_large(&self, frame: Frame) -> bool {
+        self.memory.is_large(frame)
+    }
+
+    fn map_large(
+        &mut self,
+        aspace: Aspace,
+        address: u64,
+        first: Frame,
+        perm: Perm,
+        cache: Cache,
+    ) -> Result<(), OutOfMemory> {
+        let program = self.programs.get(aspace.0 as usize).and_then(Option::as_ref).ok_or(OutOfMemory)?;
+        program.space.map_large(&mut self.memory, &mut self.tables, address, first, perm, cache)
+    }
+
     fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64) {
         if let Some(program) = self.programs.get(aspace.0 as usize).and_then(Option::as_ref) {
             let end = address.saturating_add(pages.saturating_mul(PAGE)).min(USER_TOP);
@@ -413,6 +429,14 @@ impl Machine for Sel4 {
 
     fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError> {
         self.devices.frame(&mut self.memory, address)
+    }
+
+    fn device_read(&mut self, frame: Frame, offset: usize) -> Option<u32> {
+        self.devices.read(&mut self.memory, frame, offset)
+    }
+
+    fn device_write(&mut self, frame: Frame, offset: usize, value: u32) -> bool {
+        self.devices.write(&mut self.memory, frame, offset, value)
     }
 
     fn irq_open(&mut self, source: IrqSource, key: IrqKey) -> Result<Irq, DeviceError> {

@@ -116,6 +116,11 @@ pub fn page_table_map(table: u64, vspace: u64, address: u64) -> Result<()> {
     PageTable::new(table).map(VSpace::new(vspace), address)
 }
 
+/// Takes a page table out of its address space.
+pub fn page_table_unmap(table: u64) {
+    complain(PageTable::new(table).unmap(), "unmap a table");
+}
+
 /// See [`MapTable`].
 pub fn page_directory_map(table: u64, vspace: u64, address: u64) -> Result<()> {
     PageDirectory::new(table).map(VSpace::new(vspace), address)

@@ -24,7 +24,9 @@ impl Memory {
 
     /// See [`objects::Machine::frames_contiguous`](objects::machine::Machine::frames_contiguous).
     pub fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
-        if count <= PARTS && align_log2 <= CHUNK_BITS {
+        // Whoever wants them aligned to large pages gets large pages.
+        let large = align_log2 >= CHUNK_BITS && count % PARTS == 0;
+        if count <= PARTS && align_log2 <= CHUNK_BITS && !large {
             let step = 1 << align_log2.saturating_sub(12);
             if let Some((number, first)) = self.run_in_chunks(count, step) {
                 return self.run_take(number, first, count);
@@ -36,16 +38,22 @@ impl Memory {
         }
         let chunks = count.div_ceil(PARTS);
         let first = self.chunks_take(chunks, align_log2.max(CHUNK_BITS))?;
-        let mut made = 0;
-        while made < chunks {
-            let number = first + made;
-            if self.chunk_prepare(number, Kind::Pages).is_err() {
-                // Those made so far are idle chunks of pages; the rest goes back.
+        for number in first..first + chunks {
+            let made = if large {
+                self.large_open(number)
+            } else {
+                self.chunk_prepare(number, Kind::Pages).map(|()| self.chunk_open(number, Kind::Pages))
+            };
+            if let Err(error) = made {
+                // Those made so far are chunks in use that is over; the rest goes back.
+                let pages = if large { (number - first) * PARTS } else { 0 };
+                (0..pages).for_each(|page| self.frame_free(Frame(first * PARTS + page)));
                 (number..first + chunks).for_each(|number| CHUNKS.with(|chunks| chunks.give(number)));
-                return Err(OutOfMemory);
+                return Err(error);
             }
-            self.chunk_open(number, Kind::Pages);
-            made += 1;
+        }
+        if large {
+            return Ok(Frame(first * PARTS));
         }
         for i in 0..chunks {
             let part = (count - i * PARTS).min(PARTS);
