@@ -57,6 +57,8 @@ impl Frames {
     pub fn release<M: Machine>(&mut self, machine: &mut M, frame: Frame) {
         match self.more.get_mut(frame.0 as usize) {
             Some(more) if *more != 0 => *more -= 1,
+            // What a device has stays the device's.
+            _ if frame.is_device() => {}
             _ => machine.frame_free(frame),
         }
     }

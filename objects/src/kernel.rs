@@ -18,7 +18,7 @@ use crate::job::Job;
 use crate::list::List;
 use crate::machine::Machine;
 use crate::name::Name;
-use crate::object::{Body, Doomed, Id, Noun, ObjectId, Objects};
+use crate::object::{Body, Doomed, Id, Noun, ObjectId, Objects, Unlocked};
 use crate::port::Packet;
 use crate::pressure::Pressure;
 use crate::process::Process;
@@ -38,6 +38,9 @@ pub struct Kernel<M: Machine> {
     pub(crate) packets: Slab<Packet>,
     pub(crate) aspaces: Slab<AddressSpace>,
     pub(crate) frames: Frames,
+    /// Discardable VMOs with pages that nobody has locked, those first that have not been for longest.
+    pub(crate) unlocked: List<Unlocked>,
+    pub(crate) next_pin: u64,
     pub(crate) deadlines: Deadlines,
     pub(crate) futexes: BTreeMap<FutexKey, FutexQueue>,
     pub(crate) log: Log,
@@ -65,6 +68,8 @@ impl<M: Machine> Kernel<M> {
             packets: Slab::default(),
             aspaces: Slab::default(),
             frames: Frames::default(),
+            unlocked: List::default(),
+            next_pin: 0,
             deadlines: Deadlines::default(),
             futexes: BTreeMap::new(),
             log: Log::default(),

@@ -255,6 +255,8 @@ chains! {
     Waiters = thread::Thread.queue;
     /// Children of a VMO.
     VmoChildren = vmo::Vmo.siblings;
+    /// Discardable VMOs that nobody has locked.
+    Unlocked = vmo::Vmo.unlocked;
     /// Clones that show pages of a VMO with a pager where they have none of their own.
     VmoReaders = vmo::Vmo.reader;
 }

@@ -3,9 +3,9 @@
 use abi::Status;
 
 use super::pages::Pages;
-use super::{Backing, Beneath, Vmo, round_up};
+use super::{Backing, Beneath, Kind, Vmo, round_up};
 use crate::kernel::Kernel;
-use crate::machine::{Machine, PAGE};
+use crate::machine::{Cache, Machine, PAGE};
 use crate::object::Id;
 
 /// What a clone promises.
@@ -24,7 +24,8 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: `offset` is not at a page. `OUT_OF_RANGE`: the size or the end is too large. `NOT_SUPPORTED`: the
-    /// VMO cannot have such a copy. `NO_MEMORY`.
+    /// VMO cannot have such a copy: a device's memory, memory in one piece, discardable memory; a snapshot of what a
+    /// pager supplies. `BAD_STATE`: pages are pinned, or it is not cached. `NO_MEMORY`.
     pub fn vmo_create_clone(
         &mut self,
         parent: Id<Vmo>,
@@ -41,11 +42,19 @@ impl<M: Machine> Kernel<M> {
         // What there is to be copied ends with the parent.
         let end = end.min(self.vmo_size(parent)?).max(offset);
         let visible = (end - offset) / PAGE;
-        let (target, from) =
-            if visible == 0 { (self.vmo_resolve(parent, 0)?.0, 0) } else { self.vmo_resolve(parent, offset)? };
+        let (named, _) = self.vmo_resolve(parent, 0)?;
+        let vmo = self.objects.get(named)?;
+        if vmo.kind != Kind::Plain || vmo.discard.is_some() {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        if vmo.cache != Cache::Cached || !vmo.pins.is_empty() {
+            return Err(Status::BAD_STATE);
+        }
+        let (target, from) = if visible == 0 { (named, 0) } else { self.vmo_resolve(parent, offset)? };
         let from = from / PAGE;
         let beneath = match self.objects.get(target)?.beneath {
             Beneath::Zeroes => Beneath::Zeroes,
+            Beneath::Discarded => return Err(Status::NOT_SUPPORTED),
             _ if kind == CloneKind::Snapshot => return Err(Status::NOT_SUPPORTED),
             Beneath::Source(_) => Beneath::Other { vmo: target, from, end: visible },
             Beneath::Other { vmo, from: first, end } => {
@@ -77,6 +86,15 @@ impl<M: Machine> Kernel<M> {
         Ok(child)
     }
 
+    /// Notes that nobody has been given a copy to write.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn vmo_make_immutable(&mut self, id: Id<Vmo>) -> Result<(), Status> {
+        self.objects.get_mut(id)?.is_immutable = true;
+        Ok(())
+    }
+
     /// A table of the pages of a VMO from `from` on, starting at 0. Their frames are shared from now on, and no mapping
     /// of them allows to write.
     fn vmo_share_pages(&mut self, id: Id<Vmo>, from: u64, count: u64) -> Result<Pages, Status> {
@@ -87,7 +105,7 @@ impl<M: Machine> Kernel<M> {
         while let Some(chunk) = old.peek(at, to) {
             let made = self.machine.heap_reserve().and_then(|()| {
                 chunk.frames().try_for_each(|(_, frame)| self.frames.reserve(frame))?;
-                table.put(from, &chunk)
+                table.put(&chunk, from, 0)
             });
             made.map_err(|_| Status::NO_MEMORY)?;
             at = chunk.end();

@@ -11,9 +11,10 @@ impl<M: Machine> Kernel<M> {
     /// Copies out of a VMO. What was never written is not committed by this.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: beyond its end. As [`Kernel::vmo_page`].
+    /// `OUT_OF_RANGE`: beyond its end. As [`Kernel::vmo_readable`] and [`Kernel::vmo_page`].
     pub fn vmo_read(&mut self, id: Id<Vmo>, offset: u64, out: &mut [u8]) -> Result<(), Status> {
         range(offset, out.len() as u64, self.vmo_size(id)?)?;
+        self.vmo_readable(id)?;
         let (id, mut at) = self.vmo_resolve(id, offset)?;
         let mut out = out;
         while !out.is_empty() {
@@ -36,6 +37,7 @@ impl<M: Machine> Kernel<M> {
     /// As [`Kernel::vmo_read`]; a part may be written then.
     pub fn vmo_write(&mut self, id: Id<Vmo>, offset: u64, data: &[u8]) -> Result<(), Status> {
         range(offset, data.len() as u64, self.vmo_size(id)?)?;
+        self.vmo_readable(id)?;
         let (id, mut at) = self.vmo_resolve(id, offset)?;
         let mut data = data;
         while !data.is_empty() {

@@ -51,6 +51,7 @@ impl<M: Machine> Kernel<M> {
                 parent.clones = parent.clones.saturating_sub(u64::from(!window));
             }
         }
+        self.vmo_unlisted(id);
         while let Some(child) = self.objects.get(id).ok().and_then(|vmo| vmo.kids.first()) {
             let child = Id::new(crate::ObjectId(child));
             self.objects.delist(id, |vmo| &mut vmo.kids, child.object());

@@ -4,7 +4,7 @@ use abi::Status;
 
 use super::{Access, Vmo};
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, Frame, Machine, PAGE, Perm};
+use crate::machine::{Aspace, Cache, Frame, Machine, PAGE, Perm};
 use crate::object::Id;
 use crate::slab::Key;
 
@@ -45,7 +45,7 @@ impl<M: Machine> Kernel<M> {
             if new {
                 return Ok(());
             }
-        } else if self.vmo_page(mapping.vmo, page, Access::Read)?.is_none() {
+        } else if self.vmo_page(mapping.vmo, page, self.read_access(mapping.vmo))?.is_none() {
             let zero = self.frames.zero(&mut self.machine).map_err(|_| Status::NO_MEMORY)?;
             self.objects.get_mut(mapping.vmo)?.zero_mapped = true;
             return self.vmo_map_frame(machine, at, mapping.vmo, zero, Perm { write: false, ..mapping.perm });
@@ -64,6 +64,12 @@ impl<M: Machine> Kernel<M> {
             }
         }
         Ok(())
+    }
+
+    /// What a load needs: a page that is cached otherwise than others cannot be shown as the page of zeroes.
+    fn read_access(&self, vmo: Id<Vmo>) -> Access {
+        let cached = self.objects.get(vmo).is_ok_and(|vmo| vmo.cache == Cache::Cached);
+        if cached { Access::Read } else { Access::Write }
     }
 
     /// Maps a page of a VMO if there is one, for writing only if it may be written as it is.

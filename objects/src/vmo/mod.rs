@@ -16,10 +16,12 @@
 //! - [`pages`](self): the table; `page`: looking a page up, to read it or to write it;
 //! - `mapped`: where VMOs are mapped, and taking pages out there; `fault`: what happens when a thread touches one;
 //! - `family`: parents and children; `windows`, `clones`: how children come about;
-//! - `data`, `ops`, `size`: what is done to the content.
+//! - `data`, `ops`, `size`, `transfer`: what is done to the content;
+//! - `discard`, `pins`: content that may go, and pages that may not; `special`: memory of devices and for them.
 
 mod clones;
 mod data;
+mod discard;
 mod family;
 mod fault;
 mod info;
@@ -27,10 +29,13 @@ mod mapped;
 mod ops;
 mod page;
 mod pages;
+mod pins;
 mod size;
 pub(crate) mod source;
+mod special;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod windows;
 
 use alloc::boxed::Box;
@@ -39,9 +44,12 @@ use alloc::collections::BTreeMap;
 use abi::{Signals, Status};
 
 pub use self::clones::CloneKind;
+pub use self::info::{FRACTION, Memory};
 pub use self::page::Access;
+pub use self::pins::Pin;
 pub use self::source::PAGE_WAIT;
 
+use self::discard::Discard;
 use self::pages::Pages;
 use crate::iob::Iob;
 use crate::kernel::Kernel;
@@ -73,6 +81,22 @@ pub(crate) enum Beneath {
     /// What it is in a VMO with a pager, which the VMO keeps: page 0 here is page `from` there; from page `end` (here)
     /// on there is nothing but zeroes.
     Other { vmo: Id<Vmo>, from: u64, end: u64 },
+    /// Nothing any more: its content was thrown away.
+    Discarded,
+}
+
+/// What kind of memory a VMO shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Any pages there are.
+    Plain,
+    /// Pages that follow each other and stay.
+    Contiguous,
+    /// A device's.
+    Physical {
+        /// It may be mapped for writing.
+        writable: bool,
+    },
 }
 
 /// A VMO.
@@ -98,8 +122,16 @@ pub struct Vmo {
     pub(crate) reader: Link,
     pub(crate) backing: Backing,
     pub(crate) beneath: Beneath,
+    pub(crate) kind: Kind,
+    pub(crate) discard: Option<Discard>,
+    /// Its place among the discardable VMOs that nobody has locked.
+    pub(crate) unlocked: Link,
+    /// Runs of pages that a device may use.
+    pub(crate) pins: Spans<u64>,
     /// It came about as a copy of another.
     pub is_clone: bool,
+    /// It is a snapshot that nobody was given to write or to resize.
+    pub is_immutable: bool,
     /// Frames may have other owners too: it is a clone or has been cloned.
     pub(crate) shares: bool,
     /// The page of zeroes may be mapped where it has no frame.
@@ -178,7 +210,12 @@ impl<M: Machine> Kernel<M> {
             reader: Link::default(),
             backing,
             beneath: Beneath::Zeroes,
+            kind: Kind::Plain,
+            discard: None,
+            unlocked: Link::default(),
+            pins: Spans::default(),
             is_clone: false,
+            is_immutable: false,
             shares: false,
             zero_mapped: false,
             mappings: Spans::default(),

@@ -2,9 +2,9 @@
 
 use abi::Status;
 
-use super::{Access, Beneath, Vmo, range};
+use super::{Access, Beneath, Kind, Vmo, range};
 use crate::kernel::Kernel;
-use crate::machine::{Machine, PAGE};
+use crate::machine::{Machine, PAGE, PAGE_SIZE};
 use crate::object::Id;
 
 /// Pages that are committed before it is seen to that there is memory for the table to grow by.
@@ -14,12 +14,19 @@ impl<M: Machine> Kernel<M> {
     /// `ZX_VMO_OP_COMMIT`: every page of a range exists afterwards and is the VMO's alone.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`. `NO_MEMORY`; a part may be committed then, unless it is clear from the start that there are not
+    /// `OUT_OF_RANGE`. `NOT_SUPPORTED`: a device's memory. `NO_MEMORY`; a part may be committed then, unless it is clear from the start that there are not
     /// as many pages. As [`Kernel::vmo_page`].
     pub fn vmo_commit(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
         let r = range(offset, len, self.vmo_size(id)?)?;
         let (id, from) = self.vmo_resolve(id, offset)?;
-        let (first, end) = (from / PAGE, (from + (r.end - r.start)).div_ceil(PAGE));
+        if let Kind::Physical { .. } = self.objects.get(id)?.kind {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        self.vmo_commit_pages(id, from / PAGE, (from + (r.end - r.start)).div_ceil(PAGE))
+    }
+
+    /// Commits the pages `[first, end)` of a VMO with pages of its own.
+    pub(crate) fn vmo_commit_pages(&mut self, id: Id<Vmo>, first: u64, end: u64) -> Result<(), Status> {
         let there = self.objects.get(id)?.pages().map_or(0, |pages| pages.count(first, end));
         let (used, total) = self.machine.memory();
         if end.saturating_sub(first).saturating_sub(there) > total.saturating_sub(used) / PAGE {
@@ -37,28 +44,37 @@ impl<M: Machine> Kernel<M> {
     /// `ZX_VMO_OP_DECOMMIT`: gives pages back; they read as zeroes afterwards.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: it is a clone or has clones, or has a source.
+    /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: it is a clone or has clones, has a source, or is
+    /// of a kind that keeps its pages. `BAD_STATE`: pages are pinned.
     pub fn vmo_decommit(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
         let (target, from) = self.vmo_resolve(id, offset)?;
         let vmo = self.objects.get(target)?;
-        if vmo.clones != 0 || vmo.is_clone && vmo.parent.is_some() || !matches!(vmo.beneath, Beneath::Zeroes) {
+        let copied = vmo.clones != 0 || vmo.is_clone && vmo.parent.is_some();
+        if copied || vmo.kind != Kind::Plain || !matches!(vmo.beneath, Beneath::Zeroes | Beneath::Discarded) {
             return Err(Status::NOT_SUPPORTED);
         }
         range(offset, len, self.vmo_size(id)?)?;
         if !offset.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
         }
-        self.vmo_drop_pages(target, from / PAGE, (from + len) / PAGE);
+        let (first, end) = (from / PAGE, (from + len) / PAGE);
+        if self.objects.get(target)?.is_pinned(first, end) {
+            return Err(Status::BAD_STATE);
+        }
+        self.vmo_drop_pages(target, first, end);
         Ok(())
     }
 
-    /// `ZX_VMO_OP_ZERO`. Whole pages are given back.
+    /// `ZX_VMO_OP_ZERO`. Whole pages are given back if they may go.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`. As [`Kernel::vmo_page`].
+    /// `OUT_OF_RANGE`. `NOT_SUPPORTED`: a device's memory. As [`Kernel::vmo_page`].
     pub fn vmo_zero(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
         let r = range(offset, len, self.vmo_size(id)?)?;
         let (id, from) = self.vmo_resolve(id, offset)?;
+        if let Kind::Physical { .. } = self.objects.get(id)?.kind {
+            return Err(Status::NOT_SUPPORTED);
+        }
         let to = from + (r.end - r.start);
         let whole = from.next_multiple_of(PAGE)..to / PAGE * PAGE;
         if whole.start >= whole.end {
@@ -84,10 +100,14 @@ impl<M: Machine> Kernel<M> {
 
     /// Has the pages `[from, to)` read as zeroes.
     fn vmo_zero_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) -> Result<(), Status> {
+        let vmo = self.objects.get(id)?;
+        if vmo.kind == Kind::Contiguous || vmo.is_pinned(from, to) {
+            return self.vmo_zero_in_place(id, from, to);
+        }
         self.vmo_drop_pages(id, from, to);
         let Vmo { beneath, size, .. } = self.objects.get_mut(id)?;
         let hidden = match beneath {
-            Beneath::Zeroes => return Ok(()),
+            Beneath::Zeroes | Beneath::Discarded => return Ok(()),
             Beneath::Other { end, .. } if to >= *end => {
                 *end = (*end).min(from);
                 return Ok(());
@@ -101,6 +121,18 @@ impl<M: Machine> Kernel<M> {
             }
             let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
             pages.set_zero(page).map_err(|_| Status::NO_MEMORY)?;
+        }
+        Ok(())
+    }
+
+    /// Zeroes the pages `[from, to)` that are there, of which some may be such as have to stay.
+    fn vmo_zero_in_place(&mut self, id: Id<Vmo>, from: u64, to: u64) -> Result<(), Status> {
+        let mut at = from;
+        while let Some(page) = self.vmo_first_page(id, at, to) {
+            if let Some(frame) = self.vmo_page(id, page, Access::Write)? {
+                self.machine.frame_zero(frame, 0, PAGE_SIZE);
+            }
+            at = page + 1;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@
 use abi::Status;
 
 use super::pages::Entry;
-use super::{Beneath, Vmo};
+use super::{Beneath, Kind, Vmo};
 use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE};
 use crate::object::Id;
@@ -33,7 +33,8 @@ impl<M: Machine> Kernel<M> {
     /// of the VMO.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: beyond the VMO's end. `NO_MEMORY`. [`PAGE_WAIT`](super::PAGE_WAIT), and what a source fails with.
+    /// `OUT_OF_RANGE`: beyond the VMO's end. `NO_MEMORY`. `NOT_FOUND`: the content was discarded. `ACCESS_DENIED`: the
+    /// device has nothing to be written there. [`PAGE_WAIT`](super::PAGE_WAIT), and what a source fails with.
     #[inline]
     pub(crate) fn vmo_page(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
         let vmo = self.objects.get(id)?;
@@ -46,12 +47,16 @@ impl<M: Machine> Kernel<M> {
         let entry = vmo.pages().ok_or(Status::INTERNAL)?.get(page);
         match (entry, access) {
             (Entry::Frame(frame), Access::Read) => Ok(Some(frame)),
+            (Entry::Frame(_), Access::Write) if vmo.kind == (Kind::Physical { writable: false }) => {
+                Err(Status::ACCESS_DENIED)
+            }
             (Entry::Zero, Access::Read) => Ok(None),
             (Entry::Frame(frame), Access::Write) if !self.frames.is_shared(frame) => Ok(Some(frame)),
             (Entry::Frame(frame), Access::Write) => self.vmo_page_anew(id, page, Some(frame)).map(Some),
             (Entry::Zero, Access::Write) => self.vmo_page_anew(id, page, None).map(Some),
             (Entry::Absent, _) => {
                 let beneath = match vmo.beneath {
+                    Beneath::Discarded => return Err(Status::NOT_FOUND),
                     Beneath::Other { vmo: other, from, end } if page < end => {
                         self.vmo_page_beneath(other, page.saturating_add(from))?
                     }
@@ -77,6 +82,7 @@ impl<M: Machine> Kernel<M> {
     /// Gives a page a frame of its own, with the content of another one or of zeroes. See the module's description.
     fn vmo_page_anew(&mut self, id: Id<Vmo>, page: u64, content: Option<Frame>) -> Result<Frame, Status> {
         let vmo = self.objects.get_mut(id)?;
+        let discardable = vmo.discard.is_some();
         let mapped = !vmo.mappings.is_empty() && (content.is_some() || vmo.zero_mapped);
         let pages = vmo.pages_mut().ok_or(Status::INTERNAL)?;
         pages.reserve(page).map_err(|_| Status::NO_MEMORY)?;
@@ -90,6 +96,9 @@ impl<M: Machine> Kernel<M> {
         let old = self.objects.get_mut(id).ok().and_then(Vmo::pages_mut).and_then(|pages| pages.set(page, frame));
         if let Some(old) = old {
             self.frames.release(&mut self.machine, old);
+        }
+        if discardable {
+            self.vmo_may_be_discarded(id);
         }
         self.pressure_check();
         Ok(frame)
@@ -106,6 +115,9 @@ impl<M: Machine> Kernel<M> {
         match (vmo.pages()?.get(page), &vmo.beneath) {
             (Entry::Frame(frame), &Beneath::Source(source)) => {
                 Some((frame, self.source_allows_write(vmo, source, page)))
+            }
+            (Entry::Frame(frame), _) if frame.is_device() => {
+                Some((frame, vmo.kind == (Kind::Physical { writable: true })))
             }
             (Entry::Frame(frame), _) => Some((frame, !self.frames.is_shared(frame))),
             (Entry::Absent, &Beneath::Other { vmo: other, from, end }) if page < end => {

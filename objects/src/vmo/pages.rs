@@ -145,29 +145,31 @@ impl Pages {
         Ok(())
     }
 
-    /// Puts what a chunk tells in, its first page at `page`, where nothing is known yet.
-    pub fn put(&mut self, page: u64, chunk: &Chunk) -> Result<(), OutOfMemory> {
-        let (first, shift) = split(page);
-        let second = (RUN as u32).checked_sub(shift as u32).filter(|&n| n < RUN as u32);
+    /// Puts in what a chunk tells, where nothing is known yet: of page `from` as of page `to`, and so on.
+    pub fn put(&mut self, chunk: &Chunk, from: u64, to: u64) -> Result<(), OutOfMemory> {
+        // Page numbers are far below 2^63. The chunk's first page may come to lie below page 0, its known ones do not.
+        let origin = chunk.base as i64 + to as i64 - from as i64;
+        let (first, shift) = (origin >> RUN_BITS, origin as u32 % RUN as u32);
         let low = (first, chunk.used << shift, chunk.zero << shift);
-        let high = second.map(|n| (first + 1, chunk.used >> n, chunk.zero >> n));
-        for (key, used, zero) in [Some(low), high].into_iter().flatten() {
+        let beyond = RUN as u32 - shift;
+        let high = (first + 1, chunk.used.unbounded_shr(beyond), chunk.zero.unbounded_shr(beyond));
+        for (key, used, zero) in [low, high] {
             if used | zero == 0 {
                 continue;
             }
+            let base = key << RUN_BITS;
+            let key = u64::try_from(key).map_err(|_| OutOfMemory)?;
             let run = match self.runs.entry(key) {
                 Slot::Occupied(e) => e.into_mut(),
                 Slot::Vacant(e) => e.insert(Run::new()?),
             };
-            let from = ((key - first) << RUN_BITS) as usize;
             if shift == 0 && run.used == 0 {
                 run.frames.copy_from_slice(&chunk.frames);
             } else {
                 for i in bits(used) {
-                    if let (Some(to), Some(&frame)) =
-                        (run.frames.get_mut(i), (from + i).checked_sub(shift).and_then(|i| chunk.frames.get(i)))
-                    {
-                        *to = frame;
+                    let source = chunk.frames.get((base + i as i64 - origin) as usize);
+                    if let (Some(place), Some(&frame)) = (run.frames.get_mut(i), source) {
+                        *place = frame;
                     }
                 }
             }
@@ -180,10 +182,12 @@ impl Pages {
 
     /// What is known of pages in `[from, to)`, as far as the first run tells of any.
     pub fn peek(&self, from: u64, to: u64) -> Option<Chunk> {
-        if from >= to {
-            return None;
-        }
-        self.runs.range(split(from).0..=split(to - 1).0).find_map(|(&key, run)| {
+        self.known(from, to).next()
+    }
+
+    fn known(&self, from: u64, to: u64) -> impl DoubleEndedIterator<Item = Chunk> + '_ {
+        let last = split(to.saturating_sub(1).max(from)).0;
+        self.runs.range(split(from).0..=last).filter_map(move |(&key, run)| {
             let mask = within(key, from, to);
             ((run.used | run.zero) & mask != 0).then(|| run.chunk(key, mask))
         })
@@ -191,7 +195,17 @@ impl Pages {
 
     /// Takes out what [`Pages::peek`] tells.
     pub fn take(&mut self, from: u64, to: u64) -> Option<Chunk> {
-        let chunk = self.peek(from, to)?;
+        let chunk = self.known(from, to).next()?;
+        self.forget(chunk)
+    }
+
+    /// Takes out what is known of pages in `[from, to)`, as far as the last run tells of any.
+    pub fn take_last(&mut self, from: u64, to: u64) -> Option<Chunk> {
+        let chunk = self.known(from, to).next_back()?;
+        self.forget(chunk)
+    }
+
+    fn forget(&mut self, chunk: Chunk) -> Option<Chunk> {
         let key = chunk.base >> RUN_BITS;
         let run = self.runs.get_mut(&key)?;
         run.used &= !chunk.used;
@@ -274,23 +288,24 @@ mod tests {
                     }
                     2 => {
                         let mut taken = Vec::new();
-                        while let Some(chunk) = pages.take(from, to) {
+                        while let Some(chunk) = if b % 2 == 0 { pages.take(from, to) } else { pages.take_last(from, to) } {
                             taken.extend(chunk.frames());
                         }
+                        taken.sort();
                         prop_assert_eq!(taken, frames(&model, from, to));
                         model.retain(|page, _| !(from..to).contains(page));
                     }
                     3 => {
-                        // A copy of a part of it, moved by an odd number of pages.
+                        // A copy of a part of it, somewhere else.
                         let mut copy = Pages::default();
                         let mut at = from;
                         while let Some(chunk) = pages.peek(at, to) {
-                            copy.put(chunk.base + b, &chunk).unwrap();
+                            copy.put(&chunk, from, b).unwrap();
                             at = chunk.end();
                         }
                         for page in 0..700 {
-                            let there = page >= b && (from..to).contains(&(page - b));
-                            let expected = if there { pages.get(page - b) } else { Entry::Absent };
+                            let there = page >= b && (from..to).contains(&(page - b + from));
+                            let expected = if there { pages.get(page - b + from) } else { Entry::Absent };
                             prop_assert_eq!(copy.get(page), expected);
                         }
                         prop_assert_eq!(copy.len(), pages.count(from, to));

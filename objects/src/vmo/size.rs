@@ -11,7 +11,7 @@ impl<M: Machine> Kernel<M> {
     /// `vmo_set_size`. Pages beyond the new end are given back; accesses there are faults.
     ///
     /// # Errors
-    /// `UNAVAILABLE`: not resizable. `OUT_OF_RANGE`: too large.
+    /// `UNAVAILABLE`: not resizable. `OUT_OF_RANGE`: too large. `BAD_STATE`: pages that would go are pinned.
     pub fn vmo_set_size(&mut self, id: Id<Vmo>, size: u64) -> Result<(), Status> {
         if !self.objects.get(id)?.resizable {
             return Err(Status::UNAVAILABLE);
@@ -20,6 +20,9 @@ impl<M: Machine> Kernel<M> {
         let (id, _) = self.vmo_resolve(id, 0)?;
         let old = self.objects.get(id)?.size;
         if rounded < old {
+            if self.objects.get(id)?.is_pinned(rounded / PAGE, old / PAGE) {
+                return Err(Status::BAD_STATE);
+            }
             self.vmo_drop_pages(id, rounded / PAGE, old / PAGE);
             self.source_cut(id, rounded / PAGE);
         }

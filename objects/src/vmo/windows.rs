@@ -50,6 +50,10 @@ impl<M: Machine> Kernel<M> {
         if self.objects.get(parent)?.resizable {
             return Err(Status::NOT_SUPPORTED);
         }
+        let (target, _) = self.vmo_resolve(parent, 0)?;
+        if self.objects.get(target)?.discard.is_some() {
+            return Err(Status::NOT_SUPPORTED);
+        }
         range(offset, rounded, self.vmo_size(parent)?).map_err(|_| Status::INVALID_ARGS)?;
         let (target, offset) = self.vmo_resolve(parent, offset)?;
         if self.objects.get(target)?.resizable {
@@ -71,6 +75,9 @@ impl<M: Machine> Kernel<M> {
         }
         let (target, offset) = self.vmo_resolve(parent, 0)?;
         let of = self.objects.get(target)?;
+        if of.discard.is_some() {
+            return Err(Status::NOT_SUPPORTED);
+        }
         let (size, content_size) = (of.size, of.content_size);
         let child = self.vmo_new(size, content_size, resizable, Backing::Window { target, offset, whole: true })?;
         self.add_ref(parent.object());

@@ -1,17 +1,18 @@
 //! Virtual memory objects.
 
 use abi::{
-    Rights, Status, ZX_DEFAULT_VMO_RIGHTS, ZX_POL_AMBIENT_MARK_VMO_EXEC, ZX_RSRC_SYSTEM_VMEX_BASE,
+    Rights, Status, ZX_CACHE_POLICY_CACHED, ZX_CACHE_POLICY_UNCACHED, ZX_CACHE_POLICY_UNCACHED_DEVICE,
+    ZX_CACHE_POLICY_WRITE_COMBINING, ZX_DEFAULT_VMO_RIGHTS, ZX_POL_AMBIENT_MARK_VMO_EXEC, ZX_RSRC_SYSTEM_VMEX_BASE,
     ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SLICE, ZX_VMO_CHILD_SNAPSHOT,
     ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED, ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED,
     ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE, ZX_VMO_OP_CACHE_INVALIDATE, ZX_VMO_OP_CACHE_SYNC,
     ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED, ZX_VMO_OP_LOCK, ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK,
-    ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED,
+    ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED, zx_vmo_lock_state_t,
 };
 use alloc::vec::Vec;
 use objects::Id;
 use objects::handle::{Handle, HandleValue, INVALID};
-use objects::machine::Machine;
+use objects::machine::{Cache, Machine};
 use objects::vmo::{CloneKind, Vmo};
 
 use crate::cx::{Cx, MAX_COPY};
@@ -23,9 +24,6 @@ pub fn vmo_create<M: Machine>(cx: &mut Cx<'_, M>, size: u64, options: u32, out: 
     let known = ZX_VMO_RESIZABLE | ZX_VMO_DISCARDABLE | ZX_VMO_UNBOUNDED;
     if options & !known != 0 || options & ZX_VMO_RESIZABLE != 0 && options & ZX_VMO_UNBOUNDED != 0 {
         return Err(Status::INVALID_ARGS);
-    }
-    if options & ZX_VMO_DISCARDABLE != 0 {
-        return Err(Status::NOT_SUPPORTED);
     }
     cx.may(abi::ZX_POL_NEW_VMO)?;
     let resizable = options & ZX_VMO_RESIZABLE != 0;
@@ -39,6 +37,9 @@ pub fn vmo_create<M: Machine>(cx: &mut Cx<'_, M>, size: u64, options: u32, out: 
     } else {
         cx.kernel.vmo_create(size, resizable)?
     };
+    if options & ZX_VMO_DISCARDABLE != 0 {
+        cx.kernel.vmo_make_discardable(vmo)?;
+    }
     let mut rights = ZX_DEFAULT_VMO_RIGHTS;
     if resizable {
         rights |= Rights::RESIZE;
@@ -131,8 +132,8 @@ pub fn vmo_op_range<M: Machine>(
     op: u32,
     offset: u64,
     size: u64,
-    _buffer: InOut<u8>,
-    _buffer_size: usize,
+    buffer: InOut<u8>,
+    buffer_size: usize,
 ) -> Result<(), Status> {
     let (vmo, rights) = cx.get_with_rights::<Vmo>(value, Rights::NONE)?;
     let need = |right| if rights.contains(right) { Ok(()) } else { Err(Status::ACCESS_DENIED) };
@@ -157,14 +158,43 @@ pub fn vmo_op_range<M: Machine>(
         | ZX_VMO_OP_DONT_NEED
         | ZX_VMO_OP_ALWAYS_NEED
         | ZX_VMO_OP_PREFETCH => {
-            need(Rights::READ)?;
+            need(if op == ZX_VMO_OP_CACHE_INVALIDATE { Rights::WRITE } else { Rights::READ })?;
             let limit = cx.kernel.vmo_size(vmo)?;
             offset.checked_add(size).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
             if size == 0 && op < ZX_VMO_OP_ZERO { Err(Status::INVALID_ARGS) } else { Ok(()) }
         }
-        ZX_VMO_OP_LOCK | ZX_VMO_OP_TRY_LOCK | ZX_VMO_OP_UNLOCK => Err(Status::NOT_SUPPORTED),
+        ZX_VMO_OP_LOCK | ZX_VMO_OP_TRY_LOCK | ZX_VMO_OP_UNLOCK => {
+            need(Rights::READ).or(need(Rights::WRITE))?;
+            match op {
+                ZX_VMO_OP_LOCK => lock(cx, vmo, offset, size, Out::new(buffer.0), buffer_size),
+                ZX_VMO_OP_TRY_LOCK => cx.kernel.vmo_try_lock(vmo, offset, size),
+                _ => cx.kernel.vmo_unlock(vmo, offset, size),
+            }
+        }
         _ => Err(Status::INVALID_ARGS),
     }
+}
+
+/// Locks a discardable VMO, and tells what had been thrown away: all or nothing.
+fn lock<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    vmo: Id<Vmo>,
+    offset: u64,
+    size: u64,
+    out: Out<zx_vmo_lock_state_t>,
+    room: usize,
+) -> Result<(), Status> {
+    if !cx.kernel.objects.get(vmo)?.is_discardable() {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    if out.is_null() || room < size_of::<zx_vmo_lock_state_t>() {
+        return Err(Status::INVALID_ARGS);
+    }
+    // So that the lock is not taken if this cannot be told.
+    cx.write(out, zx_vmo_lock_state_t::default())?;
+    let discarded = cx.kernel.vmo_lock(vmo, offset, size)?;
+    let discarded_size = if discarded { size } else { 0 };
+    cx.write(out, zx_vmo_lock_state_t { offset, size, discarded_offset: 0, discarded_size })
 }
 
 /// Creates a child of a VMO: a copy, a slice or a reference.
@@ -195,6 +225,9 @@ pub fn vmo_create_child<M: Machine>(
         None if options & ZX_VMO_CHILD_REFERENCE != 0 => cx.kernel.vmo_create_reference(parent, resizable)?,
         None => cx.kernel.vmo_create_slice(parent, offset, size)?,
     };
+    if copy == Some(CloneKind::Snapshot) && no_write {
+        cx.kernel.vmo_make_immutable(child)?;
+    }
     let mut rights = parent_rights | Rights::GET_PROPERTY | Rights::SET_PROPERTY;
     rights.remove(Rights::RESIZE);
     if resizable {
@@ -228,4 +261,35 @@ pub fn vmo_replace_as_executable<M: Machine>(
     let rights = old.rights | Rights::EXECUTE;
     let new = cx.kernel.put(cx.process, Handle { object: vmo.object(), rights })?;
     cx.write(out, new).inspect_err(|_| cx.discard(new))
+}
+
+/// Sets how a VMO is cached.
+pub fn vmo_set_cache_policy<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, policy: u32) -> Result<(), Status> {
+    let cache = match policy {
+        ZX_CACHE_POLICY_CACHED => Cache::Cached,
+        ZX_CACHE_POLICY_UNCACHED => Cache::Uncached,
+        ZX_CACHE_POLICY_UNCACHED_DEVICE => Cache::UncachedDevice,
+        ZX_CACHE_POLICY_WRITE_COMBINING => Cache::WriteCombining,
+        _ => return Err(Status::INVALID_ARGS),
+    };
+    let vmo = cx.get::<Vmo>(value, Rights::MAP)?;
+    cx.kernel.vmo_set_cache(vmo, cache)
+}
+
+/// Moves pages from one VMO to another.
+pub fn vmo_transfer_data<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    to: HandleValue,
+    options: u32,
+    offset: u64,
+    len: u64,
+    from: HandleValue,
+    from_offset: u64,
+) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    let to = cx.get::<Vmo>(to, Rights::WRITE)?;
+    let from = cx.get::<Vmo>(from, Rights::READ | Rights::WRITE)?;
+    cx.kernel.vmo_transfer((to, offset), len, (from, from_offset))
 }

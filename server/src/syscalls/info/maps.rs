@@ -15,6 +15,7 @@ use objects::maps::{Node, Walk};
 use objects::name::Name;
 use objects::process::Process;
 use objects::vmar::Vmar;
+use objects::vmo::{FRACTION, Memory};
 use objects::{Id, Kernel};
 
 use super::sink::Sink;
@@ -105,7 +106,8 @@ fn node_record<M: Machine>(kernel: &Kernel<M>, depth: usize, node: Node<'_>, ver
 }
 
 fn mapping_record<M: Machine>(kernel: &Kernel<M>, depth: usize, mapping: &Mapping, version: Version) -> zx_info_maps_t {
-    let bytes = committed(kernel, mapping) as usize;
+    let memory = memory(kernel, mapping);
+    let bytes = memory.committed as usize;
     let told = if version == Version::Newest { bytes } else { bytes / PAGE as usize };
     let mut record = zx_info_maps_t {
         name: kernel.objects.get(mapping.named).map_or([0; ZX_MAX_NAME_LEN], |vmo| *vmo.name.bytes()),
@@ -122,42 +124,39 @@ fn mapping_record<M: Machine>(kernel: &Kernel<M>, depth: usize, mapping: &Mappin
     detail.vmo_offset = mapping.named_offset;
     detail.committed_bytes = told;
     detail.populated_bytes = told;
-    // No page belongs to more than one VMO.
-    detail.committed_private_bytes = bytes;
-    detail.populated_private_bytes = bytes;
-    detail.committed_scaled_bytes = bytes;
-    detail.populated_scaled_bytes = bytes;
+    let (scaled, fraction) = memory.scaled_bytes();
+    detail.committed_private_bytes = memory.private as usize;
+    detail.populated_private_bytes = memory.private as usize;
+    detail.committed_scaled_bytes = scaled as usize;
+    detail.populated_scaled_bytes = scaled as usize;
+    detail.committed_fractional_scaled_bytes = fraction;
+    detail.populated_fractional_scaled_bytes = fraction;
     record
 }
 
-/// Bytes of a mapping that are in memory.
-fn committed<M: Machine>(kernel: &Kernel<M>, mapping: &Mapping) -> u64 {
-    kernel.vmo_count(mapping.vmo, mapping.offset / PAGE..(mapping.offset + mapping.len) / PAGE) * PAGE
+/// What a mapping shows that is in memory.
+fn memory<M: Machine>(kernel: &Kernel<M>, mapping: &Mapping) -> Memory {
+    kernel.vmo_memory_of(mapping.vmo, mapping.offset / PAGE..(mapping.offset + mapping.len) / PAGE)
 }
-
-/// Bits after the point in a fraction of a byte.
-const FRACTION: u32 = 63;
 
 /// Where the older version of the task statistics ends.
 pub const TASK_STATS_V1: usize = offset_of!(zx_info_task_stats_t, mem_fractional_scaled_shared_bytes);
 
-/// Memory that a process has mapped. A page is shared if other address spaces map its VMO too; each of them counts for
-/// the same part of it.
+/// Memory that a process has mapped. A page is shared if other address spaces map its VMO too, or another VMO has it
+/// too; each address space and each VMO counts for the same part of it.
 pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Process>(value, Rights::INSPECT)?;
     let aspace = cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
     let space = cx.kernel.aspace(aspace).ok_or(Status::BAD_STATE)?;
     let (mut mapped, mut private, mut shared, mut scaled) = (0_u64, 0_u64, 0_u64, 0_u128);
     for mapping in space.mappings.values() {
-        let bytes = committed(cx.kernel, mapping);
+        let memory = memory(cx.kernel, mapping);
         mapped += mapping.len;
-        match cx.kernel.objects.get(mapping.vmo)?.share_count() {
-            0 | 1 => private += bytes,
-            spaces => {
-                shared += bytes;
-                scaled += (u128::from(bytes) << FRACTION) / spaces as u128;
-            }
-        }
+        let spaces = cx.kernel.objects.get(mapping.vmo)?.share_count().max(1);
+        let own = if spaces == 1 { memory.private } else { 0 };
+        private += own;
+        shared += memory.committed - own;
+        scaled += (memory.scaled - (u128::from(own) << FRACTION)) / spaces as u128;
     }
     let record = zx_info_task_stats_t {
         mem_mapped_bytes: mapped as usize,

@@ -3,14 +3,15 @@
 use core::mem::offset_of;
 
 use abi::{
-    Rights, Status, ZX_INFO_VMO_RESIZABLE, ZX_INFO_VMO_TYPE_PAGED, ZX_INFO_VMO_VIA_HANDLE, ZX_INFO_VMO_VIA_IOB_HANDLE,
-    ZX_INFO_VMO_VIA_MAPPING, zx_info_vmo_t,
+    Rights, Status, ZX_INFO_VMO_CONTIGUOUS, ZX_INFO_VMO_DISCARDABLE, ZX_INFO_VMO_IMMUTABLE, ZX_INFO_VMO_IS_COW_CLONE,
+    ZX_INFO_VMO_PAGER_BACKED, ZX_INFO_VMO_RESIZABLE, ZX_INFO_VMO_TYPE_PAGED, ZX_INFO_VMO_VIA_HANDLE,
+    ZX_INFO_VMO_VIA_IOB_HANDLE, ZX_INFO_VMO_VIA_MAPPING, zx_info_vmo_t,
 };
 use objects::handle::HandleValue;
 use objects::iob::Iob;
 use objects::machine::Machine;
 use objects::process::Process;
-use objects::vmo::Vmo;
+use objects::vmo::{Kind, Vmo};
 use objects::{Id, Kernel};
 
 use super::sink::Sink;
@@ -29,27 +30,42 @@ pub fn vmo<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Re
 
 /// `via` says how it was come upon.
 fn record<M: Machine>(kernel: &Kernel<M>, id: Id<Vmo>, via: u32, rights: Rights) -> Result<zx_info_vmo_t, Status> {
-    let koid = kernel.koid(id.object());
+    let memory = kernel.vmo_memory(id)?;
+    let (scaled, fraction) = memory.scaled_bytes();
     let vmo = kernel.objects.get(id)?;
-    // What a window shows belongs to its parent, and no pages are shared otherwise.
-    let bytes = if vmo.is_window() { 0 } else { kernel.vmo_committed(id)? };
+    let kind = kernel.vmo_kind(id)?;
+    let mut flags = via;
+    for (flag, is) in [
+        (ZX_INFO_VMO_TYPE_PAGED, !matches!(kind, Kind::Physical { .. })),
+        (ZX_INFO_VMO_RESIZABLE, vmo.resizable),
+        (ZX_INFO_VMO_IS_COW_CLONE, vmo.is_clone),
+        (ZX_INFO_VMO_PAGER_BACKED, vmo.has_source()),
+        (ZX_INFO_VMO_CONTIGUOUS, kind == Kind::Contiguous),
+        (ZX_INFO_VMO_DISCARDABLE, vmo.is_discardable()),
+        (ZX_INFO_VMO_IMMUTABLE, vmo.is_immutable),
+    ] {
+        flags |= if is { flag } else { 0 };
+    }
     Ok(zx_info_vmo_t {
-        koid,
+        koid: kernel.koid(id.object()),
         name: *vmo.name.bytes(),
         size_bytes: kernel.vmo_size(id)?,
         parent_koid: kernel.vmo_parent_koid(id),
         num_children: vmo.children as usize,
         num_mappings: vmo.num_mappings,
         share_count: vmo.share_count(),
-        flags: via | ZX_INFO_VMO_TYPE_PAGED | if vmo.resizable { ZX_INFO_VMO_RESIZABLE } else { 0 },
-        committed_bytes: bytes,
+        flags,
+        committed_bytes: memory.committed,
         handle_rights: rights.bits(),
+        cache_policy: kernel.vmo_cache(id)? as u32,
         metadata_bytes: vmo.metadata_bytes() as u64,
-        populated_bytes: bytes,
-        committed_private_bytes: bytes,
-        populated_private_bytes: bytes,
-        committed_scaled_bytes: bytes,
-        populated_scaled_bytes: bytes,
+        populated_bytes: memory.committed,
+        committed_private_bytes: memory.private,
+        populated_private_bytes: memory.private,
+        committed_scaled_bytes: scaled,
+        populated_scaled_bytes: scaled,
+        committed_fractional_scaled_bytes: fraction,
+        populated_fractional_scaled_bytes: fraction,
         ..Default::default()
     })
 }

@@ -153,6 +153,9 @@ fn memory_rows() -> Vec<Row> {
             VMO,
             [Tested, Number(abi::ZX_VMO_CHILD_SLICE as u64), Number(0), Number(4096), Memory]
         ),
+        row!(zx_vmo_set_cache_policy, VMO, [Tested, Number(abi::ZX_CACHE_POLICY_CACHED as u64)]),
+        row!(zx_vmo_transfer_data, VMO, [Tested, Number(0), Number(0), Number(0), Good(Kind::Vmo), Number(0)]),
+        row!(zx_vmo_transfer_data, VMO, [Good(Kind::Vmo), Number(0), Number(0), Number(0), Tested, Number(0)]),
         row!(zx_vmar_allocate, VMAR, [Tested, Number(0), Number(0), Number(4096), Memory, Memory]),
         row!(zx_vmar_map, VMAR, [Tested, Number(READ), Number(0), Good(Kind::Vmo), Number(0), Number(4096), Memory]),
         row!(zx_vmar_map, VMO, [Good(Kind::Vmar), Number(READ), Number(0), Tested, Number(0), Number(4096), Memory]),

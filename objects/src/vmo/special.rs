@@ -1,0 +1,114 @@
+//! VMOs whose pages are given from the start: those of a device, and memory that lies in one piece for a device.
+
+use alloc::vec::Vec;
+
+use abi::Status;
+
+use super::pages::Pages;
+use super::{Backing, Kind, Vmo, round_up};
+use crate::kernel::Kernel;
+use crate::machine::{Cache, DeviceError, Frame, Machine, PAGE};
+use crate::object::Id;
+
+impl<M: Machine> Kernel<M> {
+    /// `vmo_create_contiguous`: memory whose pages follow each other, the first at a multiple of `2^align_log2` bytes.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: no size, or a strange alignment. `NO_MEMORY`: there is no such piece.
+    pub fn vmo_create_contiguous(&mut self, size: u64, align_log2: u8) -> Result<Id<Vmo>, Status> {
+        let rounded = round_up(size)?;
+        if rounded == 0 || align_log2 >= 64 {
+            return Err(Status::INVALID_ARGS);
+        }
+        let count = u32::try_from(rounded / PAGE).map_err(|_| Status::NO_MEMORY)?;
+        let first = self.machine.frames_contiguous(count, align_log2).map_err(|_| Status::NO_MEMORY)?;
+        let mut frames = Vec::new();
+        if frames.try_reserve_exact(count as usize).is_err() {
+            (0..count).for_each(|i| self.machine.frame_free(Frame(first.0 + i)));
+            return Err(Status::NO_MEMORY);
+        }
+        frames.extend((0..count).map(|i| Frame(first.0 + i)));
+        let id = self.vmo_from_frames(&frames, size)?;
+        self.objects.get_mut(id)?.kind = Kind::Contiguous;
+        self.pressure_check();
+        Ok(id)
+    }
+
+    /// `vmo_create_physical`: what devices have at a physical address.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: no whole pages, or not a device's. `NO_MEMORY`.
+    pub fn vmo_create_physical(&mut self, address: u64, size: u64) -> Result<Id<Vmo>, Status> {
+        let rounded = round_up(size)?;
+        if rounded == 0 || !address.is_multiple_of(PAGE) || address.checked_add(rounded).is_none() {
+            return Err(Status::INVALID_ARGS);
+        }
+        let mut pages = Pages::default();
+        let mut writable = true;
+        for page in 0..rounded / PAGE {
+            if page % 64 == 0 {
+                self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+            }
+            let device = self.machine.device_frame(address + page * PAGE).map_err(|error| match error {
+                DeviceError::OutOfMemory | DeviceError::NoneLeft => Status::NO_MEMORY,
+                DeviceError::Denied | DeviceError::Taken => Status::INVALID_ARGS,
+            })?;
+            pages.reserve(page).map_err(|_| Status::NO_MEMORY)?;
+            pages.set(page, device.frame);
+            writable &= device.writable;
+        }
+        let id = self.vmo_new(rounded, size, false, Backing::Pages(pages))?;
+        let vmo = self.objects.get_mut(id)?;
+        vmo.kind = Kind::Physical { writable };
+        vmo.cache = Cache::Uncached;
+        Ok(id)
+    }
+
+    /// Whether a VMO's memory lies in one piece, be it a device's or not.
+    pub fn vmo_is_contiguous(&self, id: Id<Vmo>) -> bool {
+        self.vmo_kind(id).is_ok_and(|kind| kind != Kind::Plain)
+    }
+
+    /// What kind of memory a VMO shows.
+    pub fn vmo_kind(&self, id: Id<Vmo>) -> Result<Kind, Status> {
+        let (target, _) = self.vmo_resolve(id, 0)?;
+        Ok(self.objects.get(target)?.kind)
+    }
+
+    /// How a VMO is cached.
+    pub fn vmo_cache(&self, id: Id<Vmo>) -> Result<Cache, Status> {
+        let (target, _) = self.vmo_resolve(id, 0)?;
+        Ok(self.objects.get(target)?.cache)
+    }
+
+    /// Whether the kernel copies out of a VMO and into it.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`: it is a device's. `BAD_STATE`: it is not cached.
+    #[inline]
+    pub fn vmo_readable(&self, id: Id<Vmo>) -> Result<(), Status> {
+        let (target, _) = self.vmo_resolve(id, 0)?;
+        let vmo = self.objects.get(target)?;
+        match (vmo.kind, vmo.cache) {
+            (Kind::Physical { .. }, _) => Err(Status::NOT_SUPPORTED),
+            (_, Cache::Cached) => Ok(()),
+            _ => Err(Status::BAD_STATE),
+        }
+    }
+
+    /// `vmo_set_cache_policy`.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it is mapped or pinned, has a parent or children, or has pages and is not cached.
+    pub fn vmo_set_cache(&mut self, id: Id<Vmo>, cache: Cache) -> Result<(), Status> {
+        let vmo = self.objects.get_mut(id)?;
+        let related = vmo.is_window() || vmo.parent.is_some() || vmo.children != 0 || !vmo.readers.is_empty();
+        let pages = vmo.pages().map_or(0, Pages::len);
+        let fixed = vmo.kind == Kind::Plain && pages != 0 && vmo.cache != Cache::Cached;
+        if related || !vmo.mappings.is_empty() || !vmo.pins.is_empty() || fixed {
+            return Err(Status::BAD_STATE);
+        }
+        vmo.cache = cache;
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! Moving pages from one VMO to another.
+
+use abi::Status;
+
+use super::{Beneath, Kind, Vmo, range};
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE};
+use crate::object::Id;
+
+impl<M: Machine> Kernel<M> {
+    /// `vmo_transfer_data`: the pages of a range of `from` become those of a range of `to`; the source reads as zeroes
+    /// afterwards. The ranges may overlap. Costs what is there.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: a VMO is of a kind that keeps its pages, or
+    /// gets them from a pager. `BAD_STATE`: pages are pinned. `NO_MEMORY`: a part may have been moved.
+    pub fn vmo_transfer(&mut self, to: (Id<Vmo>, u64), len: u64, from: (Id<Vmo>, u64)) -> Result<(), Status> {
+        if ![to.1, from.1, len].iter().all(|n| n.is_multiple_of(PAGE)) {
+            return Err(Status::INVALID_ARGS);
+        }
+        let count = len / PAGE;
+        let mut places = [(to.0, 0), (from.0, 0)];
+        for (place, (id, offset)) in places.iter_mut().zip([to, from]) {
+            range(offset, len, self.vmo_size(id)?)?;
+            let (target, offset) = self.vmo_resolve(id, offset)?;
+            *place = (target, offset / PAGE);
+            let vmo = self.objects.get(target)?;
+            if vmo.kind != Kind::Plain || !matches!(vmo.beneath, Beneath::Zeroes) {
+                return Err(Status::NOT_SUPPORTED);
+            }
+            if vmo.is_pinned(place.1, place.1 + count) {
+                return Err(Status::BAD_STATE);
+            }
+        }
+        let [(to, to_page), (from, from_page)] = places;
+        if to == from && to_page == from_page {
+            return Ok(());
+        }
+        // What is shared stays shared, with another owner; so neither side may write to it unasked.
+        let shares = self.objects.get(from)?.shares;
+        self.objects.get_mut(to)?.shares |= shares;
+        self.vmo_unmap_pages(from, from_page, from_page + count);
+        self.vmo_unmap_pages(to, to_page, to_page + count);
+        // A run of pages at a time, from the end that the other range lies at, so that none is overwritten before it
+        // has been moved.
+        let upwards = to != from || to_page < from_page;
+        let (mut low, mut high) = (from_page, from_page + count);
+        while low < high {
+            self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+            let pages = self.objects.get_mut(from)?.pages_mut().ok_or(Status::INTERNAL)?;
+            let taken = if upwards { pages.take(low, high) } else { pages.take_last(low, high) };
+            let (first, end) = match (&taken, upwards) {
+                (Some(chunk), true) => (low, chunk.end().min(high)),
+                (Some(chunk), false) => (chunk.base.max(low), high),
+                (None, _) => (low, high),
+            };
+            self.vmo_drop_pages(to, first - from_page + to_page, end - from_page + to_page);
+            if let Some(chunk) = taken {
+                // The reserve is there, so there is memory for two runs.
+                let put =
+                    self.objects.get_mut(to)?.pages_mut().ok_or(Status::INTERNAL)?.put(&chunk, from_page, to_page);
+                put.map_err(|_| Status::NO_MEMORY)?;
+            }
+            if upwards {
+                low = end;
+            } else {
+                high = first;
+            }
+        }
+        self.vmo_may_be_discarded(to);
+        Ok(())
+    }
+}
