@@ -36,6 +36,8 @@ mod special;
 #[cfg(test)]
 mod tests;
 mod transfer;
+#[cfg(test)]
+mod trees;
 mod windows;
 
 use alloc::boxed::Box;

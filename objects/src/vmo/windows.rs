@@ -41,24 +41,19 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: the slice does not start at a page, or is not within its parent. `OUT_OF_RANGE`: larger than a
-    /// VMO can be. `NOT_SUPPORTED`: the parent can be resized. `NO_MEMORY`.
+    /// VMO can be. `NOT_SUPPORTED`: the parent can be resized or discarded. `NO_MEMORY`.
     pub fn vmo_create_slice(&mut self, parent: Id<Vmo>, offset: u64, size: u64) -> Result<Id<Vmo>, Status> {
         let rounded = round_up(size)?;
         if !offset.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
         }
-        if self.objects.get(parent)?.resizable {
-            return Err(Status::NOT_SUPPORTED);
-        }
         let (target, _) = self.vmo_resolve(parent, 0)?;
-        if self.objects.get(target)?.discard.is_some() {
+        let of = self.objects.get(target)?;
+        if of.resizable || of.discard.is_some() {
             return Err(Status::NOT_SUPPORTED);
         }
         range(offset, rounded, self.vmo_size(parent)?).map_err(|_| Status::INVALID_ARGS)?;
-        let (target, offset) = self.vmo_resolve(parent, offset)?;
-        if self.objects.get(target)?.resizable {
-            return Err(Status::NOT_SUPPORTED);
-        }
+        let (_, offset) = self.vmo_resolve(parent, offset)?;
         let child = self.vmo_new(rounded, size, false, Backing::Window { target, offset, whole: false })?;
         self.add_ref(parent.object());
         self.vmo_adopt(parent, child);
@@ -68,7 +63,8 @@ impl<M: Machine> Kernel<M> {
     /// `vmo_create_child` for references: all of a VMO, whatever its size is at the time.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: the parent is a slice, or the reference shall be resizable and the parent is not. `NO_MEMORY`.
+    /// `NOT_SUPPORTED`: the parent is a slice or discardable, or the reference shall be resizable and the parent is not.
+    /// `NO_MEMORY`.
     pub fn vmo_create_reference(&mut self, parent: Id<Vmo>, resizable: bool) -> Result<Id<Vmo>, Status> {
         if self.vmo_is_slice(parent) || resizable && !self.objects.get(parent)?.resizable {
             return Err(Status::NOT_SUPPORTED);
