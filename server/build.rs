@@ -65,7 +65,7 @@ fn arm(out: &mut String, call: &Syscall) -> Result<(), std::fmt::Error> {
     write!(out, "    {} => ", call.number)?;
     let extra = call.args.len() > 4;
     if extra {
-        out.push_str("{ let e = cx.kernel.thread_extra_args(cx.thread); ");
+        out.push_str("{ let e = cx.extra_args(); ");
     }
     write!(out, "syscalls::{}::{}(cx", call.noun, call.name)?;
     for (n, arg) in call.args.iter().enumerate() {

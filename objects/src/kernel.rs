@@ -19,6 +19,8 @@ use crate::list::List;
 use crate::machine::Machine;
 use crate::name::Name;
 use crate::object::{Body, Doomed, Id, Noun, ObjectId, Objects, Unlocked};
+use crate::object::{Body, Doomed, Id, Noun, ObjectId, Objects, Waiters};
+use crate::pager::{Source, Wanted};
 use crate::port::Packet;
 use crate::pressure::Pressure;
 use crate::process::Process;
@@ -36,6 +38,11 @@ pub struct Kernel<M: Machine> {
     pub(crate) interests: Slab<Interest>,
     pub(crate) observers: Slab<Observer>,
     pub(crate) packets: Slab<Packet>,
+    pub(crate) sources: Slab<Source>,
+    /// What the event that is being dealt with must wait for, if it has come to that.
+    pub(crate) wanted: Option<Wanted>,
+    /// Threads whose wait for pages is over, and that are to go on.
+    pub(crate) paged: List<Waiters>,
     pub(crate) aspaces: Slab<AddressSpace>,
     pub(crate) frames: Frames,
     /// Discardable VMOs with pages that nobody has locked, those first that have not been for longest.
@@ -66,6 +73,9 @@ impl<M: Machine> Kernel<M> {
             interests: Slab::default(),
             observers: Slab::default(),
             packets: Slab::default(),
+            sources: Slab::default(),
+            wanted: None,
+            paged: List::default(),
             aspaces: Slab::default(),
             frames: Frames::default(),
             unlocked: List::default(),

@@ -56,6 +56,7 @@ pub mod maps;
 mod model;
 pub mod name;
 pub mod object;
+pub mod pager;
 pub mod policy;
 pub mod port;
 pub mod pressure;

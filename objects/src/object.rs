@@ -193,6 +193,7 @@ nouns! {
     SuspendToken suspend_token ZX_OBJ_TYPE_SUSPEND_TOKEN,
     Exception exception ZX_OBJ_TYPE_EXCEPTION,
     Interrupt interrupt ZX_OBJ_TYPE_INTERRUPT,
+    Pager pager ZX_OBJ_TYPE_PAGER,
 }
 
 /// An object.
@@ -529,6 +530,7 @@ impl<M: Machine> Kernel<M> {
             Body::Process(_) => self.process_unreachable(Id::new(id)),
             Body::Exception(_) => self.exception_unreachable(Id::new(id)),
             Body::Interrupt(_) => self.interrupt_unreachable(Id::new(id)),
+            Body::Pager(_) => self.pager_unreachable(Id::new(id)),
             _ => {}
         }
     }

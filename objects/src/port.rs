@@ -49,6 +49,8 @@ enum Origin {
     Wait { through: Through, stamped: bool, observer: Option<Key> },
     /// An interrupt that is bound to the port: it has the packet, which is queued time and again.
     Interrupt(Id<Interrupt>),
+    /// A source of pages, which has one packet for good.
+    Source(Option<Key>),
 }
 
 macro_rules! chains {
@@ -133,12 +135,12 @@ impl<M: Machine> Kernel<M> {
         self.port_serve(port);
     }
 
-    /// A packet was queued: gives it to a thread that waits, if there is one.
-    fn port_serve(&mut self, port: Id<Port>) {
-        while let Some(thread) = self.port_first_waiter(port) {
-            if self.port_hand_over(port, thread) {
-                break;
-            }
+    /// Gives packets to threads as long as there are both.
+    pub(crate) fn port_serve(&mut self, port: Id<Port>) {
+        while self.objects.get(port).is_ok_and(|p| !p.queue.is_empty() || !p.urgent.is_empty())
+            && let Some(thread) = self.port_first_waiter(port)
+        {
+            self.port_hand_over(port, thread);
         }
     }
 
@@ -146,19 +148,18 @@ impl<M: Machine> Kernel<M> {
         self.objects.after(self.objects.get(port).ok()?.waiters, None).map(Id::new)
     }
 
-    /// Gives the first packet to a thread that waits. Says whether it took it.
-    fn port_hand_over(&mut self, port: Id<Port>, thread: Id<Thread>) -> bool {
+    /// Gives the first packet to a thread that waits.
+    fn port_hand_over(&mut self, port: Id<Port>, thread: Id<Thread>) {
         let Some(Wait::Port { out, .. }) = self.take_wait(thread) else {
             self.port_forget_waiter(port, thread);
-            return false;
+            return;
         };
         let Some(packet) = self.port_pop(port) else {
             self.wake(thread, Status::INTERNAL);
-            return false;
+            return;
         };
         let written = self.aspace_of_thread(thread).and_then(|aspace| self.copy_out(aspace, out, &packet));
         self.wake(thread, written.err().unwrap_or(Status::OK));
-        true
     }
 
     fn port_pop(&mut self, port: Id<Port>) -> Option<[u8; PACKET_SIZE]> {
@@ -309,7 +310,7 @@ impl<M: Machine> Kernel<M> {
         self.packet_end(key);
     }
 
-    /// Ends a packet that is on no list of waits.
+    /// Ends a packet that is on no list of waits. That of a source of pages only leaves the queue.
     fn packet_end(&mut self, key: Key) {
         let Some(packet) = self.packets.get(key) else { return };
         let (port, origin) = (packet.port, packet.origin);
@@ -319,17 +320,67 @@ impl<M: Machine> Kernel<M> {
                     p.by_users = p.by_users.saturating_sub(1);
                     p.queue.remove(&mut self.packets, key);
                 }
-                Origin::Wait { .. } => p.queue.remove(&mut self.packets, key),
+                Origin::Wait { .. } | Origin::Source(_) => p.queue.remove(&mut self.packets, key),
                 Origin::Interrupt(_) => {
                     p.urgent.remove(&mut self.packets, key);
                     p.interrupts.remove(&mut self.packets, key);
                 }
             }
         }
+        if let Origin::Source(source) = origin {
+            if let Some(source) = source {
+                self.source_packet_taken(source);
+            }
+            return;
+        }
         self.packets.remove(key);
         if let Origin::Wait { observer: Some(observer), .. } = origin {
             self.unobserve(observer);
         }
+    }
+
+    /// The packet of a source of pages, which is there from the outset, so that nothing can fail later.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub(crate) fn packet_of_source(&mut self, port: Id<Port>) -> Result<Key, Status> {
+        self.objects.get(port)?;
+        let origin = Origin::Source(None);
+        let packet = Packet { port, bytes: [0; PACKET_SIZE], origin, queue: Link::default(), alike: Link::default() };
+        self.packets.insert(packet).map_err(|_| Status::NO_MEMORY)
+    }
+
+    /// Notes whose packet it is.
+    pub(crate) fn packet_is_of(&mut self, packet: Key, source: Key) {
+        if let Some(packet) = self.packets.get_mut(packet) {
+            packet.origin = Origin::Source(Some(source));
+        }
+    }
+
+    /// Queues the packet of a source, for [`Kernel::port_serve`] to hand out. Says whether there is anyone to take it.
+    pub(crate) fn packet_send(&mut self, key: Key, bytes: [u8; PACKET_SIZE]) -> bool {
+        let Some(packet) = self.packets.get_mut(key) else { return false };
+        packet.bytes = bytes;
+        let port = packet.port;
+        let open = self.objects.any(port.object()).is_ok_and(|object| object.handles > 0);
+        if open && let Ok(p) = self.objects.get_mut(port) {
+            p.queue.push(&mut self.packets, key);
+        }
+        open
+    }
+
+    /// Takes the packet of a source out of the queue, if it is there.
+    pub(crate) fn packet_withdraw(&mut self, key: Key) {
+        let Some(port) = self.packets.get(key).map(|packet| packet.port) else { return };
+        if let Ok(p) = self.objects.get_mut(port) {
+            p.queue.remove(&mut self.packets, key);
+        }
+    }
+
+    /// Ends the packet of a source.
+    pub(crate) fn packet_of_source_end(&mut self, key: Key) {
+        self.packet_withdraw(key);
+        self.packets.remove(key);
     }
 
     /// `port_cancel`: ends the waits that were asked for through a handle with a key, and drops their packets.

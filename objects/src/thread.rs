@@ -18,6 +18,7 @@ use crate::list::Link;
 use crate::machine::{FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
 use crate::name::Name;
 use crate::object::{Body, Id, ObjectId};
+use crate::pager::{PageWait, Then};
 use crate::port::Port;
 use crate::process::{Process, ProcessState};
 use crate::slab::Key;
@@ -42,6 +43,8 @@ pub(crate) enum Wait {
     Serial(crate::debug::SerialWait),
     /// An interrupt; when it came goes to this address, unless that is 0.
     Interrupt { interrupt: Id<Interrupt>, out: u64 },
+    /// Pages that a pager supplies.
+    Page(Box<PageWait>),
     /// A handler's decision about what the thread did.
     Exception { exception: Id<Exception>, after: After, kind: u32 },
 }
@@ -76,6 +79,8 @@ pub struct Thread {
     pub(crate) suspends: u32,
     /// [`Kernel::thread_settle`] has stopped the machine's thread.
     stopped: bool,
+    /// A suspend token is in effect.
+    suspended: bool,
     /// Nanoseconds for which it ran, once it has ended.
     runtime: i64,
     pub(crate) exceptions: Option<ExceptionChannel>,
@@ -100,18 +105,23 @@ impl Thread {
 
     /// Whether it was started and a suspend token holds it.
     pub fn is_suspended(&self) -> bool {
-        self.state == ThreadState::Running && self.stopped && !self.in_exception()
+        self.state == ThreadState::Running && self.suspended
     }
 
     /// Whether its registers can be read and written: it stands, suspended or at an exception.
     pub fn shows_registers(&self) -> bool {
-        self.state == ThreadState::Running && (self.stopped || self.exception().is_some())
+        self.is_suspended() || self.state == ThreadState::Running && self.exception().is_some()
     }
 
     /// Whether it stands at an exception, which holds it even when no token does. In an exception of a call that it
     /// makes it waits as in any other call.
     pub fn in_exception(&self) -> bool {
         matches!(self.wait, Wait::Exception { after: After::Resume, .. })
+    }
+
+    /// Whether it stands at a memory access whose page must be waited for.
+    fn at_fault(&self) -> bool {
+        matches!(&self.wait, Wait::Page(wait) if matches!(wait.then, Then::Fault { .. }))
     }
 
     /// The exception that it is in.
@@ -137,6 +147,7 @@ impl Thread {
             (ThreadState::Running, Wait::Port { .. }) => abi::ZX_THREAD_STATE_BLOCKED_PORT,
             (ThreadState::Running, Wait::Futex { .. }) => abi::ZX_THREAD_STATE_BLOCKED_FUTEX,
             (ThreadState::Running, Wait::Call { .. }) => abi::ZX_THREAD_STATE_BLOCKED_CHANNEL,
+            (ThreadState::Running, Wait::Page(_)) => abi::ZX_THREAD_STATE_BLOCKED_PAGER,
             (ThreadState::Running, Wait::Serial(_)) => abi::ZX_THREAD_STATE_BLOCKED,
             (ThreadState::Running, Wait::Interrupt { .. }) => abi::ZX_THREAD_STATE_BLOCKED_INTERRUPT,
             (ThreadState::Running, Wait::Exception { after: After::Exit, .. }) => abi::ZX_THREAD_STATE_DYING,
@@ -166,6 +177,7 @@ impl<M: Machine> Kernel<M> {
             queue: Link::default(),
             suspends: 0,
             stopped: false,
+            suspended: false,
             runtime: 0,
             exceptions: None,
             end_told: false,
@@ -217,23 +229,24 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Lets a started thread go on, or stops it, as the suspend tokens and exceptions that hold it demand. To be called
-    /// after either has changed, for a thread in any state.
-    pub(crate) fn thread_settle(&mut self, id: Id<Thread>) {
+    /// Lets a started thread go on, or stops it, as the suspend tokens, exceptions and faults that hold it demand. To be
+    /// called after any of them has changed, for a thread in any state.
+    pub fn thread_settle(&mut self, id: Id<Thread>) {
         let Ok(thread) = self.objects.get(id) else { return };
         let Some(machine) = thread.machine else { return };
         let suspended = thread.suspends > 0 || self.objects.get(thread.process).is_ok_and(|p| p.suspends > 0);
-        let hold = suspended || thread.in_exception();
+        let hold = suspended || thread.in_exception() || thread.at_fault();
+        // A thread at an exception still counts as running: the token takes effect when it goes on.
+        let suspended = suspended && !thread.in_exception();
         let Ok(thread) = self.objects.get_mut(id) else { return };
         let was_stopped = core::mem::replace(&mut thread.stopped, hold);
-        let in_exception = thread.in_exception();
+        thread.suspended = suspended;
         match (was_stopped, hold) {
             (false, true) => self.machine.thread_suspend(machine),
             (true, false) => self.machine.thread_resume(machine),
             _ => {}
         }
-        // A thread at an exception still counts as running: the token takes effect when it goes on.
-        if suspended && !in_exception {
+        if suspended {
             self.signal(id.object(), Signals::THREAD_RUNNING, Signals::THREAD_SUSPENDED);
         } else {
             self.signal(id.object(), Signals::THREAD_SUSPENDED, Signals::THREAD_RUNNING);
@@ -477,6 +490,7 @@ impl<M: Machine> Kernel<M> {
             Wait::Call { channel, txid, .. } => self.channel_forget_caller(channel, txid),
             Wait::Serial(ref wait) => self.serial_forget(wait, id),
             Wait::Interrupt { interrupt, .. } => self.interrupt_forget_waiter(interrupt),
+            Wait::Page(ref wait) => self.page_forget(id, wait),
             Wait::Exception { exception, .. } => self.drop_ref(exception.object()),
         }
         Some(wait)
@@ -503,6 +517,11 @@ impl<M: Machine> Kernel<M> {
     /// The thread's call, answered as blocked before, returns.
     pub(crate) fn wake(&mut self, id: Id<Thread>, status: Status) {
         self.wake_with(id, i64::from(status.0));
+    }
+
+    /// The same for a call that was made again, and no longer waits.
+    pub fn thread_return(&mut self, id: Id<Thread>, result: i64) {
+        self.wake_with(id, result);
     }
 
     /// The same with any result.

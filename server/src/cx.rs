@@ -31,6 +31,10 @@ pub struct Cx<'a, M: Machine> {
     pub aspace: Key,
     /// The condition (`ZX_POL_*`) whose action is due when the call is over; see [`crate::policy`].
     pub(crate) offence: Option<u32>,
+    /// Arguments 5 to 8, once they have been read.
+    pub(crate) extra: Option<[u64; 4]>,
+    /// The call is made again after a wait for pages: its arguments were good once.
+    pub(crate) again: bool,
 }
 
 /// A call's result, before it becomes an [`Answer`].
@@ -84,7 +88,13 @@ impl<'a, M: Machine> Cx<'a, M> {
         }
         let process = t.process;
         let aspace = kernel.objects.get(process).ok()?.aspace?;
-        Some(Cx { kernel, thread, process, aspace, offence: None })
+        Some(Cx { kernel, thread, process, aspace, offence: None, extra: None, again: false })
+    }
+
+    /// Arguments 5 to 8. The program can change them at any time, so they are read once.
+    pub(crate) fn extra_args(&mut self) -> [u64; 4] {
+        let (kernel, thread) = (&self.kernel, self.thread);
+        *self.extra.get_or_insert_with(|| kernel.thread_extra_args(thread))
     }
 
     /// Whether the caller's job lets it do what a condition (`ZX_POL_*`) names.

@@ -9,11 +9,15 @@ use abi::{
     ZX_EXCP_POLICY_ERROR, ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNALIGNED_ACCESS, ZX_EXCP_UNDEFINED_INSTRUCTION,
     zx_exception_report_t,
 };
-use objects::Kernel;
 use objects::exception::{page_fault, synthetic};
 use objects::ioports::PortFault;
 use objects::machine::{Fault, Machine, MachineThread, ThreadKey};
-use objects::thread::ThreadState;
+use objects::pager::Then;
+use objects::slab::Key;
+use objects::thread::{Thread, ThreadState};
+use objects::vmo::PAGE_WAIT;
+use objects::wait::Waiting;
+use objects::{Id, Kernel};
 
 use crate::Answer;
 
@@ -35,13 +39,12 @@ pub fn handle<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, fault: Fault) 
     let Ok(aspace) = kernel.aspace_of_thread(thread) else { return Answer::Nothing };
     let report = match fault {
         Fault::Page { address, write, execute, .. } => {
-            // Serving a fault takes memory for the objects' own records, too.
-            let served = match kernel.machine.heap_reserve() {
-                Ok(()) => kernel.page_fault(aspace, address, write, execute),
-                Err(_) => Err(Status::NO_MEMORY),
-            };
-            match served {
-                Ok(()) => return Answer::Resume,
+            match serve(kernel, thread, aspace, (address, write, execute)) {
+                Ok(Waiting::Over(_)) => return Answer::Resume,
+                Ok(Waiting::Blocked) => {
+                    kernel.thread_settle(thread);
+                    return Answer::Nothing;
+                }
                 Err(status) => page_fault_report(address, write, execute, status),
             }
         }
@@ -57,6 +60,37 @@ pub fn handle<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, fault: Fault) 
     };
     kernel.exception_fault(thread, report);
     Answer::Nothing
+}
+
+/// A memory access: its address, whether it is a store, whether it is an instruction fetch.
+type Access = (u64, bool, bool);
+
+/// Serves a page fault, or blocks the thread until its page has come.
+fn serve<M: Machine>(
+    kernel: &mut Kernel<M>,
+    thread: Id<Thread>,
+    aspace: Key,
+    (address, write, execute): Access,
+) -> Result<Waiting, Status> {
+    // Serving a fault takes memory for the objects' own records, too.
+    kernel.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+    match kernel.page_fault(aspace, address, write, execute) {
+        Ok(()) => Ok(Waiting::Over(Status::OK)),
+        Err(PAGE_WAIT) => kernel.page_wait(thread, Then::Fault { address, write, execute }),
+        Err(status) => Err(status),
+    }
+}
+
+/// The wait for a page is over with `result`: serves the fault again, or makes an exception of it.
+pub fn again<M: Machine>(kernel: &mut Kernel<M>, thread: Id<Thread>, access: Access, result: Result<(), Status>) {
+    let aspace = kernel.aspace_of_thread(thread);
+    match result.and(aspace).and_then(|aspace| serve(kernel, thread, aspace, access)) {
+        Ok(_) => kernel.thread_settle(thread),
+        Err(status) => {
+            let (address, write, execute) = access;
+            kernel.exception_fault(thread, page_fault_report(address, write, execute, status));
+        }
+    }
 }
 
 /// The report of a page fault that cannot be served, with the error code that the processor gives for it. What it says

@@ -19,6 +19,7 @@ extern crate alloc;
 pub mod cx;
 pub mod dispatch;
 mod fault;
+mod paged;
 mod policy;
 mod start;
 pub mod syscalls;
@@ -27,6 +28,7 @@ pub mod user;
 use abi::Status;
 use objects::Kernel;
 use objects::machine::{Fault, IrqKey, Machine, ThreadKey};
+use objects::vmo::PAGE_WAIT;
 
 pub use start::{Boot, StartError};
 
@@ -58,38 +60,64 @@ impl<M: Machine> Server<M> {
         let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else { return Answer::Nothing };
         // Without a reserve of memory a call could fail half way; only those that free memory are let through.
         let answer = if cx.kernel.machine.heap_reserve().is_ok() || frees(number) {
-            let answer = dispatch::dispatch(&mut cx, number, args);
-            if policy::may_have_offended(&cx, answer) { policy::judge(&mut cx, number, args, answer) } else { answer }
+            make(&mut cx, number, args)
         } else {
             Answer::Done(i64::from(Status::NO_MEMORY.0))
         };
-        self.kernel.reap();
+        self.settle();
         answer
     }
 
     /// A thread was stopped by a fault.
     pub fn fault(&mut self, thread: ThreadKey, fault: Fault) -> Answer {
         let answer = fault::handle(&mut self.kernel, thread, fault);
-        self.kernel.reap();
+        self.settle();
         answer
     }
 
     /// The time asked for by [`Machine::set_deadline`] may have come.
     pub fn timer(&mut self) {
         self.kernel.expire();
-        self.kernel.reap();
+        self.settle();
     }
 
     /// An interrupt came that is being watched ([`Machine::irq_open`]); `timestamp` is when, as in [`Machine::now`].
     pub fn interrupt(&mut self, key: IrqKey, timestamp: i64) {
         self.kernel.interrupt(key, timestamp);
-        self.kernel.reap();
+        self.settle();
     }
 
     /// The host link has bytes, or room.
     pub fn serial(&mut self) {
         self.kernel.serial_ready();
+        self.settle();
+    }
+
+    /// Carries out what the event that has been dealt with leaves behind.
+    #[inline]
+    fn settle(&mut self) {
         self.kernel.reap();
+        if self.kernel.page_waits_over() {
+            paged::go_on(&mut self.kernel);
+        }
+    }
+}
+
+/// Makes a call and does what its caller's policy says of it.
+#[inline(always)]
+fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
+    let answer = dispatch::dispatch(cx, number, args);
+    if policy::may_have_offended(cx, answer) { unusual(cx, number, args, answer) } else { answer }
+}
+
+/// What becomes of a call that failed, or went against a policy.
+#[cold]
+#[inline(never)]
+fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4], answer: Answer) -> Answer {
+    match answer {
+        // It will be made again, and be judged then.
+        Answer::Done(result) if result == i64::from(PAGE_WAIT.0) => paged::wait(cx, number, args),
+        _ => policy::judge(cx, number, args, answer),
     }
 }
 

@@ -28,8 +28,6 @@ pub fn may_have_offended<M: Machine>(cx: &Cx<'_, M>, answer: Answer) -> bool {
 }
 
 /// Does what the caller's policy says about the call that is over; `answer` is what it gave.
-#[cold]
-#[inline(never)]
 pub fn judge<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4], answer: Answer) -> Answer {
     let Some(condition) = cx.offence.or_else(|| looked_up(number, args, answer)) else { return answer };
     let Ok(process) = cx.kernel.objects.get(cx.process) else { return answer };

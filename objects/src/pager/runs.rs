@@ -1,0 +1,130 @@
+//! What is known of ranges of pages: a map from page numbers to small values, kept as runs of equal ones.
+
+use alloc::collections::BTreeMap;
+use core::ops::Range;
+
+/// See the module's description. Runs do not overlap, none is empty, and neighbours that touch differ.
+pub(crate) struct Runs<T> {
+    /// By first page: the page after the last one, and the value.
+    runs: BTreeMap<u64, (u64, T)>,
+}
+
+impl<T> Default for Runs<T> {
+    fn default() -> Self {
+        Runs { runs: BTreeMap::new() }
+    }
+}
+
+impl<T: Copy + PartialEq> Runs<T> {
+    /// The value of a page.
+    pub fn get(&self, page: u64) -> Option<T> {
+        let (_, &(end, value)) = self.runs.range(..=page).next_back()?;
+        (page < end).then_some(value)
+    }
+
+    /// The first run, or part of one, within a range.
+    pub fn first(&self, range: Range<u64>) -> Option<(Range<u64>, T)> {
+        if range.is_empty() {
+            return None;
+        }
+        if let Some((_, &(end, value))) = self.runs.range(..=range.start).next_back()
+            && range.start < end
+        {
+            return Some((range.start..end.min(range.end), value));
+        }
+        let (&start, &(end, value)) = self.runs.range(range.clone()).next()?;
+        Some((start..end.min(range.end), value))
+    }
+
+    /// Gives all pages of a range one value, or none.
+    pub fn set(&mut self, range: Range<u64>, value: Option<T>) {
+        if range.is_empty() {
+            return;
+        }
+        self.cut(range.start);
+        self.cut(range.end);
+        while let Some((&start, _)) = self.runs.range(range.clone()).next() {
+            self.runs.remove(&start);
+        }
+        let Some(value) = value else { return };
+        let Range { mut start, mut end } = range;
+        if let Some((&before, &(touching, same))) = self.runs.range(..start).next_back()
+            && touching == start
+            && same == value
+        {
+            start = before;
+        }
+        if let Some(&(after, same)) = self.runs.get(&end)
+            && same == value
+        {
+            self.runs.remove(&end);
+            end = after;
+        }
+        self.runs.insert(start, (end, value));
+    }
+
+    /// Changes the values of a range, where there are any; `None` takes a value away.
+    pub fn change(&mut self, range: Range<u64>, to: impl Fn(T) -> Option<T>) {
+        let mut at = range.start;
+        while let Some((part, value)) = self.first(at..range.end) {
+            at = part.end;
+            let new = to(value);
+            if new != Some(value) {
+                self.set(part, new);
+            }
+        }
+    }
+
+    /// Makes a run begin at a page that lies within one.
+    fn cut(&mut self, page: u64) {
+        if let Some((_, run)) = self.runs.range_mut(..page).next_back()
+            && page < run.0
+        {
+            let (end, value) = core::mem::replace(run, (page, run.1));
+            self.runs.insert(page, (end, value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_map(ops in proptest::collection::vec((0u8..4, 0u64..40, 0u64..12), 0..60)) {
+            let mut runs = Runs::default();
+            let mut model = BTreeMap::<u64, u8>::new();
+            for (value, start, len) in ops {
+                let range = start..start + len;
+                if value == 3 {
+                    runs.change(range.clone(), |old| (old != 1).then_some(1));
+                    for page in range.clone() {
+                        match model.get(&page) {
+                            Some(1) => drop(model.remove(&page)),
+                            Some(_) => drop(model.insert(page, 1)),
+                            None => {}
+                        }
+                    }
+                } else {
+                    runs.set(range.clone(), (value > 0).then_some(value));
+                    for page in range.clone() {
+                        if value > 0 { model.insert(page, value) } else { model.remove(&page) };
+                    }
+                }
+                for page in 0..60 {
+                    prop_assert_eq!(runs.get(page), model.get(&page).copied());
+                }
+                let first = model.range(range.clone()).next().map(|(&page, &value)| (page, value));
+                prop_assert_eq!(runs.first(range).map(|(part, value)| (part.start, value)), first);
+                let mut last: Option<(u64, u8)> = None;
+                for (&start, &(end, value)) in &runs.runs {
+                    prop_assert!(start < end);
+                    prop_assert!(last.is_none_or(|(before, same)| before < start || before == start && same != value));
+                    last = Some((end, value));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Threads that wait for pages: steps 1, 2, 5 and 6 of the protocol in the description above.
+
+use alloc::boxed::Box;
+use core::ops::Range;
+
+use abi::{Status, ZX_TIME_INFINITE};
+
+use super::requests::Kind;
+use crate::kernel::Kernel;
+use crate::list::List;
+use crate::machine::Machine;
+use crate::object::{Id, ObjectId, Waiters};
+use crate::slab::Key;
+use crate::thread::{Thread, Wait};
+use crate::wait::Waiting;
+
+/// Pages that have to be waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    /// Where they come from.
+    pub source: Key,
+    /// What is wanted with them.
+    pub kind: Kind,
+    /// All that are wanted now; none of them is there, or may be written.
+    pub pages: Range<u64>,
+}
+
+/// What a thread goes on with when the pages are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Then {
+    /// A memory access that faulted.
+    Fault {
+        /// Where.
+        address: u64,
+        /// A store.
+        write: bool,
+        /// An instruction fetch.
+        execute: bool,
+    },
+    /// A system call.
+    Call {
+        /// Its number.
+        number: u32,
+        /// Its arguments, as they were first read.
+        args: [u64; 8],
+    },
+}
+
+/// A thread's wait for pages.
+pub(crate) struct PageWait {
+    source: Key,
+    kind: Kind,
+    /// The request's first page.
+    request: u64,
+    /// The first page that it wants, if it joined a request of another one's.
+    joined: Option<u64>,
+    pub then: Then,
+    /// Step 5: the wait is over, with this result.
+    ready: Option<Status>,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Step 1: notes what is to be waited for.
+    pub(crate) fn page_want(&mut self, source: Key, kind: Kind, pages: Range<u64>) {
+        self.wanted = Some(Wanted { source, kind, pages });
+    }
+
+    /// Step 2: blocks a thread whose call or fault ended with [`crate::vmo::PAGE_WAIT`].
+    ///
+    /// # Errors
+    /// `BAD_STATE`: there is nobody to ask. `NO_MEMORY`.
+    pub fn page_wait(&mut self, thread: Id<Thread>, then: Then) -> Result<Waiting, Status> {
+        let Wanted { source: key, kind, pages } = self.wanted.take().ok_or(Status::INTERNAL)?;
+        let source = self.sources.get_mut(key).filter(|source| !source.detached).ok_or(Status::BAD_STATE)?;
+        let first = pages.start;
+        let (start, new) = source.requests.ask(kind, pages);
+        let joined = (!new).then_some(first);
+        let wait = PageWait { source: key, kind, request: start, joined, then, ready: None };
+        let blocked = self.block(thread, Wait::Page(Box::new(wait)), ZX_TIME_INFINITE);
+        if blocked == Ok(Waiting::Blocked) {
+            self.page_change_waiters(key, kind, start, joined, |list, kernel| {
+                list.push(&mut kernel.objects.slab, thread.object().key());
+            });
+            self.source_tell_now(key);
+        } else if new {
+            self.source_finish(key, kind, start, Status::OK);
+        }
+        blocked
+    }
+
+    /// Changes a list of those who wait for a request.
+    fn page_change_waiters(
+        &mut self,
+        source: Key,
+        kind: Kind,
+        start: u64,
+        joined: Option<u64>,
+        change: impl FnOnce(&mut List<Waiters>, &mut Self),
+    ) {
+        let Some(r) = self.sources.get_mut(source).and_then(|s| s.requests.get_mut(kind, start)) else { return };
+        let mut list = match joined {
+            None => r.whole,
+            Some(page) => r.joined.get(&page).copied().unwrap_or_default(),
+        };
+        change(&mut list, self);
+        let Some(r) = self.sources.get_mut(source).and_then(|s| s.requests.get_mut(kind, start)) else { return };
+        match joined {
+            None => r.whole = list,
+            Some(page) if list.is_empty() => drop(r.joined.remove(&page)),
+            Some(page) => drop(r.joined.insert(page, list)),
+        }
+    }
+
+    /// Step 4E: a thread that waited no longer does.
+    pub(crate) fn page_forget(&mut self, thread: Id<Thread>, wait: &PageWait) {
+        let &PageWait { source, kind, request, joined, ready, .. } = wait;
+        let place = thread.object().key();
+        if ready.is_some() {
+            self.paged.remove(&mut self.objects.slab, place);
+            return;
+        }
+        self.page_change_waiters(source, kind, request, joined, |list, kernel| {
+            list.remove(&mut kernel.objects.slab, place);
+        });
+        let idle = self.sources.get_mut(source).and_then(|s| s.requests.get_mut(kind, request));
+        if idle.is_some_and(|request| request.is_idle()) {
+            self.source_finish(source, kind, request, Status::OK);
+        }
+    }
+
+    /// Step 5: all threads of a list are to go on.
+    pub(super) fn page_ready(&mut self, mut waiters: List<Waiters>, status: Status) {
+        while let Some(place) = waiters.pop(&mut self.objects.slab) {
+            let thread = Id::<Thread>::new(ObjectId(place));
+            if let Ok(Thread { wait: Wait::Page(wait), .. }) = self.objects.get_mut(thread) {
+                wait.ready = Some(status);
+            }
+            self.paged.push(&mut self.objects.slab, place);
+        }
+    }
+
+    /// Whether [`Kernel::page_over`] has something to give.
+    #[inline]
+    pub fn page_waits_over(&self) -> bool {
+        !self.paged.is_empty()
+    }
+
+    /// Step 6: the next thread whose wait is over, which waits no longer: what it goes on with, unless there was a
+    /// failure.
+    pub fn page_over(&mut self) -> Option<(Id<Thread>, Then, Result<(), Status>)> {
+        loop {
+            let thread = Id::new(ObjectId(self.paged.first()?));
+            let Some(Wait::Page(wait)) = self.take_wait(thread) else {
+                // It cannot be in the queue without such a wait.
+                self.paged.remove(&mut self.objects.slab, thread.object().key());
+                continue;
+            };
+            let failure = wait.ready.filter(|&status| status != Status::OK);
+            return Some((thread, wait.then, failure.map_or(Ok(()), Err)));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Calls and faults that wait for a pager: steps 2 and 6 of the protocol that [`objects::pager`] tells.
+
+use abi::Status;
+use objects::Kernel;
+use objects::machine::{Machine, ThreadKey};
+use objects::pager::Then;
+use objects::wait::Waiting;
+
+use crate::cx::Cx;
+use crate::{Answer, fault, make};
+
+/// Threads that go on after one event; if there are more, they do after the next, which is then due at once.
+const AT_ONCE: usize = 64;
+
+/// Step 2: the call cannot be made until a pager has done something. Its words are kept as they were read.
+pub fn wait<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
+    let [a, b, c, d] = args;
+    // A call that did not read the others has none.
+    let [e, f, g, h] = cx.extra.unwrap_or_default();
+    match cx.kernel.page_wait(cx.thread, Then::Call { number, args: [a, b, c, d, e, f, g, h] }) {
+        Ok(Waiting::Blocked) => Answer::Blocked,
+        Ok(Waiting::Over(status)) | Err(status) => Answer::Done(i64::from(status.0)),
+    }
+}
+
+/// Step 6: threads whose pages have come, or will not come, go on.
+#[cold]
+#[inline(never)]
+pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
+    for _ in 0..AT_ONCE {
+        let Some((thread, then, result)) = kernel.page_over() else { return };
+        match then {
+            Then::Fault { address, write, execute } => fault::again(kernel, thread, (address, write, execute), result),
+            Then::Call { number, args } => {
+                let key = ThreadKey(thread.object().index());
+                let answer = match result {
+                    Ok(()) => again(kernel, key, number, args),
+                    Err(status) => Answer::Done(i64::from(status.0)),
+                };
+                match answer {
+                    Answer::Done(result) => kernel.thread_return(thread, result),
+                    Answer::Yield => kernel.thread_return(thread, i64::from(Status::OK.0)),
+                    // It waits once more, for a page or for whatever the call waits for; or it is gone.
+                    Answer::Blocked | Answer::Resume | Answer::Nothing => {}
+                }
+            }
+        }
+        kernel.reap();
+    }
+    if kernel.page_waits_over() {
+        let now = kernel.machine.now();
+        kernel.machine.set_deadline(now);
+    }
+}
+
+/// Makes a call again from its start.
+fn again<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, args: [u64; 8]) -> Answer {
+    let Some(mut cx) = Cx::new(kernel, key) else { return Answer::Nothing };
+    let [a, b, c, d, e, f, g, h] = args;
+    cx.extra = Some([e, f, g, h]);
+    cx.again = true;
+    if cx.kernel.machine.heap_reserve().is_err() {
+        return Answer::Done(i64::from(Status::NO_MEMORY.0));
+    }
+    make(&mut cx, number, [a, b, c, d])
+}
