@@ -28,6 +28,7 @@ mod interrupt;
 mod iob;
 mod ioports;
 mod memory;
+mod pager;
 mod port;
 #[cfg(feature = "probe")]
 pub mod probe;
@@ -53,6 +54,7 @@ pub use interrupt::Interrupt;
 pub use iob::{Iob, IobDiscipline, IobSharedRegion};
 pub use ioports::IoPorts;
 pub use memory::{Mapping, Vmar, Vmo};
+pub use pager::Pager;
 pub use port::Port;
 pub use stream::Stream;
 pub use system::{

@@ -16,6 +16,7 @@ mod cases;
 mod caught;
 #[cfg(target_os = "fuchsia")]
 mod prober;
+mod paged;
 #[cfg(target_os = "fuchsia")]
 mod puppet;
 #[cfg(target_os = "fuchsia")]

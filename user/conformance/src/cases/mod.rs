@@ -32,6 +32,13 @@ mod object_info;
 mod object_info_matrix;
 mod object_property;
 mod policy;
+mod pager;
+mod pager_clone;
+mod pager_commit;
+mod pager_dirty;
+mod pager_end;
+mod pager_fail;
+mod pager_read;
 mod port;
 mod port_async;
 mod process;
@@ -61,6 +68,7 @@ mod vmo;
 mod wait;
 
 use abi::zx_port_packet_t;
+pub use asleep::native;
 use zx::{AsHandleRef, Duration, Handle, MonotonicInstant, Rights};
 
 use crate::check::{Case, Failure};
@@ -112,6 +120,13 @@ pub fn all() -> Vec<Case> {
         wait::cases(),
         socket::cases(),
         socket_state::cases(),
+        pager::cases(),
+        pager_clone::cases(),
+        pager_commit::cases(),
+        pager_dirty::cases(),
+        pager_end::cases(),
+        pager_fail::cases(),
+        pager_read::cases(),
         port::cases(),
         port_async::cases(),
         timer::cases(),
@@ -165,7 +180,7 @@ pub fn user_packet(key: u64, payload: [u64; 4]) -> zx_port_packet_t {
 }
 
 /// The moment some milliseconds from now.
-fn soon(milliseconds: i64) -> MonotonicInstant {
+pub fn soon(milliseconds: i64) -> MonotonicInstant {
     MonotonicInstant::after(Duration::from_millis(milliseconds))
 }
 

@@ -1,0 +1,330 @@
+//! Clones, slices and references of a pager's VMO: they own what they write, and what they do not is asked for through
+//! the VMO.
+
+use abi::{
+    Status, ZX_INFO_VMO_PAGER_BACKED, ZX_VM_MAP_RANGE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, ZX_VMO_CHILD_REFERENCE,
+    ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SLICE, ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE,
+    ZX_VMO_CHILD_SNAPSHOT_MODIFIED, ZX_VMO_RESIZABLE,
+};
+use zx::Vmo;
+
+use super::cases;
+use crate::check::{Outcome, ensure, equal, fails};
+use crate::paged::How::{self, Called, Mapped};
+use crate::paged::{PAGE, Paged, Supplier, Visit, content, contents, words};
+
+cases! {
+    "pager.clone.read_from_clone_vmar" => || read_from_clone(Mapped),
+    "pager.clone.read_from_clone_vmo" => || read_from_clone(Called),
+    "pager.clone.read_from_parent_vmar" => || read_from_parent(Mapped),
+    "pager.clone.read_from_parent_vmo" => || read_from_parent(Called),
+    "pager.clone.read_at_once_vmar" => || read_at_once(Mapped),
+    "pager.clone.read_at_once_vmo" => || read_at_once(Called),
+    "pager.clone.several_read_at_once_vmar" => || several_read_at_once(Mapped),
+    "pager.clone.several_read_at_once_vmo" => || several_read_at_once(Called),
+    "pager.clone.write_vmar" => || write(Mapped),
+    "pager.clone.write_vmo" => || write(Called),
+    "pager.clone.detached" => detached,
+    "pager.clone.commit" => commit,
+    "pager.clone.commit_split_supply" => commit_split_supply,
+    "pager.clone.resized_meanwhile" => resized_meanwhile,
+    "pager.clone.parent_resized" => parent_resized,
+    "pager.clone.parent_shrinks_and_grows" => parent_shrinks_and_grows,
+    "pager.clone.zero_page_written" => zero_page_written,
+    "pager.clone.no_snapshot" => no_snapshot,
+    "pager.clone.outlives_handle" => outlives_handle,
+    "pager.clone.slices" => slices,
+    "pager.clone.reference" => reference,
+    "pager.info.flags" => info_flags,
+    "pager.map.range" => map_range,
+    "pager.map.protect" => protect,
+}
+
+fn clone(vmo: &Vmo, pages: u64) -> zx::Result<Vmo> {
+    vmo.create_child(ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, 0, pages * PAGE)
+}
+
+fn read_from_clone(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let clone = clone(&vmo, 1)?;
+    let visit = Visit::read(how, &clone, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    visit.waits()?;
+    supplier.supply(&vmo, 0, 1)?;
+    visit.finds(&[content(0)])?;
+    supplier.unasked()
+}
+
+fn read_from_parent(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let clone = clone(&vmo, 1)?;
+    let visit = Visit::read(how, &vmo, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    supplier.supply(&vmo, 0, 1)?;
+    visit.finds(&[content(0)])?;
+    Visit::read(how, &clone, 0, 1)?.finds(&[content(0)])?;
+    supplier.unasked()
+}
+
+fn read_at_once(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let clone = clone(&vmo, 1)?;
+    let visits = [Visit::read(how, &vmo, 0, 1)?, Visit::read(how, &clone, 0, 1)?];
+    visits.iter().try_for_each(Visit::waits)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    supplier.unasked()?;
+    supplier.supply(&vmo, 0, 1)?;
+    visits.into_iter().try_for_each(|visit| visit.finds(&[content(0)]))?;
+    supplier.unasked()
+}
+
+fn several_read_at_once(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let clones = [clone(&vmo, 1)?, clone(&vmo, 1)?, clone(&vmo, 1)?];
+    let mut visits = Vec::new();
+    for clone in &clones {
+        visits.push(Visit::read(how, clone, 0, 1)?);
+    }
+    visits.iter().try_for_each(Visit::waits)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    supplier.unasked()?;
+    supplier.supply(&vmo, 0, 1)?;
+    visits.into_iter().try_for_each(|visit| visit.finds(&[content(0)]))?;
+    supplier.unasked()
+}
+
+/// The page that is written is copied, so it must come first; the VMO's own stays as it is.
+fn write(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let clone = clone(&vmo, 1)?;
+    let visit = Visit::write(how, &clone, 0, 1, 55)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    visit.waits()?;
+    supplier.supply(&vmo, 0, 1)?;
+    visit.ends()?;
+    equal((words(&vmo, 0, 1)?, words(&clone, 0, 1)?), (contents(0, 1), vec![55]))?;
+    equal((vmo.info()?.committed_bytes, clone.info()?.committed_bytes), (PAGE, PAGE))?;
+    // What is behind the word came along.
+    let mut rest = [1; 8];
+    clone.read(&mut rest, 8)?;
+    equal(rest, [0; 8])?;
+    supplier.unasked()
+}
+
+fn detached() -> Outcome {
+    let (supplier, vmo) = Supplier::with(3)?;
+    let clone = clone(&vmo, 3)?;
+    supplier.supply(&vmo, 0, 2)?;
+    clone.write(&55_u64.to_le_bytes(), 0)?;
+    equal(words(&clone, 0, 2)?, vec![55, content(1)])?;
+    let visit = Visit::read(Mapped, &clone, 2, 1)?;
+    supplier.asked_to_read(&vmo, 2, 1)?;
+    supplier.pager.detach_vmo(&vmo)?;
+    visit.fails(Status::BAD_STATE)?;
+    supplier.completed(&vmo)?;
+    // It has its own page; those of the VMO are gone.
+    for how in [Mapped, Called] {
+        Visit::read(how, &clone, 0, 1)?.finds(&[55])?;
+        Visit::read(how, &clone, 1, 1)?.fails(Status::BAD_STATE)?;
+        Visit::read(how, &clone, 2, 1)?.fails(Status::BAD_STATE)?;
+    }
+    supplier.unasked()
+}
+
+fn commit() -> Outcome {
+    let (supplier, vmo) = Supplier::with(32)?;
+    let clone = clone(&vmo, 32)?;
+    let visit = Visit::commit(&clone, 0, 32)?;
+    supplier.asked_to_read(&vmo, 0, 32)?;
+    visit.waits()?;
+    supplier.supply(&vmo, 0, 32)?;
+    visit.ends()?;
+    equal(clone.info()?.committed_bytes, 32 * PAGE)?;
+    equal(words(&clone, 0, 32)?, contents(0, 32))?;
+    supplier.unasked()
+}
+
+fn commit_split_supply() -> Outcome {
+    let (supplier, vmo) = Supplier::with(32)?;
+    let clone = clone(&vmo, 32)?;
+    let visit = Visit::commit(&clone, 0, 32)?;
+    supplier.asked_to_read(&vmo, 0, 32)?;
+    supplier.supply(&vmo, 0, 16)?;
+    visit.still_waits()?;
+    supplier.supply(&vmo, 16, 16)?;
+    visit.ends()?;
+    equal(words(&clone, 0, 32)?, contents(0, 32))?;
+    supplier.unasked()
+}
+
+fn resized_meanwhile() -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    let clone = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE | ZX_VMO_CHILD_RESIZABLE, 0, 2 * PAGE)?;
+    let visit = Visit::commit(&clone, 0, 2)?;
+    supplier.asked_to_read(&vmo, 0, 2)?;
+    visit.waits()?;
+    clone.set_size(0)?;
+    supplier.supply(&vmo, 0, 2)?;
+    visit.ends()?;
+    equal(clone.info()?.committed_bytes, 0)?;
+    supplier.unasked()
+}
+
+/// What is cut off the VMO does not concern those who wait for what is left.
+fn parent_resized() -> Outcome {
+    let (supplier, vmo) = Supplier::with_options(2, ZX_VMO_RESIZABLE)?;
+    let clone = clone(&vmo, 2)?;
+    let visit = Visit::read(Mapped, &clone, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    visit.waits()?;
+    vmo.set_size(PAGE)?;
+    visit.still_waits()?;
+    supplier.supply(&vmo, 0, 1)?;
+    visit.finds(&[content(0)])?;
+    equal(words(&clone, 0, 2)?, vec![content(0), 0])?;
+    supplier.unasked()
+}
+
+/// Pages that the VMO has lost read as zeroes in its clones, for good.
+fn parent_shrinks_and_grows() -> Outcome {
+    let (supplier, vmo) = Supplier::with_options(3, ZX_VMO_RESIZABLE)?;
+    let clone = clone(&vmo, 3)?;
+    supplier.supply(&vmo, 0, 3)?;
+    equal(words(&clone, 0, 3)?, contents(0, 3))?;
+    let visit = crate::paged::MappedVisit::prepare(&clone, 0, 3, None)?;
+    vmo.set_size(PAGE)?;
+    equal(words(&clone, 0, 3)?, vec![content(0), 0, 0])?;
+    vmo.set_size(3 * PAGE)?;
+    vmo.write(&9_u64.to_le_bytes(), 2 * PAGE)?;
+    equal(words(&clone, 0, 3)?, vec![content(0), 0, 0])?;
+    visit.start()?;
+    Visit::Mapped(visit).finds(&[content(0), 0, 0])?;
+    supplier.unasked()
+}
+
+/// A page of zeroes is as good as any other: a copy of it can be written.
+fn zero_page_written() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    supplier.pager.supply_pages(&vmo, 0, PAGE, &Vmo::create(PAGE, 0)?, 0)?;
+    let clone = clone(&vmo, 1)?;
+    equal(words(&clone, 0, 1)?, vec![0])?;
+    Visit::write(Mapped, &clone, 0, 1, 55)?.ends()?;
+    equal((words(&vmo, 0, 1)?, words(&clone, 0, 1)?), (vec![0], vec![55]))?;
+    Visit::write(Mapped, &vmo, 0, 1, 66)?.ends()?;
+    equal((words(&vmo, 0, 1)?, words(&clone, 0, 1)?), (vec![66], vec![55]))?;
+    supplier.unasked()
+}
+
+/// A snapshot would have to hold still what only the pager knows.
+fn no_snapshot() -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    fails(vmo.create_child(ZX_VMO_CHILD_SNAPSHOT, 0, PAGE), Status::NOT_SUPPORTED)?;
+    for kind in [ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED] {
+        let clone = vmo.create_child(kind, 0, PAGE)?;
+        fails(clone.create_child(ZX_VMO_CHILD_SNAPSHOT, 0, PAGE), Status::NOT_SUPPORTED)?;
+    }
+    supplier.unasked()
+}
+
+/// A clone keeps the VMO in being, and with it the right to be supplied.
+fn outlives_handle() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let clone = clone(&vmo, 1)?;
+    supplier.supply(&vmo, 0, 1)?;
+    let key = vmo.key;
+    drop(vmo);
+    supplier.unasked()?;
+    equal(words(&clone, 0, 1)?, contents(0, 1))?;
+    drop(clone);
+    supplier.completed(&Paged { vmo: Vmo::create(0, 0)?, key })
+}
+
+fn slices() -> Outcome {
+    let (supplier, vmo) = Supplier::with(8)?;
+    let slice = vmo.create_child(ZX_VMO_CHILD_SLICE, 2 * PAGE, 4 * PAGE)?;
+    let inner = slice.create_child(ZX_VMO_CHILD_SLICE, PAGE, 2 * PAGE)?;
+    let clone = inner.create_child(ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, PAGE, PAGE)?;
+    for (how, vmo_of, page, at) in [(Mapped, &slice, 0, 2), (Called, &inner, 0, 3), (Mapped, &clone, 0, 4)] {
+        let visit = Visit::read(how, vmo_of, page, 1)?;
+        supplier.asked_to_read(&vmo, at, 1)?;
+        supplier.supply(&vmo, at, 1)?;
+        visit.finds(&[content(at)])?;
+    }
+    let visit = Visit::commit(&slice, 0, 4)?;
+    supplier.asked_to_read(&vmo, 5, 1)?;
+    supplier.supply(&vmo, 5, 1)?;
+    visit.ends()?;
+    // What is written to a slice is written to the VMO, what is written to a clone is not.
+    slice.write(&1_u64.to_le_bytes(), 2 * PAGE)?;
+    clone.write(&2_u64.to_le_bytes(), 0)?;
+    equal((words(&vmo, 4, 1)?, words(&inner, 1, 1)?, words(&clone, 0, 1)?), (vec![1], vec![1], vec![2]))?;
+    // And only the pager itself is supplied, never a part of it.
+    fails(supplier.pager.supply_pages(&slice, 0, PAGE, &Vmo::create(PAGE, 0)?, 0), Status::INVALID_ARGS)?;
+    supplier.unasked()
+}
+
+fn reference() -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    let reference = vmo.create_child(ZX_VMO_CHILD_REFERENCE, 0, 0)?;
+    let visit = Visit::read(Called, &reference, 1, 1)?;
+    supplier.asked_to_read(&vmo, 1, 1)?;
+    supplier.supply(&vmo, 1, 1)?;
+    visit.finds(&[content(1)])?;
+    equal(words(&vmo, 1, 1)?, contents(1, 1))
+}
+
+fn info_flags() -> Outcome {
+    let (supplier, vmo) = Supplier::with_options(1, ZX_VMO_RESIZABLE)?;
+    let flags = |vmo: &Vmo| vmo.info().map(|info| info.flags);
+    ensure(flags(&vmo)? & ZX_INFO_VMO_PAGER_BACKED != 0, "a pager's VMO is not told to be one")?;
+    ensure(flags(&vmo)? & abi::ZX_INFO_VMO_RESIZABLE != 0, "it is not told to be resizable")?;
+    ensure(flags(&Vmo::create(PAGE, 0)?)? & ZX_INFO_VMO_PAGER_BACKED == 0, "a plain VMO is told to have a pager")?;
+    let (_, fixed) = Supplier::with(1)?;
+    ensure(flags(&fixed)? & abi::ZX_INFO_VMO_RESIZABLE == 0, "one that is not resizable is told to be")?;
+    equal(vmo.info()?.committed_bytes, 0)?;
+    supplier.supply(&vmo, 0, 1)?;
+    equal(vmo.info()?.committed_bytes, PAGE)
+}
+
+/// Mapping a range at once maps what is there and asks for nothing.
+fn map_range() -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    supplier.supply(&vmo, 0, 1)?;
+    let region = zx::startup::vmar_root_self();
+    let mapping = region.map_here(ZX_VM_PERM_READ | ZX_VM_MAP_RANGE, &vmo, 0, 2 * PAGE as usize)?;
+    region.op_range(abi::ZX_VMAR_OP_MAP_RANGE, mapping.address(), 2 * PAGE as usize)?;
+    supplier.unasked()?;
+    let mut word = [0; 8];
+    mapping.read(0, &mut word)?;
+    equal(u64::from_le_bytes(word), content(0))?;
+    supplier.unasked()?;
+    let visit = Visit::read(Mapped, &vmo, 1, 1)?;
+    supplier.asked_to_read(&vmo, 1, 1)?;
+    supplier.supply(&vmo, 1, 1)?;
+    visit.finds(&[content(1)])?;
+    mapping.read(PAGE as usize, &mut word)?;
+    equal(u64::from_le_bytes(word), content(1))?;
+    supplier.unasked()
+}
+
+/// Protecting memory that a pager supplies asks for nothing, and what is mapped follows.
+fn protect() -> Outcome {
+    let (supplier, vmo) = Supplier::with(16)?;
+    let region = zx::startup::vmar_root_self();
+    let (read, write) = (ZX_VM_PERM_READ, ZX_VM_PERM_READ | ZX_VM_PERM_WRITE);
+    let mapping = region.map_here(write, &vmo, 0, 16 * PAGE as usize)?;
+    let at = |page: usize| mapping.address() + page * PAGE as usize;
+    supplier.supply(&vmo, 4, 4)?;
+    region.protect(read, at(2), 8 * PAGE as usize)?;
+    region.protect(write, at(6), 8 * PAGE as usize)?;
+    supplier.unasked()?;
+    let mut word = [0; 8];
+    mapping.read(4 * PAGE as usize, &mut word)?;
+    equal(u64::from_le_bytes(word), content(4))?;
+    mapping.write(6 * PAGE as usize, &[1])?;
+    // What may not be written is refused without anybody's being asked.
+    fails(zx::startup::process_self().read_memory(0, &mut word), Status::NO_MEMORY)?;
+    let status = super::raw!(zx_clock_read, zx::AsHandleRef::raw_handle(&zx::Clock::create(0)?), at(2));
+    equal(status, Status::INVALID_ARGS)?;
+    supplier.unasked()
+}

@@ -1,0 +1,175 @@
+//! Committing a range of a pager's VMO asks for the range at once.
+
+use abi::{Signals, Status, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_PREFETCH, ZX_VMO_RESIZABLE};
+use zx::AsHandleRef;
+
+use super::{cases, late};
+use crate::check::{Outcome, fails};
+use crate::paged::{PAGE, Supplier, Visit, contents, words};
+
+cases! {
+    "pager.commit.one_page" => one_page,
+    "pager.commit.split_supply" => split_supply,
+    "pager.commit.overlapping_commits" => overlapping_commits,
+    "pager.commit.overlapping_commits_one_supply" => overlapping_commits_one_supply,
+    "pager.commit.page_by_page" => page_by_page,
+    "pager.commit.many_commits_one_supply" => many_commits_one_supply,
+    "pager.commit.redundant_supply" => redundant_supply,
+    "pager.commit.resized" => resized,
+    "pager.commit.suspended" => suspended,
+    "pager.commit.passes_over_what_is_there" => passes_over,
+    "pager.commit.prefetch" => prefetch,
+    "pager.commit.decommit" => decommit,
+}
+
+fn one_page() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let visit = Visit::commit(&vmo, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    visit.waits()?;
+    supplier.supply(&vmo, 0, 1)?;
+    visit.ends()?;
+    supplier.unasked()
+}
+
+fn split_supply() -> Outcome {
+    let (supplier, vmo) = Supplier::with(32)?;
+    let visit = Visit::commit(&vmo, 0, 32)?;
+    supplier.asked_to_read(&vmo, 0, 32)?;
+    supplier.supply(&vmo, 0, 16)?;
+    visit.still_waits()?;
+    supplier.supply(&vmo, 16, 16)?;
+    visit.ends()?;
+    supplier.unasked()
+}
+
+/// A request ends where an outstanding one begins, and what is asked for is not asked for again.
+fn overlapping_commits() -> Outcome {
+    let (supplier, vmo) = Supplier::with(32)?;
+    let inner = Visit::commit(&vmo, 8, 16)?;
+    supplier.asked_to_read(&vmo, 8, 16)?;
+    let outer = Visit::commit(&vmo, 0, 32)?;
+    supplier.asked_to_read(&vmo, 0, 8)?;
+    supplier.supply(&vmo, 0, 8)?;
+    outer.waits()?;
+    inner.waits()?;
+    supplier.unasked()?;
+    supplier.supply(&vmo, 8, 16)?;
+    inner.ends()?;
+    supplier.asked_to_read(&vmo, 24, 8)?;
+    supplier.supply(&vmo, 24, 8)?;
+    outer.ends()?;
+    supplier.unasked()
+}
+
+fn overlapping_commits_one_supply() -> Outcome {
+    let (supplier, vmo) = Supplier::with(32)?;
+    let first = Visit::commit(&vmo, 0, 16)?;
+    supplier.asked_to_read(&vmo, 0, 16)?;
+    let second = Visit::commit(&vmo, 8, 16)?;
+    second.waits()?;
+    supplier.unasked()?;
+    supplier.supply(&vmo, 0, 24)?;
+    first.ends()?;
+    second.ends()?;
+    supplier.unasked()
+}
+
+fn page_by_page() -> Outcome {
+    let (supplier, vmo) = Supplier::with(32)?;
+    let visit = Visit::commit(&vmo, 0, 32)?;
+    supplier.asked_to_read(&vmo, 0, 32)?;
+    for page in (0..32).rev() {
+        visit.still_waits()?;
+        supplier.supply(&vmo, page, 1)?;
+    }
+    visit.ends()?;
+    supplier.unasked()
+}
+
+fn many_commits_one_supply() -> Outcome {
+    let (supplier, vmo) = Supplier::with(32)?;
+    let mut visits = Vec::new();
+    for n in 0..8 {
+        visits.push(Visit::commit(&vmo, n * 4, 4)?);
+        supplier.asked_to_read(&vmo, n * 4, 4)?;
+    }
+    supplier.supply(&vmo, 0, 32)?;
+    visits.into_iter().try_for_each(Visit::ends)?;
+    supplier.unasked()
+}
+
+/// Pages that are supplied twice count once.
+fn redundant_supply() -> Outcome {
+    let (supplier, vmo) = Supplier::with(8)?;
+    let visit = Visit::commit(&vmo, 0, 8)?;
+    supplier.asked_to_read(&vmo, 0, 8)?;
+    for count in 1..=8 {
+        visit.still_waits()?;
+        supplier.supply(&vmo, 0, count)?;
+    }
+    visit.ends()?;
+    supplier.unasked()
+}
+
+/// What was to be committed is cut off meanwhile: the rest is there, and that is all that was asked for.
+fn resized() -> Outcome {
+    let (supplier, vmo) = Supplier::with_options(3, ZX_VMO_RESIZABLE)?;
+    let visit = Visit::commit(&vmo, 0, 3)?;
+    supplier.asked_to_read(&vmo, 0, 3)?;
+    supplier.supply(&vmo, 0, 1)?;
+    visit.still_waits()?;
+    vmo.set_size(PAGE)?;
+    visit.ends()?;
+    supplier.unasked()
+}
+
+fn suspended() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let visit = Visit::commit(&vmo, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    let token = visit.with_thread(|thread| {
+        let token = thread.suspend()?;
+        thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
+        Ok::<_, Status>(token)
+    })??;
+    drop(token);
+    visit.with_thread(|thread| thread.wait_one(Signals::THREAD_RUNNING, late()))??;
+    supplier.supply(&vmo, 0, 1)?;
+    visit.ends()?;
+    supplier.unasked()
+}
+
+fn passes_over() -> Outcome {
+    let (supplier, vmo) = Supplier::with(8)?;
+    supplier.supply(&vmo, 3, 2)?;
+    let visit = Visit::commit(&vmo, 0, 8)?;
+    supplier.asked_to_read(&vmo, 0, 3)?;
+    supplier.supply(&vmo, 0, 3)?;
+    supplier.asked_to_read(&vmo, 5, 3)?;
+    supplier.supply(&vmo, 5, 3)?;
+    visit.ends()?;
+    supplier.unasked()
+}
+
+fn prefetch() -> Outcome {
+    let (supplier, vmo) = Supplier::with(8)?;
+    let visit = Visit::op(&vmo, ZX_VMO_OP_PREFETCH, 2, 4)?;
+    supplier.asked_to_read(&vmo, 2, 4)?;
+    supplier.supply(&vmo, 2, 4)?;
+    visit.ends()?;
+    crate::check::equal(words(&vmo, 2, 4)?, contents(2, 4))?;
+    supplier.unasked()
+}
+
+/// Pages that a pager supplied are not given back at a program's word.
+fn decommit() -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    supplier.supply(&vmo, 0, 2)?;
+    fails(vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE), Status::NOT_SUPPORTED)?;
+    crate::check::equal(words(&vmo, 0, 2)?, contents(0, 2))?;
+    let clone = vmo.create_child(abi::ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, 0, 2 * PAGE)?;
+    clone.write(&[1], 0)?;
+    fails(clone.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE), Status::NOT_SUPPORTED)?;
+    supplier.unasked()
+}

@@ -1,0 +1,334 @@
+//! Waits for a page that end otherwise than by its coming, and the ends of pagers, ports and VMOs.
+
+use abi::{Signals, Status, ZX_VM_PERM_READ, ZX_VM_SPECIFIC_OVERWRITE, ZX_VMO_RESIZABLE};
+use zx::{AsHandleRef, Vmo};
+
+use super::{cases, late};
+use crate::check::{Outcome, ensure, equal, fails};
+use crate::paged::How::{self, Called, Mapped};
+use crate::paged::{PAGE, Supplier, Visit, content, contents, words};
+use crate::puppet::{Puppet, function};
+use crate::tiny::{KILLED, OwnJob};
+
+cases! {
+    "pager.end.resized_vmar" => || resized(Mapped),
+    "pager.end.resized_vmo" => || resized(Called),
+    "pager.end.suspended_vmar" => || suspended(Mapped),
+    "pager.end.suspended_vmo" => || suspended(Called),
+    "pager.end.pager_closed_before_asked_vmar" => || pager_closed(Mapped, false),
+    "pager.end.pager_closed_before_asked_vmo" => || pager_closed(Called, false),
+    "pager.end.pager_closed_after_asked_vmar" => || pager_closed(Mapped, true),
+    "pager.end.pager_closed_after_asked_vmo" => || pager_closed(Called, true),
+    "pager.end.detached_before_asked_vmar" => || detached(Mapped, false),
+    "pager.end.detached_before_asked_vmo" => || detached(Called, false),
+    "pager.end.detached_after_asked_vmar" => || detached(Mapped, true),
+    "pager.end.detached_after_asked_vmo" => || detached(Called, true),
+    "pager.end.pager_closed" => closed_pager,
+    "pager.end.detached_then_pager_closed" => detached_then_closed,
+    "pager.end.detach_completes" => detach_completes,
+    "pager.end.vmo_closed_completes" => close_completes,
+    "pager.end.mapping_keeps_vmo" => mapping_keeps_vmo,
+    "pager.end.vmo_closed_meanwhile" => vmo_closed_meanwhile,
+    "pager.end.port_closed" => port_closed,
+    "pager.end.thread_killed" => thread_killed,
+    "pager.end.caller_killed" => caller_killed,
+    "pager.end.killed_before_asked" => killed_before_asked,
+    "pager.end.killed_among_others" => killed_among_others,
+    "pager.end.unmapped" => unmapped,
+    "pager.end.mapped_anew" => mapped_anew,
+    "pager.end.sent_elsewhere" => sent_elsewhere,
+    "pager.end.exception_of_a_call" => exception_of_a_call,
+}
+
+fn resized(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with_options(1, ZX_VMO_RESIZABLE)?;
+    let visit = Visit::read(how, &vmo, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    visit.waits()?;
+    vmo.set_size(0)?;
+    visit.fails(Status::OUT_OF_RANGE)?;
+    supplier.unasked()
+}
+
+fn suspended(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    // Once it goes on before its page comes, once the page comes first.
+    for (page, supply_first) in [(0, false), (1, true)] {
+        let visit = Visit::read(how, &vmo, page, 1)?;
+        supplier.asked_to_read(&vmo, page, 1)?;
+        visit.waits()?;
+        let token = visit.with_thread(|thread| {
+            let token = thread.suspend()?;
+            thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
+            Ok::<_, Status>(token)
+        })??;
+        equal(visit.with_thread(|thread| thread.info().map(|info| info.state))??, abi::ZX_THREAD_STATE_SUSPENDED)?;
+        if supply_first {
+            supplier.supply(&vmo, page, 1)?;
+            ensure(!visit.has_ended()?, "it went on while it was suspended")?;
+            drop(token);
+        } else {
+            drop(token);
+            visit.with_thread(|thread| thread.wait_one(Signals::THREAD_RUNNING, late()))??;
+            visit.waits()?;
+            supplier.unasked()?;
+            supplier.supply(&vmo, page, 1)?;
+        }
+        visit.finds(&[content(page)])?;
+    }
+    supplier.unasked()
+}
+
+fn pager_closed(how: How, asked: bool) -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let visit = Visit::read(how, &vmo, 0, 1)?;
+    visit.waits()?;
+    if asked {
+        supplier.asked_to_read(&vmo, 0, 1)?;
+    }
+    let Supplier { pager, port } = supplier;
+    drop(pager);
+    visit.fails(Status::BAD_STATE)?;
+    // Nothing more is told, not even that nothing more will be.
+    fails(port.wait(zx::MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)
+}
+
+fn detached(how: How, asked: bool) -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let visit = Visit::read(how, &vmo, 0, 1)?;
+    visit.waits()?;
+    if asked {
+        supplier.asked_to_read(&vmo, 0, 1)?;
+    }
+    supplier.pager.detach_vmo(&vmo)?;
+    visit.fails(Status::BAD_STATE)?;
+    supplier.completed(&vmo)?;
+    Visit::read(how, &vmo, 0, 1)?.fails(Status::BAD_STATE)?;
+    supplier.unasked()
+}
+
+/// A VMO whose pager is closed has lost it for good, and with it the pages that it could have again from there.
+fn closed_pager() -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    supplier.supply(&vmo, 1, 1)?;
+    let visit = Visit::read(Mapped, &vmo, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    let Supplier { pager, port } = supplier;
+    drop(pager);
+    visit.fails(Status::BAD_STATE)?;
+    for how in [Mapped, Called] {
+        Visit::read(how, &vmo, 0, 1)?.fails(Status::BAD_STATE)?;
+        Visit::read(how, &vmo, 1, 1)?.fails(Status::BAD_STATE)?;
+    }
+    equal(vmo.info()?.committed_bytes, 0)?;
+    drop(vmo);
+    fails(port.wait(zx::MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)
+}
+
+fn detached_then_closed() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    supplier.pager.detach_vmo(&vmo)?;
+    supplier.pager.detach_vmo(&vmo)?;
+    let Supplier { pager, port } = supplier;
+    drop(pager);
+    // The packet goes with the pager if nobody has taken it.
+    fails(port.wait(zx::MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)?;
+    Visit::read(Called, &vmo, 0, 1)?.fails(Status::BAD_STATE)
+}
+
+fn detach_completes() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    supplier.pager.detach_vmo(&vmo)?;
+    supplier.completed(&vmo)?;
+    // Once is enough.
+    supplier.pager.detach_vmo(&vmo)?;
+    drop(vmo);
+    supplier.unasked()
+}
+
+fn close_completes() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let copy = crate::paged::another(&vmo)?;
+    let key = vmo.key;
+    drop(vmo);
+    supplier.unasked()?;
+    drop(copy);
+    supplier.completed(&crate::paged::Paged { vmo: Vmo::create(0, 0)?, key })
+}
+
+fn mapping_keeps_vmo() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    supplier.supply(&vmo, 0, 1)?;
+    let mapping = zx::startup::vmar_root_self().map_here(ZX_VM_PERM_READ, &vmo, 0, PAGE as usize)?;
+    let key = vmo.key;
+    drop(vmo);
+    supplier.unasked()?;
+    let mut word = [0; 8];
+    mapping.read(0, &mut word)?;
+    equal(u64::from_le_bytes(word), content(0))?;
+    drop(mapping);
+    supplier.completed(&crate::paged::Paged { vmo: Vmo::create(0, 0)?, key })
+}
+
+/// The last handle goes while a call waits: there is nobody left who could supply the page, so the call does not wait on.
+fn vmo_closed_meanwhile() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let key = vmo.key;
+    let raw = zx::Handle::from(vmo.vmo).into_raw();
+    let visit = Visit::call(move || {
+        let mut word = [0_u8; 8];
+        match super::raw!(zx_vmo_read, raw, word.as_mut_ptr(), 0, 8) {
+            Status::OK => Ok(vec![u64::from_le_bytes(word)]),
+            status => Err(status),
+        }
+    });
+    visit.waits()?;
+    drop(zx::Handle::from_raw(raw));
+    visit.fails(Status::BAD_HANDLE)?;
+    supplier.completed(&crate::paged::Paged { vmo: Vmo::create(0, 0)?, key })
+}
+
+/// A port that is gone asks nobody; what is supplied all the same is welcome.
+fn port_closed() -> Outcome {
+    let (supplier, vmo) = Supplier::with(3)?;
+    let first = Visit::read(Called, &vmo, 0, 1)?;
+    first.waits()?;
+    let Supplier { pager, port } = supplier;
+    drop(port);
+    let second = Visit::read(Mapped, &vmo, 1, 1)?;
+    second.waits()?;
+    first.still_waits()?;
+    let supplier = Supplier { pager, port: zx::Port::create()? };
+    supplier.supply(&vmo, 0, 2)?;
+    first.finds(&[content(0)])?;
+    second.finds(&[content(1)])?;
+    let third = Visit::read(Called, &vmo, 2, 1)?;
+    third.waits()?;
+    supplier.pager.detach_vmo(&vmo)?;
+    third.fails(Status::BAD_STATE)?;
+    supplier.unasked()
+}
+
+fn thread_killed() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let visit = Visit::read(Mapped, &vmo, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    visit.waits()?;
+    let Visit::Mapped(mapped) = visit else { return Err("not mapped".into()) };
+    mapped.process().process.kill()?;
+    equal(mapped.process().end()?, KILLED)?;
+    supplier.supply(&vmo, 0, 1)?;
+    equal(words(&vmo, 0, 1)?, contents(0, 1))?;
+    supplier.unasked()
+}
+
+/// A process that waits in a call is killed; the call is not made any more.
+fn caller_killed() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let puppet = Puppet::of(OwnJob::new()?)?;
+    let theirs = puppet.give(vmo.duplicate_handle(abi::Rights::SAME_RIGHTS)?)?;
+    puppet.post(function!(zx_vmo_write), &[theirs, puppet.room(0)?, 0, 8])?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    puppet.tiny.process.kill()?;
+    equal(puppet.tiny.end()?, KILLED)?;
+    supplier.supply(&vmo, 0, 1)?;
+    equal(words(&vmo, 0, 1)?, contents(0, 1))?;
+    supplier.unasked()
+}
+
+fn killed_before_asked() -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    let visits = [Visit::read(Mapped, &vmo, 0, 1)?, Visit::read(Mapped, &vmo, 1, 1)?];
+    visits.iter().try_for_each(Visit::waits)?;
+    // One's packet is in the port, the other's request behind it.
+    for visit in visits {
+        let Visit::Mapped(mapped) = visit else { return Err("not mapped".into()) };
+        mapped.process().process.kill()?;
+        mapped.process().end()?;
+    }
+    supplier.unasked()
+}
+
+fn killed_among_others() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let visits = [Visit::read(Mapped, &vmo, 0, 1)?, Visit::read(Called, &vmo, 0, 1)?];
+    visits.iter().try_for_each(Visit::waits)?;
+    let [Visit::Mapped(first), second] = visits else { return Err("not mapped".into()) };
+    first.process().process.kill()?;
+    first.process().end()?;
+    second.still_waits()?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    supplier.supply(&vmo, 0, 1)?;
+    second.finds(&[content(0)])?;
+    supplier.unasked()
+}
+
+fn unmapped() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let visit = Visit::read(Mapped, &vmo, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    visit.waits()?;
+    let Visit::Mapped(mapped) = &visit else { return Err("not mapped".into()) };
+    mapped.process().vmar.unmap(mapped.base as usize, PAGE as usize)?;
+    supplier.supply(&vmo, 0, 1)?;
+    visit.fails(Status::NOT_FOUND)
+}
+
+fn mapped_anew() -> Outcome {
+    let (supplier, vmo) = Supplier::with(8)?;
+    let visit = Visit::read(Mapped, &vmo, 3, 2)?;
+    supplier.asked_to_read(&vmo, 3, 1)?;
+    visit.waits()?;
+    let Visit::Mapped(mapped) = &visit else { return Err("not mapped".into()) };
+    let (vmar, base) = (&mapped.process().vmar, vmar_offset(mapped)?);
+    let other = Vmo::create(8 * PAGE, 0)?;
+    other.write(&77_u64.to_le_bytes(), 3 * PAGE)?;
+    other.write(&78_u64.to_le_bytes(), 4 * PAGE)?;
+    vmar.map(ZX_VM_PERM_READ | ZX_VM_SPECIFIC_OVERWRITE, base, &other, 0, 8 * PAGE as usize)?;
+    supplier.supply(&vmo, 3, 1)?;
+    visit.finds(&[77, 78])?;
+    supplier.unasked()
+}
+
+/// Where a visit's mapping lies in its process's root region.
+fn vmar_offset(visit: &crate::paged::MappedVisit) -> Result<usize, crate::check::Failure> {
+    Ok(visit.base as usize - visit.process().vmar.info()?.base)
+}
+
+/// A debugger has a thread that waits for a page go on elsewhere: nobody waits for the page any more.
+fn sent_elsewhere() -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    let visit = Visit::read(Mapped, &vmo, 0, 1)?;
+    visit.waits()?;
+    visit.with_thread(|thread| {
+        let token = thread.suspend()?;
+        thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
+        let mut registers = thread.registers::<abi::zx_thread_state_general_regs_t>()?;
+        // The load is three bytes long; what it would have loaded is set by hand.
+        registers.rip += 3;
+        registers.rax = 4711;
+        thread.set_registers(&registers)?;
+        drop(token);
+        Ok::<_, Status>(())
+    })??;
+    visit.finds(&[4711])?;
+    supplier.unasked()
+}
+
+/// A page that cannot be had is a page fault to whoever has it mapped, and a status to whoever calls, even when it is
+/// memory that the call was only to write its result to.
+fn exception_of_a_call() -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    let other = crate::paged::another(&vmo)?;
+    let visit = Visit::call(move || {
+        let permissions = ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
+        let mapping = zx::startup::vmar_root_self().map_here(permissions, &other, 0, PAGE as usize)?;
+        match super::raw!(zx_clock_read, zx::Clock::create(0)?.raw_handle(), mapping.address()) {
+            Status::OK => Ok(Vec::new()),
+            status => Err(status),
+        }
+    });
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    supplier.fail(&vmo, 0, 1, Status::IO_DATA_INTEGRITY)?;
+    visit.fails(Status::IO_DATA_INTEGRITY)
+}

@@ -1,0 +1,153 @@
+//! Pages that a pager cannot supply: those who wait for them learn why.
+
+use abi::Status;
+
+use super::cases;
+use crate::check::{Outcome, equal, fails};
+use crate::paged::How::{self, Called, Mapped};
+use crate::paged::{Supplier, Visit, content, words};
+
+cases! {
+    "pager.fail.single_page_vmar" => || single_page(Mapped),
+    "pager.fail.single_page_vmo" => || single_page(Called),
+    "pager.fail.exact_range" => exact_range,
+    "pager.fail.several_commits" => several_commits,
+    "pager.fail.part_of_a_range" => part_of_a_range,
+    "pager.fail.twice" => twice,
+    "pager.fail.after_detach" => after_detach,
+    "pager.fail.then_supplied" => then_supplied,
+    "pager.fail.one_of_several_vmos" => one_of_several_vmos,
+    "pager.fail.error_codes" => error_codes,
+    "pager.fail.before_asked" => before_asked,
+}
+
+fn single_page(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let visit = Visit::read(how, &vmo, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    supplier.fail(&vmo, 0, 1, Status::IO)?;
+    visit.fails(Status::IO)?;
+    supplier.unasked()
+}
+
+fn exact_range() -> Outcome {
+    let (supplier, vmo) = Supplier::with(11)?;
+    let visit = Visit::commit(&vmo, 0, 11)?;
+    supplier.asked_to_read(&vmo, 0, 11)?;
+    supplier.fail(&vmo, 0, 11, Status::IO)?;
+    visit.fails(Status::IO)?;
+    supplier.unasked()
+}
+
+fn several_commits() -> Outcome {
+    let (supplier, vmo) = Supplier::with(11)?;
+    let visits = [Visit::commit(&vmo, 0, 5)?, Visit::commit(&vmo, 0, 5)?, Visit::commit(&vmo, 5, 6)?];
+    visits.iter().try_for_each(Visit::waits)?;
+    supplier.fail(&vmo, 0, 11, Status::IO)?;
+    visits.into_iter().try_for_each(|visit| visit.fails(Status::IO))?;
+    supplier.unasked()
+}
+
+/// A request fails as a whole, and with it all that wait for some of it.
+fn part_of_a_range() -> Outcome {
+    let (supplier, vmo) = Supplier::with(20)?;
+    let first = Visit::commit(&vmo, 2, 8)?;
+    supplier.asked_to_read(&vmo, 2, 8)?;
+    let second = Visit::commit(&vmo, 5, 10)?;
+    second.waits()?;
+    let third = Visit::commit(&vmo, 16, 4)?;
+    supplier.asked_to_read(&vmo, 16, 4)?;
+    supplier.fail(&vmo, 9, 4, Status::IO)?;
+    first.fails(Status::IO)?;
+    second.fails(Status::IO)?;
+    third.still_waits()?;
+    supplier.fail(&vmo, 0, 20, Status::IO)?;
+    third.fails(Status::IO)?;
+    supplier.unasked()
+}
+
+fn twice() -> Outcome {
+    let (supplier, vmo) = Supplier::with(11)?;
+    let visit = Visit::commit(&vmo, 0, 11)?;
+    supplier.asked_to_read(&vmo, 0, 11)?;
+    for page in 0..11 {
+        supplier.fail(&vmo, page, 1, Status::IO)?;
+    }
+    visit.fails(Status::IO)?;
+    supplier.unasked()
+}
+
+fn after_detach() -> Outcome {
+    let (supplier, vmo) = Supplier::with(11)?;
+    let visit = Visit::commit(&vmo, 0, 11)?;
+    supplier.asked_to_read(&vmo, 0, 11)?;
+    supplier.pager.detach_vmo(&vmo)?;
+    visit.fails(Status::BAD_STATE)?;
+    fails(supplier.fail(&vmo, 0, 11, Status::IO), Status::BAD_STATE)?;
+    supplier.completed(&vmo)
+}
+
+fn then_supplied() -> Outcome {
+    let (supplier, vmo) = Supplier::with(11)?;
+    let visit = Visit::commit(&vmo, 0, 11)?;
+    supplier.asked_to_read(&vmo, 0, 11)?;
+    supplier.fail(&vmo, 0, 11, Status::IO)?;
+    visit.fails(Status::IO)?;
+    // Nothing is remembered of it: who comes next asks again.
+    let visit = Visit::commit(&vmo, 0, 11)?;
+    supplier.asked_to_read(&vmo, 0, 11)?;
+    supplier.supply(&vmo, 0, 11)?;
+    visit.ends()?;
+    equal(words(&vmo, 10, 1)?, vec![content(10)])?;
+    supplier.unasked()
+}
+
+fn one_of_several_vmos() -> Outcome {
+    let supplier = Supplier::new()?;
+    let vmos = [supplier.vmo(1, 11, 0)?, supplier.vmo(2, 11, 0)?];
+    let [first, second] = [Visit::commit(&vmos[0], 0, 11)?, Visit::commit(&vmos[1], 0, 11)?];
+    first.waits()?;
+    second.waits()?;
+    supplier.fail(&vmos[0], 0, 11, Status::IO)?;
+    first.fails(Status::IO)?;
+    second.still_waits()?;
+    supplier.asked_to_read(&vmos[1], 0, 11)?;
+    supplier.fail(&vmos[1], 0, 11, Status::IO_DATA_INTEGRITY)?;
+    second.fails(Status::IO_DATA_INTEGRITY)?;
+    supplier.unasked()
+}
+
+fn error_codes() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let codes = [
+        Status::IO,
+        Status::IO_DATA_INTEGRITY,
+        Status::BAD_STATE,
+        Status::NO_SPACE,
+        Status::BUFFER_TOO_SMALL,
+    ];
+    for how in [Mapped, Called] {
+        for code in codes {
+            let visit = Visit::read(how, &vmo, 0, 1)?;
+            supplier.asked_to_read(&vmo, 0, 1)?;
+            supplier.fail(&vmo, 0, 1, code)?;
+            visit.fails(code)?;
+        }
+    }
+    for code in [Status::OK, Status::INTERNAL, Status::NO_MEMORY, Status::CANCELED, Status(7), Status(-5000)] {
+        fails(supplier.fail(&vmo, 0, 1, code), Status::INVALID_ARGS)?;
+    }
+    // The code stands in the lower half of a word whose upper half must be its sign.
+    let data = u64::from(Status::IO.0 as u32);
+    fails(supplier.pager.op_range(abi::ZX_PAGER_OP_FAIL, &vmo, 0, 4096, data), Status::INVALID_ARGS)
+}
+
+/// A request that failed before anyone took its packet is withdrawn.
+fn before_asked() -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    let visits = [Visit::read(Called, &vmo, 0, 1)?, Visit::read(Mapped, &vmo, 1, 1)?];
+    visits.iter().try_for_each(Visit::waits)?;
+    supplier.fail(&vmo, 0, 2, Status::IO)?;
+    visits.into_iter().try_for_each(|visit| visit.fails(Status::IO))?;
+    supplier.unasked()
+}

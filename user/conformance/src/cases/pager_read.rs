@@ -1,0 +1,265 @@
+//! Pages of a pager's VMO that are touched before they are there: each is asked for once, and whoever touched it goes on
+//! when it has come. Each case is had with mappings, which ask for pages, and with calls, which ask for ranges.
+
+use zx::Vmo;
+
+use super::cases;
+use crate::check::{Outcome, equal};
+use crate::paged::How::{self, Called, Mapped};
+use crate::paged::{PAGE, Paged, Supplier, Visit, content, contents};
+
+cases! {
+    "pager.read.single_page_vmar" => || single_page(Mapped),
+    "pager.read.single_page_vmo" => || single_page(Called),
+    "pager.read.uncommitted_page_vmar" => || uncommitted_page(Mapped),
+    "pager.read.uncommitted_page_vmo" => || uncommitted_page(Called),
+    "pager.read.presupplied_vmar" => || presupplied(Mapped),
+    "pager.read.presupplied_vmo" => || presupplied(Called),
+    "pager.read.supplied_before_asked_vmar" => || supplied_before_asked(Mapped),
+    "pager.read.supplied_before_asked_vmo" => || supplied_before_asked(Called),
+    "pager.read.sequence_vmar" => sequence_mapped,
+    "pager.read.sequence_vmo" => sequence_called,
+    "pager.read.many_threads_many_pages_vmar" => || many_pages(Mapped),
+    "pager.read.many_threads_many_pages_vmo" => || many_pages(Called),
+    "pager.read.many_threads_one_page_vmar" => || one_page(Mapped),
+    "pager.read.many_threads_one_page_vmo" => || one_page(Called),
+    "pager.read.bulk_supply_vmar" => || bulk(Mapped, &[(0, 8)]),
+    "pager.read.bulk_supply_vmo" => || bulk(Called, &[(0, 8)]),
+    "pager.read.bulk_odd_length_vmar" => || bulk(Mapped, &[(0, 3), (3, 3), (6, 2)]),
+    "pager.read.bulk_odd_length_vmo" => || bulk(Called, &[(0, 3), (3, 3), (6, 2)]),
+    "pager.read.bulk_odd_offset_vmar" => || bulk(Mapped, &[(0, 1), (1, 3), (4, 4)]),
+    "pager.read.bulk_odd_offset_vmo" => || bulk(Called, &[(0, 1), (1, 3), (4, 4)]),
+    "pager.read.overlapping_supply_vmar" => || overlapping_supply(Mapped),
+    "pager.read.overlapping_supply_vmo" => || overlapping_supply(Called),
+    "pager.read.many_requests_vmar" => || many_requests(Mapped),
+    "pager.read.many_requests_vmo" => || many_requests(Called),
+    "pager.read.successive_vmos" => successive_vmos,
+    "pager.read.several_vmos" => several_vmos,
+    "pager.read.buffer_of_a_call" => buffer_of_a_call,
+    "pager.read.instructions" => instructions,
+}
+
+fn single_page(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let visit = Visit::read(how, &vmo, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    visit.waits()?;
+    supplier.supply(&vmo, 0, 1)?;
+    visit.finds(&[content(0)])?;
+    supplier.unasked()
+}
+
+fn uncommitted_page(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let visit = Visit::read(how, &vmo, 0, 1)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    supplier.pager.supply_pages(&vmo, 0, PAGE, &Vmo::create(PAGE, 0)?, 0)?;
+    visit.finds(&[0])?;
+    supplier.unasked()
+}
+
+fn presupplied(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    supplier.supply(&vmo, 0, 2)?;
+    Visit::read(how, &vmo, 0, 2)?.finds(&contents(0, 2))?;
+    supplier.unasked()
+}
+
+/// A request that has been met before anyone took its packet is withdrawn.
+fn supplied_before_asked(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(2)?;
+    let visits = [Visit::read(how, &vmo, 0, 1)?, Visit::read(how, &vmo, 1, 1)?];
+    visits.iter().try_for_each(Visit::waits)?;
+    supplier.supply(&vmo, 0, 2)?;
+    for (page, visit) in (0..).zip(visits) {
+        visit.finds(&[content(page)])?;
+    }
+    supplier.unasked()
+}
+
+fn sequence_mapped() -> Outcome {
+    let (supplier, vmo) = Supplier::with(32)?;
+    let visit = Visit::read(Mapped, &vmo, 0, 32)?;
+    for page in 0..32 {
+        supplier.asked_to_read(&vmo, page, 1)?;
+        supplier.unasked()?;
+        supplier.supply(&vmo, page, 1)?;
+    }
+    visit.finds(&contents(0, 32))
+}
+
+fn sequence_called() -> Outcome {
+    let (supplier, vmo) = Supplier::with(32)?;
+    let visit = Visit::read(Called, &vmo, 0, 32)?;
+    supplier.asked_to_read(&vmo, 0, 32)?;
+    for page in 0..32 {
+        visit.still_waits()?;
+        supplier.supply(&vmo, page, 1)?;
+    }
+    visit.finds(&contents(0, 32))?;
+    supplier.unasked()
+}
+
+/// Visits that each read one page, in the order of the pages.
+fn visits(how: How, vmo: &Paged, count: u64) -> Result<Vec<Visit>, crate::check::Failure> {
+    let mut visits = Vec::new();
+    for page in 0..count {
+        let visit = Visit::read(how, vmo, page, 1)?;
+        visit.waits()?;
+        visits.push(visit);
+    }
+    Ok(visits)
+}
+
+fn many_pages(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(8)?;
+    let visits = visits(how, &vmo, 8)?;
+    // One packet at a time, in the order of the requests.
+    for (page, visit) in (0..).zip(visits) {
+        supplier.asked_to_read(&vmo, page, 1)?;
+        supplier.supply(&vmo, page, 1)?;
+        visit.finds(&[content(page)])?;
+    }
+    supplier.unasked()
+}
+
+fn one_page(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let mut visits = Vec::new();
+    for _ in 0..8 {
+        visits.push(Visit::read(how, &vmo, 0, 1)?);
+    }
+    visits.iter().try_for_each(Visit::waits)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    supplier.unasked()?;
+    supplier.supply(&vmo, 0, 1)?;
+    visits.into_iter().try_for_each(|visit| visit.finds(&[content(0)]))?;
+    supplier.unasked()
+}
+
+fn bulk(how: How, supplies: &[(u64, u64)]) -> Outcome {
+    let (supplier, vmo) = Supplier::with(8)?;
+    let mut visits = (0..).zip(visits(how, &vmo, 8)?);
+    for page in 0..8 {
+        supplier.asked_to_read(&vmo, page, 1)?;
+    }
+    for &(first, count) in supplies {
+        supplier.supply(&vmo, first, count)?;
+        for (page, visit) in visits.by_ref().take(count as usize) {
+            visit.finds(&[content(page)])?;
+        }
+    }
+    equal(visits.count(), 0)?;
+    supplier.unasked()
+}
+
+/// What is there is not replaced, and the pages around it are supplied all the same.
+fn overlapping_supply(how: How) -> Outcome {
+    let (supplier, vmo) = Supplier::with(3)?;
+    supplier.supply_as(&vmo, 1, &[101])?;
+    let visit = Visit::read(how, &vmo, 0, 3)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    supplier.supply_as(&vmo, 0, &[200, 201, 202])?;
+    visit.finds(&[200, 101, 202])?;
+    supplier.unasked()
+}
+
+fn many_requests(how: How) -> Outcome {
+    const COUNT: u64 = 40;
+    let (supplier, vmo) = Supplier::with(COUNT)?;
+    let visits = visits(how, &vmo, COUNT)?;
+    for page in 0..COUNT {
+        supplier.asked_to_read(&vmo, page, 1)?;
+    }
+    supplier.unasked()?;
+    for page in (0..COUNT).rev() {
+        supplier.supply(&vmo, page, 1)?;
+    }
+    for (page, visit) in (0..).zip(visits) {
+        visit.finds(&[content(page)])?;
+    }
+    supplier.unasked()
+}
+
+fn successive_vmos() -> Outcome {
+    let supplier = Supplier::new()?;
+    for key in 0..16 {
+        let vmo = supplier.vmo(key, 1, 0)?;
+        let visit = Visit::read(if key % 2 == 0 { Mapped } else { Called }, &vmo, 0, 1)?;
+        supplier.asked_to_read(&vmo, 0, 1)?;
+        supplier.supply(&vmo, 0, 1)?;
+        visit.finds(&[content(0)])?;
+    }
+    Ok(())
+}
+
+fn several_vmos() -> Outcome {
+    let supplier = Supplier::new()?;
+    let mut all = Vec::new();
+    for key in 0..8 {
+        let vmo = supplier.vmo(key, 1, 0)?;
+        let visit = Visit::read(Called, &vmo, 0, 1)?;
+        visit.waits()?;
+        all.push((vmo, visit));
+    }
+    // Each VMO has a packet of its own, so all are in the port by now.
+    for (vmo, _) in &all {
+        supplier.asked_to_read(vmo, 0, 1)?;
+    }
+    for (vmo, visit) in all {
+        supplier.supply_as(&vmo, 0, &[vmo.key])?;
+        visit.finds(&[vmo.key])?;
+    }
+    Ok(())
+}
+
+/// A call's own buffer may be memory that a pager supplies; what the call does is done once.
+fn buffer_of_a_call() -> Outcome {
+    let (supplier, vmo) = Supplier::with(4)?;
+    let other = crate::paged::another(&vmo)?;
+    let (ours, theirs) = zx::Channel::create()?;
+    let (event, reader) = (zx::Event::create()?, zx::Port::create()?);
+    let visit = Visit::call(move || {
+        let region = zx::startup::vmar_root_self();
+        let permissions = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
+        let mapping = region.map_here(permissions, &other, 0, 4 * PAGE as usize)?;
+        let at = |page: usize| (mapping.address() + page * PAGE as usize) as u64;
+        // A message with a handle whose bytes and handles lie in pages that are not there yet.
+        let raw = zx::AsHandleRef::raw_handle;
+        let sent = super::raw!(zx_channel_write, raw(&theirs), 0, at(0), 8, at(1), 1);
+        // A packet goes to a page that is not there while the thread waits for it.
+        let packet = super::raw!(zx_port_wait, raw(&reader), 0, at(2));
+        // An argument that comes by way of memory: an address in such a page, read once more each time.
+        drop(event);
+        Ok(vec![sent.0 as u64, packet.0 as u64])
+    });
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    supplier.supply(&vmo, 0, 1)?;
+    supplier.asked_to_read(&vmo, 1, 1)?;
+    let event = zx::Event::create()?;
+    let value = zx::Handle::from(event).into_raw();
+    supplier.supply_as(&vmo, 1, &[u64::from(value)])?;
+    supplier.asked_to_read(&vmo, 2, 1)?;
+    supplier.supply(&vmo, 2, 1)?;
+    let timed_out = abi::Status::TIMED_OUT.0 as u64;
+    visit.finds(&[0, timed_out])?;
+    let (mut bytes, mut handles) = ([0; 16], [None, None]);
+    let size = ours.read(&mut bytes, &mut handles).map_err(|(status, _)| status)?;
+    equal((size.bytes, size.handles), (8, 1))?;
+    equal(bytes.first_chunk().map(|word| u64::from_le_bytes(*word)), Some(content(0)))
+}
+
+/// Code can be supplied, too.
+fn instructions() -> Outcome {
+    let (supplier, vmo) = Supplier::with(1)?;
+    let code = crate::paged::another(&vmo)?.replace_as_executable(None)?;
+    let tiny = crate::caught::Mortal::new(crate::tiny::SPIN)?;
+    let permissions = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
+    let entry = tiny.vmar.map(permissions, 0, &code, 0, PAGE as usize)?;
+    let channel = tiny.process.create_exception_channel(0)?;
+    tiny.process.start(&tiny.thread, entry, tiny.stack, zx::Event::create()?.into(), 0)?;
+    supplier.asked_to_read(&vmo, 0, 1)?;
+    supplier.supply_as(&vmo, 0, &[u64::from_le_bytes([0x0f, 0x0b, 0, 0, 0, 0, 0, 0])])?;
+    crate::caught::catch_type(&channel, abi::ZX_EXCP_UNDEFINED_INSTRUCTION)?;
+    Ok(())
+}

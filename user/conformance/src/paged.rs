@@ -1,0 +1,385 @@
+//! VMOs whose pages a case supplies itself, and those who touch them.
+//!
+//! A [`Supplier`] has a pager and a port, and is asked for pages of its VMOs; what it supplies has [`content`]. A
+//! [`Visit`] touches a VMO meanwhile: a thread of a process that has it mapped, or one of this process that makes a call.
+
+use std::thread::JoinHandle;
+
+use abi::{
+    Status, ZX_EXCP_FATAL_PAGE_FAULT, ZX_EXCP_UNDEFINED_INSTRUCTION, ZX_PAGER_OP_FAIL, ZX_PAGER_VMO_COMPLETE,
+    ZX_PAGER_VMO_READ, ZX_PKT_TYPE_PAGE_REQUEST, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
+};
+use zx::{AsHandleRef, Channel, MonotonicInstant, Pager, Port, Rights, Thread, Unowned, Vmo};
+
+use crate::cases::{late, native};
+use crate::caught::{Mortal, catch};
+use crate::check::{Failure, Outcome, equal, fails};
+
+pub const PAGE: u64 = 4096;
+
+/// The first word of a page that is supplied.
+pub fn content(page: u64) -> u64 {
+    page + 0x9a6e_0001
+}
+
+/// The first words of several pages.
+pub fn contents(first: u64, count: u64) -> Vec<u64> {
+    (first..first + count).map(content).collect()
+}
+
+/// The first word of each of several pages, as one call reads them.
+pub fn words(vmo: &Vmo, first: u64, count: u64) -> zx::Result<Vec<u64>> {
+    let mut bytes = vec![0; (count * PAGE) as usize];
+    vmo.read(&mut bytes, first * PAGE)?;
+    Ok(bytes.chunks_exact(PAGE as usize).map(|page| u64::from_le_bytes(std::array::from_fn(|i| page[i]))).collect())
+}
+
+/// One more handle to a VMO.
+pub fn another(vmo: &Vmo) -> zx::Result<Vmo> {
+    Ok(Vmo::from(vmo.duplicate_handle(Rights::SAME_RIGHTS)?))
+}
+
+/// A pager, and the port at which it is asked.
+pub struct Supplier {
+    pub pager: Pager,
+    pub port: Port,
+}
+
+/// A VMO of a supplier's.
+pub struct Paged {
+    pub vmo: Vmo,
+    pub key: u64,
+}
+
+impl std::ops::Deref for Paged {
+    type Target = Vmo;
+
+    fn deref(&self) -> &Vmo {
+        &self.vmo
+    }
+}
+
+impl Supplier {
+    pub fn new() -> Result<Self, Failure> {
+        Ok(Self { pager: Pager::create()?, port: Port::create()? })
+    }
+
+    /// A supplier with one VMO of so many pages.
+    pub fn with(pages: u64) -> Result<(Self, Paged), Failure> {
+        Self::with_options(pages, 0)
+    }
+
+    /// The same with options (`ZX_VMO_RESIZABLE`, `ZX_VMO_TRAP_DIRTY`).
+    pub fn with_options(pages: u64, options: u32) -> Result<(Self, Paged), Failure> {
+        let supplier = Self::new()?;
+        let vmo = supplier.vmo(1, pages, options)?;
+        Ok((supplier, vmo))
+    }
+
+    /// One more VMO.
+    pub fn vmo(&self, key: u64, pages: u64, options: u32) -> Result<Paged, Failure> {
+        Ok(Paged { vmo: self.pager.create_vmo(options, &self.port, key, pages * PAGE)?, key })
+    }
+
+    /// Supplies pages with what [`content`] says.
+    pub fn supply(&self, vmo: &Paged, first: u64, count: u64) -> Outcome {
+        self.supply_as(vmo, first, &contents(first, count))
+    }
+
+    /// Supplies pages with these first words.
+    pub fn supply_as(&self, vmo: &Paged, first: u64, words: &[u64]) -> Outcome {
+        let length = words.len() as u64 * PAGE;
+        let aux = Vmo::create(length, 0)?;
+        for (page, word) in words.iter().enumerate() {
+            aux.write(&word.to_le_bytes(), page as u64 * PAGE)?;
+        }
+        Ok(self.pager.supply_pages(vmo, first * PAGE, length, &aux, 0)?)
+    }
+
+    /// Says that pages cannot be had.
+    pub fn fail(&self, vmo: &Paged, first: u64, count: u64, status: Status) -> zx::Result<()> {
+        let data = i64::from(status.0) as u64;
+        self.pager.op_range(ZX_PAGER_OP_FAIL, vmo, first * PAGE, count * PAGE, data)
+    }
+
+    /// The next packet must come, and be this one of this VMO for these pages.
+    #[track_caller]
+    pub fn asked(&self, vmo: &Paged, command: u16, first: u64, count: u64) -> Outcome {
+        let expected = (ZX_PKT_TYPE_PAGE_REQUEST, vmo.key, command, first, count);
+        equal(self.next(late())?, expected)
+    }
+
+    /// The next packet: its type, key, command, first page, number of pages.
+    fn next(&self, deadline: MonotonicInstant) -> zx::Result<(u32, u64, u16, u64, u64)> {
+        let packet = self.port.wait(deadline)?;
+        let [command, offset, length, _] = packet.payload;
+        // Pages, unless it is no request for whole pages: then no number of pages would do.
+        let pages = |bytes: u64| if bytes.is_multiple_of(PAGE) { bytes / PAGE } else { u64::MAX };
+        Ok((packet.type_, packet.key, command as u16, pages(offset), pages(length)))
+    }
+
+    /// Pages must be asked for.
+    #[track_caller]
+    pub fn asked_to_read(&self, vmo: &Paged, first: u64, count: u64) -> Outcome {
+        self.asked(vmo, ZX_PAGER_VMO_READ, first, count)
+    }
+
+    /// It must be told that nothing more will be asked for.
+    #[track_caller]
+    pub fn completed(&self, vmo: &Paged) -> Outcome {
+        self.asked(vmo, ZX_PAGER_VMO_COMPLETE, 0, 0)
+    }
+
+    /// Nothing is asked for just now.
+    #[track_caller]
+    pub fn unasked(&self) -> Outcome {
+        fails(self.next(MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)
+    }
+
+    /// Serves whatever is asked for until a visit has ended.
+    pub fn serve(&self, vmo: &Paged, visit: &Visit) -> Outcome {
+        while !visit.has_ended()? {
+            if let Ok((_, key, ZX_PAGER_VMO_READ, first, count)) = self.next(crate::cases::soon(2))
+                && key == vmo.key
+            {
+                self.supply(vmo, first, count)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a VMO is touched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// By loads and stores in a mapping.
+    Mapped,
+    /// By calls.
+    Called,
+}
+
+/// Someone who touches a VMO.
+pub enum Visit {
+    Mapped(MappedVisit),
+    Called(JoinHandle<zx::Result<Vec<u64>>>),
+}
+
+/// A process with a VMO mapped, whose thread touches a word of each of several pages and then ends at an undefined
+/// instruction.
+pub struct MappedVisit {
+    process: Mortal,
+    channel: Channel,
+    shared: Vmo,
+    count: u64,
+    /// Where the VMO is mapped.
+    pub base: u64,
+    /// The first address that it touches.
+    pub first: u64,
+}
+
+/// Started with the address of the shared page in `rsi`: address, number of pages, whether to write, and what; words
+/// that it reads go to 64 and after.
+const CODE: &[u8] = &[
+    0x48, 0x8b, 0x16, // mov rdx, [rsi]
+    0x48, 0x8b, 0x4e, 0x08, // mov rcx, [rsi + 8]
+    0x48, 0x8d, 0x7e, 0x40, // lea rdi, [rsi + 64]
+    0x48, 0x8b, 0x5e, 0x18, // mov rbx, [rsi + 24]
+    // again:
+    0x48, 0x83, 0x7e, 0x10, 0x00, // cmp qword ptr [rsi + 16], 0
+    0x75, 0x08, // jne write
+    0x48, 0x8b, 0x02, // mov rax, [rdx]
+    0x48, 0x89, 0x07, // mov [rdi], rax
+    0xeb, 0x03, // jmp next
+    // write:
+    0x48, 0x89, 0x1a, // mov [rdx], rbx
+    // next:
+    0x48, 0x83, 0xc7, 0x08, // add rdi, 8
+    0x48, 0x81, 0xc2, 0x00, 0x10, 0x00, 0x00, // add rdx, 4096
+    0x48, 0xff, 0xc9, // dec rcx
+    0x75, 0xde, // jnz again
+    0x0f, 0x0b, // ud2
+];
+const WORDS: u64 = 64;
+
+impl MappedVisit {
+    /// Touches pages of a VMO; writes `value` if there is one.
+    pub fn new(vmo: &Vmo, first: u64, count: u64, value: Option<u64>) -> Result<Self, Failure> {
+        let visit = Self::prepare(vmo, first, count, value)?;
+        visit.start()?;
+        Ok(visit)
+    }
+
+    /// The same, not started yet.
+    pub fn prepare(vmo: &Vmo, first: u64, count: u64, value: Option<u64>) -> Result<Self, Failure> {
+        let process = Mortal::new(CODE)?;
+        let permissions = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
+        let base = process.vmar.map(permissions, 0, vmo, 0, vmo.get_size()? as usize)? as u64;
+        let shared = Vmo::create(PAGE, 0)?;
+        let words = [base + first * PAGE, count, u64::from(value.is_some()), value.unwrap_or(0)];
+        shared.write(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>(), 0)?;
+        let channel = process.thread.create_exception_channel(0)?;
+        Ok(Self { process, channel, shared, count, base, first: words[0] })
+    }
+
+    /// Starts one that was prepared.
+    pub fn start(&self) -> Outcome {
+        let permissions = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
+        let address = self.process.vmar.map(permissions, 0, &self.shared, 0, PAGE as usize)?;
+        self.process.start(None, address)
+    }
+
+    /// The process.
+    pub fn process(&self) -> &Mortal {
+        &self.process
+    }
+
+    /// How it ends: with what it has read, or with the address and status of a fault.
+    fn end(&self) -> Result<Result<Vec<u64>, (u64, Status)>, Failure> {
+        let caught = catch(&self.channel)?;
+        if caught.info.type_ == ZX_EXCP_UNDEFINED_INSTRUCTION {
+            let mut bytes = vec![0; self.count as usize * 8];
+            self.shared.read(&mut bytes, WORDS)?;
+            return Ok(Ok(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()));
+        }
+        equal(caught.info.type_, ZX_EXCP_FATAL_PAGE_FAULT)?;
+        let context = caught.exception.thread()?.exception_report()?.context;
+        Ok(Err((context.arch.cr2, Status(context.synth_code as i32))))
+    }
+}
+
+impl Visit {
+    /// Reads pages of a VMO.
+    pub fn read(how: How, vmo: &Vmo, first: u64, count: u64) -> Result<Self, Failure> {
+        Ok(match how {
+            How::Mapped => Self::Mapped(MappedVisit::new(vmo, first, count, None)?),
+            How::Called => {
+                let vmo = another(vmo)?;
+                Self::call(move || words(&vmo, first, count))
+            }
+        })
+    }
+
+    /// Writes a word into each of some pages.
+    pub fn write(how: How, vmo: &Vmo, first: u64, count: u64, value: u64) -> Result<Self, Failure> {
+        Ok(match how {
+            How::Mapped => Self::Mapped(MappedVisit::new(vmo, first, count, Some(value))?),
+            How::Called => {
+                let vmo = another(vmo)?;
+                Self::call(move || {
+                    let mut bytes = vec![0; ((count - 1) * PAGE + 8) as usize];
+                    bytes.chunks_mut(PAGE as usize).for_each(|page| page[..8].copy_from_slice(&value.to_le_bytes()));
+                    vmo.write(&bytes, first * PAGE).map(|()| vec![0; count as usize])
+                })
+            }
+        })
+    }
+
+    /// Does something to a range of a VMO (`ZX_VMO_OP_*`).
+    pub fn op(vmo: &Vmo, op: u32, first: u64, count: u64) -> Result<Self, Failure> {
+        let vmo = another(vmo)?;
+        Ok(Self::call(move || vmo.op_range(op, first * PAGE, count * PAGE).map(|()| Vec::new())))
+    }
+
+    /// Commits pages of a VMO.
+    pub fn commit(vmo: &Vmo, first: u64, count: u64) -> Result<Self, Failure> {
+        Self::op(vmo, abi::ZX_VMO_OP_COMMIT, first, count)
+    }
+
+    /// Makes any call.
+    pub fn call(call: impl FnOnce() -> zx::Result<Vec<u64>> + Send + 'static) -> Self {
+        Self::Called(std::thread::spawn(call))
+    }
+
+    /// Its thread.
+    pub fn with_thread<T>(&self, look: impl FnOnce(&Thread) -> T) -> Result<T, Failure> {
+        match self {
+            Self::Mapped(visit) => Ok(look(&visit.process.thread)),
+            Self::Called(thread) => {
+                let thread = Unowned::<Thread>::from_raw(native(thread)).ok_or("a thread without a handle")?;
+                Ok(look(&thread))
+            }
+        }
+    }
+
+    fn state(&self) -> Result<u32, Failure> {
+        Ok(self.with_thread(|thread| thread.info().map(|info| info.state))??)
+    }
+
+    /// Waits until it waits for a pager.
+    #[track_caller]
+    pub fn waits(&self) -> Outcome {
+        let limit = late();
+        while self.state()? != abi::ZX_THREAD_STATE_BLOCKED_PAGER {
+            if MonotonicInstant::now() > limit {
+                return Err("it does not wait for a page".into());
+            }
+            zx::nanosleep(crate::cases::soon(1))?;
+        }
+        Ok(())
+    }
+
+    /// It waits for a pager, and has done so all the time.
+    #[track_caller]
+    pub fn still_waits(&self) -> Outcome {
+        equal(self.state()?, abi::ZX_THREAD_STATE_BLOCKED_PAGER)
+    }
+
+    /// Whether it has come to its end.
+    pub fn has_ended(&self) -> Result<bool, Failure> {
+        Ok(match self {
+            Self::Mapped(visit) => visit.channel.signals()?.contains(abi::Signals::CHANNEL_READABLE),
+            Self::Called(thread) => thread.is_finished(),
+        })
+    }
+
+    /// It must end well; gives what it has read.
+    #[track_caller]
+    pub fn words(self) -> Result<Vec<u64>, Failure> {
+        match self {
+            Self::Mapped(visit) => match visit.end()? {
+                Ok(words) => Ok(words),
+                Err((address, status)) => Err(format!("a fault at {address:#x}: {status}").into()),
+            },
+            Self::Called(thread) => {
+                let limit = late();
+                while !thread.is_finished() {
+                    if MonotonicInstant::now() > limit {
+                        return Err("the call does not end".into());
+                    }
+                    zx::nanosleep(crate::cases::soon(1))?;
+                }
+                Ok(thread.join().map_err(|_| "a thread panicked")??)
+            }
+        }
+    }
+
+    /// It must have read these words.
+    #[track_caller]
+    pub fn finds(self, words: &[u64]) -> Outcome {
+        equal(self.words()?, words.to_vec())
+    }
+
+    /// It must end well.
+    #[track_caller]
+    pub fn ends(self) -> Outcome {
+        self.words().map(drop)
+    }
+
+    /// It must fail with this status, at the first address that it touches if it has the VMO mapped.
+    #[track_caller]
+    pub fn fails(self, status: Status) -> Outcome {
+        match self {
+            Self::Mapped(visit) => equal(visit.end()?, Err((visit.first, status))),
+            Self::Called(thread) => {
+                let limit = late();
+                while !thread.is_finished() {
+                    if MonotonicInstant::now() > limit {
+                        return Err("the call does not end".into());
+                    }
+                    zx::nanosleep(crate::cases::soon(1))?;
+                }
+                fails(thread.join().map_err(|_| "a thread panicked")?, status)
+            }
+        }
+    }
+}
