@@ -9,6 +9,7 @@ use objects::object::Noun;
 use objects::process::Process;
 use objects::slab::Key;
 use objects::thread::{Thread, ThreadState};
+use objects::vmo::PAGE_WAIT;
 use objects::wait::Waiting;
 use objects::{Id, Kernel};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -180,6 +181,29 @@ impl<'a, M: Machine> Cx<'a, M> {
     /// As [`Cx::write`].
     pub fn check_optional<T>(&mut self, to: Out<T>) -> Result<(), Status> {
         if to.is_null() { Ok(()) } else { self.kernel.check_out(self.aspace, to.0, size_of::<T>()) }
+    }
+
+    /// Sees to it that memory that is about to be written, if it can be at all, need not be waited for: for calls that
+    /// cannot take back what they do before they write. What else may be wrong with it is found later.
+    ///
+    /// # Errors
+    /// [`PAGE_WAIT`].
+    pub fn wait_out(&mut self, address: u64, len: usize) -> Result<(), Status> {
+        match self.kernel.check_out(self.aspace, address, len) {
+            Err(PAGE_WAIT) => Err(PAGE_WAIT),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Cx::wait_out`], for memory that is about to be read.
+    ///
+    /// # Errors
+    /// As [`Cx::wait_out`].
+    pub fn wait_in(&mut self, address: u64, len: usize) -> Result<(), Status> {
+        match self.kernel.check_in(self.aspace, address, len) {
+            Err(PAGE_WAIT) => Err(PAGE_WAIT),
+            _ => Ok(()),
+        }
     }
 
     /// Bytes from the program's memory, at most [`MAX_COPY`].

@@ -38,16 +38,14 @@ pub fn handle<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, fault: Fault) 
     };
     let Ok(aspace) = kernel.aspace_of_thread(thread) else { return Answer::Nothing };
     let report = match fault {
-        Fault::Page { address, write, execute, .. } => {
-            match serve(kernel, thread, aspace, (address, write, execute)) {
-                Ok(Waiting::Over(_)) => return Answer::Resume,
-                Ok(Waiting::Blocked) => {
-                    kernel.thread_settle(thread);
-                    return Answer::Nothing;
-                }
-                Err(status) => page_fault_report(address, write, execute, status),
+        Fault::Page { address, write, execute, .. } => match serve(kernel, thread, aspace, (address, write, execute)) {
+            Ok(Waiting::Over(_)) => return Answer::Resume,
+            Ok(Waiting::Blocked) => {
+                kernel.thread_settle(thread);
+                return Answer::Nothing;
             }
-        }
+            Err(status) => page_fault_report(address, write, execute, status),
+        },
         Fault::Exception { vector: GENERAL_PROTECTION, code: 0, ip } => match kernel.ioports_fault(thread, aspace) {
             PortFault::Done => return Answer::Resume,
             PortFault::Memory { address, write } => {

@@ -25,8 +25,11 @@
 //!    failure the call returns the failure's status, and the fault is an exception with that status. Otherwise the call
 //!    is made again from its start, with the words kept, or the fault is served again; that may lead to step 1.
 
+mod dirty;
 mod requests;
 mod runs;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 use alloc::boxed::Box;
@@ -42,12 +45,14 @@ use crate::machine::{Machine, PAGE};
 use crate::object::{Body, Id};
 use crate::port::{PACKET_SIZE, Port};
 use crate::slab::Key;
-use crate::vmo::Vmo;
+use crate::vmo::{Beneath, Vmo};
 
+pub(crate) use dirty::Dirt;
 pub(crate) use requests::Kind;
 use requests::{Requests, Told};
-pub(crate) use wait::{PageWait, Wanted};
+use runs::Runs;
 pub use wait::Then;
+pub(crate) use wait::{PageWait, Wanted};
 
 /// A pager.
 #[derive(Default)]
@@ -86,6 +91,10 @@ pub(crate) struct Source {
     traps: bool,
     /// Nothing more can be asked for.
     detached: bool,
+    /// What its VMO's pages are that are not clean.
+    pub dirt: Runs<Dirt>,
+    /// The VMO was changed since that was last to be forgotten.
+    modified: bool,
     requests: Requests,
     packet: Key,
     sent: Option<Sent>,
@@ -114,6 +123,38 @@ impl<M: Machine> Kernel<M> {
         self.create(Signals::NONE, Body::Pager(Box::default()))
     }
 
+    /// `pager_create_vmo`: a VMO whose pages `pager` supplies, which is asked for them by packets with `key` to `port`.
+    /// `traps` says that it wants to know of writes first.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`: too large. `NO_MEMORY`.
+    pub fn pager_create_vmo(
+        &mut self,
+        pager: Id<Pager>,
+        (port, key): (Id<Port>, u64),
+        size: u64,
+        resizable: bool,
+        traps: bool,
+    ) -> Result<Id<Vmo>, Status> {
+        let source = self.source_create(pager, port, key, traps)?;
+        let vmo = self.vmo_create(size, resizable).inspect_err(|_| self.source_abandon(source))?;
+        self.objects.get_mut(vmo)?.beneath = Beneath::Source(source);
+        if let Some(source) = self.sources.get_mut(source) {
+            source.vmo = Some(vmo);
+        }
+        Ok(vmo)
+    }
+
+    /// `pager_detach_vmo`: nothing more is asked for. Pages that the pager has as they are go.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: the VMO is not the pager's.
+    pub fn pager_detach_vmo(&mut self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<(), Status> {
+        let source = self.source_of(pager, vmo)?;
+        self.source_detach(source, true);
+        Ok(())
+    }
+
     /// A source of a pager's, for a VMO that is about to be made; `traps` says that it wants to know of writes first.
     ///
     /// # Errors
@@ -135,6 +176,8 @@ impl<M: Machine> Kernel<M> {
             key,
             traps,
             detached: false,
+            dirt: Runs::default(),
+            modified: false,
             requests: Requests::default(),
             packet,
             sent: None,
@@ -268,15 +311,20 @@ impl<M: Machine> Kernel<M> {
 
     // --- the ends of sources ---
 
-    /// 4C: nothing can be asked for any more. Says whether that is new.
-    fn source_detach(&mut self, key: Key, tell: bool) -> bool {
-        let Some(source) = self.sources.get_mut(key) else { return false };
-        let new = !core::mem::replace(&mut source.detached, true);
+    /// 4C: nothing can be asked for any more; `tell` the port.
+    fn source_detach(&mut self, key: Key, tell: bool) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        if core::mem::replace(&mut source.detached, true) {
+            return;
+        }
+        let vmo = source.vmo;
         self.source_finish_all(key, Status::BAD_STATE);
-        if new && tell {
+        if let Some(vmo) = vmo {
+            self.source_evict(vmo, key);
+        }
+        if tell {
             self.source_complete(key);
         }
-        new
     }
 
     /// The last packet is due.

@@ -89,9 +89,4 @@ impl Vmo {
     pub fn metadata_bytes(&self) -> usize {
         size_of::<Object>() + size_of::<Vmo>() + self.pages().map_or(0, super::pages::Pages::metadata_bytes)
     }
-
-    /// Whether a pager supplies its pages.
-    pub fn has_source(&self) -> bool {
-        matches!(self.beneath, super::Beneath::Source(_))
-    }
 }

@@ -273,8 +273,10 @@ impl<M: Machine> Kernel<M> {
         if let Some(end) = vmo.iob {
             self.iob_window_end(end);
         }
-        if let Beneath::Other { vmo: other, .. } = vmo.beneath {
-            self.drop_ref(other.object());
+        match vmo.beneath {
+            Beneath::Zeroes | Beneath::Discarded => {}
+            Beneath::Source(source) => self.source_vmo_gone(source),
+            Beneath::Other { vmo: other, .. } => self.drop_ref(other.object()),
         }
         match vmo.backing {
             Backing::Pages(mut pages) => {

@@ -27,6 +27,11 @@ impl<M: Machine> Kernel<M> {
 
     /// Commits the pages `[first, end)` of a VMO with pages of its own.
     pub(crate) fn vmo_commit_pages(&mut self, id: Id<Vmo>, first: u64, end: u64) -> Result<(), Status> {
+        // What a pager supplies is asked for at once, and is there then.
+        self.vmo_require_pages(id, first..end, Access::Read)?;
+        if self.objects.get(id)?.source().is_some() {
+            return Ok(());
+        }
         let there = self.objects.get(id)?.pages().map_or(0, |pages| pages.count(first, end));
         let (used, total) = self.machine.memory();
         if end.saturating_sub(first).saturating_sub(there) > total.saturating_sub(used) / PAGE {
@@ -100,20 +105,22 @@ impl<M: Machine> Kernel<M> {
 
     /// Has the pages `[from, to)` read as zeroes.
     fn vmo_zero_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) -> Result<(), Status> {
+        if let Some(source) = self.objects.get(id)?.source() {
+            return self.source_zero(id, source, from, to);
+        }
         let vmo = self.objects.get(id)?;
         if vmo.kind == Kind::Contiguous || vmo.is_pinned(from, to) {
             return self.vmo_zero_in_place(id, from, to);
         }
         self.vmo_drop_pages(id, from, to);
-        let Vmo { beneath, size, .. } = self.objects.get_mut(id)?;
+        let Vmo { beneath, .. } = self.objects.get_mut(id)?;
         let hidden = match beneath {
-            Beneath::Zeroes | Beneath::Discarded => return Ok(()),
+            Beneath::Zeroes | Beneath::Discarded | Beneath::Source(_) => return Ok(()),
             Beneath::Other { end, .. } if to >= *end => {
                 *end = (*end).min(from);
                 return Ok(());
             }
             Beneath::Other { end, .. } => from..to.min(*end),
-            Beneath::Source(_) => from..to.min(*size / PAGE),
         };
         for page in hidden {
             if page % STRIDE == 0 {

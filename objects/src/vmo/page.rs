@@ -80,7 +80,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Gives a page a frame of its own, with the content of another one or of zeroes. See the module's description.
-    fn vmo_page_anew(&mut self, id: Id<Vmo>, page: u64, content: Option<Frame>) -> Result<Frame, Status> {
+    pub(super) fn vmo_page_anew(&mut self, id: Id<Vmo>, page: u64, content: Option<Frame>) -> Result<Frame, Status> {
         let vmo = self.objects.get_mut(id)?;
         let discardable = vmo.discard.is_some();
         let mapped = !vmo.mappings.is_empty() && (content.is_some() || vmo.zero_mapped);
@@ -113,9 +113,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn vmo_page_if_there(&self, id: Id<Vmo>, page: u64) -> Option<(Frame, bool)> {
         let vmo = self.objects.get(id).ok()?;
         match (vmo.pages()?.get(page), &vmo.beneath) {
-            (Entry::Frame(frame), &Beneath::Source(source)) => {
-                Some((frame, self.source_allows_write(vmo, source, page)))
-            }
+            (Entry::Frame(frame), &Beneath::Source(source)) => Some((frame, self.source_allows_write(source, page))),
             (Entry::Frame(frame), _) if frame.is_device() => {
                 Some((frame, vmo.kind == (Kind::Physical { writable: true })))
             }
@@ -130,31 +128,5 @@ impl<M: Machine> Kernel<M> {
             }
             _ => None,
         }
-    }
-}
-
-impl<M: Machine> Kernel<M> {
-    /// Puts a frame in at a page of a VMO with pages of its own, which owns it from now on. What was there goes, and
-    /// all mappings of the page.
-    ///
-    /// # Errors
-    /// `NO_MEMORY`: nothing has changed.
-    pub(crate) fn vmo_put_frame(&mut self, id: Id<Vmo>, page: u64, frame: Frame) -> Result<(), Status> {
-        let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
-        pages.reserve(page).map_err(|_| Status::NO_MEMORY)?;
-        self.vmo_unmap_pages(id, page, page + 1);
-        let old = self.objects.get_mut(id)?.pages_mut().and_then(|pages| pages.set(page, frame));
-        if let Some(old) = old {
-            self.frames.release(&mut self.machine, old);
-        }
-        Ok(())
-    }
-
-    /// Takes the frame of a page out of a VMO and of all mappings; it belongs to the caller, who may not be its only
-    /// owner.
-    pub(crate) fn vmo_take_frame(&mut self, id: Id<Vmo>, page: u64) -> Option<Frame> {
-        self.vmo_unmap_pages(id, page, page + 1);
-        let chunk = self.objects.get_mut(id).ok()?.pages_mut()?.take(page, page + 1)?;
-        chunk.frames().next().map(|(_, frame)| frame)
     }
 }

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry as Slot;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::machine::{Frame, OutOfMemory};
 
@@ -228,6 +229,26 @@ impl Pages {
         })
     }
 
+    /// The first pages in `[from, to)` of which nothing is known.
+    pub fn gap(&self, from: u64, to: u64) -> Option<Range<u64>> {
+        let mut start = from;
+        while start < to {
+            let (key, at) = split(start);
+            let Some(run) = self.runs.get(&key) else { break };
+            let known = ((run.used | run.zero) >> at).trailing_ones() as usize;
+            start += known.min(RUN - at) as u64;
+            if at + known < RUN {
+                break;
+            }
+        }
+        if start >= to {
+            return None;
+        }
+        let end =
+            self.peek(start, to).map_or(to, |next| next.base + u64::from((next.used | next.zero).trailing_zeros()));
+        Some(start..end)
+    }
+
     /// How many pages are committed in `[from, to)`.
     pub fn count(&self, from: u64, to: u64) -> u64 {
         if from >= to {
@@ -313,6 +334,10 @@ mod tests {
                     _ => {
                         let expected = frames(&model, from, to);
                         prop_assert_eq!(pages.count(from, to), expected.len() as u64);
+                        let known = |page: &u64| model.get(page).is_some_and(|entry| *entry != Entry::Absent);
+                        let gap = (from..to).find(|page| !known(page));
+                        let end = |start: u64| (start..to).find(known).unwrap_or(to);
+                        prop_assert_eq!(pages.gap(from, to), gap.map(|start| start..end(start)));
                         prop_assert_eq!(pages.first(from, to), expected.first().map(|(page, _)| *page));
                         let all: Vec<_> = expected.into_iter().map(|(_, frame)| frame).collect();
                         prop_assert_eq!(pages.frames(from, to).collect::<Vec<_>>(), all);

@@ -6,7 +6,7 @@
 
 use abi::Status;
 
-use super::{Access, Vmo, range};
+use super::{Vmo, range};
 use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE};
 use crate::object::Id;

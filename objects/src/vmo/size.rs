@@ -24,7 +24,6 @@ impl<M: Machine> Kernel<M> {
                 return Err(Status::BAD_STATE);
             }
             self.vmo_drop_pages(id, rounded / PAGE, old / PAGE);
-            self.source_cut(id, rounded / PAGE);
         }
         let vmo = self.objects.get_mut(id)?;
         vmo.size = rounded;
@@ -33,6 +32,7 @@ impl<M: Machine> Kernel<M> {
             // What was cut off does not come back.
             *end = (*end).min(rounded / PAGE);
         }
+        self.source_resized(id, old / PAGE, rounded / PAGE);
         Ok(())
     }
 
@@ -53,7 +53,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Says how many bytes of content there are; they are there already.
-    pub(crate) fn vmo_note_content_size(&mut self, id: Id<Vmo>, size: u64) -> Result<(), Status> {
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn vmo_note_content_size(&mut self, id: Id<Vmo>, size: u64) -> Result<(), Status> {
         let id = self.vmo_with_content(id)?;
         self.objects.get_mut(id)?.content_size = size;
         Ok(())

@@ -29,9 +29,7 @@ impl Pager {
     pub fn create_vmo(&self, options: u32, port: &Port, key: u64, size: u64) -> Result<Vmo> {
         let mut out = 0;
         // SAFETY: `out` is one handle's place.
-        check(unsafe {
-            sys::zx_pager_create_vmo(self.raw_handle(), options, port.raw_handle(), key, size, &mut out)
-        })?;
+        check(unsafe { sys::zx_pager_create_vmo(self.raw_handle(), options, port.raw_handle(), key, size, &mut out) })?;
         Ok(Vmo::from(Handle::from_call(out)?))
     }
 

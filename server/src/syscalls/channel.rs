@@ -11,6 +11,7 @@ use objects::Id;
 use objects::channel::{CallBuffers, Channel, Message};
 use objects::handle::{Handle, HandleValue, INVALID};
 use objects::machine::Machine;
+use objects::vmo::PAGE_WAIT;
 use objects::wait::Waiting;
 
 use crate::Answer;
@@ -72,8 +73,12 @@ enum Source {
 /// Handles that one refused call closes at most, when it was given more than a message can carry.
 const MAX_CONSUMED: usize = 1 << 16;
 
-/// A call that is refused before it came to its handles: those to be moved leave the caller all the same.
-fn consume<M: Machine>(cx: &mut Cx<'_, M>, source: Source, count: usize) {
+/// A call that is refused before it came to its handles: those to be moved leave the caller all the same, unless the
+/// call is only waiting for memory and will be made again.
+fn consume<M: Machine>(cx: &mut Cx<'_, M>, source: Source, count: usize, status: Status) {
+    if status == PAGE_WAIT {
+        return;
+    }
     for i in 0..count.min(MAX_CONSUMED) {
         let value = match source {
             Source::Plain(array) => cx.read(array.nth(i)),
@@ -209,8 +214,14 @@ fn gather<M: Machine>(
     bytes: (In<u8>, usize),
     (source, count): (Source, usize),
 ) -> Result<(Id<Channel>, Message), Status> {
-    let (channel, data) =
-        channel_and_data(cx, (value, wanted), options, bytes, count).inspect_err(|_| consume(cx, source, count))?;
+    if let Source::Dispositions(array) = source
+        && count <= ZX_CHANNEL_MAX_MSG_HANDLES as usize
+    {
+        // What goes wrong with a handle is written there when it is too late to wait.
+        cx.wait_out(array.0, count * size_of::<zx_handle_disposition_t>())?;
+    }
+    let (channel, data) = channel_and_data(cx, (value, wanted), options, bytes, count)
+        .inspect_err(|&status| consume(cx, source, count, status))?;
     let handles = match source {
         _ if count == 0 => Vec::new(),
         Source::Plain(array) => {
@@ -388,7 +399,8 @@ fn call<M: Machine>(
     let (bytes, count) = ((In::new(a.wr_bytes as u64), a.wr_num_bytes as usize), a.wr_num_handles as usize);
     for actual in [actual_bytes, actual_handles] {
         // Both are wanted: null is as bad as any other address that is not the caller's.
-        cx.kernel.check_out(cx.aspace, actual.0, size_of::<u32>()).inspect_err(|_| consume(cx, source, count))?;
+        let checked = cx.kernel.check_out(cx.aspace, actual.0, size_of::<u32>());
+        checked.inspect_err(|&status| consume(cx, source, count, status))?;
     }
     // There must be room for the transaction number.
     let wanted = Wanted { rights: Rights::READ | Rights::WRITE, bytes: size_of::<u32>() };

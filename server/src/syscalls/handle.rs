@@ -25,6 +25,7 @@ pub fn handle_close_many<M: Machine>(cx: &mut Cx<'_, M>, values: In<u32>, count:
     if count > MAX_CLOSE {
         return Err(Status::OUT_OF_RANGE);
     }
+    cx.wait_in(values.0, count * size_of::<u32>())?;
     let mut result = Ok(());
     for i in 0..count {
         let value = cx.read(values.nth(i))?;
@@ -68,6 +69,7 @@ pub fn handle_replace<M: Machine>(
     rights: u32,
     out: Out<u32>,
 ) -> Result<(), Status> {
+    cx.wait_out(out.0, size_of::<u32>())?;
     let old = cx.kernel.take(cx.process, value)?;
     let rights = reduce(old.rights, rights).inspect_err(|_| cx.kernel.close(old))?;
     let new = cx.kernel.put(cx.process, Handle { object: old.object, rights })?;

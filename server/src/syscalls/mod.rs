@@ -23,6 +23,7 @@ pub mod ioports;
 pub mod job;
 pub mod membarrier;
 pub mod object;
+pub mod pager;
 pub mod port;
 pub mod process;
 pub mod profile;

@@ -96,6 +96,8 @@ pub fn socket_read<M: Machine>(
     let s = cx.kernel.objects.get(socket)?;
     let total = size.min(s.next_len());
     let whole = s.is_datagram() || peek;
+    // It may come in pieces, of which each is gone from the socket once it is read.
+    cx.wait_out(buffer.0, total)?;
     let mut done = 0;
     loop {
         let part = if whole { total } else { (total - done).min(MAX_COPY) };

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use objects::Id;
 use objects::handle::{Handle, HandleValue, INVALID};
 use objects::machine::{Cache, Machine};
-use objects::vmo::{CloneKind, Vmo};
+use objects::vmo::{Access, CloneKind, Vmo};
 
 use crate::cx::{Cx, MAX_COPY};
 use crate::syscalls::resource::need_system;
@@ -57,7 +57,7 @@ pub fn vmo_read<M: Machine>(
 ) -> Result<(), Status> {
     let vmo = cx.get::<Vmo>(value, Rights::READ)?;
     let mut bytes = Vec::new();
-    each_part(cx, vmo, offset, size, |cx, at, done, len| {
+    each_part(cx, (vmo, Access::Read), offset, size, |cx, at, done, len| {
         bytes.try_reserve(len).map_err(|_| Status::NO_MEMORY)?;
         bytes.resize(len, 0);
         cx.kernel.vmo_read(vmo, at, &mut bytes)?;
@@ -74,22 +74,24 @@ pub fn vmo_write<M: Machine>(
     size: usize,
 ) -> Result<(), Status> {
     let vmo = cx.get::<Vmo>(value, Rights::WRITE)?;
-    each_part(cx, vmo, offset, size, |cx, at, done, len| {
+    each_part(cx, (vmo, Access::Write), offset, size, |cx, at, done, len| {
         let bytes = cx.read_bytes(In::new(buffer.0.wrapping_add(done)), len)?;
         cx.kernel.vmo_write(vmo, at, &bytes)
     })
 }
 
-/// Cuts a copy into parts, after a check that all of it is within the VMO.
+/// Cuts a copy into parts, after a check that all of it is within the VMO. What a pager has to be asked for is asked for
+/// all of it at once.
 fn each_part<M: Machine>(
     cx: &mut Cx<'_, M>,
-    vmo: Id<Vmo>,
+    (vmo, access): (Id<Vmo>, Access),
     offset: u64,
     size: usize,
     mut part: impl FnMut(&mut Cx<'_, M>, u64, u64, usize) -> Result<(), Status>,
 ) -> Result<(), Status> {
     let limit = cx.kernel.vmo_size(vmo)?;
     offset.checked_add(size as u64).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
+    cx.kernel.vmo_require(vmo, offset, size as u64, access)?;
     let mut done = 0;
     while done < size {
         let len = (size - done).min(MAX_COPY);
@@ -140,7 +142,11 @@ pub fn vmo_op_range<M: Machine>(
     match op {
         ZX_VMO_OP_COMMIT => {
             need(Rights::WRITE)?;
-            cx.kernel.vmo_commit(vmo, offset, size)
+            match cx.kernel.vmo_commit(vmo, offset, size) {
+                // It was within the VMO when the call was made: as if it had been committed and then cut off.
+                Err(Status::OUT_OF_RANGE) if cx.again => Ok(()),
+                committed => committed,
+            }
         }
         ZX_VMO_OP_DECOMMIT => {
             need(Rights::WRITE)?;
@@ -160,7 +166,15 @@ pub fn vmo_op_range<M: Machine>(
         | ZX_VMO_OP_PREFETCH => {
             need(if op == ZX_VMO_OP_CACHE_INVALIDATE { Rights::WRITE } else { Rights::READ })?;
             let limit = cx.kernel.vmo_size(vmo)?;
-            offset.checked_add(size).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
+            match offset.checked_add(size) {
+                Some(end) if end <= limit => {}
+                // As above.
+                Some(_) if cx.again && op == ZX_VMO_OP_PREFETCH => return Ok(()),
+                _ => return Err(Status::OUT_OF_RANGE),
+            }
+            if op == ZX_VMO_OP_PREFETCH {
+                return cx.kernel.vmo_require(vmo, offset, size, Access::Read);
+            }
             if size == 0 && op < ZX_VMO_OP_ZERO { Err(Status::INVALID_ARGS) } else { Ok(()) }
         }
         ZX_VMO_OP_LOCK | ZX_VMO_OP_TRY_LOCK | ZX_VMO_OP_UNLOCK => {
@@ -255,6 +269,7 @@ pub fn vmo_replace_as_executable<M: Machine>(
     } else {
         need_system(cx, resource, ZX_RSRC_SYSTEM_VMEX_BASE)
     };
+    cx.wait_out(out.0, size_of::<u32>())?;
     // The handle is consumed, whatever the result.
     let old = cx.kernel.take(cx.process, value)?;
     let vmo = may.and_then(|()| cx.kernel.objects.typed::<Vmo>(old.object)).inspect_err(|_| cx.kernel.close(old))?;

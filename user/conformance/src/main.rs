@@ -15,8 +15,9 @@ mod cases;
 #[cfg(target_os = "fuchsia")]
 mod caught;
 #[cfg(target_os = "fuchsia")]
-mod prober;
 mod paged;
+#[cfg(target_os = "fuchsia")]
+mod prober;
 #[cfg(target_os = "fuchsia")]
 mod puppet;
 #[cfg(target_os = "fuchsia")]

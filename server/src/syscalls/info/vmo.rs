@@ -39,7 +39,7 @@ fn record<M: Machine>(kernel: &Kernel<M>, id: Id<Vmo>, via: u32, rights: Rights)
         (ZX_INFO_VMO_TYPE_PAGED, !matches!(kind, Kind::Physical { .. })),
         (ZX_INFO_VMO_RESIZABLE, vmo.resizable),
         (ZX_INFO_VMO_IS_COW_CLONE, vmo.is_clone),
-        (ZX_INFO_VMO_PAGER_BACKED, vmo.has_source()),
+        (ZX_INFO_VMO_PAGER_BACKED, kernel.vmo_is_paged(id)?),
         (ZX_INFO_VMO_CONTIGUOUS, kind == Kind::Contiguous),
         (ZX_INFO_VMO_DISCARDABLE, vmo.is_discardable()),
         (ZX_INFO_VMO_IMMUTABLE, vmo.is_immutable),

@@ -21,6 +21,7 @@ cases! {
     "pager.detach_vmo.refuses" => detach_vmo_refuses,
     "pager.supply_pages.refuses" => supply_pages_refuses,
     "pager.supply_pages.moves" => supply_pages_moves,
+    "pager.supply_pages.uncommitted" => supply_pages_uncommitted,
     "pager.supply_pages.source_in_use" => supply_pages_source_in_use,
     "pager.op_range.refuses" => op_range_refuses,
     "pager.query.refuses" => query_refuses,
@@ -87,7 +88,7 @@ fn detach_vmo_refuses() -> Outcome {
     gives(raw!(zx_pager_detach_vmo, raw_pager, 0), Status::BAD_HANDLE)?;
     gives(raw!(zx_pager_detach_vmo, raw_vmo, raw_vmo), Status::WRONG_TYPE)?;
     gives(raw!(zx_pager_detach_vmo, raw_pager, raw_pager), Status::WRONG_TYPE)?;
-    let weak = Vmo::from(without(&vmo, Rights::WRITE)?);
+    let weak = Vmo::from(without(&vmo.vmo, Rights::WRITE)?);
     fails(supplier.pager.detach_vmo(&weak), Status::ACCESS_DENIED)?;
     supplier.unasked()
 }
@@ -99,7 +100,9 @@ fn supply_pages_refuses() -> Outcome {
     for (offset, length, aux_offset) in [(1, PAGE, 0), (0, PAGE - 1, 0), (0, PAGE, 1)] {
         fails(supply(offset, length, aux_offset), Status::INVALID_ARGS)?;
     }
-    for (offset, length, aux_offset) in [(0, 5 * PAGE, 0), (4 * PAGE, PAGE, 0), (0, PAGE, 4 * PAGE), (PAGE, 3 * PAGE, 2 * PAGE)] {
+    for (offset, length, aux_offset) in
+        [(0, 5 * PAGE, 0), (4 * PAGE, PAGE, 0), (0, PAGE, 4 * PAGE), (PAGE, 3 * PAGE, 2 * PAGE)]
+    {
         fails(supply(offset, length, aux_offset), Status::OUT_OF_RANGE)?;
     }
     // Neither end may overflow.
@@ -114,7 +117,7 @@ fn supply_pages_refuses() -> Outcome {
         let weak = Vmo::from(without(&aux, right)?);
         fails(supplier.pager.supply_pages(&vmo, 0, PAGE, &weak, 0), Status::ACCESS_DENIED)?;
     }
-    let weak = Vmo::from(without(&vmo, Rights::WRITE)?);
+    let weak = Vmo::from(without(&vmo.vmo, Rights::WRITE)?);
     fails(supplier.pager.supply_pages(&weak, 0, PAGE, &aux, 0), Status::ACCESS_DENIED)?;
     equal(vmo.info()?.committed_bytes, 0)?;
     supplier.pager.detach_vmo(&vmo)?;
@@ -138,12 +141,28 @@ fn supply_pages_moves() -> Outcome {
     equal(vmo.info()?.committed_bytes, 3 * PAGE)
 }
 
+/// Where the source has no pages, zeroes are supplied, and they are there: nobody is asked for them.
+fn supply_pages_uncommitted() -> Outcome {
+    let (supplier, vmo) = Supplier::with(4)?;
+    let visit = Visit::read(Called, &vmo, 0, 4)?;
+    supplier.asked_to_read(&vmo, 0, 4)?;
+    let aux = Vmo::create(4 * PAGE, 0)?;
+    aux.write(&7_u64.to_le_bytes(), 2 * PAGE)?;
+    supplier.pager.supply_pages(&vmo, 0, 4 * PAGE, &aux, 0)?;
+    visit.finds(&[0, 0, 7, 0])?;
+    Visit::write(Mapped, &vmo, 1, 1, 8)?.ends()?;
+    Visit::read(Mapped, &vmo, 0, 4)?.finds(&[0, 8, 7, 0])?;
+    equal(aux.info()?.committed_bytes, 0)?;
+    supplier.unasked()
+}
+
 /// The source may be mapped, or have clones: who looks at it afterwards finds zeroes, its clones find what they had.
 fn supply_pages_source_in_use() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     let aux = Vmo::create(2 * PAGE, 0)?;
     let permissions = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
-    let mapping = zx::startup::vmar_root_self().map_here(permissions, &aux, 0, 2 * PAGE as usize)?;
+    let region = zx::startup::vmar_root_self();
+    let mapping = region.map_here(permissions, &aux, 0, 2 * PAGE as usize)?;
     mapping.write(0, &7_u64.to_le_bytes())?;
     mapping.write(PAGE as usize, &8_u64.to_le_bytes())?;
     let clone = aux.create_child(abi::ZX_VMO_CHILD_SNAPSHOT, PAGE, PAGE)?;
@@ -176,7 +195,7 @@ fn op_range_refuses() -> Outcome {
         let other = Vmo::create(4 * PAGE, 0)?;
         fails(supplier.pager.op_range(number, &other, 0, PAGE, data), Status::INVALID_ARGS)?;
         fails(Pager::create()?.op_range(number, &vmo, 0, PAGE, data), Status::INVALID_ARGS)?;
-        let weak = Vmo::from(without(&vmo, Rights::WRITE)?);
+        let weak = Vmo::from(without(&vmo.vmo, Rights::WRITE)?);
         fails(supplier.pager.op_range(number, &weak, 0, PAGE, data), Status::ACCESS_DENIED)?;
     }
     fails(op(ZX_PAGER_OP_WRITEBACK_BEGIN, 0, PAGE, 2), Status::INVALID_ARGS)?;
@@ -201,7 +220,7 @@ fn query_refuses() -> Outcome {
     fails(pager.query_dirty_ranges(&vmo, u64::MAX, 2, &mut []), Status::OUT_OF_RANGE)?;
     fails(pager.query_vmo_stats(&other, 0), Status::INVALID_ARGS)?;
     fails(pager.query_vmo_stats(&vmo, 2), Status::INVALID_ARGS)?;
-    let weak = Vmo::from(without(&vmo, Rights::READ)?);
+    let weak = Vmo::from(without(&vmo.vmo, Rights::READ)?);
     fails(pager.query_vmo_stats(&weak, 0), Status::ACCESS_DENIED)?;
     fails(pager.query_dirty_ranges(&weak, 0, PAGE, &mut []), Status::ACCESS_DENIED)?;
     let mut stats = 0_u32;

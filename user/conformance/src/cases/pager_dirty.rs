@@ -6,6 +6,8 @@ use abi::{
     ZX_VMO_OP_COMMIT, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_TRAP_DIRTY, zx_vmo_dirty_range_t,
 };
 
+use zx::AsHandleRef;
+
 use super::cases;
 use crate::check::{Failure, Outcome, equal, fails};
 use crate::paged::How::{self, Called, Mapped};
@@ -237,7 +239,8 @@ fn not_by_reading() -> Outcome {
     for options in [0, ZX_VMO_TRAP_DIRTY] {
         let (supplier, vmo) = supplied(2, options)?;
         let permissions = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
-        let mapping = zx::startup::vmar_root_self().map_here(permissions, &vmo, 0, 2 * PAGE as usize)?;
+        let region = zx::startup::vmar_root_self();
+        let mapping = region.map_here(permissions, &vmo, 0, 2 * PAGE as usize)?;
         let mut word = [0; 8];
         mapping.read(0, &mut word)?;
         mapping.read(PAGE as usize, &mut word)?;
@@ -265,7 +268,8 @@ fn writeback_cleans() -> Outcome {
 fn written_meanwhile(how: How) -> Outcome {
     let (supplier, vmo) = supplied(2, 0)?;
     let permissions = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
-    let mapping = zx::startup::vmar_root_self().map_here(permissions, &vmo, 0, 2 * PAGE as usize)?;
+    let region = zx::startup::vmar_root_self();
+    let mapping = region.map_here(permissions, &vmo, 0, 2 * PAGE as usize)?;
     mapping.write(0, &[1])?;
     mapping.write(PAGE as usize, &[1])?;
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_BEGIN, 0, 2)?;
@@ -349,7 +353,7 @@ fn grown_trapped(how: How) -> Outcome {
 fn zero_written_back() -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_RESIZABLE)?;
     vmo.set_size(3 * PAGE)?;
-    let zero = u64::from(ZX_VMO_DIRTY_RANGE_IS_ZERO);
+    let zero = ZX_VMO_DIRTY_RANGE_IS_ZERO;
     supplier.pager.op_range(ZX_PAGER_OP_WRITEBACK_BEGIN, &vmo, PAGE, 2 * PAGE, zero)?;
     dirty(&supplier, &vmo, &[(1, 2, true)])?;
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_END, 1, 2)?;
@@ -366,7 +370,7 @@ fn zero_written_before() -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_RESIZABLE)?;
     vmo.set_size(4 * PAGE)?;
     vmo.write(&55_u64.to_le_bytes(), 2 * PAGE)?;
-    let zero = u64::from(ZX_VMO_DIRTY_RANGE_IS_ZERO);
+    let zero = ZX_VMO_DIRTY_RANGE_IS_ZERO;
     supplier.pager.op_range(ZX_PAGER_OP_WRITEBACK_BEGIN, &vmo, PAGE, 3 * PAGE, zero)?;
     // And so is what is written from now on.
     vmo.write(&66_u64.to_le_bytes(), 3 * PAGE)?;
@@ -444,8 +448,7 @@ fn query_small_buffer() -> Outcome {
     let size = supplier.pager.query_dirty_ranges(&vmo, 0, 8 * PAGE, &mut [])?;
     equal((size.actual, size.avail), (0, 4))?;
     // Neither number has to be wanted, nor anything at all.
-    let raw = zx::AsHandleRef::raw_handle;
-    let (pager, vmo) = (raw(&supplier.pager), raw(&vmo.vmo));
+    let (pager, vmo) = (supplier.pager.raw_handle(), vmo.raw_handle());
     let buffer = found.as_mut_ptr();
     let status = super::raw!(zx_pager_query_dirty_ranges, pager, vmo, 0, 8 * PAGE, buffer, 24, 0, 0);
     equal(status, Status::OK)?;

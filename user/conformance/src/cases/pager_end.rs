@@ -159,7 +159,8 @@ fn close_completes() -> Outcome {
 fn mapping_keeps_vmo() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     supplier.supply(&vmo, 0, 1)?;
-    let mapping = zx::startup::vmar_root_self().map_here(ZX_VM_PERM_READ, &vmo, 0, PAGE as usize)?;
+    let region = zx::startup::vmar_root_self();
+    let mapping = region.map_here(ZX_VM_PERM_READ, &vmo, 0, PAGE as usize)?;
     let key = vmo.key;
     drop(vmo);
     supplier.unasked()?;
@@ -322,7 +323,8 @@ fn exception_of_a_call() -> Outcome {
     let other = crate::paged::another(&vmo)?;
     let visit = Visit::call(move || {
         let permissions = ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
-        let mapping = zx::startup::vmar_root_self().map_here(permissions, &other, 0, PAGE as usize)?;
+        let region = zx::startup::vmar_root_self();
+        let mapping = region.map_here(permissions, &other, 0, PAGE as usize)?;
         match super::raw!(zx_clock_read, zx::Clock::create(0)?.raw_handle(), mapping.address()) {
             Status::OK => Ok(Vec::new()),
             status => Err(status),

@@ -119,13 +119,7 @@ fn one_of_several_vmos() -> Outcome {
 
 fn error_codes() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let codes = [
-        Status::IO,
-        Status::IO_DATA_INTEGRITY,
-        Status::BAD_STATE,
-        Status::NO_SPACE,
-        Status::BUFFER_TOO_SMALL,
-    ];
+    let codes = [Status::IO, Status::IO_DATA_INTEGRITY, Status::BAD_STATE, Status::NO_SPACE, Status::BUFFER_TOO_SMALL];
     for how in [Mapped, Called] {
         for code in codes {
             let visit = Visit::read(how, &vmo, 0, 1)?;

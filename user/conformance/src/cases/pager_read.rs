@@ -1,7 +1,7 @@
 //! Pages of a pager's VMO that are touched before they are there: each is asked for once, and whoever touched it goes on
 //! when it has come. Each case is had with mappings, which ask for pages, and with calls, which ask for ranges.
 
-use zx::Vmo;
+use zx::{AsHandleRef, Vmo};
 
 use super::cases;
 use crate::check::{Outcome, equal};
@@ -189,8 +189,11 @@ fn successive_vmos() -> Outcome {
         supplier.asked_to_read(&vmo, 0, 1)?;
         supplier.supply(&vmo, 0, 1)?;
         visit.finds(&[content(0)])?;
+        let key = vmo.key;
+        drop(vmo);
+        supplier.completed(&Paged { vmo: Vmo::create(0, 0)?, key })?;
     }
-    Ok(())
+    supplier.unasked()
 }
 
 fn several_vmos() -> Outcome {
@@ -225,10 +228,9 @@ fn buffer_of_a_call() -> Outcome {
         let mapping = region.map_here(permissions, &other, 0, 4 * PAGE as usize)?;
         let at = |page: usize| (mapping.address() + page * PAGE as usize) as u64;
         // A message with a handle whose bytes and handles lie in pages that are not there yet.
-        let raw = zx::AsHandleRef::raw_handle;
-        let sent = super::raw!(zx_channel_write, raw(&theirs), 0, at(0), 8, at(1), 1);
+        let sent = super::raw!(zx_channel_write, theirs.raw_handle(), 0, at(0), 8, at(1), 1);
         // A packet goes to a page that is not there while the thread waits for it.
-        let packet = super::raw!(zx_port_wait, raw(&reader), 0, at(2));
+        let packet = super::raw!(zx_port_wait, reader.raw_handle(), 0, at(2));
         // An argument that comes by way of memory: an address in such a page, read once more each time.
         drop(event);
         Ok(vec![sent.0 as u64, packet.0 as u64])

@@ -41,6 +41,7 @@ enum Kind {
     Resource,
     Exception,
     Profile,
+    Pager,
     Stream,
     Iob,
     Interrupt,
@@ -202,6 +203,7 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
             );
             one(Handle::from_raw(out).ok_or(Status::NOT_FOUND)?)
         }
+        Kind::Pager => one(zx::Pager::create()?.into()),
         Kind::Profile => {
             let resource = zx::startup::resource().ok_or(Status::NOT_FOUND)?;
             let profile = abi::zx_profile_info_t { flags: 1, ..Default::default() };

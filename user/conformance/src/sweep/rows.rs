@@ -52,6 +52,7 @@ pub fn rows() -> Vec<Row> {
     rows.extend(task_rows());
     rows.extend(create_rows());
     rows.extend(device_rows());
+    rows.extend(pager_rows());
     rows
 }
 
@@ -234,6 +235,37 @@ fn task_rows() -> Vec<Row> {
         row!(zx_profile_create, Some(Kind::Resource), [Tested, Number(0), Memory, Memory]),
         row!(zx_object_set_profile, Some(Kind::Profile), [Good(Kind::Thread), Tested, Number(0)]),
         row!(zx_system_get_event, Some(Kind::Job), [Tested, Number(0xffff), Unswept]),
+    ]
+}
+
+/// The VMO is none of the pager's, which is found out only after handles and rights.
+fn pager_rows() -> Vec<Row> {
+    const PAGER: Option<Kind> = Some(Kind::Pager);
+    const VMO: Option<Kind> = Some(Kind::Vmo);
+    const ZERO: super::Arg = Number(0);
+    vec![
+        row!(zx_pager_create, None, [ZERO, Memory]),
+        row!(zx_pager_create_vmo, PAGER, [Tested, ZERO, Good(Kind::Port), ZERO, Number(4096), Memory]),
+        row!(zx_pager_create_vmo, Some(Kind::Port), [Good(Kind::Pager), ZERO, Tested, ZERO, Number(4096), Memory]),
+        row!(zx_pager_detach_vmo, PAGER, [Tested, Good(Kind::Vmo)]),
+        row!(zx_pager_detach_vmo, VMO, [Good(Kind::Pager), Tested]),
+        row!(zx_pager_supply_pages, PAGER, [Tested, Good(Kind::Vmo), ZERO, ZERO, Good(Kind::Vmo), ZERO]),
+        row!(zx_pager_supply_pages, VMO, [Good(Kind::Pager), Tested, ZERO, ZERO, Good(Kind::Vmo), ZERO]),
+        row!(zx_pager_supply_pages, VMO, [Good(Kind::Pager), Good(Kind::Vmo), ZERO, ZERO, Tested, ZERO]),
+        row!(zx_pager_op_range, PAGER, [Tested, Number(2), Good(Kind::Vmo), ZERO, ZERO, ZERO]),
+        row!(zx_pager_op_range, VMO, [Good(Kind::Pager), Number(2), Tested, ZERO, ZERO, ZERO]),
+        row!(
+            zx_pager_query_dirty_ranges,
+            PAGER,
+            [Tested, Good(Kind::Vmo), ZERO, ZERO, Unswept, Number(24), Unswept, Unswept]
+        ),
+        row!(
+            zx_pager_query_dirty_ranges,
+            VMO,
+            [Good(Kind::Pager), Tested, ZERO, ZERO, Unswept, Number(24), Unswept, Unswept]
+        ),
+        row!(zx_pager_query_vmo_stats, PAGER, [Tested, Good(Kind::Vmo), ZERO, Unswept, Number(4)]),
+        row!(zx_pager_query_vmo_stats, VMO, [Good(Kind::Pager), Tested, ZERO, Unswept, Number(4)]),
     ]
 }
 

@@ -1,0 +1,333 @@
+//! Dirty pages of VMOs with a pager: what was changed and not yet written back.
+//!
+//! A page that is there is *clean* if the pager has it as it is. Writing it makes it dirty; where the pager wants to be
+//! asked first, that takes its consent. Writing back goes so: the pager says that it begins, which makes dirty pages ones
+//! that are *being cleaned* and takes the permission to write from all mappings, so that whatever is written meanwhile
+//! makes its page dirty once more; when the pager says that it has ended, what is still being cleaned is clean.
+//!
+//! Pages that a VMO has grown by, or that were zeroed, are dirty *zeroes*: there is no frame behind them, but they are
+//! not asked for either. Once they are clean, they are not there any more.
+
+use core::ops::Range;
+
+use abi::{
+    Status, ZX_PAGER_OP_DIRTY, ZX_PAGER_OP_FAIL, ZX_PAGER_OP_WRITEBACK_BEGIN, ZX_PAGER_OP_WRITEBACK_END,
+    ZX_VMO_DIRTY_RANGE_IS_ZERO, zx_vmo_dirty_range_t,
+};
+
+use super::{Kind, Pager, Source};
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE};
+use crate::object::Id;
+use crate::slab::Key;
+use crate::vmo::Vmo;
+
+/// What a page is to its pager that is not clean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dirt {
+    /// Changed. Without a frame it is zero, as below, but the pager has been asked.
+    Dirty,
+    /// The same, and being written back.
+    Cleaning,
+    /// Known to be zero.
+    Zero,
+    /// The same, and being written back.
+    ZeroCleaning,
+}
+
+impl Dirt {
+    fn is_zero(self) -> bool {
+        matches!(self, Dirt::Zero | Dirt::ZeroCleaning)
+    }
+}
+
+impl Source {
+    /// Whether its pager wants to be asked before a page becomes dirty.
+    pub fn traps(&self) -> bool {
+        self.traps
+    }
+
+    /// Whether nobody can be asked any more.
+    pub fn is_detached(&self) -> bool {
+        self.detached
+    }
+
+    /// Whether a page can be written without anybody's having to know.
+    pub fn may_write(&self, page: u64) -> bool {
+        self.modified && self.dirt.get(page) == Some(Dirt::Dirty)
+    }
+
+    /// The first of some pages that the pager must be asked for before they are written, and those after it.
+    pub fn untold(&self, pages: Range<u64>) -> Option<Range<u64>> {
+        if !self.traps {
+            return None;
+        }
+        let mut start = pages.start;
+        let mut at = start;
+        while at < pages.end {
+            match self.dirt.first(at..pages.end) {
+                Some((part, Dirt::Dirty)) if part.start == start => (start, at) = (part.end, part.end),
+                Some((part, Dirt::Dirty)) => return Some(start..part.start),
+                Some((part, _)) => at = part.end,
+                None => break,
+            }
+        }
+        (start < pages.end).then_some(start..pages.end)
+    }
+}
+
+/// A range of bytes as pages.
+///
+/// # Errors
+/// `INVALID_ARGS`: they are not whole pages. `OUT_OF_RANGE`: they are not within `size` bytes.
+fn whole_pages(offset: u64, length: u64, size: u64) -> Result<Range<u64>, Status> {
+    if !offset.is_multiple_of(PAGE) || !length.is_multiple_of(PAGE) {
+        return Err(Status::INVALID_ARGS);
+    }
+    let end = offset.checked_add(length).filter(|&end| end <= size).ok_or(Status::OUT_OF_RANGE)?;
+    Ok(offset / PAGE..end / PAGE)
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The source of a VMO that is a pager's.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: it is not, or no longer.
+    pub(crate) fn source_of(&self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<Key, Status> {
+        let key = self.objects.get(vmo)?.source().ok_or(Status::INVALID_ARGS)?;
+        let source = self.sources.get(key).ok_or(Status::INVALID_ARGS)?;
+        if source.pager == Some(pager) { Ok(key) } else { Err(Status::INVALID_ARGS) }
+    }
+
+    /// A page was written that may be.
+    pub(crate) fn source_written(&mut self, key: Key, page: u64) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        source.modified = true;
+        if source.dirt.get(page) != Some(Dirt::Dirty) {
+            source.dirt.set(page..page + 1, Some(Dirt::Dirty));
+        }
+    }
+
+    /// Pages have become zero, none of which has a frame any more.
+    pub(crate) fn source_zeroed(&mut self, key: Key, pages: Range<u64>) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        source.modified = true;
+        // Pages that the pager was asked for stay so.
+        let mut at = pages.start;
+        while at < pages.end {
+            let dirty = match source.dirt.first(at..pages.end) {
+                Some((part, Dirt::Dirty)) if source.traps => part,
+                Some((part, _)) => part.end..part.end,
+                None => pages.end..pages.end,
+            };
+            source.dirt.set(at..dirty.start, Some(Dirt::Zero));
+            at = dirty.end.max(at + 1);
+        }
+        self.source_filled(key, Kind::Read, pages.start, pages.end);
+    }
+
+    /// The VMO's size changes from `old` to `size` pages.
+    pub(crate) fn source_set_size(&mut self, key: Key, old: u64, size: u64) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        if size == old {
+            return;
+        }
+        source.modified = true;
+        if size > old {
+            source.dirt.set(old..size, Some(Dirt::Zero));
+            return;
+        }
+        source.dirt.set(size..old, None);
+        // 4D: those who wait for something that is left ask again.
+        self.source_failed(key, size, old, Status::OK);
+    }
+
+    /// `pager_op_range`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: the VMO is not the pager's, the range is not whole pages, or `data` means nothing. `OUT_OF_RANGE`.
+    /// `NOT_SUPPORTED`: there is no such operation. `NOT_FOUND`: pages that are to be dirty are not there. `BAD_STATE`: the
+    /// VMO is detached.
+    pub fn pager_op_range(
+        &mut self,
+        pager: Id<Pager>,
+        op: u32,
+        vmo: Id<Vmo>,
+        (offset, length): (u64, u64),
+        data: u64,
+    ) -> Result<(), Status> {
+        let failure = match op {
+            ZX_PAGER_OP_FAIL => Some(failure(data)?),
+            ZX_PAGER_OP_WRITEBACK_BEGIN if data != 0 && data != ZX_VMO_DIRTY_RANGE_IS_ZERO => {
+                return Err(Status::INVALID_ARGS);
+            }
+            ZX_PAGER_OP_DIRTY | ZX_PAGER_OP_WRITEBACK_END if data != 0 => return Err(Status::INVALID_ARGS),
+            ZX_PAGER_OP_DIRTY | ZX_PAGER_OP_WRITEBACK_BEGIN | ZX_PAGER_OP_WRITEBACK_END => None,
+            _ => return Err(Status::NOT_SUPPORTED),
+        };
+        let key = self.source_of(pager, vmo)?;
+        let pages = whole_pages(offset, length, self.vmo_size(vmo)?)?;
+        let source = self.sources.get_mut(key).ok_or(Status::INTERNAL)?;
+        if source.detached && matches!(op, ZX_PAGER_OP_FAIL | ZX_PAGER_OP_DIRTY) {
+            return Err(Status::BAD_STATE);
+        }
+        match op {
+            ZX_PAGER_OP_FAIL => {
+                self.source_failed(key, pages.start, pages.end, failure.unwrap_or(Status::IO));
+                Ok(())
+            }
+            ZX_PAGER_OP_DIRTY => self.source_make_dirty(vmo, key, pages),
+            ZX_PAGER_OP_WRITEBACK_BEGIN => {
+                let zeroes_only = data != 0;
+                source.dirt.change(pages.clone(), |dirt| {
+                    Some(match dirt {
+                        Dirt::Dirty if !zeroes_only => Dirt::Cleaning,
+                        Dirt::Zero => Dirt::ZeroCleaning,
+                        other => other,
+                    })
+                });
+                self.vmo_protect_pages(vmo, pages.start, pages.end);
+                Ok(())
+            }
+            _ => {
+                self.source_cleaned(vmo, key, pages);
+                Ok(())
+            }
+        }
+    }
+
+    /// The pager has pages be dirty that are there.
+    fn source_make_dirty(&mut self, vmo: Id<Vmo>, key: Key, pages: Range<u64>) -> Result<(), Status> {
+        if self.source_absent(vmo, key, pages.clone())?.is_some() {
+            return Err(Status::NOT_FOUND);
+        }
+        let mut at = pages.start;
+        while at < pages.end {
+            let Some(source) = self.sources.get_mut(key) else { return Ok(()) };
+            // The next run that is not dirty, in pieces of one kind.
+            let (part, dirty) = match source.dirt.first(at..pages.end) {
+                Some((part, dirt)) if part.start == at => (part, dirt == Dirt::Dirty),
+                Some((part, _)) => (at..part.start, false),
+                None => (at..pages.end, false),
+            };
+            at = part.end;
+            if !dirty {
+                source.dirt.set(part.clone(), Some(Dirt::Dirty));
+                self.source_filled(key, Kind::Dirty, part.start, part.end);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is being cleaned of some pages is clean.
+    fn source_cleaned(&mut self, vmo: Id<Vmo>, key: Key, pages: Range<u64>) {
+        let mut at = pages.start;
+        while let Some((part, dirt)) = self.sources.get(key).and_then(|s| s.dirt.first(at..pages.end)) {
+            at = part.end;
+            if matches!(dirt, Dirt::Cleaning | Dirt::ZeroCleaning) {
+                // Zeroes without frames are not there from now on.
+                self.source_forget_zeroes(vmo, part.clone());
+                if let Some(source) = self.sources.get_mut(key) {
+                    source.dirt.set(part, None);
+                }
+            }
+        }
+    }
+
+    /// `pager_query_dirty_ranges`: the dirty ranges of a range of bytes, rounded to pages, in order. `each` gets one
+    /// after another.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: the VMO is not the pager's. `OUT_OF_RANGE`.
+    pub fn pager_query_dirty_ranges(
+        &self,
+        pager: Id<Pager>,
+        vmo: Id<Vmo>,
+        (offset, length): (u64, u64),
+        mut each: impl FnMut(zx_vmo_dirty_range_t),
+    ) -> Result<(), Status> {
+        let key = self.source_of(pager, vmo)?;
+        let end = offset.checked_add(length).ok_or(Status::OUT_OF_RANGE)?;
+        if end > self.vmo_size(vmo)? {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        let dirt = &self.sources.get(key).ok_or(Status::INTERNAL)?.dirt;
+        let (mut at, end) = (offset / PAGE, end.div_ceil(PAGE));
+        let mut range = |pages: Range<u64>, zero: bool| {
+            each(zx_vmo_dirty_range_t {
+                offset: pages.start * PAGE,
+                length: (pages.end - pages.start) * PAGE,
+                options: if zero { ZX_VMO_DIRTY_RANGE_IS_ZERO } else { 0 },
+            });
+        };
+        let mut open: Option<(Range<u64>, bool)> = None;
+        while let Some((part, dirt)) = dirt.first(at..end) {
+            at = part.end;
+            match &mut open {
+                Some((pages, zero)) if pages.end == part.start && *zero == dirt.is_zero() => pages.end = part.end,
+                _ => {
+                    if let Some((pages, zero)) = open.replace((part, dirt.is_zero())) {
+                        range(pages, zero);
+                    }
+                }
+            }
+        }
+        if let Some((pages, zero)) = open {
+            range(pages, zero);
+        }
+        Ok(())
+    }
+
+    /// `pager_query_vmo_stats`: whether a VMO was modified, since that was last to be forgotten.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: the VMO is not the pager's.
+    pub fn pager_query_modified(&self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<bool, Status> {
+        let key = self.source_of(pager, vmo)?;
+        Ok(self.sources.get(key).is_some_and(|source| source.modified))
+    }
+
+    /// Forgets that a VMO was modified: from now on, the next store into a mapping of it is noticed.
+    ///
+    /// # Errors
+    /// As [`Kernel::pager_query_modified`].
+    pub fn pager_forget_modified(&mut self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<(), Status> {
+        let key = self.source_of(pager, vmo)?;
+        if let Some(source) = self.sources.get_mut(key) {
+            source.modified = false;
+        }
+        let pages = self.vmo_size(vmo)? / PAGE;
+        self.vmo_protect_pages(vmo, 0, pages);
+        Ok(())
+    }
+
+    /// `pager_supply_pages`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: the VMO is not the pager's, or a range is not whole pages. `NOT_SUPPORTED`: pages of `aux` cannot
+    /// be moved. `OUT_OF_RANGE`. `BAD_STATE`: the VMO is detached. `NO_MEMORY`.
+    pub fn pager_supply_pages(
+        &mut self,
+        pager: Id<Pager>,
+        vmo: Id<Vmo>,
+        (offset, length): (u64, u64),
+        (aux, aux_offset): (Id<Vmo>, u64),
+    ) -> Result<(), Status> {
+        let key = self.source_of(pager, vmo)?;
+        let pages = whole_pages(offset, length, self.vmo_size(vmo)?)?;
+        whole_pages(aux_offset, length, self.vmo_size(aux)?)?;
+        let aux = self.source_aux(aux, aux_offset, pages.end - pages.start)?;
+        if self.sources.get(key).is_some_and(|source| source.detached) {
+            return Err(Status::BAD_STATE);
+        }
+        self.source_supply(vmo, key, pages, aux)
+    }
+}
+
+/// The status that a pager fails requests with.
+fn failure(data: u64) -> Result<Status, Status> {
+    let allowed =
+        [Status::IO, Status::IO_DATA_INTEGRITY, Status::BAD_STATE, Status::NO_SPACE, Status::BUFFER_TOO_SMALL];
+    let status = i32::try_from(data.cast_signed()).map(Status).map_err(|_| Status::INVALID_ARGS)?;
+    if allowed.contains(&status) { Ok(status) } else { Err(Status::INVALID_ARGS) }
+}

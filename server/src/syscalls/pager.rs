@@ -1,0 +1,165 @@
+//! Pagers.
+
+use abi::{
+    Rights, Status, ZX_DEFAULT_PAGER_RIGHTS, ZX_DEFAULT_VMO_RIGHTS, ZX_PAGER_RESET_VMO_STATS,
+    ZX_PAGER_VMO_STATS_MODIFIED, ZX_POL_NEW_PAGER, ZX_VMO_RESIZABLE, ZX_VMO_TRAP_DIRTY, ZX_VMO_UNBOUNDED,
+    zx_pager_vmo_stats_t, zx_vmo_dirty_range_t,
+};
+use alloc::vec::Vec;
+use objects::Id;
+use objects::handle::HandleValue;
+use objects::machine::Machine;
+use objects::pager::Pager;
+use objects::port::Port;
+use objects::vmo::Vmo;
+
+use crate::cx::Cx;
+use crate::user::Out;
+
+/// Dirty ranges that one call tells at most; it says how many there are, and the next one can go on from there.
+const MAX_RANGES: usize = 1024;
+
+/// Makes a pager.
+pub fn pager_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, out: Out<u32>) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    cx.may(ZX_POL_NEW_PAGER)?;
+    let pager = cx.kernel.pager_create()?;
+    cx.hand_out(pager, ZX_DEFAULT_PAGER_RIGHTS, out)
+}
+
+/// Makes a VMO whose pages a pager supplies.
+pub fn pager_create_vmo<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    pager: HandleValue,
+    options: u32,
+    port: HandleValue,
+    key: u64,
+    size: u64,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    let (resizable, unbounded) = (options & ZX_VMO_RESIZABLE != 0, options & ZX_VMO_UNBOUNDED != 0);
+    if options & !(ZX_VMO_RESIZABLE | ZX_VMO_TRAP_DIRTY | ZX_VMO_UNBOUNDED) != 0 || resizable && unbounded {
+        return Err(Status::INVALID_ARGS);
+    }
+    let pager = cx.get::<Pager>(pager, Rights::ATTACH_VMO)?;
+    let port = cx.get::<Port>(port, Rights::WRITE)?;
+    cx.kernel.check_out(cx.aspace, out.0, size_of::<u32>())?;
+    let traps = options & ZX_VMO_TRAP_DIRTY != 0;
+    let vmo = if unbounded {
+        if size > objects::vmo::MAX_SIZE {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        let vmo = cx.kernel.pager_create_vmo(pager, (port, key), objects::vmo::MAX_SIZE, false, traps)?;
+        cx.kernel.vmo_note_content_size(vmo, size)?;
+        vmo
+    } else {
+        cx.kernel.pager_create_vmo(pager, (port, key), size, resizable, traps)?
+    };
+    let mut rights = ZX_DEFAULT_VMO_RIGHTS;
+    if resizable {
+        rights |= Rights::RESIZE;
+    }
+    cx.hand_out(vmo, rights, out)
+}
+
+/// The pager and the VMO that most calls name.
+fn both<M: Machine>(
+    cx: &Cx<'_, M>,
+    pager: (HandleValue, Rights),
+    vmo: (HandleValue, Rights),
+) -> Result<(Id<Pager>, Id<Vmo>), Status> {
+    Ok((cx.get(pager.0, pager.1)?, cx.get(vmo.0, vmo.1)?))
+}
+
+/// Has nothing more asked of a VMO.
+pub fn pager_detach_vmo<M: Machine>(cx: &mut Cx<'_, M>, pager: HandleValue, vmo: HandleValue) -> Result<(), Status> {
+    let rights = Rights::ATTACH_VMO | Rights::MANAGE_VMO;
+    let (pager, vmo) = both(cx, (pager, rights), (vmo, Rights::WRITE))?;
+    cx.kernel.pager_detach_vmo(pager, vmo)
+}
+
+/// Moves pages into a VMO.
+pub fn pager_supply_pages<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    pager: HandleValue,
+    vmo: HandleValue,
+    offset: u64,
+    length: u64,
+    aux: HandleValue,
+    aux_offset: u64,
+) -> Result<(), Status> {
+    let (pager, vmo) = both(cx, (pager, Rights::MANAGE_VMO), (vmo, Rights::WRITE))?;
+    let aux = cx.get::<Vmo>(aux, Rights::READ | Rights::WRITE)?;
+    cx.kernel.pager_supply_pages(pager, vmo, (offset, length), (aux, aux_offset))
+}
+
+/// Fails, makes dirty, begins or ends to write back a range of a VMO.
+pub fn pager_op_range<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    pager: HandleValue,
+    op: u32,
+    vmo: HandleValue,
+    offset: u64,
+    length: u64,
+    data: u64,
+) -> Result<(), Status> {
+    let (pager, vmo) = both(cx, (pager, Rights::MANAGE_VMO), (vmo, Rights::WRITE))?;
+    cx.kernel.pager_op_range(pager, op, vmo, (offset, length), data)
+}
+
+/// Lists the dirty ranges of a VMO.
+#[allow(clippy::too_many_arguments)]
+pub fn pager_query_dirty_ranges<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    pager: HandleValue,
+    vmo: HandleValue,
+    offset: u64,
+    length: u64,
+    buffer: Out<u8>,
+    buffer_size: usize,
+    actual: Out<usize>,
+    avail: Out<usize>,
+) -> Result<(), Status> {
+    let (pager, vmo) = both(cx, (pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
+    let room = (buffer_size / size_of::<zx_vmo_dirty_range_t>()).min(MAX_RANGES);
+    let (mut ranges, mut found) = (Vec::new(), 0);
+    ranges.try_reserve_exact(room).map_err(|_| Status::NO_MEMORY)?;
+    cx.kernel.pager_query_dirty_ranges(pager, vmo, (offset, length), |range| {
+        found += 1;
+        if ranges.len() < room {
+            ranges.push(range);
+        }
+    })?;
+    for (i, range) in ranges.iter().enumerate() {
+        cx.write(Out::<zx_vmo_dirty_range_t>::new(buffer.0).nth(i), *range)?;
+    }
+    cx.write_optional(actual, ranges.len())?;
+    cx.write_optional(avail, found)
+}
+
+/// Tells whether a VMO was modified.
+pub fn pager_query_vmo_stats<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    pager: HandleValue,
+    vmo: HandleValue,
+    options: u32,
+    buffer: Out<u8>,
+    buffer_size: usize,
+) -> Result<(), Status> {
+    let (pager, vmo) = both(cx, (pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
+    if options & !ZX_PAGER_RESET_VMO_STATS != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    if buffer_size < size_of::<zx_pager_vmo_stats_t>() {
+        return Err(Status::BUFFER_TOO_SMALL);
+    }
+    let modified = cx.kernel.pager_query_modified(pager, vmo)?;
+    let stats = zx_pager_vmo_stats_t { modified: if modified { ZX_PAGER_VMO_STATS_MODIFIED } else { 0 } };
+    cx.write(Out::new(buffer.0), stats)?;
+    if options & ZX_PAGER_RESET_VMO_STATS != 0 {
+        cx.kernel.pager_forget_modified(pager, vmo)?;
+    }
+    Ok(())
+}
