@@ -6,8 +6,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::machine::{
-    Aspace, Cache, Conversion, DeviceError, DeviceFrame, FpuRegisters, Frame, Held, Irq, IrqKey, IrqSource, Machine,
-    MachineThread, MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey,
+    Aspace, Cache, Conversion, DeviceError, DeviceFrame, FpuRegisters, Frame, Held, Irq, IrqKey, IrqSource, LARGE_PAGE,
+    LARGE_PAGES, Machine, MachineThread, MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority,
+    Registers, ThreadKey,
 };
 
 mod devices;
@@ -55,6 +56,12 @@ pub struct FakeMachine {
     pub caches: BTreeMap<(u32, u64), Cache>,
     /// Device memory, interrupts, I/O ports.
     pub devices: FakeDevices,
+    /// The first frames of large pages.
+    pub large: BTreeSet<u32>,
+    /// How often one of them was split.
+    pub splits: usize,
+    /// Where large pages are mapped, by address space and address.
+    large_mapped: BTreeSet<(u32, u64)>,
     aspaces: u32,
     /// Threads, by number.
     pub threads: BTreeMap<u32, FakeThread>,
@@ -85,6 +92,17 @@ impl FakeMachine {
     /// Frames in use.
     pub fn frames_in_use(&self) -> usize {
         self.frames.len() - self.free.len()
+    }
+}
+
+impl FakeMachine {
+    /// A large page falls apart, and its mappings go.
+    fn split(&mut self, first: u32) {
+        self.large.remove(&first);
+        self.splits += 1;
+        let shows = |(space, at): &(u32, u64)| self.mapped[space].get(at).is_some_and(|(frame, _)| frame.0 == first);
+        let gone: Vec<_> = self.large_mapped.iter().copied().filter(shows).collect();
+        gone.into_iter().for_each(|(space, at)| self.unmap(Aspace(space), at, LARGE_PAGES));
     }
 }
 
@@ -121,6 +139,10 @@ impl Machine for FakeMachine {
             self.frames[n] = Some(Box::new([0; PAGE_SIZE]));
         }
         self.free.retain(|n| self.frames[*n as usize].is_none());
+        let pages = LARGE_PAGES as usize;
+        if step >= pages && (count as usize).is_multiple_of(pages) {
+            self.large.extend((first..first + count as usize).step_by(pages).map(|n| n as u32));
+        }
         Ok(Frame(first as u32))
     }
 
@@ -133,6 +155,10 @@ impl Machine for FakeMachine {
         let mapped = self.mapped.values().any(|space| space.values().any(|(f, _)| *f == frame));
         assert!(!mapped, "frame {frame:?} freed while it is mapped");
         self.free.push(frame.0);
+        let first = frame.0 - frame.0 % LARGE_PAGES as u32;
+        if (first..first + LARGE_PAGES as u32).all(|n| self.frames.get(n as usize).is_none_or(Option::is_none)) {
+            self.large.remove(&first);
+        }
     }
 
     fn frame_read(&self, frame: Frame, offset: usize, out: &mut [u8]) {
@@ -187,6 +213,14 @@ impl Machine for FakeMachine {
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory> {
         assert_eq!(address % PAGE, 0);
         assert!(!frame.is_device() || !perm.write || self.devices.writable(frame), "device page mapped for writing");
+        let known = self.mapped[&aspace.0].get(&address) == Some(&(frame, perm));
+        let large = address / LARGE_PAGE * LARGE_PAGE;
+        if self.frame_is_large(frame) && !(known && self.large_mapped.contains(&(aspace.0, large))) {
+            self.split(frame.0 - frame.0 % LARGE_PAGES as u32);
+        }
+        if self.large_mapped.contains(&(aspace.0, large)) && !known {
+            self.unmap(aspace, large, LARGE_PAGES);
+        }
         match cache {
             Cache::Cached => self.caches.remove(&(aspace.0, address)),
             other => self.caches.insert((aspace.0, address), other),
@@ -195,7 +229,40 @@ impl Machine for FakeMachine {
         Ok(())
     }
 
+    fn frame_is_large(&self, frame: Frame) -> bool {
+        self.large.contains(&(frame.0 - frame.0 % LARGE_PAGES as u32))
+    }
+
+    fn map_large(
+        &mut self,
+        aspace: Aspace,
+        address: u64,
+        first: Frame,
+        perm: Perm,
+        cache: Cache,
+    ) -> Result<(), OutOfMemory> {
+        assert_eq!(address % LARGE_PAGE, 0);
+        assert!(self.large.contains(&first.0), "no large page");
+        self.unmap(aspace, address, LARGE_PAGES);
+        let space = self.mapped.get_mut(&aspace.0).expect("address space in use");
+        for i in 0..LARGE_PAGES {
+            space.insert(address + i * PAGE, (Frame(first.0 + i as u32), perm));
+            if cache != Cache::Cached {
+                self.caches.insert((aspace.0, address + i * PAGE), cache);
+            }
+        }
+        self.large_mapped.insert((aspace.0, address));
+        Ok(())
+    }
+
     fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64) {
+        // Large pages go in whole.
+        let end = address.saturating_add(pages.saturating_mul(PAGE));
+        let larges = (aspace.0, address.saturating_sub(LARGE_PAGE - PAGE))..(aspace.0, end);
+        while let Some(&(space, large)) = self.large_mapped.range(larges.clone()).next() {
+            self.large_mapped.remove(&(space, large));
+            self.unmap(aspace, large, LARGE_PAGES);
+        }
         let space = self.mapped.get_mut(&aspace.0).expect("address space in use");
         let kept = |at: u64| at < address || (at - address) / PAGE >= pages;
         space.retain(|&at, _| kept(at));
@@ -203,10 +270,12 @@ impl Machine for FakeMachine {
     }
 
     fn write_protect(&mut self, aspace: Aspace, address: u64, pages: u64) {
+        let end = address.saturating_add(pages.saturating_mul(PAGE));
+        let large = |at: u64| self.large_mapped.contains(&(aspace.0, at / LARGE_PAGE * LARGE_PAGE));
+        let first = if large(address) { address / LARGE_PAGE * LARGE_PAGE } else { address };
+        let end = if large(end - 1) { end.next_multiple_of(LARGE_PAGE) } else { end };
         let space = self.mapped.get_mut(&aspace.0).expect("address space in use");
-        for (at, (_, perm)) in space.range_mut(address..) {
-            perm.write &= (at - address) / PAGE >= pages;
-        }
+        space.range_mut(first..end).for_each(|(_, (_, perm))| perm.write = false);
     }
 
     fn thread_create(&mut self, _: Aspace, key: ThreadKey, _: &str) -> Result<MachineThread, OutOfMemory> {

@@ -5,7 +5,7 @@ use abi::Status;
 use super::Vmar;
 use crate::aspace::Mapping;
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, Machine, PAGE};
+use crate::machine::{Aspace, LARGE_PAGES, Machine, PAGE};
 use crate::object::Id;
 
 /// What is to be done.
@@ -121,6 +121,10 @@ impl<M: Machine> Kernel<M> {
         let (mut page, last) = (page_of(from), page_of(to));
         while let Some(next) = self.vmo_first_page(mapping.vmo, page, last) {
             let at = mapping.base + (next * PAGE - mapping.offset);
+            if self.vmo_map_large(machine, mapping, at, false) {
+                page = next - next % LARGE_PAGES + LARGE_PAGES;
+                continue;
+            }
             if self.vmo_map_if_there(machine, at, mapping.vmo, next, mapping.perm).is_err() {
                 return;
             }

@@ -41,23 +41,30 @@ impl<M: Machine> Kernel<M> {
             // Around a page that is new there is seldom one that is there and not mapped.
             let new = self.vmo_page_if_there(mapping.vmo, page).is_none();
             let Some(frame) = self.vmo_page(mapping.vmo, page, Access::Write)? else { return Err(Status::INTERNAL) };
+            if self.machine.frame_is_large(frame) && self.vmo_map_large(machine, &mapping, at, true) {
+                return Ok(());
+            }
             self.vmo_map_frame(machine, at, mapping.vmo, frame, mapping.perm)?;
             if new {
                 return Ok(());
             }
-        } else if self.vmo_page(mapping.vmo, page, self.read_access(mapping.vmo))?.is_none() {
+        } else if let Some(frame) = self.vmo_page(mapping.vmo, page, self.read_access(mapping.vmo))? {
+            if self.machine.frame_is_large(frame) && self.vmo_map_large(machine, &mapping, at, false) {
+                return Ok(());
+            }
+            self.vmo_map_if_there(machine, at, mapping.vmo, page, mapping.perm)?;
+        } else {
             let zero = self.frames.zero(&mut self.machine).map_err(|_| Status::NO_MEMORY)?;
             self.objects.get_mut(mapping.vmo)?.zero_mapped = true;
             return self.vmo_map_frame(machine, at, mapping.vmo, zero, Perm { write: false, ..mapping.perm });
-        } else {
-            self.vmo_map_if_there(machine, at, mapping.vmo, page, mapping.perm)?;
         }
         let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
         for i in 0..FAULT_AROUND {
             let near = block + i * PAGE;
-            // Only a favour: without memory for it the page faults by itself later.
+            // Only a favour, for which no large page is split: without memory for it the page faults by itself later.
             if near != at
                 && (mapping.base..mapping.end()).contains(&near)
+                && !self.vmo_page_is_large(mapping.vmo, page_of(near))
                 && self.vmo_map_if_there(machine, near, mapping.vmo, page_of(near), mapping.perm).is_err()
             {
                 break;

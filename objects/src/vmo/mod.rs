@@ -25,6 +25,7 @@ mod discard;
 mod family;
 mod fault;
 mod info;
+mod large;
 mod mapped;
 mod ops;
 mod page;

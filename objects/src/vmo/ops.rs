@@ -4,7 +4,7 @@ use abi::Status;
 
 use super::{Access, Beneath, Kind, Vmo, range};
 use crate::kernel::Kernel;
-use crate::machine::{Machine, PAGE, PAGE_SIZE};
+use crate::machine::{LARGE_PAGES, Machine, PAGE, PAGE_SIZE};
 use crate::object::Id;
 
 /// Pages that are committed before it is seen to that there is memory for the table to grow by.
@@ -37,11 +37,17 @@ impl<M: Machine> Kernel<M> {
         if end.saturating_sub(first).saturating_sub(there) > total.saturating_sub(used) / PAGE {
             return Err(Status::NO_MEMORY);
         }
-        for page in first..end {
+        let mut page = first;
+        while page < end {
+            if page % LARGE_PAGES == 0 && end - page >= LARGE_PAGES && self.vmo_commit_large(id, page) {
+                page += LARGE_PAGES;
+                continue;
+            }
             if page % STRIDE == 0 {
                 self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
             }
             self.vmo_page(id, page, Access::Write)?;
+            page += 1;
         }
         Ok(())
     }

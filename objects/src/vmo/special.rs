@@ -7,7 +7,7 @@ use abi::Status;
 use super::pages::Pages;
 use super::{Backing, Kind, Vmo, round_up};
 use crate::kernel::Kernel;
-use crate::machine::{Cache, DeviceError, Frame, Machine, PAGE};
+use crate::machine::{Cache, DeviceError, Frame, LARGE_PAGE, LARGE_PAGES, Machine, PAGE};
 use crate::object::Id;
 
 impl<M: Machine> Kernel<M> {
@@ -21,7 +21,12 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::INVALID_ARGS);
         }
         let count = u32::try_from(rounded / PAGE).map_err(|_| Status::NO_MEMORY)?;
-        let first = self.machine.frames_contiguous(count, align_log2).map_err(|_| Status::NO_MEMORY)?;
+        // Large pages, if it can be made of them.
+        let large = LARGE_PAGE.trailing_zeros() as u8;
+        let wish = if u64::from(count).is_multiple_of(LARGE_PAGES) { align_log2.max(large) } else { align_log2 };
+        let first = self.machine.frames_contiguous(count, wish);
+        let first = first.or_else(|_| self.machine.frames_contiguous(count, align_log2));
+        let first = first.map_err(|_| Status::NO_MEMORY)?;
         let mut frames = Vec::new();
         if frames.try_reserve_exact(count as usize).is_err() {
             (0..count).for_each(|i| self.machine.frame_free(Frame(first.0 + i)));

@@ -1,0 +1,177 @@
+//! Large pages.
+//!
+//! A range of 2 MiB that is committed at once gets frames that are one large page of the machine, if there is one. To
+//! the VMO they are frames like others: shared, copied, freed one by one. What they gain is in the machine: they are
+//! made by a few calls of the kernel instead of a thousand, and where the VMO shows all of them, in order, at an aligned
+//! address, one mapping stands for 512. Mapping one of them by itself splits the page in the machine, which is what
+//! happens after a part was given back, written in a copy, protected or unmapped, and touched again.
+
+use super::{Beneath, Kind, Vmo};
+use crate::aspace::Mapping;
+use crate::kernel::Kernel;
+use crate::machine::{Aspace, Frame, LARGE_PAGE, LARGE_PAGES, Machine, PAGE, Perm};
+use crate::object::Id;
+
+impl Vmo {
+    /// Whether a large page at `page` could be mapped as such wherever the VMO is mapped.
+    fn suits_large(&self, page: u64) -> bool {
+        let (from, to) = (page * PAGE, (page + LARGE_PAGES) * PAGE);
+        let alike = |(offset, _, (_, base)): (u64, u64, (_, u64))| base.wrapping_sub(offset).is_multiple_of(LARGE_PAGE);
+        self.mappings.meeting(from, to).all(alike)
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Commits the pages from an aligned one on as a large page, if none of them is there. Says whether it did; if not,
+    /// nothing has changed.
+    pub(crate) fn vmo_commit_large(&mut self, id: Id<Vmo>, page: u64) -> bool {
+        let end = page + LARGE_PAGES;
+        let Ok(vmo) = self.objects.get_mut(id) else { return false };
+        let plain = vmo.kind == Kind::Plain && matches!(vmo.beneath, Beneath::Zeroes);
+        if end > vmo.size / PAGE || !plain || !vmo.suits_large(page) {
+            return false;
+        }
+        let zero_mapped = vmo.zero_mapped && !vmo.mappings.is_empty();
+        let Some(pages) = vmo.pages_mut() else { return false };
+        if pages.peek(page, end).is_some() || self.machine.heap_reserve().is_err() {
+            return false;
+        }
+        // What has come to be there for nothing is given up with the VMO.
+        if (page..end).any(|page| pages.reserve(page).is_err()) {
+            return false;
+        }
+        let align = LARGE_PAGE.trailing_zeros() as u8;
+        let Ok(first) = self.machine.frames_contiguous(LARGE_PAGES as u32, align) else { return false };
+        for (page, number) in (page..end).zip(first.0..) {
+            pages.set(page, Frame(number));
+        }
+        if zero_mapped {
+            self.vmo_unmap_pages(id, page, end);
+        }
+        self.pressure_check();
+        true
+    }
+
+    /// Whether a page has a frame that is part of a large one.
+    pub(crate) fn vmo_page_is_large(&self, id: Id<Vmo>, page: u64) -> bool {
+        self.vmo_page_if_there(id, page).is_some_and(|(frame, _)| self.machine.frame_is_large(frame))
+    }
+
+    /// Maps the large page around an address of a mapping, if the VMO shows one there in whole and in order, and all of
+    /// it may be written if `write` is asked for. Says whether it did.
+    pub(crate) fn vmo_map_large(&mut self, machine: Aspace, mapping: &Mapping, at: u64, write: bool) -> bool {
+        let start = at / LARGE_PAGE * LARGE_PAGE;
+        let Some(before) = start.checked_sub(mapping.base) else { return false };
+        let offset = mapping.offset + before;
+        if before + LARGE_PAGE > mapping.len || !offset.is_multiple_of(LARGE_PAGE) || mapping.content_only {
+            return false;
+        }
+        let page = offset / PAGE;
+        let Some((first, writable)) = self.vmo_page_if_there(mapping.vmo, page) else { return false };
+        if !first.0.is_multiple_of(LARGE_PAGES as u32) || write && !writable || !self.machine.frame_is_large(first) {
+            return false;
+        }
+        let in_order = (page..page + LARGE_PAGES)
+            .zip(first.0..)
+            .all(|(page, number)| self.vmo_page_if_there(mapping.vmo, page) == Some((Frame(number), writable)));
+        let Ok(cache) = self.objects.get(mapping.vmo).map(|vmo| vmo.cache) else { return false };
+        let perm = Perm { write: mapping.perm.write && writable, ..mapping.perm };
+        in_order && self.machine.map_large(machine, start, first, perm, cache).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fake::FakeMachine;
+    use crate::name::Name;
+    use crate::slab::Key;
+    use crate::vmar::{MapRequest, Place};
+    use crate::vmo::CloneKind;
+
+    use super::*;
+
+    const RW: Perm = Perm { read: true, write: true, execute: false };
+
+    struct World {
+        kernel: Kernel<FakeMachine>,
+        aspace: Key,
+        vmo: Id<Vmo>,
+        base: u64,
+    }
+
+    /// A VMO of two large pages, committed, and mapped but for the first page.
+    fn world(skip: u64) -> World {
+        let mut kernel = Kernel::new(FakeMachine::new(4096)).unwrap();
+        let job = kernel.root_job().unwrap();
+        let (process, root) = kernel.process_create(job, Name::new(b"test")).unwrap();
+        let vmo = kernel.vmo_create(2 * LARGE_PAGE, false).unwrap();
+        kernel.vmo_commit(vmo, 0, 2 * LARGE_PAGE).unwrap();
+        let len = 2 * LARGE_PAGE - skip;
+        let request = MapRequest { vmo, offset: skip, len, perm: RW, max: RW, fixed: false };
+        let base = kernel.vmar_map(root, Place::Anywhere { align: PAGE, limit: None }, request).unwrap();
+        let aspace = kernel.objects.get(process).unwrap().aspace.unwrap();
+        World { kernel, aspace, vmo, base }
+    }
+
+    impl World {
+        fn touch(&mut self, offset: u64, write: bool) {
+            self.kernel.page_fault(self.aspace, self.base + offset, write, false).unwrap();
+        }
+
+        fn mapped(&self) -> usize {
+            self.kernel.machine.mapped.values().map(|space| space.len()).sum()
+        }
+    }
+
+    #[test]
+    fn one_fault_maps_a_large_page_in_whole() {
+        let mut world = world(0);
+        assert_eq!(world.kernel.machine.large.len(), 2);
+        world.touch(5 * PAGE, true);
+        assert_eq!(world.mapped(), 512);
+        world.touch(LARGE_PAGE + PAGE, false);
+        assert_eq!(world.mapped(), 1024);
+        assert_eq!(world.kernel.machine.splits, 0);
+    }
+
+    #[test]
+    fn a_part_given_back_takes_the_mapping_along_and_the_rest_comes_back_by_itself() {
+        let mut world = world(0);
+        world.touch(0, true);
+        world.kernel.vmo_write(world.vmo, 9 * PAGE, b"kept").unwrap();
+        world.kernel.vmo_decommit(world.vmo, 8 * PAGE, PAGE).unwrap();
+        assert_eq!((world.mapped(), world.kernel.machine.splits), (0, 0));
+        world.touch(9 * PAGE, false);
+        assert_eq!((world.mapped(), world.kernel.machine.splits), (15, 1));
+        let mut kept = [0; 4];
+        world.kernel.vmo_read(world.vmo, 9 * PAGE, &mut kept).unwrap();
+        assert_eq!(&kept, b"kept");
+    }
+
+    #[test]
+    fn a_copy_is_written_page_by_page_and_the_other_stays_large() {
+        let mut world = world(0);
+        world.touch(0, true);
+        let clone = world.kernel.vmo_create_clone(world.vmo, CloneKind::Snapshot, 0, 2 * LARGE_PAGE, false).unwrap();
+        // Written by the kernel: the frame is the clone's alone, the original is mapped as it was, read-only.
+        world.kernel.vmo_write(clone, 3 * PAGE, b"new").unwrap();
+        assert_eq!((world.mapped(), world.kernel.machine.splits), (512, 0));
+        world.touch(3 * PAGE, true);
+        assert_eq!(world.kernel.machine.splits, 1);
+        let mut old = [1; 3];
+        world.kernel.vmo_read(world.vmo, 3 * PAGE, &mut old).unwrap();
+        assert_eq!(old, [0; 3]);
+    }
+
+    #[test]
+    fn what_is_mapped_out_of_line_gets_small_pages() {
+        let mut world = world(PAGE);
+        world.touch(0, true);
+        assert_eq!(world.kernel.machine.splits, 1);
+        // Committed where a mapping is out of line already: no large page in the first place.
+        let mut kernel = world.kernel;
+        kernel.vmo_decommit(world.vmo, 0, 2 * LARGE_PAGE).unwrap();
+        kernel.vmo_commit(world.vmo, 0, 2 * LARGE_PAGE).unwrap();
+        assert!(kernel.machine.large.is_empty());
+    }
+}
