@@ -65,6 +65,7 @@ mod vmar_change;
 mod vmar_op_range;
 mod vmar_place;
 mod vmo;
+mod vmo_large;
 mod wait;
 
 use abi::zx_port_packet_t;
@@ -160,6 +161,7 @@ pub fn all() -> Vec<Case> {
         resource::cases(),
         system_event::cases(),
         vmo::cases(),
+        vmo_large::cases(),
         vmar::cases(),
         vmar_change::cases(),
         vmar_op_range::cases(),
