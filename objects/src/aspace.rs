@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use abi::Status;
 
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, Machine, Perm, USER_BASE, USER_TOP};
+use crate::machine::{Aspace, Machine, PAGE, Perm, USER_BASE, USER_TOP};
 use crate::object::Id;
 use crate::slab::Key;
 use crate::vmar::{Lots, Vmar, VmarFlags};
@@ -73,6 +73,13 @@ impl<M: Machine> Kernel<M> {
     /// An address space.
     pub fn aspace(&self, key: Key) -> Option<&AddressSpace> {
         self.aspaces.get(key)
+    }
+
+    /// Whether an address in a mapping that ends with the content of its VMO lies beyond that content's last page.
+    #[cold]
+    pub(crate) fn is_beyond_content(&self, mapping: &Mapping, address: u64) -> bool {
+        let page = (mapping.named_offset + (address - mapping.base)) / PAGE;
+        self.vmo_content_size(mapping.named).is_ok_and(|size| page >= size.div_ceil(PAGE))
     }
 
     /// A new address space with its root VMAR.

@@ -39,6 +39,9 @@ impl<M: Machine> Kernel<M> {
         if !allowed {
             return Err(Status::INVALID_ARGS);
         }
+        if mapping.content_only && self.is_beyond_content(mapping, address) {
+            return Err(Status::INVALID_ARGS);
+        }
         let (vmo, offset) = (mapping.vmo, mapping.offset + (address - mapping.base));
         let frame = self.vmo_page(vmo, offset / PAGE, access).map_err(|status| match status {
             // Who waits for a page is not to be told anything; see there.

@@ -114,7 +114,7 @@ impl<M: Machine> Kernel<M> {
     /// Maps the pages of a part of a mapping that exist. A favour: without memory for it they are mapped when they are
     /// touched.
     pub(crate) fn mapping_fill(&mut self, machine: Aspace, mapping: &Mapping, from: u64, to: u64) {
-        if !mapping.perm.read {
+        if !mapping.perm.read || mapping.content_only {
             return;
         }
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;

@@ -34,7 +34,7 @@ impl<M: Machine> Kernel<M> {
         let at = address / PAGE * PAGE;
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
         let page = page_of(at);
-        if mapping.content_only && page >= self.objects.get(mapping.vmo)?.content_size.div_ceil(PAGE) {
+        if mapping.content_only && self.is_beyond_content(&mapping, address) {
             return Err(Status::OUT_OF_RANGE);
         }
         if write {
@@ -57,6 +57,9 @@ impl<M: Machine> Kernel<M> {
             let zero = self.frames.zero(&mut self.machine).map_err(|_| Status::NO_MEMORY)?;
             self.objects.get_mut(mapping.vmo)?.zero_mapped = true;
             return self.vmo_map_frame(machine, at, mapping.vmo, zero, Perm { write: false, ..mapping.perm });
+        }
+        if mapping.content_only {
+            return Ok(());
         }
         let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
         for i in 0..FAULT_AROUND {

@@ -77,6 +77,12 @@ impl<M: Machine> Kernel<M> {
             self.vmo_zero(id, old, size - old)?;
         }
         self.objects.get_mut(id)?.content_size = size;
+        // Mappings that end with the content show it no longer; others fault their pages in again.
+        let (gone_from, gone_to) = (size.div_ceil(PAGE), old.div_ceil(PAGE));
+        if gone_from < gone_to {
+            let (own, offset) = self.vmo_resolve(id, 0)?;
+            self.vmo_unmap_pages(own, offset / PAGE + gone_from, offset / PAGE + gone_to);
+        }
         Ok(())
     }
 }

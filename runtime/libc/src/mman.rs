@@ -12,6 +12,7 @@ use core::ffi::{c_int, c_void};
 const PROT_READ: c_int = 1;
 const PROT_WRITE: c_int = 2;
 const PROT_EXEC: c_int = 4;
+const MAP_SHARED: c_int = 1;
 const MAP_PRIVATE: c_int = 2;
 const MAP_FIXED: c_int = 0x10;
 const MAP_ANON: c_int = 0x20;
@@ -74,7 +75,14 @@ pub unsafe extern "C" fn mmap(
     descriptor: c_int,
     offset: i64,
 ) -> *mut c_void {
-    let Some(size) = len.checked_next_multiple_of(PAGE_SIZE).filter(|&size| size > 0) else { return failed(EINVAL) };
+    if len > isize::MAX as usize {
+        return failed(ENOMEM);
+    }
+    // Changes are either shared or not.
+    let one = matches!(flags & (MAP_SHARED | MAP_PRIVATE), MAP_SHARED | MAP_PRIVATE);
+    let Some(size) = len.checked_next_multiple_of(PAGE_SIZE).filter(|&size| one && size > 0) else {
+        return failed(EINVAL);
+    };
     let Some(offset) = u64::try_from(offset).ok().filter(|offset| offset % PAGE_SIZE as u64 == 0) else {
         return failed(EINVAL);
     };

@@ -26,7 +26,7 @@ impl Census {
     }
 
     /// What there is more of than there was.
-    fn since(&self, before: &Census) -> Growth {
+    pub fn since(&self, before: &Census) -> Growth {
         let pairs = self.0.iter().zip(&before.0);
         Growth(pairs.filter(|(now, then)| now.1 > then.1).map(|(now, then)| (now.0.clone(), then.1, now.1)).collect())
     }
@@ -74,6 +74,14 @@ impl Counter {
             }
             thread::sleep(Duration::from_millis(20));
         }
+    }
+}
+
+impl Growth {
+    /// Whether memory or slots of the kernel's are among it.
+    #[cfg_attr(not(target_os = "fuchsia"), expect(dead_code, reason = "for the cases"))]
+    pub fn of_memory(&self) -> bool {
+        self.0.iter().any(|(name, _, _)| ["frames", "units", "slots"].contains(&name.as_str()))
     }
 }
 

@@ -7,6 +7,7 @@
 #![allow(missing_docs, non_camel_case_types, reason = "the names are those of the C standard, POSIX and Zircon")]
 
 pub mod c11;
+pub mod mman;
 pub mod pthread;
 pub mod stack;
 pub mod sync;

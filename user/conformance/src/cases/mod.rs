@@ -19,6 +19,7 @@ mod exception_object;
 mod exception_order;
 mod exception_policy;
 mod exception_thread;
+mod fault;
 mod fifo;
 mod futex;
 mod futex_owner;
@@ -27,6 +28,7 @@ mod interrupt;
 mod iob;
 mod ioports;
 mod job;
+mod memory_mapping;
 mod object;
 mod object_info;
 mod object_info_matrix;
@@ -67,6 +69,7 @@ mod vmar_place;
 mod vmo;
 mod vmo_large;
 mod wait;
+mod zeroed;
 
 use abi::zx_port_packet_t;
 pub use asleep::native;
@@ -119,6 +122,7 @@ pub fn all() -> Vec<Case> {
         object_info_matrix::cases(),
         object_property::cases(),
         wait::cases(),
+        zeroed::cases(),
         socket::cases(),
         socket_state::cases(),
         pager::cases(),
@@ -156,6 +160,7 @@ pub fn all() -> Vec<Case> {
         iob::cases(),
         ioports::cases(),
         job::cases(),
+        memory_mapping::cases(),
         policy::cases(),
         profile::cases(),
         resource::cases(),
@@ -166,6 +171,7 @@ pub fn all() -> Vec<Case> {
         vmar_change::cases(),
         vmar_op_range::cases(),
         vmar_place::cases(),
+        fault::cases(),
         fifo::cases(),
         system::cases(),
         support::cases(),
