@@ -351,6 +351,10 @@ impl Machine for FakeMachine {
         self.devices.frame(address)
     }
 
+    fn device_range(&self, address: u64, pages: u64) -> Result<bool, DeviceError> {
+        self.devices.range(address, pages)
+    }
+
     fn device_read(&mut self, frame: Frame, offset: usize) -> Option<u32> {
         self.devices.read(frame, offset)
     }

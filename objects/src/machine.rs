@@ -452,6 +452,9 @@ pub trait Machine {
     /// The page of device memory at a page-aligned physical address, with the same number each time. It needs no giving
     /// back. `Denied` also where there is memory, not a device.
     fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError>;
+    /// Whether all `pages` pages from an address on can be had by [`Machine::device_frame`], and if so, whether all of
+    /// them may be written. Takes none, and costs little however many they are.
+    fn device_range(&self, address: u64, pages: u64) -> Result<bool, DeviceError>;
     /// Reads four bytes of a device's page at a multiple of four; none if that cannot be. Slow: for what a device must be
     /// told on a program's behalf.
     fn device_read(&mut self, frame: Frame, offset: usize) -> Option<u32>;

@@ -99,6 +99,18 @@ impl FakeDevices {
         Ok(DeviceFrame { frame: Frame(Frame::DEVICE + index as u32), writable })
     }
 
+    pub(super) fn range(&self, address: u64, pages: u64) -> Result<bool, DeviceError> {
+        let end = pages.checked_mul(PAGE).and_then(|len| address.checked_add(len)).ok_or(DeviceError::Denied)?;
+        let (mut at, mut writable) = (address, true);
+        while at < end {
+            let holds = |&&(base, len, _): &&(u64, u64, bool)| base <= at && at - base < len;
+            let &(base, len, write) = self.memory.iter().find(holds).ok_or(DeviceError::Denied)?;
+            writable &= write;
+            at = base + len;
+        }
+        Ok(writable)
+    }
+
     pub(super) fn read(&self, frame: Frame, offset: usize) -> Option<u32> {
         let known = frame.is_device() && offset.is_multiple_of(4) && (offset as u64) < PAGE;
         known.then(|| self.registers.get(&(self.address(frame) + offset as u64)).copied().unwrap_or(0))
@@ -232,6 +244,10 @@ mod tests {
         assert_eq!(machine.device_frame(0xfe00_1000), Ok(page));
         assert_eq!(machine.frame_address(page.frame), 0xfe00_1000);
         assert_eq!(machine.device_frame(0xfe00_2000), Err(DeviceError::Denied));
+        assert_eq!(machine.device_range(0xfe00_0000, 2), Ok(true));
+        assert_eq!(machine.device_range(0xfe00_1000, 2), Err(DeviceError::Denied));
+        assert_eq!(machine.device_range(0xfe00_0000, u64::MAX), Err(DeviceError::Denied));
+        assert_eq!(machine.device_range(0xfed0_0000, 1), Ok(false));
         let timer = machine.device_frame(0xfed0_0000).unwrap();
         assert!(!timer.writable && !machine.device_write(timer.frame, 0, 1));
         assert!(machine.device_write(page.frame, 0x10, 7) && !machine.device_write(page.frame, 0x1000, 7));

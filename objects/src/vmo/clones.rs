@@ -54,7 +54,7 @@ impl<M: Machine> Kernel<M> {
         let from = from / PAGE;
         let beneath = match self.objects.get(target)?.beneath {
             Beneath::Zeroes => Beneath::Zeroes,
-            Beneath::Discarded => return Err(Status::NOT_SUPPORTED),
+            Beneath::Discarded | Beneath::Device(_) => return Err(Status::NOT_SUPPORTED),
             _ if kind == CloneKind::Snapshot => return Err(Status::NOT_SUPPORTED),
             Beneath::Source(_) => Beneath::Other { vmo: target, from, end: visible },
             Beneath::Other { vmo, from: first, end } => {

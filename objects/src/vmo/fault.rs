@@ -2,7 +2,7 @@
 
 use abi::Status;
 
-use super::{Access, Vmo};
+use super::{Access, Kind, Vmo};
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Cache, Frame, Machine, PAGE, Perm};
 use crate::object::Id;
@@ -76,10 +76,11 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// What a load needs: a page that is cached otherwise than others cannot be shown as the page of zeroes.
+    /// What a load needs: memory that is cached otherwise than other memory cannot be shown as the page of zeroes.
     fn read_access(&self, vmo: Id<Vmo>) -> Access {
-        let cached = self.objects.get(vmo).is_ok_and(|vmo| vmo.cache == Cache::Cached);
-        if cached { Access::Read } else { Access::Write }
+        let device = |kind| matches!(kind, Kind::Physical { .. });
+        let as_it_is = self.objects.get(vmo).is_ok_and(|vmo| vmo.cache == Cache::Cached || device(vmo.kind));
+        if as_it_is { Access::Read } else { Access::Write }
     }
 
     /// Maps a page of a VMO if there is one, for writing only if it may be written as it is.

@@ -86,6 +86,8 @@ pub(crate) enum Beneath {
     Other { vmo: Id<Vmo>, from: u64, end: u64 },
     /// Nothing any more: its content was thrown away.
     Discarded,
+    /// The device's page there; page 0 is at this physical address.
+    Device(u64),
 }
 
 /// What kind of memory a VMO shows.
@@ -275,7 +277,7 @@ impl<M: Machine> Kernel<M> {
             self.iob_window_end(end);
         }
         match vmo.beneath {
-            Beneath::Zeroes | Beneath::Discarded => {}
+            Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) => {}
             Beneath::Source(source) => self.source_vmo_gone(source),
             Beneath::Other { vmo: other, .. } => self.drop_ref(other.object()),
         }

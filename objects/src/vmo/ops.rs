@@ -121,7 +121,7 @@ impl<M: Machine> Kernel<M> {
         self.vmo_drop_pages(id, from, to);
         let Vmo { beneath, .. } = self.objects.get_mut(id)?;
         let hidden = match beneath {
-            Beneath::Zeroes | Beneath::Discarded | Beneath::Source(_) => return Ok(()),
+            Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) | Beneath::Source(_) => return Ok(()),
             Beneath::Other { end, .. } if to >= *end => {
                 *end = (*end).min(from);
                 return Ok(());

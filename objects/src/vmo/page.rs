@@ -57,6 +57,7 @@ impl<M: Machine> Kernel<M> {
             (Entry::Absent, _) => {
                 let beneath = match vmo.beneath {
                     Beneath::Discarded => return Err(Status::NOT_FOUND),
+                    Beneath::Device(address) => return self.vmo_page_of_device(id, page, address, access).map(Some),
                     Beneath::Other { vmo: other, from, end } if page < end => {
                         self.vmo_page_beneath(other, page.saturating_add(from))?
                     }

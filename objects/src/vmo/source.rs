@@ -93,7 +93,7 @@ impl<M: Machine> Kernel<M> {
     pub(super) fn vmo_require_pages(&mut self, id: Id<Vmo>, pages: Range<u64>, access: Access) -> Result<(), Status> {
         let vmo = self.objects.get(id)?;
         match vmo.beneath {
-            Beneath::Zeroes | Beneath::Discarded => Ok(()),
+            Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) => Ok(()),
             Beneath::Source(source) => {
                 let end = pages.end.min(vmo.size / PAGE);
                 self.source_require(id, source, pages.start..end, access)

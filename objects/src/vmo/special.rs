@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use abi::Status;
 
 use super::pages::Pages;
-use super::{Backing, Kind, Vmo, round_up};
+use super::{Access, Backing, Beneath, Kind, Vmo, round_up};
 use crate::kernel::Kernel;
 use crate::machine::{Cache, DeviceError, Frame, LARGE_PAGE, LARGE_PAGES, Machine, PAGE};
 use crate::object::Id;
@@ -48,25 +48,36 @@ impl<M: Machine> Kernel<M> {
         if rounded == 0 || !address.is_multiple_of(PAGE) || address.checked_add(rounded).is_none() {
             return Err(Status::INVALID_ARGS);
         }
-        let mut pages = Pages::default();
-        let mut writable = true;
-        for page in 0..rounded / PAGE {
-            if page % 64 == 0 {
-                self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
-            }
-            let device = self.machine.device_frame(address + page * PAGE).map_err(|error| match error {
-                DeviceError::OutOfMemory | DeviceError::NoneLeft => Status::NO_MEMORY,
-                DeviceError::Denied | DeviceError::Taken => Status::INVALID_ARGS,
-            })?;
-            pages.reserve(page).map_err(|_| Status::NO_MEMORY)?;
-            pages.set(page, device.frame);
-            writable &= device.writable;
-        }
-        let id = self.vmo_new(rounded, size, false, Backing::Pages(pages))?;
+        // A range may be much larger than what is ever touched of it, and its pages take capabilities for good.
+        let writable = self.machine.device_range(address, rounded / PAGE).map_err(|_| Status::INVALID_ARGS)?;
+        let id = self.vmo_new(rounded, size, false, Backing::Pages(Pages::default()))?;
         let vmo = self.objects.get_mut(id)?;
         vmo.kind = Kind::Physical { writable };
+        vmo.beneath = Beneath::Device(address);
         vmo.cache = Cache::Uncached;
         Ok(id)
+    }
+
+    /// The page of a device that a page of a VMO is, from then on in its table.
+    pub(super) fn vmo_page_of_device(
+        &mut self,
+        id: Id<Vmo>,
+        page: u64,
+        first: u64,
+        access: Access,
+    ) -> Result<Frame, Status> {
+        let device = self.machine.device_frame(first.saturating_add(page.saturating_mul(PAGE)));
+        let device = device.map_err(|error| match error {
+            DeviceError::OutOfMemory | DeviceError::NoneLeft => Status::NO_MEMORY,
+            DeviceError::Denied | DeviceError::Taken => Status::OUT_OF_RANGE,
+        })?;
+        if access == Access::Write && !device.writable {
+            return Err(Status::ACCESS_DENIED);
+        }
+        let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
+        pages.reserve(page).map_err(|_| Status::NO_MEMORY)?;
+        pages.set(page, device.frame);
+        Ok(device.frame)
     }
 
     /// Whether a VMO's memory lies in one piece, be it a device's or not.
@@ -115,5 +126,31 @@ impl<M: Machine> Kernel<M> {
         }
         vmo.cache = cache;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use crate::fake::FakeMachine;
+
+    use super::*;
+
+    #[test]
+    fn a_devices_pages_are_taken_as_they_are_looked_up() {
+        let mut kernel = Kernel::new(FakeMachine::new(8)).unwrap();
+        let huge = 1u64 << 46;
+        kernel.machine.devices.memory = vec![(huge, huge, true), (0xfed0_0000, PAGE, false)];
+        assert!(kernel.vmo_create_physical(huge - PAGE, 2 * PAGE).is_err());
+        let vmo = kernel.vmo_create_physical(huge, huge).unwrap();
+        assert!(kernel.vmo_page_if_there(vmo, 7).is_none());
+        let frame = kernel.vmo_page(vmo, 7, Access::Write).unwrap().unwrap();
+        assert_eq!(kernel.machine.frame_address(frame), huge + 7 * PAGE);
+        assert_eq!(kernel.vmo_page_if_there(vmo, 7), Some((frame, true)));
+        let timer = kernel.vmo_create_physical(0xfed0_0000, PAGE).unwrap();
+        assert_eq!(kernel.vmo_page(timer, 0, Access::Write), Err(Status::ACCESS_DENIED));
+        assert!(kernel.vmo_page(timer, 0, Access::Read).unwrap().unwrap().is_device());
+        assert_eq!(kernel.vmo_page(timer, 0, Access::Write), Err(Status::ACCESS_DENIED));
     }
 }

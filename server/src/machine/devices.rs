@@ -105,6 +105,22 @@ impl Devices {
         }
     }
 
+    /// See [`objects::machine::Machine::device_range`]. Costs as much as there are parts in the range.
+    pub fn range(&self, address: u64, pages: u64) -> Result<bool, DeviceError> {
+        let end = pages.checked_mul(PAGE).and_then(|len| address.checked_add(len)).ok_or(DeviceError::Denied)?;
+        let (mut at, mut writable) = (address, true);
+        while at < end {
+            let (&base, &part) = self.parts.range(..=at).next_back().ok_or(DeviceError::Denied)?;
+            let after = base + (1 << part.bits());
+            if at >= after {
+                return Err(DeviceError::Denied);
+            }
+            writable &= !matches!(part, Part::Pages { first, .. } if self.timer == Some(first));
+            at = after;
+        }
+        Ok(writable)
+    }
+
     /// Cuts an untyped into two of `bits` bits. It stays in its slot, of no more use.
     fn halve(&mut self, memory: &mut Memory, base: u64, slot: u64, bits: u8) -> Result<(), OutOfMemory> {
         let mut halves = [0; 2];

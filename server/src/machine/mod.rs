@@ -431,6 +431,10 @@ impl Machine for Sel4 {
         self.devices.frame(&mut self.memory, address)
     }
 
+    fn device_range(&self, address: u64, pages: u64) -> Result<bool, DeviceError> {
+        self.devices.range(address, pages)
+    }
+
     fn device_read(&mut self, frame: Frame, offset: usize) -> Option<u32> {
         self.devices.read(&mut self.memory, frame, offset)
     }
