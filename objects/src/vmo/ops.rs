@@ -39,11 +39,11 @@ impl<M: Machine> Kernel<M> {
         }
         let mut page = first;
         while page < end {
-            if page % LARGE_PAGES == 0 && end - page >= LARGE_PAGES && self.vmo_commit_large(id, page) {
+            if page.is_multiple_of(LARGE_PAGES) && end - page >= LARGE_PAGES && self.vmo_commit_large(id, page) {
                 page += LARGE_PAGES;
                 continue;
             }
-            if page % STRIDE == 0 {
+            if page.is_multiple_of(STRIDE) {
                 self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
             }
             self.vmo_page(id, page, Access::Write)?;
@@ -129,7 +129,7 @@ impl<M: Machine> Kernel<M> {
             Beneath::Other { end, .. } => from..to.min(*end),
         };
         for page in hidden {
-            if page % STRIDE == 0 {
+            if page.is_multiple_of(STRIDE) {
                 self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
             }
             let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;

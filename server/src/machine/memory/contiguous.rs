@@ -25,7 +25,7 @@ impl Memory {
     /// See [`objects::Machine::frames_contiguous`](objects::machine::Machine::frames_contiguous).
     pub fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
         // Whoever wants them aligned to large pages gets large pages.
-        let large = align_log2 >= CHUNK_BITS && count % PARTS == 0;
+        let large = align_log2 >= CHUNK_BITS && count.is_multiple_of(PARTS);
         if count <= PARTS && align_log2 <= CHUNK_BITS && !large {
             let step = 1 << align_log2.saturating_sub(12);
             if let Some((number, first)) = self.run_in_chunks(count, step) {
