@@ -18,6 +18,7 @@ use abi::{Signals, Status, ZX_INTERRUPT_VIRTUAL, ZX_TIME_INFINITE};
 
 use crate::kernel::Kernel;
 use crate::machine::{DeviceError, Irq, IrqKey, IrqSource, Machine};
+use crate::msi::Message;
 use crate::object::{Body, Id, ObjectId};
 use crate::port::Port;
 use crate::slab::Key;
@@ -45,6 +46,8 @@ pub struct Interrupt {
     pub options: u32,
     /// Where it comes from; none if programs raise it, or when it is destroyed.
     irq: Option<Irq>,
+    /// What it belongs to, if it comes by a message.
+    pub(crate) message: Option<Message>,
     state: State,
     /// When it came, if that was not told yet.
     came: Option<i64>,
@@ -53,6 +56,10 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
+    fn new(options: u32) -> Interrupt {
+        Interrupt { options, irq: None, message: None, state: State::Idle, came: None, packet: None }
+    }
+
     /// Whether programs raise it.
     fn is_virtual(&self) -> bool {
         self.options & ZX_INTERRUPT_VIRTUAL != 0
@@ -65,7 +72,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn interrupt_create_virtual(&mut self, options: u32) -> Result<Id<Interrupt>, Status> {
-        let interrupt = Interrupt { options, irq: None, state: State::Idle, came: None, packet: None };
+        let interrupt = Interrupt::new(options);
         self.create(Signals::VIRTUAL_INTERRUPT_UNTRIGGERED, Body::Interrupt(Box::new(interrupt)))
     }
 
@@ -75,7 +82,7 @@ impl<M: Machine> Kernel<M> {
     /// `ACCESS_DENIED`: the system uses it. `ALREADY_BOUND`: it has an object. `NO_RESOURCES`: too many have.
     /// `NO_MEMORY`.
     pub fn interrupt_create(&mut self, options: u32, source: IrqSource) -> Result<Id<Interrupt>, Status> {
-        let interrupt = Interrupt { options, irq: None, state: State::Idle, came: None, packet: None };
+        let interrupt = Interrupt::new(options);
         let id: Id<Interrupt> = self.create(Signals::NONE, Body::Interrupt(Box::new(interrupt)))?;
         let opened = self.machine.irq_open(source, IrqKey(id.object().index())).map_err(|error| match error {
             DeviceError::Taken => Status::ALREADY_BOUND,
@@ -315,10 +322,13 @@ impl<M: Machine> Kernel<M> {
         let _ = self.interrupt_destroy(id);
     }
 
-    pub(crate) fn interrupt_end(&mut self, interrupt: Interrupt) {
+    pub(crate) fn interrupt_end(&mut self, interrupt: &Interrupt) {
         // It is there only if no handle ever was.
         if let Some(irq) = interrupt.irq {
             self.machine.irq_close(irq);
+        }
+        if let Some(message) = &interrupt.message {
+            self.msi_released(message);
         }
     }
 }

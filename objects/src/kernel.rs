@@ -205,6 +205,7 @@ impl<M: Machine> Kernel<M> {
             Body::Thread(x) => x.name = name,
             Body::Vmo(x) => x.name = name,
             Body::Iob(_) => return self.iob_set_name(Id::new(object), name),
+            Body::Bti(x) => x.name = name,
             _ => return Err(Status::WRONG_TYPE),
         }
         Ok(())

@@ -26,6 +26,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod aspace;
+pub mod bti;
 pub mod channel;
 pub mod clock;
 mod copy;
@@ -46,6 +47,7 @@ pub mod futex;
 pub mod handle;
 pub mod interrupt;
 pub mod iob;
+pub mod iommu;
 pub mod ioports;
 pub mod job;
 pub mod kernel;
@@ -54,6 +56,7 @@ pub mod machine;
 pub mod maps;
 #[cfg(test)]
 mod model;
+pub mod msi;
 pub mod name;
 pub mod object;
 pub mod pager;

@@ -194,6 +194,10 @@ nouns! {
     Exception exception ZX_OBJ_TYPE_EXCEPTION,
     Interrupt interrupt ZX_OBJ_TYPE_INTERRUPT,
     Pager pager ZX_OBJ_TYPE_PAGER,
+    Msi msi ZX_OBJ_TYPE_MSI,
+    Iommu iommu ZX_OBJ_TYPE_IOMMU,
+    Bti bti ZX_OBJ_TYPE_BTI,
+    Pmt bti ZX_OBJ_TYPE_PMT,
 }
 
 /// An object.
@@ -250,6 +254,8 @@ chains! {
     SubJobs = job::Job.siblings;
     /// Processes of a job.
     Processes = process::Process.siblings;
+    /// Pinned memory in the quarantine of a bus transaction initiator.
+    Quarantined = bti::Pmt.quarantine;
     /// Threads of a process.
     Threads = thread::Thread.siblings;
     /// Threads that wait for the same thing in the order in which they came.
@@ -531,6 +537,8 @@ impl<M: Machine> Kernel<M> {
             Body::Exception(_) => self.exception_unreachable(Id::new(id)),
             Body::Interrupt(_) => self.interrupt_unreachable(Id::new(id)),
             Body::Pager(_) => self.pager_unreachable(Id::new(id)),
+            Body::Bti(_) => self.bti_unreachable(Id::new(id)),
+            Body::Pmt(_) => self.pmt_unreachable(Id::new(id)),
             _ => {}
         }
     }
@@ -553,7 +561,10 @@ impl<M: Machine> Kernel<M> {
             Body::Resource(resource) => self.resource_end(&resource),
             Body::SuspendToken(token) => self.suspend_token_end(*token),
             Body::Exception(exception) => self.exception_end(*exception),
-            Body::Interrupt(interrupt) => self.interrupt_end(*interrupt),
+            Body::Interrupt(interrupt) => self.interrupt_end(&interrupt),
+            Body::Msi(msi) => self.msi_end(&msi),
+            Body::Bti(bti) => self.bti_end(&bti),
+            Body::Pmt(pmt) => self.pmt_end(*pmt),
             _ => {}
         }
     }

@@ -16,6 +16,7 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+mod bti;
 mod channel;
 mod clock;
 mod debug;
@@ -42,6 +43,7 @@ mod time;
 mod transfer;
 
 pub use abi::{Rights, Signals, Status};
+pub use bti::{Bti, Iommu, Msi, Pmt};
 pub use channel::{Channel, MAX_MESSAGE_BYTES, MAX_MESSAGE_HANDLES, MessageSize};
 pub use clock::Clock;
 pub use debug::{Debuglog, Resource, debug_read, debug_send_command, debug_write};

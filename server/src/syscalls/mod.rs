@@ -4,6 +4,7 @@
 //! that can be checked has been. Whatever it could not know beforehand, such as memory that cannot be written, undoes
 //! what was done, except where Zircon says that handles are consumed.
 
+pub mod bti;
 pub mod channel;
 pub mod clock;
 pub mod counter;
@@ -19,11 +20,15 @@ pub mod handle;
 pub mod info;
 pub mod interrupt;
 pub mod iob;
+pub mod iommu;
 pub mod ioports;
 pub mod job;
 pub mod membarrier;
+pub mod msi;
 pub mod object;
 pub mod pager;
+pub mod pci;
+pub mod pmt;
 pub mod port;
 pub mod process;
 pub mod profile;

@@ -111,6 +111,7 @@ pub fn name_of<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Name, Sta
         Body::Thread(x) => x.name,
         Body::Vmo(x) => x.name,
         Body::Iob(x) => x.name,
+        Body::Bti(x) => x.name,
         Body::Resource(x) => x.name,
         _ => return Err(Status::WRONG_TYPE),
     })

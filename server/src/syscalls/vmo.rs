@@ -2,21 +2,23 @@
 
 use abi::{
     Rights, Status, ZX_CACHE_POLICY_CACHED, ZX_CACHE_POLICY_UNCACHED, ZX_CACHE_POLICY_UNCACHED_DEVICE,
-    ZX_CACHE_POLICY_WRITE_COMBINING, ZX_DEFAULT_VMO_RIGHTS, ZX_POL_AMBIENT_MARK_VMO_EXEC, ZX_RSRC_SYSTEM_VMEX_BASE,
-    ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SLICE, ZX_VMO_CHILD_SNAPSHOT,
-    ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED, ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED,
-    ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE, ZX_VMO_OP_CACHE_INVALIDATE, ZX_VMO_OP_CACHE_SYNC,
-    ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED, ZX_VMO_OP_LOCK, ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK,
-    ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED, zx_vmo_lock_state_t,
+    ZX_CACHE_POLICY_WRITE_COMBINING, ZX_DEFAULT_VMO_RIGHTS, ZX_POL_AMBIENT_MARK_VMO_EXEC, ZX_RSRC_KIND_MMIO,
+    ZX_RSRC_SYSTEM_VMEX_BASE, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_RESIZABLE,
+    ZX_VMO_CHILD_SLICE, ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED,
+    ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED, ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE,
+    ZX_VMO_OP_CACHE_INVALIDATE, ZX_VMO_OP_CACHE_SYNC, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED,
+    ZX_VMO_OP_LOCK, ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK, ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE,
+    ZX_VMO_UNBOUNDED, zx_vmo_lock_state_t,
 };
 use alloc::vec::Vec;
 use objects::Id;
+use objects::bti::Bti;
 use objects::handle::{Handle, HandleValue, INVALID};
-use objects::machine::{Cache, Machine};
+use objects::machine::{Cache, Machine, PAGE};
 use objects::vmo::{Access, CloneKind, Vmo};
 
 use crate::cx::{Cx, MAX_COPY};
-use crate::syscalls::resource::need_system;
+use crate::syscalls::resource::{need_range, need_system};
 use crate::user::{In, InOut, Out};
 
 /// Creates a VMO.
@@ -307,4 +309,39 @@ pub fn vmo_transfer_data<M: Machine>(
     let to = cx.get::<Vmo>(to, Rights::WRITE)?;
     let from = cx.get::<Vmo>(from, Rights::READ | Rights::WRITE)?;
     cx.kernel.vmo_transfer((to, offset), len, (from, from_offset))
+}
+
+/// Creates a VMO whose memory lies in one piece.
+pub fn vmo_create_contiguous<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    bti: HandleValue,
+    size: usize,
+    align_log2: u32,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    if size == 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    let align_log2 = if align_log2 == 0 { PAGE.trailing_zeros() } else { align_log2 };
+    let align_log2 =
+        u8::try_from(align_log2).ok().filter(|bits| (12..64).contains(bits)).ok_or(Status::INVALID_ARGS)?;
+    cx.may(abi::ZX_POL_NEW_VMO)?;
+    cx.get::<Bti>(bti, Rights::MAP)?;
+    let vmo = cx.kernel.vmo_create_contiguous(size as u64, align_log2)?;
+    cx.hand_out(vmo, ZX_DEFAULT_VMO_RIGHTS, out)
+}
+
+/// Creates a VMO for what devices have at a physical address.
+pub fn vmo_create_physical<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    resource: HandleValue,
+    address: usize,
+    size: usize,
+    out: Out<u32>,
+) -> Result<(), Status> {
+    cx.may(abi::ZX_POL_NEW_VMO)?;
+    let rounded = objects::vmo::round_up(size as u64)?;
+    need_range(cx, resource, ZX_RSRC_KIND_MMIO, address as u64, rounded)?;
+    let vmo = cx.kernel.vmo_create_physical(address as u64, size as u64)?;
+    cx.hand_out(vmo, ZX_DEFAULT_VMO_RIGHTS | Rights::EXECUTE, out)
 }

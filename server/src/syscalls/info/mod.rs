@@ -75,6 +75,8 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_TIMER => ipc::timer(cx, value, sink),
         ZX_INFO_CLOCK_MAPPED_SIZE => ipc::clock_mapped_size(cx, value),
 
+        ZX_INFO_BTI => device::bti(cx, value, sink),
+        ZX_INFO_MSI => device::msi(cx, value, sink),
         ZX_INFO_INTERRUPT => device::interrupt(cx, value, sink),
         ZX_INFO_RESOURCE => system::resource(cx, value, sink),
         ZX_INFO_KMEM_STATS => system::kmem_stats(cx, value, sink),
@@ -84,7 +86,7 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_MEMORY_STALL => system::memory_stall(cx, value, sink),
         ZX_INFO_CPU_STATS | ZX_INFO_GUEST_STATS => system::not_counted(cx, value),
 
-        ZX_INFO_BTI | ZX_INFO_MSI | ZX_INFO_VCPU => {
+        ZX_INFO_VCPU => {
             cx.kernel.handle(cx.process, value)?;
             Err(Status::WRONG_TYPE)
         }

@@ -3,7 +3,7 @@
 use std::os::unix::thread::JoinHandleExt;
 use std::thread::JoinHandle;
 
-use zx::{AsHandleRef, Info, MonotonicInstant, Rights, Signals, Suspend, Thread, Unowned};
+use zx::{AsHandleRef, MonotonicInstant, Rights, Signals, Suspend, Thread, Unowned};
 
 use super::{late, soon};
 use crate::check::{Failure, Outcome};

@@ -5,7 +5,7 @@ use abi::{
     ZX_INTERRUPT_WAKE_VECTOR, ZX_PKT_TYPE_INTERRUPT, ZX_RSRC_KIND_IRQ, ZX_RSRC_KIND_MMIO,
     ZX_THREAD_STATE_BLOCKED_INTERRUPT, zx_info_interrupt_t, zx_port_packet_t,
 };
-use zx::{AsHandleRef, Handle, Info, Interrupt, MonotonicInstant, Port};
+use zx::{AsHandleRef, Handle, Info, Interrupt, IoPorts, MonotonicInstant, Port};
 
 use super::asleep::Caller;
 use super::{cases, late, raw, root_resource, user_packet, without};
@@ -37,6 +37,10 @@ cases! {
     "interrupt.destroy.ends_the_wait" => destroy_ends_the_wait,
     "interrupt.destroy.bound" => destroy_bound,
     "interrupt.close.ends_the_wait" => close_ends_the_wait,
+    "interrupt.device.clock" => device_clock,
+    "interrupt.device.clock_waited_for" => device_clock_waited_for,
+    "interrupt.device.one_object" => device_one_object,
+    "interrupt.device.the_systems" => device_the_systems,
 }
 
 fn at(time: i64) -> MonotonicInstant {
@@ -399,4 +403,116 @@ fn close_ends_the_wait() -> Outcome {
     let caller = Caller::new(ZX_THREAD_STATE_BLOCKED_INTERRUPT, wait)?;
     drop(Handle::from_raw(interrupt));
     gives(caller.join()?, Status::CANCELED)
+}
+
+// --- a device ---
+
+/// The pin of the real-time clock.
+const CLOCK_PIN: u32 = 8;
+
+/// The real-time clock, which interrupts some hundred times a second as long as this is there.
+struct Clock(IoPorts);
+
+impl Clock {
+    const HOW_OFTEN: u8 = 0x0a;
+    const WHAT: u8 = 0x0b;
+    const WHY: u8 = 0x0c;
+    const PERIODIC: u8 = 0x40;
+
+    fn new() -> Result<Self, Failure> {
+        let this = Clock(IoPorts::request(&*root_resource()?, 0x70, 2)?);
+        let rate = this.read(Self::HOW_OFTEN) & 0xf0 | 8;
+        this.write(Self::HOW_OFTEN, rate);
+        let what = this.read(Self::WHAT) | Self::PERIODIC;
+        this.write(Self::WHAT, what);
+        this.read(Self::WHY);
+        Ok(this)
+    }
+
+    fn read(&self, register: u8) -> u8 {
+        self.0.write8(0, register);
+        self.0.read8(1)
+    }
+
+    fn write(&self, register: u8, value: u8) {
+        self.0.write8(0, register);
+        self.0.write8(1, value);
+    }
+
+    /// It goes on only after it was asked why it interrupted.
+    fn was_it(&self) -> bool {
+        self.read(Self::WHY) & Self::PERIODIC != 0
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        let what = self.read(Self::WHAT) & !Self::PERIODIC;
+        self.write(Self::WHAT, what);
+        self.read(Self::WHY);
+    }
+}
+
+fn device_clock() -> Outcome {
+    let port = Port::create_for_interrupts()?;
+    let interrupt = Interrupt::create(&*root_resource()?, CLOCK_PIN, 0)?;
+    equal(options(&interrupt)?, 0)?;
+    fails(interrupt.trigger(at(1)), Status::BAD_STATE)?;
+    interrupt.bind(&port, 9)?;
+    let clock = Clock::new()?;
+    let (mut last, mut served) = (0, 0);
+    for _ in 0..20 {
+        let before = MonotonicInstant::now();
+        let packet = port.wait(late())?;
+        equal((packet.key, packet.type_), (9, ZX_PKT_TYPE_INTERRUPT))?;
+        let time = packet.payload[0] as i64;
+        if time <= last || time > MonotonicInstant::now().0 || time < before.0 - 5_000_000_000 {
+            return Err("it came at a strange time".into());
+        }
+        last = time;
+        served += u32::from(clock.was_it());
+        interrupt.ack()?;
+    }
+    // Another edge may have come between a look at the reason and the packet before it.
+    if served < 10 {
+        return Err("the clock was seldom the reason".into());
+    }
+    drop(clock);
+    // Destroyed, it can be had again.
+    drop(interrupt);
+    Interrupt::create(&*root_resource()?, CLOCK_PIN, 0)?;
+    Ok(())
+}
+
+fn device_clock_waited_for() -> Outcome {
+    let interrupt = Interrupt::create(&*root_resource()?, CLOCK_PIN, abi::ZX_INTERRUPT_MODE_EDGE_HIGH)?;
+    let clock = Clock::new()?;
+    let mut last = at(0);
+    for _ in 0..5 {
+        let time = interrupt.wait()?;
+        if time <= last {
+            return Err("time goes backwards".into());
+        }
+        last = time;
+        clock.was_it();
+    }
+    Ok(())
+}
+
+fn device_one_object() -> Outcome {
+    let root = root_resource()?;
+    let one = Interrupt::create(&root, CLOCK_PIN, 0)?;
+    fails(Interrupt::create(&root, CLOCK_PIN, 0), Status::ALREADY_BOUND)?;
+    fails(Interrupt::create(&root, CLOCK_PIN, abi::ZX_INTERRUPT_MODE_LEVEL_LOW), Status::ALREADY_BOUND)?;
+    one.destroy()?;
+    Interrupt::create(&root.create_child(ZX_RSRC_KIND_IRQ, 8, 1, "")?, CLOCK_PIN, 0)?;
+    Ok(())
+}
+
+fn device_the_systems() -> Outcome {
+    // The lines of the console and of the results.
+    for pin in [3, 4] {
+        fails(Interrupt::create(&*root_resource()?, pin, 0), Status::ACCESS_DENIED)?;
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod asleep;
+mod bti;
 mod c11;
 mod channel;
 mod channel_call;
@@ -29,6 +30,7 @@ mod iob;
 mod ioports;
 mod job;
 mod memory_mapping;
+mod msi;
 mod object;
 mod object_info;
 mod object_info_matrix;
@@ -68,6 +70,7 @@ mod vmar_op_range;
 mod vmar_place;
 mod vmo;
 mod vmo_large;
+mod vmo_physical;
 mod wait;
 mod zeroed;
 
@@ -156,9 +159,12 @@ pub fn all() -> Vec<Case> {
         thread_state::cases(),
         runtime::cases(),
         suspend_token::cases(),
+        bti::cases(),
         interrupt::cases(),
         iob::cases(),
         ioports::cases(),
+        msi::cases(),
+        vmo_physical::cases(),
         job::cases(),
         memory_mapping::cases(),
         policy::cases(),

@@ -6,7 +6,7 @@
 use std::thread;
 
 use abi::Status;
-use zx::{AsHandleRef, Info, Rights, Signals, Suspend, Thread};
+use zx::{AsHandleRef, Info, Rights, Signals, Thread};
 
 use super::asleep::Caller;
 use super::{cases, late, raw, soon, without};

@@ -45,6 +45,10 @@ enum Kind {
     Stream,
     Iob,
     Interrupt,
+    Iommu,
+    Bti,
+    Pmt,
+    Msi,
 }
 
 /// An argument of a row.
@@ -140,6 +144,7 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
     let one = |handle: Handle| Fixture { handle, _others: Vec::new() };
     let two = |a: Handle, b: Handle| Fixture { handle: a, _others: vec![b] };
     let job = || zx::startup::job_default().ok_or(Status::NOT_FOUND);
+    let resource = || zx::startup::resource().ok_or(Status::NOT_FOUND);
     Ok(match kind {
         Kind::Channel => {
             let (a, b) = Channel::create()?;
@@ -215,6 +220,15 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
         Kind::Resource => {
             one(zx::startup::resource().ok_or(Status::NOT_FOUND)?.duplicate_handle(Rights::SAME_RIGHTS)?)
         }
+        Kind::Iommu => one(zx::Iommu::create_stub(&*resource()?)?.into()),
+        Kind::Bti => one(zx::Bti::create(&zx::Iommu::create_stub(&*resource()?)?, 1)?.into()),
+        Kind::Pmt => {
+            // Whoever makes the call with it unpins it, so that nothing is left in quarantine.
+            let bti = zx::Bti::create(&zx::Iommu::create_stub(&*resource()?)?, 1)?;
+            let pmt = bti.pin(abi::ZX_BTI_PERM_READ, &Vmo::create(4096, 0)?, 0, 4096, &mut [0])?;
+            two(pmt.into(), bti.into())
+        }
+        Kind::Msi => one(zx::Msi::allocate(&*resource()?, 1)?.into()),
         Kind::Interrupt => {
             let interrupt = zx::Interrupt::create_virtual()?;
             interrupt.trigger(MonotonicInstant::ZERO)?;
@@ -275,7 +289,10 @@ impl Row {
 
     /// Whether the call takes the tested handle away even when it fails.
     fn consumes(&self) -> bool {
-        matches!(self.call, "zx_handle_replace" | "zx_vmo_replace_as_executable" | "zx_handle_close_many")
+        matches!(
+            self.call,
+            "zx_handle_replace" | "zx_vmo_replace_as_executable" | "zx_handle_close_many" | "zx_pmt_unpin"
+        )
     }
 
     /// Makes the call with the tested handle, and with `address` in the place of pointer `exchanged`. A call that fails

@@ -20,6 +20,7 @@ pub const WITHOUT: &[(&str, &str)] = &[
 /// Calls that ask for more than the rights of their definition, depending on other arguments, or answer
 /// `ZX_ERR_ACCESS_DENIED` for other reasons.
 pub const MORE_RIGHTS: &[&str] = &[
+    "bti.pin_vmo",
     "process.start",
     "stream.create_vmo",
     "stream.seek",
@@ -280,6 +281,31 @@ fn device_rows() -> Vec<Row> {
         row!(zx_interrupt_ack, INTERRUPT, [Tested]),
         row!(zx_interrupt_trigger, INTERRUPT, [Tested, Number(0), Number(1)]),
         row!(zx_interrupt_destroy, INTERRUPT, [Tested]),
+        row!(zx_iommu_create, Some(Kind::Resource), [Tested, Number(0), Unswept, Number(1), Memory]),
+        row!(zx_bti_create, Some(Kind::Iommu), [Tested, Number(0), Number(1), Memory]),
+        // With too many addresses: what would be pinned would stay so.
+        row!(
+            zx_bti_pin,
+            Some(Kind::Bti),
+            [Tested, Number(1), Good(Kind::Vmo), Number(0), Number(4096), Unswept, Number(2), Unswept]
+        ),
+        row!(
+            zx_bti_pin,
+            Some(Kind::Vmo),
+            [Good(Kind::Bti), Number(1), Tested, Number(0), Number(4096), Unswept, Number(2), Unswept]
+        ),
+        row!(zx_bti_release_quarantine, Some(Kind::Bti), [Tested]),
+        row!(zx_pmt_unpin, Some(Kind::Pmt), [Tested]),
+        row!(zx_vmo_create_contiguous, Some(Kind::Bti), [Tested, Number(4096), Number(0), Memory]),
+        row!(zx_vmo_create_physical, Some(Kind::Resource), [Tested, Number(0xfed0_0000), Number(4096), Memory]),
+        row!(zx_msi_allocate, Some(Kind::Resource), [Tested, Number(1), Memory]),
+        row!(zx_msi_create, Some(Kind::Msi), [Tested, Number(0), Number(0), Good(Kind::Vmo), Number(0), Unswept]),
+        row!(zx_msi_create, Some(Kind::Vmo), [Good(Kind::Msi), Number(0), Number(0), Tested, Number(0), Unswept]),
+        row!(
+            zx_pci_cfg_pio_rw,
+            Some(Kind::Resource),
+            [Tested, Number(0), Number(0), Number(0), Number(0), Memory, Number(32), Number(0)]
+        ),
         row!(zx_ioports_request, Some(Kind::Resource), [Tested, Number(0x70), Number(2)]),
         row!(zx_ioports_release, Some(Kind::Resource), [Tested, Number(0x80), Number(1)]),
     ]
