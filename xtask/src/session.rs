@@ -30,6 +30,8 @@ pub enum Streams {
     Ours,
     /// Output is collected; this is the input.
     Captured(Vec<u8>),
+    /// For a machine with a terminal: each time that its output holds the first, the second is typed.
+    Dialogue(Vec<(&'static str, &'static str)>),
 }
 
 /// How to run a session.
@@ -160,17 +162,18 @@ impl Session<'_> {
         let clone = |stream: &UnixStream| stream.try_clone().context("cannot share a socket");
         let console = watch_console(clone(&running.console)?, self.verbose, ours);
         let terminal = running.terminal.as_ref().map(clone).transpose()?;
-        let terminal = terminal.map(|stream| watch_terminal(stream, sender.clone(), ours));
+        let heard = Arc::new(Heard::default());
+        let terminal = terminal.map(|stream| watch_terminal(stream, sender.clone(), ours, heard.clone()));
         let output = watch_link(clone(&running.link)?, sender.clone(), ours, self.until_first_output);
         let deadline = self.timeout.map(|timeout| running.started + timeout);
-        let mut end = control(&happenings, &sender, deadline, self.quiet, &running, self.streams)?;
+        let mut end = control(&happenings, &sender, deadline, self.quiet, &running, self.streams, &heard)?;
         let complaints = running.end(if matches!(end, End::Exit(_)) { PATIENCE } else { Duration::ZERO });
         if let Some(signals) = signals {
             signals.close();
         }
         let Console { warnings, last } = console.join().unwrap_or_default();
         let collected = output.join().unwrap_or_default();
-        let terminal = terminal.map(|thread| thread.join().unwrap_or_default()).unwrap_or_default();
+        let terminal = terminal.map(|thread| thread.join().is_ok()).map(|_| heard.all()).unwrap_or_default();
         if let End::Stopped(why) = &mut end {
             if !complaints.is_empty() {
                 why.push_str(&format!("\n  QEMU: {complaints}"));
@@ -198,6 +201,7 @@ fn control(
     quiet: Option<Duration>,
     running: &Running,
     streams: Streams,
+    heard_terminal: &Arc<Heard>,
 ) -> Result<End> {
     let ours = matches!(streams, Streams::Ours);
     let to_system = Arc::new(Mutex::new(running.link.try_clone().context("cannot share a socket")?));
@@ -240,7 +244,8 @@ fn control(
                 if let (Some(streams), Some(stream)) = (input.take(), &running.terminal) {
                     raw = ours.then(Raw::take);
                     let (stream, sender) = (stream.try_clone().context("cannot share a socket")?, sender.clone());
-                    thread::spawn(move || terminal::pump(streams, stream, &sender));
+                    let heard = heard_terminal.clone();
+                    thread::spawn(move || terminal::pump(streams, stream, &sender, &heard));
                 }
             }
             Happening::NoConsole => {
@@ -320,6 +325,8 @@ fn pump_input(streams: Streams, link: &Mutex<UnixStream>, window: &Window) {
         write_frame(link, ToSystem::Stdin(bytes))
     };
     match streams {
+        // A dialogue is with a terminal, and there is none.
+        Streams::Dialogue(_) => {}
         Streams::Captured(input) => {
             if !input.chunks(4096).all(send) {
                 return;
@@ -433,24 +440,65 @@ fn watch_link(
     })
 }
 
+/// What has come from the third serial port, where it is collected.
+#[derive(Debug, Default)]
+pub struct Heard {
+    bytes: Mutex<(Vec<u8>, bool)>,
+    more: Condvar,
+}
+
+impl Heard {
+    fn add(&self, bytes: &[u8]) {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).0.extend_from_slice(bytes);
+        self.more.notify_all();
+    }
+
+    fn end(&self) {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.more.notify_all();
+    }
+
+    fn all(&self) -> Vec<u8> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Waits until `text` has come behind the byte `from`; gives where it ends. `None`: it will not.
+    pub fn wait_for(&self, text: &str, from: usize) -> Option<usize> {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut from = from;
+        loop {
+            let behind = bytes.0.get(from..).unwrap_or_default();
+            if let Some(at) = behind.windows(text.len().max(1)).position(|part| part == text.as_bytes()) {
+                return Some(from + at + text.len());
+            }
+            // What was looked at is not looked at again, but for what may be the beginning of it.
+            from = from.max((bytes.0.len() + 1).saturating_sub(text.len()));
+            if bytes.1 {
+                return None;
+            }
+            bytes = self.more.wait(bytes).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
 /// Shows what comes from the third serial port, or collects it.
-fn watch_terminal(mut stream: UnixStream, sender: Sender<Happening>, ours: bool) -> JoinHandle<Vec<u8>> {
+fn watch_terminal(mut stream: UnixStream, sender: Sender<Happening>, ours: bool, heard: Arc<Heard>) -> JoinHandle<()> {
     thread::spawn(move || {
-        let mut collected = Vec::new();
         let mut buffer = [0; 4096];
         loop {
             match stream.read(&mut buffer) {
-                Ok(count) if count > 0 && !ours => collected.extend_from_slice(&buffer[..count]),
+                Ok(count) if count > 0 && !ours => heard.add(&buffer[..count]),
                 Ok(count) if count > 0 => {
                     if write_all(std::io::stdout(), &buffer[..count]).is_err() {
                         let _ = sender.send(Happening::OutputClosed);
-                        return collected;
+                        break;
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                _ => return collected,
+                _ => break,
             }
         }
+        heard.end();
     })
 }
 

@@ -13,7 +13,7 @@ use rustix::stdio::stdin;
 use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::SIGINT;
 
-use crate::session::{Happening, Streams};
+use crate::session::{Happening, Heard, Streams};
 
 /// What Ctrl-C sends.
 pub const INTERRUPT: u8 = 3;
@@ -57,8 +57,22 @@ impl Drop for Raw {
 }
 
 /// Sends the input to the serial port, then its end.
-pub fn pump(streams: Streams, mut to: UnixStream, sender: &Sender<Happening>) {
+pub fn pump(streams: Streams, mut to: UnixStream, sender: &Sender<Happening>, heard: &Heard) {
     match streams {
+        Streams::Dialogue(lines) => {
+            let mut at = 0;
+            for (wait, typed) in lines {
+                match heard.wait_for(wait, at) {
+                    Some(end) => at = end,
+                    None => return,
+                }
+                if to.write_all(typed.as_bytes()).is_err() {
+                    return;
+                }
+            }
+            // What is left of it is up to the program.
+            return;
+        }
         Streams::Captured(input) => {
             let _ = to.write_all(&input);
         }

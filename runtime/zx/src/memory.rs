@@ -87,6 +87,15 @@ impl Vmo {
         check(unsafe { sys::zx_vmo_op_range(self.raw_handle(), op, offset, size, core::ptr::null_mut(), 0) })
     }
 
+    /// Says how mappings that are made from now on are cached (`ZX_CACHE_POLICY_*`).
+    ///
+    /// # Errors
+    /// `BAD_STATE` for an object that is mapped, has pages or children, `INVALID_ARGS`.
+    pub fn set_cache_policy(&self, policy: u32) -> Result<()> {
+        // SAFETY: no memory involved.
+        check(unsafe { sys::zx_vmo_set_cache_policy(self.raw_handle(), policy) })
+    }
+
     /// Makes a child: a slice, a reference, a snapshot (`ZX_VMO_CHILD_*`).
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! What a driver was started with.
 
+use std::iter::Peekable;
+
 use zx::{Channel, Handle, MonotonicInstant, Resource, Result, Status};
 
 /// Kind of the start handles that are resources (`PA_USER0`), in the order of the system description.
@@ -8,8 +10,8 @@ const RESOURCES: u32 = 0xf0;
 const CHANNELS: u32 = 0xf1;
 
 /// Takes the resources, in the order of the system description: ports, interrupts, memory, facilities.
-pub fn resources() -> impl Iterator<Item = Resource> {
-    (0..).map_while(|index| zx::startup::take(RESOURCES, index)).map(Resource::from)
+pub fn resources() -> Peekable<impl Iterator<Item = Resource>> {
+    (0..).map_while(|index| zx::startup::take(RESOURCES, index)).map(Resource::from).peekable()
 }
 
 /// Takes the next resource, which must be of this kind (`ZX_RSRC_KIND_*`).
@@ -17,15 +19,16 @@ pub fn resources() -> impl Iterator<Item = Resource> {
 /// # Errors
 /// A sentence for the log.
 pub fn expect(
-    resources: &mut impl Iterator<Item = Resource>,
+    resources: &mut Peekable<impl Iterator<Item = Resource>>,
     kind: u32,
     what: &str,
 ) -> std::result::Result<Resource, String> {
-    let resource = resources.next().ok_or_else(|| format!("it was given no {what}"))?;
-    match resource.info() {
-        Ok(info) if info.kind == kind => Ok(resource),
-        _ => Err(format!("where {what} should be, it was given something else")),
-    }
+    resources.next_if(|resource| is(resource, kind)).ok_or_else(|| format!("it was not given {what}"))
+}
+
+/// Whether a resource is of this kind.
+pub fn is(resource: &Resource, kind: u32) -> bool {
+    resource.info().is_ok_and(|info| info.kind == kind)
 }
 
 /// The clients of a driver, as they come.

@@ -5,7 +5,6 @@
 //! when the session is over and all output is out.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -24,7 +23,6 @@ pub struct Console {
     /// The program's end.
     pub socket: Arc<Socket>,
     session: Arc<Channel>,
-    over: Arc<AtomicBool>,
 }
 
 impl Console {
@@ -38,23 +36,21 @@ impl Console {
         services.write(SERVICE.as_bytes(), [theirs.into(), other.into()])?;
         session.read_wait(&mut [0], &mut [], MonotonicInstant::after(PATIENCE.into()))?;
         let session = Arc::new(session);
-        let (watched, over) = (session.clone(), Arc::new(AtomicBool::new(false)));
-        let ended = over.clone();
+        let watched = session.clone();
         let watch = move || {
             let mut byte = [0; 1];
             while watched.read_wait(&mut byte, &mut [], MonotonicInstant::INFINITE).is_ok() {
                 let killed = tasks.kill_foreground();
                 link.event(&["interrupted", &killed.to_string()]);
             }
-            ended.store(true, Ordering::Release);
         };
         let _ = thread::Builder::new().name("console".to_owned()).spawn(watch);
-        Ok(Console { socket: Arc::new(socket), session, over })
+        Ok(Console { socket: Arc::new(socket), session })
     }
 
-    /// Whether the driver ended the session.
+    /// Whether the driver has gone: while the socket is open here, it does not end the session by itself.
     pub fn lost(&self) -> bool {
-        self.over.load(Ordering::Acquire)
+        self.session.wait_one(Signals::CHANNEL_PEER_CLOSED, MonotonicInstant(0)).is_ok()
     }
 
     /// Waits until the output of a program that has ended is out.

@@ -1,12 +1,19 @@
 //! `ps`: the tree of jobs, processes and threads, as far as this process may see it.
 
 #[cfg(target_os = "fuchsia")]
-pub use here::run;
+pub use here::{kill, run};
 
 /// There are no jobs elsewhere.
 #[cfg(not(target_os = "fuchsia"))]
 pub fn run() -> i64 {
     eprintln!("sh: ps: only on Hafnon");
+    1
+}
+
+/// There is nothing to end elsewhere.
+#[cfg(not(target_os = "fuchsia"))]
+pub fn kill(_which: &str) -> i64 {
+    eprintln!("sh: kill: only on Hafnon");
     1
 }
 
@@ -37,6 +44,40 @@ mod here {
             println!("{:>8}  {kind:<16}{:<22}{:>10}  {}", row.koid, row.state, row.memory, row.name);
         }
         0
+    }
+
+    /// Ends the process or job of this koid, or the first process of this name.
+    pub fn kill(which: &str) -> i64 {
+        let found = zx::startup::job_default().is_some_and(|job| kill_in(&job, which));
+        if !found {
+            eprintln!(
+                "sh: kill: {which}: there is no such process or job that can be ended; `ps` shows which there are"
+            );
+        }
+        i64::from(!found)
+    }
+
+    /// Says whether it was there.
+    fn kill_in(job: &Job, which: &str) -> bool {
+        let number: Option<u64> = which.parse().ok();
+        let named =
+            |process: &Process| process.get_name().is_ok_and(|name| name.starts_with(format!("{which}\0").as_bytes()));
+        for koid in koids(job, abi::ZX_INFO_JOB_PROCESSES) {
+            let Ok(process) = job.get_child(koid, Rights::SAME_RIGHTS).map(Process::from) else { continue };
+            if number == Some(koid) || number.is_none() && named(&process) {
+                return process.kill().is_ok();
+            }
+        }
+        for koid in koids(job, abi::ZX_INFO_JOB_CHILDREN) {
+            let Ok(child) = job.get_child(koid, Rights::SAME_RIGHTS).map(Job::from) else { continue };
+            if number == Some(koid) {
+                return child.kill().is_ok();
+            }
+            if kill_in(&child, which) {
+                return true;
+            }
+        }
+        false
     }
 
     fn job_rows(job: &Job, depth: usize, rows: &mut Vec<Row>) {

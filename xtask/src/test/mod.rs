@@ -7,6 +7,7 @@
 mod boots;
 mod checks;
 mod conformance;
+mod drivers;
 mod packages;
 mod units;
 mod wrong;
@@ -169,6 +170,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         units::tests(paths)?,
         checks::tests(),
         boots::tests(),
+        drivers::tests(),
         wrong::tests(),
         conformance::tests(&args.cases),
         packages::tests(),

@@ -60,7 +60,7 @@ mod here {
     pub fn main() -> Result<(), String> {
         let mut resources = startup::resources();
         let ports = startup::expect(&mut resources, abi::ZX_RSRC_KIND_IOPORT, "I/O ports")?;
-        let line = startup::expect(&mut resources, abi::ZX_RSRC_KIND_IRQ, "interrupt")?;
+        let line = startup::expect(&mut resources, abi::ZX_RSRC_KIND_IRQ, "an interrupt")?;
         let number = line.info().map_err(|status| status.to_string())?.base as u32;
         let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
         let interrupt = Interrupt::create(&line, number, abi::ZX_INTERRUPT_MODE_DEFAULT).map_err(step("interrupt"))?;

@@ -1,0 +1,429 @@
+//! A virtio disk on a PCI bus.
+//!
+//! The crate `virtio-drivers` knows the protocol: features, queue, registers. It asks this process for memory through a
+//! trait without a value ([`Hal`]), so what it asks of stands in one place for the whole process: a process drives one
+//! device.
+//!
+//! A request has three parts that the device reads and writes: a header, the data, a byte of status. The data lies in a
+//! [`Dma`] that the driver may share with a client: it is not copied, and nobody here looks at it. The rest is small, and
+//! is copied to a page that the device reaches, and back.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{Ordering, fence};
+use std::boxed::Box;
+use std::string::{String, ToString};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::vec::Vec;
+
+use virtio_drivers::device::blk::{BlkReq, BlkResp, SECTOR_SIZE, VirtIOBlk};
+use virtio_drivers::transport::pci::PciTransport;
+use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction, PciRoot};
+use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
+use virtio_drivers::{BufferDirection, Hal, PhysAddr};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zx::{Bti, Rights};
+
+use crate::dma::{Dma, PAGE, Window};
+
+/// The bytes of a block.
+pub const BLOCK: usize = SECTOR_SIZE;
+/// Requests at once: what the crate's queue takes.
+pub const MOST_REQUESTS: usize = 16;
+/// Bytes of a place for small things.
+const PLACE: usize = 64;
+
+/// The device's configuration registers, wherever they are.
+pub trait Config: Clone {
+    /// Reads four bytes.
+    fn read(&self, offset: u8) -> u32;
+    /// Writes four bytes.
+    fn write(&self, offset: u8, value: u32);
+    /// Address and length of a memory window, by the number of its register.
+    fn window(&self, index: u8) -> Option<(u64, u64)>;
+}
+
+/// A request that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token(u16);
+
+/// What the crate is given of this process.
+struct Process {
+    bti: Bti,
+    windows: Vec<Window>,
+    /// All memory that the device knows of, but for buffers.
+    memory: Mutex<Vec<Dma>>,
+    /// Address in this process, length and address for the device of each buffer.
+    buffers: Mutex<Vec<(usize, usize, u64)>>,
+    places: Mutex<Places>,
+}
+
+/// Copies of small things, where the device reaches them.
+struct Places {
+    page: Dma,
+    free: Vec<usize>,
+}
+
+impl Places {
+    fn new(bti: &Bti) -> zx::Result<Places> {
+        let page = Dma::new(bti, PAGE)?;
+        Ok(Places { free: (0..page.len() / PLACE).collect(), page })
+    }
+
+    fn at(&self, place: usize) -> NonNull<u8> {
+        // SAFETY: there are as many places as fit.
+        unsafe { self.page.mapped().add(place * PLACE) }
+    }
+
+    /// Copies something to a place of its own; gives its address for the device.
+    ///
+    /// # Safety
+    /// The bytes can be read.
+    unsafe fn take(&mut self, bytes: NonNull<[u8]>) -> Option<u64> {
+        if bytes.len() > PLACE {
+            return None;
+        }
+        let place = self.free.pop()?;
+        // SAFETY: the place is free and long enough, the bytes are the caller's.
+        unsafe { self.at(place).copy_from_nonoverlapping(bytes.cast(), bytes.len()) };
+        Some(self.page.address() + (place * PLACE) as u64)
+    }
+
+    /// Frees the place of this address for the device, if it is one, and copies it back where the device may have
+    /// written to it.
+    ///
+    /// # Safety
+    /// The bytes can be written where `back` says so.
+    unsafe fn give_back(&mut self, address: u64, bytes: NonNull<[u8]>, back: bool) {
+        let Some(offset) = address.checked_sub(self.page.address()).filter(|offset| *offset < PAGE as u64) else {
+            return;
+        };
+        let place = offset as usize / PLACE;
+        if back && bytes.len() <= PLACE {
+            // SAFETY: the device is done with the place; the bytes are the caller's.
+            unsafe { bytes.cast().copy_from_nonoverlapping(self.at(place), bytes.len()) };
+        }
+        self.free.push(place);
+    }
+}
+
+static PROCESS: OnceLock<Process> = OnceLock::new();
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The trait's value.
+#[derive(Debug)]
+struct Memory;
+
+// SAFETY: memory that is given is mapped, zero, aligned to pages and nobody else's until it is taken back; windows are
+// mapped for as long as the process lives, and only the transport gets them.
+unsafe impl Hal for Memory {
+    fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
+        let taken = PROCESS.get().and_then(|process| {
+            let dma = Dma::new(&process.bti, pages.checked_mul(PAGE)?).ok()?;
+            let (address, mapped) = (dma.address(), dma.mapped());
+            locked(&process.memory).push(dma);
+            Some((address, mapped))
+        });
+        // Zero says that there is none.
+        taken.unwrap_or((0, NonNull::dangling()))
+    }
+
+    unsafe fn dma_dealloc(address: PhysAddr, _: NonNull<u8>, _: usize) -> i32 {
+        if let Some(process) = PROCESS.get() {
+            locked(&process.memory).retain(|dma| dma.address() != address);
+        }
+        0
+    }
+
+    unsafe fn mmio_phys_to_virt(address: PhysAddr, size: usize) -> NonNull<u8> {
+        let windows = PROCESS.get().map(|process| &process.windows);
+        let found = windows.and_then(|windows| windows.iter().find_map(|window| window.find(address, size)));
+        found.expect("the device's registers lie in a window that the bus driver did not give")
+    }
+
+    unsafe fn share(buffer: NonNull<[u8]>, _: BufferDirection) -> PhysAddr {
+        let (start, len) = (buffer.cast::<u8>().addr().get(), buffer.len());
+        let process = PROCESS.get().expect("set before the first request");
+        let found = locked(&process.buffers).iter().find_map(|(at, size, address)| {
+            let offset = start.checked_sub(*at)?;
+            (offset.checked_add(len)? <= *size).then_some(address + offset as u64)
+        });
+        // SAFETY: the crate's own buffer.
+        let found = found.or_else(|| unsafe { locked(&process.places).take(buffer) });
+        found.expect("there are places for all requests that the queue takes")
+    }
+
+    unsafe fn unshare(address: PhysAddr, buffer: NonNull<[u8]>, direction: BufferDirection) {
+        if let Some(process) = PROCESS.get() {
+            let back = direction != BufferDirection::DriverToDevice;
+            // SAFETY: the crate's own buffer.
+            unsafe { locked(&process.places).give_back(address, buffer, back) };
+        }
+    }
+}
+
+/// Configuration registers as the crate wants them. It finds out the size of windows by writing to their registers, which
+/// no driver is allowed to; so these registers are imitated here.
+struct Registers<C> {
+    config: C,
+    /// What was written to the registers of windows, where something was.
+    written: [Option<u32>; 6],
+}
+
+/// The first register of a window, and the last.
+const WINDOWS: core::ops::RangeInclusive<u8> = 0x10..=0x27;
+
+impl<C: Config> ConfigurationAccess for Registers<C> {
+    fn read_word(&self, _: DeviceFunction, offset: u8) -> u32 {
+        if WINDOWS.contains(&offset) {
+            let index = (offset - 0x10) / 4;
+            let is_upper = index > 0 && self.config.read(offset - 4) & 0b111 == 0b100;
+            let size = self.config.window(if is_upper { index - 1 } else { index }).map_or(0, |(_, len)| len);
+            if self.written[usize::from(index)] == Some(u32::MAX) {
+                let mask = if size == 0 { 0 } else { !(size - 1) };
+                let flags = if is_upper { 0 } else { self.config.read(offset) & 0xf };
+                return if is_upper { (mask >> 32) as u32 } else { mask as u32 | flags };
+            }
+        }
+        self.config.read(offset)
+    }
+
+    fn write_word(&mut self, _: DeviceFunction, offset: u8, value: u32) {
+        if WINDOWS.contains(&offset) {
+            self.written[usize::from((offset - 0x10) / 4)] = Some(value);
+        } else {
+            self.config.write(offset, value);
+        }
+    }
+
+    unsafe fn unsafe_clone(&self) -> Self {
+        Registers { config: self.config.clone(), written: self.written }
+    }
+}
+
+/// The crate's transport, which has the queue interrupt by message: the crate itself leaves interrupts to others.
+struct Interrupting {
+    inner: PciTransport,
+    /// The common configuration, as virtio's specification lays it out.
+    common: NonNull<u8>,
+}
+
+/// Places in the common configuration.
+const MSIX_CONFIG: usize = 0x10;
+const QUEUE_SELECT: usize = 0x16;
+const QUEUE_MSIX_VECTOR: usize = 0x1a;
+
+impl Interrupting {
+    fn write(&self, offset: usize, value: u16) {
+        // SAFETY: `common` is the mapped common configuration, of 56 bytes or more, aligned to four.
+        unsafe { self.common.add(offset).cast::<u16>().write_volatile(value) };
+    }
+}
+
+impl Transport for Interrupting {
+    fn queue_set(&mut self, queue: u16, size: u32, table: PhysAddr, driver: PhysAddr, device: PhysAddr) {
+        // Changes of the configuration interrupt nobody.
+        self.write(MSIX_CONFIG, 0xffff);
+        self.write(QUEUE_SELECT, queue);
+        self.write(QUEUE_MSIX_VECTOR, 0);
+        self.inner.queue_set(queue, size, table, driver, device);
+    }
+    fn device_type(&self) -> DeviceType {
+        self.inner.device_type()
+    }
+    fn read_device_features(&mut self) -> u64 {
+        self.inner.read_device_features()
+    }
+    fn write_driver_features(&mut self, features: u64) {
+        self.inner.write_driver_features(features);
+    }
+    fn max_queue_size(&mut self, queue: u16) -> u32 {
+        self.inner.max_queue_size(queue)
+    }
+    fn notify(&mut self, queue: u16) {
+        self.inner.notify(queue);
+    }
+    fn get_status(&self) -> DeviceStatus {
+        self.inner.get_status()
+    }
+    fn set_status(&mut self, status: DeviceStatus) {
+        self.inner.set_status(status);
+    }
+    fn set_guest_page_size(&mut self, size: u32) {
+        self.inner.set_guest_page_size(size);
+    }
+    fn requires_legacy_layout(&self) -> bool {
+        self.inner.requires_legacy_layout()
+    }
+    fn queue_unset(&mut self, queue: u16) {
+        self.inner.queue_unset(queue);
+    }
+    fn queue_used(&mut self, queue: u16) -> bool {
+        self.inner.queue_used(queue)
+    }
+    fn ack_interrupt(&mut self) -> InterruptStatus {
+        self.inner.ack_interrupt()
+    }
+    fn read_config_generation(&self) -> u32 {
+        self.inner.read_config_generation()
+    }
+    fn read_config_space<T: FromBytes + IntoBytes>(&self, offset: usize) -> virtio_drivers::Result<T> {
+        self.inner.read_config_space(offset)
+    }
+    fn write_config_space<T: IntoBytes + Immutable>(&mut self, offset: usize, value: T) -> virtio_drivers::Result<()> {
+        self.inner.write_config_space(offset, value)
+    }
+}
+
+/// A request that the device has.
+struct Pending {
+    write: bool,
+    /// Data in a buffer.
+    data: NonNull<[u8]>,
+    /// Where they lie in this process must not change until the request is done.
+    small: Box<(BlkReq, BlkResp)>,
+}
+
+/// A disk.
+pub struct Disk {
+    device: VirtIOBlk<Memory, Interrupting>,
+    /// By the queue's tokens.
+    pending: [Option<Pending>; MOST_REQUESTS],
+}
+
+// SAFETY: the pointers are to mappings of the process, and all use of them is through `&mut Disk`.
+unsafe impl Send for Disk {}
+
+impl Disk {
+    /// Resets the device and sets it up. From the reset on it uses no memory that anybody told it of before, so memory
+    /// of an earlier driver is given free then.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub fn new(config: impl Config, windows: Vec<Window>, bti: &Bti) -> Result<Disk, String> {
+        let step = |what: &'static str| move |error: zx::Status| std::format!("{what}: {error}");
+        let process = Process {
+            bti: bti.duplicate(Rights::SAME_RIGHTS).map_err(step("the BTI"))?,
+            windows,
+            memory: Mutex::default(),
+            buffers: Mutex::default(),
+            places: Mutex::new(Places::new(bti).map_err(step("a page for requests"))?),
+        };
+        PROCESS.set(process).map_err(|_| "a process drives one device".to_string())?;
+        let function = DeviceFunction { bus: 0, device: 0, function: 0 };
+        let common = common_config(&config).ok_or("it has no common configuration in a window")?;
+        let mut root = PciRoot::new(Registers { config, written: [None; 6] });
+        let inner = PciTransport::new::<Memory, _>(&mut root, function).map_err(|error| error.to_string())?;
+        let mut transport = Interrupting { inner, common };
+        transport.set_status(DeviceStatus::empty());
+        while !transport.get_status().is_empty() {
+            core::hint::spin_loop();
+        }
+        bti.release_quarantine().map_err(step("the memory of an earlier driver"))?;
+        let mut device = VirtIOBlk::new(transport).map_err(|error| error.to_string())?;
+        device.enable_interrupts();
+        Ok(Disk { device, pending: [const { None }; MOST_REQUESTS] })
+    }
+
+    /// How many blocks it has.
+    pub fn blocks(&self) -> u64 {
+        self.device.capacity()
+    }
+
+    /// Whether it cannot be written.
+    pub fn read_only(&self) -> bool {
+        self.device.readonly()
+    }
+
+    /// How many requests it has.
+    pub fn under_way(&self) -> usize {
+        self.pending.iter().flatten().count()
+    }
+
+    /// Makes memory for data known. It must stay until [`Disk::forget`].
+    pub fn learn(&mut self, buffer: &Dma) {
+        if let Some(process) = PROCESS.get() {
+            locked(&process.buffers).push((buffer.mapped().addr().get(), buffer.len(), buffer.address()));
+        }
+    }
+
+    /// Undoes that, once no request under way uses the memory.
+    pub fn forget(&mut self, buffer: &Dma) {
+        if let Some(process) = PROCESS.get() {
+            locked(&process.buffers).retain(|(at, ..)| *at != buffer.mapped().addr().get());
+        }
+    }
+
+    /// Has the device read or write `blocks` blocks from `block` on, from or to `buffer` at `offset`. `None` where that
+    /// cannot be: too many requests are under way, the range is none.
+    pub fn submit(&mut self, write: bool, block: u64, blocks: u32, buffer: &Dma, offset: usize) -> Option<Token> {
+        let len = (blocks as usize).checked_mul(BLOCK)?;
+        let in_buffer = offset.checked_add(len)? <= buffer.len();
+        let on_disk = block.checked_add(blocks.into())? <= self.blocks();
+        if blocks == 0 || !in_buffer || !on_disk || self.under_way() == MOST_REQUESTS {
+            return None;
+        }
+        // SAFETY: inside the buffer's mapping, see above.
+        let data = NonNull::slice_from_raw_parts(unsafe { buffer.mapped().add(offset) }, len);
+        let mut small = Box::new((BlkReq::default(), BlkResp::default()));
+        let (request, response) = (&mut small.0, &mut small.1);
+        let block = usize::try_from(block).ok()?;
+        // SAFETY: the small parts stay where they are in `pending`, the data as the callers of `learn` promise; nobody of
+        // this process looks at them until the request is done. (The slice of data is an address to the crate.)
+        let token = unsafe {
+            match write {
+                true => self.device.write_blocks_nb(block, request, data.as_ref(), response),
+                false => self.device.read_blocks_nb(block, request, &mut *data.as_ptr(), response),
+            }
+        };
+        let token = token.ok()?;
+        *self.pending.get_mut(usize::from(token))? = Some(Pending { write, data, small });
+        Some(Token(token))
+    }
+
+    /// A request that is done, and whether the device did what was asked. `None`: none is.
+    pub fn done(&mut self) -> Option<(Token, bool)> {
+        // The queue has told the device from where on to interrupt. The device must see that before we look whether there
+        // is more, or neither would do anything about a request that is done in between.
+        fence(Ordering::SeqCst);
+        let token = self.device.peek_used()?;
+        let Pending { write, data, mut small } = self.pending.get_mut(usize::from(token))?.take()?;
+        let (request, response) = (&small.0, &mut small.1);
+        // SAFETY: the same parts that the request was made of.
+        let result = unsafe {
+            match write {
+                true => self.device.complete_write_blocks(token, request, data.as_ref(), response),
+                false => self.device.complete_read_blocks(token, request, &mut *data.as_ptr(), response),
+            }
+        };
+        Some((Token(token), result.is_ok()))
+    }
+
+    /// Has the device keep what was written, and waits for that. `None`: not while requests are under way.
+    pub fn flush(&mut self) -> Option<bool> {
+        (self.under_way() == 0).then(|| self.device.flush().is_ok())
+    }
+}
+
+/// Finds the common configuration in the windows: the vendor's capability of kind 1 says where it is.
+fn common_config(config: &impl Config) -> Option<NonNull<u8>> {
+    let mut at = (config.read(0x34) & 0xfc) as u8;
+    // A list in 256 bytes has no more entries than this; a circle ends, too.
+    for _ in 0..48 {
+        if at < 0x40 {
+            return None;
+        }
+        let head = config.read(at);
+        if head & 0xff == 0x09 && head >> 24 == 1 {
+            let index = config.read(at.checked_add(4)?) as u8;
+            let offset = config.read(at.checked_add(8)?);
+            let (address, _) = config.window(index)?;
+            let windows = &PROCESS.get()?.windows;
+            return windows.iter().find_map(|window| window.find(address + u64::from(offset), 56));
+        }
+        at = (head >> 8) as u8 & 0xfc;
+    }
+    None
+}

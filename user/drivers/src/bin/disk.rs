@@ -1,0 +1,158 @@
+//! Looks at the disk of the machine, or fills it.
+//!
+//! `disk`: its size. `disk sum`: the SHA-256 of all that is on it. `disk fill SEED [KILLS]`: writes pseudo-random bytes
+//! from its beginning to its end, and shows their SHA-256; with a number, ends the disk's driver that often on the way.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "fuchsia")]
+mod here {
+    use std::fmt::Write;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use drivers::block::Disk;
+    use sha2::{Digest, Sha256};
+    use zx::{AsHandleRef, Info, Job, Process, Rights, Status};
+
+    /// Bytes at a time.
+    const CHUNK: usize = 1 << 20;
+    const USAGE: &str = "usage: disk [sum | fill SEED [KILLS]]";
+
+    pub fn main() -> Result<(), String> {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut disk = Disk::open("disk").map_err(|status| {
+            if status == Status::PEER_CLOSED || status == Status::NOT_FOUND {
+                "this machine has no disk: `./hafnon run --disk FILE` gives it one".to_owned()
+            } else {
+                format!("the disk cannot be had: {status}")
+            }
+        })?;
+        match arguments.as_slice() {
+            [] => {
+                let shape = disk.shape();
+                let state = if shape.read_only { "read only" } else { "writable" };
+                println!("{} blocks of {} bytes ({} KiB), {state}", shape.blocks, shape.block, disk.size() >> 10);
+                Ok(())
+            }
+            ["sum"] => sum(&mut disk),
+            ["fill", seed] => fill(&mut disk, number(seed)?, 0),
+            ["fill", seed, kills] => fill(&mut disk, number(seed)?, number(kills)?),
+            _ => Err(USAGE.to_owned()),
+        }
+    }
+
+    fn number(text: &str) -> Result<u64, String> {
+        text.parse().map_err(|_| USAGE.to_owned())
+    }
+
+    /// Where each chunk begins, in bytes, and how long it is.
+    fn chunks(disk: &Disk) -> impl Iterator<Item = (u64, usize)> + use<> {
+        let size = disk.size();
+        (0..size).step_by(CHUNK).map(move |start| (start, CHUNK.min((size - start) as usize)))
+    }
+
+    fn show(hash: Sha256, disk: &Disk, start: Instant, verb: &str) {
+        let mut text = String::new();
+        hash.finalize().iter().for_each(|byte| drop(write!(text, "{byte:02x}")));
+        let time = start.elapsed().as_secs_f64();
+        let rate = disk.size() as f64 / time / f64::from(1 << 20);
+        println!("{verb} {} bytes in {time:.1} s ({rate:.0} MiB/s)", disk.size());
+        println!("sha256 {text}");
+    }
+
+    fn sum(disk: &mut Disk) -> Result<(), String> {
+        let (start, mut hash) = (Instant::now(), Sha256::new());
+        let mut bytes = vec![0; CHUNK];
+        for (at, len) in chunks(disk) {
+            let block = at / u64::from(disk.shape().block);
+            disk.read(block, &mut bytes[..len]).map_err(|status| format!("at byte {at}: {status}"))?;
+            hash.update(&bytes[..len]);
+        }
+        show(hash, disk, start, "read");
+        Ok(())
+    }
+
+    fn fill(disk: &mut Disk, seed: u64, kills: u64) -> Result<(), String> {
+        let (start, mut hash) = (Instant::now(), Sha256::new());
+        let progress = AtomicU64::new(0);
+        let over = AtomicBool::new(false);
+        let size = disk.size();
+        let written: Result<(), String> = thread::scope(|scope| {
+            let killer = scope.spawn(|| killer(kills, size, &progress, &over));
+            let mut random = seed | 1;
+            let mut bytes = vec![0; CHUNK];
+            let all = chunks(disk).try_for_each(|(at, len)| {
+                for word in bytes.chunks_exact_mut(8) {
+                    // A xorshift generator: any bytes will do that are not all the same.
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    word.copy_from_slice(&random.to_le_bytes());
+                }
+                hash.update(&bytes[..len]);
+                let block = at / u64::from(disk.shape().block);
+                disk.write(block, &bytes[..len]).map_err(|status| format!("at byte {at}: {status}"))?;
+                progress.store(at + len as u64, Ordering::Release);
+                Ok(())
+            });
+            let all = all.and_then(|()| disk.flush().map_err(|status| format!("flush: {status}")));
+            over.store(true, Ordering::Release);
+            let killed = killer.join().map_err(|_| "the thread that ends drivers panicked")?;
+            if killed < kills {
+                return Err(format!("the driver was to be ended {kills} times, and was {killed} times"));
+            }
+            all
+        });
+        written?;
+        show(hash, disk, start, "wrote");
+        println!("connected again {} times", disk.lost());
+        Ok(())
+    }
+
+    /// Ends the driver at so many places between the beginning and the end.
+    fn killer(kills: u64, size: u64, progress: &AtomicU64, over: &AtomicBool) -> u64 {
+        let mut killed = 0;
+        while killed < kills && !over.load(Ordering::Acquire) {
+            let place = size * (killed + 1) / (kills + 2);
+            if progress.load(Ordering::Acquire) >= place && driver().is_some_and(|driver| driver.kill().is_ok()) {
+                killed += 1;
+            } else {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        killed
+    }
+
+    /// The process of the disk's driver: it is in a job below the one that this program was given.
+    fn driver() -> Option<Process> {
+        let root = zx::startup::job_default()?;
+        let mut koids = [0; 64];
+        let jobs = root.children(&mut koids).ok()?.actual;
+        koids[..jobs.min(64)].iter().find_map(|koid| {
+            let job = Job::from(root.get_child(*koid, Rights::SAME_RIGHTS).ok()?);
+            let mut koids = [0; 64];
+            let processes = job.processes(&mut koids).ok()?.actual;
+            koids[..processes.min(64)].iter().find_map(|koid| {
+                let process = Process::from(job.get_child(*koid, Rights::SAME_RIGHTS).ok()?);
+                let name = process.get_name().ok()?;
+                name.starts_with(b"virtio-blk\0").then_some(process)
+            })
+        })
+    }
+}
+
+#[cfg(target_os = "fuchsia")]
+fn main() {
+    if let Err(problem) = here::main() {
+        eprintln!("disk: {problem}");
+        std::process::exit(1);
+    }
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+fn main() {
+    eprintln!("disk: this program looks at the disk of a Hafnon machine");
+    std::process::exit(2);
+}

@@ -1,0 +1,321 @@
+//! A virtio disk: serves its blocks.
+//!
+//! Given: a connection to the bus driver that stands for the disk, and through it its registers, its interrupt and the
+//! handle by which it is told of memory. What clients send and get stands in [`drivers::block`]; each has a buffer of its
+//! own, and all requests that the disk has room for are under way at the same time.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "fuchsia")]
+mod here {
+    use std::collections::HashMap;
+    use std::rc::Rc;
+
+    use driver::virtio::{self, BLOCK, Config, Token};
+    use driver::{Dma, Window};
+    use drivers::block::{Answer, ELEMENT, MOST, OPEN, Operation, Request, Shape};
+    use drivers::pci;
+    use drivers::startup::{self, Clients};
+    use zx::{AsHandleRef, Bti, Channel, Fifo, Handle, Interrupt, MonotonicInstant, Port, Rights, Signals, Status};
+
+    const INTERRUPT: u64 = 1;
+    const CLIENTS: u64 = 2;
+    /// Each client has two keys: this one's is even for its channel, odd for its FIFO.
+    const FIRST: u64 = 4;
+
+    /// Bytes of a client's buffer.
+    const BUFFER: usize = 512 << 10;
+    /// The most clients at once: each has its buffer in one piece.
+    const MOST_CLIENTS: usize = 16;
+
+    /// The device, by way of the bus driver.
+    #[derive(Clone)]
+    struct Device {
+        channel: Rc<Channel>,
+        /// Address and size of each window.
+        windows: Rc<[Option<(u64, u64)>; 6]>,
+    }
+
+    fn ask(channel: &Channel, request: pci::Request) -> zx::Result<(u64, u64, Option<Handle>)> {
+        let mut bytes = [0; pci::ANSWER];
+        let mut handles = [None];
+        let size = channel.call(MonotonicInstant::INFINITE, &request.to_bytes(), [], &mut bytes, &mut handles)?;
+        let (status, one, two) = pci::answered(&bytes[..size.bytes]).ok_or(Status::IO_DATA_INTEGRITY)?;
+        let [handle] = handles;
+        if status == 0 { Ok((one, two, handle)) } else { Err(Status(status)) }
+    }
+
+    impl Config for Device {
+        fn read(&self, offset: u8) -> u32 {
+            ask(&self.channel, pci::Request::Read(offset)).map_or(u32::MAX, |(value, ..)| value as u32)
+        }
+        fn write(&self, offset: u8, value: u32) {
+            // What the bus driver does not let through has no effect.
+            let _ = ask(&self.channel, pci::Request::Write(offset, value));
+        }
+        fn window(&self, index: u8) -> Option<(u64, u64)> {
+            self.windows.get(usize::from(index)).copied().flatten()
+        }
+    }
+
+    struct Client {
+        channel: Channel,
+        /// Once it has opened the disk.
+        session: Option<Session>,
+        /// It has gone, or broke the rules; what it has under way is waited for.
+        gone: bool,
+        under_way: usize,
+    }
+
+    struct Session {
+        fifo: Fifo,
+        buffer: Dma,
+        /// A packet will tell of requests.
+        awaits: bool,
+    }
+
+    struct Server {
+        /// With the end of this connection the bus driver stops the disk.
+        _device: Device,
+        disk: virtio::Disk,
+        bti: Bti,
+        port: Port,
+        /// By their key.
+        clients: HashMap<u64, Client>,
+        next: u64,
+        /// Whose request it is, and its number there.
+        requests: HashMap<Token, (u64, u32)>,
+        /// Who waits for all that is under way to be done, and then for a flush.
+        flushes: Vec<(u64, u32)>,
+    }
+
+    pub fn main() -> Result<(), String> {
+        let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
+        let channel = startup::service(0).map_err(step("the bus driver"))?;
+        let mut windows = [None; 6];
+        let mut mapped = Vec::new();
+        for (index, place) in (0..).zip(&mut windows) {
+            match ask(&channel, pci::Request::Window(index)) {
+                Ok((address, size, vmo)) => {
+                    *place = Some((address, size));
+                    if let Some(vmo) = vmo {
+                        mapped.push(Window::new(address, size, &vmo.into()).map_err(step("a window"))?);
+                    }
+                }
+                Err(Status::NOT_FOUND) => {}
+                Err(status) => return Err(format!("the bus driver: {status}")),
+            }
+        }
+        let handle = |request: pci::Request, what: &'static str| {
+            let (_, _, handle) = ask(&channel, request).map_err(step(what))?;
+            handle.ok_or_else(|| format!("{what}: the bus driver gave none"))
+        };
+        let bti = Bti::from(handle(pci::Request::Bti, "the BTI")?);
+        let interrupt = Interrupt::from(handle(pci::Request::Interrupt(0), "the interrupt")?);
+        let port = Port::create_for_interrupts().map_err(step("port"))?;
+        interrupt.bind(&port, INTERRUPT).map_err(step("interrupt"))?;
+        let device = Device { channel: Rc::new(channel), windows: Rc::new(windows) };
+        // It may reach memory from now on, but knows of none that is in use until it has been reset: what an earlier
+        // driver told it of is in quarantine.
+        let command = device.read(pci::COMMAND);
+        device.write(pci::COMMAND, command | pci::MEMORY | pci::MASTER | pci::NO_PIN);
+        let disk = virtio::Disk::new(device.clone(), mapped, &bti)?;
+        let clients = Clients::take()?;
+        let mut server = Server {
+            _device: device,
+            disk,
+            bti,
+            port,
+            clients: HashMap::new(),
+            next: FIRST,
+            requests: HashMap::new(),
+            flushes: Vec::new(),
+        };
+        server.watch(&clients.0, CLIENTS).map_err(step("clients"))?;
+        loop {
+            let packet = server.port.wait(MonotonicInstant::INFINITE).map_err(step("port"))?;
+            match packet.key {
+                // First the interrupt may come again, then what is done is looked for: so nothing is missed.
+                INTERRUPT => interrupt.ack().map_err(step("interrupt"))?,
+                CLIENTS => {
+                    match clients.next() {
+                        Ok(client) => client.handles.into_iter().for_each(|handle| server.add(handle.into())),
+                        Err(Status::SHOULD_WAIT) => {}
+                        Err(_) => return Ok(()),
+                    }
+                    server.watch(&clients.0, CLIENTS).map_err(step("clients"))?;
+                }
+                key if key % 2 == 0 => server.message(key),
+                key => {
+                    if let Some(session) = server.clients.get_mut(&(key - 1)).and_then(|c| c.session.as_mut()) {
+                        session.awaits = false;
+                    }
+                }
+            }
+            server.go_on();
+        }
+    }
+
+    impl Server {
+        fn watch(&self, channel: &Channel, key: u64) -> zx::Result<()> {
+            channel.wait_async(&self.port, key, Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED, 0)
+        }
+
+        fn add(&mut self, channel: Channel) {
+            if self.clients.len() < MOST_CLIENTS && self.watch(&channel, self.next).is_ok() {
+                self.clients.insert(self.next, Client { channel, session: None, gone: false, under_way: 0 });
+                self.next += 2;
+            }
+        }
+
+        /// A client's first message, or its end.
+        fn message(&mut self, key: u64) {
+            let Some(client) = self.clients.get(&key) else { return };
+            let mut byte = [0; 1];
+            let result = match client.channel.read(&mut byte, &mut []) {
+                Ok(_) if byte[0] == OPEN && client.session.is_none() => self.open(key),
+                Ok(_) => Err(Status::INVALID_ARGS),
+                Err((Status::SHOULD_WAIT, _)) => Ok(()),
+                Err((status, _)) => Err(status),
+            };
+            let Some(client) = self.clients.get(&key) else { return };
+            let result = result.and_then(|()| self.watch(&client.channel, key));
+            if result.is_err()
+                && let Some(client) = self.clients.get_mut(&key)
+            {
+                client.gone = true;
+            }
+        }
+
+        fn open(&mut self, key: u64) -> zx::Result<()> {
+            let buffer = Dma::new(&self.bti, BUFFER)?;
+            let (fifo, theirs) = Fifo::create(MOST, ELEMENT)?;
+            let vmo = buffer.vmo().duplicate(Rights::BASIC | Rights::READ | Rights::WRITE | Rights::MAP)?;
+            let shape = Shape {
+                block: BLOCK as u32,
+                blocks: self.disk.blocks(),
+                read_only: self.disk.read_only(),
+                buffer: BUFFER as u32,
+            };
+            let client = self.clients.get_mut(&key).ok_or(Status::NOT_FOUND)?;
+            client.channel.write(&shape.to_bytes(), [theirs.into(), vmo.into()])?;
+            self.disk.learn(&buffer);
+            client.session = Some(Session { fifo, buffer, awaits: false });
+            Ok(())
+        }
+
+        /// Answers what is done, starts what there is room for, forgets clients that have gone.
+        fn go_on(&mut self) {
+            loop {
+                self.finish();
+                let keys: Vec<u64> = self.clients.keys().copied().collect();
+                keys.into_iter().for_each(|key| self.start(key));
+                // For a flush that nothing under way keeps from being made, nothing will interrupt.
+                if self.flushes.is_empty() || self.disk.under_way() > 0 {
+                    break;
+                }
+            }
+            let over: Vec<u64> =
+                self.clients.iter().filter(|(_, c)| c.gone && c.under_way == 0).map(|(key, _)| *key).collect();
+            for key in over {
+                if let Some(Client { session: Some(session), .. }) = self.clients.remove(&key) {
+                    self.disk.forget(&session.buffer);
+                }
+            }
+        }
+
+        /// Answers what is done.
+        fn finish(&mut self) {
+            while let Some((token, fine)) = self.disk.done() {
+                if let Some((key, id)) = self.requests.remove(&token) {
+                    self.finished(key, id, fine);
+                }
+            }
+            // The disk flushes while nothing else is under way; until then nothing new is started.
+            if !self.flushes.is_empty()
+                && let Some(fine) = self.disk.flush()
+            {
+                for (key, id) in std::mem::take(&mut self.flushes) {
+                    self.finished(key, id, fine);
+                }
+            }
+        }
+
+        fn finished(&mut self, key: u64, id: u32, fine: bool) {
+            if let Some(client) = self.clients.get_mut(&key) {
+                client.under_way -= 1;
+                client.answer(id, if fine { Status::OK } else { Status::IO });
+            }
+        }
+
+        /// Starts requests of a client.
+        fn start(&mut self, key: u64) {
+            let Some(client) = self.clients.get_mut(&key).filter(|client| !client.gone) else { return };
+            while self.flushes.is_empty() && self.disk.under_way() < virtio::MOST_REQUESTS {
+                let Some(session) = client.session.as_mut().filter(|session| !session.awaits) else { return };
+                let mut bytes = [0; ELEMENT];
+                match session.fifo.read(ELEMENT, &mut bytes) {
+                    Ok(_) => {}
+                    Err(Status::SHOULD_WAIT) => {
+                        let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
+                        session.awaits = session.fifo.wait_async(&self.port, key + 1, signals, 0).is_ok();
+                        return;
+                    }
+                    Err(_) => {
+                        client.gone = true;
+                        return;
+                    }
+                }
+                let request = match Request::from_bytes(&bytes) {
+                    Ok(request) => request,
+                    Err(id) => {
+                        client.answer(id, Status::INVALID_ARGS);
+                        continue;
+                    }
+                };
+                let Request { operation, id, block, blocks, offset } = request;
+                let write = operation == Operation::Write;
+                if operation == Operation::Flush {
+                    client.under_way += 1;
+                    self.flushes.push((key, id));
+                    continue;
+                }
+                if write && self.disk.read_only() {
+                    client.answer(id, Status::ACCESS_DENIED);
+                    continue;
+                }
+                match self.disk.submit(write, block, blocks, &session.buffer, offset as usize) {
+                    Some(token) => {
+                        client.under_way += 1;
+                        self.requests.insert(token, (key, id));
+                    }
+                    None => client.answer(id, Status::OUT_OF_RANGE),
+                }
+            }
+        }
+    }
+
+    impl Client {
+        /// One that has more under way than it may, or does not read its answers, is given up.
+        fn answer(&mut self, id: u32, status: Status) {
+            if let Some(session) = &self.session
+                && session.fifo.write(ELEMENT, &Answer { id, status: status.0 }.to_bytes()).is_err()
+            {
+                self.gone = true;
+            }
+        }
+    }
+}
+
+#[cfg(target_os = "fuchsia")]
+fn main() {
+    if let Err(problem) = here::main() {
+        eprintln!("{problem}");
+        std::process::exit(1);
+    }
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+fn main() {
+    eprintln!("virtio-blk: this driver runs on Hafnon");
+    std::process::exit(2);
+}
