@@ -18,8 +18,12 @@ impl<M: Machine> Kernel<M> {
         parent.map_or(0, |parent| self.koid(parent.object()))
     }
 
-    /// Makes a VMO that has no parent the child of another.
+    /// Makes a VMO that has no parent the child of another, with its name to begin with.
     pub(crate) fn vmo_adopt(&mut self, parent: Id<Vmo>, child: Id<Vmo>) {
+        let name = self.objects.get(parent).map(|parent| parent.name).unwrap_or_default();
+        if let Ok(child) = self.objects.get_mut(child) {
+            child.name = name;
+        }
         self.vmo_join(parent, child);
         if self.objects.get(parent).is_ok_and(|parent| parent.children == 1) {
             self.signal(parent.object(), Signals::VMO_ZERO_CHILDREN, Signals::NONE);

@@ -107,6 +107,36 @@ impl Vmo {
         Ok(Vmo(Handle::from_call(out)?))
     }
 
+    /// Locks all of a discardable VMO, and tells what of it had been discarded.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`: it is not discardable. `OUT_OF_RANGE`: not all of it.
+    pub fn lock(&self, offset: u64, size: u64) -> Result<abi::zx_vmo_lock_state_t> {
+        let mut state = abi::zx_vmo_lock_state_t::default();
+        let (place, len) = ((&raw mut state).cast(), size_of_val(&state));
+        // SAFETY: `state` is as long as is said.
+        check(unsafe { sys::zx_vmo_op_range(self.raw_handle(), abi::ZX_VMO_OP_LOCK, offset, size, place, len) })?;
+        Ok(state)
+    }
+
+    /// Says how mappings of it are cached (`ZX_CACHE_POLICY_*`).
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it is in use. `INVALID_ARGS`.
+    pub fn set_cache_policy(&self, policy: u32) -> Result<()> {
+        // SAFETY: no memory.
+        check(unsafe { sys::zx_vmo_set_cache_policy(self.raw_handle(), policy) })
+    }
+
+    /// Moves whole pages here from another VMO, which reads as zeroes there afterwards.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `OUT_OF_RANGE`, `NOT_SUPPORTED`, `BAD_STATE`, `ACCESS_DENIED`.
+    pub fn transfer_data(&self, offset: u64, len: u64, from: &Vmo, from_offset: u64) -> Result<()> {
+        // SAFETY: no memory.
+        check(unsafe { sys::zx_vmo_transfer_data(self.raw_handle(), 0, offset, len, from.raw_handle(), from_offset) })
+    }
+
     /// Exchanges the handle for one with the right to execute. It is gone even when the call fails.
     ///
     /// # Errors

@@ -112,7 +112,11 @@ pub fn vmo_get_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out
 
 /// Resizes a VMO.
 pub fn vmo_set_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, size: u64) -> Result<(), Status> {
-    let vmo = cx.get::<Vmo>(value, Rights::WRITE | Rights::RESIZE)?;
+    let (vmo, rights) = cx.get_with_rights::<Vmo>(value, Rights::WRITE)?;
+    // What cannot be resized has no right to it either; that is not what is to be told.
+    if cx.kernel.objects.get(vmo)?.resizable && !rights.contains(Rights::RESIZE) {
+        return Err(Status::ACCESS_DENIED);
+    }
     cx.kernel.vmo_set_size(vmo, size)
 }
 

@@ -69,8 +69,12 @@ mod vmar_change;
 mod vmar_op_range;
 mod vmar_place;
 mod vmo;
+mod vmo_clone;
 mod vmo_large;
+mod vmo_op;
 mod vmo_physical;
+mod vmo_slice;
+mod vmo_zero;
 mod wait;
 mod zeroed;
 
@@ -173,6 +177,10 @@ pub fn all() -> Vec<Case> {
         system_event::cases(),
         vmo::cases(),
         vmo_large::cases(),
+        vmo_clone::cases(),
+        vmo_op::cases(),
+        vmo_slice::cases(),
+        vmo_zero::cases(),
         vmar::cases(),
         vmar_change::cases(),
         vmar_op_range::cases(),

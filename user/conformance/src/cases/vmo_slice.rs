@@ -1,0 +1,284 @@
+//! Slices and references: memory objects that show the pages of another.
+
+use abi::{
+    Rights, Status, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SLICE,
+    ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED, ZX_VMO_OP_COMMIT,
+    ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE,
+};
+use zx::{AsHandleRef, Info, Signals, Vmo};
+
+use super::cases;
+use super::vmar::{READ, READ_WRITE};
+use super::vmo_clone::{PAGE, mark, numbered, shows, snapshot, taken};
+use crate::check::{Outcome, ensure, equal, fails};
+use crate::prober::Prober;
+
+cases! {
+    "vmo_slice.write.goes_through" => write_goes_through,
+    "vmo_slice.op_range.commit" => op_range_commit,
+    "vmo_slice.op_range.decommit" => op_range_decommit,
+    "vmo_slice.op_range.decommit_of_parent" => op_range_decommit_of_parent,
+    "vmo_slice.op_range.bounds" => op_range_bounds,
+    "vmo_slice.nested.shows_the_same" => nested,
+    "vmo_slice.create.not_resizable" => create_not_resizable,
+    "vmo_slice.create.not_within" => create_not_within,
+    "vmo_slice.create.no_copy" => create_no_copy,
+    "vmo_slice.create.nothing" => create_nothing,
+    "vmo_slice.create.rounds_up" => create_rounds_up,
+    "vmo_slice.create.rights" => create_rights,
+    "vmo_slice.children.signal" => children_signal,
+    "vmo_slice.children.grandchild_last" => children_grandchild_last,
+    "vmo_slice.clone.ends_with_the_slice" => clone_ends_with_the_slice,
+    "vmo_slice.mapped.shows_the_parent" => mapped_shows_the_parent,
+    "vmo_reference.create.arguments" => reference_arguments,
+    "vmo_reference.size.is_the_parents" => reference_size,
+    "vmo_reference.size.changes_the_parents" => reference_resizes,
+    "vmo_reference.outlives.its_parent" => reference_outlives,
+}
+
+fn slice(of: &Vmo, page: u64, pages: u64) -> zx::Result<Vmo> {
+    of.create_child(ZX_VMO_CHILD_SLICE, page * PAGE, pages * PAGE)
+}
+
+fn write_goes_through() -> Outcome {
+    let vmo = numbered(4, 0)?;
+    let part = slice(&vmo, 1, 2)?;
+    shows(&part, &[2, 3])?;
+    mark(&part, 0, 20)?;
+    shows(&vmo, &[1, 20, 3, 4])?;
+    mark(&vmo, 2, 30)?;
+    shows(&part, &[20, 30])?;
+    // Nothing counts twice.
+    equal((taken(&vmo)?, taken(&part)?), ((4, 4), (0, 0)))?;
+    drop(vmo);
+    shows(&part, &[20, 30])
+}
+
+fn op_range_commit() -> Outcome {
+    let vmo = Vmo::create(4 * PAGE, 0)?;
+    let part = slice(&vmo, 1, 2)?;
+    part.op_range(ZX_VMO_OP_COMMIT, 0, 2 * PAGE)?;
+    equal((taken(&vmo)?, taken(&part)?), ((2, 2), (0, 0)))?;
+    shows(&vmo, &[0, 0, 0, 0])
+}
+
+fn op_range_decommit() -> Outcome {
+    let vmo = numbered(4, 0)?;
+    let part = slice(&vmo, 1, 2)?;
+    let inner = slice(&part, 1, 1)?;
+    inner.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE)?;
+    shows(&vmo, &[1, 2, 0, 4])?;
+    equal(taken(&vmo)?, (3, 3))?;
+    part.op_range(ZX_VMO_OP_DECOMMIT, 0, 2 * PAGE)?;
+    shows(&vmo, &[1, 0, 0, 4])?;
+    equal(taken(&vmo)?, (2, 2))?;
+    // Not where there is a copy.
+    let copy = snapshot(&vmo, 0, 4)?;
+    fails(part.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE), Status::NOT_SUPPORTED)?;
+    let part_of_copy = slice(&copy, 0, 1)?;
+    fails(part_of_copy.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE), Status::NOT_SUPPORTED)
+}
+
+fn op_range_decommit_of_parent() -> Outcome {
+    let vmo = numbered(3, 0)?;
+    let part = slice(&vmo, 1, 1)?;
+    vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, 2 * PAGE)?;
+    shows(&part, &[0])?;
+    shows(&vmo, &[0, 0, 3])?;
+    equal(taken(&vmo)?, (1, 1))
+}
+
+fn op_range_bounds() -> Outcome {
+    let vmo = numbered(4, 0)?;
+    let part = slice(&vmo, 1, 2)?;
+    for op in [ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_ZERO] {
+        fails(part.op_range(op, PAGE, 2 * PAGE), Status::OUT_OF_RANGE)?;
+        fails(part.op_range(op, 3 * PAGE, 0), Status::OUT_OF_RANGE)?;
+        fails(part.op_range(op, u64::MAX - PAGE + 1, PAGE), Status::OUT_OF_RANGE)?;
+    }
+    fails(part.write(&[1, 1], 2 * PAGE - 1), Status::OUT_OF_RANGE)?;
+    shows(&vmo, &[1, 2, 3, 4])
+}
+
+fn nested() -> Outcome {
+    let vmo = numbered(6, 0)?;
+    let part = slice(&vmo, 1, 4)?;
+    let inner = slice(&part, 1, 2)?;
+    shows(&inner, &[3, 4])?;
+    mark(&inner, 0, 30)?;
+    shows(&part, &[2, 30, 4, 5])?;
+    shows(&vmo, &[1, 2, 30, 4, 5, 6])?;
+    equal((inner.info()?.parent_koid, part.info()?.parent_koid), (part.koid()?, vmo.koid()?))?;
+    fails(slice(&part, 3, 2), Status::INVALID_ARGS)?;
+    drop((vmo, part));
+    shows(&inner, &[30, 4])
+}
+
+fn create_not_resizable() -> Outcome {
+    let fixed = Vmo::create(2 * PAGE, 0)?;
+    let options = ZX_VMO_CHILD_SLICE | ZX_VMO_CHILD_RESIZABLE;
+    fails(fixed.create_child(options, 0, PAGE), Status::INVALID_ARGS)?;
+    let sizable = Vmo::create(2 * PAGE, ZX_VMO_RESIZABLE)?;
+    fails(slice(&sizable, 0, 1), Status::NOT_SUPPORTED)?;
+    fails(slice(&fixed, 0, 1)?.set_size(2 * PAGE), Status::UNAVAILABLE)
+}
+
+fn create_not_within() -> Outcome {
+    let vmo = Vmo::create(2 * PAGE, 0)?;
+    for (page, pages) in [(0, 3), (1, 2), (2, 1), (3, 0), (1 << 40, 1)] {
+        fails(slice(&vmo, page, pages), Status::INVALID_ARGS)?;
+    }
+    fails(vmo.create_child(ZX_VMO_CHILD_SLICE, 1, PAGE), Status::INVALID_ARGS)?;
+    fails(vmo.create_child(ZX_VMO_CHILD_SLICE, u64::MAX - PAGE + 1, PAGE), Status::INVALID_ARGS)?;
+    fails(vmo.create_child(ZX_VMO_CHILD_SLICE, 0, u64::MAX), Status::OUT_OF_RANGE)
+}
+
+fn create_no_copy() -> Outcome {
+    // Part of the same memory or a copy: not both.
+    let vmo = Vmo::create(2 * PAGE, 0)?;
+    for copy in [ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED] {
+        fails(vmo.create_child(ZX_VMO_CHILD_SLICE | copy, 0, PAGE), Status::INVALID_ARGS)?;
+        fails(vmo.create_child(ZX_VMO_CHILD_REFERENCE | copy, 0, 0), Status::INVALID_ARGS)?;
+    }
+    fails(vmo.create_child(ZX_VMO_CHILD_SLICE | ZX_VMO_CHILD_REFERENCE, 0, 0), Status::INVALID_ARGS)
+}
+
+fn create_nothing() -> Outcome {
+    for size in [0, 2] {
+        let vmo = Vmo::create(size * PAGE, 0)?;
+        let nothing = slice(&vmo, size, 0)?;
+        equal((nothing.get_size()?, vmo.info()?.num_children), (0, 1))?;
+        fails(nothing.write(&[1], 0), Status::OUT_OF_RANGE)?;
+        nothing.write(&[], 0)?;
+    }
+    Ok(())
+}
+
+fn create_rounds_up() -> Outcome {
+    let vmo = numbered(2, 0)?;
+    let part = vmo.create_child(ZX_VMO_CHILD_SLICE, 0, PAGE + 1)?;
+    equal((part.get_size()?, part.get_stream_size()?), (2 * PAGE, PAGE + 1))?;
+    shows(&part, &[1, 2])?;
+    fails(vmo.create_child(ZX_VMO_CHILD_SLICE, PAGE, PAGE + 1), Status::INVALID_ARGS)
+}
+
+fn create_rights() -> Outcome {
+    let vmo = numbered(1, 0)?.replace_as_executable(None)?;
+    let rights = |vmo: &Vmo| -> zx::Result<Rights> { Ok(Rights::from_bits_retain(vmo.basic_info()?.rights)) };
+    // It is the same memory: nothing is added, nothing goes unasked.
+    equal(rights(&slice(&vmo, 0, 1)?)?, rights(&vmo)?)?;
+    let constant = vmo.create_child(ZX_VMO_CHILD_SLICE | ZX_VMO_CHILD_NO_WRITE, 0, PAGE)?;
+    equal(rights(&constant)?, rights(&vmo)? & !Rights::WRITE)?;
+    let readable = Vmo::from(super::without(&vmo, Rights::WRITE)?);
+    ensure(!rights(&slice(&readable, 0, 1)?)?.contains(Rights::WRITE), "a slice may be written, its parent not")
+}
+
+fn children_signal() -> Outcome {
+    let vmo = Vmo::create(2 * PAGE, 0)?;
+    let none = |vmo: &Vmo| -> zx::Result<bool> { Ok(vmo.signals()?.contains(Signals::VMO_ZERO_CHILDREN)) };
+    ensure(none(&vmo)?, "it has children at the start")?;
+    let (one, two) = (slice(&vmo, 0, 1)?, slice(&vmo, 1, 1)?);
+    ensure(!none(&vmo)?, "the children are not seen")?;
+    drop(one);
+    ensure(!none(&vmo)?, "the second child is not seen")?;
+    drop(two);
+    ensure(none(&vmo)?, "the end of the last child is not seen")
+}
+
+fn children_grandchild_last() -> Outcome {
+    let vmo = Vmo::create(2 * PAGE, 0)?;
+    let none = |vmo: &Vmo| -> zx::Result<bool> { Ok(vmo.signals()?.contains(Signals::VMO_ZERO_CHILDREN)) };
+    let part = slice(&vmo, 0, 2)?;
+    let inner = slice(&part, 0, 1)?;
+    drop(part);
+    ensure(!none(&vmo)?, "a slice of a slice is not seen")?;
+    drop(inner);
+    ensure(none(&vmo)?, "its end is not seen")
+}
+
+fn clone_ends_with_the_slice() -> Outcome {
+    let vmo = numbered(4, 0)?;
+    let part = slice(&vmo, 1, 2)?;
+    let copy = snapshot(&part, 1, 3)?;
+    shows(&copy, &[3, 0, 0])?;
+    mark(&part, 1, 30)?;
+    mark(&copy, 1, 7)?;
+    shows(&copy, &[3, 7, 0])?;
+    shows(&vmo, &[1, 2, 30, 4])?;
+    equal(copy.info()?.parent_koid, part.koid()?)?;
+    drop(part);
+    equal(copy.info()?.parent_koid, vmo.koid()?)
+}
+
+fn mapped_shows_the_parent() -> Outcome {
+    let prober = Prober::new()?;
+    let (vmar, base) = prober.region(4)?;
+    let vmo = numbered(4, 0)?;
+    let part = slice(&vmo, 1, 2)?;
+    vmar.map(READ_WRITE | abi::ZX_VM_SPECIFIC, 0, &part, 0, 2 * PAGE as usize)?;
+    fails(vmar.map(READ, 0, &part, 0, 3 * PAGE as usize), Status::OUT_OF_RANGE)?;
+    prober.finds(base + 4096, 3)?;
+    prober.stores(base, 20)?;
+    prober.stores(base + 4095, 20)?;
+    shows(&vmo, &[1, 20, 3, 4])?;
+    let counts = |vmo: &Vmo| -> zx::Result<_> {
+        let info = vmo.info()?;
+        Ok((info.num_mappings, info.share_count))
+    };
+    equal((counts(&part)?, counts(&vmo)?), ((1, 1), (0, 1)))
+}
+
+fn reference(of: &Vmo, options: u32) -> zx::Result<Vmo> {
+    of.create_child(ZX_VMO_CHILD_REFERENCE | options, 0, 0)
+}
+
+fn reference_arguments() -> Outcome {
+    let vmo = numbered(2, 0)?;
+    for (offset, size) in [(0, PAGE), (PAGE, 0), (0, 2 * PAGE)] {
+        fails(vmo.create_child(ZX_VMO_CHILD_REFERENCE, offset, size), Status::INVALID_ARGS)?;
+    }
+    fails(reference(&vmo, ZX_VMO_CHILD_RESIZABLE), Status::NOT_SUPPORTED)?;
+    fails(reference(&slice(&vmo, 0, 1)?, 0), Status::NOT_SUPPORTED)?;
+    let all = reference(&vmo, 0)?;
+    shows(&all, &[1, 2])?;
+    equal((all.info()?.parent_koid, vmo.info()?.num_children), (vmo.koid()?, 1))?;
+    mark(&all, 1, 9)?;
+    shows(&vmo, &[1, 9])?;
+    shows(&slice(&all, 1, 1)?, &[9])
+}
+
+fn reference_size() -> Outcome {
+    let vmo = numbered(2, ZX_VMO_RESIZABLE)?;
+    let all = reference(&vmo, 0)?;
+    vmo.set_size(3 * PAGE)?;
+    shows(&all, &[1, 2, 0])?;
+    equal(all.info()?.size_bytes, 3 * PAGE)?;
+    vmo.set_size(PAGE)?;
+    shows(&all, &[1])?;
+    fails(all.set_size(2 * PAGE), Status::UNAVAILABLE)?;
+    vmo.set_stream_size(7)?;
+    equal(all.get_stream_size()?, 7)
+}
+
+fn reference_resizes() -> Outcome {
+    let vmo = numbered(2, ZX_VMO_RESIZABLE)?;
+    let all = reference(&vmo, ZX_VMO_CHILD_RESIZABLE)?;
+    let second = reference(&all, ZX_VMO_CHILD_RESIZABLE)?;
+    second.set_size(PAGE)?;
+    shows(&vmo, &[1])?;
+    all.set_size(2 * PAGE)?;
+    shows(&vmo, &[1, 0])?;
+    shows(&second, &[1, 0])
+}
+
+fn reference_outlives() -> Outcome {
+    let vmo = numbered(2, ZX_VMO_RESIZABLE)?;
+    let all = reference(&vmo, ZX_VMO_CHILD_RESIZABLE)?;
+    drop(vmo);
+    shows(&all, &[1, 2])?;
+    all.set_size(PAGE)?;
+    shows(&all, &[1])?;
+    let copy = snapshot(&all, 0, 2)?;
+    mark(&all, 0, 9)?;
+    shows(&copy, &[1, 0])
+}

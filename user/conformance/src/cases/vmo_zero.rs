@@ -1,0 +1,284 @@
+//! Zeroing ranges of memory objects, and what memory that gives back.
+
+use abi::{
+    Status, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_ZERO,
+};
+use zx::{Rights, Vmo};
+
+use super::cases;
+use super::vmar::READ_WRITE;
+use super::vmo_clone::{PAGE, mark, numbered, shows, snapshot, taken};
+use crate::check::{Outcome, equal, fails};
+
+cases! {
+    "vmo_zero.part.within_a_page" => part_within_a_page,
+    "vmo_zero.part.committed" => part_committed,
+    "vmo_zero.part.not_committed" => part_not_committed,
+    "vmo_zero.pages.go_and_come" => pages_go_and_come,
+    "vmo_zero.pages.in_the_middle" => pages_in_the_middle,
+    "vmo_zero.lengths.all" => lengths,
+    "vmo_zero.rights.write" => rights,
+    "vmo_zero.clone.parent_and_child" => clone_parent_and_child,
+    "vmo_zero.clone.empty_children" => clone_empty_children,
+    "vmo_zero.clone.of_clone" => clone_of_clone,
+    "vmo_zero.clone.children_closed" => clone_children_closed,
+    "vmo_zero.clone.written_after_a_child_closed" => clone_written_after_close,
+    "vmo_zero.clone.written_after_the_parent_closed" => clone_written_after_parent,
+    "vmo_zero.clone.parent_written" => clone_parent_written,
+    "vmo_zero.clone.child_written_again" => clone_child_written_again,
+    "vmo_zero.clone.resized_over_zeroes" => clone_resized,
+    "vmo_zero.mapped.is_seen" => mapped_is_seen,
+}
+
+fn zero(vmo: &Vmo, page: u64, pages: u64) -> zx::Result<()> {
+    vmo.op_range(ZX_VMO_OP_ZERO, page * PAGE, pages * PAGE)
+}
+
+/// A VMO full of one byte, and where it is another one.
+fn differs(vmo: &Vmo, value: u8, from: u64, to: u64) -> Outcome {
+    let mut bytes = vec![0; vmo.get_size()? as usize];
+    vmo.read(&mut bytes, 0)?;
+    let wrong = bytes.iter().enumerate().find(|(at, byte)| {
+        let expected = if (from..to).contains(&(*at as u64)) { 0 } else { value };
+        **byte != expected
+    });
+    equal(wrong, None)
+}
+
+fn part_within_a_page() -> Outcome {
+    let vmo = Vmo::create(PAGE, 0)?;
+    for (from, to) in [(0, 1), (100, 200), (4095, 4096), (1, 4096), (0, 4095)] {
+        vmo.write(&[7; 4096], 0)?;
+        vmo.op_range(ZX_VMO_OP_ZERO, from, to - from)?;
+        differs(&vmo, 7, from, to)?;
+        equal(taken(&vmo)?, (1, 1))?;
+    }
+    Ok(())
+}
+
+fn part_committed() -> Outcome {
+    let vmo = Vmo::create(4 * PAGE, 0)?;
+    for (from, to, left) in [
+        (PAGE - 1, PAGE + 1, 4),
+        (100, 3 * PAGE + 100, 2),
+        (PAGE, 3 * PAGE + 1, 2),
+        (PAGE - 1, 3 * PAGE, 2),
+        (1, 4 * PAGE - 1, 2),
+    ] {
+        vmo.write(&[7; 4 * 4096], 0)?;
+        vmo.op_range(ZX_VMO_OP_ZERO, from, to - from)?;
+        differs(&vmo, 7, from, to)?;
+        equal(taken(&vmo)?, (left, left))?;
+    }
+    Ok(())
+}
+
+fn part_not_committed() -> Outcome {
+    let vmo = Vmo::create(4 * PAGE, 0)?;
+    for (from, to) in [(1, 2), (PAGE - 1, PAGE + 1), (100, 3 * PAGE + 100)] {
+        vmo.op_range(ZX_VMO_OP_ZERO, from, to - from)?;
+        equal(taken(&vmo)?, (0, 0))?;
+    }
+    // One page of them is there.
+    vmo.write(&[7; 4096], PAGE)?;
+    vmo.op_range(ZX_VMO_OP_ZERO, PAGE + 5, 2 * PAGE)?;
+    equal(taken(&vmo)?, (1, 1))?;
+    let mut bytes = [1; 6];
+    vmo.read(&mut bytes, PAGE)?;
+    equal(bytes, [7, 7, 7, 7, 7, 0])
+}
+
+fn pages_go_and_come() -> Outcome {
+    let vmo = Vmo::create(10 * PAGE, 0)?;
+    for _ in 0..3 {
+        vmo.op_range(ZX_VMO_OP_COMMIT, 0, 10 * PAGE)?;
+        equal(taken(&vmo)?, (10, 10))?;
+        zero(&vmo, 0, 10)?;
+        equal(taken(&vmo)?, (0, 0))?;
+        vmo.write(&[1], 5 * PAGE)?;
+        equal(taken(&vmo)?, (1, 1))?;
+    }
+    Ok(())
+}
+
+fn pages_in_the_middle() -> Outcome {
+    let vmo = numbered(3, 0)?;
+    vmo.op_range(ZX_VMO_OP_DECOMMIT, PAGE, PAGE)?;
+    shows(&vmo, &[1, 0, 3])?;
+    equal(taken(&vmo)?, (2, 2))?;
+    mark(&vmo, 1, 9)?;
+    zero(&vmo, 1, 1)?;
+    shows(&vmo, &[1, 0, 3])?;
+    // A clone that is the last of its family gives pages back, too.
+    let clone = snapshot(&vmo, 0, 3)?;
+    drop(vmo);
+    clone.op_range(ZX_VMO_OP_DECOMMIT, 2 * PAGE, PAGE)?;
+    shows(&clone, &[1, 0, 0])?;
+    equal(taken(&clone)?, (1, 1))
+}
+
+fn lengths() -> Outcome {
+    let vmo = numbered(2, 0)?;
+    for offset in [0, 1, PAGE, 2 * PAGE] {
+        vmo.op_range(ZX_VMO_OP_ZERO, offset, 0)?;
+    }
+    shows(&vmo, &[1, 2])?;
+    fails(vmo.op_range(ZX_VMO_OP_ZERO, 2 * PAGE + 1, 0), Status::OUT_OF_RANGE)?;
+    fails(vmo.op_range(ZX_VMO_OP_ZERO, 0, 2 * PAGE + 1), Status::OUT_OF_RANGE)?;
+    fails(vmo.op_range(ZX_VMO_OP_ZERO, 1, u64::MAX), Status::OUT_OF_RANGE)?;
+    shows(&vmo, &[1, 2])?;
+    let huge = Vmo::create(1 << 60, 0)?;
+    huge.write(&[1], 1 << 59)?;
+    huge.op_range(ZX_VMO_OP_ZERO, 1, (1 << 60) - 2)?;
+    equal(taken(&huge)?, (0, 0))
+}
+
+fn rights() -> Outcome {
+    let vmo = numbered(1, 0)?;
+    let constant = Vmo::from(super::without(&vmo, Rights::WRITE)?);
+    fails(zero(&constant, 0, 1), Status::ACCESS_DENIED)?;
+    shows(&vmo, &[1])
+}
+
+fn clone_parent_and_child() -> Outcome {
+    for of_parent in [true, false] {
+        let vmo = numbered(2, 0)?;
+        let clone = snapshot(&vmo, 0, 2)?;
+        mark(&clone, 1, 9)?;
+        let (zeroed, other) = if of_parent { (&vmo, &clone) } else { (&clone, &vmo) };
+        zero(zeroed, 0, 2)?;
+        shows(zeroed, &[0, 0])?;
+        shows(other, if of_parent { &[1, 9] } else { &[1, 2] })?;
+        equal((taken(zeroed)?, taken(other)?), ((0, 0), (2, 2)))?;
+    }
+    Ok(())
+}
+
+fn clone_empty_children() -> Outcome {
+    let vmo = Vmo::create(2 * PAGE, 0)?;
+    let clones = [snapshot(&vmo, 0, 2)?, snapshot(&vmo, 0, 2)?];
+    for vmo in [&clones[0], &vmo, &clones[1]] {
+        zero(vmo, 0, 2)?;
+        equal(taken(vmo)?, (0, 0))?;
+    }
+    mark(&clones[1], 0, 5)?;
+    shows(&vmo, &[0, 0])?;
+    shows(&clones[0], &[0, 0])
+}
+
+fn clone_of_clone() -> Outcome {
+    let vmo = numbered(4, 0)?;
+    let outer = snapshot(&vmo, 1, 3)?;
+    let inner = snapshot(&outer, 1, 2)?;
+    zero(&outer, 1, 1)?;
+    shows(&vmo, &[1, 2, 3, 4])?;
+    shows(&outer, &[2, 0, 4])?;
+    shows(&inner, &[3, 4])?;
+    zero(&inner, 1, 1)?;
+    shows(&outer, &[2, 0, 4])?;
+    shows(&inner, &[3, 0])?;
+    let last = snapshot(&outer, 0, 3)?;
+    shows(&last, &[2, 0, 4])
+}
+
+fn clone_children_closed() -> Outcome {
+    // Both zero the same page, and one of them goes: the other one's is still zeroes, and nobody has memory for it.
+    for close_parent in [true, false] {
+        let vmo = numbered(2, 0)?;
+        let clone = snapshot(&vmo, 0, 2)?;
+        zero(&vmo, 0, 1)?;
+        zero(&clone, 0, 1)?;
+        let (left, gone) = if close_parent { (clone, vmo) } else { (vmo, clone) };
+        drop(gone);
+        shows(&left, &[0, 2])?;
+        equal(taken(&left)?, (1, 1))?;
+    }
+    Ok(())
+}
+
+fn clone_written_after_close() -> Outcome {
+    let vmo = numbered(2, 0)?;
+    let clone = snapshot(&vmo, 0, 2)?;
+    zero(&vmo, 0, 1)?;
+    drop(clone);
+    equal(taken(&vmo)?, (1, 1))?;
+    mark(&vmo, 0, 9)?;
+    shows(&vmo, &[9, 2])?;
+    equal(taken(&vmo)?, (2, 2))
+}
+
+fn clone_written_after_parent() -> Outcome {
+    // Two that remain of a family whose common original is gone.
+    let vmo = numbered(2, 0)?;
+    let (one, two) = (snapshot(&vmo, 0, 2)?, snapshot(&vmo, 0, 2)?);
+    zero(&one, 0, 1)?;
+    drop(vmo);
+    mark(&one, 0, 9)?;
+    shows(&one, &[9, 2])?;
+    shows(&two, &[1, 2])?;
+    drop(two);
+    shows(&one, &[9, 2])?;
+    equal(taken(&one)?, (2, 2))
+}
+
+fn clone_parent_written() -> Outcome {
+    let vmo = numbered(2, 0)?;
+    let clone = snapshot(&vmo, 0, 2)?;
+    zero(&clone, 0, 1)?;
+    mark(&vmo, 0, 9)?;
+    shows(&clone, &[0, 2])?;
+    shows(&vmo, &[9, 2])?;
+    equal((taken(&vmo)?, taken(&clone)?), ((2, 1), (1, 0)))
+}
+
+fn clone_child_written_again() -> Outcome {
+    let vmo = numbered(2, 0)?;
+    let clone = snapshot(&vmo, 0, 2)?;
+    zero(&clone, 0, 1)?;
+    // Not what was there before comes back around what is written.
+    clone.write(&[9], 100)?;
+    let mut bytes = [1; 102];
+    clone.read(&mut bytes, 0)?;
+    let mut expected = [0; 102];
+    expected[100] = 9;
+    equal(bytes, expected)?;
+    shows(&vmo, &[1, 2])
+}
+
+fn clone_resized() -> Outcome {
+    let vmo = numbered(4, 0)?;
+    let clone = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT | ZX_VMO_CHILD_RESIZABLE, 0, 4 * PAGE)?;
+    zero(&clone, 2, 1)?;
+    zero(&clone, 3, 1)?;
+    let inner = snapshot(&clone, 0, 4)?;
+    clone.set_size(PAGE)?;
+    clone.set_size(4 * PAGE)?;
+    shows(&clone, &[1, 0, 0, 0])?;
+    shows(&inner, &[1, 2, 0, 0])?;
+    mark(&clone, 3, 9)?;
+    shows(&inner, &[1, 2, 0, 0])?;
+    shows(&vmo, &[1, 2, 3, 4])
+}
+
+fn mapped_is_seen() -> Outcome {
+    let vmo = numbered(2, 0)?;
+    let root = zx::startup::vmar_root_self();
+    let mapping = root.map_here(READ_WRITE, &vmo, 0, 8192)?;
+    let first = |at: usize| -> zx::Result<u8> {
+        let mut byte = [1];
+        mapping.read(at, &mut byte)?;
+        Ok(byte[0])
+    };
+    equal((first(0)?, first(4096)?), (1, 2))?;
+    zero(&vmo, 0, 2)?;
+    equal((first(0)?, first(4096)?, taken(&vmo)?), (0, 0, (0, 0)))?;
+    // Two that look at zeroes see what one of them writes.
+    let other = root.map_here(READ_WRITE, &vmo, 0, 8192)?;
+    let mut byte = [1];
+    other.read(4096, &mut byte)?;
+    equal(byte, [0])?;
+    mapping.write(4096, &[9])?;
+    other.read(4096, &mut byte)?;
+    equal((byte, first(4096)?, first(0)?), ([9], 9, 0))?;
+    equal(taken(&vmo)?, (1, 1))
+}
