@@ -41,6 +41,9 @@ pub struct Machine<'a> {
 pub struct Devices {
     /// A third serial port, for the terminal of whoever sits in front of it.
     pub terminal: bool,
+    /// QEMU's device for lessons on the PCI bus: registers, an interrupt by line and by message, memory that it copies to
+    /// and from by itself. The conformance cases `device.*` drive it.
+    pub teaching: bool,
     /// A disk on the PCI bus whose contents are this file.
     pub disk: Option<PathBuf>,
 }
@@ -138,6 +141,10 @@ impl Machine<'_> {
             // An interrupt of its own: the usual one of a third port is the first port's.
             command.args(["-chardev", "socket,id=terminal,path=terminal"]);
             command.args(["-device", "isa-serial,chardev=terminal,iobase=0x3e8,irq=5,index=2"]);
+        }
+        if self.devices.teaching {
+            // It reaches as far as other devices do, not just the lowest 256 MiB.
+            command.args(["-device", "edu,dma_mask=0xffffffffffffffff"]);
         }
         if self.devices.disk.is_some() {
             command.args(["-drive", "if=none,id=disk,format=raw,file=disk.img"]);

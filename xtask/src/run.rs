@@ -51,7 +51,7 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
 pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8> {
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let shell = terminal && args.program.is_empty();
-    let devices = Devices { terminal: shell, disk: args.disk.clone() };
+    let devices = Devices { terminal: shell, disk: args.disk.clone(), ..Devices::default() };
     if let Some(disk) = &devices.disk {
         check_disk(disk)?;
     }

@@ -175,7 +175,7 @@ fn boot(built: &Built, image: &[u8], timeout: Duration) -> Result<Outcome> {
         memory: MEMORY,
         accel: Accel::Tcg,
         gdb: false,
-        devices: Devices::default(),
+        devices: Devices { teaching: true, ..Devices::default() },
     };
     let session = Session {
         machine,

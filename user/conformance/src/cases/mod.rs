@@ -11,6 +11,7 @@ mod channel_iovec;
 mod channel_read;
 mod clock;
 mod debuglog;
+mod device;
 mod event;
 mod exception;
 mod exception_channel;
@@ -122,6 +123,7 @@ pub fn all() -> Vec<Case> {
         channel_read::cases(),
         clock::cases(),
         debuglog::cases(),
+        device::cases(),
         event::cases(),
         handle::cases(),
         object::cases(),
