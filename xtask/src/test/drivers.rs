@@ -35,7 +35,7 @@ pub fn tests() -> Vec<Test> {
 /// Boots a shell at the terminal and has a dialogue with it. Gives all that the terminal showed.
 fn dialogue(context: &Context<'_>, lines: Vec<(&'static str, &'static str)>, code: i64) -> Result<(String, Outcome)> {
     let built = context.built()?;
-    let devices = Devices { terminal: true, disk: None };
+    let devices = Devices { terminal: true, ..Devices::default() };
     let bytes = Image::new(built, false, &devices)?.finish(&Mode::Shell, &[])?;
     let (memory, accel) = (512 << 20, Accel::Tcg);
     let machine =
