@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -293,11 +294,26 @@ impl Builder<'_> {
         let programs = made.into_iter().filter(|artifact| artifact.executable);
         programs
             .map(|program| {
-                let placed = self.place(&program.path, &format!("programs/{}", program.name))?;
+                let placed = self.paths.out.join("programs").join(&program.name);
+                without_debug_information(&program.path, &placed)?;
                 Ok((program.name, placed))
             })
             .collect()
     }
+}
+
+/// Copies a program without what only a debugger reads: nine tenths of it, which every boot would carry along. The
+/// original keeps it.
+fn without_debug_information(from: &Path, to: &Path) -> Result<()> {
+    let mut small = to.to_path_buf().into_os_string();
+    small.push(".small");
+    fs::create_dir_all(to.parent().unwrap_or(to)).context("cannot make a folder for programs")?;
+    let status = Command::new("objcopy").arg("--strip-debug").arg(from).arg(&small).status();
+    if !status.context("cannot start objcopy")?.success() {
+        bail!("objcopy could not read {}", from.display());
+    }
+    copy_if_changed(Path::new(&small), to)?;
+    fs::remove_file(&small).context("cannot remove a temporary file")
 }
 
 /// The shared object that cargo made of the library target `name`.

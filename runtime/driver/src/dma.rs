@@ -68,12 +68,6 @@ impl Dma {
     pub(crate) fn mapped(&self) -> NonNull<u8> {
         self.mapped
     }
-
-    /// Where the device finds `len` bytes that this process finds at `start`, if they lie in here.
-    pub(crate) fn address_of(&self, start: usize, len: usize) -> Option<u64> {
-        let offset = start.checked_sub(self.mapped.addr().get())?;
-        (offset.checked_add(len)? <= self.len).then_some(self.address + offset as u64)
-    }
 }
 
 impl Drop for Dma {
