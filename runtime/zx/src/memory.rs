@@ -119,15 +119,6 @@ impl Vmo {
         Ok(state)
     }
 
-    /// Says how mappings of it are cached (`ZX_CACHE_POLICY_*`).
-    ///
-    /// # Errors
-    /// `BAD_STATE`: it is in use. `INVALID_ARGS`.
-    pub fn set_cache_policy(&self, policy: u32) -> Result<()> {
-        // SAFETY: no memory.
-        check(unsafe { sys::zx_vmo_set_cache_policy(self.raw_handle(), policy) })
-    }
-
     /// Moves whole pages here from another VMO, which reads as zeroes there afterwards.
     ///
     /// # Errors
