@@ -7,20 +7,31 @@
 //! than its backstop.
 //!
 //! All arithmetic is exact in 128 bits; what does not fit into a time is the nearest that does.
+//!
+//! A clock that can be mapped keeps its details in a page, too, which programs read without entering the system. The
+//! vDSO knows the format: a number that is odd while the page changes and another one after each change, and the details
+//! as `clock_get_details` tells them. A page that is mapped outlives its clock, which then runs on for ever.
 
 use alloc::boxed::Box;
 
 use abi::{
-    Signals, Status, ZX_CLOCK_OPT_CONTINUOUS, ZX_CLOCK_OPT_MONOTONIC, ZX_CLOCK_UNKNOWN_ERROR,
+    Signals, Status, ZX_CLOCK_OPT_CONTINUOUS, ZX_CLOCK_OPT_MAPPABLE, ZX_CLOCK_OPT_MONOTONIC, ZX_CLOCK_UNKNOWN_ERROR,
     ZX_CLOCK_UPDATE_MAX_RATE_ADJUST, ZX_CLOCK_UPDATE_MIN_RATE_ADJUST, zx_clock_details_v1_t, zx_clock_rate_t,
     zx_clock_transformation_t,
 };
 
 use crate::kernel::Kernel;
-use crate::machine::{Conversion, Machine};
+use crate::machine::{Conversion, Machine, PAGE};
+use crate::name::Name;
 use crate::object::{Body, Id};
+use crate::vmo::Vmo;
+use zerocopy::IntoBytes;
 
 const MILLION: u32 = 1_000_000;
+/// Bytes that a mapped clock takes.
+pub const MAPPED_SIZE: u64 = PAGE;
+/// Where in its page the details are.
+const DETAILS: u64 = 8;
 
 /// A clock.
 pub struct Clock {
@@ -36,6 +47,8 @@ pub struct Clock {
     updated: [i64; 3],
     /// Counts updates.
     generation: u32,
+    /// The page that it is mapped by, if it can be.
+    pub page: Option<Id<Vmo>>,
 }
 
 /// What a started clock shows.
@@ -179,8 +192,47 @@ impl<M: Machine> Kernel<M> {
         let signals = if line.is_some() { Signals::CLOCK_STARTED } else { Signals::NONE };
         let error_bound = ZX_CLOCK_UNKNOWN_ERROR;
         let updated = if line.is_some() { [self.ticks(); 3] } else { [0; 3] };
-        let clock = Clock { options, backstop, line, error_bound, updated, generation: 0 };
-        self.create(signals, Body::Clock(Box::new(clock)))
+        let page = match options & ZX_CLOCK_OPT_MAPPABLE {
+            0 => None,
+            _ => Some(self.clock_page()?),
+        };
+        let clock = Clock { options, backstop, line, error_bound, updated, generation: 0, page };
+        let id = self.create(signals, Body::Clock(Box::new(clock))).inspect_err(|_| {
+            if let Some(page) = page {
+                self.drop_ref(page.object());
+            }
+        })?;
+        self.clock_publish(id)?;
+        Ok(id)
+    }
+
+    /// A page for a clock, which is there from the start.
+    fn clock_page(&mut self) -> Result<Id<Vmo>, Status> {
+        let page = self.vmo_create(MAPPED_SIZE, false)?;
+        self.add_ref(page.object());
+        let there = self.vmo_commit(page, 0, MAPPED_SIZE);
+        if there.is_err() {
+            self.drop_ref(page.object());
+        }
+        self.objects.get_mut(page)?.name = Name::new(b"kernel-clock");
+        there.map(|()| page)
+    }
+
+    /// Writes what readers of a mapped clock find, so that each finds all of the old or all of the new: the vDSO's
+    /// code tells the steps.
+    fn clock_publish(&mut self, id: Id<Clock>) -> Result<(), Status> {
+        let Some(page) = self.objects.get(id)?.page else { return Ok(()) };
+        let details = self.clock_details(id)?;
+        let number = details.generation_counter.wrapping_mul(2);
+        self.vmo_write(page, 0, &number.wrapping_sub(1).to_le_bytes())?;
+        self.vmo_write(page, DETAILS, details.as_bytes())?;
+        self.vmo_write(page, 0, &number.to_le_bytes())
+    }
+
+    pub(crate) fn clock_end(&mut self, clock: &Clock) {
+        if let Some(page) = clock.page {
+            self.drop_ref(page.object());
+        }
     }
 
     /// The counter as programs read it.
@@ -213,6 +265,7 @@ impl<M: Machine> Kernel<M> {
                 *updated = ticks;
             }
         }
+        self.clock_publish(id)?;
         // Whoever waits for updates learns of each; the signal does not stay.
         self.signal(id.object(), Signals::NONE, Signals::CLOCK_STARTED | Signals::CLOCK_UPDATED);
         self.signal(id.object(), Signals::CLOCK_UPDATED, Signals::NONE);

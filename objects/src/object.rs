@@ -565,6 +565,7 @@ impl<M: Machine> Kernel<M> {
             Body::Msi(msi) => self.msi_end(&msi),
             Body::Bti(bti) => self.bti_end(&bti),
             Body::Pmt(pmt) => self.pmt_end(*pmt),
+            Body::Clock(clock) => self.clock_end(&clock),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::path::Path;
 use std::{env, fs};
 
-use abi::{vdso_constants, vdso_time_values};
+use abi::{vdso_constants, vdso_time_values, zx_clock_details_v1_t, zx_clock_rate_t, zx_clock_transformation_t};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let here = env::var("CARGO_MANIFEST_DIR")?;
@@ -84,6 +84,17 @@ fn offsets() -> Result<String, std::fmt::Error> {
     set("T_NUMERATOR", offset_of!(vdso_time_values, ticks_to_time_numerator))?;
     set("T_DENOMINATOR", offset_of!(vdso_time_values, ticks_to_time_denominator))?;
     set("T_SIZE", size_of::<vdso_time_values>())?;
+    // A mapped clock: see the objects' clocks.
+    set("CLOCK_DETAILS", 8)?;
+    set("CLOCK_DETAILS_SIZE", size_of::<zx_clock_details_v1_t>())?;
+    set("CLOCK_QUERY_TICKS", offset_of!(zx_clock_details_v1_t, query_ticks))?;
+    set("CLOCK_BACKSTOP", 8 + offset_of!(zx_clock_details_v1_t, backstop_time))?;
+    let line = 8 + offset_of!(zx_clock_details_v1_t, reference_to_synthetic);
+    set("CLOCK_REFERENCE", line + offset_of!(zx_clock_transformation_t, reference_offset))?;
+    set("CLOCK_SYNTHETIC", line + offset_of!(zx_clock_transformation_t, synthetic_offset))?;
+    let rate = line + offset_of!(zx_clock_transformation_t, rate);
+    set("CLOCK_RATE_SYNTHETIC", rate + offset_of!(zx_clock_rate_t, synthetic_ticks))?;
+    set("CLOCK_RATE_REFERENCE", rate + offset_of!(zx_clock_rate_t, reference_ticks))?;
     set("BUFFER_ARG_5", abi_gen::stubs::buffer_word(4))?;
     set("BUFFER_ARG_6", abi_gen::stubs::buffer_word(5))?;
     set("BUFFER_ARG_7", abi_gen::stubs::buffer_word(6))?;

@@ -78,6 +78,109 @@ entry zx_system_get_physmem
     ret
 end_entry zx_system_get_physmem
 
+// ---- Answered from a mapped clock ------------------------------------------------------------------------------
+//
+// The server writes a clock's page in three steps: the number at its start becomes odd, the details change, the number
+// becomes even again. A reader (1) waits for an even number, (2) takes what it wants and the time, (3) begins anew if
+// the number is another. Loads are not reordered with loads, nor stores with stores.
+
+// rdi: the clock; rsi: where to write.
+entry zx_clock_read_mapped
+    test rsi, rsi
+    jz 7f
+1:  mov r11d, [rdi] // (1)
+    test r11d, 1
+    jnz 1b
+    mov r8, [rdi + CLOCK_REFERENCE] // (2)
+    mov r9, [rdi + CLOCK_SYNTHETIC]
+    mov r10d, [rdi + CLOCK_RATE_SYNTHETIC]
+    mov edx, [rdi + CLOCK_RATE_REFERENCE]
+    push rdx
+    .cfi_adjust_cfa_offset 8
+    time_from_ticks T_MONO_TICKS_OFFSET
+    pop rdx
+    .cfi_adjust_cfa_offset -8
+    cmp r11d, [rdi] // (3)
+    jne 1b
+    mov r11, rdx
+    // What has passed since, less than 2^64 either way: its amount to rax, its sign to ecx.
+    xor ecx, ecx
+    cmp rax, r8
+    jge 2f
+    inc ecx
+    xchg rax, r8
+2:  sub rax, r8
+    // Times the rate: a quotient of 128 bits in r8 and rax, the rest in rdx.
+    mul r10
+    mov r8, rax
+    mov rax, rdx
+    xor edx, edx
+    div r11
+    xchg rax, r8
+    div r11
+    test ecx, ecx
+    jz 3f
+    // Rounded down, away from zero.
+    neg rdx
+    adc rax, 0
+    adc r8, 0
+    neg rax
+    adc r8, 0
+    neg r8
+    // Added to what the clock showed; where that is no time, the nearest that is.
+3:  mov rdx, r9
+    sar rdx, 63
+    add rax, r9
+    adc r8, rdx
+    mov rdx, rax
+    sar rdx, 63
+    cmp rdx, r8
+    je 4f
+    movabs rax, 0x7fffffffffffffff
+    sar r8, 63
+    xor rax, r8
+4:  mov rdx, [rdi + CLOCK_BACKSTOP]
+    cmp rax, rdx
+    cmovl rax, rdx
+    mov [rsi], rax
+    xor eax, eax
+    ret
+7:  mov eax, -10 // ZX_ERR_INVALID_ARGS
+    ret
+end_entry zx_clock_read_mapped
+
+// rdi: the clock; rsi: the version of the details; rdx: where to write them.
+entry zx_clock_get_details_mapped
+    movabs rax, 0x0400000000000000 // ZX_CLOCK_ARGS_VERSION_1
+    cmp rsi, rax
+    jne 7f
+    test rdx, rdx
+    jz 7f
+    mov r9, rdx
+1:  mov r11d, [rdi] // (1)
+    test r11d, 1
+    jnz 1b
+    xor ecx, ecx // (2)
+2:  mov rax, [rdi + rcx + CLOCK_DETAILS]
+    mov [r9 + rcx], rax
+    add ecx, 8
+    cmp ecx, CLOCK_DETAILS_SIZE
+    jb 2b
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    add rax, [rip + DATA_TIME_VALUES + T_MONO_TICKS_OFFSET]
+    mov [r9 + CLOCK_QUERY_TICKS], rax
+    cmp r11d, [rdi] // (3)
+    jne 1b
+    xor eax, eax
+    ret
+7:  mov eax, -10 // ZX_ERR_INVALID_ARGS
+    ret
+end_entry zx_clock_get_details_mapped
+
+// ---- Answered from the two blobs, again ------------------------------------------------------------------------
+
 // Returns a structure of two words, hence rax and rdx.
 entry zx_system_get_version_string
     lea rax, [rip + DATA_CONSTANTS + C_VERSION_STRING]

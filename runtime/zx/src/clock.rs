@@ -1,7 +1,9 @@
 //! Clock objects.
 
+use abi::{zx_clock_details_v1_t, zx_clock_update_args_v2_t};
+
 use crate::handle::object;
-use crate::{AsHandleRef, Handle, Result, check, sys};
+use crate::{AsHandleRef, Handle, Info, Result, check, sys};
 
 object! {
     /// A clock that somebody may set, such as UTC.
@@ -30,4 +32,57 @@ impl Clock {
         check(unsafe { sys::zx_clock_read(self.raw_handle(), &mut now) })?;
         Ok(now)
     }
+
+    /// Bytes that it takes when it is mapped ([`Vmar::map_clock`]).
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` for a clock that cannot be mapped, `ACCESS_DENIED`.
+    pub fn mapped_size(&self) -> Result<u64> {
+        self.info_record(abi::ZX_INFO_CLOCK_MAPPED_SIZE)
+    }
+
+    /// Everything about it.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn details(&self) -> Result<zx_clock_details_v1_t> {
+        let mut details = zx_clock_details_v1_t::default();
+        let place = (&raw mut details).cast();
+        // SAFETY: the place is one record of the version that is asked for.
+        check(unsafe { sys::zx_clock_get_details(self.raw_handle(), abi::ZX_CLOCK_ARGS_VERSION_1, place) })?;
+        Ok(details)
+    }
+
+    /// Sets, starts or adjusts it: with version 2 of the record and the options that say what is given.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `BAD_STATE`, `ACCESS_DENIED`.
+    pub fn update(&self, options: u64, args: &zx_clock_update_args_v2_t) -> Result<()> {
+        let options = options | abi::ZX_CLOCK_ARGS_VERSION_2;
+        // SAFETY: the place is one record of the version that is named.
+        check(unsafe { sys::zx_clock_update(self.raw_handle(), options, (&raw const *args).cast()) })
+    }
+}
+
+/// The time of a clock that is mapped at an address.
+///
+/// # Errors
+/// None; what lies at the address is the caller's, as the crate's head says.
+pub fn clock_read_mapped(address: usize) -> Result<i64> {
+    let mut now = 0;
+    // SAFETY: `now` is one number's place; the rest is the caller's, as said.
+    check(unsafe { sys::zx_clock_read_mapped(core::ptr::with_exposed_provenance(address), &mut now) })?;
+    Ok(now)
+}
+
+/// Everything about a clock that is mapped at an address.
+///
+/// # Errors
+/// As [`clock_read_mapped`].
+pub fn clock_details_mapped(address: usize) -> Result<zx_clock_details_v1_t> {
+    let mut details = zx_clock_details_v1_t::default();
+    let (clock, place) = (core::ptr::with_exposed_provenance(address), (&raw mut details).cast());
+    // SAFETY: the place is one record of the version that is asked for; the rest is the caller's, as said.
+    check(unsafe { sys::zx_clock_get_details_mapped(clock, abi::ZX_CLOCK_ARGS_VERSION_1, place) })?;
+    Ok(details)
 }

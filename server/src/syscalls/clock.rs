@@ -32,9 +32,6 @@ pub fn clock_create<M: Machine>(cx: &mut Cx<'_, M>, options: u64, args: In<u8>, 
     if options & !ZX_CLOCK_OPTS_ALL != 0 || continuous && options & ZX_CLOCK_OPT_MONOTONIC == 0 {
         return Err(Status::INVALID_ARGS);
     }
-    if options & ZX_CLOCK_OPT_MAPPABLE != 0 {
-        return Err(Status::NOT_SUPPORTED);
-    }
     let backstop = match version {
         0 if args.is_null() => 0,
         ZX_CLOCK_ARGS_VERSION_1 => cx.read(In::<zx_clock_create_args_v1_t>::new(args.0))?.backstop_time,
@@ -48,7 +45,9 @@ pub fn clock_create<M: Machine>(cx: &mut Cx<'_, M>, options: u64, args: In<u8>, 
         return Err(Status::INVALID_ARGS);
     }
     let clock = cx.kernel.clock_create(options, backstop, start.then_some(0))?;
-    cx.hand_out(clock, ZX_DEFAULT_CLOCK_RIGHTS, out)
+    let mut rights = ZX_DEFAULT_CLOCK_RIGHTS;
+    rights.set(Rights::MAP, options & ZX_CLOCK_OPT_MAPPABLE != 0);
+    cx.hand_out(clock, rights, out)
 }
 
 /// Reads a clock.

@@ -9,6 +9,7 @@ use abi::{
     ZX_VMAR_OP_MAP_RANGE, ZX_VMAR_OP_PREFETCH, ZX_VMAR_OP_ZERO,
 };
 use objects::Id;
+use objects::clock::{Clock, MAPPED_SIZE};
 use objects::handle::HandleValue;
 use objects::machine::{Machine, PAGE, Perm};
 use objects::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
@@ -231,6 +232,31 @@ pub fn map_common<M: Machine>(
         cx.kernel.vmar_prefault(vmar, address);
     }
     cx.write(out, address as usize)
+}
+
+/// Maps a clock that can be.
+pub fn vmar_map_clock<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    offset: usize,
+    clock: HandleValue,
+    len: usize,
+    out: Out<usize>,
+) -> Result<(), Status> {
+    // It is for reading, and does not end with any content.
+    let not =
+        ZX_VM_PERM_WRITE | ZX_VM_PERM_EXECUTE | ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED | ZX_VM_FAULT_BEYOND_STREAM_SIZE;
+    if options & not != 0 || len as u64 != MAPPED_SIZE {
+        return Err(Status::INVALID_ARGS);
+    }
+    let (clock, rights) = cx.get_with_rights::<Clock>(clock, Rights::NONE)?;
+    let page = cx.kernel.objects.get(clock)?.page.ok_or(Status::INVALID_ARGS)?;
+    let vmar = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
+    if !rights.contains(Rights::MAP) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    map_common(cx, vmar, options, offset, (page, rights & Rights::READ), 0, len, out)
 }
 
 /// Removes mappings and VMARs.

@@ -10,6 +10,8 @@ mod channels;
 #[cfg(target_os = "fuchsia")]
 mod handles;
 #[cfg(target_os = "fuchsia")]
+mod mappings;
+#[cfg(target_os = "fuchsia")]
 mod meter;
 #[cfg(target_os = "fuchsia")]
 mod processes;
@@ -23,12 +25,13 @@ mod waits;
 #[cfg(target_os = "fuchsia")]
 fn main() -> zx::Result<()> {
     type Series = (&'static str, fn(&mut meter::Meter) -> zx::Result<()>);
-    let all: [Series; 6] = [
+    let all: [Series; 7] = [
         // Before the waits, whose packets would serve again here: what packets take is measured, too.
         ("queues", queues::run),
         ("handles", handles::run),
         ("waits", waits::run),
         ("channels", channels::run),
+        ("mappings", mappings::run),
         ("threads", threads::run),
         ("processes", processes::run),
     ];

@@ -4,7 +4,7 @@ use abi::{
     Rights, Status, ZX_CLOCK_MONOTONIC, ZX_STREAM_MODE_APPEND, zx_info_iob_t, zx_info_socket_t, zx_info_stream_t,
     zx_info_timer_t, zx_iob_region_info_t,
 };
-use objects::clock::Clock;
+use objects::clock::{Clock, MAPPED_SIZE};
 use objects::handle::HandleValue;
 use objects::iob::Iob;
 use objects::machine::Machine;
@@ -75,8 +75,11 @@ pub fn iob_regions<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sin
     })
 }
 
-/// No clock can be mapped, so none has a size to tell.
-pub fn clock_mapped_size<M: Machine>(cx: &Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
-    cx.get::<Clock>(value, Rights::INSPECT)?;
-    Err(Status::INVALID_ARGS)
+/// Bytes that a clock takes when it is mapped.
+pub fn clock_mapped_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let clock = cx.get::<Clock>(value, Rights::INSPECT)?;
+    match cx.kernel.objects.get(clock)?.page {
+        Some(_) => sink.one(cx, MAPPED_SIZE),
+        None => Err(Status::INVALID_ARGS),
+    }
 }

@@ -73,7 +73,7 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_IOB => ipc::iob(cx, value, sink),
         ZX_INFO_IOB_REGIONS => ipc::iob_regions(cx, value, sink),
         ZX_INFO_TIMER => ipc::timer(cx, value, sink),
-        ZX_INFO_CLOCK_MAPPED_SIZE => ipc::clock_mapped_size(cx, value),
+        ZX_INFO_CLOCK_MAPPED_SIZE => ipc::clock_mapped_size(cx, value, sink),
 
         ZX_INFO_BTI => device::bti(cx, value, sink),
         ZX_INFO_MSI => device::msi(cx, value, sink),

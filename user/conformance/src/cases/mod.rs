@@ -10,6 +10,7 @@ mod channel_etc;
 mod channel_iovec;
 mod channel_read;
 mod clock;
+mod clock_mapped;
 mod debuglog;
 mod device;
 mod event;
@@ -122,6 +123,7 @@ pub fn all() -> Vec<Case> {
         channel_iovec::cases(),
         channel_read::cases(),
         clock::cases(),
+        clock_mapped::cases(),
         debuglog::cases(),
         device::cases(),
         event::cases(),

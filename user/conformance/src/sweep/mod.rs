@@ -184,7 +184,7 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
             one(Stream::create(read_write, &vmo, 0)?.into())
         }
         Kind::Counter => one(Counter::create()?.into()),
-        Kind::Clock => one(Clock::create(abi::ZX_CLOCK_OPT_AUTO_START)?.into()),
+        Kind::Clock => one(Clock::create(abi::ZX_CLOCK_OPT_AUTO_START | abi::ZX_CLOCK_OPT_MAPPABLE)?.into()),
         Kind::Vmar => {
             let options = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE;
             one(zx::startup::vmar_root_self().allocate(options, 0, 1 << 20)?.0.into())

@@ -168,6 +168,12 @@ fn memory_rows() -> Vec<Row> {
             VMAR,
             [Tested, Number(abi::ZX_VMAR_OP_COMMIT as u64), Number(0x10_0000_0000), Number(4096), Number(0), Number(0)]
         ),
+        row!(zx_vmar_map_clock, VMAR, [Tested, Number(READ), Number(0), Good(Kind::Clock), Number(4096), Memory]),
+        row!(
+            zx_vmar_map_clock,
+            Some(Kind::Clock),
+            [Good(Kind::Vmar), Number(READ), Number(0), Tested, Number(4096), Memory]
+        ),
         row!(zx_vmar_destroy, VMAR, [Tested]),
         row!(zx_vmo_replace_as_executable, VMO, [Tested, Number(0), Memory]),
         row!(zx_stream_create, VMO, [Number(abi::ZX_STREAM_MODE_READ as u64), Tested, Number(0), Memory]),
