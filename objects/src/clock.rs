@@ -388,7 +388,7 @@ mod tests {
             updates in prop::collection::vec((update(), 0_i64..1000), 1..30),
         ) {
             let mut clock =
-                Clock { options, backstop, line: None, error_bound: 0, updated: [0; 3], generation: 0 };
+                Clock { options, backstop, line: None, error_bound: 0, updated: [0; 3], generation: 0, page: None };
             let mut now = 0;
             for (update, passed) in updates {
                 now += passed;
@@ -412,8 +412,15 @@ mod tests {
 
     #[test]
     fn what_an_update_may_not_do() {
-        let clock =
-            |options, line| Clock { options, backstop: 100, line, error_bound: 0, updated: [0; 3], generation: 0 };
+        let clock = |options, line| Clock {
+            options,
+            backstop: 100,
+            line,
+            error_bound: 0,
+            updated: [0; 3],
+            generation: 0,
+            page: None,
+        };
         let running = Some(ClockLine { reference: 0, reading: 1000, ppm: 0 });
         let value = |value| ClockUpdate { value: Some(value), ..Default::default() };
         let both =

@@ -7,6 +7,7 @@
 use alloc::boxed::Box;
 
 use super::Vmar;
+use crate::machine::PAGE;
 use crate::object::Id;
 
 /// A part of a VMAR that is taken, with its length.
@@ -259,9 +260,9 @@ impl Children {
 
     /// The lowest address for a room in a VMAR from `start` to `end`, and the end of its gap.
     pub fn first_fit(&self, start: u64, end: u64, room: &Room) -> Option<(u64, u64)> {
-        // A gap wider by the alignment fits for sure, so that the first search never turns back. Only where there is
-        // none it pays to try every gap that may fit.
-        let sure = room.len.checked_add(room.align - 1)?;
+        // All addresses are pages'; a gap wider by the rest of the alignment fits for sure, so that the first search never
+        // turns back. Only where there is none it pays to try every gap that may fit.
+        let sure = room.len.checked_add(room.align - room.align.min(PAGE))?;
         let found = room.search(&self.root, start, end, sure);
         found.or_else(|| room.search(&self.root, start, end, room.len))
     }
@@ -295,25 +296,30 @@ mod tests {
             let (mut tree, mut model) = (Children::default(), BTreeMap::new());
             for (base, len, power, bound) in ops {
                 let free = model.range(..base + len).next_back().is_none_or(|(at, len)| at + len <= base);
-                prop_assert_eq!(tree.is_free(base, len), free);
+                prop_assert_eq!(tree.is_free(base * PAGE, len * PAGE), free);
                 if free {
-                    tree.insert(base, Child::Mapping(len));
+                    tree.insert(base * PAGE, Child::Mapping(len * PAGE));
                     model.insert(base, len);
                 } else if len > 4 {
                     let at = *model.range(..base + len).next_back().unwrap().0;
-                    prop_assert_eq!(tree.remove(at).map(Child::len), model.remove(&at));
-                    prop_assert_eq!(tree.remove(at), None);
+                    prop_assert_eq!(tree.remove(at * PAGE).map(Child::len), model.remove(&at).map(|len| len * PAGE));
+                    prop_assert_eq!(tree.remove(at * PAGE), None);
                 }
                 check(&tree.root);
-                let from = model.range(base..).next().map(|(at, len)| (*at, Child::Mapping(*len)));
-                prop_assert_eq!(tree.from(base), from);
-                let room = Room { len, align: 1 << power, from: base.min(bound), limit: base.max(bound) };
-                let expected = gaps(&model, 0, 1010).into_iter().find_map(|(s, e)| room.lowest_in(s, e));
+                let from = model.range(base..).next().map(|(at, len)| (at * PAGE, Child::Mapping(len * PAGE)));
+                prop_assert_eq!(tree.from(base * PAGE), from);
+                let room = Room {
+                    len: len * PAGE,
+                    align: PAGE << power,
+                    from: base.min(bound) * PAGE,
+                    limit: base.max(bound) * PAGE,
+                };
+                let expected = gaps(&model, 0, 1010).into_iter().find_map(|(s, e)| room.lowest_in(s * PAGE, e * PAGE));
                 // The lowest of those that fit for sure, or else of all.
-                let found = tree.first_fit(0, 1010, &room);
-                prop_assert_eq!(found.is_some(), expected.is_some());
+                let found = tree.first_fit(0, 1010 * PAGE, &room);
+                prop_assert_eq!(found.map(drop), expected.map(drop));
                 if let Some((at, end)) = found {
-                    prop_assert!(at % room.align == 0 && at >= room.from && at + len <= room.limit.min(end));
+                    prop_assert!(at % room.align == 0 && at >= room.from && at + room.len <= room.limit.min(end));
                     prop_assert!(tree.is_free(at, end - at));
                     prop_assert!(power > 0 || Some(at) == expected);
                 }

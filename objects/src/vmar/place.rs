@@ -4,10 +4,11 @@
 //!
 //! - Each VMAR draws a *start* in its first quarter when it is made: as many bits that nobody can foresee as the logarithm
 //!   of its pages, less two. For the root of an address space that is 33.
-//! - Each mapping or VMAR made in it goes to one of the 256 lowest places from the start on where it fits (8 bits), or, if
-//!   there is none, from the VMAR's base on. So what is made one after the other lies within a megabyte or two of each
-//!   other, in no order, and whoever knows one address does not know the next. Large ones go by 2 MiB, where their own
-//!   page tables begin.
+//! - Each mapping or VMAR made in it goes to the first place where it fits from a point on that is drawn among the 256
+//!   pages (or multiples of its alignment) above the lowest free place: 8 bits, fewer where little is free. If there is
+//!   none from the VMAR's start on, its base is. So what is made one after the other lies within a megabyte or two of
+//!   each other, in no order, and whoever knows one address does not know the next. Large ones go by 2 MiB, where their
+//!   own page tables begin.
 
 use abi::Status;
 
@@ -20,10 +21,6 @@ use crate::slab::Key;
 
 /// From this length on, what can lie anywhere lies at a multiple of it: what one of the lowest page tables covers.
 const LARGE: u64 = 2 << 20;
-/// Places that one is drawn from.
-const PLACES: u64 = 256;
-/// Gaps that are looked at for them.
-const GAPS: usize = 16;
 
 /// Where something is to go in a VMAR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,21 +46,12 @@ pub(crate) struct Lots {
 }
 
 impl Vmar {
-    /// One of the lowest places for a room.
+    /// One of the lowest places for a room: the first from a point on that is drawn, so many places above the lowest.
     fn draw(&self, mut room: Room, lot: u8) -> Option<u64> {
-        let mut lot = u64::from(lot) % PLACES;
-        let mut place = None;
-        for _ in 0..GAPS {
-            let Some((lowest, end)) = self.children.first_fit(self.base, self.end(), &room) else { break };
-            let more = (end.min(room.limit) - room.len).saturating_sub(lowest) / room.align;
-            place = Some(lowest + lot.min(more) * room.align);
-            if lot <= more {
-                break;
-            }
-            lot -= more + 1;
-            room.from = end;
-        }
-        place
+        let (lowest, _) = self.children.first_fit(self.base, self.end(), &room)?;
+        room.from = lowest.saturating_add(u64::from(lot).saturating_mul(room.align));
+        let drawn = self.children.first_fit(self.base, self.end(), &room);
+        Some(drawn.map_or(lowest, |(at, _)| at))
     }
 
     /// A place for `len` bytes below `limit`, from the start on, or else anywhere.
