@@ -18,9 +18,11 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::{Body, Id};
+use crate::pager::Then;
 use crate::process::Process;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
+use crate::vmo::PAGE_WAIT;
 use crate::wait::Waiting;
 
 /// Messages that may wait in one end before the writer is taken for a runaway.
@@ -248,29 +250,48 @@ impl<M: Machine> Kernel<M> {
             self.drop_message(message);
             return;
         };
-        let status = match self.deliver(thread, message, buffers) {
-            Ok(()) => Status::OK,
-            Err(status) => status,
-        };
-        self.wake(thread, status);
+        self.channel_deliver(thread, message, buffers);
+    }
+
+    /// The same, for a thread that no longer waits for the answer. It may have to wait for the memory that it goes to.
+    pub(crate) fn channel_deliver(&mut self, thread: Id<Thread>, message: Message, buffers: CallBuffers) {
+        match self.deliver(thread, message, buffers) {
+            Ok(()) => self.wake(thread, Status::OK),
+            Err((PAGE_WAIT, Some(message))) => {
+                self.page_wait_or_wake(thread, Then::Answer(Box::new((message, buffers))));
+            }
+            Err((status, message)) => {
+                if let Some(message) = message {
+                    self.drop_message(message);
+                }
+                self.wake(thread, status);
+            }
+        }
     }
 
     /// Writes a message into the memory and the handle table of the thread that asked for it.
-    fn deliver(&mut self, thread: Id<Thread>, message: Message, buffers: CallBuffers) -> Result<(), Status> {
-        let process = self.objects.get(thread)?.process;
-        let aspace = self.aspace_of_thread(thread)?;
-        match self.check_delivery(aspace, process, &message, buffers) {
-            Ok(()) => {}
-            Err(status) => {
-                self.drop_message(message);
-                return Err(status);
-            }
-        }
+    ///
+    /// # Errors
+    /// Those of [`Kernel::check_delivery`], with the message.
+    fn deliver(
+        &mut self,
+        thread: Id<Thread>,
+        message: Message,
+        buffers: CallBuffers,
+    ) -> Result<(), (Status, Option<Message>)> {
+        let found = self.objects.get(thread).map(|thread| thread.process);
+        let found = found.and_then(|process| Ok((process, self.aspace_of_thread(thread)?)));
+        let checked = found
+            .and_then(|(process, aspace)| self.check_delivery(aspace, process, &message, buffers).map(|()| process));
+        let process = match checked {
+            Ok(process) => process,
+            Err(status) => return Err((status, Some(message))),
+        };
         let mut result = Ok(());
         for (i, handle) in message.handles.into_iter().enumerate() {
             result = result.and(self.deliver_handle(process, handle, buffers.handles, i, buffers.etc));
         }
-        result
+        result.map_err(|status| (status, None))
     }
 
     /// Writes the sizes and the bytes of a message, and makes sure of room for its handles.

@@ -9,7 +9,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::Id;
 use crate::slab::Key;
-use crate::vmo::{Access, Vmo};
+use crate::vmo::{Access, PAGE_WAIT, Vmo};
 
 /// How far a copy came, and why no further.
 pub(crate) type Copied = (u64, Result<(), Status>);
@@ -22,6 +22,10 @@ fn run(a: u64, b: u64, left: u64) -> usize {
 impl<M: Machine> Kernel<M> {
     /// Copies out of a VMO with pages of its own, within its size, into a program's memory.
     pub(crate) fn vmo_to_user(&mut self, vmo: Id<Vmo>, offset: u64, aspace: Key, address: u64, len: u64) -> Copied {
+        // What a pager must be asked for is asked for at once; otherwise it shows when its turn comes.
+        if len > 0 && self.vmo_require(vmo, offset, len, Access::Read) == Err(PAGE_WAIT) {
+            return (0, Err(PAGE_WAIT));
+        }
         let mut done = 0;
         while done < len {
             match self.vmo_to_user_part(vmo, offset + done, aspace, address.wrapping_add(done), len - done) {
@@ -45,6 +49,9 @@ impl<M: Machine> Kernel<M> {
 
     /// Copies from a program's memory into a VMO with pages of its own, within its size.
     pub(crate) fn user_to_vmo(&mut self, vmo: Id<Vmo>, offset: u64, aspace: Key, address: u64, len: u64) -> Copied {
+        if len > 0 && self.vmo_require(vmo, offset, len, Access::Write) == Err(PAGE_WAIT) {
+            return (0, Err(PAGE_WAIT));
+        }
         let mut done = 0;
         while done < len {
             match self.user_to_vmo_part(vmo, offset + done, aspace, address.wrapping_add(done), len - done) {

@@ -12,6 +12,7 @@ use crate::list::List;
 use crate::machine::Machine;
 use crate::object::{Id, Waiters};
 use crate::thread::{Thread, Wait};
+use crate::vmo::PAGE_WAIT;
 use crate::wait::Waiting;
 
 /// The most that one read returns.
@@ -109,6 +110,8 @@ impl<M: Machine> Kernel<M> {
                 continue;
             };
             match self.serial_deliver(thread, out, len, actual) {
+                // Who waited has seen to it once that the memory is there.
+                Some(PAGE_WAIT) => self.finish_wait(thread, Status::BAD_STATE),
                 Some(status) => self.finish_wait(thread, status),
                 None => break,
             }

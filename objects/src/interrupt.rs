@@ -23,6 +23,7 @@ use crate::object::{Body, Id, ObjectId};
 use crate::port::Port;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
+use crate::vmo::PAGE_WAIT;
 use crate::wait::Waiting;
 
 /// Where an interrupt is between coming and being dealt with.
@@ -144,7 +145,10 @@ impl<M: Machine> Kernel<M> {
             Ok(aspace) if out != 0 => self.copy_out(aspace, out, &time.to_le_bytes()),
             _ => Ok(()),
         };
-        self.wake(thread, written.err().unwrap_or(Status::OK));
+        match written {
+            Err(PAGE_WAIT) => self.page_hand(thread, alloc::vec![(out, time.to_le_bytes().to_vec())], Status::OK),
+            _ => self.wake(thread, written.err().unwrap_or(Status::OK)),
+        }
     }
 
     /// Sets the signal of a virtual interrupt that says whether it was raised and not dealt with.

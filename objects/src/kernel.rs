@@ -245,6 +245,11 @@ impl<M: Machine> Kernel<M> {
         self.drop_handle(handle);
     }
 
+    /// Frames that the kernel itself keeps, for tests: the page of zeroes, once it was needed.
+    pub fn frames_kept(&self) -> usize {
+        usize::from(self.frames.zero.is_some())
+    }
+
     /// Things in being, for tests and reports: objects, observers, address spaces.
     pub fn census(&self) -> (usize, usize, usize) {
         (self.objects.len(), self.observers.len(), self.aspaces.len())

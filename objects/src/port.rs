@@ -19,6 +19,7 @@ use crate::object::{Body, Id, Waiters};
 use crate::process::Process;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
+use crate::vmo::PAGE_WAIT;
 use crate::wait::Waiting;
 
 /// Packets that programs may queue before `port_queue` refuses.
@@ -158,8 +159,10 @@ impl<M: Machine> Kernel<M> {
             self.wake(thread, Status::INTERNAL);
             return;
         };
-        let written = self.aspace_of_thread(thread).and_then(|aspace| self.copy_out(aspace, out, &packet));
-        self.wake(thread, written.err().unwrap_or(Status::OK));
+        match self.aspace_of_thread(thread).and_then(|aspace| self.copy_out(aspace, out, &packet)) {
+            Err(PAGE_WAIT) => self.page_hand(thread, alloc::vec![(out, packet.to_vec())], Status::OK),
+            written => self.wake(thread, written.err().unwrap_or(Status::OK)),
+        }
     }
 
     fn port_pop(&mut self, port: Id<Port>) -> Option<[u8; PACKET_SIZE]> {
@@ -367,6 +370,13 @@ impl<M: Machine> Kernel<M> {
             p.queue.push(&mut self.packets, key);
         }
         open
+    }
+
+    /// Changes what the packet of a source tells, which is in the queue.
+    pub(crate) fn packet_change(&mut self, key: Key, bytes: [u8; PACKET_SIZE]) {
+        if let Some(packet) = self.packets.get_mut(key) {
+            packet.bytes = bytes;
+        }
     }
 
     /// Takes the packet of a source out of the queue, if it is there.

@@ -498,8 +498,10 @@ impl<M: Machine> Kernel<M> {
 
     /// Ends a thread's wait, if it waits, without anyone learning how (3D).
     fn abandon_wait(&mut self, id: Id<Thread>) {
-        if let Some(Wait::Signals { observers, .. }) = self.take_wait(id) {
-            self.unobserve_all(observers);
+        match self.take_wait(id) {
+            Some(Wait::Signals { observers, .. }) => self.unobserve_all(observers),
+            Some(Wait::Page(wait)) => self.page_abandon(wait.then),
+            _ => {}
         }
     }
 
@@ -507,7 +509,10 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn finish_wait(&mut self, id: Id<Thread>, status: Status) {
         let Some(wait) = self.take_wait(id) else { return };
         let status = match wait {
-            Wait::Signals { observers, out } => self.signals_wait_over(id, observers, out, status),
+            Wait::Signals { observers, out } => match self.signals_wait_over(id, observers, out, status) {
+                Ok(status) => status,
+                Err(to) => return self.page_hand(id, to, status),
+            },
             Wait::Sleep if status == Status::TIMED_OUT => Status::OK,
             _ => status,
         };

@@ -28,6 +28,7 @@ use crate::port::Port;
 use crate::process::Process;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
+use crate::vmo::PAGE_WAIT;
 
 /// Signals of an object, any of which some wait for.
 pub(crate) struct Interest {
@@ -312,14 +313,8 @@ impl<M: Machine> Kernel<M> {
     ) -> Status {
         let Ok(aspace) = self.aspace_of_thread(thread) else { return Status::OK };
         for (i, (object, closed)) in objects.enumerate() {
-            let closed = if closed { Signals::HANDLE_CLOSED } else { Signals::NONE };
-            let signals = (self.signals(object) | closed).bits();
-            let address = match out {
-                Observed::Nowhere => return Status::OK,
-                Observed::One(address) => address,
-                // `pending` is the third of the item's 4-byte fields.
-                Observed::Many(address) => address.wrapping_add(i as u64 * 12 + 8),
-            };
+            let Some(address) = out.place(i) else { return Status::OK };
+            let signals = self.found(object, closed);
             if let Err(status) = self.copy_out(aspace, address, &signals.to_le_bytes()) {
                 return status;
             }
@@ -327,22 +322,36 @@ impl<M: Machine> Kernel<M> {
         Status::OK
     }
 
-    /// What a wait on signals leaves behind when it ends with `status`; returns the status to report.
+    /// What a wait finds of an object.
+    fn found(&self, object: ObjectId, closed: bool) -> u32 {
+        let closed = if closed { Signals::HANDLE_CLOSED } else { Signals::NONE };
+        (self.signals(object) | closed).bits()
+    }
+
+    /// What a wait on signals leaves behind when it ends with `status`; returns the status to report, or, if the memory
+    /// for it must be waited for, what is to be written there.
     pub(crate) fn signals_wait_over(
         &mut self,
         thread: Id<Thread>,
         observers: Vec<Key>,
         out: Observed,
         status: Status,
-    ) -> Status {
+    ) -> Result<Status, Vec<(u64, Vec<u8>)>> {
         let mut objects = Vec::new();
         if objects.try_reserve_exact(observers.len()).is_ok() {
             let found = |observer: &Observer| Some((self.interests.get(observer.interest)?.object, observer.closed));
             objects.extend(observers.iter().filter_map(|&key| found(self.observers.get(key)?)));
         }
         self.unobserve_all(observers);
-        let written = self.write_observed(thread, objects.into_iter(), out);
-        if status == Status::OK { written } else { status }
+        match self.write_observed(thread, objects.iter().copied(), out) {
+            PAGE_WAIT => {
+                let one = |(i, &(object, closed)): (usize, &(ObjectId, bool))| {
+                    Some((out.place(i)?, self.found(object, closed).to_le_bytes().to_vec()))
+                };
+                Err(objects.iter().enumerate().filter_map(one).collect())
+            }
+            written => Ok(if status == Status::OK { written } else { status }),
+        }
     }
 
     /// `object_wait_async`.
@@ -380,4 +389,16 @@ pub enum Observed {
     One(u64),
     /// The address of an array of `zx_wait_item_t`.
     Many(u64),
+}
+
+impl Observed {
+    /// Where the signals of the `i`th object go, if they are wanted.
+    fn place(self, i: usize) -> Option<u64> {
+        match self {
+            Observed::Nowhere => None,
+            Observed::One(address) => Some(address),
+            // `pending` is the third of the item's 4-byte fields.
+            Observed::Many(address) => Some(address.wrapping_add(i as u64 * 12 + 8)),
+        }
+    }
 }

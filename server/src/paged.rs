@@ -44,6 +44,7 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
                     Answer::Blocked | Answer::Resume | Answer::Nothing => {}
                 }
             }
+            Then::Hand { .. } | Then::Answer(_) => kernel.page_deliver(thread, then, result),
         }
         kernel.reap();
     }

@@ -21,6 +21,8 @@ const WORDS: u64 = 16;
 /// Pages that every process has at [`USER_BASE`], and read-only ones behind them.
 const PAGES: u64 = 8;
 const READ_ONLY: u64 = 2;
+/// Pages behind those that a pager of the process's own supplies, if it happens to.
+const PAGED: u64 = 3;
 /// Frames that the machine has: few, so that memory runs out now and then.
 const FRAMES: usize = 3000;
 /// Handles that one process has at most before some are closed.
@@ -97,6 +99,7 @@ fn address(dice: &mut Dice) -> u64 {
         3 => USER_BASE + PAGES * PAGE - dice.below(16),
         4 => USER_BASE + (PAGES + READ_ONLY) * PAGE - dice.below(64),
         5 => 0,
+        6 => USER_BASE + (PAGES + READ_ONLY) * PAGE + dice.below(PAGED * PAGE / 8) * 8,
         _ => inside,
     }
 }
@@ -161,8 +164,14 @@ impl World {
                 MapRequest { vmo, offset: 0, len: pages * PAGE, perm: perm(write), max: perm(write), fixed: false };
             kernel.vmar_map(root, Place::At(offset * PAGE), request).unwrap();
         }
+        let (pager, port) = (kernel.pager_create().unwrap(), kernel.port_create(false).unwrap());
+        let paged = kernel.pager_create_vmo(pager, (port, 1), PAGED * PAGE, true, self.dice.one_in(2)).unwrap();
+        let (vmo, len) = (paged, PAGED * PAGE);
+        let request = MapRequest { vmo, offset: 0, len, perm: perm(true), max: perm(true), fixed: false };
+        kernel.vmar_map(root, Place::At((PAGES + READ_ONLY) * PAGE), request).unwrap();
         kernel.process_begin(process, None).unwrap();
         let mut objects: Vec<ObjectId> = vec![job.object(), process.object(), root.object()];
+        objects.extend([pager.object(), port.object(), paged.object()]);
         for name in [b"a", b"b"] {
             let thread = kernel.thread_create(process, Name::new(name)).unwrap();
             kernel.thread_start(thread, &Registers::default()).unwrap();
@@ -356,7 +365,7 @@ impl World {
             }
         }
         assert_eq!(kernel.census(), self.empty, "objects, observers, address spaces");
-        assert_eq!(kernel.machine.frames_in_use(), self.frames, "frames");
+        assert_eq!(kernel.machine.frames_in_use(), self.frames + kernel.frames_kept(), "frames");
         assert!(kernel.machine.threads.is_empty(), "threads of the machine");
     }
 }

@@ -127,7 +127,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The VMO's size changes from `old` to `size` pages.
-    pub(crate) fn source_set_size(&mut self, key: Key, old: u64, size: u64) {
+    pub(crate) fn source_set_size(&mut self, id: Id<Vmo>, key: Key, old: u64, size: u64) {
         let Some(source) = self.sources.get_mut(key) else { return };
         if size == old {
             return;
@@ -138,8 +138,40 @@ impl<M: Machine> Kernel<M> {
             return;
         }
         source.dirt.set(size..old, None);
-        // 4D: those who wait for something that is left ask again.
-        self.source_failed(key, size, old, Status::OK);
+        for kind in [Kind::Read, Kind::Dirty] {
+            self.source_cut(id, key, kind, size);
+        }
+    }
+
+    /// Pages of a range that are still to come.
+    fn source_missing(&self, id: Id<Vmo>, key: Key, kind: Kind, pages: Range<u64>) -> Result<u64, Status> {
+        let (mut at, mut missing) = (pages.start, 0);
+        loop {
+            let next = match kind {
+                Kind::Read => self.source_absent(id, key, at..pages.end)?,
+                Kind::Dirty => self.sources.get(key).and_then(|source| source.untold(at..pages.end)),
+            };
+            let Some(next) = next else { return Ok(missing) };
+            missing += next.end - next.start;
+            at = next.end;
+        }
+    }
+
+    /// 4D: requests end with the VMO. What is left of one stays asked for.
+    fn source_cut(&mut self, id: Id<Vmo>, key: Key, kind: Kind, size: u64) {
+        while let Some((start, _)) = self.sources.get(key).and_then(|s| s.requests.first(kind, size..u64::MAX)) {
+            let missing = self.source_missing(id, key, kind, start..size.max(start)).unwrap_or(0);
+            let Some(request) = self.sources.get_mut(key).and_then(|s| s.requests.get_mut(kind, start)) else { return };
+            if missing == 0 {
+                self.source_finish(key, kind, start, Status::OK);
+                continue;
+            }
+            (request.end, request.missing) = (size, missing);
+            for waiters in request.joined.split_off(&size).into_values() {
+                self.page_ready(waiters, Status::OK);
+            }
+            self.source_send_anew(key, kind, start);
+        }
     }
 
     /// `pager_op_range`.
@@ -228,7 +260,11 @@ impl<M: Machine> Kernel<M> {
                 // Zeroes without frames are not there from now on.
                 self.source_forget_zeroes(vmo, part.clone());
                 if let Some(source) = self.sources.get_mut(key) {
-                    source.dirt.set(part, None);
+                    source.dirt.set(part.clone(), None);
+                }
+                // Who wants to write such a page has to have it supplied first.
+                if self.source_absent(vmo, key, part.clone()).is_ok_and(|absent| absent.is_some()) {
+                    self.source_ask_again(key, Kind::Dirty, part);
                 }
             }
         }

@@ -202,11 +202,7 @@ impl<M: Machine> Kernel<M> {
                 return;
             }
             let (sent, command, pages) = if let Some((kind, pages)) = source.requests.tell() {
-                let command = match kind {
-                    Kind::Read => ZX_PAGER_VMO_READ,
-                    Kind::Dirty => ZX_PAGER_VMO_DIRTY,
-                };
-                (Sent::Request(kind, pages.start), command, pages)
+                (Sent::Request(kind, pages.start), kind.command(), pages)
             } else if source.complete == Complete::Due {
                 source.complete = Complete::Sent;
                 (Sent::Complete, ZX_PAGER_VMO_COMPLETE, 0..0)
@@ -214,11 +210,22 @@ impl<M: Machine> Kernel<M> {
                 return;
             };
             source.sent = Some(sent);
-            let (packet, bytes) = (source.packet, packet(source.key, command, pages));
+            let (packet, bytes) = (source.packet, bytes(source.key, command, pages));
             if !self.packet_send(packet, bytes) {
                 self.source_told(key);
             }
         }
+    }
+
+    /// A request that is in the port has changed: it is told as it is now.
+    fn source_send_anew(&mut self, key: Key, kind: Kind, start: u64) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        if source.sent != Some(Sent::Request(kind, start)) {
+            return;
+        }
+        let (packet, name) = (source.packet, source.key);
+        let Some(end) = source.requests.get_mut(kind, start).map(|request| request.end) else { return };
+        self.packet_change(packet, bytes(name, kind.command(), start..end));
     }
 
     /// The same from outside of the port's own doings: threads that wait for a packet get it.
@@ -296,9 +303,19 @@ impl<M: Machine> Kernel<M> {
     /// 4B: the pager cannot do what it was asked for in a range of pages. Each request that has any of them fails.
     pub(crate) fn source_failed(&mut self, key: Key, from: u64, to: u64, status: Status) {
         for kind in [Kind::Read, Kind::Dirty] {
-            while let Some((start, _)) = self.sources.get(key).and_then(|s| s.requests.first(kind, from..to)) {
-                self.source_finish(key, kind, start, status);
-            }
+            self.source_finish_in(key, kind, from..to, status);
+        }
+    }
+
+    /// What was asked for of a range of pages means nothing any more: those who want them look again.
+    pub(crate) fn source_ask_again(&mut self, key: Key, kind: Kind, pages: core::ops::Range<u64>) {
+        self.source_finish_in(key, kind, pages, Status::OK);
+    }
+
+    /// Ends all requests that have pages of a range.
+    fn source_finish_in(&mut self, key: Key, kind: Kind, pages: core::ops::Range<u64>, status: Status) {
+        while let Some((start, _)) = self.sources.get(key).and_then(|s| s.requests.first(kind, pages.clone())) {
+            self.source_finish(key, kind, start, status);
         }
     }
 
@@ -385,8 +402,18 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
+impl Kind {
+    /// `ZX_PAGER_VMO_*`
+    fn command(self) -> u16 {
+        match self {
+            Kind::Read => ZX_PAGER_VMO_READ,
+            Kind::Dirty => ZX_PAGER_VMO_DIRTY,
+        }
+    }
+}
+
 /// A packet that tells of pages.
-fn packet(key: u64, command: u16, pages: core::ops::Range<u64>) -> [u8; PACKET_SIZE] {
+fn bytes(key: u64, command: u16, pages: core::ops::Range<u64>) -> [u8; PACKET_SIZE] {
     let request = zx_packet_page_request_t {
         command,
         offset: pages.start * PAGE,

@@ -172,7 +172,7 @@ mod tests {
                             prop_assert_eq!(requests.ask(kind, start..start + len), (start, true));
                             let end = (start..start + len).find(|&page| model.contains_key(&(kind, page)));
                             let pages = start..end.unwrap_or(start + len);
-                            pages.clone().for_each(|page| drop(model.insert((kind, page), start)));
+                            model.extend(pages.clone().map(|page| ((kind, page), start)));
                             queue.push((kind, pages));
                         }
                     },

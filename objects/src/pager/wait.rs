@@ -1,17 +1,20 @@
 //! Threads that wait for pages: steps 1, 2, 5 and 6 of the protocol in the description above.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use abi::{Status, ZX_TIME_INFINITE};
 
 use super::requests::Kind;
+use crate::channel::{CallBuffers, Message};
 use crate::kernel::Kernel;
 use crate::list::List;
 use crate::machine::Machine;
 use crate::object::{Id, ObjectId, Waiters};
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
+use crate::vmo::PAGE_WAIT;
 use crate::wait::Waiting;
 
 /// Pages that have to be waited for.
@@ -26,7 +29,6 @@ pub(crate) struct Wanted {
 }
 
 /// What a thread goes on with when the pages are there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
     /// A memory access that faulted.
     Fault {
@@ -44,6 +46,15 @@ pub enum Then {
         /// Its arguments, as they were first read.
         args: [u64; 8],
     },
+    /// A call that is over but for what it has to write, and returns `result` then.
+    Hand {
+        /// Bytes and where they go.
+        to: Vec<(u64, Vec<u8>)>,
+        /// What the call returns.
+        result: Status,
+    },
+    /// A call that is over but for the delivery of its answer.
+    Answer(Box<(Message, CallBuffers)>),
 }
 
 /// A thread's wait for pages.
@@ -70,8 +81,12 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `BAD_STATE`: there is nobody to ask. `NO_MEMORY`.
     pub fn page_wait(&mut self, thread: Id<Thread>, then: Then) -> Result<Waiting, Status> {
-        let Wanted { source: key, kind, pages } = self.wanted.take().ok_or(Status::INTERNAL)?;
-        let source = self.sources.get_mut(key).filter(|source| !source.detached).ok_or(Status::BAD_STATE)?;
+        let wanted = self.wanted.take();
+        let source = wanted.as_ref().and_then(|wanted| self.sources.get_mut(wanted.source));
+        let (Some(Wanted { source: key, kind, pages }), Some(source)) = (wanted, source.filter(|s| !s.detached)) else {
+            self.page_abandon(then);
+            return Err(Status::BAD_STATE);
+        };
         let first = pages.start;
         let (start, new) = source.requests.ask(kind, pages);
         let joined = (!new).then_some(first);
@@ -125,6 +140,49 @@ impl<M: Machine> Kernel<M> {
         let idle = self.sources.get_mut(source).and_then(|s| s.requests.get_mut(kind, request));
         if idle.is_some_and(|request| request.is_idle()) {
             self.source_finish(source, kind, request, Status::OK);
+        }
+    }
+
+    /// What a thread was at will not be gone on with.
+    pub(crate) fn page_abandon(&mut self, then: Then) {
+        if let Then::Answer(answer) = then {
+            self.drop_message(answer.0);
+        }
+    }
+
+    /// A thread's wait has ended, and what it waited for is to be written to its memory; then its call is over with
+    /// `result`. That may mean to wait for the memory first.
+    pub(crate) fn page_hand(&mut self, thread: Id<Thread>, mut to: Vec<(u64, Vec<u8>)>, result: Status) {
+        let Ok(aspace) = self.aspace_of_thread(thread) else { return };
+        let written = to.iter().try_for_each(|(address, bytes)| self.copy_out(aspace, *address, bytes));
+        match written {
+            Ok(()) => self.wake(thread, result),
+            Err(PAGE_WAIT) => {
+                let to = core::mem::take(&mut to);
+                self.page_wait_or_wake(thread, Then::Hand { to, result });
+            }
+            Err(status) => self.wake(thread, status),
+        }
+    }
+
+    /// Blocks a thread that no longer waits for what it waited for; if that cannot be, its call is over.
+    pub(crate) fn page_wait_or_wake(&mut self, thread: Id<Thread>, then: Then) {
+        match self.page_wait(thread, then) {
+            Ok(Waiting::Blocked) => {}
+            Ok(Waiting::Over(status)) | Err(status) => self.wake(thread, status),
+        }
+    }
+
+    /// Step 6, for what the kernel does itself.
+    pub fn page_deliver(&mut self, thread: Id<Thread>, then: Then, result: Result<(), Status>) {
+        match (then, result) {
+            (Then::Hand { to, result }, Ok(())) => self.page_hand(thread, to, result),
+            (Then::Answer(answer), Ok(())) => self.channel_deliver(thread, answer.0, answer.1),
+            (then, Err(status)) => {
+                self.page_abandon(then);
+                self.wake(thread, status);
+            }
+            (Then::Fault { .. } | Then::Call { .. }, Ok(())) => {}
         }
     }
 

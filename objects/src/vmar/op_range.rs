@@ -7,6 +7,7 @@ use crate::aspace::Mapping;
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, LARGE_PAGES, Machine, PAGE};
 use crate::object::Id;
+use crate::vmo::Access;
 
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,6 +104,7 @@ impl<M: Machine> Kernel<M> {
             RangeOp::Prefetch => {
                 allowed(mapping.max.read)?;
                 within()?;
+                self.vmo_require(vmo, offset, len, Access::Read)?;
             }
             RangeOp::MapRange => within()?,
             RangeOp::AlwaysNeed => {}

@@ -150,7 +150,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn source_resized(&mut self, id: Id<Vmo>, old: u64, size: u64) {
         let Ok(vmo) = self.objects.get(id) else { return };
         if let Beneath::Source(key) = vmo.beneath {
-            self.source_set_size(key, old, size);
+            self.source_set_size(id, key, old, size);
         }
         if size >= old {
             return;

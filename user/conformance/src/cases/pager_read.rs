@@ -37,6 +37,9 @@ cases! {
     "pager.read.several_vmos" => several_vmos,
     "pager.read.buffer_of_a_call" => buffer_of_a_call,
     "pager.read.instructions" => instructions,
+    "pager.deliver.packet" => deliver_packet,
+    "pager.deliver.signals" => deliver_signals,
+    "pager.deliver.answer" => deliver_answer,
 }
 
 fn single_page(how: How) -> Outcome {
@@ -263,5 +266,107 @@ fn instructions() -> Outcome {
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.supply_as(&vmo, 0, &[u64::from_le_bytes([0x0f, 0x0b, 0, 0, 0, 0, 0, 0])])?;
     crate::caught::catch_type(&channel, abi::ZX_EXCP_UNDEFINED_INSTRUCTION)?;
+    Ok(())
+}
+
+/// A VMO of one page that is there, clean, and mapped here; whoever writes it has to ask.
+fn trapped() -> Result<(Supplier, Paged), crate::check::Failure> {
+    let (supplier, vmo) = Supplier::with_options(1, abi::ZX_VMO_TRAP_DIRTY)?;
+    supplier.supply(&vmo, 0, 1)?;
+    op(&supplier, &vmo, abi::ZX_PAGER_OP_DIRTY)?;
+    Ok((supplier, vmo))
+}
+
+fn op(supplier: &Supplier, vmo: &Paged, op: u32) -> zx::Result<()> {
+    supplier.pager.op_range(op, vmo, 0, PAGE, 0)
+}
+
+/// Has a thread make a call that waits and has its result written to the VMO's page at last; when it does, the page has
+/// become clean, so that the pager must be asked once more. `ends` ends the wait.
+fn delivered(
+    call: impl FnOnce(u64) -> abi::Status + Send + 'static,
+    state: u32,
+    ends: impl FnOnce() -> Outcome,
+) -> Result<Vec<u8>, crate::check::Failure> {
+    let (supplier, vmo) = trapped()?;
+    let other = crate::paged::another(&vmo)?;
+    let visit = Visit::call(move || {
+        let region = zx::startup::vmar_root_self();
+        let permissions = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
+        let mapping = region.map_here(permissions, &other, 0, PAGE as usize)?;
+        match call(mapping.address() as u64) {
+            abi::Status::OK => Ok(Vec::new()),
+            status => Err(status),
+        }
+    });
+    let limit = super::late();
+    while visit.with_thread(|thread| thread.info().map(|info| info.state))?? != state {
+        crate::check::ensure(zx::MonotonicInstant::now() < limit, "the call does not wait")?;
+        zx::nanosleep(super::soon(1))?;
+    }
+    op(&supplier, &vmo, abi::ZX_PAGER_OP_WRITEBACK_BEGIN)?;
+    op(&supplier, &vmo, abi::ZX_PAGER_OP_WRITEBACK_END)?;
+    ends()?;
+    supplier.asked(&vmo, abi::ZX_PAGER_VMO_DIRTY, 0, 1)?;
+    visit.waits()?;
+    op(&supplier, &vmo, abi::ZX_PAGER_OP_DIRTY)?;
+    visit.ends()?;
+    supplier.unasked()?;
+    let mut bytes = vec![0; 64];
+    vmo.read(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+fn deliver_packet() -> Outcome {
+    let port = std::sync::Arc::new(zx::Port::create()?);
+    let waiter = port.clone();
+    let call = move |at| super::raw!(zx_port_wait, waiter.raw_handle(), i64::MAX, at);
+    let ends = || Ok(port.queue(&super::user_packet(0x1234_5678, [1, 2, 3, 4]))?);
+    let bytes = delivered(call, abi::ZX_THREAD_STATE_BLOCKED_PORT, ends)?;
+    equal(bytes[..8].to_vec(), 0x1234_5678_u64.to_le_bytes().to_vec())?;
+    equal(bytes[40..48].to_vec(), 4_u64.to_le_bytes().to_vec())
+}
+
+fn deliver_signals() -> Outcome {
+    let event = std::sync::Arc::new(zx::Event::create()?);
+    let waiter = event.clone();
+    let user = abi::Signals::USER_0;
+    let call = move |at| super::raw!(zx_object_wait_one, waiter.raw_handle(), user.bits(), i64::MAX, at);
+    let ends = || Ok(event.signal(abi::Signals::NONE, user)?);
+    let bytes = delivered(call, abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE, ends)?;
+    let seen = bytes.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+    equal(seen & user.bits(), user.bits())
+}
+
+fn deliver_answer() -> Outcome {
+    let (caller, server) = zx::Channel::create()?;
+    let call = move |at: u64| {
+        let request = [0_u8; 8];
+        let (mut bytes, mut handles) = (0_u32, 0_u32);
+        let args = abi::zx_channel_call_args_t {
+            wr_bytes: request.as_ptr() as usize,
+            wr_handles: 0,
+            rd_bytes: at as usize,
+            rd_handles: at as usize + 32,
+            wr_num_bytes: 8,
+            wr_num_handles: 0,
+            rd_num_bytes: 16,
+            rd_num_handles: 1,
+        };
+        let (channel, args) = (caller.raw_handle(), &raw const args);
+        super::raw!(zx_channel_call, channel, 0, i64::MAX, args, &raw mut bytes, &raw mut handles)
+    };
+    let ends = || {
+        let (mut bytes, mut handles) = ([0; 8], [None]);
+        server.read_wait(&mut bytes, &mut handles, super::late())?;
+        bytes[4..].copy_from_slice(b"good");
+        server.write(&bytes, [zx::Event::create()?.into()])?;
+        Ok(())
+    };
+    let bytes = delivered(call, abi::ZX_THREAD_STATE_BLOCKED_CHANNEL, ends)?;
+    equal(bytes[4..8].to_vec(), b"good".to_vec())?;
+    let handle = bytes[32..36].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+    let event = zx::Event::from(zx::Handle::from_raw(handle).ok_or("no handle came with the answer")?);
+    event.signal(abi::Signals::NONE, abi::Signals::USER_0)?;
     Ok(())
 }
