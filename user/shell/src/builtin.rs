@@ -11,6 +11,7 @@ ls [PATH...]             list a directory of the boot image (default /boot)
 cat FILE...              show files
 echo [WORDS...]          show words; $? is the last return code, $NAME a variable
 ps                       show jobs, processes and threads
+handles KOID|NAME        show how many handles of which kind a process holds
 kill KOID|NAME           end a process or a job
 help                     this text
 exit [CODE]              leave the shell (default: with the last return code)
@@ -27,6 +28,10 @@ pub fn run(shell: &mut Shell, name: &str, arguments: &[String]) -> Option<i64> {
             0
         }
         "ps" => ps::run(),
+        "handles" => match arguments {
+            [which] => ps::handles(which),
+            _ => complain("handles", "takes the number or the name of one process, as `ps` shows them"),
+        },
         "kill" => match arguments {
             [which] => ps::kill(which),
             _ => complain("kill", "takes the number or the name of one process or job, as `ps` shows them"),

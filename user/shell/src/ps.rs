@@ -1,7 +1,7 @@
 //! `ps`: the tree of jobs, processes and threads, as far as this process may see it.
 
 #[cfg(target_os = "fuchsia")]
-pub use here::{kill, run};
+pub use here::{handles, kill, run};
 
 /// There are no jobs elsewhere.
 #[cfg(not(target_os = "fuchsia"))]
@@ -14,6 +14,13 @@ pub fn run() -> i64 {
 #[cfg(not(target_os = "fuchsia"))]
 pub fn kill(_which: &str) -> i64 {
     eprintln!("sh: kill: only on Hafnon");
+    1
+}
+
+/// There are no handles elsewhere.
+#[cfg(not(target_os = "fuchsia"))]
+pub fn handles(_which: &str) -> i64 {
+    eprintln!("sh: handles: only on Hafnon");
     1
 }
 
@@ -46,38 +53,84 @@ mod here {
         0
     }
 
+    /// A process or a job.
+    enum Task {
+        Process(Process),
+        Job(Job),
+    }
+
     /// Ends the process or job of this koid, or the first process of this name.
     pub fn kill(which: &str) -> i64 {
-        let found = zx::startup::job_default().is_some_and(|job| kill_in(&job, which));
-        if !found {
+        let killed = match zx::startup::job_default().and_then(|job| find(&job, which)) {
+            Some(Task::Process(process)) => process.kill().is_ok(),
+            Some(Task::Job(job)) => job.kill().is_ok(),
+            None => false,
+        };
+        if !killed {
             eprintln!(
                 "sh: kill: {which}: there is no such process or job that can be ended; `ps` shows which there are"
             );
         }
-        i64::from(!found)
+        i64::from(!killed)
     }
 
-    /// Says whether it was there.
-    fn kill_in(job: &Job, which: &str) -> bool {
+    /// Shows what a process holds, a kind of handle a line.
+    pub fn handles(which: &str) -> i64 {
+        let Some(Task::Process(process)) = zx::startup::job_default().and_then(|job| find(&job, which)) else {
+            eprintln!("sh: handles: {which}: there is no such process; `ps` shows which there are");
+            return 1;
+        };
+        let stats = process.info_record::<abi::zx_info_process_handle_stats_t>(abi::ZX_INFO_PROCESS_HANDLE_STATS);
+        let Ok(stats) = stats else {
+            eprintln!("sh: handles: {which}: its handles cannot be seen");
+            return 1;
+        };
+        for (kind, count) in (0..).zip(stats.handle_count).filter(|(_, count)| *count > 0) {
+            println!("{count:>8}  {}", kind_name(kind));
+        }
+        0
+    }
+
+    fn kind_name(kind: u32) -> String {
+        let name = match kind {
+            abi::ZX_OBJ_TYPE_PROCESS => "process",
+            abi::ZX_OBJ_TYPE_THREAD => "thread",
+            abi::ZX_OBJ_TYPE_VMO => "vmo",
+            abi::ZX_OBJ_TYPE_CHANNEL => "channel",
+            abi::ZX_OBJ_TYPE_EVENT => "event",
+            abi::ZX_OBJ_TYPE_PORT => "port",
+            abi::ZX_OBJ_TYPE_INTERRUPT => "interrupt",
+            abi::ZX_OBJ_TYPE_SOCKET => "socket",
+            abi::ZX_OBJ_TYPE_RESOURCE => "resource",
+            abi::ZX_OBJ_TYPE_JOB => "job",
+            abi::ZX_OBJ_TYPE_VMAR => "vmar",
+            abi::ZX_OBJ_TYPE_FIFO => "fifo",
+            abi::ZX_OBJ_TYPE_IOMMU => "iommu",
+            abi::ZX_OBJ_TYPE_BTI => "bti",
+            abi::ZX_OBJ_TYPE_PMT => "pmt",
+            abi::ZX_OBJ_TYPE_CLOCK => "clock",
+            abi::ZX_OBJ_TYPE_MSI => "msi",
+            other => return format!("kind {other}"),
+        };
+        name.to_owned()
+    }
+
+    /// The process or job of this koid, or the first process of this name.
+    fn find(job: &Job, which: &str) -> Option<Task> {
         let number: Option<u64> = which.parse().ok();
-        let named =
-            |process: &Process| process.get_name().is_ok_and(|name| name.starts_with(format!("{which}\0").as_bytes()));
+        let name = format!("{which}\0");
+        let named = |process: &Process| process.get_name().is_ok_and(|text| text.starts_with(name.as_bytes()));
         for koid in koids(job, abi::ZX_INFO_JOB_PROCESSES) {
             let Ok(process) = job.get_child(koid, Rights::SAME_RIGHTS).map(Process::from) else { continue };
             if number == Some(koid) || number.is_none() && named(&process) {
-                return process.kill().is_ok();
+                return Some(Task::Process(process));
             }
         }
-        for koid in koids(job, abi::ZX_INFO_JOB_CHILDREN) {
-            let Ok(child) = job.get_child(koid, Rights::SAME_RIGHTS).map(Job::from) else { continue };
-            if number == Some(koid) {
-                return child.kill().is_ok();
-            }
-            if kill_in(&child, which) {
-                return true;
-            }
-        }
-        false
+        // Jobs are no deeper than the kernel lets them be.
+        koids(job, abi::ZX_INFO_JOB_CHILDREN).into_iter().find_map(|koid| {
+            let child = Job::from(job.get_child(koid, Rights::SAME_RIGHTS).ok()?);
+            if number == Some(koid) { Some(Task::Job(child)) } else { find(&child, which) }
+        })
     }
 
     fn job_rows(job: &Job, depth: usize, rows: &mut Vec<Row>) {

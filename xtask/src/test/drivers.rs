@@ -25,6 +25,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("drivers.console-much-output", console_much_output),
         Test::one("drivers.console-driver-dies", console_driver_dies),
         Test::one("drivers.clock", clock),
+        Test::one("drivers.own-resources-only", own_resources_only),
         Test::one("drivers.disk-read", disk_read),
         Test::one("drivers.disk-write", |context| disk_write(context, 0)),
         Test::one("drivers.disk-driver-dies-while-writing", |context| disk_write(context, 5)),
@@ -153,6 +154,34 @@ fn date(seconds: u64) -> String {
     }
     let time = seconds % 86_400;
     format!("{year}-{:02}-{:02} {:02}:{:02}:{:02}", month + 1, days + 1, time / 3600, time / 60 % 60, time % 60)
+}
+
+/// What the drivers hold: resources as the description says, what they made of them, and nothing of the system's.
+fn own_resources_only(context: &Context<'_>) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let (path, _) = disk(&folder)?;
+    let script = "date\ndisk\nhandles rtc\necho --\nhandles pci\necho --\nhandles virtio-blk";
+    let (stdout, _) = output(&capture(context, "sh", &["-c", script], Some(&path))?, 0)?;
+    let count = |part: &str, kind: &str| -> usize {
+        let line = part.lines().find_map(|line| line.trim().strip_suffix(kind)?.trim().parse().ok());
+        line.unwrap_or(0)
+    };
+    let parts: Vec<&str> = stdout.split("--\n").collect();
+    let [rtc, pci, disk] = parts.as_slice() else { bail!("not three drivers:\n{stdout}") };
+    for (name, part, resources, interrupts, btis) in
+        [("rtc", rtc, 2, 1, 0), ("pci", pci, 5, 0, 1), ("virtio-blk", disk, 0, 1, 1)]
+    {
+        let held = [("resource", resources), ("interrupt", interrupts), ("bti", btis), ("process", 1), ("job", 0)];
+        for (kind, most) in held {
+            let found = count(part, kind);
+            // Who uses ports, or has a device use memory, holds a duplicate meanwhile.
+            let duplicate = usize::from(most > 0 && matches!(kind, "resource" | "bti"));
+            if !(most..=most + duplicate).contains(&found) {
+                bail!("{name} holds {found} of {kind}, expected {most}:\n{stdout}");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A disk with bytes that are not all the same.
