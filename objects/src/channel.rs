@@ -38,6 +38,11 @@ pub struct Message {
 }
 
 impl Message {
+    /// Bytes that it takes while it waits to be read.
+    fn cost(&self) -> u64 {
+        (size_of::<Message>() + self.data.len() + self.handles.len() * size_of::<Handle>()) as u64
+    }
+
     fn txid(&self) -> Option<u32> {
         self.data.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
     }
@@ -147,10 +152,13 @@ impl<M: Machine> Kernel<M> {
             self.channel_answered(thread, message);
             return Ok(());
         }
-        if to.queue.try_reserve(1).is_err() {
+        let cost = message.cost();
+        if to.queue.try_reserve(1).is_err() || self.may_charge(peer.object(), cost).is_err() {
             self.drop_message(message);
             return Err(Status::NO_MEMORY);
         }
+        self.charge(peer.object(), cost);
+        let to = self.objects.get_mut(peer)?;
         to.queue.push_back(message);
         if to.queue.len() == 1 {
             self.signal(peer.object(), Signals::NONE, Signals::CHANNEL_READABLE);
@@ -184,6 +192,7 @@ impl<M: Machine> Kernel<M> {
         if channel.queue.is_empty() {
             self.signal(end.object(), Signals::CHANNEL_READABLE, Signals::NONE);
         }
+        self.discharge(end.object(), message.cost());
         Ok(message)
     }
 
@@ -191,7 +200,9 @@ impl<M: Machine> Kernel<M> {
     pub fn channel_unread(&mut self, end: Id<Channel>, message: Message) {
         let Ok(channel) = self.objects.get_mut(end) else { return self.drop_message(message) };
         // It has just left, so its place is still there.
+        let cost = message.cost();
         channel.queue.push_front(message);
+        self.charge(end.object(), cost);
         self.signal(end.object(), Signals::NONE, Signals::CHANNEL_READABLE);
     }
 

@@ -22,6 +22,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::name::Name;
 use crate::object::{Body, Id};
+use crate::process::Process;
 use crate::slab::Key;
 use crate::stream::Part;
 use crate::vmo::Vmo;
@@ -128,15 +129,16 @@ fn words(bytes: [u8; 16]) -> (u64, u64) {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `iob_create_shared_region`.
+    /// `iob_create_shared_region`, for a process, whose job is charged for the memory.
     ///
     /// # Errors
     /// `INVALID_ARGS`: no whole pages. `OUT_OF_RANGE`: too large. `NO_MEMORY`.
-    pub fn iob_create_shared_region(&mut self, size: u64) -> Result<Id<IobSharedRegion>, Status> {
+    pub fn iob_create_shared_region(&mut self, process: Id<Process>, size: u64) -> Result<Id<IobSharedRegion>, Status> {
         if size == 0 || !size.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
         }
         let vmo = self.vmo_create(size, false)?;
+        self.charge_to(process, vmo.object()).inspect_err(|_| self.doom(vmo.object()))?;
         let region = self.create(Signals::NONE, Body::IobSharedRegion(Box::new(IobSharedRegion { vmo, size })));
         let region = region.inspect_err(|_| self.doom(vmo.object()))?;
         self.add_ref(vmo.object());
@@ -165,7 +167,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The memory of a region, which the caller keeps in being or lets go.
-    fn iob_region(&mut self, spec: RegionSpec) -> Result<Region, Status> {
+    fn iob_region(&mut self, process: Id<Process>, spec: RegionSpec) -> Result<Region, Status> {
         let (vmo, size) = match spec.source {
             Source::Shared(region) => {
                 let region = self.objects.get(region)?;
@@ -173,6 +175,7 @@ impl<M: Machine> Kernel<M> {
             }
             Source::Private(size) => {
                 let vmo = self.vmo_create(size, false)?;
+                self.charge_to(process, vmo.object()).inspect_err(|_| self.doom(vmo.object()))?;
                 (vmo, self.objects.get(vmo)?.size)
             }
         };
@@ -185,16 +188,16 @@ impl<M: Machine> Kernel<M> {
         Ok(Region { spec, vmo, size })
     }
 
-    /// `iob_create`: both ends.
+    /// `iob_create`, for a process, whose job is charged for the regions: both ends.
     ///
     /// # Errors
     /// `INVALID_ARGS`: a region cannot be so. `OUT_OF_RANGE`: one is too large. `NO_MEMORY`.
-    pub fn iob_create(&mut self, specs: &[RegionSpec]) -> Result<(Id<Iob>, Id<Iob>), Status> {
+    pub fn iob_create(&mut self, process: Id<Process>, specs: &[RegionSpec]) -> Result<(Id<Iob>, Id<Iob>), Status> {
         specs.iter().try_for_each(|spec| self.iob_check(spec))?;
         let mut regions = Vec::new();
         regions.try_reserve_exact(specs.len()).map_err(|_| Status::NO_MEMORY)?;
         let made = specs.iter().try_for_each(|&spec| {
-            regions.push(self.iob_region(spec)?);
+            regions.push(self.iob_region(process, spec)?);
             Ok(())
         });
         let regions: Arc<[Region]> = regions.into();

@@ -13,6 +13,7 @@ use crate::name::Name;
 use crate::object::{Body, Id, Processes, SubJobs};
 use crate::policy::Policy;
 use crate::process::Process;
+use crate::slab::Key;
 
 /// How deep the tree may be, below the root job.
 const MAX_HEIGHT: u32 = 32;
@@ -34,6 +35,8 @@ pub struct Job {
     pub(crate) siblings: Link,
     /// `ZX_PROP_JOB_KILL_ON_OOM`.
     pub kill_on_oom: bool,
+    /// What all below it are charged for.
+    pub(crate) account: Key,
     /// It was killed.
     pub dead: bool,
     /// What it was ended with.
@@ -69,6 +72,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn job_new(&mut self, name: Name, parent: Option<Id<Job>>, height: u32, policy: Policy) -> Result<Id<Job>, Status> {
+        let account = self.account_new(parent)?;
         let job = Job {
             name,
             parent,
@@ -78,6 +82,7 @@ impl<M: Machine> Kernel<M> {
             processes: List::default(),
             siblings: Link::default(),
             kill_on_oom: false,
+            account,
             dead: false,
             return_code: 0,
             runtime_ended: 0,
@@ -85,7 +90,7 @@ impl<M: Machine> Kernel<M> {
             debuggers: Vec::new(),
         };
         let empty = Signals::JOB_NO_JOBS | Signals::JOB_NO_PROCESSES | Signals::JOB_NO_CHILDREN;
-        self.create(empty, Body::Job(Box::new(job)))
+        self.create(empty, Body::Job(Box::new(job))).inspect_err(|_| self.account_leave(account))
     }
 
     /// `job_create`.
@@ -301,6 +306,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn job_end(&mut self, job: Job) {
+        self.account_leave(job.account);
         job.exceptions.into_iter().chain(job.debuggers).for_each(|channel| self.exception_channel_close(channel));
         if let Some(parent) = job.parent {
             self.drop_ref(parent.object());

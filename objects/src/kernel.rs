@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use abi::{Rights, Status};
 
+use crate::account::Accounts;
 use crate::aspace::AddressSpace;
 use crate::deadline::Deadlines;
 use crate::debuglog::Log;
@@ -57,6 +58,7 @@ pub struct Kernel<M: Machine> {
     pub(crate) closing: Vec<Handle>,
     pub(crate) doomed: List<Doomed>,
     pub(crate) pressure: Pressure,
+    pub(crate) accounts: Accounts,
     pub(crate) root_job: Option<Id<Job>>,
 }
 
@@ -89,6 +91,7 @@ impl<M: Machine> Kernel<M> {
             closing: Vec::new(),
             doomed: List::default(),
             pressure: Pressure::default(),
+            accounts: Accounts::default(),
             root_job: None,
         };
         kernel.make_root_job()?;
@@ -120,7 +123,8 @@ impl<M: Machine> Kernel<M> {
         Ok(value)
     }
 
-    /// Gives a process a handle to an object just made; if that fails, the object ends.
+    /// Gives a process a handle to an object just made, for which its job is charged from now on; if that fails, the
+    /// object ends.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -130,7 +134,8 @@ impl<M: Machine> Kernel<M> {
         object: Id<T>,
         rights: Rights,
     ) -> Result<HandleValue, Status> {
-        self.give(process, object.object(), rights).inspect_err(|_| self.doom(object.object()))
+        let charged = self.charge_to(process, object.object());
+        charged.and_then(|()| self.give(process, object.object(), rights)).inspect_err(|_| self.doom(object.object()))
     }
 
     /// What a handle of a process stands for.

@@ -25,6 +25,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod account;
 pub mod aspace;
 pub mod bti;
 pub mod channel;

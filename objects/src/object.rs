@@ -12,6 +12,7 @@ use core::marker::PhantomData;
 
 use abi::{Signals, Status};
 
+use crate::account::Charge;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::list::{Chain, Link, List};
@@ -213,6 +214,8 @@ pub struct Object {
     /// What is waited for.
     pub(crate) interests: List<Interests>,
     doomed: Link,
+    /// What it is charged for, and to whom.
+    pub(crate) charge: Charge,
     /// What depends on its type.
     pub body: Body,
 }
@@ -391,8 +394,16 @@ impl<M: Machine> Kernel<M> {
     /// A new object without handles and references; the caller sees to one of them, or calls [`Kernel::doom`].
     pub(crate) fn create<T: Noun>(&mut self, signals: Signals, body: Body) -> Result<Id<T>, Status> {
         let koid = self.next_koid;
-        let object =
-            Object { koid, handles: 0, refs: 0, signals, interests: List::default(), doomed: Link::default(), body };
+        let object = Object {
+            koid,
+            handles: 0,
+            refs: 0,
+            signals,
+            interests: List::default(),
+            doomed: Link::default(),
+            charge: Charge::default(),
+            body,
+        };
         let key = self.objects.slab.insert(object).map_err(|_| Status::NO_MEMORY)?;
         self.next_koid += 1;
         if matches!(T::TYPE, abi::ZX_OBJ_TYPE_JOB | abi::ZX_OBJ_TYPE_PROCESS | abi::ZX_OBJ_TYPE_THREAD) {
@@ -550,6 +561,7 @@ impl<M: Machine> Kernel<M> {
         self.drop_observers_of(id);
         self.leave_lists(id);
         let Some(object) = self.objects.slab.remove(id.0) else { return };
+        self.charge_end(object.charge);
         match object.body {
             Body::Job(job) => self.job_end(*job),
             Body::Process(process) => self.process_end(Id::new(id), *process),

@@ -6,6 +6,10 @@
 //! given back.
 //!
 //! The events are made when somebody asks for them and last as long as somebody has them.
+//!
+//! Before anybody is told that there is no memory, content that may be thrown away is (`vmo/discard.rs`): as soon as the
+//! level is [`Level::Critical`], when the call that made it so is done, as much as it takes to get back to a better one;
+//! and in the midst of a call that finds no frame, as much as it takes to go on.
 
 use abi::{
     Signals, Status, ZX_SYSTEM_EVENT_IMMINENT_OUT_OF_MEMORY, ZX_SYSTEM_EVENT_MEMORY_PRESSURE_CRITICAL,
@@ -16,8 +20,9 @@ use abi::{
 use crate::event::Event;
 use crate::job::Job;
 use crate::kernel::Kernel;
-use crate::machine::Machine;
+use crate::machine::{Frame, Machine, OutOfMemory as NoMemory, PAGE};
 use crate::object::Id;
+use crate::vmo::Vmo;
 
 /// How short memory is; what is greater is worse.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -35,6 +40,9 @@ pub enum Level {
 }
 
 use Level::{Critical, Imminent, Normal, OutOfMemory, Warning};
+
+/// Pages that are asked for at a time when there are none.
+const BATCH: u64 = 64;
 
 const LEVELS: [Level; 5] = [Normal, Warning, Critical, Imminent, OutOfMemory];
 
@@ -140,19 +148,85 @@ impl<M: Machine> Kernel<M> {
                 self.signal(event.object(), clear, set);
             }
         }
-        if new == OutOfMemory {
+        if new >= Critical {
             // Whatever goes on here is not to lose its process in the midst.
             self.pressure.relieve = true;
         }
     }
 
-    /// Ends the newest of the jobs that may be ended for their memory, as long as there is hardly any. What it had goes
-    /// before this is called again. Says whether there was something to be done.
+    /// Something that may be thrown away has come into being.
+    #[inline]
+    pub(crate) fn pressure_may_relieve(&mut self) {
+        self.pressure.relieve |= self.pressure.level >= Critical;
+    }
+
+    /// A frame for a VMO. Where there is none, content goes that may, but not the VMO's own.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    #[inline]
+    pub(crate) fn frame_take(&mut self, id: Id<Vmo>) -> Result<Frame, Status> {
+        self.machine.frame_alloc().or_else(|_| self.frame_reclaim(id)).map_err(|_| Status::NO_MEMORY)
+    }
+
+    #[cold]
+    fn frame_reclaim(&mut self, id: Id<Vmo>) -> Result<Frame, NoMemory> {
+        self.vmo_unlisted(id);
+        // What is free may be free for other things than frames, so there may be several attempts.
+        let frame = loop {
+            if self.vmo_reclaim_discardable(BATCH) == 0 {
+                break Err(NoMemory);
+            }
+            if let Ok(frame) = self.machine.frame_alloc() {
+                break Ok(frame);
+            }
+        };
+        self.vmo_may_be_discarded(id);
+        frame
+    }
+
+    /// Whether there are so many frames for a VMO, if need be after others have lost theirs.
+    pub(crate) fn frames_can_be_had(&self, id: Id<Vmo>, count: u64) -> bool {
+        let (used, total) = self.machine.memory();
+        let free = total.saturating_sub(used) / PAGE;
+        count <= free || count - free <= self.vmo_discardable_pages(id)
+    }
+
+    /// Makes sure that the objects' own small allocations cannot fail ([`Machine::heap_reserve`]), if need be at the
+    /// price of content that may be thrown away.
+    #[inline]
+    pub fn heap_reserve(&mut self) -> Result<(), NoMemory> {
+        self.machine.heap_reserve().or_else(|_| self.heap_reclaim())
+    }
+
+    #[cold]
+    fn heap_reclaim(&mut self) -> Result<(), NoMemory> {
+        // The heap grows by larger pieces than pages.
+        while self.vmo_reclaim_discardable(BATCH) != 0 {
+            if self.machine.heap_reserve().is_ok() {
+                return Ok(());
+            }
+        }
+        Err(NoMemory)
+    }
+
+    /// Throws content away that may be, and if there is hardly any memory all the same, ends the newest of the jobs that
+    /// may be ended for it. What that had goes before this is called again. Says whether there was something to be
+    /// done.
     pub(crate) fn pressure_relieve(&mut self) -> bool {
         if !core::mem::take(&mut self.pressure.relieve) {
             return false;
         }
         self.pressure_check();
+        if self.pressure.level >= Critical {
+            let (used, total) = self.machine.memory();
+            let enough = Warning.floor(total).saturating_add(total / 128);
+            let missing = enough.saturating_sub(total.saturating_sub(used));
+            if self.vmo_reclaim_discardable(missing.div_ceil(PAGE)) != 0 {
+                self.pressure.relieve = true;
+                return true;
+            }
+        }
         if self.pressure.level != OutOfMemory {
             return true;
         }
@@ -254,6 +328,71 @@ mod tests {
         kernel.doom(vmo.object());
         kernel.reap();
         assert_eq!(kernel.census(), (1, 0, 0));
+    }
+
+    /// An unlocked VMO full of ones.
+    fn discardable(kernel: &mut Kernel<FakeMachine>, pages: u64) -> Id<Vmo> {
+        let vmo = kernel.vmo_create(pages * PAGE, false).unwrap();
+        kernel.vmo_make_discardable(vmo).unwrap();
+        kernel.vmo_lock(vmo, 0, pages * PAGE).unwrap();
+        for page in 0..pages {
+            kernel.vmo_write(vmo, page * PAGE, &[1]).unwrap();
+        }
+        kernel.vmo_unlock(vmo, 0, pages * PAGE).unwrap();
+        vmo
+    }
+
+    #[test]
+    fn what_may_go_goes_oldest_first_before_anybody_is_refused() {
+        let (mut kernel, events, handles) = world();
+        let quarter = FRAMES / 4;
+        let old = discardable(&mut kernel, quarter);
+        let new = discardable(&mut kernel, quarter);
+        let kept = discardable(&mut kernel, quarter / 2);
+        kernel.vmo_lock(kept, 0, quarter / 2 * PAGE).unwrap();
+        let vmo = kernel.vmo_create(FRAMES * PAGE, false).unwrap();
+        // As soon as memory is short, when the call is done: so much that it is not any more.
+        kernel.vmo_commit(vmo, 0, (quarter + quarter / 2 - 4) * PAGE).unwrap();
+        kernel.reap();
+        assert_eq!(signalled(&mut kernel, &events), Normal);
+        assert_eq!(kernel.vmo_try_lock(old, 0, quarter * PAGE), Err(Status::UNAVAILABLE));
+        assert_eq!(kernel.vmo_try_lock(new, 0, quarter * PAGE), Ok(()));
+        kernel.vmo_unlock(new, 0, quarter * PAGE).unwrap();
+        // In the midst of a call that takes the rest.
+        let all = FRAMES - quarter / 2;
+        assert_eq!(kernel.vmo_commit(vmo, 0, (all + 1) * PAGE), Err(Status::NO_MEMORY));
+        assert_eq!(kernel.vmo_try_lock(new, 0, quarter * PAGE), Ok(()), "nothing goes for what cannot be had");
+        kernel.vmo_unlock(new, 0, quarter * PAGE).unwrap();
+        kernel.vmo_commit(vmo, 0, all * PAGE).unwrap();
+        assert_eq!(kernel.vmo_lock(new, 0, quarter * PAGE), Ok(true));
+        assert_eq!(kernel.vmo_lock(kept, 0, quarter / 2 * PAGE), Ok(false));
+        let mut byte = [0];
+        kernel.vmo_read(kept, 0, &mut byte).unwrap();
+        assert_eq!(byte, [1]);
+        for vmo in [old, new, kept, vmo] {
+            kernel.doom(vmo.object());
+        }
+        handles.into_iter().for_each(|handle| kernel.close(handle));
+        kernel.reap();
+        assert_eq!(kernel.machine.frames_in_use(), 0);
+    }
+
+    #[test]
+    fn a_vmo_is_not_thrown_away_for_its_own_sake() {
+        let mut kernel = Kernel::new(FakeMachine::new(16)).unwrap();
+        let vmo = discardable(&mut kernel, 16);
+        let more = kernel.vmo_create(PAGE, false).unwrap();
+        // There is no page left, and only its own could go.
+        kernel.vmo_drop_pages(vmo, 15, 16);
+        kernel.vmo_write(more, 0, &[1]).unwrap();
+        assert_eq!(kernel.vmo_write(vmo, 15 * PAGE, &[1]), Err(Status::NO_MEMORY));
+        let mut byte = [0];
+        kernel.vmo_read(vmo, 0, &mut byte).unwrap();
+        assert_eq!(byte, [1]);
+        // For another one it goes.
+        let other = kernel.vmo_create(PAGE, false).unwrap();
+        kernel.vmo_write(other, 0, &[1]).unwrap();
+        assert_eq!(kernel.vmo_lock(vmo, 0, 16 * PAGE), Ok(true));
     }
 
     proptest! {

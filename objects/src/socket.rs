@@ -121,6 +121,7 @@ impl<M: Machine> Kernel<M> {
     pub fn socket_write(&mut self, end: Id<Socket>, data: &[u8]) -> Result<usize, Status> {
         let room = self.socket_room(end)?;
         let peer = self.objects.get(end)?.peer.ok_or(Status::PEER_CLOSED)?;
+        self.may_charge(peer.object(), data.len().min(room) as u64)?;
         let to = self.objects.get_mut(peer)?;
         let taken = match &mut to.inbox {
             Inbox::Stream(bytes) => {
@@ -145,6 +146,7 @@ impl<M: Machine> Kernel<M> {
                 data.len()
             }
         };
+        self.charge(peer.object(), taken as u64);
         self.socket_update_signals(end, peer);
         Ok(taken)
     }
@@ -163,6 +165,7 @@ impl<M: Machine> Kernel<M> {
                 Some(_) => Status::SHOULD_WAIT,
             });
         }
+        let held = socket.inbox.len();
         let len = match &mut socket.inbox {
             Inbox::Stream(bytes) => {
                 let len = out.len().min(bytes.len());
@@ -198,6 +201,8 @@ impl<M: Machine> Kernel<M> {
             {
                 *bytes = VecDeque::new();
             }
+            let taken = held.saturating_sub(socket.inbox.len());
+            self.discharge(end.object(), taken as u64);
             match self.objects.get(end)?.peer {
                 Some(peer) => self.socket_update_signals(peer, end),
                 None => self.socket_update_reader(end),

@@ -59,7 +59,7 @@ impl<M: Machine> Server<M> {
     pub fn call(&mut self, thread: ThreadKey, number: u32, args: [u64; 4]) -> Answer {
         let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else { return Answer::Nothing };
         // Without a reserve of memory a call could fail half way; only those that free memory are let through.
-        let answer = if cx.kernel.machine.heap_reserve().is_ok() || frees(number) {
+        let answer = if cx.kernel.heap_reserve().is_ok() || frees(number) {
             make(&mut cx, number, args)
         } else {
             Answer::Done(i64::from(Status::NO_MEMORY.0))

@@ -86,6 +86,7 @@ impl<M: Machine> Kernel<M> {
         let pages = vmo.pages().is_some_and(|pages| pages.len() != 0);
         if unlocked && pages && vmo.pins.is_empty() && !vmo.unlocked.is_linked() {
             self.unlocked.push(&mut self.objects.slab, id.object().key());
+            self.pressure_may_relieve();
         }
     }
 
@@ -94,6 +95,12 @@ impl<M: Machine> Kernel<M> {
         if self.objects.get(id).is_ok_and(|vmo| vmo.unlocked.is_linked()) {
             self.unlocked.remove(&mut self.objects.slab, id.object().key());
         }
+    }
+
+    /// Pages of unlocked VMOs but one, which could be thrown away.
+    pub(crate) fn vmo_discardable_pages(&self, but: Id<Vmo>) -> u64 {
+        let ids = self.objects.listed(self.unlocked).map(Id::<Vmo>::new).filter(|id| *id != but);
+        ids.filter_map(|id| self.objects.get(id).ok()).map(Vmo::own_pages).sum()
     }
 
     /// Throws the content of unlocked VMOs away, those first that have been unlocked longest, until so many pages have

@@ -85,6 +85,12 @@ impl<M: Machine> Kernel<M> {
 }
 
 impl Vmo {
+    /// Pages of memory that it owns, alone or with others.
+    pub(crate) fn own_pages(&self) -> u64 {
+        let memory = self.pages().filter(|_| !matches!(self.kind, Kind::Physical { .. }));
+        memory.map_or(0, super::pages::Pages::len)
+    }
+
     /// Bytes that the kernel itself needs for it.
     pub fn metadata_bytes(&self) -> usize {
         size_of::<Object>() + size_of::<Vmo>() + self.pages().map_or(0, super::pages::Pages::metadata_bytes)

@@ -26,11 +26,15 @@ impl<M: Machine> Kernel<M> {
     /// nothing has changed.
     pub(crate) fn vmo_commit_large(&mut self, id: Id<Vmo>, page: u64) -> bool {
         let end = page + LARGE_PAGES;
-        let Ok(vmo) = self.objects.get_mut(id) else { return false };
+        let Ok(vmo) = self.objects.get(id) else { return false };
         let plain = vmo.kind == Kind::Plain && matches!(vmo.beneath, Beneath::Zeroes);
         if end > vmo.size / PAGE || !plain || !vmo.suits_large(page) {
             return false;
         }
+        if self.may_charge(id.object(), LARGE_PAGE).is_err() {
+            return false;
+        }
+        let Ok(vmo) = self.objects.get_mut(id) else { return false };
         let zero_mapped = vmo.zero_mapped && !vmo.mappings.is_empty();
         let Some(pages) = vmo.pages_mut() else { return false };
         if pages.peek(page, end).is_some() || self.machine.heap_reserve().is_err() {
@@ -48,6 +52,7 @@ impl<M: Machine> Kernel<M> {
         if zero_mapped {
             self.vmo_unmap_pages(id, page, end);
         }
+        self.charge(id.object(), LARGE_PAGE);
         self.pressure_check();
         true
     }

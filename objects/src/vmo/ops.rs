@@ -33,8 +33,9 @@ impl<M: Machine> Kernel<M> {
             return Ok(());
         }
         let there = self.objects.get(id)?.pages().map_or(0, |pages| pages.count(first, end));
-        let (used, total) = self.machine.memory();
-        if end.saturating_sub(first).saturating_sub(there) > total.saturating_sub(used) / PAGE {
+        let more = end.saturating_sub(first).saturating_sub(there);
+        self.may_charge(id.object(), more.saturating_mul(PAGE))?;
+        if !self.frames_can_be_had(id, more) {
             return Err(Status::NO_MEMORY);
         }
         let mut page = first;
@@ -156,9 +157,12 @@ impl<M: Machine> Kernel<M> {
         let Ok(pages) = self.objects.get_mut(id).and_then(|vmo| vmo.pages_mut().ok_or(Status::INTERNAL)) else {
             return;
         };
+        let had = pages.len();
         while let Some(chunk) = pages.take(from, to) {
             chunk.frames().for_each(|(_, frame)| self.frames.release(&mut self.machine, frame));
         }
+        let gone = had.saturating_sub(pages.len());
+        self.discharge(id.object(), gone * PAGE);
         self.pressure_check();
     }
 }

@@ -5,7 +5,7 @@
 //! in this order, so that a failure leaves everything as it was:
 //!
 //! 1. what the page holds is found, or has to be waited for;
-//! 2. room in the table and a new frame are taken;
+//! 2. a new frame, for which the VMO's account is charged, and room in the table are taken;
 //! 3. the content is copied;
 //! 4. wherever the page is mapped, that mapping goes;
 //! 5. the new frame takes its place, and the old one is let go of.
@@ -85,9 +85,17 @@ impl<M: Machine> Kernel<M> {
         let vmo = self.objects.get_mut(id)?;
         let discardable = vmo.discard.is_some();
         let mapped = !vmo.mappings.is_empty() && (content.is_some() || vmo.zero_mapped);
-        let pages = vmo.pages_mut().ok_or(Status::INTERNAL)?;
-        pages.reserve(page).map_err(|_| Status::NO_MEMORY)?;
-        let frame = self.machine.frame_alloc().map_err(|_| Status::NO_MEMORY)?;
+        let more = !matches!(vmo.pages().map(|pages| pages.get(page)), Some(Entry::Frame(_)));
+        if more {
+            self.may_charge(id.object(), PAGE)?;
+        }
+        // What is thrown away for the frame may make the table smaller, so the frame comes first.
+        let frame = self.frame_take(id)?;
+        let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
+        if pages.reserve(page).is_err() {
+            self.machine.frame_free(frame);
+            return Err(Status::NO_MEMORY);
+        }
         if let Some(content) = content {
             self.machine.frame_copy(content, frame);
         }
@@ -97,6 +105,9 @@ impl<M: Machine> Kernel<M> {
         let old = self.objects.get_mut(id).ok().and_then(Vmo::pages_mut).and_then(|pages| pages.set(page, frame));
         if let Some(old) = old {
             self.frames.release(&mut self.machine, old);
+        }
+        if more {
+            self.charge(id.object(), PAGE);
         }
         if discardable {
             self.vmo_may_be_discarded(id);

@@ -224,6 +224,7 @@ impl<M: Machine> Kernel<M> {
 
     fn source_supply_page(&mut self, id: Id<Vmo>, page: u64, aux: Id<Vmo>, from: u64) -> Result<(), Status> {
         self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+        self.may_charge(id.object(), PAGE)?;
         let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
         pages.reserve(page).map_err(|_| Status::NO_MEMORY)?;
         let there = self.objects.get(aux)?.pages().map(|pages| pages.get(from));
@@ -235,13 +236,17 @@ impl<M: Machine> Kernel<M> {
             }
             Some(Entry::Frame(frame)) => {
                 self.objects.get_mut(aux)?.pages_mut().and_then(|pages| pages.take(from, from + 1));
+                self.discharge(aux.object(), PAGE);
                 Some(frame)
             }
             _ => None,
         };
         let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
         match frame {
-            Some(frame) => drop(pages.set(page, frame)),
+            Some(frame) => {
+                drop(pages.set(page, frame));
+                self.charge(id.object(), PAGE);
+            }
             None => pages.set_zero(page).map_err(|_| Status::NO_MEMORY)?,
         }
         Ok(())

@@ -36,6 +36,8 @@ impl<M: Machine> Kernel<M> {
         if to == from && to_page == from_page {
             return Ok(());
         }
+        let moved = self.objects.get(from)?.pages().map_or(0, |pages| pages.count(from_page, from_page + count));
+        self.may_charge(to.object(), moved * PAGE)?;
         // What is shared stays shared, with another owner; so neither side may write to it unasked.
         let shares = self.objects.get(from)?.shares;
         self.objects.get_mut(to)?.shares |= shares;
@@ -60,6 +62,9 @@ impl<M: Machine> Kernel<M> {
                 let put =
                     self.objects.get_mut(to)?.pages_mut().ok_or(Status::INTERNAL)?.put(&chunk, from_page, to_page);
                 put.map_err(|_| Status::NO_MEMORY)?;
+                let bytes = chunk.frames().count() as u64 * PAGE;
+                self.discharge(from.object(), bytes);
+                self.charge(to.object(), bytes);
             }
             if upwards {
                 low = end;

@@ -77,7 +77,7 @@ pub fn iob_create<M: Machine>(
     for region in &regions {
         specs.push(spec(cx, region)?);
     }
-    let pair = cx.kernel.iob_create(&specs)?;
+    let pair = cx.kernel.iob_create(cx.process, &specs)?;
     cx.hand_out_pair(pair, ZX_DEFAULT_IOB_RIGHTS, (out0, out1))
 }
 
@@ -92,7 +92,7 @@ pub fn iob_create_shared_region<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     cx.may(abi::ZX_POL_NEW_IOB)?;
-    let region = cx.kernel.iob_create_shared_region(size)?;
+    let region = cx.kernel.iob_create_shared_region(cx.process, size)?;
     cx.hand_out(region, ZX_DEFAULT_IOB_SHARED_REGION_RIGHTS, out)
 }
 

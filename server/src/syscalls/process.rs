@@ -35,7 +35,9 @@ pub fn process_create<M: Machine>(
     }
     let (process, vmar) = cx.kernel.process_create(job, name)?;
     let rights = ZX_DEFAULT_VMAR_RIGHTS | Rights::READ | Rights::WRITE | Rights::EXECUTE;
-    cx.hand_out(process, ZX_DEFAULT_PROCESS_RIGHTS, out_process)?;
+    // One that nobody has a handle to still hangs in its job: it goes as it came.
+    let given = cx.hand_out(process, ZX_DEFAULT_PROCESS_RIGHTS, out_process);
+    given.inspect_err(|_| cx.kernel.process_kill(process, 0))?;
     // If this fails, the process's handle is in the caller's table, but the caller does not know its value for sure:
     // the process goes as it came.
     cx.hand_out(vmar, rights, out_vmar).inspect_err(|_| cx.kernel.process_kill(process, 0))

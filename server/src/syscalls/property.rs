@@ -3,10 +3,11 @@
 //! GS belongs to the kernel, which finds a thread's IPC buffer by it.
 
 use abi::{
-    Rights, Status, ZX_MAX_NAME_LEN, ZX_PROP_EXCEPTION_STATE, ZX_PROP_EXCEPTION_STRATEGY, ZX_PROP_JOB_KILL_ON_OOM,
-    ZX_PROP_NAME, ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR, ZX_PROP_PROCESS_VDSO_BASE_ADDRESS,
-    ZX_PROP_REGISTER_FS, ZX_PROP_REGISTER_GS, ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD,
-    ZX_PROP_STREAM_MODE_APPEND, ZX_PROP_VMO_CONTENT_SIZE,
+    HAFNON_PROP_JOB_MEMORY_LIMIT, HAFNON_PROP_JOB_MEMORY_USED, Rights, Status, ZX_MAX_NAME_LEN,
+    ZX_PROP_EXCEPTION_STATE, ZX_PROP_EXCEPTION_STRATEGY, ZX_PROP_JOB_KILL_ON_OOM, ZX_PROP_NAME,
+    ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR, ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, ZX_PROP_REGISTER_FS,
+    ZX_PROP_REGISTER_GS, ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD, ZX_PROP_STREAM_MODE_APPEND,
+    ZX_PROP_VMO_CONTENT_SIZE,
 };
 use objects::Id;
 use objects::ObjectId;
@@ -52,7 +53,9 @@ pub fn object_get_property<M: Machine>(
         | ZX_PROP_PROCESS_VDSO_BASE_ADDRESS
         | ZX_PROP_SOCKET_RX_THRESHOLD
         | ZX_PROP_SOCKET_TX_THRESHOLD
-        | ZX_PROP_VMO_CONTENT_SIZE => {
+        | ZX_PROP_VMO_CONTENT_SIZE
+        | HAFNON_PROP_JOB_MEMORY_LIMIT
+        | HAFNON_PROP_JOB_MEMORY_USED => {
             fits(size, size_of::<u64>())?;
             let word = word_of(cx, object, property)?;
             cx.write(Out::new(out.0), word)
@@ -92,6 +95,8 @@ fn word_of<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, property: u32) -> R
         ZX_PROP_SOCKET_RX_THRESHOLD => objects.get(objects.typed::<Socket>(object)?)?.read_threshold as u64,
         ZX_PROP_SOCKET_TX_THRESHOLD => objects.get(objects.typed::<Socket>(object)?)?.write_threshold as u64,
         ZX_PROP_VMO_CONTENT_SIZE => cx.kernel.vmo_content_size(objects.typed::<Vmo>(object)?)?,
+        HAFNON_PROP_JOB_MEMORY_LIMIT => cx.kernel.job_memory(objects.typed::<Job>(object)?)?.1,
+        HAFNON_PROP_JOB_MEMORY_USED => cx.kernel.job_memory(objects.typed::<Job>(object)?)?.0,
         _ => return Err(Status::NOT_SUPPORTED),
     })
 }
@@ -173,6 +178,15 @@ pub fn object_set_property<M: Machine>(
                 return Err(Status::INVALID_ARGS);
             }
             cx.kernel.job_set_kill_on_oom(job, kill == 1)
+        }
+        HAFNON_PROP_JOB_MEMORY_LIMIT => {
+            fits(size, size_of::<u64>())?;
+            let job = cx.kernel.objects.typed::<Job>(object)?;
+            if !handle.rights.contains(Rights::SET_POLICY) {
+                return Err(Status::ACCESS_DENIED);
+            }
+            let limit = word(cx)?;
+            cx.kernel.job_limit_memory(job, limit)
         }
         ZX_PROP_VMO_CONTENT_SIZE => {
             fits(size, size_of::<u64>())?;

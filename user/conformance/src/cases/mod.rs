@@ -31,6 +31,7 @@ mod interrupt;
 mod iob;
 mod ioports;
 mod job;
+mod job_memory;
 mod memory_mapping;
 mod msi;
 mod object;
@@ -62,6 +63,7 @@ mod suspend_token;
 pub mod sync;
 mod system;
 mod system_event;
+mod system_memory;
 mod thread;
 mod thread_state;
 mod timer;
@@ -174,11 +176,13 @@ pub fn all() -> Vec<Case> {
         msi::cases(),
         vmo_physical::cases(),
         job::cases(),
+        job_memory::cases(),
         memory_mapping::cases(),
         policy::cases(),
         profile::cases(),
         resource::cases(),
         system_event::cases(),
+        system_memory::cases(),
         vmo::cases(),
         vmo_large::cases(),
         vmo_clone::cases(),

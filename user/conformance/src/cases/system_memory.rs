@@ -1,0 +1,242 @@
+//! The end of memory: who asks is refused, everybody else goes on, and what may be thrown away goes first.
+
+use abi::{
+    Status, ZX_SYSTEM_EVENT_IMMINENT_OUT_OF_MEMORY, ZX_SYSTEM_EVENT_MEMORY_PRESSURE_CRITICAL,
+    ZX_SYSTEM_EVENT_MEMORY_PRESSURE_NORMAL, ZX_SYSTEM_EVENT_MEMORY_PRESSURE_WARNING, ZX_SYSTEM_EVENT_OUT_OF_MEMORY,
+    ZX_VMO_DISCARDABLE, ZX_VMO_OP_COMMIT, ZX_VMO_OP_LOCK, ZX_VMO_OP_TRY_LOCK, ZX_VMO_OP_UNLOCK, zx_vmo_lock_state_t,
+};
+use zx::{AsHandleRef, Channel, Event, Signals, Vmo};
+
+use super::{cases, raw};
+use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
+use crate::puppet::{Puppet, function};
+use crate::tiny::OwnJob;
+
+cases! {
+    "system.memory.eater_beside_worker" => eater_beside_worker,
+    "system.memory.levels" => levels,
+    "system.memory.discards_oldest_first" => discards_oldest_first,
+    "system.memory.discards_before_refusal" => discards_before_refusal,
+    "system.memory.objects_until_none" => objects_until_none,
+}
+
+const PAGE: u64 = 4096;
+const MIB: u64 = 1 << 20;
+
+/// A process that takes memory.
+struct Eater {
+    puppet: Puppet,
+    vmo: u64,
+    eaten: u64,
+}
+
+impl Eater {
+    fn new() -> Result<Eater, Failure> {
+        let puppet = Puppet::of(OwnJob::new()?)?;
+        let size = zx::system_get_physmem().next_multiple_of(PAGE);
+        gives(puppet.call(function!(zx_vmo_create), &[size, 0, puppet.room(64)?])?, Status::OK)?;
+        let vmo = u64::from(puppet.word(64)?);
+        Ok(Eater { puppet, vmo, eaten: 0 })
+    }
+
+    /// Takes so many bytes more.
+    fn eat(&mut self, bytes: u64) -> Result<Status, Failure> {
+        let commit = u64::from(ZX_VMO_OP_COMMIT);
+        let status = self.puppet.call(function!(zx_vmo_op_range), &[self.vmo, commit, self.eaten, bytes, 0, 0])?;
+        if status == Status::OK {
+            self.eaten += bytes;
+        }
+        Ok(status)
+    }
+
+    /// Takes all that there is, in ever smaller pieces; `look` looks what that does meanwhile.
+    fn eat_all(&mut self, mut look: impl FnMut() -> Outcome) -> Outcome {
+        for piece in [4 * MIB, MIB / 4, PAGE] {
+            loop {
+                match self.eat(piece)? {
+                    Status::OK => look()?,
+                    Status::NO_MEMORY => break,
+                    status => return Err(format!("it gave {status}").into()),
+                }
+            }
+        }
+        ensure(self.eaten > zx::system_get_physmem() / 4, "it could take hardly anything")
+    }
+}
+
+fn signalled(events: &[Event; 5]) -> Result<usize, Failure> {
+    let mut found = None;
+    for (level, event) in events.iter().enumerate() {
+        if event.signals()?.contains(Signals::EVENT_SIGNALED) {
+            ensure(found.is_none(), "two levels at once")?;
+            found = Some(level);
+        }
+    }
+    found.ok_or_else(|| "no level".into())
+}
+
+/// The events of the levels, the best first.
+fn events() -> Result<[Event; 5], Failure> {
+    let job = zx::startup::job_default().ok_or("there is no job")?;
+    let get = |kind| zx::system_get_event(&job, kind);
+    Ok([
+        get(ZX_SYSTEM_EVENT_MEMORY_PRESSURE_NORMAL)?,
+        get(ZX_SYSTEM_EVENT_MEMORY_PRESSURE_WARNING)?,
+        get(ZX_SYSTEM_EVENT_MEMORY_PRESSURE_CRITICAL)?,
+        get(ZX_SYSTEM_EVENT_IMMINENT_OUT_OF_MEMORY)?,
+        get(ZX_SYSTEM_EVENT_OUT_OF_MEMORY)?,
+    ])
+}
+
+fn eater_beside_worker() -> Outcome {
+    // All that the worker needs, it has before.
+    let vmo = Vmo::create(MIB, 0)?;
+    let pattern: Vec<u8> = (0..MIB as u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    vmo.write(&pattern, 0)?;
+    let mut back = vec![0; MIB as usize];
+    let (one, two) = Channel::create()?;
+    let event = Event::create()?;
+    let mut turns = 0_u64;
+    let mut work = || -> Outcome {
+        turns += 1;
+        event.signal(Signals::NONE, Signals::USER_0)?;
+        event.signal(Signals::USER_0, Signals::NONE)?;
+        one.write(&turns.to_le_bytes(), [])?;
+        let mut bytes = [0; 8];
+        two.read(&mut bytes, &mut []).map_err(|(status, _)| status)?;
+        equal(u64::from_le_bytes(bytes), turns)?;
+        let at = (turns % 256) as usize * PAGE as usize;
+        vmo.read(&mut back[..PAGE as usize], at as u64)?;
+        ensure(back[..PAGE as usize] == pattern[at..at + PAGE as usize], "a page has changed")?;
+        Ok(vmo.write(&pattern[at..at + 100], at as u64)?)
+    };
+    let mut eater = Eater::new()?;
+    eater.eat_all(&mut work)?;
+    // There is nothing left, again and again, and the worker works.
+    for _ in 0..300 {
+        gives(eater.eat(PAGE)?, Status::NO_MEMORY)?;
+        work()?;
+    }
+    vmo.read(&mut back, 0)?;
+    ensure(back == pattern, "the worker's memory has changed")?;
+    // A store into memory that is not there cannot be served, and ends only who does it; see `job.memory.fault`.
+    drop(eater);
+    let all = Vmo::create(64 * MIB, 0)?;
+    all.op_range(ZX_VMO_OP_COMMIT, 0, 64 * MIB)?;
+    vmo.read(&mut back, 0)?;
+    ensure(back == pattern, "the worker's memory has changed afterwards")
+}
+
+fn levels() -> Outcome {
+    let events = events()?;
+    equal(signalled(&events)?, 0)?;
+    let mut eater = Eater::new()?;
+    let mut seen = vec![0];
+    eater.eat_all(|| {
+        let level = signalled(&events)?;
+        if seen.last() != Some(&level) {
+            seen.push(level);
+        }
+        Ok(())
+    })?;
+    // Each of them, in order; the pieces are smaller than any.
+    equal(seen, vec![0, 1, 2, 3, 4])?;
+    drop(eater);
+    events[0].wait_one(Signals::EVENT_SIGNALED, super::late())?;
+    equal(signalled(&events)?, 0)
+}
+
+/// A discardable memory object that is full and locked.
+fn discardable(size: u64, fill: u8) -> Result<Vmo, Failure> {
+    let vmo = Vmo::create(size, ZX_VMO_DISCARDABLE)?;
+    vmo.op_range(ZX_VMO_OP_TRY_LOCK, 0, size)?;
+    let page = [fill; PAGE as usize];
+    for at in (0..size).step_by(PAGE as usize) {
+        vmo.write(&page, at)?;
+    }
+    Ok(vmo)
+}
+
+/// Locks it; gives how many bytes had been thrown away.
+fn lock(vmo: &Vmo) -> Result<u64, Failure> {
+    let size = vmo.get_size()?;
+    let mut state = zx_vmo_lock_state_t { offset: 1, size: 1, discarded_offset: 1, discarded_size: 1 };
+    let len = size_of_val(&state);
+    let status = raw!(zx_vmo_op_range, vmo.raw_handle(), ZX_VMO_OP_LOCK, 0, size, &raw mut state, len);
+    gives(status, Status::OK)?;
+    let state = std::hint::black_box(state);
+    equal((state.offset, state.size, state.discarded_offset), (0, size, 0))?;
+    Ok(state.discarded_size)
+}
+
+fn discards_oldest_first() -> Outcome {
+    let size = 6 * MIB;
+    let [first, second, kept] = [discardable(size, 1)?, discardable(size, 2)?, discardable(size, 3)?];
+    // The second one is older as an object, the first one has been unlocked longer.
+    first.op_range(ZX_VMO_OP_UNLOCK, 0, size)?;
+    second.op_range(ZX_VMO_OP_UNLOCK, 0, size)?;
+    let committed = |vmo: &Vmo| Ok::<u64, Failure>(vmo.info()?.committed_bytes);
+    let mut eater = Eater::new()?;
+    while committed(&first)? != 0 {
+        equal((committed(&first)?, committed(&second)?), (size, size))?;
+        gives(eater.eat(MIB)?, Status::OK)?;
+    }
+    // The last one goes only when more is needed.
+    while committed(&second)? != 0 {
+        gives(eater.eat(MIB / 4)?, Status::OK)?;
+    }
+    equal(committed(&kept)?, size)?;
+    drop(eater);
+    fails(first.op_range(ZX_VMO_OP_TRY_LOCK, 0, size), Status::UNAVAILABLE)?;
+    equal((lock(&first)?, lock(&second)?, lock(&kept)?), (size, size, 0))?;
+    let mut byte = [0];
+    for (vmo, expected) in [(&first, 0), (&kept, 3)] {
+        vmo.read(&mut byte, size - 1)?;
+        equal(byte[0], expected)?;
+    }
+    Ok(())
+}
+
+fn discards_before_refusal() -> Outcome {
+    let size = 16 * MIB;
+    // What the eater gets without anything to be thrown away, and with.
+    let mut eater = Eater::new()?;
+    eater.eat_all(|| Ok(()))?;
+    let without = eater.eaten;
+    drop(eater);
+    let vmo = discardable(size, 7)?;
+    vmo.op_range(ZX_VMO_OP_UNLOCK, 0, size)?;
+    let mut eater = Eater::new()?;
+    eater.eat_all(|| Ok(()))?;
+    ensure(eater.eaten + MIB > without, &format!("{} of {without} bytes", eater.eaten))?;
+    equal(vmo.info()?.committed_bytes, 0)?;
+    drop(eater);
+    equal(lock(&vmo)?, size)?;
+    // What is locked stays, whatever happens.
+    vmo.write(&[9; 100], size - 100)?;
+    let mut eater = Eater::new()?;
+    eater.eat_all(|| Ok(()))?;
+    let mut bytes = [0; 100];
+    vmo.read(&mut bytes, size - 100)?;
+    equal(bytes, [9; 100])
+}
+
+fn objects_until_none() -> Outcome {
+    // Memory for the kernel's own records ends, too: then no more can be made, and everything else goes on.
+    let (one, two) = Channel::create()?;
+    let mut eater = Eater::new()?;
+    eater.eat_all(|| Ok(()))?;
+    let out = eater.puppet.room(64)?;
+    let mut made = 0;
+    loop {
+        match eater.puppet.call(function!(zx_event_create), &[0, out])? {
+            Status::OK => made += 1,
+            status => break equal(status, Status::NO_MEMORY)?,
+        }
+        ensure(made < 100_000, "nothing stopped it")?;
+    }
+    one.write(b"on", [])?;
+    let mut bytes = [0; 2];
+    two.read(&mut bytes, &mut []).map_err(|(status, _)| status)?;
+    equal(&bytes, b"on")
+}
