@@ -223,6 +223,20 @@ pub enum Bench {
         #[arg(long, value_name = "FILE", default_value = "docs/measurements/scale.svg", requires = "draw")]
         svg: PathBuf,
     },
+    /// What memory costs, in instructions: committing, copying, mapping, faults, reads and writes.
+    Memory {
+        /// Only these series: commit, copies, mappings, faults, transfer.
+        series: Vec<String>,
+        /// Write the figures to this file as JSON too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Draw the curves of figures that were written before, instead of measuring.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["series", "json"])]
+        draw: Option<PathBuf>,
+        /// Where the curves go.
+        #[arg(long, value_name = "FILE", default_value = "docs/measurements/memory.svg", requires = "draw")]
+        svg: PathBuf,
+    },
 }
 
 /// Bytes from `512`, `512M`, `2G`, `65536K`; a number alone is MiB, as QEMU takes it.

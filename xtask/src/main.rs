@@ -68,9 +68,14 @@ fn dispatch(cli: &Cli) -> Result<u8> {
             bench::boot(&paths, *runs, *accel, json.as_deref())?;
             Ok(0)
         }
-        Command::Bench(Bench::Scale { draw: Some(file), svg, .. }) => bench::scale::draw(file, svg).map(|()| 0),
+        Command::Bench(Bench::Scale { draw: Some(file), svg, .. } | Bench::Memory { draw: Some(file), svg, .. }) => {
+            bench::scale::draw(file, svg).map(|()| 0)
+        }
+        Command::Bench(Bench::Memory { series, json, .. }) => {
+            Ok(u8::from(!bench::scale::measure(&paths, &bench::scale::MEMORY_COSTS, series, json.as_deref())?))
+        }
         Command::Bench(Bench::Scale { series, json, .. }) => {
-            Ok(u8::from(!bench::scale::scale(&paths, series, json.as_deref())?))
+            Ok(u8::from(!bench::scale::measure(&paths, &bench::scale::SCALE, series, json.as_deref())?))
         }
         Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
         Command::Coverage(args) => Ok(u8::from(!conformance::coverage::coverage(&paths, args)?)),

@@ -80,11 +80,36 @@ pub struct Memory {
     pub bytes: u64,
 }
 
-/// Measures; says whether everything is flat.
+/// A set of curves.
+pub struct Set {
+    name: &'static str,
+    /// The series of the program, in this order.
+    series: &'static [&'static str],
+    /// An operation that is not flat is a failure.
+    flat: bool,
+}
+
+/// What operations cost against the number of objects.
+pub const SCALE: Set = Set {
+    name: "scale",
+    series: &["queues", "handles", "waits", "channels", "mappings", "threads", "processes"],
+    flat: true,
+};
+
+/// What memory costs, by pages, mappings and bytes.
+pub const MEMORY_COSTS: Set =
+    Set { name: "memory", series: &["commit", "copies", "mappings", "faults", "transfer"], flat: false };
+
+/// Measures a set, or some series of it; says whether everything is as it should be.
 ///
 /// # Errors
 /// Something does not build or boot, or the file cannot be written.
-pub fn scale(paths: &Paths, series: &[String], file: Option<&Path>) -> Result<bool> {
+pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>) -> Result<bool> {
+    let wanted = |name: &&&str| series.is_empty() || series.iter().any(|wanted| wanted == **name);
+    let words: Vec<&str> = set.series.iter().filter(wanted).copied().collect();
+    if words.is_empty() {
+        bail!("there are the series {}", set.series.join(", "));
+    }
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
     let built = build::build(paths, &ui, What::default())?;
@@ -96,7 +121,6 @@ pub fn scale(paths: &Paths, series: &[String], file: Option<&Path>) -> Result<bo
     // As a test, so that it may ask how much memory the kernel uses.
     let mut image = Image::new(&built, false, &Devices::default())?;
     image.add("run/scale", fs::read(program).context("cannot read the benchmark")?)?;
-    let words: Vec<&str> = series.iter().map(String::as_str).collect();
     let test = [&["scale", "3600000", "0", "/boot/run/scale"], words.as_slice()].concat().join("\t");
     image.add("config/tests", test + "\n")?;
     let bytes = image.finish(&Mode::Test, &[])?;
@@ -123,7 +147,7 @@ pub fn scale(paths: &Paths, series: &[String], file: Option<&Path>) -> Result<bo
     let stdout = outcome.stdout();
     let text = String::from_utf8_lossy(&stdout);
     let mut report = Report {
-        benchmark: "scale".into(),
+        benchmark: set.name.into(),
         unit: "guest instructions for one operation".into(),
         commit: commit(paths),
         kernel: "seL4 5.0.0".into(),
@@ -136,7 +160,7 @@ pub fn scale(paths: &Paths, series: &[String], file: Option<&Path>) -> Result<bo
         let words: Vec<&str> = line.split_whitespace().collect();
         take(&mut report, &words).with_context(|| format!("cannot understand the benchmark's line `{line}`"))?;
     }
-    let flat = print(&report);
+    let flat = print(&report) || !set.flat;
     if let Some(file) = file {
         let text = serde_json::to_string_pretty(&report)?;
         fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
