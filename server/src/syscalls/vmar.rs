@@ -197,6 +197,9 @@ pub fn map_common<M: Machine>(
     if resizable && has(ZX_VM_REQUIRE_NON_RESIZABLE) {
         return Err(Status::NOT_SUPPORTED);
     }
+    if target.is_discardable() && !has(ZX_VM_ALLOW_FAULTS) {
+        return Err(Status::NOT_SUPPORTED);
+    }
     if !vmo_offset.is_multiple_of(PAGE) {
         return Err(Status::INVALID_ARGS);
     }

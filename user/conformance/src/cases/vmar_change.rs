@@ -15,6 +15,7 @@ cases! {
     "vmar.map.part_of_a_page" => map_part_of_a_page,
     "vmar.map.nothing_allowed" => map_nothing_allowed,
     "vmar.map.allow_faults" => map_allow_faults,
+    "vmar.map.discardable" => map_discardable,
     "vmar.map.over_others" => map_over_others,
     "vmar.map.over_a_region" => map_over_a_region,
     "vmar.map.over_destroyed" => map_over_destroyed,
@@ -145,6 +146,14 @@ fn map_allow_faults() -> Outcome {
         vmar.map(allow, 0, &vmo, 0, 2 * PAGE)?;
     }
     Ok(())
+}
+
+/// Memory whose pages may go at any time needs it said that this is known.
+fn map_discardable() -> Outcome {
+    let (vmar, base) = region(4)?;
+    let vmo = Vmo::create(PAGE as u64, abi::ZX_VMO_DISCARDABLE)?;
+    fails(vmar.map(READ_WRITE, 0, &vmo, 0, PAGE), Status::NOT_SUPPORTED)?;
+    equal(vmar.map(READ_WRITE | SPECIFIC | abi::ZX_VM_ALLOW_FAULTS, 0, &vmo, 0, PAGE)?, base)
 }
 
 fn map_over_others() -> Outcome {

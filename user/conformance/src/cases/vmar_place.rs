@@ -129,9 +129,9 @@ fn allocate_part_of_a_page() -> Outcome {
 
 fn allocate_upper_limit() -> Outcome {
     let (vmar, base) = region(64)?;
-    for _ in 0..4 {
-        let (_, address) = vmar.allocate(CAN | LIMIT, 16 * PAGE, 4 * PAGE)?;
-        ensure(address >= base && address + 4 * PAGE <= base + 16 * PAGE, "it lies above the limit")?;
+    for _ in 0..16 {
+        let (_, address) = vmar.allocate(CAN | LIMIT, 16 * PAGE, PAGE)?;
+        ensure(address >= base && address + PAGE <= base + 16 * PAGE, "it lies above the limit")?;
     }
     fails(vmar.allocate(CAN | LIMIT, 16 * PAGE, PAGE), Status::NO_RESOURCES)?;
     fails(vmar.allocate(CAN | LIMIT, 3 * PAGE, 4 * PAGE), Status::INVALID_ARGS)?;
@@ -218,9 +218,9 @@ fn map_compact() -> Outcome {
 fn map_upper_limit() -> Outcome {
     let (vmar, base) = region(64)?;
     let vmo = vmo(4)?;
-    for _ in 0..4 {
-        let at = vmar.map(READ | LIMIT, 16 * PAGE, &vmo, 0, 4 * PAGE)?;
-        ensure(at >= base && at + 4 * PAGE <= base + 16 * PAGE, "it lies above the limit")?;
+    for _ in 0..16 {
+        let at = vmar.map(READ | LIMIT, 16 * PAGE, &vmo, 0, PAGE)?;
+        ensure(at >= base && at + PAGE <= base + 16 * PAGE, "it lies above the limit")?;
     }
     fails(vmar.map(READ | LIMIT, 16 * PAGE, &vmo, 0, PAGE), Status::NO_RESOURCES)?;
     fails(vmar.map(READ | LIMIT, 3 * PAGE, &vmo, 0, 4 * PAGE), Status::INVALID_ARGS)?;
