@@ -161,10 +161,7 @@ impl Disk {
         let mut under_way: Vec<Option<Piece>> = vec![None; places];
         let mut waiting = open.clone().into_iter();
         loop {
-            for place in 0..places {
-                if under_way[place].is_some() {
-                    continue;
-                }
+            for (place, free) in under_way.iter_mut().enumerate().filter(|(_, piece)| piece.is_none()) {
                 let Some(piece) = waiting.next() else { break };
                 let offset = place * stride;
                 let operation = match bytes {
@@ -179,7 +176,7 @@ impl Disk {
                 let request =
                     Request { operation, id: place as u32, block: piece.block, blocks, offset: offset as u32 };
                 self.send(request)?;
-                under_way[place] = Some(piece);
+                *free = Some(piece);
             }
             if under_way.iter().all(Option::is_none) {
                 return Ok(());
