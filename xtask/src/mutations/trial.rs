@@ -116,7 +116,7 @@ impl Trial<'_> {
             memory: MEMORY,
             accel: Accel::Tcg,
             gdb: false,
-            devices: Devices::default(),
+            devices: Devices { teaching: true, ..Devices::default() },
         };
         let session = Session {
             machine,
