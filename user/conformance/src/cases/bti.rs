@@ -46,7 +46,7 @@ const PAGE: u64 = 4096;
 const READ: u32 = ZX_BTI_PERM_READ;
 const WRITE: u32 = ZX_BTI_PERM_WRITE;
 
-fn bti() -> Result<Bti, Failure> {
+pub(super) fn bti() -> Result<Bti, Failure> {
     Ok(Bti::create(&Iommu::create_stub(&*root_resource()?)?, 0xabcd)?)
 }
 

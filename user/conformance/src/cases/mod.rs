@@ -78,6 +78,7 @@ mod vmo_large;
 mod vmo_op;
 mod vmo_physical;
 mod vmo_slice;
+mod vmo_special;
 mod vmo_zero;
 mod wait;
 mod zeroed;
@@ -188,6 +189,7 @@ pub fn all() -> Vec<Case> {
         vmo_clone::cases(),
         vmo_op::cases(),
         vmo_slice::cases(),
+        vmo_special::cases(),
         vmo_zero::cases(),
         vmar::cases(),
         vmar_change::cases(),
