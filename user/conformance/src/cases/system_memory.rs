@@ -17,7 +17,6 @@ cases! {
     "system.memory.levels" => levels,
     "system.memory.discards_oldest_first" => discards_oldest_first,
     "system.memory.discards_before_refusal" => discards_before_refusal,
-    "system.memory.objects_until_none" => objects_until_none,
 }
 
 const PAGE: u64 = 4096;
@@ -219,24 +218,4 @@ fn discards_before_refusal() -> Outcome {
     let mut bytes = [0; 100];
     vmo.read(&mut bytes, size - 100)?;
     equal(bytes, [9; 100])
-}
-
-fn objects_until_none() -> Outcome {
-    // Memory for the kernel's own records ends, too: then no more can be made, and everything else goes on.
-    let (one, two) = Channel::create()?;
-    let mut eater = Eater::new()?;
-    eater.eat_all(|| Ok(()))?;
-    let out = eater.puppet.room(64)?;
-    let mut made = 0;
-    loop {
-        match eater.puppet.call(function!(zx_event_create), &[0, out])? {
-            Status::OK => made += 1,
-            status => break equal(status, Status::NO_MEMORY)?,
-        }
-        ensure(made < 100_000, "nothing stopped it")?;
-    }
-    one.write(b"on", [])?;
-    let mut bytes = [0; 2];
-    two.read(&mut bytes, &mut []).map_err(|(status, _)| status)?;
-    equal(&bytes, b"on")
 }
