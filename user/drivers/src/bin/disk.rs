@@ -6,14 +6,13 @@
 
 #[cfg(target_os = "fuchsia")]
 mod here {
-    use std::fmt::Write;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use std::thread;
     use std::time::{Duration, Instant};
 
     use drivers::block::Disk;
     use sha2::{Digest, Sha256};
-    use zx::{AsHandleRef, Info, Job, Process, Rights, Status};
+    use zx::{AsHandleRef, Job, Process, Rights, Status};
 
     /// Bytes at a time.
     const CHUNK: usize = 1 << 20;
@@ -54,8 +53,7 @@ mod here {
     }
 
     fn show(hash: Sha256, disk: &Disk, start: Instant, verb: &str) {
-        let mut text = String::new();
-        hash.finalize().iter().for_each(|byte| drop(write!(text, "{byte:02x}")));
+        let text: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         let time = start.elapsed().as_secs_f64();
         let rate = disk.size() as f64 / time / f64::from(1 << 20);
         println!("{verb} {} bytes in {time:.1} s ({rate:.0} MiB/s)", disk.size());
