@@ -37,6 +37,8 @@ pub struct Mapping {
     pub fixed: bool,
     /// Accesses beyond the pages of the VMO's content are faults.
     pub content_only: bool,
+    /// What it shows is a copy that nobody else has, made when a debugger wrote where the program must not.
+    pub copied: bool,
 }
 
 impl Mapping {

@@ -11,6 +11,7 @@ use crate::machine::{
     Registers, ThreadKey,
 };
 
+mod check;
 mod devices;
 
 pub use devices::{FakeDevices, FakeIrq};
@@ -41,6 +42,26 @@ pub struct FakeThread {
     pub extra: [u64; 4],
 }
 
+/// Counts what can fail for want of memory, and lets it fail.
+#[derive(Default)]
+pub struct Requests {
+    /// How many were made.
+    pub made: u64,
+    /// How many were refused.
+    pub refused: u64,
+    /// The numbers of those that are refused; the first one is 0.
+    pub refuse: core::ops::Range<u64>,
+}
+
+impl Requests {
+    fn next(&mut self) -> Result<(), OutOfMemory> {
+        let refused = self.refuse.contains(&self.made);
+        self.made += 1;
+        self.refused += u64::from(refused);
+        if refused { Err(OutOfMemory) } else { Ok(()) }
+    }
+}
+
 /// See the module's description.
 #[derive(Default)]
 pub struct FakeMachine {
@@ -50,6 +71,8 @@ pub struct FakeMachine {
     pub limit: usize,
     /// There is no memory for the objects' own records.
     pub full: bool,
+    /// Requests for memory of any kind that were made, and which of them are refused.
+    pub requests: Requests,
     /// Pages mapped, by address space and address.
     pub mapped: BTreeMap<u32, BTreeMap<u64, (Frame, Perm)>>,
     /// Those that are not cached as memory is, by address space and address.
@@ -108,6 +131,7 @@ impl FakeMachine {
 
 impl Machine for FakeMachine {
     fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
+        self.requests.next()?;
         if self.frames_in_use() >= self.limit {
             return Err(OutOfMemory);
         }
@@ -125,6 +149,7 @@ impl Machine for FakeMachine {
     }
 
     fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
+        self.requests.next()?;
         if self.limit - self.frames_in_use() < count as usize {
             return Err(OutOfMemory);
         }
@@ -196,10 +221,12 @@ impl Machine for FakeMachine {
     }
 
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {
+        self.requests.next()?;
         if self.full { Err(OutOfMemory) } else { Ok(()) }
     }
 
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {
+        self.requests.next()?;
         self.aspaces += 1;
         self.mapped.insert(self.aspaces, BTreeMap::new());
         Ok(Aspace(self.aspaces))
@@ -211,6 +238,7 @@ impl Machine for FakeMachine {
     }
 
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory> {
+        self.requests.next()?;
         assert_eq!(address % PAGE, 0);
         assert!(!frame.is_device() || !perm.write || self.devices.writable(frame), "device page mapped for writing");
         let known = self.mapped[&aspace.0].get(&address) == Some(&(frame, perm));
@@ -279,6 +307,7 @@ impl Machine for FakeMachine {
     }
 
     fn thread_create(&mut self, _: Aspace, key: ThreadKey, _: &str) -> Result<MachineThread, OutOfMemory> {
+        self.requests.next()?;
         self.next_thread += 1;
         self.threads.insert(self.next_thread, FakeThread { key: key.0, ..FakeThread::default() });
         Ok(MachineThread(self.next_thread))

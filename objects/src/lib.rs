@@ -35,6 +35,8 @@ pub mod counter;
 mod deadline;
 pub mod debug;
 pub mod debuglog;
+#[cfg(test)]
+mod endless_tests;
 pub mod event;
 pub mod eventpair;
 pub mod exception;
@@ -71,6 +73,8 @@ pub mod resource;
 pub mod slab;
 pub mod socket;
 mod spans;
+#[cfg(test)]
+mod starved_tests;
 pub mod stream;
 pub mod suspend_token;
 #[cfg(test)]

@@ -126,7 +126,9 @@ impl<M: Machine> Kernel<M> {
             Where::At(offset) => offset,
         };
         let (vmo, from) = self.vmo_resolve(stream.vmo, offset.min(end))?;
-        let (mut done, mut left, mut why) = (0, end.saturating_sub(offset), Ok(()));
+        // The same memory may be read into many times: not more at once than there is memory.
+        let most = self.machine.memory().1;
+        let (mut done, mut left, mut why) = (0, end.saturating_sub(offset).min(most), Ok(()));
         for part in parts {
             let copied;
             (copied, why) = self.vmo_to_user(vmo, from + done, aspace, part.address, part.len.min(left));
@@ -192,6 +194,10 @@ impl<M: Machine> Kernel<M> {
                 break;
             }
         }
+        if done == 0 && why.is_err() && grown.is_some() {
+            self.vmo_set_size(named, size)?;
+            self.vmo_note_content_size(named, content)?;
+        }
         let done = result(done, why)?;
         if done > 0 {
             self.vmo_note_content_size(named, content.max(offset + done))?;
@@ -212,9 +218,12 @@ impl<M: Machine> Kernel<M> {
         parts: &[Part],
     ) -> Result<u64, Status> {
         let mut good = 0;
+        // Memory that nobody has written has no end, but what is written takes some.
+        let most = self.machine.memory().1;
         for part in parts {
-            match self.check_in(aspace, part.address, part.len as usize) {
-                Ok(()) => good += part.len,
+            let len = part.len.min(most - good);
+            match self.check_in(aspace, part.address, len as usize) {
+                Ok(()) => good += len,
                 Err(status) if good == 0 || status == PAGE_WAIT => return Err(of_buffer(status)),
                 Err(_) => break,
             }

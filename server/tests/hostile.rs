@@ -4,7 +4,12 @@
 
 use std::path::Path;
 
-use abi::{Rights, ZX_TIME_INFINITE};
+use abi::{
+    Rights, ZX_TIME_INFINITE, ZX_VM_ALLOW_FAULTS, ZX_VM_FAULT_BEYOND_STREAM_SIZE, ZX_VM_MAP_RANGE, ZX_VM_PERM_READ,
+    ZX_VM_PERM_WRITE, ZX_VM_SPECIFIC, ZX_VM_SPECIFIC_OVERWRITE, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE,
+    ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SLICE, ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE,
+    ZX_VMO_CHILD_SNAPSHOT_MODIFIED, ZX_VMO_DISCARDABLE, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED,
+};
 use abi_gen::{Arg, Support, Syscall, Via};
 use objects::fake::FakeMachine;
 use objects::handle::Handle;
@@ -78,6 +83,19 @@ const ODD: [u64; 22] = [
     u64::MAX,
 ];
 
+/// Options of calls that have to do with memory, those more often that get further.
+const PERMS: [u32; 4] = [0, ZX_VM_PERM_READ, ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, ZX_VM_PERM_READ | ZX_VM_PERM_WRITE];
+const PLACES: [u32; 2] = [ZX_VM_SPECIFIC, ZX_VM_SPECIFIC_OVERWRITE];
+const KINDS: [u32; 6] = [0, 0, ZX_VMO_RESIZABLE, ZX_VMO_RESIZABLE, ZX_VMO_DISCARDABLE, ZX_VMO_UNBOUNDED];
+const CHILDREN: [u32; 6] = [
+    ZX_VMO_CHILD_SNAPSHOT,
+    ZX_VMO_CHILD_SNAPSHOT,
+    ZX_VMO_CHILD_SLICE,
+    ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE,
+    ZX_VMO_CHILD_REFERENCE,
+    ZX_VMO_CHILD_SNAPSHOT_MODIFIED,
+];
+
 /// `ZX_INFO_*`, `ZX_PROP_*` and the like are small numbers, with a version in the upper half.
 fn number(dice: &mut Dice) -> u64 {
     match dice.below(6) {
@@ -121,9 +139,23 @@ fn types_of(object: &str) -> Vec<u32> {
     }
 }
 
+/// Sizes of memory, most often a few pages; some reach far, some are no whole pages.
+fn extent(dice: &mut Dice) -> u64 {
+    match dice.below(16) {
+        0 => number(dice),
+        1 => PAGE << dice.below(50),
+        2 => dice.below(200) * PAGE,
+        3 => dice.below(8) * PAGE + dice.below(PAGE),
+        4 => 0,
+        _ => dice.below(3 * PAGES) * PAGE,
+    }
+}
+
 struct World {
     server: Server<FakeMachine>,
     calls: Vec<Syscall>,
+    /// Which of them have to do with memory.
+    of_memory: Vec<usize>,
     /// How often each call did not end with an error.
     succeeded: Vec<u32>,
     dice: Dice,
@@ -147,9 +179,12 @@ impl World {
         let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../abi/syscalls");
         let calls: Vec<_> = abi_gen::load(definitions).unwrap().into_iter().filter(wanted).collect();
         let succeeded = vec![0; calls.len()];
+        let memory =
+            |call: &Syscall| ["vmo", "vmar", "stream", "iob", "pager"].iter().any(|n| call.name.starts_with(n));
+        let of_memory = (0..calls.len()).filter(|&n| memory(&calls[n]) && calls[n].name != "vmar_destroy").collect();
         let server = Server { kernel };
         let dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        World { server, calls, succeeded, dice, job, processes: Vec::new(), held: Vec::new(), empty, frames }
+        World { server, calls, of_memory, succeeded, dice, job, processes: Vec::new(), held: Vec::new(), empty, frames }
     }
 
     /// A process with memory, two threads, and handles to itself, its job and the root resource.
@@ -178,6 +213,14 @@ impl World {
             objects.push(thread.object());
         }
         objects.push(kernel.resource_root().unwrap().object());
+        // What most calls that have to do with memory need.
+        for (pages, resizable) in [(PAGES, false), (3 * PAGES, true)] {
+            objects.push(kernel.vmo_create(pages * PAGE, resizable).unwrap().object());
+        }
+        let (port, pager) = (kernel.port_create(false).unwrap(), kernel.pager_create().unwrap());
+        objects.extend([port.object(), pager.object()]);
+        objects
+            .push(kernel.pager_create_vmo(pager, (port, 1), PAGES * PAGE, true, self.dice.one_in(2)).unwrap().object());
         for object in objects {
             kernel.give(process, object, Rights::all()).unwrap();
         }
@@ -246,6 +289,63 @@ impl World {
         }
     }
 
+    /// An address in or near something that a process has mapped.
+    fn mapped(&mut self, process: Id<Process>) -> u64 {
+        let kernel = &self.server.kernel;
+        let aspace = kernel.objects.get(process).unwrap().aspace;
+        let mappings = aspace.and_then(|aspace| kernel.aspace(aspace)).map(|space| &space.mappings);
+        let Some(mappings) = mappings.filter(|mappings| !mappings.is_empty()) else { return address(&mut self.dice) };
+        let which = self.dice.below(mappings.len() as u64) as usize;
+        let (base, pages) = mappings.values().nth(which).map(|m| (m.base, m.len / PAGE)).unwrap();
+        if base < USER_BASE + (PAGES + READ_ONLY) * PAGE && !self.dice.one_in(20) {
+            // Without the memory that its arguments are in it would not get far.
+            return USER_BASE + (16 + self.dice.below(64)) * PAGE;
+        }
+        let page = if self.dice.one_in(3) { self.dice.below(pages) } else { self.dice.below(pages.min(PAGES)) };
+        base + page * PAGE
+    }
+
+    /// A call that has to do with memory: arguments that get further than just any.
+    fn of_memory(&mut self, process: Id<Process>, call: &Syscall, words: &mut [u64; 8]) {
+        let is_vmar = call.name.starts_with("vmar");
+        let names = [("vmo", "stream"), ("vmar", "iob"), ("pager", "bti")];
+        if !names.iter().any(|(a, b)| call.name.starts_with(a) || call.name.starts_with(b)) || self.dice.one_in(8) {
+            return;
+        }
+        let specific = self.dice.one_in(3);
+        for (word, arg) in words.iter_mut().zip(&call.args) {
+            let is_address = is_vmar && matches!(arg.name.as_str(), "addr" | "address");
+            match arg.name.as_str() {
+                "buffer" | "buffer_size" if call.name.ends_with("op_range") => *word = 0,
+                _ if arg.is_pointer() || arg.ty == "handle" => {}
+                _ if is_address && !self.dice.one_in(8) => *word = self.mapped(process),
+                "options" if call.name == "vmar_map" => {
+                    let how = if specific { self.dice.pick(&PLACES) } else { 0 };
+                    let more = self.dice.pick(&[
+                        0,
+                        0,
+                        0,
+                        ZX_VM_MAP_RANGE,
+                        ZX_VM_ALLOW_FAULTS | ZX_VM_FAULT_BEYOND_STREAM_SIZE,
+                    ]);
+                    *word = u64::from(self.dice.pick(&PERMS) | how | more);
+                }
+                "options" if call.name == "vmar_protect" => *word = u64::from(self.dice.pick(&PERMS)),
+                "options" if call.name == "vmo_create" => *word = u64::from(self.dice.pick(&KINDS)),
+                "options" if call.name == "vmo_create_child" => {
+                    let more = self.dice.pick(&[0, 0, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_NO_WRITE]);
+                    *word = u64::from(self.dice.pick(&CHILDREN) | more);
+                }
+                "vmar_offset" => *word = if specific { (16 + self.dice.below(64)) * PAGE } else { 0 },
+                "options" => {}
+                _ if matches!(arg.ty.as_str(), "u64" | "usize") && !arg.name.starts_with("num") => {
+                    *word = extent(&mut self.dice);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Words as a program might have them where a call's pointers point.
     fn scribble(&mut self, process: Id<Process>, handles: &[(u32, u32)]) {
         for _ in 0..WORDS {
@@ -294,6 +394,15 @@ impl World {
             self.process();
             return;
         }
+        let kernel = &mut self.server.kernel;
+        let aspace = kernel.objects.get(process).unwrap().aspace;
+        let memory = aspace.and_then(|aspace| kernel.aspace(aspace)).and_then(|space| space.find(USER_BASE));
+        if memory.is_none_or(|memory| memory.len < PAGES * PAGE || !memory.perm.write) && self.dice.one_in(20) {
+            // One that has lost the memory that it calls with does nothing worth while any more.
+            kernel.process_kill(process, 0);
+            kernel.reap();
+            return;
+        }
         let handles = self.handles(process);
         if self.dice.one_in(8) {
             self.scribble(process, &handles);
@@ -308,6 +417,22 @@ impl World {
             self.server.kernel.machine.serial_room = 50;
             self.server.kernel.machine.received.extend([1, 2, 3]);
             self.server.serial();
+        }
+        if self.dice.one_in(8) {
+            let address = self.mapped(process) + self.dice.below(PAGE);
+            let fault = Fault::Page { address, ip: USER_BASE, write: self.dice.one_in(2), execute: false };
+            let kernel = &self.server.kernel;
+            let aspace = kernel.objects.get(process).unwrap().aspace;
+            let mapping = aspace.and_then(|aspace| kernel.aspace(aspace)).and_then(|space| space.find(address));
+            let is_served = mapping.is_some_and(|m| {
+                let within = m.offset + (address - m.base) < kernel.vmo_size(m.vmo).unwrap();
+                within && m.perm.read && m.perm.write && !m.content_only
+            });
+            // What ends in an exception ends the process, most often.
+            if is_served || self.dice.one_in(50) {
+                self.server.fault(key, fault);
+            }
+            return;
         }
         if self.dice.one_in(300) {
             let fault = match self.dice.below(4) {
@@ -330,7 +455,10 @@ impl World {
             }
             return;
         }
-        let number = self.dice.below(self.calls.len() as u64) as usize;
+        let number = match self.dice.one_in(3) {
+            true => self.dice.pick(&self.of_memory),
+            false => self.dice.below(self.calls.len() as u64) as usize,
+        };
         let call = self.calls[number].clone();
         // The end of everything comes soon enough.
         let deadly = ["task_kill", "process_exit", "thread_exit", "vmar_destroy"].contains(&call.name.as_str());
@@ -341,6 +469,7 @@ impl World {
         for (word, arg) in words.iter_mut().zip(&call.args) {
             *word = self.argument(&call, arg, &handles);
         }
+        self.of_memory(process, &call, &mut words);
         let kernel = &mut self.server.kernel;
         if let Some(machine) = kernel.machine.threads.values_mut().find(|thread| thread.key == key.0) {
             machine.extra = [words[4], words[5], words[6], words[7]];
@@ -366,6 +495,7 @@ impl World {
         }
         assert_eq!(kernel.census(), self.empty, "objects, observers, address spaces");
         assert_eq!(kernel.machine.frames_in_use(), self.frames + kernel.frames_kept(), "frames");
+        kernel.check_memory();
         assert!(kernel.machine.threads.is_empty(), "threads of the machine");
     }
 }
@@ -376,9 +506,13 @@ fn run(seed: u64, steps: usize) -> Vec<(String, u32)> {
     for _ in 0..3 {
         world.process();
     }
-    for _ in 0..steps {
+    for n in 0..steps {
         world.step();
+        if n % 50 == 0 {
+            world.server.kernel.check_memory();
+        }
     }
+    world.server.kernel.check_memory();
     let succeeded = world.calls.iter().map(|call| call.name.clone()).zip(world.succeeded.clone()).collect();
     world.end();
     succeeded

@@ -50,7 +50,7 @@ use crate::vmo::{Beneath, Vmo};
 pub(crate) use dirty::Dirt;
 pub(crate) use requests::Kind;
 use requests::{Requests, Told};
-use runs::Runs;
+pub(crate) use runs::Runs;
 pub use wait::Then;
 pub(crate) use wait::{PageWait, Wanted};
 

@@ -36,6 +36,17 @@ impl<T: Copy + PartialEq> Runs<T> {
         Some((start..end.min(range.end), value))
     }
 
+    /// What is known of `count` pages from `from` on, as if that were page 0.
+    pub fn part(&self, from: u64, count: u64) -> Runs<T> {
+        let mut part = Runs::default();
+        let (mut at, end) = (from, from.saturating_add(count));
+        while let Some((run, value)) = self.first(at..end) {
+            at = run.end;
+            part.runs.insert(run.start - from, (run.end - from, value));
+        }
+        part
+    }
+
     /// Gives all pages of a range one value, or none.
     pub fn set(&mut self, range: Range<u64>, value: Option<T>) {
         if range.is_empty() {

@@ -8,6 +8,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::object::Id;
 use crate::slab::Key;
+use crate::vmo::CloneKind;
 
 /// A length in whole pages.
 fn whole_pages(address: u64, len: u64) -> Result<u64, Status> {
@@ -29,6 +30,27 @@ impl<M: Machine> Kernel<M> {
         let rest = Mapping { base: at, len: whole.len - first, offset: whole.offset + first, ..whole };
         let rest = Mapping { named_offset: whole.named_offset + first, ..rest };
         self.mapping_insert(aspace, rest);
+    }
+
+    /// Makes the mapping that an address is in show a copy of its own, unless it may be made writable anyway.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`: its memory is of a kind that has no copies. `NO_MEMORY`.
+    pub(crate) fn mapping_copy(&mut self, aspace: Key, at: u64) -> Result<(), Status> {
+        let Some(space) = self.aspaces.get(aspace) else { return Ok(()) };
+        let (machine, Some(&mapping)) = (space.machine, space.find(at)) else { return Ok(()) };
+        if mapping.max.write || mapping.copied {
+            return Ok(());
+        }
+        // It ends where the memory ends, so that what was a fault stays one.
+        let there = self.vmo_size(mapping.vmo)?.saturating_sub(mapping.offset).min(mapping.len);
+        let copy = self.vmo_create_clone(mapping.vmo, CloneKind::Modified, mapping.offset, there, false);
+        let vmo = copy.map_err(|status| if status == Status::NO_MEMORY { status } else { Status::ACCESS_DENIED })?;
+        self.mapping_remove(aspace, mapping.base);
+        self.machine.unmap(machine, mapping.base, mapping.len / PAGE);
+        let copy = Mapping { vmo, offset: 0, named: vmo, named_offset: 0, copied: true, ..mapping };
+        self.mapping_insert(aspace, copy);
+        Ok(())
     }
 
     /// Makes one mapping of two that meet at an address and are alike, as if they had never been cut.
@@ -76,10 +98,20 @@ impl<M: Machine> Kernel<M> {
         if vmar.children.overlapping(base, end).all(goes) { Ok(()) } else { Err(Status::INVALID_ARGS) }
     }
 
+    /// Whether clearing a range leaves more mappings than there were: it lies within one.
+    fn range_is_within_mapping(&self, aspace: Key, base: u64, end: u64) -> bool {
+        let mapping = self.aspaces.get(aspace).and_then(|space| space.find(base));
+        mapping.is_some_and(|mapping| mapping.base < base && end < mapping.end())
+    }
+
     /// Takes everything out of a range of a VMAR.
     pub(super) fn vmar_clear(&mut self, id: Id<Vmar>, base: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
         self.vmar_check_clear(id, base, len, with_vmars)?;
         let (_, aspace) = self.vmar_alive(id)?;
+        // Who unmaps is heard also when there is no memory, but not to have more mappings than before.
+        if self.range_is_within_mapping(aspace, base, base + len) {
+            self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+        }
         self.mapping_split(aspace, base);
         self.mapping_split(aspace, base + len);
         self.range_clear(aspace, base, len);
@@ -110,7 +142,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: not whole pages, not within the VMAR, a VMAR that is not to go or only in part. `BAD_STATE`:
-    /// destroyed. `ACCESS_DENIED`: the vDSO's code is there.
+    /// destroyed. `ACCESS_DENIED`: the vDSO's code is there. `NO_MEMORY`: for the second part of what is left.
     pub fn vmar_unmap(&mut self, id: Id<Vmar>, address: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
         let len = whole_pages(address, len)?;
         self.vmar_clear(id, address, len, with_vmars)

@@ -157,6 +157,7 @@ impl<M: Machine> Kernel<M> {
             vmar: id,
             fixed: request.fixed,
             content_only: false,
+            copied: false,
         };
         self.mapping_insert(aspace, mapping);
         if mapping.fixed

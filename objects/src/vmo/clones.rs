@@ -7,6 +7,7 @@ use super::{Backing, Beneath, Kind, Vmo, round_up};
 use crate::kernel::Kernel;
 use crate::machine::{Cache, Machine, PAGE};
 use crate::object::Id;
+use crate::pager::Runs;
 
 /// What a clone promises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +67,10 @@ impl<M: Machine> Kernel<M> {
             Beneath::Other { vmo, .. } if vmo == target => Pages::default(),
             _ => self.vmo_share_pages(target, from, visible)?,
         };
+        let zeroed = match beneath {
+            Beneath::Other { vmo, .. } if vmo != target => self.objects.get(target)?.zeroed.part(from, visible),
+            _ => Runs::default(),
+        };
         let child = match self.vmo_new(rounded, size, resizable, Backing::Pages(Pages::default())) {
             Ok(child) => child,
             Err(status) => {
@@ -76,6 +81,7 @@ impl<M: Machine> Kernel<M> {
         let vmo = self.objects.get_mut(child)?;
         vmo.backing = Backing::Pages(pages);
         vmo.beneath = beneath;
+        vmo.zeroed = zeroed;
         vmo.is_clone = true;
         vmo.shares = true;
         if let Beneath::Other { vmo, .. } = beneath {

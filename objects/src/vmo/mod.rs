@@ -60,6 +60,7 @@ use crate::list::{Link, List};
 use crate::machine::{Cache, Frame, Machine, PAGE};
 use crate::name::Name;
 use crate::object::{Body, Id, VmoChildren, VmoReaders};
+use crate::pager::Runs;
 use crate::slab::Key;
 use crate::spans::Spans;
 
@@ -127,6 +128,8 @@ pub struct Vmo {
     pub(crate) reader: Link,
     pub(crate) backing: Backing,
     pub(crate) beneath: Beneath,
+    /// Pages that are zero where it has none of its own, whatever lies beneath.
+    pub(crate) zeroed: Runs<()>,
     pub(crate) kind: Kind,
     pub(crate) discard: Option<Discard>,
     /// Its place among the discardable VMOs that nobody has locked.
@@ -184,7 +187,7 @@ impl Vmo {
     }
 
     /// Its table, if it has pages of its own.
-    fn pages(&self) -> Option<&Pages> {
+    pub(crate) fn pages(&self) -> Option<&Pages> {
         match &self.backing {
             Backing::Pages(pages) => Some(pages),
             Backing::Window { .. } => None,
@@ -215,6 +218,7 @@ impl<M: Machine> Kernel<M> {
             reader: Link::default(),
             backing,
             beneath: Beneath::Zeroes,
+            zeroed: Runs::default(),
             kind: Kind::Plain,
             discard: None,
             unlocked: Link::default(),

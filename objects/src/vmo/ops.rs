@@ -117,24 +117,19 @@ impl<M: Machine> Kernel<M> {
         }
         let vmo = self.objects.get(id)?;
         if vmo.kind == Kind::Contiguous || vmo.is_pinned(from, to) {
-            return self.vmo_zero_in_place(id, from, to);
+            self.vmo_zero_in_place(id, from, to)?;
+            if matches!(self.objects.get(id)?.beneath, Beneath::Other { .. }) {
+                // What lies beneath may be mapped.
+                self.vmo_unmap_pages(id, from, to);
+            }
+        } else {
+            self.vmo_drop_pages(id, from, to);
         }
-        self.vmo_drop_pages(id, from, to);
-        let Vmo { beneath, .. } = self.objects.get_mut(id)?;
-        let hidden = match beneath {
-            Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) | Beneath::Source(_) => return Ok(()),
-            Beneath::Other { end, .. } if to >= *end => {
-                *end = (*end).min(from);
-                return Ok(());
-            }
-            Beneath::Other { end, .. } => from..to.min(*end),
-        };
-        for page in hidden {
-            if page.is_multiple_of(STRIDE) {
-                self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
-            }
-            let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
-            pages.set_zero(page).map_err(|_| Status::NO_MEMORY)?;
+        let Vmo { beneath, zeroed, .. } = self.objects.get_mut(id)?;
+        match beneath {
+            Beneath::Other { end, .. } if to >= *end => *end = (*end).min(from),
+            Beneath::Other { .. } => zeroed.set(from..to, Some(())),
+            Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) | Beneath::Source(_) => {}
         }
         Ok(())
     }

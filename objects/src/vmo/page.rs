@@ -58,7 +58,7 @@ impl<M: Machine> Kernel<M> {
                 let beneath = match vmo.beneath {
                     Beneath::Discarded => return Err(Status::NOT_FOUND),
                     Beneath::Device(address) => return self.vmo_page_of_device(id, page, address, access).map(Some),
-                    Beneath::Other { vmo: other, from, end } if page < end => {
+                    Beneath::Other { vmo: other, from, end } if page < end && vmo.zeroed.get(page).is_none() => {
                         self.vmo_page_beneath(other, page.saturating_add(from))?
                     }
                     _ => None,
@@ -130,7 +130,9 @@ impl<M: Machine> Kernel<M> {
                 Some((frame, vmo.kind == (Kind::Physical { writable: true })))
             }
             (Entry::Frame(frame), _) => Some((frame, !self.frames.is_shared(frame))),
-            (Entry::Absent, &Beneath::Other { vmo: other, from, end }) if page < end => {
+            (Entry::Absent, &Beneath::Other { vmo: other, from, end })
+                if page < end && vmo.zeroed.get(page).is_none() =>
+            {
                 let other = self.objects.get(other).ok()?;
                 let page = page.saturating_add(from);
                 match other.pages()?.get(page) {

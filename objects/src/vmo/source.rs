@@ -102,6 +102,14 @@ impl<M: Machine> Kernel<M> {
                 let mut at = pages.start;
                 let to = pages.end.min(end);
                 while let Some(gap) = self.objects.get(id)?.pages().and_then(|table| table.gap(at, to)) {
+                    let gap = match self.objects.get(id)?.zeroed.first(gap.clone()) {
+                        Some((zeroed, ())) if zeroed.start == gap.start => {
+                            at = zeroed.end;
+                            continue;
+                        }
+                        Some((zeroed, ())) => gap.start..zeroed.start,
+                        None => gap,
+                    };
                     at = gap.end;
                     self.vmo_require_pages(other, gap.start + from..gap.end + from, Access::Read)?;
                 }
@@ -218,7 +226,9 @@ impl<M: Machine> Kernel<M> {
             }
             self.source_filled(key, Kind::Read, absent.start, at);
         }
-        self.vmo_drop_pages(aux, from, from + count);
+        // What could not be moved stays, so that it can be tried again.
+        let moved = if result.is_ok() { count } else { at - to.start };
+        self.vmo_drop_pages(aux, from, from + moved);
         result
     }
 

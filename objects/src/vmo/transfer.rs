@@ -13,7 +13,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: a VMO is of a kind that keeps its pages, or
-    /// gets them from a pager. `BAD_STATE`: pages are pinned. `NO_MEMORY`: a part may have been moved.
+    /// gets them from a pager. `BAD_STATE`: pages are pinned. `NO_MEMORY`.
     pub fn vmo_transfer(&mut self, to: (Id<Vmo>, u64), len: u64, from: (Id<Vmo>, u64)) -> Result<(), Status> {
         if ![to.1, from.1, len].iter().all(|n| n.is_multiple_of(PAGE)) {
             return Err(Status::INVALID_ARGS);
@@ -38,6 +38,7 @@ impl<M: Machine> Kernel<M> {
         }
         let moved = self.objects.get(from)?.pages().map_or(0, |pages| pages.count(from_page, from_page + count));
         self.may_charge(to.object(), moved * PAGE)?;
+        self.vmo_transfer_room(to, to_page, from, from_page, count)?;
         // What is shared stays shared, with another owner; so neither side may write to it unasked.
         let shares = self.objects.get(from)?.shares;
         self.objects.get_mut(to)?.shares |= shares;
@@ -48,7 +49,6 @@ impl<M: Machine> Kernel<M> {
         let upwards = to != from || to_page < from_page;
         let (mut low, mut high) = (from_page, from_page + count);
         while low < high {
-            self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
             let pages = self.objects.get_mut(from)?.pages_mut().ok_or(Status::INTERNAL)?;
             let taken = if upwards { pages.take(low, high) } else { pages.take_last(low, high) };
             let (first, end) = match (&taken, upwards) {
@@ -58,7 +58,7 @@ impl<M: Machine> Kernel<M> {
             };
             self.vmo_drop_pages(to, first - from_page + to_page, end - from_page + to_page);
             if let Some(chunk) = taken {
-                // The reserve is there, so there is memory for two runs.
+                // There is room, or some has just come free.
                 let put =
                     self.objects.get_mut(to)?.pages_mut().ok_or(Status::INTERNAL)?.put(&chunk, from_page, to_page);
                 put.map_err(|_| Status::NO_MEMORY)?;
@@ -73,6 +73,28 @@ impl<M: Machine> Kernel<M> {
             }
         }
         self.vmo_may_be_discarded(to);
+        Ok(())
+    }
+
+    /// Makes room in the table of `to` for all that is to come there, so that nothing has been moved when there is none.
+    fn vmo_transfer_room(
+        &mut self,
+        to: Id<Vmo>,
+        to_page: u64,
+        from: Id<Vmo>,
+        from_page: u64,
+        count: u64,
+    ) -> Result<(), Status> {
+        let (mut at, end) = (from_page, from_page + count);
+        while let Some(chunk) = self.objects.get(from)?.pages().and_then(|pages| pages.peek(at, end)) {
+            self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+            let pages = self.objects.get_mut(to)?.pages_mut().ok_or(Status::INTERNAL)?;
+            // It may lie across two runs there.
+            for page in [chunk.base.max(at), chunk.end().min(end) - 1] {
+                pages.reserve(page - from_page + to_page).map_err(|_| Status::NO_MEMORY)?;
+            }
+            at = chunk.end();
+        }
         Ok(())
     }
 }

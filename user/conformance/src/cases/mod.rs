@@ -33,6 +33,7 @@ mod ioports;
 mod job;
 mod job_memory;
 mod memory_mapping;
+mod memory_storm;
 mod msi;
 mod object;
 mod object_info;
@@ -179,6 +180,7 @@ pub fn all() -> Vec<Case> {
         job::cases(),
         job_memory::cases(),
         memory_mapping::cases(),
+        memory_storm::cases(),
         policy::cases(),
         profile::cases(),
         resource::cases(),

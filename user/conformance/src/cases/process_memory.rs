@@ -1,10 +1,12 @@
 //! Memory of another process, in amounts: what a process makes of a seed is what a debugger reads, and the other way round.
 
+use super::process::child;
 use super::{cases, late, soon};
 use crate::check::{Failure, Outcome, ensure, equal};
 use crate::tiny::Tiny;
 
 cases! {
+    "process.memory.code_is_ones_own" => code_is_ones_own,
     "process.memory.random_pattern" => random_pattern,
 }
 
@@ -75,4 +77,17 @@ fn random_pattern() -> Outcome {
     equal(at, other.len())?;
     tiny.process.kill()?;
     tiny.end().map(drop)
+}
+
+/// A process may write over what it cannot write, such as its own code, by way of a handle to itself; who runs the same
+/// program from the same file notices nothing.
+fn code_is_ones_own() -> Outcome {
+    let mark = || *std::hint::black_box(&crate::MARK);
+    equal(i64::from(mark()), child(&["mark"])?)?;
+    let address = std::ptr::from_ref(std::hint::black_box(&crate::MARK)).addr();
+    equal(zx::Process::self_handle().write_memory(address, &[9])?, 1)?;
+    equal(mark(), 9)?;
+    let of_child = child(&["mark"]);
+    zx::Process::self_handle().write_memory(address, &[7])?;
+    equal(of_child?, 7)
 }

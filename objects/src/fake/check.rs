@@ -1,0 +1,62 @@
+//! What must hold between calls of all memory together, whatever programs have done.
+
+use alloc::collections::BTreeMap;
+
+use super::FakeMachine;
+use crate::kernel::Kernel;
+use crate::machine::{Frame, PAGE};
+use crate::object::Body;
+
+impl Kernel<FakeMachine> {
+    /// Every frame that a VMO has is owned as often as VMOs have it, and no other frame is in use. Every page that is
+    /// mapped lies in a mapping that allows it, shows what the VMO has there, and can be written only if it is the VMO's
+    /// alone.
+    ///
+    /// # Panics
+    /// If it is not so.
+    pub fn check_memory(&self) {
+        self.check_frames();
+        self.check_mapped();
+    }
+
+    fn check_frames(&self) {
+        let mut owners: BTreeMap<u32, u64> = BTreeMap::new();
+        for object in self.objects.iter() {
+            if let Body::Vmo(vmo) = &object.body
+                && let Some(pages) = vmo.pages()
+            {
+                let frames = pages.frames(0, vmo.size / PAGE);
+                frames.filter(|frame| !frame.is_device()).for_each(|frame| *owners.entry(frame.0).or_default() += 1);
+                let within = pages.count(0, vmo.size / PAGE);
+                assert_eq!(pages.len(), within, "VMO {} has pages beyond its end", object.koid);
+            }
+        }
+        for (&frame, &count) in &owners {
+            assert_eq!(self.frames.owners(Frame(frame)), count, "owners of frame {frame}");
+        }
+        let zero = usize::from(self.frames.zero.is_some());
+        assert_eq!(self.machine.frames_in_use(), owners.len() + zero, "frames that nobody has");
+    }
+
+    fn check_mapped(&self) {
+        for (_, space) in self.aspaces.iter() {
+            for (&address, &(frame, perm)) in &self.machine.mapped[&space.machine.0] {
+                let Some(mapping) = space.find(address) else { panic!("{address:#x} is still mapped") };
+                let page = (mapping.offset + (address - mapping.base)) / PAGE;
+                let vmo = self.objects.get(mapping.vmo).expect("a mapping keeps its VMO");
+                assert!(page < vmo.size / PAGE, "{address:#x} shows a page beyond its VMO");
+                assert!(mapping.perm.allows(perm), "{address:#x} allows too much");
+                match self.vmo_page_if_there(mapping.vmo, page) {
+                    Some((there, writable)) => {
+                        assert_eq!(frame, there, "{address:#x} does not show what its VMO has");
+                        assert!(writable || !perm.write, "{address:#x} lets a page be written that others have too");
+                    }
+                    None => {
+                        assert_eq!(Some(frame), self.frames.zero, "{address:#x} shows a page that its VMO has not");
+                        assert!(!perm.write, "{address:#x} lets the page of zeroes be written");
+                    }
+                }
+            }
+        }
+    }
+}
