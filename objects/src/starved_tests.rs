@@ -360,7 +360,7 @@ fn pages_that_move_or_stay() {
 #[test]
 fn streams_and_buffers() {
     starve(|w| {
-        let (_, root, space) = w.process();
+        let (process, root, space) = w.process();
         let memory = w.vmo("vmo_create", |w| w.kernel.vmo_create(20 * PAGE, false));
         w.map(root, 0, memory, 0, 20);
         w.store(space, 1, 0x1111);
@@ -384,14 +384,14 @@ fn streams_and_buffers() {
         }
         w.step("stream_read", Keeps::Shape, |w| w.kernel.stream_read(stream, Where::At(0), space, &[part(9, 50)]));
         let spec = |source, discipline| RegionSpec { source, access: 0x3f, discipline };
-        let shared = w.step("region", Keeps::All, |w| w.kernel.iob_create_shared_region(3 * PAGE));
+        let shared = w.step("region", Keeps::All, |w| w.kernel.iob_create_shared_region(process, 3 * PAGE));
         w.hold(shared.object());
         let specs = [
             spec(Source::Private(3 * PAGE), Discipline::None),
             spec(Source::Private(2 * PAGE), Discipline::IdAllocator),
             spec(Source::Private(PAGE), Discipline::IdAllocator),
         ];
-        let (one, two) = w.step("iob_create", Keeps::All, |w| w.kernel.iob_create(&specs));
+        let (one, two) = w.step("iob_create", Keeps::All, |w| w.kernel.iob_create(process, &specs));
         w.hold(one.object());
         w.hold(two.object());
         w.step("iob_allocate_id", Keeps::Content, |w| w.kernel.iob_allocate_id(one, 1, space, part(1, 60)));
