@@ -10,7 +10,7 @@ use abi::{
 };
 use zx::{AsHandleRef, Channel, Duration, MonotonicInstant, Signals, Vmo};
 
-use super::vmar::{PAGE, READ, READ_WRITE, region, vmo};
+use super::vmar::{PAGE, READ, READ_WRITE, vmo};
 use super::{cases, raw};
 use crate::caught::catch_type;
 use crate::check::{Failure, Outcome, ensure, equal};
@@ -20,7 +20,6 @@ cases! {
     "memory_storm.clones.private_stays_private" => private_stays_private,
     "memory_storm.kill.in_the_midst" => kill_in_the_midst,
     "memory_storm.resize.under_mappings" => resize_under_mappings,
-    "memory_storm.unmap.under_a_reader" => unmap_under_a_reader,
 }
 
 /// Pages of each memory; the code takes the uppermost six bits of its random numbers.
@@ -345,52 +344,4 @@ fn resize_under_mappings() -> Outcome {
         result?;
         served.into_iter().try_for_each(|thread| thread.map_err(|_| "a thread panicked")?)
     })
-}
-
-fn unmap_under_a_reader() -> Outcome {
-    let (vmar, base) = region(PAGES)?;
-    let pages = vmo(PAGES)?;
-    let source = vmo(PAGES)?;
-    source.op_range(ZX_VMO_OP_COMMIT, 0, LEN as u64)?;
-    let done = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let (done, source) = (&done, &source);
-        let reader = scope.spawn(move || {
-            let mut seen = [0_u32; 2];
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                for status in [
-                    raw!(zx_vmo_read, source.raw_handle(), base, 0_u64, LEN),
-                    raw!(zx_vmo_write, source.raw_handle(), base, 0_u64, LEN),
-                ] {
-                    match status {
-                        Status::OK => seen[0] += 1,
-                        Status::INVALID_ARGS => seen[1] += 1,
-                        other => return Err(format!("a buffer that comes and goes: {other}").into()),
-                    }
-                }
-            }
-            Ok::<_, Failure>(seen)
-        });
-        let mut dice = Dice::new(3);
-        let result = (0..300).try_for_each(|_| {
-            let (page, count) = (dice.below(PAGES), 1 + dice.below(PAGES));
-            let len = count.min(PAGES - page) * PAGE;
-            match dice.below(4) {
-                0 => drop(vmar.unmap(base + page * PAGE, len)),
-                1 => drop(vmar.protect(READ, base + page * PAGE, len)),
-                2 => {
-                    vmar.map(READ_WRITE | OVER, page * PAGE, &pages, (page * PAGE) as u64, len)?;
-                }
-                _ => {
-                    vmar.map(READ_WRITE | OVER, 0, &pages, 0, LEN)?;
-                }
-            }
-            Ok::<_, Failure>(())
-        });
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-        let seen = reader.join().map_err(|_| "the reader panicked")??;
-        result?;
-        ensure(seen.iter().sum::<u32>() > 0, "the reader never ran")
-    })?;
-    Ok(vmar.destroy()?)
 }
