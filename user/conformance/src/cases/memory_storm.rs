@@ -5,12 +5,14 @@
 //! (or stops at an undefined instruction), and writes anew; each time it also writes into memory that all share. What the
 //! masters do to them is drawn by lot from fixed seeds; how that falls in with what the programs do is not.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
 use abi::{
     Status, ZX_EXCP_FATAL_PAGE_FAULT, ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_ZERO,
 };
 use zx::{AsHandleRef, Channel, Duration, MonotonicInstant, Signals, Vmo};
 
-use super::vmar::{PAGE, READ, READ_WRITE, vmo};
+use super::vmar::{PAGE, READ, READ_WRITE, region, vmo};
 use super::{cases, raw};
 use crate::caught::catch_type;
 use crate::check::{Failure, Outcome, ensure, equal};
@@ -20,6 +22,7 @@ cases! {
     "memory_storm.clones.private_stays_private" => private_stays_private,
     "memory_storm.kill.in_the_midst" => kill_in_the_midst,
     "memory_storm.resize.under_mappings" => resize_under_mappings,
+    "memory_storm.unmap.under_a_reader" => unmap_under_a_reader,
 }
 
 /// Pages of each memory; the code takes the uppermost six bits of its random numbers.
@@ -344,4 +347,54 @@ fn resize_under_mappings() -> Outcome {
         result?;
         served.into_iter().try_for_each(|thread| thread.map_err(|_| "a thread panicked")?)
     })
+}
+
+fn unmap_under_a_reader() -> Outcome {
+    let (vmar, base) = region(PAGES)?;
+    let pages = vmo(PAGES)?;
+    let source = vmo(PAGES)?;
+    source.op_range(ZX_VMO_OP_COMMIT, 0, LEN as u64)?;
+    let (done, calls) = (AtomicBool::new(false), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        let (done, calls, source) = (&done, &calls, &source);
+        let reader = scope.spawn(move || {
+            while !done.load(Relaxed) {
+                for status in [
+                    raw!(zx_vmo_read, source.raw_handle(), base, 0_u64, LEN),
+                    raw!(zx_vmo_write, source.raw_handle(), base, 0_u64, LEN),
+                ] {
+                    match status {
+                        Status::OK | Status::INVALID_ARGS => calls.fetch_add(1, Relaxed),
+                        other => return Err(format!("a buffer that comes and goes: {other}").into()),
+                    };
+                }
+            }
+            Ok::<_, Failure>(())
+        });
+        let mut dice = Dice::new(3);
+        let result = (0..300).try_for_each(|n| {
+            // The reader does much each time that it has its turn.
+            if n % 20 == 0 {
+                std::thread::yield_now();
+            }
+            let (page, count) = (dice.below(PAGES), 1 + dice.below(PAGES));
+            let len = count.min(PAGES - page) * PAGE;
+            match dice.below(4) {
+                0 => drop(vmar.unmap(base + page * PAGE, len)),
+                1 => drop(vmar.protect(READ, base + page * PAGE, len)),
+                2 => {
+                    vmar.map(READ_WRITE | OVER, page * PAGE, &pages, (page * PAGE) as u64, len)?;
+                }
+                _ => {
+                    vmar.map(READ_WRITE | OVER, 0, &pages, 0, LEN)?;
+                }
+            }
+            Ok::<_, Failure>(())
+        });
+        done.store(true, Relaxed);
+        reader.join().map_err(|_| "the reader panicked")??;
+        result?;
+        ensure(calls.load(Relaxed) > 0, "the reader never ran")
+    })?;
+    Ok(vmar.destroy()?)
 }
