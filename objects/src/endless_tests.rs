@@ -237,6 +237,7 @@ fn what_a_pager_has_without_end() {
     let mut byte = [1];
     k.vmo_read(clone, HUGE / 4, &mut byte).unwrap();
     assert_eq!(byte, [0]);
+    assert_eq!(k.pager_supply_pages(pager, vmo, (PAGE, HUGE / 2), (aux, PAGE)), Err(Status::NO_MEMORY));
     k.vmo_zero(vmo, PAGE, HUGE / 2).unwrap();
     k.vmo_set_size(vmo, PAGE).unwrap();
     for id in [clone, aux] {

@@ -71,6 +71,8 @@ pub struct FakeMachine {
     pub limit: usize,
     /// There is no memory for the objects' own records.
     pub full: bool,
+    /// If so, there is still enough for calls that keep nothing.
+    pub rest: bool,
     /// Requests for memory of any kind that were made, and which of them are refused.
     pub requests: Requests,
     /// Pages mapped, by address space and address.
@@ -223,6 +225,10 @@ impl Machine for FakeMachine {
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {
         self.requests.next()?;
         if self.full { Err(OutOfMemory) } else { Ok(()) }
+    }
+
+    fn heap_rest(&mut self) -> bool {
+        self.rest
     }
 
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {

@@ -378,6 +378,9 @@ pub trait Machine {
     fn held(&self) -> Held;
     /// Makes sure that the objects' own small allocations until the next call of this method cannot fail.
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory>;
+    /// Whether, though [`Machine::heap_reserve`] fails, enough is left for the small allocations of one more call that
+    /// keeps next to nothing when it is over.
+    fn heap_rest(&mut self) -> bool;
 
     // --- address spaces ---
 

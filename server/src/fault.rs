@@ -71,7 +71,9 @@ fn serve<M: Machine>(
     (address, write, execute): Access,
 ) -> Result<Waiting, Status> {
     // Serving a fault takes memory for the objects' own records, too.
-    kernel.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+    if kernel.heap_reserve().is_err() && !kernel.machine.heap_rest() {
+        return Err(Status::NO_MEMORY);
+    }
     match kernel.page_fault(aspace, address, write, execute) {
         Ok(()) => Ok(Waiting::Over(Status::OK)),
         Err(PAGE_WAIT) => kernel.page_wait(thread, Then::Fault { address, write, execute }),

@@ -58,8 +58,7 @@ impl<M: Machine> Server<M> {
     #[inline]
     pub fn call(&mut self, thread: ThreadKey, number: u32, args: [u64; 4]) -> Answer {
         let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else { return Answer::Nothing };
-        // Without a reserve of memory a call could fail half way; only those that free memory are let through.
-        let answer = if cx.kernel.heap_reserve().is_ok() || frees(number) {
+        let answer = if has_memory(cx.kernel, number) {
             make(&mut cx, number, args)
         } else {
             Answer::Done(i64::from(Status::NO_MEMORY.0))
@@ -119,6 +118,70 @@ fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4], answ
         Answer::Done(result) if result == i64::from(PAGE_WAIT.0) => paged::wait(cx, number, args),
         _ => policy::judge(cx, number, args, answer),
     }
+}
+
+/// Whether there is the memory that a call needs, so that it cannot fail half way. When the reserve is gone, what makes
+/// or queues something is refused; what keeps nothing goes on while the rest lasts, so that whoever uses the memory up
+/// stops others only from making more; and what gives memory back is always let through.
+#[inline(always)]
+fn has_memory<M: Machine>(kernel: &mut Kernel<M>, number: u32) -> bool {
+    kernel.heap_reserve().is_ok() || without_reserve(kernel, number)
+}
+
+#[cold]
+#[inline(never)]
+fn without_reserve<M: Machine>(kernel: &mut Kernel<M>, number: u32) -> bool {
+    frees(number) || keeps_nothing(number) && kernel.machine.heap_rest()
+}
+
+/// Whether a call leaves nothing behind that takes memory and was not there before: waits, signals, what reads, and
+/// what writes into room that is there.
+fn keeps_nothing(number: u32) -> bool {
+    use abi::nr;
+    matches!(
+        number,
+        nr::OBJECT_WAIT_ONE
+            | nr::OBJECT_WAIT_MANY
+            | nr::OBJECT_SIGNAL
+            | nr::OBJECT_SIGNAL_PEER
+            | nr::OBJECT_GET_INFO
+            | nr::OBJECT_GET_PROPERTY
+            | nr::HANDLE_REPLACE
+            | nr::HANDLE_CHECK_VALID
+            | nr::NANOSLEEP
+            | nr::FUTEX_WAIT
+            | nr::FUTEX_REQUEUE
+            | nr::FUTEX_REQUEUE_SINGLE_OWNER
+            | nr::FUTEX_GET_OWNER
+            | nr::CHANNEL_READ
+            | nr::CHANNEL_READ_ETC
+            | nr::SOCKET_READ
+            | nr::FIFO_READ
+            | nr::FIFO_WRITE
+            | nr::PORT_WAIT
+            | nr::PORT_CANCEL
+            | nr::PORT_CANCEL_KEY
+            | nr::TIMER_SET
+            | nr::TIMER_CANCEL
+            | nr::COUNTER_ADD
+            | nr::COUNTER_READ
+            | nr::COUNTER_WRITE
+            | nr::CLOCK_READ
+            | nr::CLOCK_GET_DETAILS
+            | nr::VMO_READ
+            | nr::VMO_WRITE
+            | nr::VMO_GET_SIZE
+            | nr::VMO_GET_STREAM_SIZE
+            | nr::STREAM_READV
+            | nr::STREAM_READV_AT
+            | nr::STREAM_SEEK
+            | nr::INTERRUPT_WAIT
+            | nr::INTERRUPT_ACK
+            | nr::DEBUG_WRITE
+            | nr::DEBUG_READ
+            | nr::CPRNG_DRAW
+            | nr::THREAD_READ_STATE
+    )
 }
 
 /// Whether a call gives memory back and takes none that matters, so that it must work when there is none.

@@ -60,7 +60,7 @@ fn again<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, args: 
     let [a, b, c, d, e, f, g, h] = args;
     cx.extra = Some([e, f, g, h]);
     cx.again = true;
-    if cx.kernel.machine.heap_reserve().is_err() {
+    if !crate::has_memory(cx.kernel, number) {
         return Answer::Done(i64::from(Status::NO_MEMORY.0));
     }
     make(&mut cx, number, [a, b, c, d])

@@ -132,7 +132,7 @@ impl World {
                     self.kernel.vmo_read(vmo, page * PAGE, &mut byte).unwrap();
                     assert_eq!(Some(byte[0]), self.pages.get(&page).map(|page| page.content), "page {page}");
                 }
-                _ => drop(self.kernel.vmo_read(vmo, page * PAGE, &mut [0]).unwrap()),
+                _ => self.kernel.vmo_read(vmo, page * PAGE, &mut [0]).unwrap(),
             }
         }
         Ok(())

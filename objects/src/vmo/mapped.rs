@@ -54,10 +54,10 @@ impl<M: Machine> Kernel<M> {
             }
             self.drop_ref(named.object());
         }
-        if let Ok(vmo) = self.objects.get_mut(vmo) {
-            if vmo.mappings.remove(offset, (aspace, base)) {
-                vmo.unmapped_in(aspace);
-            }
+        if let Ok(vmo) = self.objects.get_mut(vmo)
+            && vmo.mappings.remove(offset, (aspace, base))
+        {
+            vmo.unmapped_in(aspace);
         }
         self.drop_ref(vmo.object());
     }

@@ -102,10 +102,11 @@ impl<M: Machine> Kernel<M> {
 
     /// Zeroes a part of one page.
     fn vmo_zero_part(&mut self, id: Id<Vmo>, from: u64, to: u64) -> Result<(), Status> {
-        if from < to && self.vmo_page(id, from / PAGE, Access::Read)?.is_some() {
-            if let Some(frame) = self.vmo_page(id, from / PAGE, Access::Write)? {
-                self.machine.frame_zero(frame, (from % PAGE) as usize, (to - from) as usize);
-            }
+        if from < to
+            && self.vmo_page(id, from / PAGE, Access::Read)?.is_some()
+            && let Some(frame) = self.vmo_page(id, from / PAGE, Access::Write)?
+        {
+            self.machine.frame_zero(frame, (from % PAGE) as usize, (to - from) as usize);
         }
         Ok(())
     }

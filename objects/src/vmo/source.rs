@@ -204,7 +204,8 @@ impl<M: Machine> Kernel<M> {
     /// source has none of them afterwards.
     ///
     /// # Errors
-    /// `NO_MEMORY`: some may have been moved.
+    /// `NO_MEMORY`: some may have been moved. Also, with nothing moved, for more pages than the machine has: each is
+    /// noted by itself, even one of zeroes.
     pub(crate) fn source_supply(
         &mut self,
         id: Id<Vmo>,
@@ -213,6 +214,10 @@ impl<M: Machine> Kernel<M> {
         (aux, from): (Id<Vmo>, u64),
     ) -> Result<(), Status> {
         let count = to.end - to.start;
+        let (_, total) = self.machine.memory();
+        if count > total / PAGE {
+            return Err(Status::NO_MEMORY);
+        }
         self.vmo_unmap_pages(aux, from, from + count);
         let mut result = Ok(());
         let mut at = to.start;
@@ -254,7 +259,7 @@ impl<M: Machine> Kernel<M> {
         let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
         match frame {
             Some(frame) => {
-                drop(pages.set(page, frame));
+                let _ = pages.set(page, frame);
                 self.charge(id.object(), PAGE);
             }
             None => pages.set_zero(page).map_err(|_| Status::NO_MEMORY)?,

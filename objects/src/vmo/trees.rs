@@ -19,7 +19,7 @@ use super::{CloneKind, FRACTION, Pin, Vmo};
 use crate::Kernel;
 use crate::fake::FakeMachine;
 use crate::handle::Handle;
-use crate::machine::{Frame, PAGE, PAGE_SIZE, Perm, USER_BASE};
+use crate::machine::{Frame, PAGE, PAGE_SIZE, Perm};
 use crate::name::Name;
 use crate::object::Id;
 use crate::slab::Key;

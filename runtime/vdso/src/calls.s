@@ -103,6 +103,8 @@ entry zx_clock_read_mapped
     cmp r11d, [rdi] // (3)
     jne 1b
     mov r11, rdx
+    test r11, r11 // Not a clock's page.
+    jz 7f
     // What has passed since, less than 2^64 either way: its amount to rax, its sign to ecx.
     xor ecx, ecx
     cmp rax, r8

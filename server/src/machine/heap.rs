@@ -72,6 +72,14 @@ pub fn reserve() -> bool {
     HEAP_STATE.with(Heap::refill)
 }
 
+/// Whether half of what [`reserve`] keeps is still there, when it says no: enough for calls that keep nothing.
+pub fn rest() -> bool {
+    HEAP_STATE.with(|heap| {
+        heap.spare = heap.spare.take().or_else(|| heap.take(SPARE_LAYOUT));
+        heap.spare.is_some() && heap.mapped - heap.used > RESERVE
+    })
+}
+
 /// Whether an allocation has failed for want of chunks since this was last asked.
 pub fn starved() -> bool {
     HEAP_STATE.with(|heap| core::mem::take(&mut heap.starved))

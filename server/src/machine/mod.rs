@@ -304,6 +304,10 @@ impl Machine for Sel4 {
         if heap::ample() { Ok(()) } else { self.heap_refill() }
     }
 
+    fn heap_rest(&mut self) -> bool {
+        heap::rest()
+    }
+
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {
         if self.free_programs.is_empty() {
             self.programs.try_reserve(1).map_err(|_| OutOfMemory)?;

@@ -5,7 +5,7 @@ use abi::{
     ZX_SYSTEM_EVENT_MEMORY_PRESSURE_NORMAL, ZX_SYSTEM_EVENT_MEMORY_PRESSURE_WARNING, ZX_SYSTEM_EVENT_OUT_OF_MEMORY,
     ZX_VMO_DISCARDABLE, ZX_VMO_OP_COMMIT, ZX_VMO_OP_LOCK, ZX_VMO_OP_TRY_LOCK, ZX_VMO_OP_UNLOCK, zx_vmo_lock_state_t,
 };
-use zx::{AsHandleRef, Channel, Event, Signals, Vmo};
+use zx::{AsHandleRef, Channel, Event, MonotonicInstant, Signals, Vmo};
 
 use super::{cases, raw};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
@@ -17,6 +17,7 @@ cases! {
     "system.memory.levels" => levels,
     "system.memory.discards_oldest_first" => discards_oldest_first,
     "system.memory.discards_before_refusal" => discards_before_refusal,
+    "system.memory.objects_until_none" => objects_until_none,
 }
 
 const PAGE: u64 = 4096;
@@ -218,4 +219,30 @@ fn discards_before_refusal() -> Outcome {
     let mut bytes = [0; 100];
     vmo.read(&mut bytes, size - 100)?;
     equal(bytes, [9; 100])
+}
+
+fn objects_until_none() -> Outcome {
+    // Memory for the kernel's own records ends, too: then no more can be made, and what makes nothing goes on.
+    let (one, two) = Channel::create()?;
+    one.write(b"on", [])?;
+    let event = Event::create()?;
+    let mut eater = Eater::new()?;
+    eater.eat_all(|| Ok(()))?;
+    let out = eater.puppet.room(64)?;
+    let mut made = 0;
+    loop {
+        match eater.puppet.call(function!(zx_event_create), &[0, out])? {
+            Status::OK => made += 1,
+            status => break equal(status, Status::NO_MEMORY)?,
+        }
+        ensure(made < 100_000, "nothing stopped it")?;
+    }
+    fails(Event::create(), Status::NO_MEMORY)?;
+    let mut bytes = [0; 2];
+    two.read(&mut bytes, &mut []).map_err(|(status, _)| status)?;
+    equal(&bytes, b"on")?;
+    event.signal(Signals::NONE, Signals::EVENT_SIGNALED)?;
+    let seen = event.wait_one(Signals::EVENT_SIGNALED, MonotonicInstant::INFINITE_PAST)?;
+    ensure(seen.contains(Signals::EVENT_SIGNALED), "the signal is not seen")?;
+    fails(event.wait_one(Signals::USER_0, MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)
 }

@@ -307,7 +307,7 @@ fn transfer_moves() -> Outcome {
 
 fn transfer_overlapping() -> Outcome {
     let vmo = numbered(4, 0)?;
-    vmo.transfer_data(1 * PAGE, 2 * PAGE, &vmo, 0)?;
+    vmo.transfer_data(PAGE, 2 * PAGE, &vmo, 0)?;
     shows(&vmo, &[0, 1, 2, 4])?;
     vmo.transfer_data(0, 3 * PAGE, &vmo, PAGE)?;
     shows(&vmo, &[1, 2, 4, 0])?;
@@ -576,7 +576,7 @@ fn huge() -> Outcome {
     let mut byte = [0];
     copy.read(&mut byte, 0)?;
     equal((byte, taken(&copy)?), ([3], (1, 0)))?;
-    vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, size).err().ok_or("a VMO with a copy has given memory back")?;
+    ensure(vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, size).is_err(), "a VMO with a copy has given memory back")?;
     drop(copy);
     vmo.op_range(ZX_VMO_OP_DECOMMIT, PAGE, size - 2 * PAGE)?;
     equal(taken(&vmo)?, (2, 2))?;

@@ -69,7 +69,7 @@ fn leave_traces(bytes: usize) -> Outcome {
     let message = pattern(60_000);
     let channels = (0..100).map(|_| Channel::create()).collect::<zx::Result<Vec<_>>>()?;
     for (near, _) in &channels {
-        near.write(&message, []).map_err(|status| Failure::from(status))?;
+        near.write(&message, []).map_err(Failure::from)?;
     }
     let sockets = (0..20).map(|_| Socket::create(0)).collect::<zx::Result<Vec<_>>>()?;
     for (near, _) in &sockets {
