@@ -135,18 +135,6 @@ impl Supplier {
     pub fn unasked(&self) -> Outcome {
         fails(self.next(MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)
     }
-
-    /// Serves whatever is asked for until a visit has ended.
-    pub fn serve(&self, vmo: &Paged, visit: &Visit) -> Outcome {
-        while !visit.has_ended()? {
-            if let Ok((_, key, ZX_PAGER_VMO_READ, first, count)) = self.next(crate::cases::soon(2))
-                && key == vmo.key
-            {
-                self.supply(vmo, first, count)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// How a VMO is touched.

@@ -370,7 +370,7 @@ fn tables_given_back() -> Outcome {
         for pair in places(100).collect::<Vec<_>>().windows(2) {
             prober.tiny.vmar.unmap(info.base + pair[0], pair[1] - pair[0])?;
         }
-        prober.tiny.vmar.unmap(info.base + places(100).last().unwrap_or(0), PAGE)?;
+        prober.tiny.vmar.unmap(info.base + places(100).next_back().unwrap_or(0), PAGE)?;
         places(1000).try_for_each(|offset| {
             map(offset)?;
             Ok(prober.tiny.vmar.unmap(info.base + offset, PAGE)?)

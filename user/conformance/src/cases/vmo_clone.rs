@@ -384,7 +384,7 @@ fn info_memory() -> Outcome {
     equal(together(&[&vmo, &one, &two])?, 8)?;
     // The last page is a third each; the scaled bytes say so, with the fraction.
     let info = one.info()?;
-    let expected = (u128::from(PAGE) * 2 << 63) + (u128::from(PAGE) << 63) / 2 + (u128::from(PAGE) << 63) / 3;
+    let expected = ((u128::from(PAGE) * 2) << 63) + (u128::from(PAGE) << 63) / 2 + (u128::from(PAGE) << 63) / 3;
     equal(info.committed_scaled_bytes, (expected >> 63) as u64)?;
     ensure(info.committed_fractional_scaled_bytes != 0, "thirds have no fraction")?;
     equal(info.committed_fractional_scaled_bytes, info.populated_fractional_scaled_bytes)?;
