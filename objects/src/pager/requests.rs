@@ -23,8 +23,8 @@ pub(crate) enum Kind {
 /// How far a request has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Told {
-    /// In the queue, under this number.
-    Not(u64),
+    /// In the queue, under its number.
+    Not,
     /// In the port.
     Queued,
     /// The source knows, as far as there is anyone who reads the port.
@@ -33,6 +33,8 @@ pub(crate) enum Told {
 
 /// See the module's description.
 pub(crate) struct Request {
+    /// Which of all that were ever made it is.
+    pub number: u64,
     /// The page after the last one.
     pub end: u64,
     /// Pages that have not come yet.
@@ -91,9 +93,10 @@ impl Requests {
         let requests = self.of_mut(kind);
         let end = requests.range(pages.start..pages.end).next().map_or(pages.end, |(&start, _)| start);
         let request = Request {
+            number,
             end,
             missing: end - pages.start,
-            told: Told::Not(number),
+            told: Told::Not,
             whole: List::default(),
             joined: BTreeMap::new(),
         };
@@ -110,6 +113,13 @@ impl Requests {
         let requests = self.of(kind);
         let before = requests.range(..=range.start).next_back().filter(|(_, request)| range.start < request.end);
         before.or_else(|| requests.range(range).next()).map(|(&start, request)| (start, request.end))
+    }
+
+    /// The number of the request that has a page.
+    #[cfg(test)]
+    pub fn number(&self, kind: Kind, page: u64) -> Option<u64> {
+        let (start, _) = self.first(kind, page..page + 1)?;
+        self.of(kind).get(&start).map(|request| request.number)
     }
 
     /// Any request at all.
@@ -129,8 +139,8 @@ impl Requests {
     /// Takes a request out.
     pub fn remove(&mut self, kind: Kind, start: u64) -> Option<Request> {
         let request = self.of_mut(kind).remove(&start)?;
-        if let Told::Not(number) = request.told {
-            self.untold.remove(&number);
+        if request.told == Told::Not {
+            self.untold.remove(&request.number);
         }
         Some(request)
     }

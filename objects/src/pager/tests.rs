@@ -46,13 +46,10 @@ struct World {
     pages: BTreeMap<u64, Page>,
     /// What the pager has on its disk.
     disk: [u8; 2 * PAGES as usize],
-    /// Pages that were asked for and neither came nor failed, by kind, with the first page of their request.
+    /// Pages that were asked for and neither came nor failed, by kind, with the number of their request.
     asked: BTreeMap<(u16, u64), u64>,
     detached: bool,
     completed: bool,
-    /// Pages were written back: those that may be written no longer are asked for anew, in requests that can begin where
-    /// one began that is over.
-    cleaned: bool,
 }
 
 const NUMBER: u32 = 7;
@@ -88,7 +85,6 @@ impl World {
             asked: BTreeMap::new(),
             detached: false,
             completed: false,
-            cleaned: false,
         };
         (0..=THREADS).for_each(|_| world.thread());
         world
@@ -156,13 +152,15 @@ impl World {
             }
         }
         // What nobody waits for any more is not asked for any more.
-        let kernel = &self.kernel;
-        let open = |&(command, page): &(u16, u64), start: u64| {
-            let kind = if command == ZX_PAGER_VMO_READ { Kind::Read } else { Kind::Dirty };
-            let request = |source: &Source| source.requests.first(kind, page..page + 1).map(|(start, _)| start);
-            kernel.sources.iter().any(|(_, source)| request(source) == Some(start))
-        };
-        self.asked.retain(|key, start| open(key, *start));
+        let mut asked = core::mem::take(&mut self.asked);
+        asked.retain(|&(command, page), number| self.request(command, page) == Some(*number));
+        self.asked = asked;
+    }
+
+    /// The number of the request that has a page.
+    fn request(&self, command: u16, page: u64) -> Option<u64> {
+        let kind = if command == ZX_PAGER_VMO_READ { Kind::Read } else { Kind::Dirty };
+        self.kernel.sources.iter().find_map(|(_, source)| source.requests.number(kind, page))
     }
 
     /// Takes a packet, if there is one.
@@ -185,9 +183,8 @@ impl World {
         let missing: Vec<_> = (first..first + count).filter(missing).collect();
         assert!(!missing.is_empty(), "asked for what is there");
         for page in missing {
-            let again = self.asked.insert((command, page), first).is_some();
-            let anew = command == ZX_PAGER_VMO_DIRTY && self.cleaned;
-            assert!(!again || anew, "page {page} was asked for twice");
+            let number = self.request(command, page).expect("told of a request that is over");
+            assert!(self.asked.insert((command, page), number).is_none(), "page {page} was asked for twice");
         }
         Some((command, first..first + count))
     }
@@ -235,7 +232,6 @@ impl World {
         if result.is_err() {
             return;
         }
-        self.cleaned |= op == ZX_PAGER_OP_WRITEBACK_BEGIN;
         for page in first..first + count {
             let Some(known) = self.pages.get_mut(&page) else { continue };
             match op {
