@@ -20,6 +20,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::c;
 use crate::cargo::{self, Artifact, BARE_TARGET, Build, PROGRAM_TARGET};
 use crate::files::{copy_if_changed, write_if_changed};
 use crate::kernel::{self, Variant};
@@ -219,6 +220,9 @@ impl Builder<'_> {
     /// What programs are linked with and load: C library, fdio, start file. The unwinder comes with Rust's target.
     fn sysroot(&self, vdso: &Path) -> Result<Vec<(String, PathBuf)>> {
         self.place(vdso, "sysroot/lib/libzircon.so")?;
+        let musl = c::sources::fetch(self.paths, self.ui)?;
+        c::headers::install(self.paths, self.ui, &musl)?;
+        c::front::install(self.paths)?;
         let library = |title, package: &str, target: &str, to: &str| {
             let build = self.system_build(title, PROGRAM_TARGET, &format!("-p {package}"));
             let made = build.env("HAFNON_SYSROOT", self.paths.out.join("sysroot")).run(self.paths, self.ui)?;

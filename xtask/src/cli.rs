@@ -42,6 +42,15 @@ pub enum Command {
     /// Target, libraries and runner are set, so that `cargo run` and `cargo test` run inside the system.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Cargo(CargoArgs),
+    /// Compiles and links C programs for the system: clang, with target, headers and libraries set.
+    ///
+    /// Takes clang's arguments. A program that uses files or prints is linked with -lfdio.
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Cc {
+        /// Clang's arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<std::ffi::OsString>,
+    },
     /// Runs a program that cargo built; for `cargo` to call.
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Runner {

@@ -7,6 +7,7 @@
 
 mod bench;
 mod build;
+mod c;
 mod cargo;
 mod cargo_command;
 mod cli;
@@ -63,6 +64,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
             Ok(0)
         }
         Command::Cargo(args) => cargo_command::cargo(&paths, args),
+        Command::Cc { args } => c::front::cc(&paths, args),
         Command::Runner { program, args } => cargo_command::runner(&paths, program.clone(), args.clone()),
         Command::Bench(Bench::Boot { runs, json, accel }) => {
             bench::boot(&paths, *runs, *accel, json.as_deref())?;

@@ -20,10 +20,13 @@ struct Tool {
 
 const QEMU: Tool = Tool { program: crate::qemu::QEMU, package: "qemu-system-x86", purpose: "the machine that boots" };
 
-const BUILD_TOOLS: [Tool; 3] = [
+const BUILD_TOOLS: [Tool; 6] = [
     Tool { program: "gcc", package: "gcc libc6-dev", purpose: "compiles the kernel, links host programs" },
     Tool { program: "objcopy", package: "binutils", purpose: "gives the kernel the form that QEMU loads" },
     Tool { program: "python3", package: "python3", purpose: "runs the kernel's own generators" },
+    Tool { program: "clang", package: "clang", purpose: "compiles the C library and C programs" },
+    Tool { program: "ld.lld", package: "lld", purpose: "links C programs" },
+    Tool { program: "pip3", package: "python3-pip", purpose: "fetches the C library's sources" },
 ];
 
 /// Components of the toolchain beside its minimal profile.

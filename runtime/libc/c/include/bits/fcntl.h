@@ -1,0 +1,36 @@
+// Flags of open files, by Zircon's values.
+#define O_NONBLOCK  0x000010
+#define O_DSYNC     0x000020
+#define O_SYNC      0x000060
+#define O_RSYNC     O_SYNC
+#define O_NOFOLLOW  0x000080
+#define O_CLOEXEC   0x000100
+#define O_NOCTTY    0x000200
+#define O_ASYNC     0x000400
+#define O_DIRECT    0x000800
+#define O_LARGEFILE 0x001000
+#define O_NOATIME   0x002000
+#define O_TMPFILE   0x004000
+#define O_CREAT     0x010000
+#define O_EXCL      0x020000
+#define O_TRUNC     0x040000
+#define O_DIRECTORY 0x080000
+#define O_APPEND    0x100000
+#define O_PATH      0x400000
+#define O_NDELAY    O_NONBLOCK
+
+#define F_DUPFD  0
+#define F_GETFD  1
+#define F_SETFD  2
+#define F_GETFL  3
+#define F_SETFL  4
+#define F_GETLK  5
+#define F_SETLK  6
+#define F_SETLKW 7
+#define F_SETOWN 8
+#define F_GETOWN 9
+#define F_SETSIG 10
+#define F_GETSIG 11
+#define F_SETOWN_EX 15
+#define F_GETOWN_EX 16
+#define F_GETOWNER_UIDS 17

@@ -1,0 +1,7 @@
+// Statuses; they stand with the other constants.
+#ifndef ZIRCON_ERRORS_H_
+#define ZIRCON_ERRORS_H_
+
+#include <zircon/types.h>
+
+#endif

@@ -1,0 +1,7 @@
+// Policies of jobs; they stand with the other constants.
+#ifndef ZIRCON_SYSCALLS_POLICY_H_
+#define ZIRCON_SYSCALLS_POLICY_H_
+
+#include <zircon/types.h>
+
+#endif

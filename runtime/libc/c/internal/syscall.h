@@ -1,0 +1,43 @@
+// Stands in the place of musl's header of this name: there are no system calls by number here.
+//
+// Where musl says `__syscall(SYS_name, ...)`, the function `__sys_name` of ours is called (../src/sys_*.c). It answers as a
+// system call would: a result, or an error number with its sign turned. A name that has no such function does not compile, so
+// that a source file which wants more than there is cannot slip in.
+#ifndef _INTERNAL_SYSCALL_H
+#define _INTERNAL_SYSCALL_H
+
+#include <features.h>
+#include <errno.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct iovec;
+struct timespec;
+struct stat;
+
+#define __syscall(name, ...) __on_##name(__VA_ARGS__)
+#define __syscall_cp(name, ...) __on_##name(__VA_ARGS__)
+#define syscall(name, ...) __syscall_ret(__on_##name(__VA_ARGS__))
+#define syscall_cp(name, ...) __syscall_ret(__on_##name(__VA_ARGS__))
+#define __sys_open(...) __on_SYS_open(__VA_ARGS__)
+#define __sys_open_cp(...) __on_SYS_open(__VA_ARGS__)
+#define sys_open(...) __syscall_ret(__on_SYS_open(__VA_ARGS__))
+#define sys_open_cp(...) __syscall_ret(__on_SYS_open(__VA_ARGS__))
+
+hidden long __syscall_ret(unsigned long);
+
+hidden long __on_SYS_open(const char *, int, ...);
+hidden long __on_SYS_close(int);
+hidden long __on_SYS_read(int, void *, size_t);
+hidden long __on_SYS_readv(int, const struct iovec *, int);
+hidden long __on_SYS_writev(int, const struct iovec *, int);
+hidden long __on_SYS_lseek(int, off_t, int);
+hidden long __on_SYS_fcntl(int, int, ...);
+hidden long __on_SYS_ioctl(int, unsigned long, ...);
+hidden long __on_SYS_unlink(const char *);
+hidden long __on_SYS_rmdir(const char *);
+hidden long __on_SYS_rename(const char *, const char *);
+hidden long __on_SYS_readlink(const char *, char *, size_t);
+hidden long __on_SYS_clock_gettime(int, struct timespec *);
+
+#endif

@@ -1,0 +1,67 @@
+//! `hafnon cc`: clang for C programs of the system.
+//!
+//! Clang knows this target, so all that it must be told is where things are: the sysroot, and the folder with the support library
+//! of compiled code (`libclang_rt.builtins`), which it looks for beside its own headers. Both stand in a configuration file of
+//! clang's, so that `clang --config target/hafnon/sysroot/c.cfg` does the same as `hafnon cc`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::{CLANG, TARGET};
+use crate::build::{self, What};
+use crate::cargo_command::code;
+use crate::files::{copy_if_changed, write_if_changed};
+use crate::paths::Paths;
+use crate::ui::Ui;
+
+/// Runs clang; gives its exit code.
+///
+/// # Errors
+/// The system does not build, or clang cannot be started.
+pub fn cc(paths: &Paths, args: &[OsString]) -> Result<u8> {
+    build::build(paths, &Ui::new(false), What::default())?;
+    let status = Command::new(CLANG).arg("--config").arg(config(paths)).args(args).status();
+    Ok(code(status.context("cannot start clang")?))
+}
+
+/// Clang's configuration file.
+fn config(paths: &Paths) -> PathBuf {
+    paths.out.join("sysroot/c.cfg")
+}
+
+/// Writes the configuration, and puts clang's own headers and the support library into one folder.
+///
+/// # Errors
+/// gcc or clang cannot be asked where theirs are, or a file cannot be written.
+pub fn install(paths: &Paths) -> Result<()> {
+    let sysroot = paths.out.join("sysroot");
+    let resources = sysroot.join("clang");
+    let support = answer(Command::new("gcc").arg("-print-libgcc-file-name"))?;
+    copy_if_changed(Path::new(&support), &resources.join("lib/fuchsia/libclang_rt.builtins-x86_64.a"))?;
+    let headers = Path::new(&answer(Command::new(CLANG).arg("-print-resource-dir"))?).join("include");
+    let link = resources.join("include");
+    if fs::read_link(&link).ok().as_deref() != Some(&headers) {
+        let _ = fs::remove_file(&link);
+        symlink(&headers, &link).with_context(|| format!("cannot link {}", link.display()))?;
+    }
+    let config_text = format!(
+        "# Made by the build.\n--target={TARGET}\n--sysroot={}\n-resource-dir={}\n--unwindlib=none\n",
+        sysroot.display(),
+        resources.display(),
+    );
+    write_if_changed(&config(paths), config_text.as_bytes()).map(drop)
+}
+
+fn answer(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot start {:?}", command.get_program()))?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    if !output.status.success() || text.is_empty() {
+        bail!("{command:?} gives no answer: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(text)
+}

@@ -1,0 +1,118 @@
+//! `sysroot/include`: what C programs are compiled with.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::sources::Sources;
+use crate::cargo::{self, Build};
+use crate::files::copy_if_changed;
+use crate::paths::Paths;
+use crate::ui::Ui;
+
+/// musl's headers for what only Linux has, or what nobody here answers: a program that asks whether a header is there shall
+/// be told the truth.
+const NOT_HERE: &[&str] = &[
+    "aio.h",
+    "bits/hwcap.h",
+    "bits/io.h",
+    "bits/kd.h",
+    "bits/ptrace.h",
+    "bits/soundcard.h",
+    "bits/syscall.h",
+    "bits/vt.h",
+    "lastlog.h",
+    "mqueue.h",
+    "netpacket/packet.h",
+    "pty.h",
+    "scsi/scsi.h",
+    "scsi/scsi_ioctl.h",
+    "scsi/sg.h",
+    "shadow.h",
+    "stropts.h",
+    "sys/acct.h",
+    "sys/auxv.h",
+    "sys/cachectl.h",
+    "sys/epoll.h",
+    "sys/fanotify.h",
+    "sys/fsuid.h",
+    "sys/inotify.h",
+    "sys/io.h",
+    "sys/kd.h",
+    "sys/klog.h",
+    "sys/membarrier.h",
+    "sys/mount.h",
+    "sys/msg.h",
+    "sys/mtio.h",
+    "sys/personality.h",
+    "sys/prctl.h",
+    "sys/procfs.h",
+    "sys/ptrace.h",
+    "sys/quota.h",
+    "sys/reboot.h",
+    "sys/sem.h",
+    "sys/sendfile.h",
+    "sys/shm.h",
+    "sys/signalfd.h",
+    "sys/soundcard.h",
+    "sys/stropts.h",
+    "sys/swap.h",
+    "sys/syscall.h",
+    "sys/sysinfo.h",
+    "sys/timerfd.h",
+    "sys/timex.h",
+    "sys/vt.h",
+    "sys/xattr.h",
+    "syscall.h",
+    "ucontext.h",
+    "utmp.h",
+    "utmpx.h",
+    "wordexp.h",
+];
+
+/// Makes the folder what it has to be; what is in it and should not be goes.
+///
+/// # Errors
+/// A file cannot be read or written, or the generator of the system calls' headers fails.
+pub fn install(paths: &Paths, ui: &Ui, sources: &Sources) -> Result<PathBuf> {
+    let generated = zircon(paths, ui)?;
+    let [common, own_processor] = &sources.headers;
+    let ours = ["runtime/libc/c/include", "runtime/fdio/include"].map(|folder| paths.workspace.join(folder));
+    // A later folder's file takes the place of an earlier one's.
+    let mut files = BTreeMap::new();
+    for folder in [common, own_processor, &generated, &ours[0], &ours[1]] {
+        for file in cargo::sources(folder)? {
+            let name = file.strip_prefix(folder).unwrap_or(&file).to_path_buf();
+            files.insert(name, file);
+        }
+    }
+    for name in NOT_HERE {
+        files.remove(Path::new(name)).with_context(|| format!("{name} is no header of musl: nothing to leave out"))?;
+    }
+    let include = paths.out.join("sysroot/include");
+    for (name, file) in &files {
+        copy_if_changed(file, &include.join(name))?;
+    }
+    for file in cargo::sources(&include)? {
+        let name = file.strip_prefix(&include).unwrap_or(&file);
+        if !files.contains_key(name) {
+            fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+        }
+    }
+    Ok(include)
+}
+
+/// The system calls, for C.
+fn zircon(paths: &Paths, ui: &Ui) -> Result<PathBuf> {
+    let folder = paths.out.join("headers");
+    let made = Build::new("making the system calls' headers", "-p abi --example generate").run(paths, ui)?;
+    let output = Command::new(cargo::program(&made, "generate")?).arg("headers").arg(&folder).output();
+    let output = output.context("cannot start the generator of headers")?;
+    if !output.status.success() {
+        bail!("making the system calls' headers failed:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(folder)
+}

@@ -1,0 +1,82 @@
+//! musl's sources, out of the package that carries them.
+//!
+//! pip fetches the package that `runtime/libc/c/requirements.txt` pins, and checks its hash. Of the package only musl is
+//! unpacked, and the package itself is not kept: it is a whole compiler besides.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::paths::Paths;
+use crate::ui::Ui;
+
+/// Where what comes of it lies.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// Its public headers, ready made: those of every processor, then those of ours, which go before.
+    pub headers: [PathBuf; 2],
+}
+
+/// Unpacks, of the one wheel in the folder, what lies below the paths named.
+const UNPACK: &str = "
+import pathlib, sys, zipfile
+folder, to, *parts = sys.argv[1:]
+wheel, = pathlib.Path(folder).glob('*.whl')
+with zipfile.ZipFile(wheel) as archive:
+    archive.extractall(to, [name for name in archive.namelist() if name.startswith(tuple(parts))])
+";
+
+const PARTS: [&str; 5] = [
+    "ziglang/lib/libc/musl/src/",
+    "ziglang/lib/libc/musl/include/",
+    "ziglang/lib/libc/musl/arch/",
+    "ziglang/lib/libc/include/generic-musl/",
+    "ziglang/lib/libc/include/x86_64-linux-musl/",
+];
+
+/// Fetches them, unless they are there.
+///
+/// # Errors
+/// pip or python3 fail; the error says what they said.
+pub fn fetch(paths: &Paths, ui: &Ui) -> Result<Sources> {
+    let requirements = paths.workspace.join("runtime/libc/c/requirements.txt");
+    let wanted = fs::read(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
+    let folder = paths.out.join("musl");
+    let tree = folder.join("ziglang/lib/libc");
+    let sources = Sources { headers: [tree.join("include/generic-musl"), tree.join("include/x86_64-linux-musl")] };
+    // Copied last, so that it says that all is there.
+    let stamp = folder.join("requirements.txt");
+    if fs::read(&stamp).is_ok_and(|there| there == wanted) {
+        return Ok(sources);
+    }
+    let mut step = ui.step("fetching the C library's sources");
+    step.activity("with pip");
+    let wheel = folder.join("wheel");
+    for old in [&tree, &wheel] {
+        if old.exists() {
+            fs::remove_dir_all(old).with_context(|| format!("cannot remove {}", old.display()))?;
+        }
+    }
+    let mut pip = Command::new("pip3");
+    // The file is the same for every machine: no matter which one's package it is taken from.
+    pip.args(["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]);
+    pip.args(["--only-binary=:all:", "--platform=manylinux2010_x86_64", "--python-version=3.11"]);
+    pip.arg("-r").arg(&requirements).arg("-d").arg(&wheel);
+    run(&mut pip)?;
+    step.activity("unpacking");
+    run(Command::new("python3").args(["-c", UNPACK]).args([&wheel, &folder]).args(PARTS))?;
+    fs::remove_dir_all(&wheel).with_context(|| format!("cannot remove {}", wheel.display()))?;
+    fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))?;
+    Ok(sources)
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let program = Path::new(command.get_program()).display().to_string();
+    let output = command.output().with_context(|| format!("cannot start {program}"))?;
+    if !output.status.success() {
+        bail!("fetching the C library's sources failed; {program} says:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
