@@ -71,9 +71,10 @@ impl<M: Machine> Kernel<M> {
         let registers = self.machine.thread_registers(machine);
         let lines = Lines { pid: self.koid(process.object()), tid: self.koid(thread.object()) };
         self.report_head(&lines, (name, thread_name), report, &registers);
-        self.report_registers(&lines, aspace, &registers);
-        self.report_backtrace(&lines, aspace, registers.rbp);
+        self.report_registers(&lines, &registers);
         self.report_modules(&lines, aspace);
+        self.report_backtrace(&lines, aspace, &registers);
+        self.report_line(&lines, Level::Info, "end");
     }
 
     fn report_line(&mut self, lines: &Lines, level: Level, text: &str) {
@@ -117,11 +118,10 @@ impl<M: Machine> Kernel<M> {
         self.report_line(lines, Level::Error, &line);
     }
 
-    fn report_registers(&mut self, lines: &Lines, aspace: Key, r: &Registers) {
+    fn report_registers(&mut self, lines: &Lines, r: &Registers) {
         let mut line = String::new();
-        let _ = write!(line, "rip 0x{:x}", r.rip);
-        self.place(aspace, r.rip, &mut line);
-        let _ = write!(line, "\nrsp {:#x} rbp {:#x} rflags {:#x} fs {:#x}", r.rsp, r.rbp, r.rflags, r.fs_base);
+        let _ = write!(line, "rip {:#x} rsp {:#x} rbp {:#x}", r.rip, r.rsp, r.rbp);
+        let _ = write!(line, "\nrflags {:#x} fs {:#x}", r.rflags, r.fs_base);
         let _ = write!(
             line,
             "\nrax {:#x} rbx {:#x} rcx {:#x} rdx {:#x} rsi {:#x} rdi {:#x}",
@@ -143,25 +143,34 @@ impl<M: Machine> Kernel<M> {
         };
     }
 
-    /// Follows the frame pointers. They are the program's: each must lie above the last, and what is not mapped ends
-    /// it.
-    fn report_backtrace(&mut self, lines: &Lines, aspace: Key, frame: u64) {
-        let mut line = String::new();
-        let mut frame = frame;
-        for n in 1..=FRAMES {
-            if frame == 0 || !frame.is_multiple_of(8) {
-                break;
-            }
+    /// Where the thread stands, then the return addresses by the frame pointers. They are the program's: each must lie
+    /// above the last, and what is not mapped ends it.
+    fn report_backtrace(&mut self, lines: &Lines, aspace: Key, registers: &Registers) {
+        self.report_frame(lines, aspace, 0, registers.rip);
+        let mut frame = registers.rbp;
+        // A call through a wild pointer: the return address is on top of the stack, and this function has no frame.
+        let mut n = 1;
+        if self.aspace(aspace).is_some_and(|space| space.find(registers.rip).is_none())
+            && let Some([address]) = self.peek::<1>(aspace, registers.rsp)
+        {
+            self.report_frame(lines, aspace, n, address);
+            n += 1;
+        }
+        while n <= FRAMES && frame != 0 && frame.is_multiple_of(8) {
             let Some([next, address]) = self.peek::<2>(aspace, frame) else { break };
-            line.clear();
-            let _ = write!(line, "#{n:<2} 0x{address:x}");
-            self.place(aspace, address, &mut line);
-            self.report_line(lines, Level::Info, &line);
+            self.report_frame(lines, aspace, n, address);
             if next <= frame {
                 break;
             }
-            frame = next;
+            (frame, n) = (next, n + 1);
         }
+    }
+
+    fn report_frame(&mut self, lines: &Lines, aspace: Key, n: usize, address: u64) {
+        let mut line = String::new();
+        let _ = write!(line, "#{n:<2} {address:#x}");
+        self.place(aspace, address, &mut line);
+        self.report_line(lines, Level::Info, &line);
     }
 
     /// Names the ELF images that are mapped, lowest first: where each begins, and which build it is.

@@ -18,9 +18,10 @@ use crate::run;
 use crate::setup;
 use crate::ui::Ui;
 
-/// How `--mem` and `--timeout` reach the runner through cargo.
+/// How `--mem`, `--timeout` and `--raw-backtraces` reach the runner through cargo.
 const MEMORY: &str = "HAFNON_RUN_MEM";
 const TIMEOUT: &str = "HAFNON_RUN_TIMEOUT";
+const RAW_BACKTRACES: &str = "HAFNON_RUN_RAW_BACKTRACES";
 
 /// Runs cargo; gives its exit code.
 ///
@@ -78,6 +79,9 @@ pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
     if let Some(timeout) = args.timeout {
         command.env(TIMEOUT, timeout.to_string());
     }
+    if args.raw_backtraces {
+        command.env(RAW_BACKTRACES, "1");
+    }
     command.args(&args.args);
     Ok(command)
 }
@@ -94,7 +98,8 @@ pub fn runner(paths: &Paths, program: OsString, args: Vec<String>) -> Result<u8>
     let program = fs::canonicalize(&program).unwrap_or_else(|_| program.into());
     let program = program.into_os_string().into_string().ok().context("the program's path is not UTF-8")?;
     let program = std::iter::once(program).chain(args).collect();
-    let args = RunArgs { program, timeout, ..RunArgs::with_memory(memory) };
+    let raw_backtraces = env::var_os(RAW_BACKTRACES).is_some();
+    let args = RunArgs { program, timeout, raw_backtraces, ..RunArgs::with_memory(memory) };
     run::boot(&Ui::new(false), paths, &built, &args)
 }
 

@@ -100,6 +100,9 @@ pub struct RunArgs {
     /// Wait for gdb on TCP port 1234 before the first instruction.
     #[arg(long)]
     pub gdb: bool,
+    /// Leave backtraces as programs print them, as markup without names.
+    #[arg(long)]
+    pub raw_backtraces: bool,
     /// What runs the guest's instructions.
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     pub accel: Accel,
@@ -123,6 +126,7 @@ impl RunArgs {
             timeout: None,
             debug: false,
             gdb: false,
+            raw_backtraces: false,
             accel: Accel::Tcg,
             disk: None,
             env: Vec::new(),
@@ -140,6 +144,9 @@ pub struct CargoArgs {
     /// End each machine that it starts after this many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: Option<f64>,
+    /// Leave backtraces as programs print them, as markup without names.
+    #[arg(long)]
+    pub raw_backtraces: bool,
     /// What cargo is told.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     pub args: Vec<std::ffi::OsString>,

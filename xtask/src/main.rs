@@ -25,6 +25,7 @@ mod qemu;
 mod run;
 mod session;
 mod setup;
+mod symbols;
 mod system;
 mod terminal;
 mod test;

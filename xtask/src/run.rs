@@ -16,6 +16,7 @@ use crate::paths::Paths;
 use crate::qemu::{Devices, Machine};
 use crate::session::{End, Outcome, Session, Streams};
 use crate::setup;
+use crate::symbols::Files;
 use crate::ui::Ui;
 
 /// What of the machine's memory the kernel, the root task and the server need beside image and programs.
@@ -77,12 +78,15 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
         devices,
     };
     let timeout = args.timeout.map(Duration::from_secs_f64);
+    let programs: Vec<PathBuf> =
+        args.program.first().map(PathBuf::from).filter(|program| is_path(program)).into_iter().collect();
+    let files = (!args.raw_backtraces).then(|| Files::new(paths, built, &programs));
     let session = Session {
         machine,
         timeout,
         quiet: None,
         verbose: args.verbose,
-        streams: Streams::Ours,
+        streams: Streams::Ours(files),
         until_first_output: false,
     };
     let outcome = session.run()?;

@@ -21,13 +21,16 @@ use signal_hook::iterator::Signals;
 
 use crate::link::{Decoder, Frame, ToSystem, exit_code};
 use crate::qemu::{Machine, Running};
+use crate::symbols::Files;
+use crate::symbols::markup::Filter;
+use crate::symbols::report::Reports;
 use crate::terminal::{self, Raw};
 
 /// Where the program's output goes and its input comes from.
 #[derive(Debug)]
 pub enum Streams {
-    /// This process' own.
-    Ours,
+    /// This process' own; backtraces in what is shown are named from these files, if there are any.
+    Ours(Option<Files>),
     /// Output is collected; this is the input.
     Captured(Vec<u8>),
     /// For a machine with a terminal: each time that its output holds the first, the second is typed.
@@ -155,16 +158,18 @@ impl Session<'_> {
     /// # Errors
     /// The machine cannot be started.
     pub fn run(self) -> Result<Outcome> {
-        let ours = matches!(self.streams, Streams::Ours);
+        let ours = matches!(self.streams, Streams::Ours(_));
+        let files = if let Streams::Ours(files) = &self.streams { files.clone() } else { None };
         let (sender, happenings) = channel();
         let signals = if ours { Some(watch_signals(sender.clone())?) } else { None };
         let mut running = self.machine.start()?;
         let clone = |stream: &UnixStream| stream.try_clone().context("cannot share a socket");
-        let console = watch_console(clone(&running.console)?, self.verbose, ours);
+        let console = watch_console(clone(&running.console)?, self.verbose, ours, files.clone());
         let terminal = running.terminal.as_ref().map(clone).transpose()?;
         let heard = Arc::new(Heard::default());
-        let terminal = terminal.map(|stream| watch_terminal(stream, sender.clone(), ours, heard.clone()));
-        let output = watch_link(clone(&running.link)?, sender.clone(), ours, self.until_first_output);
+        let terminal =
+            terminal.map(|stream| watch_terminal(stream, sender.clone(), ours, heard.clone(), files.clone()));
+        let output = watch_link(clone(&running.link)?, sender.clone(), ours, self.until_first_output, files);
         let deadline = self.timeout.map(|timeout| running.started + timeout);
         let mut end = control(&happenings, &sender, deadline, self.quiet, &running, self.streams, &heard)?;
         let complaints = running.end(if matches!(end, End::Exit(_)) { PATIENCE } else { Duration::ZERO });
@@ -203,7 +208,7 @@ fn control(
     streams: Streams,
     heard_terminal: &Arc<Heard>,
 ) -> Result<End> {
-    let ours = matches!(streams, Streams::Ours);
+    let ours = matches!(streams, Streams::Ours(_));
     let to_system = Arc::new(Mutex::new(running.link.try_clone().context("cannot share a socket")?));
     let mut input = Some(streams);
     let window = Arc::new(Window::default());
@@ -332,7 +337,7 @@ fn pump_input(streams: Streams, link: &Mutex<UnixStream>, window: &Window) {
                 return;
             }
         }
-        Streams::Ours => {
+        Streams::Ours(_) => {
             let mut buffer = [0; 4096];
             let mut stdin = std::io::stdin().lock();
             loop {
@@ -379,8 +384,10 @@ fn watch_link(
     sender: Sender<Happening>,
     ours: bool,
     until_output: bool,
+    files: Option<Files>,
 ) -> JoinHandle<Collected> {
     thread::spawn(move || {
+        let (mut stdout, mut stderr) = (Shown::new(files.clone()), Shown::new(files));
         let mut collected = Collected::default();
         let mut decoder = Decoder::default();
         let mut buffer = vec![0; 1 << 16];
@@ -407,7 +414,7 @@ fn watch_link(
                 let happening = match &frame {
                     Frame::Stdout(bytes) => {
                         collected.first_output.get_or_insert_with(Instant::now);
-                        if ours && write_all(std::io::stdout(), bytes).is_err() {
+                        if ours && stdout.write(std::io::stdout(), bytes).is_err() {
                             Some(Happening::OutputClosed)
                         } else {
                             until_output.then_some(Happening::FirstOutput)
@@ -416,7 +423,7 @@ fn watch_link(
                     Frame::Stderr(bytes) => {
                         if ours {
                             // Where complaints cannot be written, the program goes on without.
-                            let _ = write_all(std::io::stderr(), bytes);
+                            let _ = stderr.write(std::io::stderr(), bytes);
                         }
                         None
                     }
@@ -435,6 +442,10 @@ fn watch_link(
                 }
             }
         };
+        if ours {
+            let _ = stdout.end(std::io::stdout());
+            let _ = stderr.end(std::io::stderr());
+        }
         let _ = sender.send(end);
         collected
     })
@@ -482,14 +493,21 @@ impl Heard {
 }
 
 /// Shows what comes from the third serial port, or collects it.
-fn watch_terminal(mut stream: UnixStream, sender: Sender<Happening>, ours: bool, heard: Arc<Heard>) -> JoinHandle<()> {
+fn watch_terminal(
+    mut stream: UnixStream,
+    sender: Sender<Happening>,
+    ours: bool,
+    heard: Arc<Heard>,
+    files: Option<Files>,
+) -> JoinHandle<()> {
     thread::spawn(move || {
+        let mut shown = Shown::new(files);
         let mut buffer = [0; 4096];
         loop {
             match stream.read(&mut buffer) {
                 Ok(count) if count > 0 && !ours => heard.add(&buffer[..count]),
                 Ok(count) if count > 0 => {
-                    if write_all(std::io::stdout(), &buffer[..count]).is_err() {
+                    if shown.write(std::io::stdout(), &buffer[..count]).is_err() {
                         let _ = sender.send(Happening::OutputClosed);
                         break;
                     }
@@ -502,9 +520,27 @@ fn watch_terminal(mut stream: UnixStream, sender: Sender<Happening>, ours: bool,
     })
 }
 
-fn write_all(mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
-    to.write_all(bytes)?;
-    to.flush()
+/// A stream of the program's that is shown: backtraces in it get names.
+struct Shown(Option<Filter>);
+
+impl Shown {
+    fn new(files: Option<Files>) -> Shown {
+        Shown(files.map(Filter::new))
+    }
+
+    fn write(&mut self, mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
+        match &mut self.0 {
+            Some(filter) => to.write_all(&filter.push(bytes))?,
+            None => to.write_all(bytes)?,
+        }
+        to.flush()
+    }
+
+    /// Writes what was held back.
+    fn end(&mut self, mut to: impl Write) -> std::io::Result<()> {
+        to.write_all(&self.0.as_mut().map(Filter::end).unwrap_or_default())?;
+        to.flush()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -514,9 +550,11 @@ struct Console {
 }
 
 /// Shows what the root task and the server have to say: with `verbose` all, otherwise what is wrong.
-fn watch_console(console: UnixStream, verbose: bool, ours: bool) -> JoinHandle<Console> {
+fn watch_console(console: UnixStream, verbose: bool, ours: bool, files: Option<Files>) -> JoinHandle<Console> {
     const LAST: usize = 12;
     thread::spawn(move || {
+        let full = std::env::var_os("RUST_BACKTRACE").is_some_and(|how| how == "full");
+        let mut reports = files.map(|files| Reports::new(files, full));
         let mut found = Console::default();
         let color = std::io::stderr().is_terminal();
         for line in BufReader::new(console).split(b'\n') {
@@ -528,6 +566,10 @@ fn watch_console(console: UnixStream, verbose: bool, ours: bool) -> JoinHandle<C
                 if color { eprintln!("\x1b[90m{line}\x1b[0m") } else { eprintln!("{line}") }
             } else if let (Some(text), true) = (warning, ours) {
                 eprintln!("{text}");
+            }
+            let line_of_it = line.split_once("] ").map_or("", |(_, text)| text);
+            if let Some(backtrace) = reports.as_mut().and_then(|reports| reports.line(line_of_it)) {
+                eprint!("{backtrace}");
             }
             if let Some(text) = warning {
                 found.warnings.push(text.to_string());

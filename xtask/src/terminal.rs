@@ -76,7 +76,7 @@ pub fn pump(streams: Streams, mut to: UnixStream, sender: &Sender<Happening>, he
         Streams::Captured(input) => {
             let _ = to.write_all(&input);
         }
-        Streams::Ours => {
+        Streams::Ours(_) => {
             let mut buffer = [0; 4096];
             let mut input = std::io::stdin().lock();
             loop {

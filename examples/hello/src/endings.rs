@@ -1,7 +1,7 @@
 //! The ways in which a program can end, wanted and unwanted.
 //!
-//! Three of them need `unsafe`: a read through a null pointer and an illegal instruction are exactly what safe Rust
-//! excludes, and they are here because a system has to contain them.
+//! Some of them need `unsafe`: a read through a null pointer, a call of what is no function and an illegal instruction
+//! are exactly what safe Rust excludes, and they are here because a system has to contain them.
 
 use std::hint::black_box;
 use std::io::{self, Read, Write};
@@ -60,6 +60,14 @@ pub fn null() -> ExitCode {
     // volatile access keeps the compiler from using that it may assume no such read.
     let value = unsafe { nowhere.read_volatile() };
     println!("read {value} through a null pointer");
+    ExitCode::FAILURE
+}
+
+/// Calls a function at an address where nothing is.
+pub fn wild_call() -> ExitCode {
+    // SAFETY: not sound, on purpose: the call faults, and this program shows what the system makes of that.
+    let nowhere: extern "C" fn() -> u64 = unsafe { std::mem::transmute(black_box(0x1000_usize)) };
+    println!("no function gave {}", nowhere());
     ExitCode::FAILURE
 }
 

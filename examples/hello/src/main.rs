@@ -17,6 +17,7 @@ usage: hello [ARGUMENTS...]      walk through threads, channels, locks, time and
        hello abort               abort the process
        hello null                read through a null pointer
        hello stack-overflow      recurse until the stack is used up
+       hello wild-call           call a function where there is none
        hello illegal             execute an illegal instruction
        hello loop                run for ever
        hello big-output N        write N bytes of numbered lines
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Some("thread-panic") => endings::thread_panic(),
         Some("abort") => std::process::abort(),
         Some("null") => endings::null(),
+        Some("wild-call") => endings::wild_call(),
         Some("stack-overflow") => endings::stack_overflow(),
         Some("illegal") => endings::illegal(),
         Some("loop") => endings::run_for_ever(),

@@ -6,6 +6,8 @@
 //!   another, which the port's interrupt empties 16 at a time, as many as its buffer holds. When a ring is full, the
 //!   sender is told how much was taken, and a receiver's bytes stay in the port.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use server_boot::cspace::{PORT_ACPI, PORT_CONSOLE, PORT_EXIT, PORT_LINK, PORT_RESET, PORT_RTC, root_slot};
 
 use super::clock::seconds_from_date;
@@ -28,8 +30,8 @@ const INTERRUPT_EMPTY: u8 = 2;
 /// Bytes in the port's own buffer.
 const FIFO_SIZE: usize = 16;
 
-/// Looks at the port's state before text is dropped.
-const PATIENCE: u32 = 100_000;
+/// Looks at the port's state before text is dropped: some seconds, in which a host that has much to do comes back.
+const PATIENCE: u32 = 5_000_000;
 
 /// Bytes in a ring; a power of two.
 const RING: usize = 16 << 10;
@@ -68,11 +70,16 @@ impl Ring {
     }
 }
 
+/// Whether the console's port did not move when it was last waited for: then nobody waits again until it does.
+static STUCK: AtomicBool = AtomicBool::new(false);
+
 /// Writes text to the console.
 pub fn console_write(text: &[u8]) {
     let port = root_slot(PORT_CONSOLE);
     for part in text.chunks(FIFO_SIZE) {
-        let ready = (0..PATIENCE).any(|_| port_in(port, CONSOLE + STATUS) & STATUS_EMPTY != 0);
+        let patience = if STUCK.load(Ordering::Relaxed) { 1 } else { PATIENCE };
+        let ready = (0..patience).any(|_| port_in(port, CONSOLE + STATUS) & STATUS_EMPTY != 0);
+        STUCK.store(!ready, Ordering::Relaxed);
         if !ready {
             return;
         }

@@ -7,6 +7,7 @@
 mod boots;
 mod checks;
 mod conformance;
+mod debugging;
 mod drivers;
 mod packages;
 mod units;
@@ -171,6 +172,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         checks::tests(),
         boots::tests(),
         drivers::tests(),
+        debugging::tests(),
         wrong::tests(),
         conformance::tests(&args.cases),
         packages::tests(),

@@ -41,7 +41,7 @@ pub fn tests() -> Vec<Test> {
 fn cargo_test(context: &Context<'_>, cases: &mut Cases, folder: &Path) -> Result<()> {
     let mut args: Vec<OsString> = ["test", "--no-fail-fast", "--target-dir"].map(Into::into).into();
     args.push(context.paths.out.join("packages/target").into());
-    let args = CargoArgs { mem: None, timeout: Some(600.0), args };
+    let args = CargoArgs { mem: None, timeout: Some(600.0), raw_backtraces: false, args };
     let mut command = cargo_command::command(context.paths, &args)?;
     read(cases, command.current_dir(folder))
 }

@@ -59,7 +59,11 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-fn tool(context: &Context<'_>) -> Result<Command> {
+/// This tool, to be started as a user does.
+///
+/// # Errors
+/// Its file is not there.
+pub fn tool(context: &Context<'_>) -> Result<Command> {
     let mut command = Command::new(env::current_exe().context("cannot find this tool")?);
     command.env("HAFNON_ROOT", &context.paths.workspace).stdin(Stdio::null());
     Ok(command)

@@ -1,0 +1,207 @@
+//! The backtraces of `std`: Fuchsia's symbolizer markup, turned into names while it passes.
+//!
+//! 1. `{{{reset:begin}}}` starts anew.
+//! 2. `{{{module:ID:NAME:elf:BUILD-ID}}}` names an image; `{{{mmap:START:SIZE:load:ID:FLAGS:ADDRESS}}}` says which
+//!    of its addresses are where.
+//! 3. `{{{bt:N:ADDRESS}}}` is a frame, which is shown by name. Its address is that of the instruction after the call.
+//! 4. `{{{reset:end}}}` ends it.
+//!
+//! Lines that begin otherwise pass as they are, at once. A line of markup is held back until its end has come, and only
+//! as long as it can still be one.
+
+use std::collections::BTreeMap;
+
+use super::{Files, Symbols, frame};
+
+/// What lines of markup begin with.
+const TAGS: [&str; 4] = ["{{{reset:", "{{{module:", "{{{mmap:", "{{{bt:"];
+/// A longer line is none.
+const LONGEST: usize = 4096;
+
+/// A part of an image in memory.
+struct Mapping {
+    start: u64,
+    size: u64,
+    module: u64,
+    address: u64,
+}
+
+struct Module {
+    name: String,
+    id: String,
+}
+
+/// A stream on its way; see the module's description.
+pub struct Filter {
+    symbols: Symbols,
+    modules: BTreeMap<u64, Module>,
+    mappings: Vec<Mapping>,
+    /// The beginning of a line that may be markup.
+    held: Vec<u8>,
+    /// Whether the next byte begins a line.
+    fresh: bool,
+}
+
+impl Filter {
+    /// A stream whose images are among these files.
+    pub fn new(files: Files) -> Filter {
+        Filter {
+            symbols: Symbols::new(files),
+            modules: BTreeMap::new(),
+            mappings: Vec::new(),
+            held: Vec::new(),
+            fresh: true,
+        }
+    }
+
+    /// Takes some bytes; gives those that are to be shown now.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        // Nearly always there is nothing to do.
+        if self.held.is_empty() && !bytes.windows(3).any(|three| three == b"{{{") {
+            self.fresh = bytes.last().map_or(self.fresh, |&last| last == b'\n');
+            return bytes.to_vec();
+        }
+        let mut out = Vec::with_capacity(bytes.len());
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            if self.held.is_empty() && !(self.fresh && line.starts_with(b"{{{")) {
+                out.extend_from_slice(line);
+            } else {
+                self.held.extend_from_slice(line);
+                self.settle(&mut out);
+            }
+            self.fresh = line.ends_with(b"\n");
+        }
+        out
+    }
+
+    /// The stream ends: what is still held back.
+    pub fn end(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// Decides on the line that is held back.
+    fn settle(&mut self, out: &mut Vec<u8>) {
+        let whole = self.held.ends_with(b"\n");
+        let possible = TAGS.iter().any(|tag| {
+            let length = tag.len().min(self.held.len());
+            tag.as_bytes()[..length] == self.held[..length]
+        });
+        if possible && !whole && self.held.len() < LONGEST {
+            return;
+        }
+        let line = std::mem::take(&mut self.held);
+        let element =
+            std::str::from_utf8(&line).ok().and_then(|text| text.trim_end().strip_prefix("{{{")?.strip_suffix("}}}"));
+        match element.filter(|_| possible).and_then(|element| self.element(element)) {
+            Some(shown) => out.extend_from_slice(shown.as_bytes()),
+            None => out.extend_from_slice(&line),
+        }
+    }
+
+    /// What is shown for an element; `None`: it is none that we know.
+    fn element(&mut self, element: &str) -> Option<String> {
+        let fields: Vec<&str> = element.split(':').collect();
+        match *fields.as_slice() {
+            ["reset", ..] => {
+                self.modules.clear();
+                self.mappings.clear();
+                Some(String::new())
+            }
+            ["module", number, name, "elf", id] => {
+                self.modules.insert(parse(number)?, Module { name: name.into(), id: id.to_lowercase() });
+                Some(String::new())
+            }
+            ["mmap", start, size, "load", module, _, address] => {
+                let [start, size, module, address] = [start, size, module, address].map(parse);
+                self.mappings.push(Mapping { start: start?, size: size?, module: module?, address: address? });
+                Some(String::new())
+            }
+            ["bt", number, address, ..] if number.parse::<u32>().is_ok() => Some(self.frame(number, parse(address)?)),
+            _ => None,
+        }
+    }
+
+    fn frame(&mut self, number: &str, address: u64) -> String {
+        let call = address.saturating_sub(1);
+        let mapping = self.mappings.iter().find(|m| call.checked_sub(m.start).is_some_and(|offset| offset < m.size));
+        let Some(mapping) = mapping else { return format!("{number:>4}: {address:#x}\n") };
+        let inside = call - mapping.start + mapping.address;
+        let Some(module) = self.modules.get(&mapping.module) else { return format!("{number:>4}: {address:#x}\n") };
+        match self.symbols.find(&module.id, inside).as_slice() {
+            [] => format!("{number:>4}: {address:#x} ({}+{:#x})\n", called(&module.name), inside + 1),
+            places => frame(number, places),
+        }
+    }
+}
+
+/// `std` does not name the program itself.
+fn called(name: &str) -> &str {
+    if name.is_empty() { "the program" } else { name }
+}
+
+fn parse(number: &str) -> Option<u64> {
+    match number.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => number.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(pieces: &[&[u8]]) -> String {
+        let mut filter = Filter::new(Files::default());
+        let mut out: Vec<u8> = pieces.iter().flat_map(|piece| filter.push(piece)).collect();
+        out.extend(filter.end());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_is_no_markup_passes_at_once() {
+        let mut filter = Filter::new(Files::default());
+        for text in ["{", "{{", "\n{{{", "abc{{{bt:0:0x1}}}\n", "{{{ template }}}\n", "{{{symbol:x}}}\n"] {
+            let passed = filter.push(text.as_bytes());
+            let ends_unsure = text.ends_with("{{{");
+            assert_eq!(passed == text.as_bytes(), !ends_unsure, "{text:?}");
+            assert_eq!(filter.end().is_empty(), !ends_unsure);
+        }
+        assert_eq!(filter.push(b"> {{{"), b"> {{{");
+    }
+
+    #[test]
+    fn frames_without_names_keep_their_place() {
+        let text = all(&[
+            b"stack backtrace:\n{{{reset:begin}}}\n{{{module:0x0::elf:",
+            b"aa}}}\n{{{module:0x1:libc.so:elf:bb}}}\n{{{mmap:0x1000:0x1000:load:0x0:rx:0x0}}}\n",
+            b"{{{mmap:0x8000:0x1000:load:0x1:rx:0x100}}}\n{{{bt:0:0x1010}}}\n{{{bt:1:0x8010}}}\n{{{bt:12:0x9}}}\n{{{reset:end}}}\nnote\n",
+        ]);
+        let expected =
+            "stack backtrace:\n   0: 0x1010 (the program+0x10)\n   1: 0x8010 (libc.so+0x110)\n  12: 0x9\nnote\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn damaged_markup_is_shown_as_it_is() {
+        for text in
+            ["{{{bt:0:zz}}}\n", "{{{bt:x:0x1}}}\n", "{{{bt:0}}}\n", "{{{mmap:1:2}}}\n", "{{{bt:0:0x1}}\n", "{{{module:"]
+        {
+            assert_eq!(all(&[text.as_bytes()]), text);
+        }
+        let long = format!("{{{{{{bt:0:{}", "1".repeat(2 * LONGEST));
+        assert_eq!(all(&[long.as_bytes()]), long);
+    }
+
+    proptest! {
+        #[test]
+        fn other_bytes_stay_as_they_are(
+            pieces in proptest::collection::vec(proptest::collection::vec(prop_oneof![Just(b'{'), Just(b'\n'), Just(b'b'), any::<u8>()], 0..40), 0..12),
+        ) {
+            let mut filter = Filter::new(Files::default());
+            let mut out: Vec<u8> = pieces.iter().flat_map(|piece| filter.push(piece)).collect();
+            out.extend(filter.end());
+            prop_assert_eq!(out, pieces.concat());
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Names for addresses: what programs in the system can only tell as numbers, with the debug information that stays on
+//! the host.
+//!
+//! `std` prints a panic's backtrace as markup ([`markup`]), the kernel the return addresses of a thread that nobody
+//! saved ([`report`]). Both name the images by their build ids, so it does not matter where they were loaded, nor that
+//! programs in the boot image carry no debug information: the file with the same build id is looked for among
+//! [`Files`].
+
+pub mod markup;
+pub mod report;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use addr2line::Loader;
+use object::{Object, ObjectSegment};
+
+use crate::build::Built;
+use crate::cargo::PROGRAM_TARGET;
+use crate::paths::Paths;
+
+/// Files in which names may be found, those with debug information before those without.
+#[derive(Clone, Debug, Default)]
+pub struct Files(Vec<PathBuf>);
+
+impl Files {
+    /// Those of a build, and beside them programs that somebody else built.
+    pub fn new(paths: &Paths, built: &Built, others: &[PathBuf]) -> Files {
+        let originals = paths.cargo_target().join(PROGRAM_TARGET).join("release");
+        let programs = || built.programs.iter().chain(&built.test_programs);
+        let mut all = others.to_vec();
+        all.extend(programs().map(|(name, _)| originals.join(name)));
+        all.extend(built.libraries.iter().map(|(_, file)| file.clone()));
+        all.push(paths.out.join("vdso/libzircon.so"));
+        all.push(paths.out.join("userboot/userboot"));
+        all.extend(programs().map(|(_, file)| file.clone()));
+        Files(all)
+    }
+}
+
+/// What is known of a place in an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The function's name.
+    pub function: String,
+    /// File and line, and the column if it is known.
+    pub line: Option<(String, u32, Option<u32>)>,
+}
+
+/// An image whose names can be looked up.
+struct Image {
+    loader: Loader,
+    /// Where its last segment ends.
+    end: u64,
+}
+
+/// Looks names up; opens files when it is asked for something in them.
+pub struct Symbols {
+    files: Files,
+    /// The files by their build ids, once somebody has asked.
+    by_id: Option<BTreeMap<String, PathBuf>>,
+    images: BTreeMap<String, Option<Rc<Image>>>,
+}
+
+impl Symbols {
+    /// From these files.
+    pub fn new(files: Files) -> Symbols {
+        Symbols { files, by_id: None, images: BTreeMap::new() }
+    }
+
+    /// What is at an address of the image with this build id: the innermost function first, then those that it is
+    /// inlined into. Nothing if it is not known.
+    pub fn find(&mut self, id: &str, address: u64) -> Vec<Place> {
+        let Some(image) = self.image(id) else { return Vec::new() };
+        if address >= image.end {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        if let Ok(mut frames) = image.loader.find_frames(address) {
+            while let Ok(Some(frame)) = frames.next() {
+                let Some(name) = frame.function.as_ref().and_then(|name| Some(name.demangle().ok()?.into_owned()))
+                else {
+                    continue;
+                };
+                let line = frame.location.and_then(|at| Some((at.file?.to_string(), at.line?, at.column)));
+                found.push(Place { function: plain(&name), line });
+            }
+        }
+        if found.is_empty()
+            && let Some(name) = image.loader.find_symbol(address)
+        {
+            found.push(Place { function: plain(&addr2line::demangle_auto(name.into(), None)), line: None });
+        }
+        found
+    }
+
+    fn image(&mut self, id: &str) -> Option<Rc<Image>> {
+        if let Some(known) = self.images.get(id) {
+            return known.clone();
+        }
+        let by_id = self.by_id.get_or_insert_with(|| {
+            // The first file of an id stays.
+            self.files.0.iter().rev().filter_map(|file| Some((build_id(file)?, file.clone()))).collect()
+        });
+        let image = by_id.get(id).and_then(|file| {
+            let end = end_of(file)?;
+            Some(Rc::new(Image { loader: Loader::new(file).ok()?, end }))
+        });
+        self.images.insert(id.to_string(), image.clone());
+        image
+    }
+}
+
+/// The build id of an ELF file, in hexadecimal digits.
+fn build_id(file: &Path) -> Option<String> {
+    let bytes = fs::read(file).ok()?;
+    let id = object::File::parse(&*bytes).ok()?.build_id().ok()??.to_vec();
+    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn end_of(file: &Path) -> Option<u64> {
+    let bytes = fs::read(file).ok()?;
+    let parsed = object::File::parse(&*bytes).ok()?;
+    parsed.segments().map(|segment| segment.address().saturating_add(segment.size())).max()
+}
+
+/// A demangled name without the hash at its end, as `std` shows it.
+fn plain(name: &str) -> String {
+    let hash =
+        name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()));
+    hash.map_or(name, |(name, _)| name).to_string()
+}
+
+/// The lines of a frame, in the layout in which `std` shows backtraces on other systems.
+pub fn frame(number: &str, places: &[Place]) -> String {
+    let mut text = String::new();
+    for (n, place) in places.iter().enumerate() {
+        let number = if n == 0 { format!("{number:>4}: ") } else { " ".repeat(6) };
+        text.push_str(&format!("{number}{}\n", place.function));
+        if let Some((file, line, column)) = &place.line {
+            let column = column.map_or(String::new(), |column| format!(":{column}"));
+            text.push_str(&format!("             at {}:{line}{column}\n", short(file)));
+        }
+    }
+    text
+}
+
+/// A file as whoever started this tool would name it.
+fn short(file: &str) -> String {
+    let here = env::current_dir().unwrap_or_default();
+    Path::new(file).strip_prefix(&here).map_or(file.to_string(), |inside| format!("./{}", inside.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_hash() {
+        assert_eq!(plain("core::panicking::panic_fmt::h0123456789abcdef"), "core::panicking::panic_fmt");
+        assert_eq!(plain("a::hello"), "a::hello");
+        assert_eq!(plain("memcpy"), "memcpy");
+    }
+
+    #[test]
+    fn layout() {
+        let place = |function: &str, line| Place { function: function.into(), line };
+        let places = [place("inner", Some(("/elsewhere/a.rs".into(), 3, Some(9)))), place("outer", None)];
+        assert_eq!(frame("7", &places), "   7: inner\n             at /elsewhere/a.rs:3:9\n      outer\n");
+    }
+}

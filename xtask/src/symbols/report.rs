@@ -1,0 +1,107 @@
+//! The kernel's reports of threads that nobody saved: the console's lines with images and addresses, turned into a
+//! backtrace with names.
+//!
+//! A report is some lines one after the other (`objects/src/report.rs`): who, what and where; the registers; then for
+//! each image `module BASE NAME BUILD-ID`; then for each frame `#N ADDRESS (NAME+OFFSET)`, the first with the address of
+//! the instruction itself, the others with return addresses. The last line is `end`.
+
+use super::{Files, Symbols, frame};
+
+/// Where `std` begins what is a program's own; what is below that is seldom of interest.
+const BEGINNING: &str = "__rust_begin_short_backtrace";
+
+/// Follows the console; see the module's description.
+pub struct Reports {
+    symbols: Symbols,
+    /// Show the frames below `main` too.
+    full: bool,
+    modules: Vec<(u64, String)>,
+    text: String,
+    done: bool,
+}
+
+impl Reports {
+    /// Of programs that are among these files.
+    pub fn new(files: Files, full: bool) -> Reports {
+        Reports { symbols: Symbols::new(files), full, modules: Vec::new(), text: String::new(), done: false }
+    }
+
+    /// Takes a line of the console, without its time; gives what is to be shown, when a report is whole.
+    pub fn line(&mut self, line: &str) -> Option<String> {
+        let line = line.strip_prefix("I exception: ")?;
+        if let Some(module) = line.strip_prefix("module ") {
+            let (base, name_and_id) = module.split_once(' ')?;
+            let id = name_and_id.rsplit(' ').next().unwrap_or_default();
+            self.modules.push((number(base)?, id.to_string()));
+        } else if let Some(place) = line.strip_prefix('#') {
+            let (n, rest) = place.split_once(' ')?;
+            self.frame(n, rest.trim_start());
+        } else if line == "end" {
+            self.modules.clear();
+            self.done = false;
+            let text = std::mem::take(&mut self.text);
+            return (!text.is_empty()).then(|| format!("stack backtrace:\n{text}"));
+        }
+        None
+    }
+
+    fn frame(&mut self, n: &str, rest: &str) {
+        let address = rest.split(' ').next().and_then(number);
+        let (Some(address), false) = (address, self.done) else { return };
+        // Behind a call stands what comes after it, which may be another function's.
+        let instruction = if n == "0" { address } else { address.saturating_sub(1) };
+        let module = self.modules.iter().filter(|(base, _)| *base <= instruction).max_by_key(|(base, _)| *base);
+        let places = module.map(|(base, id)| self.symbols.find(id, instruction - base)).unwrap_or_default();
+        if places.is_empty() {
+            self.text.push_str(&format!("{n:>4}: {rest}\n"));
+        } else {
+            self.text.push_str(&frame(n, &places));
+        }
+        if !self.full && places.iter().any(|place| place.function.contains(BEGINNING)) {
+            self.done = true;
+        }
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_without_names() {
+        let mut reports = Reports::new(Files::default(), false);
+        for line in [
+            "E exception: process 'a' (1), thread 'b' (2): page fault (read) at 0x0; the process is ended",
+            "I exception: rip 0x1010 (a+0x10)",
+            "I exception: module 0x1000 a abcdef",
+            "I exception: #0  0x1010 (a+0x10)",
+            "I kernel: something else",
+            "I exception: #1  0x2000",
+        ] {
+            assert_eq!(reports.line(line), None, "{line}");
+        }
+        let text = reports.line("I exception: end").unwrap();
+        assert_eq!(text, "stack backtrace:\n   0: 0x1010 (a+0x10)\n   1: 0x2000\n");
+        assert_eq!(reports.line("I exception: end"), None);
+    }
+
+    #[test]
+    fn damaged_lines_do_nothing() {
+        let mut reports = Reports::new(Files::default(), true);
+        for line in [
+            "",
+            "I exception: ",
+            "I exception: #",
+            "I exception: #0",
+            "I exception: #x y",
+            "I exception: module",
+            "I exception: module zz",
+        ] {
+            assert_eq!(reports.line(line), None, "{line}");
+        }
+    }
+}
