@@ -12,12 +12,12 @@
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "std")]
-pub mod drivers;
+pub mod services;
 
 use serde::{Deserialize, Serialize};
 
 /// First byte of an encoded description; another value means that host tool and root task do not belong together.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// How much memory an instance gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

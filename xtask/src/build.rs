@@ -54,8 +54,10 @@ pub struct Built {
     pub programs: Vec<(String, PathBuf)>,
     /// Those of the conformance programs.
     pub test_programs: Vec<(String, PathBuf)>,
-    /// The drivers that the system description names.
-    pub drivers: Vec<Known>,
+    /// The services that the system description names, drivers among them.
+    pub services: Vec<Known>,
+    /// The programs that may look at all tasks.
+    pub trusted: Vec<String>,
 }
 
 /// Remembers what a build was made from.
@@ -164,17 +166,26 @@ impl Builder<'_> {
             true => self.programs("building the conformance programs", &system.image.test_programs)?,
             false => Vec::new(),
         };
-        let drivers = system.drivers()?;
-        if let Some(known) =
-            drivers.iter().find(|known| !programs.iter().any(|(name, _)| *name == known.driver.program))
+        let services = system.services()?;
+        if let Some(Known { service, .. }) =
+            services.iter().find(|known| !programs.iter().any(|(name, _)| *name == known.service.program))
         {
             bail!(
-                "system.toml: the driver `{}` has the program `{}`, which no package of the image makes",
-                known.driver.name,
-                known.driver.program
+                "system.toml: the service `{}` has the program `{}`, which no package of the image makes",
+                service.name,
+                service.program
             );
         }
-        Ok(Built { kernel: kernel.image, root, server, libraries, programs, test_programs, drivers })
+        Ok(Built {
+            kernel: kernel.image,
+            root,
+            server,
+            libraries,
+            programs,
+            test_programs,
+            services,
+            trusted: system.image.trusted,
+        })
     }
 
     fn kernel(&self) -> Result<kernel::Kernel> {

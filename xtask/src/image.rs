@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use bootfs::Writer;
-use description::drivers::{self, Driver};
+use description::services::{self, Service};
 
 use crate::build::Built;
 use crate::qemu::Devices;
@@ -34,7 +34,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Libraries, built-in programs, and the drivers of these devices.
+    /// Libraries, built-in programs, and the services of a machine with these devices.
     ///
     /// # Errors
     /// A built file cannot be read, or two have one name.
@@ -45,16 +45,18 @@ impl Image {
             Some(Need::Disk) => devices.disk.is_some(),
             None => true,
         };
-        let drivers: Vec<Driver> = built.drivers.iter().filter(there).map(|known| known.driver.clone()).collect();
-        image.add("config/drivers", drivers::encode(&drivers)?)?;
+        let services: Vec<Service> = built.services.iter().filter(there).map(|known| known.service.clone()).collect();
+        image.add("config/services", services::encode(&services)?)?;
+        let trusted: Vec<String> = built.trusted.iter().map(|name| format!("/boot/bin/{name}")).collect();
+        image.add("config/trusted", strings(&trusted))?;
         for (path, file) in &built.libraries {
             image.add_file(path, file)?;
         }
         let programs = built.programs.iter().chain(if tests { built.test_programs.as_slice() } else { &[] });
         for (name, file) in programs {
             // The program of a device that is not there would only make the boot longer.
-            let of = |program: &&Driver| program.program == *name;
-            if built.drivers.iter().any(|known| of(&&known.driver)) && !drivers.iter().any(|driver| of(&driver)) {
+            let of = |service: &Service| service.program == *name;
+            if built.services.iter().any(|known| of(&known.service)) && !services.iter().any(of) {
                 continue;
             }
             image.add_file(&format!("bin/{name}"), file)?;

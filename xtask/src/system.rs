@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail};
-use description::drivers::{Driver, Resource};
+use description::services::{Resource, Service};
 use description::{Devices, Instance, Level, Memory, RANGES, Range, Ranges, Serial, Timer};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,8 @@ use crate::paths::Paths;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct System {
     instance: Vec<InstanceText>,
+    #[serde(default)]
+    service: Vec<ServiceText>,
     #[serde(default)]
     driver: Vec<DriverText>,
     /// What stands in the image.
@@ -30,15 +32,18 @@ pub struct Image {
     /// Packages whose binaries stand in the image of the conformance tests.
     #[serde(default)]
     pub test_programs: Vec<String>,
+    /// Programs that may look at all tasks and end all, when the system was booted for them.
+    #[serde(default)]
+    pub trusted: Vec<String>,
 }
 
-/// A driver, and what the machine must have for it.
+/// A service, and what the machine must have for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Known {
     /// The device; `None`: every machine has it.
     pub needs: Option<Need>,
     /// What `init` is told.
-    pub driver: Driver,
+    pub service: Service,
 }
 
 /// Devices that only some machines have.
@@ -53,18 +58,38 @@ pub enum Need {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct DriverText {
+struct ServiceText {
     name: String,
     program: String,
+    #[serde(default)]
+    arguments: Vec<String>,
     needs: Option<Need>,
     #[serde(default)]
     public: bool,
+    mount: Option<String>,
+    memory: Option<String>,
+    #[serde(default)]
+    uses: Vec<String>,
+}
+
+/// A service with parts of the machine.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct DriverText {
+    name: String,
+    program: String,
+    #[serde(default)]
+    arguments: Vec<String>,
+    needs: Option<Need>,
+    #[serde(default)]
+    public: bool,
+    memory: Option<String>,
     #[serde(default)]
     ports: Vec<String>,
     #[serde(default)]
     pins: Vec<u8>,
     #[serde(default)]
-    memory: Vec<String>,
+    windows: Vec<String>,
     #[serde(default)]
     facilities: Vec<FacilityText>,
     #[serde(default)]
@@ -152,7 +177,7 @@ impl System {
     fn parse(text: &str) -> Result<System> {
         let system: System = toml::from_str(text)?;
         system.encode()?;
-        system.drivers()?;
+        system.services()?;
         Ok(system)
     }
 
@@ -182,42 +207,68 @@ impl System {
 }
 
 impl System {
-    /// The drivers.
+    /// The services, the drivers first.
     ///
     /// # Errors
-    /// Something in their description cannot be: two of one name, one that uses what there is not, a range that is none
-    /// or that is another's.
-    pub fn drivers(&self) -> Result<Vec<Known>> {
-        let mut drivers: Vec<Known> = Vec::new();
-        for text in &self.driver {
-            let driver = text.check().with_context(|| format!("driver `{}`", text.name))?;
-            for Known { driver: other, .. } in &drivers {
-                if other.name == driver.name {
-                    bail!("two drivers are named `{}`", driver.name);
+    /// Something in their description cannot be: two of one name or at one place, one that uses what there is not, a
+    /// range that is none or that is another's.
+    pub fn services(&self) -> Result<Vec<Known>> {
+        let mut all: Vec<Known> = Vec::new();
+        let drivers = self.driver.iter().map(|text| (&text.name, text.needs, text.check()));
+        let services = self.service.iter().map(|text| (&text.name, text.needs, text.check()));
+        for (name, needs, service) in drivers.chain(services) {
+            let service = service.with_context(|| format!("service `{name}`"))?;
+            for Known { service: other, .. } in &all {
+                if other.name == service.name {
+                    bail!("two services are named `{}`", service.name);
                 }
-                let shared = driver.resources.iter().find(|one| other.resources.iter().any(|two| overlap(one, two)));
+                if service.mount.is_some() && service.mount == other.mount {
+                    bail!("services `{}` and `{}` both are at one path", other.name, service.name);
+                }
+                let shared = service.resources.iter().find(|one| other.resources.iter().any(|two| overlap(one, two)));
                 if let Some(resource) = shared {
-                    bail!("drivers `{}` and `{}` both have {}", other.name, driver.name, said(resource));
+                    bail!("drivers `{}` and `{}` both have {}", other.name, service.name, said(resource));
                 }
             }
-            for name in &driver.uses {
+            for used in &service.uses {
                 // Only what stands above it: so none can wait for itself.
-                let service = name.split_once('/').map_or(name.as_str(), |(service, _)| service);
-                if !drivers.iter().any(|known| known.driver.name == service) {
-                    bail!("driver `{}` uses `{service}`, and no driver above it has that name", driver.name);
+                let used = used.split_once('/').map_or(used.as_str(), |(used, _)| used);
+                if !all.iter().any(|known| known.service.name == used) {
+                    bail!("service `{name}` uses `{used}`, and no service above it has that name");
                 }
             }
-            drivers.push(Known { needs: text.needs, driver });
+            all.push(Known { needs, service });
         }
-        Ok(drivers)
+        Ok(all)
+    }
+}
+
+impl ServiceText {
+    fn check(&self) -> Result<Service> {
+        if let Some(path) = &self.mount
+            && (!path.starts_with('/')
+                || path[1..].is_empty()
+                || path[1..].contains('/')
+                || path == "/boot"
+                || path == "/svc")
+        {
+            bail!("mount `{path}`: a path of one part, such as /tmp, and neither /boot nor /svc");
+        }
+        Ok(Service {
+            name: service_name(&self.name)?,
+            program: self.program.clone(),
+            arguments: self.arguments.clone(),
+            public: self.public,
+            mount: self.mount.clone(),
+            memory: limit(self.memory.as_deref())?,
+            resources: Vec::new(),
+            uses: self.uses.clone(),
+        })
     }
 }
 
 impl DriverText {
-    fn check(&self) -> Result<Driver> {
-        if self.name.is_empty() || self.name.contains('/') {
-            bail!("a name has at least one character and no `/`");
-        }
+    fn check(&self) -> Result<Service> {
         let mut resources = Vec::new();
         for text in &self.ports {
             let Range { first, last } = range(text, 0xffff).context("ports")?;
@@ -225,22 +276,38 @@ impl DriverText {
             resources.push(Resource::Ports { first: first as u16, last: last as u16 });
         }
         resources.extend(self.pins.iter().map(|pin| Resource::Pin(*pin)));
-        for text in &self.memory {
-            let Range { first, last } = range(text, u64::MAX).context("memory")?;
+        for text in &self.windows {
+            let Range { first, last } = range(text, u64::MAX).context("windows")?;
             resources.push(Resource::Memory { first, last });
         }
         resources.extend(self.facilities.iter().map(|facility| match facility {
             FacilityText::Iommu => Resource::Iommu,
             FacilityText::Msi => Resource::Msi,
         }));
-        Ok(Driver {
-            name: self.name.clone(),
+        Ok(Service {
+            name: service_name(&self.name)?,
             program: self.program.clone(),
+            arguments: self.arguments.clone(),
             public: self.public,
+            mount: None,
+            memory: limit(self.memory.as_deref())?,
             resources,
             uses: self.uses.clone(),
         })
     }
+}
+
+fn service_name(name: &str) -> Result<String> {
+    if name.is_empty() || name.contains('/') {
+        bail!("a name has at least one character and no `/`");
+    }
+    Ok(name.to_owned())
+}
+
+/// Memory of a service.
+fn limit(text: Option<&str>) -> Result<Option<u64>> {
+    let size = |text| parse_size(text).map_err(|why| anyhow::anyhow!("memory `{text}`: {why}"));
+    text.map(size).transpose()
 }
 
 /// Whether two drivers cannot both have these.
@@ -457,14 +524,18 @@ mod tests {
     fn mistakes_in_drivers_are_named() {
         let driver = |name: &str, rest: &str| format!("[[driver]]\nname = '{name}'\nprogram = 'p'\n{rest}\n");
         let error = |drivers: &[String]| error(&format!("{HEAD}memory = '1M'\n{}", drivers.concat()));
-        assert!(error(&[driver("a", "uses = ['b/c']"), driver("b", "")]).contains("no driver above it"));
+        assert!(error(&[driver("a", "uses = ['b/c']"), driver("b", "")]).contains("no service above it"));
         assert!(error(&[driver("a", ""), driver("a", "")]).contains("named `a`"));
         assert!(error(&[driver("a/b", "")]).contains("no `/`"));
         assert!(error(&[driver("a", "ports = ['0xffff-0x10000']")]).contains("no range"));
         let ports = [driver("a", "ports = ['8-15']"), driver("b", "ports = ['15']")];
         assert!(error(&ports).contains("both have the ports 0xf-0xf"));
         assert!(error(&[driver("a", "pins = [5]"), driver("b", "pins = [5]")]).contains("pin 5"));
+        let tmp = "[[service]]\nname = 'tmp'\nprogram = 'p'\nmount = '/tmp'\n".to_owned();
+        assert!(error(&[tmp.clone(), tmp.replace("'tmp'", "'t'")]).contains("at one path"));
+        assert!(error(&[tmp.replace("'/tmp'", "'/a/b'")]).contains("one part"));
+        assert!(error(&[tmp.replace("mount = '/tmp'", "memory = '1X'")]).contains("memory"));
         let fine = [driver("a", "ports = ['8-15']"), driver("b", "ports = ['16']\nuses = ['a']")].concat();
-        assert_eq!(System::parse(&format!("{HEAD}memory = '1M'\n{fine}")).unwrap().drivers().unwrap().len(), 2);
+        assert_eq!(System::parse(&format!("{HEAD}memory = '1M'\n{fine}")).unwrap().services().unwrap().len(), 2);
     }
 }

@@ -4,7 +4,9 @@ use core::ffi::{c_char, c_void};
 use std::ffi::CString;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use crate::{Channel, Handle, HandleRef, Job, Process, Resource, Result, Status, Thread, Unowned, Vmar, check, sys};
+use crate::{
+    Channel, Clock, Handle, HandleRef, Job, Process, Resource, Result, Status, Thread, Unowned, Vmar, check, sys,
+};
 
 unsafe extern "C" {
     safe fn zx_take_startup_handle(info: u32) -> sys::zx_handle_t;
@@ -13,6 +15,7 @@ unsafe extern "C" {
     safe fn zx_process_self() -> sys::zx_handle_t;
     safe fn zx_vmar_root_self() -> sys::zx_handle_t;
     safe fn zx_job_default() -> sys::zx_handle_t;
+    safe fn zx_utc_reference_get() -> sys::zx_handle_t;
     safe fn dl_set_loader_service(service: sys::zx_handle_t) -> sys::zx_handle_t;
     fn dl_clone_loader_service(out: *mut sys::zx_handle_t) -> i32;
     fn fdio_fd_create(handle: sys::zx_handle_t, out: *mut i32) -> i32;
@@ -62,6 +65,11 @@ pub fn vmar_root_self() -> Unowned<'static, Vmar> {
 /// The job for new processes, when there is one.
 pub fn job_default() -> Option<Unowned<'static, Job>> {
     Unowned::from_raw(zx_job_default())
+}
+
+/// The clock of the time of day, when there is one.
+pub fn utc_reference() -> Option<Unowned<'static, Clock>> {
+    Unowned::from_raw(zx_utc_reference_get())
 }
 
 /// The calling thread's handle for calls that take any.

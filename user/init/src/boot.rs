@@ -2,7 +2,7 @@
 
 use bootfs::{Directory, HEADER_SIZE, Header};
 use process_builder::loader;
-use zx::{Status, Vmo};
+use zx::{AsHandleRef, Handle, Rights, Status, Vmo};
 
 /// The image and its directory.
 pub struct Boot {
@@ -26,6 +26,14 @@ impl Boot {
         let mut directory = vec![0; header.directory_size()];
         image.read(&mut directory, HEADER_SIZE as u64)?;
         Ok(Self { image, size, directory })
+    }
+
+    /// Another handle to the image, for a process that names files in it.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn image(&self) -> zx::Result<Handle> {
+        self.image.duplicate_handle(Rights::SAME_RIGHTS)
     }
 
     /// A handle to a file's bytes, by its path in the image.

@@ -87,7 +87,11 @@ pub fn environment(bytes: &[u8]) -> Result<Vec<(String, String)>, Error> {
     strings("config/env", bytes)?.into_iter().map(split).collect()
 }
 
-fn strings(file: &str, bytes: &[u8]) -> Result<Vec<String>, Error> {
+/// The NUL-terminated strings of a file.
+///
+/// # Errors
+/// If one is not UTF-8; names the file.
+pub fn strings(file: &str, bytes: &[u8]) -> Result<Vec<String>, Error> {
     // The last string ends with NUL like the others, so nothing follows it.
     let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
     if bytes.is_empty() {

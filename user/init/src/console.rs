@@ -11,6 +11,7 @@ use std::time::Duration;
 use zx::{AsHandleRef, Channel, MonotonicInstant, Signals, Socket};
 
 use crate::link::Link;
+use crate::services::Names;
 use crate::tasks::Tasks;
 
 /// The driver's service.
@@ -30,18 +31,18 @@ impl Console {
     ///
     /// # Errors
     /// The system has none, its driver does not start, there is no memory.
-    pub fn connect(services: &Channel, link: &'static Link, tasks: &'static Tasks) -> zx::Result<Console> {
+    pub fn connect(names: &Names, link: &'static Link, tasks: &'static Tasks) -> zx::Result<Console> {
         let (socket, theirs) = Socket::create(0)?;
         let (session, other) = Channel::create()?;
-        services.write(SERVICE.as_bytes(), [theirs.into(), other.into()])?;
+        names.connect(SERVICE, [theirs.into(), other.into()])?;
         session.read_wait(&mut [0], &mut [], MonotonicInstant::after(PATIENCE.into()))?;
         let session = Arc::new(session);
         let watched = session.clone();
         let watch = move || {
             let mut byte = [0; 1];
             while watched.read_wait(&mut byte, &mut [], MonotonicInstant::INFINITE).is_ok() {
-                let killed = tasks.kill_foreground();
-                link.event(&["interrupted", &killed.to_string()]);
+                let what = tasks.interrupt();
+                link.event(&["interrupted", &what]);
             }
         };
         let _ = thread::Builder::new().name("console".to_owned()).spawn(watch);

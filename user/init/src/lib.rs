@@ -1,8 +1,10 @@
 //! What init, the shell and the tests of both share, free of system calls: the frames of the host link, the
-//! configuration, the way of standard input, and the check of a program before it is started.
+//! configuration, the way of standard input, what the shell is given,
+//! and the check of a program before it is started.
 #![forbid(unsafe_code)]
 
 pub mod config;
 pub mod frames;
+pub mod given;
 pub mod program;
 pub mod stdin;

@@ -101,8 +101,8 @@ impl Link {
                 self.window.store(u32::from(columns) << 16 | u32::from(rows), Ordering::Relaxed);
             }
             (frames::INTERRUPT, _) => {
-                let killed = tasks.kill_foreground();
-                self.event(&["interrupted", &killed.to_string()]);
+                let what = tasks.interrupt();
+                self.event(&["interrupted", &what]);
             }
             // A newer host may know more types than this side.
             _ => {}

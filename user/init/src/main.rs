@@ -1,7 +1,7 @@
 //! The first ordinary program: runs what the system was booted for, connects it with the host, shuts the system down.
 //!
 //! See the README for the files that it reads and the frames that it exchanges with the host. Threads: the main one
-//! decides what runs; one reads the host link; one gives libraries; one connects programs with drivers and minds those;
+//! decides what runs; one reads the host link; one gives libraries; one connects programs with services and minds those;
 //! for each program two carry its output and one its input.
 #![forbid(unsafe_code)]
 
@@ -10,11 +10,11 @@ mod boot;
 #[cfg(target_os = "fuchsia")]
 mod console;
 #[cfg(target_os = "fuchsia")]
-mod drivers;
-#[cfg(target_os = "fuchsia")]
 mod link;
 #[cfg(target_os = "fuchsia")]
 mod loader;
+#[cfg(target_os = "fuchsia")]
+mod make;
 #[cfg(target_os = "fuchsia")]
 mod runner;
 #[cfg(target_os = "fuchsia")]

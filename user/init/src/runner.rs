@@ -1,21 +1,23 @@
 //! A program from its start to the last byte of its output.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use init::config;
-use init::frames;
 use init::program;
-use zx::{AsHandleRef, Channel, HandleRef, MonotonicInstant, Signals, Socket, Status};
+use init::{config, frames, given};
+use processargs::{HandleInfo, PA_FD, PA_NS_DIR, PA_RESOURCE, PA_USER0};
+use zx::{AsHandleRef, Event, Handle, MonotonicInstant, Process, Rights, Signals, Socket, Status};
 
 use crate::link::Link;
+use crate::make::{Maker, Strings};
+use crate::services::Names;
 use crate::tasks::Tasks;
+
+const _: () = assert!(given::KIND == PA_USER0 as u32);
 
 /// Sees the standard output of a program go by.
 pub type Observer = Arc<dyn Fn(&[u8]) + Send + Sync>;
@@ -25,8 +27,8 @@ pub type Observer = Arc<dyn Fn(&[u8]) + Send + Sync>;
 pub struct Connection {
     /// It gets the host's input; otherwise its input is empty.
     pub input: bool,
-    /// An INTERRUPT spares it, and what it started outlives no interrupt: the shell.
-    pub spared: bool,
+    /// It is told of an INTERRUPT instead of being killed by it: a shell.
+    pub shell: bool,
     /// It is killed after this time.
     pub timeout: Option<Duration>,
     /// Sees its output too.
@@ -47,77 +49,131 @@ pub enum End {
 }
 
 /// What is needed to run programs.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Runner {
     pub link: &'static Link,
     pub tasks: &'static Tasks,
-    pub environment: &'static [(String, String)],
-    /// Reaches all services, where there are drivers.
-    pub services: Option<&'static Channel>,
+    pub maker: Arc<Maker>,
+    pub environment: Vec<(String, String)>,
+    /// Programs that may look at all tasks, and end all, by their paths.
+    pub trusted: Vec<String>,
+    /// The way to services, where they are served.
+    pub names: Option<Arc<Names>>,
+    /// For programs that may do whatever they like with the machine: tests.
+    pub resource: Option<&'static zx::Resource>,
+}
+
+/// A program that runs, and the other ends of its input and output.
+struct Child {
+    process: Process,
+    input: Option<Socket>,
+    output: Option<Socket>,
+    errors: Option<Socket>,
 }
 
 impl Runner {
     /// Runs a program to its end and sends everything that it writes.
     pub fn run(&self, command: &config::Command, connection: &Connection) -> End {
-        let mut child = match self.start(command, connection) {
+        let child = match self.start(command, connection) {
             Ok(child) => child,
             Err(reason) => {
+                self.tasks.set_shell(None);
                 self.link.event(&["not-started", &command.program, &reason]);
                 return End::NotStarted(reason);
             }
         };
         self.link.event(&["started", &command.program]);
-        let spared = if connection.spared { self.tasks.keep(handle(&child)) } else { None };
-        if let Some(input) = child.stdin.take()
+        if let Some(input) = child.input
             && connection.input
         {
             self.feed(input);
         }
-        let output = child.stdout.take().map(|pipe| self.pump("stdout", frames::STDOUT, pipe, connection));
-        let errors = child.stderr.take().map(|pipe| self.pump("stderr", frames::STDERR, pipe, connection));
-        let end = wait(&mut child, connection.timeout);
-        if let Some(koid) = spared {
-            self.tasks.forget(koid);
-        }
+        let output = child.output.and_then(|socket| self.pump("stdout", frames::STDOUT, socket, connection));
+        let errors = child.errors.and_then(|socket| self.pump("stderr", frames::STDERR, socket, connection));
+        let end = wait(&child.process, connection.timeout);
+        self.tasks.set_shell(None);
         // What the program left running would hold its output open.
         self.tasks.kill_foreground();
-        let end = match (end, child.wait()) {
-            (Some(end), _) => end,
-            (None, Ok(status)) => End::Returned(return_code(status)),
-            (None, Err(error)) => End::NotStarted(format!("its end cannot be seen: {error}")),
-        };
-        for pump in [output, errors].into_iter().flatten().flatten() {
+        for pump in [output, errors].into_iter().flatten() {
             let _ = pump.join();
         }
         end
     }
 
     fn start(&self, command: &config::Command, connection: &Connection) -> Result<Child, String> {
-        let mut file = File::open(&command.program).map_err(|error| match error.kind() {
+        let path = command.program.as_str();
+        let mut file = File::open(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => "there is no such program".to_owned(),
             _ => format!("it cannot be opened: {error}"),
         })?;
         program::check(&mut file, |library| Path::new("/boot/lib").join(library).exists())?;
-        let mut start = Command::new(&command.program);
-        start.args(&command.arguments).env_clear();
-        start.envs(self.environment.iter().map(|(key, value)| (key, value)));
+        let in_image = path.strip_prefix("/boot/").ok_or("only programs in /boot can be started first")?;
+        let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
+        let executable = self.maker.boot.open(in_image).map_err(step("it cannot be opened"))?;
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let job = self.tasks.job(name, self.resource.is_some()).map_err(step("its job"))?;
+
+        let mut strings = Strings { environment: self.variables(), ..Strings::default() };
+        strings.arguments = [&command.program].into_iter().chain(&command.arguments).map(String::as_str).collect();
+        let mut handles = self.maker.usual(&job)?;
+        if let Some(names) = &self.names {
+            for (index, (path, channel)) in (0..).zip(names.entries().map_err(step("its name space"))?) {
+                strings.names.push(path);
+                handles.push((HandleInfo::with_arg(PA_NS_DIR, index), channel.into()));
+            }
+        }
+        if let Some(resource) = self.resource {
+            let resource = resource.duplicate_handle(Rights::SAME_RIGHTS).map_err(step("the root resource"))?;
+            handles.push((HandleInfo::new(PA_RESOURCE), resource));
+        }
+        handles.extend(self.extras(path, connection).map_err(step("what it is trusted with"))?);
+        let mut ends = [None, None, None];
+        for (fd, end) in (0..).zip(&mut ends) {
+            let handle: Handle = match &connection.console {
+                Some(socket) => socket.duplicate_handle(Rights::SAME_RIGHTS).map_err(step("the console"))?,
+                None => {
+                    let (ours, theirs) = Socket::create(0).map_err(step("a socket"))?;
+                    *end = Some(ours);
+                    theirs.into()
+                }
+            };
+            handles.push((HandleInfo::with_arg(PA_FD, fd), handle));
+        }
+        let process = self.maker.start(&job, name, executable, &strings, handles)?;
+        let [input, output, errors] = ends;
+        Ok(Child { process, input, output, errors })
+    }
+
+    fn variables(&self) -> Vec<String> {
+        let mut variables: Vec<String> = self.environment.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        if !self.environment.iter().any(|(key, _)| key == "PATH") {
+            variables.push("PATH=/boot/bin".to_owned());
+        }
         if let Some((columns, rows)) = self.link.window() {
-            start.env("COLUMNS", columns.to_string()).env("LINES", rows.to_string());
+            variables.extend([format!("COLUMNS={columns}"), format!("LINES={rows}")]);
         }
-        match &connection.console {
-            Some(socket) => {
-                let stream = || descriptor(socket).map_err(|status| format!("the console: {status}"));
-                start.stdin(stream()?).stdout(stream()?).stderr(stream()?);
-            }
-            None => {
-                start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            }
+        variables
+    }
+
+    /// What only some programs are given: [`given`].
+    fn extras(&self, path: &str, connection: &Connection) -> zx::Result<Vec<(HandleInfo, Handle)>> {
+        let mut extras = Vec::new();
+        if self.trusted.iter().any(|trusted| trusted == path) {
+            extras.push((HandleInfo::with_arg(PA_USER0, given::TASKS), self.tasks.all()?.into()));
         }
-        start.spawn().map_err(|error| not_started(&error))
+        if connection.shell {
+            let event = Event::create()?;
+            extras.push((
+                HandleInfo::with_arg(PA_USER0, given::INTERRUPT),
+                event.duplicate_handle(Rights::BASIC | Rights::SIGNAL)?,
+            ));
+            self.tasks.set_shell(Some(event));
+        }
+        Ok(extras)
     }
 
     /// Gives the program the host's input until one of them ends.
-    fn feed(&self, mut pipe: ChildStdin) {
+    fn feed(&self, input: Socket) {
         let link = self.link;
         let claim = link.stdin.claim();
         let feed = move || {
@@ -125,7 +181,7 @@ impl Runner {
             let mut taken = 0;
             while let Some(bytes) = link.stdin.take(claim, frames::MAX_PAYLOAD) {
                 // What a program that has closed its input does not read is gone, as with a pipe.
-                open = open && pipe.write_all(&bytes).is_ok();
+                open = open && write_all(&input, &bytes).is_ok();
                 taken += bytes.len();
                 if taken >= init::stdin::WINDOW / 4 || bytes.len() < frames::MAX_PAYLOAD {
                     link.event(&["stdin", &taken.to_string()]);
@@ -136,20 +192,14 @@ impl Runner {
         let _ = thread::Builder::new().name("stdin".to_owned()).spawn(feed);
     }
 
-    /// Sends what comes out of a pipe until its end.
-    fn pump(
-        &self,
-        name: &str,
-        kind: u8,
-        mut pipe: impl Read + Send + 'static,
-        connection: &Connection,
-    ) -> Option<JoinHandle<()>> {
+    /// Sends what a program writes until its end.
+    fn pump(&self, name: &str, kind: u8, socket: Socket, connection: &Connection) -> Option<JoinHandle<()>> {
         let link = self.link;
         let observer = connection.observer.clone().filter(|_| kind == frames::STDOUT);
         let pump = move || {
             let mut bytes = [0; frames::MAX_PAYLOAD];
             loop {
-                match pipe.read(&mut bytes) {
+                match read(&socket, &mut bytes) {
                     Ok(0) => return,
                     Ok(length) => {
                         link.send(kind, &bytes[..length]);
@@ -157,9 +207,8 @@ impl Runner {
                             observer(&bytes[..length]);
                         }
                     }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => {
-                        link.complain(&format!("a program's output was lost: {error}"));
+                    Err(status) => {
+                        link.complain(&format!("a program's output was lost: {status}"));
                         return;
                     }
                 }
@@ -169,40 +218,46 @@ impl Runner {
     }
 }
 
-fn descriptor(socket: &Socket) -> zx::Result<OwnedFd> {
-    zx::startup::descriptor(socket.duplicate(zx::Rights::SAME_RIGHTS)?.into())
+/// Reads what there is, waiting for something; 0 when all who could write have gone.
+fn read(socket: &Socket, bytes: &mut [u8]) -> zx::Result<usize> {
+    loop {
+        match socket.read(bytes) {
+            Err(Status::SHOULD_WAIT) => {
+                let some = Signals::SOCKET_READABLE | Signals::SOCKET_PEER_CLOSED | Signals::SOCKET_PEER_WRITE_DISABLED;
+                socket.wait_one(some, MonotonicInstant::INFINITE)?;
+            }
+            Err(Status::PEER_CLOSED | Status::BAD_STATE) => return Ok(0),
+            result => return result,
+        }
+    }
 }
 
-fn handle(child: &Child) -> HandleRef<'static> {
-    // On this system the id of a child is the handle to its process.
-    HandleRef::from_raw(child.id())
+fn write_all(socket: &Socket, mut bytes: &[u8]) -> zx::Result<()> {
+    while !bytes.is_empty() {
+        match socket.write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Status::SHOULD_WAIT) => {
+                let room = Signals::SOCKET_WRITABLE | Signals::SOCKET_PEER_CLOSED | Signals::SOCKET_WRITE_DISABLED;
+                socket.wait_one(room, MonotonicInstant::INFINITE)?;
+            }
+            Err(status) => return Err(status),
+        }
+    }
+    Ok(())
 }
 
 /// Waits for the end of the program, or kills it at its timeout.
-fn wait(child: &mut Child, timeout: Option<Duration>) -> Option<End> {
+fn wait(process: &Process, timeout: Option<Duration>) -> End {
     let deadline = timeout.map_or(MonotonicInstant::INFINITE, |timeout| MonotonicInstant::after(timeout.into()));
     let start = Instant::now();
-    match handle(child).wait_one(Signals::TASK_TERMINATED, deadline) {
-        Err(status) if status == Status::TIMED_OUT => {
-            let _ = child.kill();
-            Some(End::TimedOut(start.elapsed()))
+    match process.wait_one(Signals::TASK_TERMINATED, deadline) {
+        Err(Status::TIMED_OUT) => {
+            let _ = process.kill();
+            End::TimedOut(start.elapsed())
         }
-        _ => None,
+        _ => match process.info() {
+            Ok(info) => End::Returned(info.return_code),
+            Err(status) => End::NotStarted(format!("its end cannot be seen: {status}")),
+        },
     }
-}
-
-/// The whole return code; what the standard library gives as a number has 32 bits only.
-fn return_code(status: std::process::ExitStatus) -> i64 {
-    let text = status.to_string();
-    text.rsplit(' ').next().and_then(|code| code.parse().ok()).unwrap_or(i64::from(status.code().unwrap_or(-1)))
-}
-
-fn not_started(error: &io::Error) -> String {
-    let Some(status) = error.raw_os_error().filter(|code| *code < 0).map(Status) else {
-        return error.to_string();
-    };
-    if status == Status::NO_MEMORY {
-        return "there is not enough memory for it".to_owned();
-    }
-    format!("starting it gave {status}")
 }

@@ -1,79 +1,145 @@
-//! The services of the system by name, and the drivers behind them.
+//! The services of the system by name, and the programs behind them.
 //!
-//! Every program has a channel to here. A message on it is a name and one end of a channel: the end goes on to the driver
-//! that offers the service; where there is none, it is closed. The empty name asks for another such channel.
+//! Every program has a channel to here, `/svc`. A message on it is a name and one end of a channel: the end goes on to the
+//! program that offers the service; where there is none, it is closed. A name that begins with a slash is the path of a
+//! file system. The empty name asks for another such channel.
 //!
-//! A driver is started when somebody first connects to it, and again when somebody connects after it has died. Its death is
-//! told on the console. So nothing is started that nobody uses, and a driver that dies at its start is not started
-//! over and over by itself.
+//! A service is started when somebody needs it, and again when somebody needs it after it has died. So nothing is started
+//! that nobody uses, and one that dies at its start is not started over and over by itself. Its death is told on the host's
+//! standard error; one that dies too often is let be for a while.
+//!
+//! File systems: 1. each program starts with a channel for each of them, whose other end waits here. 2. The first message on
+//! the channel wakes this end, unread. 3. The end goes to the service as a client, and the service reads the message.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
-use description::drivers::Driver;
+use description::services::Service;
 use init::frames;
-use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Port, Signals, Status, Vmo};
+use zx::{AsHandleRef, Channel, Handle, Job, MonotonicInstant, Port, Signals, Status};
 
-use crate::boot::Boot;
-use crate::drivers::{Maker, Running};
 use crate::link::Link;
+use crate::make::{Maker, Running};
 use crate::tasks::Tasks;
 
-/// No request is longer: a name and words for the driver.
+/// No request is longer: a name and words for the service.
 const LONGEST: usize = 256;
+/// How often a service may be started within [`WHILE`].
+const STARTS: usize = 10;
+/// The time in which starts are counted.
+const WHILE: Duration = Duration::from_secs(60);
+/// How many channels a program and all that it started may have waiting here.
+const CHANNELS: usize = 1000;
 
-/// Becomes the services of this process and of all that it starts. Gives a channel that reaches private ones too.
+/// How programs that `init` starts reach the services.
+pub struct Names {
+    /// Ends sent here are of a program of its own.
+    public: Channel,
+    /// Reaches services that are not public, too.
+    private: Channel,
+    mounts: Vec<String>,
+}
+
+impl Names {
+    /// Connects `handles` to a service, be it public or not.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn connect(&self, name: &str, handles: impl IntoIterator<Item = Handle>) -> zx::Result<()> {
+        self.private.write_handles(name.as_bytes(), handles)
+    }
+
+    /// The name space of a new program: paths and channels.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn entries(&self) -> zx::Result<Vec<(&str, Channel)>> {
+        let mounts = self.mounts.iter().map(|path| (path.as_str(), path.as_str()));
+        std::iter::once(("/svc", ""))
+            .chain(mounts)
+            .map(|(path, name)| {
+                let (ours, theirs) = Channel::create()?;
+                self.public.write_handles(name.as_bytes(), [theirs.into_handle()])?;
+                Ok((path, ours))
+            })
+            .collect()
+    }
+}
+
+/// Becomes the services of all that `init` starts.
 ///
 /// # Errors
 /// A sentence for the user.
 pub fn serve(
-    drivers: Vec<Driver>,
+    services: Vec<Service>,
     link: &'static Link,
     tasks: &'static Tasks,
-    boot: Arc<Boot>,
-    resource: &'static zx::Resource,
-) -> Result<Channel, String> {
+    maker: Arc<Maker>,
+    resource: Option<&'static zx::Resource>,
+) -> Result<Names, String> {
     let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
-    let root = zx::startup::job_default().ok_or("there is no job for drivers")?;
-    let job = root.create_child().map_err(step("a job for drivers"))?;
-    job.set_name("drivers").map_err(step("a job for drivers"))?;
+    let root = zx::startup::job_default().ok_or("there is no job for services")?;
+    let job = root.create_child().map_err(step("a job for services"))?;
+    job.set_name("services").map_err(step("a job for services"))?;
     tasks.keep(job.as_handle_ref());
-    let vdso = zx::startup::take(u32::from(processargs::PA_VMO_VDSO), 0).map(Vmo::from).ok_or("there is no vDSO")?;
+    let mounts = services.iter().filter_map(|service| service.mount.clone()).collect();
+    let known = |service| Known { service, running: None, key: 0, starts: VecDeque::new() };
     let mut services = Services {
         port: Port::create().map_err(step("a port"))?,
         link,
-        maker: Maker { boot, vdso, resource, job },
-        drivers: drivers.into_iter().map(|driver| Known { driver, running: None, key: 0 }).collect(),
+        maker,
+        job,
+        resource,
+        known: services.into_iter().map(known).collect(),
         clients: HashMap::new(),
+        waiting: HashMap::new(),
         logs: HashMap::new(),
         next: 0,
     };
     let (public, ours) = Channel::create().map_err(step("a channel"))?;
-    services.add_client(ours, false).map_err(step("a channel"))?;
+    services.add_client(ours, Access { private: false, program: None }).map_err(step("a channel"))?;
     let (private, ours) = Channel::create().map_err(step("a channel"))?;
-    services.add_client(ours, true).map_err(step("a channel"))?;
+    services.add_client(ours, Access { private: true, program: None }).map_err(step("a channel"))?;
     let run = move || services.run();
     thread::Builder::new().name("services".to_owned()).spawn(run).map_err(|error| error.to_string())?;
-    zx::startup::bind_services(public).map_err(step("the name space"))?;
-    Ok(private)
+    Ok(Names { public, private, mounts })
 }
 
-/// A driver of the description.
+/// A service of the description.
 struct Known {
-    driver: Driver,
+    service: Service,
     running: Option<Running>,
     /// Of the packet that tells its end.
     key: u64,
+    /// When it was started last.
+    starts: VecDeque<Instant>,
+}
+
+/// What those at the other end of a channel may do.
+#[derive(Clone, Copy)]
+struct Access {
+    /// Connect to services that are not public.
+    private: bool,
+    /// The program that it began with; `None`: `init`, for a program of its own each time.
+    program: Option<u64>,
 }
 
 struct Client {
     channel: Channel,
-    /// It may connect to services that are not public.
-    trusted: bool,
+    access: Access,
 }
 
-/// What a driver says, line by line.
+/// An end of a channel on which nobody has said anything yet.
+struct Waiting {
+    channel: Channel,
+    /// The file system that it is for.
+    service: usize,
+    program: Option<u64>,
+}
+
+/// What a service says, line by line.
 struct Log {
     socket: zx::Socket,
     name: String,
@@ -83,10 +149,14 @@ struct Log {
 struct Services {
     port: Port,
     link: &'static Link,
-    maker: Maker,
-    drivers: Vec<Known>,
-    /// By the key of their packets, as are the logs.
+    maker: Arc<Maker>,
+    /// Each service has a job of its own below this.
+    job: Job,
+    resource: Option<&'static zx::Resource>,
+    known: Vec<Known>,
+    /// By the key of their packets, as are the next two.
     clients: HashMap<u64, Client>,
+    waiting: HashMap<u64, Waiting>,
     logs: HashMap<u64, Log>,
     next: u64,
 }
@@ -99,11 +169,13 @@ impl Services {
                 if self.request(&client).is_ok() && self.wait(&client.channel, packet.key).is_ok() {
                     self.clients.insert(packet.key, client);
                 }
+            } else if let Some(waiting) = self.waiting.remove(&packet.key) {
+                self.woken(waiting);
             } else if let Some(mut log) = self.logs.remove(&packet.key) {
                 if log.pass_on(self.link) && self.wait(&log.socket, packet.key).is_ok() {
                     self.logs.insert(packet.key, log);
                 }
-            } else if let Some(index) = self.drivers.iter().position(|known| known.key == packet.key) {
+            } else if let Some(index) = self.known.iter().position(|known| known.key == packet.key) {
                 self.died(index);
             }
         }
@@ -119,10 +191,20 @@ impl Services {
         object.wait_async(&self.port, key, Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED, 0)
     }
 
-    fn add_client(&mut self, channel: Channel, trusted: bool) -> zx::Result<()> {
+    /// Whether a program may have one more channel here.
+    fn has_room(&self, program: Option<u64>) -> bool {
+        let clients = self.clients.values().map(|client| client.access.program);
+        let waiting = self.waiting.values().map(|waiting| waiting.program);
+        program.is_none() || clients.chain(waiting).filter(|of| *of == program).count() < CHANNELS
+    }
+
+    fn add_client(&mut self, channel: Channel, access: Access) -> zx::Result<()> {
+        if !self.has_room(access.program) {
+            return Err(Status::NO_RESOURCES);
+        }
         let key = self.key();
         self.wait(&channel, key)?;
-        self.clients.insert(key, Client { channel, trusted });
+        self.clients.insert(key, Client { channel, access });
         Ok(())
     }
 
@@ -137,73 +219,119 @@ impl Services {
         };
         let name = std::str::from_utf8(&bytes[..size.bytes]).map_err(|_| Status::INVALID_ARGS)?;
         let mut handles: Vec<Handle> = handles.into_iter().flatten().collect();
+        let access = client.access;
         if name.is_empty() {
             for handle in handles {
-                self.add_client(Channel::from(handle), client.trusted)?;
+                let program = access.program.unwrap_or_else(|| self.key());
+                self.add_client(Channel::from(handle), Access { program: Some(program), ..access })?;
             }
             return Ok(());
         }
-        if let Err(reason) = self.connect(name, client.trusted, &mut handles) {
-            // Before the handles are closed: whoever sees that may end the system.
-            self.link.complain(&reason);
+        if name.starts_with('/') {
+            let mounted = self.known.iter().position(|known| known.service.mount.as_deref() == Some(name));
+            if let (Some(service), Some(handle)) = (mounted, handles.pop())
+                && self.has_room(access.program)
+            {
+                // 1.
+                let (channel, key) = (Channel::from(handle), self.key());
+                self.wait(&channel, key)?;
+                self.waiting.insert(key, Waiting { channel, service, program: access.program });
+            }
+            return Ok(());
+        }
+        let (service, words) = name.split_once('/').unwrap_or((name, ""));
+        let known = self.known.iter().position(|known| known.service.name == service);
+        // Where there is none, whoever asked sees it on the channel.
+        if let Some(index) = known.filter(|index| access.private || self.known[*index].service.public) {
+            self.connect_or_complain(index, words, &mut handles);
         }
         Ok(())
     }
 
-    /// Hands a client's end to the driver of `name`, which may be followed by a slash and words for the driver. Starts it
-    /// if it does not run.
-    fn connect(&mut self, name: &str, trusted: bool, handles: &mut Vec<Handle>) -> Result<(), String> {
-        let (service, words) = name.split_once('/').unwrap_or((name, ""));
-        let known = self.drivers.iter().position(|known| known.driver.name == service);
-        let Some(index) = known.filter(|index| trusted || self.drivers[*index].driver.public) else {
-            // Whoever asked sees it on the channel.
-            return Ok(());
-        };
-        if self.drivers[index].running.as_ref().is_some_and(|running| ended(&running.process)) {
+    /// 2. What waited has a message or has gone.
+    fn woken(&mut self, waiting: Waiting) {
+        let Waiting { channel, service, .. } = waiting;
+        if channel.wait_one(Signals::CHANNEL_READABLE, MonotonicInstant(0)).is_ok() {
+            // 3.
+            self.connect_or_complain(service, "", &mut vec![channel.into_handle()]);
+        }
+    }
+
+    fn connect_or_complain(&mut self, index: usize, words: &str, handles: &mut Vec<Handle>) {
+        if let Err(reason) = self.connect(index, words, handles) {
+            // Before the handles are closed: whoever sees that may end the system.
+            self.link.complain(&reason);
+        }
+    }
+
+    /// Hands a client's ends to a service, with words for it. Starts it if it does not run.
+    fn connect(&mut self, index: usize, words: &str, handles: &mut Vec<Handle>) -> Result<(), String> {
+        if self.known[index].running.as_ref().is_some_and(|running| ended(&running.process)) {
             self.died(index);
         }
-        if self.drivers[index].running.is_none() {
-            self.start(index).map_err(|reason| format!("the driver {service} does not start: {reason}"))?;
+        if self.known[index].running.is_none() {
+            let start = self.start(index);
+            start
+                .map_err(|reason| format!("the service {} does not start: {reason}", self.known[index].service.name))?;
         }
-        if let Some(running) = &self.drivers[index].running {
-            // A driver that ended meanwhile is told of by its own packet.
+        if let Some(running) = &self.known[index].running {
+            // A service that ended meanwhile is told of by its own packet.
             let _ = running.clients.write_handles(words.as_bytes(), handles.drain(..));
         }
         Ok(())
     }
 
     fn start(&mut self, index: usize) -> Result<(), String> {
-        // Drivers use only those that stand above them, so this ends.
-        let driver = self.drivers[index].driver.clone();
+        let starts = &mut self.known[index].starts;
+        starts.retain(|at| at.elapsed() < WHILE);
+        if starts.len() >= STARTS {
+            return Err(format!("it was started {STARTS} times within {} s; wait, and try again", WHILE.as_secs()));
+        }
+        starts.push_back(Instant::now());
+        // Services use only those that stand above them, so this ends.
+        let service = self.known[index].service.clone();
         let mut connections = Vec::new();
-        for service in driver.uses.iter().rev() {
+        for used in &service.uses {
+            let (name, words) = used.split_once('/').unwrap_or((used, ""));
+            let known = self.known.iter().position(|known| known.service.name == name);
+            let known = known.ok_or_else(|| format!("this machine has no {name}"))?;
             let (ours, theirs) = Channel::create().map_err(|status| status.to_string())?;
-            self.connect(service, true, &mut vec![theirs.into()])?;
+            self.connect(known, words, &mut vec![theirs.into_handle()])?;
             connections.push(ours);
         }
-        let connect = |_: &str| connections.pop().ok_or_else(|| "a connection is missing".to_owned());
-        let (running, socket) = self.maker.start(&driver, connect)?;
+        let job = self.service_job(&service).map_err(|status| format!("its job: {status}"))?;
+        let (running, socket) = self.maker.start_service(&job, &service, connections, self.resource)?;
         let (key, log_key) = (self.key(), self.key());
         let waits = running.process.wait_async(&self.port, key, Signals::TASK_TERMINATED, 0);
         waits.map_err(|status| status.to_string())?;
         if self.wait(&socket, log_key).is_ok() {
-            self.logs.insert(log_key, Log { socket, name: driver.name.clone(), line: Vec::new() });
+            self.logs.insert(log_key, Log { socket, name: service.name.clone(), line: Vec::new() });
         }
-        self.link.event(&["driver", &driver.name, "started"]);
-        let known = &mut self.drivers[index];
+        self.link.event(&["service", &service.name, "started"]);
+        let known = &mut self.known[index];
         (known.running, known.key) = (Some(running), key);
         Ok(())
     }
 
-    /// Tells of a driver's end and forgets it; its clients' channels ended with it.
+    /// A job for one run of a service; it is gone with the service's process.
+    fn service_job(&self, service: &Service) -> zx::Result<Job> {
+        let job = self.job.create_child()?;
+        job.set_name(&service.name)?;
+        if let Some(bytes) = service.memory {
+            job.set_property(abi::HAFNON_PROP_JOB_MEMORY_LIMIT, &bytes.to_le_bytes())?;
+        }
+        Ok(job)
+    }
+
+    /// Tells of a service's end and forgets it; its clients' channels ended with it.
     fn died(&mut self, index: usize) {
-        let known = &mut self.drivers[index];
+        let known = &mut self.known[index];
         known.key = 0;
         let Some(running) = known.running.take() else { return };
         let code = running.process.info().map_or(0, |info| info.return_code);
-        let name = known.driver.name.clone();
-        self.link.event(&["driver", &name, "ended", &code.to_string()]);
-        self.link.complain(&format!("the driver {name} ended ({code}); it starts again when it is needed"));
+        let name = known.service.name.clone();
+        self.link.event(&["service", &name, "ended", &code.to_string()]);
+        self.link.complain(&format!("the service {name} ended ({code}); it starts again when it is needed"));
     }
 }
 

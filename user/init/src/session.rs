@@ -11,6 +11,7 @@ use init::frames;
 use crate::boot::Boot;
 use crate::console::Console;
 use crate::link::Link;
+use crate::make::Maker;
 use crate::runner::{Connection, End, Observer, Runner};
 use crate::tasks::Tasks;
 use crate::{loader, services, tour};
@@ -42,8 +43,8 @@ pub fn main() {
 }
 
 fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static zx::Resource>) -> io::Result<i64> {
-    let boot = Boot::take().map(Arc::new);
-    if let Err(status) = boot.clone().and_then(loader::serve) {
+    let boot = Arc::new(Boot::take().map_err(|status| io::Error::other(format!("the boot files: {status}")))?);
+    if let Err(status) = loader::serve(boot.clone()) {
         link.complain(&format!("libraries come from the starter of the system still: {status}"));
     }
     match resource {
@@ -51,25 +52,21 @@ fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static
         None => link.complain("there is no root resource: no input, no shutdown"),
     }
     let environment = config::environment(&optional("/boot/config/env")?).map_err(io::Error::other)?;
+    let trusted = config::strings("config/trusted", &optional("/boot/config/trusted")?).map_err(io::Error::other)?;
     let mode = read("/boot/config/mode")?;
     let mode = Mode::parse(&String::from_utf8_lossy(&mode)).map_err(io::Error::other)?;
-    if mode != Mode::Test {
-        // Programs of tests may ask for anything; others inherit nothing of this.
-        drop(zx::startup::take_resource());
-    }
-    let drivers = description::drivers::decode(&read("/boot/config/drivers")?).map_err(io::Error::other)?;
-    let mut services = None;
-    // A test may take the whole machine apart.
-    if mode != Mode::Test
-        && !drivers.is_empty()
-        && let (Some(resource), Ok(boot)) = (resource, boot)
-    {
-        match services::serve(drivers, link, tasks, boot, resource) {
-            Ok(channel) => services = Some(&*Box::leak(Box::new(channel))),
-            Err(reason) => link.complain(&format!("there are no drivers: {reason}")),
+    let maker = Arc::new(Maker::new(boot).map_err(io::Error::other)?);
+    let mut runner = Runner { link, tasks, maker, environment, trusted, names: None, resource: None };
+    if mode == Mode::Test {
+        // A test may take the whole machine apart: it has all there is, and no services.
+        runner.resource = resource;
+    } else {
+        let services = description::services::decode(&read("/boot/config/services")?).map_err(io::Error::other)?;
+        match services::serve(services, link, tasks, runner.maker.clone(), resource) {
+            Ok(names) => runner.names = Some(Arc::new(names)),
+            Err(reason) => link.complain(&format!("there are no services: {reason}")),
         }
     }
-    let runner = Runner { link, tasks, environment: Vec::leak(environment), services };
     Ok(match mode {
         Mode::Run => run(&runner)?,
         Mode::Tour => tour::run(&runner),
@@ -103,12 +100,12 @@ fn shell(runner: &Runner) -> i64 {
     let command = Command::new(SHELL, &[]);
     for _ in 0..SHELLS {
         let Some(console) =
-            runner.services.and_then(|services| Console::connect(services, runner.link, runner.tasks).ok())
+            runner.names.as_ref().and_then(|names| Console::connect(names, runner.link, runner.tasks).ok())
         else {
             break;
         };
         runner.link.event(&["console"]);
-        let connection = Connection { spared: true, console: Some(console.socket.clone()), ..Connection::default() };
+        let connection = Connection { shell: true, console: Some(console.socket.clone()), ..Connection::default() };
         let end = runner.run(&command, &connection);
         drop(connection);
         if !console.lost() {
@@ -118,7 +115,7 @@ fn shell(runner: &Runner) -> i64 {
         // The shell ended because its console did: another of both.
     }
     runner.link.event(&["no-console"]);
-    let connection = Connection { input: true, spared: true, ..Connection::default() };
+    let connection = Connection { input: true, shell: true, ..Connection::default() };
     code(runner, &command, runner.run(&command, &connection))
 }
 

@@ -1,18 +1,20 @@
 //! Which processes there are, and the end of those that should not be there any more.
 //!
-//! A program may start others, which outlive it if they like. All of them are in the root job or in jobs below it, so
-//! "the foreground" is everything there but the processes that were running before: init and what started it, and the
-//! shell when there is one.
+//! A program has a job of its own, for itself and for those that it starts. "The foreground" is everything but init, what
+//! started it, and the services. A shell keeps the jobs of what it runs apart, and is told when the user wants those
+//! in its foreground to end.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use zx::{AsHandleRef, HandleRef, Info, Job, Process, Rights, Unowned};
+use zx::{AsHandleRef, Event, HandleRef, Info, Job, Process, Rights, Signals, Status, Unowned};
 
 /// The processes of the system.
 pub struct Tasks {
     root: Option<Unowned<'static, Job>>,
     kept: Mutex<BTreeSet<u64>>,
+    /// Of a shell, which knows itself what to end.
+    shell: Mutex<Option<Event>>,
 }
 
 impl Tasks {
@@ -20,19 +22,53 @@ impl Tasks {
     pub fn new() -> Self {
         let root = zx::startup::job_default();
         let kept = root.as_ref().map(|root| koids(root, abi::ZX_INFO_JOB_PROCESSES)).unwrap_or_default();
-        Self { root, kept: Mutex::new(kept.into_iter().collect()) }
+        Self { root, kept: Mutex::new(kept.into_iter().collect()), shell: Mutex::new(None) }
     }
 
-    /// Keeps one more process, or a job with all in it, by a handle to it; returns what identifies it.
-    pub fn keep(&self, task: HandleRef<'_>) -> Option<u64> {
-        let koid = task.koid().ok()?;
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(koid);
-        Some(koid)
+    /// Keeps one more process, or a job with all in it, by a handle to it.
+    pub fn keep(&self, task: HandleRef<'_>) {
+        if let Ok(koid) = task.koid() {
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(koid);
+        }
     }
 
-    /// Keeps a process no longer.
-    pub fn forget(&self, koid: u64) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(&koid);
+    /// Has interrupts told to a shell by this event, or to none.
+    pub fn set_shell(&self, event: Option<Event>) {
+        *self.shell.lock().unwrap_or_else(PoisonError::into_inner) = event;
+    }
+
+    /// What the user's wish to end what runs comes to; says what was done.
+    pub fn interrupt(&self) -> String {
+        match &*self.shell.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(event) => match event.signal(Signals::NONE, Signals::USER_0) {
+                Ok(()) => "shell".to_owned(),
+                Err(status) => status.to_string(),
+            },
+            None => self.kill_foreground().to_string(),
+        }
+    }
+
+    /// The job of all programs and services, for one that may look at all and end all.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn all(&self) -> zx::Result<Job> {
+        let rights = Rights::BASIC | Rights::READ | Rights::ENUMERATE | Rights::DESTROY | Rights::GET_PROPERTY;
+        self.root.as_ref().ok_or(Status::NOT_FOUND)?.duplicate(rights)
+    }
+
+    /// A job for a program: one of its own, or, for a test that wants all there is, the root job.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn job(&self, name: &str, root: bool) -> zx::Result<Job> {
+        let all = self.root.as_ref().ok_or(Status::NOT_FOUND)?;
+        if root {
+            return all.duplicate(Rights::SAME_RIGHTS);
+        }
+        let job = all.create_child()?;
+        job.set_name(name)?;
+        Ok(job)
     }
 
     /// Kills every process but those to keep; returns how many that were.

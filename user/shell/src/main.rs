@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 mod builtin;
+#[cfg(target_os = "fuchsia")]
+mod interrupt;
 mod line;
 mod ps;
 mod start;
@@ -23,6 +25,8 @@ pub struct Shell {
 }
 
 fn main() -> ExitCode {
+    #[cfg(target_os = "fuchsia")]
+    interrupt::listen();
     let mut shell = Shell { last: 0, done: false };
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {

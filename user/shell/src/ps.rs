@@ -26,6 +26,9 @@ pub fn handles(_which: &str) -> i64 {
 
 #[cfg(target_os = "fuchsia")]
 mod here {
+    use std::sync::OnceLock;
+
+    use init::given;
     use zx::{AsHandleRef, Info, Job, Process, Rights, Thread};
 
     struct Row {
@@ -37,14 +40,25 @@ mod here {
         name: String,
     }
 
-    /// Shows the tree below the default job.
+    /// The job of all tasks where this shell was given it; otherwise its own.
+    fn all() -> Option<&'static Job> {
+        static ALL: OnceLock<Option<Job>> = OnceLock::new();
+        ALL.get_or_init(|| {
+            let given = zx::startup::take(given::KIND, given::TASKS).map(Job::from);
+            let own = || zx::startup::job_default()?.duplicate(Rights::SAME_RIGHTS).ok();
+            given.or_else(own)
+        })
+        .as_ref()
+    }
+
+    /// Shows the tree below that job.
     pub fn run() -> i64 {
-        let Some(job) = zx::startup::job_default() else {
+        let Some(job) = all() else {
             eprintln!("sh: ps: this program was started without a job");
             return 1;
         };
         let mut rows = Vec::new();
-        job_rows(&job, 0, &mut rows);
+        job_rows(job, 0, &mut rows);
         println!("{:>8}  {:<16}{:<22}{:>10}  NAME", "KOID", "KIND", "STATE", "MEMORY");
         for row in rows {
             let kind = format!("{:1$}{2}", "", row.depth * 2, row.kind);
@@ -61,7 +75,7 @@ mod here {
 
     /// Ends the process or job of this koid, or the first process of this name.
     pub fn kill(which: &str) -> i64 {
-        let killed = match zx::startup::job_default().and_then(|job| find(&job, which)) {
+        let killed = match all().and_then(|job| find(job, which)) {
             Some(Task::Process(process)) => process.kill().is_ok(),
             Some(Task::Job(job)) => job.kill().is_ok(),
             None => false,
@@ -76,7 +90,7 @@ mod here {
 
     /// Shows what a process holds, a kind of handle a line.
     pub fn handles(which: &str) -> i64 {
-        let Some(Task::Process(process)) = zx::startup::job_default().and_then(|job| find(&job, which)) else {
+        let Some(Task::Process(process)) = all().and_then(|job| find(job, which)) else {
             eprintln!("sh: handles: {which}: there is no such process; `ps` shows which there are");
             return 1;
         };

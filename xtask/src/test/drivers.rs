@@ -96,7 +96,7 @@ fn console_driver_dies(context: &Context<'_>) -> Result<()> {
         ("after\r\n", "exit 3\r"),
     ];
     let (_, outcome) = dialogue(context, lines, 3)?;
-    expect_part("standard error", &String::from_utf8_lossy(&outcome.stderr()), "the driver console ended")
+    expect_part("standard error", &String::from_utf8_lossy(&outcome.stderr()), "the service console ended")
 }
 
 fn capture<'a>(context: &'a Context<'_>, program: &'a str, args: &[&str], disk: Option<&Path>) -> Result<Capture<'a>> {
@@ -220,7 +220,7 @@ fn disk_write(context: &Context<'_>, kills: usize) -> Result<()> {
     let same = before.chunks(4096).zip(after.chunks(4096)).filter(|(one, two)| one == two).count();
     expect("pages that were not written", &same, &0)?;
     expect_part("standard output", &stdout, &format!("sha256 {}", sha256(&after)))?;
-    expect("how often the driver's end was told", &stderr.matches("the driver disk ended (-1024)").count(), &kills)?;
+    expect("how often the driver's end was told", &stderr.matches("the service disk ended (-1024)").count(), &kills)?;
     // More than one end may fall between two requests, so that the client sees them as one.
     let again = stdout.lines().find_map(|line| line.strip_prefix("connected again ")?.strip_suffix(" times"));
     let again: usize = again.and_then(|count| count.parse().ok()).context("it does not say how often it connected")?;

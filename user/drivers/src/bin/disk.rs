@@ -72,6 +72,9 @@ mod here {
         Ok(())
     }
 
+    /// Kind of the start handle (`PA_USER0`) that is the job of all.
+    const TASKS: u32 = 0xf0;
+
     fn fill(disk: &mut Disk, seed: u64, kills: u64) -> Result<(), String> {
         let (start, mut hash) = (Instant::now(), Sha256::new());
         let progress = AtomicU64::new(0);
@@ -111,10 +114,12 @@ mod here {
 
     /// Ends the driver at so many places between the beginning and the end.
     fn killer(kills: u64, size: u64, progress: &AtomicU64, over: &AtomicBool) -> u64 {
+        // What the system gives to programs that may look at all tasks.
+        let Some(tasks) = zx::startup::take(TASKS, 0).map(Job::from) else { return 0 };
         let mut killed = 0;
         while killed < kills && !over.load(Ordering::Acquire) {
             let place = size * (killed + 1) / (kills + 2);
-            if progress.load(Ordering::Acquire) >= place && driver().is_some_and(|driver| driver.kill().is_ok()) {
+            if progress.load(Ordering::Acquire) >= place && driver(&tasks).is_some_and(|driver| driver.kill().is_ok()) {
                 killed += 1;
             } else {
                 thread::sleep(Duration::from_millis(1));
@@ -123,21 +128,17 @@ mod here {
         killed
     }
 
-    /// The process of the disk's driver: it is in a job below the one that this program was given.
-    fn driver() -> Option<Process> {
-        let root = zx::startup::job_default()?;
+    /// The process of the disk's driver, in this job or below it.
+    fn driver(job: &Job) -> Option<Process> {
         let mut koids = [0; 64];
-        let jobs = root.children(&mut koids).ok()?.actual;
-        koids[..jobs.min(64)].iter().find_map(|koid| {
-            let job = Job::from(root.get_child(*koid, Rights::SAME_RIGHTS).ok()?);
-            let mut koids = [0; 64];
-            let processes = job.processes(&mut koids).ok()?.actual;
-            koids[..processes.min(64)].iter().find_map(|koid| {
-                let process = Process::from(job.get_child(*koid, Rights::SAME_RIGHTS).ok()?);
-                let name = process.get_name().ok()?;
-                name.starts_with(b"virtio-blk\0").then_some(process)
-            })
-        })
+        let processes = job.processes(&mut koids).ok()?.actual;
+        let found = koids[..processes.min(64)].iter().find_map(|koid| {
+            let process = Process::from(job.get_child(*koid, Rights::SAME_RIGHTS).ok()?);
+            process.get_name().ok()?.starts_with(b"virtio-blk\0").then_some(process)
+        });
+        let jobs = job.children(&mut koids).ok()?.actual;
+        let child = |koid: &u64| job.get_child(*koid, Rights::SAME_RIGHTS).map(Job::from);
+        found.or_else(|| koids[..jobs.min(64)].iter().find_map(|koid| driver(&child(koid).ok()?)))
     }
 }
 

@@ -12,7 +12,8 @@ mod here {
     use std::collections::HashMap;
 
     use drivers::pci::{self, Found, Messages, Place, Registers, Request, Window};
-    use drivers::startup::{self, Client, Clients};
+    use drivers::startup;
+    use service::{Client, Clients};
     use zx::{
         AsHandleRef, Bti, Channel, Handle, IoPorts, Iommu, MonotonicInstant, Msi, Port, Resource, Rights, Signals,
         Status, Vmo,

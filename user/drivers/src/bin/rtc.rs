@@ -9,7 +9,8 @@ mod here {
     use std::collections::HashMap;
 
     use drivers::clock::{self, Time};
-    use drivers::startup::{self, Clients};
+    use drivers::startup;
+    use service::Clients;
     use zx::{AsHandleRef, Channel, Interrupt, IoPorts, MonotonicInstant, Port, Signals, Status};
 
     const INTERRUPT: u64 = 1;

@@ -9,9 +9,10 @@
 mod here {
     use std::collections::VecDeque;
 
-    use drivers::startup::{self, Client, Clients};
+    use drivers::startup;
     use drivers::terminal::{Terminal, Typed};
     use drivers::uart::{self, Cause};
+    use service::{Client, Clients};
     use zx::{AsHandleRef, Channel, Interrupt, IoPorts, MonotonicInstant, Port, Signals, Socket, Status};
 
     /// Keys of packets; those of a session have its number above them.

@@ -14,7 +14,7 @@ mod here {
     use driver::{Dma, Window};
     use drivers::block::{Answer, ELEMENT, MOST, OPEN, Operation, Request, Shape};
     use drivers::pci;
-    use drivers::startup::{self, Clients};
+    use service::Clients;
     use zx::{AsHandleRef, Bti, Channel, Fifo, Handle, Interrupt, MonotonicInstant, Port, Rights, Signals, Status};
 
     const INTERRUPT: u64 = 1;
@@ -90,7 +90,7 @@ mod here {
 
     pub fn main() -> Result<(), String> {
         let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
-        let channel = startup::service(0).map_err(step("the bus driver"))?;
+        let channel = service::uses(0).map_err(step("the bus driver"))?;
         let mut windows = [None; 6];
         let mut mapped = Vec::new();
         for (index, place) in (0..).zip(&mut windows) {

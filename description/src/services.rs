@@ -1,8 +1,8 @@
-//! Drivers: ordinary programs that `init` starts, each with exactly the parts of the machine that are its own.
+//! Services: ordinary programs that `init` starts when somebody needs them; drivers are those with parts of the machine.
 //!
-//! People write `[[driver]]` in `system.toml`; the host tool checks it, leaves out those whose device the machine does
-//! not have, and puts the rest into the boot image, where `init` reads it. The form is that of the description of
-//! instances: a version byte, then the list in `postcard`'s encoding.
+//! People write `[[service]]` and `[[driver]]` in `system.toml`; the host tool checks them, leaves out those whose device the
+//! machine does not have, and puts the rest into the boot image, where `init` reads it. The form is that of the
+//! description of instances: a version byte, then the list in `postcard`'s encoding.
 
 use std::string::String;
 use std::vec::Vec;
@@ -11,18 +11,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, VERSION};
 
-/// One driver.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Driver {
-    /// The name of its service, and its own in messages.
+/// One service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// Its name below `/svc`, and in messages.
     pub name: String,
     /// Its program, a name in the image's `bin`.
     pub program: String,
-    /// Every program may connect to it; otherwise only `init` and the drivers that use it.
+    /// The program's arguments, without its name.
+    pub arguments: Vec<String>,
+    /// Every program may connect to it; otherwise only `init` and the services that use it.
     pub public: bool,
+    /// It is a file system, which every program has at this path.
+    pub mount: Option<String>,
+    /// Bytes of memory that its job may have; `None`: no limit of its own.
+    pub memory: Option<u64>,
     /// What it is given of the machine, in this order.
     pub resources: Vec<Resource>,
-    /// The services that it is connected to, in this order: `NAME`, or `NAME/ARGUMENT` with words for that driver.
+    /// The services that it is connected to, in this order: `NAME`, or `NAME/ARGUMENT` with words for that service.
     pub uses: Vec<String>,
 }
 
@@ -51,19 +57,19 @@ pub enum Resource {
     Msi,
 }
 
-/// Writes a list of drivers.
+/// Writes a list of services.
 ///
 /// # Errors
 /// [`Error::Malformed`] if it cannot be written.
-pub fn encode(drivers: &[Driver]) -> Result<Vec<u8>, Error> {
-    postcard::to_extend(drivers, vec![VERSION]).map_err(|_| Error::Malformed)
+pub fn encode(services: &[Service]) -> Result<Vec<u8>, Error> {
+    postcard::to_extend(services, vec![VERSION]).map_err(|_| Error::Malformed)
 }
 
-/// Reads a list of drivers.
+/// Reads a list of services.
 ///
 /// # Errors
 /// [`Error`] where the bytes are none of this version.
-pub fn decode(bytes: &[u8]) -> Result<Vec<Driver>, Error> {
+pub fn decode(bytes: &[u8]) -> Result<Vec<Service>, Error> {
     match bytes.split_first() {
         Some((&VERSION, list)) => postcard::from_bytes(list).map_err(|_| Error::Malformed),
         Some(_) => Err(Error::Version),
@@ -78,15 +84,18 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let driver = Driver {
+        let service = Service {
             name: "disk".into(),
             program: "virtio-blk".into(),
+            arguments: vec!["-v".into()],
             public: true,
+            mount: Some("/disk".into()),
+            memory: Some(1 << 20),
             resources: vec![Resource::Ports { first: 0x3e8, last: 0x3ef }, Resource::Pin(5), Resource::Msi],
             uses: vec!["pci/1af4:1042".into()],
         };
-        let bytes = encode(std::slice::from_ref(&driver)).unwrap();
-        assert_eq!(decode(&bytes), Ok(vec![driver]));
+        let bytes = encode(std::slice::from_ref(&service)).unwrap();
+        assert_eq!(decode(&bytes), Ok(vec![service]));
         assert_eq!(decode(&[VERSION + 1]), Err(Error::Version));
         assert_eq!(decode(&[]), Err(Error::Malformed));
         assert!(decode(&bytes[..bytes.len() - 1]).is_err());

@@ -1,0 +1,165 @@
+//! Making processes: all that `init` starts is made here, from the boot image.
+//!
+//! What a program can do is what its start message carries. Every one has a job of its own, by which nobody else's
+//! processes can be reached; what goes with that is said by those who start it: [`crate::runner`] for programs,
+//! [`crate::services`] for services.
+
+use std::sync::Arc;
+
+use description::services::{Resource, Service};
+use process_builder::{Launcher, loader};
+use processargs::{HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_USER0, PA_USER1, PA_VMO_BOOTFS};
+use zx::{AsHandleRef, Channel, Handle, Job, Process, Rights, Socket, Status, Vmo};
+
+use crate::boot::Boot;
+
+/// What processes are made from.
+pub struct Maker {
+    pub boot: Arc<Boot>,
+    vdso: Vmo,
+}
+
+/// A service that runs.
+pub struct Running {
+    pub process: Process,
+    /// Its clients' ends of channels are sent here.
+    pub clients: Channel,
+}
+
+/// The strings of a start message.
+#[derive(Default)]
+pub struct Strings<'a> {
+    pub arguments: Vec<&'a str>,
+    pub environment: Vec<String>,
+    /// What handles of the name space refer to, by their places.
+    pub names: Vec<&'a str>,
+}
+
+fn step(what: &str) -> impl FnOnce(Status) -> String {
+    let what = what.to_owned();
+    move |status| format!("{what}: {status}")
+}
+
+impl Maker {
+    /// Takes the vDSO that this process was started with.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn new(boot: Arc<Boot>) -> Result<Maker, String> {
+        let vdso = zx::startup::take(u32::from(processargs::PA_VMO_VDSO), 0).ok_or("there is no vDSO")?;
+        Ok(Maker { boot, vdso: vdso.into() })
+    }
+
+    /// Starts a process in a job.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn start(
+        &self,
+        job: &Job,
+        name: &str,
+        program: Vmo,
+        strings: &Strings<'_>,
+        handles: Vec<(HandleInfo, Handle)>,
+    ) -> Result<Process, String> {
+        let mut launcher = Launcher::new(name, program, &self.vdso);
+        launcher.loader(zx::startup::clone_loader_service().map_err(step("its libraries"))?);
+        for argument in &strings.arguments {
+            launcher.arg(argument.as_bytes());
+        }
+        for entry in &strings.environment {
+            launcher.env(entry.as_bytes());
+        }
+        for name in &strings.names {
+            launcher.name(name.as_bytes());
+        }
+        for (info, handle) in handles {
+            launcher.handle(info, handle);
+        }
+        let interpreter = |name: &str, service: Option<&Channel>| match service {
+            Some(service) => loader::load_object(service, name),
+            None => Err(Status::NOT_FOUND),
+        };
+        let started = launcher.start(job, interpreter).map_err(|error| match error.status() {
+            Status::NO_MEMORY => "there is not enough memory for it".to_owned(),
+            _ => error.to_string(),
+        })?;
+        Ok(started.process)
+    }
+
+    /// What every program has, whatever it is for: its job, the boot files, the time of day.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn usual(&self, job: &Job) -> Result<Vec<(HandleInfo, Handle)>, String> {
+        let same = |object: &dyn Fn() -> zx::Result<Handle>, what: &str| object().map_err(step(what));
+        let mut handles = vec![
+            (HandleInfo::new(PA_JOB_DEFAULT), same(&|| job.duplicate_handle(Rights::SAME_RIGHTS), "its job")?),
+            (HandleInfo::new(PA_VMO_BOOTFS), same(&|| self.boot.image(), "the boot files")?),
+        ];
+        if let Some(clock) = zx::startup::utc_reference() {
+            handles.push((
+                HandleInfo::new(PA_CLOCK_UTC),
+                same(&|| clock.duplicate_handle(Rights::SAME_RIGHTS), "the clock")?,
+            ));
+        }
+        Ok(handles)
+    }
+
+    /// Starts a service in `job`. `connections` are those to the services that it uses, `root` is the root resource. Gives
+    /// what it says, too.
+    ///
+    /// A service gets a resource for each part of the machine that the system description gives it, a channel on which it
+    /// is told of its clients, and its connections. It gets no job, no files and no names of other services, and its
+    /// output goes to the host, each line with its name.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn start_service(
+        &self,
+        job: &Job,
+        service: &Service,
+        connections: Vec<Channel>,
+        root: Option<&zx::Resource>,
+    ) -> Result<(Running, Socket), String> {
+        let program = self.boot.open(&format!("bin/{}", service.program)).map_err(step("its program"))?;
+        let mut handles: Vec<(HandleInfo, Handle)> = Vec::new();
+        for (index, part) in (0..).zip(&service.resources) {
+            let root = root.ok_or("there is no root resource")?;
+            let resource = resource(root, part, &service.name).map_err(|status| format!("{part:?}: {status}"))?;
+            handles.push((HandleInfo::with_arg(PA_USER0, index), resource.into()));
+        }
+        let (clients, theirs) = Channel::create().map_err(step("a channel"))?;
+        handles.push((HandleInfo::with_arg(PA_USER1, 0), theirs.into()));
+        for (index, connection) in (1..).zip(connections) {
+            handles.push((HandleInfo::with_arg(PA_USER1, index), connection.into()));
+        }
+        let (log, theirs) = Socket::create(0).map_err(step("a socket"))?;
+        let second = theirs.duplicate_handle(Rights::SAME_RIGHTS).map_err(step("a socket"))?;
+        handles.push((HandleInfo::with_arg(PA_FD, 1), theirs.into()));
+        handles.push((HandleInfo::with_arg(PA_FD, 2), second));
+        let arguments = [&service.program].into_iter().chain(&service.arguments).map(String::as_str).collect();
+        let strings = Strings { arguments, ..Strings::default() };
+        let process = self.start(job, &service.program, program, &strings, handles)?;
+        Ok((Running { process, clients }, log))
+    }
+}
+
+/// The resource for one part of the machine and nothing else. Ranges are the driver's alone.
+fn resource(root: &zx::Resource, part: &Resource, name: &str) -> zx::Result<zx::Resource> {
+    let system = abi::ZX_RSRC_KIND_SYSTEM;
+    let (options, base, size) = match *part {
+        Resource::Ports { first, last } => {
+            let size = usize::from(last.saturating_sub(first)) + 1;
+            (abi::ZX_RSRC_KIND_IOPORT | abi::ZX_RSRC_FLAG_EXCLUSIVE, u64::from(first), size)
+        }
+        Resource::Pin(pin) => (abi::ZX_RSRC_KIND_IRQ | abi::ZX_RSRC_FLAG_EXCLUSIVE, u64::from(pin), 1),
+        Resource::Memory { first, last } => {
+            let size = last.checked_sub(first).and_then(|size| usize::try_from(size).ok()?.checked_add(1));
+            (abi::ZX_RSRC_KIND_MMIO | abi::ZX_RSRC_FLAG_EXCLUSIVE, first, size.ok_or(Status::OUT_OF_RANGE)?)
+        }
+        Resource::Iommu => (system, abi::ZX_RSRC_SYSTEM_IOMMU_BASE, 1),
+        Resource::Msi => (system, abi::ZX_RSRC_SYSTEM_MSI_BASE, 1),
+    };
+    root.create_child(options, base, size, name)
+}
