@@ -232,14 +232,17 @@ impl Builder<'_> {
     fn sysroot(&self, vdso: &Path) -> Result<Vec<(String, PathBuf)>> {
         self.place(vdso, "sysroot/lib/libzircon.so")?;
         let musl = c::sources::fetch(self.paths, self.ui)?;
-        c::headers::install(self.paths, self.ui, &musl)?;
+        let include = c::headers::install(self.paths, self.ui, &musl)?;
         c::front::install(self.paths)?;
+        let made = self.system_build("building the C library", PROGRAM_TARGET, "-p zlibc").run(self.paths, self.ui)?;
+        let rust = cargo::library(&made, "zlibc", "a")?;
+        let libc = c::library::build(self.paths, self.ui, &musl, &include, rust)?;
+        let libc = self.place(&libc, "sysroot/lib/libc.so")?;
         let library = |title, package: &str, target: &str, to: &str| {
             let build = self.system_build(title, PROGRAM_TARGET, &format!("-p {package}"));
             let made = build.env("HAFNON_SYSROOT", self.paths.out.join("sysroot")).run(self.paths, self.ui)?;
             self.place(shared_object(&made, target)?, &format!("sysroot/lib/{to}"))
         };
-        let libc = library("building the C library", "zlibc", "zlibc", "libc.so")?;
         self.start_file()?;
         let build = self.system_build("building libsync", PROGRAM_TARGET, "-p sync-archive");
         let made = build.run(self.paths, self.ui)?;

@@ -4,84 +4,74 @@ use crate::sys;
 use crate::thread;
 
 macro_rules! errors {
-    ($($name:ident = $value:literal, $text:literal;)*) => {
-        $(#[allow(dead_code)]
-        pub const $name: i32 = $value;)*
-
-        /// The message for an error number.
-        pub fn text(error: i32) -> &'static core::ffi::CStr {
-            match error {
-                0 => c"No error",
-                $($value => $text,)*
-                _ => c"Unknown error",
-            }
-        }
+    ($($name:ident = $value:literal;)*) => {
+        $(pub const $name: i32 = $value;)*
     };
 }
 
 errors! {
-    EPERM = 1, c"Operation not permitted";
-    ENOENT = 2, c"No such file or directory";
-    ESRCH = 3, c"No such process";
-    EINTR = 4, c"Interrupted system call";
-    EIO = 5, c"I/O error";
-    ENXIO = 6, c"No such device or address";
-    E2BIG = 7, c"Argument list too long";
-    ENOEXEC = 8, c"Exec format error";
-    EBADF = 9, c"Bad file descriptor";
-    ECHILD = 10, c"No child process";
-    EAGAIN = 11, c"Resource temporarily unavailable";
-    ENOMEM = 12, c"Out of memory";
-    EACCES = 13, c"Permission denied";
-    EFAULT = 14, c"Bad address";
-    EBUSY = 16, c"Resource busy";
-    EEXIST = 17, c"File exists";
-    EXDEV = 18, c"Cross-device link";
-    ENODEV = 19, c"No such device";
-    ENOTDIR = 20, c"Not a directory";
-    EISDIR = 21, c"Is a directory";
-    EINVAL = 22, c"Invalid argument";
-    ENFILE = 23, c"Too many open files in system";
-    EMFILE = 24, c"Too many open files";
-    ENOTTY = 25, c"Not a tty";
-    EFBIG = 27, c"File too large";
-    ENOSPC = 28, c"No space left on device";
-    ESPIPE = 29, c"Invalid seek";
-    EROFS = 30, c"Read-only file system";
-    EMLINK = 31, c"Too many links";
-    EPIPE = 32, c"Broken pipe";
-    EDOM = 33, c"Domain error";
-    ERANGE = 34, c"Result not representable";
-    EDEADLK = 35, c"Resource deadlock would occur";
-    ENAMETOOLONG = 36, c"Filename too long";
-    ENOSYS = 38, c"Function not implemented";
-    ENOTEMPTY = 39, c"Directory not empty";
-    ELOOP = 40, c"Symbolic link loop";
-    EOVERFLOW = 75, c"Value too large for data type";
-    EILSEQ = 84, c"Illegal byte sequence";
-    ENOTSOCK = 88, c"Not a socket";
-    EDESTADDRREQ = 89, c"Destination address required";
-    EMSGSIZE = 90, c"Message too large";
-    EPROTOTYPE = 91, c"Protocol wrong type for socket";
-    ENOPROTOOPT = 92, c"Protocol not available";
-    EPROTONOSUPPORT = 93, c"Protocol not supported";
-    ENOTSUP = 95, c"Not supported";
-    EAFNOSUPPORT = 97, c"Address family not supported by protocol";
-    EADDRINUSE = 98, c"Address in use";
-    EADDRNOTAVAIL = 99, c"Address not available";
-    ENETDOWN = 100, c"Network is down";
-    ENETUNREACH = 101, c"Network unreachable";
-    ECONNABORTED = 103, c"Connection aborted";
-    ECONNRESET = 104, c"Connection reset by peer";
-    ENOBUFS = 105, c"No buffer space available";
-    EISCONN = 106, c"Socket is connected";
-    ENOTCONN = 107, c"Socket not connected";
-    ETIMEDOUT = 110, c"Operation timed out";
-    ECONNREFUSED = 111, c"Connection refused";
-    EHOSTUNREACH = 113, c"Host is unreachable";
-    EALREADY = 114, c"Operation already in progress";
-    EINPROGRESS = 115, c"Operation in progress";
-    ECANCELED = 125, c"Operation canceled";
+    EPERM = 1;
+    ENOENT = 2;
+    ESRCH = 3;
+    EINTR = 4;
+    EIO = 5;
+    ENXIO = 6;
+    E2BIG = 7;
+    ENOEXEC = 8;
+    EBADF = 9;
+    ECHILD = 10;
+    EAGAIN = 11;
+    ENOMEM = 12;
+    EACCES = 13;
+    EFAULT = 14;
+    EBUSY = 16;
+    EEXIST = 17;
+    EXDEV = 18;
+    ENODEV = 19;
+    ENOTDIR = 20;
+    EISDIR = 21;
+    EINVAL = 22;
+    ENFILE = 23;
+    EMFILE = 24;
+    ENOTTY = 25;
+    EFBIG = 27;
+    ENOSPC = 28;
+    ESPIPE = 29;
+    EROFS = 30;
+    EMLINK = 31;
+    EPIPE = 32;
+    EDOM = 33;
+    ERANGE = 34;
+    EDEADLK = 35;
+    ENAMETOOLONG = 36;
+    ENOSYS = 38;
+    ENOTEMPTY = 39;
+    ELOOP = 40;
+    EOVERFLOW = 75;
+    EILSEQ = 84;
+    ENOTSOCK = 88;
+    EDESTADDRREQ = 89;
+    EMSGSIZE = 90;
+    EPROTOTYPE = 91;
+    ENOPROTOOPT = 92;
+    EPROTONOSUPPORT = 93;
+    ENOTSUP = 95;
+    EAFNOSUPPORT = 97;
+    EADDRINUSE = 98;
+    EADDRNOTAVAIL = 99;
+    ENETDOWN = 100;
+    ENETUNREACH = 101;
+    ECONNABORTED = 103;
+    ECONNRESET = 104;
+    ENOBUFS = 105;
+    EISCONN = 106;
+    ENOTCONN = 107;
+    ETIMEDOUT = 110;
+    ECONNREFUSED = 111;
+    EHOSTUNREACH = 113;
+    EALREADY = 114;
+    EINPROGRESS = 115;
+    ECANCELED = 125;
 }
 
 /// The calling thread's `errno`.

@@ -1,7 +1,7 @@
 //! Ending a process: `exit` with everything that was registered for it, `_exit`, `abort`.
 
 use crate::lock::{Lock, RawLock};
-use crate::{loader, stdio, sys, thread};
+use crate::{c, loader, sys, thread};
 use alloc::vec::Vec;
 use core::arch::asm;
 use core::ffi::c_void;
@@ -80,7 +80,8 @@ pub extern "C" fn exit(code: i32) -> ! {
     // SAFETY: null = everything.
     unsafe { __cxa_finalize(core::ptr::null_mut()) };
     loader::finalise();
-    stdio::flush_all();
+    // SAFETY: writes what streams keep; a stream that another thread is in is waited for.
+    unsafe { c::__stdio_exit() };
     if let Some(fini) = loader::find_global(b"__libc_extensions_fini") {
         // SAFETY: libfdio's function takes no arguments.
         unsafe { core::mem::transmute::<usize, extern "C" fn()>(fini)() };
@@ -113,27 +114,5 @@ pub extern "C" fn abort() -> ! {
 #[unsafe(no_mangle)]
 pub extern "C" fn __stack_chk_fail() -> ! {
     crate::fatal::report(format_args!("stack smashing detected"));
-    abort()
-}
-
-/// A C `assert` did not hold.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __assert_fail(
-    expression: *const core::ffi::c_char,
-    file: *const core::ffi::c_char,
-    line: i32,
-    function: *const core::ffi::c_char,
-) -> ! {
-    let text = |pointer: *const core::ffi::c_char| {
-        // SAFETY: C strings by contract.
-        let string = if pointer.is_null() { c"?" } else { unsafe { core::ffi::CStr::from_ptr(pointer) } };
-        string.to_str().unwrap_or("?")
-    };
-    crate::fatal::report(format_args!(
-        "Assertion failed: {} ({}: {}: {line})",
-        text(expression),
-        text(file),
-        text(function)
-    ));
     abort()
 }

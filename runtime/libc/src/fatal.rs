@@ -4,7 +4,7 @@
 //! message: the message is read, and the sentence goes to what would have become descriptor 2, else descriptor 1, else to
 //! the system's debug log.
 
-use crate::{start, sys};
+use crate::{c, start, sys};
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU32, Ordering};
 use processargs::{HandleInfo, Message, PA_FD};
@@ -51,7 +51,7 @@ pub fn report(text: core::fmt::Arguments) {
     let bytes = &line.bytes[..line.len];
     if PENDING.load(Ordering::Relaxed) == sys::HANDLE_INVALID {
         // Writing may allocate. A bug found inside the allocator is told in the log only, rather than never.
-        if !crate::malloc::is_busy() && crate::stdio::write_all(2, bytes).is_ok() {
+        if !crate::malloc::is_busy() && c::write_all(2, bytes) {
             return;
         }
     } else if write_to_future_stderr(bytes) {

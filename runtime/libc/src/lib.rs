@@ -7,12 +7,12 @@
 //! 3. [`start`] again, from the executable's `_start`: reads the *main message* (arguments, environment, handles), makes
 //!    the first thread a [`thread`], hands descriptors to libfdio, runs initialisers and calls `main`.
 //!
-//! The rest is the library proper, one file a header's worth of functions: [`malloc`], [`string`], [`stdio`], [`time`],
-//! [`env`], [`exit`]... File descriptors and sockets are libfdio's; this library looks it up when it is loaded and works
-//! without it.
+//! The rest is what a C library has to do with the system: [`malloc`], [`mman`], [`time`], [`env`], [`exit`]... All that
+//! only computes, and stdio, is C: musl's sources and a few of ours (`../c`), linked into the same image; [`c`] is the seam.
+//! File descriptors and sockets are libfdio's; this library works without it.
 //!
-//! On the build host only the parts without system calls exist (formatting, ELF reading, symbol look-up, messages), so
-//! that they can be tested there.
+//! On the build host only the parts without system calls exist (ELF reading, symbol look-up, moving bytes), so that they
+//! can be tested there.
 #![cfg_attr(target_os = "fuchsia", no_std)]
 #![cfg_attr(not(target_os = "fuchsia"), allow(dead_code))]
 // C functions: what they demand of their arguments is what the C standard or POSIX says, not repeated at each.
@@ -21,9 +21,10 @@
 #[cfg(target_os = "fuchsia")]
 extern crate alloc;
 
-mod fmt;
 mod loader;
 
+#[cfg(target_os = "fuchsia")]
+mod c;
 #[cfg(target_os = "fuchsia")]
 mod env;
 #[cfg(target_os = "fuchsia")]
@@ -36,8 +37,6 @@ mod fatal;
 mod lock;
 #[cfg(target_os = "fuchsia")]
 mod malloc;
-#[cfg(target_os = "fuchsia")]
-mod math;
 #[cfg(any(target_os = "fuchsia", test))]
 mod memory;
 #[cfg(target_os = "fuchsia")]
@@ -49,12 +48,6 @@ mod signal;
 #[cfg(target_os = "fuchsia")]
 mod start;
 #[cfg(target_os = "fuchsia")]
-mod stdio;
-#[cfg(target_os = "fuchsia")]
-mod stdlib;
-#[cfg(target_os = "fuchsia")]
-mod string;
-#[cfg(target_os = "fuchsia")]
 mod sys;
 #[cfg(target_os = "fuchsia")]
 mod system;
@@ -62,8 +55,6 @@ mod system;
 mod thread;
 #[cfg(target_os = "fuchsia")]
 mod time;
-#[cfg(target_os = "fuchsia")]
-mod varargs;
 
 /// A bug in this library: said on standard error, then the process ends as by `abort`.
 #[cfg(all(target_os = "fuchsia", not(test)))]

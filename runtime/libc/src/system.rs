@@ -1,6 +1,6 @@
 //! This process: its handles, its memory, and what `sysconf` and friends tell about the system.
 
-use crate::errno::{self, EINVAL, ENOENT, ERANGE};
+use crate::errno::{self, EINVAL, ERANGE};
 use crate::lock::Lock;
 use crate::sys::{self, Handle, Status};
 use crate::thread;
@@ -207,20 +207,6 @@ macro_rules! no_users {
     )*};
 }
 no_users!(getuid geteuid getgid getegid);
-
-/// There is no user database: finds nobody (`*result` = null) and says ENOENT.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn getpwuid_r(
-    _uid: u32,
-    _entry: *mut u8,
-    _buffer: *mut c_char,
-    _size: usize,
-    result: *mut *mut u8,
-) -> i32 {
-    // SAFETY: the caller's place for the result.
-    unsafe { *result = core::ptr::null_mut() };
-    ENOENT
-}
 
 /// The name of this host.
 #[unsafe(no_mangle)]

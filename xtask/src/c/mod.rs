@@ -2,10 +2,11 @@
 //!
 //! Half of `libc.so` is our own (`runtime/libc/src`, in Rust); the other half is musl, which the Python package `ziglang`
 //! carries: [`sources`] fetches it. [`headers`] makes `sysroot/include` of musl's public headers, those that the definitions of the
-//! system calls give, and our own. [`front`] is clang with everything set.
+//! system calls give, and our own. [`library`] compiles and links it. [`front`] is clang with everything set.
 
 pub mod front;
 pub mod headers;
+pub mod library;
 pub mod sources;
 
 /// What C is compiled for.

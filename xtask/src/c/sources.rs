@@ -15,6 +15,8 @@ use crate::ui::Ui;
 /// Where what comes of it lies.
 #[derive(Clone, Debug)]
 pub struct Sources {
+    /// musl's own tree: `src`, `include`, `arch`.
+    pub musl: PathBuf,
     /// Its public headers, ready made: those of every processor, then those of ours, which go before.
     pub headers: [PathBuf; 2],
 }
@@ -45,7 +47,10 @@ pub fn fetch(paths: &Paths, ui: &Ui) -> Result<Sources> {
     let wanted = fs::read(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
     let folder = paths.out.join("musl");
     let tree = folder.join("ziglang/lib/libc");
-    let sources = Sources { headers: [tree.join("include/generic-musl"), tree.join("include/x86_64-linux-musl")] };
+    let sources = Sources {
+        musl: tree.join("musl"),
+        headers: [tree.join("include/generic-musl"), tree.join("include/x86_64-linux-musl")],
+    };
     // Copied last, so that it says that all is there.
     let stamp = folder.join("requirements.txt");
     if fs::read(&stamp).is_ok_and(|there| there == wanted) {

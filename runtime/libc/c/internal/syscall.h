@@ -1,6 +1,6 @@
 // Stands in the place of musl's header of this name: there are no system calls by number here.
 //
-// Where musl says `__syscall(SYS_name, ...)`, the function `__sys_name` of ours is called (../src/sys_*.c). It answers as a
+// Where musl says `__syscall(SYS_name, ...)`, the function `__on_SYS_name` of ours is called (../src/descriptors.c). It answers as a
 // system call would: a result, or an error number with its sign turned. A name that has no such function does not compile, so
 // that a source file which wants more than there is cannot slip in.
 #ifndef _INTERNAL_SYSCALL_H
@@ -12,7 +12,6 @@
 #include <sys/types.h>
 
 struct iovec;
-struct timespec;
 struct stat;
 
 #define __syscall(name, ...) __on_##name(__VA_ARGS__)
@@ -21,6 +20,7 @@ struct stat;
 #define syscall_cp(name, ...) __syscall_ret(__on_##name(__VA_ARGS__))
 #define __sys_open(...) __on_SYS_open(__VA_ARGS__)
 #define __sys_open_cp(...) __on_SYS_open(__VA_ARGS__)
+#define __sys_wait4(...) __on_SYS_wait4(__VA_ARGS__)
 #define sys_open(...) __syscall_ret(__on_SYS_open(__VA_ARGS__))
 #define sys_open_cp(...) __syscall_ret(__on_SYS_open(__VA_ARGS__))
 
@@ -29,15 +29,14 @@ hidden long __syscall_ret(unsigned long);
 hidden long __on_SYS_open(const char *, int, ...);
 hidden long __on_SYS_close(int);
 hidden long __on_SYS_read(int, void *, size_t);
+hidden long __on_SYS_write(int, const void *, size_t);
 hidden long __on_SYS_readv(int, const struct iovec *, int);
 hidden long __on_SYS_writev(int, const struct iovec *, int);
 hidden long __on_SYS_lseek(int, off_t, int);
 hidden long __on_SYS_fcntl(int, int, ...);
 hidden long __on_SYS_ioctl(int, unsigned long, ...);
-hidden long __on_SYS_unlink(const char *);
-hidden long __on_SYS_rmdir(const char *);
-hidden long __on_SYS_rename(const char *, const char *);
-hidden long __on_SYS_readlink(const char *, char *, size_t);
-hidden long __on_SYS_clock_gettime(int, struct timespec *);
+hidden long __on_SYS_unlinkat(int, const char *, int);
+hidden long __on_SYS_wait4(pid_t, int *, int, void *);
+hidden long __on_SYS_readlinkat(int, const char *, char *, size_t);
 
 #endif

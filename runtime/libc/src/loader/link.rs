@@ -115,8 +115,10 @@ pub fn link_program(vmo: Handle, name: &[u8], present: Present, loaded: Handle) 
         }
         if name == OWN_NAME {
             module.mapped.region = loaded;
-            protect(module);
         }
+    }
+    if let Err(why) = bind_own_weak(&modules) {
+        cannot_start(format_args!("ld.so.1: libc.so cannot be bound: {why:?}"));
     }
     if let Err(why) = bind_all(&mut modules) {
         cannot_start(format_args!("ld.so.1: {why}"));
@@ -124,6 +126,15 @@ pub fn link_program(vmo: Handle, name: &[u8], present: Present, loaded: Handle) 
     let cell = find_in(&modules, &Name::new(b"environ")).map_or(0, |(index, symbol)| address(&modules, index, &symbol));
     ENVIRON.store(cell, Ordering::Relaxed);
     entry
+}
+
+/// Binds what this library takes from libfdio, which was not there when it bound itself; then it is whole.
+fn bind_own_weak(modules: &Modules) -> Result<(), reloc::Failure> {
+    let Some(index) = modules.list.iter().position(|module| module.name() == OWN_NAME) else { return Ok(()) };
+    let module = &modules.list[index];
+    reloc::apply_weak(&module.mapped.image, &module.dynamic, &mut Scope { modules, index })?;
+    protect(module);
+    Ok(())
 }
 
 fn name_of(name: &'static [u8]) -> &'static [u8] {

@@ -125,6 +125,22 @@ pub fn apply(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve) -> R
     Ok(())
 }
 
+/// Binds anew what is weak and defined elsewhere if anywhere: for an image that was bound when less was loaded.
+pub fn apply_weak(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve) -> Result<(), Failure> {
+    let tables = [(dynamic.rel, false), (dynamic.rela, true), (dynamic.plt, dynamic.plt_is_rela)];
+    for (table, rela) in tables {
+        for entry in entries(image, table, rela) {
+            let entry = entry?;
+            let is_place = matches!(entry.kind, R_GLOB_DAT | R_JUMP_SLOT);
+            let symbol = dynamic.symbol(image, entry.symbol).filter(|_| is_place && entry.symbol != 0);
+            if symbol.is_some_and(|symbol| symbol.is_weak() && !symbol.is_defined()) {
+                apply_one(image, dynamic, resolver, &entry)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn apply_one(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve, entry: &Entry) -> Result<(), Failure> {
     const OUTSIDE: Reason = "relocations are for places outside the writable segments";
     let Entry { at, kind, .. } = *entry;

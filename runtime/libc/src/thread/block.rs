@@ -9,10 +9,12 @@
 //! kept for the next threads, because making one takes six system calls.
 
 use super::{Start, Thread};
+use crate::c;
 use crate::loader;
 use crate::lock::Lock;
 use crate::sys::{self, Handle, PAGE_SIZE, Status};
 use crate::system::{check, root_vmar};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// What a thread runs on. Addresses and sizes are whole pages.
 #[derive(Clone, Copy)]
@@ -27,6 +29,12 @@ pub struct Block {
     pub guard_size: usize,
     /// Bytes above the unsafe stack.
     locals_size: usize,
+}
+
+/// A number for a thread. The C half wants 1 to 2^30 - 1; after so many threads they begin anew.
+fn next_number() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) % 0x3fff_ffff + 1
 }
 
 /// Blocks kept for reuse.
@@ -69,6 +77,8 @@ impl Block {
             (&raw mut (*thread).this).write(thread);
             (&raw mut (*thread).guard).write(super::create::stack_guard());
             (&raw mut (*thread).unsafe_stack).write(block.locals());
+            (&raw mut (*thread).number).write(next_number());
+            c::__c_thread_init(thread);
             (&raw mut (*thread).start).write(Start::Nothing);
             (&raw mut (*thread).block).write(block);
             (&raw mut (*thread).destructors).write(Default::default());

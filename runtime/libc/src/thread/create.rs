@@ -16,7 +16,7 @@ use super::attr::Attributes;
 use super::block::Block;
 use super::{Destructor, Start, Thread, current};
 use crate::errno::{EAGAIN, EDEADLK, EINVAL, ENOMEM, ERANGE, ESRCH};
-use crate::{sys, system};
+use crate::{c, sys, system};
 use core::arch::naked_asm;
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -131,6 +131,8 @@ pub unsafe fn create(
 ) -> i32 {
     let error = |status| if status == sys::ERR_NO_MEMORY { ENOMEM } else { EAGAIN };
     reap();
+    // SAFETY: only opens locks of streams that had none.
+    unsafe { c::__c_threads_begin() };
     let thread = match Block::make_thread(attr.stack_size.max(LEAST_STACK), attr.guard_size) {
         Ok(thread) => thread,
         Err(status) => return error(status),
@@ -296,6 +298,8 @@ pub unsafe extern "C" fn __cxa_thread_atexit_impl(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_exit(result: *mut c_void) -> ! {
     run_destructors();
+    // SAFETY: the calling thread's own streams.
+    unsafe { c::__do_orphaned_stdio_locks() };
     if LIVING.fetch_sub(1, Ordering::AcqRel) == 1 {
         // The process ends with its last thread, and is to do so in good order.
         crate::exit::exit(0)
@@ -376,6 +380,19 @@ pub unsafe extern "C" fn pthread_getname_np(thread: *mut Thread, name: *mut u8, 
         }
         core::ptr::copy_nonoverlapping(full.as_ptr(), name, len);
         name.add(len).write(0);
+    }
+    0
+}
+
+/// Nobody cancels a thread here, so whether it may be cancelled changes nothing: it may, as each one may at its start.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setcancelstate(state: i32, old: *mut i32) -> i32 {
+    if !(0..=2).contains(&state) {
+        return EINVAL;
+    }
+    if !old.is_null() {
+        // SAFETY: the caller's place for the result.
+        unsafe { *old = 0 };
     }
     0
 }

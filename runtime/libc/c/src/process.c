@@ -1,0 +1,271 @@
+// Starting programs and waiting for them, over fdio_spawn_etc: posix_spawn, system, wait and waitpid.
+//
+// A process has no number here but its handle, which its parent keeps: a child's pid is the low bits of its object's koid, and the
+// table below leads back to the handle. fork and exec do not exist.
+#include <errno.h>
+#include <fcntl.h>
+#include <lib/fdio/spawn.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zircon/process.h>
+#include <zircon/syscalls.h>
+#include "../process/fdop.h"
+#include "lock.h"
+#include "syscall.h"
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
+
+struct child {
+	pid_t pid;
+	zx_handle_t process;
+};
+
+static volatile int lock[1];
+static struct child *children;
+static size_t count, room;
+
+static pid_t remember(zx_handle_t process)
+{
+	zx_info_handle_basic_t info;
+	if (zx_object_get_info(process, ZX_INFO_HANDLE_BASIC, &info, sizeof info, 0, 0) != ZX_OK)
+		return -1;
+	pid_t pid = info.koid & INT_MAX;
+	LOCK(lock);
+	if (count == room) {
+		struct child *more = realloc(children, (room + 16) * sizeof *more);
+		if (!more) {
+			UNLOCK(lock);
+			return -1;
+		}
+		children = more;
+		room += 16;
+	}
+	children[count++] = (struct child){ pid, process };
+	UNLOCK(lock);
+	return pid;
+}
+
+// Takes an ended child's result and forgets it.
+static int reap(size_t index, int *status)
+{
+	struct child child = children[index];
+	zx_info_process_t info = { 0 };
+	zx_object_get_info(child.process, ZX_INFO_PROCESS, &info, sizeof info, 0, 0);
+	zx_handle_close(child.process);
+	children[index] = children[--count];
+	int result = (info.return_code & 0xff) << 8;
+	// Zircon's codes of processes that did not end by themselves.
+	if (info.return_code == ZX_TASK_RETCODE_EXCEPTION_KILL)
+		result = 6;
+	else if (info.return_code <= ZX_TASK_RETCODE_SYSCALL_KILL && info.return_code >= ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL)
+		result = 9;
+	if (status)
+		*status = result;
+	return child.pid;
+}
+
+static int has_ended(zx_handle_t process)
+{
+	zx_signals_t seen = 0;
+	return zx_object_wait_one(process, ZX_TASK_TERMINATED, 0, &seen) == ZX_OK;
+}
+
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+	for (;;) {
+		zx_wait_item_t items[ZX_WAIT_MANY_MAX_ITEMS];
+		size_t waiting = 0;
+		LOCK(lock);
+		for (size_t i = 0; i < count; i++) {
+			if (pid > 0 && children[i].pid != pid)
+				continue;
+			if (has_ended(children[i].process)) {
+				pid = reap(i, status);
+				UNLOCK(lock);
+				return pid;
+			}
+			if (waiting < ZX_WAIT_MANY_MAX_ITEMS)
+				items[waiting++] = (zx_wait_item_t){ children[i].process, ZX_TASK_TERMINATED, 0 };
+		}
+		size_t all = count;
+		UNLOCK(lock);
+		if (!waiting) {
+			errno = ECHILD;
+			return -1;
+		}
+		if (options & WNOHANG)
+			return 0;
+		// With more children than can be waited for at once, the others are looked at now and then.
+		zx_time_t until = all > waiting && pid <= 0 ? zx_clock_get_monotonic() + 10000000 : ZX_TIME_INFINITE;
+		// What is closed meanwhile, because another thread took it, ends the wait.
+		zx_object_wait_many(items, waiting, until);
+	}
+}
+
+pid_t wait(int *status)
+{
+	return waitpid(-1, status, 0);
+}
+
+hidden long __on_SYS_wait4(pid_t pid, int *status, int options, void *usage)
+{
+	pid = waitpid(pid, status, options);
+	return pid < 0 ? -errno : pid;
+}
+
+static int error_of(zx_status_t status)
+{
+	switch (status) {
+	case ZX_ERR_NOT_FOUND: return ENOENT;
+	case ZX_ERR_NO_MEMORY: return ENOMEM;
+	case ZX_ERR_ACCESS_DENIED: return EACCES;
+	case ZX_ERR_NOT_FILE: return EACCES;
+	case ZX_ERR_BAD_HANDLE: return EBADF;
+	case ZX_ERR_INVALID_ARGS: return ENOEXEC;
+	case ZX_ERR_NOT_SUPPORTED: return ENOTSUP;
+	default: return EIO;
+	}
+}
+
+// The descriptors of the child while the file actions are played through: whose copy each of them is, or -1.
+struct table {
+	int of[256];
+	// What was opened on the way, to be closed.
+	int opened[256];
+	int opened_count;
+};
+
+static int play(struct table *table, const struct fdop *op)
+{
+	switch (op->cmd) {
+	case FDOP_CLOSE:
+		if (op->fd >= 0 && op->fd < 256)
+			table->of[op->fd] = -1;
+		return 0;
+	case FDOP_DUP2:
+		if (op->srcfd < 0 || op->srcfd >= 256 || op->fd < 0 || op->fd >= 256)
+			return EBADF;
+		// One that would be closed in the child can still be copied, as POSIX has it.
+		if (table->of[op->srcfd] < 0) {
+			if (fcntl(op->srcfd, F_GETFD) < 0)
+				return EBADF;
+			table->of[op->fd] = op->srcfd;
+		} else {
+			table->of[op->fd] = table->of[op->srcfd];
+		}
+		return 0;
+	case FDOP_OPEN: {
+		if (op->fd < 0 || op->fd >= 256 || table->opened_count == 256)
+			return EBADF;
+		int fd = open(op->path, op->oflag | O_CLOEXEC, op->mode);
+		if (fd < 0)
+			return errno;
+		table->opened[table->opened_count++] = fd;
+		table->of[op->fd] = fd;
+		return 0;
+	}
+	default:
+		// The child's working directory is its parent's.
+		return ENOTSUP;
+	}
+}
+
+int posix_spawn(pid_t *restrict out, const char *restrict path, const posix_spawn_file_actions_t *actions,
+	const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
+{
+	if (!fdio_spawn_etc)
+		return ENOSYS;
+	if (!strcmp(path, "/bin/sh"))
+		path = "/boot/bin/sh";
+	struct table *table = malloc(sizeof *table);
+	fdio_spawn_action_t *gifts = malloc(256 * sizeof *gifts);
+	int error = table && gifts ? 0 : ENOMEM;
+	if (!error) {
+		table->opened_count = 0;
+		for (int fd = 0; fd < 256; fd++) {
+			int flags = fcntl(fd, F_GETFD);
+			table->of[fd] = flags >= 0 && !(flags & FD_CLOEXEC) ? fd : -1;
+		}
+	}
+	if (!error && actions && actions->__actions) {
+		// The first one that was added is the last of the list.
+		const struct fdop *op = actions->__actions;
+		while (op->next)
+			op = op->next;
+		for (; op && !error; op = op->prev)
+			error = play(table, op);
+	}
+	if (!error) {
+		size_t given = 0;
+		for (int fd = 0; fd < 256; fd++) {
+			if (table->of[fd] >= 0)
+				gifts[given++] = (fdio_spawn_action_t){ .action = FDIO_SPAWN_ACTION_CLONE_FD,
+					.fd = { table->of[fd], fd } };
+		}
+		uint32_t flags = FDIO_SPAWN_CLONE_ALL & ~(FDIO_SPAWN_CLONE_STDIO | FDIO_SPAWN_CLONE_ENVIRON);
+		char *const none[] = { 0 };
+		zx_handle_t process;
+		zx_status_t status = fdio_spawn_etc(0, flags, path, (const char *const *)argv,
+			(const char *const *)(envp ? envp : none), given, gifts, &process, 0);
+		error = status == ZX_OK ? 0 : error_of(status);
+		if (!error) {
+			pid_t pid = remember(process);
+			if (pid < 0)
+				error = ENOMEM;
+			else if (out)
+				*out = pid;
+		}
+	}
+	for (int i = 0; table && i < table->opened_count; i++)
+		close(table->opened[i]);
+	free(gifts);
+	free(table);
+	return error;
+}
+
+int posix_spawnp(pid_t *restrict out, const char *restrict file, const posix_spawn_file_actions_t *actions,
+	const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
+{
+	if (strchr(file, '/'))
+		return posix_spawn(out, file, actions, attributes, argv, envp);
+	const char *next = getenv("PATH");
+	if (!next)
+		next = "/boot/bin";
+	int error = ENOENT;
+	while (next) {
+		size_t length = strcspn(next, ":");
+		char path[PATH_MAX];
+		if (length + strlen(file) + 2 <= sizeof path) {
+			memcpy(path, next, length);
+			strcpy(path + length, length ? "/" : "./");
+			strcat(path, file);
+			int found = posix_spawn(out, path, actions, attributes, argv, envp);
+			if (found != ENOENT && found != EACCES)
+				return found;
+			if (found == EACCES)
+				error = EACCES;
+		}
+		next = next[length] ? next + length + 1 : 0;
+	}
+	return error;
+}
+
+int system(const char *command)
+{
+	if (!command)
+		return access && !access("/boot/bin/sh", X_OK);
+	char *const argv[] = { "sh", "-c", (char *)command, 0 };
+	pid_t pid;
+	int status = posix_spawn(&pid, "/bin/sh", 0, 0, argv, __environ);
+	if (status) {
+		errno = status;
+		return -1;
+	}
+	return waitpid(pid, &status, 0) < 0 ? -1 : status;
+}

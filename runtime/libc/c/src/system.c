@@ -1,0 +1,122 @@
+// What is asked about the system, and about users, of which there are none.
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/times.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include <zircon/process.h>
+#include <zircon/syscalls.h>
+
+int uname(struct utsname *out)
+{
+	zx_string_view_t version = zx_system_get_version_string();
+	memset(out, 0, sizeof *out);
+	strcpy(out->sysname, "Hafnon");
+	gethostname(out->nodename, sizeof out->nodename);
+	strcpy(out->release, "0.1.0");
+	size_t length = version.length < sizeof out->version - 1 ? version.length : sizeof out->version - 1;
+	memcpy(out->version, version.c_str, length);
+	strcpy(out->machine, "x86_64");
+	return 0;
+}
+
+int getrlimit(int resource, struct rlimit *out)
+{
+	if (resource < 0 || resource >= RLIM_NLIMITS) {
+		errno = EINVAL;
+		return -1;
+	}
+	rlim_t limit = RLIM_INFINITY;
+	if (resource == RLIMIT_STACK)
+		limit = 8 << 20;
+	else if (resource == RLIMIT_NOFILE)
+		limit = sysconf(_SC_OPEN_MAX);
+	else if (resource == RLIMIT_CORE)
+		limit = 0;
+	*out = (struct rlimit){ limit, limit };
+	return 0;
+}
+
+// Limits belong to jobs (zx_job_set_policy and the like), not to a process.
+int setrlimit(int resource, const struct rlimit *limit)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+int getrusage(int who, struct rusage *out)
+{
+	memset(out, 0, sizeof *out);
+	if (who == RUSAGE_CHILDREN)
+		return 0;
+	zx_handle_t task = who == RUSAGE_THREAD ? zx_thread_self() : zx_process_self();
+	zx_info_task_runtime_t info;
+	if (zx_object_get_info(task, ZX_INFO_TASK_RUNTIME, &info, sizeof info, 0, 0) != ZX_OK) {
+		errno = ENOSYS;
+		return -1;
+	}
+	out->ru_utime.tv_sec = info.cpu_time / 1000000000;
+	out->ru_utime.tv_usec = info.cpu_time / 1000 % 1000000;
+	return 0;
+}
+
+clock_t times(struct tms *out)
+{
+	struct rusage usage;
+	memset(out, 0, sizeof *out);
+	if (!getrusage(RUSAGE_SELF, &usage))
+		out->tms_utime = usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
+	return zx_clock_get_monotonic() / 1000;
+}
+
+// Finding nobody is no error.
+static int nobody(void **result)
+{
+	*result = 0;
+	return 0;
+}
+
+struct passwd *getpwnam(const char *name) { return 0; }
+struct passwd *getpwuid(uid_t uid) { return 0; }
+struct passwd *getpwent(void) { return 0; }
+void setpwent(void) {}
+void endpwent(void) {}
+struct group *getgrnam(const char *name) { return 0; }
+struct group *getgrgid(gid_t gid) { return 0; }
+struct group *getgrent(void) { return 0; }
+void setgrent(void) {}
+void endgrent(void) {}
+
+int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size, struct passwd **result)
+{
+	return nobody((void **)result);
+}
+
+int getpwuid_r(uid_t uid, struct passwd *entry, char *buffer, size_t size, struct passwd **result)
+{
+	return nobody((void **)result);
+}
+
+int getgrnam_r(const char *name, struct group *entry, char *buffer, size_t size, struct group **result)
+{
+	return nobody((void **)result);
+}
+
+int getgrgid_r(gid_t gid, struct group *entry, char *buffer, size_t size, struct group **result)
+{
+	return nobody((void **)result);
+}
+
+char *getlogin(void)
+{
+	errno = ENXIO;
+	return 0;
+}
+
+int getlogin_r(char *name, size_t size)
+{
+	return ENXIO;
+}

@@ -1,0 +1,59 @@
+//! The seam to the C half of the library: what it offers to this one, and what it takes from it under its own names.
+
+use crate::lock::{self, RawLock};
+use crate::thread::Thread;
+use core::ffi::{c_int, c_long};
+use core::sync::atomic::AtomicU32;
+
+unsafe extern "C" {
+    /// Gives a new thread what the C half keeps by thread.
+    pub fn __c_thread_init(thread: *mut Thread);
+    /// Before there is a second thread.
+    pub fn __c_threads_begin();
+    /// Streams that the calling thread has locked stay so for good.
+    pub fn __do_orphaned_stdio_locks();
+    /// Writes what streams keep.
+    pub fn __stdio_exit();
+    fn __on_SYS_write(descriptor: c_int, bytes: *const u8, size: usize) -> c_long;
+}
+
+/// Writes all of `bytes` to a descriptor; false where that cannot be.
+pub fn write_all(descriptor: c_int, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        // SAFETY: a valid buffer.
+        let written = unsafe { __on_SYS_write(descriptor, bytes.as_ptr(), bytes.len()) };
+        match usize::try_from(written) {
+            Ok(written) if written > 0 => bytes = bytes.get(written..).unwrap_or(&[]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Takes a lock of the C half's, which is an `int` there.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __lock(lock: *const RawLock) {
+    // SAFETY: a static lock word of the C half's.
+    unsafe { (*lock).lock() };
+}
+
+/// Gives it back.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __unlock(lock: *const RawLock) {
+    // SAFETY: as above.
+    unsafe { (*lock).unlock() };
+}
+
+/// Sleeps while the word has this value.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __futexwait(word: *const AtomicU32, value: u32, _private: c_int) {
+    // SAFETY: a word in a stream that its users keep alive.
+    lock::wait(unsafe { &*word }, value, i64::MAX);
+}
+
+/// Wakes sleepers: all where the count is negative.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __wake(word: *const AtomicU32, count: c_int, _private: c_int) {
+    // SAFETY: as above.
+    lock::wake(unsafe { &*word }, u32::try_from(count).unwrap_or(u32::MAX));
+}
