@@ -322,7 +322,10 @@ impl Builder<'_> {
 
 /// Copies a program without what only a debugger reads: nine tenths of it, which every boot would carry along. The
 /// original keeps it.
-fn without_debug_information(from: &Path, to: &Path) -> Result<()> {
+///
+/// # Errors
+/// There is no `objcopy`, or it cannot read the program.
+pub fn without_debug_information(from: &Path, to: &Path) -> Result<()> {
     let mut small = to.to_path_buf().into_os_string();
     small.push(".small");
     fs::create_dir_all(to.parent().unwrap_or(to)).context("cannot make a folder for programs")?;

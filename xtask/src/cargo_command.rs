@@ -11,6 +11,7 @@ use std::{env, fs};
 use anyhow::{Context, Result};
 
 use crate::build::{self, What, program_flags};
+use crate::c;
 use crate::cargo::{PROGRAM_TARGET, TOOLCHAIN};
 use crate::cli::{CargoArgs, RunArgs, parse_size};
 use crate::paths::Paths;
@@ -67,6 +68,11 @@ pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
     } else {
         let flags = format!("target.{PROGRAM_TARGET}.rustflags=[{}]", toml_string(&ours.to_string_lossy()));
         command.args(["--config", &flags]);
+    }
+    for (variable, tool) in c::front::variables(paths) {
+        if env::var_os(&variable).is_none() {
+            command.env(variable, tool);
+        }
     }
     let theirs = env::var_os("CARGO_ENCODED_RUSTDOCFLAGS").or_else(|| {
         let flags = env::var("RUSTDOCFLAGS").ok()?;

@@ -42,9 +42,27 @@ pub enum Command {
     /// Target, libraries and runner are set, so that `cargo run` and `cargo test` run inside the system.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Cargo(CargoArgs),
+    /// Builds programs of packages from the registry; `run` and the shell find them by name, in /boot/bin.
+    ///
+    /// Takes what `cargo install` takes: CRATE@VERSION, --features, --path, --list and so on. The package's own lock file
+    /// is followed (--locked).
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Install {
+        /// What `cargo install` is told.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<std::ffi::OsString>,
+    },
+    /// Removes programs that `install` built; takes what `cargo uninstall` takes.
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Uninstall {
+        /// What `cargo uninstall` is told.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<std::ffi::OsString>,
+    },
     /// Compiles and links C programs for the system: clang, with target, headers and libraries set.
     ///
-    /// Takes clang's arguments. A program that uses files or prints is linked with -lfdio.
+    /// Takes clang's arguments. For configure, make and other builds that want a compiler of one word there is
+    /// target/hafnon/sysroot/bin/x86_64-unknown-fuchsia-clang, with -ar, -ranlib and so on beside it.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Cc {
         /// Clang's arguments.
@@ -109,6 +127,10 @@ pub struct RunArgs {
     /// Give the machine a disk: a file of whole blocks of 512 bytes, which programs inside reach as the service `disk`.
     #[arg(long, value_name = "FILE")]
     pub disk: Option<PathBuf>,
+    /// Carry the files of this folder in: they lie in /boot/files, where they can be read. Links to files become files,
+    /// links to folders are left out.
+    #[arg(long, value_name = "FOLDER")]
+    pub files: Option<PathBuf>,
     /// Put a variable into the program's environment; may be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_variable)]
     pub env: Vec<(String, String)>,
@@ -129,6 +151,7 @@ impl RunArgs {
             raw_backtraces: false,
             accel: Accel::Tcg,
             disk: None,
+            files: None,
             env: Vec::new(),
             program: Vec::new(),
         }

@@ -1,7 +1,7 @@
 //! The BOOTFS image of one boot: libraries, programs, and what `init` is to do with them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use bootfs::Writer;
@@ -70,6 +70,39 @@ impl Image {
     /// There is one already, or the path is none.
     pub fn add(&mut self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<()> {
         self.writer.add(path, bytes)?;
+        Ok(())
+    }
+
+    /// Adds the programs that the user installed. A built-in program of the same name stays.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub fn add_installed(&mut self, programs: &[(String, PathBuf)]) -> Result<()> {
+        for (name, file) in programs {
+            let path = format!("bin/{name}");
+            if !self.has(&path) {
+                self.add_file(&path, file)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds all files below a folder, under this path in the image.
+    ///
+    /// # Errors
+    /// Something cannot be read, or has a name that the image cannot hold.
+    pub fn add_folder(&mut self, path: &str, folder: &Path) -> Result<()> {
+        for entry in fs::read_dir(folder).with_context(|| format!("cannot read the folder {}", folder.display()))? {
+            let entry = entry.with_context(|| format!("cannot read the folder {}", folder.display()))?.path();
+            let name = entry.file_name().and_then(|name| name.to_str());
+            let name = name.with_context(|| format!("{}: its name is not UTF-8", entry.display()))?;
+            let path = format!("{path}/{name}");
+            if entry.is_file() {
+                self.add_file(&path, &entry)?;
+            } else if entry.is_dir() && !entry.is_symlink() {
+                self.add_folder(&path, &entry)?;
+            }
+        }
         Ok(())
     }
 

@@ -16,6 +16,7 @@ mod docs;
 mod elf;
 mod files;
 mod image;
+mod install;
 mod kernel;
 mod link;
 mod lock;
@@ -65,6 +66,8 @@ fn dispatch(cli: &Cli) -> Result<u8> {
             Ok(0)
         }
         Command::Cargo(args) => cargo_command::cargo(&paths, args),
+        Command::Install { args } => install::install(&paths, args),
+        Command::Uninstall { args } => install::uninstall(&paths, args),
         Command::Cc { args } => c::front::cc(&paths, args),
         Command::Runner { program, args } => cargo_command::runner(&paths, program.clone(), args.clone()),
         Command::Bench(Bench::Boot { runs, json, accel }) => {

@@ -12,6 +12,7 @@ use crate::cargo::{self, Build};
 use crate::cli::{Accel, RunArgs};
 use crate::elf::{self, Refusal};
 use crate::image::{Image, Mode};
+use crate::install;
 use crate::paths::Paths;
 use crate::qemu::{Devices, Machine};
 use crate::session::{End, Outcome, Session, Streams};
@@ -21,6 +22,9 @@ use crate::ui::Ui;
 
 /// What of the machine's memory the kernel, the root task and the server need beside image and programs.
 const RESERVE: u64 = 48 << 20;
+
+/// Where files of the user lie in the boot image.
+pub const FILES: &str = "files";
 
 /// Variables of our own environment that a program gets: what Rust programs and test harnesses are steered by.
 fn inherited(name: &str) -> bool {
@@ -57,6 +61,11 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
         check_disk(disk)?;
     }
     let mut image = Image::new(built, false, &devices)?;
+    let installed = install::programs(paths)?;
+    image.add_installed(&installed)?;
+    if let Some(folder) = &args.files {
+        image.add_folder(FILES, folder).context("--files")?;
+    }
     let mode = match args.program.split_first() {
         None => Mode::Tour { shell },
         Some((program, args_of_it)) => {
@@ -78,8 +87,9 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
         devices,
     };
     let timeout = args.timeout.map(Duration::from_secs_f64);
-    let programs: Vec<PathBuf> =
+    let mut programs: Vec<PathBuf> =
         args.program.first().map(PathBuf::from).filter(|program| is_path(program)).into_iter().collect();
+    programs.extend(installed.iter().map(|(name, _)| install::original(paths, name)));
     let files = (!args.raw_backtraces).then(|| Files::new(paths, built, &programs));
     let session = Session {
         machine,

@@ -2,11 +2,12 @@
 //!
 //! Clang knows this target, so all that it must be told is where things are: the sysroot, and the folder with the support library
 //! of compiled code (`libclang_rt.builtins`), which it looks for beside its own headers. Both stand in a configuration file of
-//! clang's, so that `clang --config target/hafnon/sysroot/c.cfg` does the same as `hafnon cc`.
+//! clang's, so that `clang --config target/hafnon/sysroot/c.cfg` does the same as `hafnon cc`. Builds that want a compiler
+//! of one word find it in `target/hafnon/sysroot/bin`, beside the other tools, and build scripts under `hafnon cargo` are told.
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -50,11 +51,37 @@ pub fn install(paths: &Paths) -> Result<()> {
         symlink(&headers, &link).with_context(|| format!("cannot link {}", link.display()))?;
     }
     let config_text = format!(
-        "# Made by the build.\n--target={TARGET}\n--sysroot={}\n-resource-dir={}\n--unwindlib=none\n",
+        // Descriptors are fdio's, and no C program that is built unchanged knows that it must name it.
+        "# Made by the build.\n--target={TARGET}\n--sysroot={}\n-resource-dir={}\n--unwindlib=none\n\
+         --start-no-unused-arguments\n-lfdio\n--end-no-unused-arguments\n",
         sysroot.display(),
         resources.display(),
     );
-    write_if_changed(&config(paths), config_text.as_bytes()).map(drop)
+    write_if_changed(&config(paths), config_text.as_bytes())?;
+    let compiler = format!("{CLANG} --config '{}'", config(paths).display());
+    tool(paths, "clang", &compiler)?;
+    // The binary formats are those of the host.
+    ["ar", "ranlib", "nm", "strip", "objcopy"].iter().try_for_each(|name| tool(paths, name, name))
+}
+
+/// Writes a program that runs `command`, by the name under which builds for other systems look for their tools.
+fn tool(paths: &Paths, name: &str, command: &str) -> Result<()> {
+    let path = program(paths, name);
+    write_if_changed(&path, format!("#!/bin/sh\nexec {command} \"$@\"\n").as_bytes())?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("cannot make {} executable", path.display()))
+}
+
+/// The tool `name` (`clang`, `ar`, …) as one program.
+pub fn program(paths: &Paths, name: &str) -> PathBuf {
+    paths.out.join("sysroot/bin").join(format!("{TARGET}-{name}"))
+}
+
+/// What tells builds under cargo (the crates `cc` and `cmake`) to use these tools for C.
+pub fn variables(paths: &Paths) -> [(String, PathBuf); 3] {
+    let target = TARGET.replace('-', "_");
+    [("CC", "clang"), ("AR", "ar"), ("RANLIB", "ranlib")]
+        .map(|(variable, name)| (format!("{variable}_{target}"), program(paths, name)))
 }
 
 fn answer(command: &mut Command) -> Result<String> {
