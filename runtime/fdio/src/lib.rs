@@ -48,6 +48,8 @@ mod object;
 #[cfg(target_os = "fuchsia")]
 mod poll;
 #[cfg(target_os = "fuchsia")]
+mod program;
+#[cfg(target_os = "fuchsia")]
 mod select;
 #[cfg(target_os = "fuchsia")]
 mod services;

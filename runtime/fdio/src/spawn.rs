@@ -10,9 +10,8 @@ use process_builder::{Launcher, loader};
 use processargs::{HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_NS_DIR, PA_RESOURCE, PA_VMO_BOOTFS};
 use zx::{AsHandleRef, Channel, Handle, HandleRef, Job, Unowned, Vmo};
 
-use crate::c::AT_FDCWD;
-use crate::namespace::{self, look_up, resolve_at};
-use crate::path::Node;
+use crate::namespace;
+use crate::program;
 use crate::services;
 use crate::startup::{clone_fd, transfer_fd, vdso};
 use crate::table;
@@ -105,8 +104,9 @@ pub unsafe extern "C" fn fdio_spawn_etc(
         let done = perform(actions);
         match c_path(path) {
             Ok(path) => {
-                let file = find_program(path);
-                spawn(job, flags, path, file, strings(argv), environment(envp), done)
+                let envp = environment(envp);
+                let file = program::find(path, envp.as_deref()).map_err(|(status, why)| Failure(status, why));
+                spawn(job, flags, path, file, strings(argv), envp, done)
             }
             Err(failure) => Err(failure),
         }
@@ -205,6 +205,8 @@ unsafe fn environment<'a>(array: *const *const c_char) -> Option<Vec<&'a CStr>> 
 /// What the actions came to.
 struct Performed {
     handles: Vec<(HandleInfo, Handle)>,
+    /// Entries of the child's name space.
+    entries: Vec<(String, Handle)>,
     name: Option<String>,
     failure: Option<Failure>,
 }
@@ -214,7 +216,7 @@ struct Performed {
 /// # Safety
 /// Names are C strings.
 unsafe fn perform(actions: &[Action]) -> Performed {
-    let mut done = Performed { handles: Vec::new(), name: None, failure: None };
+    let mut done = Performed { handles: Vec::new(), entries: Vec::new(), name: None, failure: None };
     for action in actions {
         let result = match action.kind {
             ACTION_NONE => Ok(()),
@@ -233,8 +235,18 @@ unsafe fn perform(actions: &[Action]) -> Performed {
                 Ok(())
             }
             ACTION_ADD_NS_ENTRY => {
-                drop(Handle::from_raw(action.third as u32));
-                Err(Failure::new(Status::NOT_SUPPORTED, "there are no name-space entries to add"))
+                let handle = Handle::from_raw(action.third as u32);
+                // SAFETY: as the caller says.
+                match (handle, unsafe { crate::c::text(action.address()) }) {
+                    (Some(handle), Ok(path)) if path.starts_with('/') => {
+                        done.entries.push((String::from(path), handle));
+                        Ok(())
+                    }
+                    _ => Err(Failure::new(
+                        Status::INVALID_ARGS,
+                        "a name-space entry needs an absolute path and a handle",
+                    )),
+                }
             }
             other => Err(Failure::new(Status::INVALID_ARGS, format!("unknown action {other}"))),
         };
@@ -259,22 +271,6 @@ fn add_fd(done: &mut Performed, handle: Result<Handle, Status>, action: &Action)
     Ok(())
 }
 
-/// The memory object of a program's file.
-fn find_program(path: &str) -> Result<Vmo, Failure> {
-    let not_found = || Failure::new(Status::NOT_FOUND, format!("{path}: no such file"));
-    let clean = resolve_at(AT_FDCWD, path).map_err(|_| not_found())?;
-    let entry = match look_up(&clean) {
-        Ok(Node::File(entry)) => entry,
-        Ok(_) => return Err(Failure::new(Status::NOT_FILE, format!("{path}: not a file"))),
-        Err(_) => return Err(not_found()),
-    };
-    let boot = namespace::boot().ok_or_else(not_found)?;
-    loader::boot_file(&boot.image, &entry).map_err(|status| match status {
-        Status::NOT_SUPPORTED => Failure::new(Status::INVALID_ARGS, format!("{path}: an empty file")),
-        status => Failure::new(status, format!("{path}: {status}")),
-    })
-}
-
 fn spawn(
     job: u32,
     flags: u32,
@@ -284,7 +280,7 @@ fn spawn(
     envp: Option<Vec<&CStr>>,
     done: Performed,
 ) -> Result<zx::Process, Failure> {
-    let Performed { handles, name, failure } = done;
+    let Performed { handles, mut entries, name, failure } = done;
     if let Some(failure) = failure {
         return Err(failure);
     }
@@ -321,7 +317,11 @@ fn spawn(
     {
         again(HandleInfo::new(PA_VMO_BOOTFS), boot.image.raw_handle())?;
     }
-    let services = if flags & CLONE_NAMESPACE != 0 { services::another() } else { None };
+    if flags & CLONE_NAMESPACE != 0 {
+        // What the caller gives wins over what this process has.
+        let given: Vec<String> = entries.iter().map(|(path, _)| path.clone()).collect();
+        entries.extend(own_entries().into_iter().filter(|(path, _)| !given.contains(path)));
+    }
     if flags & CLONE_UTC_CLOCK != 0 {
         again(HandleInfo::new(PA_CLOCK_UTC), zx_utc_reference_get())?;
     }
@@ -339,8 +339,9 @@ fn spawn(
     if flags & CLONE_LDSVC != 0 {
         launcher.loader(clone_loader().map_err(|status| Failure::new(status, "no loader service"))?);
     }
-    if let Some(services) = services {
-        launcher.name(services::PATH.as_bytes()).handle(HandleInfo::with_arg(PA_NS_DIR, 0), services.into_handle());
+    let (paths, entries): (Vec<String>, Vec<Handle>) = entries.into_iter().unzip();
+    for ((path, handle), number) in paths.iter().zip(entries).zip(0..) {
+        launcher.name(path.as_bytes()).handle(HandleInfo::with_arg(PA_NS_DIR, number), handle);
     }
     for (info, handle) in handles.into_iter().chain(extra) {
         launcher.handle(info, handle);
@@ -361,14 +362,20 @@ fn spawn(
     for entry in envp {
         launcher.env(entry.to_bytes());
     }
-    let interpreter = |name: &str, loader: Option<&Channel>| match loader {
+    let find = |name: &str, loader: Option<&Channel>| match loader {
         Some(loader) => loader::load_object(loader, name),
         None => Err(Status::NOT_FOUND),
     };
-    match launcher.start(&job, interpreter) {
+    match launcher.start(&job, find) {
         Ok(started) => Ok(started.process),
         Err(error) => Err(Failure::new(error.status(), format!("{path}: {error}"))),
     }
+}
+
+/// The entries of this process' name space, with connections of their own; `/boot` is none of them.
+fn own_entries() -> Vec<(String, Handle)> {
+    let services = services::another().map(|channel| (String::from(services::PATH), channel.into_handle()));
+    services.into_iter().collect()
 }
 
 fn clone_loader() -> Result<Channel, Status> {

@@ -10,12 +10,16 @@ use elf::endian::LittleEndian;
 use elf::file::{Class, FileHeader, parse_ident};
 use elf::segment::{ProgramHeader, SegmentTable};
 
+use crate::needed::needed;
+
 /// Bytes of a page.
 pub const PAGE_SIZE: u64 = 4096;
 /// The stack of a program that does not ask for another size, in bytes.
 pub const DEFAULT_STACK_SIZE: u64 = 256 << 10;
 /// The one dynamic linker.
 pub const INTERPRETER: &str = "ld.so.1";
+/// Libraries that are there without the loader service: the vDSO, and the dynamic linker under its other name.
+pub const ALWAYS_THERE: [&str; 2] = ["libzircon.so", "libc.so"];
 
 /// Image addresses end below this: no image spans more than an address space can hold.
 const MAX_ADDRESS: u64 = 1 << 46;
@@ -91,6 +95,8 @@ pub enum ImageError {
     BadSegment,
     /// A segment that can be both written and executed.
     WriteExecute,
+    /// A dynamic section whose names cannot be found, or far too many.
+    BadDynamic,
     /// Addresses or sizes that no address space can hold.
     TooBig,
 }
@@ -122,6 +128,7 @@ impl fmt::Display for ImageError {
             ImageError::Overlap => "its segments overlap",
             ImageError::BadSegment => "a segment with impossible sizes",
             ImageError::WriteExecute => "a segment that can be both written and executed",
+            ImageError::BadDynamic => "a dynamic section that cannot be read",
             ImageError::TooBig => "its sizes exceed any address space",
         })
     }
@@ -175,6 +182,8 @@ pub struct Image {
     pub entry: u64,
     /// The dynamic linker that the file names; always [`INTERPRETER`].
     pub interpreter: Option<String>,
+    /// The libraries that the file names.
+    pub needed: Vec<String>,
     /// What to load, ascending, without overlap of pages.
     pub segments: Vec<Segment>,
     /// Bytes of stack for the first thread, whole pages.
@@ -218,6 +227,7 @@ impl Image {
         let mut image = Image {
             entry: header.e_entry,
             interpreter,
+            needed: Vec::new(),
             segments: Vec::new(),
             stack_size: DEFAULT_STACK_SIZE,
             align: PAGE_SIZE,
@@ -249,6 +259,7 @@ impl Image {
         if high - low > MAX_SPAN || image.align > MAX_SPAN {
             return Err(ImageError::TooBig);
         }
+        image.needed = needed(file, &headers, &image.segments)?;
         Ok(image)
     }
 
@@ -373,7 +384,8 @@ fn check_segment(header: &ProgramHeader, file_size: u64) -> Result<Segment, Imag
     })
 }
 
-fn read_checked(file: &(impl FileSource + ?Sized), offset: u64, bytes: &mut [u8]) -> Result<(), ImageError> {
+/// Reads a range that a file's headers speak of.
+pub(crate) fn read_checked(file: &(impl FileSource + ?Sized), offset: u64, bytes: &mut [u8]) -> Result<(), ImageError> {
     match offset.checked_add(bytes.len() as u64) {
         Some(end) if end <= file.size() => file.read_at(offset, bytes),
         _ => Err(ImageError::Truncated),

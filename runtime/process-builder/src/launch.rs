@@ -1,5 +1,6 @@
 //! From memory objects to a process that runs.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -11,7 +12,7 @@ use processargs::{
 };
 use zx::{AsHandleRef, Channel, Handle, Job, Vmar, Vmo};
 
-use crate::image::{Image, ImageError, PAGE_SIZE};
+use crate::image::{ALWAYS_THERE, Image, ImageError, PAGE_SIZE};
 use crate::load::{VmoSource, load};
 
 /// Why a process could not be started.
@@ -26,6 +27,8 @@ pub enum Error {
     Vdso(ImageError),
     /// The program wants a dynamic linker and none was given, or the loader service has none: its answer.
     NoInterpreter(Status),
+    /// A library that the program names cannot be had: the loader service's answer.
+    NoLibrary(String, Status),
     /// Arguments, environment or handles do not fit into the message.
     Message(BuildError),
     /// A system call failed: what was tried, and the answer.
@@ -38,7 +41,7 @@ impl Error {
         match self {
             Error::Image(ImageError::Unreadable) => Status::IO,
             Error::Image(_) | Error::Interpreter(_) | Error::Vdso(_) => Status::INVALID_ARGS,
-            Error::NoInterpreter(status) | Error::Call(_, status) => *status,
+            Error::NoInterpreter(status) | Error::NoLibrary(_, status) | Error::Call(_, status) => *status,
             Error::Message(BuildError::NulInString) => Status::INVALID_ARGS,
             Error::Message(_) => Status::OUT_OF_RANGE,
         }
@@ -52,6 +55,7 @@ impl fmt::Display for Error {
             Error::Interpreter(error) => write!(f, "the dynamic linker: {error}"),
             Error::Vdso(error) => write!(f, "the vDSO: {error}"),
             Error::NoInterpreter(status) => write!(f, "its dynamic linker cannot be had: {status}"),
+            Error::NoLibrary(name, status) => write!(f, "it needs the library {name}, which cannot be had: {status}"),
             Error::Message(error) => error.fmt(f),
             Error::Call(what, status) => write!(f, "{what}: {status}"),
         }
@@ -139,24 +143,28 @@ impl<'a> Launcher<'a> {
         self
     }
 
-    /// Builds the process in `job` and starts it. `interpreter` is asked for the dynamic linker's file when the
-    /// program names one.
+    /// Builds the process in `job` and starts it. `find` is asked for the dynamic linker's file when the program names
+    /// one, and then for each library that it names.
     ///
     /// # Errors
     /// [`Error`]; the process is gone then, and all handles are closed.
     pub fn start(
         self,
         job: &Job,
-        interpreter: impl FnOnce(&str, Option<&Channel>) -> Result<Vmo, Status>,
+        mut find: impl FnMut(&str, Option<&Channel>) -> Result<Vmo, Status>,
     ) -> Result<Process, Error> {
         let program =
             Image::program(&VmoSource::new(&self.executable).trying("the program's size")?).map_err(Error::Image)?;
         let linker = match &program.interpreter {
             None => None,
             Some(name) => {
-                let vmo = interpreter(name, self.loader.as_ref()).map_err(Error::NoInterpreter)?;
+                let vmo = find(name, self.loader.as_ref()).map_err(Error::NoInterpreter)?;
                 let source = VmoSource::new(&vmo).map_err(Error::NoInterpreter)?;
                 let image = Image::program(&source).map_err(Error::Interpreter)?;
+                // The linker runs in the new process and asks by itself; here is only seen whether they are there.
+                for name in program.needed.iter().filter(|name| !ALWAYS_THERE.contains(&name.as_str())) {
+                    find(name, self.loader.as_ref()).map_err(|status| Error::NoLibrary(name.clone(), status))?;
+                }
                 Some((vmo, image))
             }
         };

@@ -16,7 +16,8 @@ mod image;
 mod launch;
 mod load;
 pub mod loader;
+mod needed;
 
-pub use image::{DEFAULT_STACK_SIZE, FileSource, INTERPRETER, Image, ImageError, PAGE_SIZE, Segment};
+pub use image::{ALWAYS_THERE, DEFAULT_STACK_SIZE, FileSource, INTERPRETER, Image, ImageError, PAGE_SIZE, Segment};
 pub use launch::{Error, Launcher, Process};
 pub use load::{Loaded, VmoSource, load};

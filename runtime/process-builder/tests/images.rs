@@ -13,6 +13,8 @@ struct Elf {
     headers: Vec<[u64; 7]>,
     size: usize,
     interp: Option<&'static str>,
+    /// Names of libraries; `None`: no dynamic section.
+    needed: Option<Vec<&'static str>>,
 }
 
 const LOAD: u64 = 1;
@@ -40,6 +42,7 @@ fn good() -> Elf {
         ],
         size: 0x3000,
         interp: None,
+        needed: None,
     }
 }
 
@@ -50,6 +53,19 @@ impl Elf {
         if let Some(interp) = self.interp {
             b[0x700..0x700 + interp.len()].copy_from_slice(interp.as_bytes());
             headers.push([3, 4, 0x700, 0x700, interp.len() as u64 + 1, interp.len() as u64 + 1, 1]);
+        }
+        if let Some(needed) = &self.needed {
+            // The section at 0x400, its strings at 0x600.
+            let (mut rows, mut strings) = (vec![[5u64, 0x600]], vec![0u8]);
+            for name in needed {
+                rows.push([1, strings.len() as u64]);
+                strings.extend(name.bytes().chain([0]));
+            }
+            rows.push([0, 0]);
+            let rows: Vec<u8> = rows.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
+            b[0x400..0x400 + rows.len()].copy_from_slice(&rows);
+            b[0x600..0x600 + strings.len()].copy_from_slice(&strings);
+            headers.push([2, 4, 0x400, 0x400, rows.len() as u64, rows.len() as u64, 8]);
         }
         b[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', self.class, self.data, 1]);
         b[16..18].copy_from_slice(&self.kind.to_le_bytes());
@@ -106,6 +122,17 @@ fn a_program_may_name_the_dynamic_linker_and_its_stack() {
 }
 
 #[test]
+fn a_program_names_its_libraries() {
+    let mut elf = good();
+    assert_eq!(elf.check().unwrap().needed, [""; 0]);
+    elf.needed = Some(vec!["libfdio.so", "libc.so"]);
+    assert_eq!(elf.check().unwrap().needed, ["libfdio.so", "libc.so"]);
+    // Strings that lie in no segment.
+    elf.headers[0] = load(R, 0, 0, 0x500, 0x500);
+    assert_eq!(elf.check().unwrap_err(), ImageError::BadDynamic);
+}
+
+#[test]
 fn other_files_are_named() {
     assert_eq!(Image::program(&b"#!/bin/sh\n"[..]), Err(ImageError::NotElf));
     assert_eq!(Image::program(&b""[..]), Err(ImageError::NotElf));
@@ -148,12 +175,14 @@ fn impossible_segments_are_named() {
 
 proptest! {
     #[test]
-    fn damaged_files_never_panic(damage in prop::collection::vec((0..300usize, any::<u8>()), 1..12), cut in 0..0x3000usize, interp in any::<bool>()) {
+    fn damaged_files_never_panic(damage in prop::collection::vec((0..300usize, any::<u8>()), 1..12), cut in 0..0x3000usize, interp in any::<bool>(), libraries in any::<bool>()) {
         let mut elf = good();
         elf.interp = interp.then_some("ld.so.1");
+        elf.needed = libraries.then(|| vec!["libfdio.so"]);
         let mut bytes = elf.bytes();
         for (at, value) in damage {
-            bytes[at] = value;
+            // Headers, and the dynamic section behind them.
+            bytes[if at < 240 { at } else { 0x400 + at - 240 }] = value;
         }
         if cut < 0x800 {
             bytes.truncate(cut * 6);

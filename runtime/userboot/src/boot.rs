@@ -7,8 +7,8 @@ use core::fmt::{self, Display};
 
 use abi::{Rights, Signals, Status, ZX_VM_PERM_READ, zx_wait_item_t};
 use bootfs::{Directory, HEADER_SIZE, Header};
+use process_builder::Launcher;
 use process_builder::loader::{self, Answered};
-use process_builder::{INTERPRETER, Launcher};
 use processargs::{
     HandleInfo, MAX_BYTES, MAX_HANDLES, Message, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_RESOURCE, PA_VMAR_ROOT,
     PA_VMO_BOOTFS, PA_VMO_VDSO,
@@ -128,9 +128,7 @@ fn start(given: Given<'_>, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Se
             launcher.handle(HandleInfo::with_arg(PA_FD, fd), same(log, "the log")?);
         }
     }
-    let started = launcher
-        .start(&job, |name, _| if name == INTERPRETER { files.find(name) } else { Err(Status::NOT_FOUND) })
-        .map_err(|error| failure(&shown, error))?;
+    let started = launcher.start(&job, |name, _| files.find(name)).map_err(|error| failure(&shown, error))?;
     Ok(Service { files, init: started.process, clients: Vec::from([own]) })
 }
 

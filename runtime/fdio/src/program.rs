@@ -1,0 +1,79 @@
+//! Which file a program's name means.
+//!
+//! A name with a slash in it is a path. One without is looked for in the folders of `PATH`: of the environment that the
+//! child gets, otherwise of this process' own, otherwise `/boot/bin`; the first that has a file of the name wins.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::ffi::{CStr, c_char};
+
+use abi::Status;
+use process_builder::loader;
+use zx::Vmo;
+
+use crate::c::AT_FDCWD;
+use crate::namespace::{self, look_up, resolve_at};
+use crate::path::Node;
+
+/// Where programs are looked for when nobody says.
+const DEFAULT_PATH: &str = "/boot/bin";
+
+unsafe extern "C" {
+    fn getenv(name: *const c_char) -> *mut c_char;
+}
+
+/// The memory object of a program's file; `envp` is the child's environment, if it gets one of its own.
+///
+/// # Errors
+/// A status for programs, and a sentence for people.
+pub fn find(name: &str, envp: Option<&[&CStr]>) -> Result<Vmo, (Status, String)> {
+    let found = if name.contains('/') { file(name) } else { search(name, &search_path(envp)) };
+    found.map_err(|status| {
+        let why = match status {
+            Status::NOT_FOUND => "no such file".to_string(),
+            Status::NOT_FILE => "not a file".to_string(),
+            Status::INVALID_ARGS => "an empty file".to_string(),
+            status => status.to_string(),
+        };
+        (status, format!("{name}: {why}"))
+    })
+}
+
+fn search(name: &str, path: &str) -> Result<Vmo, Status> {
+    let mut worst = Status::NOT_FOUND;
+    // An empty folder is the working directory, as everywhere.
+    for folder in path.split(':').map(|folder| if folder.is_empty() { "." } else { folder }) {
+        match file(&format!("{folder}/{name}")) {
+            Err(Status::NOT_FOUND | Status::NOT_FILE | Status::NOT_DIR) => {}
+            Err(status) => worst = status,
+            found => return found,
+        }
+    }
+    Err(worst)
+}
+
+fn search_path(envp: Option<&[&CStr]>) -> String {
+    let given = envp.into_iter().flatten().find_map(|entry| entry.to_bytes().strip_prefix(b"PATH="));
+    // SAFETY: a C string; the result is copied at once, and nobody changes the environment while processes are started.
+    let own = || unsafe {
+        let value = getenv(c"PATH".as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())
+    };
+    let bytes = given.or_else(own);
+    bytes.and_then(|bytes| str::from_utf8(bytes).ok()).unwrap_or(DEFAULT_PATH).to_string()
+}
+
+/// The memory object of the file of a path.
+fn file(path: &str) -> Result<Vmo, Status> {
+    let clean = resolve_at(AT_FDCWD, path).map_err(|_| Status::NOT_FOUND)?;
+    let entry = match look_up(&clean) {
+        Ok(Node::File(entry)) => entry,
+        Ok(_) => return Err(Status::NOT_FILE),
+        Err(_) => return Err(Status::NOT_FOUND),
+    };
+    let boot = namespace::boot().ok_or(Status::NOT_FOUND)?;
+    loader::boot_file(&boot.image, &entry).map_err(|status| match status {
+        Status::NOT_SUPPORTED => Status::INVALID_ARGS,
+        status => status,
+    })
+}
