@@ -80,8 +80,9 @@ pub enum Command {
     },
     /// Runs the project's tests; the last line is `N passed, M failed`.
     ///
-    /// `test conformance PREFIX...` runs the conformance cases of these names. `test mutations`, which only runs when named,
-    /// puts small faults into the system and reports how many of them a conformance case catches.
+    /// `test conformance PREFIX...` runs the conformance cases of these names. Two run only when named: `test mutations`
+    /// puts small faults into the system and reports how many of them a conformance case catches; `test rust [SUITE...]`
+    /// runs the tests of Rust's own library and prints how many pass.
     Test(TestArgs),
     /// Counts the system calls that are built, and the names of Zircon's own cases that have a passing case here.
     ///
@@ -192,7 +193,8 @@ pub enum Accel {
 pub struct TestArgs {
     /// Only tests whose name contains this.
     pub filter: Option<String>,
-    /// For the test `conformance`: only cases whose name begins with one of these, such as `channel.call.`.
+    /// For the test `conformance`: only cases whose name begins with one of these, such as `channel.call.`. For `rust`:
+    /// only these suites: coretests, alloctests, std.
     pub cases: Vec<String>,
     /// Name the tests and run none.
     #[arg(long)]
@@ -209,6 +211,9 @@ pub struct TestArgs {
     /// For `mutations`: only the fault of this number.
     #[arg(long, value_name = "N")]
     pub only: Option<u32>,
+    /// For `rust`: on the host, for comparison.
+    #[arg(long)]
+    pub host: bool,
     /// Show the output of the passing ones too.
     #[arg(short, long)]
     pub verbose: bool,

@@ -24,6 +24,7 @@ mod mutations;
 mod paths;
 mod qemu;
 mod run;
+mod rust_tests;
 mod session;
 mod setup;
 mod symbols;

@@ -24,6 +24,7 @@ use crate::cli::TestArgs;
 use crate::mutations;
 use crate::paths::Paths;
 use crate::run;
+use crate::rust_tests;
 use crate::setup;
 use crate::ui::Ui;
 
@@ -166,6 +167,9 @@ fn seconds(time: Duration) -> f64 {
 pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
     if args.filter.as_deref() == Some("mutations") {
         return mutations::run(paths, args);
+    }
+    if args.filter.as_deref() == Some("rust") {
+        return rust_tests::run(paths, args);
     }
     let tests = [
         units::tests(paths)?,

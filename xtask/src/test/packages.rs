@@ -14,6 +14,7 @@ use crate::cargo;
 use crate::cargo_command;
 use crate::cli::CargoArgs;
 use crate::run::{Capture, example};
+use crate::rust_tests::{self, SUITES};
 use crate::session::End;
 
 /// The packages that `xtask/packages/Cargo.toml` names.
@@ -28,6 +29,9 @@ pub fn tests() -> Vec<Test> {
             cargo_test(context, cases, &context.paths.workspace.join("examples/descriptors"))
         }),
     ];
+    tests.extend(SUITES.iter().filter(|suite| suite.quick).map(|suite| {
+        Test::many(format!("rust.{}", suite.name), |context, cases| rust_tests::test(context, cases, *suite))
+    }));
     tests.extend(PACKAGES.map(|name| {
         Test::many(format!("package.{name}"), move |context, cases| {
             context.built()?;
