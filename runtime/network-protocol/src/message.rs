@@ -1,0 +1,255 @@
+//! Messages as bytes. Decoding takes any bytes and gives a message or none.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use crate::{Choice, Error, Family, HEADER, Kind, LONGEST, Request};
+
+/// A message that is being written: the first four bytes are the transaction's number, which `zx_channel_call` sets.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    bytes: [u8; LONGEST],
+    len: usize,
+}
+
+impl Message {
+    fn new(transaction: u32, number: u32) -> Message {
+        let mut message = Message { bytes: [0; LONGEST], len: 0 };
+        message.word(transaction);
+        message.word(number);
+        message
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        // The longest message has two words, an address and a word.
+        if let Some(place) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
+            place.copy_from_slice(bytes);
+            self.len += bytes.len();
+        }
+    }
+
+    fn word(&mut self, word: u32) {
+        self.put(&word.to_le_bytes());
+    }
+
+    /// The bytes to send.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn word(&mut self) -> Option<u32> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*word))
+    }
+
+    fn address(&mut self) -> Option<SocketAddr> {
+        let (header, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        decode_address(header)
+    }
+
+    /// The value, if nothing is left over.
+    fn end<T>(&self, value: T) -> Option<T> {
+        self.0.is_empty().then_some(value)
+    }
+}
+
+fn encode_address(address: SocketAddr) -> [u8; HEADER] {
+    let mut bytes = [0; HEADER];
+    let (family, port) = (if address.is_ipv4() { 4u16 } else { 6 }, address.port());
+    bytes[0..2].copy_from_slice(&family.to_le_bytes());
+    bytes[2..4].copy_from_slice(&port.to_le_bytes());
+    match address {
+        SocketAddr::V4(address) => bytes[12..16].copy_from_slice(&address.ip().octets()),
+        SocketAddr::V6(address) => {
+            bytes[4..8].copy_from_slice(&address.flowinfo().to_le_bytes());
+            bytes[8..12].copy_from_slice(&address.scope_id().to_le_bytes());
+            bytes[12..28].copy_from_slice(&address.ip().octets());
+        }
+    }
+    bytes
+}
+
+fn decode_address(bytes: &[u8; HEADER]) -> Option<SocketAddr> {
+    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let (family, port) = (u16::from_le_bytes([bytes[0], bytes[1]]), u16::from_le_bytes([bytes[2], bytes[3]]));
+    match family {
+        4 => {
+            let ip = Ipv4Addr::new(bytes[12], bytes[13], bytes[14], bytes[15]);
+            let rest_is_zero = word(4) == 0 && word(8) == 0 && bytes[16..].iter().all(|byte| *byte == 0);
+            rest_is_zero.then_some(SocketAddr::V4(SocketAddrV4::new(ip, port)))
+        }
+        6 => {
+            let mut octets = [0; 16];
+            octets.copy_from_slice(&bytes[12..28]);
+            Some(SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::from(octets), port, word(4), word(8))))
+        }
+        _ => None,
+    }
+}
+
+/// The header of a datagram (6) that goes to, or came from, `address`; none is: to the address the socket is connected to.
+pub fn encode_header(address: Option<SocketAddr>) -> [u8; HEADER] {
+    address.map_or([0; HEADER], encode_address)
+}
+
+/// Divides a datagram (6) into its header's address, if it has one, and its bytes.
+pub fn decode_header(datagram: &[u8]) -> Option<(Option<SocketAddr>, &[u8])> {
+    let (header, bytes) = datagram.split_first_chunk::<HEADER>()?;
+    if header.iter().all(|byte| *byte == 0) {
+        return Some((None, bytes));
+    }
+    Some((Some(decode_address(header)?), bytes))
+}
+
+impl Request {
+    fn number(&self) -> u32 {
+        match self {
+            Request::Open(..) => 1,
+            Request::Clone => 2,
+            Request::Bind(_) => 3,
+            Request::Connect { .. } => 4,
+            Request::Listen(_) => 5,
+            Request::Accept => 6,
+            Request::LocalAddress => 7,
+            Request::PeerAddress => 8,
+            Request::Set(..) => 9,
+            Request::Get(_) => 10,
+            Request::Prepare(_) => 11,
+        }
+    }
+
+    /// As bytes.
+    pub fn encode(&self, transaction: u32) -> Message {
+        let mut message = Message::new(transaction, self.number());
+        match *self {
+            Request::Open(family, kind) => {
+                message.word(if family == Family::V4 { 4 } else { 6 });
+                message.word(if kind == Kind::Stream { 1 } else { 2 });
+            }
+            Request::Bind(address) | Request::Prepare(address) => message.put(&encode_address(address)),
+            Request::Connect { to, wait } => {
+                message.put(&encode_address(to));
+                message.word(wait.into());
+            }
+            Request::Listen(backlog) => message.word(backlog),
+            Request::Set(choice, value) => {
+                message.word(choice as u32);
+                message.word(value);
+            }
+            Request::Get(choice) => message.word(choice as u32),
+            Request::Clone | Request::Accept | Request::LocalAddress | Request::PeerAddress => {}
+        }
+        message
+    }
+
+    /// The transaction's number of a message, and its request if it is one.
+    pub fn decode(bytes: &[u8]) -> Option<(u32, Option<Request>)> {
+        let mut reader = Reader(bytes);
+        let transaction = reader.word()?;
+        Some((transaction, Request::decode_body(reader)))
+    }
+
+    fn decode_body(mut reader: Reader<'_>) -> Option<Request> {
+        let request = match reader.word()? {
+            1 => {
+                let family = match reader.word()? {
+                    4 => Family::V4,
+                    6 => Family::V6,
+                    _ => return None,
+                };
+                let kind = match reader.word()? {
+                    1 => Kind::Stream,
+                    2 => Kind::Datagram,
+                    _ => return None,
+                };
+                Request::Open(family, kind)
+            }
+            2 => Request::Clone,
+            3 => Request::Bind(reader.address()?),
+            4 => {
+                let to = reader.address()?;
+                let wait = match reader.word()? {
+                    0 => false,
+                    1 => true,
+                    _ => return None,
+                };
+                Request::Connect { to, wait }
+            }
+            5 => Request::Listen(reader.word()?),
+            6 => Request::Accept,
+            7 => Request::LocalAddress,
+            8 => Request::PeerAddress,
+            9 => Request::Set(Choice::from_number(reader.word()?)?, reader.word()?),
+            10 => Request::Get(Choice::from_number(reader.word()?)?),
+            11 => Request::Prepare(reader.address()?),
+            _ => return None,
+        };
+        reader.end(request)
+    }
+}
+
+/// What the service answers, beside an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Done.
+    Done,
+    /// An address.
+    Address(SocketAddr),
+    /// An option's value.
+    Value(u32),
+}
+
+impl Reply {
+    /// An answer as bytes.
+    pub fn encode(transaction: u32, answer: Result<Reply, Error>) -> Message {
+        let mut message = Message::new(transaction, answer.as_ref().err().map_or(0, |error| *error as u32));
+        match answer {
+            Ok(Reply::Address(address)) => {
+                message.word(1);
+                message.put(&encode_address(address));
+            }
+            Ok(Reply::Value(value)) => {
+                message.word(2);
+                message.word(value);
+            }
+            Ok(Reply::Done) | Err(_) => {}
+        }
+        message
+    }
+
+    /// An answer from bytes; none if they are none.
+    pub fn decode(bytes: &[u8]) -> Option<Result<Reply, Error>> {
+        let mut reader = Reader(bytes);
+        let _transaction = reader.word()?;
+        match reader.word()? {
+            0 if reader.0.is_empty() => Some(Ok(Reply::Done)),
+            0 => {
+                let reply = match reader.word()? {
+                    1 => Reply::Address(reader.address()?),
+                    2 => Reply::Value(reader.word()?),
+                    _ => return None,
+                };
+                reader.end(Ok(reply))
+            }
+            number => reader.end(Err(Error::from_number(number)?)),
+        }
+    }
+}
+
+/// The address without what is IPv4 in IPv6's clothes.
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// The address as an IPv6 socket sees it.
+pub fn mapped(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),
+        IpAddr::V6(_) => address,
+    }
+}

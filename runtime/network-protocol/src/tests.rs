@@ -1,0 +1,77 @@
+//! Everything that is said is understood, and anything else does no harm.
+
+use core::net::SocketAddr;
+use std::string::ToString;
+use std::vec;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use crate::{Choice, Error, Family, Kind, Reply, Request, canonical, decode_header, encode_header, mapped};
+
+fn address() -> impl Strategy<Value = SocketAddr> {
+    prop_oneof![
+        any::<(core::net::Ipv4Addr, u16)>().prop_map(SocketAddr::from),
+        any::<(core::net::Ipv6Addr, u16)>().prop_map(SocketAddr::from),
+    ]
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let choice = || prop::sample::select(Choice::ALL);
+    prop_oneof![
+        (any::<bool>(), any::<bool>()).prop_map(|(v4, stream)| Request::Open(
+            if v4 { Family::V4 } else { Family::V6 },
+            if stream { Kind::Stream } else { Kind::Datagram }
+        )),
+        Just(Request::Clone),
+        Just(Request::Accept),
+        Just(Request::LocalAddress),
+        Just(Request::PeerAddress),
+        address().prop_map(Request::Bind),
+        address().prop_map(Request::Prepare),
+        (address(), any::<bool>()).prop_map(|(to, wait)| Request::Connect { to, wait }),
+        any::<u32>().prop_map(Request::Listen),
+        (choice(), any::<u32>()).prop_map(|(choice, value)| Request::Set(choice, value)),
+        choice().prop_map(Request::Get),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn requests_are_understood(transaction: u32, request in request()) {
+        let message = request.encode(transaction);
+        prop_assert_eq!(Request::decode(message.as_bytes()), Some((transaction, Some(request))));
+        // Neither shorter nor longer.
+        let bytes = message.as_bytes();
+        prop_assert_ne!(Request::decode(&bytes[..bytes.len() - 1]), Some((transaction, Some(request))));
+        let longer: Vec<u8> = bytes.iter().copied().chain([0]).collect();
+        prop_assert_eq!(Request::decode(&longer), Some((transaction, None)));
+    }
+
+    #[test]
+    fn replies_are_understood(transaction: u32, address in address(), value: u32, error in prop::sample::select(Error::ALL)) {
+        for reply in [Ok(Reply::Done), Ok(Reply::Address(address)), Ok(Reply::Value(value)), Err(error)] {
+            prop_assert_eq!(Reply::decode(Reply::encode(transaction, reply).as_bytes()), Some(reply));
+        }
+    }
+
+    #[test]
+    fn headers_are_understood(address in prop::option::of(address()), bytes: Vec<u8>) {
+        let datagram: Vec<u8> = encode_header(address).into_iter().chain(bytes.iter().copied()).collect();
+        prop_assert_eq!(decode_header(&datagram), Some((address, &bytes[..])));
+    }
+
+    #[test]
+    fn any_bytes_do_no_harm(bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0..12u8], 0..80)) {
+        let _ = (Request::decode(&bytes), Reply::decode(&bytes), decode_header(&bytes));
+    }
+}
+
+#[test]
+fn addresses_change_their_clothes() {
+    let v4: SocketAddr = "127.0.0.1:80".parse().expect("an address");
+    assert_eq!(mapped(v4).to_string(), "[::ffff:127.0.0.1]:80");
+    assert_eq!(canonical(mapped(v4)), v4);
+    let v6: SocketAddr = "[::1]:80".parse().expect("an address");
+    assert_eq!((mapped(v6), canonical(v6)), (v6, v6));
+}

@@ -1,0 +1,83 @@
+//! Options of sockets.
+
+use network_protocol::{Choice, ERROR, Error};
+use smoltcp::socket::tcp;
+
+use crate::ports::Id;
+use crate::socket::{Body, End, Flow, Socket};
+use crate::stack::{Stack, World};
+use crate::tcp::apply;
+
+/// What a data socket holds for its reader: the answer to who asks for sizes of buffers, which cannot be chosen.
+const HELD: u32 = 256 << 10;
+
+impl<W: World> Stack<W> {
+    pub(crate) fn set_choice(&mut self, id: Id, choice: Choice, value: u32) -> Result<(), Error> {
+        let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
+        let on = value != 0;
+        let hops = u8::try_from(value).map_err(|_| Error::Invalid);
+        let seconds = if (1..=32_767).contains(&value) { Ok(value) } else { Err(Error::Invalid) };
+        let choices = &mut socket.choices;
+        match choice {
+            Choice::NoDelay => choices.no_delay = on,
+            Choice::KeepAlive => choices.keep_alive = on,
+            Choice::KeepIdle => choices.keep_idle = seconds?,
+            Choice::KeepInterval => choices.keep_interval = seconds?,
+            Choice::KeepCount => choices.keep_count = seconds?.min(127),
+            Choice::Linger => choices.linger = value,
+            Choice::Ttl => choices.ttl = hops.and_then(|hops| if hops == 0 { Err(Error::Invalid) } else { Ok(hops) })?,
+            Choice::Hops => choices.hops = hops?,
+            Choice::ReuseAddress => choices.reuse = on,
+            // Nobody divides what comes among several yet.
+            Choice::ReusePort if on => return Err(Error::NotSupported),
+            Choice::ReusePort => {}
+            Choice::Broadcast => choices.broadcast = on,
+            Choice::OnlyV6 if socket.bound.is_some() => return Err(Error::Invalid),
+            Choice::OnlyV6 => choices.only_v6 = on,
+            Choice::MulticastLoop => choices.loop_v4 = on,
+            Choice::MulticastLoopV6 => choices.loop_v6 = on,
+            Choice::MulticastTtl => choices.group_ttl = hops?,
+            Choice::MulticastHops => choices.group_hops = hops?,
+            // Wishes.
+            Choice::ReceiveBuffer | Choice::SendBuffer => {}
+            Choice::Error | Choice::Accepting => return Err(Error::NoOption),
+        }
+        if let Socket { body: Body::Flow(Flow { tcp: Some(handle), peer, .. }), choices, .. } = socket {
+            apply(self.set.get_mut::<tcp::Socket<'static>>(*handle), choices, *peer);
+            self.touched.insert(id);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn choice(&mut self, id: Id, choice: Choice) -> Result<u32, Error> {
+        let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
+        let choices = &socket.choices;
+        Ok(match choice {
+            Choice::Error => match socket.error.take() {
+                Some(error) => {
+                    socket.end.tell(ERROR, 0);
+                    error as u32
+                }
+                None => 0,
+            },
+            Choice::NoDelay => choices.no_delay.into(),
+            Choice::KeepAlive => choices.keep_alive.into(),
+            Choice::KeepIdle => choices.keep_idle,
+            Choice::KeepInterval => choices.keep_interval,
+            Choice::KeepCount => choices.keep_count,
+            Choice::Linger => choices.linger,
+            Choice::Ttl => choices.ttl.into(),
+            Choice::Hops => choices.hops.into(),
+            Choice::ReuseAddress => choices.reuse.into(),
+            Choice::ReusePort => 0,
+            Choice::Broadcast => choices.broadcast.into(),
+            Choice::OnlyV6 => choices.only_v6.into(),
+            Choice::MulticastLoop => choices.loop_v4.into(),
+            Choice::MulticastLoopV6 => choices.loop_v6.into(),
+            Choice::MulticastTtl => choices.group_ttl.into(),
+            Choice::MulticastHops => choices.group_hops.into(),
+            Choice::Accepting => matches!(socket.body, Body::Listener(_)).into(),
+            Choice::ReceiveBuffer | Choice::SendBuffer => HELD,
+        })
+    }
+}

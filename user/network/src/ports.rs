@@ -1,0 +1,148 @@
+//! Which socket has which address.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use network_protocol::{Error, Kind};
+
+/// A socket's number.
+pub type Id = u64;
+
+/// Ports that are given to who asks for any, as Linux has them.
+const FIRST: u16 = 32_768;
+const LAST: u16 = 60_999;
+
+/// One socket's hold on an address.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding {
+    /// The socket.
+    pub id: Id,
+    /// Its address.
+    pub address: SocketAddr,
+    /// An IPv6 socket on all addresses that takes IPv4 too.
+    pub both: bool,
+    /// It does not mind others that do not mind.
+    pub reuse: bool,
+    /// It listens.
+    pub listens: bool,
+}
+
+impl Binding {
+    /// Whether what comes to `ip` comes here.
+    pub fn takes(&self, ip: IpAddr) -> bool {
+        match self.address.ip() {
+            own if own == ip => true,
+            IpAddr::V4(own) => own.is_unspecified() && ip.is_ipv4(),
+            IpAddr::V6(own) => own.is_unspecified() && (ip.is_ipv6() || self.both),
+        }
+    }
+
+    fn overlaps(&self, other: &Binding) -> bool {
+        self.takes(other.address.ip()) || other.takes(self.address.ip())
+    }
+}
+
+/// All bindings.
+#[derive(Debug)]
+pub struct Ports {
+    bindings: HashMap<(Kind, u16), Vec<Binding>>,
+    /// The next port for who asks for any.
+    next: u16,
+}
+
+impl Ports {
+    /// None, and where to begin among the ports that are given out.
+    pub fn new(seed: u16) -> Ports {
+        Ports { bindings: HashMap::new(), next: FIRST + seed % (LAST - FIRST) }
+    }
+
+    /// Binds a socket; port 0 becomes one that nobody has. Gives the port.
+    ///
+    /// # Errors
+    /// `AddressInUse`.
+    pub fn bind(&mut self, kind: Kind, mut binding: Binding) -> Result<u16, Error> {
+        if binding.address.port() != 0 {
+            return self.bind_to(kind, binding);
+        }
+        for _ in FIRST..=LAST {
+            let port = self.next;
+            self.next = if port == LAST { FIRST } else { port + 1 };
+            if !self.bindings.contains_key(&(kind, port)) {
+                binding.address.set_port(port);
+                return self.bind_to(kind, binding);
+            }
+        }
+        Err(Error::AddressInUse)
+    }
+
+    fn bind_to(&mut self, kind: Kind, binding: Binding) -> Result<u16, Error> {
+        let port = binding.address.port();
+        let here = self.bindings.entry((kind, port)).or_default();
+        let share = |other: &Binding| match kind {
+            Kind::Stream => other.reuse && binding.reuse && !other.listens && !binding.listens,
+            Kind::Datagram => other.reuse && binding.reuse,
+        };
+        if here.iter().any(|other| other.overlaps(&binding) && !share(other)) {
+            return Err(Error::AddressInUse);
+        }
+        here.push(binding);
+        Ok(port)
+    }
+
+    /// Says that a socket listens from now on.
+    ///
+    /// # Errors
+    /// `AddressInUse`: another that shares the address listens already.
+    pub fn listen(&mut self, id: Id, port: u16) -> Result<(), Error> {
+        let here = self.bindings.entry((Kind::Stream, port)).or_default();
+        let own = here.iter().position(|binding| binding.id == id).ok_or(Error::Invalid)?;
+        let binding = here[own];
+        if here.iter().any(|other| other.id != id && other.listens && other.overlaps(&binding)) {
+            return Err(Error::AddressInUse);
+        }
+        here[own].listens = true;
+        Ok(())
+    }
+
+    /// Forgets a socket's binding.
+    pub fn free(&mut self, kind: Kind, id: Id, port: u16) {
+        if let Some(here) = self.bindings.get_mut(&(kind, port)) {
+            here.retain(|binding| binding.id != id);
+            if here.is_empty() {
+                self.bindings.remove(&(kind, port));
+            }
+        }
+    }
+
+    /// The sockets at a port.
+    pub fn at(&self, kind: Kind, port: u16) -> &[Binding] {
+        self.bindings.get(&(kind, port)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Who listens at an address: who named it before who takes all.
+    pub fn listener(&self, to: SocketAddr) -> Option<Id> {
+        let here = self.at(Kind::Stream, to.port()).iter().filter(|binding| binding.listens && binding.takes(to.ip()));
+        here.max_by_key(|binding| !binding.address.ip().is_unspecified()).map(|binding| binding.id)
+    }
+}
+
+/// Whether an address leads to this machine itself.
+pub fn is_loop(ip: IpAddr) -> bool {
+    ip.is_loopback()
+}
+
+/// Whether datagrams to it go to all on a network.
+pub fn is_broadcast(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V4(ip) if ip.is_broadcast() || ip == Ipv4Addr::new(127, 255, 255, 255))
+}
+
+/// The address that is meant: IPv4 as IPv4, and this machine where none is named.
+pub fn target(to: SocketAddr) -> SocketAddr {
+    let to = network_protocol::canonical(to);
+    match to.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), to.port()),
+        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), to.port()),
+        // Scope and flow mean nothing here.
+        ip => SocketAddr::new(ip, to.port()),
+    }
+}

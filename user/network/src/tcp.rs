@@ -1,0 +1,333 @@
+//! TCP: connections between smoltcp's sockets and clients' data sockets.
+
+use std::net::SocketAddr;
+
+use network_protocol::{CONNECTED, ERROR, Error, INCOMING};
+use smoltcp::iface::SocketHandle;
+use smoltcp::socket::tcp::{self, SocketBuffer, State};
+use smoltcp::time::Duration;
+use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
+
+use crate::ports::{self, Id};
+use crate::socket::{Body, Choices, End, Flow, Given, Phase, Socket, Taken};
+use crate::stack::{Stack, World, localhost};
+
+/// Bytes that smoltcp holds in each direction; the data socket holds more.
+const BUFFER: usize = 64 << 10;
+/// How long a peer may be silent that is asked for a connection, or has bytes to acknowledge.
+const SILENCE: Duration = Duration::from_secs(120);
+/// How long a connection without a client may take to send the rest.
+const ORPHANED: Duration = Duration::from_secs(60);
+
+impl<W: World> Stack<W> {
+    fn make_tcp(&mut self, choices: &Choices, peer: SocketAddr) -> tcp::Socket<'static> {
+        let mut tcp = tcp::Socket::new(SocketBuffer::new(vec![0; BUFFER]), SocketBuffer::new(vec![0; BUFFER]));
+        // To wait for something to send along with an acknowledgement saves packets, and costs time. Here they cost nothing.
+        tcp.set_ack_delay(None);
+        tcp.set_timeout(Some(SILENCE));
+        apply(&mut tcp, choices, peer);
+        tcp
+    }
+
+    pub(crate) fn connect(&mut self, id: Id, to: SocketAddr, wait: bool) -> Result<(), Error> {
+        let socket = self.sockets.get(&id).ok_or(Error::Invalid)?;
+        Self::check_family(socket, to)?;
+        match &socket.body {
+            Body::Datagrams(_) => return self.connect_datagrams(id, to),
+            Body::Fresh => {}
+            Body::Flow(Flow { phase: Phase::Connecting(_), .. }) => return Err(Error::Already),
+            Body::Flow(_) | Body::Listener(_) => return Err(Error::IsConnected),
+        }
+        let to = ports::target(to);
+        if !ports::is_loop(to.ip()) || ports::is_broadcast(to.ip()) || to.is_ipv4() && socket.choices.only_v6 {
+            return Err(Error::Unreachable);
+        }
+        if to.port() == 0 {
+            return Err(Error::Refused);
+        }
+        match socket.local {
+            None => self.bind_to(id, localhost(to))?,
+            Some(local) if local.ip().is_unspecified() || local.is_ipv4() == to.is_ipv4() => {}
+            Some(_) => return Err(Error::Unreachable),
+        }
+        let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
+        let mut local = socket.local.ok_or(Error::Invalid)?;
+        if local.ip().is_unspecified() {
+            local.set_ip(localhost(to).ip());
+        }
+        if self.flows.contains_key(&(local, to)) {
+            return Err(Error::AddressInUse);
+        }
+        socket.local = Some(local);
+        let choices = socket.choices;
+        let mut tcp = self.make_tcp(&choices, to);
+        tcp.connect(self.interface.context(), endpoint(to), endpoint(local)).map_err(|_| Error::Unreachable)?;
+        let tcp = self.set.add(tcp);
+        self.flows.insert((local, to), id);
+        let phase = Phase::Connecting(self.now);
+        let flow = Flow { tcp: Some(tcp), peer: to, phase, sent_end: false, told_end: false };
+        let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
+        // Of an attempt before this one.
+        socket.error = None;
+        socket.end.tell(ERROR, 0);
+        socket.body = Body::Flow(flow);
+        if !wait {
+            return Err(Error::InProgress);
+        }
+        // Both parties are here: five frames settle it.
+        for _ in 0..5 {
+            self.round();
+        }
+        let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
+        match &socket.body {
+            Body::Flow(Flow { phase: Phase::Connecting(_), .. }) => Err(Error::InProgress),
+            Body::Fresh => {
+                socket.end.tell(ERROR, 0);
+                Err(socket.error.take().unwrap_or(Error::Refused))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A connection is asked for by a frame that smoltcp has not seen yet: makes it a socket, where somebody listens who
+    /// has room. Says whether the frame shall go on; where nobody listens, smoltcp answers it with a reset.
+    pub(crate) fn expect(&mut self, from: SocketAddr, to: SocketAddr) -> bool {
+        if let Some(id) = self.flows.get(&(to, from)) {
+            self.touched.insert(*id);
+            return true;
+        }
+        let Some(listener) = self.ports.listener(to) else { return true };
+        let Some(Socket { client, family, choices, body: Body::Listener(queue), .. }) = self.sockets.get(&listener)
+        else {
+            return true;
+        };
+        if !queue.has_room() {
+            // It is asked again.
+            return false;
+        }
+        let (client, family, choices) = (*client, *family, *choices);
+        let mut tcp = self.make_tcp(&choices, from);
+        if tcp.listen(IpListenEndpoint::from(endpoint(to))).is_err() {
+            return true;
+        }
+        let handle = self.set.add(tcp);
+        let phase = Phase::Arriving(listener);
+        let flow = Flow { tcp: Some(handle), peer: from, phase, sent_end: false, told_end: false };
+        let Ok(id) = self.add(client, family, network_protocol::Kind::Stream, Body::Flow(flow)) else {
+            self.set.remove(handle);
+            return true;
+        };
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            (socket.holders, socket.local, socket.choices) = (0, Some(to), choices);
+        }
+        self.flows.insert((to, from), id);
+        if let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {
+            queue.coming.push(id);
+        }
+        self.touched.insert(id);
+        true
+    }
+
+    /// Moves what can be moved between a connection and its client, and tells both what has become of the other.
+    pub(crate) fn pump_flow(&mut self, id: Id) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        let Socket { end, body: Body::Flow(flow), reads, writes, .. } = socket else { return };
+        let Some(handle) = flow.tcp else { return };
+        let tcp = self.set.get_mut::<tcp::Socket<'static>>(handle);
+        let mut arrived = None;
+        match (flow.phase, tcp.state()) {
+            (Phase::Connecting(_), State::SynSent | State::SynReceived) => return,
+            (Phase::Connecting(since), State::Closed) => {
+                let error = if self.now - since >= SILENCE { Error::TimedOut } else { Error::Refused };
+                return self.not_connected(id, error);
+            }
+            (Phase::Connecting(_), _) => {
+                flow.phase = Phase::Open;
+                end.tell(0, CONNECTED);
+            }
+            (Phase::Arriving(_), State::SynReceived) => return,
+            // It has gone before it came.
+            (Phase::Arriving(_), State::Listen | State::Closed) => return self.abort(id),
+            (Phase::Arriving(listener), _) => {
+                flow.phase = Phase::Waiting(listener);
+                end.tell(0, CONNECTED);
+                arrived = Some(listener);
+            }
+            _ => {}
+        }
+        let orphan = flow.phase == Phase::Orphan;
+        // In.
+        while tcp.can_recv() {
+            if orphan {
+                return self.abort(id);
+            }
+            let mut full = false;
+            let received = tcp.recv(|bytes| match end.give(bytes) {
+                Given::Bytes(count) => (count, ()),
+                Given::Full => {
+                    full = true;
+                    (0, ())
+                }
+                Given::Refused => (bytes.len(), ()),
+            });
+            if received.is_err() || full {
+                if full && !std::mem::replace(writes, true) {
+                    end.watch_writable();
+                }
+                break;
+            }
+        }
+        let peer_ended = matches!(tcp.state(), State::CloseWait | State::LastAck | State::Closing | State::TimeWait);
+        if peer_ended && !tcp.can_recv() && !flow.told_end {
+            flow.told_end = true;
+            end.finish();
+        }
+        // Out.
+        while !flow.sent_end && tcp.can_send() {
+            let mut taken = Taken::Nothing;
+            let mut room = 0;
+            let sent = tcp.send(|place| {
+                room = place.len();
+                taken = end.take(place);
+                (if let Taken::Bytes(count) = taken { count } else { 0 }, ())
+            });
+            match taken {
+                _ if sent.is_err() => break,
+                Taken::Bytes(count) if count == room || orphan => {}
+                Taken::Nothing if orphan => (flow.sent_end, taken) = (true, Taken::End),
+                Taken::End => flow.sent_end = true,
+                Taken::Bytes(_) | Taken::Nothing => {
+                    if !std::mem::replace(reads, true) {
+                        end.watch_readable();
+                    }
+                    break;
+                }
+            }
+            if taken == Taken::End {
+                tcp.close();
+            }
+        }
+        let over = matches!(tcp.state(), State::Closed | State::TimeWait) && !tcp.can_recv();
+        if let Some(listener) = arrived {
+            self.arrived(listener, id);
+        }
+        if over {
+            self.end_flow(id);
+        }
+    }
+
+    fn arrived(&mut self, listener: Id, id: Id) {
+        if let Some(Socket { end, body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {
+            queue.coming.retain(|coming| *coming != id);
+            queue.waiting.push_back(id);
+            end.tell(0, INCOMING);
+        }
+    }
+
+    /// A connection that was asked for has not come about.
+    fn not_connected(&mut self, id: Id, error: Error) {
+        let Some(handle) = self.forget_flow(id) else { return };
+        self.set.remove(handle);
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.body = Body::Fresh;
+            socket.error = Some(error);
+            socket.end.tell(0, ERROR);
+        }
+    }
+
+    /// smoltcp is done with a connection. Unless both sides had ended, it was lost.
+    fn end_flow(&mut self, id: Id) {
+        let Some(handle) = self.forget_flow(id) else { return };
+        // On this wire no packet comes late, so nothing has to wait for one.
+        self.set.remove(handle);
+        let Some(Socket { end, body: Body::Flow(flow), error, .. }) = self.sockets.get_mut(&id) else { return };
+        if flow.phase == Phase::Orphan {
+            return self.remove(id);
+        }
+        if !(flow.sent_end && flow.told_end) {
+            *error = Some(Error::Reset);
+            end.cut();
+            end.tell(0, ERROR);
+        }
+        // One that waits to be accepted stays in its queue: who takes it learns what happened.
+        if !matches!(flow.phase, Phase::Waiting(_)) {
+            flow.phase = Phase::Over;
+        }
+    }
+
+    /// Takes smoltcp's socket from a connection.
+    fn forget_flow(&mut self, id: Id) -> Option<SocketHandle> {
+        let socket = self.sockets.get_mut(&id)?;
+        let Body::Flow(flow) = &mut socket.body else { return None };
+        let handle = flow.tcp.take()?;
+        if let Some(local) = socket.local {
+            self.flows.remove(&(local, flow.peer));
+        }
+        Some(handle)
+    }
+
+    /// Resets a connection and forgets its socket.
+    pub(crate) fn abort(&mut self, id: Id) {
+        let listener = match self.sockets.get(&id) {
+            Some(Socket { body: Body::Flow(Flow { phase: Phase::Arriving(id) | Phase::Waiting(id), .. }), .. }) => {
+                Some(*id)
+            }
+            _ => None,
+        };
+        if let Some(Socket { body: Body::Listener(queue), .. }) = listener.and_then(|id| self.sockets.get_mut(&id)) {
+            queue.coming.retain(|coming| *coming != id);
+            queue.waiting.retain(|waiting| *waiting != id);
+        }
+        if let Some(handle) = self.forget_flow(id) {
+            self.set.get_mut::<tcp::Socket<'static>>(handle).abort();
+            self.dying.push(handle);
+        }
+        self.remove(id);
+    }
+
+    pub(crate) fn close_listener(&mut self, id: Id) {
+        let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&id) else { return };
+        let children: Vec<Id> = queue.waiting.drain(..).chain(queue.coming.drain(..)).collect();
+        for child in children {
+            self.abort(child);
+        }
+        self.remove(id);
+    }
+
+    /// The client of a connection has gone. What it wrote is still sent; what it has not read makes this a reset.
+    pub(crate) fn close_flow(&mut self, id: Id) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        let Body::Flow(flow) = &mut socket.body else { return };
+        let Some(handle) = flow.tcp else { return self.remove(id) };
+        let unread = socket.end.unread() > 0 || self.set.get::<tcp::Socket<'static>>(handle).can_recv();
+        if matches!(flow.phase, Phase::Connecting(_)) || socket.choices.linger == 1 || unread {
+            return self.abort(id);
+        }
+        flow.phase = Phase::Orphan;
+        self.orphans.push_back((self.now + ORPHANED, id));
+        self.touched.insert(id);
+    }
+
+    /// Resets connections that have been without a client for too long.
+    pub(crate) fn end_orphans(&mut self) {
+        while let Some((at, id)) = self.orphans.front().copied()
+            && at <= self.now
+        {
+            self.orphans.pop_front();
+            self.abort(id);
+        }
+    }
+}
+
+/// Brings options to smoltcp's socket.
+pub(crate) fn apply(tcp: &mut tcp::Socket<'static>, choices: &Choices, peer: SocketAddr) {
+    tcp.set_nagle_enabled(!choices.no_delay);
+    tcp.set_keep_alive(choices.keep_alive.then(|| Duration::from_secs(choices.keep_idle.into())));
+    let hops = if peer.is_ipv4() { choices.ttl } else { choices.hops };
+    tcp.set_hop_limit(Some(hops.max(1)));
+}
+
+/// An address as smoltcp has it.
+pub(crate) fn endpoint(address: SocketAddr) -> IpEndpoint {
+    IpEndpoint::new(address.ip().into(), address.port())
+}

@@ -1,0 +1,93 @@
+//! What lies beneath the protocols: the machine's own loop. A frame that is sent comes in again, in order, none is lost.
+//!
+//! It is behind smoltcp's [`Device`], as a card's driver will be; beside that the stack looks at the next frame before
+//! smoltcp takes it, to see whom it is for.
+
+use std::collections::VecDeque;
+
+use smoltcp::phy::{self, ChecksumCapabilities, Device, DeviceCapabilities, Medium};
+use smoltcp::time::Instant;
+
+/// Bytes of a frame: what IP's length can say.
+const MTU: usize = 65_535;
+/// Buffers that are kept for the next frames.
+const SPARE: usize = 16;
+
+/// The loop.
+#[derive(Debug, Default)]
+pub struct Wire {
+    frames: VecDeque<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Wire {
+    /// The frame that comes in next.
+    pub fn next(&self) -> Option<&[u8]> {
+        self.frames.front().map(Vec::as_slice)
+    }
+
+    /// Loses it.
+    pub fn lose(&mut self) {
+        self.frames.pop_front();
+    }
+}
+
+impl Device for Wire {
+    type RxToken<'a> = Received<'a>;
+    type TxToken<'a> = Sending<'a>;
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = MTU;
+        // Memory does not turn bits on the way.
+        capabilities.checksum = ChecksumCapabilities::ignored();
+        capabilities
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Sending<'_>)> {
+        let frame = self.frames.pop_front()?;
+        // What is answered at once is small.
+        let answer = Sending { frames: &mut self.frames, buffer: Vec::new() };
+        Some((Received { frame, spare: &mut self.spare }, answer))
+    }
+
+    fn transmit(&mut self, _now: Instant) -> Option<Sending<'_>> {
+        let buffer = self.spare.pop().unwrap_or_default();
+        Some(Sending { frames: &mut self.frames, buffer })
+    }
+}
+
+/// A frame that came in.
+#[derive(Debug)]
+pub struct Received<'a> {
+    frame: Vec<u8>,
+    spare: &'a mut Vec<Vec<u8>>,
+}
+
+impl phy::RxToken for Received<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
+        let result = take(&self.frame);
+        if self.spare.len() < SPARE {
+            self.spare.push(self.frame);
+        }
+        result
+    }
+}
+
+/// The place for a frame to send.
+#[derive(Debug)]
+pub struct Sending<'a> {
+    frames: &'a mut VecDeque<Vec<u8>>,
+    buffer: Vec<u8>,
+}
+
+impl phy::TxToken for Sending<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, fill: F) -> R {
+        let mut frame = self.buffer;
+        frame.resize(len, 0);
+        let result = fill(&mut frame);
+        self.frames.push_back(frame);
+        result
+    }
+}
