@@ -1,9 +1,10 @@
 //! Open descriptions: what `open` makes, and what duplicates of a descriptor share: the position and the flags.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
 use sync::Lock;
+use zx::{Duration, MonotonicInstant};
 
 use crate::c::{CHANGEABLE, EBADF, EINVAL, ESPIPE, O_ACCMODE, O_NONBLOCK, O_PATH, O_RDONLY, O_WRONLY, Result};
 use crate::object::Object;
@@ -16,12 +17,45 @@ pub struct Description {
     flags: AtomicI32,
     /// Where the next read of a file begins.
     position: Lock<u64>,
+    /// How long reading may wait, in nanoseconds; 0 is for ever. Only sockets are given one.
+    read_timeout: AtomicI64,
+    /// The same for writing.
+    write_timeout: AtomicI64,
+}
+
+/// The moment at which a wait ends that begins now.
+fn until(timeout: &AtomicI64) -> MonotonicInstant {
+    match timeout.load(Ordering::Relaxed) {
+        0 => MonotonicInstant::INFINITE,
+        nanos => MonotonicInstant::after(Duration::from_nanos(nanos)),
+    }
 }
 
 impl Description {
     /// Opens an object with the access mode and status flags among `flags`.
     pub fn new(object: Object, flags: c_int) -> Description {
-        Description { object, flags: AtomicI32::new(flags & (O_ACCMODE | CHANGEABLE)), position: Lock::new(0) }
+        Description {
+            object,
+            flags: AtomicI32::new(flags & (O_ACCMODE | CHANGEABLE)),
+            position: Lock::new(0),
+            read_timeout: AtomicI64::new(0),
+            write_timeout: AtomicI64::new(0),
+        }
+    }
+
+    /// Until when a call that begins now may wait to read.
+    pub fn read_until(&self) -> MonotonicInstant {
+        if self.waits() { until(&self.read_timeout) } else { MonotonicInstant::ZERO }
+    }
+
+    /// Until when a call that begins now may wait to write.
+    pub fn write_until(&self) -> MonotonicInstant {
+        if self.waits() { until(&self.write_timeout) } else { MonotonicInstant::ZERO }
+    }
+
+    /// How long reading, or writing, may wait: nanoseconds, 0 for ever.
+    pub fn timeout(&self, reading: bool) -> &AtomicI64 {
+        if reading { &self.read_timeout } else { &self.write_timeout }
     }
 
     /// `O_*` as `F_GETFL` gives them.
@@ -58,7 +92,7 @@ impl Description {
                 *position += len as u64;
                 Ok(len)
             }
-            object => object.read(bytes, 0, self.waits()),
+            object => object.read(bytes, 0, self.read_until()),
         }
     }
 
@@ -82,7 +116,7 @@ impl Description {
     /// `EBADF` when open for reading only; see [`Object::write`].
     pub fn write(&self, bytes: &[u8]) -> Result<usize> {
         self.check_access(O_RDONLY)?;
-        self.object.write(bytes, self.waits())
+        self.object.write(bytes, self.write_until())
     }
 
     /// Writes at a position of its own.

@@ -97,7 +97,7 @@ fn special(mode: u32) -> Stat {
 
 fn stat_of_fd(fd: c_int) -> Result<Stat> {
     Ok(match &table::get(fd)?.object {
-        Object::Socket { is_socket: true, .. } => special(S_IFSOCK | 0o777),
+        Object::Socket { is_socket: true, .. } | Object::Network(_) => special(S_IFSOCK | 0o777),
         Object::Socket { .. } => special(S_IFIFO | 0o600),
         Object::Log { .. } => special(S_IFCHR | 0o222),
         Object::EventFd(_) => special(0o600),
@@ -276,7 +276,7 @@ pub extern "C" fn flock(fd: c_int, _operation: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fsync(fd: c_int) -> c_int {
     c::done(table::get(fd).and_then(|description| match &description.object {
-        Object::Socket { .. } | Object::EventFd(_) => Err(EINVAL),
+        Object::Socket { .. } | Object::Network(_) | Object::EventFd(_) => Err(EINVAL),
         // Nothing that was written waits.
         _ => Ok(()),
     }))

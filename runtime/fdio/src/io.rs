@@ -3,14 +3,15 @@
 use alloc::sync::Arc;
 use core::ffi::{c_int, c_void};
 
-use abi::ZX_SOCKET_STREAM;
-use zx::Socket;
+use abi::{ZX_SOCKET_DATAGRAM, ZX_SOCKET_STREAM};
+use zx::{MonotonicInstant, Socket};
 
 use crate::c::{
     self, CHANGEABLE, EBADF, EINVAL, ENOTTY, F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FD_CLOEXEC,
     FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, IoVec, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, Result,
 };
 use crate::description::Description;
+use crate::net::{gather, scatter};
 use crate::object::Object;
 use crate::table;
 
@@ -73,6 +74,30 @@ fn position(offset: i64) -> Result<u64> {
     u64::try_from(offset).map_err(|_| EINVAL)
 }
 
+/// Whether what is written at once is one datagram.
+fn is_datagram(description: &Description) -> bool {
+    match &description.object {
+        Object::Network(network) => network.is_datagram(),
+        Object::Socket { socket, is_socket: true } => {
+            socket.info().is_ok_and(|info| info.options & ZX_SOCKET_DATAGRAM != 0)
+        }
+        _ => false,
+    }
+}
+
+/// The buffers of a call.
+///
+/// # Safety
+/// `vectors` has `count` elements.
+pub unsafe fn slice<'a>(vectors: *const IoVec, count: c_int) -> Result<&'a [IoVec]> {
+    match count {
+        0 => Ok(&[]),
+        // SAFETY: as the caller says.
+        1..=IOV_MAX => Ok(unsafe { core::slice::from_raw_parts(vectors, count as usize) }),
+        _ => Err(EINVAL),
+    }
+}
+
 /// Goes through the buffers of a call until one is not filled (or emptied) whole.
 ///
 /// # Safety
@@ -109,12 +134,23 @@ unsafe fn each(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readv(fd: c_int, vectors: *const IoVec, count: c_int) -> isize {
     c::number(table::get(fd).and_then(|description| {
+        if is_datagram(&description) {
+            // SAFETY: the caller's buffers.
+            let vectors = unsafe { slice(vectors, count) }?;
+            let mut bytes = alloc::vec![0; vectors.iter().map(|vector| vector.len).sum()];
+            let len = description.read(&mut bytes)?;
+            // SAFETY: as above.
+            unsafe { scatter(&bytes[..len], vectors) };
+            return Ok(len);
+        }
         // SAFETY: the caller's buffers. After the first, only what is there already is taken.
         unsafe {
             each(vectors, count, |vector, done| {
                 let buffer = to_fill(vector.base, vector.len);
                 match &description.object {
-                    Object::Socket { .. } if done > 0 => description.object.read(buffer, 0, false),
+                    Object::Socket { .. } | Object::Network(_) if done > 0 => {
+                        description.object.read(buffer, 0, MonotonicInstant::ZERO)
+                    }
                     _ => description.read(buffer),
                 }
             })
@@ -125,6 +161,10 @@ pub unsafe extern "C" fn readv(fd: c_int, vectors: *const IoVec, count: c_int) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn writev(fd: c_int, vectors: *const IoVec, count: c_int) -> isize {
     c::number(table::get(fd).and_then(|description| {
+        if is_datagram(&description) {
+            // SAFETY: the caller's buffers.
+            return description.write(&unsafe { gather(slice(vectors, count)?) });
+        }
         // SAFETY: the caller's buffers.
         unsafe { each(vectors, count, |vector, _| description.write(to_take(vector.base, vector.len))) }
     }))
@@ -219,6 +259,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_int, argument: *mut c_int) 
         FIONREAD => {
             let waiting = match &description.object {
                 Object::Socket { socket, .. } => socket.info()?.rx_buf_available,
+                Object::Network(network) => network.waiting()?,
                 Object::Null => 0,
                 _ => return Err(ENOTTY),
             };

@@ -12,7 +12,7 @@
 //! [`services`] connects to what other processes offer by name.
 //!
 //! There is no file service yet: `/boot` is the BOOTFS image that every process is given, and nothing can be written
-//! there (`EROFS`). There is no network: sockets cannot be made (`EAFNOSUPPORT`), only connected pairs.
+//! there (`EROFS`). Sockets of the [`network`] are those of the network service.
 #![cfg_attr(target_os = "fuchsia", no_std)]
 // On the build host only the names are there, so that they can be tested.
 #![cfg_attr(not(target_os = "fuchsia"), forbid(unsafe_code), allow(dead_code))]
@@ -25,6 +25,8 @@ mod path;
 #[cfg(test)]
 mod path_tests;
 
+#[cfg(target_os = "fuchsia")]
+mod address;
 #[cfg(target_os = "fuchsia")]
 mod c;
 #[cfg(target_os = "fuchsia")]
@@ -44,11 +46,17 @@ mod namespace;
 #[cfg(target_os = "fuchsia")]
 mod net;
 #[cfg(target_os = "fuchsia")]
+mod network;
+#[cfg(target_os = "fuchsia")]
 mod object;
+#[cfg(target_os = "fuchsia")]
+mod options;
 #[cfg(target_os = "fuchsia")]
 mod poll;
 #[cfg(target_os = "fuchsia")]
 mod program;
+#[cfg(target_os = "fuchsia")]
+mod resolve;
 #[cfg(target_os = "fuchsia")]
 mod select;
 #[cfg(target_os = "fuchsia")]

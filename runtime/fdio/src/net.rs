@@ -1,38 +1,66 @@
-//! Sockets as far as there are any: connected pairs. There is no network, and no names to bind to.
+//! The functions on sockets: those of the [`network`](crate::network), and connected pairs, which are the kernel's own.
+//! Pairs have no names: sockets of the family `AF_UNIX` cannot be bound (`EOPNOTSUPP`).
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ffi::{c_int, c_void};
+use core::net::SocketAddr;
 
 use abi::{ZX_SOCKET_DATAGRAM, ZX_SOCKET_DISPOSITION_WRITE_DISABLED, ZX_SOCKET_PEEK, ZX_SOCKET_STREAM};
-use zx::Socket;
+use network_protocol::{Family, Kind, Request};
+use zx::{MonotonicInstant, Socket};
 
+use crate::address::{self, AF_INET, AF_INET6, AF_UNIX};
 use crate::c::{
-    self, EAFNOSUPPORT, EINVAL, EISCONN, ENOPROTOOPT, ENOTSOCK, EOPNOTSUPP, EPROTOTYPE, IoVec, O_NONBLOCK, O_RDWR,
-    Result,
+    self, EAFNOSUPPORT, EINVAL, EISCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT, EPROTOTYPE, ESOCKTNOSUPPORT, IoVec,
+    O_NONBLOCK, O_RDWR, Result,
 };
 use crate::description::Description;
-use crate::io::{add_two, to_fill, to_take};
+use crate::io::{add_two, slice, to_fill, to_take};
+use crate::network::Network;
 use crate::object::Object;
 use crate::table;
 
-const AF_UNIX: c_int = 1;
-const SOCK_STREAM: c_int = 1;
-const SOCK_DGRAM: c_int = 2;
+pub const SOCK_STREAM: c_int = 1;
+pub const SOCK_DGRAM: c_int = 2;
+const SOCK_RAW: c_int = 3;
 const SOCK_NONBLOCK: c_int = 0o4000;
 const SOCK_CLOEXEC: c_int = 0o2_000_000;
-const SOL_SOCKET: c_int = 1;
-const SO_TYPE: c_int = 3;
-const SO_ERROR: c_int = 4;
+pub const IPPROTO_TCP: c_int = 6;
+pub const IPPROTO_UDP: c_int = 17;
 const MSG_PEEK: c_int = 2;
 const MSG_DONTWAIT: c_int = 0x40;
+const MSG_WAITALL: c_int = 0x100;
 const MSG_NOSIGNAL: c_int = 0x4000;
 const SHUT_RD: c_int = 0;
 const SHUT_WR: c_int = 1;
 const SHUT_RDWR: c_int = 2;
 
 #[unsafe(no_mangle)]
-pub extern "C" fn socket(_domain: c_int, _kind: c_int, _protocol: c_int) -> c_int {
-    c::done(Err(EAFNOSUPPORT))
+pub extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    c::int((|| {
+        let family = match domain {
+            AF_INET => Family::V4,
+            AF_INET6 => Family::V6,
+            AF_UNIX => return Err(EOPNOTSUPP),
+            _ => return Err(EAFNOSUPPORT),
+        };
+        let carried = match (kind & !(SOCK_NONBLOCK | SOCK_CLOEXEC), protocol) {
+            (SOCK_STREAM, 0 | IPPROTO_TCP) => Kind::Stream,
+            (SOCK_DGRAM, 0 | IPPROTO_UDP) => Kind::Datagram,
+            (SOCK_STREAM | SOCK_DGRAM, _) => return Err(EPROTONOSUPPORT),
+            (SOCK_RAW, _) => return Err(EOPNOTSUPP),
+            _ => return Err(ESOCKTNOSUPPORT),
+        };
+        add_network(Network::open(family, carried)?, kind)
+    })())
+}
+
+/// A descriptor for a socket; `kind` holds flags.
+fn add_network(network: Network, kind: c_int) -> Result<usize> {
+    let flags = if kind & SOCK_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
+    let open = Description::new(Object::Network(network), O_RDWR | flags);
+    table::add(Arc::new(open), 0, kind & SOCK_CLOEXEC != 0)
 }
 
 #[unsafe(no_mangle)]
@@ -55,38 +83,81 @@ pub unsafe extern "C" fn socketpair(domain: c_int, kind: c_int, protocol: c_int,
     c::done(made.map(|pair| unsafe { fds.cast::<[c_int; 2]>().write(pair) }))
 }
 
+/// A socket: of the network, or one of a pair.
+pub enum Either<'a> {
+    Network(&'a Network),
+    Pair(&'a Socket),
+}
+
 /// Does something with a descriptor that is a socket.
-fn with_socket<T>(fd: c_int, act: impl FnOnce(&Description, &Socket) -> Result<T>) -> Result<T> {
+pub fn with_socket<T>(fd: c_int, act: impl FnOnce(&Description, Either<'_>) -> Result<T>) -> Result<T> {
     let description = table::get(fd)?;
     match &description.object {
-        Object::Socket { socket, is_socket: true } => act(&description, socket),
+        Object::Network(network) => act(&description, Either::Network(network)),
+        Object::Socket { socket, is_socket: true } => act(&description, Either::Pair(socket)),
         _ => Err(ENOTSOCK),
     }
 }
 
-fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<usize> {
-    with_socket(fd, |description, _| {
-        if flags & !(MSG_PEEK | MSG_DONTWAIT | MSG_NOSIGNAL) != 0 {
-            return Err(EOPNOTSUPP);
-        }
-        let options = if flags & MSG_PEEK != 0 { ZX_SOCKET_PEEK } else { 0 };
-        description.object.read(bytes, options, description.waits() && flags & MSG_DONTWAIT == 0)
+/// Does something with a descriptor that is a socket of the network; one of a pair answers `refused`.
+fn with_network<T>(
+    fd: c_int,
+    refused: c::Errno,
+    act: impl FnOnce(&Description, &Network) -> Result<T>,
+) -> Result<T> {
+    with_socket(fd, |description, socket| match socket {
+        Either::Network(network) => act(description, network),
+        Either::Pair(_) => Err(refused),
     })
 }
 
-fn send_bytes(fd: c_int, bytes: &[u8], flags: c_int) -> Result<usize> {
-    with_socket(fd, |description, _| {
+fn until(flags: c_int, description: MonotonicInstant) -> MonotonicInstant {
+    if flags & MSG_DONTWAIT != 0 { MonotonicInstant::ZERO } else { description }
+}
+
+fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<(usize, Option<SocketAddr>)> {
+    with_socket(fd, |description, socket| {
+        if flags & !(MSG_PEEK | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_WAITALL) != 0 {
+            return Err(EOPNOTSUPP);
+        }
+        let options = if flags & MSG_PEEK != 0 { ZX_SOCKET_PEEK } else { 0 };
+        let until = until(flags, description.read_until());
+        let once = |bytes: &mut [u8]| match &socket {
+            Either::Network(network) => network.receive(bytes, options, until),
+            Either::Pair(_) => Ok((description.object.read(bytes, options, until)?, None)),
+        };
+        let (mut done, from) = once(bytes)?;
+        // To wait for all is a wish of streams; the end, an error or the timeout cut it short.
+        while flags & MSG_WAITALL != 0 && options == 0 && from.is_none() && done > 0 && done < bytes.len() {
+            match once(&mut bytes[done..]) {
+                Ok((0, _)) | Err(_) => break,
+                Ok((len, _)) => done += len,
+            }
+        }
+        Ok((done, from))
+    })
+}
+
+fn send_bytes(fd: c_int, bytes: &[u8], to: Option<SocketAddr>, flags: c_int) -> Result<usize> {
+    with_socket(fd, |description, socket| {
         if flags & !(MSG_DONTWAIT | MSG_NOSIGNAL) != 0 {
             return Err(EOPNOTSUPP);
         }
-        description.object.write(bytes, description.waits() && flags & MSG_DONTWAIT == 0)
+        let until = until(flags, description.write_until());
+        match socket {
+            // A stream that is connected has its peer.
+            Either::Network(network) if !network.is_datagram() => network.send(bytes, None, until),
+            Either::Network(network) => network.send(bytes, to, until),
+            Either::Pair(_) if to.is_some() => Err(EISCONN),
+            Either::Pair(_) => description.object.write(bytes, until),
+        }
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recv(fd: c_int, buffer: *mut c_void, len: usize, flags: c_int) -> isize {
     // SAFETY: the caller's buffer.
-    c::number(receive(fd, unsafe { to_fill(buffer, len) }, flags))
+    c::number(receive(fd, unsafe { to_fill(buffer, len) }, flags).map(|(len, _)| len))
 }
 
 #[unsafe(no_mangle)]
@@ -99,16 +170,38 @@ pub unsafe extern "C" fn recvfrom(
     address_len: *mut u32,
 ) -> isize {
     // SAFETY: the caller's buffer, and place for an address or null.
-    c::number(receive(fd, unsafe { to_fill(buffer, len) }, flags).inspect(|_| {
-        // SAFETY: as above. A peer has no name.
-        let _ = unsafe { give_no_name(address, address_len) };
+    c::number(receive(fd, unsafe { to_fill(buffer, len) }, flags).map(|(len, from)| {
+        // SAFETY: as above.
+        unsafe { give_address(fd, from, address, address_len) };
+        len
     }))
+}
+
+/// Writes whom something came from: for a connected stream, nobody new.
+///
+/// # Safety
+/// `len` is null, or says how much room `address` has, which may be null.
+unsafe fn give_address(fd: c_int, from: Option<SocketAddr>, address: *mut c_void, len: *mut u32) {
+    if len.is_null() || address.is_null() {
+        return;
+    }
+    let from = from.or_else(|| with_network(fd, ENOTSOCK, |_, network| network.address(Request::PeerAddress)).ok());
+    let (bytes, size) = from.map_or(no_name(), address::to_c);
+    // SAFETY: as the caller says.
+    unsafe { address::write(&bytes[..size], address, len) };
+}
+
+/// The address of a socket without a name.
+fn no_name() -> ([u8; address::V6_SIZE], usize) {
+    let mut bytes = [0; address::V6_SIZE];
+    bytes[..2].copy_from_slice(&(AF_UNIX as u16).to_ne_bytes());
+    (bytes, 2)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn send(fd: c_int, buffer: *const c_void, len: usize, flags: c_int) -> isize {
     // SAFETY: the caller's buffer.
-    c::number(send_bytes(fd, unsafe { to_take(buffer, len) }, flags))
+    c::number(send_bytes(fd, unsafe { to_take(buffer, len) }, None, flags))
 }
 
 #[unsafe(no_mangle)]
@@ -118,13 +211,13 @@ pub unsafe extern "C" fn sendto(
     len: usize,
     flags: c_int,
     address: *const c_void,
-    _address_len: u32,
+    address_len: u32,
 ) -> isize {
-    if !address.is_null() {
-        return c::number(with_socket(fd, |_, _| Err(EISCONN)));
+    // SAFETY: the caller's address and buffer.
+    unsafe {
+        let to = if address.is_null() { Ok(None) } else { address::read(address, address_len).map(Some) };
+        c::number(to.and_then(|to| send_bytes(fd, to_take(buffer, len), to, flags)))
     }
-    // SAFETY: the caller's buffer.
-    c::number(send_bytes(fd, unsafe { to_take(buffer, len) }, flags))
 }
 
 /// The part of `struct msghdr` that is used.
@@ -141,113 +234,160 @@ pub struct Message {
     flags: c_int,
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const Message, _flags: c_int) -> isize {
-    // SAFETY: the caller's structure.
-    let message = unsafe { &*message };
-    if message.control_len != 0 || !message.name.is_null() {
-        return c::number(with_socket(fd, |_, _| Err(EOPNOTSUPP)));
+/// All bytes of several buffers, for what is sent in one piece.
+///
+/// # Safety
+/// The buffers are valid.
+pub unsafe fn gather(vectors: &[IoVec]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(vectors.iter().map(|vector| vector.len).sum());
+    for vector in vectors {
+        // SAFETY: as the caller says.
+        bytes.extend_from_slice(unsafe { to_take(vector.base, vector.len) });
     }
-    if let Err(error) = with_socket(fd, |_, _| Ok(())) {
-        return c::number(Err(error));
+    bytes
+}
+
+/// Divides bytes among several buffers.
+///
+/// # Safety
+/// The buffers are valid.
+pub unsafe fn scatter(mut bytes: &[u8], vectors: &[IoVec]) {
+    for vector in vectors {
+        // SAFETY: as the caller says.
+        let place = unsafe { to_fill(vector.base, vector.len.min(bytes.len())) };
+        let (part, rest) = bytes.split_at(place.len());
+        place.copy_from_slice(part);
+        bytes = rest;
     }
-    // SAFETY: the caller's buffers.
-    unsafe { crate::io::writev(fd, message.vectors, message.count) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut Message, _flags: c_int) -> isize {
-    if let Err(error) = with_socket(fd, |_, _| Ok(())) {
-        return c::number(Err(error));
-    }
-    // SAFETY: the caller's structure.
-    let message = unsafe { &mut *message };
-    (message.control_len, message.name_len, message.flags) = (0, 0, 0);
-    // SAFETY: the caller's buffers.
-    unsafe { crate::io::readv(fd, message.vectors, message.count) }
+pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const Message, flags: c_int) -> isize {
+    // SAFETY: the caller's structure, buffers and address.
+    c::number(unsafe {
+        (|| {
+            let message = &*message;
+            // Handles of other descriptors cannot be sent along.
+            if message.control_len != 0 {
+                return with_socket(fd, |_, _| Err(EOPNOTSUPP));
+            }
+            let to =
+                if message.name.is_null() { None } else { Some(address::read(message.name, message.name_len)?) };
+            match slice(message.vectors, message.count)? {
+                [vector] => send_bytes(fd, to_take(vector.base, vector.len), to, flags),
+                vectors => send_bytes(fd, &gather(vectors), to, flags),
+            }
+        })()
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut Message, flags: c_int) -> isize {
+    // SAFETY: the caller's structure, buffers and place for an address.
+    c::number(unsafe {
+        (|| {
+            let message = &mut *message;
+            let (len, from) = match slice(message.vectors, message.count)? {
+                [vector] => receive(fd, to_fill(vector.base, vector.len), flags)?,
+                vectors => {
+                    let mut bytes = alloc::vec![0; vectors.iter().map(|vector| vector.len).sum()];
+                    let (len, from) = receive(fd, &mut bytes, flags)?;
+                    scatter(&bytes[..len], vectors);
+                    (len, from)
+                }
+            };
+            (message.control_len, message.flags) = (0, 0);
+            give_address(fd, from, message.name, &mut message.name_len);
+            Ok(len)
+        })()
+    })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     const STOP: u32 = ZX_SOCKET_DISPOSITION_WRITE_DISABLED;
     c::done(with_socket(fd, |_, socket| {
-        let (own, peer) = match how {
-            SHUT_RD => (0, STOP),
-            SHUT_WR => (STOP, 0),
-            SHUT_RDWR => (STOP, STOP),
+        let (reading, writing) = match how {
+            SHUT_RD => (true, false),
+            SHUT_WR => (false, true),
+            SHUT_RDWR => (true, true),
             _ => return Err(EINVAL),
         };
-        Ok(socket.set_disposition(own, peer)?)
+        match socket {
+            Either::Network(network) => network.shutdown(reading, writing),
+            Either::Pair(socket) => {
+                let [own, peer] = [writing, reading].map(|stop| if stop { STOP } else { 0 });
+                Ok(socket.set_disposition(own, peer)?)
+            }
+        }
     }))
 }
 
-/// Writes the address of a socket without a name.
+/// Writes an address that the service tells; a pair has none.
 ///
 /// # Safety
-/// Both are null, or `address_len` says how much room `address` has.
-unsafe fn give_no_name(address: *mut c_void, address_len: *mut u32) -> Result<()> {
-    if address_len.is_null() {
-        return Ok(());
-    }
-    // SAFETY: as the caller says.
-    unsafe {
-        if !address.is_null() && *address_len >= 2 {
-            address.cast::<u16>().write_unaligned(AF_UNIX as u16);
-        }
-        *address_len = 2;
-    }
-    Ok(())
+/// `len` says how much room `place` has.
+unsafe fn name(fd: c_int, request: Request, place: *mut c_void, len: *mut u32) -> c_int {
+    c::done(with_socket(fd, |_, socket| {
+        let (bytes, size) = match socket {
+            Either::Network(network) => address::to_c(network.address(request)?),
+            Either::Pair(_) => no_name(),
+        };
+        // SAFETY: as the caller says.
+        unsafe { address::write(&bytes[..size], place, len) };
+        Ok(())
+    }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getsockname(fd: c_int, address: *mut c_void, address_len: *mut u32) -> c_int {
     // SAFETY: the caller's places.
-    c::done(with_socket(fd, |_, _| unsafe { give_no_name(address, address_len) }))
+    unsafe { name(fd, Request::LocalAddress, address, address_len) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getpeername(fd: c_int, address: *mut c_void, address_len: *mut u32) -> c_int {
     // SAFETY: the caller's places.
-    c::done(with_socket(fd, |_, _| unsafe { give_no_name(address, address_len) }))
+    unsafe { name(fd, Request::PeerAddress, address, address_len) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_int, len: *mut u32) -> c_int {
-    c::done(with_socket(fd, |_, socket| {
-        let number = match (level, name) {
-            // Errors are told by the call that meets them; none waits here.
-            (SOL_SOCKET, SO_ERROR) => 0,
-            (SOL_SOCKET, SO_TYPE) if socket.info()?.options & ZX_SOCKET_DATAGRAM != 0 => SOCK_DGRAM,
-            (SOL_SOCKET, SO_TYPE) => SOCK_STREAM,
-            _ => return Err(ENOPROTOOPT),
-        };
-        // SAFETY: the caller's places.
-        unsafe {
-            if (*len as usize) < size_of::<c_int>() {
-                return Err(EINVAL);
-            }
-            *value = number;
-            *len = size_of::<c_int>() as u32;
-        }
-        Ok(())
+pub unsafe extern "C" fn bind(fd: c_int, address: *const c_void, len: u32) -> c_int {
+    c::done(with_network(fd, EINVAL, |_, network| {
+        // SAFETY: the caller's address.
+        network.ask(Request::Bind(unsafe { address::read(address, len) }?)).map(drop)
     }))
 }
 
-/// Functions that sockets of this kind do not have.
-macro_rules! refused {
-    ($($error:ident: fn $name:ident($($arg:ident: $ty:ty),*);)*) => {$(
-        #[unsafe(no_mangle)]
-        pub extern "C" fn $name(fd: c_int, $($arg: $ty),*) -> c_int {
-            c::done(with_socket(fd, |_, _| Err($error)))
-        }
-    )*};
+#[unsafe(no_mangle)]
+pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    c::done(with_network(fd, EINVAL, |_, network| network.listen(backlog.max(0) as u32)))
 }
 
-refused! {
-    EINVAL: fn bind(_address: *const c_void, _len: u32);
-    EINVAL: fn listen(_backlog: c_int);
-    EINVAL: fn accept(_address: *mut c_void, _len: *mut u32);
-    EINVAL: fn accept4(_address: *mut c_void, _len: *mut u32, _flags: c_int);
-    EISCONN: fn connect(_address: *const c_void, _len: u32);
-    ENOPROTOOPT: fn setsockopt(_level: c_int, _name: c_int, _value: *const c_void, _len: u32);
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(fd: c_int, address: *const c_void, len: u32) -> c_int {
+    c::done(with_network(fd, EISCONN, |description, network| {
+        // SAFETY: the caller's address.
+        network.connect(unsafe { address::read(address, len) }?, description.write_until())
+    }))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept(fd: c_int, address: *mut c_void, len: *mut u32) -> c_int {
+    // SAFETY: the same conditions.
+    unsafe { accept4(fd, address, len, 0) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept4(fd: c_int, address: *mut c_void, len: *mut u32, flags: c_int) -> c_int {
+    c::int(with_network(fd, EINVAL, |description, network| {
+        if flags & !(SOCK_NONBLOCK | SOCK_CLOEXEC) != 0 {
+            return Err(EINVAL);
+        }
+        let (accepted, peer) = network.accept(description.read_until())?;
+        let (bytes, size) = address::to_c(peer);
+        // SAFETY: the caller's places.
+        unsafe { address::write(&bytes[..size], address, len) };
+        add_network(accepted, flags)
+    }))
 }

@@ -10,6 +10,7 @@ use zx::{AsHandleRef, Debuglog, Handle, Info, MonotonicInstant, Socket, Vmo};
 use crate::c::{EAGAIN, EBADF, EISDIR, Errno, Result};
 use crate::eventfd::EventFd;
 use crate::namespace;
+use crate::network::Network;
 
 /// Bytes of a line in the log; longer ones are cut into several.
 const LOG_LINE: usize = abi::ZX_LOG_RECORD_DATA_MAX;
@@ -23,6 +24,8 @@ pub enum Object {
         /// Made by `socketpair`, not by `pipe`.
         is_socket: bool,
     },
+    /// A socket of the network.
+    Network(Network),
     /// A file of the boot file system, or one that was handed over.
     File(File),
     /// A directory.
@@ -99,36 +102,51 @@ impl Object {
             Object::Socket { socket, .. } => socket.duplicate_handle(Rights::SAME_RIGHTS),
             Object::Log { log, .. } => log.duplicate_handle(Rights::SAME_RIGHTS),
             Object::File(file) => file_memory(file).map(Vmo::into_handle),
-            Object::Directory { .. } | Object::EventFd(_) | Object::Null => Err(Status::NOT_SUPPORTED),
+            Object::Network(_) | Object::Directory { .. } | Object::EventFd(_) | Object::Null => {
+                Err(Status::NOT_SUPPORTED)
+            }
         }
     }
 
-    /// Reads, waiting for something unless `wait` is false.
+    /// All handles that a started process makes the same object from. Only a socket of the network is more than one.
     ///
     /// # Errors
-    /// `EAGAIN` when it would have to wait, `EISDIR`, `EBADF` for the log.
-    pub fn read(&self, bytes: &mut [u8], options: u32, wait: bool) -> Result<usize> {
+    /// As [`Object::to_handle`].
+    pub fn to_handles(&self) -> core::result::Result<Vec<Handle>, Status> {
         match self {
-            Object::Socket { socket, .. } => read_socket(socket, bytes, options, wait),
-            Object::EventFd(counter) => counter.read(bytes, wait),
+            Object::Network(network) => network.to_handles(),
+            object => object.to_handle().map(|handle| alloc::vec![handle]),
+        }
+    }
+
+    /// Reads, waiting for something until a moment; [`MonotonicInstant::ZERO`] is not to wait.
+    ///
+    /// # Errors
+    /// `EAGAIN` when it would have to wait longer, `EISDIR`, `EBADF` for the log.
+    pub fn read(&self, bytes: &mut [u8], options: u32, until: MonotonicInstant) -> Result<usize> {
+        match self {
+            Object::Socket { socket, .. } => read_socket(socket, bytes, options, until),
+            Object::Network(network) => network.receive(bytes, options, until).map(|(len, _)| len),
+            Object::EventFd(counter) => counter.read(bytes, until != MonotonicInstant::ZERO),
             Object::Null => Ok(0),
             Object::Directory { .. } => Err(EISDIR),
             Object::File(_) | Object::Log { .. } => Err(EBADF),
         }
     }
 
-    /// Writes all bytes, or as many as go without waiting if `wait` is false.
+    /// Writes all bytes, or as many as can be written until a moment; [`MonotonicInstant::ZERO`] is not to wait.
     ///
     /// # Errors
-    /// `EPIPE` when nobody can read them, `EAGAIN` when it would have to wait, `EBADF` for what cannot be written.
-    pub fn write(&self, bytes: &[u8], wait: bool) -> Result<usize> {
+    /// `EPIPE` when nobody can read them, `EAGAIN` when it would have to wait longer, `EBADF` for what cannot be written.
+    pub fn write(&self, bytes: &[u8], until: MonotonicInstant) -> Result<usize> {
         match self {
-            Object::Socket { socket, .. } => write_socket(socket, bytes, wait),
+            Object::Socket { socket, .. } => write_socket(socket, bytes, until),
+            Object::Network(network) => network.send(bytes, None, until),
             Object::Log { log, line } => {
                 write_log(log, &mut line.lock(), bytes);
                 Ok(bytes.len())
             }
-            Object::EventFd(counter) => counter.write(bytes, wait),
+            Object::EventFd(counter) => counter.write(bytes, until != MonotonicInstant::ZERO),
             Object::Null => Ok(bytes.len()),
             Object::File(_) | Object::Directory { .. } => Err(EBADF),
         }
@@ -154,7 +172,18 @@ pub fn file_memory(file: &File) -> core::result::Result<Vmo, Status> {
     }
 }
 
-fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, wait: bool) -> Result<usize> {
+/// Waits for one of some signals until a moment.
+///
+/// # Errors
+/// `EAGAIN` when it is over.
+pub fn wait_until(object: &impl AsHandleRef, signals: Signals, until: MonotonicInstant) -> Result<Signals> {
+    if until == MonotonicInstant::ZERO {
+        return Err(EAGAIN);
+    }
+    object.wait_one(signals, until).map_err(|status| if status == Status::TIMED_OUT { EAGAIN } else { status.into() })
+}
+
+fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, until: MonotonicInstant) -> Result<usize> {
     if bytes.is_empty() {
         return Ok(0);
     }
@@ -164,14 +193,13 @@ fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, wait: bool) -> R
             Ok(len) => return Ok(len),
             // Nobody is left to write, or has said to write no more: the end.
             Err(Status::PEER_CLOSED | Status::BAD_STATE) => return Ok(0),
-            Err(Status::SHOULD_WAIT) if wait => _ = socket.wait_one(readable, MonotonicInstant::INFINITE)?,
-            Err(Status::SHOULD_WAIT) => return Err(EAGAIN),
+            Err(Status::SHOULD_WAIT) => _ = wait_until(socket, readable, until)?,
             Err(status) => return Err(status.into()),
         }
     }
 }
 
-fn write_socket(socket: &Socket, bytes: &[u8], wait: bool) -> Result<usize> {
+fn write_socket(socket: &Socket, bytes: &[u8], until: MonotonicInstant) -> Result<usize> {
     let writable = Signals::SOCKET_WRITABLE | Signals::SOCKET_PEER_CLOSED | Signals::SOCKET_WRITE_DISABLED;
     let mut done = 0;
     while done < bytes.len() {
@@ -180,9 +208,9 @@ fn write_socket(socket: &Socket, bytes: &[u8], wait: bool) -> Result<usize> {
                 done += len;
                 continue;
             }
-            Err(Status::SHOULD_WAIT) if wait => match socket.wait_one(writable, MonotonicInstant::INFINITE) {
+            Err(Status::SHOULD_WAIT) => match wait_until(socket, writable, until) {
                 Ok(_) => continue,
-                Err(status) => status.into(),
+                Err(error) => error,
             },
             Err(status) => status.into(),
         };

@@ -10,6 +10,7 @@ use zx::{AsHandleRef, Duration, HandleRef, MonotonicInstant, Port};
 use crate::c::{self, EINVAL, O_ACCMODE, O_RDONLY, O_WRONLY, Result};
 use crate::description::Description;
 use crate::eventfd;
+use crate::network::Events;
 use crate::object::Object;
 use crate::table;
 
@@ -22,6 +23,8 @@ const POLLRDNORM: c_short = 0x40;
 const POLLWRNORM: c_short = 0x100;
 const POLLRDHUP: c_short = 0x2000;
 
+/// What is told without being asked for.
+const UNASKED: c_short = POLLERR | POLLHUP;
 const READ: c_short = POLLIN | POLLRDNORM;
 const WRITE: c_short = POLLOUT | POLLWRNORM;
 
@@ -97,6 +100,19 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                     items.push(zx_wait_item_t { handle: socket.raw_handle(), waitfor, pending: 0 });
                     waited.push((index, description));
                 }
+                Object::Network(network) => {
+                    let read = entry.events & (READ | POLLRDHUP) != 0;
+                    match network.wanted(read, entry.events & WRITE != 0)? {
+                        Signals::NONE => {
+                            entry.revents = told_of(&network.events(Signals::NONE)) & (entry.events | UNASKED);
+                        }
+                        wanted => {
+                            let handle = network.data().raw_handle();
+                            items.push(zx_wait_item_t { handle, waitfor: wanted.bits(), pending: 0 });
+                            waited.push((index, description));
+                        }
+                    }
+                }
                 Object::EventFd(counter) => {
                     let mut signals = Signals::NONE;
                     signals.set(eventfd::READABLE, entry.events & READ != 0);
@@ -131,12 +147,25 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                 let writable = if signals.contains(eventfd::WRITABLE) { WRITE } else { 0 };
                 readable | writable
             }
+            Object::Network(network) => told_of(&network.events(signals)),
             _ => events_of(signals, description.flags() & O_ACCMODE),
         };
-        entry.revents = told & (entry.events | POLLERR | POLLHUP);
+        entry.revents = told & (entry.events | UNASKED);
         ready += usize::from(entry.revents != 0);
     }
     Ok(ready)
+}
+
+/// What is told of a socket of the network.
+fn told_of(events: &Events) -> c_short {
+    let each = [
+        (events.read, READ),
+        (events.write, WRITE),
+        (events.error, POLLERR),
+        (events.ended, POLLRDHUP),
+        (events.hung_up, POLLHUP),
+    ];
+    each.into_iter().filter(|(is, _)| *is).fold(0, |told, (_, bits)| told | bits)
 }
 
 /// Waits for one of any number of items, and says of each what its signals are.

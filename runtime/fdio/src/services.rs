@@ -32,7 +32,11 @@ pub fn set(channel: Channel) -> Result<(), Status> {
     }
 }
 
-fn connect(name: &str, request: Handle) -> Result<(), Status> {
+/// Sends `request`, which is gone even when it fails, to the service of that name.
+///
+/// # Errors
+/// [`Status::NOT_FOUND`]: this process was given no services.
+pub fn connect(name: &str, request: Handle) -> Result<(), Status> {
     let services = Unowned::<Channel>::from_raw(SERVICES.load(Ordering::Acquire)).ok_or(Status::NOT_FOUND)?;
     services.write_handles(name.as_bytes(), [request])
 }

@@ -257,17 +257,17 @@ unsafe fn perform(actions: &[Action]) -> Performed {
     done
 }
 
-fn add_fd(done: &mut Performed, handle: Result<Handle, Status>, action: &Action) -> Result<(), Failure> {
+fn add_fd(done: &mut Performed, handles: Result<Vec<Handle>, Status>, action: &Action) -> Result<(), Failure> {
     let fd = action.first as c_int;
-    let handle = match handle {
-        Ok(handle) => handle,
+    let handles = match handles {
+        Ok(handles) => handles,
         // What no handle stands for (`/dev/null`) is absent in the child, which makes it that again.
         Err(Status::NOT_SUPPORTED) => return Ok(()),
         Err(status) => return Err(Failure::new(status, format!("file descriptor {fd} cannot be handed over"))),
     };
     let target = u16::try_from(action.second as c_int)
         .map_err(|_| Failure::new(Status::INVALID_ARGS, "a target file descriptor out of range"))?;
-    done.handles.push((HandleInfo::with_arg(PA_FD, target), handle));
+    done.handles.extend(handles.into_iter().map(|handle| (HandleInfo::with_arg(PA_FD, target), handle)));
     Ok(())
 }
 
@@ -330,9 +330,9 @@ fn spawn(
             let info = HandleInfo::with_arg(PA_FD, fd);
             if !given(info)
                 && table::in_use(fd.into())
-                && let Ok(handle) = clone_fd(fd.into())
+                && let Ok(handles) = clone_fd(fd.into())
             {
-                extra.push((info, handle));
+                extra.extend(handles.into_iter().map(|handle| (info, handle)));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Before `main`, after it, and the calls between descriptors and handles.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ffi::{c_char, c_int};
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,6 +12,7 @@ use zx::{AsHandleRef, Handle, HandleRef, Unowned, Vmar, Vmo};
 use crate::c::O_RDWR;
 use crate::description::Description;
 use crate::namespace;
+use crate::network::Network;
 use crate::object::Object;
 use crate::services;
 use crate::table;
@@ -45,9 +47,10 @@ pub unsafe extern "C" fn __libc_extensions_init(
             PA_FD => {
                 let handle = Handle::from_raw(core::mem::take(place));
                 *info = 0;
+                let fd = c_int::from(what.arg);
                 // A kind that no descriptor can be: the descriptor stays closed.
-                if let Some(object) = handle.and_then(|handle| Object::from_handle(handle).ok()) {
-                    let _ = table::put(Arc::new(Description::new(object, O_RDWR)), c_int::from(what.arg), false);
+                if let Some(object) = handle.and_then(|handle| given(fd, handle)) {
+                    let _ = table::put(Arc::new(Description::new(object, O_RDWR)), fd, false);
                 }
             }
             PA_VMO_BOOTFS => {
@@ -85,6 +88,16 @@ pub unsafe extern "C" fn __libc_extensions_init(
     }
 }
 
+/// What a handle given for a descriptor makes of it: the second of a socket of the network, or the first of anything.
+fn given(fd: c_int, handle: Handle) -> Option<Object> {
+    if let Ok(first) = table::get(fd)
+        && let Object::Socket { socket, .. } = &first.object
+    {
+        return Network::from_handles(socket, handle).ok().map(Object::Network);
+    }
+    Object::from_handle(handle).ok()
+}
+
 fn duplicate(handle: u32) -> Option<Handle> {
     HandleRef::from_raw(handle).duplicate_handle(Rights::SAME_RIGHTS).ok()
 }
@@ -97,7 +110,7 @@ pub extern "C" fn __libc_extensions_fini() {
             && let Object::Log { line, .. } = &description.object
             && !line.lock().is_empty()
         {
-            let _ = description.object.write(b"\n", true);
+            let _ = description.object.write(b"\n", zx::MonotonicInstant::INFINITE);
         }
     }
 }
@@ -122,7 +135,7 @@ pub unsafe extern "C" fn fdio_fd_create(handle: u32, out: *mut c_int) -> i32 {
 /// Makes a handle that another process can make the same descriptor from.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_fd_clone(fd: c_int, out: *mut u32) -> i32 {
-    status(clone_fd(fd).map(|handle| {
+    status(clone_fd(fd).and_then(only).map(|handle| {
         // SAFETY: the caller's place for a handle.
         unsafe { out.write(handle.into_raw()) }
     }))
@@ -131,7 +144,7 @@ pub unsafe extern "C" fn fdio_fd_clone(fd: c_int, out: *mut u32) -> i32 {
 /// The same, and closes the descriptor, even when it fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_fd_transfer(fd: c_int, out: *mut u32) -> i32 {
-    status(transfer_fd(fd).map(|handle| {
+    status(transfer_fd(fd).and_then(only).map(|handle| {
         // SAFETY: the caller's place for a handle.
         unsafe { out.write(handle.into_raw()) }
     }))
@@ -144,12 +157,17 @@ pub unsafe extern "C" fn fdio_fd_transfer_or_clone(fd: c_int, out: *mut u32) -> 
     unsafe { fdio_fd_transfer(fd, out) }
 }
 
-/// A handle for a descriptor that stays.
-pub fn clone_fd(fd: c_int) -> Result<Handle, Status> {
-    table::get(fd).map_err(|_| Status::INVALID_ARGS)?.object.to_handle()
+/// Handles for a descriptor that stays.
+pub fn clone_fd(fd: c_int) -> Result<Vec<Handle>, Status> {
+    table::get(fd).map_err(|_| Status::INVALID_ARGS)?.object.to_handles()
 }
 
-/// A handle for a descriptor that is closed.
-pub fn transfer_fd(fd: c_int) -> Result<Handle, Status> {
-    table::give_away(fd).map_err(|_| Status::INVALID_ARGS)?.object.to_handle()
+/// Handles for a descriptor that is closed.
+pub fn transfer_fd(fd: c_int) -> Result<Vec<Handle>, Status> {
+    table::give_away(fd).map_err(|_| Status::INVALID_ARGS)?.object.to_handles()
+}
+
+/// The handle of what is one.
+fn only(handles: Vec<Handle>) -> Result<Handle, Status> {
+    <[Handle; 1]>::try_from(handles).map(|[handle]| handle).map_err(|_| Status::NOT_SUPPORTED)
 }

@@ -1,0 +1,215 @@
+//! `getsockopt` and `setsockopt`. Timeouts are kept with the descriptor; the rest is the service's.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
+
+use abi::ZX_SOCKET_DATAGRAM;
+use network_protocol::{Choice, Request};
+
+use crate::address::{AF_INET, AF_INET6, AF_UNIX};
+use crate::c::{self, EFAULT, EINVAL, ENOPROTOOPT, EOPNOTSUPP, Errno, Result};
+use crate::description::Description;
+use crate::net::{Either, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM, with_socket};
+
+const SOL_SOCKET: c_int = 1;
+const IPPROTO_IP: c_int = 0;
+const IPPROTO_IPV6: c_int = 41;
+const EDOM: Errno = Errno(33);
+
+/// What an option is.
+#[derive(Clone, Copy, PartialEq)]
+enum Named {
+    /// The service's, an `int`.
+    Number(Choice),
+    /// `SO_LINGER`
+    Linger,
+    /// `SO_RCVTIMEO`, `SO_SNDTIMEO`: whether of reading.
+    Timeout(bool),
+    /// `SO_ERROR`
+    Error,
+    /// `SO_TYPE`
+    Type,
+    /// `SO_DOMAIN`
+    Domain,
+    /// `SO_PROTOCOL`
+    Protocol,
+    /// Membership in a group: there is no network with groups.
+    Group,
+}
+
+fn option(level: c_int, name: c_int) -> Result<Named> {
+    use Named::{Domain, Error, Group, Linger, Number, Protocol, Timeout, Type};
+    Ok(match (level, name) {
+        (SOL_SOCKET, 2) => Number(Choice::ReuseAddress),
+        (SOL_SOCKET, 3) => Type,
+        (SOL_SOCKET, 4) => Error,
+        (SOL_SOCKET, 6) => Number(Choice::Broadcast),
+        (SOL_SOCKET, 7) => Number(Choice::SendBuffer),
+        (SOL_SOCKET, 8) => Number(Choice::ReceiveBuffer),
+        (SOL_SOCKET, 9) => Number(Choice::KeepAlive),
+        (SOL_SOCKET, 13) => Linger,
+        (SOL_SOCKET, 15) => Number(Choice::ReusePort),
+        (SOL_SOCKET, 20) => Timeout(true),
+        (SOL_SOCKET, 21) => Timeout(false),
+        (SOL_SOCKET, 30) => Number(Choice::Accepting),
+        (SOL_SOCKET, 38) => Protocol,
+        (SOL_SOCKET, 39) => Domain,
+        (IPPROTO_TCP, 1) => Number(Choice::NoDelay),
+        (IPPROTO_TCP, 4) => Number(Choice::KeepIdle),
+        (IPPROTO_TCP, 5) => Number(Choice::KeepInterval),
+        (IPPROTO_TCP, 6) => Number(Choice::KeepCount),
+        (IPPROTO_IP, 2) => Number(Choice::Ttl),
+        (IPPROTO_IP, 33) => Number(Choice::MulticastTtl),
+        (IPPROTO_IP, 34) => Number(Choice::MulticastLoop),
+        (IPPROTO_IP, 35 | 36) | (IPPROTO_IPV6, 20 | 21) => Group,
+        (IPPROTO_IPV6, 16) => Number(Choice::Hops),
+        (IPPROTO_IPV6, 18) => Number(Choice::MulticastHops),
+        (IPPROTO_IPV6, 19) => Number(Choice::MulticastLoopV6),
+        (IPPROTO_IPV6, 26) => Number(Choice::OnlyV6),
+        _ => return Err(ENOPROTOOPT),
+    })
+}
+
+/// An option's value in C: one or two numbers of four or eight bytes.
+struct Value {
+    bytes: [u8; 16],
+    len: usize,
+}
+
+impl Value {
+    fn int(number: c_int) -> Value {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&number.to_ne_bytes());
+        Value { bytes, len: 4 }
+    }
+
+    fn linger(on: bool, seconds: c_int) -> Value {
+        let mut value = Value::int(on.into());
+        value.bytes[4..8].copy_from_slice(&seconds.to_ne_bytes());
+        value.len = 8;
+        value
+    }
+
+    fn time(nanos: i64) -> Value {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&(nanos / 1_000_000_000).to_ne_bytes());
+        bytes[8..].copy_from_slice(&(nanos % 1_000_000_000 / 1000).to_ne_bytes());
+        Value { bytes, len: 16 }
+    }
+}
+
+fn get(description: &Description, socket: &Either<'_>, option: Named) -> Result<Value> {
+    let datagram = match socket {
+        Either::Network(network) => network.is_datagram(),
+        Either::Pair(socket) => socket.info()?.options & ZX_SOCKET_DATAGRAM != 0,
+    };
+    Ok(match (option, socket) {
+        (Named::Timeout(reading), _) => Value::time(description.timeout(reading).load(Ordering::Relaxed)),
+        (Named::Type, _) => Value::int(if datagram { SOCK_DGRAM } else { SOCK_STREAM }),
+        (Named::Error, Either::Network(network)) => {
+            Value::int(network.take_error()?.map_or(0, |error| error.0))
+        }
+        // Errors of pairs are told by the call that meets them; none waits.
+        (Named::Error, Either::Pair(_)) => Value::int(0),
+        (Named::Domain, Either::Pair(_)) => Value::int(AF_UNIX),
+        (Named::Domain, Either::Network(network)) => {
+            Value::int(if network.address(Request::LocalAddress)?.is_ipv4() { AF_INET } else { AF_INET6 })
+        }
+        (Named::Protocol, Either::Network(_)) => Value::int(if datagram { IPPROTO_UDP } else { IPPROTO_TCP }),
+        (Named::Linger, Either::Network(network)) => match network.choice(Choice::Linger)? {
+            0 => Value::linger(false, 0),
+            seconds => Value::linger(true, (seconds - 1) as c_int),
+        },
+        (Named::Number(choice), Either::Network(network)) => Value::int(network.choice(choice)? as c_int),
+        (Named::Group, _) | (Named::Protocol | Named::Linger | Named::Number(_), Either::Pair(_)) => {
+            return Err(ENOPROTOOPT);
+        }
+    })
+}
+
+fn set(description: &Description, socket: &Either<'_>, option: Named, bytes: &[u8]) -> Result<()> {
+    let int = |at: usize| {
+        let four = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
+        four.map(|bytes| c_int::from_ne_bytes(*bytes)).ok_or(EINVAL)
+    };
+    let long = |at: usize| {
+        let eight = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>);
+        eight.map(|bytes| i64::from_ne_bytes(*bytes)).ok_or(EINVAL)
+    };
+    let value = match (option, socket) {
+        (Named::Timeout(reading), _) => {
+            let (seconds, micros) = (long(0)?, long(8)?);
+            if !(0..1_000_000).contains(&micros) {
+                return Err(EDOM);
+            }
+            let nanos = seconds.max(0).saturating_mul(1_000_000_000).saturating_add(micros * 1000);
+            description.timeout(reading).store(nanos, Ordering::Relaxed);
+            return Ok(());
+        }
+        (Named::Group, _) => return Err(EOPNOTSUPP),
+        (Named::Linger, Either::Network(_)) => {
+            let (on, seconds) = (int(0)? != 0, int(4)?);
+            let seconds = u32::try_from(seconds).unwrap_or(0).min(u32::MAX - 1);
+            (Choice::Linger, if on { seconds + 1 } else { 0 })
+        }
+        (Named::Number(choice), Either::Network(_)) => {
+            let default = match choice {
+                Choice::Ttl | Choice::Hops => Some(64),
+                Choice::MulticastTtl | Choice::MulticastHops => Some(1),
+                _ => None,
+            };
+            let value = match (int(0)?, default) {
+                // Back to what it is by itself.
+                (-1, Some(default)) => default,
+                (number, Some(_)) => u32::try_from(number).map_err(|_| EINVAL)?,
+                (number, None) => number as u32,
+            };
+            (choice, value)
+        }
+        _ => return Err(ENOPROTOOPT),
+    };
+    match socket {
+        Either::Network(network) => network.ask(Request::Set(value.0, value.1)).map(drop),
+        Either::Pair(_) => Err(ENOPROTOOPT),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    place: *mut c_void,
+    len: *mut u32,
+) -> c_int {
+    c::done(with_socket(fd, |description, socket| {
+        let value = get(description, &socket, option(level, name)?)?;
+        if place.is_null() || len.is_null() {
+            return Err(EFAULT);
+        }
+        // SAFETY: the caller's places.
+        unsafe {
+            if (*len as usize) < value.len {
+                return Err(EINVAL);
+            }
+            place.cast::<u8>().copy_from_nonoverlapping(value.bytes.as_ptr(), value.len);
+            *len = value.len as u32;
+        }
+        Ok(())
+    }))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: u32,
+) -> c_int {
+    c::done(with_socket(fd, |description, socket| {
+        // SAFETY: the caller's value.
+        let bytes = unsafe { crate::io::to_take(value, len as usize) };
+        set(description, &socket, option(level, name)?, bytes)
+    }))
+}

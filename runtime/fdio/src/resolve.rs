@@ -1,0 +1,244 @@
+//! Names of hosts and services: numbers, and `localhost`. There is no resolver: any other name is refused at once
+//! (`EAI_FAIL`).
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use core::ptr::null_mut;
+
+use crate::address::{self, AF_INET, AF_INET6, AF_UNSPEC, V6_SIZE};
+use crate::net::{IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
+
+const AI_PASSIVE: c_int = 0x1;
+const AI_CANONNAME: c_int = 0x2;
+const AI_NUMERICHOST: c_int = 0x4;
+/// All flags that there are.
+const AI_KNOWN: c_int = 0x43f;
+
+const EAI_BADFLAGS: c_int = -1;
+const EAI_NONAME: c_int = -2;
+const EAI_FAIL: c_int = -4;
+const EAI_FAMILY: c_int = -6;
+const EAI_SOCKTYPE: c_int = -7;
+const EAI_SERVICE: c_int = -8;
+const EAI_OVERFLOW: c_int = -12;
+
+const NI_NAMEREQD: c_int = 8;
+
+/// `struct addrinfo`.
+#[repr(C)]
+pub struct AddressInfo {
+    flags: c_int,
+    family: c_int,
+    kind: c_int,
+    protocol: c_int,
+    address_len: u32,
+    address: *mut [u8; V6_SIZE],
+    name: *mut c_char,
+    next: *mut AddressInfo,
+}
+
+/// What is freed at once: an element of the list, and what it points to. The element comes first, as C knows its address.
+#[repr(C)]
+struct Element {
+    info: AddressInfo,
+    address: [u8; V6_SIZE],
+    name: [c_char; NAME_MAX],
+}
+
+/// No name that is answered is longer.
+const NAME_MAX: usize = 64;
+
+/// The addresses that a name means.
+fn hosts(host: Option<&str>, flags: c_int) -> Result<Vec<IpAddr>, c_int> {
+    let Some(host) = host else {
+        return Ok(if flags & AI_PASSIVE != 0 {
+            alloc::vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()]
+        } else {
+            alloc::vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]
+        });
+    };
+    let (number, _scope) = host.split_once('%').unwrap_or((host, ""));
+    if let Ok(ip) = number.parse::<IpAddr>() {
+        return Ok(alloc::vec![ip]);
+    }
+    match host.trim_end_matches('.') {
+        _ if flags & AI_NUMERICHOST != 0 => Err(EAI_NONAME),
+        "" => Err(EAI_NONAME),
+        name if name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost") => {
+            Ok(alloc::vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()])
+        }
+        _ => Err(EAI_FAIL),
+    }
+}
+
+/// The port that a service's name means: a number.
+fn port(service: Option<&str>) -> Result<u16, c_int> {
+    service.map_or(Ok(0), |service| service.parse().map_err(|_| EAI_SERVICE))
+}
+
+fn list(
+    host: Option<&str>,
+    service: Option<&str>,
+    flags: c_int,
+    family: c_int,
+    kind: c_int,
+    protocol: c_int,
+) -> Result<*mut AddressInfo, c_int> {
+    if host.is_none() && service.is_none() {
+        return Err(EAI_NONAME);
+    }
+    if flags & !AI_KNOWN != 0 || flags & AI_CANONNAME != 0 && host.is_none() {
+        return Err(EAI_BADFLAGS);
+    }
+    if !matches!(family, AF_UNSPEC | AF_INET | AF_INET6) {
+        return Err(EAI_FAMILY);
+    }
+    let kinds: &[(c_int, c_int)] = match (kind, protocol) {
+        (0, 0) => &[(SOCK_STREAM, IPPROTO_TCP), (SOCK_DGRAM, IPPROTO_UDP)],
+        (0 | SOCK_STREAM, 0 | IPPROTO_TCP) => &[(SOCK_STREAM, IPPROTO_TCP)],
+        (0 | SOCK_DGRAM, 0 | IPPROTO_UDP) => &[(SOCK_DGRAM, IPPROTO_UDP)],
+        _ => return Err(EAI_SOCKTYPE),
+    };
+    let port = port(service)?;
+    let name = host.filter(|_| flags & AI_CANONNAME != 0).unwrap_or_default();
+    if name.len() >= NAME_MAX {
+        return Err(EAI_OVERFLOW);
+    }
+    let mut found = hosts(host, flags)?;
+    found.retain(|ip| family == AF_UNSPEC || ip.is_ipv4() == (family == AF_INET));
+    if found.is_empty() {
+        return Err(EAI_NONAME);
+    }
+    let mut next = null_mut();
+    for ip in found.into_iter().rev() {
+        for (kind, protocol) in kinds.iter().rev() {
+            let (address, len) = address::to_c(SocketAddr::new(ip, port));
+            let family = if ip.is_ipv4() { AF_INET } else { AF_INET6 };
+            let info = AddressInfo {
+                flags,
+                family,
+                kind: *kind,
+                protocol: *protocol,
+                address_len: len as u32,
+                address: null_mut(),
+                name: null_mut(),
+                next,
+            };
+            let mut element = Box::new(Element { info, address, name: [0; NAME_MAX] });
+            for (place, byte) in element.name.iter_mut().zip(name.bytes()) {
+                *place = byte as c_char;
+            }
+            let element = Box::into_raw(element);
+            // SAFETY: the element was just made; it stays where it is until the list is freed.
+            unsafe {
+                (*element).info.address = &raw mut (*element).address;
+                if !name.is_empty() {
+                    (*element).info.name = (&raw mut (*element).name).cast();
+                }
+            }
+            next = element.cast();
+        }
+    }
+    Ok(next)
+}
+
+/// A string that C gave, or none.
+///
+/// # Safety
+/// `string` is null or a C string.
+unsafe fn optional<'a>(string: *const c_char) -> Result<Option<&'a str>, c_int> {
+    if string.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as the caller says.
+    unsafe { CStr::from_ptr(string) }.to_str().map(Some).map_err(|_| EAI_NONAME)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getaddrinfo(
+    host: *const c_char,
+    service: *const c_char,
+    hints: *const AddressInfo,
+    out: *mut *mut AddressInfo,
+) -> c_int {
+    // SAFETY: the caller's strings, and structure or null.
+    let made = unsafe {
+        (|| {
+            let (host, service) = (optional(host)?, optional(service)?);
+            match hints.as_ref() {
+                Some(hints) => list(host, service, hints.flags, hints.family, hints.kind, hints.protocol),
+                None => list(host, service, 0, AF_UNSPEC, 0, 0),
+            }
+        })()
+    };
+    match made {
+        Ok(list) => {
+            // SAFETY: the caller's place for a list.
+            unsafe { out.write(list) };
+            0
+        }
+        Err(error) => error,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn freeaddrinfo(mut list: *mut AddressInfo) {
+    while !list.is_null() {
+        // SAFETY: an element that `getaddrinfo` made, and that is freed once.
+        let element = unsafe { Box::from_raw(list.cast::<Element>()) };
+        list = element.info.next;
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getnameinfo(
+    address: *const c_void,
+    len: u32,
+    host: *mut c_char,
+    host_len: u32,
+    service: *mut c_char,
+    service_len: u32,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's address.
+    let Ok(address) = (unsafe { address::read(address, len) }) else { return EAI_FAMILY };
+    if host.is_null() && service.is_null() || flags & NI_NAMEREQD != 0 {
+        return EAI_NONAME;
+    }
+    let name = match address {
+        SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), SocketAddrV6::scope_id(&v6)),
+        address => format!("{}", address.ip()),
+    };
+    let port = format!("{}", address.port());
+    for (text, place, room) in [(name, host, host_len), (port, service, service_len)] {
+        if place.is_null() || room == 0 {
+            continue;
+        }
+        // SAFETY: the caller's buffers.
+        if unsafe { crate::c::give_text(&text, place, room as usize) }.is_err() {
+            return EAI_OVERFLOW;
+        }
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn gai_strerror(error: c_int) -> *const c_char {
+    let text = match error {
+        EAI_BADFLAGS => c"Invalid flags",
+        EAI_NONAME => c"Name does not resolve",
+        -3 => c"Try again",
+        EAI_FAIL => c"Non-recoverable error: there is no name resolver",
+        EAI_FAMILY => c"Unrecognized address family or invalid length",
+        EAI_SOCKTYPE => c"Unrecognized socket type",
+        EAI_SERVICE => c"Unrecognized service",
+        -10 => c"Out of memory",
+        -11 => c"System error",
+        EAI_OVERFLOW => c"Overflow",
+        _ => c"Unknown error",
+    };
+    text.as_ptr()
+}
