@@ -42,7 +42,6 @@ mod memory;
 #[cfg(target_os = "fuchsia")]
 mod mman;
 #[cfg(target_os = "fuchsia")]
-#[cfg(target_os = "fuchsia")]
 mod signal;
 #[cfg(target_os = "fuchsia")]
 mod start;
