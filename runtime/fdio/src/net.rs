@@ -100,11 +100,7 @@ pub fn with_socket<T>(fd: c_int, act: impl FnOnce(&Description, Either<'_>) -> R
 }
 
 /// Does something with a descriptor that is a socket of the network; one of a pair answers `refused`.
-fn with_network<T>(
-    fd: c_int,
-    refused: c::Errno,
-    act: impl FnOnce(&Description, &Network) -> Result<T>,
-) -> Result<T> {
+fn with_network<T>(fd: c_int, refused: c::Errno, act: impl FnOnce(&Description, &Network) -> Result<T>) -> Result<T> {
     with_socket(fd, |description, socket| match socket {
         Either::Network(network) => act(description, network),
         Either::Pair(_) => Err(refused),
@@ -271,8 +267,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const Message, flags: c_in
             if message.control_len != 0 {
                 return with_socket(fd, |_, _| Err(EOPNOTSUPP));
             }
-            let to =
-                if message.name.is_null() { None } else { Some(address::read(message.name, message.name_len)?) };
+            let to = if message.name.is_null() { None } else { Some(address::read(message.name, message.name_len)?) };
             match slice(message.vectors, message.count)? {
                 [vector] => send_bytes(fd, to_take(vector.base, vector.len), to, flags),
                 vectors => send_bytes(fd, &gather(vectors), to, flags),

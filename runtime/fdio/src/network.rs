@@ -11,8 +11,8 @@ use sync::Lock;
 use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Socket};
 
 use crate::c::{
-    EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED, ECONNRESET, EDESTADDRREQ,
-    EACCES, EINPROGRESS, EINVAL, EISCONN, EMFILE, EMSGSIZE, ENETDOWN, ENETUNREACH, ENOMEM, ENOPROTOOPT, ENOTCONN,
+    EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED, ECONNRESET,
+    EDESTADDRREQ, EINPROGRESS, EINVAL, EISCONN, EMFILE, EMSGSIZE, ENETDOWN, ENETUNREACH, ENOMEM, ENOPROTOOPT, ENOTCONN,
     EOPNOTSUPP, EPIPE, ETIMEDOUT, Errno, Result,
 };
 use crate::object::wait_until;
@@ -23,12 +23,10 @@ const INCOMING: Signals = Signals::from_bits_retain(protocol::INCOMING);
 const ERROR: Signals = Signals::from_bits_retain(protocol::ERROR);
 const LISTENING: Signals = Signals::from_bits_retain(protocol::LISTENING);
 
-const READABLE: Signals = Signals::SOCKET_READABLE
-    .union(Signals::SOCKET_PEER_WRITE_DISABLED)
-    .union(Signals::SOCKET_PEER_CLOSED);
-const WRITABLE: Signals = Signals::SOCKET_WRITABLE
-    .union(Signals::SOCKET_WRITE_DISABLED)
-    .union(Signals::SOCKET_PEER_CLOSED);
+const READABLE: Signals =
+    Signals::SOCKET_READABLE.union(Signals::SOCKET_PEER_WRITE_DISABLED).union(Signals::SOCKET_PEER_CLOSED);
+const WRITABLE: Signals =
+    Signals::SOCKET_WRITABLE.union(Signals::SOCKET_WRITE_DISABLED).union(Signals::SOCKET_PEER_CLOSED);
 
 /// This process' connection with the service (1).
 static CLIENT: Lock<Option<Channel>> = Lock::new(None);
@@ -274,11 +272,16 @@ impl Network {
         }
         loop {
             if self.state()? == LISTENS {
-                let signals = wait_until(&self.data, INCOMING | Signals::SOCKET_PEER_CLOSED, until).or_else(|error| {
-                    // Not to wait is to look.
-                    let signals = self.data.signals()?;
-                    if signals.intersects(INCOMING | Signals::SOCKET_PEER_CLOSED) { Ok(signals) } else { Err(error) }
-                })?;
+                let signals =
+                    wait_until(&self.data, INCOMING | Signals::SOCKET_PEER_CLOSED, until).or_else(|error| {
+                        // Not to wait is to look.
+                        let signals = self.data.signals()?;
+                        if signals.intersects(INCOMING | Signals::SOCKET_PEER_CLOSED) {
+                            Ok(signals)
+                        } else {
+                            Err(error)
+                        }
+                    })?;
                 if signals.contains(Signals::SOCKET_PEER_CLOSED) {
                     return Err(ECONNABORTED);
                 }

@@ -106,9 +106,7 @@ fn get(description: &Description, socket: &Either<'_>, option: Named) -> Result<
     Ok(match (option, socket) {
         (Named::Timeout(reading), _) => Value::time(description.timeout(reading).load(Ordering::Relaxed)),
         (Named::Type, _) => Value::int(if datagram { SOCK_DGRAM } else { SOCK_STREAM }),
-        (Named::Error, Either::Network(network)) => {
-            Value::int(network.take_error()?.map_or(0, |error| error.0))
-        }
+        (Named::Error, Either::Network(network)) => Value::int(network.take_error()?.map_or(0, |error| error.0)),
         // Errors of pairs are told by the call that meets them; none waits.
         (Named::Error, Either::Pair(_)) => Value::int(0),
         (Named::Domain, Either::Pair(_)) => Value::int(AF_UNIX),
@@ -175,13 +173,7 @@ fn set(description: &Description, socket: &Either<'_>, option: Named, bytes: &[u
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getsockopt(
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    place: *mut c_void,
-    len: *mut u32,
-) -> c_int {
+pub unsafe extern "C" fn getsockopt(fd: c_int, level: c_int, name: c_int, place: *mut c_void, len: *mut u32) -> c_int {
     c::done(with_socket(fd, |description, socket| {
         let value = get(description, &socket, option(level, name)?)?;
         if place.is_null() || len.is_null() {
@@ -200,13 +192,7 @@ pub unsafe extern "C" fn getsockopt(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn setsockopt(
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: *const c_void,
-    len: u32,
-) -> c_int {
+pub unsafe extern "C" fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: u32) -> c_int {
     c::done(with_socket(fd, |description, socket| {
         // SAFETY: the caller's value.
         let bytes = unsafe { crate::io::to_take(value, len as usize) };

@@ -25,7 +25,9 @@ impl<W: World> Stack<W> {
             Choice::KeepInterval => choices.keep_interval = seconds?,
             Choice::KeepCount => choices.keep_count = seconds?.min(127),
             Choice::Linger => choices.linger = value,
-            Choice::Ttl => choices.ttl = hops.and_then(|hops| if hops == 0 { Err(Error::Invalid) } else { Ok(hops) })?,
+            Choice::Ttl => {
+                choices.ttl = hops.and_then(|hops| if hops == 0 { Err(Error::Invalid) } else { Ok(hops) })?
+            }
             Choice::Hops => choices.hops = hops?,
             Choice::ReuseAddress => choices.reuse = on,
             // Nobody divides what comes among several yet.

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
-use service::Clients;
 use network::ports::Id;
 use network::stack::Stack;
 use network_protocol::{Error, LONGEST, Reply, Request};
+use service::Clients;
 use smoltcp::time::Instant;
 use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Port, Signals, Status};
 

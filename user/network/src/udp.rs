@@ -193,7 +193,8 @@ impl<W: World> Stack<W> {
             }
         }
         // smoltcp's last ones.
-        while let Some(Socket { body: Body::Datagrams(Datagrams { udp: Some(handle), .. }), .. }) = self.sockets.get(&id)
+        while let Some(Socket { body: Body::Datagrams(Datagrams { udp: Some(handle), .. }), .. }) =
+            self.sockets.get(&id)
             && self.set.get::<udp::Socket<'static>>(*handle).send_queue() > 0
             && self.round()
         {}

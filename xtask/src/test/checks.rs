@@ -30,7 +30,7 @@ const UNSAFE_ALLOWED_TOO: [&str; 5] =
 /// one, as in the real build: they want parts of shared packages that would bring `std` into another's build.
 const BARE: [&str; 4] = ["root", "sel4", "server", "server-boot"];
 const LIBRARIES: [&str; 6] = ["vdso", "userboot", "zlibc", "sync-archive", "fdio", "crt"];
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 14] = [
     "zx",
     "sync",
     "driver",
@@ -40,6 +40,8 @@ const PROGRAMS: [&str; 12] = [
     "shell",
     "demos",
     "drivers",
+    "network",
+    "network-protocol",
     "service",
     "conformance",
     "bench",

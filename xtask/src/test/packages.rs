@@ -20,13 +20,17 @@ use crate::session::End;
 /// The packages that `xtask/packages/Cargo.toml` names.
 const PACKAGES: [&str; 2] = ["smallvec", "crossbeam-channel"];
 
-/// One test a package, the tests of the example `descriptors`, and the example `same-source`.
+/// One test a package, the tests of the examples `descriptors` and `network`, and the example `same-source`.
 pub fn tests() -> Vec<Test> {
     let mut tests = vec![
         Test::one("same-source.same-bytes", same_source),
         Test::many("example.descriptors", |context, cases| {
             context.built()?;
             cargo_test(context, cases, &context.paths.workspace.join("examples/descriptors"))
+        }),
+        Test::many("example.network", |context, cases| {
+            context.built()?;
+            cargo_test(context, cases, &context.paths.workspace.join("examples/network"))
         }),
     ];
     tests.extend(SUITES.iter().filter(|suite| suite.quick).map(|suite| {

@@ -1,0 +1,66 @@
+//! What several tests of the network need.
+#![forbid(unsafe_code)]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Longer than anything takes that does not hang.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// A listener at a port of the system's choice.
+pub fn listener() -> TcpListener {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free")
+}
+
+/// Two ends of a connection: who asked for it, and who accepted.
+pub fn connection() -> (TcpStream, TcpStream) {
+    let listener = listener();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).expect("somebody listens");
+    let (server, _) = listener.accept().expect("somebody connected");
+    for end in [&client, &server] {
+        end.set_read_timeout(Some(LONG)).unwrap();
+    }
+    (client, server)
+}
+
+/// The bytes from `start` on of a stream that never repeats in step with any buffer.
+pub fn pattern(start: u64, bytes: &mut [u8]) {
+    for (byte, at) in bytes.iter_mut().zip(start..) {
+        *byte = (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
+    }
+}
+
+/// Writes that many bytes of the pattern.
+///
+/// # Errors
+/// As the writer's.
+pub fn write_pattern(to: &mut impl Write, count: u64) -> std::io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    let mut done = 0;
+    while done < count {
+        let part = buffer.len().min((count - done) as usize);
+        pattern(done, &mut buffer[..part]);
+        to.write_all(&buffer[..part])?;
+        done += part as u64;
+    }
+    Ok(())
+}
+
+/// Reads to the end, comparing with the pattern; gives how many bytes there were.
+///
+/// # Errors
+/// As the reader's.
+pub fn read_pattern(from: &mut impl Read) -> std::io::Result<u64> {
+    let (mut buffer, mut expected) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    let mut done = 0;
+    loop {
+        let count = from.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(done);
+        }
+        pattern(done, &mut expected[..count]);
+        assert!(buffer[..count] == expected[..count], "other bytes than were sent, from byte {done} on");
+        done += count as u64;
+    }
+}
