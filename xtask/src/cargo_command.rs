@@ -2,27 +2,36 @@
 //!
 //! Cargo is told the target, where the libraries are, and that this tool runs what it builds; all else is as the caller
 //! has it. The runner takes what the last build left: it is started once for each test binary and documentation test, and
-//! must not build in between.
+//! must not build in between. All of them but those of `cargo run` share a machine ([`batch`]).
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::{env, fs};
+use std::time::Duration;
+use std::{env, fs, thread};
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
-use crate::build::{self, What, program_flags};
+use crate::batch::{self, Keeper};
+use crate::build::{self, Built, What, program_flags};
 use crate::c;
 use crate::cargo::{PROGRAM_TARGET, TOOLCHAIN};
 use crate::cli::{CargoArgs, RunArgs, parse_size};
 use crate::paths::Paths;
 use crate::run;
 use crate::setup;
+use crate::symbols::Files;
 use crate::ui::Ui;
 
 /// How `--mem`, `--timeout` and `--raw-backtraces` reach the runner through cargo.
 const MEMORY: &str = "HAFNON_RUN_MEM";
 const TIMEOUT: &str = "HAFNON_RUN_TIMEOUT";
 const RAW_BACKTRACES: &str = "HAFNON_RUN_RAW_BACKTRACES";
+/// Memory of a machine for many programs, where none is asked for.
+const MACHINE: u64 = 1 << 30;
 
 /// Runs cargo; gives its exit code.
 ///
@@ -31,9 +40,41 @@ const RAW_BACKTRACES: &str = "HAFNON_RUN_RAW_BACKTRACES";
 pub fn cargo(paths: &Paths, args: &CargoArgs) -> Result<u8> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    build::build(paths, &ui, What::default())?;
-    let status = command(paths, args)?.status().context("cannot start cargo")?;
+    let built = build::build(paths, &ui, What::default())?;
+    let mut command = command(paths, args)?;
+    let keeper = if is_run(args) { None } else { Some(keeper(&built, args)?) };
+    if let Some(keeper) = &keeper {
+        command.env(batch::SOCKET, keeper.socket());
+    }
+    let mut child = command.spawn().context("cannot start cargo")?;
+    // A Ctrl-C reaches cargo and its runners by itself; the machine is ended when they are.
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch signals")?;
+    let (handle, id) = (signals.handle(), child.id());
+    thread::spawn(move || {
+        let cargo = i32::try_from(id).ok().and_then(Pid::from_raw);
+        for signal in signals.forever().filter(|signal| *signal != SIGINT) {
+            let signal = if signal == SIGHUP { Signal::HUP } else { Signal::TERM };
+            let _ = cargo.map(|cargo| kill_process(cargo, signal));
+        }
+    });
+    let status = child.wait().context("cannot wait for cargo")?;
+    handle.close();
+    drop(keeper);
     Ok(code(status))
+}
+
+/// A machine for what cargo runs.
+///
+/// # Errors
+/// As [`Keeper::start`].
+pub fn keeper(built: &Built, args: &CargoArgs) -> Result<Keeper> {
+    Keeper::start(built, args.mem.unwrap_or(MACHINE))
+}
+
+/// Whether this is `cargo run`: one program, which gets a machine of its own, with all that `run` can do.
+fn is_run(args: &CargoArgs) -> bool {
+    let subcommand = args.args.iter().filter_map(|arg| arg.to_str()).find(|arg| !arg.starts_with(['-', '+']));
+    matches!(subcommand, Some("run" | "r"))
 }
 
 /// Cargo with everything set.
@@ -100,11 +141,16 @@ pub fn runner(paths: &Paths, program: OsString, args: Vec<String>) -> Result<u8>
     let built = build::last(paths).context("nothing has been built yet; this is for `hafnon cargo` to start")?;
     let memory = env::var(MEMORY).ok().and_then(|text| parse_size(&text).ok());
     let timeout = env::var(TIMEOUT).ok().and_then(|text| text.parse().ok());
+    let raw_backtraces = env::var_os(RAW_BACKTRACES).is_some();
     // A bare name would be taken for a built-in program's.
     let program = fs::canonicalize(&program).unwrap_or_else(|_| program.into());
+    if let Some(socket) = env::var_os(batch::SOCKET) {
+        let limit = timeout.map(Duration::from_secs_f64);
+        let names = (!raw_backtraces).then(|| Files::new(paths, &built, std::slice::from_ref(&program)));
+        return batch::run(&Ui::new(false), Path::new(&socket), &program, args, run::variables(&[]), limit, names);
+    }
     let program = program.into_os_string().into_string().ok().context("the program's path is not UTF-8")?;
     let program = std::iter::once(program).chain(args).collect();
-    let raw_backtraces = env::var_os(RAW_BACKTRACES).is_some();
     let args = RunArgs { program, timeout, raw_backtraces, ..RunArgs::with_memory(memory) };
     run::boot(&Ui::new(false), paths, &built, &args)
 }

@@ -80,9 +80,10 @@ pub enum Command {
     },
     /// Runs the project's tests; the last line is `N passed, M failed`.
     ///
-    /// `test conformance PREFIX...` runs the conformance cases of these names. Two run only when named: `test mutations`
+    /// `test conformance PREFIX...` runs the conformance cases of these names. Three run only when named: `test mutations`
     /// puts small faults into the system and reports how many of them a conformance case catches; `test rust [SUITE...]`
-    /// runs the tests of Rust's own library and prints how many pass.
+    /// runs the tests of Rust's own library and prints how many pass; `test ecosystem [PACKAGE...]` runs the test suites of
+    /// packages from the registry.
     Test(TestArgs),
     /// Counts the system calls that are built, and the names of Zircon's own cases that have a passing case here.
     ///
@@ -194,11 +195,23 @@ pub struct TestArgs {
     /// Only tests whose name contains this.
     pub filter: Option<String>,
     /// For the test `conformance`: only cases whose name begins with one of these, such as `channel.call.`. For `rust`:
-    /// only these suites: coretests, alloctests, std.
+    /// only these suites: coretests, alloctests, std. For `ecosystem`: only these packages.
     pub cases: Vec<String>,
     /// Name the tests and run none.
     #[arg(long)]
     pub list: bool,
+    /// For `ecosystem`: take what an earlier run with the same tree gave, and run only what is left.
+    #[arg(long = "continue")]
+    pub resume: bool,
+    /// For `ecosystem`: run the suites on the host, and write down how many cases there are.
+    #[arg(long)]
+    pub host: bool,
+    /// For `ecosystem`: choose anew what the packages' tests need, and write that down.
+    #[arg(long)]
+    pub lock: bool,
+    /// For `ecosystem`: the suite of any package of the registry.
+    #[arg(long, value_name = "NAME[@VERSION]")]
+    pub any: Option<String>,
     /// For `mutations`: how many faults to try.
     #[arg(long, value_name = "N", default_value_t = 300)]
     pub count: usize,

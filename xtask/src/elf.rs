@@ -1,6 +1,7 @@
 //! Looks at a program before anything boots, so that what cannot run is refused at once and by its name.
 
 use std::fs;
+use std::mem::offset_of;
 use std::path::Path;
 
 use object::Endianness;
@@ -52,6 +53,26 @@ pub fn read(path: &Path) -> Result<Program, Refusal> {
         _ => Refusal::NoProgram(format!("{}: cannot be read: {error}", path.display())),
     })?;
     check(bytes).map_err(|why| Refusal::NoProgram(format!("{}: {why}", path.display())))
+}
+
+impl Program {
+    /// Its file without what no start reads: sections that lie behind all segments (names and debug information), and the
+    /// table of sections, which debuggers read.
+    pub fn stripped(mut self) -> Vec<u8> {
+        let Ok(header) = Header::parse(&*self.bytes) else { return self.bytes };
+        let Ok(endian) = header.endian() else { return self.bytes };
+        let Ok(segments) = header.program_headers(endian, &*self.bytes) else { return self.bytes };
+        let table = header.e_phoff(endian) + size_of_val(segments) as u64;
+        let ends = segments.iter().map(|h| h.p_offset(endian).saturating_add(h.p_filesz(endian)));
+        let end = ends.chain([table]).max().and_then(|end| usize::try_from(end).ok());
+        self.bytes.truncate(end.unwrap_or(usize::MAX));
+        for field in
+            [offset_of!(Header, e_shoff)..offset_of!(Header, e_flags), offset_of!(Header, e_shnum)..size_of::<Header>()]
+        {
+            self.bytes[field].fill(0);
+        }
+        self.bytes
+    }
 }
 
 /// Checks the bytes of a program.

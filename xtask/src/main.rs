@@ -5,6 +5,7 @@
 //! and its caller ([`session`], over the frames of [`link`]). `cargo` and `test` do the same many times over.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod bench;
 mod build;
 mod c;
@@ -13,6 +14,7 @@ mod cargo_command;
 mod cli;
 mod conformance;
 mod docs;
+mod ecosystem;
 mod elf;
 mod files;
 mod image;

@@ -163,7 +163,7 @@ impl Machine<'_> {
 }
 
 /// A folder for sockets, whose paths may have no more than about 100 bytes.
-fn runtime_folder() -> Result<TempDir> {
+pub fn runtime_folder() -> Result<TempDir> {
     let make = |at: &Path| tempfile::Builder::new().prefix("hafnon-").tempdir_in(at);
     let at = env::temp_dir();
     let folder = if at.as_os_str().len() <= 60 {

@@ -26,12 +26,13 @@ const RESERVE: u64 = 48 << 20;
 /// Where files of the user lie in the boot image.
 pub const FILES: &str = "files";
 
-/// Variables of our own environment that a program gets: what Rust programs and test harnesses are steered by.
+/// Variables of our own environment that a program gets: what Rust programs and test harnesses are steered by, and what
+/// cargo tells those that it runs.
 fn inherited(name: &str) -> bool {
     matches!(name, "RUST_BACKTRACE" | "RUST_LIB_BACKTRACE" | "RUST_LOG" | "RUST_MIN_STACK" | "NO_COLOR" | "TERM")
-        || name.starts_with("RUST_TEST_")
-        || name.starts_with("PROPTEST_")
-        || name.starts_with("RAYON_")
+        || matches!(name, "CARGO_MANIFEST_DIR" | "CARGO_MANIFEST_PATH" | "CARGO_CRATE_NAME" | "CARGO_BIN_NAME")
+        || matches!(name, "CARGO_PRIMARY_PACKAGE" | "CARGO_TARGET_TMPDIR" | "OUT_DIR")
+        || ["RUST_TEST_", "PROPTEST_", "RAYON_", "CARGO_PKG_", "CARGO_BIN_EXE_"].iter().any(|p| name.starts_with(p))
 }
 
 /// Runs; gives this process' exit code.
@@ -72,7 +73,7 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
             Mode::Run(add_program(&mut image, Path::new(program), args.mem)?, args_of_it.to_vec())
         }
     };
-    let bytes = image.finish(&mode, &variables(args))?;
+    let bytes = image.finish(&mode, &variables(&args.env))?;
     check_memory(bytes.len() as u64, args.mem)?;
     if args.gdb {
         say_how_to_debug(ui, paths, built);
@@ -214,12 +215,27 @@ fn add_program(image: &mut Image, program: &Path, memory: u64) -> Result<String>
         }
         return Ok(format!("/boot/bin/{name}"));
     };
-    for library in &file.needed {
-        if library != "libzircon.so" && !image.has(&format!("lib/{library}")) {
-            let text =
-                format!("{}: needs the shared library {library}, which the system does not have", program.display());
-            return Err(Refusal::NoProgram(text).into());
-        }
+    check_program(program, &file, |library| image.has(&format!("lib/{library}")), memory)?;
+    let name = program.file_name().map_or("program".into(), |name| name.to_string_lossy().into_owned());
+    // A folder of its own: the name may be that of a built-in program.
+    let path = format!("run/{name}");
+    image.add(&path, file.bytes)?;
+    Ok(format!("/boot/{path}"))
+}
+
+/// Refuses a program that cannot run: a library is missing, or memory.
+///
+/// # Errors
+/// Says which, and what to do.
+pub fn check_program(
+    program: &Path,
+    file: &elf::Program,
+    has_library: impl Fn(&str) -> bool,
+    memory: u64,
+) -> Result<(), Refusal> {
+    if let Some(library) = file.needed.iter().find(|name| *name != "libzircon.so" && !has_library(name)) {
+        let text = format!("{}: needs the shared library {library}, which the system does not have", program.display());
+        return Err(Refusal::NoProgram(text));
     }
     if file.memory.saturating_add(RESERVE) > memory {
         let text = format!(
@@ -228,13 +244,9 @@ fn add_program(image: &mut Image, program: &Path, memory: u64) -> Result<String>
             file.memory.div_ceil(1 << 20),
             memory >> 20
         );
-        return Err(Refusal::NoProgram(text).into());
+        return Err(Refusal::NoProgram(text));
     }
-    let name = program.file_name().map_or("program".into(), |name| name.to_string_lossy().into_owned());
-    // A folder of its own: the name may be that of a built-in program.
-    let path = format!("run/{name}");
-    image.add(&path, file.bytes)?;
-    Ok(format!("/boot/{path}"))
+    Ok(())
 }
 
 /// Refuses what cannot be a disk.
@@ -273,14 +285,15 @@ pub fn check_memory(image: u64, memory: u64) -> Result<()> {
     Ok(())
 }
 
-fn variables(args: &RunArgs) -> Vec<(String, String)> {
+/// A program's environment: these, and what it gets of ours.
+pub fn variables(given: &[(String, String)]) -> Vec<(String, String)> {
     let inherited = std::env::vars_os().filter_map(|(key, value)| {
         let (key, value) = (key.into_string().ok()?, value.into_string().ok()?);
-        (inherited(&key) && !args.env.iter().any(|(given, _)| *given == key)).then_some((key, value))
+        (inherited(&key) && !given.iter().any(|(name, _)| *name == key)).then_some((key, value))
     });
     let mut all: Vec<_> = inherited.collect();
     all.sort();
-    all.extend(args.env.iter().cloned());
+    all.extend(given.iter().cloned());
     all
 }
 

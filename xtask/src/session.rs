@@ -521,14 +521,19 @@ fn watch_terminal(
 }
 
 /// A stream of the program's that is shown: backtraces in it get names.
-struct Shown(Option<Filter>);
+pub struct Shown(Option<Filter>);
 
 impl Shown {
-    fn new(files: Option<Files>) -> Shown {
+    /// With names from these files; as it is without any.
+    pub fn new(files: Option<Files>) -> Shown {
         Shown(files.map(Filter::new))
     }
 
-    fn write(&mut self, mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
+    /// Shows a piece.
+    ///
+    /// # Errors
+    /// Nobody reads it.
+    pub fn write(&mut self, mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
         match &mut self.0 {
             Some(filter) => to.write_all(&filter.push(bytes))?,
             None => to.write_all(bytes)?,
@@ -537,20 +542,26 @@ impl Shown {
     }
 
     /// Writes what was held back.
-    fn end(&mut self, mut to: impl Write) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// Nobody reads it.
+    pub fn end(&mut self, mut to: impl Write) -> std::io::Result<()> {
         to.write_all(&self.0.as_mut().map(Filter::end).unwrap_or_default())?;
         to.flush()
     }
 }
 
+/// What the root task and the server said.
 #[derive(Debug, Default)]
-struct Console {
-    warnings: Vec<String>,
-    last: VecDeque<String>,
+pub struct Console {
+    /// What was wrong, as `who: text`.
+    pub warnings: Vec<String>,
+    /// The last lines.
+    pub last: VecDeque<String>,
 }
 
 /// Shows what the root task and the server have to say: with `verbose` all, otherwise what is wrong.
-fn watch_console(console: UnixStream, verbose: bool, ours: bool, files: Option<Files>) -> JoinHandle<Console> {
+pub fn watch_console(console: UnixStream, verbose: bool, ours: bool, files: Option<Files>) -> JoinHandle<Console> {
     const LAST: usize = 12;
     thread::spawn(move || {
         let full = std::env::var_os("RUST_BACKTRACE").is_some_and(|how| how == "full");

@@ -34,6 +34,8 @@ mod port;
 #[cfg(feature = "probe")]
 pub mod probe;
 #[cfg(feature = "std")]
+pub mod spawn;
+#[cfg(feature = "std")]
 pub mod startup;
 mod stream;
 pub mod sys;

@@ -13,6 +13,8 @@ mod packages;
 mod units;
 mod wrong;
 
+pub use units::copy_folder;
+
 use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -21,6 +23,7 @@ use anyhow::{Context as _, Result};
 
 use crate::build::{self, Built, What};
 use crate::cli::TestArgs;
+use crate::ecosystem;
 use crate::mutations;
 use crate::paths::Paths;
 use crate::run;
@@ -171,6 +174,9 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
     if args.filter.as_deref() == Some("rust") {
         return rust_tests::run(paths, args);
     }
+    if args.filter.as_deref() == Some("ecosystem") {
+        return ecosystem::run(paths, args);
+    }
     let tests = [
         units::tests(paths)?,
         checks::tests(),
@@ -179,7 +185,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         debugging::tests(),
         wrong::tests(),
         conformance::tests(&args.cases),
-        packages::tests(),
+        packages::tests(paths)?,
     ];
     if !args.cases.is_empty() && args.filter.as_deref() != Some("conformance") {
         return Err(anyhow::anyhow!("cases can be chosen of `conformance` only: `./hafnon test conformance channel.`"));

@@ -1,51 +1,45 @@
 //! The test suites of packages that nobody here wrote, unmodified, in the system; and one program on two systems.
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::units::{copy_folder, read};
+use super::units::read;
 use super::{Cases, Context, Test, tail};
 use crate::cargo;
 use crate::cargo_command;
 use crate::cli::CargoArgs;
+use crate::ecosystem::{self, List, Outcome, Package, Where};
+use crate::paths::Paths;
 use crate::run::{Capture, example};
 use crate::rust_tests::{self, SUITES};
 use crate::session::End;
 
-/// The packages that `xtask/packages/Cargo.toml` names.
-const PACKAGES: [&str; 2] = ["smallvec", "crossbeam-channel"];
-
-/// One test a package, the tests of the examples `descriptors` and `network`, and the example `same-source`.
-pub fn tests() -> Vec<Test> {
-    let mut tests = vec![
-        Test::one("same-source.same-bytes", same_source),
-        Test::many("example.descriptors", |context, cases| {
+/// One test a package that has something to run each time, the tests of the examples `descriptors` and `network`, and the
+/// example `same-source`.
+///
+/// # Errors
+/// The list of packages is not in order.
+pub fn tests(paths: &Paths) -> Result<Vec<Test>> {
+    let mut tests = vec![Test::one("same-source.same-bytes", same_source)];
+    tests.extend(["descriptors", "network"].map(|name| {
+        Test::many(format!("example.{name}"), move |context, cases| {
             context.built()?;
-            cargo_test(context, cases, &context.paths.workspace.join("examples/descriptors"))
-        }),
-        Test::many("example.network", |context, cases| {
-            context.built()?;
-            cargo_test(context, cases, &context.paths.workspace.join("examples/network"))
-        }),
-    ];
+            cargo_test(context, cases, &context.paths.workspace.join("examples").join(name))
+        })
+    }));
     tests.extend(SUITES.iter().filter(|suite| suite.quick).map(|suite| {
         Test::many(format!("rust.{}", suite.name), |context, cases| rust_tests::test(context, cases, *suite))
     }));
-    tests.extend(PACKAGES.map(|name| {
-        Test::many(format!("package.{name}"), move |context, cases| {
-            context.built()?;
-            cargo_test(context, cases, &checkout(context, name)?)
-        })
-    }));
-    tests
+    for one in List::read(paths)?.packages.into_iter().filter(|package| !package.ci.is_empty()) {
+        tests.push(Test::many(format!("package.{}", one.name), move |context, cases| package(context, cases, &one)));
+    }
+    Ok(tests)
 }
 
-/// `hafnon cargo test` in a package's folder.
+/// `hafnon cargo test` in a folder, with a boot for each program: some start themselves, by their path.
 fn cargo_test(context: &Context<'_>, cases: &mut Cases, folder: &Path) -> Result<()> {
     let mut args: Vec<OsString> = ["test", "--no-fail-fast", "--target-dir"].map(Into::into).into();
     args.push(context.paths.out.join("packages/target").into());
@@ -54,30 +48,18 @@ fn cargo_test(context: &Context<'_>, cases: &mut Cases, folder: &Path) -> Result
     read(cases, command.current_dir(folder))
 }
 
-/// A copy of the package as the registry has it; cargo verifies its checksum.
-fn checkout(context: &Context<'_>, name: &str) -> Result<PathBuf> {
-    let manifest = context.paths.workspace.join("xtask/packages/Cargo.toml");
-    let cargo = |args: &[&str]| -> Result<Vec<u8>> {
-        let mut command: Command = cargo::command(&context.paths.workspace);
-        let output = command.args(args).arg("--manifest-path").arg(&manifest).output().context("cannot start cargo")?;
-        if !output.status.success() {
-            bail!("cargo {} failed: {}", args[0], tail(&String::from_utf8_lossy(&output.stderr), 10));
-        }
-        Ok(output.stdout)
-    };
-    cargo(&["fetch", "--locked"])?;
-    let metadata = cargo(&["metadata", "--locked", "--format-version", "1"])?;
-    let metadata: serde_json::Value = serde_json::from_slice(&metadata).context("cannot read cargo's metadata")?;
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let mut found = packages.filter(|package| package["name"] == name).filter_map(|p| p["manifest_path"].as_str());
-    let manifest = PathBuf::from(found.next().with_context(|| format!("cargo does not know {name}"))?);
-    let source = manifest.parent().context("a package without a folder")?;
-    let folder = context.paths.out.join("packages").join(name);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+/// The part of a package's suite that is run each time. What fails for a listed reason is not counted.
+fn package(context: &Context<'_>, cases: &mut Cases, package: &Package) -> Result<()> {
+    let session = ecosystem::Session::start(context.paths)?;
+    let record = session.run(package, Where::System, &package.ci)?;
+    for case in record.cases.iter().filter(|case| case.outcome == Outcome::Passed) {
+        cases.case(&case.full_name(), Ok(()));
     }
-    copy_folder(source, &folder)?;
-    Ok(folder)
+    let verdict = session.judge(package, record, &package.ci)?;
+    for failure in verdict.failures.into_iter().filter(|failure| failure.reason.is_none()) {
+        cases.case(&failure.name, Err(failure.said));
+    }
+    Ok(())
 }
 
 /// Builds `same-source` for the host and for the system; both must print the same bytes.

@@ -1,0 +1,195 @@
+//! A program that runs.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use batch::{CREDIT, End, Start};
+use zx::spawn::Spawn;
+use zx::{AsHandleRef, Job, MonotonicInstant, Port, Process, Signals, Socket, Status, Vmo};
+
+/// What a packet for a program is about; with the program's number it makes the packet's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// The process has ended.
+    End = 0,
+    /// Standard output has something, or has ended.
+    Output = 1,
+    /// Standard error has.
+    Errors = 2,
+    /// Standard input has room.
+    Input = 3,
+}
+
+/// Bytes of one message at most.
+const PIECE: usize = 32 << 10;
+
+/// A program that runs, or has run and is not over yet.
+pub struct Program {
+    id: u32,
+    job: Job,
+    process: Process,
+    /// Our ends of its pipes, until they end.
+    output: Option<Socket>,
+    errors: Option<Socket>,
+    input: Option<Socket>,
+    /// Input that it has not taken.
+    waiting: VecDeque<u8>,
+    input_ended: bool,
+    /// When it is killed.
+    pub deadline: Option<MonotonicInstant>,
+    /// How it ended.
+    end: Option<End>,
+}
+
+/// The key of packets about a program. Zero is no program's.
+pub fn key(id: u32, about: About) -> u64 {
+    (u64::from(id) + 1) << 2 | about as u64
+}
+
+/// What a packet's key says.
+pub fn about(key: u64) -> Option<(u32, About)> {
+    let id = u32::try_from((key >> 2).checked_sub(1)?).ok()?;
+    Some((id, [About::End, About::Output, About::Errors, About::Input][(key & 3) as usize]))
+}
+
+impl Program {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn start(
+        port: &Port,
+        id: u32,
+        start: &Start,
+        executable: Vmo,
+        limit: Option<Duration>,
+    ) -> Result<Program, String> {
+        let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
+        let above = zx::startup::job_default().ok_or("there is no job for it")?;
+        let job = above.create_child().map_err(step("its job"))?;
+        let (output, their_output) = Socket::create(0).map_err(step("its output"))?;
+        let (errors, their_errors) = Socket::create(0).map_err(step("its output"))?;
+        let mut spawn = Spawn::vmo(executable);
+        spawn.name(&start.name).job(&job);
+        start.args.iter().for_each(|arg| drop(spawn.arg(arg)));
+        start.env.iter().for_each(|variable| drop(spawn.env(variable)));
+        spawn.descriptor(1, their_output.into()).descriptor(2, their_errors.into());
+        let mut input = None;
+        if start.input {
+            let (ours, theirs) = Socket::create(0).map_err(step("its input"))?;
+            spawn.descriptor(0, theirs.into());
+            input = Some(ours);
+        }
+        let process = spawn.start().map_err(|(status, text)| match status {
+            Status::NO_MEMORY => "there is not enough memory for it".to_owned(),
+            _ if text.is_empty() => format!("starting it gave {status}"),
+            _ => text,
+        })?;
+        let program = Program {
+            id,
+            job,
+            process,
+            output: Some(output),
+            errors: Some(errors),
+            input,
+            waiting: VecDeque::new(),
+            input_ended: false,
+            deadline: limit.map(|limit| MonotonicInstant::after(limit.into())),
+            end: None,
+        };
+        program.watch(port).map_err(step("waiting for it")).inspect_err(|_| drop(program.job.kill()))?;
+        Ok(program)
+    }
+
+    fn watch(&self, port: &Port) -> zx::Result<()> {
+        self.process.wait_async(port, key(self.id, About::End), Signals::TASK_TERMINATED, 0)?;
+        for (socket, about) in [(&self.output, About::Output), (&self.errors, About::Errors)] {
+            if let Some(socket) = socket {
+                self.wait_for_output(port, socket, about)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_output(&self, port: &Port, socket: &Socket, about: About) -> zx::Result<()> {
+        socket.wait_async(port, key(self.id, about), Signals::SOCKET_READABLE | Signals::SOCKET_PEER_CLOSED, 0)
+    }
+
+    /// Ends it, with all that it started.
+    pub fn kill(&mut self, end: Option<End>) {
+        self.deadline = None;
+        self.end = self.end.take().or(end);
+        let _ = self.job.kill();
+    }
+
+    /// The process has ended; what it started ends with it.
+    pub fn ended(&mut self) {
+        let code = self.process.info().map_or(abi::ZX_TASK_RETCODE_SYSCALL_KILL, |info| info.return_code);
+        self.kill(Some(End::Returned(code)));
+        self.input = None;
+    }
+
+    /// What it wrote; nothing where nothing is there.
+    pub fn read(&mut self, port: &Port, about: About) -> Vec<u8> {
+        let socket = if about == About::Output { self.output.take() } else { self.errors.take() };
+        let Some(socket) = socket else { return Vec::new() };
+        let mut bytes = vec![0; PIECE];
+        let read = match socket.read(&mut bytes) {
+            Ok(count) => count,
+            Err(Status::SHOULD_WAIT) => 0,
+            Err(_) => return Vec::new(),
+        };
+        bytes.truncate(read);
+        if self.wait_for_output(port, &socket, about).is_ok() {
+            *(if about == About::Output { &mut self.output } else { &mut self.errors }) = Some(socket);
+        }
+        bytes
+    }
+
+    /// Takes input from the host; without bytes it is at its end.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.input_ended |= bytes.is_empty();
+        // A host that sends more than it has credit for loses it.
+        let room = CREDIT.saturating_sub(self.waiting.len()).min(bytes.len());
+        self.waiting.extend(&bytes[..room]);
+    }
+
+    /// Gives it what it takes of its input; says how much is gone.
+    pub fn feed(&mut self, port: &Port) -> usize {
+        let mut gone = 0;
+        while let Some(socket) = &self.input {
+            let (piece, _) = self.waiting.as_slices();
+            if piece.is_empty() {
+                if self.input_ended {
+                    self.input = None;
+                }
+                break;
+            }
+            match socket.write(piece) {
+                Ok(count) => {
+                    self.waiting.drain(..count);
+                    gone += count;
+                }
+                Err(Status::SHOULD_WAIT) => {
+                    let signals = Signals::SOCKET_WRITABLE | Signals::SOCKET_PEER_CLOSED;
+                    if socket.wait_async(port, key(self.id, About::Input), signals, 0).is_err() {
+                        self.input = None;
+                    }
+                    break;
+                }
+                // It has closed its input: what comes is gone, as with a pipe.
+                Err(_) => self.input = None,
+            }
+        }
+        if self.input.is_none() {
+            gone += self.waiting.len();
+            self.waiting.clear();
+        }
+        gone
+    }
+
+    /// How it ended, once all that it wrote has been read.
+    pub fn over(&mut self) -> Option<End> {
+        if self.output.is_some() || self.errors.is_some() { None } else { self.end.take() }
+    }
+}

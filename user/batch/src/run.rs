@@ -1,0 +1,151 @@
+//! The loop.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+use std::time::Duration;
+
+use batch::{Decoder, End, Order, Said, encode};
+use zx::{MonotonicInstant, Port, Status};
+
+use crate::mailbox::Mailbox;
+use crate::program::{self, About, Program};
+
+/// The key of the packet that says that orders have come.
+const ORDERS: u64 = 0;
+
+struct Batch {
+    port: Arc<Port>,
+    mailbox: Mailbox,
+    programs: HashMap<u32, Program>,
+}
+
+/// Runs until the host has gone.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn run() -> Result<(), String> {
+    let mailbox = Mailbox::open()?;
+    let port = Arc::new(Port::create().map_err(|status| format!("a port: {status}"))?);
+    let orders = listen(port.clone())?;
+    let mut batch = Batch { port, mailbox, programs: HashMap::new() };
+    say(&Said::Ready { room: batch.mailbox.room() })?;
+    loop {
+        let deadline = batch.programs.values().filter_map(|program| program.deadline).min();
+        match batch.port.wait(deadline.unwrap_or(MonotonicInstant::INFINITE)) {
+            Ok(packet) if packet.key == ORDERS => loop {
+                match orders.try_recv() {
+                    Ok(order) => batch.carry_out(order)?,
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return Ok(()),
+                }
+            },
+            Ok(packet) => batch.happened(packet.key)?,
+            Err(Status::TIMED_OUT) => {}
+            Err(status) => return Err(format!("the port: {status}")),
+        }
+        batch.kill_late();
+    }
+}
+
+/// Reads orders in a thread of its own; each is followed by a packet.
+fn listen(port: Arc<Port>) -> Result<Receiver<Order>, String> {
+    let (sender, receiver) = channel();
+    let listen = move || {
+        let wake = || port.queue(&abi::zx_port_packet_t { key: ORDERS, ..Default::default() });
+        let mut decoder = Decoder::default();
+        let mut bytes = vec![0; 16 << 10];
+        let mut input = std::io::stdin().lock();
+        'all: while let Ok(count @ 1..) = input.read(&mut bytes) {
+            decoder.push(&bytes[..count]);
+            loop {
+                match decoder.message() {
+                    Ok(Some(order)) => drop(sender.send(order)),
+                    Ok(None) => break,
+                    Err(_) => break 'all,
+                }
+            }
+            if wake().is_err() {
+                break;
+            }
+        }
+        drop(sender);
+        let _ = wake();
+    };
+    thread::Builder::new().name("orders".to_owned()).spawn(listen).map_err(|error| error.to_string())?;
+    Ok(receiver)
+}
+
+fn say(message: &Said) -> Result<(), String> {
+    let bytes = encode(message).map_err(|error| error.to_string())?;
+    let mut output = std::io::stdout().lock();
+    output.write_all(&bytes).and_then(|()| output.flush()).map_err(|error| format!("the host is gone: {error}"))
+}
+
+impl Batch {
+    fn carry_out(&mut self, order: Order) -> Result<(), String> {
+        match order {
+            Order::Run { id, at, size, limit } => {
+                let parcel = self.mailbox.fetch(at, size);
+                say(&Said::Fetched { id })?;
+                let limit = limit.map(Duration::from_millis);
+                let started =
+                    parcel.and_then(|parcel| Program::start(&self.port, id, &parcel.start, parcel.program, limit));
+                match started {
+                    Ok(program) => drop(self.programs.insert(id, program)),
+                    Err(reason) => say(&Said::Ended { id, end: End::NotStarted(reason) })?,
+                }
+            }
+            Order::Input { id, bytes } => {
+                if let Some(program) = self.programs.get_mut(&id) {
+                    program.put(&bytes);
+                    self.feed(id)?;
+                }
+            }
+            Order::Kill { id } => {
+                if let Some(program) = self.programs.get_mut(&id) {
+                    program.kill(None);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn feed(&mut self, id: u32) -> Result<(), String> {
+        let Some(program) = self.programs.get_mut(&id) else { return Ok(()) };
+        match program.feed(&self.port) {
+            0 => Ok(()),
+            count => say(&Said::InputTaken { id, count }),
+        }
+    }
+
+    fn happened(&mut self, key: u64) -> Result<(), String> {
+        let Some((id, about)) = program::about(key) else { return Ok(()) };
+        let Some(program) = self.programs.get_mut(&id) else { return Ok(()) };
+        match about {
+            About::End => program.ended(),
+            About::Input => self.feed(id)?,
+            About::Output | About::Errors => {
+                let bytes = program.read(&self.port, about);
+                if !bytes.is_empty() {
+                    let output = about == About::Output;
+                    say(&if output { Said::Output { id, bytes } } else { Said::Errors { id, bytes } })?;
+                }
+            }
+        }
+        if let Some(end) = self.programs.get_mut(&id).and_then(Program::over) {
+            self.programs.remove(&id);
+            say(&Said::Ended { id, end })?;
+        }
+        Ok(())
+    }
+
+    fn kill_late(&mut self) {
+        let now = MonotonicInstant::now();
+        for program in self.programs.values_mut().filter(|program| program.deadline.is_some_and(|at| at <= now)) {
+            program.kill(Some(End::TimedOut));
+        }
+    }
+}

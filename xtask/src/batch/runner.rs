@@ -1,0 +1,132 @@
+//! The runner's side: one program, run by the keeper's machine.
+
+use std::fs::File;
+use std::io::{IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use ::batch::{CREDIT, Decoder, End, Said, Start};
+use anyhow::{Context, Result, bail};
+
+use super::{Feed, Request, next, send};
+use crate::link::exit_code;
+use crate::session::Shown;
+use crate::symbols::Files;
+use crate::ui::Ui;
+
+/// Input that was sent and has not been taken.
+#[derive(Debug, Default)]
+struct Credit {
+    used: Mutex<usize>,
+    less: Condvar,
+}
+
+/// Has the keeper behind `socket` run a program; gives this process' exit code. Backtraces get their names from `names`.
+///
+/// # Errors
+/// The keeper is not there.
+pub fn run(
+    ui: &Ui,
+    socket: &Path,
+    program: &Path,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    limit: Option<Duration>,
+    names: Option<Files>,
+) -> Result<u8> {
+    let mut stream = UnixStream::connect(socket).context("the machine's keeper is gone")?;
+    let name = program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let start = Start {
+        args: [program.to_string_lossy().into_owned()].into_iter().chain(args).collect(),
+        env: env.into_iter().map(|(key, value)| format!("{key}={value}")).collect(),
+        input: has_input(),
+        name,
+    };
+    let input = start.input;
+    send(&mut stream, &Request { program: program.to_path_buf(), start, limit })?;
+    let credit = Arc::new(Credit::default());
+    if input {
+        let (stream, credit) = (stream.try_clone().context("cannot share a socket")?, credit.clone());
+        thread::spawn(move || pump_input(stream, &credit));
+    }
+    let mut decoder = Decoder::default();
+    let (mut output, mut errors) = (Shown::new(names.clone()), Shown::new(names));
+    loop {
+        match next(&mut stream, &mut decoder)? {
+            Some(Said::Output { bytes, .. }) => {
+                if output.write(std::io::stdout(), &bytes).is_err() {
+                    return Ok(141);
+                }
+            }
+            // Where complaints cannot be written, the program goes on without.
+            Some(Said::Errors { bytes, .. }) => drop(errors.write(std::io::stderr(), &bytes)),
+            Some(Said::InputTaken { count, .. }) => credit.taken(count),
+            Some(Said::Ended { end, .. }) => {
+                let _ = errors.end(std::io::stderr());
+                let written = output.end(std::io::stdout());
+                return Ok(if written.is_ok() { code(ui, &end, limit) } else { 141 });
+            }
+            Some(Said::Ready { .. } | Said::Fetched { .. }) => {}
+            None => bail!("the machine's keeper ended"),
+        }
+    }
+}
+
+fn code(ui: &Ui, end: &End, limit: Option<Duration>) -> u8 {
+    match end {
+        End::Returned(code) => exit_code(*code),
+        End::TimedOut => {
+            let limit = limit.unwrap_or_default().as_secs_f64();
+            ui.note(&format!("the program did not end within {limit} s; it was killed"));
+            124
+        }
+        End::NotStarted(why) => {
+            ui.note(why);
+            125
+        }
+    }
+}
+
+/// Whether there is input that may be meant for the program: a pipe or a file. A terminal is for whoever sits there.
+fn has_input() -> bool {
+    let stdin = std::io::stdin();
+    let null = File::open("/dev/null").and_then(|null| rustix::fs::fstat(null.as_fd()).map_err(Into::into));
+    let same = |null: rustix::fs::Stat| {
+        rustix::fs::fstat(stdin.as_fd()).is_ok_and(|ours| (ours.st_dev, ours.st_ino) == (null.st_dev, null.st_ino))
+    };
+    !stdin.is_terminal() && !null.is_ok_and(same)
+}
+
+fn pump_input(mut stream: UnixStream, credit: &Credit) {
+    let mut buffer = [0; 4096];
+    let mut stdin = std::io::stdin().lock();
+    loop {
+        let count = match stdin.read(&mut buffer) {
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => 0,
+        };
+        credit.use_up(count);
+        if send(&mut stream, &Feed(buffer[..count].to_vec())).is_err() || count == 0 {
+            return;
+        }
+    }
+}
+
+impl Credit {
+    fn use_up(&self, count: usize) {
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let none = |used: &mut usize| *used + count > CREDIT;
+        *self.less.wait_while(used, none).unwrap_or_else(PoisonError::into_inner) += count;
+    }
+
+    fn taken(&self, count: usize) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        *used = used.saturating_sub(count);
+        self.less.notify_all();
+    }
+}
