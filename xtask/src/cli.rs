@@ -203,7 +203,8 @@ pub struct TestArgs {
     /// For `ecosystem`: take what an earlier run with the same tree gave, and run only what is left.
     #[arg(long = "continue")]
     pub resume: bool,
-    /// For `ecosystem`: run the suites on the host, and write down how many cases there are.
+    /// For `ecosystem`: run the suites on the host, and write down how many cases there are. For `rust`: on the host, for
+    /// comparison.
     #[arg(long)]
     pub host: bool,
     /// For `ecosystem`: choose anew what the packages' tests need, and write that down.
@@ -224,9 +225,6 @@ pub struct TestArgs {
     /// For `mutations`: only the fault of this number.
     #[arg(long, value_name = "N")]
     pub only: Option<u32>,
-    /// For `rust`: on the host, for comparison.
-    #[arg(long)]
-    pub host: bool,
     /// Show the output of the passing ones too.
     #[arg(short, long)]
     pub verbose: bool,
