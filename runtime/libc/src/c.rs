@@ -10,10 +10,14 @@ unsafe extern "C" {
     pub fn __c_thread_init(thread: *mut Thread);
     /// Before there is a second thread.
     pub fn __c_threads_begin();
+    /// Runs the clean-up handlers of the calling thread.
+    pub fn __c_thread_cleanup();
     /// Streams that the calling thread has locked stay so for good.
     pub fn __do_orphaned_stdio_locks();
     /// Writes what streams keep.
     pub fn __stdio_exit();
+    /// Whether there is such a child that has not been waited for; ends it where that is meant.
+    pub fn __c_kill_child(process: c_int, really: bool) -> bool;
     fn __on_SYS_write(descriptor: c_int, bytes: *const u8, size: usize) -> c_long;
 }
 

@@ -106,6 +106,12 @@ pub extern "C" fn _Exit(code: i32) -> ! {
 /// of an unhandled exception. (std has said why before.)
 #[unsafe(no_mangle)]
 pub extern "C" fn abort() -> ! {
+    crate::signal::before_abort();
+    crash()
+}
+
+/// The end of a process that cannot go on.
+pub fn crash() -> ! {
     // SAFETY: raises an exception and does not come back.
     unsafe { asm!("ud2", options(noreturn)) }
 }

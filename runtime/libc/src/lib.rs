@@ -42,6 +42,8 @@ mod memory;
 #[cfg(target_os = "fuchsia")]
 mod mman;
 #[cfg(target_os = "fuchsia")]
+mod random;
+#[cfg(target_os = "fuchsia")]
 mod signal;
 #[cfg(target_os = "fuchsia")]
 mod start;

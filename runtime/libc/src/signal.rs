@@ -1,12 +1,16 @@
-//! Signals, of which there are none: no process sends one, and no fault becomes one.
+//! Signals, as far as the C standard has them: those that a program raises itself.
 //!
-//! Sets of signals are plain data and work. What would need a signal to be delivered fails with `ENOSYS`, so that
-//! whoever depends on it learns so. A thread's mask can be set and read as long as nothing is blocked in earnest: it
-//! blocks signals that never come.
+//! None comes from outside: no process sends one, no fault becomes one, no timer ends in one. `raise` calls the program's
+//! handler, or does what is done by default, before it returns. What would need a signal to reach another thread, or to be
+//! waited for, fails with `ENOSYS`, so that whoever depends on it learns so.
 
+use core::ffi::c_long;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::errno::{self, EINVAL, ENOSYS};
+use crate::errno::{self, EINVAL, ENOSYS, ESRCH};
+use crate::exit;
+use crate::lock::Lock;
+use crate::thread::{self, Thread};
 
 /// Bits of a `sigset_t` that mean something; the structure is larger.
 const SIGNALS: i32 = 64;
@@ -66,31 +70,181 @@ pub unsafe extern "C" fn sigismember(set: *const SignalSet, signal: i32) -> i32 
     i32::from(unsafe { (*set).words[0] } & bit != 0)
 }
 
-/// What becomes of a signal cannot be chosen, as none comes.
-#[unsafe(no_mangle)]
-pub extern "C" fn sigaction(_signal: i32, _new: *const u8, _old: *mut u8) -> i32 {
-    errno::fail(ENOSYS)
+/// What is to happen when a signal is raised, as C programs hold it.
+#[repr(C)]
+pub struct Action {
+    handler: usize,
+    mask: SignalSet,
+    flags: i32,
+    restorer: usize,
 }
 
-/// `SIG_ERR`, as for [`sigaction`].
-#[unsafe(no_mangle)]
-pub extern "C" fn signal(_signal: i32, _handler: usize) -> usize {
-    errno::fail(ENOSYS) as usize
+/// What this library keeps of one.
+#[derive(Clone, Copy)]
+struct Kept {
+    handler: usize,
+    mask: u64,
+    flags: i32,
+}
+
+const DEFAULT: usize = 0;
+const IGNORE: usize = 1;
+const WITH_INFORMATION: i32 = 4;
+const RESTART: i32 = 0x1000_0000;
+const NOT_BLOCKED: i32 = 0x4000_0000;
+const ONCE: i32 = 0x8000_0000_u32 as i32;
+
+static ACTIONS: Lock<[Kept; SIGNALS as usize]> =
+    Lock::new([Kept { handler: DEFAULT, mask: 0, flags: 0 }; SIGNALS as usize]);
+/// Signals that were raised while they were blocked.
+static PENDING: AtomicU64 = AtomicU64::new(0);
+
+const ABORT: i32 = 6;
+const KILL: i32 = 9;
+const TERMINATE: i32 = 15;
+
+fn index(signal: i32) -> usize {
+    (signal - 1) as usize
+}
+
+/// Does what is to be done for a signal now, on the calling thread.
+fn deliver(signal: i32) -> i32 {
+    let Some(bit) = bit(signal) else { return errno::fail(EINVAL) };
+    let before = MASK.load(Ordering::Relaxed);
+    if before & bit != 0 && signal != KILL {
+        PENDING.fetch_or(bit, Ordering::Relaxed);
+        return 0;
+    }
+    let kept = {
+        let mut actions = ACTIONS.lock();
+        let entry = &mut actions[index(signal)];
+        let kept = *entry;
+        if kept.flags & ONCE != 0 {
+            entry.handler = DEFAULT;
+        }
+        kept
+    };
+    match kept.handler {
+        DEFAULT => return by_default(signal),
+        IGNORE => return 0,
+        _ => {}
+    }
+    MASK.fetch_or(kept.mask | if kept.flags & NOT_BLOCKED != 0 { 0 } else { bit }, Ordering::Relaxed);
+    // SAFETY: the program's own function, of the type that its flags say.
+    unsafe {
+        if kept.flags & WITH_INFORMATION != 0 {
+            // `siginfo_t`: number, error, code (-6: raised by a thread), then who.
+            let mut information = [0i32; 32];
+            (information[0], information[2]) = (signal, -6);
+            information[4] = crate::system::getpid();
+            let handler: extern "C" fn(i32, *mut i32, *mut u8) = core::mem::transmute(kept.handler);
+            handler(signal, information.as_mut_ptr(), core::ptr::null_mut());
+        } else {
+            let handler: extern "C" fn(i32) = core::mem::transmute(kept.handler);
+            handler(signal);
+        }
+    }
+    set_mask(before);
+    0
+}
+
+/// Sets the mask, and delivers what waited for that.
+fn set_mask(mask: u64) {
+    MASK.store(mask, Ordering::Relaxed);
+    while let ready @ 1.. = PENDING.load(Ordering::Relaxed) & !mask {
+        let bit = 1 << ready.trailing_zeros();
+        if PENDING.fetch_and(!bit, Ordering::Relaxed) & bit != 0 {
+            deliver(ready.trailing_zeros() as i32 + 1);
+        }
+    }
+}
+
+fn by_default(signal: i32) -> i32 {
+    match signal {
+        // A child's end, going on, urgent data, the window's size.
+        17 | 18 | 23 | 28 => 0,
+        // A process cannot stop itself and wait for somebody to let it go on.
+        19..=22 => errno::fail(ENOSYS),
+        // Those that mean a fault.
+        3..=8 | 11 | 24 | 25 | 31 => exit::crash(),
+        _ => exit::_exit(128 + signal),
+    }
+}
+
+/// Before a process aborts: what the program wants done then.
+pub fn before_abort() {
+    if ACTIONS.lock()[index(ABORT)].handler > IGNORE {
+        MASK.fetch_and(!(1 << index(ABORT)), Ordering::Relaxed);
+        deliver(ABORT);
+    }
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn kill(_process: i32, _signal: i32) -> i32 {
-    errno::fail(ENOSYS)
+pub unsafe extern "C" fn sigaction(signal: i32, new: *const Action, old: *mut Action) -> i32 {
+    if bit(signal).is_none() || (!new.is_null() && matches!(signal, KILL | 19)) {
+        return errno::fail(EINVAL);
+    }
+    let mut actions = ACTIONS.lock();
+    let entry = &mut actions[index(signal)];
+    let before = *entry;
+    // SAFETY: null, or the caller's objects.
+    unsafe {
+        if let Some(new) = new.as_ref() {
+            *entry = Kept { handler: new.handler, mask: new.mask.words[0], flags: new.flags };
+        }
+        if !old.is_null() {
+            let mut mask = SignalSet { words: [0; WORDS] };
+            mask.words[0] = before.mask;
+            old.write(Action { handler: before.handler, mask, flags: before.flags, restorer: 0 });
+        }
+    }
+    0
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn raise(_signal: i32) -> i32 {
-    errno::fail(ENOSYS)
+pub extern "C" fn signal(signal: i32, handler: usize) -> usize {
+    if bit(signal).is_none() || matches!(signal, KILL | 19) {
+        return errno::fail(EINVAL) as usize;
+    }
+    let mut actions = ACTIONS.lock();
+    core::mem::replace(&mut actions[index(signal)], Kept { handler, mask: 0, flags: RESTART }).handler
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn pthread_kill(_thread: *mut u8, _signal: i32) -> i32 {
-    ENOSYS
+pub extern "C" fn raise(signal: i32) -> i32 {
+    deliver(signal)
+}
+
+/// To this process, as [`raise`]; to a child of `posix_spawn`, whom only being ended can reach.
+#[unsafe(no_mangle)]
+pub extern "C" fn kill(process: i32, signal: i32) -> i32 {
+    if process == crate::system::getpid() {
+        return if signal == 0 { 0 } else { deliver(signal) };
+    }
+    // SAFETY: takes numbers only.
+    let ended = |really: bool| match unsafe { crate::c::__c_kill_child(process, really) } {
+        true => 0,
+        false => errno::fail(ESRCH),
+    };
+    match signal {
+        0 => ended(false),
+        KILL | TERMINATE => ended(true),
+        _ => errno::fail(ENOSYS),
+    }
+}
+
+/// To the calling thread, as [`raise`]; another one cannot be reached.
+#[unsafe(no_mangle)]
+pub extern "C" fn pthread_kill(thread: *mut Thread, signal: i32) -> i32 {
+    match signal {
+        0 => 0,
+        _ if bit(signal).is_none() => EINVAL,
+        _ if thread == thread::current() => {
+            deliver(signal);
+            0
+        }
+        _ => ENOSYS,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -98,10 +252,41 @@ pub extern "C" fn sigaltstack(_new: *const u8, _old: *mut u8) -> i32 {
     errno::fail(ENOSYS)
 }
 
+/// What was raised while it was blocked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigpending(set: *mut SignalSet) -> i32 {
+    // SAFETY: the caller's set, as the contract says.
+    unsafe {
+        sigemptyset(set);
+        (*set).words[0] = PENDING.load(Ordering::Relaxed);
+    }
+    0
+}
+
+/// `sigsetjmp` and `siglongjmp` ask so for the mask.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __on_SYS_rt_sigprocmask(
+    how: i32,
+    new: *const SignalSet,
+    old: *mut [u64; 1],
+    _size: usize,
+) -> c_long {
+    let mut before = SignalSet { words: [0; WORDS] };
+    // SAFETY: a jump's buffer holds 64 bits of a mask; more is not read, nor written.
+    unsafe {
+        if !old.is_null() {
+            pthread_sigmask(how, core::ptr::null(), &mut before);
+            (*old)[0] = before.words[0];
+        }
+        c_long::from(-pthread_sigmask(how, new, core::ptr::null_mut()))
+    }
+}
+
 /// Changes the mask; returns an error number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_sigmask(how: i32, new: *const SignalSet, old: *mut SignalSet) -> i32 {
     let before = MASK.load(Ordering::Relaxed);
+    let mut changed = None;
     if !new.is_null() {
         // SAFETY: the caller's set, as the contract says.
         let given = unsafe { (*new).words[0] };
@@ -111,13 +296,16 @@ pub unsafe extern "C" fn pthread_sigmask(how: i32, new: *const SignalSet, old: *
             2 => given,
             _ => return EINVAL,
         };
-        MASK.store(after, Ordering::Relaxed);
+        changed = Some(after);
     }
     if !old.is_null() {
         // SAFETY: as above.
         unsafe { sigemptyset(old) };
         // SAFETY: as above.
         unsafe { (*old).words[0] = before };
+    }
+    if let Some(mask) = changed {
+        set_mask(mask);
     }
     0
 }

@@ -2,10 +2,10 @@
 //!
 //! `CLOCK_MONOTONIC` is the system's monotonic clock, answered by the vDSO. `CLOCK_REALTIME` is the UTC clock that the
 //! process was given at its start; a process without one counts from 1970-01-01 at the system's start, so that the time
-//! of day is wrong but still advances.
+//! of day is wrong but still advances. The clocks of the process and of the thread count how long these have run.
 
 use crate::errno::{self, EINVAL};
-use crate::{sys, system};
+use crate::{sys, system, thread};
 
 /// Seconds and nanoseconds.
 #[repr(C)]
@@ -17,6 +17,8 @@ pub struct Timespec {
 
 const CLOCK_REALTIME: i32 = 0;
 const CLOCK_MONOTONIC: i32 = 1;
+const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
+const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
 const CLOCK_MONOTONIC_RAW: i32 = 4;
 const CLOCK_REALTIME_COARSE: i32 = 5;
 const CLOCK_MONOTONIC_COARSE: i32 = 6;
@@ -53,9 +55,22 @@ fn utc() -> i64 {
     monotonic()
 }
 
+/// How long a process or thread has run.
+fn run_time(task: sys::Handle) -> Option<i64> {
+    const INFO_TASK_RUNTIME: u32 = 30 | 1 << 28;
+    let mut info = [0i64; 4];
+    let (place, size) = (info.as_mut_ptr().cast(), size_of_val(&info));
+    let none = core::ptr::null_mut;
+    // SAFETY: `zx_info_task_runtime_t` is four words, the first the time on processors.
+    let status = unsafe { sys::zx_object_get_info(task, INFO_TASK_RUNTIME, place, size, none(), none()) };
+    (status == sys::OK).then_some(info[0])
+}
+
 fn now(clock: i32) -> Option<i64> {
     match clock {
         CLOCK_REALTIME | CLOCK_REALTIME_COARSE => Some(utc()),
+        CLOCK_PROCESS_CPUTIME_ID => run_time(system::zx_process_self()),
+        CLOCK_THREAD_CPUTIME_ID => run_time(thread::current_handle()),
         CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME => Some(monotonic()),
         _ => None,
     }

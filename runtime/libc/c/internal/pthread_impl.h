@@ -28,6 +28,7 @@ struct pthread {
 	int h_errno_val;
 	locale_t locale;
 	void *stdio_locks;
+	struct __ptcb *cleanup;
 };
 
 static inline struct pthread *__pthread_self(void)

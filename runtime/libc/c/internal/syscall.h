@@ -36,6 +36,7 @@ hidden long __on_SYS_lseek(int, off_t, int);
 hidden long __on_SYS_fcntl(int, int, ...);
 hidden long __on_SYS_ioctl(int, unsigned long, ...);
 hidden long __on_SYS_unlinkat(int, const char *, int);
+hidden long __on_SYS_rt_sigprocmask(int, const void *, void *, size_t);
 hidden long __on_SYS_wait4(pid_t, int *, int, void *);
 hidden long __on_SYS_readlinkat(int, const char *, char *, size_t);
 

@@ -2,6 +2,7 @@
 //
 // A process has no number here but its handle, which its parent keeps: a child's pid is the low bits of its object's koid, and the
 // table below leads back to the handle. fork and exec do not exist.
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <lib/fdio/spawn.h>
@@ -117,6 +118,19 @@ hidden long __on_SYS_wait4(pid_t pid, int *status, int options, void *usage)
 {
 	pid = waitpid(pid, status, options);
 	return pid < 0 ? -errno : pid;
+}
+
+hidden _Bool __c_kill_child(int pid, _Bool really)
+{
+	_Bool found = 0;
+	LOCK(lock);
+	for (size_t i = 0; i < count && !found; i++) {
+		found = children[i].pid == pid;
+		if (found && really)
+			zx_task_kill(children[i].process);
+	}
+	UNLOCK(lock);
+	return found;
 }
 
 static int error_of(zx_status_t status)

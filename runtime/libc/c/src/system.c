@@ -1,4 +1,5 @@
 // What is asked about the system, and about users, of which there are none.
+#define _GNU_SOURCE
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -119,4 +120,20 @@ char *getlogin(void)
 int getlogin_r(char *name, size_t size)
 {
 	return ENXIO;
+}
+
+int getgroups(int size, gid_t list[])
+{
+	return 0;
+}
+
+// Each process is a group and a session of its own.
+pid_t getpgrp(void) { return getpid(); }
+pid_t getpgid(pid_t pid) { return pid ? pid : getpid(); }
+pid_t getsid(pid_t pid) { return pid ? pid : getpid(); }
+
+// Advice changes nothing: pages come when they are touched.
+int posix_madvise(void *address, size_t size, int advice)
+{
+	return 0;
 }

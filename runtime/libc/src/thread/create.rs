@@ -297,6 +297,8 @@ pub unsafe extern "C" fn __cxa_thread_atexit_impl(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_exit(result: *mut c_void) -> ! {
+    // SAFETY: the calling thread's own handlers.
+    unsafe { c::__c_thread_cleanup() };
     run_destructors();
     // SAFETY: the calling thread's own streams.
     unsafe { c::__do_orphaned_stdio_locks() };

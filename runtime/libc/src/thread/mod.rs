@@ -39,11 +39,12 @@ pub struct Thread {
     pub errno: Cell<i32>,
     handle: AtomicU32,
     /// What the C half keeps by thread (`../c/internal/pthread_impl.h`): a number for locks of streams, the error of the last
-    /// look-up of a host, the locale, the streams that are locked.
+    /// look-up of a host, the locale, the streams that are locked, what runs when it ends.
     number: u32,
     h_errno: i32,
     locale: *mut c_void,
     locked_streams: *mut c_void,
+    cleanup_handlers: *mut c_void,
     /// Who frees the block: see [`create`].
     state: AtomicU32,
     start: Start,

@@ -1,0 +1,98 @@
+// What POSIX and Linux have and no process here can do: each fails at once and says so.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ABSENT(error, result, function, ...) \
+	result function(__VA_ARGS__)         \
+	{                                    \
+		errno = error;               \
+		return (result)-1;           \
+	}
+
+// A process starts with one program (posix_spawn) and runs it to its end.
+ABSENT(ENOSYS, pid_t, fork, void)
+ABSENT(ENOSYS, pid_t, _Fork, void)
+ABSENT(ENOSYS, pid_t, vfork, void)
+ABSENT(ENOSYS, int, execve, const char *path, char *const argv[], char *const envp[])
+ABSENT(ENOSYS, int, fexecve, int fd, char *const argv[], char *const envp[])
+ABSENT(ENOSYS, int, daemon, int here, int open)
+ABSENT(ENOSYS, int, waitid, idtype_t type, id_t id, siginfo_t *info, int options)
+// Groups of processes and sessions; a terminal belongs to nobody.
+ABSENT(ENOSYS, pid_t, setsid, void)
+ABSENT(ENOSYS, int, setpgid, pid_t pid, pid_t group)
+ABSENT(ENOTTY, pid_t, tcgetpgrp, int fd)
+ABSENT(ENOTTY, int, tcsetpgrp, int fd, pid_t group)
+// Users.
+ABSENT(ENOSYS, int, setuid, uid_t id)
+ABSENT(ENOSYS, int, setgid, gid_t id)
+ABSENT(ENOSYS, int, seteuid, uid_t id)
+ABSENT(ENOSYS, int, setegid, gid_t id)
+ABSENT(ENOSYS, int, setreuid, uid_t real, uid_t effective)
+ABSENT(ENOSYS, int, setregid, gid_t real, gid_t effective)
+ABSENT(ENOSYS, int, chroot, const char *path)
+// Times that end in a signal, and waiting for one.
+ABSENT(ENOSYS, int, setitimer, int which, const struct itimerval *restrict wanted, struct itimerval *restrict old)
+ABSENT(ENOSYS, int, getitimer, int which, struct itimerval *out)
+ABSENT(ENOSYS, int, pause, void)
+ABSENT(ENOSYS, int, sigsuspend, const sigset_t *mask)
+ABSENT(ENOSYS, int, sigwaitinfo, const sigset_t *restrict set, siginfo_t *restrict info)
+ABSENT(ENOSYS, int, sigtimedwait, const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict until)
+// The day's time is set by whoever has the clock's handle (zx_clock_update).
+ABSENT(EPERM, int, clock_settime, clockid_t clock, const struct timespec *time)
+ABSENT(EPERM, int, settimeofday, const struct timeval *time, const struct timezone *zone)
+ABSENT(ENOSYS, int, getpriority, int which, id_t who)
+ABSENT(ENOSYS, int, setpriority, int which, id_t who, int priority)
+ABSENT(ENOSYS, int, nice, int more)
+// Memory stays where it is, and cannot be made to.
+ABSENT(ENOSYS, int, mlock, const void *address, size_t size)
+ABSENT(ENOSYS, int, munlock, const void *address, size_t size)
+ABSENT(ENOSYS, int, mlockall, int flags)
+ABSENT(ENOSYS, int, munlockall, void)
+ABSENT(ENOSYS, void *, mremap, void *old, size_t old_size, size_t new_size, int flags, ...)
+ABSENT(ENOSYS, int, shm_open, const char *name, int flags, mode_t mode)
+ABSENT(ENOSYS, int, shm_unlink, const char *name)
+ABSENT(ENOMEM, int, brk, void *end)
+ABSENT(ENOMEM, void *, sbrk, intptr_t more)
+
+int sigwait(const sigset_t *restrict set, int *restrict out)
+{
+	return ENOSYS;
+}
+
+// No alarm was set, and none will be.
+unsigned alarm(unsigned seconds)
+{
+	errno = ENOSYS;
+	return 0;
+}
+
+char *ttyname(int fd)
+{
+	errno = ENOTTY;
+	return 0;
+}
+
+int ttyname_r(int fd, char *name, size_t size)
+{
+	return ENOTTY;
+}
+
+// No path leads to a terminal.
+char *ctermid(char *out)
+{
+	static char none[1];
+	if (!out)
+		return none;
+	*out = 0;
+	return out;
+}

@@ -1,0 +1,44 @@
+// Older and shorter names for what libfdio's functions do.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+int eventfd_read(int fd, eventfd_t *out)
+{
+	return read(fd, out, sizeof *out) == sizeof *out ? 0 : -1;
+}
+
+int eventfd_write(int fd, eventfd_t more)
+{
+	return write(fd, &more, sizeof more) == sizeof more ? 0 : -1;
+}
+
+static int set_times(int at, const char *path, const struct timeval times[2], int flags)
+{
+	if (!times)
+		return utimensat(at, path, 0, flags);
+	struct timespec exact[2];
+	for (int i = 0; i < 2; i++) {
+		if (times[i].tv_usec < 0 || times[i].tv_usec >= 1000000) {
+			errno = EINVAL;
+			return -1;
+		}
+		exact[i] = (struct timespec){ times[i].tv_sec, times[i].tv_usec * 1000 };
+	}
+	return utimensat(at, path, exact, flags);
+}
+
+int utimes(const char *path, const struct timeval times[2])
+{
+	return set_times(AT_FDCWD, path, times, 0);
+}
+
+int futimesat(int at, const char *path, const struct timeval times[2])
+{
+	return set_times(at, path, times, 0);
+}

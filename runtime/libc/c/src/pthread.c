@@ -1,0 +1,160 @@
+// POSIX's threads, the part that is data only: clean-up handlers, and attributes of which there is one choice each.
+//
+// What is not shared between processes, lends no priority and survives no death of its holder can be asked for and set so;
+// other values give ENOTSUP. Nobody cancels a thread.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <zircon/syscalls.h>
+#include "pthread_impl.h"
+
+void _pthread_cleanup_push(struct __ptcb *handler, void (*function)(void *), void *argument)
+{
+	struct pthread *self = __pthread_self();
+	*handler = (struct __ptcb){ function, argument, self->cleanup };
+	self->cleanup = handler;
+}
+
+void _pthread_cleanup_pop(struct __ptcb *handler, int run)
+{
+	__pthread_self()->cleanup = handler->__next;
+	if (run)
+		handler->__f(handler->__x);
+}
+
+// At the end of a thread, before its keys' destructors.
+hidden void __c_thread_cleanup(void)
+{
+	struct pthread *self = __pthread_self();
+	while (self->cleanup) {
+		struct __ptcb *handler = self->cleanup;
+		self->cleanup = handler->__next;
+		handler->__f(handler->__x);
+	}
+}
+
+int pthread_cancel(pthread_t thread)
+{
+	return ENOSYS;
+}
+
+void pthread_testcancel(void) {}
+
+int pthread_setcanceltype(int type, int *old)
+{
+	if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
+		return EINVAL;
+	if (old)
+		*old = PTHREAD_CANCEL_DEFERRED;
+	return 0;
+}
+
+// An attribute with one value can be read, and set to what it is.
+static int only(int wanted, int there) { return wanted == there ? 0 : ENOTSUP; }
+
+#define ATTRIBUTE(object, name, value)                                             \
+	int pthread_##object##_get##name(const pthread_##object##_t *of, int *out) \
+	{                                                                          \
+		*out = value;                                                      \
+		return 0;                                                          \
+	}                                                                          \
+	int pthread_##object##_set##name(pthread_##object##_t *of, int wanted)     \
+	{                                                                          \
+		return only(wanted, value);                                        \
+	}
+
+ATTRIBUTE(attr, inheritsched, PTHREAD_INHERIT_SCHED)
+ATTRIBUTE(attr, schedpolicy, SCHED_OTHER)
+ATTRIBUTE(attr, scope, PTHREAD_SCOPE_SYSTEM)
+ATTRIBUTE(barrierattr, pshared, PTHREAD_PROCESS_PRIVATE)
+ATTRIBUTE(condattr, pshared, PTHREAD_PROCESS_PRIVATE)
+ATTRIBUTE(mutexattr, pshared, PTHREAD_PROCESS_PRIVATE)
+ATTRIBUTE(mutexattr, robust, PTHREAD_MUTEX_STALLED)
+ATTRIBUTE(rwlockattr, pshared, PTHREAD_PROCESS_PRIVATE)
+
+int pthread_rwlockattr_init(pthread_rwlockattr_t *attributes)
+{
+	*attributes = (pthread_rwlockattr_t){ 0 };
+	return 0;
+}
+
+int pthread_rwlockattr_destroy(pthread_rwlockattr_t *attributes)
+{
+	return 0;
+}
+
+int pthread_attr_getschedparam(const pthread_attr_t *restrict of, struct sched_param *restrict out)
+{
+	memset(out, 0, sizeof *out);
+	return 0;
+}
+
+int pthread_attr_setschedparam(pthread_attr_t *restrict of, const struct sched_param *restrict wanted)
+{
+	return only(wanted->sched_priority, 0);
+}
+
+int pthread_getschedparam(pthread_t thread, int *restrict policy, struct sched_param *restrict out)
+{
+	*policy = SCHED_OTHER;
+	memset(out, 0, sizeof *out);
+	return 0;
+}
+
+// Priorities are given by profiles (zx_object_set_profile), which take a resource.
+int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *wanted)
+{
+	return policy == SCHED_OTHER ? only(wanted->sched_priority, 0) : EPERM;
+}
+
+int pthread_setschedprio(pthread_t thread, int priority)
+{
+	return only(priority, 0);
+}
+
+int pthread_getconcurrency(void)
+{
+	return 0;
+}
+
+int pthread_setconcurrency(int level)
+{
+	return level < 0 ? EINVAL : level ? EAGAIN : 0;
+}
+
+int sched_get_priority_max(int policy)
+{
+	return 0;
+}
+
+int sched_get_priority_min(int policy)
+{
+	return 0;
+}
+
+int sched_getcpu(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+// All processors: nobody is kept from any.
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *out)
+{
+	uint32_t count = zx_system_get_num_cpus();
+	if (size * 8 < count) {
+		errno = EINVAL;
+		return -1;
+	}
+	memset(out, 0, size);
+	for (uint32_t cpu = 0; cpu < count; cpu++)
+		((unsigned char *)out)[cpu / 8] |= 1 << cpu % 8;
+	return 0;
+}
+
+int pthread_getaffinity_np(pthread_t thread, size_t size, cpu_set_t *out)
+{
+	return sched_getaffinity(0, size, out) ? errno : 0;
+}

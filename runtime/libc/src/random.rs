@@ -1,0 +1,28 @@
+//! Random bytes, from the system.
+
+use crate::errno::{self, EIO};
+use crate::sys;
+use core::ffi::{c_int, c_uint, c_void};
+
+/// The most that one request to the system gives.
+const AT_ONCE: usize = 256;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getentropy(buffer: *mut c_void, size: usize) -> c_int {
+    if size > AT_ONCE {
+        return errno::fail(EIO);
+    }
+    // SAFETY: the caller's buffer.
+    unsafe { sys::zx_cprng_draw(buffer, size) };
+    0
+}
+
+/// Any number of bytes; it never waits, so the flags change nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getrandom(buffer: *mut c_void, size: usize, _flags: c_uint) -> isize {
+    for at in (0..size).step_by(AT_ONCE) {
+        // SAFETY: within the caller's buffer.
+        unsafe { sys::zx_cprng_draw(buffer.byte_add(at), AT_ONCE.min(size - at)) };
+    }
+    size as isize
+}
