@@ -20,6 +20,9 @@ use crate::files::{copy_if_changed, write_if_changed};
 use crate::paths::Paths;
 use crate::ui::Ui;
 
+/// Libraries of other systems, by whose names C programs are linked, and all of which is in `libc.so`: empty archives.
+const IN_LIBC: [&str; 6] = ["crypt", "dl", "m", "pthread", "rt", "util"];
+
 /// Runs clang; gives its exit code.
 ///
 /// # Errors
@@ -58,6 +61,9 @@ pub fn install(paths: &Paths) -> Result<()> {
         resources.display(),
     );
     write_if_changed(&config(paths), config_text.as_bytes())?;
+    for library in IN_LIBC {
+        write_if_changed(&paths.sysroot_lib().join(format!("lib{library}.a")), b"!<arch>\n")?;
+    }
     let compiler = format!("{CLANG} --config '{}'", config(paths).display());
     tool(paths, "clang", &compiler)?;
     // The binary formats are those of the host.

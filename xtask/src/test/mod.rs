@@ -5,6 +5,7 @@
 //! is a line; what failed says why, below its line; the last line counts.
 
 mod boots;
+mod c;
 mod checks;
 mod conformance;
 mod debugging;
@@ -181,6 +182,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         units::tests(paths)?,
         checks::tests(),
         boots::tests(),
+        c::tests(),
         drivers::tests(),
         debugging::tests(),
         wrong::tests(),

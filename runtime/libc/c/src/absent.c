@@ -39,6 +39,9 @@ ABSENT(ENOSYS, int, seteuid, uid_t id)
 ABSENT(ENOSYS, int, setegid, gid_t id)
 ABSENT(ENOSYS, int, setreuid, uid_t real, uid_t effective)
 ABSENT(ENOSYS, int, setregid, gid_t real, gid_t effective)
+ABSENT(ENOSYS, int, setresuid, uid_t real, uid_t effective, uid_t saved)
+ABSENT(ENOSYS, int, setresgid, gid_t real, gid_t effective, gid_t saved)
+ABSENT(EPERM, int, sethostname, const char *name, size_t size)
 ABSENT(ENOSYS, int, chroot, const char *path)
 // Times that end in a signal, and waiting for one.
 ABSENT(ENOSYS, int, setitimer, int which, const struct itimerval *restrict wanted, struct itimerval *restrict old)
@@ -50,6 +53,7 @@ ABSENT(ENOSYS, int, sigtimedwait, const sigset_t *restrict set, siginfo_t *restr
 // The day's time is set by whoever has the clock's handle (zx_clock_update).
 ABSENT(EPERM, int, clock_settime, clockid_t clock, const struct timespec *time)
 ABSENT(EPERM, int, settimeofday, const struct timeval *time, const struct timezone *zone)
+ABSENT(ENOSYS, int, getloadavg, double list[], int count)
 ABSENT(ENOSYS, int, getpriority, int which, id_t who)
 ABSENT(ENOSYS, int, setpriority, int which, id_t who, int priority)
 ABSENT(ENOSYS, int, nice, int more)

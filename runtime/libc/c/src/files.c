@@ -18,6 +18,29 @@ int eventfd_write(int fd, eventfd_t more)
 	return write(fd, &more, sizeof more) == sizeof more ? 0 : -1;
 }
 
+// Advice changes nothing.
+int posix_fadvise(int fd, off_t offset, off_t size, int advice)
+{
+	return fcntl(fd, F_GETFD) < 0 ? EBADF : 0;
+}
+
+int posix_fallocate(int fd, off_t offset, off_t size)
+{
+	struct stat info;
+	if (offset < 0 || size <= 0)
+		return EINVAL;
+	if (fstat(fd, &info))
+		return errno;
+	if (!S_ISREG(info.st_mode))
+		return ENODEV;
+	return info.st_size < offset + size && ftruncate(fd, offset + size) ? errno : 0;
+}
+
+int eaccess(const char *path, int mode)
+{
+	return faccessat(AT_FDCWD, path, mode, AT_EACCESS);
+}
+
 static int set_times(int at, const char *path, const struct timeval times[2], int flags)
 {
 	if (!times)

@@ -10,6 +10,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zircon/process.h>
@@ -112,6 +113,19 @@ pid_t waitpid(pid_t pid, int *status, int options)
 pid_t wait(int *status)
 {
 	return waitpid(-1, status, 0);
+}
+
+// What a child used is not known.
+pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+	if (usage)
+		memset(usage, 0, sizeof *usage);
+	return waitpid(pid, status, options);
+}
+
+pid_t wait3(int *status, int options, struct rusage *usage)
+{
+	return wait4(-1, status, options, usage);
 }
 
 hidden long __on_SYS_wait4(pid_t pid, int *status, int options, void *usage)

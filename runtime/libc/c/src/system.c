@@ -122,6 +122,18 @@ int getlogin_r(char *name, size_t size)
 	return ENXIO;
 }
 
+int getresuid(uid_t *real, uid_t *effective, uid_t *saved)
+{
+	*real = *effective = *saved = 0;
+	return 0;
+}
+
+int getresgid(gid_t *real, gid_t *effective, gid_t *saved)
+{
+	*real = *effective = *saved = 0;
+	return 0;
+}
+
 int getgroups(int size, gid_t list[])
 {
 	return 0;

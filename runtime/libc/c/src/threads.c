@@ -30,6 +30,11 @@ hidden void __c_threads_begin(void)
 	libc.threaded = 1;
 }
 
+pid_t gettid(void)
+{
+	return __pthread_self()->tid;
+}
+
 int *__h_errno_location(void)
 {
 	return &__pthread_self()->h_errno_val;

@@ -1,0 +1,94 @@
+//! C programs: what each header of the C library promises, case by case, and what must be the same bytes on any system.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Cases, Context, Test, tail};
+use crate::c::front;
+use crate::cargo;
+use crate::run::Capture;
+use crate::session::{End, Outcome};
+
+/// Both.
+pub fn tests() -> Vec<Test> {
+    vec![Test::many("c.headers", headers), Test::many("c.same-output", same_output)]
+}
+
+fn folder(context: &Context<'_>, name: &str) -> PathBuf {
+    context.paths.workspace.join("user/ctests").join(name)
+}
+
+/// Compiles the program of everything in a folder.
+fn compile(context: &Context<'_>, compiler: &mut Command, name: &str, to: &Path) -> Result<()> {
+    let sources = cargo::sources(&folder(context, name))?;
+    compiler.args(sources.iter().filter(|file| file.extension().is_some_and(|end| end == "c")));
+    let output = compiler.args(["-O1", "-g", "-w", "-fno-builtin", "-o"]).arg(to).arg("-lm").output();
+    let output = output.context("cannot start the C compiler")?;
+    if !output.status.success() {
+        bail!("user/ctests/{name} does not compile:\n{}", tail(&String::from_utf8_lossy(&output.stderr), 30));
+    }
+    Ok(())
+}
+
+fn run(context: &Context<'_>, name: &str) -> Result<Outcome> {
+    let built = context.built()?;
+    let program = context.paths.out.join("ctests").join(name);
+    std::fs::create_dir_all(context.paths.out.join("ctests")).context("cannot make a folder for C tests")?;
+    compile(context, &mut Command::new(front::program(context.paths, "clang")), name, &program)?;
+    let mut capture = Capture::new(built, &program);
+    capture.timeout = Duration::from_secs(180);
+    capture.run()
+}
+
+/// Each `TEST(name)` of the sources is a case; one that the program did not come to has failed.
+fn headers(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
+    let mut wanted = Vec::new();
+    for file in cargo::sources(&folder(context, "headers"))? {
+        let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let names = text.lines().filter_map(|line| line.strip_prefix("TEST(")?.strip_suffix(')').map(str::to_string));
+        wanted.extend(names);
+    }
+    let outcome = run(context, "headers")?;
+    let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
+    let mut said = Vec::new();
+    for line in stdout.lines() {
+        let Some((name, result)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) else {
+            said.push(line);
+            continue;
+        };
+        wanted.retain(|other| other != name);
+        cases.case(name, if result == "ok" { Ok(()) } else { Err(said.join("\n")) });
+        said.clear();
+    }
+    let stderr = String::from_utf8_lossy(&outcome.stderr()).into_owned();
+    for name in wanted {
+        cases.case(&name, Err(format!("it did not come to an end: {:?}\n{}", outcome.end, tail(&stderr, 10))));
+    }
+    Ok(())
+}
+
+/// Each line is a case.
+fn same_output(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
+    let outcome = run(context, "same")?;
+    let host = context.paths.out.join("ctests/same-on-host");
+    compile(context, &mut Command::new("gcc"), "same", &host)?;
+    let there = Command::new(&host).env("TZ", "UTC").output().context("cannot start it on the host")?;
+    if outcome.end != End::Exit(0) {
+        bail!("it ended with {:?}\n{}", outcome.end, tail(&String::from_utf8_lossy(&outcome.stderr()), 10));
+    }
+    let (there, here) = (String::from_utf8_lossy(&there.stdout).into_owned(), outcome.stdout());
+    let here = String::from_utf8_lossy(&here).into_owned();
+    let (there, here): (Vec<&str>, Vec<&str>) = (there.lines().collect(), here.lines().collect());
+    for (number, expected) in there.iter().enumerate() {
+        let found = here.get(number).copied().unwrap_or("(nothing)");
+        let result = if found == *expected { Ok(()) } else { Err(format!("{found}\nthe host: {expected}")) };
+        cases.case(&format!("line {}", number + 1), result);
+    }
+    if here.len() > there.len() {
+        bail!("{} lines more than on the host", here.len() - there.len());
+    }
+    Ok(())
+}
