@@ -16,9 +16,10 @@ macro_rules! errors {
 }
 
 errors! {
-    ENOENT = 2, EIO = 5, EBADF = 9, EAGAIN = 11, ENOMEM = 12, EACCES = 13, EFAULT = 14, EEXIST = 17,
-    ENOTDIR = 20, EISDIR = 21, EINVAL = 22, EMFILE = 24, ENOTTY = 25, ESPIPE = 29, EROFS = 30,
-    EPIPE = 32, ERANGE = 34, ENAMETOOLONG = 36, ENOTSOCK = 88, EDESTADDRREQ = 89, EMSGSIZE = 90, EPROTOTYPE = 91,
+    EPERM = 1, ENOENT = 2, EIO = 5, EBADF = 9, EAGAIN = 11, ENOMEM = 12, EACCES = 13, EFAULT = 14, EBUSY = 16,
+    EEXIST = 17, EXDEV = 18, ENOTDIR = 20, EISDIR = 21, EINVAL = 22, ENFILE = 23, EMFILE = 24, ENOTTY = 25, EFBIG = 27,
+    ENOSPC = 28, ESPIPE = 29, EROFS = 30, EMLINK = 31, EPIPE = 32, ERANGE = 34, ENAMETOOLONG = 36,
+    ENOTEMPTY = 39, ELOOP = 40, EOVERFLOW = 75, ENOTSOCK = 88, EDESTADDRREQ = 89, EMSGSIZE = 90, EPROTOTYPE = 91,
     ENOPROTOOPT = 92, EPROTONOSUPPORT = 93, ESOCKTNOSUPPORT = 94, EOPNOTSUPP = 95, EAFNOSUPPORT = 97,
     EADDRINUSE = 98, EADDRNOTAVAIL = 99, ENETDOWN = 100, ENETUNREACH = 101, ECONNABORTED = 103, ECONNRESET = 104,
     EISCONN = 106, ENOTCONN = 107, ETIMEDOUT = 110, ECONNREFUSED = 111, EALREADY = 114, EINPROGRESS = 115,
@@ -41,6 +42,36 @@ impl From<Status> for Errno {
             Status::CANCELED => ECANCELED,
             Status::NOT_SUPPORTED => EOPNOTSUPP,
             _ => EIO,
+        }
+    }
+}
+
+impl From<file_protocol::Error> for Errno {
+    fn from(error: file_protocol::Error) -> Errno {
+        use file_protocol::Error;
+        match error {
+            Error::NotFound => ENOENT,
+            Error::Exists => EEXIST,
+            Error::NotDirectory => ENOTDIR,
+            Error::IsDirectory => EISDIR,
+            Error::NotEmpty => ENOTEMPTY,
+            Error::Access => EACCES,
+            Error::BadDescription => EBADF,
+            Error::ReadOnly => EROFS,
+            Error::Full => ENOSPC,
+            Error::TooLarge => EFBIG,
+            Error::TooLong => ENAMETOOLONG,
+            Error::Links => ELOOP,
+            Error::TooManyLinks => EMLINK,
+            Error::Invalid => EINVAL,
+            Error::Unsupported => EOPNOTSUPP,
+            Error::Locked => EAGAIN,
+            Error::Busy => EBUSY,
+            Error::NotPermitted => EPERM,
+            Error::TooManyOpen => ENFILE,
+            Error::Memory => ENOMEM,
+            Error::Damaged => EIO,
+            Error::Canceled => ECANCELED,
         }
     }
 }
@@ -102,11 +133,23 @@ pub unsafe fn text<'a>(string: *const c_char) -> Result<&'a str> {
     unsafe { CStr::from_ptr(string) }.to_str().map_err(|_| ENOENT)
 }
 
+/// A C string as bytes: what a path is.
+///
+/// # Safety
+/// `string` is null or a C string.
+pub unsafe fn bytes<'a>(string: *const c_char) -> Result<&'a [u8]> {
+    if string.is_null() {
+        return Err(EFAULT);
+    }
+    // SAFETY: as the caller says.
+    Ok(unsafe { CStr::from_ptr(string) }.to_bytes())
+}
+
 /// Copies a string with a NUL to `buffer`, or to a block from `malloc` when that is null.
 ///
 /// # Safety
 /// `buffer` is null or has `size` bytes.
-pub unsafe fn give_text(text: &str, mut buffer: *mut c_char, size: usize) -> Result<*mut c_char> {
+pub unsafe fn give_text(text: &[u8], mut buffer: *mut c_char, size: usize) -> Result<*mut c_char> {
     if buffer.is_null() {
         // SAFETY: no conditions.
         buffer = unsafe { malloc(size.max(text.len() + 1)) }.cast();
@@ -125,6 +168,7 @@ pub unsafe fn give_text(text: &str, mut buffer: *mut c_char, size: usize) -> Res
 }
 
 pub const O_ACCMODE: c_int = 3 | O_PATH;
+pub const O_NOFOLLOW: c_int = 0x80;
 pub const O_RDONLY: c_int = 0;
 pub const O_WRONLY: c_int = 1;
 pub const O_RDWR: c_int = 2;
@@ -144,6 +188,9 @@ pub const F_GETFD: c_int = 1;
 pub const F_SETFD: c_int = 2;
 pub const F_GETFL: c_int = 3;
 pub const F_SETFL: c_int = 4;
+pub const F_GETLK: c_int = 5;
+pub const F_SETLK: c_int = 6;
+pub const F_SETLKW: c_int = 7;
 pub const F_DUPFD_CLOEXEC: c_int = 1030;
 pub const FD_CLOEXEC: c_int = 1;
 
@@ -153,13 +200,19 @@ pub const FIONCLEX: c_int = 0x5450;
 pub const FIOCLEX: c_int = 0x5451;
 
 pub const AT_FDCWD: c_int = -100;
+pub const AT_SYMLINK_NOFOLLOW: c_int = 0x100;
+pub const AT_REMOVEDIR: c_int = 0x200;
+pub const AT_SYMLINK_FOLLOW: c_int = 0x400;
 pub const AT_EMPTY_PATH: c_int = 0x1000;
+pub const X_OK: c_int = 1;
 pub const W_OK: c_int = 2;
+pub const R_OK: c_int = 4;
 
 pub const S_IFIFO: u32 = 0o1_0000;
 pub const S_IFCHR: u32 = 0o2_0000;
 pub const S_IFDIR: u32 = 0o4_0000;
 pub const S_IFREG: u32 = 0o10_0000;
+pub const S_IFLNK: u32 = 0o12_0000;
 pub const S_IFSOCK: u32 = 0o14_0000;
 
 /// One buffer of several.

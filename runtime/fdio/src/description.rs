@@ -3,10 +3,13 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
+use file_protocol::Kind;
 use sync::Lock;
 use zx::{Duration, MonotonicInstant};
 
-use crate::c::{CHANGEABLE, EBADF, EINVAL, ESPIPE, O_ACCMODE, O_NONBLOCK, O_PATH, O_RDONLY, O_WRONLY, Result};
+use crate::c::{
+    CHANGEABLE, EBADF, EINVAL, EISDIR, ESPIPE, O_ACCMODE, O_APPEND, O_NONBLOCK, O_PATH, O_RDONLY, O_WRONLY, Result,
+};
 use crate::object::Object;
 
 /// An open description.
@@ -64,9 +67,18 @@ impl Description {
     }
 
     /// Changes what `F_SETFL` may change.
-    pub fn set_flags(&self, flags: c_int) {
-        let mode = self.flags() & !CHANGEABLE;
-        self.flags.store(mode | flags & CHANGEABLE, Ordering::Relaxed);
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn set_flags(&self, flags: c_int) -> Result<()> {
+        let old = self.flags();
+        if let Object::Remote(file) = &self.object
+            && (old ^ flags) & O_APPEND != 0
+        {
+            file.set_append(flags & O_APPEND != 0)?;
+        }
+        self.flags.store(old & !CHANGEABLE | flags & CHANGEABLE, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether calls wait.
@@ -104,8 +116,9 @@ impl Description {
         self.check_access(O_WRONLY)?;
         match &self.object {
             Object::File(file) => file.read_at(position, bytes),
+            Object::Remote(file) if file.opened.kind == Kind::File => file.read(Some(position), bytes),
             Object::Null => Ok(0),
-            Object::Directory { .. } => Err(crate::c::EISDIR),
+            Object::Directory { .. } | Object::Remote(_) => Err(EISDIR),
             _ => Err(ESPIPE),
         }
     }
@@ -123,9 +136,10 @@ impl Description {
     ///
     /// # Errors
     /// `ESPIPE` for what has no positions; see [`Description::write`].
-    pub fn write_at(&self, bytes: &[u8]) -> Result<usize> {
+    pub fn write_at(&self, position: u64, bytes: &[u8]) -> Result<usize> {
         self.check_access(O_RDONLY)?;
         match &self.object {
+            Object::Remote(file) if file.opened.kind == Kind::File => file.write(Some(position), bytes),
             Object::Null => Ok(bytes.len()),
             _ => Err(ESPIPE),
         }
@@ -138,6 +152,7 @@ impl Description {
     pub fn seek(&self, offset: i64, whence: c_int) -> Result<u64> {
         let size = match &self.object {
             Object::File(file) => file.size,
+            Object::Remote(file) => return file.seek(offset, u8::try_from(whence).map_err(|_| EINVAL)?),
             Object::Null => return Ok(0),
             Object::Directory { .. } => u64::MAX >> 1,
             _ => return Err(ESPIPE),

@@ -1,22 +1,25 @@
 //! Listing directories.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::ffi::{c_char, c_int, c_long};
 
-use crate::c::{self, ENOENT, Result};
-use crate::fs::directory_path;
-use crate::namespace::{directory, look_up};
+use file_protocol::{Kind, entries};
+
+use crate::c::{self, ENOENT, ENOTDIR, Result};
+use crate::namespace::{boot, look_up, names};
+use crate::object::Object;
 use crate::path::Node;
 use crate::table;
 
 const DT_CHR: u8 = 2;
 const DT_DIR: u8 = 4;
 const DT_REG: u8 = 8;
+const DT_LNK: u8 = 10;
 
 /// `struct dirent`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct Entry {
     inode: u64,
     offset: i64,
@@ -25,41 +28,83 @@ pub struct Entry {
     name: [u8; 256],
 }
 
-/// `DIR`: the names as they were when the directory was opened.
+/// A name that has been read and not been told yet.
+struct Name {
+    name: Vec<u8>,
+    kind: u8,
+    inode: u64,
+    /// Where the next begins.
+    next: u64,
+}
+
+/// `DIR`. Positions are 0 and 1 for `.` and `..`, and from 2 on what the file system says for the entry before.
 pub struct Stream {
     fd: c_int,
-    names: Vec<(String, u8)>,
-    position: usize,
+    position: u64,
+    /// Names from the position on, the next one last; as many as came at once.
+    ahead: Vec<Name>,
     entry: Entry,
 }
 
-fn names_in(path: &str) -> Result<Vec<(String, u8)>> {
-    let mut names = Vec::new();
-    let mut add = |name: &str, kind| names.push((String::from(name), kind));
-    add(".", DT_DIR);
-    add("..", DT_DIR);
-    match look_up(path)? {
-        Node::Root => {
-            if directory().is_some() {
-                add("boot", DT_DIR);
-            }
-            add("dev", DT_DIR);
-        }
-        Node::Dev => add("null", DT_CHR),
-        Node::Directory(inside) => {
-            for child in directory().ok_or(ENOENT)?.children(inside) {
-                add(child.name, if child.file.is_some() { DT_REG } else { DT_DIR });
-            }
-        }
-        Node::Null | Node::File(_) => return Err(c::ENOTDIR),
+const DOTS: u64 = 2;
+
+/// Names from a position on.
+fn names_from(fd: c_int, position: u64) -> Result<Vec<Name>> {
+    let mut found = Vec::new();
+    let mut dot = |name: &[u8], next| found.push(Name { name: name.to_vec(), kind: DT_DIR, inode: next, next });
+    if position == 0 {
+        dot(b".", 1);
     }
-    Ok(names)
+    if position <= 1 {
+        dot(b"..", DOTS);
+    }
+    let from = position.saturating_sub(DOTS);
+    match &table::get(fd)?.object {
+        Object::Remote(file) if file.opened.kind == Kind::Directory => {
+            let data = file.remote.entries(from)?;
+            found.extend(entries(&data).map(|entry| {
+                let kind = match entry.kind {
+                    Kind::File => DT_REG,
+                    Kind::Directory => DT_DIR,
+                    Kind::Link => DT_LNK,
+                };
+                let next = entry.cookie.saturating_add(DOTS);
+                Name { name: entry.name.to_vec(), kind, inode: entry.node, next }
+            }));
+        }
+        Object::Directory { path } => found.extend(names_here(path)?.skip(from as usize)),
+        _ => return Err(ENOTDIR),
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// The names in a directory of this library's own part of the name space.
+fn names_here(path: &str) -> Result<impl Iterator<Item = Name> + use<>> {
+    let found: Vec<(Vec<u8>, u8)> = match look_up(path)? {
+        Node::Above => {
+            let file = if path == "/dev" { DT_CHR } else { DT_REG };
+            let kind = |directory| if directory { DT_DIR } else { file };
+            names(path).into_iter().map(|(name, directory)| (name.into_bytes(), kind(directory))).collect()
+        }
+        Node::Directory(inside) => {
+            let children = boot().ok_or(ENOENT)?.directory.children(inside);
+            let kind = |file: bool| if file { DT_REG } else { DT_DIR };
+            children.map(|child| (child.name.as_bytes().to_vec(), kind(child.file.is_some()))).collect()
+        }
+        Node::Null | Node::File(_) => return Err(ENOTDIR),
+    };
+    let name = |(index, (name, kind)): (u64, (Vec<u8>, u8))| {
+        let next = index + 1 + DOTS;
+        Name { name, kind, inode: next, next }
+    };
+    Ok((0..).zip(found).map(name))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut Stream {
     // SAFETY: the same conditions.
-    let fd = unsafe { crate::fs::open(path, c::O_DIRECTORY | c::O_CLOEXEC) };
+    let fd = unsafe { crate::open::open(path, c::O_DIRECTORY | c::O_CLOEXEC, 0) };
     if fd < 0 {
         return core::ptr::null_mut();
     }
@@ -72,10 +117,15 @@ pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut Stream {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn fdopendir(fd: c_int) -> *mut Stream {
-    match directory_path(fd).and_then(|path| names_in(&path)) {
-        Ok(names) => {
+    let is_directory = table::get(fd).and_then(|description| match &description.object {
+        Object::Directory { .. } => Ok(()),
+        Object::Remote(file) if file.opened.kind == Kind::Directory => Ok(()),
+        _ => Err(ENOTDIR),
+    });
+    match is_directory {
+        Ok(()) => {
             let entry = Entry { inode: 0, offset: 0, len: 0, kind: 0, name: [0; 256] };
-            Box::into_raw(Box::new(Stream { fd, names, position: 0, entry }))
+            Box::into_raw(Box::new(Stream { fd, position: 0, ahead: Vec::new(), entry }))
         }
         Err(error) => {
             c::set_errno(error);
@@ -84,20 +134,60 @@ pub extern "C" fn fdopendir(fd: c_int) -> *mut Stream {
     }
 }
 
+impl Stream {
+    fn next(&mut self) -> Result<Option<&mut Entry>> {
+        if self.ahead.is_empty() {
+            self.ahead = names_from(self.fd, self.position)?;
+        }
+        let Some(name) = self.ahead.pop() else { return Ok(None) };
+        self.position = name.next;
+        let bytes = &name.name[..name.name.len().min(255)];
+        self.entry.name[..bytes.len()].copy_from_slice(bytes);
+        self.entry.name[bytes.len()] = 0;
+        self.entry.kind = name.kind;
+        self.entry.inode = name.inode;
+        self.entry.offset = name.next as i64;
+        self.entry.len = size_of::<Entry>() as u16;
+        Ok(Some(&mut self.entry))
+    }
+
+    fn go_to(&mut self, position: u64) {
+        self.position = position;
+        self.ahead.clear();
+    }
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readdir(stream: *mut Stream) -> *mut Entry {
     // SAFETY: a stream from `opendir`, used by one thread at a time as POSIX says.
-    let stream = unsafe { &mut *stream };
-    let Some((name, kind)) = stream.names.get(stream.position) else { return core::ptr::null_mut() };
-    stream.position += 1;
-    let bytes = &name.as_bytes()[..name.len().min(255)];
-    stream.entry.name[..bytes.len()].copy_from_slice(bytes);
-    stream.entry.name[bytes.len()] = 0;
-    stream.entry.kind = *kind;
-    stream.entry.inode = stream.position as u64;
-    stream.entry.offset = stream.position as i64;
-    stream.entry.len = size_of::<Entry>() as u16;
-    &mut stream.entry
+    match unsafe { (*stream).next() } {
+        Ok(Some(entry)) => entry,
+        Ok(None) => core::ptr::null_mut(),
+        Err(error) => {
+            c::set_errno(error);
+            core::ptr::null_mut()
+        }
+    }
+}
+
+/// The same into the caller's place; gives an error's number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readdir_r(stream: *mut Stream, place: *mut Entry, out: *mut *mut Entry) -> c_int {
+    // SAFETY: as for `readdir`; the caller's places.
+    unsafe {
+        match (*stream).next() {
+            Ok(Some(entry)) => {
+                place.write(*entry);
+                out.write(place);
+                0
+            }
+            Ok(None) => {
+                out.write(core::ptr::null_mut());
+                0
+            }
+            Err(error) => error.0,
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -110,7 +200,7 @@ pub unsafe extern "C" fn closedir(stream: *mut Stream) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rewinddir(stream: *mut Stream) {
     // SAFETY: as for `readdir`.
-    unsafe { (*stream).position = 0 };
+    unsafe { (*stream).go_to(0) };
 }
 
 #[unsafe(no_mangle)]
@@ -121,8 +211,8 @@ pub unsafe extern "C" fn telldir(stream: *mut Stream) -> c_long {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn seekdir(stream: *mut Stream, position: c_long) {
-    // SAFETY: as for `readdir`. A position beyond the end is at the end.
-    unsafe { (*stream).position = position.max(0) as usize };
+    // SAFETY: as for `readdir`.
+    unsafe { (*stream).go_to(position.max(0) as u64) };
 }
 
 #[unsafe(no_mangle)]

@@ -7,10 +7,12 @@ use abi::{ZX_SOCKET_DATAGRAM, ZX_SOCKET_STREAM};
 use zx::{MonotonicInstant, Socket};
 
 use crate::c::{
-    self, CHANGEABLE, EBADF, EINVAL, ENOTTY, F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FD_CLOEXEC,
-    FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, IoVec, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, Result,
+    self, CHANGEABLE, EBADF, EFAULT, EINVAL, ENOTTY, F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETLK, F_SETFD,
+    F_SETFL, F_SETLK, F_SETLKW, FD_CLOEXEC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, IoVec, O_CLOEXEC, O_NONBLOCK,
+    O_RDONLY, O_WRONLY, Result,
 };
 use crate::description::Description;
+use crate::lock;
 use crate::net::{gather, scatter};
 use crate::object::Object;
 use crate::table;
@@ -64,9 +66,9 @@ pub unsafe extern "C" fn pread(fd: c_int, buffer: *mut c_void, len: usize, offse
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: usize, offset: i64) -> isize {
-    c::number(position(offset).and_then(|_| {
+    c::number(position(offset).and_then(|at| {
         // SAFETY: the caller's buffer.
-        table::get(fd)?.write_at(unsafe { to_take(buffer, len) })
+        table::get(fd)?.write_at(at, unsafe { to_take(buffer, len) })
     }))
 }
 
@@ -186,10 +188,15 @@ pub unsafe extern "C" fn preadv(fd: c_int, vectors: *const IoVec, count: c_int, 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwritev(fd: c_int, vectors: *const IoVec, count: c_int, offset: i64) -> isize {
-    c::number(position(offset).and_then(|_| {
+    c::number(position(offset).and_then(|at| {
         let description = table::get(fd)?;
         // SAFETY: the caller's buffers.
-        unsafe { each(vectors, count, |vector, _| description.write_at(to_take(vector.base, vector.len))) }
+        unsafe {
+            each(vectors, count, |vector, done| {
+                let at = at.checked_add(done as u64).ok_or(EINVAL)?;
+                description.write_at(at, to_take(vector.base, vector.len))
+            })
+        }
     }))
 }
 
@@ -237,9 +244,12 @@ pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
             F_DUPFD | F_DUPFD_CLOEXEC => table::add(description, value, command == F_DUPFD_CLOEXEC),
             F_SETFD => table::set_close_on_exec(fd, value & FD_CLOEXEC != 0).map(|()| 0),
             F_GETFL => Ok(description.flags() as usize),
-            F_SETFL => {
-                description.set_flags(value);
-                Ok(0)
+            F_SETFL => description.set_flags(value).map(|()| 0),
+            F_GETLK | F_SETLK | F_SETLKW => {
+                let range = core::ptr::with_exposed_provenance_mut::<lock::Range>(argument);
+                // SAFETY: these commands have the address of a `struct flock`.
+                let range = unsafe { range.as_mut() }.ok_or(EFAULT)?;
+                lock::record(&description, command, range).map(|()| 0)
             }
             _ => Err(EINVAL),
         }
@@ -253,8 +263,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_int, argument: *mut c_int) 
         FIONBIO => {
             // SAFETY: the request has the address of an `int`.
             let wanted = if unsafe { *argument } != 0 { O_NONBLOCK } else { 0 };
-            description.set_flags(description.flags() & CHANGEABLE & !O_NONBLOCK | wanted);
-            Ok(())
+            description.set_flags(description.flags() & CHANGEABLE & !O_NONBLOCK | wanted)
         }
         FIONREAD => {
             let waiting = match &description.object {

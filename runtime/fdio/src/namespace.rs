@@ -1,19 +1,26 @@
-//! Names: the boot image, the working directory, and the functions that only look at names.
+//! The name space: its entries, the boot image, the working directory, and the functions that only look at names.
+//!
+//! A process is given its name space at its start: for each entry a path and a channel to the root of a file system (the
+//! file protocol). What the paths lead to is found out when they are first used.
 
+use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ffi::{c_char, c_int};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use abi::{Status, ZX_VM_PERM_READ};
-use alloc::boxed::Box;
 use bootfs::{Directory, HEADER_SIZE, Header};
+use file_protocol::{Kind, LINKS_MAX, Request};
 use sync::Lock;
-use zx::{Vmar, Vmo};
+use zx::{Channel, Handle, Vmar, Vmo};
 
-use crate::c::{self, AT_FDCWD, EBADF, ENOTDIR, Result};
+use crate::c::{self, AT_FDCWD, EBADF, EIO, ELOOP, ENOTDIR, Result};
 use crate::object::Object;
-use crate::path::{self, Node, PATH_MAX};
-use crate::table;
+use crate::path::{self, Node, PATH_MAX, Place, Space};
+use crate::remote::{Reached, Remote};
+use crate::{services, table};
 
 /// The boot file system.
 pub struct Boot {
@@ -26,8 +33,29 @@ pub struct Boot {
 /// Set once, before `main`; never freed.
 static BOOT: AtomicPtr<Boot> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The working directory, clean and absolute; empty means `/`.
-static WORKING_DIRECTORY: Lock<String> = Lock::new(String::new());
+/// An entry.
+#[derive(Clone)]
+struct Entry {
+    path: Arc<str>,
+    root: Arc<Remote>,
+}
+
+static ENTRIES: Lock<Vec<Entry>> = Lock::new(Vec::new());
+
+/// The working directory, clean and absolute; empty where none was set.
+static WORKING_DIRECTORY: Lock<Vec<u8>> = Lock::new(Vec::new());
+
+unsafe extern "C" {
+    fn clock_gettime(clock: c_int, out: *mut [i64; 2]) -> c_int;
+}
+
+/// Nanoseconds since 1970.
+pub fn now() -> i64 {
+    let mut time = [0; 2];
+    // SAFETY: a `timespec`'s place; clock 0 is the real time.
+    unsafe { clock_gettime(0, &mut time) };
+    time[0].saturating_mul(1_000_000_000).saturating_add(time[1])
+}
 
 /// The boot file system, if this process was given it.
 pub fn boot() -> Option<&'static Boot> {
@@ -56,45 +84,238 @@ pub fn set_boot(root: &Vmar, image: Vmo) -> core::result::Result<(), Status> {
     Ok(())
 }
 
-/// The directory of the boot image, if there is one.
-pub fn directory() -> Option<Directory<'static>> {
+fn directory() -> Option<Directory<'static>> {
     boot().map(|boot| boot.directory)
 }
 
-/// The working directory.
-pub fn working_directory() -> String {
-    let current = WORKING_DIRECTORY.lock();
-    if current.is_empty() { String::from("/") } else { current.clone() }
+/// Adds an entry, in the place of one with this path.
+///
+/// # Errors
+/// `INVALID_ARGS`: the path is not absolute and clean, or is `/`.
+pub fn bind(path: &str, root: Channel) -> core::result::Result<(), Status> {
+    let clean = path.len() < PATH_MAX
+        && path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(|name| !matches!(name, "" | "." | "..")));
+    if !clean {
+        return Err(Status::INVALID_ARGS);
+    }
+    let path: Arc<str> = path.into();
+    let entry = Entry { path: path.clone(), root: Arc::new(Remote::new(root, Some(path.clone()))) };
+    let old = {
+        let mut entries = ENTRIES.lock();
+        match entries.iter_mut().find(|entry| entry.path == path) {
+            Some(place) => Some(core::mem::replace(place, entry)),
+            None => {
+                entries.push(entry);
+                None
+            }
+        }
+    };
+    // Outside the lock: it closes a handle.
+    drop(old);
+    Ok(())
 }
 
-/// Makes `path`, seen from the directory `at` (`AT_FDCWD`: the working directory), clean and absolute.
+/// Takes away an entry.
+///
+/// # Errors
+/// `NOT_FOUND`.
+pub fn unbind(path: &str) -> core::result::Result<(), Status> {
+    let mut entries = ENTRIES.lock();
+    let index = entries.iter().position(|entry| &*entry.path == path).ok_or(Status::NOT_FOUND)?;
+    let old = entries.remove(index);
+    drop(entries);
+    drop(old);
+    Ok(())
+}
+
+/// All entries, each with a channel of its own to the root: for another process.
+pub fn entries() -> Vec<(String, Handle)> {
+    let entries = ENTRIES.lock().clone();
+    let copy = |entry: &Entry| {
+        let channel = entry.root.again().or_else(|_| replacement(&entry.path)).ok()?;
+        Some((String::from(&*entry.path), channel.into_handle()))
+    };
+    entries.iter().filter_map(copy).collect()
+}
+
+/// A channel in the place of one whose file system has ended.
+fn replacement(path: &str) -> core::result::Result<Channel, Status> {
+    let (ours, theirs) = Channel::create()?;
+    services::ask(path, theirs.into_handle())?;
+    Ok(ours)
+}
+
+/// The root of an entry. A file system that has ended is asked for anew.
+fn root(entry: &Entry) -> Arc<Remote> {
+    if entry.root.is_gone()
+        && let Ok(channel) = replacement(&entry.path)
+        && bind(&entry.path, channel).is_ok()
+        && let Some(new) = ENTRIES.lock().iter().find(|new| new.path == entry.path)
+    {
+        return new.root.clone();
+    }
+    entry.root.clone()
+}
+
+/// Where a path leads.
+#[derive(Clone)]
+pub enum Location {
+    /// To the part of the name space that is this library's own: clean and absolute.
+    Here(String),
+    /// Into a file system: a path from a directory that is open.
+    There(Arc<Remote>, Vec<u8>),
+    /// The same, from a descriptor's directory.
+    From(Arc<crate::description::Description>, Vec<u8>),
+}
+
+impl Location {
+    /// Calls for either kind of place, and again where a file system says that the path leads elsewhere.
+    pub fn reach<T>(
+        mut self,
+        here: impl FnOnce(&str) -> Result<T>,
+        mut there: impl FnMut(&Remote, &[u8]) -> Result<Reached<T>>,
+    ) -> Result<T> {
+        for _ in 0..LINKS_MAX {
+            let (entry, reached) = match &self {
+                Location::Here(path) => return here(path),
+                Location::There(remote, path) => (remote.entry.clone(), there(remote, path)?),
+                Location::From(description, path) => {
+                    let Object::Remote(file) = &description.object else { return Err(EBADF) };
+                    (file.remote.entry.clone(), there(&file.remote, path)?)
+                }
+            };
+            match reached {
+                Reached::Done(value) => return Ok(value),
+                Reached::Elsewhere { above, rest, .. } => self = elsewhere(entry.as_deref(), above, &rest)?,
+            }
+        }
+        Err(ELOOP)
+    }
+}
+
+/// Where a path goes on that has left the tree of an entry.
+pub fn elsewhere(entry: Option<&str>, above: bool, rest: &[u8]) -> Result<Location> {
+    if !above {
+        return locate(b"/", rest);
+    }
+    // A directory that came without a name has nothing above it.
+    let above = path::parent(entry.ok_or(c::ENOENT)?);
+    locate(above.as_bytes(), if rest.is_empty() { b"." } else { rest })
+}
+
+/// Where a path leads that is relative to an absolute one.
+fn locate(base: &[u8], path: &[u8]) -> Result<Location> {
+    let entries = ENTRIES.lock().clone();
+    let paths: Vec<&str> = entries.iter().map(|entry| &*entry.path).collect();
+    Ok(match (Space { image: directory(), entries: &paths }).resolve(base, path)? {
+        Place::Here(path) => Location::Here(path),
+        Place::Entry(index, rest) => Location::There(root(&entries[index]), rest),
+    })
+}
+
+/// Where a path leads, seen from the directory `at` (`AT_FDCWD`: the working directory).
 ///
 /// # Errors
 /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `EBADF`.
-pub fn resolve_at(at: c_int, path: &str) -> Result<String> {
-    let base = if path.starts_with('/') {
-        String::from("/")
-    } else if at == AT_FDCWD {
-        working_directory()
-    } else {
-        match &table::get(at)?.object {
-            Object::Directory { path } => path.clone(),
-            _ => return Err(ENOTDIR),
-        }
-    };
-    Ok(path::resolve(directory(), &base, path)?)
+pub fn locate_at(at: c_int, path: &[u8]) -> Result<Location> {
+    if path.starts_with(b"/") || at == AT_FDCWD {
+        return locate(&working_directory(), path);
+    }
+    let description = table::get(at)?;
+    match &description.object {
+        Object::Directory { path: base } => locate(base.as_bytes(), path),
+        Object::Remote(file) if file.opened.kind != Kind::Directory => Err(ENOTDIR),
+        Object::Remote(_) if path.is_empty() => Err(c::ENOENT),
+        Object::Remote(_) => Ok(Location::From(description, path.to_vec())),
+        _ => Err(ENOTDIR),
+    }
 }
 
-/// What a clean absolute path names.
+/// The same, but never from a descriptor: for calls with two paths, which one file system must understand.
+pub fn locate_absolute(at: c_int, path: &[u8]) -> Result<Location> {
+    match locate_at(at, path)? {
+        Location::From(description, path) => {
+            let Object::Remote(file) = &description.object else { return Err(EBADF) };
+            locate(&absolute(&file.remote, b"")?, &path)
+        }
+        location => Ok(location),
+    }
+}
+
+/// The absolute path of what a path names in an entry's tree.
+fn absolute(remote: &Remote, path: &[u8]) -> Result<Vec<u8>> {
+    match remote.text(&Request::Resolve { path })? {
+        Reached::Done(rest) => whole(remote, &rest),
+        Reached::Elsewhere { .. } => Err(EIO),
+    }
+}
+
+fn whole(remote: &Remote, rest: &[u8]) -> Result<Vec<u8>> {
+    let mut path = remote.entry.as_deref().ok_or(c::EXDEV)?.as_bytes().to_vec();
+    if !rest.is_empty() {
+        path.push(b'/');
+        path.extend_from_slice(rest);
+    }
+    if path.len() < PATH_MAX { Ok(path) } else { Err(c::ENAMETOOLONG) }
+}
+
+/// The path of what is at a place, without links.
+fn real(location: Location) -> Result<Vec<u8>> {
+    location.reach(
+        |path| look_up(path).map(|_| path.as_bytes().to_vec()),
+        |remote, path| {
+            Ok(match remote.text(&Request::Resolve { path })? {
+                Reached::Done(rest) => Reached::Done(whole(remote, &rest)?),
+                Reached::Elsewhere { second, above, rest } => Reached::Elsewhere { second, above, rest },
+            })
+        },
+    )
+}
+
+/// What a clean absolute path of this library's part names.
 ///
 /// # Errors
 /// `ENOENT`, `ENOTDIR`.
 pub fn look_up(path: &str) -> Result<Node<'_>> {
-    Ok(path::look_up(directory(), path)?)
+    let entries = ENTRIES.lock().clone();
+    let paths: Vec<&str> = entries.iter().map(|entry| &*entry.path).collect();
+    Ok(Space { image: directory(), entries: &paths }.look_up(path)?)
 }
 
-fn change_to(path: String) -> Result<()> {
-    if !look_up(&path)?.is_directory() {
+/// The names in a directory of this library's part that is not the image's.
+pub fn names(path: &str) -> Vec<(String, bool)> {
+    let entries = ENTRIES.lock().clone();
+    let paths: Vec<&str> = entries.iter().map(|entry| &*entry.path).collect();
+    Space { image: directory(), entries: &paths }.names(path)
+}
+
+/// The working directory.
+pub fn working_directory() -> Vec<u8> {
+    let current = WORKING_DIRECTORY.lock();
+    if !current.is_empty() {
+        return current.clone();
+    }
+    drop(current);
+    default_directory()
+}
+
+/// The working directory of a process that was told none.
+pub fn default_directory() -> Vec<u8> {
+    let fallback: &[u8] = if ENTRIES.lock().iter().any(|entry| &*entry.path == "/tmp") { b"/tmp" } else { b"/" };
+    fallback.to_vec()
+}
+
+/// Takes the working directory that the process was started with: an absolute path. Whether it is there is seen when it is
+/// used.
+pub fn start_in(path: &[u8]) {
+    if path.starts_with(b"/") && path.len() < PATH_MAX {
+        *WORKING_DIRECTORY.lock() = path.to_vec();
+    }
+}
+
+fn change_to(path: Vec<u8>) -> Result<()> {
+    let stat = crate::stat::stat_at(AT_FDCWD, &path, true)?;
+    if stat.mode & c::S_IFDIR == 0 || stat.mode & 0o17_0000 != c::S_IFDIR {
         return Err(ENOTDIR);
     }
     *WORKING_DIRECTORY.lock() = path;
@@ -105,16 +326,13 @@ fn change_to(path: String) -> Result<()> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn chdir(path: *const c_char) -> c_int {
     // SAFETY: a C string, as the caller says.
-    c::done(unsafe { c::text(path) }.and_then(|path| change_to(resolve_at(AT_FDCWD, path)?)))
+    c::done(unsafe { c::bytes(path) }.and_then(|path| change_to(real(locate_at(AT_FDCWD, path)?)?)))
 }
 
 /// `fchdir`
 #[unsafe(no_mangle)]
 pub extern "C" fn fchdir(fd: c_int) -> c_int {
-    c::done(table::get(fd).and_then(|description| match &description.object {
-        Object::Directory { path } => change_to(path.clone()),
-        _ => Err(ENOTDIR),
-    }))
+    c::done(path_of(fd).and_then(change_to))
 }
 
 /// `getcwd`
@@ -132,11 +350,7 @@ pub unsafe extern "C" fn getcwd(buffer: *mut c_char, size: usize) -> *mut c_char
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char {
     // SAFETY: a C string, as the caller says.
-    let clean = unsafe { c::text(path) }.and_then(|path| {
-        let clean = resolve_at(AT_FDCWD, path)?;
-        look_up(&clean)?;
-        Ok(clean)
-    });
+    let clean = unsafe { c::bytes(path) }.and_then(|path| real(locate_at(AT_FDCWD, path)?));
     let size = if resolved.is_null() { 0 } else { PATH_MAX };
     // SAFETY: the buffer is null or of that size, as POSIX says.
     pointer(clean.and_then(|clean| unsafe { c::give_text(&clean, resolved, size) }))
@@ -149,14 +363,15 @@ fn pointer(result: Result<*mut c_char>) -> *mut c_char {
     })
 }
 
-/// The name of a descriptor's directory or file, for calls that take one in the place of a path.
+/// The absolute path of a descriptor's directory.
 ///
 /// # Errors
-/// `EBADF`.
-pub fn path_of(fd: c_int) -> Result<String> {
-    match &table::get(fd)?.object {
-        Object::Directory { path } => Ok(path.clone()),
-        Object::File(file) => Ok(file.path.clone()),
-        _ => Err(EBADF),
+/// `EBADF`, `ENOTDIR`; `ENOENT` for one that has been removed.
+pub fn path_of(fd: c_int) -> Result<Vec<u8>> {
+    let description = table::get(fd)?;
+    match &description.object {
+        Object::Directory { path } => Ok(path.as_bytes().to_vec()),
+        Object::Remote(file) if file.opened.kind == Kind::Directory => absolute(&file.remote, b""),
+        _ => Err(ENOTDIR),
     }
 }

@@ -4,13 +4,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use abi::{Rights, Signals, Status};
+use file_protocol::Kind;
 use sync::Lock;
-use zx::{AsHandleRef, Debuglog, Handle, Info, MonotonicInstant, Socket, Vmo};
+use zx::{AsHandleRef, Channel, Debuglog, Handle, Info, MonotonicInstant, Socket, Vmo};
 
 use crate::c::{EAGAIN, EBADF, EISDIR, Errno, Result};
 use crate::eventfd::EventFd;
 use crate::namespace;
 use crate::network::Network;
+use crate::remote::RemoteFile;
 
 /// Bytes of a line in the log; longer ones are cut into several.
 const LOG_LINE: usize = abi::ZX_LOG_RECORD_DATA_MAX;
@@ -28,11 +30,13 @@ pub enum Object {
     Network(Network),
     /// A file of the boot file system, or one that was handed over.
     File(File),
-    /// A directory.
+    /// A directory of the boot file system, or one that leads to others.
     Directory {
         /// Its clean absolute path.
         path: String,
     },
+    /// A file or directory that a file system serves.
+    Remote(RemoteFile),
     /// The kernel's log: each line written is a record.
     Log {
         /// The log.
@@ -89,6 +93,7 @@ impl Object {
                 let size = vmo.get_stream_size().or_else(|_| vmo.get_size())?;
                 Ok(Object::File(File { vmo: Some(vmo), offset: 0, size, path: String::new() }))
             }
+            abi::ZX_OBJ_TYPE_CHANNEL => RemoteFile::describe(Channel::from(handle)).map(Object::Remote),
             _ => Err(Status::NOT_SUPPORTED),
         }
     }
@@ -96,12 +101,13 @@ impl Object {
     /// A handle that another process can make the same object from.
     ///
     /// # Errors
-    /// [`Status::NOT_SUPPORTED`] for directories, counters and `/dev/null`, which no handle stands for.
+    /// [`Status::NOT_SUPPORTED`] for the boot image's directories, counters and `/dev/null`, which no handle stands for.
     pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
         match self {
             Object::Socket { socket, .. } => socket.duplicate_handle(Rights::SAME_RIGHTS),
             Object::Log { log, .. } => log.duplicate_handle(Rights::SAME_RIGHTS),
             Object::File(file) => file_memory(file).map(Vmo::into_handle),
+            Object::Remote(file) => file.to_handle(),
             Object::Network(_) | Object::Directory { .. } | Object::EventFd(_) | Object::Null => {
                 Err(Status::NOT_SUPPORTED)
             }
@@ -129,7 +135,8 @@ impl Object {
             Object::Network(network) => network.receive(bytes, options, until).map(|(len, _)| len),
             Object::EventFd(counter) => counter.read(bytes, until != MonotonicInstant::ZERO),
             Object::Null => Ok(0),
-            Object::Directory { .. } => Err(EISDIR),
+            Object::Remote(file) if file.opened.kind == Kind::File => file.read(None, bytes),
+            Object::Directory { .. } | Object::Remote(_) => Err(EISDIR),
             Object::File(_) | Object::Log { .. } => Err(EBADF),
         }
     }
@@ -148,7 +155,8 @@ impl Object {
             }
             Object::EventFd(counter) => counter.write(bytes, until != MonotonicInstant::ZERO),
             Object::Null => Ok(bytes.len()),
-            Object::File(_) | Object::Directory { .. } => Err(EBADF),
+            Object::Remote(file) if file.opened.kind == Kind::File => file.write(None, bytes),
+            Object::File(_) | Object::Directory { .. } | Object::Remote(_) => Err(EBADF),
         }
     }
 }

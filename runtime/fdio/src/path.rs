@@ -1,9 +1,13 @@
-//! Paths: from what a program says to one clean absolute path, and what it names.
+//! Paths: from what a program says to a place in its name space.
 //!
-//! The name space is small: `/`, `/boot` (the BOOTFS image), `/dev` with `null` in it. It has no symbolic links, so a path can be
-//! cleaned up by looking at its text, as long as each `..` follows something that is a directory.
+//! A name space is a few entries: paths, each with a file system behind it that another process serves. What lies before
+//! and beside them is ours and never changes: `/` and the directories that lead to entries, `/boot` (the BOOTFS image), `/dev`
+//! with `null` in it. There are no symbolic links in that part, so a path can be followed through it by its text, as
+//! long as each `..` follows something that is a directory; from an entry on, the rest is its file system's.
 
+use alloc::borrow::ToOwned;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use bootfs::{Directory, Entry};
 
@@ -21,13 +25,11 @@ pub enum PathError {
     TooLong,
 }
 
-/// What a path names.
+/// What a path names, in the part that is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node<'a> {
-    /// `/`.
-    Root,
-    /// `/dev`.
-    Dev,
+    /// `/`, `/dev`, or a directory that leads to entries.
+    Above,
     /// `/dev/null`.
     Null,
     /// A directory of the image; empty for `/boot` itself.
@@ -39,91 +41,168 @@ pub enum Node<'a> {
 impl Node<'_> {
     /// Whether it can have names below it.
     pub fn is_directory(&self) -> bool {
-        matches!(self, Node::Root | Node::Dev | Node::Directory(_))
+        matches!(self, Node::Above | Node::Directory(_))
     }
 }
 
-/// Makes `path` absolute, seen from the directory `base` (itself clean and absolute), and takes out `.`, `..` and empty
-/// components. The result has no slash at its end, but for `/` itself.
-///
-/// # Errors
-/// [`PathError::NotFound`] for the empty path; what is wrong with a name before a `..`; [`PathError::NotDirectory`] for a
-/// slash after a file.
-pub fn resolve(image: Option<Directory<'_>>, base: &str, path: &str) -> Result<String, PathError> {
-    if path.is_empty() {
-        return Err(PathError::NotFound);
-    }
-    if path.len() >= PATH_MAX {
-        return Err(PathError::TooLong);
-    }
-    let mut clean = String::new();
-    if !path.starts_with('/') && base != "/" {
-        clean.push_str(base);
-    }
-    for part in path.split('/') {
-        match part {
-            "" => continue,
-            "." => check_directory(image, &clean)?,
-            ".." => {
-                check_directory(image, &clean)?;
-                clean.truncate(clean.rfind('/').unwrap_or(0));
-            }
-            name => {
-                clean.push('/');
-                clean.push_str(name);
-            }
+/// A place in the name space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the part that is ours: clean, absolute, without a slash at its end but for `/` itself. It need not be there.
+    Here(String),
+    /// In the file system of an entry, by its index: a path from its root.
+    Entry(usize, Vec<u8>),
+}
+
+/// A name space.
+pub struct Space<'a, 'e> {
+    /// The boot image, if there is one.
+    pub image: Option<Directory<'a>>,
+    /// The paths of the entries.
+    pub entries: &'e [&'e str],
+}
+
+impl<'a> Space<'a, '_> {
+    /// Where `path` leads, seen from the directory `base` (absolute) if it is relative.
+    ///
+    /// # Errors
+    /// [`PathError::NotFound`] for the empty path; what is wrong with a name before a `..`; [`PathError::NotDirectory`] for a
+    /// slash after a file.
+    pub fn resolve(&self, base: &[u8], path: &[u8]) -> Result<Place, PathError> {
+        if path.is_empty() {
+            return Err(PathError::NotFound);
         }
-        if clean.len() >= PATH_MAX {
+        if path.len() >= PATH_MAX {
             return Err(PathError::TooLong);
         }
+        let mut whole = Vec::new();
+        if path[0] != b'/' {
+            whole.extend_from_slice(base);
+            whole.push(b'/');
+        }
+        whole.extend_from_slice(path);
+        let mut clean = String::new();
+        let mut at = 0;
+        while at < whole.len() {
+            let end = whole[at..].iter().position(|byte| *byte == b'/').map_or(whole.len(), |len| at + len);
+            let part = &whole[at..end];
+            at = end + 1;
+            match part {
+                b"" => continue,
+                b"." => self.check_directory(&clean)?,
+                b".." => {
+                    self.check_directory(&clean)?;
+                    clean.truncate(clean.rfind('/').unwrap_or(0));
+                }
+                name => {
+                    clean.push('/');
+                    // No name of ours is anything but UTF-8.
+                    clean.push_str(core::str::from_utf8(name).map_err(|_| PathError::NotFound)?);
+                    if let Some(found) = self.entry(&clean, &whole[end..]) {
+                        return Ok(found);
+                    }
+                }
+            }
+            if clean.len() >= PATH_MAX {
+                return Err(PathError::TooLong);
+            }
+        }
+        if path.ends_with(b"/") {
+            // Something that is yet to be made may end so too.
+            match self.look_up(&clean) {
+                Ok(node) if !node.is_directory() => return Err(PathError::NotDirectory),
+                _ => {}
+            }
+        }
+        if clean.is_empty() {
+            clean.push('/');
+        }
+        Ok(Place::Here(clean))
     }
-    if path.ends_with('/') {
-        // Something that is yet to be made may end so too.
-        match look_up(image, &clean) {
-            Ok(node) if !node.is_directory() => return Err(PathError::NotDirectory),
+
+    /// The entry at a path, or the one below it that the rest of the path leads to by plain names.
+    fn entry(&self, clean: &str, rest: &[u8]) -> Option<Place> {
+        let here = self.entries.iter().position(|entry| *entry == clean)?;
+        let mut found = (here, rest);
+        for (index, entry) in self.entries.iter().enumerate() {
+            let Some(below) = entry.strip_prefix(clean).filter(|below| below.starts_with('/')) else { continue };
+            let mut left = rest;
+            let leads = below[1..].split('/').all(|name| {
+                let begin = left.iter().position(|byte| *byte != b'/').unwrap_or(left.len());
+                let end = left[begin..].iter().position(|byte| *byte == b'/').map_or(left.len(), |len| begin + len);
+                let same = &left[begin..end] == name.as_bytes();
+                left = &left[end..];
+                same
+            });
+            if leads && left.len() < found.1.len() {
+                found = (index, left);
+            }
+        }
+        let begin = found.1.iter().position(|byte| *byte != b'/').unwrap_or(found.1.len());
+        Some(Place::Entry(found.0, found.1[begin..].to_owned()))
+    }
+
+    fn check_directory(&self, path: &str) -> Result<(), PathError> {
+        if self.look_up(path)?.is_directory() { Ok(()) } else { Err(PathError::NotDirectory) }
+    }
+
+    /// What a clean absolute path of our part names.
+    ///
+    /// # Errors
+    /// [`PathError::NotFound`], [`PathError::NotDirectory`] when the path goes through a file.
+    pub fn look_up<'p>(&self, path: &'p str) -> Result<Node<'p>, PathError>
+    where
+        'a: 'p,
+    {
+        match path {
+            "" | "/" | "/dev" => return Ok(Node::Above),
+            "/dev/null" => return Ok(Node::Null),
             _ => {}
         }
+        if path.starts_with("/dev/null/") {
+            return Err(PathError::NotDirectory);
+        }
+        if self.entries.iter().any(|entry| entry.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))) {
+            return Ok(Node::Above);
+        }
+        let image = self.image.ok_or(PathError::NotFound)?;
+        if path == "/boot" {
+            return Ok(Node::Directory(""));
+        }
+        let inside = path.strip_prefix("/boot/").ok_or(PathError::NotFound)?;
+        if let Some(entry) = image.find(inside) {
+            return Ok(Node::File(entry));
+        }
+        if image.is_dir(inside) {
+            return Ok(Node::Directory(inside));
+        }
+        let through_file = inside.match_indices('/').any(|(at, _)| image.find(&inside[..at]).is_some());
+        Err(if through_file { PathError::NotDirectory } else { PathError::NotFound })
     }
-    if clean.is_empty() {
-        clean.push('/');
+
+    /// The names in a directory of ours that leads to entries, and whether each is a directory.
+    pub fn names(&self, path: &str) -> Vec<(String, bool)> {
+        let below = if path == "/" { "" } else { path };
+        let mut names: Vec<(String, bool)> = Vec::new();
+        let fixed = match path {
+            "/" => [("boot", self.image.is_some(), true), ("dev", true, true)],
+            "/dev" => [("null", true, false), ("", false, false)],
+            _ => [("", false, false); 2],
+        };
+        names.extend(fixed.iter().filter(|name| name.1).map(|(name, _, directory)| ((*name).to_owned(), *directory)));
+        for entry in self.entries {
+            let name = entry.strip_prefix(below).and_then(|rest| rest.strip_prefix('/')?.split('/').next());
+            if let Some(name) = name
+                && names.iter().all(|(other, _)| other != name)
+            {
+                names.push((name.to_owned(), true));
+            }
+        }
+        names
     }
-    Ok(clean)
 }
 
-fn check_directory(image: Option<Directory<'_>>, path: &str) -> Result<(), PathError> {
-    if look_up(image, path)?.is_directory() { Ok(()) } else { Err(PathError::NotDirectory) }
-}
-
-/// What a clean absolute path names.
-///
-/// # Errors
-/// [`PathError::NotFound`], [`PathError::NotDirectory`] when the path goes through a file.
-pub fn look_up<'a>(image: Option<Directory<'a>>, path: &'a str) -> Result<Node<'a>, PathError> {
-    match path {
-        "" | "/" => return Ok(Node::Root),
-        "/dev" => return Ok(Node::Dev),
-        "/dev/null" => return Ok(Node::Null),
-        _ => {}
-    }
-    if path.starts_with("/dev/null/") {
-        return Err(PathError::NotDirectory);
-    }
-    let image = image.ok_or(PathError::NotFound)?;
-    if path == "/boot" {
-        return Ok(Node::Directory(""));
-    }
-    let inside = path.strip_prefix("/boot/").ok_or(PathError::NotFound)?;
-    if let Some(entry) = image.find(inside) {
-        return Ok(Node::File(entry));
-    }
-    if image.is_dir(inside) {
-        return Ok(Node::Directory(inside));
-    }
-    let through_file = inside.match_indices('/').any(|(at, _)| image.find(&inside[..at]).is_some());
-    Err(if through_file { PathError::NotDirectory } else { PathError::NotFound })
-}
-
-/// The directory that a clean absolute path lies in.
+/// The directory that an absolute path lies in.
 pub fn parent(path: &str) -> &str {
     match path.rfind('/') {
         None | Some(0) => "/",

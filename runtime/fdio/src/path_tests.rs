@@ -1,7 +1,9 @@
 //! Names and what they mean.
-use crate::path::{Node, PathError, look_up, parent, resolve};
+use crate::path::{Node, PathError, Place, Space, parent};
 use bootfs::{Bootfs, Writer};
 use proptest::prelude::*;
+
+const ENTRIES: &[&str] = &["/tmp", "/home/me/work", "/home/me/work/deep/er"];
 
 fn image() -> Vec<u8> {
     let mut writer = Writer::new();
@@ -11,17 +13,25 @@ fn image() -> Vec<u8> {
     writer.to_bytes().unwrap()
 }
 
+fn space(bytes: &[u8]) -> Space<'_, 'static> {
+    Space { image: Some(Bootfs::new(bytes).unwrap().directory()), entries: ENTRIES }
+}
+
+fn here(path: &str) -> Result<Place, PathError> {
+    Ok(Place::Here(path.to_owned()))
+}
+
 #[test]
 fn paths_become_clean() {
     let bytes = image();
-    let directory = Some(Bootfs::new(&bytes).unwrap().directory());
-    let clean = |base: &str, path: &str| resolve(directory, base, path);
-    assert_eq!(clean("/", "boot/bin/sh").unwrap(), "/boot/bin/sh");
-    assert_eq!(clean("/boot/bin", "../lib//./ld.so.1").unwrap(), "/boot/lib/ld.so.1");
-    assert_eq!(clean("/boot", "/../..").unwrap(), "/");
-    assert_eq!(clean("/boot", ".").unwrap(), "/boot");
-    assert_eq!(clean("/boot", "bin/").unwrap(), "/boot/bin");
-    assert_eq!(clean("/", "boot/new").unwrap(), "/boot/new");
+    let space = space(&bytes);
+    let clean = |base: &str, path: &str| space.resolve(base.as_bytes(), path.as_bytes());
+    assert_eq!(clean("/", "boot/bin/sh"), here("/boot/bin/sh"));
+    assert_eq!(clean("/boot/bin", "../lib//./ld.so.1"), here("/boot/lib/ld.so.1"));
+    assert_eq!(clean("/boot", "/../.."), here("/"));
+    assert_eq!(clean("/boot", "."), here("/boot"));
+    assert_eq!(clean("/boot", "bin/"), here("/boot/bin"));
+    assert_eq!(clean("/", "boot/new"), here("/boot/new"));
     assert_eq!(clean("/", ""), Err(PathError::NotFound));
     assert_eq!(clean("/boot", "bin/sh/"), Err(PathError::NotDirectory));
     assert_eq!(clean("/boot", "bin/sh/.."), Err(PathError::NotDirectory));
@@ -30,11 +40,39 @@ fn paths_become_clean() {
 }
 
 #[test]
+fn paths_lead_into_entries() {
+    let bytes = image();
+    let space = space(&bytes);
+    let to = |base: &str, path: &str| space.resolve(base.as_bytes(), path.as_bytes());
+    let entry = |index, rest: &str| Ok(Place::Entry(index, rest.as_bytes().to_vec()));
+    assert_eq!(to("/", "tmp"), entry(0, ""));
+    assert_eq!(to("/", "tmp/"), entry(0, ""));
+    assert_eq!(to("/boot", "../tmp//a/../b/"), entry(0, "a/../b/"));
+    assert_eq!(to("/tmp/x", "y"), entry(0, "x/y"));
+    assert_eq!(to("/", "tmpx"), here("/tmpx"));
+    assert_eq!(to("/home", "me/work/a"), entry(1, "a"));
+    assert_eq!(to("/home/me", "work/deep//er/a"), entry(2, "a"));
+    assert_eq!(to("/", "home/me/work/deep/er"), entry(2, ""));
+    assert_eq!(to("/", "home/me/work/deep/erx"), entry(1, "deep/erx"));
+    assert_eq!(to("/", "home/me/.."), here("/home"));
+    assert_eq!(space.look_up("/home/me"), Ok(Node::Above));
+    assert_eq!(space.look_up("/home/you"), Err(PathError::NotFound));
+    assert_eq!(space.names("/home"), [("me".to_owned(), true)]);
+    let names: Vec<_> = space.names("/").into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["boot", "dev", "tmp", "home"]);
+    assert_eq!(space.names("/dev"), [("null".to_owned(), false)]);
+    // A name that is no text is nobody's here, but may be an entry's.
+    assert_eq!(space.resolve(b"/", b"\xff"), Err(PathError::NotFound));
+    assert_eq!(space.resolve(b"/tmp", b"\xff"), Ok(Place::Entry(0, b"\xff".to_vec())));
+}
+
+#[test]
 fn names_are_found() {
     let bytes = image();
     let directory = Bootfs::new(&bytes).unwrap().directory();
-    let find = |path| look_up(Some(directory), path);
-    assert_eq!(find("/"), Ok(Node::Root));
+    let space = space(&bytes);
+    let find = |path| space.look_up(path);
+    assert_eq!(find("/"), Ok(Node::Above));
     assert_eq!(find("/boot"), Ok(Node::Directory("")));
     assert_eq!(find("/boot/bin"), Ok(Node::Directory("bin")));
     assert_eq!(find("/boot/bin/sh"), Ok(Node::File(directory.find("bin/sh").unwrap())));
@@ -42,7 +80,7 @@ fn names_are_found() {
     assert_eq!(find("/boot/bin/sh/x"), Err(PathError::NotDirectory));
     assert_eq!(find("/boot/bin/x"), Err(PathError::NotFound));
     assert_eq!(find("/bin"), Err(PathError::NotFound));
-    assert_eq!(look_up(None, "/boot"), Err(PathError::NotFound));
+    assert_eq!(Space { image: None, entries: &[] }.look_up("/boot"), Err(PathError::NotFound));
     assert_eq!((parent("/boot/x"), parent("/boot"), parent("/")), ("/boot", "/", "/"));
 }
 
@@ -50,10 +88,10 @@ proptest! {
     #[test]
     fn resolving_is_final(path in "[a-z./]{0,40}") {
         let bytes = image();
-        let directory = Some(Bootfs::new(&bytes).unwrap().directory());
-        if let Ok(clean) = resolve(directory, "/boot", &path) {
+        let space = space(&bytes);
+        if let Ok(Place::Here(clean)) = space.resolve(b"/boot", path.as_bytes()) {
             prop_assert!(clean.starts_with('/') && !clean.contains("//") && (clean == "/" || !clean.ends_with('/')));
-            prop_assert_eq!(resolve(directory, "/", &clean), Ok(clean.clone()));
+            prop_assert_eq!(space.resolve(b"/", clean.as_bytes()), here(&clean));
         }
     }
 }

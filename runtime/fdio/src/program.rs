@@ -8,12 +8,9 @@ use alloc::string::{String, ToString};
 use core::ffi::{CStr, c_char};
 
 use abi::Status;
-use process_builder::loader;
 use zx::Vmo;
 
-use crate::c::AT_FDCWD;
-use crate::namespace::{self, look_up, resolve_at};
-use crate::path::Node;
+use crate::memory;
 
 /// Where programs are looked for when nobody says.
 const DEFAULT_PATH: &str = "/boot/bin";
@@ -65,14 +62,7 @@ fn search_path(envp: Option<&[&CStr]>) -> String {
 
 /// The memory object of the file of a path.
 fn file(path: &str) -> Result<Vmo, Status> {
-    let clean = resolve_at(AT_FDCWD, path).map_err(|_| Status::NOT_FOUND)?;
-    let entry = match look_up(&clean) {
-        Ok(Node::File(entry)) => entry,
-        Ok(_) => return Err(Status::NOT_FILE),
-        Err(_) => return Err(Status::NOT_FOUND),
-    };
-    let boot = namespace::boot().ok_or(Status::NOT_FOUND)?;
-    loader::boot_file(&boot.image, &entry).map_err(|status| match status {
+    memory::program(path.as_bytes()).map_err(|status| match status {
         Status::NOT_SUPPORTED => Status::INVALID_ARGS,
         status => status,
     })

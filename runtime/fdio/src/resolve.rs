@@ -218,7 +218,7 @@ pub unsafe extern "C" fn getnameinfo(
             continue;
         }
         // SAFETY: the caller's buffers.
-        if unsafe { crate::c::give_text(&text, place, room as usize) }.is_err() {
+        if unsafe { crate::c::give_text(text.as_bytes(), place, room as usize) }.is_err() {
             return EAI_OVERFLOW;
         }
     }

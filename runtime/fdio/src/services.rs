@@ -9,6 +9,7 @@ use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 use zx::{Channel, Handle, Unowned};
 
+use crate::namespace;
 use crate::startup::status;
 
 /// The path that services are below.
@@ -48,6 +49,14 @@ pub fn another() -> Option<Channel> {
     Some(ours)
 }
 
+/// Asks for what is found at an absolute path of the system's name space.
+///
+/// # Errors
+/// `NOT_FOUND`: this process was not given any services.
+pub fn ask(path: &str, request: Handle) -> Result<(), Status> {
+    connect(path, request)
+}
+
 /// Connects `request`, which is gone even when it fails, to the service of a path below `/svc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_service_connect(path: *const c_char, request: u32) -> c_int {
@@ -68,7 +77,7 @@ pub unsafe extern "C" fn fdio_ns_get_installed(out: *mut *mut c_void) -> c_int {
     0
 }
 
-/// Binds a channel, which is gone even when it fails, to a path; `/svc` is the only one that can be bound.
+/// Binds a channel, which is gone even when it fails, to a path: the root of a file system, or what services are reached by.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_ns_bind(_name_space: *mut c_void, path: *const c_char, channel: u32) -> c_int {
     status((|| {
@@ -76,7 +85,17 @@ pub unsafe extern "C" fn fdio_ns_bind(_name_space: *mut c_void, path: *const c_c
         // SAFETY: the caller's string.
         match unsafe { crate::c::text(path) } {
             Ok(PATH) => set(channel),
-            _ => Err(Status::NOT_SUPPORTED),
+            Ok(path) => namespace::bind(path, channel),
+            Err(_) => Err(Status::INVALID_ARGS),
         }
+    })())
+}
+
+/// Takes the file system of a path out of the name space; what is open stays open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdio_ns_unbind(_name_space: *mut c_void, path: *const c_char) -> c_int {
+    status((|| {
+        // SAFETY: the caller's string.
+        namespace::unbind(unsafe { crate::c::text(path) }.map_err(|_| Status::INVALID_ARGS)?)
     })())
 }

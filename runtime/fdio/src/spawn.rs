@@ -32,6 +32,9 @@ const ACTION_ADD_NS_ENTRY: u32 = 3;
 const ACTION_ADD_HANDLE: u32 = 4;
 const ACTION_SET_NAME: u32 = 5;
 
+/// How a child learns its working directory.
+const PWD: &[u8] = b"PWD=";
+
 /// Bytes of the caller's place for a message.
 const ERROR_MESSAGE_MAX: usize = 1024;
 
@@ -353,12 +356,21 @@ fn spawn(
     for arg in argv {
         launcher.arg(arg.to_bytes());
     }
+    let directory = working_directory(envp.as_deref());
     let envp = match envp {
         Some(envp) => envp,
         // SAFETY: the C library's array, which is not to be changed while processes are started.
-        None if flags & CLONE_ENVIRON != 0 => unsafe { strings(environ) },
+        None if flags & CLONE_ENVIRON != 0 => {
+            let mut own = unsafe { strings(environ) };
+            // What this process was told at its start is not where it is now.
+            own.retain(|entry| !entry.to_bytes().starts_with(PWD));
+            own
+        }
         None => Vec::new(),
     };
+    if let Some(directory) = &directory {
+        launcher.env(directory);
+    }
     for entry in envp {
         launcher.env(entry.to_bytes());
     }
@@ -374,8 +386,17 @@ fn spawn(
 
 /// The entries of this process' name space, with connections of their own; `/boot` is none of them.
 fn own_entries() -> Vec<(String, Handle)> {
-    let services = services::another().map(|channel| (String::from(services::PATH), channel.into_handle()));
-    services.into_iter().collect()
+    let mut entries = namespace::entries();
+    entries.extend(services::another().map(|channel| (String::from(services::PATH), channel.into_handle())));
+    entries
+}
+
+/// The entry of the environment by which a child begins in this process' working directory; none where it does so anyhow, or
+/// was told another by the caller.
+fn working_directory(envp: Option<&[&CStr]>) -> Option<Vec<u8>> {
+    let told = envp.into_iter().flatten().any(|entry| entry.to_bytes().starts_with(PWD));
+    let current = namespace::working_directory();
+    (!told && current != namespace::default_directory()).then(|| [PWD, &current].concat())
 }
 
 fn clone_loader() -> Result<Channel, Status> {

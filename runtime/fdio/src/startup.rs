@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ffi::{c_char, c_int};
+use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use abi::{Rights, Status};
@@ -18,6 +18,7 @@ use crate::services;
 use crate::table;
 
 unsafe extern "C" {
+    static environ: *const *const c_char;
     safe fn zx_vmar_root_self() -> u32;
 }
 
@@ -68,8 +69,11 @@ pub unsafe extern "C" fn __libc_extensions_init(
                     // SAFETY: the C library gives an array of that length, of C strings.
                     unsafe { crate::c::text(*names.add(what.arg.into())) }
                 });
-                if let (Some(handle), Some(Ok(services::PATH))) = (handle, name) {
-                    let _ = services::set(handle.into());
+                match (handle, name) {
+                    (Some(handle), Some(Ok(services::PATH))) => _ = services::set(handle.into()),
+                    // An entry whose path makes no sense is not there.
+                    (Some(handle), Some(Ok(path))) => _ = namespace::bind(path, handle.into()),
+                    _ => {}
                 }
             }
             PA_VMO_VDSO => {
@@ -79,6 +83,10 @@ pub unsafe extern "C" fn __libc_extensions_init(
             }
             _ => {}
         }
+    }
+    // SAFETY: the C library's array, which nobody changes before `main`.
+    if let Some(directory) = unsafe { variable(b"PWD=") } {
+        namespace::start_in(directory);
     }
     // A program may rely on the first three being no files of its own.
     for fd in 0..3 {
@@ -98,6 +106,24 @@ fn given(fd: c_int, handle: Handle) -> Option<Object> {
     Object::from_handle(handle).ok()
 }
 
+/// The value of an environment's variable; its name is given with `=`.
+///
+/// # Safety
+/// The environment stays as it is.
+unsafe fn variable<'a>(name: &[u8]) -> Option<&'a [u8]> {
+    // SAFETY: as the caller says: an array of C strings that ends with null, or null.
+    unsafe {
+        let mut next = environ;
+        while !next.is_null() && !(*next).is_null() {
+            if let Some(value) = CStr::from_ptr(*next).to_bytes().strip_prefix(name) {
+                return Some(value);
+            }
+            next = next.add(1);
+        }
+    }
+    None
+}
+
 fn duplicate(handle: u32) -> Option<Handle> {
     HandleRef::from_raw(handle).duplicate_handle(Rights::SAME_RIGHTS).ok()
 }
@@ -105,6 +131,7 @@ fn duplicate(handle: u32) -> Option<Handle> {
 /// The C library's call after `main`. Descriptors end with the process; what waits in a line of the log does not.
 #[unsafe(no_mangle)]
 pub extern "C" fn __libc_extensions_fini() {
+    table::tell_touched();
     for fd in 0..3 {
         if let Ok(description) = table::get(fd)
             && let Object::Log { line, .. } = &description.object

@@ -14,9 +14,11 @@ use sync::Lock;
 
 use crate::c::{EBADF, EINVAL, EMFILE, Result};
 use crate::description::Description;
+use crate::object::Object;
 
 /// Descriptors are below this: the message to a child has 16 bits for one.
 const LIMIT: usize = 1 << 16;
+const BITS: usize = u64::BITS as usize;
 /// How many numbers are kept for a second close.
 const GIVEN_AWAY: usize = 256;
 
@@ -32,22 +34,47 @@ enum Slot {
 
 struct Table {
     slots: Vec<Slot>,
+    /// A bit for each slot that is not free, so that a free one is found at once among many.
+    taken: Vec<u64>,
     /// Numbers that were given away, the oldest first, with what their slots then held.
     given: VecDeque<(usize, u64)>,
     count: u64,
 }
 
-static TABLE: Lock<Table> = Lock::new(Table { slots: Vec::new(), given: VecDeque::new(), count: 0 });
+static TABLE: Lock<Table> = Lock::new(Table { slots: Vec::new(), taken: Vec::new(), given: VecDeque::new(), count: 0 });
 
 impl Table {
     fn slot(&mut self, fd: c_int) -> Result<&mut Slot> {
         usize::try_from(fd).ok().and_then(|index| self.slots.get_mut(index)).ok_or(EBADF)
     }
 
-    fn reach(&mut self, index: usize) {
+    /// Fills a slot; gives what was there.
+    fn set(&mut self, index: usize, slot: Slot) -> Slot {
         if index >= self.slots.len() {
             self.slots.resize_with(index + 1, || Slot::Free);
+            self.taken.resize(self.slots.len().div_ceil(BITS), 0);
         }
+        let bit = 1 << (index % BITS);
+        match slot {
+            Slot::Free => self.taken[index / BITS] &= !bit,
+            _ => self.taken[index / BITS] |= bit,
+        }
+        core::mem::replace(&mut self.slots[index], slot)
+    }
+
+    /// The lowest free slot from `lowest` on, or the first that is not there yet.
+    fn free(&self, lowest: usize) -> usize {
+        let mut word = lowest / BITS;
+        // Those before `lowest` count as taken.
+        let mut below = (1 << (lowest % BITS)) - 1;
+        while let Some(taken) = self.taken.get(word) {
+            let free = !(taken | below);
+            if free != 0 {
+                return word * BITS + free.trailing_zeros() as usize;
+            }
+            (word, below) = (word + 1, 0);
+        }
+        lowest.max(word * BITS)
     }
 }
 
@@ -96,14 +123,11 @@ pub fn set_close_on_exec(fd: c_int, value: bool) -> Result<()> {
 pub fn add(description: Arc<Description>, lowest: c_int, close_on_exec: bool) -> Result<usize> {
     let lowest = usize::try_from(lowest).ok().filter(|lowest| *lowest < LIMIT).ok_or(EINVAL)?;
     let mut table = TABLE.lock();
-    let mut slots = table.slots.iter().enumerate().skip(lowest);
-    let free = slots.find(|(_, slot)| matches!(slot, Slot::Free)).map(|(index, _)| index);
-    let index = free.unwrap_or(table.slots.len().max(lowest));
+    let index = table.free(lowest);
     if index >= LIMIT {
         return Err(EMFILE);
     }
-    table.reach(index);
-    table.slots[index] = Slot::Open { description, close_on_exec };
+    table.set(index, Slot::Open { description, close_on_exec });
     Ok(index)
 }
 
@@ -113,11 +137,7 @@ pub fn add(description: Arc<Description>, lowest: c_int, close_on_exec: bool) ->
 /// `EBADF` for a number that no descriptor can be.
 pub fn put(description: Arc<Description>, fd: c_int, close_on_exec: bool) -> Result<usize> {
     let index = usize::try_from(fd).ok().filter(|index| *index < LIMIT).ok_or(EBADF)?;
-    let old = {
-        let mut table = TABLE.lock();
-        table.reach(index);
-        core::mem::replace(&mut table.slots[index], Slot::Open { description, close_on_exec })
-    };
+    let old = TABLE.lock().set(index, Slot::Open { description, close_on_exec });
     // Outside the lock: the last reference closes a handle.
     drop(old);
     Ok(index)
@@ -128,7 +148,10 @@ pub fn put(description: Arc<Description>, fd: c_int, close_on_exec: bool) -> Res
 /// # Errors
 /// `EBADF`.
 pub fn close(fd: c_int) -> Result<()> {
-    let old = core::mem::replace(TABLE.lock().slot(fd)?, Slot::Free);
+    let mut table = TABLE.lock();
+    table.slot(fd)?;
+    let old = table.set(fd as usize, Slot::Free);
+    drop(table);
     match old {
         Slot::Free => Err(EBADF),
         // Dropped outside the lock.
@@ -159,9 +182,26 @@ pub fn give_away(fd: c_int) -> Result<Arc<Description>> {
         && let Some(slot) = table.slots.get_mut(index)
         && matches!(slot, Slot::Given(held) if *held == number)
     {
-        *slot = Slot::Free;
+        table.set(index, Slot::Free);
     }
     Ok(description)
+}
+
+/// Tells file systems of all writes that they have not been told of.
+pub fn tell_touched() {
+    let open: Vec<Arc<Description>> = {
+        let table = TABLE.lock();
+        let files = table.slots.iter().filter_map(|slot| match slot {
+            Slot::Open { description, .. } if matches!(description.object, Object::Remote(_)) => Some(description),
+            _ => None,
+        });
+        files.cloned().collect()
+    };
+    for description in open {
+        if let Object::Remote(file) = &description.object {
+            file.tell_touched();
+        }
+    }
 }
 
 /// Whether a descriptor is in use.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use description::services::{Resource, Service};
 use process_builder::{Launcher, loader};
-use processargs::{HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_USER0, PA_USER1, PA_VMO_BOOTFS};
+use processargs::{HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_USER0, PA_USER1, PA_USER2, PA_VMO_BOOTFS};
 use zx::{AsHandleRef, Channel, Handle, Job, Process, Rights, Socket, Status, Vmo};
 
 use crate::boot::Boot;
@@ -110,8 +110,8 @@ impl Maker {
     /// what it says, too.
     ///
     /// A service gets a resource for each part of the machine that the system description gives it, a channel on which it
-    /// is told of its clients, and its connections. It gets no job, no files and no names of other services, and its
-    /// output goes to the host, each line with its name.
+    /// is told of its clients, its connections, and the time of day. Of its job it can ask how much memory that has. It gets
+    /// no files and no names of other services, and its output goes to the host, each line with its name.
     ///
     /// # Errors
     /// A sentence for the user.
@@ -133,6 +133,13 @@ impl Maker {
         handles.push((HandleInfo::with_arg(PA_USER1, 0), theirs.into()));
         for (index, connection) in (1..).zip(connections) {
             handles.push((HandleInfo::with_arg(PA_USER1, index), connection.into()));
+        }
+        // A handle that nothing can be started or ended with.
+        let account = job.duplicate_handle(Rights::GET_PROPERTY | Rights::TRANSFER).map_err(step("its job"))?;
+        handles.push((HandleInfo::new(PA_USER2), account));
+        if let Some(clock) = zx::startup::utc_reference() {
+            let clock = clock.duplicate_handle(Rights::SAME_RIGHTS).map_err(step("the clock"))?;
+            handles.push((HandleInfo::new(PA_CLOCK_UTC), clock));
         }
         let (log, theirs) = Socket::create(0).map_err(step("a socket"))?;
         let second = theirs.duplicate_handle(Rights::SAME_RIGHTS).map_err(step("a socket"))?;

@@ -1,0 +1,169 @@
+//! Opening files and directories, and what else is done with an open one as a whole.
+
+use alloc::sync::Arc;
+use core::ffi::{c_char, c_int, c_long, c_uint};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use file_protocol::flags as protocol;
+
+use crate::c::{
+    self, AT_FDCWD, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EROFS, O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT,
+    O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, Result,
+};
+use crate::description::Description;
+use crate::namespace::{locate_at, look_up};
+use crate::object::{File, Object};
+use crate::path::{Node, parent};
+use crate::remote::Reached;
+use crate::table;
+
+/// The permissions that new files and directories do not get.
+static MASK: AtomicU32 = AtomicU32::new(0o022);
+
+/// `open`. Variadic in C; a mode comes in the same register as here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    // SAFETY: as for `openat`.
+    unsafe { openat(AT_FDCWD, path, flags, mode) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openat(at: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    // SAFETY: a C string, as the caller says.
+    c::int(unsafe { c::bytes(path) }.and_then(|path| {
+        let object = open_at(at, path, flags, mode)?;
+        table::add(Arc::new(Description::new(object, flags)), 0, flags & O_CLOEXEC != 0)
+    }))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn creat(path: *const c_char, mode: c_uint) -> c_int {
+    // SAFETY: a C string, as the caller says.
+    unsafe { open(path, O_WRONLY | O_CREAT | O_TRUNC, mode) }
+}
+
+/// The permissions of something new, where a program wants these.
+pub fn masked(mode: c_uint) -> u32 {
+    mode & !MASK.load(Ordering::Relaxed) & 0o7777
+}
+
+/// Opens what a path names.
+pub fn open_at(at: c_int, path: &[u8], flags: c_int, mode: c_uint) -> Result<Object> {
+    let mut wanted = 0;
+    let access = match flags & O_ACCMODE {
+        O_RDONLY => protocol::READ,
+        O_WRONLY => protocol::WRITE,
+        O_RDWR => protocol::READ | protocol::WRITE,
+        path if path & O_PATH != 0 => 0,
+        _ => return Err(EINVAL),
+    };
+    for (flag, bit) in [
+        (O_APPEND, protocol::APPEND),
+        (O_CREAT, protocol::CREATE),
+        (O_EXCL, protocol::EXCLUSIVE),
+        (O_TRUNC, protocol::TRUNCATE),
+        (O_DIRECTORY, protocol::DIRECTORY),
+        (O_NOFOLLOW, protocol::NO_FOLLOW),
+    ] {
+        if flags & flag != 0 {
+            wanted |= bit;
+        }
+    }
+    if flags & O_PATH != 0 {
+        wanted &= protocol::DIRECTORY | protocol::NO_FOLLOW;
+    }
+    locate_at(at, path)?.reach(
+        |path| open_here(path, flags),
+        |remote, path| {
+            Ok(match remote.open(path, wanted | access, masked(mode))? {
+                Reached::Done(file) => Reached::Done(Object::Remote(file)),
+                Reached::Elsewhere { second, above, rest } => Reached::Elsewhere { second, above, rest },
+            })
+        },
+    )
+}
+
+/// Opens something of this library's own part of the name space, where nothing can be written.
+fn open_here(path: &str, flags: c_int) -> Result<Object> {
+    let writes = flags & O_ACCMODE != O_RDONLY && flags & O_PATH == 0;
+    let node = match look_up(path) {
+        Ok(_) if flags & O_CREAT != 0 && flags & O_EXCL != 0 => return Err(EEXIST),
+        Ok(node) => node,
+        // It would be made in a directory that is there: that nothing can be made is what hinders.
+        Err(ENOENT) if flags & O_CREAT != 0 && look_up(parent(path))?.is_directory() => return Err(EROFS),
+        Err(error) => return Err(error),
+    };
+    match node {
+        Node::Null | Node::File(_) if flags & O_DIRECTORY != 0 => Err(ENOTDIR),
+        Node::Null => Ok(Object::Null),
+        Node::File(_) if writes || flags & O_TRUNC != 0 => Err(EROFS),
+        Node::File(entry) => {
+            let (offset, size) = (entry.offset.into(), entry.size.into());
+            Ok(Object::File(File { vmo: None, offset, size, path: path.into() }))
+        }
+        Node::Above | Node::Directory(_) if writes || flags & O_CREAT != 0 => Err(EISDIR),
+        Node::Above | Node::Directory(_) => Ok(Object::Directory { path: path.into() }),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ftruncate(fd: c_int, size: i64) -> c_int {
+    c::done(table::get(fd).and_then(|description| match &description.object {
+        _ if description.flags() & O_ACCMODE == O_RDONLY => Err(EINVAL),
+        Object::Remote(file) => file.resize(u64::try_from(size).map_err(|_| EINVAL)?),
+        _ => Err(EINVAL),
+    }))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn truncate(path: *const c_char, size: i64) -> c_int {
+    // SAFETY: a C string, as the caller says.
+    c::done(unsafe { c::bytes(path) }.and_then(|path| {
+        let size = u64::try_from(size).map_err(|_| EINVAL)?;
+        match open_at(AT_FDCWD, path, O_WRONLY, 0)? {
+            Object::Remote(file) => file.resize(size),
+            _ => Err(EINVAL),
+        }
+    }))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn fsync(fd: c_int) -> c_int {
+    c::done(table::get(fd).and_then(|description| match &description.object {
+        Object::Remote(file) => file.sync(),
+        Object::Socket { .. } | Object::Network(_) | Object::EventFd(_) => Err(EINVAL),
+        // Nothing that was written waits.
+        _ => Ok(()),
+    }))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn fdatasync(fd: c_int) -> c_int {
+    fsync(fd)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn umask(mask: c_uint) -> c_uint {
+    MASK.swap(mask & 0o777, Ordering::Relaxed)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pathconf(_path: *const c_char, name: c_int) -> c_long {
+    fpathconf(-1, name)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn fpathconf(_fd: c_int, name: c_int) -> c_long {
+    const NAME_MAX: c_int = 3;
+    const PATH: c_int = 4;
+    const PIPE_BUF: c_int = 5;
+    match name {
+        NAME_MAX => file_protocol::NAME_MAX as c_long,
+        PATH => crate::path::PATH_MAX as c_long,
+        PIPE_BUF => 4096,
+        _ => {
+            c::set_errno(EINVAL);
+            -1
+        }
+    }
+}

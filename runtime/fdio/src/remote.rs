@@ -1,0 +1,422 @@
+//! The client's side of the file protocol: a channel to an open description, and its requests. The steps are told in
+//! [`file_protocol`].
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use abi::{Rights, Status};
+use file_protocol::{
+    Answer, Attributes, Change, DATA_MAX, Error, Information, Opened, PATH_MAX, Request, decode, encode, flags,
+};
+use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Stream, Vmo};
+
+use crate::c::{EFBIG, EINVAL, EIO, ENOSPC, Errno, Result};
+use crate::namespace;
+
+/// Room for an answer without much data: a path, at most.
+const SMALL: usize = PATH_MAX * 2 + 256;
+/// Room for an answer with as much data as there can be.
+const LARGE: usize = DATA_MAX + 256;
+/// How often the file system is told of writes to a stream.
+const TOUCH: i64 = 10_000_000;
+
+/// How many open files were written without the file system having been told.
+pub static UNTOLD: AtomicUsize = AtomicUsize::new(0);
+
+/// A channel to an open description.
+pub struct Remote {
+    channel: Channel,
+    /// The path of the entry that it came from; none where it was given to this process by itself.
+    pub entry: Option<Arc<str>>,
+}
+
+/// What a request that has paths comes to.
+pub enum Reached<T> {
+    /// It is done.
+    Done(T),
+    /// A path leads out of the tree.
+    Elsewhere {
+        /// The second of two.
+        second: bool,
+        /// It goes on in the directory above the tree's root; else it is absolute.
+        above: bool,
+        /// What is left of it.
+        rest: Vec<u8>,
+    },
+}
+
+struct Reply {
+    answer: Answer,
+    data: Vec<u8>,
+    handles: [Option<Handle>; 2],
+}
+
+fn broken(status: Status) -> Errno {
+    match status {
+        Status::NO_MEMORY => crate::c::ENOMEM,
+        // The file system is gone, or was never there.
+        _ => EIO,
+    }
+}
+
+impl Remote {
+    /// A channel that came from an entry, or by itself.
+    pub fn new(channel: Channel, entry: Option<Arc<str>>) -> Remote {
+        Remote { channel, entry }
+    }
+
+    /// Whether its file system is gone.
+    pub fn is_gone(&self) -> bool {
+        self.channel.signals().is_ok_and(|signals| signals.contains(abi::Signals::CHANNEL_PEER_CLOSED))
+    }
+
+    /// Steps 1 and 2.
+    fn call(&self, request: &Request<'_>, data: &[u8], room: usize) -> Result<Reply> {
+        let bytes = encode(0, request, data)?;
+        let mut reply = vec![0; room];
+        let mut handles = [None, None];
+        let size =
+            self.channel.call(MonotonicInstant::INFINITE, &bytes, [], &mut reply, &mut handles).map_err(broken)?;
+        let (answer, data) =
+            decode::<core::result::Result<Answer, Error>>(&reply[..size.bytes]).map_err(|_: Error| EIO)?;
+        let begin = size.bytes - data.len();
+        let answer = answer?;
+        reply.truncate(size.bytes);
+        reply.drain(..begin);
+        Ok(Reply { answer, data: reply, handles })
+    }
+
+    /// A request with paths.
+    fn reach<T>(&self, request: &Request<'_>, done: impl FnOnce(Reply) -> Option<T>) -> Result<Reached<T>> {
+        let reply = self.call(request, &[], SMALL)?;
+        match reply.answer {
+            Answer::Elsewhere { second, above } => Ok(Reached::Elsewhere { second, above, rest: reply.data }),
+            _ => done(reply).map(Reached::Done).ok_or(EIO),
+        }
+    }
+
+    /// A request without paths that is just done.
+    fn tell(&self, request: &Request<'_>) -> Result<()> {
+        match self.call(request, &[], SMALL)?.answer {
+            Answer::Done => Ok(()),
+            _ => Err(EIO),
+        }
+    }
+
+    /// A request that has paths and is just done.
+    pub fn order(&self, request: &Request<'_>) -> Result<Reached<()>> {
+        self.reach(request, |reply| (reply.answer == Answer::Done).then_some(()))
+    }
+
+    /// A request whose answer is a path.
+    pub fn text(&self, request: &Request<'_>) -> Result<Reached<Vec<u8>>> {
+        self.reach(request, |reply| (reply.answer == Answer::Data).then_some(reply.data))
+    }
+
+    /// Opens a path.
+    pub fn open(&self, path: &[u8], flags: u32, mode: u32) -> Result<Reached<RemoteFile>> {
+        self.reach(&Request::Open { path, flags, mode }, |reply| match (reply.answer, reply.handles) {
+            (Answer::Opened(opened), [Some(channel), stream]) if opened.stream == stream.is_some() => {
+                Some(RemoteFile::new(Remote::new(channel.into(), self.entry.clone()), opened, stream))
+            }
+            _ => None,
+        })
+    }
+
+    /// What is known of what a path names.
+    pub fn attributes(&self, path: &[u8], follow: bool) -> Result<Reached<Attributes>> {
+        self.reach(&Request::Attributes { path, follow }, |reply| match reply.answer {
+            Answer::Attributes(attributes) => Some(attributes),
+            _ => None,
+        })
+    }
+
+    /// How full the file system is.
+    pub fn information(&self) -> Result<Information> {
+        match self.call(&Request::Information, &[], SMALL)?.answer {
+            Answer::Information(information) => Ok(information),
+            _ => Err(EIO),
+        }
+    }
+
+    /// Names behind `cookie`, packed.
+    pub fn entries(&self, cookie: u64) -> Result<Vec<u8>> {
+        let reply = self.call(&Request::Entries { cookie }, &[], LARGE)?;
+        if reply.answer == Answer::Data { Ok(reply.data) } else { Err(EIO) }
+    }
+
+    /// Step 5: another channel to this description, for another process or entry.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn again(&self) -> core::result::Result<Channel, Status> {
+        let (ours, theirs) = Channel::create()?;
+        let bytes = encode(0, &Request::Clone, &[]).map_err(|_| Status::INTERNAL)?;
+        self.channel.write(&bytes, [theirs.into_handle()])?;
+        Ok(ours)
+    }
+
+    /// Carries out a request for a lock.
+    pub fn lock(&self, request: &Request<'_>) -> Result<()> {
+        self.tell(request)
+    }
+
+    /// Who would hinder a lock: koid, lock, first byte, first byte behind.
+    pub fn test(&self, request: &Request<'_>) -> Result<(u64, file_protocol::Lock, u64, u64)> {
+        match self.call(request, &[], SMALL)?.answer {
+            Answer::Held { owner, lock, start, end } => Ok((owner, lock, start, end)),
+            _ => Err(EIO),
+        }
+    }
+}
+
+/// An open file or directory of a file system.
+pub struct RemoteFile {
+    /// Its channel.
+    pub remote: Remote,
+    /// What it is.
+    pub opened: Opened,
+    /// Its content, where that is memory.
+    stream: Option<Stream>,
+    /// When the file system was last told of a write, and the last write that it was not told of (0: none).
+    told: AtomicI64,
+    untold: AtomicI64,
+}
+
+impl RemoteFile {
+    fn new(remote: Remote, opened: Opened, stream: Option<Handle>) -> RemoteFile {
+        let stream = stream.map(Stream::from);
+        RemoteFile { remote, opened, stream, told: AtomicI64::new(0), untold: AtomicI64::new(0) }
+    }
+
+    /// Step 5: what a channel is that was given to this process.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`: nothing of the kind.
+    pub fn describe(channel: Channel) -> core::result::Result<RemoteFile, Status> {
+        let remote = Remote::new(channel, None);
+        let reply = remote.call(&Request::Describe, &[], SMALL).map_err(|_| Status::NOT_SUPPORTED)?;
+        match (reply.answer, reply.handles) {
+            (Answer::Opened(opened), [stream, _]) if opened.stream == stream.is_some() => {
+                Ok(RemoteFile::new(remote, opened, stream))
+            }
+            _ => Err(Status::NOT_SUPPORTED),
+        }
+    }
+
+    /// Reads at the position, or at an offset.
+    pub fn read(&self, at: Option<u64>, bytes: &mut [u8]) -> Result<usize> {
+        if let Some(stream) = &self.stream {
+            // Step 4: nobody else is asked.
+            let read = match at {
+                Some(offset) => stream.readv_at(offset, [bytes]),
+                None => stream.read(bytes),
+            };
+            return read.map_err(of_stream);
+        }
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let len = bytes.len().min(DATA_MAX) as u32;
+        let request = match at {
+            Some(offset) => Request::ReadAt { offset, len },
+            None => Request::Read { len },
+        };
+        let reply = self.remote.call(&request, &[], LARGE)?;
+        if reply.answer != Answer::Data || reply.data.len() > bytes.len() {
+            return Err(EIO);
+        }
+        bytes[..reply.data.len()].copy_from_slice(&reply.data);
+        Ok(reply.data.len())
+    }
+
+    /// Writes at the position, or at an offset.
+    pub fn write(&self, at: Option<u64>, bytes: &[u8]) -> Result<usize> {
+        if let Some(stream) = &self.stream {
+            let written = match at {
+                Some(offset) => stream.writev_at(offset, [bytes]),
+                None => stream.write(bytes),
+            };
+            let written = written.map_err(of_stream)?;
+            self.touch();
+            return Ok(written);
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let part = &bytes[done..bytes.len().min(done + DATA_MAX)];
+            let request = match at {
+                Some(offset) => Request::WriteAt { offset: offset.checked_add(done as u64).ok_or(EFBIG)? },
+                None => Request::Write,
+            };
+            match self.remote.call(&request, part, SMALL).map(|reply| reply.answer) {
+                Ok(Answer::Count(0)) => break,
+                Ok(Answer::Count(count)) if count <= part.len() as u64 => done += count as usize,
+                Ok(_) => return Err(EIO),
+                // What was written has been written: the error comes with the next call.
+                Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
+            }
+        }
+        Ok(done)
+    }
+
+    /// Moves the position.
+    pub fn seek(&self, offset: i64, whence: u8) -> Result<u64> {
+        if let Some(stream) = &self.stream {
+            // Zircon's positions go further than C's; what is beyond those is refused before anything moves.
+            if whence == 0 && offset < 0 {
+                return Err(EINVAL);
+            }
+            let to = stream.seek(whence.into(), offset).map_err(|_| EINVAL)?;
+            return if i64::try_from(to).is_ok() { Ok(to) } else { Err(EINVAL) };
+        }
+        match self.remote.call(&Request::Seek { whence, offset }, &[], SMALL)?.answer {
+            Answer::Count(to) => Ok(to),
+            _ => Err(EIO),
+        }
+    }
+
+    /// Changes the length.
+    pub fn resize(&self, size: u64) -> Result<()> {
+        self.remote.tell(&Request::Resize { size })
+    }
+
+    /// Has what was written stay.
+    pub fn sync(&self) -> Result<()> {
+        self.tell_touched();
+        self.remote.tell(&Request::Sync)
+    }
+
+    /// Sets whether every write goes to the end.
+    pub fn set_append(&self, append: bool) -> Result<()> {
+        match &self.stream {
+            Some(stream) => Ok(stream.set_property(abi::ZX_PROP_STREAM_MODE_APPEND, &[append.into()])?),
+            None => self.remote.tell(&Request::SetAppend { append }),
+        }
+    }
+
+    /// What is known of it.
+    pub fn attributes(&self) -> Result<Attributes> {
+        self.tell_touched();
+        match self.remote.attributes(b"", false)? {
+            Reached::Done(attributes) => Ok(attributes),
+            Reached::Elsewhere { .. } => Err(EIO),
+        }
+    }
+
+    /// Changes what is known of it.
+    pub fn change(&self, change: Change) -> Result<()> {
+        self.tell_touched();
+        self.remote.tell(&Request::SetAttributes { path: b"", follow: false, change })
+    }
+
+    /// The memory that is its content: shared, and writable if it is open for that.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` where content is not memory; what the kernel answers.
+    pub fn memory(&self) -> core::result::Result<Vmo, Status> {
+        if self.stream.is_none() {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let write = self.opened.flags & flags::WRITE != 0;
+        let reply = self.remote.call(&Request::Memory { write }, &[], SMALL).map_err(|_| Status::ACCESS_DENIED)?;
+        let [vmo, _] = reply.handles;
+        vmo.map(Vmo::from).ok_or(Status::ACCESS_DENIED)
+    }
+
+    /// A copy of its content as memory, which nothing changes any more but its owner.
+    ///
+    /// # Errors
+    /// What the kernel answers; `IO`.
+    pub fn copy(&self) -> core::result::Result<Vmo, Status> {
+        if self.stream.is_some() {
+            let vmo = self.memory()?;
+            let size = vmo.get_stream_size()?;
+            let child = vmo.create_child(abi::ZX_VMO_CHILD_SNAPSHOT, 0, size)?;
+            child.set_stream_size(size)?;
+            return Ok(child);
+        }
+        let size = self.attributes().map_err(|_| Status::IO)?.size;
+        let copy = Vmo::create(size, 0)?;
+        let mut buffer = vec![0; DATA_MAX];
+        let mut done = 0;
+        while done < size {
+            let len = self.read(Some(done), &mut buffer).map_err(|_| Status::IO)?;
+            let len = len.min(usize::try_from(size - done).unwrap_or(usize::MAX));
+            if len == 0 {
+                break;
+            }
+            copy.write(&buffer[..len], done)?;
+            done += len as u64;
+        }
+        Ok(copy)
+    }
+
+    /// Remembers that content was written, and tells it, but not every time.
+    fn touch(&self) {
+        let now = namespace::now();
+        if now.saturating_sub(self.told.load(Ordering::Relaxed)) >= TOUCH {
+            if self.untold.swap(0, Ordering::Relaxed) != 0 {
+                UNTOLD.fetch_sub(1, Ordering::Relaxed);
+            }
+            self.tell_time(now);
+        } else if self.untold.swap(now, Ordering::Relaxed) == 0 {
+            UNTOLD.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells of the last write, where that has not been done.
+    pub fn tell_touched(&self) {
+        let at = self.untold.swap(0, Ordering::Relaxed);
+        if at != 0 {
+            UNTOLD.fetch_sub(1, Ordering::Relaxed);
+            self.tell_time(at);
+        }
+    }
+
+    fn tell_time(&self, at: i64) {
+        self.told.store(at, Ordering::Relaxed);
+        if let Ok(bytes) = encode(0, &Request::Touched { at }, &[]) {
+            // A file system that is gone is noticed elsewhere.
+            let _ = self.remote.channel.write(&bytes, []);
+        }
+    }
+
+    /// A handle that another process can make the same of.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
+        self.tell_touched();
+        self.remote.again().map(Channel::into_handle)
+    }
+}
+
+impl Drop for RemoteFile {
+    fn drop(&mut self) {
+        self.tell_touched();
+    }
+}
+
+/// What a stream's status means.
+fn of_stream(status: Status) -> Errno {
+    match status {
+        // There is no memory for more content.
+        Status::NO_MEMORY => ENOSPC,
+        Status::NO_SPACE | Status::FILE_BIG | Status::OUT_OF_RANGE => EFBIG,
+        // A buffer that is no memory of the program's.
+        Status::NOT_FOUND | Status::INVALID_ARGS => crate::c::EFAULT,
+        Status::ACCESS_DENIED => crate::c::EBADF,
+        _ => EIO,
+    }
+}
+
+/// Rights of memory that is only to be read.
+pub const READ_ONLY: Rights = Rights::BASIC.union(Rights::READ).union(Rights::MAP).union(Rights::GET_PROPERTY);
+
+/// A path as text, where it must be.
+pub fn utf8(path: Vec<u8>) -> Result<String> {
+    String::from_utf8(path).map_err(|_| crate::c::ENOENT)
+}

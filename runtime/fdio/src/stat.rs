@@ -1,0 +1,261 @@
+//! What is known of files: `stat` and its kin, and changing it: permissions, owners, times.
+
+use core::ffi::{c_char, c_int, c_uint};
+use core::sync::atomic::Ordering;
+
+use file_protocol::{Attributes, Change, Kind, Request};
+
+use crate::c::{
+    self, AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, EACCES, EINVAL, EPERM, EROFS, R_OK, Result, S_IFCHR, S_IFDIR,
+    S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK, Stat, W_OK, X_OK,
+};
+use crate::namespace::{locate_at, look_up, now};
+use crate::object::Object;
+use crate::path::Node;
+use crate::remote::{Reached, UNTOLD};
+use crate::table;
+
+const NANOS: i64 = 1_000_000_000;
+/// In place of nanoseconds: leave the time as it is; take the present one.
+const UTIME_OMIT: i64 = 0x3fff_fffe;
+const UTIME_NOW: i64 = 0x3fff_ffff;
+
+/// What is told of something in this library's own part of the name space.
+fn stat_of_node(node: Node<'_>, path: &str) -> Stat {
+    match node {
+        Node::File(entry) => Stat { device: 1, inode: u64::from(entry.offset), ..regular(entry.size.into()) },
+        Node::Null => special(S_IFCHR | 0o666),
+        // Files have the number of their first byte, a multiple of the page size; directories an odd one from the name.
+        Node::Above | Node::Directory(_) => directory(
+            path.bytes().fold(3, |hash: u64, byte| hash.wrapping_mul(0x0100_0000_01b3).wrapping_add(byte.into()) | 1),
+        ),
+    }
+}
+
+fn regular(size: u64) -> Stat {
+    Stat {
+        mode: S_IFREG | 0o555,
+        links: 1,
+        size: size as i64,
+        block_size: 4096,
+        blocks: size.div_ceil(512) as i64,
+        ..Stat::default()
+    }
+}
+
+fn directory(inode: u64) -> Stat {
+    Stat { mode: S_IFDIR | 0o555, device: 1, inode, links: 1, block_size: 4096, ..Stat::default() }
+}
+
+fn special(mode: u32) -> Stat {
+    Stat { mode, links: 1, block_size: 4096, ..Stat::default() }
+}
+
+fn stat_of(attributes: Attributes) -> Stat {
+    let kind = match attributes.kind {
+        Kind::File => S_IFREG,
+        Kind::Directory => S_IFDIR,
+        Kind::Link => S_IFLNK,
+    };
+    let time = |nanos: i64| [nanos.div_euclid(NANOS), nanos.rem_euclid(NANOS)];
+    Stat {
+        device: attributes.tree,
+        inode: attributes.node,
+        links: attributes.links,
+        mode: kind | attributes.mode & 0o7777,
+        size: i64::try_from(attributes.size).unwrap_or(i64::MAX),
+        block_size: 4096,
+        blocks: attributes.stored.div_ceil(512) as i64,
+        accessed: time(attributes.accessed),
+        modified: time(attributes.modified),
+        changed: time(attributes.changed),
+        ..Stat::default()
+    }
+}
+
+fn stat_of_fd(fd: c_int) -> Result<Stat> {
+    Ok(match &table::get(fd)?.object {
+        Object::Socket { is_socket: true, .. } | Object::Network(_) => special(S_IFSOCK | 0o777),
+        Object::Socket { .. } => special(S_IFIFO | 0o600),
+        Object::Log { .. } => special(S_IFCHR | 0o222),
+        Object::EventFd(_) => special(0o600),
+        Object::Null => stat_of_node(Node::Null, ""),
+        Object::File(file) if file.path.is_empty() => regular(file.size),
+        Object::File(file) => stat_of_node(look_up(&file.path)?, &file.path),
+        Object::Directory { path } => stat_of_node(look_up(path)?, path),
+        Object::Remote(file) => stat_of(file.attributes()?),
+    })
+}
+
+/// What is known of what a path names.
+pub fn stat_at(at: c_int, path: &[u8], follow: bool) -> Result<Stat> {
+    if UNTOLD.load(Ordering::Relaxed) > 0 {
+        // What this process wrote, it shall see the time of.
+        table::tell_touched();
+    }
+    locate_at(at, path)?.reach(
+        |path| Ok(stat_of_node(look_up(path)?, path)),
+        |remote, path| {
+            Ok(match remote.attributes(path, follow)? {
+                Reached::Done(attributes) => Reached::Done(stat_of(attributes)),
+                Reached::Elsewhere { second, above, rest } => Reached::Elsewhere { second, above, rest },
+            })
+        },
+    )
+}
+
+fn give(stat: Result<Stat>, out: *mut Stat) -> c_int {
+    // SAFETY: the caller's structure, as each caller says.
+    c::done(stat.map(|stat| unsafe { out.write(stat) }))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stat(path: *const c_char, out: *mut Stat) -> c_int {
+    // SAFETY: a C string, as the caller says.
+    give(unsafe { c::bytes(path) }.and_then(|path| stat_at(AT_FDCWD, path, true)), out)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lstat(path: *const c_char, out: *mut Stat) -> c_int {
+    // SAFETY: a C string, as the caller says.
+    give(unsafe { c::bytes(path) }.and_then(|path| stat_at(AT_FDCWD, path, false)), out)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fstat(fd: c_int, out: *mut Stat) -> c_int {
+    give(stat_of_fd(fd), out)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fstatat(at: c_int, path: *const c_char, out: *mut Stat, flags: c_int) -> c_int {
+    // SAFETY: a C string, as the caller says.
+    let stat = unsafe { c::bytes(path) }.and_then(|path| match path {
+        b"" if flags & AT_EMPTY_PATH != 0 && at != AT_FDCWD => stat_of_fd(at),
+        path => stat_at(at, path, flags & AT_SYMLINK_NOFOLLOW == 0),
+    });
+    give(stat, out)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
+    // SAFETY: as for `faccessat`.
+    unsafe { faccessat(AT_FDCWD, path, mode, 0) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn faccessat(at: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int {
+    // SAFETY: a C string, as the caller says.
+    c::done(unsafe { c::bytes(path) }.and_then(|path| {
+        let stat = stat_at(at, path, flags & AT_SYMLINK_NOFOLLOW == 0)?;
+        let lacks = |asked, bit| mode & asked != 0 && stat.mode & bit == 0;
+        match () {
+            // This library's own part.
+            () if lacks(W_OK, 0o222) && stat.device == 1 => Err(EROFS),
+            () if lacks(R_OK, 0o400) || lacks(W_OK, 0o200) || lacks(X_OK, 0o100) => Err(EACCES),
+            () => Ok(()),
+        }
+    }))
+}
+
+/// Changes what is known of what a path names.
+fn change_at(at: c_int, path: &[u8], follow: bool, change: Change) -> Result<()> {
+    locate_at(at, path)?.reach(
+        |path| look_up(path).and(Err(EROFS)),
+        |remote, path| remote.order(&Request::SetAttributes { path, follow, change }),
+    )
+}
+
+/// Changes what is known of what is open.
+fn change_fd(fd: c_int, change: Change) -> Result<()> {
+    match &table::get(fd)?.object {
+        Object::Remote(file) => file.change(change),
+        Object::File(_) | Object::Directory { .. } => Err(EROFS),
+        _ => Err(EINVAL),
+    }
+}
+
+fn permissions(mode: c_uint) -> Change {
+    Change { mode: Some(mode & 0o7777), ..Change::default() }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn chmod(path: *const c_char, mode: c_uint) -> c_int {
+    // SAFETY: as for `fchmodat`.
+    unsafe { fchmodat(AT_FDCWD, path, mode, 0) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fchmodat(at: c_int, path: *const c_char, mode: c_uint, flags: c_int) -> c_int {
+    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+    // SAFETY: a C string, as the caller says.
+    c::done(unsafe { c::bytes(path) }.and_then(|path| change_at(at, path, follow, permissions(mode))))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn fchmod(fd: c_int, mode: c_uint) -> c_int {
+    c::done(change_fd(fd, permissions(mode)))
+}
+
+/// Everything belongs to user and group 0, and stays so.
+fn check_owner(user: c_uint, group: c_uint) -> Result<Change> {
+    let stays = |id| id == 0 || id == c_uint::MAX;
+    if stays(user) && stays(group) { Ok(Change::default()) } else { Err(EPERM) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn chown(path: *const c_char, user: c_uint, group: c_uint) -> c_int {
+    // SAFETY: as for `fchownat`.
+    unsafe { fchownat(AT_FDCWD, path, user, group, 0) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lchown(path: *const c_char, user: c_uint, group: c_uint) -> c_int {
+    // SAFETY: as for `fchownat`.
+    unsafe { fchownat(AT_FDCWD, path, user, group, AT_SYMLINK_NOFOLLOW) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fchownat(at: c_int, path: *const c_char, user: c_uint, group: c_uint, flags: c_int) -> c_int {
+    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+    // SAFETY: a C string, as the caller says.
+    c::done(unsafe { c::bytes(path) }.and_then(|path| change_at(at, path, follow, check_owner(user, group)?)))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn fchown(fd: c_int, user: c_uint, group: c_uint) -> c_int {
+    c::done(check_owner(user, group).and_then(|change| change_fd(fd, change)))
+}
+
+/// Two times, of access and of change, as C has them; the present for none.
+fn times(times: Option<&[[i64; 2]; 2]>) -> Result<Change> {
+    let time = |time: Option<[i64; 2]>| match time {
+        None | Some([_, UTIME_NOW]) => Ok(Some(now())),
+        Some([_, UTIME_OMIT]) => Ok(None),
+        Some([seconds, nanos]) if (0..NANOS).contains(&nanos) => {
+            let all = seconds.checked_mul(NANOS).and_then(|all| all.checked_add(nanos));
+            all.map(Some).ok_or(EINVAL)
+        }
+        Some(_) => Err(EINVAL),
+    };
+    let of = |index: usize| time(times.map(|times| times[index]));
+    Ok(Change { mode: None, accessed: of(0)?, modified: of(1)? })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn utimensat(
+    at: c_int,
+    path: *const c_char,
+    wanted: *const [[i64; 2]; 2],
+    flags: c_int,
+) -> c_int {
+    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+    // SAFETY: a C string and two times or null, as the caller says.
+    let (path, wanted) = unsafe { (c::bytes(path), wanted.as_ref()) };
+    c::done(path.and_then(|path| change_at(at, path, follow, times(wanted)?)))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn futimens(fd: c_int, wanted: *const [[i64; 2]; 2]) -> c_int {
+    // SAFETY: two times or null, as the caller says.
+    c::done(times(unsafe { wanted.as_ref() }).and_then(|change| change_fd(fd, change)))
+}

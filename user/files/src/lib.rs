@@ -1,0 +1,27 @@
+//! File systems: a process each, which serves one tree of names to programs.
+//!
+//! What the conversation is, says [`file_protocol`]; what a name may lead to and what happens to it, a [`FileSystem`]. In between,
+//! [`serving`] keeps who has what open, [`walk`] goes along paths, and [`locks`] knows who has locked what. There are two
+//! file systems: [`memory`], whose files are memory objects, and one on a disk.
+//!
+//! Nothing here trusts a client: what it sends is checked, what it makes is counted, and with its channels goes what it
+//! had.
+#![forbid(unsafe_code)]
+
+pub mod locks;
+pub mod memory;
+pub mod system;
+pub mod walk;
+
+#[cfg(target_os = "fuchsia")]
+pub mod keeper;
+#[cfg(target_os = "fuchsia")]
+pub mod serving;
+
+pub use system::{FileSystem, New, Node};
+
+/// Nanoseconds since 1970.
+pub fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}

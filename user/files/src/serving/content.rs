@@ -1,0 +1,88 @@
+//! Requests for content: where there is no stream, and what no stream can do.
+
+use file_protocol::{Answer, Change, DATA_MAX, Error, Kind, Result, flags};
+
+use super::open::Open;
+use super::{Reply, Served, Service};
+use crate::now;
+
+/// That a description allows this.
+fn check(open: &Open, flag: u32) -> Result<()> {
+    match open.kind {
+        Kind::Directory => Err(Error::IsDirectory),
+        _ if open.flags.get() & flag == 0 => Err(Error::BadDescription),
+        _ => Ok(()),
+    }
+}
+
+impl<F: Served, M: FnMut() -> F> Service<F, M> {
+    pub(super) fn read(&mut self, open: &Open, at: Option<u64>, len: u32) -> Result<Reply> {
+        check(open, flags::READ)?;
+        let mut data = vec![0; DATA_MAX.min(len as usize)];
+        let len = self.system(open)?.read(open.node, at.unwrap_or(open.position.get()), &mut data)?;
+        data.truncate(len);
+        if at.is_none() {
+            open.position.set(open.position.get() + len as u64);
+        }
+        Ok(Reply::data(data))
+    }
+
+    pub(super) fn write(&mut self, open: &Open, at: Option<u64>, data: &[u8]) -> Result<Reply> {
+        check(open, flags::WRITE)?;
+        let system = self.system(open)?;
+        let offset = match at {
+            Some(offset) => offset,
+            None if open.flags.get() & flags::APPEND != 0 => system.size(open.node)?,
+            None => open.position.get(),
+        };
+        offset.checked_add(data.len() as u64).filter(|end| *end <= i64::MAX as u64).ok_or(Error::TooLarge)?;
+        let len = if data.is_empty() { 0 } else { system.write(open.node, offset, data)? as u64 };
+        if at.is_none() {
+            open.position.set(offset + len);
+        }
+        Ok(Reply::new(Answer::Count(len)))
+    }
+
+    pub(super) fn seek(&mut self, open: &Open, whence: u8, offset: i64) -> Result<Reply> {
+        let from = match (whence, open.kind) {
+            (0, _) => 0,
+            (1, _) => open.position.get(),
+            (2, Kind::File) => self.system(open)?.size(open.node)?,
+            _ => return Err(Error::Invalid),
+        };
+        let to = from.checked_add_signed(offset).filter(|to| *to <= i64::MAX as u64).ok_or(Error::Invalid)?;
+        open.position.set(to);
+        Ok(Reply::new(Answer::Count(to)))
+    }
+
+    pub(super) fn resize(&mut self, open: &Open, size: u64) -> Result<Reply> {
+        match open.kind {
+            Kind::File if open.flags.get() & flags::WRITE != 0 => self.system(open)?.resize(open.node, size)?,
+            _ => return Err(Error::Invalid),
+        }
+        Ok(Reply::new(Answer::Done))
+    }
+
+    /// What was written by the stream is told now and then; a time that lies ahead is not believed.
+    pub(super) fn touched(&mut self, open: &Open, at: i64) -> Result<Reply> {
+        check(open, flags::WRITE)?;
+        let change = Change { modified: Some(at.min(now())), ..Change::default() };
+        self.system(open)?.change(open.node, &change)?;
+        Ok(Reply::new(Answer::Done))
+    }
+
+    pub(super) fn set_append(open: &Open, append: bool) -> Reply {
+        let rest = open.flags.get() & !flags::APPEND;
+        open.flags.set(if append { rest | flags::APPEND } else { rest });
+        Reply::new(Answer::Done)
+    }
+
+    pub(super) fn memory(&mut self, open: &Open, write: bool) -> Result<Reply> {
+        check(open, flags::READ)?;
+        if write {
+            check(open, flags::WRITE)?;
+        }
+        let vmo = self.system(open)?.memory(open.node, write)?;
+        Ok(Reply { answer: Answer::Memory, data: Vec::new(), handles: vec![vmo.into_handle()] })
+    }
+}

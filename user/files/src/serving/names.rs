@@ -1,0 +1,304 @@
+//! Requests for names, attributes and locks; and which request goes where.
+
+use std::rc::Rc;
+
+use file_protocol::{Answer, Change, Error, Kind, LINKS_MAX, Lock, PATH_MAX, Request, Result, check_name};
+use zx::Handle;
+
+use super::open::{Open, WRITE};
+use super::{MOST_WAITING, Reply, Served, Service, Waiting};
+use crate::locks::{File, Wanted};
+use crate::system::{FileSystem, New, Node};
+use crate::walk::{Place, SEARCH, is_below, path_of, walk};
+
+/// A lock that was asked for: of the whole file, or of a range.
+#[derive(Clone, Copy)]
+pub enum Asked {
+    Whole(Lock),
+    Range(Wanted),
+}
+
+/// Step 3: the path leads out of the tree.
+pub fn elsewhere(second: bool, above: bool, rest: Vec<u8>) -> Reply {
+    Reply { answer: Answer::Elsewhere { second, above }, data: rest, handles: Vec::new() }
+}
+
+/// That names in a directory may be changed.
+pub fn check_change(system: &mut impl FileSystem, directory: Node) -> Result<()> {
+    match system.kind(directory)? {
+        (Kind::Directory, mode) if mode & (WRITE | SEARCH) != WRITE | SEARCH => Err(Error::Access),
+        (Kind::Directory, _) => Ok(()),
+        _ => Err(Error::NotDirectory),
+    }
+}
+
+/// Takes the result of a walk apart, or answers that it leads elsewhere.
+macro_rules! place {
+    ($walk:expr, $second:expr) => {
+        match $walk? {
+            Place::Elsewhere { above, rest } => return Ok(elsewhere($second, above, rest)),
+            place => place,
+        }
+    };
+}
+
+impl<F: Served, M: FnMut() -> F> Service<F, M> {
+    /// Carries a request out; nothing to answer yet where it waits for a lock.
+    pub(super) fn request(
+        &mut self,
+        key: u64,
+        transaction: u32,
+        open: &Rc<Open>,
+        request: Request<'_>,
+        data: &[u8],
+        handle: Option<Handle>,
+    ) -> Option<Result<Reply>> {
+        let lock = match request {
+            Request::Lock { lock, wait } => Some((Asked::Whole(lock), wait)),
+            Request::LockRange { owner, lock, wait, start, end } => {
+                Some((Asked::Range(Wanted { owner, lock, start, end }), wait))
+            }
+            _ => None,
+        };
+        Some(match lock {
+            Some((lock, wait)) => match self.lock(open, lock) {
+                Err(Error::Locked) if wait && self.waiting.len() < MOST_WAITING => {
+                    self.waiting.push(Waiting { connection: key, transaction, open: open.clone(), lock });
+                    return None;
+                }
+                done => done.map(|()| Reply::new(Answer::Done)),
+            },
+            None => self.carry_out(open, request, data, handle),
+        })
+    }
+
+    fn carry_out(
+        &mut self,
+        open: &Rc<Open>,
+        request: Request<'_>,
+        data: &[u8],
+        handle: Option<Handle>,
+    ) -> Result<Reply> {
+        match request {
+            Request::Open { path, flags, mode } => self.open_path(open, path, flags, mode),
+            Request::Clone => {
+                self.connect(handle.ok_or(Error::Invalid)?.into(), open)?;
+                Ok(Reply::new(Answer::Done))
+            }
+            Request::Describe => Self::describe(open),
+            Request::Attributes { path, follow } => self.attributes(open, path, follow),
+            Request::SetAttributes { path, follow, change } => self.set_attributes(open, path, follow, &change),
+            Request::Read { len } => self.read(open, None, len),
+            Request::ReadAt { offset, len } => self.read(open, Some(offset), len),
+            Request::Write => self.write(open, None, data),
+            Request::WriteAt { offset } => self.write(open, Some(offset), data),
+            Request::Seek { whence, offset } => self.seek(open, whence, offset),
+            Request::Resize { size } => self.resize(open, size),
+            Request::Touched { at } => self.touched(open, at),
+            Request::SetAppend { append } => Ok(Self::set_append(open, append)),
+            Request::Memory { write } => self.memory(open, write),
+            Request::Entries { cookie } => {
+                let mut data = Vec::new();
+                self.system(open)?.entries(open.node, cookie, &mut data)?;
+                Ok(Reply::data(data))
+            }
+            Request::MakeDirectory { path, mode } => self.make(open, path, New::Directory(mode)),
+            Request::MakeLink { path, target } => match target.len() {
+                0 => Err(Error::NotFound),
+                PATH_MAX.. => Err(Error::TooLong),
+                _ if target.contains(&0) => Err(Error::Invalid),
+                _ => self.make(open, path, New::Link(target)),
+            },
+            Request::Unlink { path, directory } => self.unlink(open, path, directory),
+            Request::Rename { from, to } => self.rename(open, from, to),
+            Request::Link { from, to, follow } => self.link(open, from, to, follow),
+            Request::ReadLink { path } => {
+                let system = self.system(open)?;
+                match place!(walk(system, open.node, path, false), false) {
+                    Place::There { node, .. } => system.target(node).map(Reply::data),
+                    _ => Err(Error::NotFound),
+                }
+            }
+            Request::Resolve { path } => self.resolve(open, path),
+            Request::Sync => self.system(open)?.sync().map(|()| Reply::new(Answer::Done)),
+            Request::Information => {
+                let tree = self.trees.get_mut(&open.tree).ok_or(Error::NotFound)?;
+                let mut information = tree.system.information();
+                information.tree = tree.number;
+                Ok(Reply::new(Answer::Information(information)))
+            }
+            Request::TestRange { owner, lock, start, end } => {
+                let wanted = Wanted { owner, lock, start, end };
+                let held = self.locks.hinders((open.tree, open.node), &wanted);
+                let (owner, lock, start, end) = held.unwrap_or((0, Lock::Free, start, end));
+                Ok(Reply::new(Answer::Held { owner, lock, start, end }))
+            }
+            // Seen to before.
+            Request::Lock { .. } | Request::LockRange { .. } => Err(Error::Invalid),
+        }
+    }
+
+    fn attributes(&mut self, open: &Open, path: &[u8], follow: bool) -> Result<Reply> {
+        let system = self.system(open)?;
+        let Place::There { node, .. } = place!(walk(system, open.node, path, follow), false) else {
+            return Err(Error::NotFound);
+        };
+        let tree = self.trees.get_mut(&open.tree).ok_or(Error::NotFound)?;
+        let mut attributes = tree.system.attributes(node)?;
+        attributes.tree = tree.number;
+        Ok(Reply::new(Answer::Attributes(attributes)))
+    }
+
+    fn set_attributes(&mut self, open: &Open, path: &[u8], follow: bool, change: &Change) -> Result<Reply> {
+        let system = self.system(open)?;
+        let Place::There { node, .. } = place!(walk(system, open.node, path, follow), false) else {
+            return Err(Error::NotFound);
+        };
+        if system.kind(node)?.0 == Kind::Link && change.mode.is_some() {
+            return Err(Error::Unsupported);
+        }
+        system.change(node, change)?;
+        Ok(Reply::new(Answer::Done))
+    }
+
+    fn make(&mut self, open: &Open, path: &[u8], new: New<'_>) -> Result<Reply> {
+        let system = self.system(open)?;
+        let (directory, name) = match place!(walk(system, open.node, path, false), false) {
+            Place::Missing { slash: true, .. } if !matches!(new, New::Directory(_)) => return Err(Error::NotFound),
+            Place::Missing { directory, name, .. } => (directory, name),
+            _ => return Err(Error::Exists),
+        };
+        check_name(&name)?;
+        check_change(system, directory)?;
+        system.make(directory, &name, new)?;
+        Ok(Reply::new(Answer::Done))
+    }
+
+    fn unlink(&mut self, open: &Open, path: &[u8], directory: bool) -> Result<Reply> {
+        let system = self.system(open)?;
+        match place!(walk(system, open.node, path, false), false) {
+            Place::There { node, entry: Some((place, name)) } => {
+                match (system.kind(node)?.0, directory) {
+                    (Kind::Directory, false) => return Err(Error::IsDirectory),
+                    (Kind::File | Kind::Link, true) => return Err(Error::NotDirectory),
+                    _ => {}
+                }
+                check_change(system, place)?;
+                system.unlink(place, &name)?;
+                Ok(Reply::new(Answer::Done))
+            }
+            // Its own root, or a path that ends with dots.
+            Place::There { .. } if directory => Err(Error::Invalid),
+            Place::There { .. } => Err(Error::IsDirectory),
+            _ => Err(Error::NotFound),
+        }
+    }
+
+    fn rename(&mut self, open: &Open, from: &[u8], to: &[u8]) -> Result<Reply> {
+        let system = self.system(open)?;
+        let (node, from) = match place!(walk(system, open.node, from, false), false) {
+            Place::There { node, entry: Some(entry) } => (node, entry),
+            Place::There { .. } => return Err(Error::Busy),
+            _ => return Err(Error::NotFound),
+        };
+        let is_directory = system.kind(node)?.0 == Kind::Directory;
+        let (to, old) = match place!(walk(system, open.node, to, false), true) {
+            Place::There { node, entry: Some(entry) } => (entry, Some(node)),
+            Place::There { .. } => return Err(Error::Busy),
+            Place::Missing { slash: true, .. } if !is_directory => return Err(Error::NotDirectory),
+            Place::Missing { directory, name, .. } => ((directory, name), None),
+            Place::Elsewhere { .. } => return Err(Error::NotFound),
+        };
+        check_name(&to.1)?;
+        check_change(system, from.0)?;
+        check_change(system, to.0)?;
+        if is_directory && is_below(system, to.0, node)? {
+            return Err(Error::Invalid);
+        }
+        if let Some(old) = old {
+            match (is_directory, system.kind(old)?.0 == Kind::Directory) {
+                (true, false) => return Err(Error::NotDirectory),
+                (false, true) => return Err(Error::IsDirectory),
+                _ => {}
+            }
+        }
+        system.rename((from.0, &from.1), (to.0, &to.1))?;
+        Ok(Reply::new(Answer::Done))
+    }
+
+    fn link(&mut self, open: &Open, from: &[u8], to: &[u8], follow: bool) -> Result<Reply> {
+        let system = self.system(open)?;
+        let Place::There { node, .. } = place!(walk(system, open.node, from, follow), false) else {
+            return Err(Error::NotFound);
+        };
+        let (directory, name) = match place!(walk(system, open.node, to, false), true) {
+            Place::Missing { slash: true, .. } => return Err(Error::NotFound),
+            Place::Missing { directory, name, .. } => (directory, name),
+            _ => return Err(Error::Exists),
+        };
+        if system.kind(node)?.0 == Kind::Directory {
+            return Err(Error::NotPermitted);
+        }
+        check_name(&name)?;
+        check_change(system, directory)?;
+        system.link(node, directory, &name)?;
+        Ok(Reply::new(Answer::Done))
+    }
+
+    /// The path of what a path names, without links.
+    fn resolve(&mut self, open: &Open, path: &[u8]) -> Result<Reply> {
+        let system = self.system(open)?;
+        let Place::There { node, entry } = place!(walk(system, open.node, path, true), false) else {
+            return Err(Error::NotFound);
+        };
+        let path = match entry {
+            Some((directory, name)) if system.kind(node)?.0 != Kind::Directory => {
+                let mut path = path_of(system, directory)?;
+                if !path.is_empty() {
+                    path.push(b'/');
+                }
+                path.extend_from_slice(&name);
+                path
+            }
+            _ => path_of(system, node)?,
+        };
+        Ok(Reply::data(path))
+    }
+
+    fn lock(&mut self, open: &Open, lock: Asked) -> Result<()> {
+        let file = (open.tree, open.node);
+        let done = match lock {
+            Asked::Whole(lock) => self.locks.whole(file, open.id, lock),
+            Asked::Range(wanted) if wanted.start >= wanted.end => return Err(Error::Invalid),
+            Asked::Range(wanted) => self.locks.range(file, open.id, &wanted),
+        };
+        self.retry(file);
+        done
+    }
+
+    /// Gives those who wait for locks of a file what they can have now.
+    pub(super) fn retry(&mut self, file: File) {
+        let mut index = 0;
+        let mut rounds = self.waiting.len() * LINKS_MAX as usize;
+        while let Some(waiting) = self.waiting.get(index).filter(|_| rounds > 0) {
+            rounds -= 1;
+            let (open, lock) = (waiting.open.clone(), waiting.lock);
+            let mine = (open.tree, open.node) == file;
+            let had = match lock {
+                _ if !mine => Err(Error::Locked),
+                Asked::Whole(lock) => self.locks.whole(file, open.id, lock),
+                Asked::Range(wanted) => self.locks.range(file, open.id, &wanted),
+            };
+            drop(open);
+            if had == Err(Error::Locked) {
+                index += 1;
+                continue;
+            }
+            let waiting = self.waiting.remove(index);
+            let done = had.map(|()| Reply::new(Answer::Done));
+            // One that has gone is seen by its own packet.
+            let _ = self.answer(waiting.connection, waiting.transaction, done);
+            self.forget(waiting.open);
+        }
+    }
+}

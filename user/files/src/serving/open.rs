@@ -1,0 +1,116 @@
+//! Open descriptions, and how they come to be.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use file_protocol::{Answer, Error, Kind, Opened, Result, flags};
+use zx::{AsHandleRef, Channel, Rights, Stream};
+
+use super::{Reply, Served, Service};
+use crate::system::{New, Node};
+use crate::walk::{Place, walk};
+
+/// The owner's permissions.
+pub const READ: u32 = 0o400;
+/// See [`READ`].
+pub const WRITE: u32 = 0o200;
+
+/// An open description.
+pub struct Open {
+    /// Its number: nobody else has it.
+    pub id: u64,
+    pub tree: u64,
+    pub node: Node,
+    pub kind: Kind,
+    /// `READ`, `WRITE`, `APPEND` of [`flags`].
+    pub flags: Cell<u32>,
+    /// Where the next read or write begins, if there is no stream.
+    pub position: Cell<u64>,
+    pub stream: Option<Stream>,
+}
+
+impl Open {
+    pub fn opened(&self) -> Opened {
+        Opened { kind: self.kind, flags: self.flags.get(), stream: self.stream.is_some() }
+    }
+
+    /// The stream for a client.
+    fn handles(&self) -> Result<Vec<zx::Handle>> {
+        let stream = self.stream.as_ref().map(|stream| stream.duplicate_handle(Rights::SAME_RIGHTS));
+        Ok(stream.transpose().map_err(|_| Error::Memory)?.into_iter().collect())
+    }
+}
+
+impl<F: Served, M: FnMut() -> F> Service<F, M> {
+    /// Opens a node.
+    pub(super) fn open_node(&mut self, key: u64, node: Node, wanted: u32) -> Result<Rc<Open>> {
+        self.next += 1;
+        let id = self.next;
+        let tree = self.trees.get_mut(&key).ok_or(Error::NotFound)?;
+        let (kind, _) = tree.system.kind(node)?;
+        let flags = wanted & (flags::READ | flags::WRITE | flags::APPEND);
+        let stream = if kind == Kind::File { tree.system.stream(node, flags)? } else { None };
+        tree.system.hold(node);
+        tree.open += 1;
+        let (flags, position) = (Cell::new(flags), Cell::new(0));
+        Ok(Rc::new(Open { id, tree: key, node, kind, flags, position, stream }))
+    }
+
+    /// `Open`: step 4 where there is a stream.
+    pub(super) fn open_path(&mut self, from: &Open, path: &[u8], wanted: u32, mode: u32) -> Result<Reply> {
+        let exclusive = wanted & flags::CREATE != 0 && wanted & flags::EXCLUSIVE != 0;
+        let follow = !exclusive && wanted & flags::NO_FOLLOW == 0;
+        let system = self.system(from)?;
+        let (node, made) = match walk(system, from.node, path, follow)? {
+            Place::Elsewhere { above, rest } => return Ok(super::names::elsewhere(false, above, rest)),
+            Place::There { .. } if exclusive => return Err(Error::Exists),
+            Place::There { node, .. } => (node, false),
+            Place::Missing { .. } if wanted & flags::CREATE == 0 => return Err(Error::NotFound),
+            Place::Missing { slash: true, .. } => return Err(Error::IsDirectory),
+            Place::Missing { directory, name, .. } => {
+                super::names::check_change(system, directory)?;
+                file_protocol::check_name(&name)?;
+                (system.make(directory, &name, New::File(mode))?, true)
+            }
+        };
+        let (kind, permissions) = system.kind(node)?;
+        let access = wanted & (flags::READ | flags::WRITE);
+        match kind {
+            Kind::Directory if access & flags::WRITE != 0 || wanted & (flags::CREATE | flags::TRUNCATE) != 0 => {
+                return Err(Error::IsDirectory);
+            }
+            Kind::Directory => {}
+            _ if wanted & flags::DIRECTORY != 0 => return Err(Error::NotDirectory),
+            // Only where it was not to be followed.
+            Kind::Link => return Err(Error::Links),
+            Kind::File => {}
+        }
+        // What it makes, it may write, whatever is allowed to others.
+        let refused = |flag, bit| access & flag != 0 && permissions & bit == 0;
+        if !made && (refused(flags::READ, READ) || refused(flags::WRITE, WRITE)) {
+            return Err(Error::Access);
+        }
+        if wanted & flags::TRUNCATE != 0 && !made && access & flags::WRITE != 0 {
+            system.resize(node, 0)?;
+        }
+        let open = self.open_node(from.tree, node, wanted)?;
+        let reply = self.hand_out(&open);
+        self.forget(open);
+        reply
+    }
+
+    /// Makes a channel to a description for a client.
+    fn hand_out(&mut self, open: &Rc<Open>) -> Result<Reply> {
+        let (theirs, ours) = Channel::create().map_err(|_| Error::Memory)?;
+        let streams = open.handles()?;
+        self.connect(ours, open)?;
+        let mut handles = vec![theirs.into_handle()];
+        handles.extend(streams);
+        Ok(Reply { answer: Answer::Opened(open.opened()), data: Vec::new(), handles })
+    }
+
+    /// Step 5: what a process that was given a channel asks.
+    pub(super) fn describe(open: &Open) -> Result<Reply> {
+        Ok(Reply { answer: Answer::Opened(open.opened()), data: Vec::new(), handles: open.handles()? })
+    }
+}

@@ -1,0 +1,142 @@
+//! Going along a path, link by link (step 3 of the protocol).
+
+use file_protocol::{Error, Kind, LINKS_MAX, NAME_MAX, PATH_MAX, Result};
+
+use crate::system::{FileSystem, Node};
+
+/// The owner's permission to look for names in a directory.
+pub const SEARCH: u32 = 0o100;
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// To a node that is there.
+    There {
+        /// It.
+        node: Node,
+        /// The directory and the name by which it was found; none for a path that ends with `.` or `..`, or is empty.
+        entry: Option<(Node, Vec<u8>)>,
+    },
+    /// To a name that nothing has in a directory that is there.
+    Missing {
+        /// The directory.
+        directory: Node,
+        /// The name.
+        name: Vec<u8>,
+        /// It was written as a directory's, with a slash behind it.
+        slash: bool,
+    },
+    /// Out of the tree.
+    Elsewhere {
+        /// To the directory above its root; else it is absolute.
+        above: bool,
+        /// What is left of it.
+        rest: Vec<u8>,
+    },
+}
+
+/// Goes along `path` from the directory `start`; a symbolic link at its end is followed if `follow` says so, or a slash
+/// behind it.
+///
+/// # Errors
+/// `NotFound`, `NotDirectory`, `Access`, `TooLong`, `Links`.
+pub fn walk(system: &mut impl FileSystem, start: Node, path: &[u8], follow: bool) -> Result<Place> {
+    if path.len() >= PATH_MAX {
+        return Err(Error::TooLong);
+    }
+    if path.first() == Some(&b'/') || path.contains(&0) {
+        return Err(Error::Invalid);
+    }
+    let (mut at, mut entry) = (start, None);
+    let mut rest = path.to_vec();
+    let mut links = 0;
+    loop {
+        let begin = rest.iter().position(|byte| *byte != b'/').unwrap_or(rest.len());
+        rest.drain(..begin);
+        if rest.is_empty() {
+            return Ok(Place::There { node: at, entry });
+        }
+        let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+        let tail = rest.split_off(end);
+        let part = std::mem::replace(&mut rest, tail);
+        let last = rest.iter().all(|byte| *byte == b'/');
+        let slash = last && !rest.is_empty();
+        match system.kind(at)? {
+            (Kind::Directory, mode) if mode & SEARCH == 0 => return Err(Error::Access),
+            (Kind::Directory, _) => {}
+            _ => return Err(Error::NotDirectory),
+        }
+        match part.as_slice() {
+            b"." => entry = None,
+            b".." if at == system.root() => {
+                return Ok(Place::Elsewhere { above: true, rest: rest.split_off(rest.len().min(1)) });
+            }
+            b".." => (at, entry) = (system.above(at)?, None),
+            name if name.len() > NAME_MAX => return Err(Error::TooLong),
+            name => match system.find(at, name) {
+                Err(Error::NotFound) if last => {
+                    return Ok(Place::Missing { directory: at, name: part, slash });
+                }
+                Err(error) => return Err(error),
+                Ok(node) => match system.kind(node)?.0 {
+                    Kind::Link if !last || slash || follow => {
+                        links += 1;
+                        if links > LINKS_MAX {
+                            return Err(Error::Links);
+                        }
+                        let mut target = system.target(node)?;
+                        target.append(&mut rest);
+                        if target.len() >= PATH_MAX {
+                            return Err(Error::TooLong);
+                        }
+                        if target.first() == Some(&b'/') {
+                            return Ok(Place::Elsewhere { above: false, rest: target });
+                        }
+                        rest = target;
+                    }
+                    kind if slash && kind != Kind::Directory => return Err(Error::NotDirectory),
+                    _ => (entry, at) = (Some((at, part)), node),
+                },
+            },
+        }
+    }
+}
+
+/// The path of a directory from the root of its tree, without a slash at its start.
+///
+/// # Errors
+/// `NotFound`: it has been removed. `TooLong`.
+pub fn path_of(system: &mut impl FileSystem, directory: Node) -> Result<Vec<u8>> {
+    let mut parts = Vec::new();
+    let (mut at, mut len) = (directory, 0);
+    while at != system.root() {
+        let name = system.name(at)?;
+        len += name.len() + 1;
+        if len >= PATH_MAX {
+            return Err(Error::TooLong);
+        }
+        parts.push(name);
+        at = system.above(at)?;
+    }
+    parts.reverse();
+    Ok(parts.join(&b'/'))
+}
+
+/// Whether `directory` is `above` or lies below it.
+///
+/// # Errors
+/// `NotFound`: it has been removed.
+pub fn is_below(system: &mut impl FileSystem, directory: Node, above: Node) -> Result<bool> {
+    let mut at = directory;
+    // A damaged tree may lead in circles.
+    for _ in 0..PATH_MAX {
+        if at == above {
+            return Ok(true);
+        }
+        if at == system.root() {
+            return Ok(false);
+        }
+        at = system.above(at)?;
+    }
+    Err(Error::Damaged)
+}
