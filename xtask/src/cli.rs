@@ -90,7 +90,8 @@ pub enum Command {
     /// Counts what the last conformance run found; where there was none, all cases are run. The exit code is 1 if the
     /// table of names (user/conformance/core-tests.toml) is not in order.
     Coverage(CoverageArgs),
-    /// Writes what is made from the system calls' definitions: docs/compatibility.md, and a reference page for each call.
+    /// Writes the pages that are made from what stands elsewhere: docs/compatibility.md and a reference page for each system
+    /// call from their definitions, docs/std.md from the table of the example `std`.
     Docs {
         /// Where the reference pages go [default: target/hafnon/reference].
         folder: Option<PathBuf>,

@@ -1,16 +1,24 @@
-//! `docs`: what is made from the system calls' definitions for people to read.
+//! `docs`: pages that are made from what else stands in the tree: the system calls' definitions, and the table of what
+//! of Rust's `std` works.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
+use std_table::{Entry, Proof, Status, TABLE};
+
 use crate::files::write_if_changed;
 use crate::paths::Paths;
 use crate::ui::Ui;
 
+#[path = "../../examples/std/src/table.rs"]
+mod std_table;
+
 /// The table of what is built, which stands in the tree.
 const COMPATIBILITY: &str = "docs/compatibility.md";
+/// The table of what of `std` works, which does too.
+const STD: &str = "docs/std.md";
 
 /// Writes the compatibility page, and a reference page for each call into a folder.
 ///
@@ -22,6 +30,8 @@ pub fn docs(paths: &Paths, folder: Option<&Path>) -> Result<()> {
     let page = abi_gen::pages::compatibility(&calls);
     let written = write_if_changed(&paths.workspace.join(COMPATIBILITY), page.as_bytes())?;
     ui.note(&format!("{COMPATIBILITY} {}", if written { "is new" } else { "is up to date" }));
+    let written = write_if_changed(&paths.workspace.join(STD), std_page().as_bytes())?;
+    ui.note(&format!("{STD} {}", if written { "is new" } else { "is up to date" }));
     let reference = paths.out.join("reference");
     let folder = folder.unwrap_or(&reference);
     let pages =
@@ -30,12 +40,50 @@ pub fn docs(paths: &Paths, folder: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the page in the tree is what the definitions say.
+/// The pages in the tree that are not what they are made from.
 ///
 /// # Errors
-/// It cannot be read.
-pub fn up_to_date(paths: &Paths) -> Result<bool> {
+/// One cannot be read.
+pub fn stale(paths: &Paths) -> Result<Vec<&'static str>> {
     let calls = abi_gen::load(paths.workspace.join("abi/syscalls"))?;
-    let page = fs::read_to_string(paths.workspace.join(COMPATIBILITY));
-    Ok(page.with_context(|| format!("cannot read {COMPATIBILITY}"))? == abi_gen::pages::compatibility(&calls))
+    let mut stale = Vec::new();
+    for (name, page) in [(COMPATIBILITY, abi_gen::pages::compatibility(&calls)), (STD, std_page())] {
+        let found = fs::read_to_string(paths.workspace.join(name)).with_context(|| format!("cannot read {name}"))?;
+        if found != page {
+            stale.push(name);
+        }
+    }
+    Ok(stale)
+}
+
+/// The page of what of `std` works.
+fn std_page() -> String {
+    let count = |status| TABLE.iter().filter(|entry| entry.status == status).count();
+    let mut page = format!(
+        "# What of std works\n\n\
+         Rust's official `std` for `x86_64-unknown-fuchsia`, unchanged, as it behaves here: of {} lines {} work as std promises, {} \
+         differ, {} answer `io::ErrorKind::Unsupported` at once.\n\n\
+         This page is written by `./hafnon docs` from `examples/std/src/table.rs`. Each line names what shows it: a test of that \
+         example, of the examples `descriptors`, or of Rust's own (`./hafnon test rust`, [testing.md](testing.md)). \
+         `./hafnon test example.std` runs the example's.\n\n\
+         | module | what | | shown by | |\n|---|---|---|---|---|\n",
+        TABLE.len(),
+        count(Status::Works),
+        count(Status::Differs),
+        count(Status::Unsupported),
+    );
+    for Entry { module, api, status, proof, note } in TABLE {
+        let status = match status {
+            Status::Works => "works",
+            Status::Unsupported => "**unsupported**",
+            Status::Differs => "**differs**",
+        };
+        let proof = match proof {
+            Proof::Test(name) => format!("`{name}`"),
+            Proof::Rust(name) => format!("Rust's `{name}`"),
+            Proof::Descriptors(name) => format!("descriptors `{name}`"),
+        };
+        page.push_str(&format!("| {module} | {api} | {status} | {proof} | {note} |\n"));
+    }
+    page
 }

@@ -35,6 +35,12 @@ struct Segments;
 // SAFETY: segments are fresh mappings of zeroed memory, not used by anybody else.
 unsafe impl Allocator for Segments {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        // Pages are committed when they are touched, so any size could be mapped; but what the machine could never fill
+        // is an error that the caller can see, not a process that ends later.
+        // SAFETY: a call without arguments.
+        if size as u64 > unsafe { sys::zx_system_get_physmem() } {
+            return (null_mut(), 0, 0);
+        }
         let ahead = (TAKEN.load(Ordering::Relaxed) / 4).clamp(SEGMENT, MOST_AHEAD);
         let Some(size) = size.max(ahead).checked_next_multiple_of(sys::PAGE_SIZE) else { return (null_mut(), 0, 0) };
         match system::map_memory(size, c"heap") {

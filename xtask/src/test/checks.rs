@@ -52,12 +52,12 @@ pub fn tests() -> Vec<Test> {
     vec![
         Test::one("check.rustfmt", rustfmt),
         Test::one("check.lock-file", lock_file),
-        Test::one("check.compatibility", |context| {
-            let up_to_date = docs::up_to_date(context.paths)?;
-            if up_to_date {
+        Test::one("check.pages", |context| {
+            let stale = docs::stale(context.paths)?;
+            if stale.is_empty() {
                 Ok(())
             } else {
-                bail!("docs/compatibility.md is not what abi/syscalls/ says: run `./hafnon docs`")
+                bail!("{} are not what they are made from: run `./hafnon docs`", stale.join(", "))
             }
         }),
         Test::one("check.unsafe-only-where-allowed", unsafe_code),

@@ -17,14 +17,14 @@ use crate::run::{Capture, example};
 use crate::rust_tests::{self, SUITES};
 use crate::session::End;
 
-/// One test a package that has something to run each time, the tests of the examples `descriptors` and `network`, and the
+/// One test a package that has something to run each time, the tests of the examples that have some, and the
 /// example `same-source`.
 ///
 /// # Errors
 /// The list of packages is not in order.
 pub fn tests(paths: &Paths) -> Result<Vec<Test>> {
     let mut tests = vec![Test::one("same-source.same-bytes", same_source)];
-    tests.extend(["descriptors", "network"].map(|name| {
+    tests.extend(["descriptors", "network", "std"].map(|name| {
         Test::many(format!("example.{name}"), move |context, cases| {
             context.built()?;
             cargo_test(context, cases, &context.paths.workspace.join("examples").join(name))

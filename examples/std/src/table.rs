@@ -1,0 +1,114 @@
+//! The table. It knows nothing but itself, so that a tool can take it in as it is.
+
+/// How a part of std behaves on x86_64-unknown-fuchsia here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// As std promises.
+    Works,
+    /// It answers `io::ErrorKind::Unsupported`, at once.
+    Unsupported,
+    /// It does something else than on other systems; the note says what.
+    Differs,
+}
+
+/// What shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// A test of this package, by name.
+    Test(&'static str),
+    /// A suite of Rust's own tests, or a program of one.
+    Rust(&'static str),
+    /// The tests of the example `descriptors` whose names begin so.
+    Descriptors(&'static str),
+}
+
+/// A line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// std's module.
+    pub module: &'static str,
+    /// What of it, in std's own words.
+    pub api: &'static str,
+    /// How it behaves.
+    pub status: Status,
+    /// What shows it.
+    pub proof: Proof,
+    /// What is to be known beside.
+    pub note: &'static str,
+}
+
+use Proof::{Descriptors, Rust, Test};
+use Status::{Differs, Unsupported, Works};
+
+const fn entry(
+    module: &'static str,
+    api: &'static str,
+    status: Status,
+    proof: Proof,
+    note: &'static str,
+) -> Entry {
+    Entry { module, api, status, proof, note }
+}
+
+/// All lines, by module.
+#[rustfmt::skip]
+pub const TABLE: &[Entry] = &[
+    entry("alloc", "`GlobalAlloc` of `System`: any size, large alignments, growing and shrinking", Works, Test("alloc::alignments"), ""),
+    entry("alloc", "`try_reserve` beyond all memory", Works, Test("alloc::too_much_is_an_error"), "`TryReserveError`"),
+    entry("alloc", "a collection that cannot grow", Works, Test("alloc::too_much_ends_the_process"), "the process aborts with a message, as std says"),
+    entry("alloc, collections, rc, string, vec, …", "everything that is computed", Works, Rust("alloctests"), ""),
+    entry("backtrace", "`Backtrace::capture`, `force_capture`", Works, Test("panic::backtraces"), "in the symbolizer's markup, as on Fuchsia: the host's tool puts names in; see [debugging.md](debugging.md)"),
+    entry("core", "everything that is computed", Works, Rust("coretests"), ""),
+    entry("env", "`args`, `args_os`", Works, Test("env::arguments"), "any bytes but NUL"),
+    entry("env", "`var`, `vars`, `set_var`, `remove_var`", Works, Rust("env_modify"), ""),
+    entry("env", "`current_exe`", Works, Test("env::executable"), "made of the first argument, as std does on this target; a program started by a bare name gets that name below the working directory"),
+    entry("env", "`temp_dir`", Works, Test("env::places"), "`/tmp`, or `TMPDIR`"),
+    entry("env", "`home_dir`", Works, Test("env::places"), "`HOME`; `None` without"),
+    entry("env", "`current_dir`, `set_current_dir`", Works, Test("env::working_directory"), "a path of the process, not of the kernel; children inherit it"),
+    entry("env", "`join_paths`, `split_paths`", Works, Rust("env"), ""),
+    entry("error", "`Report`, sources", Works, Rust("error"), ""),
+    entry("hash", "`RandomState`", Works, Test("io::random_states_differ"), "from `zx_cprng_draw`"),
+    entry("io", "`stdin`: `read_line`, `lines`, end of input", Works, Test("io::lines_of_input"), ""),
+    entry("io", "`stdout`, `stderr`: also from many threads", Works, Test("io::lines_stay_whole"), ""),
+    entry("io", "`IsTerminal`", Works, Test("io::no_terminals"), "`false`, also at the console: see [CAVEATS](../CAVEATS.md)"),
+    entry("io", "`pipe`", Works, Test("io::pipes"), ""),
+    entry("io", "`copy` between pipes, vectored reads and writes", Works, Descriptors("pipes::"), ""),
+    entry("os::fd", "`OwnedFd`, `try_clone`, `AsFd`", Works, Test("io::descriptors"), ""),
+    entry("os::fuchsia", "`raw`, `fs::MetadataExt`", Works, Descriptors("files::metadata"), ""),
+    entry("os::unix::net", "`UnixStream::pair`, `UnixDatagram::pair`", Works, Descriptors("pipes::stream_pair"), ""),
+    entry("os::unix::net", "`UnixListener::bind`", Unsupported, Test("unsupported::unix_listener"), "sockets have no names in a file system"),
+    entry("os::unix::net", "`UnixDatagram::bind`", Unsupported, Test("unsupported::unix_datagram"), ""),
+    entry("os::unix::process", "`CommandExt::exec`", Differs, Test("differs::exec_panics"), "std panics (`not implemented`): a process cannot become another program"),
+    entry("os::unix::process", "`ExitStatusExt::signal`", Differs, Test("differs::killed_has_no_signal"), "always `None`: there are no signals; a killed child has the code -1024, one that an exception ended -1028"),
+    entry("os::unix::process", "`arg0`", Works, Test("process::argument_zero"), ""),
+    entry("panic", "`catch_unwind`, `resume_unwind`, `panic_any`", Works, Test("panic::caught"), ""),
+    entry("panic", "`set_hook`, `take_hook`", Works, Test("panic::hooks"), ""),
+    entry("panic", "a panic in `drop` while unwinding", Works, Test("panic::in_drop_aborts"), "aborts"),
+    entry("panic", "a panic that would leave an `extern \"C\"` function", Works, Test("panic::in_c_function_aborts"), "aborts"),
+    entry("path", "everything", Works, Rust("path"), ""),
+    entry("process", "`Command`: `spawn`, `status`, `output`", Works, Descriptors("children::"), ""),
+    entry("process", "`Command`: `env`, `env_remove`, `env_clear`", Works, Test("process::environments"), ""),
+    entry("process", "`Command`: a bare name", Works, Test("process::bare_names"), "looked for in the child's `PATH`, otherwise in the parent's, otherwise in `/boot/bin`"),
+    entry("process", "`Command`: arguments of any bytes, many, long", Works, Test("process::many_arguments"), "arguments and environment together: 64 KiB, one start message of Zircon"),
+    entry("process", "`Command`: more than that", Works, Test("process::too_many_arguments"), "an error of `spawn`"),
+    entry("process", "`Command::current_dir`", Differs, Test("differs::current_dir_is_ignored"), "std ignores it on this target; `set_current_dir` before the start does it"),
+    entry("process", "`Command::spawn`: what cannot be started", Differs, Test("differs::spawn_errors"), "the error comes at once, but its kind is `Uncategorized`: std takes Zircon's status for an error number. `raw_os_error` is that status: -25 a missing file or library, -52 a directory, -10 a file that is no program, -14 too many arguments"),
+    entry("process", "`Stdio`: `inherit`, `piped`, `null`, a `File`", Works, Test("process::stdio"), ""),
+    entry("process", "`Child`: megabytes on output and errors at once", Works, Test("process::both_outputs"), ""),
+    entry("process", "`Child`: `wait`, `try_wait`, `kill`, `id`", Works, Test("process::waiting"), "`id` is the handle to the process"),
+    entry("process", "`ExitStatus::code`: all 32 bits", Works, Test("process::exit_codes"), ""),
+    entry("process", "`exit` from any thread, destructors of the C library", Works, Test("process::exit_in_a_thread"), ""),
+    entry("process", "`abort`", Works, Test("process::aborts"), ""),
+    entry("process", "`id`", Works, Test("process::own_id"), ""),
+    entry("sync", "everything", Works, Rust("sync"), "locks are fair as std's own futex locks are; owners are not lent priority"),
+    entry("thread", "`spawn`, `join`, `scope`, `Builder`, `ThreadId`", Works, Test("thread::spawning"), ""),
+    entry("thread", "names", Works, Test("thread::names"), "the kernel knows them too, up to 31 bytes"),
+    entry("thread", "`Builder::stack_size`: tiny, large, impossible", Works, Test("thread::stack_sizes"), "what cannot be had is an error of `spawn`"),
+    entry("thread", "a thousand at once", Works, Test("thread::thousand"), ""),
+    entry("thread", "`park`, `park_timeout`, `unpark`", Works, Test("thread::parking"), ""),
+    entry("thread", "`sleep`, `yield_now`", Works, Test("thread::sleeping"), ""),
+    entry("thread", "`available_parallelism`", Works, Test("thread::parallelism"), "1: there is one processor"),
+    entry("thread_local", "destructors, also of the main thread", Works, Test("thread::destructors"), ""),
+    entry("thread_local", "everything else", Works, Rust("thread_local"), ""),
+    entry("time", "`Instant`, `SystemTime`", Works, Rust("time"), "the time of day is read from the PC's clock once, at the start"),
+];

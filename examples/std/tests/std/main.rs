@@ -1,0 +1,66 @@
+//! A test for each line of the table.
+
+mod alloc;
+mod differs;
+mod env;
+mod io;
+mod panic;
+mod process;
+mod roles;
+mod thread;
+mod unsupported;
+
+use std::process::ExitCode;
+
+use std_table::table::{Proof, Status, TABLE};
+
+/// Lists test functions with their names.
+macro_rules! tests {
+    ($($module:ident: $($name:ident)*;)*) => {
+        [$($((concat!(stringify!($module), "::", stringify!($name)), $module::$name as _),)*)*]
+    };
+}
+
+fn main() -> ExitCode {
+    if let Ok(role) = std::env::var("CHILD") {
+        return roles::be(&role);
+    }
+    let mut tests: Vec<descriptors::Test> = tests! {
+        alloc: alignments too_much_is_an_error too_much_ends_the_process;
+        env: arguments executable places working_directory;
+        io: random_states_differ lines_of_input lines_stay_whole no_terminals pipes descriptors;
+        panic: backtraces caught hooks in_drop_aborts in_c_function_aborts;
+        process: argument_zero environments bare_names many_arguments too_many_arguments stdio both_outputs waiting exit_codes
+            exit_in_a_thread aborts own_id;
+        thread: spawning names stack_sizes thousand parking sleeping parallelism destructors;
+    }
+    .into();
+    let differs: [descriptors::Test; 4] = tests! {
+        differs: exec_panics killed_has_no_signal current_dir_is_ignored spawn_errors;
+    };
+    let unsupported: [descriptors::Test; 2] = tests! { unsupported: unix_listener unix_datagram; };
+    check_table(&tests, &differs, &unsupported);
+    if cfg!(target_os = "fuchsia") {
+        tests.extend(differs);
+        tests.extend(unsupported);
+    }
+    descriptors::run(&tests)
+}
+
+/// Each test has a line of its kind, each line a test.
+fn check_table(works: &[descriptors::Test], differs: &[descriptors::Test], unsupported: &[descriptors::Test]) {
+    let of = |status| match status {
+        Status::Works => works,
+        Status::Differs => differs,
+        Status::Unsupported => unsupported,
+    };
+    for entry in TABLE {
+        if let Proof::Test(name) = entry.proof {
+            let there = of(entry.status).iter().any(|(test, _)| *test == name);
+            assert!(there, "{}: {}: no test {name} of the kind {:?}", entry.module, entry.api, entry.status);
+        }
+    }
+    for (name, _) in works.iter().chain(differs).chain(unsupported) {
+        assert!(TABLE.iter().any(|entry| entry.proof == Proof::Test(name)), "{name} stands in no line of the table");
+    }
+}
