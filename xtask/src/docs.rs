@@ -64,7 +64,7 @@ fn std_page() -> String {
          Rust's official `std` for `x86_64-unknown-fuchsia`, unchanged, as it behaves here: of {} lines {} work as std promises, {} \
          differ, {} answer `io::ErrorKind::Unsupported` at once.\n\n\
          This page is written by `./hafnon docs` from `examples/std/src/table.rs`. Each line names what shows it: a test of that \
-         example, of the examples `descriptors`, or of Rust's own (`./hafnon test rust`, [testing.md](testing.md)). \
+         example, of another, or of Rust's own (`./hafnon test rust`, [testing.md](testing.md)). \
          `./hafnon test example.std` runs the example's.\n\n\
          | module | what | | shown by | |\n|---|---|---|---|---|\n",
         TABLE.len(),
@@ -81,7 +81,7 @@ fn std_page() -> String {
         let proof = match proof {
             Proof::Test(name) => format!("`{name}`"),
             Proof::Rust(name) => format!("Rust's `{name}`"),
-            Proof::Descriptors(name) => format!("descriptors `{name}`"),
+            Proof::Example(example, name) => format!("{example} `{name}`"),
         };
         page.push_str(&format!("| {module} | {api} | {status} | {proof} | {note} |\n"));
     }

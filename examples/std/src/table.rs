@@ -18,8 +18,8 @@ pub enum Proof {
     Test(&'static str),
     /// A suite of Rust's own tests, or a program of one.
     Rust(&'static str),
-    /// The tests of the example `descriptors` whose names begin so.
-    Descriptors(&'static str),
+    /// Tests of another example: its name, and what theirs begin with.
+    Example(&'static str, &'static str),
 }
 
 /// A line of the table.
@@ -37,7 +37,7 @@ pub struct Entry {
     pub note: &'static str,
 }
 
-use Proof::{Descriptors, Rust, Test};
+use Proof::{Example, Rust, Test};
 use Status::{Differs, Unsupported, Works};
 
 const fn entry(
@@ -64,7 +64,7 @@ pub const TABLE: &[Entry] = &[
     entry("env", "`current_exe`", Works, Test("env::executable"), "made of the first argument, as std does on this target; a program started by a bare name gets that name below the working directory"),
     entry("env", "`temp_dir`", Works, Test("env::places"), "`/tmp`, or `TMPDIR`"),
     entry("env", "`home_dir`", Works, Test("env::places"), "`HOME`; `None` without"),
-    entry("env", "`current_dir`, `set_current_dir`", Works, Test("env::working_directory"), "a path of the process, not of the kernel; children inherit it"),
+    entry("env", "`current_dir`, `set_current_dir`", Works, Test("env::working_directory"), "a path of the process, not of the kernel"),
     entry("env", "`join_paths`, `split_paths`", Works, Rust("env"), ""),
     entry("error", "`Report`, sources", Works, Rust("error"), ""),
     entry("hash", "`RandomState`", Works, Test("io::random_states_differ"), "from `zx_cprng_draw`"),
@@ -72,10 +72,13 @@ pub const TABLE: &[Entry] = &[
     entry("io", "`stdout`, `stderr`: also from many threads", Works, Test("io::lines_stay_whole"), ""),
     entry("io", "`IsTerminal`", Works, Test("io::no_terminals"), "`false`, also at the console: see [CAVEATS](../CAVEATS.md)"),
     entry("io", "`pipe`", Works, Test("io::pipes"), ""),
-    entry("io", "`copy` between pipes, vectored reads and writes", Works, Descriptors("pipes::"), ""),
+    entry("io", "`copy` between pipes, vectored reads and writes", Works, Example("descriptors", "pipes::"), ""),
+    entry("net", "`TcpListener`, `TcpStream`: all of both, timeouts, non-blocking, both families", Works, Example("network", "tcp"), "on the machine's own loop; there is no way out of it yet, so other addresses are `NetworkUnreachable`"),
+    entry("net", "`UdpSocket`", Works, Example("network", "udp"), ""),
+    entry("net", "`ToSocketAddrs`", Works, Example("network", "names"), "numbers and `localhost`; other names are an error at once"),
     entry("os::fd", "`OwnedFd`, `try_clone`, `AsFd`", Works, Test("io::descriptors"), ""),
-    entry("os::fuchsia", "`raw`, `fs::MetadataExt`", Works, Descriptors("files::metadata"), ""),
-    entry("os::unix::net", "`UnixStream::pair`, `UnixDatagram::pair`", Works, Descriptors("pipes::stream_pair"), ""),
+    entry("os::fuchsia", "`raw`, `fs::MetadataExt`", Works, Example("descriptors", "files::metadata"), ""),
+    entry("os::unix::net", "`UnixStream::pair`, `UnixDatagram::pair`", Works, Example("descriptors", "pipes::stream_pair"), ""),
     entry("os::unix::net", "`UnixListener::bind`", Unsupported, Test("unsupported::unix_listener"), "sockets have no names in a file system"),
     entry("os::unix::net", "`UnixDatagram::bind`", Unsupported, Test("unsupported::unix_datagram"), ""),
     entry("os::unix::process", "`CommandExt::exec`", Differs, Test("differs::exec_panics"), "std panics (`not implemented`): a process cannot become another program"),
@@ -86,7 +89,7 @@ pub const TABLE: &[Entry] = &[
     entry("panic", "a panic in `drop` while unwinding", Works, Test("panic::in_drop_aborts"), "aborts"),
     entry("panic", "a panic that would leave an `extern \"C\"` function", Works, Test("panic::in_c_function_aborts"), "aborts"),
     entry("path", "everything", Works, Rust("path"), ""),
-    entry("process", "`Command`: `spawn`, `status`, `output`", Works, Descriptors("children::"), ""),
+    entry("process", "`Command`: `spawn`, `status`, `output`", Works, Example("descriptors", "children::"), ""),
     entry("process", "`Command`: `env`, `env_remove`, `env_clear`", Works, Test("process::environments"), ""),
     entry("process", "`Command`: a bare name", Works, Test("process::bare_names"), "looked for in the child's `PATH`, otherwise in the parent's, otherwise in `/boot/bin`"),
     entry("process", "`Command`: arguments of any bytes, many, long", Works, Test("process::many_arguments"), "arguments and environment together: 64 KiB, one start message of Zircon"),
