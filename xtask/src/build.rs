@@ -29,6 +29,7 @@ use crate::paths::Paths;
 use crate::setup;
 use crate::system::{Known, System};
 use crate::ui::Ui;
+use crate::unwinder;
 
 /// What to build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -228,7 +229,7 @@ impl Builder<'_> {
         Ok((vdso, userboot))
     }
 
-    /// What programs are linked with and load: C library, fdio, start file. The unwinder comes with Rust's target.
+    /// What programs are linked with and load: C library, fdio, start file, unwinder.
     fn sysroot(&self, vdso: &Path) -> Result<Vec<(String, PathBuf)>> {
         self.place(vdso, "sysroot/lib/libzircon.so")?;
         let musl = c::sources::fetch(self.paths, self.ui)?;
@@ -251,19 +252,13 @@ impl Builder<'_> {
         Ok(vec![("lib/ld.so.1".into(), libc.clone()), ("lib/libc.so".into(), libc), ("lib/libfdio.so".into(), fdio)])
     }
 
-    /// An object file, which cargo does not make.
+    /// An object file and an archive, which cargo does not make.
     fn start_file(&self) -> Result<()> {
         let object = self.paths.out.join("crt/Scrt1.o");
         fs::create_dir_all(self.paths.out.join("crt")).context("cannot make a folder for the start file")?;
-        let mut rustc = cargo::rustc();
-        rustc.args(["--edition", "2024", "--crate-type", "lib", "--crate-name", "crt", "--emit", "obj"]);
-        rustc.args(["--target", PROGRAM_TARGET, "-C", "opt-level=2", "-C", "panic=abort", "-o"]).arg(&object);
-        let output = rustc.arg(self.paths.workspace.join("runtime/crt/src/lib.rs")).output();
-        let output = output.context("cannot start rustc")?;
-        if !output.status.success() {
-            bail!("building the start file failed:\n{}", String::from_utf8_lossy(&output.stderr));
-        }
-        self.place(&object, "sysroot/lib/Scrt1.o").map(drop)
+        unwinder::object(&self.paths.workspace.join("runtime/crt/src/lib.rs"), "crt", &object)?;
+        self.place(&object, "sysroot/lib/Scrt1.o")?;
+        self.place(&unwinder::build(self.paths)?, "sysroot/lib/libunwind.a").map(drop)
     }
 
     fn server_and_root(

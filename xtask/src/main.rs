@@ -34,6 +34,7 @@ mod system;
 mod terminal;
 mod test;
 mod ui;
+mod unwinder;
 
 use std::process::ExitCode;
 

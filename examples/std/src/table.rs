@@ -40,13 +40,7 @@ pub struct Entry {
 use Proof::{Example, Rust, Test};
 use Status::{Differs, Unsupported, Works};
 
-const fn entry(
-    module: &'static str,
-    api: &'static str,
-    status: Status,
-    proof: Proof,
-    note: &'static str,
-) -> Entry {
+const fn entry(module: &'static str, api: &'static str, status: Status, proof: Proof, note: &'static str) -> Entry {
     Entry { module, api, status, proof, note }
 }
 
@@ -85,6 +79,7 @@ pub const TABLE: &[Entry] = &[
     entry("os::unix::process", "`ExitStatusExt::signal`", Differs, Test("differs::killed_has_no_signal"), "always `None`: there are no signals; a killed child has the code -1024, one that an exception ended -1028"),
     entry("os::unix::process", "`arg0`", Works, Test("process::argument_zero"), ""),
     entry("panic", "`catch_unwind`, `resume_unwind`, `panic_any`", Works, Test("panic::caught"), ""),
+    entry("panic", "thousands of caught panics in one thread", Works, Test("panic::thousands"), ""),
     entry("panic", "`set_hook`, `take_hook`", Works, Test("panic::hooks"), ""),
     entry("panic", "a panic in `drop` while unwinding", Works, Test("panic::in_drop_aborts"), "aborts"),
     entry("panic", "a panic that would leave an `extern \"C\"` function", Works, Test("panic::in_c_function_aborts"), "aborts"),

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         alloc: alignments too_much_is_an_error too_much_ends_the_process;
         env: arguments executable places working_directory;
         io: random_states_differ lines_of_input lines_stay_whole no_terminals pipes descriptors;
-        panic: backtraces caught hooks in_drop_aborts in_c_function_aborts;
+        panic: backtraces caught thousands hooks in_drop_aborts in_c_function_aborts;
         process: argument_zero environments bare_names many_arguments too_many_arguments stdio both_outputs waiting exit_codes
             exit_in_a_thread aborts own_id;
         thread: spawning names stack_sizes thousand parking sleeping parallelism destructors;

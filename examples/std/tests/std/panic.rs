@@ -63,6 +63,20 @@ pub fn hooks() {
     assert_eq!(*seen.lock().unwrap(), format!("seen in {}", file!()));
 }
 
+/// Each panic uses up nothing that stays.
+pub fn thousands() {
+    let caught =
+        || (0..5000).filter(|n| panic::catch_unwind(|| assert_eq!(std::hint::black_box(*n), 5000)).is_err()).count();
+    quietly(|| {
+        assert_eq!(std::thread::spawn(caught).join().unwrap(), 5000);
+        let through_frames = || {
+            let kept = vec![1, 2, 3];
+            (0..2000).filter(|_| panic::catch_unwind(|| panic::resume_unwind(Box::new(kept.clone()))).is_err()).count()
+        };
+        assert_eq!(std::thread::spawn(through_frames).join().unwrap(), 2000);
+    });
+}
+
 fn aborts(role: &str, saying: &str) {
     let output = output(role);
     assert!(!output.status.success() && output.status.code() != Some(101), "{}", output.status);

@@ -110,9 +110,8 @@ pub fn be(role: &str) -> ExitCode {
             stdin().lines().for_each(|line| print!(" {:?}", line.unwrap()));
         }
         "threads" => {
-            let writers = ["a", "b", "c", "d"].map(|letter| {
-                thread::spawn(move || (0..50).for_each(|_| println!("{}", letter.repeat(100))))
-            });
+            let writers = ["a", "b", "c", "d"]
+                .map(|letter| thread::spawn(move || (0..50).for_each(|_| println!("{}", letter.repeat(100)))));
             writers.into_iter().for_each(|writer| writer.join().unwrap());
         }
         "terminals" => print!("{} {} {}", stdin().is_terminal(), stdout().is_terminal(), stderr().is_terminal()),
