@@ -1,13 +1,12 @@
 //! The seam to the C half of the library: what it offers to this one, and what it takes from it under its own names.
 
 use crate::lock::{self, RawLock};
-use crate::thread::Thread;
-use core::ffi::{c_int, c_long};
+use core::ffi::{c_int, c_long, c_void};
 use core::sync::atomic::AtomicU32;
 
 unsafe extern "C" {
     /// Gives a new thread what the C half keeps by thread.
-    pub fn __c_thread_init(thread: *mut Thread);
+    pub fn __c_thread_init(thread: *mut c_void);
     /// Before there is a second thread.
     pub fn __c_threads_begin();
     /// Runs the clean-up handlers of the calling thread.

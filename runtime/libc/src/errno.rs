@@ -1,78 +1,30 @@
-//! `errno`: its place in each thread, its values, and how Zircon's statuses map to them.
+//! `errno`: its place in each thread, those of its values that this half uses, and how Zircon's statuses map to them.
 
 use crate::sys;
 use crate::thread;
 
-macro_rules! errors {
-    ($($name:ident = $value:literal;)*) => {
-        $(pub const $name: i32 = $value;)*
-    };
-}
-
-errors! {
-    EPERM = 1;
-    ENOENT = 2;
-    ESRCH = 3;
-    EINTR = 4;
-    EIO = 5;
-    ENXIO = 6;
-    E2BIG = 7;
-    ENOEXEC = 8;
-    EBADF = 9;
-    ECHILD = 10;
-    EAGAIN = 11;
-    ENOMEM = 12;
-    EACCES = 13;
-    EFAULT = 14;
-    EBUSY = 16;
-    EEXIST = 17;
-    EXDEV = 18;
-    ENODEV = 19;
-    ENOTDIR = 20;
-    EISDIR = 21;
-    EINVAL = 22;
-    ENFILE = 23;
-    EMFILE = 24;
-    ENOTTY = 25;
-    EFBIG = 27;
-    ENOSPC = 28;
-    ESPIPE = 29;
-    EROFS = 30;
-    EMLINK = 31;
-    EPIPE = 32;
-    EDOM = 33;
-    ERANGE = 34;
-    EDEADLK = 35;
-    ENAMETOOLONG = 36;
-    ENOSYS = 38;
-    ENOTEMPTY = 39;
-    ELOOP = 40;
-    EOVERFLOW = 75;
-    EILSEQ = 84;
-    ENOTSOCK = 88;
-    EDESTADDRREQ = 89;
-    EMSGSIZE = 90;
-    EPROTOTYPE = 91;
-    ENOPROTOOPT = 92;
-    EPROTONOSUPPORT = 93;
-    ENOTSUP = 95;
-    EAFNOSUPPORT = 97;
-    EADDRINUSE = 98;
-    EADDRNOTAVAIL = 99;
-    ENETDOWN = 100;
-    ENETUNREACH = 101;
-    ECONNABORTED = 103;
-    ECONNRESET = 104;
-    ENOBUFS = 105;
-    EISCONN = 106;
-    ENOTCONN = 107;
-    ETIMEDOUT = 110;
-    ECONNREFUSED = 111;
-    EHOSTUNREACH = 113;
-    EALREADY = 114;
-    EINPROGRESS = 115;
-    ECANCELED = 125;
-}
+pub const EPERM: i32 = 1;
+pub const ENOENT: i32 = 2;
+pub const ESRCH: i32 = 3;
+pub const EINTR: i32 = 4;
+pub const EIO: i32 = 5;
+pub const E2BIG: i32 = 7;
+pub const EBADF: i32 = 9;
+pub const EAGAIN: i32 = 11;
+pub const ENOMEM: i32 = 12;
+pub const EACCES: i32 = 13;
+pub const EBUSY: i32 = 16;
+pub const EEXIST: i32 = 17;
+pub const ENODEV: i32 = 19;
+pub const EINVAL: i32 = 22;
+pub const EPIPE: i32 = 32;
+pub const ERANGE: i32 = 34;
+pub const EDEADLK: i32 = 35;
+pub const ENOSYS: i32 = 38;
+pub const EOVERFLOW: i32 = 75;
+pub const ENOTSUP: i32 = 95;
+pub const ETIMEDOUT: i32 = 110;
+pub const ECANCELED: i32 = 125;
 
 /// The calling thread's `errno`.
 #[unsafe(no_mangle)]

@@ -92,3 +92,5 @@
 #pragma weak write
 #pragma weak writev
 #pragma weak fdio_spawn_etc
+#pragma weak getaddrinfo
+#pragma weak freeaddrinfo

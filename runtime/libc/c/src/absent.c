@@ -1,6 +1,7 @@
 // What POSIX and Linux have and no process here can do: each fails at once and says so.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -46,6 +47,12 @@ ABSENT(ENOSYS, int, chroot, const char *path)
 // Times that end in a signal, and waiting for one.
 ABSENT(ENOSYS, int, setitimer, int which, const struct itimerval *restrict wanted, struct itimerval *restrict old)
 ABSENT(ENOSYS, int, getitimer, int which, struct itimerval *out)
+ABSENT(ENOSYS, int, timer_create, clockid_t clock, struct sigevent *restrict event, timer_t *restrict out)
+ABSENT(ENOSYS, int, timer_delete, timer_t timer)
+ABSENT(ENOSYS, int, timer_settime, timer_t timer, int flags, const struct itimerspec *restrict wanted, struct itimerspec *restrict old)
+ABSENT(ENOSYS, int, timer_gettime, timer_t timer, struct itimerspec *out)
+ABSENT(ENOSYS, int, timer_getoverrun, timer_t timer)
+ABSENT(ENOSYS, int, killpg, pid_t group, int signal)
 ABSENT(ENOSYS, int, pause, void)
 ABSENT(ENOSYS, int, sigsuspend, const sigset_t *mask)
 ABSENT(ENOSYS, int, sigwaitinfo, const sigset_t *restrict set, siginfo_t *restrict info)
@@ -65,8 +72,17 @@ ABSENT(ENOSYS, int, munlockall, void)
 ABSENT(ENOSYS, void *, mremap, void *old, size_t old_size, size_t new_size, int flags, ...)
 ABSENT(ENOSYS, int, shm_open, const char *name, int flags, mode_t mode)
 ABSENT(ENOSYS, int, shm_unlink, const char *name)
+ABSENT(ENOSYS, int, memfd_create, const char *name, unsigned flags)
+ABSENT(ENOSYS, int, sem_close, sem_t *semaphore)
+ABSENT(ENOSYS, int, sem_unlink, const char *name)
 ABSENT(ENOMEM, int, brk, void *end)
 ABSENT(ENOMEM, void *, sbrk, intptr_t more)
+
+sem_t *sem_open(const char *name, int flags, ...)
+{
+	errno = ENOSYS;
+	return SEM_FAILED;
+}
 
 int sigwait(const sigset_t *restrict set, int *restrict out)
 {

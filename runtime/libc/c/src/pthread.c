@@ -154,6 +154,32 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *out)
 	return 0;
 }
 
+int sched_getscheduler(pid_t pid)
+{
+	return SCHED_OTHER;
+}
+
+int sched_getparam(pid_t pid, struct sched_param *out)
+{
+	memset(out, 0, sizeof *out);
+	return 0;
+}
+
+// As pthread_setschedparam.
+int sched_setscheduler(pid_t pid, int policy, const struct sched_param *wanted)
+{
+	int error = pthread_setschedparam(0, policy, wanted);
+	if (!error)
+		return 0;
+	errno = error;
+	return -1;
+}
+
+int sched_setparam(pid_t pid, const struct sched_param *wanted)
+{
+	return sched_setscheduler(pid, SCHED_OTHER, wanted);
+}
+
 int pthread_getaffinity_np(pthread_t thread, size_t size, cpu_set_t *out)
 {
 	return sched_getaffinity(0, size, out) ? errno : 0;

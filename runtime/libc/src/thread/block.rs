@@ -78,7 +78,7 @@ impl Block {
             (&raw mut (*thread).guard).write(super::create::stack_guard());
             (&raw mut (*thread).unsafe_stack).write(block.locals());
             (&raw mut (*thread).number).write(next_number());
-            c::__c_thread_init(thread);
+            c::__c_thread_init(thread.cast());
             (&raw mut (*thread).start).write(Start::Nothing);
             (&raw mut (*thread).block).write(block);
             (&raw mut (*thread).destructors).write(Default::default());
