@@ -43,7 +43,7 @@ pub enum Frame {
 
 /// Looks at a frame of IP.
 pub fn look(frame: &[u8]) -> Frame {
-    inside(frame).unwrap_or(Frame::Other)
+    if frame.is_empty() { Frame::Other } else { inside(frame).unwrap_or(Frame::Other) }
 }
 
 fn inside(frame: &[u8]) -> Option<Frame> {
@@ -89,6 +89,7 @@ fn open(frame: &[u8]) -> Option<(IpAddr, IpAddr, IpProtocol, &[u8])> {
 /// The addresses in the beginning of a packet that came back.
 fn unreachable(packet: &[u8]) -> Option<Frame> {
     // Cut off, so its length does not fit what is there.
+    packet.first()?;
     let (source, target, protocol, start): (IpAddr, IpAddr, _, _) = match IpVersion::of_packet(packet).ok()? {
         IpVersion::Ipv4 => {
             let ip = Ipv4Packet::new_unchecked(packet);

@@ -15,5 +15,7 @@ pub mod ports;
 pub mod socket;
 pub mod stack;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod udp;
 pub mod wire;

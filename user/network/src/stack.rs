@@ -59,6 +59,8 @@ pub struct Stack<W: World> {
     pub(crate) now: Instant,
     /// A datagram with its header, on its way through.
     pub(crate) scratch: Vec<u8>,
+    /// When smoltcp wants to be called.
+    deadline: Option<Instant>,
     counts: HashMap<Id, usize>,
     last: Id,
 }
@@ -90,6 +92,7 @@ impl<W: World> Stack<W> {
             orphans: VecDeque::new(),
             now,
             scratch: vec![0; network_protocol::HEADER + usize::from(u16::MAX)],
+            deadline: None,
             counts: HashMap::new(),
             last: 0,
         }
@@ -346,10 +349,16 @@ impl<W: World> Stack<W> {
     pub fn poll(&mut self, now: Instant) -> Option<Instant> {
         self.now = self.now.max(now);
         self.end_orphans();
-        for _ in 0..ROUNDS {
-            if !self.round() {
-                let at = self.interface.poll_at(self.now, &self.set);
-                return [at, self.orphans.front().map(|(at, _)| *at)].into_iter().flatten().min();
+        let timer = self.deadline.is_some_and(|at| at <= self.now);
+        for round in 0..ROUNDS {
+            if timer && round == 1 {
+                // Somebody's time had come in the round before. smoltcp does not say whose.
+                self.touched.extend(self.flows.values());
+            }
+            if !self.round() && !(timer && round == 0) {
+                self.deadline = self.interface.poll_at(self.now, &self.set);
+                let orphans = self.orphans.front().map(|(at, _)| *at);
+                return self.deadline.into_iter().chain(orphans).min();
             }
         }
         Some(self.now)

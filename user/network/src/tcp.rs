@@ -14,7 +14,7 @@ use crate::stack::{Stack, World, localhost};
 
 /// Bytes that smoltcp holds in each direction; the data socket holds more.
 const BUFFER: usize = 64 << 10;
-/// How long a peer may be silent that is asked for a connection, or has bytes to acknowledge.
+/// How long a peer may be silent that is asked for a connection.
 const SILENCE: Duration = Duration::from_secs(120);
 /// How long a connection without a client may take to send the rest.
 const ORPHANED: Duration = Duration::from_secs(60);
@@ -24,8 +24,9 @@ impl<W: World> Stack<W> {
         let mut tcp = tcp::Socket::new(SocketBuffer::new(vec![0; BUFFER]), SocketBuffer::new(vec![0; BUFFER]));
         // To wait for something to send along with an acknowledgement saves packets, and costs time. Here they cost nothing.
         tcp.set_ack_delay(None);
-        tcp.set_timeout(Some(SILENCE));
         apply(&mut tcp, choices, peer);
+        // Until it is open.
+        tcp.set_timeout(Some(SILENCE));
         tcp
     }
 
@@ -131,7 +132,7 @@ impl<W: World> Stack<W> {
     /// Moves what can be moved between a connection and its client, and tells both what has become of the other.
     pub(crate) fn pump_flow(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
-        let Socket { end, body: Body::Flow(flow), reads, writes, .. } = socket else { return };
+        let Socket { end, body: Body::Flow(flow), reads, writes, choices, .. } = socket else { return };
         let Some(handle) = flow.tcp else { return };
         let tcp = self.set.get_mut::<tcp::Socket<'static>>(handle);
         let mut arrived = None;
@@ -143,6 +144,7 @@ impl<W: World> Stack<W> {
             }
             (Phase::Connecting(_), _) => {
                 flow.phase = Phase::Open;
+                apply(tcp, choices, flow.peer);
                 end.tell(0, CONNECTED);
             }
             (Phase::Arriving(_), State::SynReceived) => return,
@@ -150,6 +152,7 @@ impl<W: World> Stack<W> {
             (Phase::Arriving(_), State::Listen | State::Closed) => return self.abort(id),
             (Phase::Arriving(listener), _) => {
                 flow.phase = Phase::Waiting(listener);
+                apply(tcp, choices, flow.peer);
                 end.tell(0, CONNECTED);
                 arrived = Some(listener);
             }
@@ -238,8 +241,8 @@ impl<W: World> Stack<W> {
     /// smoltcp is done with a connection. Unless both sides had ended, it was lost.
     fn end_flow(&mut self, id: Id) {
         let Some(handle) = self.forget_flow(id) else { return };
-        // On this wire no packet comes late, so nothing has to wait for one.
-        self.set.remove(handle);
+        // On this wire no packet comes late, so nothing has to wait for one; but the last answer is still to be sent.
+        self.dying.push(handle);
         let Some(Socket { end, body: Body::Flow(flow), error, .. }) = self.sockets.get_mut(&id) else { return };
         if flow.phase == Phase::Orphan {
             return self.remove(id);
@@ -322,7 +325,10 @@ impl<W: World> Stack<W> {
 /// Brings options to smoltcp's socket.
 pub(crate) fn apply(tcp: &mut tcp::Socket<'static>, choices: &Choices, peer: SocketAddr) {
     tcp.set_nagle_enabled(!choices.no_delay);
-    tcp.set_keep_alive(choices.keep_alive.then(|| Duration::from_secs(choices.keep_idle.into())));
+    let seconds = |count: u32| choices.keep_alive.then(|| Duration::from_secs(count.into()));
+    tcp.set_keep_alive(seconds(choices.keep_idle));
+    // Only who asks for a sign of life ends a connection for want of one: without, it may be silent for ever.
+    tcp.set_timeout(seconds(choices.keep_idle + choices.keep_interval * choices.keep_count));
     let hops = if peer.is_ipv4() { choices.ttl } else { choices.hops };
     tcp.set_hop_limit(Some(hops.max(1)));
 }

@@ -85,7 +85,7 @@ impl<W: World> Stack<W> {
     /// Sends what the client wrote, and gives it what came.
     pub(crate) fn pump_datagrams(&mut self, id: Id) {
         for _ in 0..TURN {
-            match self.send_one(id) {
+            match self.send_one(id, false) {
                 Some(true) => {}
                 Some(false) => return self.receive(id),
                 None => break,
@@ -96,10 +96,10 @@ impl<W: World> Stack<W> {
         self.receive(id);
     }
 
-    /// Sends one datagram of a client. Says whether there was one; none: there is no room for one.
-    fn send_one(&mut self, id: Id) -> Option<bool> {
+    /// Sends one datagram of a client, the `last` ones when it has gone. Says whether there was one; none: there is no room.
+    fn send_one(&mut self, id: Id, last: bool) -> Option<bool> {
         let socket = self.sockets.get_mut(&id)?;
-        if socket.reads {
+        if socket.reads && !last {
             return Some(false);
         }
         if let Body::Datagrams(Datagrams { udp: Some(handle), .. }) = &socket.body {
@@ -108,10 +108,18 @@ impl<W: World> Stack<W> {
                 return None;
             }
         }
-        let Taken::Bytes(count) = socket.end.take(&mut self.scratch) else {
-            socket.reads = true;
-            socket.end.watch_readable();
-            return Some(false);
+        let count = match socket.end.take(&mut self.scratch) {
+            Taken::Bytes(count) => count,
+            Taken::Nothing if !last => {
+                socket.reads = true;
+                socket.end.watch_readable();
+                return Some(false);
+            }
+            // There will be nothing to ask for.
+            Taken::Nothing | Taken::End => {
+                socket.reads = true;
+                return Some(false);
+            }
         };
         // What a client has not prepared, or what is none, goes nowhere, as on any network.
         let datagram = std::mem::take(&mut self.scratch);
@@ -179,12 +187,9 @@ impl<W: World> Stack<W> {
 
     /// The client has gone. What it wrote before is sent.
     pub(crate) fn close_datagrams(&mut self, id: Id) {
-        if let Some(socket) = self.sockets.get_mut(&id) {
-            socket.reads = false;
-        }
         // The data socket holds no more than a few hundred kilobytes; smaller datagrams than these are lost.
         for _ in 0..TURN * TURN {
-            match self.send_one(id) {
+            match self.send_one(id, true) {
                 Some(true) => {}
                 Some(false) => break,
                 None => {

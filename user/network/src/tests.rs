@@ -1,0 +1,505 @@
+//! The stack over data sockets of plain memory and a clock that is told what time it is.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use network_protocol::{CONNECTED, Choice, ERROR, Error, Family, INCOMING, Kind, Reply, Request};
+use proptest::prelude::*;
+use smoltcp::time::{Duration, Instant};
+
+use crate::frames::{self, Frame};
+use crate::ports::Id;
+use crate::socket::{End, Given, Taken};
+use crate::stack::{HOLDERS, SOCKETS_OF_CLIENT, Stack, World};
+
+/// What a data socket holds in each direction.
+const ROOM: usize = 256 << 10;
+
+/// A data socket: what a client sees and does.
+#[derive(Default)]
+struct Data {
+    datagrams: bool,
+    to_service: VecDeque<Vec<u8>>,
+    to_client: VecDeque<Vec<u8>>,
+    client_stopped: bool,
+    finished: bool,
+    cut: bool,
+    signals: u32,
+    wants_readable: bool,
+    wants_writable: bool,
+}
+
+#[derive(Clone, Default)]
+struct Pipe(Rc<RefCell<Data>>);
+
+fn held(queue: &VecDeque<Vec<u8>>) -> usize {
+    queue.iter().map(Vec::len).sum()
+}
+
+impl End for Pipe {
+    fn take(&mut self, into: &mut [u8]) -> Taken {
+        let mut data = self.0.borrow_mut();
+        let Some(mut first) = data.to_service.pop_front() else {
+            return if data.client_stopped { Taken::End } else { Taken::Nothing };
+        };
+        let count = first.len().min(into.len());
+        into[..count].copy_from_slice(&first[..count]);
+        if count < first.len() && !data.datagrams {
+            data.to_service.push_front(first.split_off(count));
+        }
+        Taken::Bytes(count)
+    }
+
+    fn give(&mut self, from: &[u8]) -> Given {
+        let mut data = self.0.borrow_mut();
+        let room = ROOM - held(&data.to_client);
+        if data.finished || data.cut {
+            return Given::Refused;
+        }
+        if room == 0 || data.datagrams && room < from.len() {
+            return Given::Full;
+        }
+        let count = from.len().min(room);
+        data.to_client.push_back(from[..count].to_vec());
+        Given::Bytes(count)
+    }
+
+    fn finish(&mut self) {
+        self.0.borrow_mut().finished = true;
+    }
+
+    fn cut(&mut self) {
+        self.0.borrow_mut().cut = true;
+    }
+
+    fn tell(&mut self, clear: u32, set: u32) {
+        let mut data = self.0.borrow_mut();
+        data.signals = data.signals & !clear | set;
+    }
+
+    fn unread(&self) -> usize {
+        held(&self.0.borrow().to_client)
+    }
+
+    fn watch_readable(&mut self) {
+        assert!(!std::mem::replace(&mut self.0.borrow_mut().wants_readable, true), "asked for twice");
+    }
+
+    fn watch_writable(&mut self) {
+        assert!(!std::mem::replace(&mut self.0.borrow_mut().wants_writable, true), "asked for twice");
+    }
+}
+
+struct Pipes;
+
+impl World for Pipes {
+    type End = Pipe;
+
+    fn make(&mut self, _id: Id, kind: Kind) -> Result<Pipe, Error> {
+        let pipe = Pipe::default();
+        pipe.0.borrow_mut().datagrams = kind == Kind::Datagram;
+        Ok(pipe)
+    }
+}
+
+/// A stack, its clock, and what a port would do.
+struct Machine {
+    stack: Stack<Pipes>,
+    now: Instant,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let now = Instant::from_secs(1);
+        Machine { stack: Stack::new(Pipes, 7, now), now }
+    }
+
+    fn open(&mut self, family: Family, kind: Kind) -> Id {
+        self.stack.open(1, family, kind).unwrap()
+    }
+
+    fn ask(&mut self, id: Id, request: Request) -> Result<Reply, Error> {
+        let answer = self.stack.request(id, request);
+        self.settle();
+        answer
+    }
+
+    fn address(&mut self, id: Id) -> SocketAddr {
+        match self.ask(id, Request::LocalAddress) {
+            Ok(Reply::Address(address)) => address,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Delivers packets and polls until nothing moves any more. Gives when the stack wants to be called again.
+    fn settle(&mut self) -> Option<Instant> {
+        for _ in 0..10_000 {
+            let mut moved = false;
+            let ids: Vec<Id> = self.stack.sockets.keys().copied().collect();
+            for id in ids {
+                let Some(pipe) = self.stack.end(id).cloned() else { continue };
+                let mut data = pipe.0.borrow_mut();
+                let readable = data.wants_readable && (!data.to_service.is_empty() || data.client_stopped);
+                let writable = data.wants_writable && (held(&data.to_client) < ROOM || data.finished || data.cut);
+                data.wants_readable &= !readable;
+                data.wants_writable &= !writable;
+                drop(data);
+                if readable {
+                    self.stack.readable(id);
+                }
+                if writable {
+                    self.stack.writable(id);
+                }
+                moved |= readable || writable;
+            }
+            let next = self.stack.poll(self.now);
+            if !moved && next.is_none_or(|at| at > self.now) {
+                return next;
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.settle();
+    }
+
+    fn pipe(&self, id: Id) -> Pipe {
+        self.stack.end(id).unwrap().clone()
+    }
+
+    fn signals(&self, id: Id) -> u32 {
+        self.pipe(id).0.borrow().signals
+    }
+
+    fn write(&mut self, id: Id, bytes: &[u8]) {
+        self.pipe(id).0.borrow_mut().to_service.push_back(bytes.to_vec());
+        self.settle();
+    }
+
+    fn read(&mut self, id: Id) -> Vec<u8> {
+        let bytes = self.pipe(id).0.borrow_mut().to_client.drain(..).flatten().collect();
+        self.settle();
+        bytes
+    }
+
+    fn listener(&mut self, backlog: u32) -> (Id, SocketAddr) {
+        let listener = self.open(Family::V4, Kind::Stream);
+        self.ask(listener, Request::Bind("127.0.0.1:0".parse().unwrap())).unwrap();
+        self.ask(listener, Request::Listen(backlog)).unwrap();
+        (listener, self.address(listener))
+    }
+
+    fn connection(&mut self) -> (Id, Id) {
+        let (listener, at) = self.listener(1);
+        let client = self.open(Family::V4, Kind::Stream);
+        assert_eq!(self.ask(client, Request::Connect { to: at, wait: true }), Ok(Reply::Done));
+        let (server, _) = self.stack.accept(listener).unwrap();
+        self.stack.close(listener);
+        self.settle();
+        (client, server)
+    }
+}
+
+#[test]
+fn bytes_there_and_back() {
+    let mut machine = Machine::new();
+    let (client, server) = machine.connection();
+    assert_ne!(machine.signals(client) & CONNECTED, 0);
+    machine.write(client, b"hello");
+    assert_eq!(machine.read(server), b"hello");
+    machine.write(server, b"you");
+    assert_eq!(machine.read(client), b"you");
+    // An idle connection wants nothing.
+    assert_eq!(machine.settle(), None);
+}
+
+#[test]
+fn more_than_all_buffers_hold() {
+    let mut machine = Machine::new();
+    let (client, server) = machine.connection();
+    let sent: Vec<u8> = (0..1_000_000u32).map(|at| (at % 251) as u8).collect();
+    machine.write(client, &sent);
+    let mut received = Vec::new();
+    while received.len() < sent.len() {
+        let part = machine.read(server);
+        // Where the reader was slow, the sender asks from time to time whether there is room.
+        if part.is_empty() {
+            machine.pass(Duration::from_secs(1));
+        }
+        received.extend(part);
+    }
+    assert!(received == sent);
+}
+
+#[test]
+fn a_half_ends_and_the_other_goes_on() {
+    let mut machine = Machine::new();
+    let (client, server) = machine.connection();
+    machine.write(client, b"last words");
+    machine.pipe(client).0.borrow_mut().client_stopped = true;
+    machine.settle();
+    assert_eq!(machine.read(server), b"last words");
+    assert!(machine.pipe(server).0.borrow().finished);
+    machine.write(server, b"answer");
+    assert_eq!(machine.read(client), b"answer");
+    machine.stack.close(server);
+    machine.settle();
+    assert!(machine.pipe(client).0.borrow().finished);
+    assert_eq!(machine.signals(client) & ERROR, 0);
+    machine.stack.close(client);
+    machine.settle();
+    assert!(machine.stack.is_empty() && machine.stack.flows.is_empty());
+    assert_eq!(machine.stack.set.iter().count(), 0);
+}
+
+#[test]
+fn what_a_client_wrote_is_sent_after_it_has_gone() {
+    let mut machine = Machine::new();
+    let (client, server) = machine.connection();
+    let sent = vec![3; 400_000];
+    machine.pipe(client).0.borrow_mut().to_service.push_back(sent.clone());
+    machine.stack.close(client);
+    let mut received = Vec::new();
+    while received.len() < sent.len() {
+        machine.pass(Duration::from_millis(500));
+        received.extend(machine.read(server));
+    }
+    machine.settle();
+    assert!(machine.pipe(server).0.borrow().finished);
+    assert_eq!(machine.signals(server) & ERROR, 0);
+}
+
+#[test]
+fn what_was_not_read_makes_a_reset() {
+    let mut machine = Machine::new();
+    let (client, server) = machine.connection();
+    machine.write(client, b"unread");
+    machine.stack.close(server);
+    machine.settle();
+    assert_ne!(machine.signals(client) & ERROR, 0);
+    assert!(machine.pipe(client).0.borrow().cut);
+    assert_eq!(machine.ask(client, Request::Get(Choice::Error)), Ok(Reply::Value(Error::Reset as u32)));
+    assert_eq!(machine.ask(client, Request::Get(Choice::Error)), Ok(Reply::Value(0)));
+    assert_eq!(machine.signals(client) & ERROR, 0);
+}
+
+#[test]
+fn an_orphan_ends_in_time() {
+    let mut machine = Machine::new();
+    let (client, server) = machine.connection();
+    machine.stack.close(client);
+    machine.settle();
+    // The other side never closes.
+    assert_eq!(machine.stack.len(), 2);
+    machine.pass(Duration::from_secs(61));
+    assert_eq!(machine.stack.len(), 1);
+    machine.stack.close(server);
+    machine.settle();
+    assert!(machine.stack.is_empty());
+}
+
+#[test]
+fn refused() {
+    let mut machine = Machine::new();
+    let (listener, at) = machine.listener(1);
+    machine.stack.close(listener);
+    let client = machine.open(Family::V4, Kind::Stream);
+    assert_eq!(machine.ask(client, Request::Connect { to: at, wait: true }), Err(Error::Refused));
+    assert_eq!(machine.signals(client) & ERROR, 0);
+    assert_eq!(machine.ask(client, Request::Connect { to: at, wait: false }), Err(Error::InProgress));
+    assert_ne!(machine.signals(client) & ERROR, 0);
+    assert_eq!(machine.ask(client, Request::Get(Choice::Error)), Ok(Reply::Value(Error::Refused as u32)));
+}
+
+#[test]
+fn a_full_queue_makes_others_wait() {
+    let mut machine = Machine::new();
+    let (listener, at) = machine.listener(1);
+    let clients: Vec<Id> = (0..4).map(|_| machine.open(Family::V4, Kind::Stream)).collect();
+    for client in &clients {
+        let _ = machine.ask(*client, Request::Connect { to: at, wait: false });
+    }
+    let connected =
+        |machine: &Machine| clients.iter().filter(|client| machine.signals(**client) & CONNECTED != 0).count();
+    assert_eq!(connected(&machine), 2);
+    for accepted in 0..4 {
+        assert!(machine.signals(listener) & INCOMING != 0, "{accepted}");
+        machine.stack.accept(listener).unwrap();
+        machine.pass(Duration::from_secs(30));
+    }
+    assert_eq!(connected(&machine), 4);
+    assert_eq!(machine.signals(listener) & INCOMING, 0);
+    assert_eq!(machine.stack.accept(listener), Err(Error::Again));
+}
+
+#[test]
+fn a_queue_that_stays_full() {
+    let mut machine = Machine::new();
+    let (_listener, at) = machine.listener(0);
+    let clients: Vec<Id> = (0..2).map(|_| machine.open(Family::V4, Kind::Stream)).collect();
+    for client in &clients {
+        let _ = machine.ask(*client, Request::Connect { to: at, wait: false });
+    }
+    for _ in 0..200 {
+        machine.pass(Duration::from_secs(1));
+    }
+    assert_eq!(machine.ask(clients[1], Request::Get(Choice::Error)), Ok(Reply::Value(Error::TimedOut as u32)));
+}
+
+#[test]
+fn limits_of_a_client() {
+    let mut machine = Machine::new();
+    for _ in 0..SOCKETS_OF_CLIENT {
+        machine.open(Family::V4, Kind::Stream);
+    }
+    assert_eq!(machine.stack.open(1, Family::V4, Kind::Stream), Err(Error::TooMany));
+    let other = machine.stack.open(2, Family::V6, Kind::Stream).unwrap();
+    for _ in 1..HOLDERS {
+        machine.stack.share(other).unwrap();
+    }
+    assert_eq!(machine.stack.share(other), Err(Error::TooMany));
+    for _ in 0..HOLDERS {
+        machine.stack.close(other);
+    }
+    assert!(machine.stack.end(other).is_none());
+}
+
+#[test]
+fn datagrams() {
+    let mut machine = Machine::new();
+    let (a, b) = (machine.open(Family::V4, Kind::Datagram), machine.open(Family::V6, Kind::Datagram));
+    machine.ask(b, Request::Bind("[::]:0".parse().unwrap())).unwrap();
+    let port = machine.address(b).port();
+    let to: SocketAddr = ([127, 0, 0, 1], port).into();
+    machine.ask(a, Request::Prepare(to)).unwrap();
+    let header = network_protocol::encode_header(Some(to));
+    machine.write(a, &[&header[..], b"hello"].concat());
+    let received = machine.read(b);
+    let (from, bytes) = network_protocol::decode_header(&received).unwrap();
+    assert_eq!(bytes, b"hello");
+    assert_eq!(from, Some(network_protocol::mapped(SocketAddr::from(([127, 0, 0, 1], machine.address(a).port())))));
+    // What is no datagram goes nowhere.
+    for wrong in [&b""[..], &[1; 3], &[9; 100]] {
+        machine.write(a, wrong);
+    }
+    assert!(machine.read(b).is_empty());
+    // What was written before the end still goes.
+    machine.pipe(a).0.borrow_mut().to_service.push_back([&header[..], b"bye"].concat());
+    machine.stack.close(a);
+    machine.settle();
+    assert!(machine.read(b).ends_with(b"bye"));
+}
+
+#[test]
+fn places_that_are_not_here() {
+    let mut machine = Machine::new();
+    let stream = machine.open(Family::V4, Kind::Stream);
+    let connect = |to: &str| Request::Connect { to: to.parse().unwrap(), wait: true };
+    assert_eq!(machine.ask(stream, connect("192.0.2.1:1")), Err(Error::Unreachable));
+    assert_eq!(machine.ask(stream, connect("[::1]:1")), Err(Error::WrongFamily));
+    assert_eq!(machine.ask(stream, connect("127.0.0.1:0")), Err(Error::Refused));
+    assert_eq!(machine.ask(stream, Request::Bind("192.0.2.1:1".parse().unwrap())), Err(Error::AddressNotAvailable));
+    assert_eq!(machine.ask(stream, Request::PeerAddress), Err(Error::NotConnected));
+    assert_eq!(machine.stack.accept(stream), Err(Error::Invalid));
+}
+
+/// What a client may do, with small numbers so that several meet.
+#[derive(Clone, Debug)]
+enum Act {
+    Open(bool, bool),
+    Ask(usize, Request),
+    Accept(usize),
+    Share(usize),
+    Close(usize),
+    Write(usize, Vec<u8>),
+    Stop(usize),
+    Read(usize),
+    Pass(u16),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let which = || 0..12usize;
+    let port = prop::sample::select(vec![0, 1, 2, 40_000]);
+    let ip =
+        prop::sample::select(vec!["127.0.0.1", "0.0.0.0", "::1", "::", "127.0.0.9", "::ffff:127.0.0.1", "10.0.0.1"]);
+    let address = move || (ip.clone(), port.clone()).prop_map(|(ip, port)| SocketAddr::new(ip.parse().unwrap(), port));
+    let choice = || prop::sample::select(Choice::ALL);
+    let request = prop_oneof![
+        address().prop_map(Request::Bind),
+        address().prop_map(Request::Prepare),
+        (address(), any::<bool>()).prop_map(|(to, wait)| Request::Connect { to, wait }),
+        (0..3u32).prop_map(Request::Listen),
+        Just(Request::LocalAddress),
+        Just(Request::PeerAddress),
+        (choice(), prop_oneof![0..3u32, any::<u32>()]).prop_map(|(choice, value)| Request::Set(choice, value)),
+        choice().prop_map(Request::Get),
+    ];
+    prop_oneof![
+        2 => (any::<bool>(), any::<bool>()).prop_map(|(v4, stream)| Act::Open(v4, stream)),
+        8 => (which(), request).prop_map(|(which, request)| Act::Ask(which, request)),
+        3 => which().prop_map(Act::Accept),
+        1 => which().prop_map(Act::Share),
+        2 => which().prop_map(Act::Close),
+        3 => (which(), prop::collection::vec(any::<u8>(), 1..200)).prop_map(|(which, bytes)| Act::Write(which, bytes)),
+        1 => which().prop_map(Act::Stop),
+        2 => which().prop_map(Act::Read),
+        1 => any::<u16>().prop_map(Act::Pass),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Whatever clients do, in whatever order: nothing panics, all comes to rest, and when they have gone, nothing is left.
+    #[test]
+    fn any_clients(acts in prop::collection::vec(act(), 1..60)) {
+        let mut machine = Machine::new();
+        let mut held: Vec<Id> = Vec::new();
+        for act in acts {
+            let pick = |which: usize| (!held.is_empty()).then(|| held[which % held.len()]);
+            match act {
+                Act::Open(v4, stream) => {
+                    let family = if v4 { Family::V4 } else { Family::V6 };
+                    held.push(machine.open(family, if stream { Kind::Stream } else { Kind::Datagram }));
+                }
+                Act::Ask(which, request) => if let Some(id) = pick(which) { let _ = machine.ask(id, request); },
+                Act::Accept(which) => if let Some(id) = pick(which) {
+                    if let Ok((accepted, _)) = machine.stack.accept(id) {
+                        held.push(accepted);
+                    }
+                },
+                Act::Share(which) => if let Some(id) = pick(which) && machine.stack.share(id).is_ok() { held.push(id); },
+                Act::Close(which) => if !held.is_empty() {
+                    let id = held.swap_remove(which % held.len());
+                    machine.stack.close(id);
+                },
+                Act::Write(which, bytes) => if let Some(id) = pick(which) { machine.write(id, &bytes); },
+                Act::Stop(which) => if let Some(id) = pick(which) {
+                    machine.pipe(id).0.borrow_mut().client_stopped = true;
+                },
+                Act::Read(which) => if let Some(id) = pick(which) { machine.read(id); },
+                Act::Pass(milliseconds) => machine.pass(Duration::from_millis(milliseconds.into())),
+            }
+            machine.settle();
+        }
+        for id in held {
+            machine.stack.close(id);
+        }
+        machine.settle();
+        machine.pass(Duration::from_secs(100));
+        machine.pass(Duration::from_secs(100));
+        prop_assert!(machine.stack.is_empty());
+        prop_assert!(machine.stack.flows.is_empty() && machine.stack.dying.is_empty());
+        prop_assert_eq!(machine.stack.set.iter().count(), 0);
+        prop_assert_eq!(machine.settle(), None);
+    }
+
+    #[test]
+    fn any_frame_is_looked_at(bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0x40..0x70u8], 0..120)) {
+        let _: Frame = frames::look(&bytes);
+    }
+}
