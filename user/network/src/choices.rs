@@ -4,7 +4,7 @@ use network_protocol::{Choice, ERROR, Error};
 use smoltcp::socket::tcp;
 
 use crate::ports::Id;
-use crate::socket::{Body, End, Flow, Socket};
+use crate::socket::{Body, End, Flow, Socket, Way};
 use crate::stack::{Stack, World};
 use crate::tcp::apply;
 
@@ -44,7 +44,7 @@ impl<W: World> Stack<W> {
             Choice::ReceiveBuffer | Choice::SendBuffer => {}
             Choice::Error | Choice::Accepting => return Err(Error::NoOption),
         }
-        if let Socket { body: Body::Flow(Flow { tcp: Some(handle), peer, .. }), choices, .. } = socket {
+        if let Socket { body: Body::Flow(Flow { way: Way::Packets(handle), peer, .. }), choices, .. } = socket {
             apply(self.set.get_mut::<tcp::Socket<'static>>(*handle), choices, *peer);
             self.touched.insert(id);
         }

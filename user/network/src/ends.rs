@@ -57,6 +57,11 @@ impl World for Sockets {
         }
         Ok(DataEnd { id, ours, theirs, port: self.0.clone() })
     }
+
+    fn other(&mut self, id: Id, end: &DataEnd) -> Result<DataEnd, Error> {
+        let again = |socket: &Socket| socket.duplicate(Rights::SAME_RIGHTS).map_err(|_| Error::NoMemory);
+        Ok(DataEnd { id, ours: again(&end.theirs)?, theirs: again(&end.ours)?, port: self.0.clone() })
+    }
 }
 
 impl DataEnd {

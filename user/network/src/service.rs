@@ -53,7 +53,9 @@ pub fn run() -> Result<(), String> {
     let clients = Clients::take()?;
     let port = Rc::new(Port::create().map_err(|status| format!("no port: {status}"))?);
     let seed = RandomState::new().hash_one(std::process::id());
-    let stack = Stack::new(Sockets(port.clone()), seed, now());
+    // For who wants to see packets of connections that need none.
+    let direct = !std::env::args().any(|argument| argument == "packets");
+    let stack = Stack::new(Sockets(port.clone()), seed, now(), direct);
     let mut service = Service { port, clients, stack, controls: HashMap::new(), client_count: 0, last: 0 };
     service.serve().map_err(|status| format!("the service ends: {status}"))
 }

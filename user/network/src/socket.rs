@@ -186,11 +186,22 @@ pub enum Phase {
     Over,
 }
 
+/// How a connection's bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// In packets of this socket of smoltcp.
+    Packets(SocketHandle),
+    /// Not at all: the other party is this socket, and the two clients have the two ends of one data socket.
+    Direct(Id),
+    /// No more.
+    Gone,
+}
+
 /// A connection.
 #[derive(Debug)]
 pub struct Flow {
-    /// smoltcp's socket, until it is over.
-    pub tcp: Option<SocketHandle>,
+    /// How its bytes travel.
+    pub way: Way,
     /// The other party.
     pub peer: SocketAddr,
     /// How far it is.

@@ -38,6 +38,12 @@ pub trait World {
     /// # Errors
     /// `NoMemory`.
     fn make(&mut self, id: Id, kind: Kind) -> Result<Self::End, Error>;
+
+    /// The same data socket for the other side: what is the client's end of this one is the service's end of that.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    fn other(&mut self, id: Id, end: &Self::End) -> Result<Self::End, Error>;
 }
 
 /// All sockets.
@@ -59,6 +65,8 @@ pub struct Stack<W: World> {
     pub(crate) now: Instant,
     /// A datagram with its header, on its way through.
     pub(crate) scratch: Vec<u8>,
+    /// Connections between two clients need no packets.
+    pub(crate) direct: bool,
     /// When smoltcp wants to be called.
     deadline: Option<Instant>,
     counts: HashMap<Id, usize>,
@@ -66,8 +74,9 @@ pub struct Stack<W: World> {
 }
 
 impl<W: World> Stack<W> {
-    /// A stack without sockets. The seed chooses sequence numbers and ports.
-    pub fn new(world: W, seed: u64, now: Instant) -> Stack<W> {
+    /// A stack without sockets. The seed chooses sequence numbers and ports. `direct` joins clients with each other where it
+    /// can; without, every connection is smoltcp's.
+    pub fn new(world: W, seed: u64, now: Instant, direct: bool) -> Stack<W> {
         let mut wire = Wire::default();
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = seed;
@@ -92,6 +101,7 @@ impl<W: World> Stack<W> {
             orphans: VecDeque::new(),
             now,
             scratch: vec![0; network_protocol::HEADER + usize::from(u16::MAX)],
+            direct,
             deadline: None,
             counts: HashMap::new(),
             last: 0,
@@ -122,7 +132,7 @@ impl<W: World> Stack<W> {
             Kind::Stream => Body::Fresh,
             Kind::Datagram => Body::Datagrams(Datagrams { udp: None, peer: None }),
         };
-        let id = self.add(client, family, kind, body)?;
+        let id = self.add(client, family, kind, body, None)?;
         if kind == Kind::Datagram
             && let Some(socket) = self.sockets.get_mut(&id)
         {
@@ -132,14 +142,25 @@ impl<W: World> Stack<W> {
         Ok(id)
     }
 
-    pub(crate) fn add(&mut self, client: Id, family: Family, kind: Kind, body: Body) -> Result<Id, Error> {
+    /// Adds a socket, with a data socket of its own or the other side of another's.
+    pub(crate) fn add(
+        &mut self,
+        client: Id,
+        family: Family,
+        kind: Kind,
+        body: Body,
+        other: Option<Id>,
+    ) -> Result<Id, Error> {
         let count = self.counts.get(&client).copied().unwrap_or(0);
         if self.sockets.len() >= SOCKETS || count >= SOCKETS_OF_CLIENT {
             return Err(Error::TooMany);
         }
         self.last += 1;
         let id = self.last;
-        let end = self.world.make(id, kind)?;
+        let end = match other.and_then(|other| self.sockets.get(&other)) {
+            Some(other) => self.world.other(id, &other.end)?,
+            None => self.world.make(id, kind)?,
+        };
         self.counts.insert(client, count + 1);
         let socket = Socket {
             client,

@@ -1,4 +1,4 @@
-//! TCP: connections between smoltcp's sockets and clients' data sockets.
+//! TCP: connections between clients' data sockets and smoltcp's sockets; and between two clients directly.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use smoltcp::time::Duration;
 use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
 use crate::ports::{self, Id};
-use crate::socket::{Body, Choices, End, Flow, Given, Phase, Socket, Taken};
+use crate::socket::{Body, Choices, End, Flow, Given, Phase, Socket, Taken, Way};
 use crate::stack::{Stack, World, localhost};
 
 /// Bytes that smoltcp holds in each direction; the data socket holds more.
@@ -60,17 +60,20 @@ impl<W: World> Stack<W> {
             return Err(Error::AddressInUse);
         }
         socket.local = Some(local);
+        // Of an attempt before this one.
+        socket.error = None;
+        socket.end.tell(ERROR, 0);
         let choices = socket.choices;
+        if self.direct && self.join(id, local, to) {
+            return if wait { Ok(()) } else { Err(Error::InProgress) };
+        }
         let mut tcp = self.make_tcp(&choices, to);
         tcp.connect(self.interface.context(), endpoint(to), endpoint(local)).map_err(|_| Error::Unreachable)?;
         let tcp = self.set.add(tcp);
         self.flows.insert((local, to), id);
         let phase = Phase::Connecting(self.now);
-        let flow = Flow { tcp: Some(tcp), peer: to, phase, sent_end: false, told_end: false };
+        let flow = Flow { way: Way::Packets(tcp), peer: to, phase, sent_end: false, told_end: false };
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
-        // Of an attempt before this one.
-        socket.error = None;
-        socket.end.tell(ERROR, 0);
         socket.body = Body::Flow(flow);
         if !wait {
             return Err(Error::InProgress);
@@ -87,6 +90,53 @@ impl<W: World> Stack<W> {
                 Err(socket.error.take().unwrap_or(Error::Refused))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Connects a client with a listener's next client directly: each has one end of the same data socket, and what one
+    /// writes the other reads, without a copy here. Says whether it could: not where the listener has no room, which is
+    /// then asked by packets, as often as TCP asks.
+    fn join(&mut self, id: Id, local: SocketAddr, to: SocketAddr) -> bool {
+        let Some(listener) = self.ports.listener(to) else { return false };
+        let Some(Socket { client, family, choices, body: Body::Listener(queue), .. }) = self.sockets.get(&listener)
+        else {
+            return false;
+        };
+        if !queue.has_room() {
+            return false;
+        }
+        let flow = |other, peer, phase| {
+            Body::Flow(Flow { way: Way::Direct(other), peer, phase, sent_end: false, told_end: false })
+        };
+        let (client, family, choices) = (*client, *family, *choices);
+        let body = flow(id, local, Phase::Waiting(listener));
+        let Ok(other) = self.add(client, family, network_protocol::Kind::Stream, body, Some(id)) else { return false };
+        if let Some(socket) = self.sockets.get_mut(&other) {
+            (socket.holders, socket.local, socket.choices) = (0, Some(to), choices);
+            socket.end.tell(0, CONNECTED);
+        }
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.body = flow(other, to, Phase::Open);
+            socket.end.tell(0, CONNECTED);
+        }
+        self.flows.extend([((local, to), id), ((to, local), other)]);
+        self.arrived(listener, other);
+        true
+    }
+
+    /// The client of a direct connection has gone. The other reads what is left; then, unless it was a reset, the end.
+    fn part(&mut self, id: Id, other: Id, reset: bool) {
+        self.forget_flow(id);
+        self.remove(id);
+        self.forget_flow(other);
+        let Some(Socket { end, error, body: Body::Flow(flow), .. }) = self.sockets.get_mut(&other) else { return };
+        if !matches!(flow.phase, Phase::Waiting(_)) {
+            flow.phase = Phase::Over;
+        }
+        end.cut();
+        if reset {
+            *error = Some(Error::Reset);
+            end.tell(0, ERROR);
         }
     }
 
@@ -113,8 +163,8 @@ impl<W: World> Stack<W> {
         }
         let handle = self.set.add(tcp);
         let phase = Phase::Arriving(listener);
-        let flow = Flow { tcp: Some(handle), peer: from, phase, sent_end: false, told_end: false };
-        let Ok(id) = self.add(client, family, network_protocol::Kind::Stream, Body::Flow(flow)) else {
+        let flow = Flow { way: Way::Packets(handle), peer: from, phase, sent_end: false, told_end: false };
+        let Ok(id) = self.add(client, family, network_protocol::Kind::Stream, Body::Flow(flow), None) else {
             self.set.remove(handle);
             return true;
         };
@@ -133,7 +183,7 @@ impl<W: World> Stack<W> {
     pub(crate) fn pump_flow(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let Socket { end, body: Body::Flow(flow), reads, writes, choices, .. } = socket else { return };
-        let Some(handle) = flow.tcp else { return };
+        let Way::Packets(handle) = flow.way else { return };
         let tcp = self.set.get_mut::<tcp::Socket<'static>>(handle);
         let mut arrived = None;
         match (flow.phase, tcp.state()) {
@@ -258,15 +308,17 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// Takes smoltcp's socket from a connection.
+    /// Takes smoltcp's socket, if it has one, from a connection, which goes no way then.
     fn forget_flow(&mut self, id: Id) -> Option<SocketHandle> {
         let socket = self.sockets.get_mut(&id)?;
         let Body::Flow(flow) = &mut socket.body else { return None };
-        let handle = flow.tcp.take()?;
-        if let Some(local) = socket.local {
+        let way = std::mem::replace(&mut flow.way, Way::Gone);
+        if way != Way::Gone
+            && let Some(local) = socket.local
+        {
             self.flows.remove(&(local, flow.peer));
         }
-        Some(handle)
+        if let Way::Packets(handle) = way { Some(handle) } else { None }
     }
 
     /// Resets a connection and forgets its socket.
@@ -280,6 +332,9 @@ impl<W: World> Stack<W> {
         if let Some(Socket { body: Body::Listener(queue), .. }) = listener.and_then(|id| self.sockets.get_mut(&id)) {
             queue.coming.retain(|coming| *coming != id);
             queue.waiting.retain(|waiting| *waiting != id);
+        }
+        if let Some(Socket { body: Body::Flow(Flow { way: Way::Direct(other), .. }), .. }) = self.sockets.get(&id) {
+            return self.part(id, *other, true);
         }
         if let Some(handle) = self.forget_flow(id) {
             self.set.get_mut::<tcp::Socket<'static>>(handle).abort();
@@ -301,9 +356,14 @@ impl<W: World> Stack<W> {
     pub(crate) fn close_flow(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let Body::Flow(flow) = &mut socket.body else { return };
-        let Some(handle) = flow.tcp else { return self.remove(id) };
-        let unread = socket.end.unread() > 0 || self.set.get::<tcp::Socket<'static>>(handle).can_recv();
-        if matches!(flow.phase, Phase::Connecting(_)) || socket.choices.linger == 1 || unread {
+        let mut reset = socket.choices.linger == 1 || socket.end.unread() > 0;
+        let handle = match flow.way {
+            Way::Gone => return self.remove(id),
+            Way::Direct(other) => return self.part(id, other, reset),
+            Way::Packets(handle) => handle,
+        };
+        reset |= self.set.get::<tcp::Socket<'static>>(handle).can_recv();
+        if matches!(flow.phase, Phase::Connecting(_)) || reset {
             return self.abort(id);
         }
         flow.phase = Phase::Orphan;

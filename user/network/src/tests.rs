@@ -1,6 +1,6 @@
 //! The stack over data sockets of plain memory and a clock that is told what time it is.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -17,78 +17,88 @@ use crate::stack::{HOLDERS, SOCKETS_OF_CLIENT, Stack, World};
 /// What a data socket holds in each direction.
 const ROOM: usize = 256 << 10;
 
-/// A data socket: what a client sees and does.
+/// One end of a data socket: what comes to it, what it may do, what the service told and wants of it.
 #[derive(Default)]
-struct Data {
-    datagrams: bool,
-    to_service: VecDeque<Vec<u8>>,
-    to_client: VecDeque<Vec<u8>>,
-    client_stopped: bool,
-    finished: bool,
-    cut: bool,
+struct Side {
+    inbox: VecDeque<Vec<u8>>,
+    stopped: bool,
     signals: u32,
     wants_readable: bool,
     wants_writable: bool,
 }
 
-#[derive(Clone, Default)]
-struct Pipe(Rc<RefCell<Data>>);
+/// A data socket, and which of its ends is the client's.
+#[derive(Clone)]
+struct Pipe {
+    sides: Rc<RefCell<[Side; 2]>>,
+    client: usize,
+    datagrams: bool,
+}
 
 fn held(queue: &VecDeque<Vec<u8>>) -> usize {
     queue.iter().map(Vec::len).sum()
 }
 
+impl Pipe {
+    fn client(&self) -> RefMut<'_, Side> {
+        RefMut::map(self.sides.borrow_mut(), |sides| &mut sides[self.client])
+    }
+
+    fn service(&self) -> RefMut<'_, Side> {
+        RefMut::map(self.sides.borrow_mut(), |sides| &mut sides[1 - self.client])
+    }
+}
+
 impl End for Pipe {
     fn take(&mut self, into: &mut [u8]) -> Taken {
-        let mut data = self.0.borrow_mut();
-        let Some(mut first) = data.to_service.pop_front() else {
-            return if data.client_stopped { Taken::End } else { Taken::Nothing };
-        };
+        let stopped = self.client().stopped;
+        let inbox = &mut self.service().inbox;
+        let Some(mut first) = inbox.pop_front() else { return if stopped { Taken::End } else { Taken::Nothing } };
         let count = first.len().min(into.len());
         into[..count].copy_from_slice(&first[..count]);
-        if count < first.len() && !data.datagrams {
-            data.to_service.push_front(first.split_off(count));
+        if count < first.len() && !self.datagrams {
+            inbox.push_front(first.split_off(count));
         }
         Taken::Bytes(count)
     }
 
     fn give(&mut self, from: &[u8]) -> Given {
-        let mut data = self.0.borrow_mut();
-        let room = ROOM - held(&data.to_client);
-        if data.finished || data.cut {
+        if self.service().stopped {
             return Given::Refused;
         }
-        if room == 0 || data.datagrams && room < from.len() {
+        let room = ROOM - held(&self.client().inbox);
+        if room == 0 || self.datagrams && room < from.len() {
             return Given::Full;
         }
         let count = from.len().min(room);
-        data.to_client.push_back(from[..count].to_vec());
+        self.client().inbox.push_back(from[..count].to_vec());
         Given::Bytes(count)
     }
 
     fn finish(&mut self) {
-        self.0.borrow_mut().finished = true;
+        self.service().stopped = true;
     }
 
     fn cut(&mut self) {
-        self.0.borrow_mut().cut = true;
+        self.service().stopped = true;
+        self.client().stopped = true;
     }
 
     fn tell(&mut self, clear: u32, set: u32) {
-        let mut data = self.0.borrow_mut();
-        data.signals = data.signals & !clear | set;
+        let signals = &mut self.client().signals;
+        *signals = *signals & !clear | set;
     }
 
     fn unread(&self) -> usize {
-        held(&self.0.borrow().to_client)
+        held(&self.client().inbox)
     }
 
     fn watch_readable(&mut self) {
-        assert!(!std::mem::replace(&mut self.0.borrow_mut().wants_readable, true), "asked for twice");
+        assert!(!std::mem::replace(&mut self.service().wants_readable, true), "asked for twice");
     }
 
     fn watch_writable(&mut self) {
-        assert!(!std::mem::replace(&mut self.0.borrow_mut().wants_writable, true), "asked for twice");
+        assert!(!std::mem::replace(&mut self.service().wants_writable, true), "asked for twice");
     }
 }
 
@@ -98,9 +108,11 @@ impl World for Pipes {
     type End = Pipe;
 
     fn make(&mut self, _id: Id, kind: Kind) -> Result<Pipe, Error> {
-        let pipe = Pipe::default();
-        pipe.0.borrow_mut().datagrams = kind == Kind::Datagram;
-        Ok(pipe)
+        Ok(Pipe { sides: Rc::default(), client: 0, datagrams: kind == Kind::Datagram })
+    }
+
+    fn other(&mut self, _id: Id, end: &Pipe) -> Result<Pipe, Error> {
+        Ok(Pipe { client: 1 - end.client, ..end.clone() })
     }
 }
 
@@ -111,9 +123,9 @@ struct Machine {
 }
 
 impl Machine {
-    fn new() -> Machine {
+    fn new(direct: bool) -> Machine {
         let now = Instant::from_secs(1);
-        Machine { stack: Stack::new(Pipes, 7, now), now }
+        Machine { stack: Stack::new(Pipes, 7, now, direct), now }
     }
 
     fn open(&mut self, family: Family, kind: Kind) -> Id {
@@ -140,12 +152,14 @@ impl Machine {
             let ids: Vec<Id> = self.stack.sockets.keys().copied().collect();
             for id in ids {
                 let Some(pipe) = self.stack.end(id).cloned() else { continue };
-                let mut data = pipe.0.borrow_mut();
-                let readable = data.wants_readable && (!data.to_service.is_empty() || data.client_stopped);
-                let writable = data.wants_writable && (held(&data.to_client) < ROOM || data.finished || data.cut);
-                data.wants_readable &= !readable;
-                data.wants_writable &= !writable;
-                drop(data);
+                let stopped = pipe.client().stopped;
+                let room = held(&pipe.client().inbox) < ROOM;
+                let mut side = pipe.service();
+                let readable = side.wants_readable && (!side.inbox.is_empty() || stopped);
+                let writable = side.wants_writable && (room || side.stopped);
+                side.wants_readable &= !readable;
+                side.wants_writable &= !writable;
+                drop(side);
                 if readable {
                     self.stack.readable(id);
                 }
@@ -172,16 +186,16 @@ impl Machine {
     }
 
     fn signals(&self, id: Id) -> u32 {
-        self.pipe(id).0.borrow().signals
+        self.pipe(id).client().signals
     }
 
     fn write(&mut self, id: Id, bytes: &[u8]) {
-        self.pipe(id).0.borrow_mut().to_service.push_back(bytes.to_vec());
+        self.pipe(id).service().inbox.push_back(bytes.to_vec());
         self.settle();
     }
 
     fn read(&mut self, id: Id) -> Vec<u8> {
-        let bytes = self.pipe(id).0.borrow_mut().to_client.drain(..).flatten().collect();
+        let bytes = self.pipe(id).client().inbox.drain(..).flatten().collect();
         self.settle();
         bytes
     }
@@ -206,20 +220,22 @@ impl Machine {
 
 #[test]
 fn bytes_there_and_back() {
-    let mut machine = Machine::new();
-    let (client, server) = machine.connection();
-    assert_ne!(machine.signals(client) & CONNECTED, 0);
-    machine.write(client, b"hello");
-    assert_eq!(machine.read(server), b"hello");
-    machine.write(server, b"you");
-    assert_eq!(machine.read(client), b"you");
-    // An idle connection wants nothing.
-    assert_eq!(machine.settle(), None);
+    for direct in [false, true] {
+        let mut machine = Machine::new(direct);
+        let (client, server) = machine.connection();
+        assert_ne!(machine.signals(client) & CONNECTED, 0);
+        machine.write(client, b"hello");
+        assert_eq!(machine.read(server), b"hello");
+        machine.write(server, b"you");
+        assert_eq!(machine.read(client), b"you");
+        // An idle connection wants nothing.
+        assert_eq!(machine.settle(), None);
+    }
 }
 
 #[test]
 fn more_than_all_buffers_hold() {
-    let mut machine = Machine::new();
+    let mut machine = Machine::new(false);
     let (client, server) = machine.connection();
     let sent: Vec<u8> = (0..1_000_000u32).map(|at| (at % 251) as u8).collect();
     machine.write(client, &sent);
@@ -237,59 +253,65 @@ fn more_than_all_buffers_hold() {
 
 #[test]
 fn a_half_ends_and_the_other_goes_on() {
-    let mut machine = Machine::new();
-    let (client, server) = machine.connection();
-    machine.write(client, b"last words");
-    machine.pipe(client).0.borrow_mut().client_stopped = true;
-    machine.settle();
-    assert_eq!(machine.read(server), b"last words");
-    assert!(machine.pipe(server).0.borrow().finished);
-    machine.write(server, b"answer");
-    assert_eq!(machine.read(client), b"answer");
-    machine.stack.close(server);
-    machine.settle();
-    assert!(machine.pipe(client).0.borrow().finished);
-    assert_eq!(machine.signals(client) & ERROR, 0);
-    machine.stack.close(client);
-    machine.settle();
-    assert!(machine.stack.is_empty() && machine.stack.flows.is_empty());
-    assert_eq!(machine.stack.set.iter().count(), 0);
+    for direct in [false, true] {
+        let mut machine = Machine::new(direct);
+        let (client, server) = machine.connection();
+        machine.write(client, b"last words");
+        machine.pipe(client).client().stopped = true;
+        machine.settle();
+        assert_eq!(machine.read(server), b"last words");
+        assert!(machine.pipe(server).service().stopped);
+        machine.write(server, b"answer");
+        assert_eq!(machine.read(client), b"answer");
+        machine.stack.close(server);
+        machine.settle();
+        assert!(machine.pipe(client).service().stopped);
+        assert_eq!(machine.signals(client) & ERROR, 0);
+        machine.stack.close(client);
+        machine.settle();
+        assert!(machine.stack.is_empty() && machine.stack.flows.is_empty());
+        assert_eq!(machine.stack.set.iter().count(), 0);
+    }
 }
 
 #[test]
 fn what_a_client_wrote_is_sent_after_it_has_gone() {
-    let mut machine = Machine::new();
-    let (client, server) = machine.connection();
-    let sent = vec![3; 400_000];
-    machine.pipe(client).0.borrow_mut().to_service.push_back(sent.clone());
-    machine.stack.close(client);
-    let mut received = Vec::new();
-    while received.len() < sent.len() {
-        machine.pass(Duration::from_millis(500));
-        received.extend(machine.read(server));
+    for direct in [false, true] {
+        let mut machine = Machine::new(direct);
+        let (client, server) = machine.connection();
+        let sent = vec![3; 400_000];
+        machine.pipe(client).service().inbox.push_back(sent.clone());
+        machine.stack.close(client);
+        let mut received = Vec::new();
+        while received.len() < sent.len() {
+            machine.pass(Duration::from_millis(500));
+            received.extend(machine.read(server));
+        }
+        machine.settle();
+        assert!(machine.pipe(server).service().stopped);
+        assert_eq!(machine.signals(server) & ERROR, 0);
     }
-    machine.settle();
-    assert!(machine.pipe(server).0.borrow().finished);
-    assert_eq!(machine.signals(server) & ERROR, 0);
 }
 
 #[test]
 fn what_was_not_read_makes_a_reset() {
-    let mut machine = Machine::new();
-    let (client, server) = machine.connection();
-    machine.write(client, b"unread");
-    machine.stack.close(server);
-    machine.settle();
-    assert_ne!(machine.signals(client) & ERROR, 0);
-    assert!(machine.pipe(client).0.borrow().cut);
-    assert_eq!(machine.ask(client, Request::Get(Choice::Error)), Ok(Reply::Value(Error::Reset as u32)));
-    assert_eq!(machine.ask(client, Request::Get(Choice::Error)), Ok(Reply::Value(0)));
-    assert_eq!(machine.signals(client) & ERROR, 0);
+    for direct in [false, true] {
+        let mut machine = Machine::new(direct);
+        let (client, server) = machine.connection();
+        machine.write(client, b"unread");
+        machine.stack.close(server);
+        machine.settle();
+        assert_ne!(machine.signals(client) & ERROR, 0);
+        assert!(machine.pipe(client).client().stopped);
+        assert_eq!(machine.ask(client, Request::Get(Choice::Error)), Ok(Reply::Value(Error::Reset as u32)));
+        assert_eq!(machine.ask(client, Request::Get(Choice::Error)), Ok(Reply::Value(0)));
+        assert_eq!(machine.signals(client) & ERROR, 0);
+    }
 }
 
 #[test]
 fn an_orphan_ends_in_time() {
-    let mut machine = Machine::new();
+    let mut machine = Machine::new(false);
     let (client, server) = machine.connection();
     machine.stack.close(client);
     machine.settle();
@@ -304,55 +326,61 @@ fn an_orphan_ends_in_time() {
 
 #[test]
 fn refused() {
-    let mut machine = Machine::new();
-    let (listener, at) = machine.listener(1);
-    machine.stack.close(listener);
-    let client = machine.open(Family::V4, Kind::Stream);
-    assert_eq!(machine.ask(client, Request::Connect { to: at, wait: true }), Err(Error::Refused));
-    assert_eq!(machine.signals(client) & ERROR, 0);
-    assert_eq!(machine.ask(client, Request::Connect { to: at, wait: false }), Err(Error::InProgress));
-    assert_ne!(machine.signals(client) & ERROR, 0);
-    assert_eq!(machine.ask(client, Request::Get(Choice::Error)), Ok(Reply::Value(Error::Refused as u32)));
+    for direct in [false, true] {
+        let mut machine = Machine::new(direct);
+        let (listener, at) = machine.listener(1);
+        machine.stack.close(listener);
+        let client = machine.open(Family::V4, Kind::Stream);
+        assert_eq!(machine.ask(client, Request::Connect { to: at, wait: true }), Err(Error::Refused));
+        assert_eq!(machine.signals(client) & ERROR, 0);
+        assert_eq!(machine.ask(client, Request::Connect { to: at, wait: false }), Err(Error::InProgress));
+        assert_ne!(machine.signals(client) & ERROR, 0);
+        assert_eq!(machine.ask(client, Request::Get(Choice::Error)), Ok(Reply::Value(Error::Refused as u32)));
+    }
 }
 
 #[test]
 fn a_full_queue_makes_others_wait() {
-    let mut machine = Machine::new();
-    let (listener, at) = machine.listener(1);
-    let clients: Vec<Id> = (0..4).map(|_| machine.open(Family::V4, Kind::Stream)).collect();
-    for client in &clients {
-        let _ = machine.ask(*client, Request::Connect { to: at, wait: false });
+    for direct in [false, true] {
+        let mut machine = Machine::new(direct);
+        let (listener, at) = machine.listener(1);
+        let clients: Vec<Id> = (0..4).map(|_| machine.open(Family::V4, Kind::Stream)).collect();
+        for client in &clients {
+            let _ = machine.ask(*client, Request::Connect { to: at, wait: false });
+        }
+        let connected =
+            |machine: &Machine| clients.iter().filter(|client| machine.signals(**client) & CONNECTED != 0).count();
+        assert_eq!(connected(&machine), 2);
+        for accepted in 0..4 {
+            assert!(machine.signals(listener) & INCOMING != 0, "{accepted}");
+            machine.stack.accept(listener).unwrap();
+            machine.pass(Duration::from_secs(30));
+        }
+        assert_eq!(connected(&machine), 4);
+        assert_eq!(machine.signals(listener) & INCOMING, 0);
+        assert_eq!(machine.stack.accept(listener), Err(Error::Again));
     }
-    let connected =
-        |machine: &Machine| clients.iter().filter(|client| machine.signals(**client) & CONNECTED != 0).count();
-    assert_eq!(connected(&machine), 2);
-    for accepted in 0..4 {
-        assert!(machine.signals(listener) & INCOMING != 0, "{accepted}");
-        machine.stack.accept(listener).unwrap();
-        machine.pass(Duration::from_secs(30));
-    }
-    assert_eq!(connected(&machine), 4);
-    assert_eq!(machine.signals(listener) & INCOMING, 0);
-    assert_eq!(machine.stack.accept(listener), Err(Error::Again));
 }
 
 #[test]
 fn a_queue_that_stays_full() {
-    let mut machine = Machine::new();
-    let (_listener, at) = machine.listener(0);
-    let clients: Vec<Id> = (0..2).map(|_| machine.open(Family::V4, Kind::Stream)).collect();
-    for client in &clients {
-        let _ = machine.ask(*client, Request::Connect { to: at, wait: false });
+    for direct in [false, true] {
+        let mut machine = Machine::new(direct);
+        let (_listener, at) = machine.listener(0);
+        let clients: Vec<Id> = (0..2).map(|_| machine.open(Family::V4, Kind::Stream)).collect();
+        for client in &clients {
+            let _ = machine.ask(*client, Request::Connect { to: at, wait: false });
+        }
+        for _ in 0..200 {
+            machine.pass(Duration::from_secs(1));
+        }
+        assert_eq!(machine.ask(clients[1], Request::Get(Choice::Error)), Ok(Reply::Value(Error::TimedOut as u32)));
     }
-    for _ in 0..200 {
-        machine.pass(Duration::from_secs(1));
-    }
-    assert_eq!(machine.ask(clients[1], Request::Get(Choice::Error)), Ok(Reply::Value(Error::TimedOut as u32)));
 }
 
 #[test]
 fn limits_of_a_client() {
-    let mut machine = Machine::new();
+    let mut machine = Machine::new(false);
     for _ in 0..SOCKETS_OF_CLIENT {
         machine.open(Family::V4, Kind::Stream);
     }
@@ -370,33 +398,35 @@ fn limits_of_a_client() {
 
 #[test]
 fn datagrams() {
-    let mut machine = Machine::new();
-    let (a, b) = (machine.open(Family::V4, Kind::Datagram), machine.open(Family::V6, Kind::Datagram));
-    machine.ask(b, Request::Bind("[::]:0".parse().unwrap())).unwrap();
-    let port = machine.address(b).port();
-    let to: SocketAddr = ([127, 0, 0, 1], port).into();
-    machine.ask(a, Request::Prepare(to)).unwrap();
-    let header = network_protocol::encode_header(Some(to));
-    machine.write(a, &[&header[..], b"hello"].concat());
-    let received = machine.read(b);
-    let (from, bytes) = network_protocol::decode_header(&received).unwrap();
-    assert_eq!(bytes, b"hello");
-    assert_eq!(from, Some(network_protocol::mapped(SocketAddr::from(([127, 0, 0, 1], machine.address(a).port())))));
-    // What is no datagram goes nowhere.
-    for wrong in [&b""[..], &[1; 3], &[9; 100]] {
-        machine.write(a, wrong);
+    for direct in [false, true] {
+        let mut machine = Machine::new(direct);
+        let (a, b) = (machine.open(Family::V4, Kind::Datagram), machine.open(Family::V6, Kind::Datagram));
+        machine.ask(b, Request::Bind("[::]:0".parse().unwrap())).unwrap();
+        let port = machine.address(b).port();
+        let to: SocketAddr = ([127, 0, 0, 1], port).into();
+        machine.ask(a, Request::Prepare(to)).unwrap();
+        let header = network_protocol::encode_header(Some(to));
+        machine.write(a, &[&header[..], b"hello"].concat());
+        let received = machine.read(b);
+        let (from, bytes) = network_protocol::decode_header(&received).unwrap();
+        assert_eq!(bytes, b"hello");
+        assert_eq!(from, Some(network_protocol::mapped(SocketAddr::from(([127, 0, 0, 1], machine.address(a).port())))));
+        // What is no datagram goes nowhere.
+        for wrong in [&b""[..], &[1; 3], &[9; 100]] {
+            machine.write(a, wrong);
+        }
+        assert!(machine.read(b).is_empty());
+        // What was written before the end still goes.
+        machine.pipe(a).service().inbox.push_back([&header[..], b"bye"].concat());
+        machine.stack.close(a);
+        machine.settle();
+        assert!(machine.read(b).ends_with(b"bye"));
     }
-    assert!(machine.read(b).is_empty());
-    // What was written before the end still goes.
-    machine.pipe(a).0.borrow_mut().to_service.push_back([&header[..], b"bye"].concat());
-    machine.stack.close(a);
-    machine.settle();
-    assert!(machine.read(b).ends_with(b"bye"));
 }
 
 #[test]
 fn places_that_are_not_here() {
-    let mut machine = Machine::new();
+    let mut machine = Machine::new(false);
     let stream = machine.open(Family::V4, Kind::Stream);
     let connect = |to: &str| Request::Connect { to: to.parse().unwrap(), wait: true };
     assert_eq!(machine.ask(stream, connect("192.0.2.1:1")), Err(Error::Unreachable));
@@ -456,8 +486,8 @@ proptest! {
 
     /// Whatever clients do, in whatever order: nothing panics, all comes to rest, and when they have gone, nothing is left.
     #[test]
-    fn any_clients(acts in prop::collection::vec(act(), 1..60)) {
-        let mut machine = Machine::new();
+    fn any_clients(direct: bool, acts in prop::collection::vec(act(), 1..60)) {
+        let mut machine = Machine::new(direct);
         let mut held: Vec<Id> = Vec::new();
         for act in acts {
             let pick = |which: usize| (!held.is_empty()).then(|| held[which % held.len()]);
@@ -479,7 +509,7 @@ proptest! {
                 },
                 Act::Write(which, bytes) => if let Some(id) = pick(which) { machine.write(id, &bytes); },
                 Act::Stop(which) => if let Some(id) = pick(which) {
-                    machine.pipe(id).0.borrow_mut().client_stopped = true;
+                    machine.pipe(id).client().stopped = true;
                 },
                 Act::Read(which) => if let Some(id) = pick(which) { machine.read(id); },
                 Act::Pass(milliseconds) => machine.pass(Duration::from_millis(milliseconds.into())),
