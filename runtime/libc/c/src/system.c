@@ -4,6 +4,8 @@
 #include <grp.h>
 #include <pwd.h>
 #include <string.h>
+#include <stdint.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/times.h>
 #include <sys/utsname.h>
@@ -143,6 +145,16 @@ int getgroups(int size, gid_t list[])
 pid_t getpgrp(void) { return getpid(); }
 pid_t getpgid(pid_t pid) { return pid ? pid : getpid(); }
 pid_t getsid(pid_t pid) { return pid ? pid : getpid(); }
+
+// A shared mapping is the file's own memory: there is nothing to bring there.
+int msync(void *address, size_t size, int flags)
+{
+	if ((uintptr_t)address % 4096 || flags & ~(MS_ASYNC | MS_SYNC | MS_INVALIDATE) || (flags & MS_ASYNC && flags & MS_SYNC)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return 0;
+}
 
 // Advice changes nothing: pages come when they are touched.
 int posix_madvise(void *address, size_t size, int advice)
