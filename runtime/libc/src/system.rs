@@ -147,7 +147,7 @@ pub extern "C" fn sysconf(name: i32) -> c_long {
     match name {
         0 => 131_072,   // _SC_ARG_MAX: two messages' worth at most
         2 => 1_000_000, // _SC_CLK_TCK: microseconds, as CLOCKS_PER_SEC
-        4 => 256,       // _SC_OPEN_MAX
+        4 => 65536,     // _SC_OPEN_MAX: fdio's limit
         29 => 200_809,  // _SC_VERSION
         30 => sys::PAGE_SIZE as c_long,
         60 => 1024,                   // _SC_IOV_MAX

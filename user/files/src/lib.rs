@@ -2,12 +2,13 @@
 //!
 //! What the conversation is, says [`file_protocol`]; what a name may lead to and what happens to it, a [`FileSystem`]. In between,
 //! [`serving`] keeps who has what open, [`walk`] goes along paths, and [`locks`] knows who has locked what. There are two
-//! file systems: [`memory`], whose files are memory objects, and one on a disk.
+//! file systems: [`memory`], whose files are memory objects, and [`fat`], on a disk.
 //!
 //! Nothing here trusts a client: what it sends is checked, what it makes is counted, and with its channels goes what it
 //! had.
 #![forbid(unsafe_code)]
 
+pub mod fat;
 pub mod locks;
 pub mod memory;
 pub mod system;

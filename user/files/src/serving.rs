@@ -88,7 +88,7 @@ pub struct Service<F, M> {
     trees: HashMap<u64, Tree<F>>,
     locks: Locks,
     waiting: Vec<Waiting>,
-    /// Makes the tree of a client that came with these words.
+    /// Makes a tree, if there can be one more.
     make: M,
     next: u64,
     /// What makes this service's trees different from another's.
@@ -99,7 +99,7 @@ pub struct Service<F, M> {
 const FRESH: &str = "fresh";
 const MAIN: u64 = 0;
 
-impl<F: Served, M: FnMut() -> F> Service<F, M> {
+impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     /// A service of the tree that `make` makes, and of more such for those who want one of their own.
     ///
     /// # Errors
@@ -121,9 +121,11 @@ impl<F: Served, M: FnMut() -> F> Service<F, M> {
         Ok(service)
     }
 
+    /// Adds a tree, if there can be one more.
     fn add_tree(&mut self, key: u64, stays: bool) {
-        let tree = Tree { system: (self.make)(), number: self.koid << 20 ^ key, open: 0, stays };
-        self.trees.insert(key, tree);
+        if let Some(system) = (self.make)() {
+            self.trees.insert(key, Tree { system, number: self.koid << 20 ^ key, open: 0, stays });
+        }
     }
 
     /// Serves clients until there will be no more and none is left.

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use description::services::{Resource, Service};
 use process_builder::{Launcher, loader};
-use processargs::{HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_USER0, PA_USER1, PA_USER2, PA_VMO_BOOTFS};
+use processargs::{
+    HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_NS_DIR, PA_USER0, PA_USER1, PA_USER2, PA_VMO_BOOTFS,
+};
 use zx::{AsHandleRef, Channel, Handle, Job, Process, Rights, Socket, Status, Vmo};
 
 use crate::boot::Boot;
@@ -111,7 +113,8 @@ impl Maker {
     ///
     /// A service gets a resource for each part of the machine that the system description gives it, a channel on which it
     /// is told of its clients, its connections, and the time of day. Of its job it can ask how much memory that has. It gets
-    /// no files and no names of other services, and its output goes to the host, each line with its name.
+    /// no files, and its output goes to the host, each line with its name. `names` is what it reaches the services that it
+    /// uses by, should they have ended.
     ///
     /// # Errors
     /// A sentence for the user.
@@ -120,6 +123,7 @@ impl Maker {
         job: &Job,
         service: &Service,
         connections: Vec<Channel>,
+        names: Option<Channel>,
         root: Option<&zx::Resource>,
     ) -> Result<(Running, Socket), String> {
         let program = self.boot.open(&format!("bin/{}", service.program)).map_err(step("its program"))?;
@@ -146,7 +150,11 @@ impl Maker {
         handles.push((HandleInfo::with_arg(PA_FD, 1), theirs.into()));
         handles.push((HandleInfo::with_arg(PA_FD, 2), second));
         let arguments = [&service.program].into_iter().chain(&service.arguments).map(String::as_str).collect();
-        let strings = Strings { arguments, ..Strings::default() };
+        let mut strings = Strings { arguments, ..Strings::default() };
+        if let Some(names) = names {
+            strings.names.push("/svc");
+            handles.push((HandleInfo::with_arg(PA_NS_DIR, 0), names.into()));
+        }
         let process = self.start(job, &service.program, program, &strings, handles)?;
         Ok((Running { process, clients }, log))
     }

@@ -99,9 +99,9 @@ pub fn serve(
         next: 0,
     };
     let (public, ours) = Channel::create().map_err(step("a channel"))?;
-    services.add_client(ours, Access { private: false, program: None }).map_err(step("a channel"))?;
+    services.add_client(ours, Access { private: false, program: None, service: None }).map_err(step("a channel"))?;
     let (private, ours) = Channel::create().map_err(step("a channel"))?;
-    services.add_client(ours, Access { private: true, program: None }).map_err(step("a channel"))?;
+    services.add_client(ours, Access { private: true, program: None, service: None }).map_err(step("a channel"))?;
     let run = move || services.run();
     thread::Builder::new().name("services".to_owned()).spawn(run).map_err(|error| error.to_string())?;
     Ok(Names { public, private, mounts })
@@ -124,6 +124,8 @@ struct Access {
     private: bool,
     /// The program that it began with; `None`: `init`, for a program of its own each time.
     program: Option<u64>,
+    /// A service, by its place: it may connect to those that it uses, public or not, and to no others.
+    service: Option<usize>,
 }
 
 struct Client {
@@ -227,7 +229,7 @@ impl Services {
             }
             return Ok(());
         }
-        if name.starts_with('/') {
+        if name.starts_with('/') && access.service.is_none() {
             let mounted = self.known.iter().position(|known| known.service.mount.as_deref() == Some(name));
             if let (Some(service), Some(handle)) = (mounted, handles.pop())
                 && self.has_room(access.program)
@@ -241,8 +243,12 @@ impl Services {
         }
         let (service, words) = name.split_once('/').unwrap_or((name, ""));
         let known = self.known.iter().position(|known| known.service.name == service);
+        let may = |index: &usize| match access.service {
+            Some(of) => self.known[of].service.uses.iter().any(|used| used.split('/').next() == Some(service)),
+            None => access.private || self.known[*index].service.public,
+        };
         // Where there is none, whoever asked sees it on the channel.
-        if let Some(index) = known.filter(|index| access.private || self.known[*index].service.public) {
+        if let Some(index) = known.filter(may) {
             self.connect_or_complain(index, words, &mut handles);
         }
         Ok(())
@@ -300,7 +306,8 @@ impl Services {
             connections.push(ours);
         }
         let job = self.service_job(&service).map_err(|status| format!("its job: {status}"))?;
-        let (running, socket) = self.maker.start_service(&job, &service, connections, self.resource)?;
+        let names = self.names_of(index).map_err(|status| format!("its name space: {status}"))?;
+        let (running, socket) = self.maker.start_service(&job, &service, connections, names, self.resource)?;
         let (key, log_key) = (self.key(), self.key());
         let waits = running.process.wait_async(&self.port, key, Signals::TASK_TERMINATED, 0);
         waits.map_err(|status| status.to_string())?;
@@ -311,6 +318,17 @@ impl Services {
         let known = &mut self.known[index];
         (known.running, known.key) = (Some(running), key);
         Ok(())
+    }
+
+    /// By what a service connects again to those that it uses, should they have ended; nothing for one that uses none.
+    fn names_of(&mut self, index: usize) -> zx::Result<Option<Channel>> {
+        if self.known[index].service.uses.is_empty() {
+            return Ok(None);
+        }
+        let (ours, theirs) = Channel::create()?;
+        let program = Some(self.key());
+        self.add_client(ours, Access { private: false, program, service: Some(index) })?;
+        Ok(Some(theirs))
     }
 
     /// A job for one run of a service; it is gone with the service's process.

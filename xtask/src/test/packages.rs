@@ -24,7 +24,7 @@ use crate::session::End;
 /// The list of packages is not in order.
 pub fn tests(paths: &Paths) -> Result<Vec<Test>> {
     let mut tests = vec![Test::one("same-source.same-bytes", same_source)];
-    tests.extend(["descriptors", "network", "std"].map(|name| {
+    tests.extend(["descriptors", "files", "network", "std"].map(|name| {
         Test::many(format!("example.{name}"), move |context, cases| {
             context.built()?;
             cargo_test(context, cases, &context.paths.workspace.join("examples").join(name))

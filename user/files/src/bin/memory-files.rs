@@ -19,7 +19,7 @@ fn main() {
             let clients = service::Clients::take()?;
             let keeper = service::uses(0).map_err(|status| format!("no keeper: {status}"))?;
             let (keeper, budget) = (Keeper::new(keeper), Budget::new(NAMES));
-            let mut service = Service::new(move || Tree::new(keeper.clone(), budget.clone()))
+            let mut service = Service::new(move || Some(Tree::new(keeper.clone(), budget.clone())))
                 .map_err(|status| format!("a port: {status}"))?;
             service.run(&clients).map_err(|status| format!("its port: {status}"))
         };

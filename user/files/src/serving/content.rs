@@ -15,7 +15,7 @@ fn check(open: &Open, flag: u32) -> Result<()> {
     }
 }
 
-impl<F: Served, M: FnMut() -> F> Service<F, M> {
+impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     pub(super) fn read(&mut self, open: &Open, at: Option<u64>, len: u32) -> Result<Reply> {
         check(open, flags::READ)?;
         let mut data = vec![0; DATA_MAX.min(len as usize)];

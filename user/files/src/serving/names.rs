@@ -42,7 +42,7 @@ macro_rules! place {
     };
 }
 
-impl<F: Served, M: FnMut() -> F> Service<F, M> {
+impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     /// Carries a request out; nothing to answer yet where it waits for a lock.
     pub(super) fn request(
         &mut self,

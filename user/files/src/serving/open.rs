@@ -41,7 +41,7 @@ impl Open {
     }
 }
 
-impl<F: Served, M: FnMut() -> F> Service<F, M> {
+impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     /// Opens a node.
     pub(super) fn open_node(&mut self, key: u64, node: Node, wanted: u32) -> Result<Rc<Open>> {
         self.next += 1;

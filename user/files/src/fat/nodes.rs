@@ -1,0 +1,247 @@
+//! Nodes: what `fatfs` has no numbers for.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+
+use file_protocol::{Error, Kind, Result};
+
+use super::{Dir, Fat, File, time};
+use crate::system::{FileSystem, Node};
+
+/// The root's number.
+pub const ROOT: Node = 1;
+/// How many nodes that nobody holds are remembered.
+const REMEMBERED: usize = 4096;
+/// Numbers of names that were never looked up have this bit.
+const HIDDEN: u64 = 1 << 62;
+
+/// Something on the volume.
+pub struct Inode {
+    /// The directory that it lies in.
+    pub above: Node,
+    /// Its name there, as it is written.
+    pub name: String,
+    pub kind: Kind,
+    pub mode: u32,
+    pub size: u64,
+    pub accessed: i64,
+    pub modified: i64,
+    pub holders: u64,
+    /// It was removed while it was open; for a file the name that it has in the root until it is closed.
+    pub removed: Option<String>,
+    /// What `fatfs` has open, if it was needed.
+    dir: Option<Dir>,
+    file: Option<File>,
+}
+
+impl Inode {
+    /// The root.
+    pub fn root() -> Inode {
+        Inode {
+            above: ROOT,
+            name: String::new(),
+            kind: Kind::Directory,
+            mode: 0o777,
+            size: 0,
+            accessed: 0,
+            modified: 0,
+            // It stays.
+            holders: 1,
+            removed: None,
+            dir: None,
+            file: None,
+        }
+    }
+}
+
+/// A name that FAT can hold, and that is not one of ours.
+///
+/// # Errors
+/// `Invalid`, `NotPermitted`.
+pub fn check_name(name: &[u8]) -> Result<&str> {
+    let name = str::from_utf8(name).map_err(|_| Error::Invalid)?;
+    if name.starts_with(super::REMOVED) {
+        return Err(Error::NotPermitted);
+    }
+    // Other systems take these off the end, and would find something else.
+    let bad = |char: char| {
+        char < ' ' || char > '\u{ffff}' || matches!(char, '"' | '*' | ':' | '<' | '>' | '?' | '\\' | '|' | '\u{7f}')
+    };
+    if name.contains(bad) || name.ends_with(['.', ' ']) { Err(Error::Invalid) } else { Ok(name) }
+}
+
+/// The number of something that was never looked up.
+pub fn hidden_number(directory: Node, name: &str) -> Node {
+    let mut hasher = DefaultHasher::new();
+    (directory, name).hash(&mut hasher);
+    hasher.finish() >> 2 | HIDDEN
+}
+
+impl Fat {
+    pub(super) fn inode(&self, node: Node) -> Result<&Inode> {
+        self.nodes.get(&node).ok_or(Error::NotFound)
+    }
+
+    pub(super) fn inode_mut(&mut self, node: Node) -> Result<&mut Inode> {
+        self.nodes.get_mut(&node).ok_or(Error::NotFound)
+    }
+
+    /// The node of a name; it gets a number if it has none.
+    pub(super) fn look_up(&mut self, directory: Node, name: &str) -> Result<Node> {
+        let key = (directory, name.to_lowercase());
+        if let Some(node) = self.names.get(&key) {
+            return Ok(*node);
+        }
+        let dir = self.dir(directory)?;
+        let found = self.guard(|_| {
+            for entry in dir.iter() {
+                let entry = entry?;
+                let same = entry.file_name().to_lowercase() == key.1
+                    || entry.short_file_name().eq_ignore_ascii_case(name) && !matches!(name, "." | "..");
+                if same {
+                    let read_only = entry.attributes().contains(fatfs::FileAttributes::READ_ONLY);
+                    let (modified, accessed) = (entry.modified(), entry.accessed());
+                    let midnight = fatfs::Time { hour: 0, min: 0, sec: 0, millis: 0 };
+                    return Ok(Inode {
+                        above: directory,
+                        name: entry.file_name(),
+                        kind: if entry.is_dir() { Kind::Directory } else { Kind::File },
+                        mode: if read_only { 0o555 } else { 0o755 },
+                        size: if entry.is_dir() { 0 } else { entry.len() },
+                        accessed: time::nanos(accessed, midnight),
+                        modified: time::nanos(modified.date, modified.time),
+                        holders: 0,
+                        removed: None,
+                        dir: None,
+                        file: None,
+                    });
+                }
+            }
+            Err(io::ErrorKind::NotFound.into())
+        })?;
+        // By its other name it may be known.
+        let key = (directory, found.name.to_lowercase());
+        if let Some(node) = self.names.get(&key) {
+            return Ok(*node);
+        }
+        let node = self.next;
+        self.next += 1;
+        self.nodes.insert(node, found);
+        self.names.insert(key, node);
+        Ok(node)
+    }
+
+    /// `fatfs`' directory.
+    pub(super) fn dir(&mut self, directory: Node) -> Result<Dir> {
+        let inode = self.inode(directory)?;
+        if inode.kind != Kind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        if inode.removed.is_some() {
+            return Err(Error::NotFound);
+        }
+        if let Some(dir) = &inode.dir {
+            return Ok(dir.clone());
+        }
+        let (above, name) = (inode.above, inode.name.clone());
+        let dir = if directory == ROOT {
+            self.guard(|fat| Ok(fat.fs.root_dir()))?
+        } else {
+            if self.depth(directory)? > file_protocol::PATH_MAX / 2 {
+                return Err(Error::Damaged);
+            }
+            let parent = self.dir(above)?;
+            self.guard(|_| parent.open_dir(&name))?
+        };
+        self.inode_mut(directory)?.dir = Some(dir.clone());
+        Ok(dir)
+    }
+
+    /// How far a directory lies below the root.
+    fn depth(&self, directory: Node) -> Result<usize> {
+        let (mut at, mut depth) = (directory, 0);
+        while at != ROOT && depth <= file_protocol::PATH_MAX {
+            at = self.inode(at)?.above;
+            depth += 1;
+        }
+        Ok(depth)
+    }
+
+    /// Calls with `fatfs`' file, of which there is one however many have it open.
+    pub(super) fn with_file<T>(&mut self, node: Node, call: impl FnOnce(&mut File) -> io::Result<T>) -> Result<T> {
+        let inode = self.inode_mut(node)?;
+        if inode.kind != Kind::File {
+            return Err(Error::IsDirectory);
+        }
+        let mut file = match inode.file.take() {
+            Some(file) => file,
+            None => {
+                let (above, name) = (inode.above, inode.name.clone());
+                let parent = self.dir(above)?;
+                self.guard(|_| parent.open_file(&name))?
+            }
+        };
+        let done = self.guard(|_| {
+            let done = call(&mut file);
+            Ok((file, done))
+        });
+        let (file, done) = done?;
+        // After an error it may not know any more where it is.
+        if done.is_ok() {
+            self.inode_mut(node)?.file = Some(file);
+        } else {
+            let _ = self.guard(|_| {
+                drop(file);
+                Ok(())
+            });
+        }
+        done.map_err(|error| super::of_io(&error))
+    }
+
+    /// Closes what `fatfs` has open of a node.
+    pub(super) fn let_go(&mut self, node: Node) {
+        let Some(inode) = self.nodes.get_mut(&node) else { return };
+        let open = (inode.dir.take(), inode.file.take());
+        let _ = self.guard(|_| {
+            drop(open);
+            Ok(())
+        });
+    }
+
+    pub(super) fn forget_name(&mut self, directory: Node, name: &str) {
+        self.names.remove(&(directory, name.to_lowercase()));
+    }
+
+    /// That a directory has no names in it.
+    pub(super) fn check_empty(&mut self, directory: Node) -> Result<()> {
+        let mut data = Vec::new();
+        self.entries(directory, 0, &mut data)?;
+        if data.is_empty() { Ok(()) } else { Err(Error::NotEmpty) }
+    }
+
+    /// Forgets nodes that nobody holds, when there are many.
+    pub(super) fn tidy(&mut self) {
+        if self.nodes.len() <= REMEMBERED {
+            return;
+        }
+        let mut needed: Vec<Node> = Vec::new();
+        for (node, inode) in &self.nodes {
+            let (mut at, mut holders) = (*node, inode.holders);
+            // What lies above something held is held, too.
+            while holders > 0 && at != ROOT && needed.len() <= self.nodes.len() * 64 {
+                needed.push(at);
+                let Some(inode) = self.nodes.get(&at) else { break };
+                (at, holders) = (inode.above, 1);
+            }
+        }
+        needed.sort_unstable();
+        let gone: Vec<Node> =
+            self.nodes.keys().filter(|node| **node != ROOT && needed.binary_search(node).is_err()).copied().collect();
+        for node in gone {
+            self.let_go(node);
+            if let Some(inode) = self.nodes.remove(&node) {
+                self.forget_name(inode.above, &inode.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A volume in memory: what is written is read, what is damaged does no harm.
+
+use std::cell::RefCell;
+use std::io::{Cursor, Result};
+use std::rc::Rc;
+
+use fatfs::{FatType, FormatVolumeOptions};
+use file_protocol::{Error, Kind, entries};
+use proptest::prelude::*;
+
+use super::Fat;
+use super::volume::Blocks;
+use crate::system::{FileSystem, New, Node};
+
+/// A disk whose bytes outlive the volume.
+#[derive(Clone)]
+struct Memory(Rc<RefCell<Vec<u8>>>);
+
+impl Blocks for Memory {
+    fn size(&self) -> u64 {
+        self.0.borrow().len() as u64
+    }
+    fn read_only(&self) -> bool {
+        false
+    }
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(&self.0.borrow()[offset as usize..][..bytes.len()]);
+        Ok(())
+    }
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.0.borrow_mut()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn formatted(kind: FatType) -> Memory {
+    let size = match kind {
+        FatType::Fat12 => 1 << 20,
+        FatType::Fat16 => 8 << 20,
+        FatType::Fat32 => 36 << 20,
+    };
+    let mut bytes = vec![0; size];
+    let options = FormatVolumeOptions::new().fat_type(kind).bytes_per_cluster(512);
+    fatfs::format_volume(Cursor::new(&mut bytes), options).unwrap();
+    Memory(Rc::new(RefCell::new(bytes)))
+}
+
+fn mount(disk: &Memory) -> Fat {
+    Fat::mount(Box::new(disk.clone())).unwrap()
+}
+
+fn names(fat: &mut Fat, directory: Node) -> Vec<String> {
+    let mut data = Vec::new();
+    fat.entries(directory, 0, &mut data).unwrap();
+    entries(&data).map(|entry| String::from_utf8(entry.name.to_vec()).unwrap()).collect()
+}
+
+fn file(fat: &mut Fat, directory: Node, name: &str, content: &[u8]) -> Node {
+    let node = fat.make(directory, name.as_bytes(), New::File(0)).unwrap();
+    fat.hold(node);
+    let mut done = 0;
+    while done < content.len() {
+        done += fat.write(node, done as u64, &content[done..]).unwrap();
+    }
+    node
+}
+
+fn content(fat: &mut Fat, node: Node) -> Vec<u8> {
+    let mut bytes = vec![0; fat.size(node).unwrap() as usize];
+    assert_eq!(fat.read(node, 0, &mut bytes).unwrap(), bytes.len());
+    bytes
+}
+
+#[test]
+fn what_is_written_is_there_after_the_next_start() {
+    for kind in [FatType::Fat12, FatType::Fat16, FatType::Fat32] {
+        let disk = formatted(kind);
+        let mut fat = mount(&disk);
+        let root = fat.root();
+        let dir = fat.make(root, "A directory".as_bytes(), New::Directory(0)).unwrap();
+        let node = file(&mut fat, dir, "Übergroß.txt", &[7; 5000]);
+        assert_eq!(fat.find(dir, "übergrOSS.txt".as_bytes()), Err(Error::NotFound));
+        assert_eq!(fat.find(dir, "ÜBERGROß.txt".as_bytes()), Ok(node));
+        fat.resize(node, 100).unwrap();
+        fat.write(node, 3000, b"end").unwrap();
+        fat.release(node);
+        fat.settle();
+        drop(fat);
+        let mut fat = mount(&disk);
+        let dir = fat.find(root, b"a DIRECTORY").unwrap();
+        let node = fat.find(dir, "Übergroß.txt".as_bytes()).unwrap();
+        let mut expected = vec![7; 100];
+        expected.resize(3000, 0);
+        expected.extend_from_slice(b"end");
+        assert_eq!(content(&mut fat, node), expected);
+        assert_eq!(fat.kind(dir).unwrap().0, Kind::Directory);
+        assert_eq!(fat.unlink(root, b"A directory"), Err(Error::NotEmpty));
+    }
+}
+
+#[test]
+fn names_come_and_go() {
+    let disk = formatted(FatType::Fat16);
+    let mut fat = mount(&disk);
+    let root = fat.root();
+    let one = file(&mut fat, root, "one", b"1");
+    let two = file(&mut fat, root, "two", b"2");
+    // Onto what is there and open: that goes on being read.
+    fat.rename((root, b"one"), (root, b"two")).unwrap();
+    assert_eq!(names(&mut fat, root), ["two"]);
+    assert_eq!((content(&mut fat, one), content(&mut fat, two)), (b"1".to_vec(), b"2".to_vec()));
+    fat.write(two, 1, b"3").unwrap();
+    assert_eq!(content(&mut fat, two), b"23");
+    let (_, used) = (fat.release(two), fat.information().used_bytes);
+    fat.unlink(root, b"two").unwrap();
+    assert_eq!(names(&mut fat, root), [""; 0]);
+    fat.release(one);
+    fat.settle();
+    assert!(fat.information().used_bytes < used);
+    assert_eq!(fat.make(root, b"a:b", New::File(0)), Err(Error::Invalid));
+    assert_eq!(fat.make(root, b"l", New::Link(b"x")), Err(Error::Unsupported));
+}
+
+#[test]
+fn a_full_volume_works_again() {
+    let disk = formatted(FatType::Fat12);
+    let mut fat = mount(&disk);
+    let root = fat.root();
+    let kept = file(&mut fat, root, "kept", &[1; 700]);
+    let big = fat.make(root, b"big", New::File(0)).unwrap();
+    fat.hold(big);
+    let mut len = 0;
+    let error = loop {
+        match fat.write(big, len, &[2; 3000]) {
+            Ok(written) => len += written as u64,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, Error::Full);
+    assert_eq!(fat.make(root, b"more", New::File(0)), Err(Error::Full));
+    assert_eq!(fat.resize(big, len + 1000), Err(Error::Full));
+    assert_eq!(content(&mut fat, kept), [1; 700]);
+    assert_eq!(fat.size(big), Ok(len));
+    fat.resize(big, 10).unwrap();
+    file(&mut fat, root, "more", &[3; 3000]);
+}
+
+/// Does everything to all that is there, whatever the answers.
+fn poke(fat: &mut Fat, directory: Node, depth: u32) {
+    let mut data = Vec::new();
+    let _ = fat.entries(directory, 0, &mut data);
+    for entry in entries(&data).take(20) {
+        let Ok(node) = fat.find(directory, entry.name) else { continue };
+        fat.hold(node);
+        let _ = fat.attributes(node);
+        if entry.kind == Kind::Directory && depth < 3 {
+            poke(fat, node, depth + 1);
+        }
+        let mut bytes = [0; 4000];
+        let _ = fat.read(node, 0, &mut bytes);
+        let _ = fat.write(node, 100, &bytes);
+        let _ = fat.resize(node, 3);
+        let _ = fat.rename((directory, entry.name), (directory, b"renamed"));
+        let _ = fat.unlink(directory, b"renamed");
+        fat.release(node);
+        fat.settle();
+    }
+    let _ = fat.make(directory, b"made", New::Directory(0));
+    fat.settle();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// Bytes anywhere in the header, the tables and the first directories are others.
+    #[test]
+    fn damage_does_no_harm(
+        kind in 0usize..2,
+        damage in proptest::collection::vec((0usize..40_000, any::<u8>()), 1..40),
+    ) {
+        let disk = formatted([FatType::Fat12, FatType::Fat16][kind]);
+        let mut fat = mount(&disk);
+        let root = fat.root();
+        let dir = fat.make(root, b"dir", New::Directory(0)).unwrap();
+        for name in ["a", "b", "long name of a file"] {
+            for place in [root, dir] {
+                let node = file(&mut fat, place, name, &[5; 3000]);
+                fat.release(node);
+            }
+        }
+        fat.settle();
+        drop(fat);
+        for (at, byte) in damage {
+            disk.0.borrow_mut()[at] = byte;
+        }
+        if let Ok(mut fat) = Fat::mount(Box::new(disk.clone())) {
+            poke(&mut fat, root, 0);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_volume_is_refused() {
+    for bytes in [vec![0; 1 << 20], vec![0xff; 1 << 20], Vec::new()] {
+        assert!(Fat::mount(Box::new(Memory(Rc::new(RefCell::new(bytes))))).is_err());
+    }
+}
