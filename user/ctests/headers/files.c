@@ -7,6 +7,7 @@
 #include <glob.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -39,8 +40,10 @@ int child(int argc, char **argv)
 {
 	if (!strcmp(argv[0], "exit"))
 		return atoi(argv[1]);
-	if (!strcmp(argv[0], "abort"))
+	if (!strcmp(argv[0], "abort")) {
+		printf("a line\nand half of one");
 		abort();
+	}
 	if (!strcmp(argv[0], "sleep"))
 		return sleep(100);
 	if (!strcmp(argv[0], "raise"))
@@ -395,6 +398,22 @@ TEST(spawn_descriptors)
 	int status;
 	CHECK(waitpid(pid, &status, 0) == pid && !status);
 	posix_spawn_file_actions_destroy(&actions);
+}
+
+TEST(stdio_lines_come_at_once)
+{
+	int out[2], status;
+	char text[64] = "";
+	posix_spawn_file_actions_t actions;
+	CHECK(!pipe2(out, O_CLOEXEC) && !posix_spawn_file_actions_init(&actions));
+	posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+	pid_t pid = start("abort", 0, &actions);
+	posix_spawn_file_actions_destroy(&actions);
+	close(out[1]);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	CHECK(read(out[0], text, sizeof text - 1) > 0);
+	CHECK_STR(text, "a line\n");
+	close(out[0]);
 }
 
 TEST(stdio_exit_while_reading)

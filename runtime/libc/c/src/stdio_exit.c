@@ -14,20 +14,21 @@ static void close_file(FILE *file)
 			return;
 		nanosleep(&(struct timespec){ 0, 1000000 }, 0);
 	}
-	if (file->wpos != file->wbase)
-		file->write(file, 0, 0);
-	// What was read ahead is given back to whoever shares the descriptor.
-	if (file->rpos != file->rend)
-		file->seek(file, file->rpos - file->rend, SEEK_CUR);
+	// Also gives back what was read ahead, to whoever shares the descriptor.
+	fflush(file);
 }
 
 void __stdio_exit(void)
 {
-	for (FILE *file = *__ofl_lock(); file; file = file->next)
-		close_file(file);
-	close_file(__stdin_used);
-	close_file(__stdout_used);
-	close_file(__stderr_used);
+	FILE *standard[] = { __stdin_used, __stdout_used, __stderr_used };
+	for (int i = 0; i < 3; i++)
+		close_file(standard[i]);
+	// The list stays locked: nothing is opened any more.
+	FILE *next = *__ofl_lock();
+	while (next) {
+		close_file(next);
+		next = next->next;
+	}
 }
 
 // What streams that are used at all refer to, so that this is linked.
