@@ -1,4 +1,7 @@
 //! Programs of others over the network of std and of poll(2): mio, tokio, an HTTP server and an HTTP client, unchanged.
+//!
+//! mio 1.2.4 leaves sockets that it makes itself blocking where the system is Fuchsia's (its list of systems whose `socket`
+//! takes `SOCK_NONBLOCK` lacks it). So they are made here with std, socket2, or tokio's `TcpSocket`, which do not.
 #![forbid(unsafe_code)]
 
 use std::io::{ErrorKind, Read, Write};
@@ -12,6 +15,32 @@ mod mio_events {
     use super::*;
     use mio::net::{TcpListener, TcpStream, UdpSocket};
     use mio::{Events, Interest, Poll, Token, Waker};
+    use socket2::{Domain, Socket, Type};
+    use std::net::SocketAddr;
+
+    /// A listener of mio's.
+    fn listener() -> TcpListener {
+        let listener = network_example::listener();
+        listener.set_nonblocking(true).unwrap();
+        TcpListener::from_std(listener)
+    }
+
+    /// A stream that is being connected.
+    fn connect(to: SocketAddr) -> TcpStream {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        if let Err(error) = socket.connect(&to.into()) {
+            // There is no kind for what is in progress.
+            assert_eq!(error.raw_os_error(), Some(115), "{error}");
+        }
+        TcpStream::from_std(socket.into())
+    }
+
+    fn datagrams() -> UdpSocket {
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        UdpSocket::from_std(socket)
+    }
 
     /// Waits for an event of one token that is as wanted.
     fn wait_for(poll: &mut Poll, token: Token, wanted: impl Fn(&mio::event::Event) -> bool) {
@@ -29,10 +58,10 @@ mod mio_events {
     #[test]
     fn accept_connect_read_write() {
         let mut poll = Poll::new().unwrap();
-        let mut listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let mut listener = listener();
         poll.registry().register(&mut listener, Token(0), Interest::READABLE).unwrap();
         assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut client = connect(listener.local_addr().unwrap());
         poll.registry().register(&mut client, Token(1), Interest::WRITABLE | Interest::READABLE).unwrap();
         wait_for(&mut poll, Token(1), |event| event.is_writable());
         assert!(client.take_error().unwrap().is_none());
@@ -59,8 +88,8 @@ mod mio_events {
     #[test]
     fn refused() {
         let mut poll = Poll::new().unwrap();
-        let gone = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap().local_addr().unwrap();
-        let mut client = TcpStream::connect(gone).unwrap();
+        let gone = listener().local_addr().unwrap();
+        let mut client = connect(gone);
         poll.registry().register(&mut client, Token(1), Interest::WRITABLE).unwrap();
         wait_for(&mut poll, Token(1), |event| event.is_writable());
         assert_eq!(client.take_error().unwrap().unwrap().kind(), ErrorKind::ConnectionRefused);
@@ -84,8 +113,7 @@ mod mio_events {
     fn datagrams_and_a_waker() {
         let mut poll = Poll::new().unwrap();
         let waker = Waker::new(poll.registry(), Token(9)).unwrap();
-        let mut a = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-        let b = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let (mut a, b) = (datagrams(), datagrams());
         poll.registry().register(&mut a, Token(1), Interest::READABLE).unwrap();
         let wakes = thread::spawn(move || {
             waker.wake().unwrap();
@@ -96,6 +124,37 @@ mod mio_events {
         b.send_to(b"hello", a.local_addr().unwrap()).unwrap();
         wait_for(&mut poll, Token(1), |event| event.is_readable());
         assert_eq!(a.recv_from(&mut [0; 8]).unwrap(), (5, b.local_addr().unwrap()));
+    }
+
+    #[test]
+    fn a_pipe_that_is_full_and_one_whose_reader_has_gone() {
+        let mut poll = Poll::new().unwrap();
+        let (mut sender, mut receiver) = mio::unix::pipe::new().unwrap();
+        poll.registry().register(&mut sender, Token(1), Interest::WRITABLE).unwrap();
+        let mut sent = 0u64;
+        let mut block = [0; 10_000];
+        loop {
+            network_example::pattern(sent, &mut block);
+            match sender.write(&block) {
+                Ok(count) => sent += count as u64,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    break;
+                }
+            }
+            assert!(sent < 1 << 30, "nothing stops the writer");
+        }
+        let (mut received, mut expected, mut buffer) = (0u64, [0; 7777], [0; 7777]);
+        while received < sent {
+            let count = receiver.read(&mut buffer).unwrap();
+            network_example::pattern(received, &mut expected[..count]);
+            assert!(buffer[..count] == expected[..count]);
+            received += count as u64;
+        }
+        assert_eq!(receiver.read(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+        wait_for(&mut poll, Token(1), |event| event.is_writable());
+        drop(receiver);
+        assert_eq!(sender.write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
     }
 
     #[test]
@@ -123,15 +182,32 @@ mod mio_events {
 }
 
 mod tokio_net {
-    use std::net::Ipv4Addr;
+    use std::io;
+    use std::net::{Ipv4Addr, SocketAddr};
     use std::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpStream, UdpSocket};
+    use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
+
+    fn listener() -> TcpListener {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        socket.listen(128).unwrap()
+    }
+
+    async fn connect(to: SocketAddr) -> io::Result<TcpStream> {
+        TcpSocket::new_v4()?.connect(to).await
+    }
+
+    fn datagram() -> UdpSocket {
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        UdpSocket::from_std(socket).unwrap()
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn an_echo_for_fifty() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let listener = listener();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             loop {
@@ -145,7 +221,7 @@ mod tokio_net {
         let clients: Vec<_> = (0..50u32)
             .map(|number| {
                 tokio::spawn(async move {
-                    let mut stream = TcpStream::connect(address).await.unwrap();
+                    let mut stream = connect(address).await.unwrap();
                     let text = format!("number {number}").repeat(1000);
                     stream.write_all(text.as_bytes()).await.unwrap();
                     stream.shutdown().await.unwrap();
@@ -162,17 +238,16 @@ mod tokio_net {
 
     #[tokio::test]
     async fn refused_and_too_late() {
-        let gone = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
-        let error = TcpStream::connect(gone).await.unwrap_err();
+        let gone = listener().local_addr().unwrap();
+        let error = connect(gone).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let listener = listener();
         tokio::time::timeout(Duration::from_millis(20), listener.accept()).await.unwrap_err();
     }
 
     #[tokio::test]
     async fn datagrams() {
-        let a = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let b = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let (a, b) = (datagram(), datagram());
         a.connect(b.local_addr().unwrap()).await.unwrap();
         let mut buffer = [0; 64];
         let (sent, received) = tokio::join!(a.send(b"hello"), b.recv_from(&mut buffer));

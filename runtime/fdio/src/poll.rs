@@ -173,16 +173,29 @@ fn wait_for_any(items: &mut [zx_wait_item_t], deadline: MonotonicInstant) -> cor
     if items.len() <= abi::ZX_WAIT_MANY_MAX_ITEMS {
         return zx::wait_many(items, deadline);
     }
-    // More than one call takes: a port hears of the first, then each is asked.
+    // More than one call takes: each is asked, as many at a time as can be; if there is nothing yet, a port hears of the first.
+    if ask(items)? || deadline == MonotonicInstant::ZERO {
+        return Ok(());
+    }
     let port = Port::create()?;
     for item in items.iter().filter(|item| item.waitfor != 0) {
         HandleRef::from_raw(item.handle).wait_async(&port, 0, Signals::from_bits_retain(item.waitfor), 0)?;
     }
-    let waited = port.wait(deadline);
-    for item in items {
-        item.pending = HandleRef::from_raw(item.handle).signals()?.bits();
+    port.wait(deadline)?;
+    ask(items).map(drop)
+}
+
+/// Says of each item what its signals are; gives whether one is wanted.
+fn ask(items: &mut [zx_wait_item_t]) -> core::result::Result<bool, Status> {
+    let mut any = false;
+    for items in items.chunks_mut(abi::ZX_WAIT_MANY_MAX_ITEMS) {
+        match zx::wait_many(items, MonotonicInstant::ZERO) {
+            Ok(()) => any = true,
+            Err(Status::TIMED_OUT) => {}
+            Err(status) => return Err(status),
+        }
     }
-    waited.map(drop)
+    Ok(any)
 }
 
 /// The signals to wait for. That the peer is gone is told unasked.

@@ -108,7 +108,7 @@ fn capture<'a>(context: &'a Context<'_>, program: &'a str, args: &[&str], disk: 
 }
 
 /// Runs to the end; gives the output.
-fn output(capture: &Capture<'_>, code: i64) -> Result<(String, String)> {
+pub fn output(capture: &Capture<'_>, code: i64) -> Result<(String, String)> {
     let outcome = capture.run()?;
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
     let stderr = String::from_utf8_lossy(&outcome.stderr()).into_owned();

@@ -10,6 +10,7 @@ mod checks;
 mod conformance;
 mod debugging;
 mod drivers;
+mod network;
 mod packages;
 mod units;
 mod wrong;
@@ -184,6 +185,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         boots::tests(),
         c::tests(),
         drivers::tests(),
+        network::tests(),
         debugging::tests(),
         wrong::tests(),
         conformance::tests(&args.cases),

@@ -1,0 +1,22 @@
+//! The network service's end, which tests of programs (the example `network`) cannot bring about.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::{Context, Test, expect, expect_part};
+use crate::run::Capture;
+
+/// All of them.
+pub fn tests() -> Vec<Test> {
+    vec![Test::one("network.service-dies", service_dies)]
+}
+
+fn service_dies(context: &Context<'_>) -> Result<()> {
+    let mut capture = Capture::new(context.built()?, Path::new("network-check"));
+    capture.timeout = Duration::from_secs(180);
+    let (stdout, stderr) = super::drivers::output(&capture, 0)?;
+    expect_part("standard output", &stdout, "as it should be")?;
+    expect("how often its end was told", &stderr.matches("the service network ended (-1024)").count(), &1)
+}
