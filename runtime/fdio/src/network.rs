@@ -73,11 +73,14 @@ pub struct Network {
     prepared: Lock<Option<SocketAddr>>,
 }
 
+/// What the service answered, and the handles with it.
+type Answer<const M: usize> = (core::result::Result<Reply, Error>, [Option<Handle>; M]);
+
 fn call<const N: usize, const M: usize>(
     channel: &Channel,
     request: Request,
     handles: [Handle; N],
-) -> core::result::Result<(core::result::Result<Reply, Error>, [Option<Handle>; M]), Status> {
+) -> core::result::Result<Answer<M>, Status> {
     let mut bytes = [0; LONGEST];
     let mut out = [const { None }; M];
     let message = request.encode(0);

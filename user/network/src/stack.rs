@@ -376,7 +376,9 @@ impl<W: World> Stack<W> {
                 // Somebody's time had come in the round before. smoltcp does not say whose.
                 self.touched.extend(self.flows.values());
             }
-            if !self.round() && !(timer && round == 0) {
+            let moved = self.round();
+            let look_again = timer && round == 0;
+            if !moved && !look_again {
                 self.deadline = self.interface.poll_at(self.now, &self.set);
                 let orphans = self.orphans.front().map(|(at, _)| *at);
                 return self.deadline.into_iter().chain(orphans).min();

@@ -497,10 +497,8 @@ proptest! {
                     held.push(machine.open(family, if stream { Kind::Stream } else { Kind::Datagram }));
                 }
                 Act::Ask(which, request) => if let Some(id) = pick(which) { let _ = machine.ask(id, request); },
-                Act::Accept(which) => if let Some(id) = pick(which) {
-                    if let Ok((accepted, _)) = machine.stack.accept(id) {
-                        held.push(accepted);
-                    }
+                Act::Accept(which) => if let Some(id) = pick(which) && let Ok((accepted, _)) = machine.stack.accept(id) {
+                    held.push(accepted);
                 },
                 Act::Share(which) => if let Some(id) = pick(which) && machine.stack.share(id).is_ok() { held.push(id); },
                 Act::Close(which) => if !held.is_empty() {

@@ -8,7 +8,7 @@ mod here {
     use std::thread;
     use std::time::Duration;
 
-    use zx::{AsHandleRef, Info, Job, Process, Rights};
+    use zx::{AsHandleRef, Job, Process, Rights};
 
     /// Kind of the start handle (`PA_USER0`) that is the job of all.
     const TASKS: u32 = 0xf0;
