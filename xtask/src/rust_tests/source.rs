@@ -6,11 +6,20 @@ use std::{fs, str};
 use anyhow::{Context, Result, bail};
 
 use crate::cargo::rustc;
-use crate::files::copy_if_changed;
+use crate::files::{copy_if_changed, write_if_changed};
 use crate::paths::Paths;
 
-/// What is copied of the component. `alloc` is no package here: its tests compile parts of its source into themselves.
-const PARTS: [&str; 4] = ["coretests", "alloctests", "alloc/src", "std/tests"];
+/// What is copied of the component. Sources of `alloc` and `std` are no
+/// packages here: tests compile parts of them into themselves.
+const PARTS: [&str; 5] = ["coretests", "alloctests", "alloc/src", "std/src", "std/tests"];
+
+/// Cases that look inside `std` where others of their file do not: by file, the function's name. They are cut out.
+const CUT: [(&str, &str); 4] = [
+    ("std/src/fs/tests.rs", "dir_entry_debug"),
+    ("std/src/io/buffered/tests.rs", "bufreader_full_initialize"),
+    ("std/src/net/udp/tests.rs", "debug"),
+    ("std/src/thread/tests.rs", "test_thread_os_id_not_equal"),
+];
 
 /// Makes the folder anew where something differs; gives its place.
 ///
@@ -25,22 +34,51 @@ pub fn lay_out(paths: &Paths) -> Result<PathBuf> {
     }
     let folder = paths.out.join("rust-tests");
     for part in PARTS {
-        copy(&library.join(part), &folder.join(part))?;
+        copy(&library.join(part), &folder.join(part), &|file| cut(&library, file))?;
     }
-    copy(&paths.workspace.join("xtask/rust-tests"), &folder)?;
+    copy(&paths.workspace.join("xtask/rust-tests"), &folder, &|_| Ok(None))?;
     Ok(folder)
 }
 
-/// Copies what differs of a folder and all below it, so that cargo builds no more than it must.
-fn copy(from: &Path, to: &Path) -> Result<()> {
+/// Copies what differs of a folder and all below it, so that cargo builds no more than it must. `change` gives what a
+/// file is to hold instead.
+fn copy(from: &Path, to: &Path, change: &dyn Fn(&Path) -> Result<Option<String>>) -> Result<()> {
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
         let to = to.join(entry.file_name());
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            copy(&entry.path(), &to)?;
+            copy(&entry.path(), &to, change)?;
+        } else if let Some(text) = change(&entry.path())? {
+            write_if_changed(&to, text.as_bytes())?;
         } else {
             copy_if_changed(&entry.path(), &to)?;
         }
     }
     Ok(())
+}
+
+/// A file of the component without the cases that cannot be here; `None` where it has none.
+fn cut(library: &Path, file: &Path) -> Result<Option<String>> {
+    let Some((_, name)) = CUT.iter().find(|(path, _)| library.join(path) == file) else { return Ok(None) };
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let without = without(&text, name).with_context(|| format!("{} has no case {name}", file.display()))?;
+    Ok(Some(without))
+}
+
+/// A source without the test function of a name, which is not inside another item.
+fn without(text: &str, name: &str) -> Option<String> {
+    let function = text.find(&format!("\nfn {name}("))?;
+    let begin = text[..function].rfind("\n#[test]")?;
+    let end = function + text[function..].find("\n}\n")? + "\n}".len();
+    Some([&text[..begin], &text[end..]].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn one_function_is_cut_out() {
+        let text = "use a;\n\n#[test]\nfn one() {\n    a();\n}\n\n#[test]\n#[cfg(x)]\nfn two() {\n    b();\n}\nend\n";
+        assert_eq!(super::without(text, "two").unwrap(), "use a;\n\n#[test]\nfn one() {\n    a();\n}\n\nend\n");
+        assert_eq!(super::without(text, "three"), None);
+    }
 }

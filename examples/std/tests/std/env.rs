@@ -29,6 +29,8 @@ pub fn working_directory() {
     let folder = std::env::current_exe().unwrap().parent().unwrap().canonicalize().unwrap();
     std::env::set_current_dir(&folder).unwrap();
     assert_eq!(std::env::current_dir().unwrap(), folder);
+    let output = child("directory").output().unwrap();
+    assert_eq!(text(&output.stdout), folder.to_str().unwrap());
     std::env::set_current_dir(&before).unwrap();
     assert!(std::env::set_current_dir("/no/such/folder").is_err());
     assert_eq!(std::env::current_dir().unwrap(), before);

@@ -30,13 +30,14 @@ fn main() -> ExitCode {
         env: arguments executable places working_directory;
         io: random_states_differ lines_of_input lines_stay_whole no_terminals pipes descriptors;
         panic: backtraces caught thousands hooks in_drop_aborts in_c_function_aborts;
-        process: argument_zero environments bare_names many_arguments too_many_arguments stdio both_outputs waiting exit_codes
+        process: argument_zero a_copy environments bare_names many_arguments too_many_arguments stdio both_outputs waiting exit_codes
             exit_in_a_thread aborts own_id;
         thread: spawning names stack_sizes thousand parking sleeping parallelism destructors;
     }
     .into();
-    let differs: [descriptors::Test; 4] = tests! {
-        differs: exec_panics killed_has_no_signal current_dir_is_ignored spawn_errors;
+    let differs: [descriptors::Test; 6] = tests! {
+        differs: exec_panics killed_has_no_signal current_dir_is_ignored spawn_errors spawn_of_bad_files
+            spawn_without_a_library;
     };
     let unsupported: [descriptors::Test; 2] = tests! { unsupported: unix_listener unix_datagram; };
     check_table(&tests, &differs, &unsupported);

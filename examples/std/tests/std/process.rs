@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::Stdio;
 use std::thread;
 
@@ -12,6 +12,18 @@ pub fn argument_zero() {
     use std::os::unix::process::CommandExt;
     let output = child("zero").arg0("another name").output().unwrap();
     assert_eq!(text(&output.stdout), "another name");
+}
+
+/// A program that was just written is started, and runs on when its file changes.
+pub fn a_copy() {
+    let copy = std::env::temp_dir().join(format!("copy-{}", std::process::id()));
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let mut command = std::process::Command::new(&copy);
+    let mut child = command.env("CHILD", "lines").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    std::fs::remove_file(&copy).unwrap();
+    child.stdin.take().unwrap().write_all(b"x\ny").unwrap();
+    assert_eq!(text(&child.wait_with_output().unwrap().stdout), r#""x\n" "y""#);
+    assert!(std::process::Command::new(&copy).spawn().is_err());
 }
 
 pub fn environments() {
