@@ -4,6 +4,14 @@ use crate::zx_cpu_set_t;
 
 consts! { TABLE;
     [u32]
+        /// `zx_ktrace_control`: records from now on.
+        KTRACE_ACTION_START = 1;
+        /// Records no more.
+        KTRACE_ACTION_STOP = 2;
+        /// Throws away what was recorded.
+        KTRACE_ACTION_REWIND = 3;
+        /// Records from now on, the newest in place of the oldest.
+        KTRACE_ACTION_START_CIRCULAR = 5;
         /// `zx_system_powerctl`: all processors on.
         ZX_SYSTEM_POWERCTL_ENABLE_ALL_CPUS = 1;
         /// `zx_system_powerctl`: all processors off but one.

@@ -222,6 +222,13 @@ impl Machine for FakeMachine {
         Held { frames: self.frames_in_use() as u64, units: 0, slots: 0 }
     }
 
+    /// Each call's request is to be counted.
+    fn calm(&self) -> bool {
+        false
+    }
+
+    fn attend(&mut self, _on: bool) {}
+
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {
         self.requests.next()?;
         if self.full { Err(OutOfMemory) } else { Ok(()) }

@@ -27,6 +27,7 @@ use crate::process::Process;
 use crate::resource::RangeBook;
 use crate::slab::Slab;
 use crate::thread::{Thread, ThreadState};
+use crate::trace::Trace;
 use crate::wait::{Interest, Observer};
 
 /// See the module's description.
@@ -59,6 +60,7 @@ pub struct Kernel<M: Machine> {
     pub(crate) doomed: List<Doomed>,
     pub(crate) pressure: Pressure,
     pub(crate) accounts: Accounts,
+    pub(crate) trace: Trace,
     pub(crate) root_job: Option<Id<Job>>,
 }
 
@@ -92,6 +94,7 @@ impl<M: Machine> Kernel<M> {
             doomed: List::default(),
             pressure: Pressure::default(),
             accounts: Accounts::default(),
+            trace: Trace::default(),
             root_job: None,
         };
         kernel.make_root_job()?;
@@ -204,6 +207,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `WRONG_TYPE`: it cannot.
     pub fn set_name(&mut self, object: ObjectId, name: Name) -> Result<(), Status> {
+        self.trace_renamed(object);
         match &mut self.objects.any_mut(object)?.body {
             Body::Job(x) => x.name = name,
             Body::Process(x) => x.name = name,

@@ -81,6 +81,7 @@ pub mod suspend_token;
 mod tests;
 pub mod thread;
 pub mod timer;
+mod trace;
 pub mod usermem;
 pub mod vmar;
 pub mod vmo;

@@ -376,6 +376,11 @@ pub trait Machine {
     }
     /// What is in use, to see that everything comes back.
     fn held(&self) -> Held;
+    /// Whether nothing is to be done before a call: memory for small allocations is there, and [`Machine::attend`] was
+    /// not asked for.
+    fn calm(&self) -> bool;
+    /// From now on, or no longer, [`Machine::calm`] says no.
+    fn attend(&mut self, on: bool);
     /// Makes sure that the objects' own small allocations until the next call of this method cannot fail.
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory>;
     /// Whether, though [`Machine::heap_reserve`] fails, enough is left for the small allocations of one more call that

@@ -156,6 +156,10 @@ impl<M: Machine> Kernel<M> {
         }
         p.return_code = return_code;
         p.ioports = Grants::default();
+        if self.trace_is_on() {
+            self.trace_ended(id, return_code);
+        }
+        let p = self.objects.get_mut(id).ok()?;
         let critical = p.critical.take();
         while let Some(thread) = self.objects.get(id).ok().and_then(|p| self.objects.after(p.threads, None)) {
             self.thread_stop(Id::new(thread));

@@ -23,6 +23,7 @@ use crate::port::Port;
 use crate::process::{Process, ProcessState};
 use crate::slab::Key;
 use crate::timer::Timer;
+use crate::trace;
 use crate::wait::{Observed, Waiting};
 
 /// What a thread waits for.
@@ -89,6 +90,8 @@ pub struct Thread {
     has_deadline: bool,
     /// Which of its waits the present one is: see [`Due`].
     wait_number: u32,
+    /// The call that it is blocked in, where calls are traced.
+    pub(crate) traced: Option<Box<trace::Call>>,
 }
 
 impl Thread {
@@ -183,6 +186,7 @@ impl<M: Machine> Kernel<M> {
             end_told: false,
             has_deadline: false,
             wait_number: 0,
+            traced: None,
         };
         let id: Id<Thread> = self.create(Signals::NONE, Body::Thread(Box::new(thread)))?;
         self.objects.enlist(process, |p| &mut p.threads, id.object());
@@ -271,6 +275,9 @@ impl<M: Machine> Kernel<M> {
         let process = thread.process;
         let machine = thread.machine.take();
         let (exceptions, end_told) = (thread.exceptions.take(), thread.end_told);
+        if thread.traced.is_some() {
+            self.trace_woken(id, None);
+        }
         self.abandon_wait(id);
         if was == ThreadState::Running && !end_told {
             self.exception_killed(id);
@@ -531,6 +538,9 @@ impl<M: Machine> Kernel<M> {
 
     /// The same with any result.
     pub(crate) fn wake_with(&mut self, id: Id<Thread>, result: i64) {
+        if self.trace_is_on() {
+            self.trace_woken(id, Some(result));
+        }
         if let Some(machine) = self.objects.get(id).ok().and_then(|t| t.machine) {
             self.machine.thread_wake(machine, result);
         }

@@ -58,11 +58,8 @@ impl<M: Machine> Server<M> {
     #[inline]
     pub fn call(&mut self, thread: ThreadKey, number: u32, args: [u64; 4]) -> Answer {
         let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else { return Answer::Nothing };
-        let answer = if has_memory(cx.kernel, number) {
-            make(&mut cx, number, args)
-        } else {
-            Answer::Done(i64::from(Status::NO_MEMORY.0))
-        };
+        let answer =
+            if cx.kernel.machine.calm() { make(&mut cx, number, args) } else { attended(&mut cx, number, args) };
         self.settle();
         answer
     }
@@ -109,6 +106,40 @@ fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> Answ
     if policy::may_have_offended(cx, answer) { unusual(cx, number, args, answer) } else { answer }
 }
 
+/// A call before which something is to be done: memory for it is short, or calls are traced.
+#[cold]
+#[inline(never)]
+fn attended<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
+    if !has_memory(cx.kernel, number) {
+        return Answer::Done(i64::from(Status::NO_MEMORY.0));
+    }
+    if cx.kernel.trace_is_on() { traced(cx, number, args) } else { make_here(cx, number, args) }
+}
+
+/// [`make`] for calls that are not in a hurry.
+#[inline(never)]
+fn make_here<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
+    make(cx, number, args)
+}
+
+/// A call while calls are traced.
+fn traced<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
+    let [a, b, c, d] = args;
+    let has_more = abi::syscall(number).is_some_and(|call| call.args.len() > args.len());
+    let [e, f, g, h] = if has_more { cx.extra_args() } else { [0; 4] };
+    let wanted = cx.kernel.trace_enter(cx.thread, number, [a, b, c, d, e, f, g, h]);
+    let answer = make_here(cx, number, args);
+    if wanted {
+        let result = match answer {
+            Answer::Done(result) => Some(result),
+            Answer::Yield => Some(i64::from(Status::OK.0)),
+            Answer::Blocked | Answer::Resume | Answer::Nothing => None,
+        };
+        cx.kernel.trace_leave(cx.thread, answer == Answer::Blocked, result);
+    }
+    answer
+}
+
 /// What becomes of a call that failed, or went against a policy.
 #[cold]
 #[inline(never)]
@@ -123,7 +154,6 @@ fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4], answ
 /// Whether there is the memory that a call needs, so that it cannot fail half way. When the reserve is gone, what makes
 /// or queues something is refused; what keeps nothing goes on while the rest lasts, so that whoever uses the memory up
 /// stops others only from making more; and what gives memory back is always let through.
-#[inline(always)]
 fn has_memory<M: Machine>(kernel: &mut Kernel<M>, number: u32) -> bool {
     kernel.heap_reserve().is_ok() || without_reserve(kernel, number)
 }

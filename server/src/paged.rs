@@ -7,7 +7,7 @@ use objects::pager::Then;
 use objects::wait::Waiting;
 
 use crate::cx::Cx;
-use crate::{Answer, fault, make};
+use crate::{Answer, fault, make_here};
 
 /// Threads that go on after one event; if there are more, they do after the next, which is then due at once.
 const AT_ONCE: usize = 64;
@@ -63,5 +63,5 @@ fn again<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, args: 
     if !crate::has_memory(cx.kernel, number) {
         return Answer::Done(i64::from(Status::NO_MEMORY.0));
     }
-    make(&mut cx, number, [a, b, c, d])
+    make_here(&mut cx, number, [a, b, c, d])
 }

@@ -44,14 +44,23 @@ struct Heap {
     used: usize,
     /// With at most so many handed out, nothing is to be done before a call; 0 if something is.
     ample: usize,
+    /// Something else is to be done before each call, so `ample` stays 0.
+    attended: bool,
     /// There was no chunk to grow by.
     starved: bool,
     /// The block that is kept aside.
     spare: Option<NonNull<u8>>,
 }
 
-static HEAP_STATE: Single<Heap> =
-    Single::new(Heap { blocks: Blocks::new(), mapped: 0, used: 0, ample: 0, starved: false, spare: None });
+static HEAP_STATE: Single<Heap> = Single::new(Heap {
+    blocks: Blocks::new(),
+    mapped: 0,
+    used: 0,
+    ample: 0,
+    attended: false,
+    starved: false,
+    spare: None,
+});
 
 /// The allocator that the language knows.
 pub struct Allocator;
@@ -65,6 +74,14 @@ pub fn init(chunks: u64) {
 #[inline(always)]
 pub fn ample() -> bool {
     HEAP_STATE.with(|heap| heap.used < heap.ample)
+}
+
+/// From now on, or no longer, [`ample`] says no.
+pub fn attend(on: bool) {
+    HEAP_STATE.with(|heap| {
+        heap.attended = on;
+        heap.ample = 0;
+    });
 }
 
 /// Makes sure that small allocations have memory, see the module's description.
@@ -115,7 +132,7 @@ impl Heap {
         if self.spare.is_none() {
             self.spare = self.take(SPARE_LAYOUT);
         }
-        if self.spare.is_some() {
+        if self.spare.is_some() && !self.attended {
             self.ample = self.mapped.saturating_sub(RESERVE * 2);
         }
         self.spare.is_some()

@@ -300,6 +300,15 @@ impl Machine for Sel4 {
     }
 
     #[inline(always)]
+    fn calm(&self) -> bool {
+        heap::ample()
+    }
+
+    fn attend(&mut self, on: bool) {
+        heap::attend(on);
+    }
+
+    #[inline(always)]
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {
         if heap::ample() { Ok(()) } else { self.heap_refill() }
     }

@@ -23,6 +23,7 @@ pub mod iob;
 pub mod iommu;
 pub mod ioports;
 pub mod job;
+pub mod ktrace;
 pub mod membarrier;
 pub mod msi;
 pub mod object;

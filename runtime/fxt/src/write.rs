@@ -1,0 +1,176 @@
+//! Writes records: appends their words to a list.
+
+use alloc::vec::Vec;
+
+use crate::{MAGIC, MAX_ARGS, MAX_TEXT, Phase, arg, kind};
+
+/// A name or text in a record.
+#[derive(Clone, Copy, Debug)]
+pub enum Text<'a> {
+    /// A string record told it before, under this number (1 to 32767).
+    Index(u16),
+    /// Itself; cut to [`MAX_TEXT`] bytes.
+    Inline(&'a str),
+}
+
+impl Text<'_> {
+    fn reference(self) -> u64 {
+        match self {
+            Text::Index(index) => u64::from(index & 0x7fff),
+            Text::Inline("") => 0,
+            Text::Inline(text) => 0x8000 | cut(text).len() as u64,
+        }
+    }
+
+    fn put(self, out: &mut Vec<u64>) {
+        if let Text::Inline(text) = self {
+            padded(out, cut(text).as_bytes());
+        }
+    }
+}
+
+/// The value of an argument.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// A number.
+    U32(u32),
+    /// A number.
+    I64(i64),
+    /// A number.
+    U64(u64),
+    /// A text.
+    Text(&'a str),
+    /// An address.
+    Pointer(u64),
+    /// A kernel object's number.
+    Koid(u64),
+}
+
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MAX_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+fn padded(out: &mut Vec<u64>, bytes: &[u8]) {
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+        out.push(u64::from_le_bytes(word));
+    }
+}
+
+/// Writes the length of the record from `start` on into its first word.
+fn close(out: &mut [u64], start: usize) {
+    let words = (out.len() - start) as u64;
+    if let Some(header) = out.get_mut(start) {
+        *header |= words << 4;
+    }
+}
+
+/// The record that a trace begins with.
+pub fn magic(out: &mut Vec<u64>) {
+    out.push(MAGIC);
+}
+
+/// What the times in the trace count.
+pub fn ticks_per_second(out: &mut Vec<u64>, ticks: u64) {
+    out.extend([kind::INITIALIZATION | 2 << 4, ticks]);
+}
+
+/// Gives a text a number.
+pub fn string(out: &mut Vec<u64>, index: u16, text: &str) {
+    let (start, text) = (out.len(), cut(text));
+    out.push(kind::STRING | u64::from(index & 0x7fff) << 16 | (text.len() as u64) << 32);
+    padded(out, text.as_bytes());
+    close(out, start);
+}
+
+/// Names an object of the type `ZX_OBJ_TYPE_*`; a thread with the process that it belongs to.
+pub fn kernel_object(out: &mut Vec<u64>, koid: u64, object_type: u8, name: Text<'_>, of: Option<(Text<'_>, u64)>) {
+    let start = out.len();
+    let args = u64::from(of.is_some());
+    out.push(kind::KERNEL_OBJECT | u64::from(object_type) << 16 | name.reference() << 24 | args << 40);
+    out.push(koid);
+    name.put(out);
+    if let Some((name, koid)) = of {
+        argument(out, name, Value::Koid(koid));
+    }
+    close(out, start);
+}
+
+/// Appends an argument, as it stands in events.
+pub fn argument(out: &mut Vec<u64>, name: Text<'_>, value: Value<'_>) {
+    let start = out.len();
+    let (kind, short) = match value {
+        Value::U32(value) => (arg::U32, u64::from(value)),
+        Value::I64(_) => (arg::I64, 0),
+        Value::U64(_) => (arg::U64, 0),
+        Value::Text(text) => (arg::STRING, Text::Inline(text).reference()),
+        Value::Pointer(_) => (arg::POINTER, 0),
+        Value::Koid(_) => (arg::KOID, 0),
+    };
+    out.push(kind | name.reference() << 16 | short << 32);
+    name.put(out);
+    match value {
+        Value::U32(_) => {}
+        Value::I64(value) => out.push(value as u64),
+        Value::U64(value) | Value::Pointer(value) | Value::Koid(value) => out.push(value),
+        Value::Text(text) => Text::Inline(text).put(out),
+    }
+    close(out, start);
+}
+
+/// An event in the making.
+#[derive(Debug)]
+pub struct Event<'a> {
+    out: &'a mut Vec<u64>,
+    start: usize,
+    args: usize,
+}
+
+impl<'a> Event<'a> {
+    /// What a thread (its process's number, its own) did at a time.
+    pub fn new(
+        out: &'a mut Vec<u64>,
+        time: u64,
+        (process, thread): (u64, u64),
+        category: Text<'_>,
+        name: Text<'_>,
+    ) -> Event<'a> {
+        let start = out.len();
+        out.push(kind::EVENT | category.reference() << 32 | name.reference() << 48);
+        out.extend([time, process, thread]);
+        category.put(out);
+        name.put(out);
+        Event { out, start, args: 0 }
+    }
+
+    /// Adds an argument; one too many is left out.
+    pub fn arg(&mut self, name: Text<'_>, value: Value<'_>) {
+        if self.args < MAX_ARGS {
+            argument(self.out, name, value);
+            self.args += 1;
+        }
+    }
+
+    /// Adds so many arguments that [`argument`] has made.
+    pub fn made_args(&mut self, words: &[u64], count: usize) {
+        if self.args + count <= MAX_ARGS {
+            self.out.extend_from_slice(words);
+            self.args += count;
+        }
+    }
+
+    /// Ends it.
+    pub fn finish(self, phase: Phase) {
+        let (number, extra) = phase.parts();
+        self.out.extend(extra);
+        if let Some(header) = self.out.get_mut(self.start) {
+            *header |= number << 16 | (self.args as u64) << 20;
+        }
+        close(self.out, self.start);
+    }
+}
