@@ -34,7 +34,7 @@ use crate::thread::Thread;
 use crate::vmo::Vmo;
 
 /// Bytes of the ring.
-const RING: u64 = 8 << 20;
+const RING: u64 = 4 << 20;
 /// Bytes that are noted of a buffer.
 const BUFFER: u64 = 32;
 /// Bytes that are noted of structures and arrays.
@@ -405,7 +405,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Puts the record into the ring (step 5).
     fn trace_commit(&mut self) {
-        let record = core::mem::take(&mut self.trace.record);
+        let mut record = core::mem::take(&mut self.trace.record);
         if self.trace.lost > 0 {
             let mut note = Vec::new();
             let (category, name) = (Text::Inline("kernel:trace"), Text::Inline("records lost"));
@@ -421,6 +421,7 @@ impl<M: Machine> Kernel<M> {
             self.trace.lost += 1;
             self.trace.forget();
         }
+        record.clear();
         self.trace.record = record;
     }
 

@@ -124,6 +124,16 @@ pub struct RunArgs {
     /// Leave backtraces as programs print them, as markup without names.
     #[arg(long)]
     pub raw_backtraces: bool,
+    /// Show the system calls of the program and of those that it starts, on standard error; only those of some nouns or
+    /// names with `--trace=channel,port,zx_vmo_create`.
+    #[arg(long, value_name = "CALLS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub trace: Option<String>,
+    /// Write the system calls to this file instead.
+    #[arg(long, value_name = "FILE")]
+    pub trace_output: Option<PathBuf>,
+    /// Write the system calls to a file that Perfetto opens (ui.perfetto.dev).
+    #[arg(long, value_name = "FILE")]
+    pub trace_file: Option<PathBuf>,
     /// What runs the guest's instructions.
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     pub accel: Accel,
@@ -152,6 +162,9 @@ impl RunArgs {
             debug: false,
             gdb: false,
             raw_backtraces: false,
+            trace: None,
+            trace_output: None,
+            trace_file: None,
             accel: Accel::Tcg,
             disk: None,
             files: None,

@@ -12,6 +12,8 @@ pub enum Frame {
     Stderr(Vec<u8>),
     /// The program ended with this code (Zircon's: killed ones have codes below 0).
     Exit(i64),
+    /// A piece of the kernel's trace.
+    Trace(Vec<u8>),
     /// Something happened; a name, then values, tabs between them.
     Event(String),
 }
@@ -87,6 +89,7 @@ fn frame(kind: u8, payload: &[u8]) -> Result<Frame, OutOfStep> {
         2 => Frame::Stderr(payload.to_vec()),
         3 => Frame::Exit(i64::from_le_bytes(payload.try_into().map_err(|_| OutOfStep(kind))?)),
         4 => Frame::Event(String::from_utf8_lossy(payload).into_owned()),
+        5 => Frame::Trace(payload.to_vec()),
         _ => return Err(OutOfStep(kind)),
     })
 }

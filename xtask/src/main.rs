@@ -33,6 +33,7 @@ mod symbols;
 mod system;
 mod terminal;
 mod test;
+mod trace;
 mod ui;
 mod unwinder;
 

@@ -15,9 +15,10 @@ use crate::image::{Image, Mode};
 use crate::install;
 use crate::paths::Paths;
 use crate::qemu::{Devices, Machine};
-use crate::session::{End, Outcome, Session, Streams};
+use crate::session::{End, Outcome, Session, Shows, Streams};
 use crate::setup;
 use crate::symbols::Files;
+use crate::trace::Wanted;
 use crate::ui::Ui;
 
 /// What of the machine's memory the kernel, the root task and the server need beside image and programs.
@@ -45,6 +46,7 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     if let Some(program) = args.program.first().map(Path::new).filter(|program| is_path(program)) {
         elf::read(program)?;
     }
+    wanted_trace(args)?;
     setup::for_booting(&ui)?;
     let built = build(paths, &ui, What { debug: args.debug, tests: false })?;
     boot(&ui, paths, &built, args)
@@ -73,6 +75,10 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
             Mode::Run(add_program(&mut image, Path::new(program), args.mem)?, args_of_it.to_vec())
         }
     };
+    let trace = wanted_trace(args)?;
+    if trace.is_some() {
+        image.add("config/trace", "")?;
+    }
     let bytes = image.finish(&mode, &variables(&args.env))?;
     check_memory(bytes.len() as u64, args.mem)?;
     if args.gdb {
@@ -91,13 +97,13 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     let mut programs: Vec<PathBuf> =
         args.program.first().map(PathBuf::from).filter(|program| is_path(program)).into_iter().collect();
     programs.extend(installed.iter().map(|(name, _)| install::original(paths, name)));
-    let files = (!args.raw_backtraces).then(|| Files::new(paths, built, &programs));
+    let names = (!args.raw_backtraces).then(|| Files::new(paths, built, &programs));
     let session = Session {
         machine,
         timeout,
         quiet: None,
         verbose: args.verbose,
-        streams: Streams::Ours(files),
+        streams: Streams::Ours(Shows { names, trace }),
         until_first_output: false,
     };
     let outcome = session.run()?;
@@ -110,6 +116,15 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
         End::Exit(_) | End::Output | End::Signal(_) | End::OutputClosed => {}
     }
     Ok(outcome.end.exit_code())
+}
+
+/// The trace that is asked for, if any.
+fn wanted_trace(args: &RunArgs) -> Result<Option<Wanted>> {
+    let wanted = Wanted::new(args.trace.as_deref(), args.trace_output.clone(), args.trace_file.clone())?;
+    if wanted.is_some() && args.program.is_empty() {
+        bail!("a trace is of a program: name one");
+    }
+    Ok(wanted)
 }
 
 /// A boot of one program whose output is collected.

@@ -25,16 +25,26 @@ use crate::symbols::Files;
 use crate::symbols::markup::Filter;
 use crate::symbols::report::Reports;
 use crate::terminal::{self, Raw};
+use crate::trace::{Trace, Wanted};
 
 /// Where the program's output goes and its input comes from.
 #[derive(Debug)]
 pub enum Streams {
-    /// This process' own; backtraces in what is shown are named from these files, if there are any.
-    Ours(Option<Files>),
+    /// This process' own.
+    Ours(Shows),
     /// Output is collected; this is the input.
     Captured(Vec<u8>),
     /// For a machine with a terminal: each time that its output holds the first, the second is typed.
     Dialogue(Vec<(&'static str, &'static str)>),
+}
+
+/// What is shown beside output as it is.
+#[derive(Clone, Debug, Default)]
+pub struct Shows {
+    /// Backtraces in the output get names from these files.
+    pub names: Option<Files>,
+    /// What becomes of the kernel's trace.
+    pub trace: Option<Wanted>,
 }
 
 /// How to run a session.
@@ -159,7 +169,11 @@ impl Session<'_> {
     /// The machine cannot be started.
     pub fn run(self) -> Result<Outcome> {
         let ours = matches!(self.streams, Streams::Ours(_));
-        let files = if let Streams::Ours(files) = &self.streams { files.clone() } else { None };
+        let Shows { names: files, trace } = match &self.streams {
+            Streams::Ours(shows) => shows.clone(),
+            _ => Shows::default(),
+        };
+        let trace = trace.as_ref().map(Trace::new).transpose()?;
         let (sender, happenings) = channel();
         let signals = if ours { Some(watch_signals(sender.clone())?) } else { None };
         let mut running = self.machine.start()?;
@@ -169,7 +183,7 @@ impl Session<'_> {
         let heard = Arc::new(Heard::default());
         let terminal =
             terminal.map(|stream| watch_terminal(stream, sender.clone(), ours, heard.clone(), files.clone()));
-        let output = watch_link(clone(&running.link)?, sender.clone(), ours, self.until_first_output, files);
+        let output = watch_link(clone(&running.link)?, sender.clone(), ours, self.until_first_output, files, trace);
         let deadline = self.timeout.map(|timeout| running.started + timeout);
         let mut end = control(&happenings, &sender, deadline, self.quiet, &running, self.streams, &heard)?;
         let complaints = running.end(if matches!(end, End::Exit(_)) { PATIENCE } else { Duration::ZERO });
@@ -385,6 +399,7 @@ fn watch_link(
     ours: bool,
     until_output: bool,
     files: Option<Files>,
+    mut trace: Option<Trace>,
 ) -> JoinHandle<Collected> {
     thread::spawn(move || {
         let (mut stdout, mut stderr) = (Shown::new(files.clone()), Shown::new(files));
@@ -427,6 +442,12 @@ fn watch_link(
                         }
                         None
                     }
+                    Frame::Trace(bytes) => {
+                        if let Some(trace) = &mut trace {
+                            trace.push(bytes);
+                        }
+                        None
+                    }
                     Frame::Exit(code) => Some(Happening::Exit(*code)),
                     Frame::Event(text) if text == "console" => Some(Happening::Console),
                     Frame::Event(text) if text == "no-console" => Some(Happening::NoConsole),
@@ -442,6 +463,9 @@ fn watch_link(
                 }
             }
         };
+        for note in trace.map(Trace::end).unwrap_or_default() {
+            eprintln!("hafnon: {note}");
+        }
         if ours {
             let _ = stdout.end(std::io::stdout());
             let _ = stderr.end(std::io::stderr());

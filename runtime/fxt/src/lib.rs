@@ -87,7 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::read::{Reader, Record, Value as Found};
-    use super::write::{Event, Text, Value, kernel_object, magic, string, ticks_per_second};
+    use super::write::{Event, Text, Value, kernel_object, magic, provider, string, ticks_per_second};
     use super::*;
 
     fn bytes(words: &[u64]) -> Vec<u8> {
@@ -98,6 +98,7 @@ mod tests {
     fn what_is_written_is_read() {
         let mut out = Vec::new();
         magic(&mut out);
+        provider(&mut out, 1, "kernel");
         ticks_per_second(&mut out, 1_000_000_000);
         string(&mut out, 1, "kernel:syscall");
         kernel_object(&mut out, 1100, 2, Text::Inline("main"), Some((Text::Inline("process"), 1097)));

@@ -75,6 +75,18 @@ pub fn magic(out: &mut Vec<u64>) {
     out.push(MAGIC);
 }
 
+/// Says who wrote what follows, by number and name.
+pub fn provider(out: &mut Vec<u64>, number: u32, name: &str) {
+    const INFO: u64 = 1;
+    const SECTION: u64 = 2;
+    let (start, name) = (out.len(), name.get(..name.len().min(255)).unwrap_or_default());
+    let number = u64::from(number) << 20;
+    out.push(kind::METADATA | INFO << 16 | number | (name.len() as u64) << 52);
+    padded(out, name.as_bytes());
+    close(out, start);
+    out.push(kind::METADATA | 1 << 4 | SECTION << 16 | number);
+}
+
 /// What the times in the trace count.
 pub fn ticks_per_second(out: &mut Vec<u64>, ticks: u64) {
     out.extend([kind::INITIALIZATION | 2 << 4, ticks]);

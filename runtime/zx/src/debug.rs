@@ -1,7 +1,7 @@
 //! Resources, the kernel log and the raw debug line.
 
 use crate::handle::object;
-use crate::{AsHandleRef, Handle, Result, check, sys};
+use crate::{AsHandleRef, Handle, Job, Result, check, sys};
 
 object! {
     /// The right to a part of the machine.
@@ -88,4 +88,36 @@ pub fn debug_read(resource: &Resource, bytes: &mut [u8]) -> Result<usize> {
 pub fn debug_send_command(resource: &Resource, command: &str) -> Result<()> {
     // SAFETY: the command is valid for its length.
     check(unsafe { sys::zx_debug_send_command(resource.raw_handle(), command.as_ptr().cast(), command.len()) })
+}
+
+/// Starts the kernel's trace of what is in a job and below it.
+///
+/// # Errors
+/// `BAD_STATE`: it runs. `NO_MEMORY`, `WRONG_TYPE`.
+pub fn ktrace_start(resource: &Resource, job: &Job) -> Result<()> {
+    let mut job = job.raw_handle();
+    // SAFETY: the kernel reads the handle's value there, which lives until the call is over.
+    check(unsafe { sys::zx_ktrace_control(resource.raw_handle(), abi::KTRACE_ACTION_START, 0, (&raw mut job).cast()) })
+}
+
+/// Stops the kernel's trace, or throws away what it has recorded: `KTRACE_ACTION_STOP`, `KTRACE_ACTION_REWIND`.
+///
+/// # Errors
+/// `INVALID_ARGS`: another action. `WRONG_TYPE`.
+pub fn ktrace_control(resource: &Resource, action: u32) -> Result<()> {
+    // SAFETY: these actions use no memory.
+    check(unsafe { sys::zx_ktrace_control(resource.raw_handle(), action, 0, core::ptr::null_mut()) })
+}
+
+/// Takes the oldest bytes of the kernel's trace; gives their number.
+///
+/// # Errors
+/// `WRONG_TYPE`.
+pub fn ktrace_read(resource: &Resource, bytes: &mut [u8]) -> Result<usize> {
+    let mut actual = 0;
+    // SAFETY: the buffer is valid for its length.
+    check(unsafe {
+        sys::zx_ktrace_read(resource.raw_handle(), bytes.as_mut_ptr().cast(), 0, bytes.len(), &mut actual)
+    })?;
+    Ok(actual)
 }

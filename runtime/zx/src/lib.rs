@@ -48,7 +48,9 @@ pub use abi::{Rights, Signals, Status};
 pub use bti::{Bti, Iommu, Msi, Pmt};
 pub use channel::{Channel, MAX_MESSAGE_BYTES, MAX_MESSAGE_HANDLES, MessageSize};
 pub use clock::{Clock, clock_details_mapped, clock_read_mapped};
-pub use debug::{Debuglog, Resource, debug_read, debug_send_command, debug_write};
+pub use debug::{
+    Debuglog, Resource, debug_read, debug_send_command, debug_write, ktrace_control, ktrace_read, ktrace_start,
+};
 pub use event::{Counter, Event, EventPair, Timer};
 pub use exception::{Exception, raise_user_exception};
 pub use futex::{futex_get_owner, futex_requeue, futex_wait, futex_wake, futex_wake_single_owner};

@@ -15,6 +15,8 @@ pub const STDERR: u8 = 2;
 pub const EXIT: u8 = 3;
 /// UTF-8 text, fields separated by tabs.
 pub const EVENT: u8 = 4;
+/// Bytes of the kernel's trace.
+pub const TRACE: u8 = 5;
 /// Bytes of the host's standard input; empty for its end.
 pub const STDIN: u8 = 0x10;
 /// Columns and rows of the host's terminal, u16 each.

@@ -25,6 +25,8 @@ mod session;
 mod tasks;
 #[cfg(target_os = "fuchsia")]
 mod tour;
+#[cfg(target_os = "fuchsia")]
+mod trace;
 
 #[cfg(target_os = "fuchsia")]
 fn main() {

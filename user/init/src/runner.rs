@@ -16,6 +16,7 @@ use crate::link::Link;
 use crate::make::{Maker, Strings};
 use crate::services::Names;
 use crate::tasks::Tasks;
+use crate::trace::{self, Tracer};
 
 const _: () = assert!(given::KIND == PA_USER0 as u32);
 
@@ -61,6 +62,8 @@ pub struct Runner {
     pub names: Option<Arc<Names>>,
     /// For programs that may do whatever they like with the machine: tests.
     pub resource: Option<&'static zx::Resource>,
+    /// Traces each program and what it starts, where that was asked for.
+    pub tracer: Option<Tracer>,
 }
 
 /// A program that runs, and the other ends of its input and output.
@@ -69,6 +72,7 @@ struct Child {
     input: Option<Socket>,
     output: Option<Socket>,
     errors: Option<Socket>,
+    trace: Option<trace::Running>,
 }
 
 impl Runner {
@@ -94,6 +98,9 @@ impl Runner {
         self.tasks.set_shell(None);
         // What the program left running would hold its output open.
         self.tasks.kill_foreground();
+        if let Some(trace) = child.trace {
+            trace.end();
+        }
         for pump in [output, errors].into_iter().flatten() {
             let _ = pump.join();
         }
@@ -139,9 +146,16 @@ impl Runner {
             };
             handles.push((HandleInfo::with_arg(PA_FD, fd), handle));
         }
-        let process = self.maker.start(&job, name, executable, &strings, handles)?;
+        let trace = self.tracer.map(|tracer| tracer.start(&job)).transpose().map_err(step("its trace"))?;
+        let process = match self.maker.start(&job, name, executable, &strings, handles) {
+            Ok(process) => process,
+            Err(reason) => {
+                trace.into_iter().for_each(trace::Running::end);
+                return Err(reason);
+            }
+        };
         let [input, output, errors] = ends;
-        Ok(Child { process, input, output, errors })
+        Ok(Child { process, input, output, errors, trace })
     }
 
     fn variables(&self) -> Vec<String> {

@@ -14,6 +14,7 @@ use crate::link::Link;
 use crate::make::Maker;
 use crate::runner::{Connection, End, Observer, Runner};
 use crate::tasks::Tasks;
+use crate::trace::Tracer;
 use crate::{loader, services, tour};
 
 /// The return code for what could not be started or configured, as shells have it.
@@ -56,7 +57,10 @@ fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static
     let mode = read("/boot/config/mode")?;
     let mode = Mode::parse(&String::from_utf8_lossy(&mode)).map_err(io::Error::other)?;
     let maker = Arc::new(Maker::new(boot).map_err(io::Error::other)?);
-    let mut runner = Runner { link, tasks, maker, environment, trusted, names: None, resource: None };
+    let mut runner = Runner { link, tasks, maker, environment, trusted, names: None, resource: None, tracer: None };
+    if fs::exists("/boot/config/trace").is_ok_and(|asked| asked) {
+        runner.tracer = resource.map(|resource| Tracer { link, resource });
+    }
     if mode == Mode::Test {
         // A test may take the whole machine apart: it has all there is, and no services.
         runner.resource = resource;

@@ -225,7 +225,7 @@ fn listen(mut link: UnixStream, shared: &Shared, ready: &Sender<()>) -> String {
                 Frame::Stdout(bytes) => messages.push(&bytes),
                 Frame::Stderr(bytes) => drop(std::io::stderr().write_all(&bytes)),
                 Frame::Exit(code) => return format!("the program that runs programs ended ({code})"),
-                Frame::Event(_) => {}
+                Frame::Event(_) | Frame::Trace(_) => {}
             }
         }
         loop {

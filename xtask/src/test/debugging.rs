@@ -1,6 +1,11 @@
-//! What a person sees who looks for a mistake: backtraces with names.
+//! What a person sees who looks for a mistake: backtraces with names, traces of system calls.
 
-use anyhow::Result;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use tempfile::TempDir;
 
 use super::{Context, Test, expect, expect_part, wrong};
 
@@ -12,6 +17,11 @@ pub fn tests() -> Vec<Test> {
         Test::one("backtrace.built-in-program", built_in),
         Test::one("backtrace.wild-call", wild_call),
         Test::one("backtrace.raw", raw),
+        Test::one("trace.calls", trace_calls),
+        Test::one("trace.children", trace_children),
+        Test::one("trace.filter", trace_filter),
+        Test::one("trace.wrong-filter", trace_wrong_filter),
+        Test::one("trace.perfetto-file", trace_file),
     ]
 }
 
@@ -73,4 +83,128 @@ fn raw(context: &Context<'_>) -> Result<()> {
     expect_part("the backtrace", &text, "{{{bt:0:0x")?;
     let text = stderr(context, &["--raw-backtraces"], &["null"], 134)?;
     expect("whether there are names", &text.contains("stack backtrace:"), &false)
+}
+
+/// Runs a program with options as a user does; it must end with `code`. Standard output and error.
+fn run(context: &Context<'_>, options: &[&str], program: &[&str], code: i32) -> Result<(String, String)> {
+    context.built()?;
+    let output = wrong::tool(context)?.arg("run").args(options).args(program).output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    expect(&format!("the exit code, of\n{}", text(&output.stderr)), &output.status.code(), &Some(code))?;
+    Ok((text(&output.stdout), text(&output.stderr)))
+}
+
+fn hello_path(context: &Context<'_>) -> Result<String> {
+    Ok(context.hello()?.display().to_string())
+}
+
+fn trace_calls(context: &Context<'_>) -> Result<()> {
+    let hello = hello_path(context)?;
+    let (stdout, trace) = run(context, &["--trace"], &[&hello, "a", "b"], 0)?;
+    // The program's own output is untouched.
+    expect_part("standard output", &stdout, "arguments: [\"a\", \"b\"]\n")?;
+    expect("whether the trace is on standard output", &stdout.contains("zx_"), &false)?;
+    for part in [
+        "[hello ",
+        " zx_vmar_map(handle: 0x",
+        "options: ZX_VM_PERM_READ|ZX_VM_PERM_WRITE",
+        "(vmo ",
+        "property: ZX_PROP_NAME",
+        "rights: ZX_RIGHT_SAME_RIGHTS",
+        "deadline: ZX_TIME_INFINITE",
+        "buffer: \"hello, world\\n",
+        " = ZX_OK <",
+        " µs>\n",
+        "zx_futex_wait(",
+        " <unfinished ...>\n",
+        "<... zx_futex_wait resumed>) = ZX_OK <",
+        "zx_process_exit(retcode: 0) = ?\n",
+        "+++ ended with 0 +++\n",
+    ] {
+        expect_part("the trace", &trace, part)?;
+    }
+    expect("whether calls of init are in it", &trace.contains("[init "), &false)?;
+    expect("whether records were lost", &trace.contains("lost"), &false)
+}
+
+/// What a traced program starts is traced.
+fn trace_children(context: &Context<'_>) -> Result<()> {
+    let (_, trace) = run(context, &["--trace=process,task"], &["crash"], 0)?;
+    expect("children that were made", &(trace.matches("zx_process_create(").count() >= 5), &true)?;
+    expect_part("the trace", &trace, "+++ ended with -1028 +++")?;
+    expect_part("the trace", &trace, "zx_process_exit(retcode: 101) = ?")
+}
+
+fn trace_filter(context: &Context<'_>) -> Result<()> {
+    let folder = TempDir::new()?;
+    let file = folder.path().join("calls");
+    let options = ["--trace=channel,zx_vmo_create", "--trace-output", &file.display().to_string()];
+    let (_, stderr) = run(context, &options, &[&hello_path(context)?, "exit", "7"], 7)?;
+    expect("standard error", &stderr.as_str(), &"")?;
+    let trace = fs::read_to_string(&file)?;
+    expect_part("the trace", &trace, " zx_channel_read(")?;
+    expect_part("the trace", &trace, " zx_vmo_create(")?;
+    let others = trace.lines().filter(|line| line.contains("] zx_"));
+    let others: Vec<&str> =
+        others.filter(|line| !line.contains("zx_channel_") && !line.contains("zx_vmo_create(")).collect();
+    expect("other calls", &others, &Vec::new())
+}
+
+fn trace_wrong_filter(context: &Context<'_>) -> Result<()> {
+    let (_, stderr) = run(context, &["--trace=chanel"], &["primes"], 125)?;
+    expect_part("standard error", &stderr, "--trace=chanel: there is no such call or noun; nouns are bti, ")
+}
+
+/// The file is read by a reader of the format that is not ours: the package `fxt` from Python's registry.
+fn trace_file(context: &Context<'_>) -> Result<()> {
+    const JUDGE: &str = r#"
+import sys
+from fxt.models import InstantEventRecord
+from fxt.reader import parse_records
+from fxt.transform import transform_records_to_spans
+with open(sys.argv[1], "rb") as file:
+    result = parse_records(file)
+assert not result.had_unexpected_eof, result.eof_error
+[provider] = result.records_by_provider.values()
+for process in transform_records_to_spans(provider.records).values():
+    for thread in process.threads.values():
+        for span in thread.spans:
+            assert not span.children, f"{span.name} holds other calls"
+            assert span.duration_ns >= 0, span.name
+            print(process.name, thread.name, span.name, span.args.get("result"), sep="|")
+for record in provider.records:
+    if isinstance(record, InstantEventRecord):
+        print(record.name, record.args)
+"#;
+    let (folder, judges) = (TempDir::new()?, judges(context)?);
+    let file = folder.path().join("calls.fxt");
+    run(context, &["--trace-file", &file.display().to_string()], &[&hello_path(context)?], 0)?;
+    let judge = Command::new("python3").env("PYTHONPATH", judges).args(["-c", JUDGE]).arg(&file).output()?;
+    let said = String::from_utf8_lossy(&judge.stdout).into_owned();
+    if !judge.status.success() {
+        bail!("the reader refuses the file: {}", String::from_utf8_lossy(&judge.stderr));
+    }
+    for line in [
+        "hello|initial-thread|zx_vmar_map|ZX_OK\n",
+        "hello|pthread|zx_futex_wait|ZX_OK\n",
+        "hello|initial-thread|zx_process_exit|None\n",
+        "process ended {'return_code': 0}\n",
+    ] {
+        expect_part("what the reader reads", &said, line)?;
+    }
+    Ok(())
+}
+
+/// Packages that judge what we write, in a folder for Python.
+fn judges(context: &Context<'_>) -> Result<PathBuf> {
+    let folder = context.paths.out.join("judges");
+    if !folder.join("fxt/reader.py").is_file() {
+        let mut pip = Command::new("pip3");
+        pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade", "--target"]);
+        let output = pip.arg(&folder).arg("fxt==0.3.0").output().context("cannot start pip3")?;
+        if !output.status.success() {
+            bail!("pip cannot install the package fxt: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+    Ok(folder)
 }

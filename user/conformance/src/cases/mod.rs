@@ -32,6 +32,7 @@ mod iob;
 mod ioports;
 mod job;
 mod job_memory;
+mod ktrace;
 mod memory_mapping;
 mod memory_storm;
 mod msi;
@@ -199,6 +200,7 @@ pub fn all() -> Vec<Case> {
         vmar_place::cases(),
         fault::cases(),
         fifo::cases(),
+        ktrace::cases(),
         system::cases(),
         support::cases(),
         sweep::cases(),

@@ -92,6 +92,12 @@ fn handle_rows() -> Vec<Row> {
         row!(zx_debuglog_create, None, [Number(0), Number(0), Memory]),
         row!(zx_debuglog_read, Some(Kind::Debuglog), [Tested, Number(0), Memory, Number(256)]),
         row!(zx_debuglog_write, Some(Kind::Debuglog), [Tested, Number(0), Memory, Number(4)]),
+        row!(
+            zx_ktrace_control,
+            Some(Kind::Resource),
+            [Tested, Number(abi::KTRACE_ACTION_STOP as u64), Number(0), Number(0)]
+        ),
+        row!(zx_ktrace_read, Some(Kind::Resource), [Tested, Optional, Number(0), Number(16), Memory]),
         row!(zx_debug_write, None, [Swept, Number(4)]),
         row!(zx_cprng_add_entropy, None, [Memory, Number(16)]),
     ]

@@ -1,0 +1,183 @@
+//! What `run --trace` shows: the system calls of a program and of those that it starts.
+//!
+//! The kernel records calls (`objects/src/trace.rs`), `init` sends the records over the host link, and here they become
+//! lines for people ([`text`]) and a file that Perfetto opens ([`file`]). What the words of a call mean is known from the
+//! definitions in `abi/` alone ([`decode`]).
+
+mod decode;
+mod file;
+mod text;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use fxt::Phase;
+use fxt::read::{Event, Reader, Record, Value};
+
+/// What is to be made of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Lines for people: calls of these nouns or names; all if there are none. `None`: no lines.
+    pub lines: Option<Vec<String>>,
+    /// Where the lines go; standard error if nowhere else.
+    pub output: Option<PathBuf>,
+    /// A file for Perfetto.
+    pub file: Option<PathBuf>,
+}
+
+impl Wanted {
+    /// From the options of the command line; nothing if no trace is asked for.
+    ///
+    /// # Errors
+    /// The filter names what there is not.
+    pub fn new(filter: Option<&str>, output: Option<PathBuf>, file: Option<PathBuf>) -> Result<Option<Wanted>> {
+        if filter.is_none() && output.is_none() && file.is_none() {
+            return Ok(None);
+        }
+        let names = || filter.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
+        for name in names() {
+            if !abi::SYSCALLS.iter().any(|call| chosen(call, name)) {
+                let mut nouns: Vec<&str> = abi::SYSCALLS.iter().map(|call| call.noun).collect();
+                nouns.sort_unstable();
+                nouns.dedup();
+                bail!("--trace={name}: there is no such call or noun; nouns are {}", nouns.join(", "));
+            }
+        }
+        // With a file alone nobody asked for lines.
+        let lines = filter.is_some() || output.is_some();
+        Ok(Some(Wanted { lines: lines.then(|| names().map(str::to_string).collect()), output, file }))
+    }
+}
+
+fn chosen(call: &abi::SyscallInfo, name: &str) -> bool {
+    call.noun == name || call.name == name.strip_prefix("zx_").unwrap_or(name)
+}
+
+/// What is known of kernel objects: type and name, by number.
+#[derive(Debug, Default)]
+struct Objects(HashMap<u64, (u8, String)>);
+
+impl Objects {
+    fn name(&self, koid: u64) -> &str {
+        self.0.get(&koid).map_or("", |(_, name)| name)
+    }
+}
+
+/// A trace that arrives.
+pub struct Trace {
+    reader: Reader,
+    objects: Objects,
+    text: Option<text::Lines>,
+    file: Option<file::Writer>,
+    /// The arguments of calls that block, by their threads.
+    begun: HashMap<u64, Event>,
+    calls: u64,
+    lost: u64,
+    problem: Option<String>,
+}
+
+impl Trace {
+    /// Opens what it goes to.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn new(wanted: &Wanted) -> Result<Trace> {
+        let create = |path: &PathBuf| -> Result<BufWriter<File>> {
+            Ok(BufWriter::new(File::create(path).with_context(|| format!("cannot write {}", path.display()))?))
+        };
+        let text = match (&wanted.lines, &wanted.output) {
+            (Some(filter), Some(path)) => Some(text::Lines::new(Box::new(create(path)?), filter)),
+            (Some(filter), None) => Some(text::Lines::new(Box::new(std::io::stderr()), filter)),
+            (None, _) => None,
+        };
+        let file = wanted.file.as_ref().map(create).transpose()?.map(file::Writer::new).transpose()?;
+        Ok(Trace {
+            reader: Reader::default(),
+            objects: Objects::default(),
+            text,
+            file,
+            begun: HashMap::new(),
+            calls: 0,
+            lost: 0,
+            problem: None,
+        })
+    }
+
+    /// Takes a piece of it.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.problem.is_some() {
+            return;
+        }
+        let taken = self.reader.push(bytes).map_err(anyhow::Error::from);
+        let done = taken.and_then(|records| records.into_iter().try_for_each(|record| self.record(record)));
+        self.problem = done.err().map(|error| format!("{error:#}"));
+    }
+
+    /// The end: what is to be said of it.
+    pub fn end(mut self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let ended = self.text.as_mut().map_or(Ok(()), text::Lines::end);
+        let ended = ended.and_then(|()| self.file.as_mut().map_or(Ok(()), file::Writer::end));
+        let problem = self.problem.or_else(|| ended.err().map(|error| format!("{error:#}")));
+        notes.extend(problem.map(|problem| format!("the trace is not whole: {problem}")));
+        if self.lost > 0 {
+            notes.push(format!(
+                "the trace is not whole: {} of {} records were lost",
+                self.lost,
+                self.lost + self.calls
+            ));
+        }
+        notes
+    }
+
+    fn record(&mut self, record: Record) -> Result<()> {
+        match record {
+            Record::Ticks(_) => {}
+            Record::Object { koid, kind, name, args } => {
+                if let Some(file) = &mut self.file {
+                    file.object(koid, kind, &name, &args)?;
+                }
+                self.objects.0.insert(koid, (kind, name));
+            }
+            Record::Event(event) if event.category == "kernel:syscall" => self.call(event)?,
+            Record::Event(event) => {
+                if event.name == "records lost"
+                    && let Some((_, Value::U64(count))) = event.args.first()
+                {
+                    self.lost += count;
+                }
+                if let Some(text) = &mut self.text {
+                    text.event(&event, &self.objects)?;
+                }
+                if let Some(file) = &mut self.file {
+                    file.event(&event)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, event: Event) -> Result<()> {
+        self.calls += u64::from(event.phase != Phase::Begin);
+        let begun = match event.phase {
+            Phase::End => self.begun.remove(&event.thread),
+            _ => None,
+        };
+        let Some(call) = decode::Call::new(&event, begun.as_ref(), &self.objects) else {
+            bail!("`{}` is no system call of this version", event.name)
+        };
+        if let Some(text) = &mut self.text {
+            text.call(&event, &call, &self.objects)?;
+        }
+        if let Some(file) = &mut self.file {
+            file.call(&event, &call)?;
+        }
+        if event.phase == Phase::Begin {
+            self.begun.insert(event.thread, event);
+        }
+        Ok(())
+    }
+}
