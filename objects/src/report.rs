@@ -4,6 +4,7 @@
 //! of any other memory, frame pointers are followed only upwards, and each list has an end.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::Write;
 
 use abi::{
@@ -173,8 +174,16 @@ impl<M: Machine> Kernel<M> {
         self.report_line(lines, Level::Info, &line);
     }
 
-    /// Names the ELF images that are mapped, lowest first: where each begins, and which build it is.
     fn report_modules(&mut self, lines: &Lines, aspace: Key) {
+        let mut modules = Vec::new();
+        self.modules(aspace, |line| modules.push(String::from(line)));
+        for line in modules {
+            self.report_line(lines, Level::Info, &line);
+        }
+    }
+
+    /// Names the ELF images that are mapped, lowest first: where each begins, and which build it is.
+    pub fn modules(&mut self, aspace: Key, mut tell: impl FnMut(&str)) {
         let mut line = String::new();
         let mut shown = 0;
         let mut from = 0;
@@ -192,7 +201,7 @@ impl<M: Machine> Kernel<M> {
             line.clear();
             let _ = write!(line, "module 0x{:x} {name}", mapping.base);
             self.build_id(aspace, mapping.base, &mut line);
-            self.report_line(lines, Level::Info, &line);
+            tell(&line);
             shown += 1;
             if shown == MODULES {
                 break;

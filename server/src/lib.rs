@@ -17,6 +17,7 @@
 extern crate alloc;
 
 pub mod cx;
+mod debugger;
 pub mod dispatch;
 mod fault;
 mod paged;

@@ -118,9 +118,9 @@ pub struct RunArgs {
     /// Boot the debug kernel, which checks itself and prints.
     #[arg(long)]
     pub debug: bool,
-    /// Wait for gdb on TCP port 1234 before the first instruction.
-    #[arg(long)]
-    pub gdb: bool,
+    /// Wait for gdb on a TCP port before the first instruction; the port is 1234 unless another is given (`--gdb=4321`).
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
+    pub gdb: Option<u16>,
     /// Leave backtraces as programs print them, as markup without names.
     #[arg(long)]
     pub raw_backtraces: bool,
@@ -160,7 +160,7 @@ impl RunArgs {
             mem: memory.unwrap_or(512 << 20),
             timeout: None,
             debug: false,
-            gdb: false,
+            gdb: None,
             raw_backtraces: false,
             trace: None,
             trace_output: None,

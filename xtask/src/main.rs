@@ -17,6 +17,7 @@ mod docs;
 mod ecosystem;
 mod elf;
 mod files;
+mod gdb;
 mod image;
 mod install;
 mod kernel;

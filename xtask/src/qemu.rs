@@ -30,8 +30,8 @@ pub struct Machine<'a> {
     pub memory: u64,
     /// What runs the instructions.
     pub accel: Accel,
-    /// Wait for gdb.
-    pub gdb: bool,
+    /// Wait for gdb on this TCP port.
+    pub gdb: Option<u16>,
     /// What it has beside the devices of every machine.
     pub devices: Devices,
 }
@@ -153,8 +153,8 @@ impl Machine<'_> {
         if self.accel == Accel::Counting {
             command.args(["-icount", "shift=0,sleep=off"]);
         }
-        if self.gdb {
-            command.args(["-S", "-gdb", "tcp:127.0.0.1:1234"]);
+        if let Some(port) = self.gdb {
+            command.args(["-S", "-gdb", &format!("tcp:127.0.0.1:{port}")]);
         }
         // Its own process group: a Ctrl-C on the terminal is ours to pass on.
         command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);

@@ -11,6 +11,7 @@ use crate::build::{Built, What, build, program_flags};
 use crate::cargo::{self, Build};
 use crate::cli::{Accel, RunArgs};
 use crate::elf::{self, Refusal};
+use crate::gdb;
 use crate::image::{Image, Mode};
 use crate::install;
 use crate::paths::Paths;
@@ -48,6 +49,9 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     }
     wanted_trace(args)?;
     setup::for_booting(&ui)?;
+    if args.gdb.is_some() {
+        setup::for_gdb(&ui)?;
+    }
     let built = build(paths, &ui, What { debug: args.debug, tests: false })?;
     boot(&ui, paths, &built, args)
 }
@@ -81,9 +85,6 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     }
     let bytes = image.finish(&mode, &variables(&args.env))?;
     check_memory(bytes.len() as u64, args.mem)?;
-    if args.gdb {
-        say_how_to_debug(ui, paths, built);
-    }
     let machine = Machine {
         kernel: &built.kernel,
         root: &built.root,
@@ -97,6 +98,11 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     let mut programs: Vec<PathBuf> =
         args.program.first().map(PathBuf::from).filter(|program| is_path(program)).into_iter().collect();
     programs.extend(installed.iter().map(|(name, _)| install::original(paths, name)));
+    if let Some(port) = args.gdb {
+        let script = gdb::prepare(paths, built, &Files::new(paths, built, &programs), port)?;
+        ui.note("the machine waits for gdb; in another terminal, in the project's folder:");
+        ui.note(&format!("  gdb -x {}", paths.short(&script).display()));
+    }
     let names = (!args.raw_backtraces).then(|| Files::new(paths, built, &programs));
     let session = Session {
         machine,
@@ -182,7 +188,7 @@ impl<'a> Capture<'a> {
             image: &bytes,
             memory: self.memory,
             accel: self.accel,
-            gdb: false,
+            gdb: None,
             devices: self.devices.clone(),
         };
         let session = Session {
@@ -310,13 +316,4 @@ pub fn variables(given: &[(String, String)]) -> Vec<(String, String)> {
     all.sort();
     all.extend(given.iter().cloned());
     all
-}
-
-fn say_how_to_debug(ui: &Ui, paths: &Paths, built: &Built) {
-    ui.note("the machine waits for gdb; in another terminal, in the project's folder:");
-    ui.note(&format!(
-        "  gdb -ex 'target remote :1234' -ex 'add-symbol-file {}' {}",
-        paths.short(&built.server).display(),
-        paths.short(&built.root).display()
-    ));
 }

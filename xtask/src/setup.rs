@@ -20,6 +20,8 @@ struct Tool {
 
 const QEMU: Tool = Tool { program: crate::qemu::QEMU, package: "qemu-system-x86", purpose: "the machine that boots" };
 
+const GDB: Tool = Tool { program: "gdb", package: "gdb", purpose: "looks into the machine for `run --gdb`" };
+
 const BUILD_TOOLS: [Tool; 6] = [
     Tool { program: "gcc", package: "gcc libc6-dev", purpose: "compiles the kernel, links host programs" },
     Tool { program: "objcopy", package: "binutils", purpose: "gives the kernel the form that QEMU loads" },
@@ -47,6 +49,14 @@ pub fn for_building(ui: &Ui) -> Result<()> {
 /// As [`for_building`].
 pub fn for_booting(ui: &Ui) -> Result<()> {
     packages(ui, &[QEMU])
+}
+
+/// Sees to it that gdb is there.
+///
+/// # Errors
+/// As [`for_building`].
+pub fn for_gdb(ui: &Ui) -> Result<()> {
+    packages(ui, &[GDB])
 }
 
 fn packages(ui: &Ui, tools: &[Tool]) -> Result<()> {

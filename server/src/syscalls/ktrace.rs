@@ -63,10 +63,11 @@ pub fn ktrace_read<M: Machine>(
         let waiting = cx.kernel.trace_waiting() as usize;
         return cx.write(actual, waiting);
     }
-    let len = len.min(MAX_COPY).min(cx.kernel.trace_waiting() as usize);
     // What is taken out is gone, so all must be well before.
+    let len = len.min(MAX_COPY);
     cx.kernel.check_out(cx.aspace, data.0, len)?;
     cx.kernel.check_out(cx.aspace, actual.0, size_of::<usize>())?;
+    let len = len.min(cx.kernel.trace_waiting() as usize);
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(len).map_err(|_| Status::NO_MEMORY)?;
     bytes.resize(len, 0);

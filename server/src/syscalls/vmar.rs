@@ -234,6 +234,9 @@ pub fn map_common<M: Machine>(
     if has(ZX_VM_MAP_RANGE) {
         cx.kernel.vmar_prefault(vmar, address);
     }
+    if perm.execute {
+        crate::debugger::code_mapped(cx);
+    }
     cx.write(out, address as usize)
 }
 

@@ -119,7 +119,7 @@ impl BatchMachine {
             image: &image,
             memory,
             accel: Accel::Tcg,
-            gdb: false,
+            gdb: None,
             devices,
         };
         let running = machine.start()?;

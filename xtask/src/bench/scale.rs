@@ -130,7 +130,7 @@ pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>)
         image: &bytes,
         memory: MEMORY,
         accel: Accel::Counting,
-        gdb: false,
+        gdb: None,
         devices: Devices::default(),
     };
     let session = Session {

@@ -174,7 +174,7 @@ fn boot(built: &Built, image: &[u8], timeout: Duration) -> Result<Outcome> {
         image,
         memory: MEMORY,
         accel: Accel::Tcg,
-        gdb: false,
+        gdb: None,
         devices: Devices { teaching: true, ..Devices::default() },
     };
     let session = Session {

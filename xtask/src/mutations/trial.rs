@@ -115,7 +115,7 @@ impl Trial<'_> {
             image: &image,
             memory: MEMORY,
             accel: Accel::Tcg,
-            gdb: false,
+            gdb: None,
             devices: Devices { teaching: true, ..Devices::default() },
         };
         let session = Session {

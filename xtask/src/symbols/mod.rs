@@ -39,6 +39,12 @@ impl Files {
         all.extend(programs().map(|(_, file)| file.clone()));
         Files(all)
     }
+
+    /// Those that there are, by their build ids; of several with one id the first.
+    pub fn by_build_id(&self) -> BTreeMap<String, PathBuf> {
+        // The first file of an id stays.
+        self.0.iter().rev().filter_map(|file| Some((build_id(file)?, file.clone()))).collect()
+    }
 }
 
 /// What is known of a place in an image.
@@ -101,10 +107,7 @@ impl Symbols {
         if let Some(known) = self.images.get(id) {
             return known.clone();
         }
-        let by_id = self.by_id.get_or_insert_with(|| {
-            // The first file of an id stays.
-            self.files.0.iter().rev().filter_map(|file| Some((build_id(file)?, file.clone()))).collect()
-        });
+        let by_id = self.by_id.get_or_insert_with(|| self.files.by_build_id());
         let image = by_id.get(id).and_then(|file| {
             let end = end_of(file)?;
             Some(Rc::new(Image { loader: Loader::new(file).ok()?, end }))

@@ -134,7 +134,7 @@ fn several_programs(context: &Context<'_>) -> Result<()> {
         image: &bytes,
         memory,
         accel,
-        gdb: false,
+        gdb: None,
         devices: Devices::default(),
     };
     let streams = Streams::Captured(Vec::new());
@@ -165,7 +165,7 @@ fn tour(context: &Context<'_>) -> Result<()> {
         image: &bytes,
         memory,
         accel,
-        gdb: false,
+        gdb: None,
         devices: Devices::default(),
     };
     let streams = Streams::Captured(Vec::new());

@@ -1,13 +1,17 @@
-//! What a person sees who looks for a mistake: backtraces with names, traces of system calls.
+//! What a person sees who looks for a mistake: backtraces with names, traces of system calls, gdb.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
 use super::{Context, Test, expect, expect_part, wrong};
+use crate::setup;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
@@ -22,6 +26,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("trace.filter", trace_filter),
         Test::one("trace.wrong-filter", trace_wrong_filter),
         Test::one("trace.perfetto-file", trace_file),
+        Test::one("gdb.break-in-a-program", gdb_break),
     ]
 }
 
@@ -191,6 +196,57 @@ for record in provider.records:
         "process ended {'return_code': 0}\n",
     ] {
         expect_part("what the reader reads", &said, line)?;
+    }
+    Ok(())
+}
+
+/// gdb stops in a program's function by name, knows where it came from, and lets it go on to its end.
+fn gdb_break(context: &Context<'_>) -> Result<()> {
+    setup::for_gdb(&context.ui)?;
+    let hello = hello_path(context)?;
+    // A port that nobody else has.
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let mut machine = wrong::tool(context)?;
+    machine.args(["run", &format!("--gdb={port}"), "--timeout", "120", &hello, "exit", "7"]);
+    let mut machine = machine.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let script = context.paths.out.join("gdb/hafnon.py");
+    let start = Instant::now();
+    let written =
+        || fs::read_to_string(script.with_file_name("config.json")).is_ok_and(|c| c.contains(&format!(":{port},")));
+    // gdb itself waits some seconds for the port.
+    while !written() {
+        if machine.try_wait()?.is_some() || start.elapsed() > Duration::from_secs(60) {
+            let _ = machine.kill();
+            bail!("the machine does not wait: {}", String::from_utf8_lossy(&machine.wait_with_output()?.stderr));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    let commands = [
+        "hafnon break hello hello::endings::exit",
+        "hafnon continue",
+        "backtrace",
+        "hafnon ps",
+        "hafnon symbols init",
+        "delete",
+        "hafnon continue",
+    ];
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-batch", "-nx", "-x"]).arg(&script).args(commands.iter().flat_map(|command| ["-ex", command]));
+    let gdb = gdb.stdin(Stdio::null()).output().context("cannot start gdb")?;
+    let ended = machine.wait_with_output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let said = format!("{}\n{}", text(&gdb.stdout), text(&gdb.stderr));
+    expect(&format!("the exit code; gdb said\n{said}"), &ended.status.code(), &Some(7))?;
+    for part in [
+        "hello::endings::exit (",
+        "src/endings.rs:",
+        "in hello::main () at ",
+        "zlibc::start::",
+        " hello                ",
+        " init                 ",
+        "init (",
+    ] {
+        expect_part("gdb", &said, part)?;
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ fn dialogue(context: &Context<'_>, lines: Vec<(&'static str, &'static str)>, cod
     let bytes = Image::new(built, false, &devices)?.finish(&Mode::Shell, &[])?;
     let (memory, accel) = (512 << 20, Accel::Tcg);
     let machine =
-        Machine { kernel: &built.kernel, root: &built.root, image: &bytes, memory, accel, gdb: false, devices };
+        Machine { kernel: &built.kernel, root: &built.root, image: &bytes, memory, accel, gdb: None, devices };
     let timeout = Some(Duration::from_secs(60));
     let streams = Streams::Dialogue(lines);
     let session = Session { machine, timeout, quiet: None, verbose: false, streams, until_first_output: false };

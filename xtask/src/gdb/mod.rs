@@ -1,0 +1,64 @@
+//! `run --gdb`: writes what gdb needs to know processes by name (`hafnon.py`), and says how to start it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use object::{Object, ObjectSymbol};
+use serde::Serialize;
+
+use crate::build::Built;
+use crate::files::write_if_changed;
+use crate::paths::Paths;
+use crate::symbols::Files;
+
+const SCRIPT: &str = include_str!("hafnon.py");
+
+/// What the script reads.
+#[derive(Serialize)]
+struct Config<'a> {
+    port: u16,
+    server: &'a Path,
+    root: &'a Path,
+    kernel: PathBuf,
+    /// The server's first instruction.
+    entry: u64,
+    /// Its flag that somebody looks on, and the function by which it tells (`server/src/debugger.rs`).
+    attached: u64,
+    told: u64,
+    /// Files with names, by their build ids.
+    files: BTreeMap<String, PathBuf>,
+}
+
+/// Writes script and configuration; gives the script's file.
+///
+/// # Errors
+/// The server's file is not what it should be, or the files cannot be written.
+pub fn prepare(paths: &Paths, built: &Built, files: &Files, port: u16) -> Result<PathBuf> {
+    let bytes = fs::read(&built.server).context("cannot read the server")?;
+    let server = object::File::parse(&*bytes).context("cannot read the server")?;
+    let find = |name: &str| {
+        let is_it = |symbol: &object::Symbol<'_, '_>| {
+            symbol.name().is_ok_and(|mangled| addr2line::demangle_auto(mangled.into(), None).starts_with(name))
+        };
+        let symbol = server.symbols().find(is_it);
+        Ok::<u64, anyhow::Error>(symbol.with_context(|| format!("the server has no `{name}`"))?.address())
+    };
+    let config = Config {
+        port,
+        server: &built.server,
+        root: &built.root,
+        kernel: built.kernel.with_file_name("kernel64.elf"),
+        entry: server.entry(),
+        attached: find("server::debugger::ATTACHED")?,
+        told: find("server::debugger::told")?,
+        // gdb may be started anywhere.
+        files: files.by_build_id().into_iter().map(|(id, file)| (id, file.canonicalize().unwrap_or(file))).collect(),
+    };
+    let folder = paths.out.join("gdb");
+    let script = folder.join("hafnon.py");
+    write_if_changed(&script, SCRIPT.as_bytes())?;
+    write_if_changed(&folder.join("config.json"), &serde_json::to_vec(&config).context("cannot write")?)?;
+    Ok(script)
+}
