@@ -62,6 +62,8 @@ mod poll;
 #[cfg(target_os = "fuchsia")]
 mod program;
 #[cfg(target_os = "fuchsia")]
+mod readiness;
+#[cfg(target_os = "fuchsia")]
 mod remote;
 #[cfg(target_os = "fuchsia")]
 mod resolve;

@@ -18,14 +18,14 @@ use crate::c::{
 use crate::object::wait_until;
 use crate::services;
 
-const CONNECTED: Signals = Signals::from_bits_retain(protocol::CONNECTED);
-const INCOMING: Signals = Signals::from_bits_retain(protocol::INCOMING);
-const ERROR: Signals = Signals::from_bits_retain(protocol::ERROR);
+pub const CONNECTED: Signals = Signals::from_bits_retain(protocol::CONNECTED);
+pub const INCOMING: Signals = Signals::from_bits_retain(protocol::INCOMING);
+pub const ERROR: Signals = Signals::from_bits_retain(protocol::ERROR);
 const LISTENING: Signals = Signals::from_bits_retain(protocol::LISTENING);
 
-const READABLE: Signals =
+pub const READABLE: Signals =
     Signals::SOCKET_READABLE.union(Signals::SOCKET_PEER_WRITE_DISABLED).union(Signals::SOCKET_PEER_CLOSED);
-const WRITABLE: Signals =
+pub const WRITABLE: Signals =
     Signals::SOCKET_WRITABLE.union(Signals::SOCKET_WRITE_DISABLED).union(Signals::SOCKET_PEER_CLOSED);
 
 /// This process' connection with the service (1).
@@ -58,17 +58,18 @@ impl From<Error> for Errno {
 }
 
 /// What is known of a TCP socket here; the data socket's signals say more.
-const FRESH: u32 = 0;
-const CONNECTING: u32 = 1;
-const OPEN: u32 = 2;
-const LISTENS: u32 = 3;
+pub const FRESH: u32 = 0;
+pub const CONNECTING: u32 = 1;
+pub const OPEN: u32 = 2;
+pub const LISTENS: u32 = 3;
 
 /// A socket of the network.
 pub struct Network {
     control: Channel,
     data: Socket,
     kind: Kind,
-    state: AtomicU32,
+    /// What is known of it as far as TCP goes.
+    pub state: AtomicU32,
     /// Where datagrams were last sent to with the service's leave (7).
     prepared: Lock<Option<SocketAddr>>,
 }
@@ -208,7 +209,7 @@ impl Network {
     }
 
     /// What it is at, as far as TCP goes.
-    fn state(&self) -> Result<u32> {
+    pub fn state(&self) -> Result<u32> {
         let known = self.state.load(Ordering::Relaxed);
         if known == OPEN || known == LISTENS {
             return Ok(known);
@@ -468,72 +469,4 @@ impl Network {
     pub fn data(&self) -> &Socket {
         &self.data
     }
-
-    /// What to wait for when somebody wants to read or write.
-    ///
-    /// # Errors
-    /// As what the data socket answers.
-    pub fn wanted(&self, read: bool, write: bool) -> Result<Signals> {
-        let state = if self.is_datagram() { OPEN } else { self.state()? };
-        let mut signals = ERROR | Signals::SOCKET_PEER_CLOSED;
-        let (readable, writable) = match state {
-            LISTENS => (INCOMING, Signals::NONE),
-            CONNECTING => (READABLE, CONNECTED),
-            OPEN if self.is_datagram() => (READABLE, Signals::SOCKET_WRITE_THRESHOLD | Signals::SOCKET_WRITE_DISABLED),
-            // Neither connected nor about to be: there is nothing to wait for.
-            FRESH => return Ok(Signals::NONE),
-            _ => (READABLE, WRITABLE),
-        };
-        signals.set(readable, read);
-        signals.set(writable, write);
-        Ok(signals)
-    }
-
-    /// What these signals say.
-    pub fn events(&self, signals: Signals) -> Events {
-        let gone = signals.contains(Signals::SOCKET_PEER_CLOSED);
-        let error = signals.contains(ERROR);
-        if self.is_datagram() {
-            let write = signals.intersects(Signals::SOCKET_WRITE_THRESHOLD | Signals::SOCKET_WRITE_DISABLED);
-            let read = signals.intersects(READABLE) || error;
-            return Events { read, write: write || gone, error: error || gone, ended: false, hung_up: gone };
-        }
-        let state = if signals.contains(CONNECTED) { OPEN } else { self.state.load(Ordering::Relaxed) };
-        match state {
-            LISTENS => {
-                let read = gone || signals.contains(INCOMING);
-                Events { read, write: false, error: gone, ended: gone, hung_up: gone }
-            }
-            OPEN => {
-                let ended = gone || signals.contains(Signals::SOCKET_PEER_WRITE_DISABLED);
-                let stopped = gone || signals.contains(Signals::SOCKET_WRITE_DISABLED);
-                Events {
-                    read: ended || signals.contains(Signals::SOCKET_READABLE),
-                    write: stopped || signals.contains(Signals::SOCKET_WRITABLE),
-                    error,
-                    ended,
-                    hung_up: ended && stopped,
-                }
-            }
-            CONNECTING => {
-                let over = error || gone;
-                Events { read: over, write: over, error: over, ended: over, hung_up: over }
-            }
-            _ => Events { read: false, write: true, error: gone, ended: false, hung_up: true },
-        }
-    }
-}
-
-/// What can be told of a socket to who polls.
-pub struct Events {
-    /// Reading does not wait.
-    pub read: bool,
-    /// Writing does not wait.
-    pub write: bool,
-    /// There is an error.
-    pub error: bool,
-    /// The peer writes no more.
-    pub ended: bool,
-    /// Neither side writes any more.
-    pub hung_up: bool,
 }

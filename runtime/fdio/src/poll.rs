@@ -10,8 +10,8 @@ use zx::{AsHandleRef, Duration, HandleRef, MonotonicInstant, Port};
 use crate::c::{self, EINVAL, O_ACCMODE, O_RDONLY, O_WRONLY, Result};
 use crate::description::Description;
 use crate::eventfd;
-use crate::network::Events;
 use crate::object::Object;
+use crate::readiness::Events;
 use crate::table;
 
 pub const POLLIN: c_short = 0x1;
