@@ -359,8 +359,8 @@ fn spawn(
     let directory = working_directory(envp.as_deref());
     let envp = match envp {
         Some(envp) => envp,
-        // SAFETY: the C library's array, which is not to be changed while processes are started.
         None if flags & CLONE_ENVIRON != 0 => {
+            // SAFETY: the C library's array, which is not to be changed while processes are started.
             let mut own = unsafe { strings(environ) };
             // What this process was told at its start is not where it is now.
             own.retain(|entry| !entry.to_bytes().starts_with(PWD));

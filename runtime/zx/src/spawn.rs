@@ -23,7 +23,6 @@ const MESSAGE: usize = 1024;
 const DESCRIPTOR: u32 = 0x30;
 
 unsafe extern "C" {
-    #[expect(clippy::too_many_arguments)]
     fn fdio_spawn_etc(
         job: sys::zx_handle_t,
         flags: u32,
@@ -35,7 +34,6 @@ unsafe extern "C" {
         process: *mut sys::zx_handle_t,
         message: *mut c_char,
     ) -> i32;
-    #[expect(clippy::too_many_arguments)]
     fn fdio_spawn_vmo(
         job: sys::zx_handle_t,
         flags: u32,
