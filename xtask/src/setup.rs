@@ -31,6 +31,12 @@ const BUILD_TOOLS: [Tool; 6] = [
     Tool { program: "pip3", package: "python3-pip", purpose: "fetches the C library's sources" },
 ];
 
+/// What tests of the disk's file system make and check images with.
+const DISK_TOOLS: [Tool; 2] = [
+    Tool { program: "mkfs.vfat", package: "dosfstools", purpose: "makes and checks file systems on disks" },
+    Tool { program: "mcopy", package: "mtools", purpose: "reads and writes files in them" },
+];
+
 /// Components of the toolchain beside its minimal profile.
 const COMPONENTS: [&str; 4] = ["clippy", "rustfmt", "rust-src", "llvm-tools"];
 
@@ -57,6 +63,14 @@ pub fn for_booting(ui: &Ui) -> Result<()> {
 /// As [`for_building`].
 pub fn for_gdb(ui: &Ui) -> Result<()> {
     packages(ui, &[GDB])
+}
+
+/// Sees to it that everything is there by which tests make and check disks.
+///
+/// # Errors
+/// As [`for_building`].
+pub fn for_disks(ui: &Ui) -> Result<()> {
+    packages(ui, &DISK_TOOLS)
 }
 
 fn packages(ui: &Ui, tools: &[Tool]) -> Result<()> {
@@ -159,7 +173,7 @@ pub fn doctor() -> usize {
         missing += usize::from(!there);
         println!("{}  {what:<24} {detail}", if there { "ok     " } else { "MISSING" });
     };
-    for tool in BUILD_TOOLS.iter().chain([&QEMU]) {
+    for tool in BUILD_TOOLS.iter().chain([&QEMU]).chain(&DISK_TOOLS) {
         let version = find_program(tool.program).and_then(|program| first_line(Command::new(program).arg("--version")));
         let detail = version.clone().unwrap_or_else(|| format!("{}; apt-get install {}", tool.purpose, tool.package));
         line(version.is_some(), tool.program, &detail);

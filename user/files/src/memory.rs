@@ -466,3 +466,6 @@ impl<S: Source> FileSystem for Tree<S> {
         self.reap(node);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ mod checks;
 mod conformance;
 mod debugging;
 mod drivers;
+mod files;
 mod network;
 mod packages;
 mod units;
@@ -186,6 +187,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         c::tests(),
         drivers::tests(),
         network::tests(),
+        files::tests(),
         debugging::tests(),
         wrong::tests(),
         conformance::tests(&args.cases),

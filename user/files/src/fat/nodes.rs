@@ -65,7 +65,7 @@ pub fn check_name(name: &[u8]) -> Result<&str> {
     }
     // Other systems take these off the end, and would find something else.
     let bad = |char: char| {
-        char < ' ' || char > '\u{ffff}' || matches!(char, '"' | '*' | ':' | '<' | '>' | '?' | '\\' | '|' | '\u{7f}')
+        !(' '..='\u{ffff}').contains(&char) || matches!(char, '"' | '*' | ':' | '<' | '>' | '?' | '\\' | '|' | '\u{7f}')
     };
     if name.contains(bad) || name.ends_with(['.', ' ']) { Err(Error::Invalid) } else { Ok(name) }
 }

@@ -1,0 +1,157 @@
+//! The tree, over content that lies in vectors.
+use std::cell::RefCell;
+
+use super::*;
+use crate::walk::{Place, is_below, path_of, walk};
+
+struct Bytes(RefCell<Vec<u8>>);
+
+impl Content for Bytes {
+    fn size(&self) -> u64 {
+        self.0.borrow().len() as u64
+    }
+    fn stored(&self) -> u64 {
+        self.size()
+    }
+    fn resize(&self, size: u64) -> Result<()> {
+        self.0.borrow_mut().resize(size as usize, 0);
+        Ok(())
+    }
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        let all = self.0.borrow();
+        let from = all.get(offset as usize..).unwrap_or_default();
+        let len = from.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&from[..len]);
+        Ok(len)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
+        let end = offset as usize + bytes.len();
+        let size = end.max(self.0.borrow().len());
+        self.resize(size as u64)?;
+        self.0.borrow_mut()[offset as usize..end].copy_from_slice(bytes);
+        Ok(bytes.len())
+    }
+}
+
+struct Vecs;
+
+impl Source for Vecs {
+    type Content = Bytes;
+    fn create(&mut self) -> Result<Bytes> {
+        Ok(Bytes(RefCell::default()))
+    }
+    fn usage(&mut self) -> (u64, u64) {
+        (0, 0)
+    }
+}
+
+fn tree(budget: u64) -> (Tree<Vecs>, Rc<Budget>) {
+    let budget = Budget::new(budget);
+    (Tree::new(Vecs, budget.clone()), budget)
+}
+
+fn there(tree: &mut Tree<Vecs>, path: &str) -> Result<Node> {
+    match walk(tree, ROOT, path.as_bytes(), true)? {
+        Place::There { node, .. } => Ok(node),
+        _ => Err(Error::NotFound),
+    }
+}
+
+#[test]
+fn links_are_followed_and_lead_out() {
+    let (mut tree, _) = tree(1 << 20);
+    let dir = tree.make(ROOT, b"dir", New::Directory(0o755)).unwrap();
+    let file = tree.make(dir, b"file", New::File(0o644)).unwrap();
+    for (name, target) in
+        [("in", "dir/file"), ("loop", "loop"), ("out", "/else/where"), ("up", "dir/../../x"), ("to", "dir")]
+    {
+        tree.make(ROOT, name.as_bytes(), New::Link(target.as_bytes())).unwrap();
+    }
+    assert_eq!(there(&mut tree, "in"), Ok(file));
+    assert_eq!(there(&mut tree, "to/../to/./file"), Ok(file));
+    assert_eq!(there(&mut tree, "loop"), Err(Error::Links));
+    assert_eq!(there(&mut tree, "in/"), Err(Error::NotDirectory));
+    assert_eq!(there(&mut tree, "dir/file/.."), Err(Error::NotDirectory));
+    assert_eq!(there(&mut tree, &"n".repeat(256)), Err(Error::TooLong));
+    let leads = |tree: &mut Tree<Vecs>, path: &[u8]| walk(tree, ROOT, path, false).unwrap();
+    let elsewhere = |above, rest: &[u8]| Place::Elsewhere { above, rest: rest.to_vec() };
+    assert_eq!(leads(&mut tree, b"out/y"), elsewhere(false, b"/else/where/y"));
+    assert_eq!(leads(&mut tree, b"up/y"), elsewhere(true, b"x/y"));
+    assert_eq!(leads(&mut tree, b".."), elsewhere(true, b""));
+    tree.change(dir, &Change { mode: Some(0o600), ..Change::default() }).unwrap();
+    assert_eq!(there(&mut tree, "dir/file"), Err(Error::Access));
+}
+
+#[test]
+fn nodes_live_as_long_as_names_and_holders() {
+    let (mut tree, budget) = tree(1 << 20);
+    let before = budget.used.get();
+    let dir = tree.make(ROOT, b"dir", New::Directory(0o755)).unwrap();
+    let file = tree.make(dir, b"a", New::File(0o644)).unwrap();
+    tree.link(file, ROOT, b"b").unwrap();
+    tree.hold(file);
+    assert_eq!(tree.unlink(ROOT, b"dir"), Err(Error::NotEmpty));
+    tree.unlink(dir, b"a").unwrap();
+    tree.unlink(ROOT, b"b").unwrap();
+    assert_eq!(tree.attributes(file).unwrap().links, 0);
+    assert_eq!(tree.link(file, ROOT, b"c"), Err(Error::NotFound));
+    tree.release(file);
+    assert_eq!(tree.attributes(file), Err(Error::NotFound));
+    tree.hold(dir);
+    tree.unlink(ROOT, b"dir").unwrap();
+    // Nothing can be made in what is gone.
+    assert_eq!(tree.make(dir, b"x", New::File(0)), Err(Error::NotFound));
+    assert_eq!(path_of(&mut tree, dir), Err(Error::NotFound));
+    tree.release(dir);
+    assert_eq!((budget.used.get(), budget.nodes.get()), (before, 1));
+}
+
+#[test]
+fn directories_move_with_what_is_in_them() {
+    let (mut tree, _) = tree(1 << 20);
+    let [a, b] = [b"a", b"b"].map(|name| tree.make(ROOT, name, New::Directory(0o755)).unwrap());
+    let inner = tree.make(a, b"inner", New::Directory(0o755)).unwrap();
+    tree.rename((a, b"inner"), (b, b"moved")).unwrap();
+    assert_eq!(path_of(&mut tree, inner).unwrap(), b"b/moved");
+    assert_eq!((tree.attributes(a).unwrap().links, tree.attributes(b).unwrap().links), (2, 3));
+    assert_eq!(is_below(&mut tree, inner, b), Ok(true));
+    assert_eq!(is_below(&mut tree, a, b), Ok(false));
+    tree.rename((ROOT, b"a"), (b, b"moved")).unwrap();
+    assert_eq!((there(&mut tree, "b/moved"), there(&mut tree, "a")), (Ok(a), Err(Error::NotFound)));
+}
+
+#[test]
+fn a_budget_that_is_used_up_takes_nothing_from_what_is_there() {
+    let (mut tree, budget) = tree(20_000);
+    let mut made = 0;
+    let name = |number: u32| number.to_string().into_bytes();
+    while tree.make(ROOT, &name(made), New::File(0o644)).is_ok() {
+        made += 1;
+    }
+    let used = budget.used.get();
+    assert_eq!(tree.make(ROOT, b"one more", New::Link(b"x")), Err(Error::Full));
+    assert_eq!(budget.used.get(), used);
+    assert!((0..made).all(|number| tree.find(ROOT, &name(number)).is_ok()));
+    tree.unlink(ROOT, b"0").unwrap();
+    tree.make(ROOT, b"0", New::File(0o644)).unwrap();
+    drop(tree);
+    assert_eq!((budget.used.get(), budget.nodes.get()), (0, 0));
+}
+
+#[test]
+fn listing_goes_on_while_names_go() {
+    let (mut tree, _) = tree(1 << 20);
+    for number in 0..10 {
+        tree.make(ROOT, &[b'0' + number], New::File(0)).unwrap();
+    }
+    let mut data = Vec::new();
+    tree.entries(ROOT, 0, &mut data).unwrap();
+    let cookies: Vec<u64> = file_protocol::entries(&data).map(|entry| entry.cookie).collect();
+    for gone in [b"0", b"4", b"5"] {
+        tree.unlink(ROOT, gone).unwrap();
+    }
+    data.clear();
+    tree.entries(ROOT, cookies[3], &mut data).unwrap();
+    let names: Vec<u8> = file_protocol::entries(&data).map(|entry| entry.name[0]).collect();
+    assert_eq!(names, b"6789");
+}

@@ -1,0 +1,185 @@
+//! The file system on a disk: what the system writes, the host's tools find in order, and the other way round.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use tempfile::TempDir;
+
+use super::{Context, Test, expect, expect_part};
+use crate::cargo;
+use crate::run::{Capture, example};
+use crate::session::End;
+use crate::setup;
+
+/// All of them.
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test::one("files.disk-as-on-the-host", as_on_the_host),
+        Test::one("files.disk-driver-dies", driver_dies),
+        Test::one("files.disk-full", full),
+        Test::one("files.disk-damaged", damaged),
+        Test::one("files.disk-without-file-system", without_file_system),
+    ]
+}
+
+/// Runs a tool of the host; gives its output.
+fn tool(name: &str, args: &[&str]) -> Result<String> {
+    let output = Command::new(name).args(args).stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot start {name}"))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        bail!("{name} {args:?}: {}\n{said}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(said)
+}
+
+/// A disk with an empty file system of so many bits.
+fn disk(context: &Context<'_>, folder: &TempDir, mib: u64, bits: &str) -> Result<(PathBuf, String)> {
+    setup::for_disks(&context.ui)?;
+    let path = folder.path().join("disk.img");
+    fs::File::create(&path).and_then(|file| file.set_len(mib << 20)).context("cannot make a disk")?;
+    let name = path.to_str().context("a temporary folder's name is no text")?.to_owned();
+    tool("mkfs.vfat", &["-F", bits, &name])?;
+    Ok((path, name))
+}
+
+/// The example `files` in the system; gives its code, what it wrote, and what was said beside that.
+fn run(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<(End, String, String)> {
+    let built = context.built()?;
+    let program = example(context.paths, &context.ui, "files")?;
+    let mut capture = Capture::new(built, &program);
+    capture.args = args.iter().map(ToString::to_string).collect();
+    capture.devices.disk = Some(disk.to_path_buf());
+    capture.timeout = Duration::from_secs(240);
+    let outcome = capture.run()?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let (stdout, stderr) = (text(outcome.stdout()), text(outcome.stderr()));
+    Ok((outcome.end, stdout, stderr))
+}
+
+fn good(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<String> {
+    match run(context, disk, args)? {
+        (End::Exit(0), stdout, _) => Ok(stdout),
+        (end, stdout, stderr) => bail!("files {args:?} ended with {end:?}\n{stdout}\n{stderr}"),
+    }
+}
+
+/// The example `files` on the host.
+fn here(context: &Context<'_>, args: &[&str]) -> Result<String> {
+    let mut command = cargo::command(&context.paths.workspace.join("examples/files"));
+    command.args(["run", "--release", "--locked", "--quiet", "--target-dir"]).arg(context.paths.out.join("examples"));
+    let output = command.arg("--").args(args).output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("on the host: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A tree that the system makes is the one that the host makes, for the system itself and for the host's tools, for all three
+/// kinds of FAT; and what the host puts there, the system reads.
+fn as_on_the_host(context: &Context<'_>) -> Result<()> {
+    for (mib, bits) in [(64, "32"), (32, "16"), (8, "12")] {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let (path, name) = disk(context, &folder, mib, bits)?;
+        let tree = folder.path().join("tree");
+        fs::create_dir(&tree).context("cannot make a folder")?;
+        let tree = tree.to_str().context("no text")?;
+        here(context, &["fill", tree, bits])?;
+        let expected = here(context, &["sum", tree])?;
+        expect("the system's tree", &good(context, &path, &["fill", "/disk", bits])?.as_str(), &"filled\n")?;
+        tool("fsck.vfat", &["-n", &name])?;
+        expect("what the system reads", &good(context, &path, &["sum", "/disk"])?, &expected)?;
+        let back = folder.path().join("back");
+        fs::create_dir(&back).context("cannot make a folder")?;
+        let back = back.to_str().context("no text")?;
+        tool("mcopy", &["-s", "-Q", "-i", &name, "::/*", back])?;
+        expect("what the host reads", &here(context, &["sum", back])?, &expected)?;
+        let file = folder.path().join("From the host, with a long name.txt");
+        fs::write(&file, "written by the host").context("cannot write")?;
+        tool("mcopy", &["-i", &name, file.to_str().context("no text")?, "::/"])?;
+        let line = "/From the host, with a long name.txt 19 ";
+        expect_part("what the system reads", &good(context, &path, &["sum", "/disk"])?, line)?;
+    }
+    Ok(())
+}
+
+/// The disk's driver is killed while a tree is made: the file system connects to the next one and goes on.
+fn driver_dies(context: &Context<'_>) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let (path, name) = disk(context, &folder, 64, "32")?;
+    let program = example(context.paths, &context.ui, "files")?;
+    tool("mcopy", &["-i", &name, program.to_str().context("no text")?, "::/program"])?;
+    let script = "/disk/program fill /disk 3 &\nkill virtio-blk\nwait\n/disk/program sum /disk\n";
+    let mut capture = Capture::new(context.built()?, Path::new("sh"));
+    capture.args = vec!["-c".to_owned(), script.to_owned()];
+    capture.devices.disk = Some(path);
+    capture.timeout = Duration::from_secs(240);
+    let outcome = capture.run()?;
+    let (stdout, stderr) = (outcome.stdout(), outcome.stderr());
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    expect_part("standard error", &stderr, "the service disk ended")?;
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).context("cannot make a folder")?;
+    let tree = tree.to_str().context("no text")?;
+    here(context, &["fill", tree, "3"])?;
+    for line in here(context, &["sum", tree])?.lines() {
+        expect_part("what the system reads", &stdout, line)?;
+    }
+    tool("fsck.vfat", &["-n", &name]).map(drop)
+}
+
+/// A full disk says so, loses nothing, and takes more when there is room again.
+fn full(context: &Context<'_>) -> Result<()> {
+    for (mib, bits) in [(4, "12"), (40, "32")] {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let (path, name) = disk(context, &folder, mib, bits)?;
+        let said = good(context, &path, &["full", "/disk"])?;
+        let expected = "more: Err(StorageFull)\nkept: kept, big is whole: true\nas much again: true\n";
+        expect("what it saw", &said.as_str(), &expected)?;
+        tool("fsck.vfat", &["-n", &name])?;
+    }
+    Ok(())
+}
+
+/// Bytes of header, tables and directories are others: errors, perhaps, but an end, and nothing that falls.
+fn damaged(context: &Context<'_>) -> Result<()> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut number = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % below) as usize
+    };
+    for round in 0..6 {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let (path, name) = disk(context, &folder, 8, "12")?;
+        let tree = folder.path().join("tree");
+        fs::create_dir(&tree).context("cannot make a folder")?;
+        here(context, &["fill", tree.to_str().context("no text")?, "5"])?;
+        for entry in fs::read_dir(&tree).context("cannot read")? {
+            let entry = entry.context("cannot read")?.path();
+            tool("mcopy", &["-s", "-Q", "-i", &name, entry.to_str().context("no text")?, "::/"])?;
+        }
+        let mut bytes = fs::read(&path).context("cannot read")?;
+        for _ in 0..1 + number(200) {
+            // In one round the header, in others what lies behind it.
+            let at = if round == 0 { 11 + number(50) } else { 512 + number(60_000) };
+            bytes[at] = number(256) as u8;
+        }
+        fs::write(&path, bytes).context("cannot write")?;
+        let said = good(context, &path, &["poke", "/disk"]).with_context(|| format!("round {round}"))?;
+        expect("what it said", &said.as_str(), &"poked\n")?;
+    }
+    Ok(())
+}
+
+/// A disk that is no file system: nothing is found there, and the system says why.
+fn without_file_system(context: &Context<'_>) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let path = folder.path().join("disk.img");
+    fs::write(&path, vec![0x5a; 1 << 20]).context("cannot make a disk")?;
+    let (end, _, stderr) = run(context, &path, &["sum", "/disk"])?;
+    expect("its end", &end, &End::Exit(1))?;
+    expect_part("standard error", &stderr, "there is no FAT file system on it")
+}
