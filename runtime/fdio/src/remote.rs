@@ -1,7 +1,6 @@
 //! The client's side of the file protocol: a channel to an open description, and its requests. The steps are told in
 //! [`file_protocol`].
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -415,8 +414,3 @@ fn of_stream(status: Status) -> Errno {
 
 /// Rights of memory that is only to be read.
 pub const READ_ONLY: Rights = Rights::BASIC.union(Rights::READ).union(Rights::MAP).union(Rights::GET_PROPERTY);
-
-/// A path as text, where it must be.
-pub fn utf8(path: Vec<u8>) -> Result<String> {
-    String::from_utf8(path).map_err(|_| crate::c::ENOENT)
-}
