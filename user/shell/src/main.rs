@@ -1,96 +1,89 @@
-//! The shell inside the system: reads lines, runs programs, shows what there is.
-//!
-//! A program is named by its path, or by its name alone when it lies in `/boot/bin`. It shares the shell's input and
-//! output, and the shell waits for its end. Ctrl-C on the host ends the program and not the shell.
+//! `sh`: see the library.
 #![forbid(unsafe_code)]
 
-mod builtin;
-#[cfg(target_os = "fuchsia")]
-mod interrupt;
-mod line;
-mod ps;
-mod start;
-
-use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
+use std::thread;
 
-const PROMPT: &str = "hafnon$ ";
+use shell::state::Shell;
+use shell::{STACK, group};
 
-/// What the shell remembers from line to line.
-pub struct Shell {
-    /// Return code of the last program or command: `$?`.
-    pub last: i64,
-    /// Set by `exit`.
-    pub done: bool,
-}
+const USAGE: &str = "usage: sh [-eufxi] [-o OPTION] [FILE [ARGUMENTS...]]
+       sh [-eufxi] [-o OPTION] -c COMMANDS [NAME [ARGUMENTS...]]";
 
 fn main() -> ExitCode {
-    #[cfg(target_os = "fuchsia")]
-    interrupt::listen();
-    let mut shell = Shell { last: 0, done: false };
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.as_slice() {
-        [] => interactive(&mut shell),
-        [option, lines] if option == "-c" => lines.lines().for_each(|line| shell.line(line)),
-        _ => {
-            eprintln!("sh: usage: sh [-c LINES]");
-            return ExitCode::from(2);
+    // Functions in functions need more of a stack than the first thread has.
+    let run = thread::Builder::new().name("shell".to_owned()).stack_size(STACK).spawn(run);
+    match run.map(thread::JoinHandle::join) {
+        Ok(Ok(code)) => exit(code),
+        Ok(Err(_)) => ExitCode::from(101),
+        Err(error) => {
+            eprintln!("sh: no thread for the commands: {error}");
+            ExitCode::from(2)
         }
     }
-    // A return code has 64 bits here, and the one of the last program is passed on whole.
-    exit(shell.last)
 }
 
+fn run() -> i64 {
+    let mut shell = Shell::new("sh");
+    let mut arguments = std::env::args().skip(1).peekable();
+    let (mut commands, mut interactive) = (false, false);
+    while let Some(word) = arguments.next_if(|word| word.len() > 1 && word.starts_with(['-', '+'])) {
+        let on = word.starts_with('-');
+        if word == "--" {
+            break;
+        }
+        for flag in word[1..].chars() {
+            let known = match flag {
+                'c' => {
+                    commands = true;
+                    true
+                }
+                'i' => {
+                    interactive = true;
+                    true
+                }
+                'o' => shell.option(&arguments.next().unwrap_or_default(), on),
+                flag => shell.option(&flag.to_string(), on),
+            };
+            if !known {
+                eprintln!("sh: {word}: there is no such option\n{USAGE}");
+                return 2;
+            }
+        }
+    }
+    let first = arguments.next();
+    if commands {
+        let Some(text) = first else {
+            eprintln!("sh: -c takes commands\n{USAGE}");
+            return 2;
+        };
+        if let Some(name) = arguments.next() {
+            shell.name = name;
+        }
+        shell.positional = arguments.collect();
+        return shell.finish(|shell| shell.evaluate_text("-c", &text));
+    }
+    if let Some(file) = first {
+        shell.positional = arguments.collect();
+        shell.name.clone_from(&file);
+        return shell.file(&file);
+    }
+    shell.options.interactive = group::listen() || interactive;
+    if shell.options.interactive {
+        shell.out(
+            "Type a program's name to run it; `ls /boot/bin` shows which there are, `help` what the shell knows.\n",
+        );
+    }
+    shell.lines()
+}
+
+// A return code has 64 bits here, and the one of the last program is passed on whole.
 #[cfg(target_os = "fuchsia")]
 fn exit(code: i64) -> ! {
-    let _ = io::stdout().flush();
     zx::process_exit(code)
 }
 
 #[cfg(not(target_os = "fuchsia"))]
 fn exit(code: i64) -> ! {
     std::process::exit(code as i32)
-}
-
-fn interactive(shell: &mut Shell) {
-    println!("Type a program's name to run it, `ls bin` to see which there are, `help` for the rest.");
-    let mut input = io::stdin().lock();
-    let mut line = Vec::new();
-    while !shell.done {
-        print!("{PROMPT}");
-        let _ = io::stdout().flush();
-        line.clear();
-        match input.read_until(b'\n', &mut line) {
-            Ok(0) => {
-                println!();
-                return;
-            }
-            Ok(_) => shell.line(&String::from_utf8_lossy(&line)),
-            Err(error) => {
-                eprintln!("sh: standard input: {error}");
-                return;
-            }
-        }
-    }
-}
-
-impl Shell {
-    /// Runs one line.
-    fn line(&mut self, line: &str) {
-        if self.done {
-            return;
-        }
-        let variable = |name: &str| if name == "?" { Some(self.last.to_string()) } else { std::env::var(name).ok() };
-        match line::words(line, &variable) {
-            Ok(words) => {
-                if let Some((name, arguments)) = words.split_first() {
-                    self.last = builtin::run(self, name, arguments).unwrap_or_else(|| start::run(name, arguments));
-                }
-            }
-            Err(problem) => {
-                eprintln!("sh: {problem}");
-                self.last = 2;
-            }
-        }
-    }
 }

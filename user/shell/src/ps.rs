@@ -3,31 +3,34 @@
 #[cfg(target_os = "fuchsia")]
 pub use here::{handles, kill, run};
 
-/// There are no jobs elsewhere.
 #[cfg(not(target_os = "fuchsia"))]
-pub fn run() -> i64 {
-    eprintln!("sh: ps: only on Hafnon");
-    1
-}
+pub use elsewhere::{handles, kill, run};
 
-/// There is nothing to end elsewhere.
 #[cfg(not(target_os = "fuchsia"))]
-pub fn kill(_which: &str) -> i64 {
-    eprintln!("sh: kill: only on Hafnon");
-    1
-}
+mod elsewhere {
+    use crate::state::{Run, Shell};
 
-/// There are no handles elsewhere.
-#[cfg(not(target_os = "fuchsia"))]
-pub fn handles(_which: &str) -> i64 {
-    eprintln!("sh: handles: only on Hafnon");
-    1
+    /// There are no jobs elsewhere.
+    pub fn run(shell: &Shell) -> Run {
+        shell.fail("ps", "only on Hafnon")
+    }
+
+    /// There is nothing to end elsewhere.
+    pub fn kill(shell: &Shell, _which: &str) -> Run {
+        shell.fail("kill", "only on Hafnon")
+    }
+
+    /// There are no handles elsewhere.
+    pub fn handles(shell: &Shell, _which: &str) -> Run {
+        shell.fail("handles", "only on Hafnon")
+    }
 }
 
 #[cfg(target_os = "fuchsia")]
 mod here {
     use std::sync::OnceLock;
 
+    use crate::state::{Run, Shell};
     use init::given;
     use zx::{AsHandleRef, Info, Job, Process, Rights, Thread};
 
@@ -52,19 +55,16 @@ mod here {
     }
 
     /// Shows the tree below that job.
-    pub fn run() -> i64 {
-        let Some(job) = all() else {
-            eprintln!("sh: ps: this program was started without a job");
-            return 1;
-        };
+    pub fn run(shell: &Shell) -> Run {
+        let Some(job) = all() else { return shell.fail("ps", "this program was started without a job") };
         let mut rows = Vec::new();
         job_rows(job, 0, &mut rows);
-        println!("{:>8}  {:<16}{:<22}{:>10}  NAME", "KOID", "KIND", "STATE", "MEMORY");
+        let mut text = format!("{:>8}  {:<16}{:<22}{:>10}  NAME\n", "KOID", "KIND", "STATE", "MEMORY");
         for row in rows {
             let kind = format!("{:1$}{2}", "", row.depth * 2, row.kind);
-            println!("{:>8}  {kind:<16}{:<22}{:>10}  {}", row.koid, row.state, row.memory, row.name);
+            text += &format!("{:>8}  {kind:<16}{:<22}{:>10}  {}\n", row.koid, row.state, row.memory, row.name);
         }
-        0
+        shell.say(text)
     }
 
     /// A process or a job.
@@ -74,35 +74,35 @@ mod here {
     }
 
     /// Ends the process or job of this koid, or the first process of this name.
-    pub fn kill(which: &str) -> i64 {
+    pub fn kill(shell: &Shell, which: &str) -> Run {
         let killed = match all().and_then(|job| find(job, which)) {
             Some(Task::Process(process)) => process.kill().is_ok(),
             Some(Task::Job(job)) => job.kill().is_ok(),
             None => false,
         };
-        if !killed {
-            eprintln!(
-                "sh: kill: {which}: there is no such process or job that can be ended; `ps` shows which there are"
-            );
+        if killed {
+            return Ok(0);
         }
-        i64::from(!killed)
+        shell.fail(
+            "kill",
+            &format!("{which}: there is no such process or job that can be ended; `ps` shows which there are"),
+        )
     }
 
     /// Shows what a process holds, a kind of handle a line.
-    pub fn handles(which: &str) -> i64 {
+    pub fn handles(shell: &Shell, which: &str) -> Run {
         let Some(Task::Process(process)) = all().and_then(|job| find(job, which)) else {
-            eprintln!("sh: handles: {which}: there is no such process; `ps` shows which there are");
-            return 1;
+            return shell.fail("handles", &format!("{which}: there is no such process; `ps` shows which there are"));
         };
         let stats = process.info_record::<abi::zx_info_process_handle_stats_t>(abi::ZX_INFO_PROCESS_HANDLE_STATS);
         let Ok(stats) = stats else {
-            eprintln!("sh: handles: {which}: its handles cannot be seen");
-            return 1;
+            return shell.fail("handles", &format!("{which}: its handles cannot be seen"));
         };
+        let mut text = String::new();
         for (kind, count) in (0..).zip(stats.handle_count).filter(|(_, count)| *count > 0) {
-            println!("{count:>8}  {}", kind_name(kind));
+            text += &format!("{count:>8}  {}\n", kind_name(kind));
         }
-        0
+        shell.say(text)
     }
 
     fn kind_name(kind: u32) -> String {

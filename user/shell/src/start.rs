@@ -1,69 +1,139 @@
-//! Running a program.
+//! Running a program: finding its file, handing it descriptors and environment, waiting for its end.
+//!
+//! A program is in its group's job, which is its default job too. A file that begins with `#!` is given to the program
+//! named there.
 
 use std::fs::File;
-use std::io;
-use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
 use init::program;
 
-use crate::builtin::reason;
+use crate::state::{Shell, reason};
 
 /// The return code for a program that there is not, as shells have it.
 const NOT_FOUND: i64 = 127;
 /// The return code for a file that cannot be run.
 const NOT_RUN: i64 = 126;
 
-/// Runs a program to its end; returns its return code.
-pub fn run(name: &str, arguments: &[String]) -> i64 {
-    let path = if name.contains('/') { name.to_owned() } else { format!("/boot/bin/{name}") };
-    let mut file = match File::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            eprintln!("sh: {name}: there is no such program; `ls bin` shows which there are, `help` the commands");
-            return NOT_FOUND;
-        }
-        Err(error) => return not_run(name, &reason(&error)),
+/// Runs a program to its end, with some variables more; returns its return code.
+pub fn run(shell: &Shell, words: &[String], values: &[(String, String)]) -> i64 {
+    let Some(name) = words.first() else { return 0 };
+    let Some(path) = find(shell, name) else {
+        shell.complain(name, "there is no such program; `ls /boot/bin` shows which there are, `help` the commands");
+        return NOT_FOUND;
     };
-    if let Err(problem) = program::check(&mut file, |library| Path::new("/boot/lib").join(library).exists()) {
-        return not_run(name, &problem);
-    }
-    drop(file);
-    match Command::new(&path).args(arguments).status() {
-        Ok(status) => {
-            let code = return_code(status);
-            if let Some(end) = ending(code) {
-                eprintln!("sh: {name} {end}");
+    let started = check(&path).and_then(|script| match script {
+        None => start(shell, &path, words.to_vec(), values),
+        Some(mut interpreter) => {
+            interpreter.push(path.to_string_lossy().into_owned());
+            interpreter.extend(words.iter().skip(1).cloned());
+            // `/bin/sh` is this shell, wherever it lies.
+            let program = match interpreter[0].as_str() {
+                "/bin/sh" | "/bin/bash" => find(shell, "sh"),
+                other => find(shell, other),
+            };
+            let program = program.ok_or_else(|| format!("its interpreter {} is not there", interpreter[0]))?;
+            start(shell, &program, interpreter, values)
+        }
+    });
+    match started {
+        Ok(code) => {
+            if let Some(end) = ending(code)
+                && !shell.group.ended()
+            {
+                shell.complain(name, end);
             }
             code
         }
-        Err(error) => not_run(name, &starting(&error)),
+        Err(problem) => {
+            shell.complain(name, &problem);
+            NOT_RUN
+        }
     }
 }
 
-fn not_run(name: &str, problem: &str) -> i64 {
-    eprintln!("sh: {name}: {problem}");
-    NOT_RUN
+/// The file of a program: a path, or a name in one of the directories of `PATH`.
+pub fn find(shell: &Shell, name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        let path = shell.path(name);
+        return path.exists().then_some(path);
+    }
+    let directories = shell.get("PATH").unwrap_or("/boot/bin").split(':');
+    let mut paths = directories.filter(|_| !name.is_empty()).map(|directory| shell.path(directory).join(name));
+    paths.find(|path| path.is_file())
+}
+
+/// Looks whether a file can be run; for a script, what runs it.
+fn check(path: &Path) -> Result<Option<Vec<String>>, String> {
+    if path.is_dir() {
+        return Err("this is a directory".to_owned());
+    }
+    let mut file = File::open(path).map_err(|error| reason(&error))?;
+    let mut head = [0; 256];
+    let size = file.read(&mut head).map_err(|error| reason(&error))?;
+    if let Some(line) = head[..size].strip_prefix(b"#!") {
+        let line = String::from_utf8_lossy(line.split(|byte| *byte == b'\n').next().unwrap_or_default()).into_owned();
+        let words: Vec<String> = line.splitn(2, ' ').map(|word| word.trim().to_owned()).collect();
+        let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        return if words.is_empty() { Err("its first line names no interpreter".to_owned()) } else { Ok(Some(words)) };
+    }
+    if cfg!(target_os = "fuchsia") {
+        file.seek(SeekFrom::Start(0)).map_err(|error| reason(&error))?;
+        program::check(&mut file, |library| Path::new("/boot/lib").join(library).exists())?;
+    }
+    Ok(None)
 }
 
 #[cfg(target_os = "fuchsia")]
-fn starting(error: &io::Error) -> String {
-    match error.raw_os_error().filter(|code| *code < 0).map(zx::Status) {
-        Some(zx::Status::NO_MEMORY) => "there is not enough memory for it".to_owned(),
-        Some(status) => format!("starting it gave {status}"),
-        None => error.to_string(),
+fn start(shell: &Shell, path: &Path, words: Vec<String>, values: &[(String, String)]) -> Result<i64, String> {
+    use std::os::fd::AsFd;
+    use zx::spawn::Spawn;
+    use zx::{AsHandleRef, MonotonicInstant, Signals, Status};
+
+    let path = path.to_str().ok_or("its path is not UTF-8")?;
+    let mut spawn = Spawn::file(path);
+    words.iter().for_each(|word| _ = spawn.arg(word));
+    for (name, value) in environment(shell, values) {
+        spawn.env(&format!("{name}={value}"));
     }
+    if let Some(job) = shell.group.job() {
+        spawn.job(job);
+    }
+    for (number, file) in &shell.fds {
+        if let Ok(number) = u16::try_from(*number) {
+            spawn.descriptor_like(number, file.as_fd());
+        }
+    }
+    let process = spawn.start().map_err(|(status, text)| match status {
+        Status::NO_MEMORY => "there is not enough memory for it".to_owned(),
+        _ if text.is_empty() => format!("starting it gave {status}"),
+        _ => text,
+    })?;
+    let ended = process.wait_one(Signals::TASK_TERMINATED, MonotonicInstant::INFINITE);
+    let info = ended.and_then(|_| process.info()).map_err(|status| format!("its end cannot be seen: {status}"))?;
+    Ok(info.return_code)
 }
 
 #[cfg(not(target_os = "fuchsia"))]
-fn starting(error: &io::Error) -> String {
-    error.to_string()
+fn start(shell: &Shell, path: &Path, words: Vec<String>, values: &[(String, String)]) -> Result<i64, String> {
+    use std::process::{Command, Stdio};
+
+    let mut command = Command::new(path);
+    command.args(&words[1..]).env_clear().envs(environment(shell, values)).current_dir(&shell.cwd);
+    let stream = |number| match shell.fds.get(&number) {
+        Some(file) => file.try_clone().map(Stdio::from),
+        None => Ok(Stdio::null()),
+    };
+    let all = || Ok((stream(0)?, stream(1)?, stream(2)?));
+    let (input, output, errors) = all().map_err(|error: io::Error| reason(&error))?;
+    let status = command.stdin(input).stdout(output).stderr(errors).status();
+    status.map(|status| i64::from(status.code().unwrap_or(-1))).map_err(|error| reason(&error))
 }
 
-/// The whole return code: it has 64 bits, and the standard library gives only those that fit into 32.
-fn return_code(status: ExitStatus) -> i64 {
-    let text = status.to_string();
-    text.rsplit(' ').next().and_then(|code| code.parse().ok()).unwrap_or(i64::from(status.code().unwrap_or(-1)))
+fn environment<'a>(shell: &'a Shell, values: &'a [(String, String)]) -> Vec<(&'a str, &'a str)> {
+    let own = shell.environment().filter(|(name, _)| !values.iter().any(|(other, _)| other == name));
+    own.chain(values.iter().map(|(name, value)| (name.as_str(), value.as_str()))).collect()
 }
 
 /// Words for an end that the program did not choose.
