@@ -10,6 +10,7 @@
 //! Cargo decides what of a part must be built again; outputs go on to the next part only where they differ, so that a
 //! change travels no further than it has to. Where no source changed at all since the last build, none of it is asked.
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
 use std::fs;
@@ -38,6 +39,8 @@ pub struct What {
     pub debug: bool,
     /// The conformance programs too.
     pub tests: bool,
+    /// The shell too, and the programs that one wants beside it.
+    pub shell: bool,
 }
 
 /// Where everything built lies.
@@ -57,6 +60,8 @@ pub struct Built {
     pub test_programs: Vec<(String, PathBuf)>,
     /// The services that the system description names, drivers among them.
     pub services: Vec<Known>,
+    /// Further names of programs.
+    pub names: BTreeMap<String, Vec<String>>,
     /// The programs that may look at all tasks.
     pub trusted: Vec<String>,
 }
@@ -74,13 +79,9 @@ struct Stamp {
 /// A part does not build; the error names it, and the compiler's messages have been printed.
 pub fn build(paths: &Paths, ui: &Ui, what: What) -> Result<Built> {
     let _lock = BuildLock::take(paths, ui)?;
-    let name = match (what.debug, what.tests) {
-        (false, false) => "release",
-        (true, false) => "debug",
-        (false, true) => "release-tests",
-        (true, true) => "debug-tests",
-    };
-    let stamp_file = paths.out.join(format!("built-{name}.json"));
+    let parts = [(what.debug, "-debug"), (what.tests, "-tests"), (what.shell, "-shell")];
+    let name: String = parts.iter().filter_map(|(part, name)| part.then_some(*name)).collect();
+    let stamp_file = paths.out.join(format!("built{name}.json"));
     let sources = state_of_sources(paths)?;
     if let Some(built) = unchanged(&stamp_file, sources) {
         return Ok(built);
@@ -162,7 +163,10 @@ impl Builder<'_> {
         let (vdso, userboot) = self.first_process()?;
         let (server, root) = self.server_and_root(&kernel, &vdso, &userboot, &system)?;
         let libraries = self.sysroot(&vdso)?;
-        let programs = self.programs("building the programs", &system.image.programs)?;
+        let mut programs = self.programs("building the programs", &system.image.programs)?;
+        if self.what.shell {
+            programs.extend(self.programs("building the shell's programs", &system.image.shell_programs)?);
+        }
         let test_programs = match self.what.tests {
             true => self.programs("building the conformance programs", &system.image.test_programs)?,
             false => Vec::new(),
@@ -186,6 +190,7 @@ impl Builder<'_> {
             test_programs,
             services,
             trusted: system.image.trusted,
+            names: system.image.names,
         })
     }
 

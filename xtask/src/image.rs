@@ -60,6 +60,9 @@ impl Image {
                 continue;
             }
             image.add_file(&format!("bin/{name}"), file)?;
+            for other in built.names.get(name).into_iter().flatten() {
+                image.writer.add_name(&format!("bin/{other}"), &format!("bin/{name}"))?;
+            }
         }
         Ok(image)
     }

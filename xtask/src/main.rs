@@ -68,7 +68,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Run(args) => run::run(&paths, args),
         Command::Build { debug, verbose } => {
             let ui = Ui::new(*verbose);
-            build::build(&paths, &ui, build::What { debug: *debug, tests: false })?;
+            build::build(&paths, &ui, build::What { debug: *debug, ..build::What::default() })?;
             Ok(0)
         }
         Command::Cargo(args) => cargo_command::cargo(&paths, args),

@@ -52,8 +52,27 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     if args.gdb.is_some() {
         setup::for_gdb(&ui)?;
     }
-    let built = build(paths, &ui, What { debug: args.debug, tests: false })?;
+    let what = What { debug: args.debug, shell: args.program.is_empty() && has_terminal(), ..What::default() };
+    let mut built = build(paths, &ui, what)?;
+    // A name that no other program has may be that of the shell, or of one of those beside it.
+    if let Some(name) = args.program.first().filter(|name| !is_path(Path::new(name))) {
+        let installed = install::programs(paths)?;
+        if !built
+            .programs
+            .iter()
+            .map(|(known, _)| known)
+            .chain(installed.iter().map(|(known, _)| known))
+            .any(|known| known == name)
+        {
+            built = build(paths, &ui, What { shell: true, ..what })?;
+        }
+    }
     boot(&ui, paths, &built, args)
+}
+
+/// Whether a user is there to talk with.
+fn has_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
 /// Boots what was built; gives this process' exit code.
@@ -61,8 +80,7 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
 /// # Errors
 /// The program or the machine cannot be started.
 pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8> {
-    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    let shell = terminal && args.program.is_empty();
+    let shell = has_terminal() && args.program.is_empty();
     let devices = Devices { terminal: shell, disk: args.disk.clone(), ..Devices::default() };
     if let Some(disk) = &devices.disk {
         check_disk(disk)?;

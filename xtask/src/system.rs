@@ -1,5 +1,6 @@
 //! Reads `system.toml` and checks it.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result, bail};
@@ -29,9 +30,15 @@ pub struct System {
 pub struct Image {
     /// Packages whose binaries stand in every image.
     pub programs: Vec<String>,
+    /// Packages whose binaries stand in images with a shell.
+    #[serde(default)]
+    pub shell_programs: Vec<String>,
     /// Packages whose binaries stand in the image of the conformance tests.
     #[serde(default)]
     pub test_programs: Vec<String>,
+    /// Further names of programs.
+    #[serde(default)]
+    pub names: BTreeMap<String, Vec<String>>,
     /// Programs that may look at all tasks and end all, when the system was booted for them.
     #[serde(default)]
     pub trusted: Vec<String>,

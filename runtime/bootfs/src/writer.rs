@@ -1,7 +1,8 @@
 //! Makes images. The same files give the same bytes, in whatever order they are added.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::string::{String, ToString};
+use std::sync::Arc;
 use std::vec::Vec;
 use std::{fmt, io};
 
@@ -50,7 +51,8 @@ impl From<io::Error> for WriteError {
 /// Collects files, then writes the image.
 #[derive(Clone, Debug, Default)]
 pub struct Writer {
-    files: BTreeMap<String, Vec<u8>>,
+    /// A file that goes by several names has one place in the image.
+    files: BTreeMap<String, Arc<Vec<u8>>>,
 }
 
 impl Writer {
@@ -64,6 +66,19 @@ impl Writer {
     /// # Errors
     /// [`WriteError::BadName`], [`WriteError::Duplicate`].
     pub fn add(&mut self, path: &str, data: impl Into<Vec<u8>>) -> Result<&mut Writer, WriteError> {
+        self.insert(path, Arc::new(data.into()))
+    }
+
+    /// Adds another path of a file that is there.
+    ///
+    /// # Errors
+    /// [`WriteError::BadName`], also where there is no such file; [`WriteError::Duplicate`].
+    pub fn add_name(&mut self, path: &str, file: &str) -> Result<&mut Writer, WriteError> {
+        let data = self.files.get(file).ok_or_else(|| WriteError::BadName(file.to_string()))?.clone();
+        self.insert(path, data)
+    }
+
+    fn insert(&mut self, path: &str, data: Arc<Vec<u8>>) -> Result<&mut Writer, WriteError> {
         if !is_clean_path(path) {
             return Err(WriteError::BadName(path.to_string()));
         }
@@ -74,7 +89,7 @@ impl Writer {
         if has_children || parent_is_file || self.files.contains_key(path) {
             return Err(WriteError::Duplicate(path.to_string()));
         }
-        self.files.insert(path.to_string(), data.into());
+        self.files.insert(path.to_string(), data);
         Ok(self)
     }
 
@@ -110,8 +125,10 @@ impl Writer {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         let mut offset = data_start;
+        let mut places: HashMap<*const Vec<u8>, u64> = HashMap::new();
         for (name, data) in &self.files {
-            let at = u32::try_from(offset).map_err(|_| WriteError::TooBig)?;
+            let known = places.get(&Arc::as_ptr(data)).copied();
+            let at = u32::try_from(known.unwrap_or(offset)).map_err(|_| WriteError::TooBig)?;
             let size = u32::try_from(data.len()).map_err(|_| WriteError::TooBig)?;
             for word in [name.len() as u32 + 1, size, at] {
                 bytes.extend_from_slice(&word.to_le_bytes());
@@ -119,7 +136,10 @@ impl Writer {
             bytes.extend_from_slice(name.as_bytes());
             bytes.push(0);
             bytes.resize(bytes.len().next_multiple_of(4), 0);
-            offset = page_ceil(offset + u64::from(size));
+            if known.is_none() {
+                places.insert(Arc::as_ptr(data), offset);
+                offset = page_ceil(offset + u64::from(size));
+            }
         }
         if offset > 1 << 32 {
             return Err(WriteError::TooBig);
@@ -128,6 +148,10 @@ impl Writer {
         out.write_all(&bytes)?;
         let zeros = [0; PAGE_SIZE as usize];
         for data in self.files.values() {
+            // At its first name.
+            if places.remove(&Arc::as_ptr(data)).is_none() {
+                continue;
+            }
             out.write_all(data)?;
             let padding = page_ceil(data.len() as u64) as usize - data.len();
             out.write_all(&zeros[..padding])?;

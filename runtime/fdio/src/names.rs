@@ -49,6 +49,12 @@ pub unsafe extern "C" fn mkfifo(_path: *const c_char, _mode: c_uint) -> c_int {
     c::done(Err(EOPNOTSUPP))
 }
 
+/// Neither are other files that are none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mknod(_path: *const c_char, _mode: c_uint, _device: u64) -> c_int {
+    c::done(Err(EOPNOTSUPP))
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn symlink(target: *const c_char, path: *const c_char) -> c_int {
     // SAFETY: as for `symlinkat`.

@@ -5,6 +5,7 @@
 
 use core::ffi::{c_char, c_void};
 use std::ffi::{CStr, CString};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::string::{String, ToString};
 use std::vec::Vec;
 
@@ -15,6 +16,7 @@ const CLONE_LDSVC: u32 = 0x02;
 const CLONE_NAMESPACE: u32 = 0x04;
 const CLONE_ENVIRON: u32 = 0x10;
 const CLONE_UTC_CLOCK: u32 = 0x20;
+const ACTION_CLONE_FD: u32 = 1;
 const ACTION_ADD_NS_ENTRY: u32 = 3;
 const ACTION_ADD_HANDLE: u32 = 4;
 const ACTION_SET_NAME: u32 = 5;
@@ -83,12 +85,22 @@ pub struct Spawn<'a> {
     env: Option<Vec<String>>,
     job: Option<&'a Job>,
     handles: Vec<(u32, Handle)>,
+    shared: Vec<(u16, BorrowedFd<'a>)>,
     entries: Vec<(String, Channel)>,
 }
 
 impl<'a> Spawn<'a> {
     fn new(file: File) -> Spawn<'a> {
-        Spawn { file, name: None, args: Vec::new(), env: None, job: None, handles: Vec::new(), entries: Vec::new() }
+        Spawn {
+            file,
+            name: None,
+            args: Vec::new(),
+            env: None,
+            job: None,
+            handles: Vec::new(),
+            shared: Vec::new(),
+            entries: Vec::new(),
+        }
     }
 
     /// The program in this file.
@@ -130,6 +142,12 @@ impl<'a> Spawn<'a> {
         self.handle(DESCRIPTOR | u32::from(number) << 16, handle)
     }
 
+    /// Gives it as a descriptor what this process has as one.
+    pub fn descriptor_like(&mut self, number: u16, own: BorrowedFd<'a>) -> &mut Self {
+        self.shared.push((number, own));
+        self
+    }
+
     /// Gives it this handle for a purpose (`PA_*` and argument).
     pub fn handle(&mut self, purpose: u32, handle: Handle) -> &mut Self {
         self.handles.push((purpose, handle));
@@ -167,6 +185,10 @@ impl<'a> Spawn<'a> {
         for (purpose, handle) in self.handles {
             let second = handle.into_raw();
             actions.push(Action { kind: ACTION_ADD_HANDLE, reserved: 0, first: purpose, second, third: 0 });
+        }
+        for (number, own) in self.shared {
+            let first = own.as_raw_fd() as u32;
+            actions.push(Action { kind: ACTION_CLONE_FD, reserved: 0, first, second: number.into(), third: 0 });
         }
         if let Some(name) = &name {
             actions.push(Action::with_text(ACTION_SET_NAME, name, 0));

@@ -33,9 +33,9 @@ impl Group {
     pub fn new() -> Arc<Group> {
         #[cfg(target_os = "fuchsia")]
         {
-            use zx::AsHandleRef;
+            use zx::Info;
             let job = zx::startup::job_default().and_then(|job| job.create_child().ok());
-            let id = job.as_ref().and_then(|job| job.as_handle_ref().koid().ok()).unwrap_or_default();
+            let id = job.as_ref().and_then(|job| job.koid().ok()).unwrap_or_default();
             Arc::new(Group { ended: AtomicBool::new(false), job, id })
         }
         #[cfg(not(target_os = "fuchsia"))]

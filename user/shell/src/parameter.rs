@@ -304,7 +304,7 @@ fn replace(text: &str, pattern: &[Active], replacement: &str, kind: &SubstringMa
 /// `$$`
 #[cfg(target_os = "fuchsia")]
 fn own_id() -> u64 {
-    use zx::AsHandleRef;
+    use zx::Info;
     zx::startup::process_self().koid().unwrap_or_default()
 }
 

@@ -4,7 +4,7 @@
 //! named there.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use init::program;
@@ -126,7 +126,7 @@ fn start(shell: &Shell, path: &Path, words: Vec<String>, values: &[(String, Stri
         None => Ok(Stdio::null()),
     };
     let all = || Ok((stream(0)?, stream(1)?, stream(2)?));
-    let (input, output, errors) = all().map_err(|error: io::Error| reason(&error))?;
+    let (input, output, errors) = all().map_err(|error: std::io::Error| reason(&error))?;
     let status = command.stdin(input).stdout(output).stderr(errors).status();
     status.map(|status| i64::from(status.code().unwrap_or(-1))).map_err(|error| reason(&error))
 }

@@ -149,7 +149,7 @@ fn calls(paths: &Paths) -> Result<Calls> {
 fn run(paths: &Paths) -> Result<Record> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = build(paths, &ui, What { debug: false, tests: true })?;
+    let built = build(paths, &ui, What { tests: true, ..What::default() })?;
     let mut step = ui.step("running the conformance cases");
     step.activity("listing them");
     Record::run(paths, &built, &[], |news| match news {

@@ -59,7 +59,7 @@ impl Report {
 pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = build(paths, &ui, What { debug: false, tests: true })?;
+    let built = build(paths, &ui, What { tests: true, ..What::default() })?;
     let mut plant = Plant::choose(paths, args.count, args.file.as_deref())?;
     if args.list {
         plant

@@ -30,7 +30,7 @@ const UNSAFE_ALLOWED_TOO: [&str; 5] =
 /// one, as in the real build: they want parts of shared packages that would bring `std` into another's build.
 const BARE: [&str; 4] = ["root", "sel4", "server", "server-boot"];
 const LIBRARIES: [&str; 6] = ["vdso", "userboot", "zlibc", "sync-archive", "fdio", "crt"];
-const PROGRAMS: [&str; 14] = [
+const PROGRAMS: [&str; 15] = [
     "zx",
     "sync",
     "driver",
@@ -43,6 +43,7 @@ const PROGRAMS: [&str; 14] = [
     "network",
     "network-protocol",
     "service",
+    "tools",
     "conformance",
     "bench",
 ];

@@ -13,6 +13,7 @@ mod drivers;
 mod files;
 mod network;
 mod packages;
+mod shell;
 mod units;
 mod wrong;
 
@@ -66,6 +67,7 @@ pub struct Context<'a> {
     /// How to speak.
     pub ui: Ui,
     built: OnceCell<Built>,
+    built_with_shell: OnceCell<Built>,
     hello: OnceCell<PathBuf>,
 }
 
@@ -79,8 +81,21 @@ impl Context<'_> {
             return Ok(built);
         }
         setup::for_booting(&self.ui)?;
-        let built = build::build(self.paths, &self.ui, What { debug: false, tests: false })?;
+        let built = build::build(self.paths, &self.ui, What::default())?;
         Ok(self.built.get_or_init(|| built))
+    }
+
+    /// The system with the shell.
+    ///
+    /// # Errors
+    /// It does not build.
+    pub fn built_with_shell(&self) -> Result<&Built> {
+        if let Some(built) = self.built_with_shell.get() {
+            return Ok(built);
+        }
+        setup::for_booting(&self.ui)?;
+        let built = build::build(self.paths, &self.ui, What { shell: true, ..What::default() })?;
+        Ok(self.built_with_shell.get_or_init(|| built))
     }
 
     /// The system with the conformance programs.
@@ -89,7 +104,7 @@ impl Context<'_> {
     /// It does not build.
     pub fn built_with_tests(&self) -> Result<Built> {
         setup::for_booting(&self.ui)?;
-        build::build(self.paths, &self.ui, What { debug: false, tests: true })
+        build::build(self.paths, &self.ui, What { tests: true, ..What::default() })
     }
 
     /// The example `hello`, built for the system.
@@ -188,6 +203,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         drivers::tests(),
         network::tests(),
         files::tests(),
+        shell::tests(),
         debugging::tests(),
         wrong::tests(),
         conformance::tests(&args.cases),
@@ -211,7 +227,8 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         return Ok(true);
     }
     let ui = Ui::new(false);
-    let context = Context { paths, ui, built: OnceCell::new(), hello: OnceCell::new() };
+    let context =
+        Context { paths, ui, built: OnceCell::new(), built_with_shell: OnceCell::new(), hello: OnceCell::new() };
     let mut cases = Cases { verbose: args.verbose, ..Cases::default() };
     tests.iter().for_each(|test| cases.run(test, &context));
     println!("{} passed, {} failed", cases.passed, cases.failed);
