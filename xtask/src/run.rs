@@ -54,16 +54,11 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     }
     let what = What { debug: args.debug, shell: args.program.is_empty() && has_terminal(), ..What::default() };
     let mut built = build(paths, &ui, what)?;
-    // A name that no other program has may be that of the shell, or of one of those beside it.
+    // The shell, and what may be one of the programs beside it.
     if let Some(name) = args.program.first().filter(|name| !is_path(Path::new(name))) {
         let installed = install::programs(paths)?;
-        if !built
-            .programs
-            .iter()
-            .map(|(known, _)| known)
-            .chain(installed.iter().map(|(known, _)| known))
-            .any(|known| known == name)
-        {
+        let known = built.programs.iter().chain(&installed).any(|(known, _)| known == name);
+        if name == "sh" || !known {
             built = build(paths, &ui, What { shell: true, ..what })?;
         }
     }
