@@ -40,6 +40,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
     if paths.is_empty() {
         paths.push(".".into());
     }
+    paths.sort();
     let several = paths.len() > 1;
     let mut code = 0;
     for path in &paths {

@@ -38,7 +38,7 @@ sleep 0.1 & wait $!; echo "waited $?"
 for i in 1 2 3 4; do (sleep 0.1; echo $i >> many) & done; wait; sort many
 touch x.a y.a 'z w.b'; echo *.a; echo *; echo [xy].?; echo nothing*; printf '[%s]' *.b; echo
 mkdir -p d/e; touch d/e/f; echo d/*/f; echo */; cp x.a copy; mv copy moved; rm x.a; ls *.a moved
-cd d; pwd | sed 's/.*\///'; cd - > /dev/null; cd ..; cd "$1"
+cd d; basename "$(pwd)"; cd - > /dev/null; cd ..; cd "$1"
 echo 'echo "script $0 $# $2"; exit 3' > script; sh script a b; echo $?
 printf '#!/bin/sh\necho "run $1"\n' > run; chmod +x run 2>/dev/null; ./run arg
 echo text > notaprogram; ./notaprogram 2>/dev/null; echo $?

@@ -16,7 +16,7 @@ IFS=:; v=a:b::c; show $v; show "$v"; unset IFS
 show a{1,2}b {1..4} {a..c} {x,{y,z}} '{1,2}' {1} 
 show $((1 + 2 * 3)) $(( (1+2)*3 )) $((7/2)) $((-7%3)) $((1<<4)) $((5>3 && 2<1)) $((x=5, x+1)) $x $((x++)) $x $((x>3?10:20))
 show $(echo one two) "$(echo one two)" `echo back` "$(printf 'a\n\n\n')"
-show ~+/x | sed 's/\[.*\]/[here]/'
+x=~+/x; show ${x#"$PWD"}
 HOME=/home/me; show ~ ~/x "~" a~
 show $'a\tb' $'\x41'
 show "nested $(echo "inner $(echo "deep")")"
