@@ -5,7 +5,8 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
@@ -21,11 +22,20 @@ use crate::ui::Ui;
 /// The system does not build, or cargo cannot be started.
 pub fn install(paths: &Paths, args: &[OsString]) -> Result<u8> {
     build::build(paths, &Ui::new(false), What::default())?;
-    let mut all = vec!["install".into(), "--root".into(), root(paths).into()];
-    if !args.iter().any(|arg| arg == "--list" || arg == "--locked") {
+    Ok(code(command(paths, &root(paths), args)?.status().context("cannot start cargo")?))
+}
+
+/// `cargo install` for the system, into this folder.
+///
+/// # Errors
+/// This tool does not know its own place.
+pub fn command(paths: &Paths, root: &Path, args: &[OsString]) -> Result<Command> {
+    let mut all = vec!["install".into(), "--root".into(), root.into()];
+    let has = |name: &str| args.iter().any(|arg| arg.to_string_lossy().split('=').next() == Some(name));
+    if !has("--list") && !has("--locked") {
         all.push("--locked".into());
     }
-    if !args.iter().any(|arg| arg == "--list" || arg.to_string_lossy().starts_with("--target-dir")) {
+    if !has("--list") && !has("--target-dir") {
         all.extend(["--target-dir".into(), paths.out.join("packages/target").into()]);
     }
     all.extend(args.iter().cloned());
@@ -38,13 +48,11 @@ pub fn install(paths: &Paths, args: &[OsString]) -> Result<u8> {
 /// Cargo cannot be started.
 pub fn uninstall(paths: &Paths, args: &[OsString]) -> Result<u8> {
     let all = ["uninstall".into(), "--root".into(), root(paths).into()].into_iter().chain(args.iter().cloned());
-    cargo(paths, all.collect())
+    Ok(code(cargo(paths, all.collect())?.status().context("cannot start cargo")?))
 }
 
-fn cargo(paths: &Paths, args: Vec<OsString>) -> Result<u8> {
-    let args = CargoArgs { mem: None, timeout: None, raw_backtraces: false, args };
-    let mut command = cargo_command::command(paths, &args)?;
-    Ok(code(command.status().context("cannot start cargo")?))
+fn cargo(paths: &Paths, args: Vec<OsString>) -> Result<Command> {
+    cargo_command::command(paths, &CargoArgs { mem: None, timeout: None, raw_backtraces: false, args })
 }
 
 fn root(paths: &Paths) -> PathBuf {
@@ -61,7 +69,15 @@ pub fn original(paths: &Paths, name: &str) -> PathBuf {
 /// # Errors
 /// One cannot be read.
 pub fn programs(paths: &Paths) -> Result<Vec<(String, PathBuf)>> {
-    let folder = root(paths).join("bin");
+    programs_in(&root(paths))
+}
+
+/// The same for what [`command`] installed into another folder.
+///
+/// # Errors
+/// One cannot be read.
+pub fn programs_in(root: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let folder = root.join("bin");
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
@@ -69,8 +85,8 @@ pub fn programs(paths: &Paths) -> Result<Vec<(String, PathBuf)>> {
     for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
         let Ok(name) = entry.file_name().into_string() else { continue };
-        let small = root(paths).join("boot").join(&name);
-        let modified = |file: &PathBuf| fs::metadata(file).and_then(|data| data.modified()).ok();
+        let small = root.join("boot").join(&name);
+        let modified = |file: &Path| fs::metadata(file).and_then(|data| data.modified()).ok();
         if modified(&small).is_none_or(|small| modified(&entry.path()).is_none_or(|original| original > small)) {
             without_debug_information(&entry.path(), &small)?;
         }

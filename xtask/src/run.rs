@@ -167,6 +167,10 @@ pub struct Capture<'a> {
     pub until_first_output: bool,
     /// What the machine has beside the usual.
     pub devices: Devices,
+    /// Programs in the image beside the built-in ones.
+    pub programs: Vec<(String, PathBuf)>,
+    /// A folder that is carried in, as `run --files` does it.
+    pub files: Option<&'a Path>,
 }
 
 impl<'a> Capture<'a> {
@@ -183,6 +187,8 @@ impl<'a> Capture<'a> {
             accel: Accel::Tcg,
             until_first_output: false,
             devices: Devices::default(),
+            programs: Vec::new(),
+            files: None,
         }
     }
 
@@ -192,6 +198,10 @@ impl<'a> Capture<'a> {
     /// The program or the machine cannot be started.
     pub fn run(&self) -> Result<Outcome> {
         let mut image = Image::new(self.built, false, &self.devices)?;
+        image.add_installed(&self.programs)?;
+        if let Some(folder) = self.files {
+            image.add_folder(FILES, folder)?;
+        }
         let path = add_program(&mut image, self.program, self.memory)?;
         let bytes = image.finish(&Mode::Run(path, self.args.clone()), &self.variables)?;
         check_memory(bytes.len() as u64, self.memory)?;

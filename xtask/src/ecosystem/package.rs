@@ -153,29 +153,36 @@ impl Package {
 
     /// Where cargo has it, and its version.
     fn find(&self, paths: &Paths) -> Result<(PathBuf, String)> {
-        let manifest = self.manifest.clone().unwrap_or_else(|| paths.workspace.join("xtask/packages"));
-        let cargo = |args: &[&str]| -> Result<Vec<u8>> {
-            let mut command: Command = cargo::command(&paths.workspace);
-            command.args(args).arg("--manifest-path").arg(manifest.join("Cargo.toml"));
-            if self.manifest.is_none() {
-                command.arg("--locked");
-            }
-            said(&mut command)
-        };
-        cargo(&["fetch"])?;
-        let metadata = cargo(&["metadata", "--format-version", "1"])?;
-        let metadata: serde_json::Value = serde_json::from_slice(&metadata).context("cannot read cargo's metadata")?;
-        let packages = metadata["packages"].as_array().into_iter().flatten();
-        // Others may need another version of it.
-        let named = |package: &&serde_json::Value| {
-            package["name"] == self.name && (self.version.is_empty() || package["version"] == self.version)
-        };
-        let mut found = packages.filter(named);
-        let package = found.next().with_context(|| format!("cargo does not know {}", self.name))?;
-        let manifest = PathBuf::from(package["manifest_path"].as_str().unwrap_or_default());
-        let folder = manifest.parent().context("a package without a folder")?.to_path_buf();
-        Ok((folder, package["version"].as_str().unwrap_or_default().to_owned()))
+        let ours = paths.workspace.join("xtask/packages");
+        find(paths, self.manifest.as_deref().unwrap_or(&ours), self.manifest.is_none(), &self.name, &self.version)
     }
+}
+
+/// Where cargo has the package that the manifest in this folder names, and its version; without a version, any.
+///
+/// # Errors
+/// Cargo cannot have it.
+pub fn find(paths: &Paths, manifest: &Path, locked: bool, name: &str, version: &str) -> Result<(PathBuf, String)> {
+    let cargo = |args: &[&str]| -> Result<Vec<u8>> {
+        let mut command: Command = cargo::command(&paths.workspace);
+        command.args(args).arg("--manifest-path").arg(manifest.join("Cargo.toml"));
+        if locked {
+            command.arg("--locked");
+        }
+        said(&mut command)
+    };
+    cargo(&["fetch"])?;
+    let metadata = cargo(&["metadata", "--format-version", "1"])?;
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata).context("cannot read cargo's metadata")?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    // Others may need another version of it.
+    let named =
+        |package: &&serde_json::Value| package["name"] == name && (version.is_empty() || package["version"] == version);
+    let mut found = packages.filter(named);
+    let package = found.next().with_context(|| format!("cargo does not know {name}"))?;
+    let manifest = PathBuf::from(package["manifest_path"].as_str().unwrap_or_default());
+    let folder = manifest.parent().context("a package without a folder")?.to_path_buf();
+    Ok((folder, package["version"].as_str().unwrap_or_default().to_owned()))
 }
 
 /// What a call of cargo printed.

@@ -14,6 +14,7 @@ mod files;
 mod network;
 mod packages;
 mod shell;
+mod programs;
 mod units;
 mod wrong;
 
@@ -208,6 +209,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         wrong::tests(),
         conformance::tests(&args.cases),
         packages::tests(paths)?,
+        programs::tests(),
     ];
     if !args.cases.is_empty() && args.filter.as_deref() != Some("conformance") {
         return Err(anyhow::anyhow!("cases can be chosen of `conformance` only: `./hafnon test conformance channel.`"));

@@ -1,0 +1,21 @@
+-- The os library.
+print(os.time { year = 2024, month = 2, day = 29, hour = 12 }, os.time { year = 1999, month = 13, day = -5, hour = 0, isdst = false })
+print(os.date("!%Y-%m-%d %H:%M:%S %j %a %A %b %B %p %y %%", 1709208000), os.date("!%c|%x|%X|%D|%F|%T|%R", 0))
+local parts = os.date("!*t", 1e9)
+print(parts.year, parts.month, parts.day, parts.hour, parts.min, parts.sec, parts.wday, parts.yday, parts.isdst)
+print(os.date("%H:%M", 3600), os.difftime(10, 4), pcall(os.date, "%Ez", 0), pcall(os.date, "%Q"))
+print(math.type(os.time()), os.time() > 1700000000, os.clock() >= 0, os.getenv("TMP") ~= nil, os.getenv("NO_SUCH_VARIABLE"))
+print(os.setlocale(), os.setlocale("C"), os.setlocale(nil, "numeric"))
+local folder = os.getenv("TMP")
+local function write(name, text) local file = assert(io.open(name, "w")) file:write(text) file:close() end
+local function plain(...) local all = table.pack(...) for i = 1, all.n do if type(all[i]) == "string" then all[i] = all[i]:gsub(folder, "TMP", 1) end end return table.unpack(all, 1, all.n) end
+write(folder .. "/one", "1")
+print(plain(os.rename(folder .. "/one", folder .. "/two")))
+print(plain(os.rename(folder .. "/one", folder .. "/three")))
+print(plain(io.open(folder .. "/one")))
+print(plain(os.remove(folder .. "/two")))
+print(plain(os.remove(folder .. "/two")))
+local name = os.tmpname()
+print(name:match("^/tmp/lua_%w%w%w%w%w%w$") ~= nil, io.open(name) ~= nil, os.remove(name))
+print(plain(io.open(folder .. "/no/such/folder", "w")))
+print((pcall(io.open, folder .. "/x", "rz")))

@@ -1,0 +1,27 @@
+.headers off
+BEGIN;
+DELETE FROM orders WHERE id <= 50000;
+SELECT count(*) FROM orders;
+ROLLBACK;
+SELECT count(*) FROM orders;
+BEGIN IMMEDIATE;
+INSERT INTO orders VALUES (200001, 1, 5, 'kept', '2024-01-01');
+SAVEPOINT inner;
+INSERT INTO orders VALUES (200002, 1, 6, 'not kept', '2024-01-01');
+ROLLBACK TO inner;
+RELEASE inner;
+COMMIT;
+SELECT id, note FROM orders WHERE id > 200000;
+INSERT OR REPLACE INTO orders VALUES (200001, 2, 7, 'replaced', '2024-01-02');
+INSERT INTO orders VALUES (200001, 2, 7, 'conflict', '2024-01-02') ON CONFLICT (id) DO UPDATE SET note = 'updated' RETURNING id, note;
+INSERT OR IGNORE INTO customers VALUES (1, 'twice', NULL, NULL);
+PRAGMA foreign_keys = ON;
+INSERT INTO orders VALUES (200003, 999999, 1, 'no such customer', NULL);
+SELECT changes(), count(*) FROM orders;
+PRAGMA cache_size = 10;
+BEGIN;
+UPDATE orders SET note = note || ' and more of it, so that the journal has many pages';
+SELECT length(group_concat(note)) FROM orders;
+ROLLBACK;
+SELECT length(group_concat(note)) FROM orders;
+PRAGMA integrity_check;

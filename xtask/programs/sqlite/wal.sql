@@ -1,0 +1,12 @@
+PRAGMA journal_mode = WAL;
+CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT);
+BEGIN;
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) INSERT INTO t SELECT i, hex(i * 7919) FROM n;
+COMMIT;
+SELECT count(*), max(x) FROM t;
+BEGIN;
+DELETE FROM t;
+ROLLBACK;
+SELECT count(*) FROM t;
+PRAGMA wal_checkpoint(TRUNCATE);
+PRAGMA integrity_check;

