@@ -148,6 +148,12 @@ pub enum Request<'a> {
         /// 0 for the first, or what the last entry that is known says.
         cookie: u64,
     },
+    /// Makes the files of a BOOTFS image in the open directory, which is empty: those below a folder of the image, with all
+    /// folders on their way. The image comes along as a memory object. Stops at the first that cannot be made.
+    Fill {
+        /// The folder's path in the image.
+        folder: &'a [u8],
+    },
     /// Makes a directory.
     MakeDirectory {
         /// Its path.

@@ -6,8 +6,11 @@
 //! 1. `batch` starts, and says how much room the mailbox has: [`Said::Ready`].
 //! 2. The host writes a *parcel* anywhere into the mailbox: a BOOTFS image of the program ([`PROGRAM`]) and of how to
 //!    start it ([`START`]). It says where it lies: [`Order::Run`], with a number by which both know the program from then on.
+//!    A folder that many programs see (a package's) has a parcel of its own, which is kept: [`Order::Keep`].
 //! 3. `batch` reads the parcel into memory and says so: [`Said::Fetched`]; the place is free for others.
-//! 4. The program runs: a process in a job of its own, several at once if the host likes. Its output goes out
+//! 4. The program runs: a process in a job of its own, several at once if the host likes. It sees its own file and the
+//!    package's folder where the host has them, and an empty `/tmp`; all of that is in memory, its own, and made when it is
+//!    first looked at. Its output goes out
 //!    ([`Said::Output`], [`Said::Errors`]), the host's input goes in ([`Order::Input`], answered by [`Said::InputTaken`],
 //!    which gives the host credit).
 //! 5. It ends, or is killed at its limit or by [`Order::Kill`]. The rest of its job is killed, what is still in its pipes
@@ -20,12 +23,16 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The program's path in a parcel.
+/// The folder of a parcel in which the program lies, under its own name.
 pub const PROGRAM: &str = "program";
+/// The folder of a parcel with a package's files.
+pub const FILES: &str = "files";
 /// The path of a [`Start`] in a parcel.
 pub const START: &str = "start";
 /// The service that is the mailbox.
 pub const MAILBOX: &str = "disk";
+/// How many parcels with files are kept.
+pub const KEPT: usize = 4;
 /// How many bytes of input the host may have sent that were not taken yet, for each program.
 pub const CREDIT: usize = 64 << 10;
 /// No message is longer.
@@ -42,6 +49,12 @@ pub struct Start {
     pub env: Vec<String>,
     /// Whether it has an input; otherwise that is `/dev/null`.
     pub input: bool,
+    /// The folder in which it sees its own file: that of the host.
+    pub place: String,
+    /// Folders that are its own, and empty at the start.
+    pub empty: Vec<String>,
+    /// A folder that it has a copy of: the number of its parcel ([`Order::Keep`]), and its path.
+    pub files: Option<(u32, String)>,
 }
 
 impl Start {
@@ -75,6 +88,15 @@ pub enum Order {
         size: u64,
         /// It is killed after this many milliseconds.
         limit: Option<u64>,
+    },
+    /// Keep a parcel with the files of a folder for programs to come, in the place of the oldest of [`KEPT`].
+    Keep {
+        /// Its number.
+        id: u32,
+        /// Where it lies.
+        at: u64,
+        /// How long it is.
+        size: u64,
     },
     /// Input for a program; without bytes: its end.
     Input {

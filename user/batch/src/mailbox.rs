@@ -1,5 +1,7 @@
 //! The mailbox: parcels on the disk.
 
+use std::rc::Rc;
+
 use batch::{MAILBOX, PROGRAM, START, Start};
 use bootfs::{Directory, HEADER_SIZE, Header};
 use drivers::block::Disk;
@@ -17,6 +19,8 @@ pub struct Parcel {
     pub start: Start,
     /// The program's file.
     pub program: Vmo,
+    /// All of it.
+    pub image: Rc<Vmo>,
 }
 
 impl Mailbox {
@@ -38,7 +42,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// Why it cannot be had.
-    pub fn fetch(&mut self, at: u64, size: u64) -> Result<Parcel, String> {
+    pub fn fetch(&mut self, at: u64, size: u64) -> Result<Vmo, String> {
         let block = u64::from(self.disk.shape().block);
         if !at.is_multiple_of(block) || at.checked_add(size).is_none_or(|end| end > self.room()) {
             return Err("its parcel lies outside of the mailbox".to_owned());
@@ -55,24 +59,31 @@ impl Mailbox {
             image.write(&whole[..wanted], done).map_err(no_memory)?;
             done += wanted as u64;
         }
-        open(image, size).map_err(|status| format!("its parcel: {status}"))
+        image.replace_as_executable(None).map_err(no_memory)
     }
 }
 
-/// Takes a parcel apart; nothing of it is copied.
-fn open(image: Vmo, size: u64) -> zx::Result<Parcel> {
-    let image = image.replace_as_executable(None)?;
-    let mut header = [0; HEADER_SIZE];
-    image.read(&mut header, 0)?;
-    let header = Header::parse(&header).map_err(|_| Status::IO_DATA_INTEGRITY)?;
-    let mut directory = vec![0; header.directory_size()];
-    image.read(&mut directory, HEADER_SIZE as u64)?;
-    let directory = Directory::parse(&directory, size).map_err(|_| Status::IO_DATA_INTEGRITY)?;
-    let start = directory.find(START).ok_or(Status::IO_DATA_INTEGRITY)?;
-    let mut bytes = vec![0; start.size as usize];
-    image.read(&mut bytes, start.offset.into())?;
-    let start = Start::decode(&bytes).map_err(|_| Status::IO_DATA_INTEGRITY)?;
-    let program = directory.find(PROGRAM).ok_or(Status::IO_DATA_INTEGRITY)?;
-    let program = loader::boot_file(&image, &program)?;
-    Ok(Parcel { start, program })
+impl Parcel {
+    /// Takes a program's parcel apart; nothing of it is copied.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn open(image: Vmo) -> zx::Result<Parcel> {
+        let size = image.get_size()?;
+        let mut header = [0; HEADER_SIZE];
+        image.read(&mut header, 0)?;
+        let header = Header::parse(&header).map_err(|_| Status::IO_DATA_INTEGRITY)?;
+        let mut directory = vec![0; header.directory_size()];
+        image.read(&mut directory, HEADER_SIZE as u64)?;
+        let directory = Directory::parse(&directory, size).map_err(|_| Status::IO_DATA_INTEGRITY)?;
+        let start = directory.find(START).ok_or(Status::IO_DATA_INTEGRITY)?;
+        let mut bytes = vec![0; start.size as usize];
+        image.read(&mut bytes, start.offset.into())?;
+        let start = Start::decode(&bytes).map_err(|_| Status::IO_DATA_INTEGRITY)?;
+        let in_folder =
+            |entry: &bootfs::Entry<'_>| entry.name.strip_prefix(PROGRAM).is_some_and(|rest| rest.starts_with('/'));
+        let program = directory.entries().find(in_folder).ok_or(Status::IO_DATA_INTEGRITY)?;
+        let program = loader::boot_file(&image, &program)?;
+        Ok(Parcel { start, program, image: Rc::new(image) })
+    }
 }

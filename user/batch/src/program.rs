@@ -1,11 +1,15 @@
 //! A program that runs.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 
-use batch::{CREDIT, End, Start};
+use batch::{CREDIT, End, FILES, PROGRAM};
+use file_protocol::{Request, encode};
 use zx::spawn::Spawn;
-use zx::{AsHandleRef, Job, MonotonicInstant, Port, Process, Signals, Socket, Status, Vmo};
+use zx::{AsHandleRef, Channel, Job, MonotonicInstant, Port, Process, Rights, Signals, Socket, Status, Vmo};
+
+use crate::mailbox::Parcel;
 
 /// What a packet for a program is about; with the program's number it makes the packet's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +22,36 @@ pub enum About {
     Errors = 2,
     /// Standard input has room.
     Input = 3,
+    /// The folder of its own file is looked at.
+    Place = 4,
+    /// The folder that it has a copy of is looked at.
+    Files = 5,
+}
+
+const ALL: [About; 6] = [About::End, About::Output, About::Errors, About::Input, About::Place, About::Files];
+
+/// The service of the file system in memory, when it is asked for a tree of one's own.
+const FRESH: &str = "tmp/fresh";
+
+/// A folder that becomes one when it is looked at: until then it is a channel, an image, and the folder's path there.
+struct Folder {
+    about: About,
+    channel: Channel,
+    image: Rc<Vmo>,
+    path: &'static str,
+}
+
+impl Folder {
+    /// Makes it one.
+    fn open(self) -> zx::Result<()> {
+        let tree = zx::startup::connect(FRESH)?;
+        let rights = Rights::BASIC | Rights::READ | Rights::GET_PROPERTY;
+        let image = self.image.duplicate(rights)?.into();
+        let fill = encode(0, &Request::Fill { folder: self.path.as_bytes() }, &[]).map_err(|_| Status::INTERNAL)?;
+        tree.write(&fill, [image])?;
+        let clone = encode(0, &Request::Clone, &[]).map_err(|_| Status::INTERNAL)?;
+        tree.write(&clone, [self.channel.into()])
+    }
 }
 
 /// Bytes of one message at most.
@@ -35,6 +69,8 @@ pub struct Program {
     /// Input that it has not taken.
     waiting: VecDeque<u8>,
     input_ended: bool,
+    /// Folders that were not looked at.
+    folders: Vec<Folder>,
     /// When it is killed.
     pub deadline: Option<MonotonicInstant>,
     /// How it ended.
@@ -43,13 +79,13 @@ pub struct Program {
 
 /// The key of packets about a program. Zero is no program's.
 pub fn key(id: u32, about: About) -> u64 {
-    (u64::from(id) + 1) << 2 | about as u64
+    (u64::from(id) + 1) << 3 | about as u64
 }
 
 /// What a packet's key says.
 pub fn about(key: u64) -> Option<(u32, About)> {
-    let id = u32::try_from((key >> 2).checked_sub(1)?).ok()?;
-    Some((id, [About::End, About::Output, About::Errors, About::Input][(key & 3) as usize]))
+    let id = u32::try_from((key >> 3).checked_sub(1)?).ok()?;
+    Some((id, *ALL.get((key & 7) as usize)?))
 }
 
 impl Program {
@@ -60,8 +96,8 @@ impl Program {
     pub fn start(
         port: &Port,
         id: u32,
-        start: &Start,
-        executable: Vmo,
+        parcel: Parcel,
+        files: Option<Rc<Vmo>>,
         limit: Option<Duration>,
     ) -> Result<Program, String> {
         let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
@@ -69,16 +105,33 @@ impl Program {
         let job = above.create_child().map_err(step("its job"))?;
         let (output, their_output) = Socket::create(0).map_err(step("its output"))?;
         let (errors, their_errors) = Socket::create(0).map_err(step("its output"))?;
-        let mut spawn = Spawn::vmo(executable);
+        let start = &parcel.start;
+        let mut spawn = Spawn::vmo(parcel.program);
         spawn.name(&start.name).job(&job);
-        start.args.iter().for_each(|arg| drop(spawn.arg(arg)));
-        start.env.iter().for_each(|variable| drop(spawn.env(variable)));
+        for arg in &start.args {
+            spawn.arg(arg);
+        }
+        for variable in &start.env {
+            spawn.env(variable);
+        }
         spawn.descriptor(1, their_output.into()).descriptor(2, their_errors.into());
         let mut input = None;
         if start.input {
             let (ours, theirs) = Socket::create(0).map_err(step("its input"))?;
             spawn.descriptor(0, theirs.into());
             input = Some(ours);
+        }
+        for path in &start.empty {
+            spawn.entry(path, zx::startup::connect(FRESH).map_err(step("an empty folder"))?);
+        }
+        let place = Some((About::Place, start.place.as_str(), parcel.image, PROGRAM));
+        let files =
+            start.files.as_ref().zip(files).map(|((_, path), image)| (About::Files, path.as_str(), image, FILES));
+        let mut folders = Vec::new();
+        for (about, entry, image, path) in place.into_iter().chain(files) {
+            let (theirs, channel) = Channel::create().map_err(step("a folder"))?;
+            spawn.entry(entry, theirs);
+            folders.push(Folder { about, channel, image, path });
         }
         let process = spawn.start().map_err(|(status, text)| match status {
             Status::NO_MEMORY => "there is not enough memory for it".to_owned(),
@@ -94,10 +147,14 @@ impl Program {
             input,
             waiting: VecDeque::new(),
             input_ended: false,
+            folders,
             deadline: limit.map(|limit| MonotonicInstant::after(limit.into())),
             end: None,
         };
-        program.watch(port).map_err(step("waiting for it")).inspect_err(|_| drop(program.job.kill()))?;
+        if let Err(status) = program.watch(port) {
+            let _ = program.job.kill();
+            return Err(step("waiting for it")(status));
+        }
         Ok(program)
     }
 
@@ -107,6 +164,10 @@ impl Program {
             if let Some(socket) = socket {
                 self.wait_for_output(port, socket, about)?;
             }
+        }
+        for folder in &self.folders {
+            let signals = Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED;
+            folder.channel.wait_async(port, key(self.id, folder.about), signals, 0)?;
         }
         Ok(())
     }
@@ -127,6 +188,17 @@ impl Program {
         let code = self.process.info().map_or(abi::ZX_TASK_RETCODE_SYSCALL_KILL, |info| info.return_code);
         self.kill(Some(End::Returned(code)));
         self.input = None;
+    }
+
+    /// It looks at a folder, or never will. One that cannot be made is closed, which it sees.
+    pub fn open_folder(&mut self, about: About) {
+        if let Some(index) = self.folders.iter().position(|folder| folder.about == about) {
+            let folder = self.folders.swap_remove(index);
+            let looks = folder.channel.wait_one(Signals::CHANNEL_READABLE, MonotonicInstant::ZERO).is_ok();
+            if looks && let Err(status) = folder.open() {
+                eprintln!("batch: a folder of a program: {status}");
+            }
+        }
     }
 
     /// What it wrote; nothing where nothing is there.

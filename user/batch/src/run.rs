@@ -1,16 +1,17 @@
 //! The loop.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
-use batch::{Decoder, End, Order, Said, encode};
-use zx::{MonotonicInstant, Port, Status};
+use batch::{Decoder, End, KEPT, Order, Said, encode};
+use zx::{MonotonicInstant, Port, Status, Vmo};
 
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Mailbox, Parcel};
 use crate::program::{self, About, Program};
 
 /// The key of the packet that says that orders have come.
@@ -20,6 +21,8 @@ struct Batch {
     port: Arc<Port>,
     mailbox: Mailbox,
     programs: HashMap<u32, Program>,
+    /// Files of packages, the newest first, by the numbers of their parcels.
+    kept: VecDeque<(u32, Rc<Vmo>)>,
 }
 
 /// Runs until the host has gone.
@@ -30,7 +33,7 @@ pub fn run() -> Result<(), String> {
     let mailbox = Mailbox::open()?;
     let port = Arc::new(Port::create().map_err(|status| format!("a port: {status}"))?);
     let orders = listen(port.clone())?;
-    let mut batch = Batch { port, mailbox, programs: HashMap::new() };
+    let mut batch = Batch { port, mailbox, programs: HashMap::new(), kept: VecDeque::new() };
     say(&Said::Ready { room: batch.mailbox.room() })?;
     loop {
         let deadline = batch.programs.values().filter_map(|program| program.deadline).min();
@@ -87,12 +90,26 @@ fn say(message: &Said) -> Result<(), String> {
 impl Batch {
     fn carry_out(&mut self, order: Order) -> Result<(), String> {
         match order {
+            Order::Keep { id, at, size } => {
+                let image = self.mailbox.fetch(at, size);
+                say(&Said::Fetched { id })?;
+                match image {
+                    Ok(image) => self.kept.push_front((id, Rc::new(image))),
+                    Err(reason) => eprintln!("batch: a package's files: {reason}"),
+                }
+                self.kept.truncate(KEPT);
+            }
             Order::Run { id, at, size, limit } => {
-                let parcel = self.mailbox.fetch(at, size);
+                let image = self.mailbox.fetch(at, size);
                 say(&Said::Fetched { id })?;
                 let limit = limit.map(Duration::from_millis);
-                let started =
-                    parcel.and_then(|parcel| Program::start(&self.port, id, &parcel.start, parcel.program, limit));
+                let started = image.and_then(|image| {
+                    let parcel = Parcel::open(image).map_err(|status| format!("its parcel: {status}"))?;
+                    let files = parcel.start.files.as_ref().map(|(files, _)| *files);
+                    let files = files.and_then(|files| self.kept.iter().find(|(id, _)| *id == files));
+                    let files = files.map(|(_, image)| image.clone());
+                    Program::start(&self.port, id, parcel, files, limit)
+                });
                 match started {
                     Ok(program) => drop(self.programs.insert(id, program)),
                     Err(reason) => say(&Said::Ended { id, end: End::NotStarted(reason) })?,
@@ -127,6 +144,7 @@ impl Batch {
         match about {
             About::End => program.ended(),
             About::Input => self.feed(id)?,
+            About::Place | About::Files => program.open_folder(about),
             About::Output | About::Errors => {
                 let bytes = program.read(&self.port, about);
                 if !bytes.is_empty() {

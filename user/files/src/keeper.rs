@@ -218,9 +218,16 @@ impl Content for Memory {
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
         let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= FILE_MAX).ok_or(Error::TooLarge)?;
-        self.0.write(bytes, offset).map_err(of_write)?;
-        if end > self.size() {
+        // First the size: the kernel makes zeroes of what a growing content gains.
+        let before = self.size();
+        if end > before {
             self.0.set_stream_size(end).map_err(of_write)?;
+        }
+        if let Err(status) = self.0.write(bytes, offset) {
+            if end > before {
+                self.0.set_stream_size(before).map_err(of_write)?;
+            }
+            return Err(of_write(status));
         }
         Ok(bytes.len())
     }

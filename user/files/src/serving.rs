@@ -4,6 +4,7 @@
 //! client keeps others waiting. What stands here in steps is told in [`file_protocol`].
 
 mod content;
+mod fill;
 mod names;
 mod open;
 

@@ -1,16 +1,17 @@
 //! A machine that runs the program `batch`, and the mailbox between it and us.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ::batch::{Decoder as Messages, Order, Said, encode};
+use ::batch::{Decoder as Messages, KEPT, Order, Said, encode};
 use anyhow::{Context, Result, bail};
 
 use crate::build::Built;
@@ -38,6 +39,8 @@ pub struct BatchMachine {
     shared: Arc<Shared>,
     running: Mutex<Running>,
     console: Mutex<Option<JoinHandle<Console>>>,
+    /// The folders whose files it keeps, the newest first, with the numbers of their parcels.
+    kept: Mutex<VecDeque<(PathBuf, u32)>>,
 }
 
 /// What the thread that hears the machine shares with those that wait.
@@ -138,6 +141,7 @@ impl BatchMachine {
             shared,
             running: Mutex::new(running),
             console: Mutex::new(Some(console)),
+            kept: Mutex::default(),
         };
         if is_ready.recv_timeout(START).is_err() {
             bail!("the machine for programs does not start: {}", machine.end("it was not ready in time"));
@@ -148,6 +152,30 @@ impl BatchMachine {
     /// Whether it can take programs.
     pub fn is_alive(&self) -> bool {
         self.shared.state().dead.is_none()
+    }
+
+    /// Has it keep the files of a folder for programs; gives the number of their parcel.
+    ///
+    /// # Errors
+    /// They are too many.
+    pub fn keep_files(&self, folder: &Path) -> Result<u32> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, id)) = kept.iter().find(|(path, _)| path == folder) {
+            return Ok(*id);
+        }
+        let parcel = super::parcel::of_folder(folder)?;
+        let mut state = self.shared.state();
+        state.last += 1;
+        let id = state.last;
+        let at = state.place(id, parcel.len() as u64);
+        drop(state);
+        let at = at.with_context(|| format!("there is no room for the files of {}", folder.display()))?;
+        self.mailbox.write_all_at(&parcel, at).context("cannot write into the mailbox")?;
+        self.order(&Order::Keep { id, at, size: parcel.len() as u64 })?;
+        // As it forgets them, too: one by one.
+        kept.push_front((folder.to_path_buf(), id));
+        kept.truncate(KEPT);
+        Ok(id)
     }
 
     /// Hands a program over.

@@ -12,6 +12,7 @@
 //! Programs that ran in it and had not written anything are run once more, each alone; the others are reported.
 
 mod machine;
+mod parcel;
 mod runner;
 
 use std::ffi::OsString;
@@ -23,7 +24,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ::batch::{Decoder, End, Order, PROGRAM, START, Said, Start, encode};
+use ::batch::{Decoder, End, Order, Said, Start, encode};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -32,7 +33,8 @@ use crate::build::Built;
 use crate::elf;
 use crate::qemu;
 use crate::run::check_program;
-use machine::BatchMachine;
+use crate::ui::Ui;
+use machine::{BatchMachine, Handed};
 
 pub use runner::run;
 
@@ -48,6 +50,8 @@ struct Request {
     program: PathBuf,
     /// How to start it.
     start: Start,
+    /// A folder that it sees a copy of.
+    folder: Option<PathBuf>,
     /// It is killed after this time.
     limit: Option<Duration>,
 }
@@ -157,9 +161,9 @@ enum Lost {
 impl Service {
     fn serve(&self, mut stream: UnixStream) {
         let Ok(Some((request, decoder))) = receive(&mut stream) else { return };
-        let end = match self.parcel(&request) {
+        let end = match self.program(&request) {
             Err(refusal) => Ok(End::NotStarted(refusal)),
-            Ok(parcel) => self.run(&request, &parcel, &stream, decoder),
+            Ok(program) => self.run(&request, &program, &stream, decoder),
         };
         let end = match end {
             Ok(end) => end,
@@ -170,47 +174,57 @@ impl Service {
         let _ = send(&mut stream, &Said::Ended { id: 0, end });
     }
 
-    fn run(&self, request: &Request, parcel: &[u8], stream: &UnixStream, decoder: Decoder) -> Result<End, Lost> {
+    fn run(&self, request: &Request, program: &[u8], stream: &UnixStream, decoder: Decoder) -> Result<End, Lost> {
         let mut decoder = Some(decoder);
         let first = {
             let _others = self.alone.read().unwrap_or_else(PoisonError::into_inner);
-            self.try_once(request, parcel, stream, &mut decoder)
+            self.try_once(request, program, stream, &mut decoder)
         };
         match first {
             // Input that is gone cannot be given a second time.
             Err(Lost::Machine(_, false)) if !request.start.input => {
                 let _alone = self.alone.write().unwrap_or_else(PoisonError::into_inner);
-                self.try_once(request, parcel, stream, &mut decoder)
+                self.try_once(request, program, stream, &mut decoder)
             }
             other => other,
         }
     }
 
-    fn parcel(&self, request: &Request) -> Result<Vec<u8>, String> {
-        let make = || -> Result<Vec<u8>> {
+    /// Looks at a program, as what can be refused is refused here.
+    fn program(&self, request: &Request) -> Result<Vec<u8>, String> {
+        let read = || -> Result<Vec<u8>> {
             let file = elf::read(&request.program)?;
             let has = |library: &str| self.built.libraries.iter().any(|(path, _)| path.ends_with(library));
             check_program(&request.program, &file, has, self.memory)?;
-            let mut image = bootfs::Writer::new();
-            image.add(START, request.start.encode().context("cannot encode a start")?)?;
-            image.add(PROGRAM, file.stripped())?;
-            Ok(image.to_bytes()?)
+            Ok(file.stripped())
         };
-        make().map_err(|error| format!("{error:#}"))
+        read().map_err(|error| format!("{error:#}"))
+    }
+
+    fn hand_over(&self, machine: &BatchMachine, request: &Request, program: &[u8]) -> Result<Handed> {
+        let mut start = request.start.clone();
+        if let Some(folder) = &request.folder {
+            // A program that does not look at them runs without, too.
+            match machine.keep_files(folder) {
+                Ok(id) => start.files = Some((id, folder.to_string_lossy().into_owned())),
+                Err(error) => Ui::new(false).note(&format!("the package's files are not there: {error:#}")),
+            }
+        }
+        machine.hand_over(&parcel::of_program(&start, program)?, request.limit)
     }
 
     fn try_once(
         &self,
         request: &Request,
-        parcel: &[u8],
+        program: &[u8],
         stream: &UnixStream,
         decoder: &mut Option<Decoder>,
     ) -> Result<End, Lost> {
         let (sender, answer) = channel();
         let _ = self.wanted.send(sender);
         let machine = answer.recv().map_err(|_| Lost::Runner)?.map_err(Lost::NotStarted)?;
-        let handed =
-            machine.hand_over(parcel, request.limit).map_err(|error| Lost::NotStarted(format!("{error:#}")))?;
+        let handed = self.hand_over(&machine, request, program);
+        let handed = handed.map_err(|error| Lost::NotStarted(format!("{error:#}")))?;
         let id = handed.id;
         if let (true, Some(decoder), Ok(stream)) = (request.start.input, decoder.take(), stream.try_clone()) {
             let machine = machine.clone();

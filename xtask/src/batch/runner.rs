@@ -1,10 +1,11 @@
 //! The runner's side: one program, run by the keeper's machine.
 
+use std::env;
 use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use ::batch::{CREDIT, Decoder, End, Said, Start};
 use anyhow::{Context, Result, bail};
 
 use super::{Feed, Request, next, send};
+use crate::cargo::PROGRAM_TARGET;
 use crate::link::exit_code;
 use crate::session::Shown;
 use crate::symbols::Files;
@@ -40,14 +42,20 @@ pub fn run(
 ) -> Result<u8> {
     let mut stream = UnixStream::connect(socket).context("the machine's keeper is gone")?;
     let name = program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    // Cargo starts tests in their package's folder.
+    let current = env::current_dir().ok().map(|folder| format!("PWD={}", folder.display()));
     let start = Start {
         args: [program.to_string_lossy().into_owned()].into_iter().chain(args).collect(),
-        env: env.into_iter().map(|(key, value)| format!("{key}={value}")).collect(),
+        env: env.into_iter().map(|(key, value)| format!("{key}={value}")).chain(current).collect(),
         input: has_input(),
         name,
+        place: program.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned(),
+        empty: [Some("/tmp".into()), tests_folder(program)].into_iter().flatten().collect(),
+        files: None,
     };
+    let folder = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let input = start.input;
-    send(&mut stream, &Request { program: program.to_path_buf(), start, limit })?;
+    send(&mut stream, &Request { program: program.to_path_buf(), start, folder, limit })?;
     let credit = Arc::new(Credit::default());
     if input {
         let (stream, credit) = (stream.try_clone().context("cannot share a socket")?, credit.clone());
@@ -74,6 +82,13 @@ pub fn run(
             None => bail!("the machine's keeper ended"),
         }
     }
+}
+
+/// The folder for tests' own files that cargo tells integration tests of when it compiles them: `tmp` beside the folder of
+/// the target that the program was built for.
+fn tests_folder(program: &Path) -> Option<String> {
+    let target = program.ancestors().find(|folder| folder.ends_with(PROGRAM_TARGET))?.parent()?;
+    Some(target.join("tmp").to_string_lossy().into_owned())
 }
 
 fn code(ui: &Ui, end: &End, limit: Option<Duration>) -> u8 {

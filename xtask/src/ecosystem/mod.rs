@@ -97,7 +97,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
         verdicts.push(verdict);
     }
     let fine = table::finish(&verdicts, start.elapsed());
-    if args.cases.is_empty() && !args.resume {
+    if args.cases.is_empty() {
         let page = paths.workspace.join("docs/ecosystem.md");
         table::write_page(&page, &verdicts)?;
     }

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::units::read;
 use super::{Cases, Context, Test, tail};
+use crate::batch;
 use crate::cargo;
 use crate::cargo_command;
 use crate::cli::CargoArgs;
@@ -26,7 +27,6 @@ pub fn tests(paths: &Paths) -> Result<Vec<Test>> {
     let mut tests = vec![Test::one("same-source.same-bytes", same_source)];
     tests.extend(["descriptors", "files", "network", "std"].map(|name| {
         Test::many(format!("example.{name}"), move |context, cases| {
-            context.built()?;
             cargo_test(context, cases, &context.paths.workspace.join("examples").join(name))
         })
     }));
@@ -39,12 +39,15 @@ pub fn tests(paths: &Paths) -> Result<Vec<Test>> {
     Ok(tests)
 }
 
-/// `hafnon cargo test` in a folder, with a boot for each program: some start themselves, by their path.
+/// `hafnon cargo test` in a folder.
 fn cargo_test(context: &Context<'_>, cases: &mut Cases, folder: &Path) -> Result<()> {
+    let built = context.built()?;
     let mut args: Vec<OsString> = ["test", "--no-fail-fast", "--target-dir"].map(Into::into).into();
     args.push(context.paths.out.join("packages/target").into());
     let args = CargoArgs { mem: None, timeout: Some(600.0), raw_backtraces: false, args };
+    let keeper = cargo_command::keeper(built, &args)?;
     let mut command = cargo_command::command(context.paths, &args)?;
+    command.env(batch::SOCKET, keeper.socket());
     read(cases, command.current_dir(folder))
 }
 

@@ -102,6 +102,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 self.system(open)?.entries(open.node, cookie, &mut data)?;
                 Ok(Reply::data(data))
             }
+            Request::Fill { folder } => self.fill(open, folder, handle),
             Request::MakeDirectory { path, mode } => self.make(open, path, New::Directory(mode)),
             Request::MakeLink { path, target } => match target.len() {
                 0 => Err(Error::NotFound),
