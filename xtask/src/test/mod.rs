@@ -13,8 +13,8 @@ mod drivers;
 mod files;
 mod network;
 mod packages;
-mod shell;
 mod programs;
+mod shell;
 mod units;
 mod wrong;
 
