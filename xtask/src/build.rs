@@ -117,7 +117,7 @@ pub fn variant(paths: &Paths, ui: &Ui, built: &Built, tree: &Path) -> Result<Bui
 
 /// What the last build for programs gave, whatever has changed since.
 pub fn last(paths: &Paths) -> Option<Built> {
-    let stamp: Stamp = serde_json::from_slice(&fs::read(paths.out.join("built-release.json")).ok()?).ok()?;
+    let stamp: Stamp = serde_json::from_slice(&fs::read(paths.out.join("built.json")).ok()?).ok()?;
     Some(stamp.built)
 }
 

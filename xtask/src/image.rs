@@ -42,7 +42,7 @@ impl Image {
         let mut image = Image { writer: Writer::new() };
         let there = |known: &&Known| match known.needs {
             Some(Need::Terminal) => devices.terminal,
-            Some(Need::Disk) => devices.disk.is_some(),
+            Some(Need::Disk) => devices.disk.is_some() && !(devices.mailbox && known.service.mount.is_some()),
             None => true,
         };
         let services: Vec<Service> = built.services.iter().filter(there).map(|known| known.service.clone()).collect();

@@ -46,6 +46,8 @@ pub struct Devices {
     pub teaching: bool,
     /// A disk on the PCI bus whose contents are this file.
     pub disk: Option<PathBuf>,
+    /// That disk is a mailbox: no file system is looked for on it.
+    pub mailbox: bool,
 }
 
 /// A machine that runs; ends when dropped.
