@@ -1,4 +1,6 @@
 //! What `std::fs` promises, as ordinary tests: see `tests/`. They run on any Unix, and so on Hafnon.
+#![forbid(unsafe_code)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -2,6 +2,8 @@
 //!
 //! `files fill DIR SEED` makes a tree; `files sum DIR` lists it; `files full DIR` writes until there is no room, and again after
 //! making some; `files poke DIR` does everything to all that is there, whatever the answers.
+#![forbid(unsafe_code)]
+
 use std::error::Error;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
