@@ -141,6 +141,8 @@ impl Shell {
             let mut input = None;
             for (index, command) in commands.iter().enumerate() {
                 let mut copy = self.subshell();
+                // `jobs | ...` shows those of this shell.
+                copy.jobs.clone_from(&self.jobs);
                 if let Some(reader) = input.take() {
                     copy.fds.insert(0, reader);
                 }

@@ -97,7 +97,12 @@ fn start(shell: &Shell, path: &Path, words: Vec<String>, values: &[(String, Stri
     for (name, value) in environment(shell, values) {
         spawn.env(&format!("{name}={value}"));
     }
-    if let Some(job) = shell.group.job() {
+    // Where a line has no job for what it starts, each program has one of its own: its neighbours are none of its affair.
+    let own = match shell.group.job() {
+        Some(_) => None,
+        None => zx::startup::job_default().and_then(|job| job.create_child().ok()),
+    };
+    if let Some(job) = shell.group.job().or(own.as_ref()) {
         spawn.job(job);
     }
     for (number, file) in &shell.fds {
