@@ -1,7 +1,9 @@
 //! From the words of a command to what it is run with.
 //!
-//! 1. Braces: one word may be several. 2. Pieces: variables, command substitutions, arithmetic, quotes; each character keeps
-//! whether it was quoted. 3. Fields: what came out of expansions is cut at blanks. 4. Names of files in the place of patterns.
+//! 1. Braces: one word may be several.
+//! 2. Pieces: variables, command substitutions, arithmetic, quotes; each character keeps whether it was quoted.
+//! 3. Fields: what came out of expansions is cut at blanks.
+//! 4. Names of files in the place of patterns.
 
 use brush_parser::ParserOptions;
 use brush_parser::ast::Word;

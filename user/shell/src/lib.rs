@@ -19,6 +19,7 @@ mod pattern;
 mod ps;
 mod read;
 mod redirect;
+mod simple;
 mod start;
 pub mod state;
 

@@ -143,7 +143,7 @@ impl Shell {
         for (name, value) in [("IFS", " \t\n"), ("PS2", "> "), ("PS4", "+ ")] {
             shell.put(name, Variable { value: Some(value.to_owned()), ..Variable::default() });
         }
-        if shell.variables.get("PATH").is_none() {
+        if !shell.variables.contains_key("PATH") {
             shell.put("PATH", exported("/boot/bin".to_owned()));
         }
         shell
