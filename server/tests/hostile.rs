@@ -486,6 +486,9 @@ impl World {
         let job = self.job;
         kernel.job_kill(job, 0);
         self.held.into_iter().for_each(|handle| kernel.close(handle));
+        // Who is allowed to trace may have left a trace behind: its ring is the kernel's until somebody empties it.
+        kernel.trace_stop();
+        kernel.trace_rewind();
         kernel.reap();
         if kernel.census() != self.empty {
             for object in kernel.objects.iter() {

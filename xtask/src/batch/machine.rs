@@ -78,8 +78,7 @@ impl State {
     /// A place for a parcel: the next one behind the last, so that none is used again soon.
     fn place(&mut self, id: u32, size: u64) -> Option<u64> {
         let from = self.next_place;
-        let starts = self.places.iter().map(|(_, _, end)| *end).filter(|end| *end >= from);
-        let mut starts: Vec<u64> = starts.chain([from, 0]).collect();
+        let mut starts: Vec<u64> = self.places.iter().map(|(_, _, end)| *end).chain([from, 0]).collect();
         // Behind the last one first, the beginning of the mailbox at last.
         starts.sort_by_key(|start| (*start < from, *start));
         let free = |start: &u64| {
