@@ -17,4 +17,11 @@ b3sum --num-threads 2 made/one-line.txt
 b3sum --num-threads 4 made/one-line.txt
 b3sum --no-mmap made/one-line.txt
 echo "code $?"
+echo "=== standard input"
+cat made/log.txt | b3sum
+echo "code $?"
+echo "=== checked"
+b3sum made/*.txt > $TMP/sums
+b3sum --check $TMP/sums
+echo "code $?"
 exit 0

@@ -33,4 +33,7 @@ echo "=== nothing"
 brotli -c made/empty $TMP/empty.br
 brotli $TMP/empty.br $TMP/empty
 echo "code $?"
+echo "=== through pipes"
+cat made/people.json | brotli -c -9 | brotli
+echo "code $?"
 exit 0

@@ -47,4 +47,13 @@ echo "=== changed in its place"
 jaq -i 'map(. * 2)' $TMP/ids.json
 jaq -c '.[:3], length' $TMP/ids.json
 echo "code $?"
+echo "=== slurped from standard input"
+cat made/lines.ndjson | jaq -s -c 'map(.age) | [min, max, add, length]'
+echo "code $?"
+echo "=== written, read again, changed in its place"
+jaq -c 'map(.id)' made/people.json > $TMP/ids.json
+jaq -c 'length, add' $TMP/ids.json
+jaq -i 'map(. * 2)' $TMP/ids.json
+jaq -c '.[:3], length' $TMP/ids.json
+echo "code $?"
 exit 0

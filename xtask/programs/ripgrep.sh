@@ -62,4 +62,13 @@ rg -w -c 'time' made/log.txt
 rg -x 'needle found' made/c.txt
 rg -F -c '.0' made/log.txt
 echo "code $?"
+echo "=== in a pipe"
+cat made/log.txt | rg 'code=404' | rg -v 'user=Ada' | rg -c ''
+echo "code $?"
+echo "=== a reader that goes early"
+rg . made/log.txt | head -n 2
+echo "code $?"
+echo "=== JSON without times"
+rg --json -m 2 'ERROR' made/log.txt | rg -v '"type":"(summary|end)"'
+echo "code $?"
 exit 0

@@ -82,7 +82,7 @@ impl Work<'_> {
     }
 
     fn in_system(&self, context: &Context<'_>, script: &str) -> Result<InSystem> {
-        let mut capture = Capture::new(context.built()?, Path::new("sh"));
+        let mut capture = Capture::new(context.built_with_shell()?, Path::new("sh"));
         capture.args = vec!["-c".into(), script.into()];
         capture.programs = self.programs.clone();
         capture.files = Some(self.files);
