@@ -13,7 +13,7 @@ use zx::{AsHandleRef, Channel, Handle, HandleRef, Job, Unowned, Vmo};
 use crate::namespace;
 use crate::program;
 use crate::services;
-use crate::startup::{clone_fd, transfer_fd, vdso};
+use crate::startup::{DIRECTORY, clone_fd, transfer_fd, vdso};
 use crate::table;
 
 const CLONE_JOB: u32 = 0x01;
@@ -356,18 +356,15 @@ fn spawn(
     for arg in argv {
         launcher.arg(arg.to_bytes());
     }
-    let directory = working_directory(envp.as_deref());
+    // SAFETY: the C library's array, which is not to be changed while processes are started.
+    let own = unsafe { strings(environ) };
+    let told = value_of(&own, PWD);
     let envp = match envp {
         Some(envp) => envp,
-        None if flags & CLONE_ENVIRON != 0 => {
-            // SAFETY: the C library's array, which is not to be changed while processes are started.
-            let mut own = unsafe { strings(environ) };
-            // What this process was told at its start is not where it is now.
-            own.retain(|entry| !entry.to_bytes().starts_with(PWD));
-            own
-        }
+        None if flags & CLONE_ENVIRON != 0 => own.clone(),
         None => Vec::new(),
     };
+    let directory = working_directory(value_of(&envp, PWD), told);
     if let Some(directory) = &directory {
         launcher.env(directory);
     }
@@ -391,12 +388,19 @@ fn own_entries() -> Vec<(String, Handle)> {
     entries
 }
 
-/// The entry of the environment by which a child begins in this process' working directory; none where it does so anyhow, or
-/// was told another by the caller.
-fn working_directory(envp: Option<&[&CStr]>) -> Option<Vec<u8>> {
-    let told = envp.into_iter().flatten().any(|entry| entry.to_bytes().starts_with(PWD));
+/// The entry of the environment by which a child's fdio begins in this process' working directory, and which the child's program
+/// never sees. None where the child begins there anyhow, or its `PWD` is another than this process was `told` at its start:
+/// then the caller means it.
+fn working_directory(given: Option<&[u8]>, told: Option<&[u8]>) -> Option<Vec<u8>> {
     let current = namespace::working_directory();
-    (!told && current != namespace::default_directory()).then(|| [PWD, &current].concat())
+    let usual = given
+        .map_or_else(|| current == namespace::default_directory(), |given| given == current || told != Some(given));
+    (!usual).then(|| [DIRECTORY, &current].concat())
+}
+
+/// The value of a variable, whose name is given with `=`.
+fn value_of<'a>(entries: &[&'a CStr], name: &[u8]) -> Option<&'a [u8]> {
+    entries.iter().find_map(|entry| entry.to_bytes().strip_prefix(name))
 }
 
 fn clone_loader() -> Result<Channel, Status> {

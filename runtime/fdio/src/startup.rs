@@ -84,8 +84,8 @@ pub unsafe extern "C" fn __libc_extensions_init(
             _ => {}
         }
     }
-    // SAFETY: the C library's array, which nobody changes before `main`.
-    if let Some(directory) = unsafe { variable(b"PWD=") } {
+    // SAFETY: the C library's array, which nobody else looks at before `main`.
+    if let Some(directory) = unsafe { take_variable(DIRECTORY).or_else(|| variable(b"PWD=")) } {
         namespace::start_in(directory);
     }
     // A program may rely on the first three being no files of its own.
@@ -104,6 +104,31 @@ fn given(fd: c_int, handle: Handle) -> Option<Object> {
         return Network::from_handles(socket, handle).ok().map(Object::Network);
     }
     Object::from_handle(handle).ok()
+}
+
+/// The variable by which the fdio of a parent tells where its child begins.
+pub(crate) const DIRECTORY: &[u8] = b"HAFNON_WORKING_DIRECTORY=";
+
+/// [`variable`], which the environment has no more.
+///
+/// # Safety
+/// Nobody else uses the environment at this time.
+unsafe fn take_variable<'a>(name: &[u8]) -> Option<&'a [u8]> {
+    // SAFETY: as the caller says: an array of C strings that ends with null, or null; it only gets shorter.
+    unsafe {
+        let mut next = environ.cast_mut();
+        while !next.is_null() && !(*next).is_null() {
+            if let Some(value) = CStr::from_ptr(*next).to_bytes().strip_prefix(name) {
+                while !(*next).is_null() {
+                    *next = *next.add(1);
+                    next = next.add(1);
+                }
+                return Some(value);
+            }
+            next = next.add(1);
+        }
+    }
+    None
 }
 
 /// The value of an environment's variable; its name is given with `=`.

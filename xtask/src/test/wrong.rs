@@ -42,6 +42,7 @@ pub fn tests() -> Vec<Test> {
         }),
         Test::one("wrong.missing-file", |context| says(context, &["run", "no/such/file"], 127, "no such file")),
         Test::one("wrong.unknown-program", |context| {
+            context.built_with_shell()?;
             says(context, &["run", "nothing-of-this-name"], 127, "built in are")
         }),
         Test::one("wrong.image-larger-than-memory", |context| says(context, &["run", "--mem", "32M"], 125, "give it")),
