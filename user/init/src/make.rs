@@ -112,9 +112,9 @@ impl Maker {
     /// what it says, too.
     ///
     /// A service gets a resource for each part of the machine that the system description gives it, a channel on which it
-    /// is told of its clients, its connections, and the time of day. Of its job it can ask how much memory that has. It gets
-    /// no files, and its output goes to the host, each line with its name. `names` is what it reaches the services that it
-    /// uses by, should they have ended.
+    /// is told of its clients, its connections, and the time of day. One whose memory is limited can ask its job how much
+    /// that is. It gets no files, and its output goes to the host, each line with its name. `names` is what it reaches the
+    /// services that it uses by, should they have ended.
     ///
     /// # Errors
     /// A sentence for the user.
@@ -138,9 +138,11 @@ impl Maker {
         for (index, connection) in (1..).zip(connections) {
             handles.push((HandleInfo::with_arg(PA_USER1, index), connection.into()));
         }
-        // A handle that nothing can be started or ended with.
-        let account = job.duplicate_handle(Rights::GET_PROPERTY | Rights::TRANSFER).map_err(step("its job"))?;
-        handles.push((HandleInfo::new(PA_USER2), account));
+        if service.memory.is_some() {
+            // A handle that nothing can be started or ended with.
+            let account = job.duplicate_handle(Rights::GET_PROPERTY | Rights::TRANSFER).map_err(step("its job"))?;
+            handles.push((HandleInfo::new(PA_USER2), account));
+        }
         if let Some(clock) = zx::startup::utc_reference() {
             let clock = clock.duplicate_handle(Rights::SAME_RIGHTS).map_err(step("the clock"))?;
             handles.push((HandleInfo::new(PA_CLOCK_UTC), clock));
