@@ -1,28 +1,70 @@
 //! `bench`: figures that are measured, never timed tests.
 
-pub mod curves;
-pub mod scale;
+mod anchors;
+mod curves;
+mod operations;
+mod scale;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::build::{self, What};
-use crate::cli::Accel;
+use crate::build::{self, What, program_flags};
+use crate::cargo::{self, Build};
+use crate::cli::{Accel, Bench, BenchArgs};
 use crate::paths::Paths;
 use crate::run::{Capture, example};
 use crate::session::End;
 use crate::setup;
 use crate::ui::Ui;
 
+/// Measures; gives this process' exit code.
+///
+/// # Errors
+/// Something does not build or boot, or a file cannot be read or written.
+pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<u8> {
+    match &args.other {
+        None => operations::bench(paths, args).map(|()| 0),
+        Some(Bench::Boot { runs, json, accel }) => boot(paths, *runs, *accel, json.as_deref()).map(|()| 0),
+        Some(Bench::Scale { draw: Some(file), svg, .. } | Bench::Memory { draw: Some(file), svg, .. }) => {
+            scale::draw(file, svg).map(|()| 0)
+        }
+        Some(Bench::Memory { series, json, .. }) => {
+            Ok(u8::from(!scale::measure(paths, &scale::MEMORY_COSTS, series, json.as_deref())?))
+        }
+        Some(Bench::Scale { series, json, .. }) => {
+            Ok(u8::from(!scale::measure(paths, &scale::SCALE, series, json.as_deref())?))
+        }
+    }
+}
+
+/// The state of the sources that is measured.
+fn commit(paths: &Paths) -> String {
+    let mut git = std::process::Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--abbrev=12"]).current_dir(&paths.workspace);
+    match git.output() {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().into(),
+        _ => "unknown".into(),
+    }
+}
+
+/// Builds the program of that name in `user/bench`.
+fn program(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
+    let args = format!("--release --locked --target {} -p bench", cargo::PROGRAM_TARGET);
+    let made = Build::new("building the benchmark", &args)
+        .env("CARGO_ENCODED_RUSTFLAGS", program_flags(paths))
+        .run(paths, ui)?;
+    Ok(cargo::program(&made, name)?.to_path_buf())
+}
+
 /// Measures the wall clock from QEMU's start to the first output of the example `hello`.
 ///
 /// # Errors
 /// Something does not build or boot, or the file cannot be written.
-pub fn boot(paths: &Paths, runs: u32, accel: Accel, file: Option<&Path>) -> Result<()> {
+fn boot(paths: &Paths, runs: u32, accel: Accel, file: Option<&Path>) -> Result<()> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
     let built = build::build(paths, &ui, What::default())?;

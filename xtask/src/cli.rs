@@ -96,9 +96,11 @@ pub enum Command {
         /// Where the reference pages go [default: target/hafnon/reference].
         folder: Option<PathBuf>,
     },
-    /// Measures.
-    #[command(subcommand)]
-    Bench(Bench),
+    /// Measures what operations cost, in instructions of the guest.
+    ///
+    /// NAME is the beginning of an operation's name, such as `channel_`; without one all are measured. `bench boot`,
+    /// `bench memory` and `bench scale` measure other things.
+    Bench(BenchArgs),
     /// Says what is there and what is missing for building and booting; installs nothing.
     Doctor,
 }
@@ -261,7 +263,25 @@ pub struct CoverageArgs {
     pub run: bool,
 }
 
-/// What to measure.
+/// Options of `bench`.
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BenchArgs {
+    /// Something else to measure.
+    #[command(subcommand)]
+    pub other: Option<Bench>,
+    /// Only operations whose name begins with one of these.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Name the operations and measure none.
+    #[arg(long)]
+    pub list: bool,
+    /// Write the figures to this file as JSON too: a list of records.
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    pub json: Option<PathBuf>,
+}
+
+/// What else to measure.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Bench {
     /// Wall clock from QEMU's start to the first line of `hello`.

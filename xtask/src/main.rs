@@ -43,7 +43,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-use crate::cli::{Bench, Cli, Command};
+use crate::cli::{Cli, Command};
 use crate::elf::Refusal;
 use crate::paths::Paths;
 use crate::ui::Ui;
@@ -76,19 +76,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Uninstall { args } => install::uninstall(&paths, args),
         Command::Cc { args } => c::front::cc(&paths, args),
         Command::Runner { program, args } => cargo_command::runner(&paths, program.clone(), args.clone()),
-        Command::Bench(Bench::Boot { runs, json, accel }) => {
-            bench::boot(&paths, *runs, *accel, json.as_deref())?;
-            Ok(0)
-        }
-        Command::Bench(Bench::Scale { draw: Some(file), svg, .. } | Bench::Memory { draw: Some(file), svg, .. }) => {
-            bench::scale::draw(file, svg).map(|()| 0)
-        }
-        Command::Bench(Bench::Memory { series, json, .. }) => {
-            Ok(u8::from(!bench::scale::measure(&paths, &bench::scale::MEMORY_COSTS, series, json.as_deref())?))
-        }
-        Command::Bench(Bench::Scale { series, json, .. }) => {
-            Ok(u8::from(!bench::scale::measure(&paths, &bench::scale::SCALE, series, json.as_deref())?))
-        }
+        Command::Bench(args) => bench::bench(&paths, args),
         Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
         Command::Coverage(args) => Ok(u8::from(!conformance::coverage::coverage(&paths, args)?)),
         Command::Docs { folder } => docs::docs(&paths, folder.as_deref()).map(|()| 0),

@@ -131,7 +131,13 @@ impl Machine<'_> {
             Accel::Tcg | Accel::Counting => "tcg",
             Accel::Kvm => "kvm",
         };
-        command.args(["-machine", "q35", "-cpu", if self.accel == Accel::Kvm { "host" } else { "max" }]);
+        let processor = match self.accel {
+            Accel::Tcg => "max",
+            Accel::Kvm => "host",
+            // Without what the host draws by chance, one run is like another.
+            Accel::Counting => "max,-rdrand,-rdseed",
+        };
+        command.args(["-machine", "q35", "-cpu", processor]);
         command.args(["-accel", accel, "-display", "none", "-no-reboot", "-nodefaults", "-no-user-config"]);
         command.arg("-m").arg(format!("{}K", self.memory / 1024));
         command.args(["-kernel", "kernel.elf", "-initrd", "root.elf"]);
@@ -154,6 +160,8 @@ impl Machine<'_> {
         }
         if self.accel == Accel::Counting {
             command.args(["-icount", "shift=0,sleep=off"]);
+            // And without the time of day.
+            command.args(["-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]);
         }
         if let Some(port) = self.gdb {
             command.args(["-S", "-gdb", &format!("tcp:127.0.0.1:{port}")]);

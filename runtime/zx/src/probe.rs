@@ -4,6 +4,9 @@
 //! nothing lies and handles that it does not have; the typed methods of this crate exclude exactly that. Like the
 //! address-space calls (see the head of the crate) these are not marked `unsafe`, although what they can do to the
 //! calling process is unlimited: they are for use by tests, and a feature of their own (`probe`).
+//!
+//! Benchmarks are here for another reason: what they measure has to be the call and nothing else, with the arguments as
+//! its caller's compiler would pass them ([`call_with`]), between two looks at the processor's counter ([`counter`]).
 
 /// A call of the vDSO, taken by its address (`zx::sys::zx_… as *const () as usize`), with arguments as they are. Missing
 /// arguments are zero. Gives the result register.
@@ -22,6 +25,48 @@ pub fn call(function: usize, arguments: &[u64]) -> u64 {
         )
     };
     function(a, b, c, d, e, f, g, h)
+}
+
+/// As [`call`], with these arguments and no others: it costs what it costs a program that makes the call.
+///
+/// # Panics
+/// With more than 8 arguments.
+#[inline(always)]
+pub fn call_with<const N: usize>(function: usize, arguments: [u64; N]) -> u64 {
+    /// The call with the arguments in these places.
+    macro_rules! exactly {
+        ($($place:literal)*) => {{
+            // SAFETY: as in `call`.
+            let function = unsafe {
+                core::mem::transmute::<*const (), extern "C" fn($(exactly!(@ $place)),*) -> u64>(
+                    core::ptr::with_exposed_provenance(function),
+                )
+            };
+            function($(arguments[$place]),*)
+        }};
+        (@ $place:literal) => { u64 };
+    }
+    match N {
+        0 => exactly!(),
+        1 => exactly!(0),
+        2 => exactly!(0 1),
+        3 => exactly!(0 1 2),
+        4 => exactly!(0 1 2 3),
+        5 => exactly!(0 1 2 3 4),
+        6 => exactly!(0 1 2 3 4 5),
+        7 => exactly!(0 1 2 3 4 5 6),
+        8 => exactly!(0 1 2 3 4 5 6 7),
+        _ => panic!("no call has more than 8 arguments"),
+    }
+}
+
+/// The processor's time-stamp counter. Nothing is moved from one side of it to the other.
+#[inline(always)]
+pub fn counter() -> u64 {
+    let (low, high): (u64, u64);
+    // SAFETY: reads a counter into two registers.
+    unsafe { core::arch::asm!("rdtsc", out("rax") low, out("rdx") high, options(nostack)) };
+    high << 32 | low
 }
 
 /// Reads a byte at an address, whatever is there.

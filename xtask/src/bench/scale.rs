@@ -11,9 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::curves;
-use crate::build::{self, What, program_flags};
-use crate::cargo::{self, Build};
+use super::{commit, curves, program};
+use crate::build::{self, What};
 use crate::cli::Accel;
 use crate::image::{Image, Mode};
 use crate::paths::Paths;
@@ -113,11 +112,7 @@ pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>)
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
     let built = build::build(paths, &ui, What::default())?;
-    let args = format!("--release --locked --target {} -p bench", cargo::PROGRAM_TARGET);
-    let made = Build::new("building the benchmark", &args)
-        .env("CARGO_ENCODED_RUSTFLAGS", program_flags(paths))
-        .run(paths, &ui)?;
-    let program = cargo::program(&made, "scale")?;
+    let program = program(paths, &ui, "scale")?;
     // As a test, so that it may ask how much memory the kernel uses.
     let mut image = Image::new(&built, false, &Devices::default())?;
     image.add("run/scale", fs::read(program).context("cannot read the benchmark")?)?;
@@ -219,15 +214,6 @@ fn print(report: &Report, judge: bool) -> bool {
         println!("{:<32} {:>7}  (of {})", memory.object, memory.bytes, memory.count);
     }
     flat
-}
-
-fn commit(paths: &Paths) -> String {
-    let mut git = std::process::Command::new("git");
-    git.args(["describe", "--always", "--dirty", "--abbrev=12"]).current_dir(&paths.workspace);
-    match git.output() {
-        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().into(),
-        _ => "unknown".into(),
-    }
 }
 
 /// Draws the curves of a report.

@@ -1,0 +1,73 @@
+//! Memory objects, mappings and faults.
+
+use zx::{AsHandleRef, Vmo};
+
+use super::sampler::Suite;
+use super::{call, check, place};
+
+const TIMES: usize = 1_000;
+const PAGE: usize = 4096;
+const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
+/// Faults that are measured.
+const FAULTS: usize = 512;
+/// Pages from one fault to the next where each is alone.
+const APART: usize = 32;
+
+pub fn run(suite: &mut Suite) -> zx::Result<()> {
+    objects(suite)?;
+    mappings(suite)?;
+    faults(suite, "fault_write_single", APART)?;
+    faults(suite, "fault_write_run", 1)
+}
+
+fn objects(suite: &mut Suite) -> zx::Result<()> {
+    let mut out = 0_u32;
+    suite.measure(["vmo_create", "vmo_close"], TIMES, |[create, close]| {
+        check(create.time(|| call!(zx_vmo_create, PAGE, 0, place(&mut out))))?;
+        check(close.time(|| call!(zx_handle_close, out)))
+    })
+}
+
+fn mappings(suite: &mut Suite) -> zx::Result<()> {
+    let root = zx::startup::vmar_root_self().raw_handle();
+    let vmo = Vmo::create(PAGE as u64, 0)?;
+    let handle = vmo.raw_handle();
+    let mut at = 0_usize;
+    suite.measure(["vmar_map", "vmar_unmap"], TIMES, |[map, unmap]| {
+        check(map.time(|| call!(zx_vmar_map, root, READ_WRITE, 0, handle, 0, PAGE, place(&mut at))))?;
+        check(unmap.time(|| call!(zx_vmar_unmap, root, at, PAGE)))
+    })?;
+    // The page is there already: what is added is the fault that maps it.
+    vmo.write(&[1], 0)?;
+    suite.measure(["vmar_map_touched", "vmar_unmap_touched"], TIMES, |[map, unmap]| {
+        let mapped = map.time(|| {
+            let mapped = call!(zx_vmar_map, root, READ_WRITE, 0, handle, 0, PAGE, place(&mut at));
+            zx::probe::write(at, 1);
+            mapped
+        });
+        check(mapped)?;
+        check(unmap.time(|| call!(zx_vmar_unmap, root, at, PAGE)))
+    })
+}
+
+/// Writes to pages that are not there yet, so many apart. What the memory of one round was is that of the next: in the
+/// first it is cut for the first time, and not measured.
+fn faults(suite: &mut Suite, name: &'static str, apart: usize) -> zx::Result<()> {
+    if !suite.wants(&[name]) {
+        return Ok(());
+    }
+    let len = FAULTS * apart * PAGE;
+    let mut samples = suite.samples();
+    for _ in 0..3 {
+        samples = suite.samples();
+        let vmo = Vmo::create(len as u64, 0)?;
+        let map = zx::startup::vmar_root_self();
+        let map = map.map_here(READ_WRITE, &vmo, 0, len)?;
+        for fault in 0..FAULTS {
+            let at = map.address() + fault * apart * PAGE;
+            samples.time(|| zx::probe::write(at, 1));
+        }
+    }
+    suite.report(name, samples);
+    Ok(())
+}

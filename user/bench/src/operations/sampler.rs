@@ -1,0 +1,129 @@
+//! Samples, and what they come to.
+
+use zx::probe::counter;
+
+/// Rounds that are not counted, before those that are.
+const WARM_UP: usize = 64;
+
+/// What is to be measured, and what has been.
+pub struct Suite {
+    wanted: Vec<String>,
+    figures: Vec<(&'static str, Samples)>,
+    ticks_per_instruction: f64,
+    /// What two looks at the counter cost by themselves.
+    overhead: i64,
+}
+
+/// The samples of one operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Samples {
+    overhead: i64,
+    count: i64,
+    sum: i64,
+    min: i64,
+    max: i64,
+    last: i64,
+}
+
+impl Suite {
+    /// For these operations; for all where none is named.
+    pub fn new(wanted: Vec<String>) -> Suite {
+        let mut nothing = Samples::new(0);
+        for _ in 0..WARM_UP {
+            nothing.time(|| ());
+        }
+        // Turns of a loop say how many ticks an instruction takes. The least: nothing came between.
+        const TURNS: u64 = 10_000;
+        let [mut once, mut twice] = [Samples::new(nothing.min); 2];
+        for _ in 0..WARM_UP {
+            once.time(|| zx::probe::count_down(TURNS));
+            twice.time(|| zx::probe::count_down(2 * TURNS));
+        }
+        let ticks = (twice.min - once.min) as f64;
+        let ticks_per_instruction = ticks / (TURNS * zx::probe::COUNT_DOWN_INSTRUCTIONS) as f64;
+        Suite { wanted, figures: Vec::with_capacity(128), ticks_per_instruction, overhead: nothing.min }
+    }
+
+    /// Whether one of these is to be measured.
+    pub fn wants(&self, names: &[&str]) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|wanted| names.contains(&wanted.as_str()))
+    }
+
+    /// No samples yet.
+    pub fn samples(&self) -> Samples {
+        Samples::new(self.overhead)
+    }
+
+    /// Measures operations that belong together: `round` does each of them once, with a [`Samples`] of its own.
+    pub fn measure<const N: usize>(
+        &mut self,
+        names: [&'static str; N],
+        times: usize,
+        mut round: impl FnMut(&mut [Samples; N]) -> zx::Result<()>,
+    ) -> zx::Result<()> {
+        if !self.wants(&names) {
+            return Ok(());
+        }
+        let mut samples = [self.samples(); N];
+        for _ in 0..WARM_UP.min(times) {
+            round(&mut samples)?;
+        }
+        samples = [self.samples(); N];
+        for _ in 0..times {
+            round(&mut samples)?;
+        }
+        for (name, samples) in names.into_iter().zip(samples) {
+            self.report(name, samples);
+        }
+        Ok(())
+    }
+
+    /// Adds a figure to those that are printed, if it is wanted.
+    pub fn report(&mut self, name: &'static str, samples: Samples) {
+        if self.wants(&[name]) {
+            self.figures.push((name, samples));
+        }
+    }
+
+    /// Prints everything.
+    pub fn print(&self) {
+        let mut text = format!("calibration {:.6}\n", self.ticks_per_instruction);
+        for (name, samples) in &self.figures {
+            let instructions = |ticks: i64| ticks as f64 / self.ticks_per_instruction;
+            let mean = instructions(samples.sum) / samples.count.max(1) as f64;
+            let (min, max, count) = (instructions(samples.min), instructions(samples.max), samples.count);
+            text.push_str(&format!("figure {name} instructions {mean:.2} {min:.0} {max:.0} {count}\n"));
+        }
+        print!("{text}");
+    }
+}
+
+impl Samples {
+    fn new(overhead: i64) -> Samples {
+        Samples { overhead, count: 0, sum: 0, min: i64::MAX, max: i64::MIN, last: 0 }
+    }
+
+    /// Measures one operation.
+    #[inline(always)]
+    pub fn time<T>(&mut self, operation: impl FnOnce() -> T) -> T {
+        let start = counter();
+        let result = operation();
+        let end = counter();
+        self.add((end - start) as i64 - self.overhead);
+        result
+    }
+
+    /// Adds a sample.
+    pub fn add(&mut self, sample: i64) {
+        self.count += 1;
+        self.sum += sample;
+        self.min = self.min.min(sample);
+        self.max = self.max.max(sample);
+        self.last = sample;
+    }
+
+    /// The newest sample.
+    pub fn last(&self) -> i64 {
+        self.last
+    }
+}

@@ -1,0 +1,157 @@
+//! `bench`: what single operations cost.
+//!
+//! The program `operations` (user/bench) is run in a machine whose counters count instructions, so the figures are the
+//! same on every computer and in every run. Beside them stands what they cost elsewhere ([`anchors`]).
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::anchors::{OPERATIONS, Operation};
+use super::{commit, program};
+use crate::build::{self, What};
+use crate::cli::{Accel, BenchArgs};
+use crate::paths::Paths;
+use crate::run::Capture;
+use crate::session::End;
+use crate::setup;
+use crate::ui::Ui;
+
+/// Memory of the machine in bytes.
+const MEMORY: u64 = 1 << 30;
+
+/// One operation's figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The operation.
+    pub name: String,
+    /// What the numbers are.
+    pub unit: String,
+    /// Their average.
+    pub mean: f64,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+    /// How many there were.
+    pub samples: u64,
+    /// The state of the sources.
+    pub commit: String,
+    /// The kernel beneath.
+    pub kernel: String,
+    /// How the machine was started.
+    pub options: String,
+}
+
+/// Measures operations, or names them.
+///
+/// # Errors
+/// No operation has such a name; something does not build or boot, or the file cannot be written.
+pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<()> {
+    let wanted = |operation: &&Operation| {
+        args.names.is_empty() || args.names.iter().any(|name| operation.name.starts_with(name.as_str()))
+    };
+    if let Some(name) = args.names.iter().find(|name| !OPERATIONS.iter().any(|op| op.name.starts_with(name.as_str()))) {
+        bail!("no operation's name begins with `{name}`; `./hafnon bench --list` names them");
+    }
+    let operations: Vec<&Operation> = OPERATIONS.iter().filter(wanted).collect();
+    if args.list {
+        operations.iter().for_each(|operation| println!("{}", operation.name));
+        return Ok(());
+    }
+    let figures = measure(paths, &operations)?;
+    print(&operations, &figures);
+    if let Some(file) = &args.json {
+        let text = serde_json::to_string_pretty(&figures)?;
+        fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Boots, and gives a figure for each of the operations, in their order.
+///
+/// # Errors
+/// Something does not build or boot, or an operation was not measured.
+pub fn measure(paths: &Paths, operations: &[&Operation]) -> Result<Vec<Figure>> {
+    let ui = Ui::new(false);
+    setup::for_booting(&ui)?;
+    let built = build::build(paths, &ui, What::default())?;
+    let program = program(paths, &ui, "operations")?;
+    let mut capture = Capture::new(&built, &program);
+    capture.accel = Accel::Counting;
+    capture.memory = MEMORY;
+    capture.timeout = Duration::from_secs(1800);
+    capture.args = operations.iter().map(|operation| operation.name.to_string()).collect();
+    let step = ui.step("measuring");
+    let outcome = capture.run()?;
+    drop(step);
+    match outcome.end {
+        End::Exit(0) => {}
+        End::Exit(code) => {
+            bail!("the benchmark ended with {code}: {}", String::from_utf8_lossy(&outcome.stderr()).trim())
+        }
+        end => bail!("the benchmark did not end: {end:?}"),
+    }
+    let common = (
+        commit(paths),
+        "seL4 5.0.0, release".to_string(),
+        format!("QEMU TCG, one processor, {} MiB, -icount shift=0,sleep=off", MEMORY >> 20),
+    );
+    let stdout = outcome.stdout();
+    let text = String::from_utf8_lossy(&stdout);
+    let mut figures = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.first() == Some(&"figure") {
+            let figure = figure(&words, &common);
+            figures.push(figure.with_context(|| format!("cannot understand the benchmark's line `{line}`"))?);
+        }
+    }
+    operations
+        .iter()
+        .map(|operation| {
+            let figure = figures.iter().find(|figure| figure.name == operation.name);
+            figure.cloned().with_context(|| format!("the benchmark did not measure {}", operation.name))
+        })
+        .collect()
+}
+
+fn figure(words: &[&str], (commit, kernel, options): &(String, String, String)) -> Result<Figure> {
+    let ["figure", name, unit, mean, min, max, samples] = words else { bail!("it has not seven words") };
+    Ok(Figure {
+        name: (*name).into(),
+        unit: (*unit).into(),
+        mean: mean.parse()?,
+        min: min.parse()?,
+        max: max.parse()?,
+        samples: samples.parse()?,
+        commit: commit.clone(),
+        kernel: kernel.clone(),
+        options: options.clone(),
+    })
+}
+
+/// Prints a table, with what they cost elsewhere beside it.
+fn print(operations: &[&Operation], figures: &[Figure]) {
+    println!("guest instructions for one operation; elsewhere: native Zircon of 2018, the thesis' server; our goal");
+    let title = ["operation", "mean", "min", "max", "native", "thesis", "goal"];
+    let [name, mean, min, max, native, thesis, goal] = title;
+    println!("{name:<24} {mean:>10} {min:>8} {max:>8} {native:>8} {thesis:>8} {goal:>8}");
+    for (operation, figure) in operations.iter().zip(figures) {
+        let other = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.0}"));
+        println!(
+            "{:<24} {:>10.1} {:>8.0} {:>8.0} {:>8} {:>8} {:>8} {:<5} {}",
+            figure.name,
+            figure.mean,
+            figure.min,
+            figure.max,
+            other(operation.native),
+            other(operation.thesis),
+            other(operation.goal),
+            if operation.goal.is_some_and(|goal| figure.mean > goal) { "over" } else { "" },
+            operation.what,
+        );
+    }
+}
