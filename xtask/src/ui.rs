@@ -22,6 +22,11 @@ impl Ui {
         Ui { verbose, terminal: stderr().is_terminal() }
     }
 
+    /// Lines only, on a terminal too.
+    pub fn plain() -> Ui {
+        Ui { verbose: false, terminal: false }
+    }
+
     /// A step; nothing is shown yet.
     pub fn step(&self, title: &str) -> Step {
         Step { ui: *self, title: title.to_string(), begun: None, bar: None }

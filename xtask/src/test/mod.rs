@@ -1,8 +1,10 @@
 //! `test`: everything that shows that the project does what it says.
 //!
 //! A [`Test`] has a name with dots in it (`boot.exit-code`) and may have many cases, each of which counts. What it needs
-//! of the system is built when the first test asks for it, so `./hafnon test unit.objects` builds no kernel. Every case
-//! is a line; what failed says why, below its line; the last line counts.
+//! of the system is built when the first test asks for it, so `./hafnon test unit.objects` builds no kernel. A test is
+//! a line; what failed says why, below its line; the last line counts the cases.
+//!
+//! A machine keeps one processor busy, so as many tests run at once as there are processors, up to [`LANES`].
 
 mod boots;
 mod c;
@@ -20,9 +22,12 @@ mod wrong;
 
 pub use units::copy_folder;
 
-use std::cell::OnceCell;
+use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 
@@ -37,7 +42,10 @@ use crate::setup;
 use crate::ui::Ui;
 
 /// What a test does: reports its cases, or fails as a whole.
-type Body = Box<dyn Fn(&Context<'_>, &mut Cases) -> Result<()>>;
+type Body = Box<dyn Fn(&Context<'_>, &mut Cases) -> Result<()> + Send + Sync>;
+
+/// The most tests that run at once: more than one of them builds something now and then, which takes gigabytes.
+const LANES: usize = 4;
 
 /// Something that is tested.
 pub struct Test {
@@ -47,12 +55,15 @@ pub struct Test {
 
 impl Test {
     /// A test whose cases report themselves.
-    pub fn many(name: impl Into<String>, run: impl Fn(&Context<'_>, &mut Cases) -> Result<()> + 'static) -> Test {
+    pub fn many(
+        name: impl Into<String>,
+        run: impl Fn(&Context<'_>, &mut Cases) -> Result<()> + Send + Sync + 'static,
+    ) -> Test {
         Test { name: name.into(), run: Box::new(run) }
     }
 
     /// A test that is one case.
-    pub fn one(name: impl Into<String>, run: impl Fn(&Context<'_>) -> Result<()> + 'static) -> Test {
+    pub fn one(name: impl Into<String>, run: impl Fn(&Context<'_>) -> Result<()> + Send + Sync + 'static) -> Test {
         Test::many(name, move |context, cases| {
             run(context)?;
             cases.pass_whole();
@@ -67,9 +78,30 @@ pub struct Context<'a> {
     pub paths: &'a Paths,
     /// How to speak.
     pub ui: Ui,
-    built: OnceCell<Built>,
-    built_with_shell: OnceCell<Built>,
-    hello: OnceCell<PathBuf>,
+    built: Once<Built>,
+    built_with_shell: Once<Built>,
+    hello: Once<PathBuf>,
+}
+
+/// What is made when the first test asks for it, and again when that failed.
+#[derive(Debug)]
+struct Once<T> {
+    made: OnceLock<T>,
+    making: Mutex<()>,
+}
+
+impl<T> Once<T> {
+    fn new() -> Once<T> {
+        Once { made: OnceLock::new(), making: Mutex::new(()) }
+    }
+
+    fn get(&self, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.made.get() {
+            Some(made) => Ok(made),
+            None => make().map(|made| self.made.get_or_init(|| made)),
+        }
+    }
 }
 
 impl Context<'_> {
@@ -78,12 +110,12 @@ impl Context<'_> {
     /// # Errors
     /// It does not build.
     pub fn built(&self) -> Result<&Built> {
-        if let Some(built) = self.built.get() {
-            return Ok(built);
-        }
+        self.built.get(|| self.build(What::default()))
+    }
+
+    fn build(&self, what: What) -> Result<Built> {
         setup::for_booting(&self.ui)?;
-        let built = build::build(self.paths, &self.ui, What::default())?;
-        Ok(self.built.get_or_init(|| built))
+        build::build(self.paths, &self.ui, what)
     }
 
     /// The system with the shell.
@@ -91,12 +123,7 @@ impl Context<'_> {
     /// # Errors
     /// It does not build.
     pub fn built_with_shell(&self) -> Result<&Built> {
-        if let Some(built) = self.built_with_shell.get() {
-            return Ok(built);
-        }
-        setup::for_booting(&self.ui)?;
-        let built = build::build(self.paths, &self.ui, What { shell: true, ..What::default() })?;
-        Ok(self.built_with_shell.get_or_init(|| built))
+        self.built_with_shell.get(|| self.build(What { shell: true, ..What::default() }))
     }
 
     /// The system with the conformance programs.
@@ -104,8 +131,7 @@ impl Context<'_> {
     /// # Errors
     /// It does not build.
     pub fn built_with_tests(&self) -> Result<Built> {
-        setup::for_booting(&self.ui)?;
-        build::build(self.paths, &self.ui, What { tests: true, ..What::default() })
+        self.build(What { tests: true, ..What::default() })
     }
 
     /// The example `hello`, built for the system.
@@ -113,25 +139,20 @@ impl Context<'_> {
     /// # Errors
     /// It does not build.
     pub fn hello(&self) -> Result<&PathBuf> {
-        if let Some(hello) = self.hello.get() {
-            return Ok(hello);
-        }
         self.built()?;
-        let hello = run::example(self.paths, &self.ui, "hello")?;
-        Ok(self.hello.get_or_init(|| hello))
+        self.hello.get(|| run::example(self.paths, &self.ui, "hello"))
     }
 }
 
-/// Counts cases and prints them.
+/// The cases of one test, and what is to be printed of them.
 #[derive(Debug, Default)]
 pub struct Cases {
     /// Cases that did what they should.
-    pub passed: usize,
+    passed: usize,
     /// Cases that did not.
-    pub failed: usize,
+    failed: usize,
     group: String,
-    group_failed: usize,
-    group_passed: usize,
+    text: String,
     verbose: bool,
 }
 
@@ -140,9 +161,9 @@ impl Cases {
     pub fn case(&mut self, name: &str, result: Result<(), String>) {
         match result {
             Ok(()) => {
-                self.group_passed += 1;
+                self.passed += 1;
                 if self.verbose {
-                    println!("ok      {}: {name}", self.group);
+                    self.line(format_args!("ok      {}: {name}", self.group.clone()));
                 }
             }
             Err(detail) => self.fail(name, &detail),
@@ -150,36 +171,57 @@ impl Cases {
     }
 
     fn pass_whole(&mut self) {
-        self.group_passed += 1;
+        self.passed += 1;
     }
 
     fn fail(&mut self, name: &str, detail: &str) {
-        self.group_failed += 1;
+        self.failed += 1;
         let colon = if name.is_empty() { "" } else { ": " };
-        println!("FAILED  {}{colon}{name}", self.group);
-        detail.trim_end().lines().for_each(|line| println!("        | {line}"));
+        self.line(format_args!("FAILED  {}{colon}{name}", self.group.clone()));
+        detail.trim_end().lines().for_each(|line| self.line(format_args!("        | {line}")));
     }
 
-    fn run(&mut self, test: &Test, context: &Context<'_>) {
-        self.group = test.name.clone();
-        (self.group_passed, self.group_failed) = (0, 0);
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    /// Runs a test.
+    fn of(test: &Test, context: &Context<'_>, verbose: bool) -> Cases {
+        let mut cases = Cases { group: test.name.clone(), verbose, ..Cases::default() };
         let start = Instant::now();
-        if let Err(error) = (test.run)(context, self) {
-            self.fail("", &format!("{error:#}"));
+        if let Err(error) = (test.run)(context, &mut cases) {
+            cases.fail("", &format!("{error:#}"));
         }
-        if self.group_failed == 0 {
-            let cases = if self.group_passed == 1 { String::new() } else { format!(" {} cases,", self.group_passed) };
-            println!("ok      {}{cases} ({:.1} s)", self.group, seconds(start.elapsed()));
-        } else if self.group_passed > 0 {
-            println!("        {} of {} cases passed", self.group_passed, self.group_passed + self.group_failed);
+        let (passed, seconds) = (cases.passed, start.elapsed().as_secs_f64());
+        if cases.failed == 0 {
+            let count = if passed == 1 { String::new() } else { format!(" {passed} cases,") };
+            cases.line(format_args!("ok      {}{count} ({seconds:.1} s)", test.name));
+        } else if passed > 0 {
+            cases.line(format_args!("        {passed} of {} cases passed ({seconds:.1} s)", passed + cases.failed));
         }
-        self.passed += self.group_passed;
-        self.failed += self.group_failed;
+        cases
     }
 }
 
-fn seconds(time: Duration) -> f64 {
-    time.as_secs_f64()
+/// Runs tests, several at once; prints each when it has ended, and gives how many cases passed and failed.
+fn run_all(tests: &[&Test], context: &Context<'_>, verbose: bool) -> (usize, usize) {
+    let lanes = thread::available_parallelism().map_or(1, usize::from).min(LANES);
+    let next = AtomicUsize::new(0);
+    let sums = Mutex::new((0, 0));
+    thread::scope(|scope| {
+        for _ in 0..lanes {
+            scope.spawn(|| {
+                while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let cases = Cases::of(test, context, verbose);
+                    let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+                    print!("{}", cases.text);
+                    sums.0 += cases.passed;
+                    sums.1 += cases.failed;
+                }
+            });
+        }
+    });
+    sums.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs the tests; gives whether all passed.
@@ -228,13 +270,12 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         tests.iter().for_each(|test| println!("{}", test.name));
         return Ok(true);
     }
-    let ui = Ui::new(false);
-    let context =
-        Context { paths, ui, built: OnceCell::new(), built_with_shell: OnceCell::new(), hello: OnceCell::new() };
-    let mut cases = Cases { verbose: args.verbose, ..Cases::default() };
-    tests.iter().for_each(|test| cases.run(test, &context));
-    println!("{} passed, {} failed", cases.passed, cases.failed);
-    Ok(cases.failed == 0)
+    // Bars of several tests at once would overwrite each other.
+    let ui = Ui::plain();
+    let context = Context { paths, ui, built: Once::new(), built_with_shell: Once::new(), hello: Once::new() };
+    let (passed, failed) = run_all(&tests, &context, args.verbose);
+    println!("{passed} passed, {failed} failed");
+    Ok(failed == 0)
 }
 
 /// Fails with both values where they differ.
