@@ -96,7 +96,7 @@ pub const TABLE: &[Entry] = &[
     entry("process", "`Command`: more than that", Works, Test("process::too_many_arguments"), "an error of `spawn`"),
     entry("process", "`Command::current_dir`", Differs, Test("differs::current_dir_is_ignored"), "std ignores it on this target; `set_current_dir` before the start does it"),
     entry("process", "`Command`: a program in a writable file system", Works, Test("process::a_copy"), ""),
-    entry("process", "`Command::spawn`: missing programs, directories, too many arguments", Differs, Test("differs::spawn_errors"), "the error comes at once, but its kind is `Uncategorized`: std takes Zircon's status for an error number. `raw_os_error` is that status: -25 missing, -52 a directory, -14 too many arguments"),
+    entry("process", "`Command::spawn`: missing programs, directories, too many arguments", Differs, Test("differs::spawn_errors"), "the error comes at once, but its kind is `Uncategorized`: std takes Zircon's status for an error number. `raw_os_error` is that status, and its name is the text: -25 missing, -52 a directory, -14 too many arguments"),
     entry("process", "`Command::spawn`: files that are no programs", Differs, Test("differs::spawn_of_bad_files"), "the same: -10 for text, another processor's program, a truncated one; -30 without permission to execute"),
     entry("process", "`Command::spawn`: a program whose library is missing", Differs, Test("differs::spawn_without_a_library"), "the same: -25; what libraries need in turn is found missing by the child, which ends with 127"),
     entry("process", "`Stdio`: `inherit`, `piped`, `null`, a `File`", Works, Test("process::stdio"), ""),

@@ -1,5 +1,7 @@
 //! `errno`: its place in each thread, those of its values that this half uses, and how Zircon's statuses map to them.
 
+use core::ffi::{CStr, c_char, c_int};
+
 use crate::sys;
 use crate::thread;
 
@@ -48,6 +50,37 @@ pub fn fail(error: i32) -> i32 {
 pub fn set(error: i32) {
     // SAFETY: the calling thread's own, always valid.
     unsafe { *__errno_location() = error };
+}
+
+unsafe extern "C" {
+    fn strerror(error: c_int) -> *const c_char;
+}
+
+/// The text of an error number, cut to fit, with a zero at its end. Zircon's statuses are known by their names: the
+/// standard library of Rust takes those of its calls for error numbers.
+///
+/// # Safety
+/// `text` has room for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strerror_r(error: c_int, text: *mut c_char, size: usize) -> c_int {
+    let known = if error < 0 {
+        // SAFETY: any status will do.
+        unsafe { sys::zx_status_get_string(error) }
+    } else {
+        // SAFETY: any number will do.
+        unsafe { strerror(error) }
+    };
+    // SAFETY: both give text with a zero at its end that stays.
+    let known = unsafe { CStr::from_ptr(known) }.to_bytes_with_nul();
+    if let Some(room) = size.checked_sub(1) {
+        let len = room.min(known.len() - 1);
+        // SAFETY: there is room for `len` bytes and the zero, says the caller; the library's own text lies elsewhere.
+        unsafe {
+            text.copy_from_nonoverlapping(known.as_ptr().cast(), len);
+            text.add(len).write(0);
+        }
+    }
+    if known.len() > size { ERANGE } else { 0 }
 }
 
 /// The error number that says best what a status says.

@@ -2,7 +2,7 @@
 //!
 //! They are bound when the image relocates itself ([`crate::start`]); nothing may call one before that.
 
-use core::ffi::c_void;
+use core::ffi::{c_char, c_void};
 
 /// A Zircon handle; 0 is none.
 pub type Handle = u32;
@@ -138,6 +138,7 @@ unsafe extern "C" {
     pub fn zx_thread_legacy_yield(options: u32) -> Status;
     pub fn zx_process_exit(retcode: i64) -> !;
     pub fn zx_nanosleep(deadline: i64) -> Status;
+    pub fn zx_status_get_string(status: Status) -> *const c_char;
     pub fn zx_clock_get_monotonic() -> i64;
     pub fn zx_clock_read(clock: Handle, now: *mut i64) -> Status;
     pub fn zx_cprng_draw(buffer: *mut c_void, size: usize);

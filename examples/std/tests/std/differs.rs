@@ -46,6 +46,8 @@ pub fn spawn_errors() {
     // ZX_ERR_NOT_FOUND, ZX_ERR_NOT_FILE, ZX_ERR_OUT_OF_RANGE
     assert_eq!(status("/no/such/program"), Some(-25));
     assert_eq!(status("no-such-program"), Some(-25));
+    let error = Command::new("no-such-program").spawn().unwrap_err();
+    assert_eq!(error.to_string(), "ZX_ERR_NOT_FOUND (os error -25)");
     assert_eq!(status("/boot/bin"), Some(-52));
     let huge = "x".repeat(4 << 20);
     assert_eq!(child("count").arg(huge).spawn().unwrap_err().raw_os_error(), Some(-14));
