@@ -27,6 +27,8 @@ const RESERVE: u64 = 48 << 20;
 
 /// Where files of the user lie in the boot image.
 pub const FILES: &str = "files";
+/// When something that should end is taken for hanging: long enough for a slow machine that does much else.
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Variables of our own environment that a program gets: what Rust programs and test harnesses are steered by, and what
 /// cargo tells those that it runs.
@@ -174,7 +176,7 @@ pub struct Capture<'a> {
 }
 
 impl<'a> Capture<'a> {
-    /// The program in a file, without arguments, in a machine as `run` has it, for a minute at most.
+    /// The program in a file, without arguments, in a machine as `run` has it, until [`PATIENCE`] ends.
     pub fn new(built: &'a Built, program: &'a Path) -> Capture<'a> {
         Capture {
             built,
@@ -182,7 +184,7 @@ impl<'a> Capture<'a> {
             args: Vec::new(),
             variables: Vec::new(),
             input: Vec::new(),
-            timeout: Duration::from_secs(60),
+            timeout: PATIENCE,
             memory: 512 << 20,
             accel: Accel::Tcg,
             until_first_output: false,

@@ -39,7 +39,7 @@ impl Options {
     pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
             action: Action::Supervise,
-            timeout: Duration::from_secs(10),
+            timeout: Duration::from_secs(60),
             stop: false,
             leaks: false,
             without: Vec::new(),

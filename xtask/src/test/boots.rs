@@ -1,7 +1,5 @@
 //! Boots the system with the example `hello` and with the built-in programs; looks at what comes out.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, bail};
 
 use super::{Context, Test, expect, expect_part};
@@ -9,7 +7,7 @@ use crate::cli::Accel;
 use crate::image::{Image, Mode};
 use crate::link::Frame;
 use crate::qemu::{Devices, Machine};
-use crate::run::Capture;
+use crate::run::{Capture, PATIENCE};
 use crate::session::{End, Outcome, Session, Streams};
 
 /// The code of a process that an exception ended (`ZX_TASK_RETCODE_EXCEPTION_KILL`).
@@ -138,7 +136,7 @@ fn several_programs(context: &Context<'_>) -> Result<()> {
         devices: Devices::default(),
     };
     let streams = Streams::Captured(Vec::new());
-    let timeout = Some(Duration::from_secs(120));
+    let timeout = Some(PATIENCE);
     let outcome =
         Session { machine, timeout, quiet: None, verbose: false, streams, until_first_output: false }.run()?;
     let events: Vec<&str> = outcome
@@ -169,7 +167,7 @@ fn tour(context: &Context<'_>) -> Result<()> {
         devices: Devices::default(),
     };
     let streams = Streams::Captured(Vec::new());
-    let timeout = Some(Duration::from_secs(120));
+    let timeout = Some(PATIENCE);
     let outcome =
         Session { machine, timeout, quiet: None, verbose: false, streams, until_first_output: false }.run()?;
     let outcome = ended(outcome, 0)?;

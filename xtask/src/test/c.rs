@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -38,8 +37,7 @@ fn run(context: &Context<'_>, name: &str) -> Result<Outcome> {
     let program = context.paths.out.join("ctests").join(name);
     std::fs::create_dir_all(context.paths.out.join("ctests")).context("cannot make a folder for C tests")?;
     compile(context, &mut Command::new(front::program(context.paths, "clang")), name, &program)?;
-    let mut capture = Capture::new(built, &program);
-    capture.timeout = Duration::from_secs(180);
+    let capture = Capture::new(built, &program);
     capture.run()
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
 use sha2::{Digest, Sha256};
@@ -12,7 +12,7 @@ use super::{Context, Test, expect, expect_part};
 use crate::cli::Accel;
 use crate::image::{Image, Mode};
 use crate::qemu::{Devices, Machine};
-use crate::run::Capture;
+use crate::run::{Capture, PATIENCE};
 use crate::session::{End, Outcome, Session, Streams};
 
 /// The size of the disks.
@@ -45,7 +45,7 @@ pub fn dialogue(
     let (memory, accel) = (512 << 20, Accel::Tcg);
     let machine =
         Machine { kernel: &built.kernel, root: &built.root, image: &bytes, memory, accel, gdb: None, devices };
-    let timeout = Some(Duration::from_secs(60));
+    let timeout = Some(PATIENCE);
     let streams = Streams::Dialogue(lines);
     let session = Session { machine, timeout, quiet: None, verbose: false, streams, until_first_output: false };
     let outcome = session.run()?;
@@ -107,7 +107,6 @@ fn capture<'a>(context: &'a Context<'_>, program: &'a str, args: &[&str], disk: 
     let mut capture = Capture::new(context.built_with_shell()?, Path::new(program));
     capture.args = args.iter().map(ToString::to_string).collect();
     capture.devices.disk = disk.map(Path::to_path_buf);
-    capture.timeout = Duration::from_secs(180);
     Ok(capture)
 }
 

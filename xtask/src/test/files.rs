@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
@@ -53,7 +52,6 @@ fn run(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<(End, String
     let mut capture = Capture::new(built, &program);
     capture.args = args.iter().map(ToString::to_string).collect();
     capture.devices.disk = Some(disk.to_path_buf());
-    capture.timeout = Duration::from_secs(240);
     let outcome = capture.run()?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let (stdout, stderr) = (text(outcome.stdout()), text(outcome.stderr()));
@@ -120,7 +118,6 @@ fn driver_dies(context: &Context<'_>) -> Result<()> {
     let mut capture = Capture::new(context.built()?, Path::new("sh"));
     capture.args = vec!["-c".to_owned(), script.to_owned()];
     capture.devices.disk = Some(path);
-    capture.timeout = Duration::from_secs(240);
     let outcome = capture.run()?;
     let (stdout, stderr) = (outcome.stdout(), outcome.stderr());
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));

@@ -1,7 +1,6 @@
 //! The network service's end, which tests of programs (the example `network`) cannot bring about.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Result;
 
@@ -14,8 +13,7 @@ pub fn tests() -> Vec<Test> {
 }
 
 fn service_dies(context: &Context<'_>) -> Result<()> {
-    let mut capture = Capture::new(context.built()?, Path::new("network-check"));
-    capture.timeout = Duration::from_secs(180);
+    let capture = Capture::new(context.built()?, Path::new("network-check"));
     let (stdout, stderr) = super::drivers::output(&capture, 0)?;
     expect_part("standard output", &stdout, "as it should be")?;
     expect("how often its end was told", &stderr.matches("the service network ended (-1024)").count(), &1)

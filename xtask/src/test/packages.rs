@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -75,8 +74,7 @@ fn same_source(context: &Context<'_>) -> Result<()> {
     if !here.status.success() || here.stdout.is_empty() {
         bail!("on the host it ended with {}: {}", here.status, tail(&String::from_utf8_lossy(&here.stderr), 10));
     }
-    let mut capture = Capture::new(built, &there);
-    capture.timeout = Duration::from_secs(120);
+    let capture = Capture::new(built, &there);
     let outcome = capture.run()?;
     if outcome.end != End::Exit(0) {
         bail!("in the system it ended with {:?}: {}", outcome.end, String::from_utf8_lossy(&outcome.stderr()));

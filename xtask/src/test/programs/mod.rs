@@ -15,7 +15,6 @@ mod rust;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -90,7 +89,6 @@ impl Work<'_> {
             [("PWD", format!("/boot/{FILES}")), ("TMP", "/tmp".into()), ("HOME", "/tmp".into()), ("TZ", "UTC0".into())];
         capture.variables = variables.map(|(name, value)| (name.to_owned(), value)).into();
         capture.variables.extend(self.variables.iter().cloned());
-        capture.timeout = Duration::from_secs(300);
         capture.memory = 1 << 30;
         let outcome = capture.run()?;
         let errors = format!("{}\n{}", text(&outcome.stderr()), outcome.warnings.join("\n"));
