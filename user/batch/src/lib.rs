@@ -6,12 +6,12 @@
 //! 1. `batch` starts, and says how much room the mailbox has: [`Said::Ready`].
 //! 2. The host writes a *parcel* anywhere into the mailbox: a BOOTFS image of the program ([`PROGRAM`]) and of how to
 //!    start it ([`START`]). It says where it lies: [`Order::Run`], with a number by which both know the program from then on.
-//!    A folder that many programs see (a package's) has a parcel of its own, which is kept: [`Order::Keep`].
+//!    A folder that many programs see (a package's files, the programs built from it) has a parcel of its own, which is
+//!    kept: [`Order::Keep`].
 //! 3. `batch` reads the parcel into memory and says so: [`Said::Fetched`]; the place is free for others.
-//! 4. The program runs: a process in a job of its own, several at once if the host likes. It sees its own file and the
-//!    package's folder where the host has them, and an empty `/tmp`; all of that is in memory, its own, and made when it is
-//!    first looked at. Its output goes out
-//!    ([`Said::Output`], [`Said::Errors`]), the host's input goes in ([`Order::Input`], answered by [`Said::InputTaken`],
+//! 4. The program runs: a process in a job of its own, several at once if the host likes. It sees its own file, the
+//!    package's folder and the package's other programs where the host has them, and an empty `/tmp`; all of that is in
+//!    memory, its own, and made when it is first looked at. Its output goes out ([`Said::Output`], [`Said::Errors`]), the host's input goes in ([`Order::Input`], answered by [`Said::InputTaken`],
 //!    which gives the host credit).
 //! 5. It ends, or is killed at its limit or by [`Order::Kill`]. The rest of its job is killed, what is still in its pipes
 //!    goes out, then [`Said::Ended`].
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 /// The folder of a parcel in which the program lies, under its own name.
 pub const PROGRAM: &str = "program";
-/// The folder of a parcel with a package's files.
+/// The folder of a parcel with a package's files, or its programs.
 pub const FILES: &str = "files";
 /// The path of a [`Start`] in a parcel.
 pub const START: &str = "start";
@@ -53,8 +53,10 @@ pub struct Start {
     pub place: String,
     /// Folders that are its own, and empty at the start.
     pub empty: Vec<String>,
-    /// A folder that it has a copy of: the number of its parcel ([`Order::Keep`]), and its path.
+    /// A folder with the package's files that it has a copy of: the number of its parcel ([`Order::Keep`]), and its path.
     pub files: Option<(u32, String)>,
+    /// The same with programs that were built from the package beside this one.
+    pub programs: Option<(u32, String)>,
 }
 
 impl Start {

@@ -24,11 +24,14 @@ pub enum About {
     Input = 3,
     /// The folder of its own file is looked at.
     Place = 4,
-    /// The folder that it has a copy of is looked at.
+    /// The folder with the package's files is looked at.
     Files = 5,
+    /// The folder with the package's other programs is looked at.
+    Programs = 6,
 }
 
-const ALL: [About; 6] = [About::End, About::Output, About::Errors, About::Input, About::Place, About::Files];
+const ALL: [About; 7] =
+    [About::End, About::Output, About::Errors, About::Input, About::Place, About::Files, About::Programs];
 
 /// The service of the file system in memory, when it is asked for a tree of one's own.
 const FRESH: &str = "tmp/fresh";
@@ -89,7 +92,7 @@ pub fn about(key: u64) -> Option<(u32, About)> {
 }
 
 impl Program {
-    /// Starts it.
+    /// Starts it; `kept` gives the images of folders that several see.
     ///
     /// # Errors
     /// A sentence for the user.
@@ -97,7 +100,7 @@ impl Program {
         port: &Port,
         id: u32,
         parcel: Parcel,
-        files: Option<Rc<Vmo>>,
+        kept: impl Fn(u32) -> Option<Rc<Vmo>>,
         limit: Option<Duration>,
     ) -> Result<Program, String> {
         let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
@@ -125,10 +128,11 @@ impl Program {
             spawn.entry(path, zx::startup::connect(FRESH).map_err(step("an empty folder"))?);
         }
         let place = Some((About::Place, start.place.as_str(), parcel.image, PROGRAM));
-        let files =
-            start.files.as_ref().zip(files).map(|((_, path), image)| (About::Files, path.as_str(), image, FILES));
+        let known = [(About::Files, &start.files), (About::Programs, &start.programs)];
+        let known = known.into_iter().filter_map(|(about, folder)| Some((about, folder.as_ref()?)));
+        let shared = known.filter_map(|(about, (id, path))| Some((about, path.as_str(), kept(*id)?, FILES)));
         let mut folders = Vec::new();
-        for (about, entry, image, path) in place.into_iter().chain(files) {
+        for (about, entry, image, path) in place.into_iter().chain(shared) {
             let (theirs, channel) = Channel::create().map_err(step("a folder"))?;
             spawn.entry(entry, theirs);
             folders.push(Folder { about, channel, image, path });

@@ -21,7 +21,7 @@ struct Batch {
     port: Arc<Port>,
     mailbox: Mailbox,
     programs: HashMap<u32, Program>,
-    /// Files of packages, the newest first, by the numbers of their parcels.
+    /// Files and programs of packages, the newest first, by the numbers of their parcels.
     kept: VecDeque<(u32, Rc<Vmo>)>,
 }
 
@@ -105,10 +105,8 @@ impl Batch {
                 let limit = limit.map(Duration::from_millis);
                 let started = image.and_then(|image| {
                     let parcel = Parcel::open(image).map_err(|status| format!("its parcel: {status}"))?;
-                    let files = parcel.start.files.as_ref().map(|(files, _)| *files);
-                    let files = files.and_then(|files| self.kept.iter().find(|(id, _)| *id == files));
-                    let files = files.map(|(_, image)| image.clone());
-                    Program::start(&self.port, id, parcel, files, limit)
+                    let kept = |wanted| self.kept.iter().find(|(id, _)| *id == wanted).map(|(_, image)| image.clone());
+                    Program::start(&self.port, id, parcel, kept, limit)
                 });
                 match started {
                     Ok(program) => drop(self.programs.insert(id, program)),
@@ -144,7 +142,7 @@ impl Batch {
         match about {
             About::End => program.ended(),
             About::Input => self.feed(id)?,
-            About::Place | About::Files => program.open_folder(about),
+            About::Place | About::Files | About::Programs => program.open_folder(about),
             About::Output | About::Errors => {
                 let bytes = program.read(&self.port, about);
                 if !bytes.is_empty() {

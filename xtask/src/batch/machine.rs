@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,6 +13,7 @@ use std::time::Duration;
 use ::batch::{Decoder as Messages, KEPT, Order, Said, encode};
 use anyhow::{Context, Result, bail};
 
+use super::parcel::Folder;
 use crate::build::Built;
 use crate::cli::Accel;
 use crate::image::{Image, Mode};
@@ -39,8 +39,8 @@ pub struct BatchMachine {
     shared: Arc<Shared>,
     running: Mutex<Running>,
     console: Mutex<Option<JoinHandle<Console>>>,
-    /// The folders whose files it keeps, the newest first, with the numbers of their parcels.
-    kept: Mutex<VecDeque<(PathBuf, u32)>>,
+    /// What it keeps, the newest first, with the numbers of the parcels.
+    kept: Mutex<VecDeque<(Folder, u32)>>,
 }
 
 /// What the thread that hears the machine shares with those that wait.
@@ -153,26 +153,26 @@ impl BatchMachine {
         self.shared.state().dead.is_none()
     }
 
-    /// Has it keep the files of a folder for programs; gives the number of their parcel.
+    /// Has it keep a folder for programs; gives the number of its parcel.
     ///
     /// # Errors
-    /// They are too many.
-    pub fn keep_files(&self, folder: &Path) -> Result<u32> {
+    /// It is too large.
+    pub fn keep(&self, folder: Folder) -> Result<u32> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, id)) = kept.iter().find(|(path, _)| path == folder) {
+        if let Some((_, id)) = kept.iter().find(|(known, _)| *known == folder) {
             return Ok(*id);
         }
-        let parcel = super::parcel::of_folder(folder)?;
+        let parcel = folder.parcel()?;
         let mut state = self.shared.state();
         state.last += 1;
         let id = state.last;
         let at = state.place(id, parcel.len() as u64);
         drop(state);
-        let at = at.with_context(|| format!("there is no room for the files of {}", folder.display()))?;
+        let at = at.context("there is no room for it")?;
         self.mailbox.write_all_at(&parcel, at).context("cannot write into the mailbox")?;
         self.order(&Order::Keep { id, at, size: parcel.len() as u64 })?;
         // As it forgets them, too: one by one.
-        kept.push_front((folder.to_path_buf(), id));
+        kept.push_front((folder, id));
         kept.truncate(KEPT);
         Ok(id)
     }

@@ -35,6 +35,7 @@ use crate::qemu;
 use crate::run::check_program;
 use crate::ui::Ui;
 use machine::{BatchMachine, Handed};
+use parcel::Folder;
 
 pub use runner::run;
 
@@ -50,8 +51,10 @@ struct Request {
     program: PathBuf,
     /// How to start it.
     start: Start,
-    /// A folder that it sees a copy of.
+    /// The package's folder, of which it sees a copy.
     folder: Option<PathBuf>,
+    /// The folder in which the package's programs are built: it sees those.
+    built: Option<PathBuf>,
     /// It is killed after this time.
     limit: Option<Duration>,
 }
@@ -203,11 +206,20 @@ impl Service {
 
     fn hand_over(&self, machine: &BatchMachine, request: &Request, program: &[u8]) -> Result<Handed> {
         let mut start = request.start.clone();
+        // A program that does not look at them runs without, too.
+        let missing = |what, error| Ui::new(false).note(&format!("the package's {what} are not there: {error:#}"));
         if let Some(folder) = &request.folder {
-            // A program that does not look at them runs without, too.
-            match machine.keep_files(folder) {
+            match machine.keep(Folder::Files(folder.clone())) {
                 Ok(id) => start.files = Some((id, folder.to_string_lossy().into_owned())),
-                Err(error) => Ui::new(false).note(&format!("the package's files are not there: {error:#}")),
+                Err(error) => missing("files", error),
+            }
+        }
+        if let (Some(package), Some(built)) = (&request.folder, &request.built) {
+            let folder = Folder::programs(built, package);
+            match folder.and_then(|folder| folder.map(|folder| machine.keep(folder)).transpose()) {
+                Ok(Some(id)) => start.programs = Some((id, built.to_string_lossy().into_owned())),
+                Ok(None) => {}
+                Err(error) => missing("programs", error),
             }
         }
         machine.hand_over(&parcel::of_program(&start, program)?, request.limit)

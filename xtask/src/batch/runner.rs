@@ -44,18 +44,23 @@ pub fn run(
     let name = program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     // Cargo starts tests in their package's folder.
     let current = env::current_dir().ok().map(|folder| format!("PWD={}", folder.display()));
+    let built = built_folder(program);
     let start = Start {
         args: [program.to_string_lossy().into_owned()].into_iter().chain(args).collect(),
         env: env.into_iter().map(|(key, value)| format!("{key}={value}")).chain(current).collect(),
         input: has_input(),
         name,
         place: program.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned(),
-        empty: [Some("/tmp".into()), tests_folder(program)].into_iter().flatten().collect(),
+        empty: [Some("/tmp".into()), built.and_then(tests_folder)].into_iter().flatten().collect(),
         files: None,
+        programs: None,
     };
     let folder = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let input = start.input;
-    send(&mut stream, &Request { program: program.to_path_buf(), start, folder, limit })?;
+    send(
+        &mut stream,
+        &Request { program: program.to_path_buf(), start, folder, built: built.map(Path::to_path_buf), limit },
+    )?;
     let credit = Arc::new(Credit::default());
     if input {
         let (stream, credit) = (stream.try_clone().context("cannot share a socket")?, credit.clone());
@@ -84,11 +89,15 @@ pub fn run(
     }
 }
 
+/// The folder in which cargo builds, where it built this program: `debug` in the folder of the target, for one.
+fn built_folder(program: &Path) -> Option<&Path> {
+    program.ancestors().find(|folder| folder.parent().is_some_and(|above| above.ends_with(PROGRAM_TARGET)))
+}
+
 /// The folder for tests' own files that cargo tells integration tests of when it compiles them: `tmp` beside the folder of
 /// the target that the program was built for.
-fn tests_folder(program: &Path) -> Option<String> {
-    let target = program.ancestors().find(|folder| folder.ends_with(PROGRAM_TARGET))?.parent()?;
-    Some(target.join("tmp").to_string_lossy().into_owned())
+fn tests_folder(built: &Path) -> Option<String> {
+    Some(built.parent()?.parent()?.join("tmp").to_string_lossy().into_owned())
 }
 
 fn code(ui: &Ui, end: &End, limit: Option<Duration>) -> u8 {

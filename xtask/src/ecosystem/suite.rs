@@ -93,6 +93,9 @@ pub fn run(
     programs.retain(|program| !package.leave_out.contains_key(program));
     // Cargo runs examples of the documentation only by themselves.
     let (docs, others): (Vec<String>, Vec<String>) = programs.into_iter().partition(|program| program == "doc");
+    if others.iter().any(|program| program != "lib") {
+        suite.build_examples()?;
+    }
     let mut cases = Vec::new();
     for programs in [others, docs].iter().filter(|programs| !programs.is_empty()) {
         let (found, said) = suite.cargo_test(programs)?;
@@ -125,15 +128,30 @@ impl Suite<'_> {
         Ok(command)
     }
 
-    /// One call of cargo for these programs, or for all; gives no cases where one does not build, and what cargo said.
-    fn cargo_test(&self, programs: &[String]) -> Result<(Vec<Case>, String)> {
+    /// Cargo for something that builds.
+    fn building(&self, what: &str) -> Result<Command> {
         let mut command = self.command()?;
-        command.args(["test", "--no-fail-fast", "--locked", "--target-dir"]);
         let target = if self.place == Where::Host { "packages/host" } else { "packages/target" };
-        command.arg(self.paths.out.join(target));
+        command.args([what, "--locked", "--target-dir"]).arg(self.paths.out.join(target));
         if !self.package.features.is_empty() {
             command.arg("--features").arg(self.package.features.join(","));
         }
+        Ok(command)
+    }
+
+    /// Builds the examples, which tests may start; cargo does so by itself only where no programs are named. What of them
+    /// does not build is for the tests to miss.
+    fn build_examples(&self) -> Result<()> {
+        let mut command = self.building("build")?;
+        command.arg("--examples").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().context("cannot start cargo")?;
+        Ok(())
+    }
+
+    /// One call of cargo for these programs, or for all; gives no cases where one does not build, and what cargo said.
+    fn cargo_test(&self, programs: &[String]) -> Result<(Vec<Case>, String)> {
+        let mut command = self.building("test")?;
+        command.arg("--no-fail-fast");
         for program in programs {
             match program.as_str() {
                 "lib" => command.arg("--lib"),
@@ -159,6 +177,7 @@ impl Suite<'_> {
 
     /// Each program by itself.
     fn each(&self) -> Result<Vec<Case>> {
+        self.build_examples()?;
         let mut cases = Vec::new();
         for program in self.programs()? {
             let (found, said) = self.cargo_test(std::slice::from_ref(&program))?;
