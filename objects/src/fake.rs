@@ -270,6 +270,22 @@ impl Machine for FakeMachine {
         Ok(())
     }
 
+    fn knows_written(&self) -> bool {
+        true
+    }
+
+    /// What holds something was written.
+    fn written(&mut self, aspace: Aspace, address: u64, pages: u32) -> u64 {
+        let mapped = |at: u64| self.mapped.get(&aspace.0).and_then(|pages| pages.get(&at)).map(|(frame, _)| *frame);
+        let holds = |frame| {
+            let mut page = [0; PAGE_SIZE];
+            self.frame_read(frame, 0, &mut page);
+            page != [0; PAGE_SIZE]
+        };
+        let bits = (0..u64::from(pages)).filter(|i| mapped(address + i * PAGE).is_some_and(holds));
+        bits.fold(0, |written, i| written | 1 << i)
+    }
+
     fn frame_is_large(&self, frame: Frame) -> bool {
         self.large.contains(&(frame.0 - frame.0 % LARGE_PAGES as u32))
     }

@@ -396,6 +396,28 @@ pub trait Machine {
     /// Maps a page at a page-aligned address, in place of whatever was mapped there. All mappings of a page should be
     /// cached alike.
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory>;
+    /// Maps pages side by side from an address on, where nothing is mapped, as [`Machine::map`]; on an error some of the
+    /// first are.
+    fn map_run(
+        &mut self,
+        aspace: Aspace,
+        address: u64,
+        frames: &[Frame],
+        perm: Perm,
+        cache: Cache,
+    ) -> Result<(), OutOfMemory> {
+        let mut pages = frames.iter().zip((address..).step_by(PAGE_SIZE));
+        pages.try_for_each(|(frame, at)| self.map(aspace, at, *frame, perm, cache))
+    }
+    /// Whether the machine knows which pages were written: see [`Machine::written`].
+    fn knows_written(&self) -> bool {
+        false
+    }
+    /// Which of so many pages (at most 64) from an address on a program has written since they were mapped there: a bit
+    /// for each, from the lowest on. What is not mapped was not written.
+    fn written(&mut self, _aspace: Aspace, _address: u64, _pages: u32) -> u64 {
+        0
+    }
     /// Whether a page is one of [`LARGE_PAGES`] that can be mapped together: those around it whose numbers begin with a
     /// multiple of that. It stays so until one of them is mapped by itself, which costs as much as some hundred pages.
     fn frame_is_large(&self, _frame: Frame) -> bool {

@@ -52,7 +52,7 @@ pub use message::{Message, MessageInfo, Received};
 pub use port::{IoPort, IoPortControl};
 pub use tcb::{FPU_WORDS, KEEPS_TRAP_FLAG, SchedParams, Tcb, TcbConfig, UserContext};
 pub use untyped::{MAX_OBJECTS_PER_RETYPE, ObjectType, Untyped};
-pub use vspace::{Caching, PAGE_SIZE, Page, PageDirectory, PageTable, Pdpt, VSpace};
+pub use vspace::{AT_ONCE, Caching, KNOWS_WRITTEN, PAGE_SIZE, Page, PageDirectory, PageTable, Pdpt, Several, VSpace};
 
 /// Bits of a badge that every supported kernel keeps.
 pub const BADGE_BITS: u32 = 28;

@@ -128,6 +128,12 @@ impl Tcb {
         family::read_ticks(self)
     }
 
+    /// Stops the thread and makes it as a new one is: its registers, the state of the FPU, its ticks. What it is
+    /// configured with stays. `None` where the kernel does not do that.
+    pub fn reset(self) -> Option<Result<()>> {
+        family::reset(self)
+    }
+
     /// Stops the thread. A system call that it is blocked in is cancelled, and repeated if the thread is resumed.
     pub fn suspend(self) -> Result<()> {
         invoke::tcb_suspend(self)

@@ -2,7 +2,7 @@
 
 use crate::cap::cap;
 use crate::generated::invoke;
-use crate::{Result, Rights, family};
+use crate::{Result, Rights, Slot, family};
 
 /// Bytes of the smallest page.
 pub const PAGE_SIZE: usize = 4096;
@@ -57,6 +57,25 @@ impl Caching {
     }
 }
 
+/// The most pages that [`Page::map_several`] maps.
+pub const AT_ONCE: u64 = 64;
+
+/// Whether [`Page::written_several`] tells anything.
+pub const KNOWS_WRITTEN: bool = family::KNOWS_WRITTEN;
+
+/// Capabilities of pages that stand side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Several {
+    /// The CNode that they stand in.
+    pub cnode: Slot,
+    /// The first slot of the pages' own.
+    pub from: u64,
+    /// The first slot of those that map them.
+    pub to: u64,
+    /// How many.
+    pub count: u64,
+}
+
 impl Page {
     /// Maps the page, which this capability must not map yet. Every page is executable.
     ///
@@ -74,6 +93,32 @@ impl Page {
     /// Takes the page out of the address space that this capability maps it to. It is no error if it is mapped nowhere.
     pub fn unmap(self) -> Result<()> {
         family::page_unmap(self)
+    }
+
+    /// Maps several pages side by side, whose capabilities stand side by side in a CNode from slot `from` on, by those
+    /// from slot `to` on; where there is none yet, it is made, a copy. All or none; this one is any page. They lie in one
+    /// page table, and are at most [`AT_ONCE`]. `None` where the kernel does not do that.
+    pub fn map_several(
+        self,
+        vspace: VSpace,
+        address: u64,
+        rights: Rights,
+        caching: Caching,
+        several: Several,
+    ) -> Option<Result<()>> {
+        family::page_map_several(self, vspace, address, family::rights(rights), caching.number(), several)
+    }
+
+    /// Unmaps what the pages' capabilities from slot `to` on map; those that map nothing stay as they are. `None` where
+    /// the kernel does not do that.
+    pub fn unmap_several(self, several: Several) -> Option<Result<()>> {
+        family::page_unmap_several(self, several)
+    }
+
+    /// Which of the pages' capabilities from slot `to` on map a page that was written by that mapping, a bit for each.
+    /// `None` where the kernel does not tell.
+    pub fn written_several(self, several: Several) -> Option<Result<u64>> {
+        family::page_written_several(self, several)
     }
 
     /// Its physical address.

@@ -2,7 +2,9 @@
 
 use crate::generated::{config, invoke};
 use crate::tcb::FPU_WORDS;
-use crate::{CNode, CPtr, CapData, IoPortControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, VSpace};
+use crate::{
+    CNode, CPtr, CapData, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig, VSpace,
+};
 
 /// A thread holds its vector registers, so it grows when AVX is configured.
 pub(crate) const TCB_BITS: u8 = if config::XSAVE_SIZE >= 832 { 12 } else { 11 };
@@ -67,6 +69,10 @@ pub(crate) fn read_ticks(_: Tcb) -> Option<Result<u64>> {
     None
 }
 
+pub(crate) fn reset(_: Tcb) -> Option<Result<()>> {
+    None
+}
+
 pub(crate) fn write_fpu(_: Tcb, _: &[u64; FPU_WORDS]) -> Option<Result<()>> {
     None
 }
@@ -78,6 +84,20 @@ pub(crate) fn page_remap(page: Page, vspace: VSpace, address: u64, rights: u64, 
 pub(crate) fn page_unmap(page: Page) -> Result<()> {
     invoke::x86_page_unmap(page)
 }
+
+pub(crate) fn page_map_several(_: Page, _: VSpace, _: u64, _: u64, _: u64, _: Several) -> Option<Result<()>> {
+    None
+}
+
+pub(crate) fn page_unmap_several(_: Page, _: Several) -> Option<Result<()>> {
+    None
+}
+
+pub(crate) fn page_written_several(_: Page, _: Several) -> Option<Result<u64>> {
+    None
+}
+
+pub(crate) const KNOWS_WRITTEN: bool = false;
 
 pub(crate) fn issue_ports(control: IoPortControl, _from: Slot, first: u16, last: u16, to: Slot) -> Result<()> {
     invoke::x86_ioportcontrol_issue(control, first, last, to.root, to.index, to.depth)

@@ -6,7 +6,8 @@ use crate::generated::{invoke, label};
 use crate::message::Invocation;
 use crate::tcb::FPU_WORDS;
 use crate::{
-    CNode, CPtr, CapData, Error, IoPortControl, Page, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, VSpace, ipc,
+    CNode, CPtr, CapData, Error, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,
+    VSpace, ipc,
 };
 
 pub(crate) const TCB_BITS: u8 = 11;
@@ -77,6 +78,16 @@ const FPU: u64 = 1 << 8;
 /// In the flags of reading: the ticks instead (patch 0013).
 const TICKS: u64 = 1 << 9;
 
+/// In the flags of writing: everything as in a new thread (patch 0015).
+const RESET: u64 = 1 << 10;
+
+pub(crate) fn reset(tcb: Tcb) -> Option<Result<()>> {
+    let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2, 0);
+    call.word::<0>(RESET);
+    call.word::<1>(0);
+    Some(call.run().map(|_| ()))
+}
+
 pub(crate) fn read_ticks(tcb: Tcb) -> Option<Result<u64>> {
     let mut call = Invocation::new(tcb.cptr(), label::TCBREAD_REGISTERS, 2, 0);
     call.word::<0>(TICKS);
@@ -115,6 +126,53 @@ pub(crate) fn page_unmap(page: Page) -> Result<()> {
         other => other,
     }
 }
+
+/// Mapping with a further capability (the project's patch 0014).
+pub(crate) fn page_map_several(
+    page: Page,
+    vspace: VSpace,
+    address: u64,
+    rights: u64,
+    caching: u64,
+    several: Several,
+) -> Option<Result<()>> {
+    let mut call = Invocation::new(page.cptr(), label::X86PAGE_MAP, 8, 2);
+    call.cap::<0>(vspace.cptr());
+    call.cap::<1>(several.cnode.root.cptr());
+    call.word::<0>(address);
+    call.word::<1>(rights);
+    call.word::<2>(caching);
+    call.word::<3>(several.cnode.index);
+    call.word::<4>(several.cnode.depth.into());
+    call.word::<5>(several.from);
+    call.word::<6>(several.to);
+    call.word::<7>(several.count);
+    Some(call.run().map(|_| ()))
+}
+
+/// Unmapping with a capability (the same patch).
+pub(crate) fn page_unmap_several(page: Page, several: Several) -> Option<Result<()>> {
+    let mut call = Invocation::new(page.cptr(), label::X86PAGE_UNMAP, 4, 1);
+    call.cap::<0>(several.cnode.root.cptr());
+    call.word::<0>(several.cnode.index);
+    call.word::<1>(several.cnode.depth.into());
+    call.word::<2>(several.to);
+    call.word::<3>(several.count);
+    Some(call.run().map(|_| ()))
+}
+
+/// Asking for an address with a capability (the same patch).
+pub(crate) fn page_written_several(page: Page, several: Several) -> Option<Result<u64>> {
+    let mut call = Invocation::new(page.cptr(), label::X86PAGE_GET_ADDRESS, 4, 1);
+    call.cap::<0>(several.cnode.root.cptr());
+    call.word::<0>(several.cnode.index);
+    call.word::<1>(several.cnode.depth.into());
+    call.word::<2>(several.to);
+    call.word::<3>(several.count);
+    Some(call.run().map(|reply| reply[0]))
+}
+
+pub(crate) const KNOWS_WRITTEN: bool = true;
 
 /// Port capabilities are narrowed like badges are set.
 pub(crate) fn issue_ports(_control: IoPortControl, from: Slot, first: u16, last: u16, to: Slot) -> Result<()> {

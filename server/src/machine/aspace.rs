@@ -15,7 +15,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use objects::machine::{Cache, Frame, OutOfMemory, Perm};
+use core::ops::Range;
+
+use objects::machine::{Cache, Frame, OutOfMemory, PAGE, Perm};
 
 use super::memory::{Memory, Unit};
 use super::sys::{self, Object};
@@ -39,9 +41,18 @@ const LARGE_LEVEL: u32 = 1;
 /// One mirrored paging structure.
 struct Table {
     entries: Box<[u32]>,
-    used: u16,
+    /// Which of them are not 0.
+    used: [u64; ENTRIES / 64],
     /// The kernel's structure.
     unit: Unit,
+}
+
+impl Table {
+    fn mark(&mut self, index: usize, used: bool) {
+        let bit = 1 << (index % 64);
+        let word = &mut self.used[index / 64];
+        *word = if used { *word | bit } else { *word & !bit };
+    }
 }
 
 /// All address spaces' tables.
@@ -56,7 +67,7 @@ impl Tables {
         let mut entries = Vec::new();
         entries.try_reserve_exact(ENTRIES).map_err(|_| OutOfMemory)?;
         entries.resize(ENTRIES, 0);
-        let table = Some(Table { entries: entries.into_boxed_slice(), used: 0, unit });
+        let table = Some(Table { entries: entries.into_boxed_slice(), used: [0; ENTRIES / 64], unit });
         if let Some(number) = self.free.pop() {
             self.list[number as usize] = table;
             return Ok(number);
@@ -81,13 +92,40 @@ impl Tables {
 
     fn set(&mut self, table: u32, index: usize, value: u32) {
         if let Some(table) = &mut self.list[table as usize] {
-            let old = core::mem::replace(&mut table.entries[index], value);
-            table.used = table.used + u16::from(old == 0 && value != 0) - u16::from(old != 0 && value == 0);
+            table.entries[index] = value;
+            table.mark(index, value != 0);
+        }
+    }
+
+    /// Whether there is anything in a range of entries.
+    fn any(&self, table: u32, entries: Range<usize>) -> bool {
+        self.first(table, entries).is_some()
+    }
+
+    /// Sets entries where nothing was, to values that follow each other.
+    fn fill(&mut self, table: u32, entries: Range<usize>, first: u32) {
+        if let Some(table) = &mut self.list[table as usize] {
+            entries.clone().for_each(|i| table.mark(i, true));
+            (first..).zip(&mut table.entries[entries]).for_each(|(value, entry)| *entry = value);
         }
     }
 
     fn empty(&self, table: u32) -> bool {
-        self.list[table as usize].as_ref().is_none_or(|table| table.used == 0)
+        self.list[table as usize].as_ref().is_none_or(|table| table.used.iter().all(|word| *word == 0))
+    }
+
+    /// The first entry of a range in which there is something.
+    fn first(&self, table: u32, entries: Range<usize>) -> Option<usize> {
+        let table = self.list[table as usize].as_ref()?;
+        let (mut word, mut mask) = (entries.start / 64, u64::MAX << (entries.start % 64));
+        loop {
+            let used = table.used.get(word)? & mask;
+            if used != 0 {
+                let i = word * 64 + used.trailing_zeros() as usize;
+                return (i < entries.end).then_some(i);
+            }
+            (word, mask) = (word + 1, u64::MAX);
+        }
     }
 }
 
@@ -204,6 +242,104 @@ impl Space {
         Ok(())
     }
 
+    /// Maps pages side by side, where nothing is mapped: as many as possible in one call of the kernel. On an error some of
+    /// the first are.
+    pub fn map_run(
+        &self,
+        memory: &mut Memory,
+        tables: &mut Tables,
+        address: u64,
+        frames: &[Frame],
+        perm: Perm,
+        cache: Cache,
+    ) -> Result<(), OutOfMemory> {
+        let flags = flags(perm, cache);
+        let (mut rest, mut at) = (frames, address);
+        while let Some(&first) = rest.first() {
+            let count = memory.mappable(rest).min((ENTRIES - index(at, LEAF)) as u32);
+            let mapped = if count > 1 { self.map_at_once(memory, tables, at, first, count, flags)? } else { None };
+            let done = match mapped {
+                Some(()) => count as usize,
+                None => {
+                    self.map(memory, tables, at, first, perm, cache)?;
+                    1
+                }
+            };
+            rest = rest.get(done..).unwrap_or_default();
+            at += done as u64 * PAGE;
+        }
+        Ok(())
+    }
+
+    /// Maps pages whose numbers follow each other. `None` if something else is there, or the kernel cannot do it.
+    fn map_at_once(
+        &self,
+        memory: &mut Memory,
+        tables: &mut Tables,
+        address: u64,
+        first: Frame,
+        count: u32,
+        flags: u32,
+    ) -> Result<Option<()>, OutOfMemory> {
+        let leaf = self.descend(memory, tables, address, LEAF)?;
+        let entries = index(address, LEAF)..index(address, LEAF) + count as usize;
+        if tables.any(leaf, entries.clone()) {
+            return Ok(None);
+        }
+        let place = (self.vspace, address);
+        match memory.map_several(first, count, place, flags & WRITE != 0, caching(flags)) {
+            Some(Ok(slot)) => {
+                tables.fill(leaf, entries, slot as u32 | flags);
+                Ok(Some(()))
+            }
+            other => {
+                self.prune(memory, tables, address);
+                other.map_or(Ok(None), |mapped| mapped.map(|_| None))
+            }
+        }
+    }
+
+    /// See [`objects::Machine::written`](objects::machine::Machine::written).
+    pub fn written(&self, memory: &Memory, tables: &Tables, address: u64, pages: u32) -> u64 {
+        let mut written = 0;
+        // The capabilities that stand side by side and have not been asked about: page, first, how many.
+        let mut run = (0, 0, 0);
+        let mut leaf = None;
+        for n in 0..pages {
+            let at = address + u64::from(n) * PAGE;
+            if n == 0 || index(at, LEAF) == 0 {
+                leaf = self.leaf(tables, at);
+            }
+            let slot = leaf.map_or(0, |leaf| u64::from(tables.entry(leaf, index(at, LEAF)) & !FLAGS));
+            if slot == 0 || !memory.is_spare(slot) {
+                continue;
+            }
+            let (page, first, count) = run;
+            if count != 0 && page + count == n && first + u64::from(count) == slot {
+                run.2 += 1;
+                continue;
+            }
+            if count != 0 {
+                written |= memory.written(first, count) << page;
+            }
+            run = (n, slot, 1);
+        }
+        if run.2 != 0 { written | memory.written(run.1, run.2) << run.0 } else { written }
+    }
+
+    /// The lowest table for an address, if there is one.
+    fn leaf(&self, tables: &Tables, address: u64) -> Option<u32> {
+        let mut table = self.root;
+        for level in (LEAF + 1..=ROOT).rev() {
+            let below = tables.entry(table, index(address, level)).checked_sub(1)?;
+            if below & LARGE != 0 {
+                return None;
+            }
+            table = below;
+        }
+        Some(table)
+    }
+
     /// Whether a large mapping shows a page of a large one at an address as it should be.
     fn shows(&self, memory: &Memory, tables: &Tables, address: u64, frame: Frame, flags: u32) -> bool {
         let entry = self.large_entry(tables, address);
@@ -264,15 +400,8 @@ impl Space {
 
     /// The capability that maps the page at an address.
     pub fn mapping(&self, tables: &Tables, address: u64) -> Option<u64> {
-        let mut table = self.root;
-        for level in (LEAF + 1..=ROOT).rev() {
-            let below = tables.entry(table, index(address, level)).checked_sub(1)?;
-            if below & LARGE != 0 {
-                return None;
-            }
-            table = below;
-        }
-        Some(u64::from(tables.entry(table, index(address, LEAF)) & !FLAGS)).filter(|slot| *slot != 0)
+        let leaf = self.leaf(tables, address)?;
+        Some(u64::from(tables.entry(leaf, index(address, LEAF)) & !FLAGS)).filter(|slot| *slot != 0)
     }
 
     /// The table of a level for an address, made with all above it where missing; a large mapping that is in the way
@@ -339,8 +468,28 @@ impl Space {
         }
     }
 
+    /// Whether it is soon seen that nothing is mapped in a range: it lies below one entry, and there is none.
+    fn shows_nothing(&self, tables: &Tables, start: u64, end: u64) -> bool {
+        let mut table = self.root;
+        for level in (LEAF + 1..=ROOT).rev() {
+            let i = index(start, level);
+            if (start ^ end.wrapping_sub(1)) >> (12 + 9 * level) != 0 {
+                return false;
+            }
+            match tables.entry(table, i) {
+                0 => return true,
+                entry if entry & LARGE != 0 => return false,
+                entry => table = entry - 1,
+            }
+        }
+        tables.first(table, index(start, LEAF)..index(end - 1, LEAF) + 1).is_none()
+    }
+
     /// Unmaps what is mapped from `start` (inclusive) to `end` (exclusive), both page-aligned.
     pub fn unmap(&self, memory: &mut Memory, tables: &mut Tables, start: u64, end: u64) {
+        if self.shows_nothing(tables, start, end) {
+            return;
+        }
         unmap_below(memory, tables, self.root, ROOT, start, end.min(1 << 47));
     }
 }
@@ -369,57 +518,89 @@ impl Space {
         end: u64,
         failed: &mut bool,
     ) {
-        let mut address = start;
-        while address < end {
-            let next = (address & !(span(level) - 1)) + span(level);
-            let i = index(address, level);
+        let mut parts = Parts::of(level, start, end);
+        while let Some((i, from, to)) = parts.next(tables, table) {
             let entry = tables.entry(table, i);
-            if level != LEAF && entry != 0 && entry & LARGE == 0 {
-                self.protect_below(memory, tables, entry - 1, level - 1, address, end.min(next), failed);
+            if level != LEAF && entry & LARGE == 0 {
+                self.protect_below(memory, tables, entry - 1, level - 1, from, to, failed);
             } else if entry & WRITE != 0 {
                 // Of a large page all of it.
                 let slot = u64::from(entry & !FLAGS);
                 if entry & LARGE != 0 && memory.large_frame(slot).is_none() {
                     *failed = true;
-                    address = next;
                     continue;
                 }
-                let address = address & !(span(level) - 1);
+                let address = from & !(span(level) - 1);
                 match sys::page_remap(slot, self.vspace, address, false, caching(entry)) {
                     Ok(()) => tables.set(table, i, entry & !WRITE),
                     Err(_) => *failed = true,
                 }
             }
-            address = next;
         }
+    }
+}
+
+/// The parts of a range that entries of a table of some level stand for, where there is something.
+struct Parts {
+    level: u32,
+    /// The address of the table's first entry.
+    origin: u64,
+    from: u64,
+    end: u64,
+}
+
+impl Parts {
+    /// Of a range that is not empty and lies within what one table of the level covers.
+    fn of(level: u32, from: u64, end: u64) -> Parts {
+        Parts { level, origin: from & !(span(level + 1) - 1), from, end }
+    }
+
+    /// The next entry, and the part of the range that lies in it.
+    fn next(&mut self, tables: &Tables, table: u32) -> Option<(usize, u64, u64)> {
+        if self.from >= self.end {
+            return None;
+        }
+        let last = index(self.end - 1, self.level);
+        let i = tables.first(table, index(self.from, self.level)..last + 1)?;
+        let start = self.origin + i as u64 * span(self.level);
+        let part = (i, self.from.max(start), self.end.min(start + span(self.level)));
+        self.from = part.2;
+        Some(part)
     }
 }
 
 /// Unmaps in the part of the tree below `table`; the range lies within what it covers. The recursion is as deep as the
 /// tree.
 fn unmap_below(memory: &mut Memory, tables: &mut Tables, table: u32, level: u32, start: u64, end: u64) {
-    let mut address = start;
-    while address < end {
-        let next = (address & !(span(level) - 1)) + span(level);
-        let i = index(address, level);
+    // Capabilities that stand side by side are unmapped in one call of the kernel: the first, and how many.
+    let mut run = (0, 0);
+    let mut parts = Parts::of(level, start, end);
+    while let Some((i, from, to)) = parts.next(tables, table) {
         let entry = tables.entry(table, i);
-        if entry != 0 {
-            if level == LEAF {
-                memory.mapping_give(u64::from(entry & !FLAGS));
+        let slot = u64::from(entry & !FLAGS);
+        if level != LEAF && entry & LARGE == 0 {
+            unmap_below(memory, tables, entry - 1, level - 1, from, to);
+            if tables.empty(entry - 1) {
                 tables.set(table, i, 0);
-            } else if entry & LARGE != 0 {
-                memory.large_give(u64::from(entry & !FLAGS));
-                tables.set(table, i, 0);
-            } else {
-                unmap_below(memory, tables, entry - 1, level - 1, address, end.min(next));
-                if tables.empty(entry - 1) {
-                    tables.set(table, i, 0);
-                    if let Some(unit) = tables.remove(entry - 1) {
-                        memory.unit_free(unit);
-                    }
+                if let Some(unit) = tables.remove(entry - 1) {
+                    memory.unit_free(unit);
                 }
             }
+            continue;
         }
-        address = next;
+        tables.set(table, i, 0);
+        let (first, count) = run;
+        if level != LEAF {
+            memory.large_give(slot);
+        } else if !memory.is_spare(slot) {
+            memory.mapping_give(slot);
+        } else if count != 0 && first + u64::from(count) == slot && u64::from(count) < sys::AT_ONCE {
+            // A spare stands in the upper half of its leaf, so the first of the next leaf never follows the last.
+            run = (first, count + 1);
+        } else {
+            memory.mappings_give(first, count);
+            run = (slot, 1);
+        }
     }
+    memory.mappings_give(run.0, run.1);
 }

@@ -12,7 +12,7 @@
 //! - **large**: 512 frames under one capability ([`large`]).
 //! - **leaves**: 64 leaf CNodes, for good.
 //!
-//! Parts are cut in batches when first needed, found again by a bitmap, and counted; a chunk none of whose parts is in
+//! Parts are cut in batches when first needed, pages are shown in the window with that, and all are found again by a bitmap and counted; a chunk none of whose parts is in
 //! use is revoked and given back when somebody asks for a chunk and there is no other. All numbers are O(1) to turn
 //! into each other; no table has a size that is not the size of memory.
 
@@ -25,6 +25,7 @@ use server_boot::layout::{CHUNK, CHUNK_BITS, WINDOW};
 
 mod contiguous;
 mod large;
+mod several;
 
 use super::chunks::{CHUNKS, NONE, untyped_of};
 use super::heap;
@@ -208,15 +209,10 @@ impl Memory {
     /// A page of zeroes.
     pub fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
         let (part, used_before) = self.part_alloc(Kind::Pages)?;
-        let frame = Frame(part);
-        let address = Self::address(frame);
         if used_before {
-            zero_page(address);
-        } else if sys::page_map_own(self.slot(part, 0), address).is_err() {
-            self.part_free(part);
-            return Err(OutOfMemory);
+            zero_page(Self::address(Frame(part)));
         }
-        Ok(frame)
+        Ok(Frame(part))
     }
 
     /// Gives a page back that nobody maps any more.
@@ -416,6 +412,9 @@ impl Memory {
             let leaf = self.leaf_base + u64::from(number);
             let made = sys::retype(untyped_of(number), object, Some(leaf), u64::from(i), u64::from(BATCH));
             made.map_err(|_| OutOfMemory)?;
+            if kind == Kind::Pages {
+                self.window_show(number, i, BATCH);
+            }
         }
         self.chunks[number as usize].fresh += 1;
         Ok(i)

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`chunks`] | memory in pieces of 2 MiB |
 //! | [`memory`] | pages and kernel objects out of chunks, capability slots, the window |
+//! | [`idle`] | address spaces and threads that are kept for those to come |
 //! | [`heap`] | the allocator for the objects' own data |
 //! | [`aspace`] | address spaces of programs |
 //! | [`thread`] | threads of programs, and the protocol between them and the server |
@@ -29,6 +30,7 @@ pub mod clock;
 pub mod devices;
 pub mod fpu;
 pub mod heap;
+mod idle;
 pub mod interrupts;
 pub mod log;
 pub mod memory;
@@ -53,6 +55,7 @@ use server_boot::{BootInfo, FLAG_CONSOLE, FLAG_LINK, FLAG_POWER};
 use aspace::{Space, Tables};
 use clock::Clock;
 use devices::Devices;
+use idle::{IDLE_SPACES, IDLE_THREADS};
 use interrupts::Interrupts;
 use memory::Memory;
 use random::Random;
@@ -73,6 +76,8 @@ struct Program {
     /// Places for IPC buffers that were used and are free, and the next that was not.
     free_buffers: Vec<u32>,
     next_buffer: u32,
+    /// Threads that have ended, as new, at most [`IDLE_THREADS`].
+    idle: [Option<MachineThread>; IDLE_THREADS],
 }
 
 /// The machine.
@@ -81,6 +86,8 @@ pub struct Sel4 {
     tables: Tables,
     programs: Vec<Option<Program>>,
     free_programs: Vec<u32>,
+    /// Address spaces of processes that have ended, with nothing in them but idle threads.
+    idle_programs: [Option<u32>; IDLE_SPACES],
     threads: Threads,
     clock: Clock,
     random: Random,
@@ -100,6 +107,7 @@ impl Sel4 {
             tables: Tables::default(),
             programs: Vec::new(),
             free_programs: Vec::new(),
+            idle_programs: [None; IDLE_SPACES],
             threads: Threads::default(),
             clock: Clock::new(boot.tsc, boot.hpet, boot.timer_pin as u8),
             random: Random::new(),
@@ -154,6 +162,12 @@ impl Sel4 {
     #[inline]
     pub fn set_caller(&mut self, caller: Option<ThreadKey>) {
         self.threads.set_caller(caller);
+    }
+
+    /// Whose thread a badge names.
+    #[inline(always)]
+    pub fn thread_of(&self, badge: u64) -> ThreadKey {
+        self.threads.key_of(badge)
     }
 
     /// The clock.
@@ -238,11 +252,11 @@ fn within(frame: Frame, offset: usize, len: usize) -> (usize, usize) {
 
 impl Machine for Sel4 {
     fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
-        self.memory.frame_alloc()
+        self.with_all(|machine| machine.memory.frame_alloc())
     }
 
     fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
-        self.memory.frames_contiguous(count, align_log2)
+        self.with_all(|machine| machine.memory.frames_contiguous(count, align_log2))
     }
 
     fn frame_address(&self, frame: Frame) -> u64 {
@@ -296,7 +310,7 @@ impl Machine for Sel4 {
     }
 
     fn held(&self) -> Held {
-        self.memory.held()
+        self.held_by_others()
     }
 
     #[inline(always)]
@@ -318,30 +332,42 @@ impl Machine for Sel4 {
     }
 
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {
-        if self.free_programs.is_empty() {
-            self.programs.try_reserve(1).map_err(|_| OutOfMemory)?;
-            self.free_programs.try_reserve(self.programs.len() + 1).map_err(|_| OutOfMemory)?;
+        match self.space_reuse() {
+            Some(aspace) => Ok(aspace),
+            None => self.with_all(Self::space_make),
         }
-        let space = Space::new(&mut self.memory, &mut self.tables)?;
-        let program = Some(Program { space, free_buffers: Vec::new(), next_buffer: 0 });
-        if let Some(number) = self.free_programs.pop() {
-            self.programs[number as usize] = program;
-            return Ok(Aspace(number));
-        }
-        self.programs.push(program);
-        Ok(Aspace(self.programs.len() as u32 - 1))
     }
 
     fn aspace_destroy(&mut self, aspace: Aspace) {
-        if let Some(program) = self.programs.get_mut(aspace.0 as usize).and_then(Option::take) {
-            program.space.destroy(&mut self.memory, &mut self.tables);
-            self.free_programs.push(aspace.0);
-        }
+        self.space_end(aspace);
     }
 
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory> {
+        self.with_all(|machine| {
+            let program = machine.programs.get(aspace.0 as usize).and_then(Option::as_ref).ok_or(OutOfMemory)?;
+            program.space.map(&mut machine.memory, &mut machine.tables, address, frame, perm, cache)
+        })
+    }
+
+    fn map_run(
+        &mut self,
+        aspace: Aspace,
+        address: u64,
+        frames: &[Frame],
+        perm: Perm,
+        cache: Cache,
+    ) -> Result<(), OutOfMemory> {
         let program = self.programs.get(aspace.0 as usize).and_then(Option::as_ref).ok_or(OutOfMemory)?;
-        program.space.map(&mut self.memory, &mut self.tables, address, frame, perm, cache)
+        program.space.map_run(&mut self.memory, &mut self.tables, address, frames, perm, cache)
+    }
+
+    fn knows_written(&self) -> bool {
+        sel4::KNOWS_WRITTEN
+    }
+
+    fn written(&mut self, aspace: Aspace, address: u64, pages: u32) -> u64 {
+        let program = self.programs.get(aspace.0 as usize).and_then(Option::as_ref);
+        program.map_or(0, |program| program.space.written(&self.memory, &self.tables, address, pages.min(64)))
     }
 
     fn frame_is_large(&self, frame: Frame) -> bool {
@@ -375,10 +401,10 @@ impl Machine for Sel4 {
     }
 
     fn thread_create(&mut self, aspace: Aspace, key: ThreadKey, _name: &str) -> Result<MachineThread, OutOfMemory> {
-        let buffer = self.buffer_make(aspace)?;
-        let vspace = self.program(aspace).map_or(0, |program| program.space.vspace);
-        let thread = self.threads.create(&mut self.memory, vspace, aspace.0, buffer, key);
-        thread.inspect_err(|_| self.buffer_end(aspace, buffer))
+        match self.thread_reuse(aspace, key) {
+            Some(thread) => Ok(thread),
+            None => self.with_all(|machine| machine.thread_make(aspace, key)),
+        }
     }
 
     fn thread_start(&mut self, thread: MachineThread, registers: &Registers) {
@@ -386,9 +412,7 @@ impl Machine for Sel4 {
     }
 
     fn thread_destroy(&mut self, thread: MachineThread) {
-        if let Some(gone) = self.threads.destroy(&mut self.memory, thread) {
-            self.buffer_end(Aspace(gone.aspace), gone.buffer);
-        }
+        self.thread_end(thread);
     }
 
     fn thread_suspend(&mut self, thread: MachineThread) {

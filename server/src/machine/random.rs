@@ -1,8 +1,9 @@
 //! Bytes that nobody can foresee.
 //!
 //! A ChaCha20 stream whose key comes from the processor's own generator, where it has one, and from the jitter of its
-//! counter against the work around it. New entropy is folded into the key; after each request the key is replaced from
-//! the stream, so that a later look at the state does not tell what was handed out before.
+//! counter against the work around it. New entropy is folded into the key. What is handed out is gone: bytes come out of a
+//! stock, where they are erased, and the key is replaced from the stream whenever the stock is filled; so a later look at
+//! the state does not tell what was handed out before.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 
@@ -14,12 +15,18 @@ use super::clock::tsc;
 /// See the module's description.
 pub struct Random {
     stream: ChaCha20Rng,
+    /// Bytes of the stream that nobody has got yet: the first `left`.
+    stock: [u8; STOCK],
+    left: usize,
 }
+
+/// With the next key as much as the cipher makes at a time.
+const STOCK: usize = 256 - 32;
 
 impl Random {
     /// A generator seeded from the hardware.
     pub fn new() -> Self {
-        let mut random = Random { stream: ChaCha20Rng::from_seed([0; 32]) };
+        let mut random = Random { stream: ChaCha20Rng::from_seed([0; 32]), stock: [0; STOCK], left: 0 };
         let (rdrand, rdseed) = available();
         for _ in 0..16 {
             let mut word = jitter();
@@ -36,12 +43,23 @@ impl Random {
 
     /// Fills `out`.
     pub fn fill(&mut self, out: &mut [u8]) {
-        self.stream.fill_bytes(out);
-        self.rekey([0; 32]);
+        for part in out.chunks_mut(STOCK) {
+            if part.len() > self.left {
+                self.stream.fill_bytes(&mut self.stock);
+                self.rekey([0; 32]);
+                self.left = STOCK;
+            }
+            let from = self.left - part.len();
+            let stock = &mut self.stock[from..self.left];
+            part.copy_from_slice(stock);
+            stock.fill(0);
+            self.left = from;
+        }
     }
 
-    /// Folds `data` into the key.
+    /// Folds `data` into the key. What is in stock does not know of it, and goes.
     pub fn add(&mut self, data: &[u8]) {
+        (self.stock, self.left) = ([0; STOCK], 0);
         let mut block = [0; 32];
         block[..8].copy_from_slice(&tsc().to_le_bytes());
         self.rekey(block);

@@ -123,7 +123,7 @@ fn serve(server: &mut Server<Sel4>) -> ! {
 
 #[inline]
 fn call(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
-    let key = ThreadKey(received.badge as u32);
+    let key = server.kernel.machine.thread_of(received.badge);
     server.kernel.machine.set_caller(Some(key));
     let answer = server.call(key, received.info.label() as u32, received.mr);
     trace(server, key, received, &answer);
@@ -155,7 +155,7 @@ fn signals(server: &mut Server<Sel4>, signals: u64) {
 }
 
 fn fault(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
-    let key = ThreadKey((received.badge & !FAULT) as u32);
+    let key = server.kernel.machine.thread_of(received.badge);
     server.kernel.machine.set_caller(None);
     let fault = match sel4::Fault::decode(received) {
         sel4::Fault::Page { ip, address, fetch, code } => {

@@ -7,11 +7,12 @@
 use objects::machine::{Priority, Registers};
 use sel4::{
     AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, IoPort, IrqHandler, MessageInfo, Notification, Page,
-    PageDirectory, PageTable, Pdpt, Result, Rights, SchedParams, Slot, Tcb, TcbConfig, Untyped, UserContext, VSpace,
+    PageDirectory, PageTable, Pdpt, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig, Untyped, UserContext,
+    VSpace,
 };
 use server_boot::cspace::{self, LEAF_BITS, root_slot};
 
-pub use sel4::{Caching, Error, ObjectType as Object};
+pub use sel4::{AT_ONCE, Caching, Error, ObjectType as Object};
 
 /// The server's own address space.
 pub const OWN_VSPACE: u64 = root_slot(cspace::VSPACE);
@@ -111,6 +112,43 @@ pub fn page_unmap(page: u64) {
     complain(Page::new(page).unmap(), "unmap");
 }
 
+/// Capabilities of pages that stand side by side in a leaf CNode at a root slot.
+fn several(leaf: u64, from: u64, to: u64, count: u64) -> Several {
+    Several { cnode: root_path(leaf), from, to, count }
+}
+
+/// Maps `count` pages side by side, at most [`AT_ONCE`] and in one page table: those whose capabilities stand in a leaf
+/// from index `from` on, by those from index `to` on, which are made where they are not there. `None` if the kernel cannot
+/// do that at once; then nothing is done.
+pub fn pages_map(
+    leaf: u64,
+    (from, to): (u64, u64),
+    count: u64,
+    vspace: u64,
+    address: u64,
+    write: bool,
+    caching: Caching,
+) -> Option<Result<()>> {
+    let rights = if write { Rights::READ_WRITE } else { Rights::READ };
+    let page = Page::new(cspace::leaf_slot(leaf, from));
+    page.map_several(VSpace::new(vspace), address, rights, caching, several(leaf, from, to, count))
+}
+
+/// Takes pages out of wherever the capabilities from index `to` of a leaf on map them, at most [`AT_ONCE`].
+pub fn pages_unmap(leaf: u64, to: u64, count: u64) {
+    match Page::new(cspace::leaf_slot(leaf, to)).unmap_several(several(leaf, to, to, count)) {
+        Some(result) => complain(result, "unmap several"),
+        None => (to..to + count).for_each(|index| page_unmap(cspace::leaf_slot(leaf, index))),
+    }
+}
+
+/// Which of the capabilities from index `to` of a leaf on, at most [`AT_ONCE`], map a page that was written by that
+/// mapping: a bit for each.
+pub fn pages_written(leaf: u64, to: u64, count: u64) -> u64 {
+    let told = Page::new(cspace::leaf_slot(leaf, to)).written_several(several(leaf, to, to, count));
+    told.and_then(Result::ok).unwrap_or(0)
+}
+
 /// See [`MapTable`].
 pub fn page_table_map(table: u64, vspace: u64, address: u64) -> Result<()> {
     PageTable::new(table).map(VSpace::new(vspace), address)
@@ -188,6 +226,11 @@ pub fn tcb_configure(tcb: u64, space: Threadspace) -> Result<()> {
 pub fn set_priority(tcb: u64, priority: Priority) {
     let set = Tcb::new(tcb).set_priority(Tcb::new(root_slot(cspace::TCB)), kernel_priority(priority));
     complain(set, "set a priority");
+}
+
+/// Stops a thread and makes it as a new one is, but for what it is configured with; says whether the kernel can.
+pub fn reset(tcb: u64) -> bool {
+    Tcb::new(tcb).reset().is_some_and(|reset| reset.is_ok())
 }
 
 /// Stops a thread.

@@ -5,7 +5,7 @@
 //!
 //! | slot | capability |
 //! |---|---|
-//! | 1 | the server's endpoint, for calls; the badge is the thread's key |
+//! | 1 | the server's endpoint, for calls; the badge is the machine's number of the thread |
 //! | 2 | the same endpoint, for faults; the badge has [`FAULT`] set as well |
 //! | 3 | its notification, to wait on only |
 //!
@@ -20,6 +20,10 @@
 //!
 //! No reply capability is kept: a thread that was not answered (it faulted, or has ended) stays where it is until it is
 //! resumed or destroyed.
+//!
+//! Making and destroying all this takes the kernel some twenty thousand instructions. So a thread that ends is made as new
+//! and laid *idle* instead, in its address space, whose next thread it becomes: it keeps its capabilities, and with them
+//! its number, which the badges of its endpoints are. Whose thread it is at the time stands in a table.
 
 use alloc::vec::Vec;
 use core::ptr;
@@ -76,18 +80,26 @@ pub struct Thread {
     tcb: u64,
     cnode: u64,
     notification: u64,
-    key: ThreadKey,
+    /// Its priority is not the one that a new thread has.
+    raised: bool,
     /// See [`Buffer`].
     pub buffer: Buffer,
     /// The address space's number.
     pub aspace: u32,
 }
 
+/// Nobody's thread.
+const NOBODY: ThreadKey = ThreadKey(u32::MAX);
+
 /// All threads.
 #[derive(Default)]
 pub struct Threads {
     list: Vec<Option<Thread>>,
+    /// Whose thread each one is; those that are idle are [`NOBODY`]'s.
+    keys: Vec<ThreadKey>,
     free: Vec<u32>,
+    /// Threads that are idle.
+    idle: u64,
     /// Whose call is being handled.
     caller: Option<ThreadKey>,
 }
@@ -106,30 +118,79 @@ impl Threads {
             Some(number) => number,
             None => {
                 self.list.try_reserve(1).map_err(|_| OutOfMemory)?;
+                self.keys.try_reserve(1).map_err(|_| OutOfMemory)?;
                 self.free.try_reserve(self.list.len() + 1 - self.free.len()).map_err(|_| OutOfMemory)?;
                 self.list.push(None);
+                self.keys.push(NOBODY);
                 self.list.len() as u32 - 1
             }
         };
-        let made = make(memory, vspace, aspace, buffer, key);
-        match made {
-            Ok(thread) => self.list[number as usize] = Some(thread),
+        match make(memory, vspace, aspace, buffer, number) {
+            Ok(thread) => {
+                self.list[number as usize] = Some(thread);
+                self.keys[number as usize] = key;
+                Ok(MachineThread(number))
+            }
             Err(error) => {
                 self.free.push(number);
-                return Err(error);
+                Err(error)
             }
         }
-        Ok(MachineThread(number))
     }
 
     /// Ends a thread; its buffer goes back to the caller.
     pub fn destroy(&mut self, memory: &mut Memory, thread: MachineThread) -> Option<Thread> {
         let gone = self.list.get_mut(thread.0 as usize)?.take()?;
+        if core::mem::replace(&mut self.keys[thread.0 as usize], NOBODY) == NOBODY {
+            self.idle -= 1;
+        }
         self.free.push(thread.0);
         memory.unit_free(gone.unit);
         memory.slot_free(gone.cnode);
         memory.slot_free(gone.notification);
         Some(gone)
+    }
+
+    /// Ends a thread but keeps what it is made of, as new, for [`Threads::reuse`]. If that cannot be, it is as it was.
+    pub fn lay_idle(&mut self, number: MachineThread) -> bool {
+        let Some(thread) = self.list.get_mut(number.0 as usize).and_then(Option::as_mut) else { return false };
+        if !sys::reset(thread.tcb) {
+            return false;
+        }
+        sys::forget_signal(thread.notification);
+        if core::mem::take(&mut thread.raised) {
+            sys::set_priority(thread.tcb, Priority::DEFAULT);
+        }
+        self.keys[number.0 as usize] = NOBODY;
+        self.idle += 1;
+        true
+    }
+
+    /// An idle thread is somebody's from now on.
+    pub fn reuse(&mut self, thread: MachineThread, key: ThreadKey) {
+        self.keys[thread.0 as usize] = key;
+        self.idle -= 1;
+    }
+
+    /// The number of a thread's address space.
+    pub fn aspace(&self, thread: MachineThread) -> Option<u32> {
+        self.get(thread).map(|thread| thread.aspace)
+    }
+
+    /// The page of a thread's buffer.
+    pub fn buffer(&self, thread: MachineThread) -> Option<Frame> {
+        self.get(thread).map(|thread| thread.buffer.frame)
+    }
+
+    /// Threads that are idle.
+    pub fn idle(&self) -> u64 {
+        self.idle
+    }
+
+    /// Whose thread it is that a badge names; nobody's has no key that is anybody's.
+    #[inline(always)]
+    pub fn key_of(&self, badge: u64) -> ThreadKey {
+        self.keys.get((badge & (FAULT - 1)) as usize).copied().unwrap_or(NOBODY)
     }
 
     #[inline]
@@ -162,9 +223,10 @@ impl Threads {
     /// instruction is the one that will be repeated; of the one whose call is being handled, the one after it, as the
     /// kernel would otherwise make the call again when the registers are written back.
     pub fn registers(&self, thread: MachineThread) -> Registers {
+        let key = self.keys.get(thread.0 as usize).copied();
         let Some(thread) = self.get(thread) else { return Registers::default() };
         let mut registers = sys::read_registers(thread.tcb).unwrap_or_default();
-        if self.caller == Some(thread.key) {
+        if self.caller.is_some() && self.caller == key {
             registers.rip = registers.rip.wrapping_add(SYSCALL_LENGTH);
         }
         registers
@@ -202,7 +264,8 @@ impl Threads {
 
     /// Sets the priority.
     pub fn set_priority(&mut self, thread: MachineThread, priority: Priority) {
-        if let Some(thread) = self.get(thread) {
+        if let Some(thread) = self.list.get_mut(thread.0 as usize).and_then(Option::as_mut) {
+            thread.raised = priority != Priority::DEFAULT;
             sys::set_priority(thread.tcb, priority);
         }
     }
@@ -239,15 +302,15 @@ impl Threads {
     }
 }
 
-fn make(memory: &mut Memory, vspace: u64, aspace: u32, buffer: Buffer, key: ThreadKey) -> Result<Thread, OutOfMemory> {
+fn make(memory: &mut Memory, vspace: u64, aspace: u32, buffer: Buffer, number: u32) -> Result<Thread, OutOfMemory> {
     let cnode = memory.slot_alloc()?;
     let notification = memory.slot_alloc().inspect_err(|_| memory.slot_free(cnode))?;
     let thread = memory.unit_object(Object::Tcb).and_then(|(unit, tcb)| {
-        let thread = Thread { unit, tcb, cnode, notification, key, buffer, aspace };
+        let thread = Thread { unit, tcb, cnode, notification, raised: false, buffer, aspace };
         let filled = memory
             .unit_further(unit, Object::CNode(CNODE_BITS), cnode)
             .and_then(|()| memory.unit_further(unit, Object::Notification, notification))
-            .and_then(|()| fill(&thread, vspace, key).map_err(|_| OutOfMemory));
+            .and_then(|()| fill(&thread, vspace, number).map_err(|_| OutOfMemory));
         match filled {
             Ok(()) => Ok(thread),
             Err(error) => {
@@ -263,8 +326,8 @@ fn make(memory: &mut Memory, vspace: u64, aspace: u32, buffer: Buffer, key: Thre
 }
 
 /// Gives a new thread its capabilities, its address space and its priority.
-fn fill(thread: &Thread, vspace: u64, key: ThreadKey) -> Result<(), sys::Error> {
-    let badge = u64::from(key.0);
+fn fill(thread: &Thread, vspace: u64, number: u32) -> Result<(), sys::Error> {
+    let badge = u64::from(number);
     sys::mint_endpoint(thread.cnode, CALL_SLOT, CNODE_BITS, badge)?;
     sys::mint_endpoint(thread.cnode, FAULT_SLOT, CNODE_BITS, badge | FAULT)?;
     sys::mint_waitable(thread.cnode, WAIT_SLOT, CNODE_BITS, thread.notification)?;

@@ -112,16 +112,7 @@ impl Memory {
     /// The next page of a chunk that was never handed out, not yet counted as in use. On an error the parts from `first`
     /// up to `taken` go back.
     fn fresh_page(&mut self, number: u32, first: u32, taken: u32) -> Result<u32, OutOfMemory> {
-        let made = self.part_fresh(number, Kind::Pages).and_then(|i| {
-            let part = number * PARTS + i;
-            match sys::page_map_own(self.slot(part, 0), Self::address(Frame(part))) {
-                Ok(()) => Ok(i),
-                Err(_) => {
-                    set_bit(&mut self.chunks[number as usize].free, i, true);
-                    Err(OutOfMemory)
-                }
-            }
-        });
+        let made = self.part_fresh(number, Kind::Pages);
         made.inspect_err(|_| (first..taken).for_each(|i| self.frame_free(Frame(number * PARTS + i))))
     }
 

@@ -97,11 +97,8 @@ impl Memory {
         chunk.fresh = 0;
         let some_free = chunk.free != [0; 8];
         let mut made = self.window_ready(number, true);
-        for i in 0..PARTS {
-            made = made.and_then(|()| self.part_fresh(number, Kind::Pages)).and_then(|_| {
-                let part = number * PARTS + i;
-                sys::page_map_own(self.slot(part, 0), Self::address(Frame(part))).map_err(|_| OutOfMemory)
-            });
+        for _ in 0..PARTS {
+            made = made.and_then(|()| self.part_fresh(number, Kind::Pages)).map(|_| ());
         }
         // All was there already: only a fault of the kernel's could have got in the way, and the next line would end it.
         debug_assert!(made.is_ok());

@@ -1,0 +1,154 @@
+//! What is kept for later of threads and processes that have ended.
+//!
+//! A thread is three objects of the kernel with capabilities to and in them, and a mapped page; an address space is a root
+//! with a number, and paging structures. Processes and threads come and go, so a few of both lie *idle* instead of being
+//! destroyed: of threads up to [`IDLE_THREADS`] in each address space, whose next threads they become; of address spaces up
+//! to [`IDLE_SPACES`], emptied, with one idle thread each, for the next processes. An idle thread is as new
+//! ([`Threads::lay_idle`](super::thread::Threads::lay_idle)); before it becomes another process's, its buffer is zeroed.
+//!
+//! All of it is given up when memory is short ([`Sel4::with_all`]), and not counted as in use.
+
+use alloc::vec::Vec;
+
+use objects::machine::{Aspace, Held, Machine, MachineThread, OutOfMemory, PAGE_SIZE, ThreadKey, USER_TOP};
+
+use super::aspace::Space;
+use super::{Program, Sel4};
+
+/// Threads that an address space keeps for those to come.
+pub const IDLE_THREADS: usize = 2;
+/// Address spaces that are kept for processes to come.
+pub const IDLE_SPACES: usize = 4;
+/// Paging structures of an idle address space: its root, and those above the buffers if it has a thread.
+const SPACE_UNITS: u64 = 1;
+const BUFFER_UNITS: u64 = 3;
+
+impl Sel4 {
+    /// Makes again what failed for want of memory, if some is kept for later that can be given up.
+    #[inline]
+    pub(super) fn with_all<T>(&mut self, make: impl Fn(&mut Self) -> Result<T, OutOfMemory>) -> Result<T, OutOfMemory> {
+        match make(self) {
+            Err(OutOfMemory) if self.give_up_idle() => make(self),
+            made => made,
+        }
+    }
+
+    /// Destroys what lies idle; says whether there was anything.
+    #[cold]
+    fn give_up_idle(&mut self) -> bool {
+        let spaces = core::mem::take(&mut self.idle_programs);
+        let mut some = false;
+        for number in spaces.into_iter().flatten() {
+            self.space_destroy(number);
+            some = true;
+        }
+        for number in 0..self.programs.len() {
+            let idle = self.programs[number]
+                .as_mut()
+                .map_or([None; IDLE_THREADS], |program| core::mem::take(&mut program.idle));
+            for thread in idle.into_iter().flatten() {
+                self.thread_destroy_made(thread);
+                some = true;
+            }
+        }
+        some
+    }
+
+    fn thread_destroy_made(&mut self, thread: MachineThread) {
+        if let Some(gone) = self.threads.destroy(&mut self.memory, thread) {
+            self.buffer_end(Aspace(gone.aspace), gone.buffer);
+        }
+    }
+
+    /// Ends an address space with whatever is in it.
+    fn space_destroy(&mut self, number: u32) {
+        let idle =
+            self.program(Aspace(number)).map_or([None; IDLE_THREADS], |program| core::mem::take(&mut program.idle));
+        idle.into_iter().flatten().for_each(|thread| self.thread_destroy_made(thread));
+        if let Some(program) = self.programs.get_mut(number as usize).and_then(Option::take) {
+            program.space.destroy(&mut self.memory, &mut self.tables);
+            self.free_programs.push(number);
+        }
+    }
+
+    /// An address space that lies idle, for a new process: what its threads had in their buffers goes.
+    pub(super) fn space_reuse(&mut self) -> Option<Aspace> {
+        let number = self.idle_programs.iter_mut().find_map(Option::take)?;
+        for thread in self.programs[number as usize].as_ref()?.idle.into_iter().flatten() {
+            if let Some(frame) = self.threads.buffer(thread) {
+                self.frame_zero(frame, 0, PAGE_SIZE);
+            }
+        }
+        Some(Aspace(number))
+    }
+
+    pub(super) fn space_make(&mut self) -> Result<Aspace, OutOfMemory> {
+        if self.free_programs.is_empty() {
+            self.programs.try_reserve(1).map_err(|_| OutOfMemory)?;
+            self.free_programs.try_reserve(self.programs.len() + 1).map_err(|_| OutOfMemory)?;
+        }
+        let space = Space::new(&mut self.memory, &mut self.tables)?;
+        let program = Some(Program { space, free_buffers: Vec::new(), next_buffer: 0, idle: [None; IDLE_THREADS] });
+        if let Some(number) = self.free_programs.pop() {
+            self.programs[number as usize] = program;
+            return Ok(Aspace(number));
+        }
+        self.programs.push(program);
+        Ok(Aspace(self.programs.len() as u32 - 1))
+    }
+
+    pub(super) fn thread_make(&mut self, aspace: Aspace, key: ThreadKey) -> Result<MachineThread, OutOfMemory> {
+        let buffer = self.buffer_make(aspace)?;
+        let vspace = self.program(aspace).map_or(0, |program| program.space.vspace);
+        let thread = self.threads.create(&mut self.memory, vspace, aspace.0, buffer, key);
+        thread.inspect_err(|_| self.buffer_end(aspace, buffer))
+    }
+
+    /// A new thread of an address space out of one that lies idle there.
+    pub(super) fn thread_reuse(&mut self, aspace: Aspace, key: ThreadKey) -> Option<MachineThread> {
+        let thread = self.program(aspace)?.idle.iter_mut().find_map(Option::take)?;
+        self.threads.reuse(thread, key);
+        Some(thread)
+    }
+
+    /// A thread has ended: it lies idle, or goes.
+    pub(super) fn thread_end(&mut self, thread: MachineThread) {
+        let Some(aspace) = self.threads.aspace(thread) else { return };
+        let place = self.program(Aspace(aspace)).and_then(|program| program.idle.iter().position(Option::is_none));
+        match place {
+            Some(place) if self.threads.lay_idle(thread) => {
+                if let Some(program) = self.program(Aspace(aspace)) {
+                    program.idle[place] = Some(thread);
+                }
+            }
+            _ => self.thread_destroy_made(thread),
+        }
+    }
+
+    /// A process has ended: its address space lies idle, or goes.
+    pub(super) fn space_end(&mut self, aspace: Aspace) {
+        let Some(place) = self.idle_programs.iter().position(Option::is_none) else {
+            return self.space_destroy(aspace.0);
+        };
+        if let Some(program) = self.programs.get_mut(aspace.0 as usize).and_then(Option::as_mut) {
+            let further = program.idle.iter_mut().filter(|idle| idle.is_some()).nth(1).and_then(Option::take);
+            program.space.unmap(&mut self.memory, &mut self.tables, 0, USER_TOP);
+            self.idle_programs[place] = Some(aspace.0);
+            further.into_iter().for_each(|thread| self.thread_destroy_made(thread));
+        }
+    }
+
+    /// What is in use, without what lies idle.
+    pub(super) fn held_by_others(&self) -> Held {
+        let mut held = self.memory.held();
+        let idle = self.threads.idle();
+        // A thread is a unit, its buffer a page, and two of its capabilities stand at loose slots.
+        (held.frames, held.units, held.slots) = (held.frames - idle, held.units - idle, held.slots - 2 * idle);
+        for number in self.idle_programs.into_iter().flatten() {
+            let has_thread =
+                self.programs[number as usize].as_ref().is_some_and(|p| p.idle.iter().any(Option::is_some));
+            held.units -= SPACE_UNITS + if has_thread { BUFFER_UNITS } else { 0 };
+        }
+        held
+    }
+}
