@@ -110,6 +110,19 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
+    /// Whether nobody who pays for an object has a limit.
+    pub(crate) fn charges_without_limit(&self, id: ObjectId) -> bool {
+        let Ok(object) = self.objects.any(id) else { return false };
+        let mut next = object.charge.account.and_then(|account| self.accounts.get(account));
+        while let Some(account) = next {
+            if account.limit != UNLIMITED {
+                return false;
+            }
+            next = account.above.and_then(|above| self.accounts.get(above));
+        }
+        true
+    }
+
     /// Changes what is charged to an account and those above it.
     fn account_change(&mut self, account: Key, change: impl Fn(u64) -> u64) {
         let mut next = Some(account);
@@ -206,6 +219,7 @@ impl<M: Machine> Kernel<M> {
     /// None that a caller can cause.
     pub fn job_limit_memory(&mut self, job: Id<Job>, limit: u64) -> Result<(), Status> {
         let account = self.objects.get(job)?.account;
+        self.ahead_settle();
         self.accounts.get_mut(account).ok_or(Status::INTERNAL)?.limit = limit;
         Ok(())
     }

@@ -8,6 +8,7 @@
 use alloc::vec::Vec;
 
 use crate::machine::{Frame, Machine, OutOfMemory};
+use crate::recent::Recent;
 
 /// The owners of all frames.
 #[derive(Default)]
@@ -16,6 +17,8 @@ pub(crate) struct Frames {
     more: Vec<u32>,
     /// A page of zeroes that is never written, for whoever reads what is not there. Taken when first needed and kept.
     pub zero: Option<Frame>,
+    /// What was found of programs' addresses, which is only good as long as frames stay where they are.
+    pub recent: Recent,
 }
 
 impl Frames {
@@ -47,6 +50,7 @@ impl Frames {
     /// A frame for which room was made gets one more owner.
     #[inline]
     pub fn share(&mut self, frame: Frame) {
+        self.recent.forget_all();
         if let Some(more) = self.more.get_mut(frame.0 as usize) {
             *more = more.saturating_add(1);
         }
@@ -55,6 +59,7 @@ impl Frames {
     /// An owner lets go of a frame that it has mapped nowhere any more.
     #[inline]
     pub fn release<M: Machine>(&mut self, machine: &mut M, frame: Frame) {
+        self.recent.forget_all();
         match self.more.get_mut(frame.0 as usize) {
             Some(more) if *more != 0 => *more -= 1,
             // What a device has stays the device's.

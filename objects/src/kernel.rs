@@ -28,6 +28,7 @@ use crate::resource::RangeBook;
 use crate::slab::Slab;
 use crate::thread::{Thread, ThreadState};
 use crate::trace::Trace;
+use crate::vmo::Ahead;
 use crate::wait::{Interest, Observer};
 
 /// See the module's description.
@@ -46,6 +47,7 @@ pub struct Kernel<M: Machine> {
     pub(crate) paged: List<Waiters>,
     pub(crate) aspaces: Slab<AddressSpace>,
     pub(crate) frames: Frames,
+    pub(crate) ahead: Ahead,
     /// Discardable VMOs with pages that nobody has locked, those first that have not been for longest.
     pub(crate) unlocked: List<Unlocked>,
     pub(crate) next_pin: u64,
@@ -81,6 +83,7 @@ impl<M: Machine> Kernel<M> {
             paged: List::default(),
             aspaces: Slab::default(),
             frames: Frames::default(),
+            ahead: Ahead::default(),
             unlocked: List::default(),
             next_pin: 0,
             deadlines: Deadlines::default(),

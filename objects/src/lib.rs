@@ -68,6 +68,7 @@ pub mod port;
 pub mod pressure;
 pub mod process;
 pub mod profile;
+mod recent;
 mod report;
 pub mod resource;
 pub mod slab;

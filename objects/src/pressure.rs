@@ -171,6 +171,7 @@ impl<M: Machine> Kernel<M> {
 
     #[cold]
     fn frame_reclaim(&mut self, id: Id<Vmo>) -> Result<Frame, NoMemory> {
+        self.ahead_settle();
         self.vmo_unlisted(id);
         // What is free may be free for other things than frames, so there may be several attempts.
         let frame = loop {

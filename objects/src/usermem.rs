@@ -7,10 +7,11 @@
 
 use abi::Status;
 
+use crate::aspace::Mapping;
 use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE, PAGE_SIZE};
 use crate::slab::Key;
-use crate::vmo::{Access, PAGE_WAIT};
+use crate::vmo::{Access, Beneath, PAGE_WAIT};
 
 /// Whose rules an access follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,13 +25,53 @@ enum Rules {
 impl<M: Machine> Kernel<M> {
     /// The page behind a user address, as far as the program itself may touch it. To be written it is committed if need
     /// be; to be read it may be missing, and then reads as zeroes.
+    #[inline]
     pub(crate) fn user_page(&mut self, aspace: Key, address: u64, access: Access) -> Result<Option<Frame>, Status> {
-        self.page_at(aspace, address, access, Rules::Program)
+        match self.frames.recent.find(aspace, address, access) {
+            Some(frame) => Ok(Some(frame)),
+            None => self.page_at(aspace, address, access, Rules::Program),
+        }
     }
 
+    /// The same for who looks up one page after the other, and holds on to the mapping that the last was in. Nothing that
+    /// is done for pages changes mappings.
+    #[inline]
+    pub(crate) fn user_page_next(
+        &mut self,
+        held: &mut Option<Mapping>,
+        aspace: Key,
+        address: u64,
+        access: Access,
+    ) -> Result<Option<Frame>, Status> {
+        if let Some(frame) = self.frames.recent.find(aspace, address, access) {
+            return Ok(Some(frame));
+        }
+        match held {
+            Some(mapping) if (mapping.base..mapping.end()).contains(&address) => {
+                self.page_in(mapping, aspace, address, access, Rules::Program)
+            }
+            _ => {
+                let mapping = *self.aspaces.get(aspace).and_then(|s| s.find(address)).ok_or(Status::INVALID_ARGS)?;
+                self.page_in(held.insert(mapping), aspace, address, access, Rules::Program)
+            }
+        }
+    }
+
+    #[inline(never)]
     fn page_at(&mut self, aspace: Key, address: u64, access: Access, rules: Rules) -> Result<Option<Frame>, Status> {
-        let space = self.aspaces.get(aspace).ok_or(Status::INVALID_ARGS)?;
-        let mapping = space.find(address).ok_or(Status::INVALID_ARGS)?;
+        let mapping = *self.aspaces.get(aspace).and_then(|space| space.find(address)).ok_or(Status::INVALID_ARGS)?;
+        self.page_in(&mapping, aspace, address, access, rules)
+    }
+
+    /// The page behind an address in a mapping.
+    fn page_in(
+        &mut self,
+        mapping: &Mapping,
+        aspace: Key,
+        address: u64,
+        access: Access,
+        rules: Rules,
+    ) -> Result<Option<Frame>, Status> {
         let allowed = match access {
             _ if rules == Rules::Forced => true,
             Access::Read => mapping.perm.read,
@@ -42,16 +83,27 @@ impl<M: Machine> Kernel<M> {
         if mapping.content_only && self.is_beyond_content(mapping, address) {
             return Err(Status::INVALID_ARGS);
         }
+        let lasts = rules == Rules::Program && !mapping.content_only;
         let (vmo, offset) = (mapping.vmo, mapping.offset + (address - mapping.base));
         let frame = self.vmo_page(vmo, offset / PAGE, access).map_err(|status| match status {
             // Who waits for a page is not to be told anything; see there.
             PAGE_WAIT | Status::NO_MEMORY => status,
             _ => Status::INVALID_ARGS,
         })?;
-        // What a device does with its memory is between it and the program.
-        if frame.is_some_and(Frame::is_device) { Err(Status::INVALID_ARGS) } else { Ok(frame) }
+        match frame {
+            // What a device does with its memory is between it and the program.
+            Some(frame) if frame.is_device() => Err(Status::INVALID_ARGS),
+            Some(frame) => {
+                if lasts && matches!(self.objects.get(vmo)?.beneath, Beneath::Zeroes) {
+                    self.frames.recent.keep(aspace, address, frame, access == Access::Write);
+                }
+                Ok(Some(frame))
+            }
+            None => Ok(None),
+        }
     }
 
+    #[inline]
     fn each_page(
         &mut self,
         aspace: Key,
@@ -66,7 +118,10 @@ impl<M: Machine> Kernel<M> {
             let at = address.checked_add(done as u64).ok_or(Status::INVALID_ARGS)?;
             let offset = (at % PAGE) as usize;
             let part = (PAGE_SIZE - offset).min(len - done);
-            let frame = self.page_at(aspace, at, access, rules)?;
+            let frame = match rules {
+                Rules::Program => self.user_page(aspace, at, access)?,
+                Rules::Forced => self.page_at(aspace, at, access, rules)?,
+            };
             use_it(&mut self.machine, frame, offset, done..done + part);
             done += part;
         }

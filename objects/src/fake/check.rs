@@ -17,6 +17,7 @@ impl Kernel<FakeMachine> {
     pub fn check_memory(&self) {
         self.check_frames();
         self.check_mapped();
+        self.check_recent();
     }
 
     fn check_frames(&self) {
@@ -57,6 +58,21 @@ impl Kernel<FakeMachine> {
                     }
                 }
             }
+        }
+    }
+
+    /// What is remembered of addresses is what a look would find.
+    fn check_recent(&self) {
+        for (aspace, address, frame, writable) in self.frames.recent.known() {
+            let space = self.aspaces.get(aspace).expect("an address space that is remembered is there");
+            let Some(mapping) = space.find(address) else { panic!("{address:#x} is remembered and not mapped") };
+            assert!(mapping.perm.write || !writable, "{address:#x} is remembered to allow too much");
+            assert!(mapping.perm.read, "{address:#x} is remembered and cannot be read");
+            let page = (mapping.offset + (address - mapping.base)) / PAGE;
+            let there = self.vmo_page_if_there(mapping.vmo, page);
+            let (there, may_write) = there.unwrap_or_else(|| panic!("{address:#x} is remembered and has no page"));
+            assert_eq!(frame, there, "{address:#x} is remembered as another page");
+            assert!(may_write || !writable, "{address:#x} is remembered as writable, and others have it too");
         }
     }
 }

@@ -106,8 +106,17 @@ impl<M: Machine> Kernel<M> {
 
     /// Takes everything out of a range of a VMAR.
     pub(super) fn vmar_clear(&mut self, id: Id<Vmar>, base: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
-        self.vmar_check_clear(id, base, len, with_vmars)?;
         let (_, aspace) = self.vmar_alive(id)?;
+        // Mostly the range is that of one mapping.
+        if let Some(space) = self.aspaces.get(aspace)
+            && let Some(mapping) = space.mappings.get(&base)
+            && (mapping.len, mapping.vmar, mapping.fixed) == (len, id, false)
+        {
+            self.machine.unmap(space.machine, base, len / PAGE);
+            self.mapping_remove(aspace, base);
+            return Ok(());
+        }
+        self.vmar_check_clear(id, base, len, with_vmars)?;
         // Who unmaps is heard also when there is no memory, but not to have more mappings than before.
         if self.range_is_within_mapping(aspace, base, base + len) {
             self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
@@ -188,6 +197,7 @@ impl<M: Machine> Kernel<M> {
         let machine = space.machine;
         self.mapping_split(aspace, address);
         self.mapping_split(aspace, end);
+        self.frames.recent.forget(address, len);
         // What is mapped may allow less than it should: an access that it refuses is a fault, which sets it right.
         if !perm.read {
             self.machine.unmap(machine, address, len / PAGE);

@@ -48,8 +48,11 @@ pub(crate) struct Lots {
 impl Vmar {
     /// One of the lowest places for a room: the first from a point on that is drawn, so many places above the lowest.
     fn draw(&self, mut room: Room, lot: u8) -> Option<u64> {
-        let (lowest, _) = self.children.first_fit(self.base, self.end(), &room)?;
+        let (lowest, end) = self.children.first_fit(self.base, self.end(), &room)?;
         room.from = lowest.saturating_add(u64::from(lot).saturating_mul(room.align));
+        if room.from.checked_add(room.len).is_some_and(|last| last <= end.min(room.limit)) {
+            return Some(room.from);
+        }
         let drawn = self.children.first_fit(self.base, self.end(), &room);
         Some(drawn.map_or(lowest, |(at, _)| at))
     }

@@ -53,6 +53,7 @@ impl<M: Machine> Kernel<M> {
         }
         let (target, from) = if visible == 0 { (named, 0) } else { self.vmo_resolve(parent, offset)? };
         let from = from / PAGE;
+        self.ahead_settle_of(target);
         let beneath = match self.objects.get(target)?.beneath {
             Beneath::Zeroes => Beneath::Zeroes,
             Beneath::Discarded | Beneath::Device(_) => return Err(Status::NOT_SUPPORTED),

@@ -38,14 +38,18 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::OUT_OF_RANGE);
         }
         if write {
-            // Around a page that is new there is seldom one that is there and not mapped.
-            let new = self.vmo_page_if_there(mapping.vmo, page).is_none();
+            let before = self.objects.get(mapping.vmo)?.own_pages();
             let Some(frame) = self.vmo_page(mapping.vmo, page, Access::Write)? else { return Err(Status::INTERNAL) };
             if self.machine.frame_is_large(frame) && self.vmo_map_large(machine, &mapping, at, true) {
                 return Ok(());
             }
             self.vmo_map_frame(machine, at, mapping.vmo, frame, mapping.perm)?;
-            if new {
+            // Around a page that is new there is seldom one that is there and not mapped.
+            if self.objects.get(mapping.vmo)?.own_pages() != before {
+                let room = (mapping.end() - at) / PAGE - 1;
+                if !mapping.content_only {
+                    self.vmo_ahead((key, at), mapping.vmo, page, room, mapping.perm);
+                }
                 return Ok(());
             }
         } else if let Some(frame) = self.vmo_page(mapping.vmo, page, self.read_access(mapping.vmo))? {

@@ -44,7 +44,8 @@ impl<M: Machine> Kernel<M> {
 
     /// The end of [`Kernel::mapping_take_up`].
     pub(crate) fn mapping_let_go(&mut self, aspace: Key, mapping: &Mapping) {
-        let Mapping { base, vmo, offset, named, .. } = *mapping;
+        let Mapping { base, len, vmo, offset, named, .. } = *mapping;
+        self.frames.recent.forget(base, len);
         if let Ok(named) = self.objects.get_mut(named) {
             named.num_mappings = named.num_mappings.saturating_sub(1);
         }

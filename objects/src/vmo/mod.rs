@@ -15,10 +15,12 @@
 //!
 //! - [`pages`](self): the table; `page`: looking a page up, to read it or to write it;
 //! - `mapped`: where VMOs are mapped, and taking pages out there; `fault`: what happens when a thread touches one;
+//!   `ahead`: what a thread gets before it does;
 //! - `family`: parents and children; `windows`, `clones`: how children come about;
 //! - `data`, `ops`, `size`, `transfer`: what is done to the content;
 //! - `discard`, `pins`: content that may go, and pages that may not; `special`: memory of devices and for them.
 
+mod ahead;
 mod clones;
 mod data;
 mod discard;
@@ -46,6 +48,7 @@ use alloc::collections::BTreeMap;
 
 use abi::{Signals, Status};
 
+pub(crate) use self::ahead::Ahead;
 pub use self::clones::CloneKind;
 pub use self::info::{FRACTION, Memory};
 pub use self::page::Access;

@@ -27,6 +27,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Commits the pages `[first, end)` of a VMO with pages of its own.
     pub(crate) fn vmo_commit_pages(&mut self, id: Id<Vmo>, first: u64, end: u64) -> Result<(), Status> {
+        self.ahead_wanted(id);
         // What a pager supplies is asked for at once, and is there then.
         self.vmo_require_pages(id, first..end, Access::Read)?;
         if self.objects.get(id)?.source().is_some() {

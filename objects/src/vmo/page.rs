@@ -5,10 +5,10 @@
 //! in this order, so that a failure leaves everything as it was:
 //!
 //! 1. what the page holds is found, or has to be waited for;
-//! 2. a new frame, for which the VMO's account is charged, and room in the table are taken;
+//! 2. a new frame is taken, for which the VMO's account is charged;
 //! 3. the content is copied;
-//! 4. wherever the page is mapped, that mapping goes;
-//! 5. the new frame takes its place, and the old one is let go of.
+//! 4. the new frame takes its place in the table, if there is room for it;
+//! 5. wherever the page is mapped, that mapping goes, and the old frame is let go of.
 
 use abi::Status;
 
@@ -37,6 +37,20 @@ impl<M: Machine> Kernel<M> {
     /// device has nothing to be written there. [`PAGE_WAIT`](super::PAGE_WAIT), and what a source fails with.
     #[inline]
     pub(crate) fn vmo_page(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
+        let vmo = self.objects.get(id)?;
+        // Most pages are there and the VMO's alone.
+        if let Beneath::Zeroes = vmo.beneath
+            && let Entry::Frame(frame) = vmo.pages().ok_or(Status::INTERNAL)?.get(page)
+            && (access == Access::Read || !self.frames.is_shared(frame))
+        {
+            return Ok(Some(frame));
+        }
+        self.vmo_page_otherwise(id, page, access)
+    }
+
+    /// [`Kernel::vmo_page`], whatever the page is.
+    #[inline(never)]
+    fn vmo_page_otherwise(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
         let vmo = self.objects.get(id)?;
         if page >= vmo.size / PAGE {
             return Err(Status::OUT_OF_RANGE);
@@ -91,18 +105,17 @@ impl<M: Machine> Kernel<M> {
         }
         // What is thrown away for the frame may make the table smaller, so the frame comes first.
         let frame = self.frame_take(id)?;
-        let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
-        if pages.reserve(page).is_err() {
-            self.machine.frame_free(frame);
-            return Err(Status::NO_MEMORY);
-        }
         if let Some(content) = content {
             self.machine.frame_copy(content, frame);
         }
+        let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
+        let Ok(old) = pages.place(page, frame) else {
+            self.machine.frame_free(frame);
+            return Err(Status::NO_MEMORY);
+        };
         if mapped {
             self.vmo_unmap_pages(id, page, page + 1);
         }
-        let old = self.objects.get_mut(id).ok().and_then(Vmo::pages_mut).and_then(|pages| pages.set(page, frame));
         if let Some(old) = old {
             self.frames.release(&mut self.machine, old);
         }

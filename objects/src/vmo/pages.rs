@@ -1,10 +1,13 @@
 //! Which page of a VMO is which frame: a sparse map in runs of 64, with four bytes a page.
+//!
+//! Runs from page 0 on, as far as there is one after the other, stand in a vector: most VMOs are filled from the start,
+//! and every look at a page begins with a look for its run. The others stand in a tree. A run in the midst of the vector
+//! that has become empty keeps its place, and no more.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::collections::btree_map::Entry as Slot;
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 
 use crate::machine::{Frame, OutOfMemory};
 
@@ -23,7 +26,9 @@ pub(crate) enum Entry {
 }
 
 /// The pages from a multiple of 64 on.
+#[derive(Default)]
 struct Run {
+    /// Nothing as long as nothing is known of them.
     frames: Box<[u32]>,
     /// Which of them are frames.
     used: u64,
@@ -56,8 +61,90 @@ impl Chunk {
 /// The committed pages of a VMO, by number.
 #[derive(Default)]
 pub(crate) struct Pages {
-    runs: BTreeMap<u64, Run>,
+    runs: Runs,
     len: u64,
+}
+
+/// Runs by number: see the module's description.
+#[derive(Default)]
+struct Runs {
+    /// Those from 0 on.
+    dense: Vec<Run>,
+    /// Those beyond.
+    sparse: BTreeMap<u64, Run>,
+}
+
+impl Runs {
+    #[inline]
+    fn get(&self, key: u64) -> Option<&Run> {
+        match self.dense.get(key as usize) {
+            Some(run) => Some(run),
+            None if self.sparse.is_empty() => None,
+            None => self.sparse.get(&key),
+        }
+    }
+
+    #[inline]
+    fn get_mut(&mut self, key: u64) -> Option<&mut Run> {
+        match self.dense.get_mut(key as usize) {
+            Some(run) => Some(run),
+            None => self.sparse.get_mut(&key),
+        }
+    }
+
+    /// The run with a number, made if need be.
+    #[inline]
+    fn made(&mut self, key: u64) -> Result<&mut Run, OutOfMemory> {
+        if self.get(key).is_none_or(|run| run.frames.is_empty()) {
+            self.make(key)?;
+        }
+        self.get_mut(key).ok_or(OutOfMemory)
+    }
+
+    #[inline(never)]
+    fn make(&mut self, key: u64) -> Result<(), OutOfMemory> {
+        let new = Run::new()?;
+        if let Some(run) = self.dense.get_mut(key as usize) {
+            *run = new;
+        } else if key == self.dense.len() as u64 {
+            self.dense.try_reserve(1).map_err(|_| OutOfMemory)?;
+            self.dense.push(new);
+            // Those that now follow on: one for each that is made, so that none takes long.
+            if let Some(next) = self.sparse.remove(&(key + 1)) {
+                if self.dense.try_reserve(1).is_ok() {
+                    self.dense.push(next);
+                } else {
+                    self.sparse.insert(key + 1, next);
+                }
+            }
+        } else {
+            self.sparse.insert(key, new);
+        }
+        Ok(())
+    }
+
+    /// Takes a run out of which nothing is known any more.
+    fn forget(&mut self, key: u64) {
+        if let Some(run) = self.dense.get_mut(key as usize) {
+            *run = Run::default();
+            while self.dense.pop_if(|run| run.frames.is_empty()).is_some() {}
+        } else {
+            self.sparse.remove(&key);
+        }
+    }
+
+    fn range(&self, keys: RangeInclusive<u64>) -> impl DoubleEndedIterator<Item = (u64, &Run)> + '_ {
+        let len = self.dense.len() as u64;
+        let (from, to) = ((*keys.start()).min(len), keys.end().saturating_add(1).min(len));
+        let range = from as usize..to.max(from) as usize;
+        let dense = range.clone().zip(self.dense.get(range).unwrap_or_default());
+        dense.map(|(key, run)| (key as u64, run)).chain(self.sparse.range(keys).map(|(&key, run)| (key, run)))
+    }
+
+    /// How many there are of which something is known.
+    fn len(&self) -> usize {
+        self.dense.len() + self.sparse.len()
+    }
 }
 
 fn split(page: u64) -> (u64, usize) {
@@ -107,7 +194,7 @@ impl Pages {
     #[inline]
     pub fn get(&self, page: u64) -> Entry {
         let (run, at) = split(page);
-        match self.runs.get(&run) {
+        match self.runs.get(run) {
             Some(run) if run.used >> at & 1 != 0 => {
                 run.frames.get(at).map_or(Entry::Absent, |&frame| Entry::Frame(Frame(frame)))
             }
@@ -118,16 +205,25 @@ impl Pages {
 
     /// Makes room for a page, so that [`Pages::set`] cannot fail.
     pub fn reserve(&mut self, page: u64) -> Result<(), OutOfMemory> {
-        if let Slot::Vacant(e) = self.runs.entry(split(page).0) {
-            e.insert(Run::new()?);
-        }
-        Ok(())
+        self.runs.made(split(page).0).map(|_| ())
+    }
+
+    /// [`Pages::reserve`] and [`Pages::set`].
+    pub fn place(&mut self, page: u64, frame: Frame) -> Result<Option<Frame>, OutOfMemory> {
+        let (key, at) = split(page);
+        let run = self.runs.made(key)?;
+        let was = run.used >> at & 1 != 0;
+        let old = core::mem::replace(run.frames.get_mut(at).ok_or(OutOfMemory)?, frame.0);
+        run.used |= 1 << at;
+        run.zero &= !(1 << at);
+        self.len += u64::from(!was);
+        Ok(was.then_some(Frame(old)))
     }
 
     /// Sets a page for which room was reserved; returns the frame that was there.
     pub fn set(&mut self, page: u64, frame: Frame) -> Option<Frame> {
         let (run, at) = split(page);
-        let run = self.runs.get_mut(&run)?;
+        let run = self.runs.get_mut(run)?;
         let old = core::mem::replace(run.frames.get_mut(at)?, frame.0);
         let was = run.used >> at & 1 != 0;
         run.used |= 1 << at;
@@ -140,7 +236,7 @@ impl Pages {
     pub fn set_zero(&mut self, page: u64) -> Result<(), OutOfMemory> {
         self.reserve(page)?;
         let (run, at) = split(page);
-        if let Some(run) = self.runs.get_mut(&run) {
+        if let Some(run) = self.runs.get_mut(run) {
             run.zero |= !run.used & 1 << at;
         }
         Ok(())
@@ -160,10 +256,7 @@ impl Pages {
             }
             let base = key << RUN_BITS;
             let key = u64::try_from(key).map_err(|_| OutOfMemory)?;
-            let run = match self.runs.entry(key) {
-                Slot::Occupied(e) => e.into_mut(),
-                Slot::Vacant(e) => e.insert(Run::new()?),
-            };
+            let run = self.runs.made(key)?;
             if shift == 0 && run.used == 0 {
                 run.frames.copy_from_slice(&chunk.frames);
             } else {
@@ -188,7 +281,7 @@ impl Pages {
 
     fn known(&self, from: u64, to: u64) -> impl DoubleEndedIterator<Item = Chunk> + '_ {
         let last = split(to.saturating_sub(1).max(from)).0;
-        self.runs.range(split(from).0..=last).filter_map(move |(&key, run)| {
+        self.runs.range(split(from).0..=last).filter_map(move |(key, run)| {
             let mask = within(key, from, to);
             ((run.used | run.zero) & mask != 0).then(|| run.chunk(key, mask))
         })
@@ -208,12 +301,12 @@ impl Pages {
 
     fn forget(&mut self, chunk: Chunk) -> Option<Chunk> {
         let key = chunk.base >> RUN_BITS;
-        let run = self.runs.get_mut(&key)?;
+        let run = self.runs.get_mut(key)?;
         run.used &= !chunk.used;
         run.zero &= !chunk.zero;
         self.len -= u64::from(chunk.used.count_ones());
         if run.used | run.zero == 0 {
-            self.runs.remove(&key);
+            self.runs.forget(key);
         }
         Some(chunk)
     }
@@ -223,7 +316,7 @@ impl Pages {
         if from >= to {
             return None;
         }
-        self.runs.range(split(from).0..=split(to - 1).0).find_map(|(&key, run)| {
+        self.runs.range(split(from).0..=split(to - 1).0).find_map(|(key, run)| {
             let at = bits(run.used & within(key, from, to)).next()?;
             Some((key << RUN_BITS) + at as u64)
         })
@@ -234,7 +327,7 @@ impl Pages {
         let mut start = from;
         while start < to {
             let (key, at) = split(start);
-            let Some(run) = self.runs.get(&key) else { break };
+            let Some(run) = self.runs.get(key) else { break };
             let known = ((run.used | run.zero) >> at).trailing_ones() as usize;
             start += known.min(RUN - at) as u64;
             if at + known < RUN {
@@ -255,13 +348,13 @@ impl Pages {
             return 0;
         }
         let runs = self.runs.range(split(from).0..=split(to - 1).0);
-        runs.map(|(&key, run)| u64::from((run.used & within(key, from, to)).count_ones())).sum()
+        runs.map(|(key, run)| u64::from((run.used & within(key, from, to)).count_ones())).sum()
     }
 
     /// All frames of pages in `[from, to)`.
     pub fn frames(&self, from: u64, to: u64) -> impl Iterator<Item = Frame> + '_ {
         let last = if from < to { split(to - 1).0 } else { split(from).0 };
-        self.runs.range(split(from).0..=last).flat_map(move |(&key, run)| {
+        self.runs.range(split(from).0..=last).flat_map(move |(key, run)| {
             bits(run.used & within(key, from, to)).filter_map(|at| Some(Frame(*run.frames.get(at)?)))
         })
     }

@@ -218,6 +218,7 @@ impl<M: Machine> Kernel<M> {
         if count > total / PAGE {
             return Err(Status::NO_MEMORY);
         }
+        self.ahead_settle_of(aux);
         self.vmo_unmap_pages(aux, from, from + count);
         let mut result = Ok(());
         let mut at = to.start;
@@ -251,6 +252,7 @@ impl<M: Machine> Kernel<M> {
             }
             Some(Entry::Frame(frame)) => {
                 self.objects.get_mut(aux)?.pages_mut().and_then(|pages| pages.take(from, from + 1));
+                self.frames.recent.forget_all();
                 self.discharge(aux.object(), PAGE);
                 Some(frame)
             }

@@ -19,6 +19,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::INVALID_ARGS);
         }
         let count = len / PAGE;
+        self.ahead_settle();
         let mut places = [(to.0, 0), (from.0, 0)];
         for (place, (id, offset)) in places.iter_mut().zip([to, from]) {
             range(offset, len, self.vmo_size(id)?)?;
@@ -44,6 +45,7 @@ impl<M: Machine> Kernel<M> {
         self.objects.get_mut(to)?.shares |= shares;
         self.vmo_unmap_pages(from, from_page, from_page + count);
         self.vmo_unmap_pages(to, to_page, to_page + count);
+        self.frames.recent.forget_all();
         // A run of pages at a time, from the end that the other range lies at, so that none is overwritten before it
         // has been moved.
         let upwards = to != from || to_page < from_page;

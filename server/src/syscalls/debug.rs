@@ -47,6 +47,7 @@ pub fn debug_send_command<M: Machine>(
     }
     match cx.read_bytes(buffer, len)?.trim_ascii() {
         b"census" => {
+            cx.kernel.ahead_settle();
             let (objects, observers, spaces) = cx.kernel.census();
             let Held { frames, units, slots } = cx.kernel.machine.held();
             let text = format!(

@@ -77,6 +77,9 @@ pub fn object_get_property<M: Machine>(
 
 /// A property that is a word.
 fn word_of<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, property: u32) -> Result<u64, Status> {
+    if property == HAFNON_PROP_JOB_MEMORY_USED {
+        cx.kernel.ahead_settle();
+    }
     let objects = &cx.kernel.objects;
     Ok(match property {
         ZX_PROP_REGISTER_FS | ZX_PROP_REGISTER_GS => {

@@ -10,14 +10,13 @@ use abi::{
     ZX_VMO_OP_LOCK, ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK, ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE,
     ZX_VMO_UNBOUNDED, zx_vmo_lock_state_t,
 };
-use alloc::vec::Vec;
 use objects::Id;
 use objects::bti::Bti;
 use objects::handle::{Handle, HandleValue, INVALID};
 use objects::machine::{Cache, Machine, PAGE};
 use objects::vmo::{Access, CloneKind, Vmo};
 
-use crate::cx::{Cx, MAX_COPY};
+use crate::cx::Cx;
 use crate::syscalls::resource::{need_range, need_system};
 use crate::user::{In, InOut, Out};
 
@@ -58,13 +57,7 @@ pub fn vmo_read<M: Machine>(
     size: usize,
 ) -> Result<(), Status> {
     let vmo = cx.get::<Vmo>(value, Rights::READ)?;
-    let mut bytes = Vec::new();
-    each_part(cx, (vmo, Access::Read), offset, size, |cx, at, done, len| {
-        bytes.try_reserve(len).map_err(|_| Status::NO_MEMORY)?;
-        bytes.resize(len, 0);
-        cx.kernel.vmo_read(vmo, at, &mut bytes)?;
-        cx.write_bytes(Out::new(buffer.0.wrapping_add(done)), &bytes)
-    })
+    cx.kernel.vmo_read_to(vmo, offset, cx.aspace, buffer.0, size as u64)
 }
 
 /// Copies into a VMO.
@@ -76,31 +69,7 @@ pub fn vmo_write<M: Machine>(
     size: usize,
 ) -> Result<(), Status> {
     let vmo = cx.get::<Vmo>(value, Rights::WRITE)?;
-    each_part(cx, (vmo, Access::Write), offset, size, |cx, at, done, len| {
-        let bytes = cx.read_bytes(In::new(buffer.0.wrapping_add(done)), len)?;
-        cx.kernel.vmo_write(vmo, at, &bytes)
-    })
-}
-
-/// Cuts a copy into parts, after a check that all of it is within the VMO. What a pager has to be asked for is asked for
-/// all of it at once.
-fn each_part<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    (vmo, access): (Id<Vmo>, Access),
-    offset: u64,
-    size: usize,
-    mut part: impl FnMut(&mut Cx<'_, M>, u64, u64, usize) -> Result<(), Status>,
-) -> Result<(), Status> {
-    let limit = cx.kernel.vmo_size(vmo)?;
-    offset.checked_add(size as u64).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
-    cx.kernel.vmo_require(vmo, offset, size as u64, access)?;
-    let mut done = 0;
-    while done < size {
-        let len = (size - done).min(MAX_COPY);
-        part(cx, offset + done as u64, done as u64, len)?;
-        done += len;
-    }
-    Ok(())
+    cx.kernel.vmo_write_from(vmo, offset, cx.aspace, buffer.0, size as u64)
 }
 
 /// The size of a VMO.

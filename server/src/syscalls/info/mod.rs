@@ -33,6 +33,10 @@ pub fn object_get_info<M: Machine>(
     avail: Out<usize>,
 ) -> Result<(), Status> {
     let sink = Sink { buffer, size, actual, avail, cut: None };
+    if !matches!(topic, ZX_INFO_HANDLE_VALID | ZX_INFO_HANDLE_BASIC | ZX_INFO_HANDLE_COUNT) {
+        // Whatever is told of memory is told without what nobody has asked for.
+        cx.kernel.ahead_settle();
+    }
     match topic {
         ZX_INFO_HANDLE_VALID => cx.kernel.handle(cx.process, value).map(|_| ()),
         ZX_INFO_HANDLE_BASIC => handle::basic(cx, value, sink),
