@@ -168,8 +168,6 @@ fn load(modules: &mut Modules, vmo: Handle, name: &'static [u8]) -> Result<usize
         None => Err("dynamic section is missing"),
     };
     let dynamic = dynamic.map_err(|why| format!("{shown} cannot be loaded: its {why}"))?;
-    // SAFETY: the region is the fresh image's.
-    unsafe { sys::zx_object_set_property(mapped.region, sys::PROP_NAME, name.as_ptr().cast(), shown.len().min(31)) };
     let tls = mapped.layout.tls;
     let index = push(modules, name, mapped, dynamic);
     let module = &mut modules.list[index];
