@@ -6,8 +6,8 @@ use std::fs;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use super::suite::{Outcome, Where};
-use super::{Package, Record, Session};
+use super::suite::Outcome;
+use super::{Package, Record, Session, Where};
 use crate::paths::Paths;
 
 const FILE: &str = "xtask/packages/baseline.toml";

@@ -32,8 +32,17 @@ use crate::ui::Ui;
 
 pub use baseline::Baseline;
 pub use package::{List, Package};
-pub use suite::{Case, Outcome, Where};
+pub use suite::{Case, Outcome};
 pub use verdict::{Reasons, Verdict};
+
+/// Where a suite runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// On the host.
+    Host,
+    /// In the system.
+    System,
+}
 
 /// What came of one package's suite.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -79,7 +88,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
         }
         return Ok(true);
     }
-    let session = Session::start(paths)?;
+    let session = Session::start(paths, if args.host { Where::Host } else { Where::System })?;
     if args.host {
         return baseline::record(paths, &session, &packages);
     }
@@ -106,7 +115,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
 
 /// The suite of any package: first on the host, so that it is known what there is to run.
 fn one_of_any(paths: &Paths, package: &Package) -> Result<bool> {
-    let session = Session::start(paths)?;
+    let session = Session::start(paths, Where::System)?;
     println!("{} {} on the host", package.name, package.version);
     let here = session.run(package, Where::Host, &[])?;
     let baseline = Baseline::from_record(&here);
@@ -122,20 +131,24 @@ fn one_of_any(paths: &Paths, package: &Package) -> Result<bool> {
 /// What the suites run with: a machine, and folders.
 pub struct Session<'a> {
     paths: &'a Paths,
-    keeper: Keeper,
+    /// Where there is none, all runs on the host.
+    keeper: Option<Keeper>,
     commit: String,
 }
 
 impl<'a> Session<'a> {
-    /// Builds the system.
+    /// Builds the system, where suites are to run in it.
     ///
     /// # Errors
     /// It does not build.
-    pub fn start(paths: &'a Paths) -> Result<Session<'a>> {
-        let ui = Ui::new(false);
-        setup::for_booting(&ui)?;
-        let built = build::build(paths, &ui, What::default())?;
-        let keeper = Keeper::start(&built, MACHINE)?;
+    pub fn start(paths: &'a Paths, place: Where) -> Result<Session<'a>> {
+        let mut keeper = None;
+        if place == Where::System {
+            let ui = Ui::new(false);
+            setup::for_booting(&ui)?;
+            let built = build::build(paths, &ui, What::default())?;
+            keeper = Some(Keeper::start(&built, MACHINE)?);
+        }
         Ok(Session { paths, keeper, commit: record::commit(paths) })
     }
 
@@ -168,7 +181,8 @@ impl<'a> Session<'a> {
     pub fn run(&self, package: &Package, place: Where, programs: &[String]) -> Result<Record> {
         let start = Instant::now();
         let folder = package.checkout(self.paths)?;
-        let cases = suite::run(self.paths, package, &folder, place, &self.keeper, programs)?;
+        let keeper = self.keeper.as_ref().filter(|_| place == Where::System);
+        let cases = suite::run(self.paths, package, &folder, keeper, programs)?;
         let seconds = start.elapsed().as_secs_f64();
         let (name, version) = (package.name.clone(), package.version.clone());
         let record = Record { name, version, commit: self.commit.clone(), seconds, cases };
@@ -182,11 +196,11 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Cargo, for the system or the host, with what the suites have in common.
-fn cargo(paths: &Paths, place: Where, keeper: &Keeper, limit: Duration) -> Result<std::process::Command> {
-    let mut command = match place {
-        Where::Host => crate::cargo::command(&paths.workspace),
-        Where::System => {
+/// Cargo, for the system or the host (without a keeper), with what the suites have in common.
+fn cargo(paths: &Paths, keeper: Option<&Keeper>, limit: Duration) -> Result<std::process::Command> {
+    let mut command = match keeper {
+        None => crate::cargo::command(&paths.workspace),
+        Some(keeper) => {
             let args =
                 CargoArgs { mem: None, timeout: Some(limit.as_secs_f64()), raw_backtraces: true, args: Vec::new() };
             let mut command = cargo_command::command(paths, &args)?;

@@ -20,15 +20,6 @@ use crate::test::tail;
 /// Seconds that a program may run, where the package does not say.
 const LIMIT: u64 = 600;
 
-/// Where a suite runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Where {
-    /// On the host.
-    Host,
-    /// In the system.
-    System,
-}
-
 /// What came of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -64,7 +55,7 @@ impl Case {
     }
 }
 
-/// Runs the suite of a package whose copy is in `folder`; `chosen` says which of its programs, all where it is empty.
+/// Runs the suite of a package whose copy is in `folder`, on the host where there is no keeper; `chosen` says which of its programs, all where it is empty.
 ///
 /// # Errors
 /// Nothing of it builds.
@@ -72,11 +63,10 @@ pub fn run(
     paths: &Paths,
     package: &Package,
     folder: &Path,
-    place: Where,
-    keeper: &Keeper,
+    keeper: Option<&Keeper>,
     chosen: &[String],
 ) -> Result<Vec<Case>> {
-    let suite = Suite { paths, package, folder, place, keeper };
+    let suite = Suite { paths, package, folder, keeper };
     if chosen.is_empty() && package.leave_out.is_empty() {
         let (cases, said) = suite.cargo_test(&[])?;
         if !cases.is_empty() {
@@ -115,14 +105,14 @@ struct Suite<'a> {
     paths: &'a Paths,
     package: &'a Package,
     folder: &'a Path,
-    place: Where,
-    keeper: &'a Keeper,
+    /// Its machine; without one it runs on the host.
+    keeper: Option<&'a Keeper>,
 }
 
 impl Suite<'_> {
     fn command(&self) -> Result<Command> {
         let limit = Duration::from_secs(self.package.limit.unwrap_or(LIMIT));
-        let mut command = super::cargo(self.paths, self.place, self.keeper, limit)?;
+        let mut command = super::cargo(self.paths, self.keeper, limit)?;
         command.current_dir(self.folder);
         self.package.add_patch(&mut command, self.folder);
         Ok(command)
@@ -131,7 +121,7 @@ impl Suite<'_> {
     /// Cargo for something that builds.
     fn building(&self, what: &str) -> Result<Command> {
         let mut command = self.command()?;
-        let target = if self.place == Where::Host { "packages/host" } else { "packages/target" };
+        let target = if self.keeper.is_none() { "packages/host" } else { "packages/target" };
         command.args([what, "--locked", "--target-dir"]).arg(self.paths.out.join(target));
         if !self.package.features.is_empty() {
             command.arg("--features").arg(self.package.features.join(","));
@@ -159,7 +149,7 @@ impl Suite<'_> {
                 name => command.args(["--test", name]),
             };
         }
-        if self.place == Where::System && !self.package.skip.is_empty() {
+        if self.keeper.is_some() && !self.package.skip.is_empty() {
             command.arg("--");
             for name in &self.package.skip {
                 command.args(["--skip", name]);

@@ -52,7 +52,7 @@ fn cargo_test(context: &Context<'_>, cases: &mut Cases, folder: &Path) -> Result
 
 /// The part of a package's suite that is run each time. What fails for a listed reason is not counted.
 fn package(context: &Context<'_>, cases: &mut Cases, package: &Package) -> Result<()> {
-    let session = ecosystem::Session::start(context.paths)?;
+    let session = ecosystem::Session::start(context.paths, Where::System)?;
     let record = session.run(package, Where::System, &package.ci)?;
     for case in record.cases.iter().filter(|case| case.outcome == Outcome::Passed) {
         cases.case(&case.full_name(), Ok(()));
