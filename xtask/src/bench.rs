@@ -1,8 +1,10 @@
 //! `bench`: figures that are measured, never timed tests.
 
 mod anchors;
+mod bars;
 mod curves;
-mod operations;
+pub mod operations;
+pub mod page;
 mod scale;
 
 use std::fs;
@@ -29,9 +31,6 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<u8> {
     match &args.other {
         None => operations::bench(paths, args).map(|()| 0),
         Some(Bench::Boot { runs, json, accel }) => boot(paths, *runs, *accel, json.as_deref()).map(|()| 0),
-        Some(Bench::Scale { draw: Some(file), svg, .. } | Bench::Memory { draw: Some(file), svg, .. }) => {
-            scale::draw(file, svg).map(|()| 0)
-        }
         Some(Bench::Memory { series, json, .. }) => {
             Ok(u8::from(!scale::measure(paths, &scale::MEMORY_COSTS, series, json.as_deref())?))
         }

@@ -91,7 +91,8 @@ pub enum Command {
     /// table of names (user/conformance/core-tests.toml) is not in order.
     Coverage(CoverageArgs),
     /// Writes the pages that are made from what stands elsewhere: docs/compatibility.md and a reference page for each system
-    /// call from their definitions, docs/std.md from the table of the example `std`.
+    /// call from their definitions, docs/std.md from the table of the example `std`, the table of docs/performance.md and the
+    /// drawings from the figures in docs/measurements.
     Docs {
         /// Where the reference pages go [default: target/hafnon/reference].
         folder: Option<PathBuf>,
@@ -279,6 +280,10 @@ pub struct BenchArgs {
     /// Write the figures to this file as JSON too: a list of records.
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub json: Option<PathBuf>,
+    /// Measure all of them, write the figures down in the tree, where the test `bench.guard` finds them, and make the page
+    /// and the drawings of them.
+    #[arg(long, conflicts_with_all = ["list", "names"])]
+    pub accept: bool,
 }
 
 /// What else to measure.
@@ -305,12 +310,6 @@ pub enum Bench {
         /// Write the figures to this file as JSON too.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
-        /// Draw the curves of figures that were written before, instead of measuring.
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["series", "json"])]
-        draw: Option<PathBuf>,
-        /// Where the curves go.
-        #[arg(long, value_name = "FILE", default_value = "docs/measurements/scale.svg", requires = "draw")]
-        svg: PathBuf,
     },
     /// What memory costs, in instructions: committing, copying, mapping, faults, reads and writes.
     Memory {
@@ -319,12 +318,6 @@ pub enum Bench {
         /// Write the figures to this file as JSON too.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
-        /// Draw the curves of figures that were written before, instead of measuring.
-        #[arg(long, value_name = "FILE", conflicts_with_all = ["series", "json"])]
-        draw: Option<PathBuf>,
-        /// Where the curves go.
-        #[arg(long, value_name = "FILE", default_value = "docs/measurements/memory.svg", requires = "draw")]
-        svg: PathBuf,
     },
 }
 

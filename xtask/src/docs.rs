@@ -1,5 +1,5 @@
-//! `docs`: pages that are made from what else stands in the tree: the system calls' definitions, and the table of what
-//! of Rust's `std` works.
+//! `docs`: pages that are made from what else stands in the tree: the system calls' definitions, the table of what of
+//! Rust's `std` works, and what was measured.
 
 use std::fs;
 use std::path::Path;
@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 
 use std_table::{Entry, Proof, Status, TABLE};
 
+use crate::bench::page;
 use crate::files::write_if_changed;
 use crate::paths::Paths;
 use crate::ui::Ui;
@@ -26,12 +27,8 @@ const STD: &str = "docs/std.md";
 /// The definitions cannot be read, or a page cannot be written.
 pub fn docs(paths: &Paths, folder: Option<&Path>) -> Result<()> {
     let ui = Ui::new(false);
+    write_pages(paths, &ui)?;
     let calls = abi_gen::load(paths.workspace.join("abi/syscalls"))?;
-    let page = abi_gen::pages::compatibility(&calls);
-    let written = write_if_changed(&paths.workspace.join(COMPATIBILITY), page.as_bytes())?;
-    ui.note(&format!("{COMPATIBILITY} {}", if written { "is new" } else { "is up to date" }));
-    let written = write_if_changed(&paths.workspace.join(STD), std_page().as_bytes())?;
-    ui.note(&format!("{STD} {}", if written { "is new" } else { "is up to date" }));
     let reference = paths.out.join("reference");
     let folder = folder.unwrap_or(&reference);
     let pages =
@@ -40,20 +37,39 @@ pub fn docs(paths: &Paths, folder: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
+/// Writes the pages that stand in the tree.
+///
+/// # Errors
+/// What they are made from cannot be read, or one cannot be written.
+pub fn write_pages(paths: &Paths, ui: &Ui) -> Result<()> {
+    for (name, page) in pages(paths)? {
+        let written = write_if_changed(&paths.workspace.join(name), page.as_bytes())?;
+        ui.note(&format!("{name} {}", if written { "is new" } else { "is up to date" }));
+    }
+    Ok(())
+}
+
 /// The pages in the tree that are not what they are made from.
 ///
 /// # Errors
 /// One cannot be read.
 pub fn stale(paths: &Paths) -> Result<Vec<&'static str>> {
-    let calls = abi_gen::load(paths.workspace.join("abi/syscalls"))?;
     let mut stale = Vec::new();
-    for (name, page) in [(COMPATIBILITY, abi_gen::pages::compatibility(&calls)), (STD, std_page())] {
+    for (name, page) in pages(paths)? {
         let found = fs::read_to_string(paths.workspace.join(name)).with_context(|| format!("cannot read {name}"))?;
         if found != page {
             stale.push(name);
         }
     }
     Ok(stale)
+}
+
+/// Every page that stands in the tree, by its name.
+fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
+    let calls = abi_gen::load(paths.workspace.join("abi/syscalls"))?;
+    let mut pages = vec![(COMPATIBILITY, abi_gen::pages::compatibility(&calls)), (STD, std_page())];
+    pages.extend(page::pages(paths)?);
+    Ok(pages)
 }
 
 /// The page of what of `std` works.

@@ -28,54 +28,114 @@ const fn op(name: &'static str, what: &'static str, native: u32, thesis: u32, go
     Operation { name, what, native: some(native), thesis: some(thesis), goal: some(goal) }
 }
 
-/// All of them, in their order; 0 stands for a figure that there is not.
-pub const OPERATIONS: &[Operation] = &[
-    op("null0", "a call that does nothing, without arguments", 145, 1271, 480),
-    op("null8", "the same with eight arguments", 203, 1995, 560),
-    op("null0_sse", "null0 between two calculations with vector registers", 0, 0, 0),
-    op("clock_get", "zx_clock_get_monotonic", 195, 1326, 60),
-    op("ticks_get", "zx_ticks_get", 6, 0, 10),
-    op("handle_duplicate", "of an event", 753, 1589, 650),
-    op("handle_close", "of an event that has another handle", 733, 1403, 650),
-    op("handle_replace", "of an event", 1243, 1662, 720),
-    op("info_handle_basic", "zx_object_get_info, ZX_INFO_HANDLE_BASIC", 553, 0, 0),
-    op("event_create", "", 954, 1816, 750),
-    op("event_close", "the last handle", 1026, 1755, 750),
-    op("object_signal", "a bit set or cleared, nobody waits", 538, 1363, 540),
-    op("wait_one_ready", "for a signal that is there", 1121, 1557, 620),
-    op("wait_many_1", "for one signal that is there", 1471, 0, 0),
-    op("wait_many_8", "for eight signals that are there", 4761, 0, 0),
-    op("channel_create", "", 2174, 2244, 1100),
-    op("channel_close", "both ends", 2559, 3419, 1500),
-    op("channel_write_64", "64 bytes (thesis: 16)", 1045, 2517, 750),
-    op("channel_read_64", "64 bytes (thesis: 16)", 1097, 2671, 800),
-    op("channel_handle", "write and read 64 bytes and a handle (thesis: 16)", 2770, 6186, 1900),
-    op("socket_write_64", "a stream's 64 bytes (thesis: 16)", 902, 2331, 720),
-    op("socket_read_64", "a stream's 64 bytes (thesis: 16)", 863, 2320, 720),
-    op("fifo_write", "one element of 8 bytes", 769, 0, 650),
-    op("fifo_read", "one element of 8 bytes", 733, 0, 650),
-    op("port_queue", "a user's packet", 850, 0, 700),
-    op("port_wait", "for a user's packet that is there", 884, 0, 700),
-    op("wait_async_ready", "for a signal that is there", 1278, 0, 0),
-    op("port_wait_signal", "for its packet", 886, 0, 0),
-    op("vmo_create", "4 KiB, nothing committed", 1615, 2898, 1200),
-    op("vmo_close", "4 KiB, nothing committed", 1556, 2862, 1200),
-    op("vmar_map", "a page, not touched", 4334, 3147, 1200),
-    op("vmar_unmap", "a page that was not touched", 1546, 2161, 1000),
-    op("vmar_map_touched", "a page that is there, and a write to it", 0, 0, 0),
-    op("vmar_unmap_touched", "a page that was written to", 0, 0, 0),
-    op("fault_write_single", "a page committed by a write, alone among 32", 2714, 11_000, 3400),
-    op("fault_write_run", "a page committed by a write, after its neighbour", 2714, 11_000, 1700),
-    op("echo_process_4", "two processes, 4 bytes: each writes, waits and reads", 6996, 16_321, 5900),
-    op("echo_process_1024", "the same with 1024 bytes", 11_071, 16_873, 6300),
-    op("channel_call_process_4", "zx_channel_call, two processes, 4 bytes", 5753, 0, 4600),
-    op("futex_pingpong", "two threads: each wakes the other and waits", 1951, 0, 2200),
-    op("port_pingpong", "two threads: each queues a packet and waits for one", 4260, 0, 4500),
-    op("eventpair_pingpong", "two threads: each signals its peer, waits, and clears", 6254, 0, 4500),
-    op("wait_deadline_extra", "what a deadline that does not come adds to a wait", 0, 0, 150),
-    op("thread_lifecycle", "create, start, exit, wait, close", 20_400, 26_100, 14_000),
-    op("process_lifecycle", "create, map code, stack and vDSO, start, exit, wait, close", 108_012, 0, 80_000),
+/// All of them, in groups; 0 stands for a figure that there is not.
+pub const GROUPS: &[(&str, &[Operation])] = &[
+    (
+        "null calls and clocks",
+        &[
+            op("null0", "a call that does nothing, without arguments", 145, 1271, 480),
+            op("null8", "the same with eight arguments", 203, 1995, 560),
+            op("null0_sse", "null0 between two calculations with vector registers", 0, 0, 0),
+            op("clock_get", "zx_clock_get_monotonic", 195, 1326, 60),
+            op("ticks_get", "zx_ticks_get", 6, 0, 10),
+        ],
+    ),
+    (
+        "handles",
+        &[
+            op("handle_duplicate", "of an event", 753, 1589, 650),
+            op("handle_close", "of an event that has another handle", 733, 1403, 650),
+            op("handle_replace", "of an event", 1243, 1662, 720),
+            op("info_handle_basic", "zx_object_get_info, ZX_INFO_HANDLE_BASIC", 553, 0, 0),
+        ],
+    ),
+    (
+        "events and waits",
+        &[
+            op("event_create", "", 954, 1816, 750),
+            op("event_close", "the last handle", 1026, 1755, 750),
+            op("object_signal", "a bit set or cleared, nobody waits", 538, 1363, 540),
+            op("wait_one_ready", "for a signal that is there", 1121, 1557, 620),
+            op("wait_many_1", "for one signal that is there", 1471, 0, 0),
+            op("wait_many_8", "for eight signals that are there", 4761, 0, 0),
+        ],
+    ),
+    (
+        "channels",
+        &[
+            op("channel_create", "", 2174, 2244, 1100),
+            op("channel_close", "both ends", 2559, 3419, 1500),
+            op("channel_write_64", "64 bytes (thesis: 16)", 1045, 2517, 750),
+            op("channel_read_64", "64 bytes (thesis: 16)", 1097, 2671, 800),
+            op("channel_handle", "write and read 64 bytes and a handle (thesis: 16)", 2770, 6186, 1900),
+        ],
+    ),
+    (
+        "sockets and FIFOs",
+        &[
+            op("socket_write_64", "a stream's 64 bytes (thesis: 16)", 902, 2331, 720),
+            op("socket_read_64", "a stream's 64 bytes (thesis: 16)", 863, 2320, 720),
+            op("fifo_write", "one element of 8 bytes", 769, 0, 650),
+            op("fifo_read", "one element of 8 bytes", 733, 0, 650),
+        ],
+    ),
+    (
+        "ports",
+        &[
+            op("port_queue", "a user's packet", 850, 0, 700),
+            op("port_wait", "for a user's packet that is there", 884, 0, 700),
+            op("wait_async_ready", "for a signal that is there", 1278, 0, 0),
+            op("port_wait_signal", "for its packet", 886, 0, 0),
+        ],
+    ),
+    (
+        "memory objects and mappings",
+        &[
+            op("vmo_create", "4 KiB, nothing committed", 1615, 2898, 1200),
+            op("vmo_close", "4 KiB, nothing committed", 1556, 2862, 1200),
+            op("vmar_map", "a page, not touched", 4334, 3147, 1200),
+            op("vmar_unmap", "a page that was not touched", 1546, 2161, 1000),
+            op("vmar_map_touched", "a page that is there, and a write to it", 0, 0, 0),
+            op("vmar_unmap_touched", "a page that was written to", 0, 0, 0),
+        ],
+    ),
+    (
+        "write faults",
+        &[
+            op("fault_write_single", "a page committed by a write, alone among 32", 2714, 11_000, 3400),
+            op("fault_write_run", "a page committed by a write, after its neighbour", 2714, 11_000, 1700),
+        ],
+    ),
+    (
+        "between processes",
+        &[
+            op("echo_process_4", "two processes, 4 bytes: each writes, waits and reads", 6996, 16_321, 5900),
+            op("echo_process_1024", "the same with 1024 bytes", 11_071, 16_873, 6300),
+            op("channel_call_process_4", "zx_channel_call, two processes, 4 bytes", 5753, 0, 4600),
+        ],
+    ),
+    (
+        "between threads",
+        &[
+            op("futex_pingpong", "two threads: each wakes the other and waits", 1951, 0, 2200),
+            op("port_pingpong", "two threads: each queues a packet and waits for one", 4260, 0, 4500),
+            op("eventpair_pingpong", "two threads: each signals its peer, waits, and clears", 6254, 0, 4500),
+            op("wait_deadline_extra", "what a deadline that does not come adds to a wait", 0, 0, 150),
+        ],
+    ),
+    (
+        "lives of threads and processes",
+        &[
+            op("thread_lifecycle", "create, start, exit, wait, close", 20_400, 26_100, 14_000),
+            op("process_lifecycle", "create, map code, stack and vDSO, start, exit, wait, close", 108_012, 0, 80_000),
+        ],
+    ),
 ];
+
+/// All of them, in their order.
+pub fn operations() -> impl Iterator<Item = &'static Operation> {
+    GROUPS.iter().flat_map(|(_, operations)| *operations)
+}
 
 #[cfg(test)]
 mod tests {
@@ -83,9 +143,9 @@ mod tests {
 
     #[test]
     fn names_are_different() {
-        let mut names: Vec<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
+        let mut names: Vec<&str> = operations().map(|operation| operation.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), OPERATIONS.len());
+        assert_eq!(names.len(), operations().count());
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! The program `operations` (user/bench) is run in a machine whose counters count instructions, so the figures are the
 //! same on every computer and in every run. Beside them stands what they cost elsewhere ([`anchors`]).
+//!
+//! Figures that were accepted stand in the tree ([`ACCEPTED`]). The page docs/performance.md and its drawing are made
+//! from them, and [`guard`] compares with them: whoever makes a path longer has to say so.
 
 use std::fs;
 use std::time::Duration;
@@ -9,16 +12,22 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::anchors::{OPERATIONS, Operation};
+use super::anchors::{Operation, operations};
 use super::{commit, program};
 use crate::build::{self, What};
 use crate::cli::{Accel, BenchArgs};
+use crate::docs;
 use crate::paths::Paths;
 use crate::run::Capture;
 use crate::session::End;
 use crate::setup;
 use crate::ui::Ui;
 
+/// Figures that were accepted.
+pub const ACCEPTED: &str = "docs/measurements/operations.json";
+/// How much longer an operation may become before [`guard`] fails; so many instructions it may in any case.
+const LONGER: f64 = 1.02;
+const AT_LEAST: f64 = 2.0;
 /// Memory of the machine in bytes.
 const MEMORY: u64 = 1 << 30;
 
@@ -53,32 +62,72 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<()> {
     let wanted = |operation: &&Operation| {
         args.names.is_empty() || args.names.iter().any(|name| operation.name.starts_with(name.as_str()))
     };
-    if let Some(name) = args.names.iter().find(|name| !OPERATIONS.iter().any(|op| op.name.starts_with(name.as_str()))) {
+    if let Some(name) = args.names.iter().find(|name| !operations().any(|op| op.name.starts_with(name.as_str()))) {
         bail!("no operation's name begins with `{name}`; `./hafnon bench --list` names them");
     }
-    let operations: Vec<&Operation> = OPERATIONS.iter().filter(wanted).collect();
+    let operations: Vec<&Operation> = operations().filter(wanted).collect();
     if args.list {
         operations.iter().for_each(|operation| println!("{}", operation.name));
         return Ok(());
     }
-    let figures = measure(paths, &operations)?;
+    let ui = Ui::new(false);
+    let figures = measure(paths, &ui, &operations)?;
     print(&operations, &figures);
+    let text = serde_json::to_string_pretty(&figures)? + "\n";
     if let Some(file) = &args.json {
-        let text = serde_json::to_string_pretty(&figures)?;
-        fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
+        fs::write(file, &text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if args.accept {
+        fs::write(paths.workspace.join(ACCEPTED), &text).with_context(|| format!("cannot write {ACCEPTED}"))?;
+        docs::write_pages(paths, &ui)?;
     }
     Ok(())
+}
+
+/// The figures that were accepted.
+///
+/// # Errors
+/// They cannot be read.
+pub fn accepted(paths: &Paths) -> Result<Vec<Figure>> {
+    let text = fs::read_to_string(paths.workspace.join(ACCEPTED)).with_context(|| format!("cannot read {ACCEPTED}"))?;
+    serde_json::from_str(&text).with_context(|| format!("{ACCEPTED} is no list of figures"))
+}
+
+/// Measures everything; says of each operation whether it is no longer than what was accepted, in `report`.
+///
+/// # Errors
+/// Something does not build or boot.
+pub fn guard(paths: &Paths, ui: &Ui, mut report: impl FnMut(&str, Result<(), String>)) -> Result<()> {
+    let operations: Vec<&Operation> = operations().collect();
+    let before = accepted(paths)?;
+    for after in measure(paths, ui, &operations)? {
+        let before = before.iter().find(|before| before.name == after.name).map(|before| before.mean);
+        report(&after.name, verdict(before, after.mean));
+    }
+    Ok(())
+}
+
+/// Whether an operation may have become so long.
+fn verdict(before: Option<f64>, after: f64) -> Result<(), String> {
+    let accept = "if it has to be so, `./hafnon bench --accept` writes the new figures down";
+    match before {
+        None => Err(format!("it takes {after:.1} instructions, and none were accepted; {accept}")),
+        Some(before) if after > (before * LONGER).max(before + AT_LEAST) => {
+            let percent = (after / before - 1.0) * 100.0;
+            Err(format!("it took {before:.1} instructions and takes {after:.1} now ({percent:+.1} %); {accept}"))
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 /// Boots, and gives a figure for each of the operations, in their order.
 ///
 /// # Errors
 /// Something does not build or boot, or an operation was not measured.
-pub fn measure(paths: &Paths, operations: &[&Operation]) -> Result<Vec<Figure>> {
-    let ui = Ui::new(false);
-    setup::for_booting(&ui)?;
-    let built = build::build(paths, &ui, What::default())?;
-    let program = program(paths, &ui, "operations")?;
+fn measure(paths: &Paths, ui: &Ui, operations: &[&Operation]) -> Result<Vec<Figure>> {
+    setup::for_booting(ui)?;
+    let built = build::build(paths, ui, What::default())?;
+    let program = program(paths, ui, "operations")?;
     let mut capture = Capture::new(&built, &program);
     capture.accel = Accel::Counting;
     capture.memory = MEMORY;
@@ -153,5 +202,26 @@ fn print(operations: &[&Operation], figures: &[Figure]) {
             if operation.goal.is_some_and(|goal| figure.mean > goal) { "over" } else { "" },
             operation.what,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long() {
+        for (before, after, fine) in [
+            (Some(1000.0), 900.0, true),
+            (Some(1000.0), 1020.0, true),
+            (Some(1000.0), 1020.1, false),
+            (Some(10.0), 12.0, true),
+            (Some(10.0), 12.1, false),
+            (None, 1.0, false),
+        ] {
+            assert_eq!(verdict(before, after).is_ok(), fine, "{before:?} {after}");
+        }
+        let text = verdict(Some(1000.0), 1100.0).unwrap_err();
+        assert!(text.contains("1000.0") && text.contains("1100.0") && text.contains("--accept"), "{text}");
     }
 }

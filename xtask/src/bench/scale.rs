@@ -216,13 +216,13 @@ fn print(report: &Report, judge: bool) -> bool {
     flat
 }
 
-/// Draws the curves of a report.
+/// A report that was written before, as curves.
 ///
 /// # Errors
-/// The report cannot be read or is none, or the drawing cannot be written.
-pub fn draw(report: &Path, svg: &Path) -> Result<()> {
+/// It cannot be read or is none.
+pub fn drawn(report: &Path) -> Result<String> {
     let text = fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
     let report: Report =
         serde_json::from_str(&text).with_context(|| format!("{} is no report of this kind", report.display()))?;
-    fs::write(svg, curves::svg(&report)).with_context(|| format!("cannot write {}", svg.display()))
+    Ok(curves::svg(&report))
 }

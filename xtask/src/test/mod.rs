@@ -6,6 +6,7 @@
 //!
 //! A machine keeps one processor busy, so as many tests run at once as there are processors, up to [`LANES`].
 
+mod bench;
 mod boots;
 mod c;
 mod checks;
@@ -242,6 +243,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         units::tests(paths)?,
         checks::tests(),
         boots::tests(),
+        bench::tests(),
         c::tests(),
         drivers::tests(),
         network::tests(),

@@ -1,0 +1,93 @@
+//! What is made from figures in the tree: the drawings, and the tables of docs/performance.md.
+//!
+//! A part of the page between `<!-- made: NAME -->` and `<!-- end of what is made -->` is made, the rest is written by hand.
+
+use std::fmt::Write;
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use super::anchors::GROUPS;
+use super::operations::{Figure, accepted};
+use super::{bars, scale};
+use crate::paths::Paths;
+
+const PAGE: &str = "docs/performance.md";
+const END: &str = "<!-- end of what is made -->";
+
+/// Every file that is made, by its name.
+///
+/// # Errors
+/// Figures cannot be read, or the page does not say where its tables belong.
+pub fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
+    let figures = accepted(paths)?;
+    let page = fs::read_to_string(paths.workspace.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
+    let page = with_part(&page, "operations", &table(&figures))?;
+    let drawn = |name: &str| scale::drawn(&paths.workspace.join(name));
+    Ok(vec![
+        (PAGE, page),
+        ("docs/measurements/operations.svg", bars::svg(&figures)),
+        ("docs/measurements/scale.svg", drawn("docs/measurements/scale.json")?),
+        ("docs/measurements/memory.svg", drawn("docs/measurements/memory.json")?),
+    ])
+}
+
+/// The page with this part anew.
+fn with_part(page: &str, name: &str, part: &str) -> Result<String> {
+    let start = format!("<!-- made: {name} -->\n");
+    let cut = |page: &str| {
+        let (before, rest) = page.split_once(&start)?;
+        let (_, after) = rest.split_once(END)?;
+        Some(format!("{before}{start}{part}{END}{after}"))
+    };
+    match cut(page) {
+        Some(page) => Ok(page),
+        None => bail!("{PAGE} has no part from `{}` to `{END}`", start.trim()),
+    }
+}
+
+/// The table of all operations.
+fn table(figures: &[Figure]) -> String {
+    let mut out = String::new();
+    if let Some(first) = figures.first() {
+        let _ = writeln!(out, "Measured at {}; {}; {}.\n", first.commit, first.kernel, first.options);
+    }
+    out.push_str("| operation | mean | least | most | native | thesis | goal | |\n|---|--:|--:|--:|--:|--:|--:|---|\n");
+    for (group, operations) in GROUPS {
+        let _ = writeln!(out, "| **{group}** | | | | | | | |");
+        for operation in *operations {
+            let Some(figure) = figures.iter().find(|figure| figure.name == operation.name) else { continue };
+            let other = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.0}"));
+            let reached = operation.goal.is_none_or(|goal| figure.mean <= goal);
+            let _ = writeln!(
+                out,
+                "| `{}` | {}{:.0}{} | {:.0} | {:.0} | {} | {} | {} | {} |",
+                figure.name,
+                if reached { "" } else { "**" },
+                figure.mean,
+                if reached { "" } else { "**" },
+                figure.min,
+                figure.max,
+                other(operation.native),
+                other(operation.thesis),
+                other(operation.goal),
+                operation.what
+            );
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_replaced() {
+        let page = format!("a\n<!-- made: x -->\nold\n{END}\nb\n");
+        let new = with_part(&page, "x", "new\n").unwrap();
+        assert_eq!(new, format!("a\n<!-- made: x -->\nnew\n{END}\nb\n"));
+        assert_eq!(with_part(&new, "x", "new\n").unwrap(), new);
+        assert!(with_part(&page, "y", "").is_err());
+    }
+}
