@@ -20,6 +20,21 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
     faults(suite, "fault_write_run", 1)
 }
 
+/// Uses memory and gives it back. The server takes chunks of it from the kernel as it needs them, which clears them then, up
+/// to millions of instructions at a time: no part of any operation.
+pub fn use_some() -> zx::Result<()> {
+    const LEN: u64 = 64 << 20;
+    let vmo = Vmo::create(LEN, 0)?;
+    for page in (0..LEN).step_by(PAGE) {
+        vmo.write(&[1], page)?;
+    }
+    drop(vmo);
+    // The heap, which never gets smaller: its own chunks.
+    let (near, _far) = zx::Channel::create()?;
+    let bytes = vec![1; zx::MAX_MESSAGE_BYTES];
+    (0..128).try_for_each(|_| near.write(&bytes, []))
+}
+
 fn objects(suite: &mut Suite) -> zx::Result<()> {
     let mut out = 0_u32;
     suite.measure(["vmo_create", "vmo_close"], TIMES, |[create, close]| {

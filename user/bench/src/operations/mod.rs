@@ -53,6 +53,9 @@ pub fn main() -> ExitCode {
     if std::io::stdin().read_to_end(&mut Vec::new()).is_err() {
         return failed("standard input", zx::Status::IO);
     }
+    if let Err(status) = memory::use_some().and_then(|()| parties::have_some()) {
+        return failed("memory", status);
+    }
     let mut suite = Suite::new(args);
     for (what, run) in [
         ("calls", calls::run as fn(&mut Suite) -> zx::Result<()>),
