@@ -159,6 +159,8 @@ pub struct Capture<'a> {
     pub variables: Vec<(String, String)>,
     /// Its input.
     pub input: Vec<u8>,
+    /// Send it nothing, not even that.
+    pub overheard: bool,
     /// After this the machine is ended.
     pub timeout: Duration,
     /// Memory of the machine in bytes.
@@ -184,6 +186,7 @@ impl<'a> Capture<'a> {
             args: Vec::new(),
             variables: Vec::new(),
             input: Vec::new(),
+            overheard: false,
             timeout: PATIENCE,
             memory: 512 << 20,
             accel: Accel::Tcg,
@@ -221,7 +224,7 @@ impl<'a> Capture<'a> {
             timeout: Some(self.timeout),
             quiet: None,
             verbose: false,
-            streams: Streams::Captured(self.input.clone()),
+            streams: if self.overheard { Streams::Overheard } else { Streams::Captured(self.input.clone()) },
             until_first_output: self.until_first_output,
         };
         session.run()

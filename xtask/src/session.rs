@@ -34,6 +34,9 @@ pub enum Streams {
     Ours(Shows),
     /// Output is collected; this is the input.
     Captured(Vec<u8>),
+    /// Output is collected; nothing is sent, not even the end of the input, so that nothing comes from outside at a time
+    /// that is another in each run.
+    Overheard,
     /// For a machine with a terminal: each time that its output holds the first, the second is typed.
     Dialogue(Vec<(&'static str, &'static str)>),
 }
@@ -344,6 +347,7 @@ fn pump_input(streams: Streams, link: &Mutex<UnixStream>, window: &Window) {
         write_frame(link, ToSystem::Stdin(bytes))
     };
     match streams {
+        Streams::Overheard => return,
         // A dialogue is with a terminal, and there is none.
         Streams::Dialogue(_) => {}
         Streams::Captured(input) => {

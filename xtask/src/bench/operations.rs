@@ -28,6 +28,8 @@ pub const ACCEPTED: &str = "docs/measurements/operations.json";
 /// How much longer an operation may become before [`guard`] fails; so many instructions it may in any case.
 const LONGER: f64 = 1.02;
 const AT_LEAST: f64 = 2.0;
+/// Boots after which [`guard`] believes that an operation is longer.
+const BOOTS: u64 = 3;
 /// Memory of the machine in bytes.
 const MEMORY: u64 = 1 << 30;
 
@@ -71,7 +73,7 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<()> {
         return Ok(());
     }
     let ui = Ui::new(false);
-    let figures = measure(paths, &ui, &operations)?;
+    let figures = measure(paths, &ui, &operations, MEMORY)?;
     print(&operations, &figures);
     let text = serde_json::to_string_pretty(&figures)? + "\n";
     if let Some(file) = &args.json {
@@ -95,14 +97,28 @@ pub fn accepted(paths: &Paths) -> Result<Vec<Figure>> {
 
 /// Measures everything; says of each operation whether it is no longer than what was accepted, in `report`.
 ///
+/// Where the parts of an address space lie is drawn by lot in each boot, and some paths depend on it by a few per cent: how
+/// many steps a search takes. The lot falls in the same way as long as nothing at all changes. So what is too long is
+/// measured again in machines with other memory, where it falls in another way, and has to be too long in all of them.
+///
 /// # Errors
 /// Something does not build or boot.
 pub fn guard(paths: &Paths, ui: &Ui, mut report: impl FnMut(&str, Result<(), String>)) -> Result<()> {
-    let operations: Vec<&Operation> = operations().collect();
     let before = accepted(paths)?;
-    for after in measure(paths, ui, &operations)? {
-        let before = before.iter().find(|before| before.name == after.name).map(|before| before.mean);
-        report(&after.name, verdict(before, after.mean));
+    let before = |name: &str| before.iter().find(|before| before.name == name).map(|before| before.mean);
+    let all: Vec<&Operation> = operations().collect();
+    let mut best: Vec<f64> = vec![f64::INFINITY; all.len()];
+    for boot in 0..BOOTS {
+        let figures = measure(paths, ui, &all, MEMORY + boot * (64 << 20))?;
+        for (best, figure) in best.iter_mut().zip(figures) {
+            *best = best.min(figure.mean);
+        }
+        if all.iter().zip(&best).all(|(operation, best)| verdict(before(operation.name), *best).is_ok()) {
+            break;
+        }
+    }
+    for (operation, best) in all.iter().zip(best) {
+        report(operation.name, verdict(before(operation.name), best));
     }
     Ok(())
 }
@@ -120,17 +136,18 @@ fn verdict(before: Option<f64>, after: f64) -> Result<(), String> {
     }
 }
 
-/// Boots, and gives a figure for each of the operations, in their order.
+/// Boots a machine with so much memory, and gives a figure for each of the operations, in their order.
 ///
 /// # Errors
 /// Something does not build or boot, or an operation was not measured.
-fn measure(paths: &Paths, ui: &Ui, operations: &[&Operation]) -> Result<Vec<Figure>> {
+fn measure(paths: &Paths, ui: &Ui, operations: &[&Operation], memory: u64) -> Result<Vec<Figure>> {
     setup::for_booting(ui)?;
     let built = build::build(paths, ui, What::default())?;
     let program = program(paths, ui, "operations")?;
     let mut capture = Capture::new(&built, &program);
     capture.accel = Accel::Counting;
-    capture.memory = MEMORY;
+    capture.memory = memory;
+    capture.overheard = true;
     capture.timeout = Duration::from_secs(1800);
     capture.args = operations.iter().map(|operation| operation.name.to_string()).collect();
     let step = ui.step("measuring");
@@ -146,7 +163,7 @@ fn measure(paths: &Paths, ui: &Ui, operations: &[&Operation]) -> Result<Vec<Figu
     let common = (
         commit(paths),
         "seL4 5.0.0, release".to_string(),
-        format!("QEMU TCG, one processor, {} MiB, -icount shift=0,sleep=off", MEMORY >> 20),
+        format!("QEMU TCG, one processor, {} MiB, -icount shift=0,sleep=off", memory >> 20),
     );
     let stdout = outcome.stdout();
     let text = String::from_utf8_lossy(&stdout);

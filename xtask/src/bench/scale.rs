@@ -133,7 +133,7 @@ pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>)
         timeout: Some(Duration::from_secs(3600)),
         quiet: None,
         verbose: false,
-        streams: Streams::Captured(Vec::new()),
+        streams: Streams::Overheard,
         until_first_output: false,
     };
     let step = ui.step("measuring");

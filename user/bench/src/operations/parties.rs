@@ -33,7 +33,7 @@ pub fn have_some() -> zx::Result<()> {
     let (channel, process) = start_partner()?;
     let go = AtomicU32::new(0);
     thread::scope(|scope| {
-        for _ in 0..64 {
+        for _ in 0..8 {
             scope.spawn(|| zx::futex_wait(&go, 0, None, MonotonicInstant::INFINITE));
         }
         go.store(1, Ordering::Release);
