@@ -28,21 +28,6 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
     eventpairs(suite)
 }
 
-/// Has some threads and processes at once, so that there is memory for as many from then on.
-pub fn have_some() -> zx::Result<()> {
-    let (channel, process) = start_partner()?;
-    let go = AtomicU32::new(0);
-    thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| zx::futex_wait(&go, 0, None, MonotonicInstant::INFINITE));
-        }
-        go.store(1, Ordering::Release);
-        zx::futex_wake(&go, u32::MAX)
-    })?;
-    drop(channel);
-    process.wait_one(Signals::TASK_TERMINATED, MonotonicInstant::INFINITE).map(drop)
-}
-
 /// Starts this program once more with the other end of a channel.
 fn start_partner() -> zx::Result<(Channel, zx::Process)> {
     let (near, far) = Channel::create()?;

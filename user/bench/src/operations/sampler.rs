@@ -10,6 +10,8 @@ const WARM_UP: usize = 64;
 /// What is to be measured, and what has been.
 pub struct Suite {
     wanted: Vec<String>,
+    /// Everything is done and nothing kept.
+    pub rehearsal: bool,
     figures: Vec<(&'static str, Samples)>,
     ticks_per_instruction: f64,
     /// What two looks at the counter cost by themselves.
@@ -43,7 +45,13 @@ impl Suite {
         }
         let ticks = (twice.min - once.min) as f64;
         let ticks_per_instruction = ticks / (TURNS * zx::probe::COUNT_DOWN_INSTRUCTIONS) as f64;
-        Suite { wanted, figures: Vec::with_capacity(128), ticks_per_instruction, overhead: nothing.min }
+        Suite {
+            wanted,
+            rehearsal: true,
+            figures: Vec::with_capacity(128),
+            ticks_per_instruction,
+            overhead: nothing.min,
+        }
     }
 
     /// Whether one of these is to be measured.
@@ -70,6 +78,9 @@ impl Suite {
         for _ in 0..WARM_UP.min(times) {
             round(&mut samples)?;
         }
+        if self.rehearsal {
+            return Ok(());
+        }
         samples = [self.samples(); N];
         for _ in 0..times {
             round(&mut samples)?;
@@ -82,7 +93,7 @@ impl Suite {
 
     /// Adds a figure to those that are printed, if it is wanted.
     pub fn report(&mut self, name: &'static str, samples: Samples) {
-        if self.wants(&[name]) {
+        if !self.rehearsal && self.wants(&[name]) {
             self.figures.push((name, samples));
         }
     }

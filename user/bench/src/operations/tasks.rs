@@ -1,5 +1,7 @@
 //! Lives of threads and processes.
 
+use std::sync::OnceLock;
+
 use zx::{AsHandleRef, Event, MonotonicInstant, Signals, Vmo};
 
 use super::sampler::Suite;
@@ -48,7 +50,9 @@ fn processes(suite: &mut Suite) -> zx::Result<()> {
         return Ok(());
     }
     let job = zx::startup::job_default().ok_or(zx::Status::NOT_FOUND)?.raw_handle();
-    let vdso = zx::startup::take(abi::PA_VMO_VDSO, 0).map(Vmo::from).ok_or(zx::Status::NOT_FOUND)?;
+    static VDSO_IMAGE: OnceLock<Option<Vmo>> = OnceLock::new();
+    let vdso = VDSO_IMAGE.get_or_init(|| zx::startup::take(abi::PA_VMO_VDSO, 0).map(Vmo::from));
+    let vdso = vdso.as_ref().ok_or(zx::Status::NOT_FOUND)?;
     let (data, size) = (abi::VDSO_CODE_START, vdso.get_size()? as usize);
     let here = zx::startup::process_self().get_property_u64(abi::ZX_PROP_PROCESS_VDSO_BASE_ADDRESS)? as usize;
     let exit = zx::sys::zx_process_exit as *const () as usize - here;
