@@ -280,6 +280,9 @@ pub struct BenchArgs {
     /// Write the figures to this file as JSON too: a list of records.
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub json: Option<PathBuf>,
+    /// Measure what moves many bytes, by the wall clock, against a plain copy.
+    #[arg(long, conflicts_with_all = ["list", "names", "accept"])]
+    pub clock: bool,
     /// Measure all of them, write the figures down in the tree, where the test `bench.guard` finds them, and make the page
     /// and the drawings of them.
     #[arg(long, conflicts_with_all = ["list", "names"])]

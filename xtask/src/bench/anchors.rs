@@ -28,6 +28,9 @@ const fn op(name: &'static str, what: &'static str, native: u32, thesis: u32, go
     Operation { name, what, native: some(native), thesis: some(thesis), goal: some(goal) }
 }
 
+/// The group of what is also measured by the clock.
+pub const BULK: &str = "many bytes";
+
 /// All of them, in groups; 0 stands for a figure that there is not.
 pub const GROUPS: &[(&str, &[Operation])] = &[
     (
@@ -128,6 +131,31 @@ pub const GROUPS: &[(&str, &[Operation])] = &[
         &[
             op("thread_lifecycle", "create, start, exit, wait, close", 20_400, 26_100, 14_000),
             op("process_lifecycle", "create, map code, stack and vDSO, start, exit, wait, close", 108_012, 0, 80_000),
+        ],
+    ),
+    (
+        BULK,
+        &[
+            op("copy_1024", "a plain copy of 1 KiB in the program", 0, 0, 0),
+            op("copy_16384", "a plain copy of 16 KiB in the program", 0, 0, 0),
+            op("copy_65536", "a plain copy of 64 KiB in the program", 0, 0, 0),
+            op("copy_1048576", "a plain copy of 1 MiB in the program", 0, 0, 0),
+            op("channel_bulk_1024", "1 KiB written and read, 64 KiB at a time at most", 4058, 5462, 0),
+            op("channel_bulk_16384", "16 KiB written and read, 64 KiB at a time at most", 0, 0, 0),
+            op("channel_bulk_65536", "64 KiB written and read, 64 KiB at a time at most", 135607, 24729, 0),
+            op("channel_bulk_1048576", "1 MiB written and read, 64 KiB at a time at most", 0, 0, 0),
+            op("socket_bulk_1024", "1 KiB written and read, 64 KiB at a time at most", 0, 0, 0),
+            op("socket_bulk_16384", "16 KiB written and read, 64 KiB at a time at most", 0, 0, 0),
+            op("socket_bulk_65536", "64 KiB written and read, 64 KiB at a time at most", 137361, 24194, 0),
+            op("socket_bulk_1048576", "1 MiB written and read, 64 KiB at a time at most", 0, 0, 0),
+            op("vmo_write_1024", "1 KiB into pages that are there", 0, 0, 0),
+            op("vmo_write_16384", "16 KiB into pages that are there", 0, 0, 0),
+            op("vmo_write_65536", "64 KiB into pages that are there", 68598, 11377, 0),
+            op("vmo_write_1048576", "1 MiB into pages that are there", 0, 0, 0),
+            op("vmo_read_1024", "1 KiB out of pages that are there", 0, 0, 0),
+            op("vmo_read_16384", "16 KiB out of pages that are there", 0, 0, 0),
+            op("vmo_read_65536", "64 KiB out of pages that are there", 0, 0, 0),
+            op("vmo_read_1048576", "1 MiB out of pages that are there", 0, 0, 0),
         ],
     ),
 ];

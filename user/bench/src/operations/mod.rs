@@ -7,8 +7,11 @@
 //! each figure goes to standard output when all is done, because output has costs, too:
 //! `figure NAME UNIT MEAN MIN MAX SAMPLES`.
 //!
+//! With `--clock` first the figures are nanoseconds of the machine's clock instead.
+//!
 //! With `--partner WHAT` this program is the second process of an operation that takes two.
 
+mod bulk;
 mod calls;
 mod memory;
 mod parties;
@@ -51,7 +54,8 @@ pub fn main() -> ExitCode {
     if let Err(status) = memory::use_some() {
         return failed("memory", status);
     }
-    let mut suite = Suite::new(args);
+    let clock = args.first().is_some_and(|first| first == "--clock");
+    let mut suite = Suite::new(if clock { args[1..].to_vec() } else { args }, clock);
     // Once as a rehearsal: what is made for the first time is made then.
     for rehearsal in [true, false] {
         suite.rehearsal = rehearsal;
@@ -61,6 +65,7 @@ pub fn main() -> ExitCode {
             ("memory", memory::run),
             ("parties", parties::run),
             ("tasks", tasks::run),
+            ("bulk", bulk::run),
         ] {
             if let Err(status) = run(&mut suite) {
                 suite.print();

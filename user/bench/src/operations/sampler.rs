@@ -13,7 +13,8 @@ pub struct Suite {
     /// Everything is done and nothing kept.
     pub rehearsal: bool,
     figures: Vec<(&'static str, Samples)>,
-    ticks_per_instruction: f64,
+    /// What is told, and how many ticks of the counter one is.
+    unit: (&'static str, f64),
     /// What two looks at the counter cost by themselves.
     overhead: i64,
 }
@@ -30,8 +31,8 @@ pub struct Samples {
 }
 
 impl Suite {
-    /// For these operations; for all where none is named.
-    pub fn new(wanted: Vec<String>) -> Suite {
+    /// For these operations; for all where none is named. In nanoseconds if the counter is a clock.
+    pub fn new(wanted: Vec<String>, clock: bool) -> Suite {
         let mut nothing = Samples::new(0);
         for _ in 0..WARM_UP {
             nothing.time(|| ());
@@ -44,14 +45,12 @@ impl Suite {
             twice.time(|| zx::probe::count_down(2 * TURNS));
         }
         let ticks = (twice.min - once.min) as f64;
-        let ticks_per_instruction = ticks / (TURNS * zx::probe::COUNT_DOWN_INSTRUCTIONS) as f64;
-        Suite {
-            wanted,
-            rehearsal: true,
-            figures: Vec::with_capacity(128),
-            ticks_per_instruction,
-            overhead: nothing.min,
-        }
+        let unit = if clock {
+            ("ns", zx::ticks_per_second() as f64 / 1e9)
+        } else {
+            ("instructions", ticks / (TURNS * zx::probe::COUNT_DOWN_INSTRUCTIONS) as f64)
+        };
+        Suite { wanted, rehearsal: true, figures: Vec::with_capacity(128), unit, overhead: nothing.min }
     }
 
     /// Whether one of these is to be measured.
@@ -100,12 +99,13 @@ impl Suite {
 
     /// Prints everything.
     pub fn print(&self) {
-        let mut text = format!("calibration {:.6}\n", self.ticks_per_instruction);
+        let (unit, ticks) = self.unit;
+        let mut text = format!("calibration {ticks:.6}\n");
         for (name, samples) in &self.figures {
-            let instructions = |ticks: i64| ticks as f64 / self.ticks_per_instruction;
-            let mean = instructions(samples.sum) / samples.count.max(1) as f64;
-            let (min, max, count) = (instructions(samples.min), instructions(samples.max), samples.count);
-            text.push_str(&format!("figure {name} instructions {mean:.2} {min:.0} {max:.0} {count}\n"));
+            let value = |sum: i64| sum as f64 / ticks;
+            let mean = value(samples.sum) / samples.count.max(1) as f64;
+            let (min, max, count) = (value(samples.min), value(samples.max), samples.count);
+            text.push_str(&format!("figure {name} {unit} {mean:.2} {min:.0} {max:.0} {count}\n"));
         }
         print!("{text}");
     }
