@@ -59,7 +59,23 @@ fn program(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
     Ok(cargo::program(&made, name)?.to_path_buf())
 }
 
-/// Measures the wall clock from QEMU's start to the first output of the example `hello`.
+/// What the root task and the server say on their way, and after how many thousand instructions.
+fn stages(mut capture: Capture<'_>) -> Result<Vec<(String, u64)>> {
+    capture.accel = Accel::Counting;
+    capture.overheard = true;
+    capture.until_first_output = false;
+    let outcome = capture.run()?;
+    let stage = |line: &String| {
+        // `[  0.123456] I who: text`, where a nanosecond is an instruction.
+        let (time, text) = line.strip_prefix('[')?.split_once("] ")?;
+        let micros = time.trim().replace('.', "").parse().ok()?;
+        Some((text.get(2..)?.to_string(), micros))
+    };
+    Ok(outcome.said.iter().filter_map(stage).collect())
+}
+
+/// Measures the wall clock from QEMU's start to the first output of the example `hello`, and in instructions how far the
+/// root task and the server are when they say something.
 ///
 /// # Errors
 /// Something does not build or boot, or the file cannot be written.
@@ -90,11 +106,16 @@ fn boot(paths: &Paths, runs: u32, accel: Accel, file: Option<&Path>) -> Result<(
     println!("QEMU's start to the first line of hello, wall clock, {runs} boots:");
     println!("{:>10} {:>10} {:>10}", "min", "median", "max");
     println!("{min:>7} ms {median:>7} ms {max:>7} ms");
+    let stages = stages(capture)?;
+    println!("millions of guest instructions since the root task's start, one boot:");
+    for (what, micros) in &stages {
+        println!("{:>10.1}  {what}", *micros as f64 / 1e3);
+    }
     if let Some(file) = file {
         let all: Vec<f64> = times.into_iter().map(ms).collect();
         let report = json!({
             "benchmark": "boot", "unit": "ms", "runs": runs, "accel": format!("{accel:?}").to_lowercase(),
-            "min": min, "median": median, "max": max, "all": all,
+            "min": min, "median": median, "max": max, "all": all, "stages": stages,
         });
         fs::write(file, format!("{report:#}\n")).with_context(|| format!("cannot write {}", file.display()))?;
     }

@@ -107,6 +107,8 @@ pub struct Outcome {
     pub transcript: Vec<Frame>,
     /// Warnings and errors of the system, as `who: text`.
     pub warnings: Vec<String>,
+    /// The last lines that kernel, root task and server said.
+    pub said: VecDeque<String>,
     /// From QEMU's start to the first output.
     pub first_output: Option<Duration>,
     /// What came from the third serial port; nothing where it went to our own output.
@@ -209,6 +211,7 @@ impl Session<'_> {
             end,
             transcript: collected.transcript,
             warnings,
+            said: last,
             first_output: collected.first_output.map(|at| at - running.started),
             terminal,
         })

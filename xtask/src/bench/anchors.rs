@@ -131,6 +131,9 @@ pub const GROUPS: &[(&str, &[Operation])] = &[
         &[
             op("thread_lifecycle", "create, start, exit, wait, close", 20_400, 26_100, 14_000),
             op("process_lifecycle", "create, map code, stack and vDSO, start, exit, wait, close", 108_012, 0, 80_000),
+            op("spawn_call", "fdio_spawn_etc of a Rust program, until it returns", 0, 0, 0),
+            op("spawn_to_main", "the same, until the program's main begins", 0, 0, 0),
+            op("spawn_to_end", "the same, until the program has ended", 0, 0, 0),
         ],
     ),
     (

@@ -42,11 +42,12 @@ pub fn check(result: u64) -> zx::Result<()> {
 }
 
 pub fn main() -> ExitCode {
+    let began = zx::probe::counter();
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let [first, what] = args.as_slice()
         && first == "--partner"
     {
-        return match parties::partner(what) {
+        return match parties::partner(what, began) {
             Ok(()) => ExitCode::SUCCESS,
             Err(status) => failed(what, status),
         };

@@ -10,6 +10,7 @@ use super::sampler::Suite;
 use super::{call, check, place};
 
 const TIMES: usize = 1_000;
+const SPAWNS: usize = 20;
 /// Where this program lies.
 const PROGRAM: &str = "/boot/run/operations";
 const FOREVER: i64 = MonotonicInstant::INFINITE.0;
@@ -23,16 +24,17 @@ const END: u32 = u32::MAX;
 
 pub fn run(suite: &mut Suite) -> zx::Result<()> {
     processes(suite)?;
+    spawns(suite)?;
     futexes(suite)?;
     ports(suite)?;
     eventpairs(suite)
 }
 
-/// Starts this program once more with the other end of a channel.
-fn start_partner() -> zx::Result<(Channel, zx::Process)> {
+/// Starts this program once more, to do `what` with the other end of a channel.
+fn start_partner(what: &str) -> zx::Result<(Channel, zx::Process)> {
     let (near, far) = Channel::create()?;
     let mut spawn = Spawn::file(PROGRAM);
-    spawn.arg("operations").arg("--partner").arg("echo").handle(abi::PA_USER0, far.into_handle());
+    spawn.arg("operations").arg("--partner").arg(what).handle(abi::PA_USER0, far.into_handle());
     let process = spawn.start().map_err(|(status, text)| {
         eprintln!("operations: the second process: {text}");
         status
@@ -40,12 +42,17 @@ fn start_partner() -> zx::Result<(Channel, zx::Process)> {
     Ok((near, process))
 }
 
-/// The second process: gives every message back, until the other end is closed.
-pub fn partner(what: &str) -> zx::Result<()> {
-    if what != "echo" {
-        return Err(zx::Status::INVALID_ARGS);
+/// The second process: gives every message back, until the other end is closed; or tells when its `main` began.
+pub fn partner(what: &str, began: u64) -> zx::Result<()> {
+    let channel = zx::startup::take(abi::PA_USER0, 0).ok_or(zx::Status::NOT_FOUND)?;
+    match what {
+        "echo" => echo(channel.into_raw()),
+        "began" => Channel::from(channel).write(&began.to_le_bytes(), []),
+        _ => Err(zx::Status::INVALID_ARGS),
     }
-    let channel = zx::startup::take(abi::PA_USER0, 0).ok_or(zx::Status::NOT_FOUND)?.into_raw();
+}
+
+fn echo(channel: u32) -> zx::Result<()> {
     let bytes = &mut [0_u8; ROOM];
     let (mut actual, mut seen) = (0_u32, 0_u32);
     loop {
@@ -58,11 +65,26 @@ pub fn partner(what: &str) -> zx::Result<()> {
     }
 }
 
+/// A program of Rust's, linked dynamically with the usual libraries: from the call that starts it to the call's end, to the
+/// first instruction of its `main`, and to its end.
+fn spawns(suite: &mut Suite) -> zx::Result<()> {
+    suite.measure(["spawn_call", "spawn_to_main", "spawn_to_end"], SPAWNS, |[call, main, end]| {
+        let start = zx::probe::counter();
+        let (channel, process) = call.time(|| start_partner("began"))?;
+        process.wait_one(Signals::TASK_TERMINATED, MonotonicInstant::INFINITE)?;
+        end.add((zx::probe::counter() - start) as i64);
+        let mut began = [0; 8];
+        channel.read(&mut began, &mut []).map_err(|(status, _)| status)?;
+        main.add((u64::from_le_bytes(began) - start) as i64);
+        Ok(())
+    })
+}
+
 fn processes(suite: &mut Suite) -> zx::Result<()> {
     if !suite.wants(&["echo_process_4", "echo_process_1024", "channel_call_process_4"]) {
         return Ok(());
     }
-    let (channel, process) = start_partner()?;
+    let (channel, process) = start_partner("echo")?;
     let near = channel.raw_handle();
     let (bytes, back) = (&mut [0_u8; ROOM], &mut [0_u8; ROOM]);
     let (mut actual, mut seen) = (0_u32, 0_u32);
