@@ -208,6 +208,8 @@ fn cargo(paths: &Paths, keeper: Option<&Keeper>, limit: Duration) -> Result<std:
             command
         }
     };
+    // The processor is emulated, and some suites compute a lot. Checks (`debug_assertions`) stay.
+    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_TEST_OPT_LEVEL", "1");
     // Nobody looks into these programs with a debugger, and none is built twice.
     command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
     command.env("CARGO_TERM_COLOR", "never").env_remove("RUST_BACKTRACE");

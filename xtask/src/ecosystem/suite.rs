@@ -273,7 +273,8 @@ impl Reader {
         }
         if let Some(index) = self.shown {
             let said = &mut self.cases[index].said;
-            if said.len() < 2000 && !line.starts_with("note: run with") {
+            // Addresses of a backtrace say nothing to anybody.
+            if said.len() < 2000 && !line.starts_with("note: run with") && !line.starts_with("{{{") {
                 said.push_str(line);
                 said.push('\n');
             }

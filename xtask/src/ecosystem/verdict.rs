@@ -85,7 +85,9 @@ impl Verdict {
             let found = record.cases.iter().filter(|case| case.program == program && runs(case)).count();
             if let Some(count @ 1..) = expected.checked_sub(found) {
                 let name = format!("{program}: (missing)");
-                let said = format!("the host runs {expected} cases, the system {found}");
+                let said = format!(
+                    "the host runs {expected} cases, the system {found}; a case may be compiled for the host's system only"
+                );
                 all.push(Failure { reason: reason(&name), name, said, count });
             }
         }
