@@ -20,14 +20,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 not_written(call)?;
                 writeln!(
                     out,
-                    "    {} => Answer::Done(i64::from(Status::NOT_SUPPORTED.0)), // {}",
+                    "    {} => |_, _| Answer::Done(i64::from(Status::NOT_SUPPORTED.0)), // {}",
                     call.number, call.name
                 )?;
             }
             _ => arm(&mut out, call)?,
         }
     }
-    out.push_str("    _ => Answer::Done(i64::from(Status::BAD_SYSCALL.0)),\n}\n");
+    out.push_str("    _ => |_, _| Answer::Done(i64::from(Status::BAD_SYSCALL.0)),\n}\n");
     fs::write(Path::new(&env::var("OUT_DIR")?).join("dispatch.rs"), out)?;
     embed("HAFNON_VDSO")?;
     embed("HAFNON_USERBOOT")
@@ -62,7 +62,8 @@ fn not_written(call: &Syscall) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn arm(out: &mut String, call: &Syscall) -> Result<(), std::fmt::Error> {
-    write!(out, "    {} => ", call.number)?;
+    let words = if call.args.is_empty() { "_" } else { "a" };
+    write!(out, "    {} => |cx, {words}| ", call.number)?;
     let extra = call.args.len() > 4;
     if extra {
         out.push_str("{ let e = cx.extra_args(); ");

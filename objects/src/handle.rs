@@ -53,7 +53,7 @@ struct Cell {
 
 /// The handles of one process.
 pub struct HandleTable {
-    chunks: Vec<Box<[Cell]>>,
+    chunks: Vec<Box<[Cell; CHUNK]>>,
     free: u32,
     len: u32,
     mask: u32,
@@ -127,7 +127,7 @@ impl HandleTable {
             cells.push(Cell { generation: 0, slot: Slot::Free { next } });
         }
         self.chunks.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
-        self.chunks.push(cells.into_boxed_slice());
+        self.chunks.push(cells.into_boxed_slice().try_into().map_err(|_| Status::NO_MEMORY)?);
         self.free = first;
         Ok(())
     }

@@ -96,7 +96,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The machine says that an interrupt came which it was asked to watch, and when.
     pub fn interrupt(&mut self, key: IrqKey, time: i64) {
-        let Some(id) = self.objects.slab.key_at(key.0).map(ObjectId) else { return };
+        let Some(id) = self.objects.slab.at(key.0).map(|(key, _)| ObjectId(key)) else { return };
         if let Ok(id) = self.objects.typed::<Interrupt>(id) {
             self.interrupt_raise(id, time);
         }

@@ -25,7 +25,7 @@ use crate::port::Packet;
 use crate::pressure::Pressure;
 use crate::process::Process;
 use crate::resource::RangeBook;
-use crate::slab::Slab;
+use crate::slab::{Key, Slab};
 use crate::thread::{Thread, ThreadState};
 use crate::trace::Trace;
 use crate::vmo::Ahead;
@@ -60,10 +60,23 @@ pub struct Kernel<M: Machine> {
     /// Handles that are to be closed, and objects that may have to go, when the call is done.
     pub(crate) closing: Vec<Handle>,
     pub(crate) doomed: List<Doomed>,
+    /// Something was put on the two lists above or on `paged`, or memory is to be relieved.
+    pub(crate) unsettled: bool,
     pub(crate) pressure: Pressure,
     pub(crate) accounts: Accounts,
     pub(crate) trace: Trace,
     pub(crate) root_job: Option<Id<Job>>,
+}
+
+/// Who makes a call.
+#[derive(Clone, Copy)]
+pub struct Caller {
+    /// The thread.
+    pub thread: Id<Thread>,
+    /// Its process.
+    pub process: Id<Process>,
+    /// The address space that its addresses mean.
+    pub aspace: Key,
 }
 
 impl<M: Machine> Kernel<M> {
@@ -95,6 +108,7 @@ impl<M: Machine> Kernel<M> {
             next_koid: 1024,
             closing: Vec::new(),
             doomed: List::default(),
+            unsettled: false,
             pressure: Pressure::default(),
             accounts: Accounts::default(),
             trace: Trace::default(),
@@ -115,8 +129,32 @@ impl<M: Machine> Kernel<M> {
     /// The thread whose events carry this number.
     #[inline]
     pub fn thread_at(&self, index: u32) -> Option<Id<Thread>> {
-        let id = ObjectId(self.objects.slab.key_at(index)?);
-        self.objects.typed::<Thread>(id).ok()
+        let (key, object) = self.objects.slab.at(index)?;
+        Thread::of(&object.body).map(|_| Id::new(ObjectId(key)))
+    }
+
+    /// Who calls when a call carries this number; none if there is no such thread, or it cannot call: it has not
+    /// started, it has ended, or it waits.
+    #[inline]
+    pub fn caller(&self, index: u32) -> Option<Caller> {
+        let (key, object) = self.objects.slab.at(index)?;
+        let thread = Thread::of(&object.body)?;
+        if thread.state != ThreadState::Running || thread.is_waiting() {
+            return None;
+        }
+        Some(Caller { thread: Id::new(ObjectId(key)), process: thread.process, aspace: thread.aspace? })
+    }
+
+    /// Whether the event that has been dealt with leaves something behind: see [`Kernel::reap`] and
+    /// [`Kernel::page_waits_over`].
+    #[inline]
+    pub fn is_unsettled(&self) -> bool {
+        self.unsettled
+    }
+
+    /// Whoever asks sees to what is left now; what that leaves behind is asked for anew.
+    pub fn settling(&mut self) {
+        self.unsettled = false;
     }
 
     /// Gives a process a handle to an object.

@@ -469,12 +469,14 @@ impl<M: Machine> Kernel<M> {
     /// Lets go of a handle that is no longer in any table.
     pub(crate) fn drop_handle(&mut self, handle: Handle) {
         self.closing.push(handle);
+        self.unsettled = true;
     }
 
     /// Has an object looked at that may have to go: one that never got a handle, or whose contents may.
     pub(crate) fn doom(&mut self, id: ObjectId) {
         if self.objects.any(id).is_ok_and(|object| !object.doomed.is_linked()) {
             self.doomed.push(&mut self.objects.slab, id.0);
+            self.unsettled = true;
         }
     }
 

@@ -151,6 +151,7 @@ impl<M: Machine> Kernel<M> {
         if new >= Critical {
             // Whatever goes on here is not to lose its process in the midst.
             self.pressure.relieve = true;
+            self.unsettled = true;
         }
     }
 
@@ -225,6 +226,7 @@ impl<M: Machine> Kernel<M> {
             let missing = enough.saturating_sub(total.saturating_sub(used));
             if self.vmo_reclaim_discardable(missing.div_ceil(PAGE)) != 0 {
                 self.pressure.relieve = true;
+                self.unsettled = true;
                 return true;
             }
         }
@@ -235,6 +237,7 @@ impl<M: Machine> Kernel<M> {
         let newest = self.objects.newest_tasks().filter_map(|task| self.objects.typed::<Job>(task).ok()).find(ends);
         if let Some(job) = newest {
             self.pressure.relieve = true;
+            self.unsettled = true;
             self.job_kill(job, ZX_TASK_RETCODE_OOM_KILL);
         }
         true

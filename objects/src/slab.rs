@@ -38,7 +38,7 @@ struct Cell<T> {
 
 /// See the module's description.
 pub struct Slab<T> {
-    chunks: Vec<Box<[Cell<T>]>>,
+    chunks: Vec<Box<[Cell<T>; CHUNK]>>,
     free: u32,
     len: usize,
 }
@@ -60,10 +60,12 @@ impl<T> Slab<T> {
         self.len == 0
     }
 
+    #[inline]
     fn cell(&self, index: u32) -> Option<&Cell<T>> {
         self.chunks.get(index as usize >> CHUNK_BITS)?.get(index as usize & (CHUNK - 1))
     }
 
+    #[inline]
     fn cell_mut(&mut self, index: u32) -> Option<&mut Cell<T>> {
         self.chunks.get_mut(index as usize >> CHUNK_BITS)?.get_mut(index as usize & (CHUNK - 1))
     }
@@ -80,7 +82,7 @@ impl<T> Slab<T> {
             cells.push(Cell { generation: NonZeroU32::MIN, slot: Slot::Free { next } });
         }
         self.chunks.try_reserve(1).map_err(|_| OutOfMemory)?;
-        self.chunks.push(cells.into_boxed_slice());
+        self.chunks.push(cells.into_boxed_slice().try_into().map_err(|_| OutOfMemory)?);
         self.free = first;
         Ok(())
     }
@@ -118,11 +120,11 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The key of whatever has this number now.
+    /// Whatever has this number now, with its key.
     #[inline]
-    pub fn key_at(&self, index: u32) -> Option<Key> {
+    pub fn at(&self, index: u32) -> Option<(Key, &T)> {
         match self.cell(index) {
-            Some(Cell { generation, slot: Slot::Used(_) }) => Some(Key { index, generation: *generation }),
+            Some(Cell { generation, slot: Slot::Used(value) }) => Some((Key { index, generation: *generation }, value)),
             _ => None,
         }
     }

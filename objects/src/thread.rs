@@ -70,6 +70,8 @@ pub struct Thread {
     /// Where it is in its life.
     pub state: ThreadState,
     pub(crate) machine: Option<MachineThread>,
+    /// The address space of its process, once it has started.
+    pub(crate) aspace: Option<Key>,
     pub(crate) priority: Priority,
     pub(crate) wait: Wait,
     /// Its place among the threads of its process that have not ended.
@@ -174,6 +176,7 @@ impl<M: Machine> Kernel<M> {
             process,
             state: ThreadState::Initial,
             machine: None,
+            aspace: None,
             priority: Priority::DEFAULT,
             wait: Wait::None,
             siblings: Link::default(),
@@ -204,13 +207,14 @@ impl<M: Machine> Kernel<M> {
         if thread.state != ThreadState::Initial || process.state != ProcessState::Running {
             return Err(Status::BAD_STATE);
         }
-        let aspace = process.aspace.ok_or(Status::BAD_STATE)?;
-        let aspace = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
+        let key_of_aspace = process.aspace.ok_or(Status::BAD_STATE)?;
+        let aspace = self.aspaces.get(key_of_aspace).ok_or(Status::BAD_STATE)?.machine;
         let name = thread.name;
         let key = ThreadKey(id.object().index());
         let machine = self.machine.thread_create(aspace, key, name.as_str()).map_err(|_| Status::NO_MEMORY)?;
         let thread = self.objects.get_mut(id)?;
         thread.machine = Some(machine);
+        thread.aspace = Some(key_of_aspace);
         if thread.priority != Priority::DEFAULT {
             self.machine.thread_set_priority(machine, thread.priority);
         }

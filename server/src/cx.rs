@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use abi::{Rights, Status, ZX_POL_ACTION_ALLOW};
 use objects::handle::{Handle, HandleValue};
+use objects::kernel::Caller;
 use objects::machine::{Machine, ThreadKey};
 use objects::object::Noun;
 use objects::process::Process;
@@ -82,13 +83,7 @@ impl<'a, M: Machine> Cx<'a, M> {
     /// The call of a thread, if there is such a thread and it can call: it runs and does not wait.
     #[inline]
     pub fn new(kernel: &'a mut Kernel<M>, key: ThreadKey) -> Option<Self> {
-        let thread = kernel.thread_at(key.0)?;
-        let t = kernel.objects.get(thread).ok()?;
-        if t.state != ThreadState::Running || t.is_waiting() {
-            return None;
-        }
-        let process = t.process;
-        let aspace = kernel.objects.get(process).ok()?.aspace?;
+        let Caller { thread, process, aspace } = kernel.caller(key.0)?;
         Some(Cx { kernel, thread, process, aspace, offence: None, extra: None, again: false })
     }
 

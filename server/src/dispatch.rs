@@ -6,8 +6,16 @@ use objects::machine::Machine;
 use crate::cx::{Cx, IntoAnswer};
 use crate::{Answer, syscalls, user};
 
-/// Makes the call with this number; `a` are its first four words.
+/// What makes a call whose first four words are given.
+type Call<M> = fn(&mut Cx<'_, M>, &[u64; 4]) -> Answer;
+
+/// Makes the call with this number; `args` are its first four words.
+///
+/// Each call is a function of its own, found in a table: so each has the frame that it needs, and none pays for the
+/// others'.
+#[inline]
 #[allow(clippy::too_many_lines, clippy::cast_lossless, clippy::unnecessary_cast)]
-pub fn dispatch<M: Machine>(cx: &mut Cx<'_, M>, number: u32, a: [u64; 4]) -> Answer {
-    include!(concat!(env!("OUT_DIR"), "/dispatch.rs"))
+pub fn dispatch<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
+    let call: Call<M> = include!(concat!(env!("OUT_DIR"), "/dispatch.rs"));
+    call(cx, args)
 }

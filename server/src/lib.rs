@@ -57,7 +57,7 @@ pub struct Server<M: Machine> {
 impl<M: Machine> Server<M> {
     /// A thread made a system call; `args` are its first four words.
     #[inline]
-    pub fn call(&mut self, thread: ThreadKey, number: u32, args: [u64; 4]) -> Answer {
+    pub fn call(&mut self, thread: ThreadKey, number: u32, args: &[u64; 4]) -> Answer {
         let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else { return Answer::Nothing };
         let answer =
             if cx.kernel.machine.calm() { make(&mut cx, number, args) } else { attended(&mut cx, number, args) };
@@ -93,6 +93,14 @@ impl<M: Machine> Server<M> {
     /// Carries out what the event that has been dealt with leaves behind.
     #[inline]
     fn settle(&mut self) {
+        if self.kernel.is_unsettled() {
+            self.settle_now();
+        }
+    }
+
+    #[inline(never)]
+    fn settle_now(&mut self) {
+        self.kernel.settling();
         self.kernel.reap();
         if self.kernel.page_waits_over() {
             paged::go_on(&mut self.kernel);
@@ -102,7 +110,7 @@ impl<M: Machine> Server<M> {
 
 /// Makes a call and does what its caller's policy says of it.
 #[inline(always)]
-fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
+fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
     let answer = dispatch::dispatch(cx, number, args);
     if policy::may_have_offended(cx, answer) { unusual(cx, number, args, answer) } else { answer }
 }
@@ -110,7 +118,7 @@ fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> Answ
 /// A call before which something is to be done: memory for it is short, or calls are traced.
 #[cold]
 #[inline(never)]
-fn attended<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
+fn attended<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
     if !has_memory(cx.kernel, number) {
         return Answer::Done(i64::from(Status::NO_MEMORY.0));
     }
@@ -119,13 +127,13 @@ fn attended<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> 
 
 /// [`make`] for calls that are not in a hurry.
 #[inline(never)]
-fn make_here<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
+fn make_here<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
     make(cx, number, args)
 }
 
 /// A call while calls are traced.
-fn traced<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
-    let [a, b, c, d] = args;
+fn traced<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
+    let [a, b, c, d] = *args;
     let has_more = abi::syscall(number).is_some_and(|call| call.args.len() > args.len());
     let [e, f, g, h] = if has_more { cx.extra_args() } else { [0; 4] };
     let wanted = cx.kernel.trace_enter(cx.thread, number, [a, b, c, d, e, f, g, h]);
@@ -144,11 +152,11 @@ fn traced<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4]) -> An
 /// What becomes of a call that failed, or went against a policy.
 #[cold]
 #[inline(never)]
-fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: [u64; 4], answer: Answer) -> Answer {
+fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4], answer: Answer) -> Answer {
     match answer {
         // It will be made again, and be judged then.
-        Answer::Done(result) if result == i64::from(PAGE_WAIT.0) => paged::wait(cx, number, args),
-        _ => policy::judge(cx, number, args, answer),
+        Answer::Done(result) if result == i64::from(PAGE_WAIT.0) => paged::wait(cx, number, *args),
+        _ => policy::judge(cx, number, *args, answer),
     }
 }
 

@@ -63,5 +63,5 @@ fn again<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, args: 
     if !crate::has_memory(cx.kernel, number) {
         return Answer::Done(i64::from(Status::NO_MEMORY.0));
     }
-    make_here(&mut cx, number, [a, b, c, d])
+    make_here(&mut cx, number, &[a, b, c, d])
 }

@@ -451,7 +451,7 @@ impl World {
         if handles.len() > HANDLES {
             for _ in 0..HANDLES / 2 {
                 let value = self.handle(&handles, &[]);
-                self.server.call(key, abi::nr::HANDLE_CLOSE, [value, 0, 0, 0]);
+                self.server.call(key, abi::nr::HANDLE_CLOSE, &[value, 0, 0, 0]);
             }
             return;
         }
@@ -474,7 +474,7 @@ impl World {
         if let Some(machine) = kernel.machine.threads.values_mut().find(|thread| thread.key == key.0) {
             machine.extra = [words[4], words[5], words[6], words[7]];
         }
-        let answer = self.server.call(key, call.number, [words[0], words[1], words[2], words[3]]);
+        let answer = self.server.call(key, call.number, &[words[0], words[1], words[2], words[3]]);
         if matches!(answer, Answer::Done(0..) | Answer::Blocked | Answer::Yield) {
             self.succeeded[number] += 1;
         }

@@ -193,6 +193,7 @@ impl<M: Machine> Kernel<M> {
             if let Ok(Thread { wait: Wait::Page(wait), .. }) = self.objects.get_mut(thread) {
                 wait.ready = Some(status);
             }
+            self.unsettled = true;
             self.paged.push(&mut self.objects.slab, place);
         }
     }

@@ -125,7 +125,7 @@ fn serve(server: &mut Server<Sel4>) -> ! {
 fn call(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
     let key = server.kernel.machine.thread_of(received.badge);
     server.kernel.machine.set_caller(Some(key));
-    let answer = server.call(key, received.info.label() as u32, received.mr);
+    let answer = server.call(key, received.info.label() as u32, &received.mr);
     trace(server, key, received, &answer);
     match answer {
         Answer::Done(result) => Some(Message::one(DONE, result as u64)),
