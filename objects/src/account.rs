@@ -123,6 +123,31 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
+    /// Charges so much more to an account and those above it, if all of them have room.
+    fn account_take(&mut self, first: Key, bytes: u64) -> Result<(), Status> {
+        let mut next = Some(first);
+        while let Some((key, account)) = next.and_then(|key| Some((key, self.accounts.get_mut(key)?))) {
+            let used = account.used.saturating_add(bytes);
+            if used > account.limit {
+                self.account_take_back(first, key, bytes);
+                return Err(Status::NO_MEMORY);
+            }
+            account.used = used;
+            next = account.above;
+        }
+        Ok(())
+    }
+
+    /// Takes a charge back from the accounts below the one that had no room for it.
+    #[cold]
+    fn account_take_back(&mut self, first: Key, full: Key, bytes: u64) {
+        let mut next = Some(first).filter(|&key| key != full);
+        while let Some(account) = next.and_then(|key| self.accounts.get_mut(key)) {
+            account.used = account.used.saturating_sub(bytes);
+            next = account.above.filter(|&key| key != full);
+        }
+    }
+
     /// Changes what is charged to an account and those above it.
     fn account_change(&mut self, account: Key, change: impl Fn(u64) -> u64) {
         let mut next = Some(account);
@@ -168,30 +193,26 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`: the job may not have so much.
     pub fn charge_to(&mut self, process: Id<Process>, id: ObjectId) -> Result<(), Status> {
         let object = self.objects.any(id)?;
-        // A task is charged to the job that it is in, whoever made it.
-        let job = match &object.body {
-            Body::Process(process) => process.job,
-            Body::Thread(thread) => self.objects.get(thread.process)?.job,
-            Body::Job(job) => job.parent.ok_or(Status::BAD_STATE)?,
-            _ => self.objects.get(process)?.job,
-        };
-        let account = self.objects.get(job)?.account;
         if object.charge.account.is_some() {
             return Ok(());
         }
+        // A task is charged to the job that it is in, whoever made it.
+        let account = match &object.body {
+            Body::Process(process) => process.account,
+            Body::Thread(thread) => self.objects.get(thread.process)?.account,
+            Body::Job(job) => self.objects.get(job.parent.ok_or(Status::BAD_STATE)?)?.account,
+            _ => self.objects.get(process)?.account,
+        };
         let held = match &object.body {
             Body::Vmo(vmo) => vmo.own_pages().saturating_mul(PAGE),
             _ => 0,
         };
         let bytes = own_bytes(&object.body) + held;
-        if !self.account_has_room(account, bytes) {
-            return Err(Status::NO_MEMORY);
-        }
-        self.objects.any_mut(id)?.charge = Charge { account: Some(account), bytes: 0 };
+        self.account_take(account, bytes)?;
         if let Some(account) = self.accounts.get_mut(account) {
             account.users += 1;
         }
-        self.charge(id, bytes);
+        self.objects.any_mut(id)?.charge = Charge { account: Some(account), bytes };
         Ok(())
     }
 

@@ -28,6 +28,12 @@ use crate::wait::Waiting;
 /// Messages that may wait in one end before the writer is taken for a runaway.
 const MAX_QUEUED: usize = 3500;
 
+/// Bytes by which the charge for messages grows at least, and [`SPARE`] which it may be too high after some have been
+/// read. So a few small messages that come and go change no account.
+const STEP: u64 = 1024;
+/// See [`STEP`].
+const SPARE: u64 = 4 * STEP;
+
 /// What one `channel_write` sent.
 #[derive(Default)]
 pub struct Message {
@@ -54,6 +60,10 @@ pub struct Channel {
     /// The other end's number, also when it is gone.
     pub peer_koid: u64,
     queue: VecDeque<Message>,
+    /// Bytes that the messages in the queue take.
+    owed: u64,
+    /// Bytes that the end is charged for on their behalf: see [`STEP`].
+    paid: u64,
     callers: BTreeMap<u32, Id<Thread>>,
     next_txid: u32,
 }
@@ -111,6 +121,8 @@ impl<M: Machine> Kernel<M> {
                 peer: None,
                 peer_koid: 0,
                 queue: VecDeque::new(),
+                owed: 0,
+                paid: 0,
                 callers: BTreeMap::new(),
                 next_txid: 0,
             }))
@@ -118,32 +130,18 @@ impl<M: Machine> Kernel<M> {
         self.create_pair(Signals::CHANNEL_WRITABLE, [end(), end()])
     }
 
-    /// Whether a message of permitted size can be written.
-    ///
-    /// # Errors
-    /// `PEER_CLOSED`; `OUT_OF_RANGE`: too many bytes or handles; `SHOULD_WAIT`: too many messages wait to be read, and
-    /// this one is not the answer to a call.
-    pub fn channel_check_write(&self, end: Id<Channel>, message: &Message) -> Result<(), Status> {
-        let (bytes, handles) = (message.data.len(), message.handles.len());
-        if bytes > ZX_CHANNEL_MAX_MSG_BYTES as usize || handles > ZX_CHANNEL_MAX_MSG_HANDLES as usize {
-            return Err(Status::OUT_OF_RANGE);
-        }
-        let peer = self.objects.get(self.objects.get(end)?.peer.ok_or(Status::PEER_CLOSED)?)?;
-        let answers = || message.txid().is_some_and(|txid| peer.callers.contains_key(&txid));
-        if peer.queue.len() >= MAX_QUEUED && !answers() {
-            return Err(Status::SHOULD_WAIT);
-        }
-        Ok(())
-    }
-
     /// Writes a message to the other end. On an error the message's handles are closed.
     ///
     /// # Errors
-    /// `PEER_CLOSED`, `NO_MEMORY`.
+    /// `OUT_OF_RANGE`: too many bytes or handles. `PEER_CLOSED`. `SHOULD_WAIT`: too many messages wait to be read, and this
+    /// one is not the answer to a call. `NO_MEMORY`.
     pub fn channel_write(&mut self, end: Id<Channel>, message: Message) -> Result<(), Status> {
+        let (bytes, handles) = (message.data.len(), message.handles.len());
+        if bytes > ZX_CHANNEL_MAX_MSG_BYTES as usize || handles > ZX_CHANNEL_MAX_MSG_HANDLES as usize {
+            return self.channel_refuse(message, Status::OUT_OF_RANGE);
+        }
         let Some(peer) = self.objects.get(end)?.peer else {
-            self.drop_message(message);
-            return Err(Status::PEER_CLOSED);
+            return self.channel_refuse(message, Status::PEER_CLOSED);
         };
         let to = self.objects.get_mut(peer)?;
         if !to.callers.is_empty()
@@ -152,13 +150,15 @@ impl<M: Machine> Kernel<M> {
             self.channel_answered(thread, message);
             return Ok(());
         }
-        let cost = message.cost();
-        if to.queue.try_reserve(1).is_err() || self.may_charge(peer.object(), cost).is_err() {
-            self.drop_message(message);
-            return Err(Status::NO_MEMORY);
+        if to.queue.len() >= MAX_QUEUED {
+            return self.channel_refuse(message, Status::SHOULD_WAIT);
         }
-        self.charge(peer.object(), cost);
+        let owed = to.owed + message.cost();
+        if to.queue.try_reserve(1).is_err() || owed > to.paid && self.channel_pay(peer, owed).is_err() {
+            return self.channel_refuse(message, Status::NO_MEMORY);
+        }
         let to = self.objects.get_mut(peer)?;
+        to.owed = owed;
         to.queue.push_back(message);
         if to.queue.len() == 1 {
             self.signal(peer.object(), Signals::NONE, Signals::CHANNEL_READABLE);
@@ -189,20 +189,50 @@ impl<M: Machine> Kernel<M> {
         let Some(message) = channel.queue.pop_front() else {
             return Err(if gone { Status::PEER_CLOSED } else { Status::SHOULD_WAIT });
         };
-        if channel.queue.is_empty() {
+        channel.owed = channel.owed.saturating_sub(message.cost());
+        let (empty, surplus) = (channel.queue.is_empty(), channel.paid.saturating_sub(channel.owed));
+        if surplus > SPARE {
+            let surplus = surplus - STEP;
+            channel.paid -= surplus;
+            self.discharge(end.object(), surplus);
+        }
+        if empty {
             self.signal(end.object(), Signals::CHANNEL_READABLE, Signals::NONE);
         }
-        self.discharge(end.object(), message.cost());
         Ok(message)
+    }
+
+    #[cold]
+    fn channel_refuse(&mut self, message: Message, status: Status) -> Result<(), Status> {
+        self.drop_message(message);
+        Err(status)
+    }
+
+    /// Charges an end for messages that take so much.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    #[cold]
+    fn channel_pay(&mut self, end: Id<Channel>, owed: u64) -> Result<(), Status> {
+        let missing = owed.saturating_sub(self.objects.get(end)?.paid);
+        // Where there is no room for a step there may be for what is needed.
+        let step = missing.max(STEP);
+        let more = if self.may_charge(end.object(), step).is_ok() { step } else { missing };
+        self.may_charge(end.object(), more)?;
+        self.charge(end.object(), more);
+        self.objects.get_mut(end)?.paid += more;
+        Ok(())
     }
 
     /// Puts a message back that was read and could not be delivered.
     pub fn channel_unread(&mut self, end: Id<Channel>, message: Message) {
         let Ok(channel) = self.objects.get_mut(end) else { return self.drop_message(message) };
         // It has just left, so its place is still there.
-        let cost = message.cost();
+        channel.owed += message.cost();
+        let missing = channel.owed.saturating_sub(channel.paid);
+        channel.paid += missing;
         channel.queue.push_front(message);
-        self.charge(end.object(), cost);
+        self.charge(end.object(), missing);
         self.signal(end.object(), Signals::NONE, Signals::CHANNEL_READABLE);
     }
 
@@ -216,7 +246,7 @@ impl<M: Machine> Kernel<M> {
     /// `channel_call`: steps 1 and 2. The message's first four bytes are replaced by the transaction number.
     ///
     /// # Errors
-    /// `PEER_CLOSED`, `NO_MEMORY`; the message's handles are closed.
+    /// Those of [`Kernel::channel_write`]; the message's handles are closed.
     pub fn channel_call(
         &mut self,
         end: Id<Channel>,
@@ -298,8 +328,10 @@ impl<M: Machine> Kernel<M> {
             Ok(process) => process,
             Err(status) => return Err((status, Some(message))),
         };
+        let Message { data, handles } = message;
+        self.buffers.give(data);
         let mut result = Ok(());
-        for (i, handle) in message.handles.into_iter().enumerate() {
+        for (i, handle) in handles.into_iter().enumerate() {
             result = result.and(self.deliver_handle(process, handle, buffers.handles, i, buffers.etc));
         }
         result.map_err(|status| (status, None))

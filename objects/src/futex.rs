@@ -3,13 +3,14 @@
 //! A futex is nothing but an address in an address space; it has a queue here only while threads wait on it or it has
 //! an owner.
 
+use alloc::collections::BTreeMap;
+
 use abi::Status;
 
 use crate::kernel::Kernel;
 use crate::list::List;
 use crate::machine::{Machine, USER_BASE, USER_TOP};
-use crate::object::{Id, Waiters};
-use crate::process::Process;
+use crate::object::{Id, ObjectId, Waiters};
 use crate::slab::Key;
 use crate::thread::{Thread, ThreadState, Wait};
 use crate::wait::Waiting;
@@ -24,6 +25,63 @@ pub struct FutexQueue {
     owner: Option<Id<Thread>>,
 }
 
+/// Places that are looked at first.
+const NEAR: usize = 16;
+
+/// All futexes that have a queue. Few have one at a time, so each is kept at a place that its key tells, as long as no other
+/// one is there; otherwise among those in order, which are found in O(log n) however many a program makes.
+#[derive(Default)]
+pub(crate) struct Futexes {
+    near: [Option<(FutexKey, FutexQueue)>; NEAR],
+    far: BTreeMap<FutexKey, FutexQueue>,
+}
+
+impl Futexes {
+    fn place(key: &FutexKey) -> usize {
+        ((key.1 >> 2 ^ key.1 >> 8 ^ u64::from(key.0.index)) % NEAR as u64) as usize
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.near.iter().all(Option::is_none) && self.far.is_empty()
+    }
+
+    fn is_near(&self, key: &FutexKey) -> bool {
+        matches!(&self.near[Self::place(key)], Some((found, _)) if found == key)
+    }
+
+    fn get(&self, key: &FutexKey) -> Option<&FutexQueue> {
+        match &self.near[Self::place(key)] {
+            Some((found, queue)) if found == key => Some(queue),
+            _ => self.far.get(key),
+        }
+    }
+
+    fn get_mut(&mut self, key: &FutexKey) -> Option<&mut FutexQueue> {
+        match &mut self.near[Self::place(key)] {
+            Some((found, queue)) if found == key => Some(queue),
+            _ => self.far.get_mut(key),
+        }
+    }
+
+    fn get_or_default(&mut self, key: FutexKey) -> &mut FutexQueue {
+        let place = &mut self.near[Self::place(&key)];
+        let another = place.as_ref().is_some_and(|(found, _)| *found != key);
+        if another || !self.far.is_empty() && self.far.contains_key(&key) {
+            return self.far.entry(key).or_default();
+        }
+        &mut place.get_or_insert_with(|| (key, FutexQueue::default())).1
+    }
+
+    fn remove(&mut self, key: &FutexKey) {
+        if self.is_near(key) {
+            self.near[Self::place(key)] = None;
+        } else {
+            self.far.remove(key);
+        }
+    }
+}
+
 /// What becomes of a futex's owner when threads are woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NewOwner {
@@ -34,11 +92,11 @@ pub enum NewOwner {
 }
 
 impl<M: Machine> Kernel<M> {
-    fn futex_key(&self, process: Id<Process>, address: u64) -> Result<FutexKey, Status> {
+    fn futex_key(aspace: Key, address: u64) -> Result<FutexKey, Status> {
         if !address.is_multiple_of(4) || !(USER_BASE..USER_TOP).contains(&address) {
             return Err(Status::INVALID_ARGS);
         }
-        Ok((self.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)?, address))
+        Ok((aspace, address))
     }
 
     /// `futex_wait`.
@@ -54,8 +112,8 @@ impl<M: Machine> Kernel<M> {
         owner: Option<Id<Thread>>,
         deadline: i64,
     ) -> Result<Waiting, Status> {
-        let process = self.objects.get(thread)?.process;
-        let key = self.futex_key(process, address)?;
+        let aspace = self.aspace_of_thread(thread)?;
+        let key = Self::futex_key(aspace, address)?;
         let mut word = [0; 4];
         self.copy_in(key.0, address, &mut word)?;
         if u32::from_le_bytes(word) != expected {
@@ -68,7 +126,7 @@ impl<M: Machine> Kernel<M> {
             self.futex_set_owner(key, owner);
             return Err(Status::TIMED_OUT);
         }
-        let queue = self.futexes.entry(key).or_default();
+        let queue = self.futexes.get_or_default(key);
         queue.waiters.push(&mut self.objects.slab, thread.object().key());
         queue.owner = owner;
         let blocked = self.block(thread, Wait::Futex { key }, deadline);
@@ -107,14 +165,8 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: no such word.
-    pub fn futex_wake(
-        &mut self,
-        process: Id<Process>,
-        address: u64,
-        count: u32,
-        new_owner: NewOwner,
-    ) -> Result<(), Status> {
-        let key = self.futex_key(process, address)?;
+    pub fn futex_wake(&mut self, aspace: Key, address: u64, count: u32, new_owner: NewOwner) -> Result<(), Status> {
+        let key = Self::futex_key(aspace, address)?;
         let woken = self.futex_wake_some(key, count);
         let owner = if new_owner == NewOwner::Woken { woken } else { None };
         self.futex_set_owner(key, owner);
@@ -125,10 +177,14 @@ impl<M: Machine> Kernel<M> {
     fn futex_wake_some(&mut self, key: FutexKey, count: u32) -> Option<Id<Thread>> {
         let mut woken = None;
         for _ in 0..count {
-            let Some(thread) = self.futex_first(key) else { break };
+            let Some(queue) = self.futexes.get_mut(&key) else { break };
+            let Some(thread) = queue.waiters.pop(&mut self.objects.slab).map(|key| Id::new(ObjectId(key))) else {
+                break;
+            };
+            if queue.waiters.is_empty() {
+                self.futexes.remove(&key);
+            }
             self.finish_wait(thread, Status::OK);
-            // The wait's end has taken it off the queue; if it did not wait after all, this does.
-            self.futex_forget(key, thread);
             woken = Some(thread);
         }
         woken
@@ -141,7 +197,7 @@ impl<M: Machine> Kernel<M> {
     #[allow(clippy::too_many_arguments)]
     pub fn futex_requeue(
         &mut self,
-        process: Id<Process>,
+        aspace: Key,
         address: u64,
         wake_count: u32,
         expected: u32,
@@ -150,8 +206,8 @@ impl<M: Machine> Kernel<M> {
         owner: Option<Id<Thread>>,
         new_owner: NewOwner,
     ) -> Result<(), Status> {
-        let key = self.futex_key(process, address)?;
-        let to = self.futex_key(process, to)?;
+        let key = Self::futex_key(aspace, address)?;
+        let to = Self::futex_key(aspace, to)?;
         if key == to {
             return Err(Status::INVALID_ARGS);
         }
@@ -167,7 +223,7 @@ impl<M: Machine> Kernel<M> {
         for _ in 0..move_count {
             let Some(thread) = self.futex_first(key) else { break };
             self.futex_forget(key, thread);
-            let queue = self.futexes.entry(to).or_default();
+            let queue = self.futexes.get_or_default(to);
             queue.waiters.push(&mut self.objects.slab, thread.object().key());
             if let Ok(thread) = self.objects.get_mut(thread) {
                 thread.wait = Wait::Futex { key: to };
@@ -182,8 +238,8 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: no such word.
-    pub fn futex_get_owner(&self, process: Id<Process>, address: u64) -> Result<u64, Status> {
-        let key = self.futex_key(process, address)?;
+    pub fn futex_get_owner(&self, aspace: Key, address: u64) -> Result<u64, Status> {
+        let key = Self::futex_key(aspace, address)?;
         let owner = self.futexes.get(&key).and_then(|q| q.owner);
         // A thread that has ended owns nothing.
         let owner = owner.filter(|&thread| self.objects.get(thread).is_ok_and(|t| t.state != ThreadState::Dead));

@@ -48,6 +48,8 @@ enum Slot {
 #[derive(Clone, Copy)]
 struct Cell {
     generation: u8,
+    /// The sole wait for the object goes through this handle.
+    sole: bool,
     slot: Slot,
 }
 
@@ -96,6 +98,7 @@ impl HandleTable {
         (cell.generation == generation).then_some(cell)
     }
 
+    #[inline]
     fn cell_mut(&mut self, value: HandleValue) -> Option<(u32, &mut Cell)> {
         let (index, generation) = self.decode(value)?;
         let cell = self.chunks.get_mut(index as usize >> CHUNK_BITS)?.get_mut(index as usize & (CHUNK - 1))?;
@@ -124,7 +127,7 @@ impl HandleTable {
         cells.try_reserve_exact(CHUNK).map_err(|_| Status::NO_MEMORY)?;
         for i in 0..CHUNK as u32 {
             let next = if i + 1 < CHUNK as u32 { first + i + 1 } else { self.free };
-            cells.push(Cell { generation: 0, slot: Slot::Free { next } });
+            cells.push(Cell { generation: 0, sole: false, slot: Slot::Free { next } });
         }
         self.chunks.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
         self.chunks.push(cells.into_boxed_slice().try_into().map_err(|_| Status::NO_MEMORY)?);
@@ -174,6 +177,25 @@ impl HandleTable {
         }
     }
 
+    /// Notes whether the sole wait for the object goes through a handle. Says whether there is such a handle.
+    pub(crate) fn set_sole(&mut self, value: HandleValue, sole: bool) -> bool {
+        match self.cell_mut(value) {
+            Some((_, cell @ Cell { slot: Slot::Used { .. }, .. })) => {
+                cell.sole = sole;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The object, if the sole wait for it goes through a handle.
+    pub(crate) fn sole(&self, value: HandleValue) -> Option<ObjectId> {
+        match self.cell(value) {
+            Some(Cell { sole: true, slot: Slot::Used { handle, .. }, .. }) => Some(handle.object),
+            _ => None,
+        }
+    }
+
     /// Takes a handle out that nothing waits through.
     ///
     /// # Errors
@@ -182,7 +204,7 @@ impl HandleTable {
         let free = self.free;
         let (index, cell) = self.cell_mut(value).ok_or(Status::BAD_HANDLE)?;
         let Slot::Used { handle, watchers } = cell.slot else { return Err(Status::BAD_HANDLE) };
-        if !watchers.is_empty() {
+        if !watchers.is_empty() || cell.sole {
             return Err(Status::SHOULD_WAIT);
         }
         cell.slot = Slot::Free { next: free };

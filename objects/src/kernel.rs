@@ -3,17 +3,17 @@
 //! Everything is reached through one [`Kernel`]; nothing is global, so several can live side by side. Each noun's
 //! operations are methods on it that stand in the noun's file.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use abi::{Rights, Status};
 
 use crate::account::Accounts;
 use crate::aspace::AddressSpace;
+use crate::buffers::Buffers;
 use crate::deadline::Deadlines;
 use crate::debuglog::Log;
 use crate::frames::Frames;
-use crate::futex::{FutexKey, FutexQueue};
+use crate::futex::Futexes;
 use crate::handle::{Handle, HandleValue};
 use crate::job::Job;
 use crate::list::List;
@@ -52,7 +52,9 @@ pub struct Kernel<M: Machine> {
     pub(crate) unlocked: List<Unlocked>,
     pub(crate) next_pin: u64,
     pub(crate) deadlines: Deadlines,
-    pub(crate) futexes: BTreeMap<FutexKey, FutexQueue>,
+    pub(crate) futexes: Futexes,
+    /// For messages.
+    pub buffers: Buffers,
     pub(crate) log: Log,
     pub(crate) ranges: RangeBook,
     pub(crate) serial: crate::debug::Serial,
@@ -100,7 +102,8 @@ impl<M: Machine> Kernel<M> {
             unlocked: List::default(),
             next_pin: 0,
             deadlines: Deadlines::default(),
-            futexes: BTreeMap::new(),
+            futexes: Futexes::default(),
+            buffers: Buffers::default(),
             log: Log::default(),
             ranges: RangeBook::default(),
             serial: crate::debug::Serial::default(),
@@ -288,6 +291,11 @@ impl<M: Machine> Kernel<M> {
             Body::Thread(x) => self.koid(x.process.object()),
             _ => 0,
         }
+    }
+
+    /// Closes a handle that is in being, where nothing else goes on that its object's end could disturb.
+    pub fn close_at_once(&mut self, handle: Handle) {
+        self.close_now(handle);
     }
 
     /// Closes a handle that is in being.

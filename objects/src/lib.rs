@@ -28,6 +28,7 @@ extern crate std;
 pub mod account;
 pub mod aspace;
 pub mod bti;
+pub mod buffers;
 pub mod channel;
 pub mod clock;
 mod copy;
@@ -73,6 +74,7 @@ mod report;
 pub mod resource;
 pub mod slab;
 pub mod socket;
+mod sole;
 mod spans;
 #[cfg(test)]
 mod starved_tests;

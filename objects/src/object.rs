@@ -18,6 +18,7 @@ use crate::kernel::Kernel;
 use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
 use crate::slab::{Key, Slab};
+use crate::sole::Sole;
 use crate::wait::Interests;
 
 /// An object, whatever its type.
@@ -213,6 +214,8 @@ pub struct Object {
     pub signals: Signals,
     /// What is waited for.
     pub(crate) interests: List<Interests>,
+    /// Who waits, where it is one alone.
+    pub(crate) sole: Option<Sole>,
     doomed: Link,
     /// What it is charged for, and to whom.
     pub(crate) charge: Charge,
@@ -400,6 +403,7 @@ impl<M: Machine> Kernel<M> {
             refs: 0,
             signals,
             interests: List::default(),
+            sole: None,
             doomed: Link::default(),
             charge: Charge::default(),
             body,
@@ -468,6 +472,12 @@ impl<M: Machine> Kernel<M> {
 
     /// Lets go of a handle that is no longer in any table.
     pub(crate) fn drop_handle(&mut self, handle: Handle) {
+        if let Ok(object) = self.objects.any_mut(handle.object)
+            && object.handles > 1
+        {
+            object.handles -= 1;
+            return;
+        }
         self.closing.push(handle);
         self.unsettled = true;
     }
@@ -507,7 +517,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn close_now(&mut self, handle: Handle) {
+    pub(crate) fn close_now(&mut self, handle: Handle) {
         let Ok(object) = self.objects.any_mut(handle.object) else { return };
         object.handles = object.handles.saturating_sub(1);
         if object.handles == 0 {

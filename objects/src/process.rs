@@ -34,6 +34,8 @@ pub struct Process {
     pub name: Name,
     /// Its job.
     pub job: Id<Job>,
+    /// Its job's account.
+    pub(crate) account: Key,
     /// What its job lets it do, as of when it was made.
     pub policy: Policy,
     /// The job that ends with it (`job_set_critical`).
@@ -82,13 +84,14 @@ impl<M: Machine> Kernel<M> {
         if j.dead {
             return Err(Status::BAD_STATE);
         }
-        let policy = j.policy;
+        let (policy, account) = (j.policy, j.account);
         let mut secret = [0; 4];
         self.machine.random(&mut secret);
         let (aspace, vmar) = self.aspace_create()?;
         let process = Process {
             name,
             job,
+            account,
             policy,
             critical: None,
             state: ProcessState::Created,

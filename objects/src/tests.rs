@@ -15,6 +15,7 @@ use crate::machine::{PAGE, Perm, Registers, USER_BASE};
 use crate::name::Name;
 use crate::object::{Noun, ObjectId};
 use crate::process::Process;
+use crate::slab::Key;
 use crate::thread::Thread;
 use crate::vmar::{MapRequest, Place};
 use crate::wait::{Observed, WaitItem, Waiting};
@@ -25,6 +26,7 @@ const RW: Perm = Perm { read: true, write: true, execute: false };
 struct World {
     kernel: Kernel<FakeMachine>,
     process: Id<Process>,
+    aspace: Key,
     threads: Vec<Id<Thread>>,
 }
 
@@ -37,7 +39,8 @@ impl World {
         let request = MapRequest { vmo, offset: 0, len: PAGE, perm: RW, max: RW, fixed: false };
         kernel.vmar_map(root, Place::At(0), request).unwrap();
         kernel.process_begin(process, None).unwrap();
-        let mut world = World { kernel, process, threads: Vec::new() };
+        let aspace = kernel.objects.get(process).unwrap().aspace.unwrap();
+        let mut world = World { kernel, process, aspace, threads: Vec::new() };
         for n in 0..threads {
             let thread = world.kernel.thread_create(process, Name::new(&[b'a' + n as u8])).unwrap();
             world.kernel.thread_start(thread, &Registers::default()).unwrap();
@@ -65,15 +68,13 @@ impl World {
     }
 
     fn word(&mut self, n: usize) -> u32 {
-        let aspace = self.kernel.objects.get(self.process).unwrap().aspace.unwrap();
         let mut word = [0; 4];
-        self.kernel.copy_in(aspace, USER_BASE + n as u64 * 4, &mut word).unwrap();
+        self.kernel.copy_in(self.aspace, USER_BASE + n as u64 * 4, &mut word).unwrap();
         u32::from_le_bytes(word)
     }
 
     fn set_word(&mut self, n: usize, value: u32) {
-        let aspace = self.kernel.objects.get(self.process).unwrap().aspace.unwrap();
-        self.kernel.copy_out(aspace, USER_BASE + n as u64 * 4, &value.to_le_bytes()).unwrap();
+        self.kernel.copy_out(self.aspace, USER_BASE + n as u64 * 4, &value.to_le_bytes()).unwrap();
     }
 
     /// Results of the calls of the `n`th thread that blocked and have ended.
@@ -261,13 +262,13 @@ fn futexes_wake_in_order_and_move() {
         let thread = w.threads[n];
         w.kernel.futex_wait(thread, USER_BASE, 7, None, 1000).unwrap();
     }
-    w.kernel.futex_wake(w.process, USER_BASE, 1, NewOwner::Nobody).unwrap();
+    w.kernel.futex_wake(w.aspace, USER_BASE, 1, NewOwner::Nobody).unwrap();
     assert_eq!(w.woken(0), [Status::OK]);
     assert!(w.woken(1).is_empty());
     let to = USER_BASE + 8;
-    w.kernel.futex_requeue(w.process, USER_BASE, 1, 7, to, 1, None, NewOwner::Nobody).unwrap();
+    w.kernel.futex_requeue(w.aspace, USER_BASE, 1, 7, to, 1, None, NewOwner::Nobody).unwrap();
     assert_eq!(w.woken(1), [Status::OK]);
-    w.kernel.futex_wake(w.process, to, 10, NewOwner::Nobody).unwrap();
+    w.kernel.futex_wake(w.aspace, to, 10, NewOwner::Nobody).unwrap();
     assert_eq!(w.woken(2), [Status::OK]);
     assert!(w.woken(3).is_empty());
     w.pass(1000);
@@ -519,7 +520,7 @@ proptest! {
                     }
                 }
                 FutexOp::Wake { word, count } => {
-                    w.kernel.futex_wake(w.process, address(word), count, NewOwner::Nobody).unwrap();
+                    w.kernel.futex_wake(w.aspace, address(word), count, NewOwner::Nobody).unwrap();
                     let count = queues[word].len().min(count as usize);
                     queues[word].drain(..count).for_each(|(waiter, _)| results[waiter].push(Status::OK));
                 }
@@ -529,7 +530,7 @@ proptest! {
                     }
                     let id = owner.map(|owner| w.threads[owner]);
                     let (from, target) = (address(word), address(to));
-                    let answer = w.kernel.futex_requeue(w.process, from, wake, 0, target, count, id, NewOwner::Nobody);
+                    let answer = w.kernel.futex_requeue(w.aspace, from, wake, 0, target, count, id, NewOwner::Nobody);
                     let waits = |word: usize| queues[word].iter().any(|&(waiter, _)| Some(waiter) == owner);
                     if waits(word) || waits(to) {
                         prop_assert_eq!(answer, Err(Status::INVALID_ARGS));

@@ -34,6 +34,8 @@ pub(crate) enum Wait {
     Sleep,
     /// Signals of objects.
     Signals { observers: Vec<Key>, out: Observed },
+    /// Signals of one object for which nobody else waits; its handle was closed, which is what ends the wait.
+    Sole { object: ObjectId, out: Observed, closed: bool },
     /// A packet.
     Port { port: Id<Port>, out: u64 },
     /// A wake-up on an address.
@@ -145,10 +147,11 @@ impl Thread {
             (ThreadState::Running, _) if self.is_suspended() => abi::ZX_THREAD_STATE_SUSPENDED,
             (ThreadState::Running, Wait::None) => abi::ZX_THREAD_STATE_RUNNING,
             (ThreadState::Running, Wait::Sleep) => abi::ZX_THREAD_STATE_BLOCKED_SLEEPING,
-            (ThreadState::Running, Wait::Signals { out: Observed::Many(_), .. }) => {
-                abi::ZX_THREAD_STATE_BLOCKED_WAIT_MANY
-            }
-            (ThreadState::Running, Wait::Signals { .. }) => abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE,
+            (
+                ThreadState::Running,
+                Wait::Signals { out: Observed::Many(_), .. } | Wait::Sole { out: Observed::Many(_), .. },
+            ) => abi::ZX_THREAD_STATE_BLOCKED_WAIT_MANY,
+            (ThreadState::Running, Wait::Signals { .. } | Wait::Sole { .. }) => abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE,
             (ThreadState::Running, Wait::Port { .. }) => abi::ZX_THREAD_STATE_BLOCKED_PORT,
             (ThreadState::Running, Wait::Futex { .. }) => abi::ZX_THREAD_STATE_BLOCKED_FUTEX,
             (ThreadState::Running, Wait::Call { .. }) => abi::ZX_THREAD_STATE_BLOCKED_CHANNEL,
@@ -325,11 +328,14 @@ impl<M: Machine> Kernel<M> {
     /// The address space that a thread's addresses mean.
     ///
     /// # Errors
-    /// `BAD_STATE`: its process is dead.
+    /// `BAD_STATE`: it does not run.
     #[inline]
     pub fn aspace_of_thread(&self, id: Id<Thread>) -> Result<Key, Status> {
-        let process = self.objects.get(id)?.process;
-        self.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)
+        let thread = self.objects.get(id)?;
+        match thread.state {
+            ThreadState::Running => thread.aspace.ok_or(Status::BAD_STATE),
+            _ => Err(Status::BAD_STATE),
+        }
     }
 
     /// `object_get_property(ZX_PROP_REGISTER_FS)`, of the thread whose call is being handled.
@@ -486,6 +492,7 @@ impl<M: Machine> Kernel<M> {
     /// signals, which are the caller's to take off their lists.
     pub(crate) fn take_wait(&mut self, id: Id<Thread>) -> Option<Wait> {
         let thread = self.objects.get_mut(id).ok()?;
+        let process = thread.process;
         let wait = core::mem::replace(&mut thread.wait, Wait::None);
         if matches!(wait, Wait::None) {
             return None;
@@ -496,6 +503,7 @@ impl<M: Machine> Kernel<M> {
         }
         match wait {
             Wait::None | Wait::Sleep | Wait::Signals { .. } => {}
+            Wait::Sole { object, .. } => self.sole_end(process, object),
             Wait::Port { port, .. } => self.port_forget_waiter(port, id),
             Wait::Futex { key } => self.futex_forget(key, id),
             Wait::Call { channel, txid, .. } => self.channel_forget_caller(channel, txid),
@@ -521,6 +529,10 @@ impl<M: Machine> Kernel<M> {
         let Some(wait) = self.take_wait(id) else { return };
         let status = match wait {
             Wait::Signals { observers, out } => match self.signals_wait_over(id, observers, out, status) {
+                Ok(status) => status,
+                Err(to) => return self.page_hand(id, to, status),
+            },
+            Wait::Sole { object, out, closed } => match self.observed_over(id, &[(object, closed)], out, status) {
                 Ok(status) => status,
                 Err(to) => return self.page_hand(id, to, status),
             },

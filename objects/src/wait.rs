@@ -13,11 +13,15 @@
 //!    - 3C the handle that it went through is closed or transferred ([`Kernel::cancel_waits_through`]),
 //!    - 3D the thread is killed.
 //!
+//! A thread that is the only one to wait for the only object that it waits for does without lists: see [`crate::sole`].
+//!
 //! Because the kernel does one thing at a time, no end can meet another one half done.
 
 use alloc::vec::Vec;
 
-use abi::{Signals, Status, ZX_WAIT_ASYNC_BOOT_TIMESTAMP, ZX_WAIT_ASYNC_EDGE, ZX_WAIT_ASYNC_TIMESTAMP};
+use abi::{
+    Signals, Status, ZX_TIME_INFINITE, ZX_WAIT_ASYNC_BOOT_TIMESTAMP, ZX_WAIT_ASYNC_EDGE, ZX_WAIT_ASYNC_TIMESTAMP,
+};
 
 use crate::handle::HandleValue;
 use crate::kernel::Kernel;
@@ -188,6 +192,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Ends whatever still observes an object that is about to go.
     pub(crate) fn drop_observers_of(&mut self, object: ObjectId) {
+        self.sole_cancel(object);
         while let Some(interest) = self.objects.any(object).ok().and_then(|o| o.interests.first()) {
             match self.interests.get(interest).and_then(|interest| interest.observers.first()) {
                 Some(observer) => self.cancel_observer(observer),
@@ -207,10 +212,14 @@ impl<M: Machine> Kernel<M> {
         let before = object.signals;
         let after = (before & !clear) | set;
         object.signals = after;
-        if object.interests.is_empty() || before.contains(after) {
+        if before.contains(after) {
             return;
         }
-        self.notify(id, after & !before, after);
+        let (sole, alone) = (object.sole, object.interests.is_empty());
+        self.sole_notify(sole, after & !before);
+        if !alone {
+            self.notify(id, after & !before, after);
+        }
     }
 
     /// Signals of an object were set. Whoever waits for one waits because it was not, or for it to be set anew: so an
@@ -255,6 +264,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Ends the waits (3C) that go through a handle which is about to leave its process's table.
     pub(crate) fn cancel_waits_through(&mut self, process: Id<Process>, handle: HandleValue) {
+        self.sole_cancel_through(process, handle);
         let Ok(p) = self.objects.get_mut(process) else { return };
         let Some(watchers) = p.handles.watchers(handle).map(|watchers| *watchers) else { return };
         let mut next = watchers.first();
@@ -285,11 +295,16 @@ impl<M: Machine> Kernel<M> {
             let found = self.write_observed(thread, items.iter().map(|i| (i.object, false)), out);
             return Ok(Waiting::Over(found));
         }
-        if deadline <= self.machine.now() {
+        if deadline != ZX_TIME_INFINITE && deadline <= self.machine.now() {
             let found = self.write_observed(thread, items.iter().map(|i| (i.object, false)), out);
             return Ok(Waiting::Over(if found == Status::OK { Status::TIMED_OUT } else { found }));
         }
         let process = self.objects.get(thread)?.process;
+        if let [item] = items
+            && self.sole_begin(thread, process, item)
+        {
+            return self.block(thread, Wait::Sole { object: item.object, out, closed: false }, deadline);
+        }
         let mut observers = Vec::new();
         observers.try_reserve_exact(items.len()).map_err(|_| Status::NO_MEMORY)?;
         for item in items {
@@ -343,6 +358,18 @@ impl<M: Machine> Kernel<M> {
             objects.extend(observers.iter().filter_map(|&key| found(self.observers.get(key)?)));
         }
         self.unobserve_all(observers);
+        self.observed_over(thread, &objects, out, status)
+    }
+
+    /// What was found of objects goes where the thread wants it, and whether the handle to each was closed. Returns as
+    /// [`Kernel::signals_wait_over`].
+    pub(crate) fn observed_over(
+        &mut self,
+        thread: Id<Thread>,
+        objects: &[(ObjectId, bool)],
+        out: Observed,
+        status: Status,
+    ) -> Result<Status, Vec<(u64, Vec<u8>)>> {
         match self.write_observed(thread, objects.iter().copied(), out) {
             PAGE_WAIT => {
                 let one = |(i, &(object, closed)): (usize, &(ObjectId, bool))| {

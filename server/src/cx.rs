@@ -209,9 +209,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         if len > MAX_COPY {
             return Err(Status::OUT_OF_RANGE);
         }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(len).map_err(|_| Status::NO_MEMORY)?;
-        bytes.resize(len, 0);
+        let mut bytes = self.kernel.buffers.take(len)?;
         self.kernel.copy_in(self.aspace, from.0, &mut bytes)?;
         Ok(bytes)
     }

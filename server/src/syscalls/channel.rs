@@ -205,8 +205,8 @@ struct Wanted {
     bytes: usize,
 }
 
-/// The message that a write or call sends. What is wrong is found in this order: options, channel, bytes, handles, the
-/// other end. Whatever the result, handles to be moved leave the caller.
+/// The message that a write or call sends. What is wrong is found in this order: options, channel, bytes, handles; then,
+/// by [`objects::Kernel::channel_write`], the other end. Whatever the result, handles to be moved leave the caller.
 fn gather<M: Machine>(
     cx: &mut Cx<'_, M>,
     (value, wanted): (HandleValue, Wanted),
@@ -230,14 +230,7 @@ fn gather<M: Machine>(
         }
         Source::Dispositions(array) => take_dispositions(cx, channel, array, count)?,
     };
-    let message = Message { data, handles };
-    match cx.kernel.channel_check_write(channel, &message) {
-        Ok(()) => Ok((channel, message)),
-        Err(status) => {
-            cx.kernel.drop_message(message);
-            Err(status)
-        }
-    }
+    Ok((channel, Message { data, handles }))
 }
 
 fn channel_and_data<M: Machine>(
@@ -340,8 +333,10 @@ fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &R
         cx.kernel.channel_unread(channel, message);
         return Err(status);
     }
+    let Message { data, handles } = message;
+    cx.kernel.buffers.give(data);
     let mut result = Ok(());
-    for (i, handle) in message.handles.into_iter().enumerate() {
+    for (i, handle) in handles.into_iter().enumerate() {
         let delivered = cx.kernel.deliver_handle(cx.process, handle, to.handles, i, to.etc);
         result = result.and(delivered);
     }

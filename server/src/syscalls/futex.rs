@@ -32,11 +32,11 @@ pub fn futex_wait<M: Machine>(
     new_owner: HandleValue,
     deadline: i64,
 ) -> Result<Waiting, Status> {
-    // The word comes first: who finds it changed does not care about an owner that may have gone meanwhile.
     if word.is_null() || !word.0.is_multiple_of(4) {
         return Err(Status::INVALID_ARGS);
     }
-    if cx.read(word)? != expected {
+    // The word comes first: who finds it changed does not care about an owner that may have gone meanwhile.
+    if new_owner != INVALID && cx.read(word)? != expected {
         return Err(Status::BAD_STATE);
     }
     let owner = owner(cx, new_owner)?;
@@ -48,7 +48,7 @@ pub fn futex_wake<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, count: u32) -> 
     if word.is_null() {
         return Err(Status::INVALID_ARGS);
     }
-    cx.kernel.futex_wake(cx.process, word.0, count, NewOwner::Nobody)
+    cx.kernel.futex_wake(cx.aspace, word.0, count, NewOwner::Nobody)
 }
 
 /// Wakes one thread and makes it the owner.
@@ -56,7 +56,7 @@ pub fn futex_wake_single_owner<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>) ->
     if word.is_null() {
         return Err(Status::INVALID_ARGS);
     }
-    cx.kernel.futex_wake(cx.process, word.0, 1, NewOwner::Woken)
+    cx.kernel.futex_wake(cx.aspace, word.0, 1, NewOwner::Woken)
 }
 
 /// The owner that a requeue gives to its second futex. The words come first, as in [`futex_wait`].
@@ -87,7 +87,7 @@ pub fn futex_requeue<M: Machine>(
     new_owner: HandleValue,
 ) -> Result<(), Status> {
     let owner = requeue_owner(cx, word, expected, to, new_owner)?;
-    cx.kernel.futex_requeue(cx.process, word.0, wake_count, expected as u32, to.0, move_count, owner, NewOwner::Nobody)
+    cx.kernel.futex_requeue(cx.aspace, word.0, wake_count, expected as u32, to.0, move_count, owner, NewOwner::Nobody)
 }
 
 /// Wakes one thread, makes it the owner, and moves others to another futex.
@@ -100,11 +100,11 @@ pub fn futex_requeue_single_owner<M: Machine>(
     new_owner: HandleValue,
 ) -> Result<(), Status> {
     let owner = requeue_owner(cx, word, expected, to, new_owner)?;
-    cx.kernel.futex_requeue(cx.process, word.0, 1, expected as u32, to.0, move_count, owner, NewOwner::Woken)
+    cx.kernel.futex_requeue(cx.aspace, word.0, 1, expected as u32, to.0, move_count, owner, NewOwner::Woken)
 }
 
 /// The number of a futex's owner.
 pub fn futex_get_owner<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, out: Out<u64>) -> Result<(), Status> {
-    let koid = cx.kernel.futex_get_owner(cx.process, word.0)?;
+    let koid = cx.kernel.futex_get_owner(cx.aspace, word.0)?;
     cx.write_optional(out, koid)
 }

@@ -13,7 +13,7 @@ pub fn handle_close<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Resul
         return Ok(());
     }
     let handle = cx.kernel.take(cx.process, value)?;
-    cx.kernel.close(handle);
+    cx.kernel.close_at_once(handle);
     Ok(())
 }
 

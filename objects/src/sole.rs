@@ -1,0 +1,77 @@
+//! The only one that waits for an object.
+//!
+//! Most objects are waited for by one thread at a time, and most threads wait for one object. Such a wait needs no
+//! observer, no interest and no list: the object knows the thread, the thread knows the object, and the handle is
+//! marked. Whoever comes later gets an observer. The steps are those of [`crate::wait`]:
+//!
+//! - 2S. The thread is put into the object, the handle that it went through is marked, and the thread is blocked.
+//! - 3S. Whatever ends the wait ([`Kernel::take_wait`]) takes both back.
+
+use abi::{Signals, Status};
+
+use crate::handle::HandleValue;
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+use crate::object::{Id, ObjectId};
+use crate::process::Process;
+use crate::thread::{Thread, Wait};
+use crate::wait::WaitItem;
+
+/// See the module's description.
+#[derive(Clone, Copy)]
+pub(crate) struct Sole {
+    thread: Id<Thread>,
+    /// Any of these ends the wait.
+    signals: Signals,
+    /// The handle that the wait goes through, of the thread's process.
+    handle: HandleValue,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Step 2S, but for the block. Says whether it is done; if not, there is somebody already.
+    pub(crate) fn sole_begin(&mut self, thread: Id<Thread>, process: Id<Process>, item: &WaitItem) -> bool {
+        let Ok(object) = self.objects.any_mut(item.object) else { return false };
+        if object.sole.is_some() || !object.interests.is_empty() {
+            return false;
+        }
+        object.sole = Some(Sole { thread, signals: item.signals, handle: item.handle });
+        let marked = self.objects.get_mut(process).is_ok_and(|p| p.handles.set_sole(item.handle, true));
+        if !marked && let Ok(object) = self.objects.any_mut(item.object) {
+            object.sole = None;
+        }
+        marked
+    }
+
+    /// Step 3S.
+    pub(crate) fn sole_end(&mut self, process: Id<Process>, object: ObjectId) {
+        let Some(sole) = self.objects.any_mut(object).ok().and_then(|object| object.sole.take()) else { return };
+        if let Ok(process) = self.objects.get_mut(process) {
+            process.handles.set_sole(sole.handle, false);
+        }
+    }
+
+    /// Signals of an object were set: ends the wait (3A), if it is for one of them.
+    #[inline]
+    pub(crate) fn sole_notify(&mut self, sole: Option<Sole>, set: Signals) {
+        if let Some(sole) = sole.filter(|sole| sole.signals.intersects(set)) {
+            self.finish_wait(sole.thread, Status::OK);
+        }
+    }
+
+    /// Ends the wait (3C) through a handle that is about to leave its process's table.
+    pub(crate) fn sole_cancel_through(&mut self, process: Id<Process>, handle: HandleValue) {
+        let marked = self.objects.get(process).ok().and_then(|p| p.handles.sole(handle));
+        let Some(sole) = marked.and_then(|object| self.objects.any(object).ok()?.sole) else { return };
+        if let Ok(Thread { wait: Wait::Sole { closed, .. }, .. }) = self.objects.get_mut(sole.thread) {
+            *closed = true;
+        }
+        self.finish_wait(sole.thread, Status::CANCELED);
+    }
+
+    /// Ends the wait for an object that is about to go.
+    pub(crate) fn sole_cancel(&mut self, object: ObjectId) {
+        if let Some(sole) = self.objects.any(object).ok().and_then(|object| object.sole) {
+            self.finish_wait(sole.thread, Status::CANCELED);
+        }
+    }
+}
