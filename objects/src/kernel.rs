@@ -17,7 +17,7 @@ use crate::futex::Futexes;
 use crate::handle::{Handle, HandleValue};
 use crate::job::Job;
 use crate::list::List;
-use crate::machine::Machine;
+use crate::machine::{Machine, MachineThread};
 use crate::name::Name;
 use crate::object::{Body, Doomed, Id, Noun, ObjectId, Objects, Unlocked, Waiters};
 use crate::pager::{Source, Wanted};
@@ -79,6 +79,8 @@ pub struct Caller {
     pub process: Id<Process>,
     /// The address space that its addresses mean.
     pub aspace: Key,
+    /// The machine's thread.
+    pub machine: MachineThread,
 }
 
 impl<M: Machine> Kernel<M> {
@@ -145,7 +147,8 @@ impl<M: Machine> Kernel<M> {
         if thread.state != ThreadState::Running || thread.is_waiting() {
             return None;
         }
-        Some(Caller { thread: Id::new(ObjectId(key)), process: thread.process, aspace: thread.aspace? })
+        let (aspace, machine) = (thread.aspace?, thread.machine?);
+        Some(Caller { thread: Id::new(ObjectId(key)), process: thread.process, aspace, machine })
     }
 
     /// Whether the event that has been dealt with leaves something behind: see [`Kernel::reap`] and
@@ -308,8 +311,9 @@ impl<M: Machine> Kernel<M> {
         usize::from(self.frames.zero.is_some())
     }
 
-    /// Things in being, for tests and reports: objects, observers, address spaces.
+    /// Things in being, for tests and reports: objects, those that wait for signals, address spaces.
     pub fn census(&self) -> (usize, usize, usize) {
-        (self.objects.len(), self.observers.len(), self.aspaces.len())
+        let sole = self.objects.iter().filter(|object| object.sole.is_some()).count();
+        (self.objects.len(), self.observers.len() + sole, self.aspaces.len())
     }
 }

@@ -303,12 +303,14 @@ impl Objects {
     /// `INTERNAL`, as [`Objects::any`].
     #[inline]
     pub fn get<T: Noun>(&self, id: Id<T>) -> Result<&T, Status> {
-        self.slab.get(id.raw.0).and_then(|o| T::of(&o.body)).ok_or(Status::INTERNAL)
+        let Some(object) = self.slab.get(id.raw.0) else { return Err(Status::INTERNAL) };
+        T::of(&object.body).ok_or(Status::INTERNAL)
     }
 
     #[inline]
     pub(crate) fn get_mut<T: Noun>(&mut self, id: Id<T>) -> Result<&mut T, Status> {
-        self.slab.get_mut(id.raw.0).and_then(|o| T::of_mut(&mut o.body)).ok_or(Status::INTERNAL)
+        let Some(object) = self.slab.get_mut(id.raw.0) else { return Err(Status::INTERNAL) };
+        T::of_mut(&mut object.body).ok_or(Status::INTERNAL)
     }
 
     /// The object as a `T`.

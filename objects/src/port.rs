@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::kernel::Kernel;
 use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
-use crate::object::{Body, Id, Waiters};
+use crate::object::{Body, Id, ObjectId, Waiters};
 use crate::process::Process;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
@@ -123,10 +123,18 @@ impl<M: Machine> Kernel<M> {
         if p.by_users >= MAX_QUEUED {
             return Err(Status::SHOULD_WAIT);
         }
+        // While a thread waits there is no packet before this one.
+        if let Some(thread) = p.waiters.first().map(|thread| Id::new(ObjectId(thread)))
+            && let Some(Wait::Port { out, .. }) = self.take_wait(thread)
+        {
+            self.port_deliver(thread, out, &bytes);
+            return Ok(());
+        }
         let packet = Packet { port, bytes, origin: Origin::User, queue: Link::default(), alike: Link::default() };
         let packet = self.packets.insert(packet).map_err(|_| Status::NO_MEMORY)?;
-        self.objects.get_mut(port)?.by_users += 1;
-        self.port_push(port, packet);
+        let p = self.objects.get_mut(port)?;
+        p.by_users += 1;
+        p.queue.push(&mut self.packets, packet);
         Ok(())
     }
 
@@ -155,11 +163,15 @@ impl<M: Machine> Kernel<M> {
             self.port_forget_waiter(port, thread);
             return;
         };
-        let Some(packet) = self.port_pop(port) else {
-            self.wake(thread, Status::INTERNAL);
-            return;
-        };
-        match self.aspace_of_thread(thread).and_then(|aspace| self.copy_out(aspace, out, &packet)) {
+        match self.port_pop(port) {
+            Some(packet) => self.port_deliver(thread, out, &packet),
+            None => self.wake(thread, Status::INTERNAL),
+        }
+    }
+
+    /// A thread's wait is over: with a packet, which goes to `out`.
+    fn port_deliver(&mut self, thread: Id<Thread>, out: u64, packet: &[u8; PACKET_SIZE]) {
+        match self.aspace_of_thread(thread).and_then(|aspace| self.copy_out(aspace, out, packet)) {
             Err(PAGE_WAIT) => self.page_hand(thread, alloc::vec![(out, packet.to_vec())], Status::OK),
             written => self.wake(thread, written.err().unwrap_or(Status::OK)),
         }
@@ -170,9 +182,16 @@ impl<M: Machine> Kernel<M> {
         if let Some(packet) = p.urgent.pop(&mut self.packets) {
             return Some(self.packets.get(packet)?.bytes);
         }
-        let packet = p.queue.first()?;
-        let bytes = self.packets.get(packet)?.bytes;
-        self.packet_drop(packet);
+        let key = p.queue.first()?;
+        let packet = self.packets.get(key)?;
+        let bytes = packet.bytes;
+        if let Origin::User = packet.origin {
+            p.by_users = p.by_users.saturating_sub(1);
+            p.queue.pop(&mut self.packets);
+            self.packets.remove(key);
+        } else {
+            self.packet_drop(key);
+        }
         Some(bytes)
     }
 

@@ -448,15 +448,6 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Arguments 5 to 8 of the call that a thread has just made.
-    #[inline]
-    pub fn thread_extra_args(&self, id: Id<Thread>) -> [u64; 4] {
-        match self.objects.get(id).ok().and_then(|t| t.machine) {
-            Some(machine) => self.machine.thread_extra_args(machine),
-            None => [0; 4],
-        }
-    }
-
     // --- waiting ---
 
     /// Blocks a thread until something ends the wait or the deadline comes.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use abi::{Rights, Status, ZX_POL_ACTION_ALLOW};
 use objects::handle::{Handle, HandleValue};
 use objects::kernel::Caller;
-use objects::machine::{Machine, ThreadKey};
+use objects::machine::{Machine, MachineThread, ThreadKey};
 use objects::object::Noun;
 use objects::process::Process;
 use objects::slab::Key;
@@ -31,6 +31,7 @@ pub struct Cx<'a, M: Machine> {
     pub process: Id<Process>,
     /// Its address space.
     pub aspace: Key,
+    machine: MachineThread,
     /// The condition (`ZX_POL_*`) whose action is due when the call is over; see [`crate::policy`].
     pub(crate) offence: Option<u32>,
     /// Arguments 5 to 8, once they have been read.
@@ -83,14 +84,14 @@ impl<'a, M: Machine> Cx<'a, M> {
     /// The call of a thread, if there is such a thread and it can call: it runs and does not wait.
     #[inline]
     pub fn new(kernel: &'a mut Kernel<M>, key: ThreadKey) -> Option<Self> {
-        let Caller { thread, process, aspace } = kernel.caller(key.0)?;
-        Some(Cx { kernel, thread, process, aspace, offence: None, extra: None, again: false })
+        let Caller { thread, process, aspace, machine } = kernel.caller(key.0)?;
+        Some(Cx { kernel, thread, process, aspace, machine, offence: None, extra: None, again: false })
     }
 
     /// Arguments 5 to 8. The program can change them at any time, so they are read once.
     pub(crate) fn extra_args(&mut self) -> [u64; 4] {
-        let (kernel, thread) = (&self.kernel, self.thread);
-        *self.extra.get_or_insert_with(|| kernel.thread_extra_args(thread))
+        let (kernel, thread) = (&self.kernel, self.machine);
+        *self.extra.get_or_insert_with(|| kernel.machine.thread_extra_args(thread))
     }
 
     /// Whether the caller's job lets it do what a condition (`ZX_POL_*`) names.

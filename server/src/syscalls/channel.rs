@@ -75,6 +75,8 @@ const MAX_CONSUMED: usize = 1 << 16;
 
 /// A call that is refused before it came to its handles: those to be moved leave the caller all the same, unless the
 /// call is only waiting for memory and will be made again.
+#[cold]
+#[inline(never)]
 fn consume<M: Machine>(cx: &mut Cx<'_, M>, source: Source, count: usize, status: Status) {
     if status == PAGE_WAIT {
         return;
@@ -222,15 +224,24 @@ fn gather<M: Machine>(
     }
     let (channel, data) = channel_and_data(cx, (value, wanted), options, bytes, count)
         .inspect_err(|&status| consume(cx, source, count, status))?;
-    let handles = match source {
-        _ if count == 0 => Vec::new(),
+    let handles = if count == 0 { Vec::new() } else { take(cx, channel, source, count)? };
+    Ok((channel, Message { data, handles }))
+}
+
+#[inline(never)]
+fn take<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    channel: Id<Channel>,
+    source: Source,
+    count: usize,
+) -> Result<Vec<Handle>, Status> {
+    match source {
         Source::Plain(array) => {
             let values = cx.read_array(array, count)?;
-            take_handles(cx, channel, &values)?
+            take_handles(cx, channel, &values)
         }
-        Source::Dispositions(array) => take_dispositions(cx, channel, array, count)?,
-    };
-    Ok((channel, Message { data, handles }))
+        Source::Dispositions(array) => take_dispositions(cx, channel, array, count),
+    }
 }
 
 fn channel_and_data<M: Machine>(
