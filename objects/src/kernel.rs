@@ -144,9 +144,10 @@ impl<M: Machine> Kernel<M> {
     pub fn caller(&self, index: u32) -> Option<Caller> {
         let (key, object) = self.objects.slab.at(index)?;
         let thread = Thread::of(&object.body)?;
-        if thread.state != ThreadState::Running || thread.is_waiting() {
+        if thread.is_waiting() {
             return None;
         }
+        // From its start to its end.
         let (aspace, machine) = (thread.aspace?, thread.machine?);
         Some(Caller { thread: Id::new(ObjectId(key)), process: thread.process, aspace, machine })
     }

@@ -111,8 +111,10 @@ impl<M: Machine> Server<M> {
 /// Makes a call and does what its caller's policy says of it.
 #[inline(always)]
 fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
-    let answer = dispatch::dispatch(cx, number, args);
-    if policy::may_have_offended(cx, answer) { unusual(cx, number, args, answer) } else { answer }
+    match dispatch::dispatch(cx, number, args) {
+        answer @ Answer::Done(0..) if cx.offence.is_none() => answer,
+        answer => unusual(cx, number, args, answer),
+    }
 }
 
 /// A call before which something is to be done: memory for it is short, or calls are traced.
@@ -149,14 +151,14 @@ fn traced<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> A
     answer
 }
 
-/// What becomes of a call that failed, or went against a policy.
-#[cold]
+/// What becomes of a call that failed, waits, or went against a policy.
 #[inline(never)]
 fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4], answer: Answer) -> Answer {
     match answer {
         // It will be made again, and be judged then.
         Answer::Done(result) if result == i64::from(PAGE_WAIT.0) => paged::wait(cx, number, *args),
-        _ => policy::judge(cx, number, *args, answer),
+        _ if policy::may_have_offended(cx, answer) => policy::judge(cx, number, *args, answer),
+        _ => answer,
     }
 }
 

@@ -112,7 +112,7 @@ fn serve(server: &mut Server<Sel4>) -> ! {
             signals(server, received.badge);
             None
         } else {
-            fault(server, &received)
+            fault(server, received)
         };
         received = match reply {
             Some(reply) => sys::ENDPOINT.reply_recv(reply),
@@ -154,10 +154,11 @@ fn signals(server: &mut Server<Sel4>, signals: u64) {
     }
 }
 
-fn fault(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
+#[inline(never)]
+fn fault(server: &mut Server<Sel4>, received: Received) -> Option<Message> {
     let key = server.kernel.machine.thread_of(received.badge);
     server.kernel.machine.set_caller(None);
-    let fault = match sel4::Fault::decode(received) {
+    let fault = match sel4::Fault::decode(&received) {
         sel4::Fault::Page { ip, address, fetch, code } => {
             const WRITE: u64 = 2;
             let write = code & WRITE != 0;
@@ -171,7 +172,7 @@ fn fault(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
         sel4::Fault::Other(_) => return None,
     };
     let answer = server.fault(key, fault);
-    trace(server, key, received, &answer);
+    trace(server, key, &received, &answer);
     match answer {
         Answer::Resume => Some(sel4::Fault::RETRY),
         _ => None,
