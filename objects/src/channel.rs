@@ -351,8 +351,10 @@ impl<M: Machine> Kernel<M> {
         if bytes > buffers.num_bytes as usize || handles > buffers.num_handles as usize {
             return Err(Status::BUFFER_TOO_SMALL);
         }
-        self.check_out(aspace, buffers.handles, handles * handle_size(buffers.etc))?;
-        self.reserve_handles(process, handles)?;
+        if handles > 0 {
+            self.check_out(aspace, buffers.handles, handles * handle_size(buffers.etc))?;
+            self.reserve_handles(process, handles)?;
+        }
         self.copy_out(aspace, buffers.bytes, &message.data)
     }
 
@@ -387,15 +389,17 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn channel_unreachable(&mut self, end: Id<Channel>) {
         let Ok(channel) = self.objects.get_mut(end) else { return };
-        let callers = core::mem::take(&mut channel.callers);
-        for thread in callers.into_values() {
-            self.finish_wait(thread, Status::CANCELED);
+        if !channel.callers.is_empty() {
+            for thread in core::mem::take(&mut channel.callers).into_values() {
+                self.finish_wait(thread, Status::CANCELED);
+            }
         }
         let Some(peer) = self.part_pair(end) else { return };
         let Ok(other) = self.objects.get_mut(peer) else { return };
-        let callers = core::mem::take(&mut other.callers);
-        for thread in callers.into_values() {
-            self.finish_wait(thread, Status::PEER_CLOSED);
+        if !other.callers.is_empty() {
+            for thread in core::mem::take(&mut other.callers).into_values() {
+                self.finish_wait(thread, Status::PEER_CLOSED);
+            }
         }
         self.signal(peer.object(), Signals::CHANNEL_WRITABLE, Signals::CHANNEL_PEER_CLOSED);
     }

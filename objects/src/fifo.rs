@@ -8,6 +8,7 @@ use abi::{Signals, Status};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::{Body, Id};
+use crate::socket::copy_front;
 
 /// The most that the elements of one end may take, in bytes.
 pub const MAX_BYTES: u64 = 4096;
@@ -100,10 +101,8 @@ impl<M: Machine> Kernel<M> {
     /// None that a caller can cause.
     pub fn fifo_read(&mut self, end: Id<Fifo>, out: &mut [u8]) -> Result<(), Status> {
         let fifo = self.objects.get_mut(end)?;
-        let len = out.len().min(fifo.inbox.len());
-        for (to, from) in out.iter_mut().zip(fifo.inbox.drain(..len)) {
-            *to = from;
-        }
+        let len = copy_front(&fifo.inbox, out);
+        fifo.inbox.drain(..len);
         let (empty, peer) = (fifo.inbox.is_empty(), fifo.peer);
         if empty {
             self.signal(end.object(), Signals::FIFO_READABLE, Signals::NONE);

@@ -569,11 +569,18 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn take_apart(&mut self, id: ObjectId) {
-        if self.objects.any(id).is_ok_and(|o| o.doomed.is_linked()) {
+        let Ok(object) = self.objects.any(id) else { return };
+        let watched = object.sole.is_some() || !object.interests.is_empty();
+        let listed = matches!(object.body, Body::Job(_) | Body::Thread(_) | Body::Process(_) | Body::Vmo(_));
+        if object.doomed.is_linked() {
             self.doomed.remove(&mut self.objects.slab, id.0);
         }
-        self.drop_observers_of(id);
-        self.leave_lists(id);
+        if watched {
+            self.drop_observers_of(id);
+        }
+        if listed {
+            self.leave_lists(id);
+        }
         let Some(object) = self.objects.slab.remove(id.0) else { return };
         self.charge_end(object.charge);
         match object.body {

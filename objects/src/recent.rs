@@ -32,6 +32,12 @@ pub(crate) struct Recent {
     era: u64,
 }
 
+/// Where a page's entry is. Stacks and buffers of several threads lie at like distances: their upper bits count, too.
+#[inline]
+fn place(page: u64) -> usize {
+    ((page ^ page >> 6 ^ page >> 13 ^ page >> 20) % ENTRIES) as usize
+}
+
 impl Default for Recent {
     fn default() -> Self {
         let none = Entry { page: 0, aspace: Key::FIRST, frame: Frame(0), writable: false, era: 0 };
@@ -44,7 +50,7 @@ impl Recent {
     #[inline]
     pub fn find(&self, aspace: Key, address: u64, access: Access) -> Option<Frame> {
         let page = address / PAGE;
-        let entry = self.entries.get((page % ENTRIES) as usize)?;
+        let entry = self.entries.get(place(page))?;
         let known = entry.page == page && entry.era == self.era && entry.aspace == aspace;
         (known && (entry.writable || access == Access::Read)).then_some(entry.frame)
     }
@@ -53,16 +59,20 @@ impl Recent {
     #[inline]
     pub fn keep(&mut self, aspace: Key, address: u64, frame: Frame, writable: bool) {
         let page = address / PAGE;
-        if let Some(entry) = self.entries.get_mut((page % ENTRIES) as usize) {
+        if let Some(entry) = self.entries.get_mut(place(page)) {
             *entry = Entry { page, aspace, frame, writable, era: self.era };
         }
     }
 
     /// The pages of a range of an address space are mapped no more, or allow less.
     pub fn forget(&mut self, base: u64, len: u64) {
+        let pages = len / PAGE;
+        if pages >= ENTRIES {
+            return self.forget_all();
+        }
         let first = base / PAGE;
-        for page in first..first.saturating_add((len / PAGE).min(ENTRIES)) {
-            if let Some(entry) = self.entries.get_mut((page % ENTRIES) as usize) {
+        for page in first..first.saturating_add(pages) {
+            if let Some(entry) = self.entries.get_mut(place(page)) {
                 entry.era = 0;
             }
         }

@@ -168,15 +168,7 @@ impl<M: Machine> Kernel<M> {
         let held = socket.inbox.len();
         let len = match &mut socket.inbox {
             Inbox::Stream(bytes) => {
-                let len = out.len().min(bytes.len());
-                let (first, second) = bytes.as_slices();
-                let from_first = len.min(first.len());
-                for (part, from) in [(0..from_first, first), (from_first..len, second)] {
-                    let part_len = part.len();
-                    if let (Some(to), Some(from)) = (out.get_mut(part), from.get(..part_len)) {
-                        to.copy_from_slice(from);
-                    }
-                }
+                let len = copy_front(bytes, out);
                 if !peek {
                     bytes.drain(..len);
                 }
@@ -289,6 +281,22 @@ impl<M: Machine> Kernel<M> {
         let clear = Signals::SOCKET_WRITABLE | Signals::SOCKET_WRITE_THRESHOLD;
         self.signal(peer.object(), clear, Signals::SOCKET_PEER_CLOSED);
     }
+}
+
+/// Copies as many bytes from the front of a queue as it has and there is room for; says how many.
+pub(crate) fn copy_front(bytes: &VecDeque<u8>, out: &mut [u8]) -> usize {
+    let len = out.len().min(bytes.len());
+    let (first, second) = bytes.as_slices();
+    let from_first = len.min(first.len());
+    for (part, from) in [(0..from_first, first), (from_first..len, second)] {
+        let part_len = part.len();
+        if part_len > 0
+            && let (Some(to), Some(from)) = (out.get_mut(part), from.get(..part_len))
+        {
+            to.copy_from_slice(from);
+        }
+    }
+    len
 }
 
 fn has_datagram(inbox: &Inbox) -> bool {

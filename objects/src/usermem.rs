@@ -13,6 +13,9 @@ use crate::machine::{Frame, Machine, PAGE, PAGE_SIZE};
 use crate::slab::Key;
 use crate::vmo::{Access, Beneath, PAGE_WAIT};
 
+/// Bytes that are copied without a loop over pages, if they lie in one that is known.
+const FEW: usize = 1024;
+
 /// Whose rules an access follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rules {
@@ -132,7 +135,21 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: not all of it may be read. `NO_MEMORY`. [`PAGE_WAIT`]: a page of it has to be waited for.
+    #[inline(always)]
     pub fn copy_in(&mut self, aspace: Key, address: u64, out: &mut [u8]) -> Result<(), Status> {
+        let offset = (address % PAGE) as usize;
+        if out.len() <= FEW
+            && offset <= PAGE_SIZE - out.len()
+            && let Some(frame) = self.frames.recent.find(aspace, address, Access::Read)
+        {
+            self.machine.frame_read(frame, offset, out);
+            return Ok(());
+        }
+        self.copy_in_pages(aspace, address, out)
+    }
+
+    #[inline(never)]
+    fn copy_in_pages(&mut self, aspace: Key, address: u64, out: &mut [u8]) -> Result<(), Status> {
         self.each_page(
             aspace,
             address,
@@ -151,7 +168,21 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: not all of it may be written. `NO_MEMORY`.
+    #[inline(always)]
     pub fn copy_out(&mut self, aspace: Key, address: u64, data: &[u8]) -> Result<(), Status> {
+        let offset = (address % PAGE) as usize;
+        if data.len() <= FEW
+            && offset <= PAGE_SIZE - data.len()
+            && let Some(frame) = self.frames.recent.find(aspace, address, Access::Write)
+        {
+            self.machine.frame_write(frame, offset, data);
+            return Ok(());
+        }
+        self.copy_out_pages(aspace, address, data)
+    }
+
+    #[inline(never)]
+    fn copy_out_pages(&mut self, aspace: Key, address: u64, data: &[u8]) -> Result<(), Status> {
         self.each_page(aspace, address, data.len(), Access::Write, Rules::Program, |machine, frame, offset, range| {
             if let (Some(part), Some(frame)) = (data.get(range), frame) {
                 machine.frame_write(frame, offset, part);

@@ -335,10 +335,12 @@ fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &R
         }
         return Err(Status::BUFFER_TOO_SMALL);
     }
-    let size = if to.etc { size_of::<zx_handle_info_t>() } else { size_of::<u32>() };
-    // What cannot be delivered stays where it is.
-    cx.kernel.check_out(cx.aspace, to.handles, handles * size)?;
-    cx.kernel.reserve_handles(cx.process, handles)?;
+    if handles > 0 {
+        let size = if to.etc { size_of::<zx_handle_info_t>() } else { size_of::<u32>() };
+        // What cannot be delivered stays where it is.
+        cx.kernel.check_out(cx.aspace, to.handles, handles * size)?;
+        cx.kernel.reserve_handles(cx.process, handles)?;
+    }
     let message = cx.kernel.channel_read(channel)?;
     if let Err(status) = cx.write_bytes(to.bytes, &message.data) {
         cx.kernel.channel_unread(channel, message);

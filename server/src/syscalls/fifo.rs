@@ -1,7 +1,6 @@
 //! FIFOs.
 
 use abi::{Rights, Status, ZX_DEFAULT_FIFO_RIGHTS};
-use alloc::vec::Vec;
 use objects::fifo::Fifo;
 use objects::handle::HandleValue;
 use objects::machine::Machine;
@@ -40,6 +39,7 @@ pub fn fifo_write<M: Machine>(
     let elements = cx.read_bytes(data, taken * size)?;
     cx.check_optional(actual)?;
     cx.kernel.fifo_write(fifo, &elements)?;
+    cx.kernel.buffers.give(elements);
     cx.write_optional(actual, taken)
 }
 
@@ -57,10 +57,9 @@ pub fn fifo_read<M: Machine>(
     let len = taken * size;
     cx.kernel.check_out(cx.aspace, data.0, len)?;
     cx.check_optional(actual)?;
-    let mut elements = Vec::new();
-    elements.try_reserve_exact(len).map_err(|_| Status::NO_MEMORY)?;
-    elements.resize(len, 0);
+    let mut elements = cx.kernel.buffers.take(len)?;
     cx.kernel.fifo_read(fifo, &mut elements)?;
     cx.write_bytes(data, &elements)?;
+    cx.kernel.buffers.give(elements);
     cx.write_optional(actual, taken)
 }

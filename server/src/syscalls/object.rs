@@ -80,6 +80,7 @@ pub fn object_wait_async<M: Machine>(
 }
 
 /// The signals that programs may set and clear on an object.
+#[inline]
 fn allowed<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Signals, Status> {
     Ok(match cx.kernel.objects.any(object)?.body {
         Body::Event(_) | Body::EventPair(_) | Body::Counter(_) => Signals::USER_ALL | Signals::SIGNALED,
@@ -87,19 +88,15 @@ fn allowed<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Signals, Stat
     })
 }
 
-fn change<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, clear: u32, set: u32) -> Result<(), Status> {
-    let (clear, set) = (Signals::from_bits_retain(clear), Signals::from_bits_retain(set));
-    if !allowed(cx, object)?.contains(clear | set) {
-        return Err(Status::INVALID_ARGS);
-    }
-    cx.kernel.signal(object, clear, set);
-    Ok(())
-}
-
 /// Changes the signals of an object.
 pub fn object_signal<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, clear: u32, set: u32) -> Result<(), Status> {
     let handle = cx.get_any(value, Rights::SIGNAL)?;
-    change(cx, handle.object, clear, set)
+    let (clear, set) = (Signals::from_bits_retain(clear), Signals::from_bits_retain(set));
+    if !allowed(cx, handle.object)?.contains(clear | set) {
+        return Err(Status::INVALID_ARGS);
+    }
+    cx.kernel.signal(handle.object, clear, set);
+    Ok(())
 }
 
 /// Changes the signals of an object's other end.
@@ -110,12 +107,14 @@ pub fn object_signal_peer<M: Machine>(
     set: u32,
 ) -> Result<(), Status> {
     let handle = cx.get_any(value, Rights::SIGNAL_PEER)?;
-    let wanted = Signals::from_bits_retain(clear | set);
-    if !allowed(cx, handle.object)?.contains(wanted) {
+    let (clear, set) = (Signals::from_bits_retain(clear), Signals::from_bits_retain(set));
+    // Both ends are of one type.
+    if !allowed(cx, handle.object)?.contains(clear | set) {
         return Err(Status::INVALID_ARGS);
     }
     let peer = cx.kernel.peer(handle.object)?.ok_or(Status::PEER_CLOSED)?;
-    change(cx, peer, clear, set)
+    cx.kernel.signal(peer, clear, set);
+    Ok(())
 }
 
 /// A handle to a child of a task by its number: a process of a job, a job of a job, a thread of a process.

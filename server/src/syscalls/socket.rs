@@ -4,7 +4,6 @@ use abi::{
     Rights, Status, ZX_DEFAULT_SOCKET_RIGHTS, ZX_SOCKET_DATAGRAM, ZX_SOCKET_DISPOSITION_WRITE_DISABLED,
     ZX_SOCKET_DISPOSITION_WRITE_ENABLED, ZX_SOCKET_PEEK,
 };
-use alloc::vec::Vec;
 use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::socket::{CAPACITY, Socket};
@@ -60,11 +59,10 @@ pub fn socket_write<M: Machine>(
     // In pieces, except that a datagram is one.
     loop {
         let part = if datagram { total } else { (total - written).min(MAX_COPY) };
-        let mut data = Vec::new();
-        data.try_reserve_exact(part).map_err(|_| Status::NO_MEMORY)?;
-        data.resize(part, 0);
+        let mut data = cx.kernel.buffers.take(part)?;
         let copied = cx.kernel.copy_in(cx.aspace, buffer.0.wrapping_add(written as u64), &mut data);
         let sent = copied.and_then(|()| cx.kernel.socket_write(socket, &data));
+        cx.kernel.buffers.give(data);
         match sent {
             Ok(n) => written += n,
             // What was written before the bad address stays written.
@@ -96,8 +94,10 @@ pub fn socket_read<M: Machine>(
     let s = cx.kernel.objects.get(socket)?;
     let total = size.min(s.next_len());
     let whole = s.is_datagram() || peek;
-    // It may come in pieces, of which each is gone from the socket once it is read.
-    cx.wait_out(buffer.0, total)?;
+    if total > MAX_COPY {
+        // It comes in pieces, of which each is gone from the socket once it is read.
+        cx.wait_out(buffer.0, total)?;
+    }
     let mut done = 0;
     loop {
         let part = if whole { total } else { (total - done).min(MAX_COPY) };
@@ -107,11 +107,10 @@ pub fn socket_read<M: Machine>(
         }
         // Bytes leave the socket only when they can be delivered.
         cx.kernel.check_out(cx.aspace, to.0, part)?;
-        let mut data = Vec::new();
-        data.try_reserve_exact(part).map_err(|_| Status::NO_MEMORY)?;
-        data.resize(part, 0);
+        let mut data = cx.kernel.buffers.take(part)?;
         let n = cx.kernel.socket_read(socket, &mut data, peek)?;
         cx.write_bytes(to, data.get(..n).unwrap_or_default())?;
+        cx.kernel.buffers.give(data);
         done += n;
         if whole || n == 0 || done >= total {
             break;
