@@ -46,38 +46,34 @@ impl Futexes {
         self.near.iter().all(Option::is_none) && self.far.is_empty()
     }
 
-    fn is_near(&self, key: &FutexKey) -> bool {
-        matches!(&self.near[Self::place(key)], Some((found, _)) if found == key)
-    }
-
     fn get(&self, key: &FutexKey) -> Option<&FutexQueue> {
-        match &self.near[Self::place(key)] {
-            Some((found, queue)) if found == key => Some(queue),
+        match self.near.get(Self::place(key)) {
+            Some(Some((found, queue))) if found == key => Some(queue),
             _ => self.far.get(key),
         }
     }
 
     fn get_mut(&mut self, key: &FutexKey) -> Option<&mut FutexQueue> {
-        match &mut self.near[Self::place(key)] {
-            Some((found, queue)) if found == key => Some(queue),
+        match self.near.get_mut(Self::place(key)) {
+            Some(Some((found, queue))) if found == key => Some(queue),
             _ => self.far.get_mut(key),
         }
     }
 
     fn get_or_default(&mut self, key: FutexKey) -> &mut FutexQueue {
-        let place = &mut self.near[Self::place(&key)];
-        let another = place.as_ref().is_some_and(|(found, _)| *found != key);
-        if another || !self.far.is_empty() && self.far.contains_key(&key) {
-            return self.far.entry(key).or_default();
+        if let Some(place) = self.near.get_mut(Self::place(&key))
+            && place.as_ref().is_none_or(|(found, _)| *found == key)
+            && (self.far.is_empty() || !self.far.contains_key(&key))
+        {
+            return &mut place.get_or_insert_with(|| (key, FutexQueue::default())).1;
         }
-        &mut place.get_or_insert_with(|| (key, FutexQueue::default())).1
+        self.far.entry(key).or_default()
     }
 
     fn remove(&mut self, key: &FutexKey) {
-        if self.is_near(key) {
-            self.near[Self::place(key)] = None;
-        } else {
-            self.far.remove(key);
+        match self.near.get_mut(Self::place(key)) {
+            Some(place) if place.as_ref().is_some_and(|(found, _)| found == key) => *place = None,
+            _ => drop(self.far.remove(key)),
         }
     }
 }

@@ -55,6 +55,7 @@ struct Cell {
 
 /// The handles of one process.
 pub struct HandleTable {
+    #[allow(clippy::vec_box, reason = "growing the list must not move the cells")]
     chunks: Vec<Box<[Cell; CHUNK]>>,
     free: u32,
     len: u32,
