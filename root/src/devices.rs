@@ -58,11 +58,12 @@ impl<'a> Devices<'a> {
         Devices { system, timer_pin, next_message: FIRST_MESSAGE }
     }
 
-    /// Whether a port belongs to the root task or to a server: the range that it lies in.
-    fn own(&self, port: u64) -> Option<Range> {
+    /// The first ports from one on that belong to the root task or to a server. The description is read for it, so this is
+    /// asked for each range and not for each port.
+    fn own_from(&self, port: u64) -> Option<Range> {
         let serials = self.system.instances().flat_map(|i| [i.console, i.link]).flatten();
         let serials = serials.map(|s| Range { first: s.port.into(), last: u64::from(s.port) + 7 });
-        OWN.iter().copied().chain(serials).find(|range| (range.first..=range.last).contains(&port))
+        OWN.iter().copied().chain(serials).filter(|range| range.last >= port).min_by_key(|range| range.first)
     }
 
     /// Notes in a boot page what an instance may have, and hands over device memory and ports: each capability goes by
@@ -93,11 +94,12 @@ impl<'a> Devices<'a> {
         for range in wanted.ports.iter().flatten() {
             let mut at = range.first;
             while at <= range.last {
-                if let Some(own) = self.own(at) {
+                let own = self.own_from(at);
+                if let Some(own) = own.filter(|own| own.first <= at) {
                     at = own.last + 1;
                     continue;
                 }
-                let last = (at..=range.last).take_while(|port| self.own(*port).is_none()).last().unwrap_or(at);
+                let last = own.map_or(range.last, |own| range.last.min(own.first - 1));
                 let place = info.port.get_mut(count).ok_or(Error::Pieces("I/O ports", MAX_PORTS))?;
                 *place = Ports { first: at as u16, last: last as u16 };
                 ports(count, place)?;
