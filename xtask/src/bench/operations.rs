@@ -94,20 +94,27 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<()> {
 fn by_the_clock(paths: &Paths, ui: &Ui, file: Option<&Path>) -> Result<()> {
     let bulk: Vec<&Operation> = GROUPS.iter().filter(|(name, _)| *name == BULK).flat_map(|(_, all)| *all).collect();
     let figures = measure(paths, ui, &bulk, Accel::Tcg, MEMORY)?;
-    let least = |name: String| figures.iter().find(|figure| figure.name == name).map_or(0.0, |figure| figure.min);
-    let per_byte = |name: &str| (least(format!("{name}_65536")) - least(format!("{name}_16384"))) / (48 << 10) as f64;
-    let copy = per_byte("copy");
-    println!("wall clock, QEMU TCG; a byte from 16 KiB to 64 KiB, by a plain copy's in the same run");
-    println!("{:<14} {:>10} {:>8} {:>10} {:>10} {:>12}", "", "ns/KiB", "copies", "1 KiB ns", "64 KiB ns", "1 MiB ns");
-    for name in ["copy", "channel_bulk", "socket_bulk", "vmo_write", "vmo_read"] {
-        let [small, large, most] = [1024, 65536, 1 << 20].map(|len: u32| least(format!("{name}_{len}")));
-        let byte = per_byte(name);
-        println!("{name:<14} {:>10.1} {:>8.2} {small:>10.0} {large:>10.0} {most:>12.0}", byte * 1024.0, byte / copy);
-    }
+    print!("{}", clock_table(&figures));
     if let Some(file) = file {
         write(file, &figures)?;
     }
     Ok(())
+}
+
+/// The table of [`by_the_clock`]. What a byte costs is taken from 16 KiB to 64 KiB, which are one call each.
+pub fn clock_table(figures: &[Figure]) -> String {
+    let least = |name: String| figures.iter().find(|figure| figure.name == name).map_or(0.0, |figure| figure.min);
+    let per_kib = |name: &str| (least(format!("{name}_65536")) - least(format!("{name}_16384"))) / 48.0;
+    let copy = per_kib("copy").max(f64::MIN_POSITIVE);
+    let mut out = String::from(
+        "| | ns for a KiB | in plain copies | ns for 1 KiB in all | for 64 KiB | for 1 MiB |\n|---|--:|--:|--:|--:|--:|\n",
+    );
+    for name in ["copy", "channel_bulk", "socket_bulk", "vmo_write", "vmo_read"] {
+        let [small, large, most] = [1024, 65536, 1 << 20].map(|len: u32| least(format!("{name}_{len}")));
+        let byte = per_kib(name);
+        out.push_str(&format!("| `{name}` | {byte:.0} | {:.2} | {small:.0} | {large:.0} | {most:.0} |\n", byte / copy));
+    }
+    out
 }
 
 /// Writes figures down.
@@ -121,8 +128,16 @@ fn write(file: &Path, figures: &[Figure]) -> Result<()> {
 /// # Errors
 /// They cannot be read.
 pub fn accepted(paths: &Paths) -> Result<Vec<Figure>> {
-    let text = fs::read_to_string(paths.workspace.join(ACCEPTED)).with_context(|| format!("cannot read {ACCEPTED}"))?;
-    serde_json::from_str(&text).with_context(|| format!("{ACCEPTED} is no list of figures"))
+    read(paths, ACCEPTED)
+}
+
+/// Figures in a file of the tree.
+///
+/// # Errors
+/// They cannot be read.
+pub fn read(paths: &Paths, file: &str) -> Result<Vec<Figure>> {
+    let text = fs::read_to_string(paths.workspace.join(file)).with_context(|| format!("cannot read {file}"))?;
+    serde_json::from_str(&text).with_context(|| format!("{file} is no list of figures"))
 }
 
 /// Measures everything; says of each operation whether it is no longer than what was accepted, in `report`.

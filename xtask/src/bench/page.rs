@@ -8,11 +8,15 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 
 use super::anchors::GROUPS;
-use super::operations::{Figure, accepted};
-use super::{bars, scale};
+use super::operations::{self, Figure, accepted};
+use super::{bars, curves, scale};
 use crate::paths::Paths;
 
 const PAGE: &str = "docs/performance.md";
+/// Many bytes by the wall clock: what `./hafnon bench --clock --json FILE` wrote.
+const CLOCK: &str = "docs/measurements/clock.json";
+/// What `./hafnon bench scale --json FILE` wrote.
+const SCALE: &str = "docs/measurements/scale.json";
 const END: &str = "<!-- end of what is made -->";
 
 /// Every file that is made, by its name.
@@ -23,11 +27,14 @@ pub fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let figures = accepted(paths)?;
     let page = fs::read_to_string(paths.workspace.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
     let page = with_part(&page, "operations", &table(&figures))?;
-    let drawn = |name: &str| scale::drawn(&paths.workspace.join(name));
+    let page = with_part(&page, "cycles", &cycles(&figures))?;
+    let page = with_part(&page, "clock", &operations::clock_table(&operations::read(paths, CLOCK)?))?;
+    let page = with_part(&page, "memory", &memory(&scale::read(&paths.workspace.join(SCALE))?))?;
+    let drawn = |name: &str| Ok::<_, anyhow::Error>(curves::svg(&scale::read(&paths.workspace.join(name))?));
     Ok(vec![
         (PAGE, page),
         ("docs/measurements/operations.svg", bars::svg(&figures)),
-        ("docs/measurements/scale.svg", drawn("docs/measurements/scale.json")?),
+        ("docs/measurements/scale.svg", drawn(SCALE)?),
         ("docs/measurements/memory.svg", drawn("docs/measurements/memory.json")?),
     ])
 }
@@ -74,6 +81,29 @@ fn table(figures: &[Figure]) -> String {
                 operation.what
             );
         }
+    }
+    out
+}
+
+/// What calls would take on the thesis' computer, by seL4's own figures: see the page.
+fn cycles(figures: &[Figure]) -> String {
+    const CALL_AND_REPLY: f64 = 718.0 + 576.0;
+    const RAW: f64 = 423.0;
+    let mut out =
+        String::from("| call | instructions | of them over the bare round trip | cycles, about |\n|---|--:|--:|--:|\n");
+    for name in ["null0", "handle_duplicate", "event_create", "object_signal", "wait_one_ready", "channel_write_64"] {
+        let Some(figure) = figures.iter().find(|figure| figure.name == name) else { continue };
+        let beside = (figure.mean - RAW).max(0.0);
+        let _ = writeln!(out, "| `{name}` | {:.0} | {beside:.0} | {:.0} |", figure.mean, CALL_AND_REPLY + beside);
+    }
+    out
+}
+
+/// What an object takes of the server's memory.
+fn memory(report: &scale::Report) -> String {
+    let mut out = String::from("| object | bytes | of so many |\n|---|--:|--:|\n");
+    for memory in &report.memory {
+        let _ = writeln!(out, "| {} | {} | {} |", memory.object, memory.bytes, memory.count);
     }
     out
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::{commit, curves, program};
+use super::{commit, program};
 use crate::build::{self, What};
 use crate::cli::Accel;
 use crate::image::{Image, Mode};
@@ -216,13 +216,11 @@ fn print(report: &Report, judge: bool) -> bool {
     flat
 }
 
-/// A report that was written before, as curves.
+/// A report that was written before.
 ///
 /// # Errors
 /// It cannot be read or is none.
-pub fn drawn(report: &Path) -> Result<String> {
+pub fn read(report: &Path) -> Result<Report> {
     let text = fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
-    let report: Report =
-        serde_json::from_str(&text).with_context(|| format!("{} is no report of this kind", report.display()))?;
-    Ok(curves::svg(&report))
+    serde_json::from_str(&text).with_context(|| format!("{} is no report of this kind", report.display()))
 }

@@ -7,7 +7,10 @@ use zx::{AsHandleRef, Channel, Socket, Vmo};
 use super::sampler::Suite;
 use super::{call, check, place};
 
-const TIMES: usize = 50;
+/// How often so many bytes are moved.
+const fn times(len: usize) -> usize {
+    if len == MOST { 50 } else { 400 }
+}
 /// The most that goes through a channel or a socket at a time.
 const PIECE: usize = 64 << 10;
 const MOST: usize = 1 << 20;
@@ -29,7 +32,7 @@ macro_rules! sizes {
 pub fn run(suite: &mut Suite) -> zx::Result<()> {
     let (from, to) = (&mut vec![1_u8; MOST], &mut vec![2_u8; MOST]);
     sizes!("copy").into_iter().try_for_each(|(name, len): Named| {
-        suite.measure([name], TIMES, |[copy]| {
+        suite.measure([name], times(len), |[copy]| {
             copy.time(|| black_box(&mut to[..len]).copy_from_slice(black_box(&from[..len])));
             Ok(())
         })
@@ -39,7 +42,7 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
     let (from, to) = (place(from.as_mut_slice()), place(to.as_mut_slice()));
     sizes!("channel_bulk").into_iter().try_for_each(|(name, len): Named| {
         let mut actual = 0_u32;
-        suite.measure([name], TIMES, |[both]| {
+        suite.measure([name], times(len), |[both]| {
             let piece = len.min(PIECE) as u64;
             both.time(|| {
                 (0..len as u64).step_by(PIECE).try_for_each(|at| {
@@ -53,7 +56,7 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
     let (near, far) = (near.raw_handle(), far.raw_handle());
     sizes!("socket_bulk").into_iter().try_for_each(|(name, len): Named| {
         let mut actual = 0_usize;
-        suite.measure([name], TIMES, |[both]| {
+        suite.measure([name], times(len), |[both]| {
             let piece = len.min(PIECE) as u64;
             both.time(|| {
                 (0..len as u64).step_by(PIECE).try_for_each(|at| {
@@ -66,9 +69,9 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
     let vmo = Vmo::create(MOST as u64, 0)?;
     let vmo = vmo.raw_handle();
     sizes!("vmo_write").into_iter().try_for_each(|(name, len): Named| {
-        suite.measure([name], TIMES, |[write]| check(write.time(|| call!(zx_vmo_write, vmo, from, 0, len))))
+        suite.measure([name], times(len), |[write]| check(write.time(|| call!(zx_vmo_write, vmo, from, 0, len))))
     })?;
     sizes!("vmo_read").into_iter().try_for_each(|(name, len): Named| {
-        suite.measure([name], TIMES, |[read]| check(read.time(|| call!(zx_vmo_read, vmo, to, 0, len))))
+        suite.measure([name], times(len), |[read]| check(read.time(|| call!(zx_vmo_read, vmo, to, 0, len))))
     })
 }
