@@ -66,8 +66,10 @@ pub const KNOWS_WRITTEN: bool = family::KNOWS_WRITTEN;
 /// Capabilities of pages that stand side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Several {
-    /// The CNode that they stand in.
+    /// The CNode that the pages' own stand in.
     pub cnode: Slot,
+    /// The index, with the same root and depth, of the CNode of those that map them.
+    pub to_index: u64,
     /// The first slot of the pages' own.
     pub from: u64,
     /// The first slot of those that map them.

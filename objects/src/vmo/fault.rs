@@ -3,6 +3,7 @@
 use abi::Status;
 
 use super::{Access, Kind, Vmo};
+use crate::aspace::Mapping;
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Cache, Frame, Machine, PAGE, Perm};
 use crate::object::Id;
@@ -43,11 +44,12 @@ impl<M: Machine> Kernel<M> {
             if self.machine.frame_is_large(frame) && self.vmo_map_large(machine, &mapping, at, true) {
                 return Ok(());
             }
-            self.vmo_map_frame(machine, at, mapping.vmo, frame, mapping.perm)?;
             // Around a page that is new there is seldom one that is there and not mapped.
-            if self.objects.get(mapping.vmo)?.own_pages() != before {
-                let room = (mapping.end() - at) / PAGE - 1;
-                if !mapping.content_only {
+            let new = self.objects.get(mapping.vmo)?.own_pages() != before;
+            if new || mapping.content_only || self.machine.frame_is_large(frame) {
+                self.vmo_map_frame(machine, at, mapping.vmo, frame, mapping.perm)?;
+                if new && !mapping.content_only {
+                    let room = (mapping.end() - at) / PAGE - 1;
                     self.vmo_ahead((key, at), mapping.vmo, page, room, mapping.perm);
                 }
                 return Ok(());
@@ -56,28 +58,52 @@ impl<M: Machine> Kernel<M> {
             if self.machine.frame_is_large(frame) && self.vmo_map_large(machine, &mapping, at, false) {
                 return Ok(());
             }
-            self.vmo_map_if_there(machine, at, mapping.vmo, page, mapping.perm)?;
+            if mapping.content_only || self.machine.frame_is_large(frame) {
+                return self.vmo_map_if_there(machine, at, mapping.vmo, page, mapping.perm);
+            }
         } else {
             let zero = self.frames.zero(&mut self.machine).map_err(|_| Status::NO_MEMORY)?;
             self.objects.get_mut(mapping.vmo)?.zero_mapped = true;
             return self.vmo_map_frame(machine, at, mapping.vmo, zero, Perm { write: false, ..mapping.perm });
         }
-        if mapping.content_only {
-            return Ok(());
-        }
+        self.vmo_map_around(machine, &mapping, at)
+    }
+
+    /// Maps the pages that are there in the block around an address, those side by side that allow the same at once. Only
+    /// for the page at the address it matters whether that can be done.
+    fn vmo_map_around(&mut self, machine: Aspace, mapping: &Mapping, at: u64) -> Result<(), Status> {
+        let cache = self.objects.get(mapping.vmo)?.cache;
         let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
-        for i in 0..FAULT_AROUND {
-            let near = block + i * PAGE;
-            // Only a favour, for which no large page is split: without memory for it the page faults by itself later.
-            if near != at
-                && (mapping.base..mapping.end()).contains(&near)
-                && !self.vmo_page_is_large(mapping.vmo, page_of(near))
-                && self.vmo_map_if_there(machine, near, mapping.vmo, page_of(near), mapping.perm).is_err()
-            {
-                break;
+        let (from, to) = (block.max(mapping.base), (block + FAULT_AROUND * PAGE).min(mapping.end()));
+        let mut frames = [Frame(0); FAULT_AROUND as usize];
+        // Pages that have been looked at and are not mapped yet: where, how many, and whether they may be written.
+        let (mut start, mut count, mut write) = (from, 0_usize, false);
+        let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
+        let mut result = Ok(());
+        for near in (from..=to).step_by(PAGE as usize) {
+            let there = if near < to { self.vmo_page_if_there(mapping.vmo, page_of(near)) } else { None };
+            // No large page is split for a favour.
+            let there = there.filter(|(frame, _)| near == at || !self.machine.frame_is_large(*frame));
+            if count != 0 && there.is_none_or(|(_, writable)| writable != write) {
+                let perm = Perm { write: mapping.perm.write && write, ..mapping.perm };
+                let run = frames.get(..count).unwrap_or_default();
+                let mapped = self.machine.map_run(machine, start, run, perm, cache);
+                if mapped.is_err() && (start..near).contains(&at) {
+                    result = self.vmo_map_if_there(machine, at, mapping.vmo, page_of(at), mapping.perm);
+                }
+                count = 0;
+            }
+            if let Some((frame, writable)) = there {
+                if count == 0 {
+                    (start, write) = (near, writable);
+                }
+                if let Some(place) = frames.get_mut(count) {
+                    *place = frame;
+                    count += 1;
+                }
             }
         }
-        Ok(())
+        result
     }
 
     /// What a load needs: memory that is cached otherwise than other memory cannot be shown as the page of zeroes.

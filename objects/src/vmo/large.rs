@@ -57,11 +57,6 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Whether a page has a frame that is part of a large one.
-    pub(crate) fn vmo_page_is_large(&self, id: Id<Vmo>, page: u64) -> bool {
-        self.vmo_page_if_there(id, page).is_some_and(|(frame, _)| self.machine.frame_is_large(frame))
-    }
-
     /// Maps the large page around an address of a mapping, if the VMO shows one there in whole and in order, and all of
     /// it may be written if `write` is asked for. Says whether it did.
     pub(crate) fn vmo_map_large(&mut self, machine: Aspace, mapping: &Mapping, at: u64, write: bool) -> bool {

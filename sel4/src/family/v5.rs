@@ -136,7 +136,7 @@ pub(crate) fn page_map_several(
     caching: u64,
     several: Several,
 ) -> Option<Result<()>> {
-    let mut call = Invocation::new(page.cptr(), label::X86PAGE_MAP, 8, 2);
+    let mut call = Invocation::new(page.cptr(), label::X86PAGE_MAP, 9, 2);
     call.cap::<0>(vspace.cptr());
     call.cap::<1>(several.cnode.root.cptr());
     call.word::<0>(address);
@@ -147,6 +147,7 @@ pub(crate) fn page_map_several(
     call.word::<5>(several.from);
     call.word::<6>(several.to);
     call.word::<7>(several.count);
+    call.word::<8>(several.to_index);
     Some(call.run().map(|_| ()))
 }
 
@@ -154,7 +155,7 @@ pub(crate) fn page_map_several(
 pub(crate) fn page_unmap_several(page: Page, several: Several) -> Option<Result<()>> {
     let mut call = Invocation::new(page.cptr(), label::X86PAGE_UNMAP, 4, 1);
     call.cap::<0>(several.cnode.root.cptr());
-    call.word::<0>(several.cnode.index);
+    call.word::<0>(several.to_index);
     call.word::<1>(several.cnode.depth.into());
     call.word::<2>(several.to);
     call.word::<3>(several.count);
@@ -165,7 +166,7 @@ pub(crate) fn page_unmap_several(page: Page, several: Several) -> Option<Result<
 pub(crate) fn page_written_several(page: Page, several: Several) -> Option<Result<u64>> {
     let mut call = Invocation::new(page.cptr(), label::X86PAGE_GET_ADDRESS, 4, 1);
     call.cap::<0>(several.cnode.root.cptr());
-    call.word::<0>(several.cnode.index);
+    call.word::<0>(several.to_index);
     call.word::<1>(several.cnode.depth.into());
     call.word::<2>(several.to);
     call.word::<3>(several.count);

@@ -19,6 +19,9 @@ use core::ops::Range;
 
 use objects::machine::{Cache, Frame, OutOfMemory, PAGE, Perm};
 
+use server_boot::cspace::LEAF_BITS;
+
+use super::memory::several::By;
 use super::memory::{Memory, Unit};
 use super::sys::{self, Object};
 
@@ -256,8 +259,10 @@ impl Space {
         let flags = flags(perm, cache);
         let (mut rest, mut at) = (frames, address);
         while let Some(&first) = rest.first() {
-            let count = memory.mappable(rest).min((ENTRIES - index(at, LEAF)) as u32);
-            let mapped = if count > 1 { self.map_at_once(memory, tables, at, first, count, flags)? } else { None };
+            let (count, by) = memory.mappable(rest);
+            let count = count.min((ENTRIES - index(at, LEAF)) as u32);
+            let mapped =
+                if count > 1 { self.map_at_once(memory, tables, at, first, (count, by), flags)? } else { None };
             let done = match mapped {
                 Some(()) => count as usize,
                 None => {
@@ -278,7 +283,7 @@ impl Space {
         tables: &mut Tables,
         address: u64,
         first: Frame,
-        count: u32,
+        (count, by): (u32, By),
         flags: u32,
     ) -> Result<Option<()>, OutOfMemory> {
         let leaf = self.descend(memory, tables, address, LEAF)?;
@@ -287,7 +292,7 @@ impl Space {
             return Ok(None);
         }
         let place = (self.vspace, address);
-        match memory.map_several(first, count, place, flags & WRITE != 0, caching(flags)) {
+        match memory.map_several(first, (count, by), place, flags & WRITE != 0, caching(flags)) {
             Some(Ok(slot)) => {
                 tables.fill(leaf, entries, slot as u32 | flags);
                 Ok(Some(()))
@@ -311,11 +316,11 @@ impl Space {
                 leaf = self.leaf(tables, at);
             }
             let slot = leaf.map_or(0, |leaf| u64::from(tables.entry(leaf, index(at, LEAF)) & !FLAGS));
-            if slot == 0 || !memory.is_spare(slot) {
+            if slot == 0 || !memory.stays(slot) {
                 continue;
             }
             let (page, first, count) = run;
-            if count != 0 && page + count == n && first + u64::from(count) == slot {
+            if count != 0 && page + count == n && follows(first, count, slot) {
                 run.2 += 1;
                 continue;
             }
@@ -569,6 +574,12 @@ impl Parts {
     }
 }
 
+/// Whether a slot is the next of a run of slots in one leaf that is not too long for one call.
+fn follows(first: u64, count: u32, slot: u64) -> bool {
+    let (leaf, count) = (first >> LEAF_BITS, u64::from(count));
+    first + count == slot && slot >> LEAF_BITS == leaf && count < sys::AT_ONCE
+}
+
 /// Unmaps in the part of the tree below `table`; the range lies within what it covers. The recursion is as deep as the
 /// tree.
 fn unmap_below(memory: &mut Memory, tables: &mut Tables, table: u32, level: u32, start: u64, end: u64) {
@@ -592,10 +603,9 @@ fn unmap_below(memory: &mut Memory, tables: &mut Tables, table: u32, level: u32,
         let (first, count) = run;
         if level != LEAF {
             memory.large_give(slot);
-        } else if !memory.is_spare(slot) {
+        } else if !memory.stays(slot) {
             memory.mapping_give(slot);
-        } else if count != 0 && first + u64::from(count) == slot && u64::from(count) < sys::AT_ONCE {
-            // A spare stands in the upper half of its leaf, so the first of the next leaf never follows the last.
+        } else if count != 0 && follows(first, count, slot) {
             run = (first, count + 1);
         } else {
             memory.mappings_give(first, count);

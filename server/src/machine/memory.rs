@@ -25,8 +25,9 @@ use server_boot::layout::{CHUNK, CHUNK_BITS, WINDOW};
 
 mod contiguous;
 mod large;
-mod several;
+pub mod several;
 
+use self::several::Strips;
 use super::chunks::{CHUNKS, NONE, untyped_of};
 use super::heap;
 use super::sys::{self, Object};
@@ -122,6 +123,7 @@ pub struct Memory {
     large: BTreeSet<(u32, u64)>,
     /// The chunk that a large page's content is copied to when it is split.
     aside: u32,
+    strips: Strips,
     /// Loose slots of what is made once and stays.
     kept: u64,
     /// Pages of devices, by number from [`Frame::DEVICE`] on.
@@ -176,6 +178,7 @@ impl Memory {
             windows: 0,
             large: BTreeSet::new(),
             aside: NONE,
+            strips: Strips::default(),
             kept: 0,
             devices: Vec::new(),
         })
@@ -260,21 +263,16 @@ impl Memory {
     #[inline]
     pub fn mapping_frame(&self, slot: u64) -> Frame {
         let loose = || self.loose.frames[(slot - leaf_slot(LOOSE_LEAF, 0)) as usize];
-        Frame(self.spare_of(slot).unwrap_or_else(loose))
+        Frame(self.spare_of(slot).or_else(|| self.strip_frame(slot)).unwrap_or_else(loose))
     }
 
     /// Ends the mapping made with a capability from [`Memory::mapping_take`], and takes it back.
     pub fn mapping_give(&mut self, slot: u64) {
-        match self.spare_of(slot) {
-            Some(frame) => {
-                sys::page_unmap(slot);
-                set_bit(&mut self.chunks[(frame / PARTS) as usize].mapped, frame % PARTS, false);
-            }
-            None => {
-                sys::delete(slot);
-                self.slot_free(slot);
-            }
+        if self.stays(slot) {
+            return self.mappings_give(slot, 1);
         }
+        sys::delete(slot);
+        self.slot_free(slot);
     }
 
     /// The frame whose spare capability this is.
@@ -351,7 +349,7 @@ impl Memory {
             self.loose.free.try_reserve_exact(all as usize).map_err(|_| OutOfMemory)?;
             let more = (all as usize).saturating_sub(self.loose.frames.len());
             self.loose.frames.try_reserve_exact(more).map_err(|_| OutOfMemory)?;
-            if self.loose.leaf >= self.leaf_base {
+            if self.loose.leaf >= self.strips.lowest(self.leaf_base) {
                 return Err(OutOfMemory);
             }
             self.leaf_make(self.loose.leaf)?;

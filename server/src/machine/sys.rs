@@ -112,17 +112,25 @@ pub fn page_unmap(page: u64) {
     complain(Page::new(page).unmap(), "unmap");
 }
 
-/// Capabilities of pages that stand side by side in a leaf CNode at a root slot.
-fn several(leaf: u64, from: u64, to: u64, count: u64) -> Several {
-    Several { cnode: root_path(leaf), from, to, count }
+/// A place in a leaf CNode: the leaf's root slot, and the index there.
+pub type Place = (u64, u64);
+
+/// The place of a slot.
+pub fn place(slot: u64) -> Place {
+    (slot >> LEAF_BITS, slot % cspace::LEAF_SLOTS)
 }
 
-/// Maps `count` pages side by side, at most [`AT_ONCE`] and in one page table: those whose capabilities stand in a leaf
-/// from index `from` on, by those from index `to` on, which are made where they are not there. `None` if the kernel cannot
-/// do that at once; then nothing is done.
+/// Capabilities of pages that stand side by side.
+fn several(from: Place, to: Place, count: u64) -> Several {
+    Several { cnode: root_path(from.0), to_index: to.0, from: from.1, to: to.1, count }
+}
+
+/// Maps `count` pages side by side, at most [`AT_ONCE`] and in one page table: those whose capabilities stand from one
+/// place on, by those from another on, which are made where they are not there. `None` if the kernel cannot do that at
+/// once; then nothing is done.
 pub fn pages_map(
-    leaf: u64,
-    (from, to): (u64, u64),
+    from: Place,
+    to: Place,
     count: u64,
     vspace: u64,
     address: u64,
@@ -130,22 +138,22 @@ pub fn pages_map(
     caching: Caching,
 ) -> Option<Result<()>> {
     let rights = if write { Rights::READ_WRITE } else { Rights::READ };
-    let page = Page::new(cspace::leaf_slot(leaf, from));
-    page.map_several(VSpace::new(vspace), address, rights, caching, several(leaf, from, to, count))
+    let page = Page::new(cspace::leaf_slot(from.0, from.1));
+    page.map_several(VSpace::new(vspace), address, rights, caching, several(from, to, count))
 }
 
-/// Takes pages out of wherever the capabilities from index `to` of a leaf on map them, at most [`AT_ONCE`].
-pub fn pages_unmap(leaf: u64, to: u64, count: u64) {
-    match Page::new(cspace::leaf_slot(leaf, to)).unmap_several(several(leaf, to, to, count)) {
+/// Takes pages out of wherever the capabilities from a place on map them, at most [`AT_ONCE`].
+pub fn pages_unmap(to: Place, count: u64) {
+    match Page::new(cspace::leaf_slot(to.0, to.1)).unmap_several(several(to, to, count)) {
         Some(result) => complain(result, "unmap several"),
-        None => (to..to + count).for_each(|index| page_unmap(cspace::leaf_slot(leaf, index))),
+        None => (to.1..to.1 + count).for_each(|index| page_unmap(cspace::leaf_slot(to.0, index))),
     }
 }
 
-/// Which of the capabilities from index `to` of a leaf on, at most [`AT_ONCE`], map a page that was written by that
-/// mapping: a bit for each.
-pub fn pages_written(leaf: u64, to: u64, count: u64) -> u64 {
-    let told = Page::new(cspace::leaf_slot(leaf, to)).written_several(several(leaf, to, to, count));
+/// Which of the capabilities from a place on, at most [`AT_ONCE`], map a page that was written by that mapping: a bit for
+/// each.
+pub fn pages_written(to: Place, count: u64) -> u64 {
+    let told = Page::new(cspace::leaf_slot(to.0, to.1)).written_several(several(to, to, count));
     told.and_then(Result::ok).unwrap_or(0)
 }
 
