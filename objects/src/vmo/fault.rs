@@ -46,12 +46,15 @@ impl<M: Machine> Kernel<M> {
             }
             // Around a page that is new there is seldom one that is there and not mapped.
             let new = self.objects.get(mapping.vmo)?.own_pages() != before;
+            // A large page that cannot be mapped as such is split by this one, and the others are small then.
             if new || mapping.content_only || self.machine.frame_is_large(frame) {
                 self.vmo_map_frame(machine, at, mapping.vmo, frame, mapping.perm)?;
-                if new && !mapping.content_only {
-                    let room = (mapping.end() - at) / PAGE - 1;
-                    self.vmo_ahead((key, at), mapping.vmo, page, room, mapping.perm);
-                }
+            }
+            if new && !mapping.content_only {
+                let room = (mapping.end() - at) / PAGE - 1;
+                self.vmo_ahead((key, at), mapping.vmo, page, room, mapping.perm);
+            }
+            if new || mapping.content_only {
                 return Ok(());
             }
         } else if let Some(frame) = self.vmo_page(mapping.vmo, page, self.read_access(mapping.vmo))? {
@@ -59,7 +62,10 @@ impl<M: Machine> Kernel<M> {
                 return Ok(());
             }
             if mapping.content_only || self.machine.frame_is_large(frame) {
-                return self.vmo_map_if_there(machine, at, mapping.vmo, page, mapping.perm);
+                self.vmo_map_if_there(machine, at, mapping.vmo, page, mapping.perm)?;
+            }
+            if mapping.content_only {
+                return Ok(());
             }
         } else {
             let zero = self.frames.zero(&mut self.machine).map_err(|_| Status::NO_MEMORY)?;
