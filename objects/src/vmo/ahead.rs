@@ -75,7 +75,8 @@ impl<M: Machine> Kernel<M> {
         let mut made = 1;
         if let Some(old) = old {
             let goes_on = old.vmo == id && old.next == page;
-            if self.ahead_close(&old) && goes_on {
+            // Somebody may have thrown `page` away when it was open; the one that this store made is wanted.
+            if self.ahead_close(&old, (old.vmo == id).then_some(page)) && goes_on {
                 made = (old.made * 2).min(MOST);
             }
         }
@@ -157,13 +158,14 @@ impl<M: Machine> Kernel<M> {
         for place in 0..RUNS {
             let Some(slot) = self.ahead.runs.get_mut(place) else { return };
             if let Some(run) = slot.take_if(|run| which(run)) {
-                self.ahead_close(&run);
+                self.ahead_close(&run, None);
             }
         }
     }
 
-    /// Gives the open pages of a run back that nobody has touched; says whether there were none.
-    fn ahead_close(&mut self, run: &Run) -> bool {
+    /// Gives the open pages of a run back that nobody has touched, but for one that is `wanted`; says whether there were
+    /// none.
+    fn ahead_close(&mut self, run: &Run, wanted: Option<u64>) -> bool {
         if run.open.is_empty() {
             return true;
         }
@@ -172,7 +174,7 @@ impl<M: Machine> Kernel<M> {
         let written = machine.map_or(0, |machine| self.machine.written(machine, run.address, count as u32));
         let mut all = true;
         for (page, bit) in run.open.clone().zip(0..MOST) {
-            if written >> bit & 1 != 0 {
+            if written >> bit & 1 != 0 || wanted == Some(page) {
                 continue;
             }
             let Ok(vmo) = self.objects.get(run.vmo) else { return false };
