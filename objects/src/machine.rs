@@ -396,8 +396,8 @@ pub trait Machine {
     /// Maps a page at a page-aligned address, in place of whatever was mapped there. All mappings of a page should be
     /// cached alike.
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory>;
-    /// Maps pages side by side from an address on, where nothing is mapped, as [`Machine::map`]; on an error some of the
-    /// first are.
+    /// Maps pages side by side from an address on, as [`Machine::map`]; fastest where nothing is mapped. On an error some of
+    /// the first are.
     fn map_run(
         &mut self,
         aspace: Aspace,

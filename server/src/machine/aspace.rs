@@ -245,7 +245,7 @@ impl Space {
         Ok(())
     }
 
-    /// Maps pages side by side, where nothing is mapped: as many as possible in one call of the kernel. On an error some of
+    /// Maps pages side by side: where nothing is mapped, as many as possible in one call of the kernel. On an error some of
     /// the first are.
     pub fn map_run(
         &self,
