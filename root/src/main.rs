@@ -25,6 +25,8 @@ mod fwcfg;
 mod hpet;
 #[cfg(target_os = "none")]
 mod instance;
+#[cfg(all(target_os = "none", feature = "measure"))]
+mod measure;
 #[cfg(target_os = "none")]
 mod memory;
 #[cfg(target_os = "none")]

@@ -38,6 +38,8 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     let mut memory = Memory::new(boot);
     let mebibytes = (memory.untouched_chunks() * server_boot::layout::CHUNK) >> 20;
     info!("{mebibytes} MiB of memory, processor counter at {} MHz", boot.tsc_mhz().unwrap_or(0));
+    #[cfg(feature = "measure")]
+    crate::measure::run(&mut memory, boot, SERVER)?;
     let endpoint = memory.endpoint()?;
     let hpet = Hpet::new(&mut memory)?;
 

@@ -41,6 +41,8 @@ pub struct What {
     pub tests: bool,
     /// The shell too, and the programs that one wants beside it.
     pub shell: bool,
+    /// A root task that first says what the kernel itself costs.
+    pub measure: bool,
 }
 
 /// Where everything built lies.
@@ -79,7 +81,7 @@ struct Stamp {
 /// A part does not build; the error names it, and the compiler's messages have been printed.
 pub fn build(paths: &Paths, ui: &Ui, what: What) -> Result<Built> {
     let _lock = BuildLock::take(paths, ui)?;
-    let parts = [(what.debug, "-debug"), (what.tests, "-tests"), (what.shell, "-shell")];
+    let parts = [(what.debug, "-debug"), (what.tests, "-tests"), (what.shell, "-shell"), (what.measure, "-measure")];
     let name: String = parts.iter().filter_map(|(part, name)| part.then_some(*name)).collect();
     let stamp_file = paths.out.join(format!("built{name}.json"));
     let sources = state_of_sources(paths)?;
@@ -295,7 +297,11 @@ impl Builder<'_> {
         let server = self.place(cargo::program(&made, "server")?, &format!("server/{variant}/server.elf"))?;
         let description = self.paths.out.join("system.bin");
         write_if_changed(&description, &system.encode()?)?;
-        let made = build("building the root task", "-p root")
+        let (args, variant) = match self.what.measure {
+            true => ("-p root --features root/measure", "measure"),
+            false => ("-p root", variant),
+        };
+        let made = build("building the root task", args)
             .env("HAFNON_SERVER", &server)
             .env("HAFNON_SYSTEM", &description)
             .run(self.paths, self.ui)?;

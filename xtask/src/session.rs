@@ -593,7 +593,7 @@ pub struct Console {
 
 /// Shows what the root task and the server have to say: with `verbose` all, otherwise what is wrong.
 pub fn watch_console(console: UnixStream, verbose: bool, ours: bool, files: Option<Files>) -> JoinHandle<Console> {
-    const LAST: usize = 12;
+    const LAST: usize = 32;
     thread::spawn(move || {
         let full = std::env::var_os("RUST_BACKTRACE").is_some_and(|how| how == "full");
         let mut reports = files.map(|files| Reports::new(files, full));

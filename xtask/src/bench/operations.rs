@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::anchors::{BULK, GROUPS, Operation, operations};
+use super::anchors::{BULK, GROUPS, KERNEL, Operation, operations};
 use super::{commit, program};
 use crate::build::{self, What};
 use crate::cli::{Accel, BenchArgs};
@@ -187,7 +187,8 @@ fn verdict(before: Option<f64>, after: f64) -> Result<(), String> {
 /// Something does not build or boot, or an operation was not measured.
 fn measure(paths: &Paths, ui: &Ui, operations: &[&Operation], accel: Accel, memory: u64) -> Result<Vec<Figure>> {
     setup::for_booting(ui)?;
-    let built = build::build(paths, ui, What::default())?;
+    let kernel = operations.iter().any(|operation| operation.name.starts_with(KERNEL));
+    let built = build::build(paths, ui, What { measure: kernel, ..What::default() })?;
     let program = program(paths, ui, "operations")?;
     let mut capture = Capture::new(&built, &program);
     capture.accel = accel;
@@ -218,8 +219,9 @@ fn measure(paths: &Paths, ui: &Ui, operations: &[&Operation], accel: Accel, memo
     );
     let stdout = outcome.stdout();
     let text = String::from_utf8_lossy(&stdout);
+    let root = outcome.said.iter().filter_map(|line| Some(line.split_once("I root: ")?.1));
     let mut figures = Vec::new();
-    for line in text.lines() {
+    for line in root.chain(text.lines()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.first() == Some(&"figure") {
             let figure = figure(&words, &common);

@@ -71,7 +71,8 @@ pub fn tests() -> Vec<Test> {
         }),
         Test::one("check.clippy-system", |context| {
             kernel::build(context.paths, Variant::Release)?;
-            clippy(context, &packages(BARE_TARGET, &BARE))
+            clippy(context, &packages(BARE_TARGET, &BARE))?;
+            clippy(context, &["--target", BARE_TARGET, "-p", "root", "--features", "measure"])
         }),
         Test::one("check.clippy-libraries", |context| {
             LIBRARIES.iter().try_for_each(|library| {

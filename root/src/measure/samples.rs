@@ -1,0 +1,124 @@
+//! Samples of the processor's counter, and what they come to in instructions.
+
+use core::hint::black_box;
+
+use crate::console::info;
+
+/// Rounds that are not counted, and those that are.
+const WARM_UP: usize = 64;
+const TIMES: usize = 1_000;
+/// Figures at most.
+const MOST: usize = 24;
+/// Turns of the loop by which the counter is compared with instructions, and instructions of a turn.
+const TURNS: u64 = 10_000;
+const OF_A_TURN: u64 = 2;
+
+/// The processor's counter. Nothing is moved from one side of it to the other.
+#[inline(always)]
+pub fn counter() -> u64 {
+    let (low, high): (u64, u64);
+    // SAFETY: reads a counter into two registers.
+    unsafe { core::arch::asm!("rdtsc", out("rax") low, out("rdx") high, options(nostack)) };
+    high << 32 | low
+}
+
+fn count_down(turns: u64) {
+    // SAFETY: touches nothing but its register and the flags.
+    unsafe { core::arch::asm!("2: dec {0}", "jnz 2b", inout(reg) turns => _, options(nomem, nostack)) };
+}
+
+/// The samples of one operation.
+#[derive(Clone, Copy)]
+pub struct Samples {
+    overhead: u64,
+    count: u64,
+    sum: u64,
+    least: u64,
+    most: u64,
+}
+
+impl Samples {
+    const fn new(overhead: u64) -> Self {
+        Samples { overhead, count: 0, sum: 0, least: u64::MAX, most: 0 }
+    }
+
+    /// Measures one operation.
+    #[inline(always)]
+    pub fn time<T>(&mut self, operation: impl FnOnce() -> T) -> T {
+        let start = counter();
+        let result = operation();
+        let end = counter();
+        self.add(start, end);
+        result
+    }
+
+    /// Adds what lies between two looks at the counter. Never a part of where it is called, or some of it would be moved
+    /// between the looks.
+    #[inline(never)]
+    pub fn add(&mut self, start: u64, end: u64) {
+        let sample = end.wrapping_sub(start).saturating_sub(self.overhead);
+        self.count = black_box(self.count + 1);
+        self.sum += sample;
+        self.least = self.least.min(sample);
+        self.most = self.most.max(sample);
+    }
+}
+
+/// All that is measured.
+pub struct Meter {
+    figures: [Option<(&'static str, Samples)>; MOST],
+    /// What two looks at the counter cost by themselves.
+    overhead: u64,
+    /// Ticks of the counter for [`TURNS`].
+    ticks: u64,
+}
+
+impl Meter {
+    /// Finds out what looking costs, and how many ticks an instruction takes.
+    pub fn new() -> Self {
+        let mut nothing = Samples::new(0);
+        for _ in 0..WARM_UP {
+            nothing.time(|| ());
+        }
+        let [mut once, mut twice] = [Samples::new(nothing.least); 2];
+        for _ in 0..WARM_UP {
+            once.time(|| count_down(TURNS));
+            twice.time(|| count_down(2 * TURNS));
+        }
+        // The least: nothing came between.
+        let ticks = (twice.least - once.least).max(1);
+        Meter { figures: [None; MOST], overhead: nothing.least, ticks }
+    }
+
+    /// Measures operations that belong together: `round` does each of them once, with samples of its own.
+    pub fn measure<const N: usize>(&mut self, names: [&'static str; N], mut round: impl FnMut(&mut [Samples; N])) {
+        let mut samples = [Samples::new(self.overhead); N];
+        for _ in 0..WARM_UP {
+            round(&mut samples);
+        }
+        samples = [Samples::new(self.overhead); N];
+        for _ in 0..TIMES {
+            round(&mut samples);
+        }
+        let free = self.figures.iter_mut().filter(|place| place.is_none());
+        for (place, figure) in free.zip(names.into_iter().zip(samples)) {
+            *place = Some(figure);
+        }
+    }
+
+    /// Says everything.
+    pub fn print(&self) {
+        let instructions = |ticks: u64| ticks * TURNS * OF_A_TURN / self.ticks;
+        for (name, samples) in self.figures.iter().flatten() {
+            let mean = instructions(samples.sum * 100) / samples.count.max(1);
+            info!(
+                "figure {name} instructions {}.{:02} {} {} {}",
+                mean / 100,
+                mean % 100,
+                instructions(samples.least),
+                instructions(samples.most),
+                samples.count
+            );
+        }
+    }
+}
