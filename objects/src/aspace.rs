@@ -48,11 +48,34 @@ impl Mapping {
     }
 }
 
+/// All mappings of an address space, by base.
+#[derive(Default)]
+pub struct Mappings {
+    map: BTreeMap<u64, Mapping>,
+    /// The one that a fault was in last: the next often is, too. None after any change.
+    last: Option<Mapping>,
+}
+
+impl core::ops::Deref for Mappings {
+    type Target = BTreeMap<u64, Mapping>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.map
+    }
+}
+
+impl core::ops::DerefMut for Mappings {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.last = None;
+        &mut self.map
+    }
+}
+
 /// An address space.
 pub struct AddressSpace {
     pub(crate) machine: Aspace,
     /// All mappings, by base.
-    pub mappings: BTreeMap<u64, Mapping>,
+    pub mappings: Mappings,
     /// The VMAR that is all of it, until that is destroyed.
     pub root: Option<Id<Vmar>>,
     /// Where the vDSO's image starts, once its code is mapped; else 0.
@@ -68,6 +91,19 @@ impl AddressSpace {
     pub fn find(&self, address: u64) -> Option<&Mapping> {
         let (_, mapping) = self.mappings.range(..=address).next_back()?;
         (address < mapping.end()).then_some(mapping)
+    }
+
+    /// The same, kept for the next fault.
+    #[inline]
+    pub(crate) fn fault_in(&mut self, address: u64) -> Option<Mapping> {
+        if let Some(last) = self.mappings.last
+            && (last.base..last.end()).contains(&address)
+        {
+            return Some(last);
+        }
+        let found = self.find(address).copied();
+        self.mappings.last = found;
+        found
     }
 }
 
@@ -89,7 +125,7 @@ impl<M: Machine> Kernel<M> {
         let machine = self.machine.aspace_create().map_err(|_| Status::NO_MEMORY)?;
         let space = AddressSpace {
             machine,
-            mappings: BTreeMap::new(),
+            mappings: Mappings::default(),
             root: None,
             vdso_base: 0,
             fixed: None,

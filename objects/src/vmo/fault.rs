@@ -21,9 +21,9 @@ impl<M: Machine> Kernel<M> {
     /// VMO's end), `NO_MEMORY`, what the VMO's source fails with. [`PAGE_WAIT`](super::PAGE_WAIT): it is to be called
     /// again when the page is there.
     pub fn page_fault(&mut self, key: Key, address: u64, write: bool, execute: bool) -> Result<(), Status> {
-        let space = self.aspaces.get(key).ok_or(Status::BAD_STATE)?;
+        let space = self.aspaces.get_mut(key).ok_or(Status::BAD_STATE)?;
         let machine = space.machine;
-        let mapping = *space.find(address).ok_or(Status::NOT_FOUND)?;
+        let mapping = space.fault_in(address).ok_or(Status::NOT_FOUND)?;
         let allowed = match (write, execute) {
             (true, _) => mapping.perm.write,
             (_, true) => mapping.perm.execute,
@@ -39,15 +39,14 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::OUT_OF_RANGE);
         }
         if write {
-            let before = self.objects.get(mapping.vmo)?.own_pages();
-            let Some(frame) = self.vmo_page(mapping.vmo, page, Access::Write)? else { return Err(Status::INTERNAL) };
-            if self.machine.frame_is_large(frame) && self.vmo_map_large(machine, &mapping, at, true) {
+            let (frame, new) = self.vmo_page_to_write(mapping.vmo, page)?;
+            let large = self.machine.frame_is_large(frame);
+            if large && self.vmo_map_large(machine, &mapping, at, true) {
                 return Ok(());
             }
             // Around a page that is new there is seldom one that is there and not mapped.
-            let new = self.objects.get(mapping.vmo)?.own_pages() != before;
             // A large page that cannot be mapped as such is split by this one, and the others are small then.
-            if new || mapping.content_only || self.machine.frame_is_large(frame) {
+            if new || mapping.content_only || large {
                 self.vmo_map_frame(machine, at, mapping.vmo, frame, mapping.perm)?;
             }
             if new && !mapping.content_only {

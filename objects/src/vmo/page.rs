@@ -48,6 +48,24 @@ impl<M: Machine> Kernel<M> {
         self.vmo_page_otherwise(id, page, access)
     }
 
+    /// [`Kernel::vmo_page`] for writing; says also whether it is memory that the VMO did not have before.
+    ///
+    /// # Errors
+    /// As `vmo_page`.
+    #[inline]
+    pub(crate) fn vmo_page_to_write(&mut self, id: Id<Vmo>, page: u64) -> Result<(Frame, bool), Status> {
+        let vmo = self.objects.get(id)?;
+        let entry = vmo.pages().ok_or(Status::INTERNAL)?.get(page);
+        if let (Entry::Frame(frame), Beneath::Zeroes) = (entry, &vmo.beneath)
+            && !self.frames.is_shared(frame)
+        {
+            return Ok((frame, false));
+        }
+        let new = !matches!(entry, Entry::Frame(_)) && !matches!(vmo.kind, Kind::Physical { .. });
+        let frame = self.vmo_page_otherwise(id, page, Access::Write)?.ok_or(Status::INTERNAL)?;
+        Ok((frame, new))
+    }
+
     /// [`Kernel::vmo_page`], whatever the page is.
     #[inline(never)]
     fn vmo_page_otherwise(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {

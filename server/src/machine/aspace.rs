@@ -63,6 +63,28 @@ impl Table {
 pub struct Tables {
     list: Vec<Option<Table>>,
     free: Vec<u32>,
+    /// The lowest table that was reached last.
+    reached: Reached,
+}
+
+/// The way to a lowest table, which is the same for all addresses that it covers as long as no table goes and no large page
+/// takes its place.
+#[derive(Clone, Copy, Default)]
+struct Reached {
+    root: u32,
+    /// An address in it, without the bits that lead on from it.
+    block: u64,
+    /// The table and 1; 0 if none has been reached.
+    leaf: u32,
+}
+
+impl Reached {
+    /// The lowest table for an address of the address space with this root, if it is that one.
+    #[inline]
+    fn leaf(&self, root: u32, address: u64) -> Option<u32> {
+        let same = self.root == root && self.block == address / span(LARGE_LEVEL);
+        self.leaf.checked_sub(1).filter(|_| same)
+    }
 }
 
 impl Tables {
@@ -83,6 +105,7 @@ impl Tables {
     }
 
     fn remove(&mut self, number: u32) -> Option<Unit> {
+        self.reached = Reached::default();
         let table = self.list[number as usize].take()?;
         self.free.push(number);
         Some(table.unit)
@@ -190,6 +213,17 @@ impl Space {
         }
     }
 
+    /// As [`Self::descend`] to the lowest level.
+    #[inline]
+    fn descend_leaf(&self, memory: &mut Memory, tables: &mut Tables, address: u64) -> Result<u32, OutOfMemory> {
+        if let Some(leaf) = tables.reached.leaf(self.root, address) {
+            return Ok(leaf);
+        }
+        let leaf = self.descend(memory, tables, address, LEAF)?;
+        tables.reached = Reached { root: self.root, block: address / span(LARGE_LEVEL), leaf: leaf + 1 };
+        Ok(leaf)
+    }
+
     /// Maps a page, in place of what was mapped there.
     pub fn map(
         &self,
@@ -204,7 +238,7 @@ impl Space {
         if memory.is_large(frame) && self.shows(memory, tables, address, frame, flags) {
             return Ok(());
         }
-        let leaf = self.descend(memory, tables, address, LEAF)?;
+        let leaf = self.descend_leaf(memory, tables, address)?;
         let mapped = self.map_in(memory, tables, leaf, address, frame, flags);
         if mapped.is_err() {
             self.prune(memory, tables, address);
@@ -286,7 +320,7 @@ impl Space {
         (count, by): (u32, By),
         flags: u32,
     ) -> Result<Option<()>, OutOfMemory> {
-        let leaf = self.descend(memory, tables, address, LEAF)?;
+        let leaf = self.descend_leaf(memory, tables, address)?;
         let entries = index(address, LEAF)..index(address, LEAF) + count as usize;
         if tables.any(leaf, entries.clone()) {
             return Ok(None);
@@ -334,6 +368,10 @@ impl Space {
 
     /// The lowest table for an address, if there is one.
     fn leaf(&self, tables: &Tables, address: u64) -> Option<u32> {
+        let reached = tables.reached.leaf(self.root, address);
+        if reached.is_some() {
+            return reached;
+        }
         let mut table = self.root;
         for level in (LEAF + 1..=ROOT).rev() {
             let below = tables.entry(table, index(address, level)).checked_sub(1)?;
