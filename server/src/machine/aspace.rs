@@ -26,6 +26,8 @@ use super::memory::{Memory, Unit};
 use super::sys::{self, Object};
 
 const ENTRIES: usize = 512;
+/// Tables' entries kept for the next tables, 2 KiB each: those of two small processes.
+const SPARE: usize = 16;
 /// The level whose entries are pages; the root is level 3.
 const LEAF: u32 = 0;
 const ROOT: u32 = 3;
@@ -63,6 +65,8 @@ impl Table {
 pub struct Tables {
     list: Vec<Option<Table>>,
     free: Vec<u32>,
+    /// Entries of tables that went, all 0: most processes live shortly, and the next needs as many. [`SPARE`] at most.
+    spare: Vec<Box<[u32]>>,
     /// The lowest table that was reached last.
     reached: Reached,
 }
@@ -89,10 +93,16 @@ impl Reached {
 
 impl Tables {
     fn add(&mut self, unit: Unit) -> Result<u32, OutOfMemory> {
-        let mut entries = Vec::new();
-        entries.try_reserve_exact(ENTRIES).map_err(|_| OutOfMemory)?;
-        entries.resize(ENTRIES, 0);
-        let table = Some(Table { entries: entries.into_boxed_slice(), used: [0; ENTRIES / 64], unit });
+        let entries = match self.spare.pop() {
+            Some(entries) => entries,
+            None => {
+                let mut entries = Vec::new();
+                entries.try_reserve_exact(ENTRIES).map_err(|_| OutOfMemory)?;
+                entries.resize(ENTRIES, 0);
+                entries.into_boxed_slice()
+            }
+        };
+        let table = Some(Table { entries, used: [0; ENTRIES / 64], unit });
         if let Some(number) = self.free.pop() {
             self.list[number as usize] = table;
             return Ok(number);
@@ -108,6 +118,10 @@ impl Tables {
         self.reached = Reached::default();
         let table = self.list[number as usize].take()?;
         self.free.push(number);
+        let empty = table.used.iter().all(|word| *word == 0);
+        if empty && self.spare.len() < SPARE && self.spare.try_reserve(1).is_ok() {
+            self.spare.push(table.entries);
+        }
         Some(table.unit)
     }
 

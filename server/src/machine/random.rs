@@ -7,8 +7,8 @@
 
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 
-use rand_chacha::ChaCha20Rng;
-use rand_core::{RngCore, SeedableRng};
+use chacha20::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
 
 use super::clock::tsc;
 
