@@ -5,6 +5,7 @@ mod bars;
 mod curves;
 pub mod operations;
 pub mod page;
+mod peers;
 mod scale;
 
 use std::fs;

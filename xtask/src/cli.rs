@@ -283,6 +283,10 @@ pub struct BenchArgs {
     /// Measure what moves many bytes, by the wall clock, against a plain copy.
     #[arg(long, conflicts_with_all = ["list", "names", "accept"])]
     pub clock: bool,
+    /// Boot Debian's Linux kernel in the same machine too, with the same work in C, and add its column. The kernel is fetched
+    /// by apt, not installed.
+    #[arg(long, conflicts_with_all = ["list", "clock"])]
+    pub peers: bool,
     /// Measure all of them, write the figures down in the tree, where the test `bench.guard` finds them, and make the page
     /// and the drawings of them.
     #[arg(long, conflicts_with_all = ["list", "names"])]

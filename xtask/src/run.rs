@@ -108,6 +108,7 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
         accel: args.accel,
         gdb: args.gdb,
         devices,
+        linux: None,
     };
     let timeout = args.timeout.map(Duration::from_secs_f64);
     let mut programs: Vec<PathBuf> =
@@ -218,6 +219,7 @@ impl<'a> Capture<'a> {
             accel: self.accel,
             gdb: None,
             devices: self.devices.clone(),
+            linux: None,
         };
         let session = Session {
             machine,

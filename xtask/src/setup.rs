@@ -1,7 +1,8 @@
 //! What building and booting take from the machine we are on: found out, and on Debian and its kin installed.
 
+use std::fs;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -71,6 +72,54 @@ pub fn for_gdb(ui: &Ui) -> Result<()> {
 /// As [`for_building`].
 pub fn for_disks(ui: &Ui) -> Result<()> {
     packages(ui, &DISK_TOOLS)
+}
+
+/// Debian's kernel for clouds in a folder: fetched, not installed. Gives its file and its version.
+///
+/// # Errors
+/// This is no Debian, or the package cannot be had.
+pub fn linux(ui: &Ui, folder: &Path) -> Result<(PathBuf, String)> {
+    const META: &str = "linux-image-cloud-amd64";
+    let there = |ending: &str| {
+        let files = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        files.filter(|file| file.to_string_lossy().ends_with(ending)).max()
+    };
+    if there("_amd64.deb").is_none() {
+        fs::create_dir_all(folder).context("cannot make a folder for Linux")?;
+        let mut step = ui.step("fetching Debian's Linux kernel");
+        step.activity(META);
+        // What the package without a version stands for today.
+        let newest = || -> Result<Option<String>> {
+            let text = output(Command::new("apt-cache").args(["depends", META]))?;
+            Ok(text.lines().find_map(|line| Some(line.trim().strip_prefix("Depends: ")?.to_string())))
+        };
+        if newest()?.is_none()
+            && let Some(prefix) = as_root()
+        {
+            let command: Vec<PathBuf> = prefix.into_iter().chain(["apt-get".into()]).collect();
+            output(Command::new(&command[0]).args(&command[1..]).args(["update", "-qq"]))?;
+        }
+        let name = newest()?.with_context(|| format!("apt knows no package {META}: apt-get update, on Debian"))?;
+        output(Command::new("apt-get").args(["download", "-q", &name]).current_dir(folder))?;
+    }
+    let package = there("_amd64.deb").context("apt-get downloaded no package")?;
+    let version = output(Command::new("dpkg-deb").arg("-f").arg(&package).arg("Version"))?.trim().to_string();
+    output(Command::new("dpkg-deb").arg("-x").arg(&package).arg(folder))?;
+    let boot = fs::read_dir(folder.join("boot")).context("the package of Linux has no folder boot")?;
+    let mut kernels = boot.filter_map(|entry| Some(entry.ok()?.path()));
+    let kernel =
+        kernels.find(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz")));
+    Ok((kernel.context("the package of Linux has no kernel in it")?, version))
+}
+
+/// What a command prints.
+fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}"))?;
+    if !output.status.success() {
+        bail!("{name} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn packages(ui: &Ui, tools: &[Tool]) -> Result<()> {

@@ -123,6 +123,7 @@ impl BatchMachine {
             accel: Accel::Tcg,
             gdb: None,
             devices,
+            linux: None,
         };
         let running = machine.start()?;
         let clone = |stream: &UnixStream| stream.try_clone().context("cannot share a socket");

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::anchors::{GROUPS, Operation};
 use super::curves::escape;
 use super::operations::Figure;
+use super::peers;
 
 const WIDTH: f64 = 470.0;
 /// Room for the names of the operations, and for the number behind a bar.
@@ -15,17 +16,35 @@ const TOP: f64 = 30.0;
 const BAR: f64 = 9.0;
 const GAP: f64 = 9.0;
 /// Whose figures they are, and their colours.
-const WHOSE: [(&str, &str); 4] =
-    [("Hafnon", "#1b6ca8"), ("native Zircon, 2018", "#c8a13d"), ("thesis", "#b9b9b9"), ("goal", "#2d8a5f")];
+const WHOSE: [(&str, &str); 5] = [
+    ("Hafnon", "#1b6ca8"),
+    ("native Zircon, 2018", "#c8a13d"),
+    ("thesis", "#b9b9b9"),
+    ("Linux", "#c8553d"),
+    ("goal", "#2d8a5f"),
+];
+
+/// An operation's bars, as in [`WHOSE`], and its goal.
+struct Row<'a> {
+    name: &'a str,
+    values: [Option<f64>; 4],
+    goal: Option<f64>,
+}
+
+impl Row<'_> {
+    fn of(operation: &'static Operation, figures: &[Figure], linux: &[Figure]) -> Option<Self> {
+        let ours = figures.iter().find(|figure| figure.name == operation.name)?.mean;
+        let values = [Some(ours), operation.native, operation.thesis, peers::beside(linux, operation.name)];
+        Some(Row { name: operation.name, values, goal: operation.goal })
+    }
+}
 
 /// A drawing of all operations of which there are figures.
-pub fn svg(figures: &[Figure]) -> String {
-    let figure = |operation: &Operation| figures.iter().find(|figure| figure.name == operation.name);
+pub fn svg(figures: &[Figure], linux: &[Figure]) -> String {
     let mut panels = String::new();
     let mut heights = [60.0_f64; 2];
     for (name, operations) in GROUPS {
-        let rows: Vec<(&Operation, &Figure)> =
-            operations.iter().filter_map(|operation| Some((operation, figure(operation)?))).collect();
+        let rows: Vec<Row<'_>> = operations.iter().filter_map(|operation| Row::of(operation, figures, linux)).collect();
         if rows.is_empty() {
             continue;
         }
@@ -61,21 +80,15 @@ pub fn svg(figures: &[Figure]) -> String {
 }
 
 /// Draws a group; gives its height.
-fn panel(out: &mut String, name: &str, rows: &[(&Operation, &Figure)]) -> f64 {
+fn panel(out: &mut String, name: &str, rows: &[Row<'_>]) -> f64 {
     let _ = writeln!(out, "<text x=\"0\" y=\"16\" font-size=\"13\" font-weight=\"bold\">{}</text>", escape(name));
-    let all = |(operation, figure): &(&Operation, &Figure)| {
-        [Some(figure.mean), operation.native, operation.thesis, operation.goal]
-            .into_iter()
-            .flatten()
-            .fold(0.0, f64::max)
-    };
+    let all = |row: &Row<'_>| row.values.into_iter().chain([row.goal]).flatten().fold(0.0, f64::max);
     let most = rows.iter().map(all).fold(1.0, f64::max);
     let length = |value: f64| value.max(0.0) / most * (WIDTH - LEFT - RIGHT);
     let mut y = TOP;
-    for (operation, figure) in rows {
-        let values = [Some(figure.mean), operation.native, operation.thesis];
+    for row in rows {
         let top = y;
-        for (value, (_, colour)) in values.iter().zip(WHOSE).filter_map(|(value, whose)| Some(((*value)?, whose))) {
+        for (value, (_, colour)) in row.values.iter().zip(WHOSE).filter_map(|(value, whose)| Some(((*value)?, whose))) {
             let long = length(value);
             let _ = writeln!(
                 out,
@@ -92,10 +105,10 @@ fn panel(out: &mut String, name: &str, rows: &[(&Operation, &Figure)]) -> f64 {
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             LEFT - 8.0,
             (top + y) / 2.0 + 4.0,
-            escape(operation.name)
+            escape(row.name)
         );
-        if let Some(goal) = operation.goal {
-            let (at, (_, colour)) = (LEFT + length(goal), WHOSE[3]);
+        if let Some(goal) = row.goal {
+            let (at, (_, colour)) = (LEFT + length(goal), WHOSE[4]);
             let _ = writeln!(
                 out,
                 "<rect x=\"{at:.1}\" y=\"{:.1}\" width=\"2\" height=\"{:.1}\" fill=\"{colour}\"/>",
@@ -125,9 +138,10 @@ mod tests {
             kernel: String::new(),
             options: String::new(),
         };
-        let text = svg(&[figure("null0"), figure("null0_sse"), figure("channel_create")]);
-        // Ground, legend, bars (3, 1 and 3) and goals.
-        assert_eq!(text.matches("<rect").count(), 1 + 4 + 7 + 2);
+        let ours = [figure("null0"), figure("null0_sse"), figure("channel_create")];
+        let text = svg(&ours, &[figure("linux_getppid")]);
+        // Ground, legend, bars (4, 1 and 3) and goals.
+        assert_eq!(text.matches("<rect").count(), 1 + 5 + 8 + 2);
         assert!(text.contains(">channel_create<") && text.contains("a&lt;b") && text.trim_end().ends_with("</svg>"));
     }
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::anchors::{BULK, GROUPS, KERNEL, Operation, operations};
-use super::{commit, program};
+use super::{commit, peers, program};
 use crate::build::{self, What};
 use crate::cli::{Accel, BenchArgs};
 use crate::docs;
@@ -78,11 +78,15 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<()> {
         return by_the_clock(paths, &ui, args.json.as_deref());
     }
     let figures = measure(paths, &ui, &operations, Accel::Counting, MEMORY)?;
-    print(&operations, &figures);
+    let linux = args.peers.then(|| peers::measure(paths, &ui, MEMORY)).transpose()?;
+    print(&operations, &figures, linux.as_deref());
     if let Some(file) = &args.json {
-        write(file, &figures)?;
+        write(file, &[figures.as_slice(), linux.as_deref().unwrap_or_default()].concat())?;
     }
     if args.accept {
+        if let Some(linux) = &linux {
+            write(&paths.workspace.join(peers::ACCEPTED), linux)?;
+        }
         write(&paths.workspace.join(ACCEPTED), &figures)?;
         docs::write_pages(paths, &ui)?;
     }
@@ -237,7 +241,11 @@ fn measure(paths: &Paths, ui: &Ui, operations: &[&Operation], accel: Accel, memo
         .collect()
 }
 
-fn figure(words: &[&str], (commit, kernel, options): &(String, String, String)) -> Result<Figure> {
+/// One figure, as a benchmark's line tells it.
+///
+/// # Errors
+/// It is no such line.
+pub fn figure(words: &[&str], (commit, kernel, options): &(String, String, String)) -> Result<Figure> {
     let ["figure", name, unit, mean, min, max, samples] = words else { bail!("it has not seven words") };
     Ok(Figure {
         name: (*name).into(),
@@ -253,15 +261,17 @@ fn figure(words: &[&str], (commit, kernel, options): &(String, String, String)) 
 }
 
 /// Prints a table, with what they cost elsewhere beside it.
-fn print(operations: &[&Operation], figures: &[Figure]) {
+fn print(operations: &[&Operation], figures: &[Figure], linux: Option<&[Figure]>) {
     println!("guest instructions for one operation; elsewhere: native Zircon of 2018, the thesis' server; our goal");
+    let column = |linux: Option<String>| linux.map_or(String::new(), |text| format!(" {text:>8}"));
     let title = ["operation", "mean", "min", "max", "native", "thesis", "goal"];
     let [name, mean, min, max, native, thesis, goal] = title;
-    println!("{name:<24} {mean:>10} {min:>8} {max:>8} {native:>8} {thesis:>8} {goal:>8}");
+    let of_linux = column(linux.map(|_| "linux".into()));
+    println!("{name:<24} {mean:>10} {min:>8} {max:>8} {native:>8} {thesis:>8} {goal:>8}{of_linux}");
     for (operation, figure) in operations.iter().zip(figures) {
         let other = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.0}"));
         println!(
-            "{:<24} {:>10.1} {:>8.0} {:>8.0} {:>8} {:>8} {:>8} {:<5} {}",
+            "{:<24} {:>10.1} {:>8.0} {:>8.0} {:>8} {:>8} {:>8}{} {:<5} {}",
             figure.name,
             figure.mean,
             figure.min,
@@ -269,6 +279,7 @@ fn print(operations: &[&Operation], figures: &[Figure]) {
             other(operation.native),
             other(operation.thesis),
             other(operation.goal),
+            column(linux.map(|linux| other(peers::beside(linux, operation.name)))),
             if operation.goal.is_some_and(|goal| figure.mean > goal) { "over" } else { "" },
             operation.what,
         );

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use super::anchors::GROUPS;
 use super::operations::{self, Figure, accepted};
-use super::{bars, curves, scale};
+use super::{bars, curves, peers, scale};
 use crate::paths::Paths;
 
 const PAGE: &str = "docs/performance.md";
@@ -26,14 +26,16 @@ const END: &str = "<!-- end of what is made -->";
 pub fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let figures = accepted(paths)?;
     let page = fs::read_to_string(paths.workspace.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
-    let page = with_part(&page, "operations", &table(&figures))?;
+    let linux = operations::read(paths, peers::ACCEPTED)?;
+    let page = with_part(&page, "operations", &table(&figures, &linux))?;
+    let page = with_part(&page, "linux", &linux_table(&linux))?;
     let page = with_part(&page, "cycles", &cycles(&figures))?;
     let page = with_part(&page, "clock", &operations::clock_table(&operations::read(paths, CLOCK)?))?;
     let page = with_part(&page, "memory", &memory(&scale::read(&paths.workspace.join(SCALE))?))?;
     let drawn = |name: &str| Ok::<_, anyhow::Error>(curves::svg(&scale::read(&paths.workspace.join(name))?));
     Ok(vec![
         (PAGE, page),
-        ("docs/measurements/operations.svg", bars::svg(&figures)),
+        ("docs/measurements/operations.svg", bars::svg(&figures, &linux)),
         ("docs/measurements/scale.svg", drawn(SCALE)?),
         ("docs/measurements/memory.svg", drawn("docs/measurements/memory.json")?),
     ])
@@ -54,21 +56,22 @@ fn with_part(page: &str, name: &str, part: &str) -> Result<String> {
 }
 
 /// The table of all operations.
-fn table(figures: &[Figure]) -> String {
+fn table(figures: &[Figure], linux: &[Figure]) -> String {
     let mut out = String::new();
     if let Some(first) = figures.first() {
         let _ = writeln!(out, "Measured at {}; {}; {}.\n", first.commit, first.kernel, first.options);
     }
-    out.push_str("| operation | mean | least | most | native | thesis | goal | |\n|---|--:|--:|--:|--:|--:|--:|---|\n");
+    out.push_str("| operation | mean | least | most | native | thesis | Linux | goal | |\n");
+    out.push_str("|---|--:|--:|--:|--:|--:|--:|--:|---|\n");
     for (group, operations) in GROUPS {
-        let _ = writeln!(out, "| **{group}** | | | | | | | |");
+        let _ = writeln!(out, "| **{group}** | | | | | | | | |");
         for operation in *operations {
             let Some(figure) = figures.iter().find(|figure| figure.name == operation.name) else { continue };
             let other = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.0}"));
             let reached = operation.goal.is_none_or(|goal| figure.mean <= goal);
             let _ = writeln!(
                 out,
-                "| `{}` | {}{:.0}{} | {:.0} | {:.0} | {} | {} | {} | {} |",
+                "| `{}` | {}{:.0}{} | {:.0} | {:.0} | {} | {} | {} | {} | {} |",
                 figure.name,
                 if reached { "" } else { "**" },
                 figure.mean,
@@ -77,10 +80,27 @@ fn table(figures: &[Figure]) -> String {
                 figure.max,
                 other(operation.native),
                 other(operation.thesis),
+                other(peers::beside(linux, operation.name)),
                 other(operation.goal),
                 operation.what
             );
         }
+    }
+    out
+}
+
+/// What was measured on Linux, and beside what it stands.
+fn linux_table(linux: &[Figure]) -> String {
+    let mut out = String::new();
+    if let Some(first) = linux.first() {
+        let _ = writeln!(out, "Measured with {}; {}.\n", first.kernel, first.options);
+    }
+    out.push_str("| on Linux | mean | least | most | beside | what is done |\n|---|--:|--:|--:|---|---|\n");
+    for figure in linux {
+        let peer = peers::PEERS.iter().find(|(_, name, _)| *name == figure.name);
+        let (ours, work) = peer.map_or((String::new(), ""), |(ours, _, work)| (format!("`{ours}`"), *work));
+        let Figure { name, mean, min, max, .. } = figure;
+        let _ = writeln!(out, "| `{name}` | {mean:.0} | {min:.0} | {max:.0} | {ours} | {work} |");
     }
     out
 }

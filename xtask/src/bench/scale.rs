@@ -127,6 +127,7 @@ pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>)
         accel: Accel::Counting,
         gdb: None,
         devices: Devices::default(),
+        linux: None,
     };
     let session = Session {
         machine,

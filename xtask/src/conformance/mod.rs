@@ -176,6 +176,7 @@ fn boot(built: &Built, image: &[u8], timeout: Duration) -> Result<Outcome> {
         accel: Accel::Tcg,
         gdb: None,
         devices: Devices { teaching: true, ..Devices::default() },
+        linux: None,
     };
     let session = Session {
         machine,

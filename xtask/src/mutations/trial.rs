@@ -117,6 +117,7 @@ impl Trial<'_> {
             accel: Accel::Tcg,
             gdb: None,
             devices: Devices { teaching: true, ..Devices::default() },
+            linux: None,
         };
         let session = Session {
             machine,

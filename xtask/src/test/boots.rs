@@ -134,6 +134,7 @@ fn several_programs(context: &Context<'_>) -> Result<()> {
         accel,
         gdb: None,
         devices: Devices::default(),
+        linux: None,
     };
     let streams = Streams::Captured(Vec::new());
     let timeout = Some(PATIENCE);
@@ -165,6 +166,7 @@ fn tour(context: &Context<'_>) -> Result<()> {
         accel,
         gdb: None,
         devices: Devices::default(),
+        linux: None,
     };
     let streams = Streams::Captured(Vec::new());
     let timeout = Some(PATIENCE);

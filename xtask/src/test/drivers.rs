@@ -43,8 +43,16 @@ pub fn dialogue(
     let devices = Devices { terminal: true, ..Devices::default() };
     let bytes = Image::new(built, false, &devices)?.finish(&Mode::Shell, &[])?;
     let (memory, accel) = (512 << 20, Accel::Tcg);
-    let machine =
-        Machine { kernel: &built.kernel, root: &built.root, image: &bytes, memory, accel, gdb: None, devices };
+    let machine = Machine {
+        kernel: &built.kernel,
+        root: &built.root,
+        image: &bytes,
+        memory,
+        accel,
+        gdb: None,
+        devices,
+        linux: None,
+    };
     let timeout = Some(PATIENCE);
     let streams = Streams::Dialogue(lines);
     let session = Session { machine, timeout, quiet: None, verbose: false, streams, until_first_output: false };

@@ -1,0 +1,54 @@
+/* Samples of the processor's counter, as user/bench/src/operations/sampler.rs takes them. */
+#pragma once
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WARM_UP = 64, TIMES = 1000 };
+
+/* The time-stamp counter. Nothing is moved from one side of it to the other. */
+static inline __attribute__((always_inline)) int64_t counter(void) {
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
+    return (int64_t)((uint64_t)high << 32 | low);
+}
+
+typedef struct {
+    int64_t count, sum, min, max;
+} samples;
+
+/* What two looks at the counter cost by themselves, and ticks of an instruction. */
+extern int64_t overhead;
+extern double ticks_of_one;
+
+void meter_calibrate(void);
+/* Adds what lies between two looks, and forgets the first WARM_UP of them. */
+void meter_add(samples *samples, int64_t start, int64_t end);
+/* `figure NAME instructions MEAN MIN MAX SAMPLES`, kept until meter_print. */
+void meter_report(const char *name, const samples *samples);
+void meter_print(FILE *out);
+
+/* Ends the run with what went wrong. */
+_Noreturn void failed(const char *what);
+
+#define CHECK(call)                   \
+    do {                              \
+        if ((call) < 0) failed(#call); \
+    } while (0)
+
+/* Measures one operation. */
+#define TIME(samples, operation)                   \
+    do {                                           \
+        int64_t start_ = counter();                \
+        operation;                                 \
+        meter_add(&(samples), start_, counter());  \
+    } while (0)
+
+/* Rounds: those that warm up, and those that count. */
+#define ROUNDS(times) for (int round_ = 0; round_ < WARM_UP + (times); round_++)
+
+/* The parts of the suite. */
+void calls_run(void);
+void memory_run(void);
+void parties_run(void);
+void tasks_run(void);
