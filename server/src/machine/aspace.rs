@@ -26,8 +26,8 @@ use super::memory::{Memory, Unit};
 use super::sys::{self, Object};
 
 const ENTRIES: usize = 512;
-/// Tables' entries kept for the next tables, 2 KiB each: those of two small processes.
-const SPARE: usize = 16;
+/// Tables that went and are kept for the next ones, of each level.
+const SPARES: usize = 8;
 /// The level whose entries are pages; the root is level 3.
 const LEAF: u32 = 0;
 const ROOT: u32 = 3;
@@ -65,10 +65,16 @@ impl Table {
 pub struct Tables {
     list: Vec<Option<Table>>,
     free: Vec<u32>,
-    /// Entries of tables that went, all 0: most processes live shortly, and the next needs as many. [`SPARE`] at most.
-    spare: Vec<Box<[u32]>>,
+    /// Of each level below the root, tables that went, empty: most processes live shortly, and the next needs as many.
+    spare: [Vec<Spare>; ROOT as usize],
     /// The lowest table that was reached last.
     reached: Reached,
+}
+
+/// What a new table is made of: entries that are all 0, and a structure of the kernel's that is in no address space.
+struct Spare {
+    entries: Box<[u32]>,
+    unit: Unit,
 }
 
 /// The way to a lowest table, which is the same for all addresses that it covers as long as no table goes and no large page
@@ -92,37 +98,58 @@ impl Reached {
 }
 
 impl Tables {
-    fn add(&mut self, unit: Unit) -> Result<u32, OutOfMemory> {
-        let entries = match self.spare.pop() {
-            Some(entries) => entries,
-            None => {
-                let mut entries = Vec::new();
-                entries.try_reserve_exact(ENTRIES).map_err(|_| OutOfMemory)?;
-                entries.resize(ENTRIES, 0);
-                entries.into_boxed_slice()
-            }
-        };
-        let table = Some(Table { entries, used: [0; ENTRIES / 64], unit });
+    /// What a table of a level is made of.
+    fn spare(&mut self, memory: &mut Memory, level: u32, object: Object) -> Result<Spare, OutOfMemory> {
+        if let Some(spare) = self.spare.get_mut(level as usize).and_then(Vec::pop) {
+            return Ok(spare);
+        }
+        let mut entries = Vec::new();
+        entries.try_reserve_exact(ENTRIES).map_err(|_| OutOfMemory)?;
+        entries.resize(ENTRIES, 0);
+        let (unit, _) = memory.unit_object(object)?;
+        Ok(Spare { entries: entries.into_boxed_slice(), unit })
+    }
+
+    fn add(&mut self, spare: Spare) -> Result<u32, Spare> {
+        // A number given back must find room.
+        let room = self.list.len() + 1 - self.free.len();
+        if self.free.is_empty() && (self.list.try_reserve(1).is_err() || self.free.try_reserve(room).is_err()) {
+            return Err(spare);
+        }
+        let table = Some(Table { entries: spare.entries, used: [0; ENTRIES / 64], unit: spare.unit });
         if let Some(number) = self.free.pop() {
             self.list[number as usize] = table;
             return Ok(number);
         }
-        self.list.try_reserve(1).map_err(|_| OutOfMemory)?;
-        // A number given back must find room.
-        self.free.try_reserve(self.list.len() + 1 - self.free.len()).map_err(|_| OutOfMemory)?;
         self.list.push(table);
         Ok(self.list.len() as u32 - 1)
     }
 
-    fn remove(&mut self, number: u32) -> Option<Unit> {
+    /// A table of a level in which nothing is left goes, or is kept for later.
+    fn remove(&mut self, memory: &mut Memory, number: u32, level: u32) {
         self.reached = Reached::default();
-        let table = self.list[number as usize].take()?;
+        let Some(Table { entries, unit, .. }) = self.list[number as usize].take() else { return };
         self.free.push(number);
-        let empty = table.used.iter().all(|word| *word == 0);
-        if empty && self.spare.len() < SPARE && self.spare.try_reserve(1).is_ok() {
-            self.spare.push(table.entries);
+        if let Some(spare) = self.spare.get_mut(level as usize)
+            && spare.len() < SPARES
+            && spare.try_reserve(1).is_ok()
+            && unmap_table(memory.unit_slot(unit), level).is_ok()
+        {
+            return spare.push(Spare { entries, unit });
         }
-        Some(table.unit)
+        memory.unit_free(unit);
+    }
+
+    /// Structures of the kernel's that are kept for later.
+    pub fn spares(&self) -> u64 {
+        self.spare.iter().map(|spare| spare.len() as u64).sum()
+    }
+
+    /// Gives them up; says whether there were any.
+    pub fn give_up_spares(&mut self, memory: &mut Memory) -> bool {
+        let before = self.spares();
+        self.spare.iter_mut().flat_map(|spare| spare.drain(..)).for_each(|spare| memory.unit_free(spare.unit));
+        before != 0
     }
 
     #[inline]
@@ -187,6 +214,16 @@ fn flags(perm: Perm, cache: Cache) -> u32 {
     write | (cache as u32) << CACHE_SHIFT
 }
 
+/// Takes the kernel's structure of a table of a level out of its address space.
+fn unmap_table(slot: u64, level: u32) -> Result<(), OutOfMemory> {
+    let unmapped = match level {
+        LEAF => sys::page_table_unmap(slot),
+        1 => sys::page_directory_unmap(slot),
+        _ => sys::pdpt_unmap(slot),
+    };
+    unmapped.map_err(|_| OutOfMemory)
+}
+
 /// How the flags of an entry say that its page is cached.
 fn caching(flags: u32) -> sys::Caching {
     const CACHED: u32 = Cache::Cached as u32;
@@ -208,13 +245,17 @@ const fn span(level: u32) -> u64 {
 impl Space {
     /// An empty address space.
     pub fn new(memory: &mut Memory, tables: &mut Tables) -> Result<Self, OutOfMemory> {
-        let (unit, vspace) = memory.unit_object(Object::VSpace)?;
-        let root = sys::asid_assign(vspace).map_err(|_| OutOfMemory).and_then(|()| tables.add(unit));
-        match root {
+        let spare = tables.spare(memory, ROOT, Object::VSpace)?;
+        let vspace = memory.unit_slot(spare.unit);
+        if sys::asid_assign(vspace).is_err() {
+            memory.unit_free(spare.unit);
+            return Err(OutOfMemory);
+        }
+        match tables.add(spare) {
             Ok(root) => Ok(Space { root, vspace }),
-            Err(error) => {
-                memory.unit_free(unit);
-                Err(error)
+            Err(spare) => {
+                memory.unit_free(spare.unit);
+                Err(OutOfMemory)
             }
         }
     }
@@ -222,9 +263,7 @@ impl Space {
     /// Ends it with all its mappings.
     pub fn destroy(self, memory: &mut Memory, tables: &mut Tables) {
         self.unmap(memory, tables, 0, 1 << 47);
-        if let Some(unit) = tables.remove(self.root) {
-            memory.unit_free(unit);
-        }
+        tables.remove(memory, self.root, ROOT);
     }
 
     /// As [`Self::descend`] to the lowest level.
@@ -497,9 +536,15 @@ impl Space {
             1 => (Object::PageDirectory, sys::page_directory_map),
             _ => (Object::Pdpt, sys::pdpt_map),
         };
-        let (unit, slot) = memory.unit_object(object)?;
-        let made = map(slot, self.vspace, address).map_err(|_| OutOfMemory).and_then(|()| tables.add(unit));
-        made.inspect_err(|_| memory.unit_free(unit))
+        let spare = tables.spare(memory, level, object)?;
+        let made = match map(memory.unit_slot(spare.unit), self.vspace, address) {
+            Ok(()) => tables.add(spare),
+            Err(_) => Err(spare),
+        };
+        made.map_err(|spare| {
+            memory.unit_free(spare.unit);
+            OutOfMemory
+        })
     }
 
     /// Gives back the tables on the way to an address that hold nothing, from below.
@@ -519,9 +564,7 @@ impl Space {
                 return;
             }
             tables.set(path[level as usize + 1], index(address, level + 1), 0);
-            if let Some(unit) = tables.remove(path[level as usize]) {
-                memory.unit_free(unit);
-            }
+            tables.remove(memory, path[level as usize], level);
         }
     }
 
@@ -645,9 +688,7 @@ fn unmap_below(memory: &mut Memory, tables: &mut Tables, table: u32, level: u32,
             unmap_below(memory, tables, entry - 1, level - 1, from, to);
             if tables.empty(entry - 1) {
                 tables.set(table, i, 0);
-                if let Some(unit) = tables.remove(entry - 1) {
-                    memory.unit_free(unit);
-                }
+                tables.remove(memory, entry - 1, level - 1);
             }
             continue;
         }

@@ -3,7 +3,7 @@
 //! A thread is three objects of the kernel with capabilities to and in them, and a mapped page; an address space is a root
 //! with a number, and paging structures. Processes and threads come and go, so a few of both lie *idle* instead of being
 //! destroyed: of threads up to [`IDLE_THREADS`] in each address space, whose next threads they become; of address spaces up
-//! to [`IDLE_SPACES`], emptied, with one idle thread each, for the next processes. An idle thread is as new
+//! to [`IDLE_SPACES`], emptied, with one idle thread each, for the next processes; and of the paging structures some are kept without one. An idle thread is as new
 //! ([`Threads::lay_idle`](super::thread::Threads::lay_idle)); before it becomes another process's, its buffer is zeroed.
 //!
 //! All of it is given up when memory is short ([`Sel4::with_all`]), and not counted as in use.
@@ -51,7 +51,7 @@ impl Sel4 {
                 some = true;
             }
         }
-        some
+        self.tables.give_up_spares(&mut self.memory) || some
     }
 
     fn thread_destroy_made(&mut self, thread: MachineThread) {
@@ -144,6 +144,7 @@ impl Sel4 {
         let idle = self.threads.idle();
         // A thread is a unit, its buffer a page, and two of its capabilities stand at loose slots.
         (held.frames, held.units, held.slots) = (held.frames - idle, held.units - idle, held.slots - 2 * idle);
+        held.units -= self.tables.spares();
         for number in self.idle_programs.into_iter().flatten() {
             let has_thread =
                 self.programs[number as usize].as_ref().is_some_and(|p| p.idle.iter().any(Option::is_some));

@@ -320,10 +320,14 @@ impl Memory {
     }
 
     fn unit_first(&mut self, unit: Unit, object: Object) -> Result<u64, OutOfMemory> {
-        let leaf = self.leaf_base + u64::from(unit.0 / PARTS);
-        let index = u64::from(PARTS + unit.0 % PARTS);
-        sys::retype(self.slot(unit.0, 0), object, Some(leaf), index, 1).map_err(|_| OutOfMemory)?;
-        Ok(leaf_slot(leaf, index))
+        let slot = self.unit_slot(unit);
+        self.make_at(self.slot(unit.0, 0), object, slot)?;
+        Ok(slot)
+    }
+
+    /// Where the capability of the first object of a unit is.
+    pub fn unit_slot(&self, unit: Unit) -> u64 {
+        leaf_slot(self.leaf_base + u64::from(unit.0 / PARTS), u64::from(PARTS + unit.0 % PARTS))
     }
 
     /// Makes a further object in a unit, at a loose slot.
@@ -497,7 +501,7 @@ impl Memory {
             let address = WINDOW + u64::from(number) * CHUNK;
             sys::page_table_map(table, sys::OWN_VSPACE, address).map_err(|_| OutOfMemory)?;
         } else if is_up && !up {
-            sys::page_table_unmap(table);
+            sys::page_table_unmap(table).map_err(|_| OutOfMemory)?;
         }
         self.chunks[number as usize].window_up = up;
         Ok(())

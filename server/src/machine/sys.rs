@@ -162,9 +162,9 @@ pub fn page_table_map(table: u64, vspace: u64, address: u64) -> Result<()> {
     PageTable::new(table).map(VSpace::new(vspace), address)
 }
 
-/// Takes a page table out of its address space.
-pub fn page_table_unmap(table: u64) {
-    complain(PageTable::new(table).unmap(), "unmap a table");
+/// Takes a page table out of its address space, and empties it.
+pub fn page_table_unmap(table: u64) -> Result<()> {
+    PageTable::new(table).unmap()
 }
 
 /// See [`MapTable`].
@@ -175,6 +175,16 @@ pub fn page_directory_map(table: u64, vspace: u64, address: u64) -> Result<()> {
 /// See [`MapTable`].
 pub fn pdpt_map(table: u64, vspace: u64, address: u64) -> Result<()> {
     Pdpt::new(table).map(VSpace::new(vspace), address)
+}
+
+/// As [`page_table_unmap`].
+pub fn page_directory_unmap(table: u64) -> Result<()> {
+    PageDirectory::new(table).unmap()
+}
+
+/// As [`page_table_unmap`].
+pub fn pdpt_unmap(table: u64) -> Result<()> {
+    Pdpt::new(table).unmap()
 }
 
 /// Numbers a new address space.
