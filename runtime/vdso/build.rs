@@ -98,6 +98,5 @@ fn offsets() -> Result<String, std::fmt::Error> {
     set("BUFFER_ARG_5", abi_gen::stubs::buffer_word(4))?;
     set("BUFFER_ARG_6", abi_gen::stubs::buffer_word(5))?;
     set("BUFFER_ARG_7", abi_gen::stubs::buffer_word(6))?;
-    set("BUFFER_RESULT", abi_gen::stubs::buffer_word(8))?;
     Ok(out)
 }

@@ -2,6 +2,7 @@
 
 use crate::cap::cap;
 use crate::generated::{USER_CONTEXT_WORDS, invoke};
+use crate::message::Message;
 use crate::{CNode, CPtr, CapData, Notification, Page, Result, VSpace, family};
 
 cap! {
@@ -132,6 +133,13 @@ impl Tcb {
     /// configured with stays. `None` where the kernel does not do that.
     pub fn reset(self) -> Option<Result<()>> {
         family::reset(self)
+    }
+
+    /// Answers the call that the thread has made and that nobody has the right to reply to any more, with a message of one
+    /// word. If the thread was suspended meanwhile, and then resumed or not, it goes on behind the call, too.
+    #[inline(always)]
+    pub fn answer(self, message: Message) {
+        family::answer(self, message);
     }
 
     /// Stops the thread. A system call that it is blocked in is cancelled, and repeated if the thread is resumed.

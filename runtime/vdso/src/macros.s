@@ -6,15 +6,12 @@
 // All other registers stay as they are.
 
 .set SEL4_CALL, -1
-.set SEL4_RECV, -5
 .set SEL4_YIELD, -7
 .set SLOT_SERVER, 1
-.set SLOT_NOTIFICATION, 3
 // A tag is a label above twelve bits of lengths. The label is the call's number on the way in; on the way out it is 0
-// for a result, 1 for "wait, the result will come", and 2 for a result of which other threads come first.
+// for a result, and 1 for a result before which other threads come.
 .set TAG_LABEL_SHIFT, 12
 .set TAG_LENGTH, 4
-.set LABEL_YIELD, 2
 
 .section .text.vdso, "ax", @progbits
 
@@ -61,15 +58,6 @@
     mov rax, r10
     shr rsi, TAG_LABEL_SHIFT
     jz 777f
-    cmp esi, LABEL_YIELD
-    je 776f
-    mov rdx, SEL4_RECV
-    mov edi, SLOT_NOTIFICATION
-    syscall
-    mov rsp, rbx
-    mov rax, gs:[BUFFER_RESULT]
-    jmp 777f
-776:
     mov rdx, SEL4_YIELD
     syscall
     mov rsp, rbx

@@ -1,10 +1,14 @@
 //! seL4 13 to 16 without MCS.
 
 use crate::generated::{config, invoke};
+use crate::message::Message;
 use crate::tcb::FPU_WORDS;
 use crate::{
     CNode, CPtr, CapData, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig, VSpace,
 };
+
+/// Bytes of a `syscall` instruction.
+const SYSCALL_LENGTH: u64 = 2;
 
 /// A thread holds its vector registers, so it grows when AVX is configured.
 pub(crate) const TCB_BITS: u8 = if config::XSAVE_SIZE >= 832 { 12 } else { 11 };
@@ -67,6 +71,18 @@ pub(crate) fn read_fpu(_: Tcb) -> Option<Result<[u64; FPU_WORDS]>> {
 
 pub(crate) fn read_ticks(_: Tcb) -> Option<Result<u64>> {
     None
+}
+
+/// As if by a reply: the registers are those after it, and the thread goes on there. What fails, fails because there is no
+/// such thread, and then nobody waits.
+pub(crate) fn answer(tcb: Tcb, message: Message) {
+    if let Ok(mut registers) = tcb.suspend().and_then(|()| tcb.read_registers(false)) {
+        registers.rip += SYSCALL_LENGTH;
+        registers.rdi = 0;
+        registers.rsi = message.info.word();
+        registers.r10 = message.mr[0];
+        let _ = tcb.write_registers(&registers, true);
+    }
 }
 
 pub(crate) fn reset(_: Tcb) -> Option<Result<()>> {

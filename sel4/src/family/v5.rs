@@ -3,11 +3,11 @@
 use core::array;
 
 use crate::generated::{invoke, label};
-use crate::message::Invocation;
+use crate::message::{Invocation, Message};
 use crate::tcb::FPU_WORDS;
 use crate::{
     CNode, CPtr, CapData, Error, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,
-    VSpace, ipc,
+    VSpace, ipc, sys,
 };
 
 pub(crate) const TCB_BITS: u8 = 11;
@@ -80,6 +80,15 @@ const TICKS: u64 = 1 << 9;
 
 /// In the flags of writing: everything as in a new thread (patch 0015).
 const RESET: u64 = 1 << 10;
+
+/// In the flags of writing: an answer to the thread's call (patch 0019).
+const ANSWER: u64 = 1 << 11;
+
+#[inline(always)]
+pub(crate) fn answer(tcb: Tcb, message: Message) {
+    let answer = [ANSWER, 0, message.info.word(), message.mr[0]];
+    sys::send(tcb.cptr(), Message::four(label::TCBWRITE_REGISTERS, answer));
+}
 
 pub(crate) fn reset(tcb: Tcb) -> Option<Result<()>> {
     let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2, 0);

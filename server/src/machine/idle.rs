@@ -142,8 +142,8 @@ impl Sel4 {
     pub(super) fn held_by_others(&self) -> Held {
         let mut held = self.memory.held();
         let idle = self.threads.idle();
-        // A thread is a unit, its buffer a page, and two of its capabilities stand at loose slots.
-        (held.frames, held.units, held.slots) = (held.frames - idle, held.units - idle, held.slots - 2 * idle);
+        // A thread is a unit, its buffer a page, and one of its capabilities stands at a loose slot.
+        (held.frames, held.units, held.slots) = (held.frames - idle, held.units - idle, held.slots - idle);
         held.units -= self.tables.spares();
         for number in self.idle_programs.into_iter().flatten() {
             let has_thread =

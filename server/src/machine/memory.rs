@@ -6,7 +6,7 @@
 //!   `WINDOW + f * 4096`, and the slots of its capabilities follow from `f` too: slot `f % 512` of the chunk's leaf for
 //!   the one by which the window shows it, slot `512 + f % 512` for the one by which a program sees it (its *spare*).
 //!   Most pages are mapped by one program at most; further mappings take loose slots.
-//! - **units**: 512 untypeds of 4 KiB. A unit becomes kernel objects (a thread with its CNode and notification, a
+//! - **units**: 512 untypeds of 4 KiB. A unit becomes kernel objects (a thread with its CNode, a
 //!   paging structure) and can be used again when they are gone. Slot `u % 512` holds the untyped, `512 + u % 512` its
 //!   first object.
 //! - **large**: 512 frames under one capability ([`large`]).

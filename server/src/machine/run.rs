@@ -14,7 +14,7 @@ use server_boot::{BootInfo, MAGIC};
 
 use crate::machine::chunks::CHUNKS;
 use crate::machine::log::{Level, line};
-use crate::machine::thread::{BLOCKED, DONE, FAULT, NOTIFICATION, YIELD};
+use crate::machine::thread::{DONE, FAULT, NOTIFICATION, YIELD};
 use crate::machine::{SIGNAL_LINK, SIGNAL_TIMER, Sel4, bootfile, heap, sys};
 
 static VDSO: &[u8] = include_bytes!(env!("HAFNON_VDSO"));
@@ -130,8 +130,7 @@ fn call(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
     match answer {
         Answer::Done(result) => Some(Message::one(DONE, result as u64)),
         Answer::Yield => Some(Message::one(YIELD, 0)),
-        Answer::Blocked => Some(Message::empty(BLOCKED)),
-        Answer::Resume | Answer::Nothing => None,
+        Answer::Blocked | Answer::Resume | Answer::Nothing => None,
     }
 }
 

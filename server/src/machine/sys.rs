@@ -6,7 +6,7 @@
 
 use objects::machine::{Priority, Registers};
 use sel4::{
-    AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, IoPort, IrqHandler, MessageInfo, Notification, Page,
+    AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, IoPort, IrqHandler, Message, MessageInfo, Notification, Page,
     PageDirectory, PageTable, Pdpt, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig, Untyped, UserContext,
     VSpace,
 };
@@ -198,11 +198,6 @@ pub fn mint_endpoint(cnode: u64, slot: u64, bits: u8, badge: u64) -> Result<()> 
     to.mint_from(root_path(cspace::ENDPOINT), Rights::CALL, CapData::badge(badge))
 }
 
-/// Puts a notification, only to wait on, into a slot of a CNode of `bits` bits.
-pub fn mint_waitable(cnode: u64, slot: u64, bits: u8, notification: u64) -> Result<()> {
-    CNode::new(cnode).slot(slot, bits).copy_from(path(notification), Rights::READ)
-}
-
 /// Puts the server's notification with a badge into an empty slot.
 pub fn mint_notification(to: u64, badge: u64) -> Result<()> {
     path(to).mint_from(root_path(cspace::NOTIFICATION), Rights::WRITE, CapData::badge(badge))
@@ -249,6 +244,12 @@ pub fn set_priority(tcb: u64, priority: Priority) {
 /// Stops a thread and makes it as a new one is, but for what it is configured with; says whether the kernel can.
 pub fn reset(tcb: u64) -> bool {
     Tcb::new(tcb).reset().is_some_and(|reset| reset.is_ok())
+}
+
+/// Answers the call that a thread waits in.
+#[inline]
+pub fn answer(tcb: u64, message: Message) {
+    Tcb::new(tcb).answer(message);
 }
 
 /// Stops a thread.
@@ -332,11 +333,6 @@ pub fn read_ticks(tcb: u64) -> Option<u64> {
     Tcb::new(tcb).read_ticks()?.ok()
 }
 
-/// Takes a signal back that nobody has noticed.
-pub fn forget_signal(notification: u64) {
-    Notification::new(notification).poll();
-}
-
 /// Signals a notification.
 #[inline]
 pub fn signal(notification: u64) {
@@ -399,7 +395,7 @@ pub fn take_signals() -> u64 {
 
 /// Calls the root task's service: the request, and two words of it. Gives the reply's status and first word.
 pub fn call_root(request: u64, words: [u64; 2]) -> (u64, u64) {
-    let message = sel4::Message { info: MessageInfo::new(request, 2), mr: [words[0], words[1], 0, 0] };
+    let message = Message { info: MessageInfo::new(request, 2), mr: [words[0], words[1], 0, 0] };
     let reply = ROOT.call(message);
     (reply.info.label(), reply.mr[0])
 }

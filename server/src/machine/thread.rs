@@ -1,25 +1,28 @@
 //! Threads of programs.
 //!
-//! One unit of memory holds a thread's three kernel objects: TCB, a CNode of four slots, and a notification. The CNode
-//! is all that the thread has of the kernel:
+//! One unit of memory holds a thread's two kernel objects: TCB, and a CNode of four slots, which is all that the thread has
+//! of the kernel:
 //!
 //! | slot | capability |
 //! |---|---|
 //! | 1 | the server's endpoint, for calls; the badge is the machine's number of the thread |
 //! | 2 | the same endpoint, for faults; the badge has [`FAULT`] set as well |
-//! | 3 | its notification, to wait on only |
 //!
 //! A page above what programs can map is its IPC buffer; the server sees it through the window. A call goes so:
 //!
 //! 1. The thread puts arguments 5 to 8 into its buffer, if there are any, and calls slot 1 with the call's number as
 //!    the label and arguments 1 to 4 in registers.
-//! 2. The server answers at once. Label [`DONE`]: the result is in register 0, and the call is over. Label [`YIELD`]: the
+//! 2. The server answers. Label [`DONE`]: the result is in register 0, and the call is over. Label [`YIELD`]: the
 //!    same, after the thread has let others of its priority run.
-//! 3. Label [`BLOCKED`]: the thread waits on slot 3. Whatever ends the wait writes the result into the buffer
-//!    ([`Threads::wake`]) and signals.
+//! 3. Or the call has to wait: the server does not answer, and receives the next call. The thread waits where it is.
+//! 4. Whatever ends the wait answers by the thread's TCB ([`Threads::wake`]).
+//! 5. A thread that is suspended while it waits makes its call again when it is resumed (5A), which the server takes no
+//!    notice of, because it knows that the thread waits. If the wait ends before the thread is resumed, the answer is kept
+//!    until then (5B). If it ends after that, but before the thread has come to make the call again, the kernel sees to it that the
+//!    call is not made (5C).
 //!
-//! No reply capability is kept: a thread that was not answered (it faulted, or has ended) stays where it is until it is
-//! resumed or destroyed.
+//! No reply capability is kept: a thread that was not answered (it waits, it faulted, or has ended) stays where it is until
+//! it is answered, resumed or destroyed.
 //!
 //! Making and destroying all this takes the kernel some twenty thousand instructions. So a thread that ends is made as new
 //! and laid *idle* instead, in its address space, whose next thread it becomes: it keeps its capabilities, and with them
@@ -29,6 +32,8 @@ use alloc::vec::Vec;
 use core::ptr;
 
 use objects::machine::{FpuRegisters, Frame, MachineThread, OutOfMemory, PAGE, Priority, Registers, ThreadKey};
+
+use sel4::Message;
 
 use super::fpu;
 use super::memory::{Memory, Unit};
@@ -41,22 +46,16 @@ pub const NOTIFICATION: u64 = 1 << 27;
 
 /// Reply label: the result is in register 0.
 pub const DONE: u64 = 0;
-/// Reply label: the result will stand in the buffer when the notification is signalled.
-pub const BLOCKED: u64 = 1;
-
 /// Reply label: as [`DONE`], but the thread first lets others run.
-pub const YIELD: u64 = 2;
+pub const YIELD: u64 = 1;
 
 /// Words of the IPC buffer before the message.
 const TAG_WORDS: u64 = 1;
 /// Message word of the fifth argument.
 const EXTRA_WORD: u64 = 4;
-/// Message word of the result of a call that blocked.
-const RESULT_WORD: u64 = 8;
 
 const CALL_SLOT: u64 = 1;
 const FAULT_SLOT: u64 = 2;
-const WAIT_SLOT: u64 = 3;
 /// Binary logarithm of the slots of a thread's CNode.
 const CNODE_BITS: u8 = 2;
 
@@ -79,7 +78,10 @@ pub struct Thread {
     unit: Unit,
     tcb: u64,
     cnode: u64,
-    notification: u64,
+    /// It was suspended and not resumed.
+    suspended: bool,
+    /// The result of its call, which ended while it was suspended (5B).
+    result: Option<i64>,
     /// Its priority is not the one that a new thread has.
     raised: bool,
     /// See [`Buffer`].
@@ -147,7 +149,6 @@ impl Threads {
         self.free.push(thread.0);
         memory.unit_free(gone.unit);
         memory.slot_free(gone.cnode);
-        memory.slot_free(gone.notification);
         Some(gone)
     }
 
@@ -157,7 +158,7 @@ impl Threads {
         if !sys::reset(thread.tcb) {
             return false;
         }
-        sys::forget_signal(thread.notification);
+        (thread.suspended, thread.result) = (false, None);
         if core::mem::take(&mut thread.raised) {
             sys::set_priority(thread.tcb, Priority::DEFAULT);
         }
@@ -198,6 +199,11 @@ impl Threads {
         self.list.get(thread.0 as usize)?.as_ref()
     }
 
+    #[inline]
+    fn get_mut(&mut self, thread: MachineThread) -> Option<&mut Thread> {
+        self.list.get_mut(thread.0 as usize)?.as_mut()
+    }
+
     /// Sets all registers of a thread that has not run, and lets it run.
     pub fn start(&mut self, thread: MachineThread, registers: &Registers) {
         if let Some(thread) = self.get(thread) {
@@ -207,19 +213,25 @@ impl Threads {
 
     /// Stops a thread where it is.
     pub fn suspend(&mut self, thread: MachineThread) {
-        if let Some(thread) = self.get(thread) {
+        if let Some(thread) = self.get_mut(thread) {
+            thread.suspended = true;
             sys::suspend(thread.tcb);
         }
     }
 
-    /// Lets a stopped thread go on; a call that it waits in is made again by the kernel, a fault is tried again.
+    /// Lets a stopped thread go on: where its call is over, behind it (5B), otherwise it makes the call again (5A); a fault is
+    /// tried again.
     pub fn resume(&mut self, thread: MachineThread) {
-        if let Some(thread) = self.get(thread) {
-            sys::resume(thread.tcb);
+        if let Some(thread) = self.get_mut(thread) {
+            thread.suspended = false;
+            match thread.result.take() {
+                Some(result) => answer(thread.tcb, result),
+                None => sys::resume(thread.tcb),
+            }
         }
     }
 
-    /// A thread's registers. Of a thread that waits on its notification, or whose fault was not answered, the
+    /// A thread's registers. Of a thread that waits in a call, or whose fault was not answered, the
     /// instruction is the one that will be repeated; of the one whose call is being handled, the one after it, as the
     /// kernel would otherwise make the call again when the registers are written back.
     pub fn registers(&self, thread: MachineThread) -> Registers {
@@ -232,13 +244,12 @@ impl Threads {
         registers
     }
 
-    /// Sets a stopped thread's registers. If it goes on elsewhere, its next wait must not end by a signal for an
-    /// earlier one.
+    /// Sets a stopped thread's registers. If it goes on elsewhere, how its call ended is of no interest any more.
     pub fn set_registers(&mut self, thread: MachineThread, registers: &Registers) {
         let elsewhere = self.registers(thread).rip != registers.rip;
-        if let Some(thread) = self.get(thread) {
+        if let Some(thread) = self.get_mut(thread) {
             if elsewhere {
-                sys::forget_signal(thread.notification);
+                thread.result = None;
             }
             sys::write_registers(thread.tcb, false, registers);
         }
@@ -264,7 +275,7 @@ impl Threads {
 
     /// Sets the priority.
     pub fn set_priority(&mut self, thread: MachineThread, priority: Priority) {
-        if let Some(thread) = self.list.get_mut(thread.0 as usize).and_then(Option::as_mut) {
+        if let Some(thread) = self.get_mut(thread) {
             thread.raised = priority != Priority::DEFAULT;
             sys::set_priority(thread.tcb, priority);
         }
@@ -285,11 +296,14 @@ impl Threads {
         self.caller = caller;
     }
 
-    /// Step 3 of the module's description.
+    /// Steps 4 and 5B of the module's description.
     pub fn wake(&mut self, thread: MachineThread, result: i64) {
-        if let Some(thread) = self.get(thread) {
-            write_word(thread.buffer.frame, RESULT_WORD, result as u64);
-            sys::signal(thread.notification);
+        if let Some(thread) = self.get_mut(thread) {
+            if thread.suspended {
+                thread.result = Some(result);
+            } else {
+                answer(thread.tcb, result);
+            }
         }
     }
 
@@ -304,12 +318,10 @@ impl Threads {
 
 fn make(memory: &mut Memory, vspace: u64, aspace: u32, buffer: Buffer, number: u32) -> Result<Thread, OutOfMemory> {
     let cnode = memory.slot_alloc()?;
-    let notification = memory.slot_alloc().inspect_err(|_| memory.slot_free(cnode))?;
     let thread = memory.unit_object(Object::Tcb).and_then(|(unit, tcb)| {
-        let thread = Thread { unit, tcb, cnode, notification, raised: false, buffer, aspace };
+        let thread = Thread { unit, tcb, cnode, suspended: false, result: None, raised: false, buffer, aspace };
         let filled = memory
             .unit_further(unit, Object::CNode(CNODE_BITS), cnode)
-            .and_then(|()| memory.unit_further(unit, Object::Notification, notification))
             .and_then(|()| fill(&thread, vspace, number).map_err(|_| OutOfMemory));
         match filled {
             Ok(()) => Ok(thread),
@@ -319,10 +331,7 @@ fn make(memory: &mut Memory, vspace: u64, aspace: u32, buffer: Buffer, number: u
             }
         }
     });
-    thread.inspect_err(|_| {
-        memory.slot_free(cnode);
-        memory.slot_free(notification);
-    })
+    thread.inspect_err(|_| memory.slot_free(cnode))
 }
 
 /// Gives a new thread its capabilities, its address space and its priority.
@@ -330,7 +339,6 @@ fn fill(thread: &Thread, vspace: u64, number: u32) -> Result<(), sys::Error> {
     let badge = u64::from(number);
     sys::mint_endpoint(thread.cnode, CALL_SLOT, CNODE_BITS, badge)?;
     sys::mint_endpoint(thread.cnode, FAULT_SLOT, CNODE_BITS, badge | FAULT)?;
-    sys::mint_waitable(thread.cnode, WAIT_SLOT, CNODE_BITS, thread.notification)?;
     sys::tcb_configure(
         thread.tcb,
         sys::Threadspace {
@@ -344,6 +352,10 @@ fn fill(thread: &Thread, vspace: u64, number: u32) -> Result<(), sys::Error> {
     )
 }
 
+fn answer(tcb: u64, result: i64) {
+    sys::answer(tcb, Message::one(DONE, result as u64));
+}
+
 fn word(frame: Frame, word: u64) -> usize {
     debug_assert!((TAG_WORDS + word) * 8 < PAGE);
     (Memory::address(frame) + (TAG_WORDS + word) * 8) as usize
@@ -353,9 +365,4 @@ fn read_word(frame: Frame, n: u64) -> u64 {
     // SAFETY: the word lies in a page that the window shows; that the program may write it at any time is why the
     // access is volatile.
     unsafe { ptr::read_volatile(ptr::with_exposed_provenance(word(frame, n))) }
-}
-
-fn write_word(frame: Frame, n: u64, value: u64) {
-    // SAFETY: as in `read_word`.
-    unsafe { ptr::write_volatile(ptr::with_exposed_provenance_mut(word(frame, n)), value) }
 }
