@@ -5,6 +5,8 @@
 
 use core::mem::size_of;
 
+use super::symbols::GnuTable;
+
 /// Size of a page, the unit of mappings.
 pub const PAGE: usize = 4096;
 /// Most segments of an image; linkers make four to six.
@@ -329,6 +331,30 @@ impl Image {
         Some(unsafe { (address as *const T).read_unaligned() })
     }
 
+    /// `count` aligned values from `vaddr` on.
+    fn slice<T: Copy>(&self, vaddr: usize, count: usize) -> Option<&'static [T]> {
+        let address = self.address(vaddr, count.checked_mul(size_of::<T>())?)? as *const T;
+        // SAFETY: inside a readable segment, mapped as `new`'s caller says, and aligned; any bytes make a `T` (callers use
+        // integers), and what is read so is never changed.
+        address.is_aligned().then(|| unsafe { core::slice::from_raw_parts(address, count) })
+    }
+
+    /// `count` numbers of 8 bytes from `vaddr` on, which nothing changes.
+    pub fn longs(&self, vaddr: usize, count: usize) -> Option<&'static [u64]> {
+        self.slice(vaddr, count)
+    }
+
+    /// `count` numbers of 4 bytes from `vaddr` on, which nothing changes.
+    pub fn words(&self, vaddr: usize, count: usize) -> Option<&'static [u32]> {
+        self.slice(vaddr, count)
+    }
+
+    /// The numbers of 4 bytes from `vaddr` on to the end of the segment; none where it ends there.
+    pub fn words_to_end(&self, vaddr: usize) -> Option<&'static [u32]> {
+        let end = self.segment(vaddr, 0)?.1;
+        self.slice(vaddr, (end - vaddr) / size_of::<u32>())
+    }
+
     /// Stores a word at `vaddr`, which must lie in a writable segment.
     pub fn write(&self, vaddr: usize, value: usize) -> Option<()> {
         self.segment(vaddr, size_of::<usize>()).filter(|segment| segment.2 & PF_W != 0)?;
@@ -388,7 +414,8 @@ pub struct Table {
 pub struct Dynamic {
     pub strings: usize,
     pub symbols: usize,
-    pub gnu_hash: Option<usize>,
+    /// Looked through already.
+    pub gnu_hash: Option<GnuTable>,
     pub sysv_hash: Option<usize>,
     pub rela: Table,
     pub rel: Table,
@@ -438,7 +465,7 @@ impl Dynamic {
                 33 => dynamic.preinit_array.size = value,
                 35 => dynamic.relr.size = value,
                 36 => dynamic.relr.vaddr = value,
-                0x6fff_fef5 => dynamic.gnu_hash = Some(value),
+                0x6fff_fef5 => dynamic.gnu_hash = GnuTable::parse(image, value),
                 _ => {}
             }
         }
@@ -463,6 +490,13 @@ impl Dynamic {
     /// The symbol at `index`.
     pub fn symbol(&self, image: &Image, index: usize) -> Option<Symbol> {
         image.read(self.symbols.checked_add(index.checked_mul(size_of::<Symbol>())?)?)
+    }
+
+    /// Whether the string at `offset` of the string table is this one.
+    pub fn is_string(&self, image: &Image, offset: usize, text: &[u8]) -> bool {
+        let start = self.strings.checked_add(offset);
+        let there = start.and_then(|start| image.slice::<u8>(start, text.len() + 1));
+        there.and_then(|there| there.strip_prefix(text)).is_some_and(|rest| rest == [0])
     }
 
     /// The string at `offset` of the string table.
