@@ -77,7 +77,7 @@ pub unsafe extern "C" fn dladdr(address: *const c_void, out: *mut AddressInfo) -
     let image = &module.mapped.image;
     let vaddr = (address as usize).wrapping_sub(image.bias());
     let symbol = symbols::nearest(image, &module.dynamic, vaddr)
-        .and_then(|symbol| Some((module.dynamic.string(image, symbol.name as usize)?, symbol.value as usize)));
+        .and_then(|symbol| Some((module.dynamic.search.string(symbol.name as usize)?, symbol.value as usize)));
     let (name, place) = match symbol {
         Some((name, value)) => (name.as_ptr().cast(), image.bias().wrapping_add(value) as *mut c_void),
         None => (null(), null_mut()),

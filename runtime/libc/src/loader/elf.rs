@@ -3,9 +3,8 @@
 //! Nothing in a file is trusted. Every address that comes from it goes through [`Image`], which gives out memory only
 //! inside a mapped segment, and stores only inside a writable one.
 
+use super::symbols::Search;
 use core::mem::size_of;
-
-use super::symbols::GnuTable;
 
 /// Size of a page, the unit of mappings.
 pub const PAGE: usize = 4096;
@@ -331,30 +330,6 @@ impl Image {
         Some(unsafe { (address as *const T).read_unaligned() })
     }
 
-    /// `count` aligned values from `vaddr` on.
-    fn slice<T: Copy>(&self, vaddr: usize, count: usize) -> Option<&'static [T]> {
-        let address = self.address(vaddr, count.checked_mul(size_of::<T>())?)? as *const T;
-        // SAFETY: inside a readable segment, mapped as `new`'s caller says, and aligned; any bytes make a `T` (callers use
-        // integers), and what is read so is never changed.
-        address.is_aligned().then(|| unsafe { core::slice::from_raw_parts(address, count) })
-    }
-
-    /// `count` numbers of 8 bytes from `vaddr` on, which nothing changes.
-    pub fn longs(&self, vaddr: usize, count: usize) -> Option<&'static [u64]> {
-        self.slice(vaddr, count)
-    }
-
-    /// `count` numbers of 4 bytes from `vaddr` on, which nothing changes.
-    pub fn words(&self, vaddr: usize, count: usize) -> Option<&'static [u32]> {
-        self.slice(vaddr, count)
-    }
-
-    /// The numbers of 4 bytes from `vaddr` on to the end of the segment; none where it ends there.
-    pub fn words_to_end(&self, vaddr: usize) -> Option<&'static [u32]> {
-        let end = self.segment(vaddr, 0)?.1;
-        self.slice(vaddr, (end - vaddr) / size_of::<u32>())
-    }
-
     /// Stores a word at `vaddr`, which must lie in a writable segment.
     pub fn write(&self, vaddr: usize, value: usize) -> Option<()> {
         self.segment(vaddr, size_of::<usize>()).filter(|segment| segment.2 & PF_W != 0)?;
@@ -368,14 +343,17 @@ impl Image {
         Writer { image: self, start: 0, end: 0 }
     }
 
-    /// The NUL-terminated string at `vaddr`, without its NUL.
-    pub fn string(&self, vaddr: usize) -> Option<&'static [u8]> {
-        let (_, end, _) = self.segment(vaddr, 1).filter(|segment| segment.2 & PF_R != 0)?;
-        let start = self.bias.wrapping_add(vaddr) as *const u8;
-        // SAFETY: up to the end of the mapped segment; strings stand in memory that nothing changes.
-        let bytes = unsafe { core::slice::from_raw_parts(start, end - vaddr) };
-        let len = bytes.iter().position(|&byte| byte == 0)?;
-        Some(&bytes[..len])
+    /// What lies from `vaddr` to the end of its segment, which nobody can write: tables that are read again and again,
+    /// checked once.
+    pub fn table<T: Copy>(&self, vaddr: usize) -> Option<&'static [T]> {
+        let (_, end, flags) = self.segment(vaddr, 0)?;
+        let start = self.bias.wrapping_add(vaddr) as *const T;
+        if flags & (PF_R | PF_W) != PF_R || !start.is_aligned() {
+            return None;
+        }
+        // SAFETY: aligned, up to the end of a readable segment, mapped as `new`'s caller says; nothing stores there, as
+        // `write` and `Writer` only do where segments are writable; as to `T`, see `read`.
+        Some(unsafe { core::slice::from_raw_parts(start, (end - vaddr) / size_of::<T>()) })
     }
 }
 
@@ -412,11 +390,9 @@ pub struct Table {
 /// The dynamic section: where everything is that binding needs.
 #[derive(Clone, Default, Debug)]
 pub struct Dynamic {
-    pub strings: usize,
-    pub symbols: usize,
-    /// Looked through already.
-    pub gnu_hash: Option<GnuTable>,
     pub sysv_hash: Option<usize>,
+    /// The symbols, where a search finds them.
+    pub search: Search,
     pub rela: Table,
     pub rel: Table,
     pub relr: Table,
@@ -440,13 +416,14 @@ impl Dynamic {
     /// Reads the section at `vaddr`.
     pub fn parse(image: &Image, vaddr: usize, size: usize) -> Result<Self, Reason> {
         let mut dynamic = Dynamic { section: Table { vaddr, size }, ..Default::default() };
+        let (mut strings, mut symbols, mut gnu_hash) = (None, None, None);
         for (tag, value) in entries(image, dynamic.section) {
             let value = value as usize;
             match tag {
                 2 => dynamic.plt.size = value,
                 4 => dynamic.sysv_hash = Some(value),
-                5 => dynamic.strings = value,
-                6 => dynamic.symbols = value,
+                5 => strings = Some(value),
+                6 => symbols = Some(value),
                 7 => dynamic.rela.vaddr = value,
                 8 => dynamic.rela.size = value,
                 12 => dynamic.init = value,
@@ -465,13 +442,15 @@ impl Dynamic {
                 33 => dynamic.preinit_array.size = value,
                 35 => dynamic.relr.size = value,
                 36 => dynamic.relr.vaddr = value,
-                0x6fff_fef5 => dynamic.gnu_hash = GnuTable::parse(image, value),
+                0x6fff_fef5 => gnu_hash = Some(value),
                 _ => {}
             }
         }
-        if dynamic.strings == 0 || dynamic.symbols == 0 {
+        let (Some(strings), Some(symbols)) = (strings, symbols) else {
             return Err("dynamic section names no symbols");
-        }
+        };
+        dynamic.search =
+            Search::new(image, strings, symbols, gnu_hash).ok_or("symbols lie where they can be written")?;
         Ok(dynamic)
     }
 
@@ -479,29 +458,12 @@ impl Dynamic {
     pub fn needed<'a>(&'a self, image: &'a Image) -> impl Iterator<Item = Option<&'static [u8]>> + 'a {
         entries(image, self.section)
             .filter(|&(tag, _)| tag == DT_NEEDED)
-            .map(|(_, offset)| self.string(image, offset as usize))
+            .map(|(_, offset)| self.search.string(offset as usize))
     }
 
     /// The image's own name.
-    pub fn soname(&self, image: &Image) -> Option<&'static [u8]> {
-        if self.soname == 0 { None } else { self.string(image, self.soname) }
-    }
-
-    /// The symbol at `index`.
-    pub fn symbol(&self, image: &Image, index: usize) -> Option<Symbol> {
-        image.read(self.symbols.checked_add(index.checked_mul(size_of::<Symbol>())?)?)
-    }
-
-    /// Whether the string at `offset` of the string table is this one.
-    pub fn is_string(&self, image: &Image, offset: usize, text: &[u8]) -> bool {
-        let start = self.strings.checked_add(offset);
-        let there = start.and_then(|start| image.slice::<u8>(start, text.len() + 1));
-        there.and_then(|there| there.strip_prefix(text)).is_some_and(|rest| rest == [0])
-    }
-
-    /// The string at `offset` of the string table.
-    pub fn string(&self, image: &Image, offset: usize) -> Option<&'static [u8]> {
-        image.string(self.strings.checked_add(offset)?)
+    pub fn soname(&self) -> Option<&'static [u8]> {
+        if self.soname == 0 { None } else { self.search.string(self.soname) }
     }
 }
 

@@ -220,9 +220,10 @@ pub fn load_needs(modules: &mut Modules, first: usize, present: &mut [Option<Wai
 
 /// The module that is known by `name`, or calls itself so.
 pub fn index_of(modules: &Modules, name: &[u8]) -> Option<usize> {
-    modules.list.iter().position(|module| {
-        module.name() == name || module.dynamic.soname(&module.mapped.image).is_some_and(|own| own == name)
-    })
+    modules
+        .list
+        .iter()
+        .position(|module| module.name() == name || module.dynamic.soname().is_some_and(|own| own == name))
 }
 
 /// The first definition of a symbol in the order of the modules.
@@ -301,10 +302,10 @@ struct Scope<'a> {
 }
 
 impl Resolve for Scope<'_> {
-    fn bind(&mut self, name: &'static [u8], symbol: &Symbol) -> Option<Binding> {
+    fn bind(&mut self, name: &Name<'static>, symbol: &Symbol) -> Option<Binding> {
         // A symbol that is not visible outside is the module's own.
         let local = (symbol.is_defined() && !symbol.is_global()).then_some((self.index, *symbol));
-        match local.or_else(|| find_in(self.modules, &Name::new(name))) {
+        match local.or_else(|| find_in(self.modules, name)) {
             Some((index, found)) if found.is_tls() => {
                 let module = self.modules.list[index].tls_offset?;
                 Some(Binding::Tls { module, offset: found.value as usize })
@@ -320,8 +321,8 @@ impl Resolve for Scope<'_> {
         self.modules.list[self.index].tls_offset
     }
 
-    fn copy(&mut self, name: &'static [u8], to: usize, size: usize) -> Option<()> {
-        let (index, symbol) = find_except(self.modules, &Name::new(name), self.index)?;
+    fn copy(&mut self, name: &Name<'static>, to: usize, size: usize) -> Option<()> {
+        let (index, symbol) = find_except(self.modules, name, self.index)?;
         let image = &self.modules.list[index].mapped.image;
         let size = size.min(symbol.size as usize);
         let from = image.address(symbol.value as usize, size)?;

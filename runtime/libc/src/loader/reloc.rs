@@ -4,6 +4,7 @@
 //! stores go through [`Image::write`], so that a malformed table is refused rather than followed.
 
 use super::elf::{Dynamic, Image, Reason, Symbol, Table};
+use super::symbols::Name;
 
 const R_NONE: u32 = 0;
 const R_64: u32 = 1;
@@ -47,11 +48,11 @@ impl From<Reason> for Failure {
 /// How the linker sees the symbols and special cases of the image that is being relocated.
 pub trait Resolve {
     /// What `symbol`, named `name`, is bound to. `None` = nobody defines it and it is not weak.
-    fn bind(&mut self, name: &'static [u8], symbol: &Symbol) -> Option<Binding>;
+    fn bind(&mut self, name: &Name<'static>, symbol: &Symbol) -> Option<Binding>;
     /// The block offset of the image's own thread-locals.
     fn own_tls(&self) -> Option<usize>;
     /// Copies the first other definition of `name` to `to` (`size` bytes).
-    fn copy(&mut self, name: &'static [u8], to: usize, size: usize) -> Option<()>;
+    fn copy(&mut self, name: &Name<'static>, to: usize, size: usize) -> Option<()>;
     /// The pair of words that makes a TLS descriptor for an offset from the thread pointer; `None` = undefined weak.
     fn tls_descriptor(&self, offset: Option<usize>) -> (usize, usize);
     /// Calls the resolver at `address` in the image.
@@ -95,17 +96,18 @@ struct Entry {
     addend: Option<usize>,
 }
 
-fn entries(image: &Image, table: Table, rela: bool) -> impl Iterator<Item = Result<Entry, Reason>> + '_ {
-    let size = if rela { 24 } else { 16 };
-    (0..table.size / size).map(move |index| {
-        let at = table.vaddr.checked_add(index * size);
-        let entry = at.and_then(|at| {
-            let [offset, info]: [u64; 2] = image.read(at)?;
-            let addend = if rela { Some(image.read(at.checked_add(16)?)?) } else { None };
-            Some(Entry { at: offset as usize, kind: info as u32, symbol: (info >> 32) as usize, addend })
-        });
-        entry.ok_or("relocations lie outside the image")
-    })
+fn entries(image: &Image, table: Table, rela: bool) -> Result<impl Iterator<Item = Entry>, Reason> {
+    let words = if rela { 3 } else { 2 };
+    let count = table.size / 8 / words * words;
+    let table = match count {
+        0 => Some(&[][..]),
+        _ => image.table::<u64>(table.vaddr).and_then(|all| all.get(..count)),
+    };
+    let table = table.ok_or("relocations lie outside the image, or where they can be written")?;
+    Ok(table.chunks_exact(words).map(|entry| {
+        let (info, addend) = (entry[1], entry.get(2).map(|addend| *addend as usize));
+        Entry { at: entry[0] as usize, kind: info as u32, symbol: (info >> 32) as usize, addend }
+    }))
 }
 
 /// Applies all relocations of `image` but RELR. `only_relative`: no symbols yet.
@@ -114,8 +116,7 @@ pub fn apply(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve) -> R
     // Indirect functions run code of the image: last, when everything that they may use is bound.
     for indirect in [false, true] {
         for (table, rela) in tables {
-            for entry in entries(image, table, rela) {
-                let entry = entry?;
+            for entry in entries(image, table, rela)? {
                 if (entry.kind == R_IRELATIVE) == indirect {
                     apply_one(image, dynamic, resolver, &entry)?;
                 }
@@ -129,10 +130,9 @@ pub fn apply(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve) -> R
 pub fn apply_weak(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve) -> Result<(), Failure> {
     let tables = [(dynamic.rel, false), (dynamic.rela, true), (dynamic.plt, dynamic.plt_is_rela)];
     for (table, rela) in tables {
-        for entry in entries(image, table, rela) {
-            let entry = entry?;
+        for entry in entries(image, table, rela)? {
             let is_place = matches!(entry.kind, R_GLOB_DAT | R_JUMP_SLOT);
-            let symbol = dynamic.symbol(image, entry.symbol).filter(|_| is_place && entry.symbol != 0);
+            let symbol = dynamic.search.symbol(entry.symbol).filter(|_| is_place && entry.symbol != 0);
             if symbol.is_some_and(|symbol| symbol.is_weak() && !symbol.is_defined()) {
                 apply_one(image, dynamic, resolver, &entry)?;
             }
@@ -160,12 +160,12 @@ fn apply_one(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve, entr
         other => return Err(Failure::Type(other)),
     }
     // The rest is about a symbol; number 0 means the image's own thread-local block.
-    let symbol = dynamic.symbol(image, entry.symbol).ok_or("relocations name symbols outside the image")?;
-    let name = dynamic.string(image, symbol.name as usize).ok_or("symbol names lie outside the image")?;
+    let symbol = dynamic.search.symbol(entry.symbol).ok_or("relocations name symbols outside the image")?;
+    let name = dynamic.search.name(symbol.name as usize).ok_or("symbol names lie outside the image")?;
     if kind == R_COPY {
         let size = symbol.size as usize;
         let to = image.address(at, size).ok_or(OUTSIDE)?;
-        return resolver.copy(name, to, size).ok_or(Failure::Undefined(name));
+        return resolver.copy(&name, to, size).ok_or(Failure::Undefined(name.text()));
     }
     let binding = if entry.symbol == 0 {
         match resolver.own_tls() {
@@ -173,7 +173,7 @@ fn apply_one(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve, entr
             None => Binding::Address(0),
         }
     } else {
-        resolver.bind(name, &symbol).ok_or(Failure::Undefined(name))?
+        resolver.bind(&name, &symbol).ok_or(Failure::Undefined(name.text()))?
     };
     match (kind, binding) {
         (R_64, Binding::Address(value)) => put(at, value.wrapping_add(addend(at)?)),

@@ -2,23 +2,36 @@
 //!
 //! Versions are not looked at: nothing built for this target has them. A malformed table finds nothing; every loop ends
 //! because it advances in a table that lies in one segment.
+//!
+//! A program's start binds some hundred symbols, each of which is looked for in one image after the other. So what a search
+//! reads is cut out of the image once ([`Search`]), and all that is left to check is that it stays within.
 
 use super::elf::{Dynamic, Image, Symbol};
 
 /// A name and its hash, computed once for a search over many images.
+#[derive(Clone, Copy)]
 pub struct Name<'a> {
     text: &'a [u8],
     gnu: u32,
 }
 
+/// The hash of no bytes, and of one byte more.
+const GNU_START: u32 = 5381;
+fn gnu_more(hash: u32, byte: u8) -> u32 {
+    hash.wrapping_mul(33).wrapping_add(u32::from(byte))
+}
+
 impl<'a> Name<'a> {
     /// Prepares a search for `text` (without NUL).
     pub fn new(text: &'a [u8]) -> Self {
-        let gnu = text.iter().fold(5381u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)));
-        Self { text, gnu }
+        Self { text, gnu: text.iter().fold(GNU_START, |hash, &byte| gnu_more(hash, byte)) }
     }
 
-    /// The hash of the older tables, which hardly any image has.
+    /// The name itself.
+    pub fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
     fn sysv(&self) -> u32 {
         self.text.iter().fold(0u32, |hash, &byte| {
             let hash = (hash << 4).wrapping_add(u32::from(byte));
@@ -28,81 +41,130 @@ impl<'a> Name<'a> {
     }
 }
 
-/// A GNU hash table, looked through once: bounds and sizes are checked when an image is loaded, not at each search.
-#[derive(Clone, Copy, Debug)]
-pub struct GnuTable {
-    /// As many words as a power of two.
-    bloom: &'static [u64],
-    shift: u32,
-    /// At least one.
-    buckets: &'static [u32],
-    /// The chains' hashes; they end with the segment, which is further than they go.
-    chains: &'static [u32],
-    /// The symbol of the first of them.
-    first: u32,
+/// An image's symbols, their names, and the GNU hash table; each reaches to the end of its segment.
+#[derive(Clone, Default, Debug)]
+pub struct Search {
+    symbols: &'static [Symbol],
+    strings: &'static [u8],
+    gnu: Option<Gnu>,
 }
 
-impl GnuTable {
-    /// The table at `vaddr`; `None` if it is malformed.
-    pub fn parse(image: &Image, vaddr: usize) -> Option<Self> {
-        let [buckets, first, bloom_words, shift]: [u32; 4] = image.read(vaddr)?;
-        if buckets == 0 || !bloom_words.is_power_of_two() || shift >= 32 {
+#[derive(Clone, Debug)]
+struct Gnu {
+    /// The first symbol that is in it.
+    first: u32,
+    shift: u32,
+    /// As many words as a power of two.
+    bloom: &'static [u64],
+    /// Not empty.
+    buckets: &'static [u32],
+    chains: &'static [u32],
+}
+
+impl Gnu {
+    fn new(image: &Image, vaddr: usize) -> Option<Self> {
+        let &[buckets, first, bloom_words, shift] = image.table::<u32>(vaddr)?.first_chunk()?;
+        // The symbol with the number 0 is none.
+        if buckets == 0 || first == 0 || !bloom_words.is_power_of_two() || shift >= 32 {
             return None;
         }
         let bloom = vaddr.checked_add(16)?;
-        let bucket_table = bloom.checked_add(bloom_words as usize * 8)?;
-        let chains = bucket_table.checked_add(buckets as usize * 4)?;
-        Some(Self {
-            bloom: image.longs(bloom, bloom_words as usize)?,
-            shift,
-            buckets: image.words(bucket_table, buckets as usize)?,
-            chains: image.words_to_end(chains)?,
-            first,
-        })
+        let after = bloom.checked_add(bloom_words as usize * 8)?;
+        let (buckets, chains) = image.table(after)?.split_at_checked(buckets as usize)?;
+        Some(Gnu { first, shift, bloom: image.table(bloom)?.get(..bloom_words as usize)?, buckets, chains })
     }
 
-    /// Where the chain of a hash starts; `None` if no symbol has it.
-    fn chain(&self, hash: u32) -> Option<u32> {
-        let word = *self.bloom.get((hash / 64) as usize & (self.bloom.len() - 1))?;
-        let mask = 1u64 << (hash % 64) | 1u64 << ((hash >> self.shift) % 64);
-        if word & mask != mask {
+    /// Symbols whose hash is that of the name.
+    fn candidates(&self, name: &Name) -> Candidates<'_> {
+        let word = self.bloom.get(name.gnu as usize / 64 & (self.bloom.len() - 1)).copied().unwrap_or(0);
+        let mask = 1u64 << (name.gnu % 64) | 1u64 << ((name.gnu >> self.shift) % 64);
+        let index = match word & mask == mask {
+            true => self.buckets.get(name.gnu as usize % self.buckets.len()).copied().unwrap_or(0),
+            false => 0,
+        };
+        Candidates { table: self, hash: name.gnu, index }
+    }
+}
+
+/// See [`Gnu::candidates`].
+struct Candidates<'a> {
+    table: &'a Gnu,
+    hash: u32,
+    /// The next of the chain; below the table's first: none.
+    index: u32,
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        loop {
+            let index = self.index;
+            let hash = *self.table.chains.get(index.checked_sub(self.table.first)? as usize)?;
+            self.index = if hash & 1 != 0 { 0 } else { index.checked_add(1)? };
+            if hash | 1 == self.hash | 1 {
+                return Some(index);
+            }
+            if hash & 1 != 0 {
+                return None;
+            }
+        }
+    }
+}
+
+impl Search {
+    /// Of an image whose strings, symbols and hash table are at these addresses; `None` if they cannot be read, or can be
+    /// written.
+    pub fn new(image: &Image, strings: usize, symbols: usize, gnu: Option<usize>) -> Option<Self> {
+        let gnu = gnu.and_then(|vaddr| Gnu::new(image, vaddr));
+        Some(Search { symbols: image.table(symbols)?, strings: image.table(strings)?, gnu })
+    }
+
+    /// The symbol at `index`.
+    pub fn symbol(&self, index: usize) -> Option<Symbol> {
+        self.symbols.get(index).copied()
+    }
+
+    /// The string at `offset` of the string table, without its NUL.
+    pub fn string(&self, offset: usize) -> Option<&'static [u8]> {
+        self.name(offset).map(|name| name.text)
+    }
+
+    /// The same, with its hash.
+    pub fn name(&self, offset: usize) -> Option<Name<'static>> {
+        let bytes = self.strings.get(offset..)?;
+        let mut gnu = GNU_START;
+        for (len, &byte) in bytes.iter().enumerate() {
+            if byte == 0 {
+                return Some(Name { text: &bytes[..len], gnu });
+            }
+            gnu = gnu_more(gnu, byte);
+        }
+        None
+    }
+
+    /// The symbol at `index`, if others may use it and it is named so.
+    fn defines(&self, index: u32, name: &Name) -> Option<Symbol> {
+        let symbol = self.symbols.get(index as usize)?;
+        if !symbol.is_defined() || !symbol.is_global() {
             return None;
         }
-        self.buckets.get((hash % self.buckets.len() as u32) as usize)?.checked_sub(self.first)
+        let rest = self.strings.get(symbol.name as usize..)?.strip_prefix(name.text)?;
+        (rest.first() == Some(&0)).then_some(*symbol)
     }
 }
 
 /// The definition of `name` that `image` offers to others.
 pub fn find(image: &Image, dynamic: &Dynamic, name: &Name) -> Option<Symbol> {
-    match (&dynamic.gnu_hash, dynamic.sysv_hash) {
-        (Some(table), _) => find_gnu(image, dynamic, table, name),
-        (_, Some(table)) => find_sysv(image, dynamic, table, name),
-        _ => None,
+    let search = &dynamic.search;
+    match (&search.gnu, dynamic.sysv_hash) {
+        (Some(table), _) => table.candidates(name).find_map(|index| search.defines(index, name)),
+        (None, Some(table)) => find_sysv(image, search, table, name),
+        (None, None) => None,
     }
 }
 
-fn candidate(image: &Image, dynamic: &Dynamic, index: u32, name: &Name) -> Option<Symbol> {
-    let symbol = dynamic.symbol(image, index as usize)?;
-    let fits = symbol.is_defined() && symbol.is_global();
-    (fits && dynamic.is_string(image, symbol.name as usize, name.text)).then_some(symbol)
-}
-
-fn find_gnu(image: &Image, dynamic: &Dynamic, table: &GnuTable, name: &Name) -> Option<Symbol> {
-    let start = table.chain(name.gnu)?;
-    for (link, &hash) in (start..).zip(table.chains.get(start as usize..)?) {
-        if hash | 1 == name.gnu | 1
-            && let Some(symbol) = candidate(image, dynamic, table.first.checked_add(link)?, name)
-        {
-            return Some(symbol);
-        }
-        if hash & 1 != 0 {
-            return None;
-        }
-    }
-    None
-}
-
-fn find_sysv(image: &Image, dynamic: &Dynamic, table: usize, name: &Name) -> Option<Symbol> {
+fn find_sysv(image: &Image, search: &Search, table: usize, name: &Name) -> Option<Symbol> {
     let [buckets, chains]: [u32; 2] = image.read(table)?;
     if buckets == 0 {
         return None;
@@ -115,7 +177,7 @@ fn find_sysv(image: &Image, dynamic: &Dynamic, table: usize, name: &Name) -> Opt
         if index == 0 {
             return None;
         }
-        if let Some(symbol) = candidate(image, dynamic, index, name) {
+        if let Some(symbol) = search.defines(index, name) {
             return Some(symbol);
         }
         index = image.read(chain_table.checked_add(index as usize * 4)?)?;
@@ -125,22 +187,30 @@ fn find_sysv(image: &Image, dynamic: &Dynamic, table: usize, name: &Name) -> Opt
 
 /// Entries of the symbol table, where a hash table tells.
 pub fn count(image: &Image, dynamic: &Dynamic) -> usize {
-    gnu_count(dynamic).or_else(|| Some(image.read::<[u32; 2]>(dynamic.sysv_hash?)?[1] as usize)).unwrap_or(0)
+    let by_gnu = dynamic.search.gnu.as_ref().and_then(gnu_count);
+    by_gnu.or_else(|| Some(image.read::<[u32; 2]>(dynamic.sysv_hash?)?[1] as usize)).unwrap_or(0)
 }
 
 /// The GNU table does not say how many symbols there are: the last chain's end does.
-fn gnu_count(dynamic: &Dynamic) -> Option<usize> {
-    let table = dynamic.gnu_hash.as_ref()?;
-    let Some(last) = table.buckets.iter().max()?.checked_sub(table.first) else { return Some(table.first as usize) };
-    let end = table.chains.get(last as usize..)?.iter().position(|hash| hash & 1 != 0)?;
-    Some(table.first as usize + last as usize + end + 1)
+fn gnu_count(table: &Gnu) -> Option<usize> {
+    let mut last = table.buckets.iter().copied().max()?;
+    if last < table.first {
+        return Some(table.first as usize);
+    }
+    loop {
+        let hash = *table.chains.get((last - table.first) as usize)?;
+        last = last.checked_add(1)?;
+        if hash & 1 != 0 {
+            return Some(last as usize);
+        }
+    }
 }
 
 /// The defined symbol that covers `vaddr`, or the nearest below it.
 pub fn nearest(image: &Image, dynamic: &Dynamic, vaddr: usize) -> Option<Symbol> {
     let mut best: Option<Symbol> = None;
     for index in 1..count(image, dynamic) {
-        let Some(symbol) = dynamic.symbol(image, index) else { break };
+        let Some(symbol) = dynamic.search.symbol(index) else { break };
         let value = symbol.value as usize;
         if !symbol.is_defined() || symbol.is_tls() || symbol.is_absolute() || value > vaddr {
             continue;

@@ -54,11 +54,11 @@ struct Anything<'a>(&'a Loaded);
 const ELSEWHERE: usize = 0x1234_5678;
 
 impl Resolve for Anything<'_> {
-    fn bind(&mut self, name: &'static [u8], symbol: &Symbol) -> Option<Binding> {
+    fn bind(&mut self, name: &Name<'static>, symbol: &Symbol) -> Option<Binding> {
         if symbol.is_tls() {
             return Some(Binding::Tls { module: 256, offset: symbol.value as usize });
         }
-        let found = symbols::find(&self.0.image, &self.0.dynamic, &Name::new(name));
+        let found = symbols::find(&self.0.image, &self.0.dynamic, name);
         let own = found.map(|symbol| self.0.image.bias().wrapping_add(symbol.value as usize));
         Some(Binding::Address(own.unwrap_or(ELSEWHERE)))
     }
@@ -67,7 +67,7 @@ impl Resolve for Anything<'_> {
         Some(256)
     }
 
-    fn copy(&mut self, _: &'static [u8], _: usize, _: usize) -> Option<()> {
+    fn copy(&mut self, _: &Name<'static>, _: usize, _: usize) -> Option<()> {
         Some(())
     }
 
@@ -88,7 +88,7 @@ fn relocate(loaded: &Loaded) -> Result<(), Failure> {
 #[test]
 fn finds_what_a_real_library_defines_and_nothing_else() {
     let loaded = load(library()).unwrap();
-    assert!(loaded.dynamic.soname(&loaded.image).unwrap().starts_with(b"libc.so"));
+    assert!(loaded.dynamic.soname().unwrap().starts_with(b"libc.so"));
     for name in ["malloc", "printf", "qsort", "strlen", "environ"] {
         let symbol = symbols::find(&loaded.image, &loaded.dynamic, &Name::new(name.as_bytes()));
         assert!(symbol.is_some_and(|symbol| symbol.value != 0), "{name}");
@@ -105,9 +105,9 @@ fn every_defined_symbol_is_found_by_its_name() {
     assert!(count > 1000);
     let mut found = 0;
     for index in 1..count {
-        let symbol = loaded.dynamic.symbol(&loaded.image, index).unwrap();
+        let symbol = loaded.dynamic.search.symbol(index).unwrap();
         if symbol.is_defined() && symbol.is_global() {
-            let name = loaded.dynamic.string(&loaded.image, symbol.name as usize).unwrap();
+            let name = loaded.dynamic.search.string(symbol.name as usize).unwrap();
             assert!(symbols::find(&loaded.image, &loaded.dynamic, &Name::new(name)).is_some());
             found += 1;
         }

@@ -117,15 +117,14 @@ pub struct BootResolver<'a> {
 }
 
 impl Resolve for BootResolver<'_> {
-    fn bind(&mut self, name: &'static [u8], symbol: &Symbol) -> Option<Binding> {
-        let search = Name::new(name);
+    fn bind(&mut self, name: &Name<'static>, symbol: &Symbol) -> Option<Binding> {
         for (image, dynamic) in [self.own, self.vdso] {
-            if let Some(found) = symbols::find(image, dynamic, &search) {
+            if let Some(found) = symbols::find(image, dynamic, name) {
                 return Some(Binding::Address(image.bias().wrapping_add(found.value as usize)));
             }
         }
         if !symbol.is_weak() {
-            self.missing = Some(name);
+            self.missing = Some(name.text());
         }
         Some(Binding::Address(0))
     }
@@ -134,7 +133,7 @@ impl Resolve for BootResolver<'_> {
         None
     }
 
-    fn copy(&mut self, _: &'static [u8], _: usize, _: usize) -> Option<()> {
+    fn copy(&mut self, _: &Name<'static>, _: usize, _: usize) -> Option<()> {
         None
     }
 
