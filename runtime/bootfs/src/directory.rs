@@ -58,7 +58,16 @@ impl<'a> Directory<'a> {
 
     /// The file with this full path. A leading slash is not part of a path.
     pub fn find(&self, path: &str) -> Option<Entry<'a>> {
-        self.entries().find(|entry| entry.name == path)
+        let mut rest = self.bytes;
+        while !rest.is_empty() {
+            // All names were looked at when the directory was checked.
+            let ((name, ..), after) = split_raw(rest).ok()?;
+            if name == path.as_bytes() {
+                return split_entry(rest).ok().map(|(entry, _)| entry);
+            }
+            rest = after;
+        }
+        None
     }
 
     /// Whether anything lies below `path`. The empty path is the root and always a directory.
@@ -149,8 +158,8 @@ fn below<'n>(name: &'n str, path: &str) -> Option<&'n str> {
     name.strip_prefix(path)?.strip_prefix('/')
 }
 
-/// The first entry of a directory and the bytes after it.
-fn split_entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), Error> {
+/// The first entry of a directory: its name as it stands there, its offset and its size; and the bytes after it.
+fn split_raw(bytes: &[u8]) -> Result<((&[u8], u32, u32), &[u8]), Error> {
     let name_len = word(bytes, 0).ok_or(Error::BadEntry)? as usize;
     let size = word(bytes, 4).ok_or(Error::BadEntry)?;
     let offset = word(bytes, 8).ok_or(Error::BadEntry)?;
@@ -159,12 +168,18 @@ fn split_entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), Error> {
     }
     let end = ENTRY_HEADER + name_len;
     let name = bytes.get(ENTRY_HEADER..end).ok_or(Error::BadEntry)?;
-    let (nul, name) = name.split_last().ok_or(Error::BadName)?;
-    let name = core::str::from_utf8(name).map_err(|_| Error::BadName)?;
-    if *nul != 0 || !is_clean_path(name) {
-        return Err(Error::BadName);
-    }
+    let name = name.strip_suffix(&[0]).ok_or(Error::BadName)?;
     // The padding of the last entry may be left out.
     let after = bytes.get(end.next_multiple_of(4)..).unwrap_or(&[]);
+    Ok(((name, offset, size), after))
+}
+
+/// The first entry of a directory, its name checked, and the bytes after it.
+fn split_entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), Error> {
+    let ((name, offset, size), after) = split_raw(bytes)?;
+    let name = core::str::from_utf8(name).map_err(|_| Error::BadName)?;
+    if !is_clean_path(name) {
+        return Err(Error::BadName);
+    }
     Ok((Entry { name, offset, size }, after))
 }

@@ -7,8 +7,7 @@ use zx::{AsHandleRef, Handle, Rights, Status, Vmo};
 /// The image and its directory.
 pub struct Boot {
     image: Vmo,
-    size: u64,
-    directory: Vec<u8>,
+    directory: Directory<'static>,
 }
 
 impl Boot {
@@ -25,7 +24,9 @@ impl Boot {
         let header = Header::parse(&header).map_err(|_| Status::IO_DATA_INTEGRITY)?;
         let mut directory = vec![0; header.directory_size()];
         image.read(&mut directory, HEADER_SIZE as u64)?;
-        Ok(Self { image, size, directory })
+        // For as long as this process lives: it is checked once, and searched for each library of each program.
+        let directory = Directory::parse(directory.leak(), size).map_err(|_| Status::IO_DATA_INTEGRITY)?;
+        Ok(Self { image, directory })
     }
 
     /// Another handle to the image, for a process that names files in it.
@@ -41,8 +42,7 @@ impl Boot {
     /// # Errors
     /// `NOT_FOUND`.
     pub fn open(&self, path: &str) -> zx::Result<Vmo> {
-        let directory = Directory::parse(&self.directory, self.size).map_err(|_| Status::IO_DATA_INTEGRITY)?;
-        let entry = directory.find(path).ok_or(Status::NOT_FOUND)?;
+        let entry = self.directory.find(path).ok_or(Status::NOT_FOUND)?;
         loader::boot_file(&self.image, &entry)
     }
 }
