@@ -2,7 +2,7 @@
 //!
 //! A program that fills memory touches one page after the other, and each first touch is a fault, of which most is the
 //! way to the server and back. So a fault that comes just where the last one of the VMO left off makes several pages at
-//! once: two, then four, up to [`MOST`], as long as the guess holds. Nothing else about the pages is different: they are
+//! once: [`GROWTH`], then so many times more, up to [`MOST`], as long as the guess holds. Nothing else about the pages is different: they are
 //! charged, and lie in the VMO's table.
 //!
 //! What was guessed wrong is given back. The pages that the last fault of a run made ahead are *open*. Those of them that
@@ -19,6 +19,8 @@
 
 use core::ops::Range;
 
+use abi::Status;
+
 use super::pages::Entry;
 use super::{Beneath, Kind, Vmo};
 use crate::kernel::Kernel;
@@ -28,6 +30,8 @@ use crate::slab::Key;
 
 /// The most pages that a fault makes.
 const MOST: u64 = 16;
+/// How many times as many as the fault before. Sixteen pages take three faults.
+const GROWTH: u64 = 4;
 /// VMOs whose last fault is remembered.
 const RUNS: usize = 4;
 /// Less free memory than this is short.
@@ -63,32 +67,49 @@ pub(crate) struct Ahead {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// A store to an address made `page` of a VMO, where nothing was: makes and maps those after it if this goes on with a
-    /// run. `room` is how many pages of the mapping lie after it.
-    pub(super) fn vmo_ahead(&mut self, (aspace, at): (Key, u64), id: Id<Vmo>, page: u64, room: u64, perm: Perm) {
+    /// A store to an address made `page` of a VMO, where nothing was: maps its frame, and makes and maps the pages after it,
+    /// too, if this goes on with a run. `room` is how many pages of the mapping lie after it.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`: the page cannot be mapped.
+    pub(super) fn vmo_ahead(
+        &mut self,
+        (aspace, at): (Key, u64),
+        (id, page, frame): (Id<Vmo>, u64, Frame),
+        room: u64,
+        perm: Perm,
+    ) -> Result<(), Status> {
+        let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
+        let made = self.ahead_goes_on(id, page);
+        if made == 1 || !self.vmo_may_guess(id) {
+            return self.vmo_map_frame(machine, at, id, frame, perm);
+        }
+        let mut frames = [frame; MOST as usize];
+        let count = self.vmo_make_ahead(id, page + 1, frames.get_mut(1..=(made - 1).min(room) as usize));
+        let (first, open) = (frames.get(..=count).unwrap_or_default(), page + 1..page + 1 + count as u64);
+        if let Some(slot) = self.ahead.runs.iter_mut().flatten().find(|run| run.vmo == id) {
+            *slot = Run { vmo: id, next: open.end, made, open, aspace, address: at + PAGE };
+        }
+        // What of the others is not mapped for want of memory is mapped when it is touched.
+        match self.machine.map_run(machine, at, first, perm, Cache::Cached) {
+            Ok(()) => Ok(()),
+            Err(_) => self.vmo_map_frame(machine, at, id, frame, perm),
+        }
+    }
+
+    /// Remembers that a fault made `page`; says how many pages it had better make, and closes the last run of the VMO.
+    fn ahead_goes_on(&mut self, id: Id<Vmo>, page: u64) -> u64 {
         let place = self.ahead.runs.iter().position(|run| run.as_ref().is_some_and(|run| run.vmo == id));
         let place = place.unwrap_or_else(|| {
             self.ahead.oldest = (self.ahead.oldest + 1) % RUNS;
             self.ahead.oldest
         });
-        let Some(old) = self.ahead.runs.get_mut(place).map(|slot| slot.replace(Run::new(id, page))) else { return };
-        let mut made = 1;
-        if let Some(old) = old {
-            let goes_on = old.vmo == id && old.next == page;
-            // Somebody may have thrown `page` away when it was open; the one that this store made is wanted.
-            if self.ahead_close(&old, (old.vmo == id).then_some(page)) && goes_on {
-                made = (old.made * 2).min(MOST);
-            }
-        }
-        if made == 1 || !self.vmo_may_guess(id) {
-            return;
-        }
-        let open = page + 1..page + 1 + (made - 1).min(room);
-        let end = self.vmo_make_ahead((aspace, at + PAGE), id, open.clone(), perm);
-        if let Some(slot) = self.ahead.runs.get_mut(place) {
-            let open = open.start..end;
-            *slot = Some(Run { vmo: id, next: end, made, open, aspace, address: at + PAGE });
-        }
+        let Some(slot) = self.ahead.runs.get_mut(place) else { return 1 };
+        let Some(old) = slot.replace(Run::new(id, page)) else { return 1 };
+        let goes_on = old.vmo == id && old.next == page;
+        // Somebody may have thrown `page` away when it was open; the one that this store made is wanted.
+        let all_touched = self.ahead_close(&old, (old.vmo == id).then_some(page));
+        if goes_on && all_touched { (old.made * GROWTH).min(MOST) } else { 1 }
     }
 
     fn vmo_may_guess(&self, id: Id<Vmo>) -> bool {
@@ -105,15 +126,13 @@ impl<M: Machine> Kernel<M> {
             && self.charges_without_limit(id.object())
     }
 
-    /// Makes and maps pages of which nothing is known, up to the first that is there; returns the end.
-    fn vmo_make_ahead(&mut self, (aspace, at): (Key, u64), id: Id<Vmo>, pages: Range<u64>, perm: Perm) -> u64 {
-        let Some(machine) = self.aspaces.get(aspace).map(|space| space.machine) else { return pages.start };
-        let Ok(vmo) = self.objects.get(id) else { return pages.start };
+    /// Makes pages from `first` on, of which nothing is known, up to the first that is there; says how many.
+    fn vmo_make_ahead(&mut self, id: Id<Vmo>, first: u64, frames: Option<&mut [Frame]>) -> usize {
+        let Ok(vmo) = self.objects.get(id) else { return 0 };
         let size = vmo.size / PAGE;
         let zero_mapped = vmo.zero_mapped;
-        let mut frames = [Frame(0); MOST as usize];
-        let mut end = pages.start;
-        for (page, frame) in pages.clone().zip(&mut frames) {
+        let mut end = first;
+        for (page, frame) in (first..).zip(frames.unwrap_or_default()) {
             let Ok(vmo) = self.objects.get_mut(id) else { break };
             let Some(table) = vmo.pages_mut().filter(|table| page < size && table.get(page) == Entry::Absent) else {
                 break;
@@ -127,14 +146,11 @@ impl<M: Machine> Kernel<M> {
             end = page + 1;
         }
         if zero_mapped {
-            self.vmo_unmap_pages(id, pages.start, end);
+            self.vmo_unmap_pages(id, first, end);
         }
-        self.charge(id.object(), (end - pages.start) * PAGE);
+        self.charge(id.object(), (end - first) * PAGE);
         self.pressure_check();
-        let made = frames.get(..(end - pages.start) as usize).unwrap_or_default();
-        // What is not mapped for want of memory is mapped when it is touched.
-        let _ = self.machine.map_run(machine, at, made, perm, Cache::Cached);
-        end
+        (end - first) as usize
     }
 
     /// Gives back whatever was made ahead and is not known to have been touched, unless something has been written there.

@@ -45,15 +45,15 @@ impl<M: Machine> Kernel<M> {
                 return Ok(());
             }
             // Around a page that is new there is seldom one that is there and not mapped.
-            // A large page that cannot be mapped as such is split by this one, and the others are small then.
-            if new || mapping.content_only || large {
-                self.vmo_map_frame(machine, at, mapping.vmo, frame, mapping.perm)?;
-            }
             if new && !mapping.content_only {
                 let room = (mapping.end() - at) / PAGE - 1;
-                self.vmo_ahead((key, at), mapping.vmo, page, room, mapping.perm);
+                return self.vmo_ahead((key, at), (mapping.vmo, page, frame), room, mapping.perm);
             }
-            if new || mapping.content_only {
+            // A large page that cannot be mapped as such is split by this one, and the others are small then.
+            if mapping.content_only || large {
+                self.vmo_map_frame(machine, at, mapping.vmo, frame, mapping.perm)?;
+            }
+            if mapping.content_only {
                 return Ok(());
             }
         } else if let Some(frame) = self.vmo_page(mapping.vmo, page, self.read_access(mapping.vmo))? {
@@ -138,7 +138,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn vmo_map_frame(
+    pub(super) fn vmo_map_frame(
         &mut self,
         machine: Aspace,
         at: u64,

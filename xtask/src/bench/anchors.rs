@@ -134,6 +134,13 @@ pub const GROUPS: &[(&str, &[Operation])] = &[
         &[
             op("fault_write_single", "a page committed by a write, alone among 32", 2714, 11_000, 3400),
             op("fault_write_run", "a page committed by a write, after its neighbour", 2714, 11_000, 1700),
+            op(
+                "fault_write_16",
+                "all 16 pages of a new memory object, one after the other (native, thesis, goal: 16 times one)",
+                16 * 2714,
+                16 * 11_000,
+                16 * 1700,
+            ),
         ],
     ),
     (

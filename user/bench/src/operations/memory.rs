@@ -10,6 +10,8 @@ const PAGE: usize = 4096;
 const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
 /// Faults that are measured.
 const FAULTS: usize = 512;
+/// Bytes of a short run.
+const SHORT: usize = 16 * PAGE;
 /// Pages from one fault to the next where each is alone.
 const APART: usize = 32;
 
@@ -17,7 +19,8 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
     objects(suite)?;
     mappings(suite)?;
     faults(suite, "fault_write_single", APART)?;
-    faults(suite, "fault_write_run", 1)
+    faults(suite, "fault_write_run", 1)?;
+    short_run(suite)
 }
 
 /// Uses memory and gives it back. The server takes chunks of it from the kernel as it needs them, which clears them then, up
@@ -85,4 +88,15 @@ fn faults(suite: &mut Suite, name: &'static str, apart: usize) -> zx::Result<()>
     }
     suite.report(name, samples);
     Ok(())
+}
+
+/// Writes to all pages of a small memory object, one after the other, from the first on.
+fn short_run(suite: &mut Suite) -> zx::Result<()> {
+    suite.measure(["fault_write_16"], 100, |[run]| {
+        let vmo = Vmo::create(SHORT as u64, 0)?;
+        let root = zx::startup::vmar_root_self();
+        let map = root.map_here(READ_WRITE, &vmo, 0, SHORT)?;
+        run.time(|| (0..SHORT).step_by(PAGE).for_each(|page| zx::probe::write(map.address() + page, 1)));
+        Ok(())
+    })
 }
