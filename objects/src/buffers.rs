@@ -23,23 +23,19 @@ impl Buffers {
     ///
     /// # Errors
     /// `NO_MEMORY`.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, len: usize) -> Result<Vec<u8>, Status> {
         match self.kept.pop() {
-            Some(mut buffer) if buffer.capacity() >= len => {
-                if buffer.len() >= len {
-                    buffer.truncate(len);
-                } else {
-                    buffer.resize(len, 0);
-                }
+            Some(mut buffer) if buffer.len() >= len => {
+                buffer.truncate(len);
                 Ok(buffer)
             }
-            _ => new(len),
+            other => longer(other, len),
         }
     }
 
     /// Takes a buffer back.
-    #[inline]
+    #[inline(always)]
     pub fn give(&mut self, buffer: Vec<u8>) {
         if self.kept.len() < MOST && (1..=LARGEST).contains(&buffer.capacity()) && self.kept.try_reserve(1).is_ok() {
             self.kept.push(buffer);
@@ -48,9 +44,9 @@ impl Buffers {
 }
 
 #[inline(never)]
-fn new(len: usize) -> Result<Vec<u8>, Status> {
-    let mut buffer = Vec::new();
-    buffer.try_reserve_exact(len).map_err(|_| Status::NO_MEMORY)?;
+fn longer(kept: Option<Vec<u8>>, len: usize) -> Result<Vec<u8>, Status> {
+    let mut buffer = kept.filter(|kept| kept.capacity() >= len).unwrap_or_default();
+    buffer.try_reserve_exact(len - buffer.len()).map_err(|_| Status::NO_MEMORY)?;
     buffer.resize(len, 0);
     Ok(buffer)
 }

@@ -17,7 +17,7 @@ use abi::{Signals, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES}
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
-use crate::object::{Body, Id};
+use crate::object::{Body, Id, Noun};
 use crate::pager::Then;
 use crate::process::Process;
 use crate::slab::Key;
@@ -135,6 +135,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `OUT_OF_RANGE`: too many bytes or handles. `PEER_CLOSED`. `SHOULD_WAIT`: too many messages wait to be read, and this
     /// one is not the answer to a call. `NO_MEMORY`.
+    #[inline]
     pub fn channel_write(&mut self, end: Id<Channel>, message: Message) -> Result<(), Status> {
         let (bytes, handles) = (message.data.len(), message.handles.len());
         if bytes > ZX_CHANNEL_MAX_MSG_BYTES as usize || handles > ZX_CHANNEL_MAX_MSG_HANDLES as usize {
@@ -143,6 +144,24 @@ impl<M: Machine> Kernel<M> {
         let Some(peer) = self.objects.get(end)?.peer else {
             return self.channel_refuse(message, Status::PEER_CLOSED);
         };
+        let object = self.objects.any_mut(peer.object())?;
+        let to = Channel::own_mut(&mut object.body)?;
+        let (waiting, owed) = (to.queue.len(), to.owed + message.cost());
+        if !to.callers.is_empty() || waiting >= to.queue.capacity().min(MAX_QUEUED) || owed > to.paid {
+            return self.channel_write_otherwise(peer, message);
+        }
+        to.owed = owed;
+        to.queue.push_back(message);
+        if waiting == 0 {
+            let news = object.change_signals(Signals::NONE, Signals::CHANNEL_READABLE);
+            self.tell(peer.object(), news);
+        }
+        Ok(())
+    }
+
+    /// The same where the other end waits for an answer, or where there is no room or no credit for the message yet.
+    #[inline(never)]
+    fn channel_write_otherwise(&mut self, peer: Id<Channel>, message: Message) -> Result<(), Status> {
         let to = self.objects.get_mut(peer)?;
         if !to.callers.is_empty()
             && let Some(thread) = message.txid().and_then(|txid| to.callers.remove(&txid))
@@ -170,6 +189,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `SHOULD_WAIT`; `PEER_CLOSED` if there is none and will be none.
+    #[inline]
     pub fn channel_peek(&self, end: Id<Channel>) -> Result<(usize, usize), Status> {
         let channel = self.objects.get(end)?;
         match channel.queue.front() {
@@ -183,23 +203,31 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As [`Kernel::channel_peek`].
+    #[inline]
     pub fn channel_read(&mut self, end: Id<Channel>) -> Result<Message, Status> {
-        let channel = self.objects.get_mut(end)?;
-        let gone = channel.peer.is_none();
+        let object = self.objects.any_mut(end.object())?;
+        let channel = Channel::own_mut(&mut object.body)?;
         let Some(message) = channel.queue.pop_front() else {
-            return Err(if gone { Status::PEER_CLOSED } else { Status::SHOULD_WAIT });
+            return Err(if channel.peer.is_none() { Status::PEER_CLOSED } else { Status::SHOULD_WAIT });
         };
         channel.owed = channel.owed.saturating_sub(message.cost());
-        let (empty, surplus) = (channel.queue.is_empty(), channel.paid.saturating_sub(channel.owed));
-        if surplus > SPARE {
-            let surplus = surplus - STEP;
-            channel.paid -= surplus;
-            self.discharge(end.object(), surplus);
+        let too_much = channel.paid > channel.owed + SPARE;
+        if channel.queue.is_empty() {
+            object.signals = object.signals & !Signals::CHANNEL_READABLE;
         }
-        if empty {
-            self.signal(end.object(), Signals::CHANNEL_READABLE, Signals::NONE);
+        if too_much {
+            self.channel_paid_back(end);
         }
         Ok(message)
+    }
+
+    /// Gives back most of what an end is charged for messages that have been read.
+    #[inline(never)]
+    fn channel_paid_back(&mut self, end: Id<Channel>) {
+        let Ok(channel) = self.objects.get_mut(end) else { return };
+        let surplus = channel.paid.saturating_sub(channel.owed + STEP);
+        channel.paid -= surplus;
+        self.discharge(end.object(), surplus);
     }
 
     #[cold]

@@ -104,6 +104,18 @@ pub trait Noun: Sized {
     fn of(body: &Body) -> Option<&Self>;
     /// The same, to change it.
     fn of_mut(body: &mut Body) -> Option<&mut Self>;
+    /// Whether the object is of this type.
+    fn is(body: &Body) -> bool;
+    /// As [`Noun::of`], for an object that must be of this type.
+    ///
+    /// # Errors
+    /// `INTERNAL`: it is not.
+    fn own(body: &Body) -> Result<&Self, Status>;
+    /// The same, to change it.
+    ///
+    /// # Errors
+    /// As [`Noun::own`].
+    fn own_mut(body: &mut Body) -> Result<&mut Self, Status>;
 }
 
 /// A noun whose objects come in pairs.
@@ -164,6 +176,24 @@ macro_rules! nouns {
                     match body {
                         Body::$name(x) => Some(x),
                         _ => None,
+                    }
+                }
+                #[inline]
+                fn is(body: &Body) -> bool {
+                    matches!(body, Body::$name(_))
+                }
+                #[inline]
+                fn own(body: &Body) -> Result<&Self, Status> {
+                    match body {
+                        Body::$name(x) => Ok(x),
+                        _ => Err(Status::INTERNAL),
+                    }
+                }
+                #[inline]
+                fn own_mut(body: &mut Body) -> Result<&mut Self, Status> {
+                    match body {
+                        Body::$name(x) => Ok(x),
+                        _ => Err(Status::INTERNAL),
                     }
                 }
             }
@@ -304,13 +334,13 @@ impl Objects {
     #[inline]
     pub fn get<T: Noun>(&self, id: Id<T>) -> Result<&T, Status> {
         let Some(object) = self.slab.get(id.raw.0) else { return Err(Status::INTERNAL) };
-        T::of(&object.body).ok_or(Status::INTERNAL)
+        T::own(&object.body)
     }
 
     #[inline]
     pub(crate) fn get_mut<T: Noun>(&mut self, id: Id<T>) -> Result<&mut T, Status> {
         let Some(object) = self.slab.get_mut(id.raw.0) else { return Err(Status::INTERNAL) };
-        T::of_mut(&mut object.body).ok_or(Status::INTERNAL)
+        T::own_mut(&mut object.body)
     }
 
     /// The object as a `T`.
@@ -319,10 +349,7 @@ impl Objects {
     /// `WRONG_TYPE`.
     #[inline]
     pub fn typed<T: Noun>(&self, id: ObjectId) -> Result<Id<T>, Status> {
-        match T::of(&self.any(id)?.body) {
-            Some(_) => Ok(Id::new(id)),
-            None => Err(Status::WRONG_TYPE),
-        }
+        if T::is(&self.any(id)?.body) { Ok(Id::new(id)) } else { Err(Status::WRONG_TYPE) }
     }
 
     /// All objects alive.

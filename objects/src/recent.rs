@@ -32,10 +32,11 @@ pub(crate) struct Recent {
     era: u64,
 }
 
-/// Where a page's entry is. Stacks and buffers of several threads lie at like distances: their upper bits count, too.
-#[inline]
+/// Where a page's entry is. Stacks and buffers of several threads lie at like distances, so all bits of the number count:
+/// those that the product with an odd one has uppermost.
+#[inline(always)]
 fn place(page: u64) -> usize {
-    ((page ^ page >> 6 ^ page >> 13 ^ page >> 20) % ENTRIES) as usize
+    (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - ENTRIES.trailing_zeros())) as usize
 }
 
 impl Default for Recent {
@@ -47,7 +48,7 @@ impl Default for Recent {
 
 impl Recent {
     /// The frame behind an address, if that is known.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, aspace: Key, address: u64, access: Access) -> Option<Frame> {
         let page = address / PAGE;
         let entry = self.entries.get(place(page))?;

@@ -13,9 +13,6 @@ use crate::machine::{Frame, Machine, PAGE, PAGE_SIZE};
 use crate::slab::Key;
 use crate::vmo::{Access, Beneath, PAGE_WAIT};
 
-/// Bytes that are copied without a loop over pages, if they lie in one that is known.
-const FEW: usize = 1024;
-
 /// Whose rules an access follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rules {
@@ -58,6 +55,16 @@ impl<M: Machine> Kernel<M> {
                 self.page_in(held.insert(mapping), aspace, address, access, Rules::Program)
             }
         }
+    }
+
+    /// The frame and the offset there of bytes that lie in one page that is known.
+    #[inline(always)]
+    fn known(&self, aspace: Key, address: u64, len: usize, access: Access) -> Option<(Frame, usize)> {
+        let offset = (address % PAGE) as usize;
+        if len > PAGE_SIZE || offset > PAGE_SIZE - len {
+            return None;
+        }
+        Some((self.frames.recent.find(aspace, address, access)?, offset))
     }
 
     #[inline(never)]
@@ -137,11 +144,7 @@ impl<M: Machine> Kernel<M> {
     /// `INVALID_ARGS`: not all of it may be read. `NO_MEMORY`. [`PAGE_WAIT`]: a page of it has to be waited for.
     #[inline(always)]
     pub fn copy_in(&mut self, aspace: Key, address: u64, out: &mut [u8]) -> Result<(), Status> {
-        let offset = (address % PAGE) as usize;
-        if out.len() <= FEW
-            && offset <= PAGE_SIZE - out.len()
-            && let Some(frame) = self.frames.recent.find(aspace, address, Access::Read)
-        {
+        if let Some((frame, offset)) = self.known(aspace, address, out.len(), Access::Read) {
             self.machine.frame_read(frame, offset, out);
             return Ok(());
         }
@@ -170,11 +173,7 @@ impl<M: Machine> Kernel<M> {
     /// `INVALID_ARGS`: not all of it may be written. `NO_MEMORY`.
     #[inline(always)]
     pub fn copy_out(&mut self, aspace: Key, address: u64, data: &[u8]) -> Result<(), Status> {
-        let offset = (address % PAGE) as usize;
-        if data.len() <= FEW
-            && offset <= PAGE_SIZE - data.len()
-            && let Some(frame) = self.frames.recent.find(aspace, address, Access::Write)
-        {
+        if let Some((frame, offset)) = self.known(aspace, address, data.len(), Access::Write) {
             self.machine.frame_write(frame, offset, data);
             return Ok(());
         }
@@ -194,7 +193,16 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As [`Kernel::copy_out`].
+    #[inline]
     pub fn check_out(&mut self, aspace: Key, address: u64, len: usize) -> Result<(), Status> {
+        if self.known(aspace, address, len, Access::Write).is_some() {
+            return Ok(());
+        }
+        self.check_out_pages(aspace, address, len)
+    }
+
+    #[inline(never)]
+    fn check_out_pages(&mut self, aspace: Key, address: u64, len: usize) -> Result<(), Status> {
         self.each_page(aspace, address, len, Access::Write, Rules::Program, |_, _, _, _| {})
     }
 
@@ -202,7 +210,16 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As [`Kernel::copy_in`].
+    #[inline]
     pub fn check_in(&mut self, aspace: Key, address: u64, len: usize) -> Result<(), Status> {
+        if self.known(aspace, address, len, Access::Read).is_some() {
+            return Ok(());
+        }
+        self.check_in_pages(aspace, address, len)
+    }
+
+    #[inline(never)]
+    fn check_in_pages(&mut self, aspace: Key, address: u64, len: usize) -> Result<(), Status> {
         self.each_page(aspace, address, len, Access::Read, Rules::Program, |_, _, _, _| {})
     }
 

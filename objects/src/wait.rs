@@ -27,10 +27,11 @@ use crate::handle::HandleValue;
 use crate::kernel::Kernel;
 use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
-use crate::object::{Id, ObjectId};
+use crate::object::{Id, Object, ObjectId};
 use crate::port::Port;
 use crate::process::Process;
 use crate::slab::Key;
+use crate::sole::Sole;
 use crate::thread::{Thread, Wait};
 use crate::vmo::PAGE_WAIT;
 
@@ -110,6 +111,29 @@ pub enum Waiting {
     Over(Status),
     /// The thread is blocked.
     Blocked,
+}
+
+/// Signals of an object that were set, and that somebody may wait for.
+pub(crate) struct News {
+    set: Signals,
+    now: Signals,
+    sole: Option<Sole>,
+    alone: bool,
+}
+
+impl Object {
+    /// Changes the signals; what [`Kernel::tell`] is to be told.
+    #[inline(always)]
+    pub(crate) fn change_signals(&mut self, clear: Signals, set: Signals) -> Option<News> {
+        let before = self.signals;
+        let now = (before & !clear) | set;
+        self.signals = now;
+        let (sole, alone) = (self.sole, self.interests.is_empty());
+        if before.contains(now) || sole.is_none() && alone {
+            return None;
+        }
+        Some(News { set: now & !before, now, sole, alone })
+    }
 }
 
 impl<M: Machine> Kernel<M> {
@@ -207,18 +231,20 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Changes the signals of an object and ends the waits (3A) that this satisfies.
+    #[inline]
     pub fn signal(&mut self, id: ObjectId, clear: Signals, set: Signals) {
         let Ok(object) = self.objects.any_mut(id) else { return };
-        let before = object.signals;
-        let after = (before & !clear) | set;
-        object.signals = after;
-        if before.contains(after) {
-            return;
-        }
-        let (sole, alone) = (object.sole, object.interests.is_empty());
-        self.sole_notify(sole, after & !before);
+        let news = object.change_signals(clear, set);
+        self.tell(id, news);
+    }
+
+    /// Ends the waits (3A) that a change of an object's signals satisfies.
+    #[inline(always)]
+    pub(crate) fn tell(&mut self, id: ObjectId, news: Option<News>) {
+        let Some(News { set, now, sole, alone }) = news else { return };
+        self.sole_notify(sole, set);
         if !alone {
-            self.notify(id, after & !before, after);
+            self.notify(id, set, now);
         }
     }
 

@@ -206,6 +206,7 @@ impl<'a, M: Machine> Cx<'a, M> {
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: too many. `INVALID_ARGS`, `NO_MEMORY`.
+    #[inline]
     pub fn read_bytes(&mut self, from: In<u8>, len: usize) -> Result<Vec<u8>, Status> {
         if len > MAX_COPY {
             return Err(Status::OUT_OF_RANGE);
@@ -234,6 +235,7 @@ impl<'a, M: Machine> Cx<'a, M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`, `NO_MEMORY`.
+    #[inline]
     pub fn write_bytes(&mut self, to: Out<u8>, bytes: &[u8]) -> Result<(), Status> {
         self.kernel.copy_out(self.aspace, to.0, bytes)
     }

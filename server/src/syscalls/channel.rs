@@ -269,6 +269,7 @@ const WRITE: Wanted = Wanted { rights: Rights::WRITE, bytes: 0 };
 
 /// The answer to a write. One that a full channel refuses is an exception to whoever watches the writer, who is taken
 /// for a runaway.
+#[inline(never)]
 fn written<M: Machine>(cx: &mut Cx<'_, M>, result: Result<Answer, Status>) -> Answer {
     match result {
         Err(status @ Status::SHOULD_WAIT) => {
@@ -288,10 +289,30 @@ pub fn channel_write<M: Machine>(
     handles: In<u32>,
     num_handles: u32,
 ) -> Answer {
+    // What most messages are goes straight: bytes from one buffer.
+    if options == 0 && num_handles == 0 {
+        return match write_bytes(cx, value, bytes, num_bytes as usize) {
+            Ok(()) => Answer::Done(0),
+            Err(status) => written(cx, Err(status)),
+        };
+    }
     let handles = (Source::Plain(handles), num_handles as usize);
     let gathered = gather(cx, (value, WRITE), options, (bytes, num_bytes as usize), handles);
-    let result = gathered.and_then(|(channel, message)| cx.kernel.channel_write(channel, message));
+    let result = gathered.and_then(|(channel, message)| send(cx, channel, message));
     written(cx, result.map(|()| Answer::Done(0)))
+}
+
+#[inline(always)]
+fn write_bytes<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, bytes: In<u8>, count: usize) -> Result<(), Status> {
+    let channel = cx.get::<Channel>(value, WRITE.rights)?;
+    let data = cx.read_bytes(bytes, count)?;
+    cx.kernel.channel_write(channel, Message { data, handles: Vec::new() })
+}
+
+/// [`objects::Kernel::channel_write`] for those who are not in a hurry.
+#[inline(never)]
+fn send<M: Machine>(cx: &mut Cx<'_, M>, channel: Id<Channel>, message: Message) -> Result<(), Status> {
+    cx.kernel.channel_write(channel, message)
 }
 
 /// Writes a message whose handles are moved or duplicated with reduced rights.
@@ -306,7 +327,7 @@ pub fn channel_write_etc<M: Machine>(
 ) -> Answer {
     let handles = (Source::Dispositions(handles), num_handles as usize);
     let gathered = gather(cx, (value, WRITE), options, (bytes, num_bytes as usize), handles);
-    let result = gathered.and_then(|(channel, message)| cx.kernel.channel_write(channel, message));
+    let result = gathered.and_then(|(channel, message)| send(cx, channel, message));
     written(cx, result.map(|()| Answer::Done(0)))
 }
 
@@ -320,6 +341,14 @@ struct ReadBuffers {
     etc: bool,
 }
 
+impl ReadBuffers {
+    /// Bytes of a handle in the array.
+    fn handle_size(&self) -> usize {
+        if self.etc { size_of::<zx_handle_info_t>() } else { size_of::<u32>() }
+    }
+}
+
+#[inline(always)]
 fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &ReadBuffers) -> Result<(), Status> {
     let channel = cx.get::<Channel>(value, Rights::READ)?;
     if options & !ZX_CHANNEL_READ_MAY_DISCARD != 0 {
@@ -329,16 +358,11 @@ fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &R
     cx.write_optional(to.actual_bytes, bytes as u32)?;
     cx.write_optional(to.actual_handles, handles as u32)?;
     if bytes > to.num_bytes as usize || handles > to.num_handles as usize {
-        if options & ZX_CHANNEL_READ_MAY_DISCARD != 0 {
-            let message = cx.kernel.channel_read(channel)?;
-            cx.kernel.drop_message(message);
-        }
-        return Err(Status::BUFFER_TOO_SMALL);
+        return too_small(cx, channel, options);
     }
     if handles > 0 {
-        let size = if to.etc { size_of::<zx_handle_info_t>() } else { size_of::<u32>() };
         // What cannot be delivered stays where it is.
-        cx.kernel.check_out(cx.aspace, to.handles, handles * size)?;
+        cx.kernel.check_out(cx.aspace, to.handles, handles * to.handle_size())?;
         cx.kernel.reserve_handles(cx.process, handles)?;
     }
     let message = cx.kernel.channel_read(channel)?;
@@ -348,9 +372,24 @@ fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &R
     }
     let Message { data, handles } = message;
     cx.kernel.buffers.give(data);
+    if handles.is_empty() { Ok(()) } else { deliver(cx, handles, to.handles, to.etc) }
+}
+
+#[cold]
+fn too_small<M: Machine>(cx: &mut Cx<'_, M>, channel: Id<Channel>, options: u32) -> Result<(), Status> {
+    if options & ZX_CHANNEL_READ_MAY_DISCARD != 0 {
+        let message = cx.kernel.channel_read(channel)?;
+        cx.kernel.drop_message(message);
+    }
+    Err(Status::BUFFER_TOO_SMALL)
+}
+
+/// Puts a message's handles into the reader's table and their values, or descriptions, into an array.
+#[inline(never)]
+fn deliver<M: Machine>(cx: &mut Cx<'_, M>, handles: Vec<Handle>, array: u64, etc: bool) -> Result<(), Status> {
     let mut result = Ok(());
     for (i, handle) in handles.into_iter().enumerate() {
-        let delivered = cx.kernel.deliver_handle(cx.process, handle, to.handles, i, to.etc);
+        let delivered = cx.kernel.deliver_handle(cx.process, handle, array, i, etc);
         result = result.and(delivered);
     }
     result
