@@ -78,6 +78,7 @@ impl HandleTable {
         self.len == 0
     }
 
+    #[inline(always)]
     fn encode(&self, index: u32, generation: u8) -> HandleValue {
         let bits = (u32::from(generation) << INDEX_BITS | index) << 2;
         (bits ^ self.mask) | FIXED_BITS
@@ -118,6 +119,8 @@ impl HandleTable {
         Ok(())
     }
 
+    #[cold]
+    #[inline(never)]
     fn grow(&mut self) -> Result<(), Status> {
         let first = self.chunks.len() << CHUNK_BITS;
         if first + CHUNK > 1 << INDEX_BITS {
@@ -140,6 +143,7 @@ impl HandleTable {
     ///
     /// # Errors
     /// `NO_MEMORY`.
+    #[inline]
     pub fn insert(&mut self, handle: Handle) -> Result<HandleValue, Status> {
         if self.free == NONE {
             self.grow()?;
@@ -201,6 +205,7 @@ impl HandleTable {
     ///
     /// # Errors
     /// `BAD_HANDLE`; `SHOULD_WAIT`: something waits through it.
+    #[inline]
     pub fn remove(&mut self, value: HandleValue) -> Result<Handle, Status> {
         let free = self.free;
         let (index, cell) = self.cell_mut(value).ok_or(Status::BAD_HANDLE)?;

@@ -138,7 +138,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::INVALID_ARGS);
         }
         let vmo = self.vmo_create(size, false)?;
-        self.charge_to(process, vmo.object()).inspect_err(|_| self.doom(vmo.object()))?;
+        self.charge_to(process, vmo).inspect_err(|_| self.doom(vmo.object()))?;
         let region = self.create(Signals::NONE, Body::IobSharedRegion(Box::new(IobSharedRegion { vmo, size })));
         let region = region.inspect_err(|_| self.doom(vmo.object()))?;
         self.add_ref(vmo.object());
@@ -175,7 +175,7 @@ impl<M: Machine> Kernel<M> {
             }
             Source::Private(size) => {
                 let vmo = self.vmo_create(size, false)?;
-                self.charge_to(process, vmo.object()).inspect_err(|_| self.doom(vmo.object()))?;
+                self.charge_to(process, vmo).inspect_err(|_| self.doom(vmo.object()))?;
                 (vmo, self.objects.get(vmo)?.size)
             }
         };

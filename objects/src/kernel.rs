@@ -168,6 +168,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `NO_MEMORY`; the object is not touched then.
+    #[inline]
     pub fn give(&mut self, process: Id<Process>, object: ObjectId, rights: Rights) -> Result<HandleValue, Status> {
         let value = self.objects.get_mut(process)?.handles.insert(Handle { object, rights })?;
         self.add_handle(object);
@@ -185,8 +186,30 @@ impl<M: Machine> Kernel<M> {
         object: Id<T>,
         rights: Rights,
     ) -> Result<HandleValue, Status> {
-        let charged = self.charge_to(process, object.object());
-        charged.and_then(|()| self.give(process, object.object(), rights)).inspect_err(|_| self.doom(object.object()))
+        let given = self.give_charged(process, object, rights);
+        given.inspect_err(|_| self.doom(object.object()))
+    }
+
+    #[inline(always)]
+    fn give_charged<T: Noun>(
+        &mut self,
+        process: Id<Process>,
+        id: Id<T>,
+        rights: Rights,
+    ) -> Result<HandleValue, Status> {
+        let receiver = self.objects.get_mut(process)?;
+        let handle = Handle { object: id.object(), rights };
+        let (account, value) = (receiver.account, receiver.handles.insert(handle)?);
+        match self.charge_new(account, id) {
+            Ok(object) => {
+                object.handles += 1;
+                Ok(value)
+            }
+            Err(status) => {
+                self.objects.get_mut(process)?.handles.remove(value)?;
+                Err(status)
+            }
+        }
     }
 
     /// What a handle of a process stands for.
@@ -202,14 +225,19 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `BAD_HANDLE`.
+    #[inline]
     pub fn take(&mut self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
         match self.objects.get_mut(process)?.handles.remove(value) {
-            Err(Status::SHOULD_WAIT) => {
-                self.cancel_waits_through(process, value);
-                self.objects.get_mut(process)?.handles.remove(value)
-            }
+            Err(Status::SHOULD_WAIT) => self.take_waited(process, value),
             taken => taken,
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_waited(&mut self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
+        self.cancel_waits_through(process, value);
+        self.objects.get_mut(process)?.handles.remove(value)
     }
 
     /// Puts a handle that was in being (in a message, say) into a process's table. Room was reserved.
@@ -298,6 +326,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Closes a handle that is in being, where nothing else goes on that its object's end could disturb.
+    #[inline]
     pub fn close_at_once(&mut self, handle: Handle) {
         self.close_now(handle);
     }

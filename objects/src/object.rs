@@ -253,6 +253,19 @@ pub struct Object {
     pub body: Body,
 }
 
+impl Object {
+    /// Whether nobody has anything to do with it any more and nothing hangs on it, so that it need not be taken apart.
+    #[inline(always)]
+    fn is_done_with(&self) -> bool {
+        self.handles == 0
+            && matches!(self.body, Body::Event(_) | Body::Counter(_) | Body::Debuglog(_))
+            && self.refs == 0
+            && self.sole.is_none()
+            && self.interests.is_empty()
+            && !self.doomed.is_linked()
+    }
+}
+
 /// Objects of which something may have to be taken apart.
 pub struct Doomed;
 
@@ -546,20 +559,30 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    #[inline]
     pub(crate) fn close_now(&mut self, handle: Handle) {
         let Ok(object) = self.objects.any_mut(handle.object) else { return };
         object.handles = object.handles.saturating_sub(1);
-        if object.handles == 0 {
-            self.last_handle_gone(handle.object);
-            let Ok(object) = self.objects.any(handle.object) else { return };
-            if object.refs == 0 && object.handles == 0 {
-                let holds_more = match &object.body {
-                    Body::Process(_) => true,
-                    Body::Channel(channel) => !channel.is_empty(),
-                    _ => false,
-                };
-                if holds_more { self.doom(handle.object) } else { self.take_apart(handle.object) }
-            }
+        if object.is_done_with() {
+            let charge = object.charge;
+            self.objects.slab.drop_entry(handle.object.0);
+            self.charge_end(charge);
+        } else if object.handles == 0 {
+            self.close_last(handle);
+        }
+    }
+
+    #[inline(never)]
+    fn close_last(&mut self, handle: Handle) {
+        self.last_handle_gone(handle.object);
+        let Ok(object) = self.objects.any(handle.object) else { return };
+        if object.refs == 0 && object.handles == 0 {
+            let holds_more = match &object.body {
+                Body::Process(_) => true,
+                Body::Channel(channel) => !channel.is_empty(),
+                _ => false,
+            };
+            if holds_more { self.doom(handle.object) } else { self.take_apart(handle.object) }
         }
     }
 

@@ -70,6 +70,8 @@ impl<T> Slab<T> {
         self.chunks.get_mut(index as usize >> CHUNK_BITS)?.get_mut(index as usize & (CHUNK - 1))
     }
 
+    #[cold]
+    #[inline(never)]
     fn grow(&mut self) -> Result<(), OutOfMemory> {
         let first = u32::try_from(self.chunks.len() << CHUNK_BITS).map_err(|_| OutOfMemory)?;
         if first >= NONE - CHUNK as u32 {
@@ -88,6 +90,7 @@ impl<T> Slab<T> {
     }
 
     /// Puts a thing in.
+    #[inline]
     pub fn insert(&mut self, value: T) -> Result<Key, OutOfMemory> {
         if self.free == NONE {
             self.grow()?;
@@ -141,6 +144,19 @@ impl<T> Slab<T> {
         self.free = key.index;
         self.len -= 1;
         Some(value)
+    }
+
+    /// Takes a thing out and drops it where it is.
+    #[inline]
+    pub fn drop_entry(&mut self, key: Key) {
+        let free = self.free;
+        let Some(cell) = self.cell_mut(key.index) else { return };
+        if cell.generation == key.generation && matches!(cell.slot, Slot::Used(_)) {
+            cell.generation = cell.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
+            cell.slot = Slot::Free { next: free };
+            self.free = key.index;
+            self.len -= 1;
+        }
     }
 
     /// All entries, in the order of their numbers.

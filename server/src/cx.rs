@@ -244,6 +244,7 @@ impl<'a, M: Machine> Cx<'a, M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`, `NO_MEMORY`.
+    #[inline]
     pub fn hand_out<T: Noun>(&mut self, id: Id<T>, rights: Rights, out: Out<u32>) -> Result<(), Status> {
         let value = self.kernel.give_new(self.process, id, rights)?;
         self.write(out, value).inspect_err(|_| self.discard(value))

@@ -1,0 +1,427 @@
+//! Accounts: how much memory each job has, and may have.
+//!
+//! Every job has an account, below that of its parent. An object is charged to the account of the job whose process got
+//! its first handle, a process, thread or job to that of the job that it is in, for as long as it lives: what it takes by itself, and what it holds (a VMO its pages, a channel end
+//! its messages). What is charged to an account counts in all accounts above it; where one would pass its limit, nothing
+//! is charged, and the asker gets `NO_MEMORY`. So a job cannot get beyond its limit by making more jobs, by having others
+//! touch its memory, or by sending what it made away; and what it is given by others costs it nothing.
+//!
+//! A page counts for each VMO that has it: a copy of memory costs from the start what it can come to cost page by
+//! page, so that a write to it never fails for the limit's sake.
+//!
+//! Not counted are handles, mappings with their page tables, waits and packets, all of them small.
+//!
+//! Accounts have a life of their own, because objects may outlive their job: an account goes when nobody needs it, and
+//! what it kept of the one above is given back then.
+//!
+//! So that what is made and ended all the time does not change the accounts of all levels each time, an account may have
+//! *credit*: bytes that those above it count as charged already and that it has not charged to anybody.
+//!
+//! 1. An account without enough of it draws [`BATCH`] bytes more than it needs, if all above it have room for that.
+//! 2. What is charged comes out of its credit, and what is charged no more goes back into it.
+//! 3. Where it comes to be too much, and when the account ends, it goes back to those above.
+//! 4. Where there seems to be no room, and when a limit is set, all credit goes back ([`Accounts::settle`]), and what is
+//!    there is looked at again without any: so a limit allows neither more nor less than it says.
+//! 5. What is told of an account leaves the credit of those below out ([`Accounts::used`]).
+//!
+//! Few accounts have credit at a time ([`HOLDERS`]), so steps 4 and 5 are short.
+
+use abi::Status;
+
+use crate::job::Job;
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE};
+use crate::object::{Body, Id, Noun, Object, ObjectId};
+use crate::process::Process;
+use crate::slab::{Key, Slab};
+
+#[cfg(test)]
+mod tests;
+
+/// No limit.
+pub const UNLIMITED: u64 = u64::MAX;
+
+/// Bytes of credit that an account draws at a time.
+const BATCH: u64 = 16 * PAGE;
+/// Accounts that have credit at a time.
+const HOLDERS: usize = 8;
+
+/// See the module's description.
+pub(crate) struct Account {
+    above: Option<Key>,
+    /// Bytes charged to it, and those that those below it have charged or hold as credit.
+    used: u64,
+    /// Bytes that may be.
+    limit: u64,
+    /// Bytes that those above count for it beyond `used`.
+    credit: u64,
+    /// The job, objects that are charged to it, and accounts below it.
+    users: u64,
+}
+
+impl Account {
+    /// Step 2, when there is enough credit.
+    #[inline(always)]
+    fn take(&mut self, bytes: u64) -> bool {
+        let used = self.used.saturating_add(bytes);
+        let possible = bytes <= self.credit && used <= self.limit;
+        if possible {
+            self.used = used;
+            self.credit -= bytes;
+        }
+        possible
+    }
+
+    /// Step 2 for what is charged no more, if the account has credit, and will not have too much.
+    #[inline(always)]
+    fn give(&mut self, bytes: u64) -> bool {
+        let credit = self.credit.saturating_add(bytes);
+        let possible = self.credit > 0 && credit <= 2 * BATCH;
+        if possible {
+            self.used = self.used.saturating_sub(bytes);
+            self.credit = credit;
+        }
+        possible
+    }
+}
+
+/// All accounts.
+#[derive(Default)]
+pub(crate) struct Accounts {
+    slab: Slab<Account>,
+    /// Those that may have credit.
+    holders: [Option<Key>; HOLDERS],
+    /// The holder that gives up its place next.
+    next: usize,
+}
+
+impl Accounts {
+    fn new_below(&mut self, above: Option<Key>) -> Result<Key, Status> {
+        let account = Account { above, used: 0, limit: UNLIMITED, credit: 0, users: 1 };
+        let key = self.slab.insert(account).map_err(|_| Status::NO_MEMORY)?;
+        if let Some(above) = above.and_then(|above| self.slab.get_mut(above)) {
+            above.users += 1;
+        }
+        Ok(key)
+    }
+
+    /// Somebody needs an account no more. At the end of a chain of them the walk ends: there are no more levels than
+    /// jobs may be nested.
+    fn leave(&mut self, account: Key) {
+        let mut next = Some(account);
+        while let Some(key) = next.take() {
+            let Some(account) = self.slab.get_mut(key) else { return };
+            account.users = account.users.saturating_sub(1);
+            if account.users == 0 {
+                self.return_credit(key);
+                next = self.slab.remove(key).and_then(|account| account.above);
+            }
+        }
+    }
+
+    /// An account and those above it.
+    fn upwards(&self, first: Option<Key>) -> impl Iterator<Item = &Account> {
+        let account = |key: Option<Key>| key.and_then(|key| self.slab.get(key));
+        core::iter::successors(account(first), move |below| account(below.above))
+    }
+
+    /// Changes what an account and those above it count.
+    fn change(&mut self, first: Option<Key>, change: impl Fn(u64) -> u64) {
+        let mut next = first;
+        while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
+            account.used = change(account.used);
+            next = account.above;
+        }
+    }
+
+    /// Step 3: an account's credit goes back.
+    fn return_credit(&mut self, key: Key) {
+        let Some(account) = self.slab.get_mut(key) else { return };
+        let (credit, above) = (core::mem::take(&mut account.credit), account.above);
+        if credit > 0 {
+            self.change(above, |used| used.saturating_sub(credit));
+        }
+    }
+
+    /// Step 4: all credit goes back.
+    fn settle(&mut self) {
+        for place in 0..HOLDERS {
+            if let Some(holder) = self.holders.get_mut(place).and_then(Option::take) {
+                self.return_credit(holder);
+            }
+        }
+    }
+
+    /// An account has credit from now on; another one may lose its.
+    fn hold(&mut self, key: Key) {
+        if self.holders.contains(&Some(key)) {
+            return;
+        }
+        let place = self.next;
+        self.next = (place + 1) % HOLDERS;
+        if let Some(other) = self.holders.get_mut(place).and_then(|holder| holder.replace(key)) {
+            self.return_credit(other);
+        }
+    }
+
+    /// Step 5: bytes charged to an account and to those below it.
+    fn used(&self, key: Key) -> Option<u64> {
+        let account = self.slab.get(key)?;
+        let credit = self.holders.iter().flatten().filter_map(|&holder| {
+            let holder = self.slab.get(holder)?;
+            self.is_below(holder, key).then_some(holder.credit)
+        });
+        Some(account.used.saturating_sub(credit.sum()))
+    }
+
+    fn is_below(&self, account: &Account, above: Key) -> bool {
+        account.above == Some(above) || self.upwards(account.above).any(|next| next.above == Some(above))
+    }
+
+    /// Whether so much more can be charged to an account.
+    fn has_room(&mut self, key: Key, bytes: u64) -> bool {
+        // More than the limit may be there already.
+        if bytes == 0 || self.seems_to_have_room(key, bytes) {
+            return true;
+        }
+        self.settle();
+        self.seems_to_have_room(key, bytes)
+    }
+
+    /// The same, where all credit counts as if it were charged.
+    fn seems_to_have_room(&self, key: Key, bytes: u64) -> bool {
+        self.upwards(Some(key)).all(|account| account.used.saturating_add(bytes) <= account.limit)
+    }
+
+    /// Charges an object that takes so much to an account, if it and those above it have room.
+    #[inline(always)]
+    fn enter(&mut self, key: Key, bytes: u64) -> Result<(), Status> {
+        if !self.slab.get_mut(key).is_some_and(|account| account.take(bytes)) {
+            self.take_more(key, bytes)?;
+        }
+        if let Some(account) = self.slab.get_mut(key) {
+            account.users += 1;
+        }
+        Ok(())
+    }
+
+    /// An object that takes so much, and is charged to an account, has ended.
+    #[inline(always)]
+    fn quit(&mut self, key: Key, bytes: u64) {
+        if let Some(account) = self.slab.get_mut(key)
+            && account.users > 1
+            && account.give(bytes)
+        {
+            account.users -= 1;
+            return;
+        }
+        self.quit_otherwise(key, bytes);
+    }
+
+    #[inline(never)]
+    fn quit_otherwise(&mut self, key: Key, bytes: u64) {
+        self.give(key, bytes);
+        self.leave(key);
+    }
+
+    /// Steps 1 and 4.
+    #[inline(never)]
+    fn take_more(&mut self, key: Key, bytes: u64) -> Result<(), Status> {
+        self.return_credit(key);
+        if bytes <= BATCH && self.take_from_all(key, bytes, BATCH) {
+            self.hold(key);
+            return Ok(());
+        }
+        if self.take_from_all(key, bytes, 0) {
+            return Ok(());
+        }
+        self.settle();
+        if self.take_from_all(key, bytes, 0) { Ok(()) } else { Err(Status::NO_MEMORY) }
+    }
+
+    /// Charges so much to an account, with so much credit, if it and those above it have room.
+    fn take_from_all(&mut self, key: Key, bytes: u64, credit: u64) -> bool {
+        let Some(account) = self.slab.get(key) else { return true };
+        let (above, total) = (account.above, bytes.saturating_add(credit));
+        let room = account.used.saturating_add(bytes) <= account.limit
+            && self.upwards(above).all(|account| account.used.saturating_add(total) <= account.limit);
+        if room && let Some(account) = self.slab.get_mut(key) {
+            account.used += bytes;
+            account.credit += credit;
+            self.change(above, |used| used + total);
+        }
+        room
+    }
+
+    /// Charges so much more to an account; that there is room has been seen.
+    #[inline]
+    fn add(&mut self, key: Key, bytes: u64) {
+        if !self.slab.get_mut(key).is_some_and(|account| account.take(bytes)) {
+            self.change(Some(key), |used| used.saturating_add(bytes));
+        }
+    }
+
+    /// Charges so much less to an account.
+    #[inline]
+    fn give(&mut self, key: Key, bytes: u64) {
+        if !self.slab.get_mut(key).is_some_and(|account| account.give(bytes)) {
+            self.change(Some(key), |used| used.saturating_sub(bytes));
+        }
+    }
+}
+
+/// What an object is charged for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Charge {
+    account: Option<Key>,
+    bytes: u64,
+}
+
+/// Bytes that an object of a type takes by itself, including what the machine needs for it.
+const fn own_bytes(kind: u32) -> u64 {
+    let machine = match kind {
+        // The uppermost tables of an address space.
+        abi::ZX_OBJ_TYPE_PROCESS => 4 * PAGE,
+        // The kernel's record of a thread, its capabilities, and the page for its calls.
+        abi::ZX_OBJ_TYPE_THREAD => 4 * PAGE,
+        _ => 0,
+    };
+    let body = match kind {
+        abi::ZX_OBJ_TYPE_VMO => size_of::<crate::vmo::Vmo>(),
+        abi::ZX_OBJ_TYPE_PROCESS => size_of::<Process>(),
+        abi::ZX_OBJ_TYPE_THREAD => size_of::<crate::thread::Thread>(),
+        abi::ZX_OBJ_TYPE_JOB => size_of::<Job>(),
+        abi::ZX_OBJ_TYPE_FIFO => crate::fifo::MAX_BYTES as usize,
+        // Few are larger, and none by much.
+        _ => 128,
+    };
+    (size_of::<Object>() + body) as u64 + machine
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The account of a new job below another.
+    pub(crate) fn account_new(&mut self, above: Option<Id<Job>>) -> Result<Key, Status> {
+        let above = match above {
+            Some(job) => Some(self.objects.get(job)?.account),
+            None => None,
+        };
+        self.accounts.new_below(above)
+    }
+
+    /// Somebody needs an account no more.
+    pub(crate) fn account_leave(&mut self, account: Key) {
+        self.accounts.leave(account);
+    }
+
+    /// Whether nobody who pays for an object has a limit.
+    pub(crate) fn charges_without_limit(&self, id: ObjectId) -> bool {
+        let Ok(object) = self.objects.any(id) else { return false };
+        self.accounts.upwards(object.charge.account).all(|account| account.limit == UNLIMITED)
+    }
+
+    /// Whether an object can be charged for so much more.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub(crate) fn may_charge(&mut self, id: ObjectId, bytes: u64) -> Result<(), Status> {
+        match self.objects.any(id)?.charge.account {
+            Some(account) if !self.accounts.has_room(account, bytes) => Err(Status::NO_MEMORY),
+            _ => Ok(()),
+        }
+    }
+
+    /// Charges an object for so much more, if it is charged to anybody; that there is room has been seen.
+    #[inline]
+    pub(crate) fn charge(&mut self, id: ObjectId, bytes: u64) {
+        let Ok(object) = self.objects.any_mut(id) else { return };
+        if let Some(account) = object.charge.account {
+            object.charge.bytes += bytes;
+            self.accounts.add(account, bytes);
+        }
+    }
+
+    /// Charges an object for so much less.
+    #[inline]
+    pub(crate) fn discharge(&mut self, id: ObjectId, bytes: u64) {
+        let Ok(object) = self.objects.any_mut(id) else { return };
+        if let Some(account) = object.charge.account {
+            let bytes = bytes.min(object.charge.bytes);
+            object.charge.bytes -= bytes;
+            self.accounts.give(account, bytes);
+        }
+    }
+
+    /// The account that a task is charged to, whoever made it: that of the job that it is in.
+    fn account_of_task(&self, id: ObjectId) -> Result<Key, Status> {
+        Ok(match &self.objects.any(id)?.body {
+            Body::Process(process) => process.account,
+            Body::Thread(thread) => self.objects.get(thread.process)?.account,
+            Body::Job(job) => self.objects.get(job.parent.ok_or(Status::BAD_STATE)?)?.account,
+            _ => return Err(Status::INTERNAL),
+        })
+    }
+
+    /// From now on an object just made is charged to the job of a process, as [`Kernel::charge_new`].
+    ///
+    /// # Errors
+    /// `NO_MEMORY`: the job may not have so much.
+    pub(crate) fn charge_to<T: Noun>(&mut self, process: Id<Process>, id: Id<T>) -> Result<(), Status> {
+        let account = self.objects.get(process)?.account;
+        self.charge_new(account, id).map(|_| ())
+    }
+
+    /// From now on an object just made is charged to an account, with what it holds already; a task to its own.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`: the job may not have so much.
+    #[inline(always)]
+    pub(crate) fn charge_new<T: Noun>(&mut self, account: Key, id: Id<T>) -> Result<&mut Object, Status> {
+        let account = match T::TYPE {
+            abi::ZX_OBJ_TYPE_PROCESS | abi::ZX_OBJ_TYPE_THREAD | abi::ZX_OBJ_TYPE_JOB => {
+                self.account_of_task(id.object())?
+            }
+            _ => account,
+        };
+        let object = self.objects.any_mut(id.object())?;
+        if object.charge.account.is_none() {
+            let held = match &object.body {
+                Body::Vmo(vmo) if T::TYPE == abi::ZX_OBJ_TYPE_VMO => vmo.own_pages().saturating_mul(PAGE),
+                _ => 0,
+            };
+            let bytes = const { own_bytes(T::TYPE) } + held;
+            self.accounts.enter(account, bytes)?;
+            object.charge = Charge { account: Some(account), bytes };
+        }
+        Ok(object)
+    }
+
+    /// An object has ended.
+    #[inline(always)]
+    pub(crate) fn charge_end(&mut self, charge: Charge) {
+        if let Some(account) = charge.account {
+            self.accounts.quit(account, charge.bytes);
+        }
+    }
+
+    /// How much a job and all below it have, and may have; [`UNLIMITED`] if there is no limit.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn job_memory(&self, job: Id<Job>) -> Result<(u64, u64), Status> {
+        let key = self.objects.get(job)?.account;
+        let account = self.accounts.slab.get(key).ok_or(Status::INTERNAL)?;
+        Ok((self.accounts.used(key).ok_or(Status::INTERNAL)?, account.limit))
+    }
+
+    /// Limits what a job and all below it may have. What they have already stays, also if it is more.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn job_limit_memory(&mut self, job: Id<Job>, limit: u64) -> Result<(), Status> {
+        let account = self.objects.get(job)?.account;
+        self.ahead_settle();
+        self.accounts.settle();
+        self.accounts.slab.get_mut(account).ok_or(Status::INTERNAL)?.limit = limit;
+        Ok(())
+    }
+}
