@@ -1,7 +1,7 @@
-//! Buffers for messages, kept for the next ones.
+//! Buffers for bytes on their way, kept for the next ones.
 //!
 //! Small messages come and go all the time. A few buffers of those that were read are kept, so that the next message needs
-//! no memory to be found, cleared and given back.
+//! no memory to be found, cleared and given back; and one large one, for long messages and for what sockets hold.
 
 use alloc::vec::Vec;
 
@@ -9,13 +9,16 @@ use abi::Status;
 
 /// How many are kept.
 const MOST: usize = 16;
-/// The largest that is.
+/// The largest of them.
 const LARGEST: usize = 1024;
+/// The largest of all.
+const HUGE: usize = crate::socket::CAPACITY;
 
 /// See the module's description.
 #[derive(Default)]
 pub struct Buffers {
     kept: Vec<Vec<u8>>,
+    large: Vec<u8>,
 }
 
 impl Buffers {
@@ -30,22 +33,49 @@ impl Buffers {
                 buffer.truncate(len);
                 Ok(buffer)
             }
-            other => longer(other, len),
+            other => self.longer(other, len),
         }
     }
 
     /// Takes a buffer back.
     #[inline(always)]
     pub fn give(&mut self, buffer: Vec<u8>) {
-        if self.kept.len() < MOST && (1..=LARGEST).contains(&buffer.capacity()) && self.kept.try_reserve(1).is_ok() {
+        let fits = (1..=LARGEST).contains(&buffer.capacity());
+        if fits && self.kept.len() < MOST && self.kept.len() < self.kept.capacity() {
             self.kept.push(buffer);
+        } else {
+            self.give_otherwise(buffer);
+        }
+    }
+
+    #[inline(never)]
+    fn longer(&mut self, kept: Option<Vec<u8>>, len: usize) -> Result<Vec<u8>, Status> {
+        if len > LARGEST {
+            if let Some(kept) = kept {
+                self.give(kept);
+            }
+            if self.large.capacity() >= len {
+                return filled(core::mem::take(&mut self.large), len);
+            }
+            return filled(Vec::new(), len);
+        }
+        filled(kept.filter(|kept| kept.capacity() >= len).unwrap_or_default(), len)
+    }
+
+    #[inline(never)]
+    fn give_otherwise(&mut self, buffer: Vec<u8>) {
+        if buffer.capacity() <= LARGEST {
+            if self.kept.len() < MOST && buffer.capacity() > 0 && self.kept.try_reserve_exact(MOST).is_ok() {
+                self.kept.push(buffer);
+            }
+        } else if buffer.capacity() <= HUGE && buffer.capacity() > self.large.capacity() {
+            self.large = buffer;
         }
     }
 }
 
-#[inline(never)]
-fn longer(kept: Option<Vec<u8>>, len: usize) -> Result<Vec<u8>, Status> {
-    let mut buffer = kept.filter(|kept| kept.capacity() >= len).unwrap_or_default();
+fn filled(mut buffer: Vec<u8>, len: usize) -> Result<Vec<u8>, Status> {
+    buffer.truncate(len);
     buffer.try_reserve_exact(len - buffer.len()).map_err(|_| Status::NO_MEMORY)?;
     buffer.resize(len, 0);
     Ok(buffer)
@@ -64,6 +94,7 @@ mod tests {
             buffers.give(buffer);
         }
         assert!(buffers.kept.iter().all(|buffer| buffer.capacity() <= LARGEST));
+        assert_eq!(buffers.large.capacity(), 3000);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES};
 
+use crate::account::{SPARE, STEP};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
@@ -27,12 +28,6 @@ use crate::wait::Waiting;
 
 /// Messages that may wait in one end before the writer is taken for a runaway.
 const MAX_QUEUED: usize = 3500;
-
-/// Bytes by which the charge for messages grows at least, and [`SPARE`] which it may be too high after some have been
-/// read. So a few small messages that come and go change no account.
-const STEP: u64 = 1024;
-/// See [`STEP`].
-const SPARE: u64 = 4 * STEP;
 
 /// What one `channel_write` sent.
 #[derive(Default)]
@@ -243,11 +238,7 @@ impl<M: Machine> Kernel<M> {
     #[cold]
     fn channel_pay(&mut self, end: Id<Channel>, owed: u64) -> Result<(), Status> {
         let missing = owed.saturating_sub(self.objects.get(end)?.paid);
-        // Where there is no room for a step there may be for what is needed.
-        let step = missing.max(STEP);
-        let more = if self.may_charge(end.object(), step).is_ok() { step } else { missing };
-        self.may_charge(end.object(), more)?;
-        self.charge(end.object(), more);
+        let more = self.charge_held(end.object(), missing)?;
         self.objects.get_mut(end)?.paid += more;
         Ok(())
     }

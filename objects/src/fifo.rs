@@ -1,14 +1,14 @@
 //! FIFOs: two ends, each with a fixed number of small elements of one size.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 
 use abi::{Signals, Status};
 
 use crate::kernel::Kernel;
 use crate::machine::Machine;
-use crate::object::{Body, Id};
-use crate::socket::copy_front;
+use crate::object::{Body, Id, Noun};
+use crate::ring::{Ring, Ringed};
+use crate::slab::Key;
 
 /// The most that the elements of one end may take, in bytes.
 pub const MAX_BYTES: u64 = 4096;
@@ -22,12 +22,22 @@ pub struct Fifo {
     pub count: usize,
     /// Bytes in an element.
     pub size: usize,
-    inbox: VecDeque<u8>,
+    inbox: Ring,
+}
+
+impl Ringed for Fifo {
+    #[inline(always)]
+    fn ring(&mut self) -> Option<&mut Ring> {
+        Some(&mut self.inbox)
+    }
 }
 
 impl Fifo {
-    fn filled(&self) -> usize {
-        self.inbox.len() / self.size.max(1)
+    /// How many of `wanted` elements there are bytes for. Few are counted, as a division would take longer.
+    #[inline]
+    fn elements(&self, bytes: usize, wanted: u64) -> usize {
+        let size = self.size.max(1);
+        if wanted == 1 && bytes >= size { 1 } else { (bytes / size).min(wanted as usize) }
     }
 }
 
@@ -39,75 +49,82 @@ impl<M: Machine> Kernel<M> {
     pub fn fifo_create(&mut self, count: u64, size: u64) -> Result<(Id<Fifo>, Id<Fifo>), Status> {
         let bytes = count.checked_mul(size).filter(|&b| b > 0 && b <= MAX_BYTES).ok_or(Status::OUT_OF_RANGE)?;
         let end = || {
-            let mut inbox = VecDeque::new();
-            inbox.try_reserve_exact(bytes as usize).map_err(|_| Status::NO_MEMORY)?;
+            let inbox = Ring::with_room(bytes as usize)?;
             let (count, size) = (count as usize, size as usize);
             Ok::<_, Status>(Body::Fifo(Box::new(Fifo { peer: None, peer_koid: 0, count, size, inbox })))
         };
         self.create_pair(Signals::FIFO_WRITABLE, [end()?, end()?])
     }
 
-    /// Elements that can be written now.
+    /// Elements that can be written now, of so many.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: another element size, or no elements. `PEER_CLOSED`. `SHOULD_WAIT`: none.
+    #[inline]
     pub fn fifo_room(&self, end: Id<Fifo>, size: u64, count: u64) -> Result<usize, Status> {
         let fifo = self.objects.get(end)?;
         if size != fifo.size as u64 || count == 0 {
             return Err(Status::OUT_OF_RANGE);
         }
         let peer = self.objects.get(fifo.peer.ok_or(Status::PEER_CLOSED)?)?;
-        match peer.count.saturating_sub(peer.filled()) {
+        match peer.elements(peer.inbox.room(), count) {
             0 => Err(Status::SHOULD_WAIT),
             room => Ok(room),
         }
     }
 
-    /// Writes whole elements, of which there is room for all.
+    /// Writes whole elements from a program's memory, of which there is room for all: so many bytes.
     ///
     /// # Errors
-    /// `PEER_CLOSED`.
-    pub fn fifo_write(&mut self, end: Id<Fifo>, elements: &[u8]) -> Result<(), Status> {
+    /// `PEER_CLOSED`. As [`Kernel::copy_in`].
+    #[inline]
+    pub fn fifo_write(&mut self, end: Id<Fifo>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
         let peer = self.objects.get(end)?.peer.ok_or(Status::PEER_CLOSED)?;
-        let to = self.objects.get_mut(peer)?;
-        to.inbox.extend(elements);
-        let full = to.filled() >= to.count;
-        self.signal(peer.object(), Signals::NONE, Signals::FIFO_READABLE);
+        self.ring_fill(peer, aspace, from, len)?;
+        let object = self.objects.any_mut(peer.object())?;
+        let full = Fifo::own(&object.body)?.inbox.room() == 0;
+        let news = object.change_signals(Signals::NONE, Signals::FIFO_READABLE);
+        self.tell(peer.object(), news);
         if full {
             self.signal(end.object(), Signals::FIFO_WRITABLE, Signals::NONE);
         }
         Ok(())
     }
 
-    /// Elements that can be read now.
+    /// Elements that can be read now, of so many.
     ///
     /// # Errors
     /// `OUT_OF_RANGE` as [`Kernel::fifo_room`]. `SHOULD_WAIT`: none. `PEER_CLOSED`: and there will be none.
+    #[inline]
     pub fn fifo_available(&self, end: Id<Fifo>, size: u64, count: u64) -> Result<usize, Status> {
         let fifo = self.objects.get(end)?;
         if size != fifo.size as u64 || count == 0 {
             return Err(Status::OUT_OF_RANGE);
         }
-        match fifo.filled() {
+        match fifo.elements(fifo.inbox.len(), count) {
             0 if fifo.peer.is_none() => Err(Status::PEER_CLOSED),
             0 => Err(Status::SHOULD_WAIT),
             filled => Ok(filled),
         }
     }
 
-    /// Takes elements out: as many bytes as `out` has, which are there.
+    /// Takes elements out, into a program's memory: as many bytes, which are there.
     ///
     /// # Errors
-    /// None that a caller can cause.
-    pub fn fifo_read(&mut self, end: Id<Fifo>, out: &mut [u8]) -> Result<(), Status> {
-        let fifo = self.objects.get_mut(end)?;
-        let len = copy_front(&fifo.inbox, out);
-        fifo.inbox.drain(..len);
-        let (empty, peer) = (fifo.inbox.is_empty(), fifo.peer);
-        if empty {
-            self.signal(end.object(), Signals::FIFO_READABLE, Signals::NONE);
+    /// As [`Kernel::copy_out`].
+    #[inline]
+    pub fn fifo_read(&mut self, end: Id<Fifo>, aspace: Key, to: u64, len: usize) -> Result<(), Status> {
+        self.ring_show(end, aspace, to, len)?;
+        let object = self.objects.any_mut(end.object())?;
+        let fifo = Fifo::own_mut(&mut object.body)?;
+        let (was_full, peer) = (fifo.inbox.room() == 0, fifo.peer);
+        fifo.inbox.drop_front(len);
+        if fifo.inbox.len() == 0 {
+            object.signals = object.signals & !Signals::FIFO_READABLE;
         }
-        if let Some(peer) = peer {
+        if let Some(peer) = peer
+            && was_full
+        {
             self.signal(peer.object(), Signals::NONE, Signals::FIFO_WRITABLE);
         }
         Ok(())

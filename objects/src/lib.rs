@@ -72,6 +72,7 @@ pub mod profile;
 mod recent;
 mod report;
 pub mod resource;
+mod ring;
 pub mod slab;
 pub mod socket;
 mod sole;

@@ -6,16 +6,21 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status};
 
+use crate::account::{SPARE, STEP};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
-use crate::object::{Body, Id};
+use crate::object::{Body, Id, Noun};
+use crate::ring::{Ring, Ringed};
+use crate::slab::Key;
 
 /// Bytes that one end holds for its reader.
 pub const CAPACITY: usize = 256 * 1024;
+/// Bytes of a buffer that an end does not keep when it is empty.
+const LARGE: usize = 4096;
 
 /// What an end has received.
 enum Inbox {
-    Stream(VecDeque<u8>),
+    Stream(Ring),
     Datagrams { queue: VecDeque<Vec<u8>>, bytes: usize },
 }
 
@@ -34,6 +39,8 @@ pub struct Socket {
     /// The other end's number, also when it is gone.
     pub peer_koid: u64,
     inbox: Inbox,
+    /// Bytes that the end is charged for on behalf of those in the inbox: see [`STEP`].
+    paid: usize,
     /// This end may write.
     pub can_write: bool,
     /// The other end may write to this one.
@@ -42,6 +49,16 @@ pub struct Socket {
     pub read_threshold: usize,
     /// `ZX_PROP_SOCKET_TX_THRESHOLD`; 0 is none.
     pub write_threshold: usize,
+}
+
+impl Ringed for Socket {
+    #[inline(always)]
+    fn ring(&mut self) -> Option<&mut Ring> {
+        match &mut self.inbox {
+            Inbox::Stream(bytes) => Some(bytes),
+            Inbox::Datagrams { .. } => None,
+        }
+    }
 }
 
 impl Socket {
@@ -74,12 +91,13 @@ impl<M: Machine> Kernel<M> {
             let inbox = if datagram {
                 Inbox::Datagrams { queue: VecDeque::new(), bytes: 0 }
             } else {
-                Inbox::Stream(VecDeque::new())
+                Inbox::Stream(Ring::default())
             };
             Body::Socket(Box::new(Socket {
                 peer: None,
                 peer_koid: 0,
                 inbox,
+                paid: 0,
                 can_write: true,
                 can_receive: true,
                 read_threshold: 0,
@@ -93,6 +111,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `BAD_STATE`: this end may not write. `PEER_CLOSED`. `SHOULD_WAIT`: no room.
+    #[inline]
     pub fn socket_room(&self, end: Id<Socket>) -> Result<usize, Status> {
         let socket = self.objects.get(end)?;
         let Some(peer) = socket.peer else { return Err(Status::PEER_CLOSED) };
@@ -114,93 +133,184 @@ impl<M: Machine> Kernel<M> {
         Ok(peer.and_then(|peer| self.objects.get(peer).ok()).map_or(0, Socket::readable))
     }
 
-    /// Puts bytes, of which there is room for all, into the other end.
+    /// Puts so many bytes of a program's memory into the other end, all of them or none.
     ///
     /// # Errors
-    /// As [`Kernel::socket_room`]; `OUT_OF_RANGE`: a datagram that can never fit. `NO_MEMORY`.
-    pub fn socket_write(&mut self, end: Id<Socket>, data: &[u8]) -> Result<usize, Status> {
-        let room = self.socket_room(end)?;
-        let peer = self.objects.get(end)?.peer.ok_or(Status::PEER_CLOSED)?;
-        self.may_charge(peer.object(), data.len().min(room) as u64)?;
-        let to = self.objects.get_mut(peer)?;
-        let taken = match &mut to.inbox {
+    /// As [`Kernel::socket_room`]; `SHOULD_WAIT`: no room for all. As [`Kernel::copy_in`]. `NO_MEMORY`.
+    #[inline]
+    pub fn socket_write(&mut self, end: Id<Socket>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
+        let socket = self.objects.get(end)?;
+        let peer = socket.peer.ok_or(Status::PEER_CLOSED)?;
+        if !socket.can_write {
+            return Err(Status::BAD_STATE);
+        }
+        let plain = socket.write_threshold == 0;
+        let to = self.objects.get(peer)?;
+        let held = to.inbox.len();
+        let left = CAPACITY.checked_sub(held).and_then(|room| room.checked_sub(len));
+        let Some(room) = left else { return Err(Status::SHOULD_WAIT) };
+        match &to.inbox {
             Inbox::Stream(bytes) => {
-                let part = data.get(..data.len().min(room)).unwrap_or(data);
-                bytes.try_reserve(part.len()).map_err(|_| Status::NO_MEMORY)?;
-                bytes.extend(part);
-                part.len()
-            }
-            Inbox::Datagrams { queue, bytes } => {
-                if data.len() > CAPACITY {
-                    return Err(Status::OUT_OF_RANGE);
+                if held + len > to.paid || bytes.room() < len {
+                    self.socket_make_room(peer, len)?;
                 }
-                if data.len() > room {
-                    return Err(Status::SHOULD_WAIT);
-                }
-                queue.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
-                let mut datagram = Vec::new();
-                datagram.try_reserve_exact(data.len()).map_err(|_| Status::NO_MEMORY)?;
-                datagram.extend_from_slice(data);
-                queue.push_back(datagram);
-                *bytes += data.len();
-                data.len()
+                self.ring_fill(peer, aspace, from, len)?;
             }
-        };
-        self.charge(peer.object(), taken as u64);
-        self.socket_update_signals(end, peer);
-        Ok(taken)
+            Inbox::Datagrams { .. } => self.socket_send(peer, aspace, from, len)?,
+        }
+        let object = self.objects.any_mut(peer.object())?;
+        if !plain || room == 0 || Socket::own(&object.body)?.read_threshold > 0 {
+            self.socket_update_signals(end, peer);
+        } else if held == 0 && len > 0 {
+            let news = object.change_signals(Signals::NONE, Signals::SOCKET_READABLE);
+            self.tell(peer.object(), news);
+        }
+        Ok(())
     }
 
-    /// Takes, or with `peek` looks at, up to `out.len()` bytes: of the stream, or of the first datagram, whose rest is
-    /// lost.
+    /// Charges an end for what it will hold, and makes room for it.
+    #[inline(never)]
+    fn socket_make_room(&mut self, end: Id<Socket>, more: usize) -> Result<(), Status> {
+        self.socket_pay(end, more)?;
+        let ring = self.objects.get_mut(end)?.ring().ok_or(Status::INTERNAL)?;
+        if ring.room() < more {
+            let wanted = ring.wanted(more);
+            let larger = self.buffers.take(wanted)?;
+            let ring = self.objects.get_mut(end)?.ring().ok_or(Status::INTERNAL)?;
+            let smaller = ring.grow_into(larger);
+            self.buffers.give(smaller);
+        }
+        Ok(())
+    }
+
+    fn socket_pay(&mut self, end: Id<Socket>, more: usize) -> Result<(), Status> {
+        let socket = self.objects.get(end)?;
+        let missing = (socket.inbox.len() + more).saturating_sub(socket.paid);
+        if missing > 0 {
+            let paid = self.charge_held(end.object(), missing as u64)?;
+            self.objects.get_mut(end)?.paid += paid as usize;
+        }
+        Ok(())
+    }
+
+    /// Puts a datagram into an end.
+    #[inline(never)]
+    fn socket_send(&mut self, end: Id<Socket>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
+        self.socket_pay(end, len)?;
+        let mut datagram = self.buffers.take(len)?;
+        self.copy_in(aspace, from, &mut datagram)?;
+        if let Inbox::Datagrams { queue, bytes } = &mut self.objects.get_mut(end)?.inbox {
+            queue.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
+            queue.push_back(datagram);
+            *bytes += len;
+        }
+        Ok(())
+    }
+
+    /// Takes, or with `peek` looks at, up to so many bytes, which go into a program's memory: of the stream, or of the first
+    /// datagram, whose rest is lost. Says how many they are.
     ///
     /// # Errors
-    /// `SHOULD_WAIT`: there is nothing; `PEER_CLOSED`, `BAD_STATE`: and there never will be.
-    pub fn socket_read(&mut self, end: Id<Socket>, out: &mut [u8], peek: bool) -> Result<usize, Status> {
-        let socket = self.objects.get_mut(end)?;
-        if socket.inbox.len() == 0 && socket.next_len() == 0 && !has_datagram(&socket.inbox) {
+    /// `SHOULD_WAIT`: there is nothing; `PEER_CLOSED`, `BAD_STATE`: and there never will be. As [`Kernel::copy_out`]; then
+    /// everything stays.
+    #[inline]
+    pub fn socket_read(
+        &mut self,
+        end: Id<Socket>,
+        aspace: Key,
+        to: u64,
+        room: usize,
+        peek: bool,
+    ) -> Result<usize, Status> {
+        let socket = self.objects.get(end)?;
+        let held = socket.inbox.len();
+        if held == 0 && !has_datagram(&socket.inbox) {
             return Err(match socket.peer {
                 None => Status::PEER_CLOSED,
                 Some(_) if !socket.can_receive => Status::BAD_STATE,
                 Some(_) => Status::SHOULD_WAIT,
             });
         }
-        let held = socket.inbox.len();
-        let len = match &mut socket.inbox {
-            Inbox::Stream(bytes) => {
-                let len = copy_front(bytes, out);
-                if !peek {
-                    bytes.drain(..len);
-                }
-                len
+        let (len, left) = match &socket.inbox {
+            Inbox::Stream(_) => {
+                let len = room.min(held);
+                self.ring_show(end, aspace, to, len)?;
+                (len, held - len)
             }
-            Inbox::Datagrams { queue, bytes } => {
-                let len = queue.front().map_or(0, |d| d.len().min(out.len()));
-                if let (Some(to), Some(from)) = (out.get_mut(..len), queue.front().and_then(|d| d.get(..len))) {
-                    to.copy_from_slice(from);
-                }
-                if !peek {
-                    *bytes -= queue.pop_front().map_or(0, |d| d.len());
-                }
-                len
-            }
+            Inbox::Datagrams { .. } => self.socket_receive(end, aspace, to, room, peek)?,
         };
-        if !peek {
-            // An empty stream gives its memory back.
-            if let Inbox::Stream(bytes) = &mut socket.inbox
-                && bytes.is_empty()
-                && bytes.capacity() > 4096
-            {
-                *bytes = VecDeque::new();
+        if peek {
+            return Ok(len);
+        }
+        let object = self.objects.any_mut(end.object())?;
+        let socket = Socket::own_mut(&mut object.body)?;
+        if let Inbox::Stream(bytes) = &mut socket.inbox {
+            bytes.drop_front(len);
+        }
+        let large = left == 0 && matches!(&socket.inbox, Inbox::Stream(bytes) if bytes.capacity() > LARGE);
+        let too_much = large || socket.paid > left + SPARE as usize;
+        let (peer, plain) = (socket.peer, socket.read_threshold == 0);
+        if plain && left == 0 && !has_datagram(&socket.inbox) {
+            object.signals = object.signals & !Signals::SOCKET_READABLE;
+        }
+        if too_much {
+            self.socket_give_back(end);
+        }
+        match peer {
+            Some(peer) if !plain || held == CAPACITY || self.objects.get(peer)?.write_threshold > 0 => {
+                self.socket_update_signals(peer, end);
             }
-            let taken = held.saturating_sub(socket.inbox.len());
-            self.discharge(end.object(), taken as u64);
-            match self.objects.get(end)?.peer {
-                Some(peer) => self.socket_update_signals(peer, end),
-                None => self.socket_update_reader(end),
-            }
+            None if !plain => self.socket_update_reader(end),
+            _ => {}
         }
         Ok(len)
+    }
+
+    /// The same of a datagram: how many bytes there are of it, and how many stay.
+    #[inline(never)]
+    fn socket_receive(
+        &mut self,
+        end: Id<Socket>,
+        aspace: Key,
+        to: u64,
+        room: usize,
+        peek: bool,
+    ) -> Result<(usize, usize), Status> {
+        let Inbox::Datagrams { queue, bytes } = &mut self.objects.get_mut(end)?.inbox else {
+            return Err(Status::INTERNAL);
+        };
+        let held = *bytes;
+        let datagram = queue.pop_front().ok_or(Status::SHOULD_WAIT)?;
+        let part = datagram.get(..room).unwrap_or(&datagram);
+        let (len, whole) = (part.len(), datagram.len());
+        let copied = self.copy_out(aspace, to, part);
+        if peek || copied.is_err() {
+            if let Inbox::Datagrams { queue, .. } = &mut self.objects.get_mut(end)?.inbox {
+                // It has just left, so its place is still there.
+                queue.push_front(datagram);
+            }
+            return copied.map(|()| (len, held));
+        }
+        self.buffers.give(datagram);
+        if let Inbox::Datagrams { bytes, .. } = &mut self.objects.get_mut(end)?.inbox {
+            *bytes -= whole;
+        }
+        Ok((len, held - whole))
+    }
+
+    /// Gives back what an end takes for bytes that have been read: the charge, and a large buffer.
+    #[inline(never)]
+    fn socket_give_back(&mut self, end: Id<Socket>) {
+        let Ok(socket) = self.objects.get_mut(end) else { return };
+        let held = socket.inbox.len();
+        let surplus = socket.paid.saturating_sub(held + STEP as usize);
+        socket.paid -= surplus;
+        let buffer = match &mut socket.inbox {
+            Inbox::Stream(bytes) if held == 0 && bytes.capacity() > LARGE => bytes.take_buffer(),
+            _ => Vec::new(),
+        };
+        self.buffers.give(buffer);
+        self.discharge(end.object(), surplus as u64);
     }
 
     /// `socket_set_disposition`: whether this end and its peer may write.
@@ -281,22 +391,6 @@ impl<M: Machine> Kernel<M> {
         let clear = Signals::SOCKET_WRITABLE | Signals::SOCKET_WRITE_THRESHOLD;
         self.signal(peer.object(), clear, Signals::SOCKET_PEER_CLOSED);
     }
-}
-
-/// Copies as many bytes from the front of a queue as it has and there is room for; says how many.
-pub(crate) fn copy_front(bytes: &VecDeque<u8>, out: &mut [u8]) -> usize {
-    let len = out.len().min(bytes.len());
-    let (first, second) = bytes.as_slices();
-    let from_first = len.min(first.len());
-    for (part, from) in [(0..from_first, first), (from_first..len, second)] {
-        let part_len = part.len();
-        if part_len > 0
-            && let (Some(to), Some(from)) = (out.get_mut(part), from.get(..part_len))
-        {
-            to.copy_from_slice(from);
-        }
-    }
-    len
 }
 
 fn has_datagram(inbox: &Inbox) -> bool {

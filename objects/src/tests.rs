@@ -343,18 +343,33 @@ fn sockets_hold_what_fits_and_half_close() {
     let (a, b) = w.kernel.socket_create(false).unwrap();
     let (_a, _b) = (w.give(a), w.give(b));
     let capacity = crate::socket::CAPACITY;
-    assert_eq!(w.kernel.socket_write(a, &vec![5; capacity - 1]), Ok(capacity - 1));
-    assert_eq!(w.kernel.socket_write(a, b"xyz"), Ok(1));
-    assert_eq!(w.kernel.socket_write(a, b"z"), Err(Status::SHOULD_WAIT));
+    let page = PAGE as usize;
+    let write = |w: &mut World, end, bytes: &[u8]| {
+        w.kernel.copy_out(w.aspace, USER_BASE, bytes).unwrap();
+        w.kernel.socket_write(end, w.aspace, USER_BASE, bytes.len())
+    };
+    for _ in 0..capacity / page - 1 {
+        assert_eq!(write(&mut w, a, &[5; PAGE as usize]), Ok(()));
+    }
+    assert_eq!(write(&mut w, a, &[5; PAGE as usize - 1]), Ok(()));
+    assert_eq!(write(&mut w, a, b"xyz"), Err(Status::SHOULD_WAIT));
+    assert_eq!(w.kernel.socket_room(a), Ok(1));
+    assert_eq!(write(&mut w, a, b"x"), Ok(()));
+    assert_eq!(write(&mut w, a, b"z"), Err(Status::SHOULD_WAIT));
     assert!(!w.kernel.signals(a.object()).contains(Signals::SOCKET_WRITABLE));
     w.kernel.socket_set_disposition(a, Some(false), None).unwrap();
-    let mut out = vec![0; capacity + 1];
-    assert_eq!(w.kernel.socket_read(b, &mut out, true), Ok(capacity));
-    assert_eq!(w.kernel.socket_read(b, &mut out, false), Ok(capacity));
-    assert_eq!((out[0], out[capacity - 1]), (5, b'x'));
-    assert_eq!(w.kernel.socket_read(b, &mut out, false), Err(Status::BAD_STATE));
-    assert_eq!(w.kernel.socket_write(a, b"z"), Err(Status::BAD_STATE));
-    assert_eq!(w.kernel.socket_write(b, b"back"), Ok(4));
+    // Nowhere to go for all of them.
+    assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, capacity, false), Err(Status::INVALID_ARGS));
+    for last in (0..capacity / page).rev() {
+        assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, page, true), Ok(page));
+        assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, page, false), Ok(page));
+        let mut out = [0; PAGE as usize];
+        w.kernel.copy_in(w.aspace, USER_BASE, &mut out).unwrap();
+        assert_eq!((out[0], out[page - 1]), (5, if last == 0 { b'x' } else { 5 }));
+    }
+    assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, 1, false), Err(Status::BAD_STATE));
+    assert_eq!(write(&mut w, a, b"z"), Err(Status::BAD_STATE));
+    assert_eq!(write(&mut w, b, b"back"), Ok(()));
     assert!(w.kernel.signals(b.object()).contains(Signals::SOCKET_PEER_WRITE_DISABLED));
 }
 
@@ -363,13 +378,16 @@ fn datagrams_stay_apart() {
     let mut w = World::new(0);
     let (a, b) = w.kernel.socket_create(true).unwrap();
     let (_a, _b) = (w.give(a), w.give(b));
-    w.kernel.socket_write(a, b"first").unwrap();
-    w.kernel.socket_write(a, b"second").unwrap();
-    let mut out = [0; 3];
-    assert_eq!(w.kernel.socket_read(b, &mut out, false), Ok(3));
-    let mut out = [0; 100];
-    assert_eq!(w.kernel.socket_read(b, &mut out, false), Ok(6));
-    assert_eq!(&out[..6], b"second");
+    for text in [&b"first"[..], b"second"] {
+        w.kernel.copy_out(w.aspace, USER_BASE, text).unwrap();
+        w.kernel.socket_write(a, w.aspace, USER_BASE, text.len()).unwrap();
+    }
+    assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, 3, false), Ok(3));
+    assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, 100, true), Ok(6));
+    assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, 100, false), Ok(6));
+    let mut out = [0; 6];
+    w.kernel.copy_in(w.aspace, USER_BASE, &mut out).unwrap();
+    assert_eq!(&out, b"second");
 }
 
 #[test]

@@ -175,6 +175,7 @@ impl<'a, M: Machine> Cx<'a, M> {
     ///
     /// # Errors
     /// As [`Cx::write`].
+    #[inline]
     pub fn check_optional<T>(&mut self, to: Out<T>) -> Result<(), Status> {
         if to.is_null() { Ok(()) } else { self.kernel.check_out(self.aspace, to.0, size_of::<T>()) }
     }

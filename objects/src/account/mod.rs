@@ -63,13 +63,17 @@ impl Account {
     /// Step 2, when there is enough credit.
     #[inline(always)]
     fn take(&mut self, bytes: u64) -> bool {
-        let used = self.used.saturating_add(bytes);
-        let possible = bytes <= self.credit && used <= self.limit;
+        let possible = self.can_take(bytes);
         if possible {
-            self.used = used;
+            self.used = self.used.saturating_add(bytes);
             self.credit -= bytes;
         }
         possible
+    }
+
+    #[inline(always)]
+    fn can_take(&self, bytes: u64) -> bool {
+        bytes <= self.credit && self.used.saturating_add(bytes) <= self.limit
     }
 
     /// Step 2 for what is charged no more, if the account has credit, and will not have too much.
@@ -179,13 +183,24 @@ impl Accounts {
     }
 
     /// Whether so much more can be charged to an account.
+    #[inline]
     fn has_room(&mut self, key: Key, bytes: u64) -> bool {
         // More than the limit may be there already.
-        if bytes == 0 || self.seems_to_have_room(key, bytes) {
-            return true;
+        bytes == 0 || self.slab.get(key).is_some_and(|account| account.can_take(bytes)) || self.makes_room(key, bytes)
+    }
+
+    /// Steps 1 and 4 for what will be charged.
+    #[inline(never)]
+    fn makes_room(&mut self, key: Key, bytes: u64) -> bool {
+        self.return_credit(key);
+        if !self.seems_to_have_room(key, bytes) {
+            self.settle();
+            return self.seems_to_have_room(key, bytes);
         }
-        self.settle();
-        self.seems_to_have_room(key, bytes)
+        if bytes <= BATCH && self.take_from_all(key, 0, bytes + BATCH) {
+            self.hold(key);
+        }
+        true
     }
 
     /// The same, where all credit counts as if it were charged.
@@ -270,6 +285,12 @@ impl Accounts {
     }
 }
 
+/// Bytes by which the charge for what an object holds for its reader grows at least, and [`SPARE`] which it may be too high
+/// after some has been read. So a few small messages that come and go change no account.
+pub(crate) const STEP: u64 = 1024;
+/// See [`STEP`].
+pub(crate) const SPARE: u64 = 4 * STEP;
+
 /// What an object is charged for.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Charge {
@@ -349,6 +370,20 @@ impl<M: Machine> Kernel<M> {
             object.charge.bytes -= bytes;
             self.accounts.give(account, bytes);
         }
+    }
+
+    /// Charges an object for what it holds for its reader: so much, or a step more, so that a little that comes and goes
+    /// changes nothing. Says how much.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub(crate) fn charge_held(&mut self, id: ObjectId, missing: u64) -> Result<u64, Status> {
+        // Where there is no room for a step there may be for what is needed.
+        let step = missing.max(STEP);
+        let more = if self.may_charge(id, step).is_ok() { step } else { missing };
+        self.may_charge(id, more)?;
+        self.charge(id, more);
+        Ok(more)
     }
 
     /// The account that a task is charged to, whoever made it: that of the job that it is in.

@@ -2,7 +2,6 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use std::vec;
 
 use abi::{Signals, Status};
 use proptest::prelude::*;
@@ -42,15 +41,16 @@ impl World {
             let expected = match &inbox {
                 None => Err(Status::PEER_CLOSED),
                 Some(inbox) if inbox.len() == COUNT => Err(Status::SHOULD_WAIT),
-                Some(inbox) => Ok(COUNT - inbox.len()),
+                Some(inbox) => Ok(count.min(COUNT - inbox.len())),
             };
             let room = self.kernel.fifo_room(id, SIZE as u64, count as u64);
             prop_assert_eq!(room, expected);
             if let (Ok(room), Some(inbox)) = (room, inbox) {
-                let values: Vec<u8> = (0..count.min(room)).map(|i| what.wrapping_add(i as u8)).collect();
+                let values: Vec<u8> = (0..room).map(|i| what.wrapping_add(i as u8)).collect();
+                inbox.extend(&values);
                 let bytes: Vec<u8> = values.iter().flat_map(|value| [*value; SIZE]).collect();
-                prop_assert_eq!(self.kernel.fifo_write(id, &bytes), Ok(()));
-                inbox.extend(values);
+                let (aspace, from) = self.user_bytes(&bytes);
+                prop_assert_eq!(self.kernel.fifo_write(id, aspace, from, bytes.len()), Ok(()));
             }
         } else {
             let Some(Kind::Fifo(model)) = self.things.get_mut(&number).map(|thing| &mut thing.kind) else {
@@ -59,13 +59,17 @@ impl World {
             let expected = match model.inbox.len() {
                 0 if peer.is_none() => Err(Status::PEER_CLOSED),
                 0 => Err(Status::SHOULD_WAIT),
-                filled => Ok(filled),
+                filled => Ok(filled.min(count)),
             };
             let available = self.kernel.fifo_available(id, SIZE as u64, count as u64);
             prop_assert_eq!(available, expected);
             if let Ok(available) = available {
-                let mut bytes = vec![0; count.min(available) * SIZE];
-                prop_assert_eq!(self.kernel.fifo_read(id, &mut bytes), Ok(()));
+                let (aspace, to) = self.user_bytes(&[]);
+                prop_assert_eq!(self.kernel.fifo_read(id, aspace, to, available * SIZE), Ok(()));
+                let bytes = self.bytes_read(available * SIZE);
+                let Some(Kind::Fifo(model)) = self.things.get_mut(&number).map(|thing| &mut thing.kind) else {
+                    return Ok(());
+                };
                 for element in bytes.chunks(SIZE) {
                     let value = model.inbox.pop_front();
                     prop_assert!(element.iter().all(|byte| Some(*byte) == value));

@@ -28,6 +28,7 @@ use crate::name::Name;
 use crate::object::{Id, ObjectId};
 use crate::port::Port;
 use crate::process::Process;
+use crate::slab::Key;
 use crate::thread::Thread;
 use crate::vmar::{MapRequest, Place};
 use crate::wait::{Observed, WaitItem, Waiting};
@@ -171,7 +172,29 @@ fn mask(bits: u8) -> Signals {
     chosen.fold(Signals::NONE, |mask, (_, signal)| mask | signal)
 }
 
+/// Where operations have their bytes, and how many there may be: behind what waits of threads write.
+const BYTES: (u64, usize) = (USER_BASE + PAGE / 2, PAGE as usize / 2);
+
 impl World {
+    fn aspace(&self) -> Key {
+        self.kernel.objects.get(self.process).unwrap().aspace.unwrap()
+    }
+
+    /// Puts bytes into the process's memory; says where they are.
+    fn user_bytes(&mut self, bytes: &[u8]) -> (Key, u64) {
+        assert!(bytes.len() <= BYTES.1);
+        let aspace = self.aspace();
+        self.kernel.copy_out(aspace, BYTES.0, bytes).unwrap();
+        (aspace, BYTES.0)
+    }
+
+    /// What an operation has put there.
+    fn bytes_read(&mut self, len: usize) -> Vec<u8> {
+        let (aspace, mut bytes) = (self.aspace(), vec![0; len]);
+        self.kernel.copy_in(aspace, BYTES.0, &mut bytes).unwrap();
+        bytes
+    }
+
     fn new() -> World {
         let mut kernel = Kernel::new(FakeMachine::new(64)).unwrap();
         let start = kernel.census();

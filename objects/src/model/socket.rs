@@ -2,7 +2,6 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use std::vec;
 
 use abi::{Signals, Status};
 use proptest::prelude::*;
@@ -55,10 +54,11 @@ impl World {
                 let expected = match others {
                     None => Err(Status::PEER_CLOSED),
                     Some(_) if !can_write => Err(Status::BAD_STATE),
-                    Some(_) => Ok(amount),
+                    Some(_) => Ok(()),
                 };
                 let bytes: Vec<u8> = (0..amount).map(|i| what.wrapping_mul(31).wrapping_add(i as u8)).collect();
-                prop_assert_eq!(self.kernel.socket_write(id, &bytes), expected);
+                let (aspace, from) = self.user_bytes(&bytes);
+                prop_assert_eq!(self.kernel.socket_write(id, aspace, from, amount), expected);
                 if let (Ok(_), Some(model)) = (expected, self.socket_model(others)) {
                     model.inbox.extend(bytes);
                 }
@@ -76,10 +76,10 @@ impl World {
                 if !peek {
                     model.inbox.drain(..start.len());
                 }
-                let mut bytes = vec![0; amount];
-                let read = self.kernel.socket_read(id, &mut bytes, peek);
+                let (aspace, to) = self.user_bytes(&[]);
+                let read = self.kernel.socket_read(id, aspace, to, amount, peek);
                 prop_assert_eq!(read, expected);
-                prop_assert_eq!(&bytes[..read.unwrap_or(0)], &start[..]);
+                prop_assert_eq!(self.bytes_read(read.unwrap_or(0)), start);
             }
             6 => {
                 let threshold = amount % 64;

@@ -35,11 +35,9 @@ pub fn fifo_write<M: Machine>(
     actual: Out<usize>,
 ) -> Result<(), Status> {
     let fifo = cx.get::<Fifo>(value, Rights::WRITE)?;
-    let taken = cx.kernel.fifo_room(fifo, size as u64, count as u64)?.min(count);
-    let elements = cx.read_bytes(data, taken * size)?;
+    let taken = cx.kernel.fifo_room(fifo, size as u64, count as u64)?;
     cx.check_optional(actual)?;
-    cx.kernel.fifo_write(fifo, &elements)?;
-    cx.kernel.buffers.give(elements);
+    cx.kernel.fifo_write(fifo, cx.aspace, data.0, taken * size)?;
     cx.write_optional(actual, taken)
 }
 
@@ -53,13 +51,8 @@ pub fn fifo_read<M: Machine>(
     actual: Out<usize>,
 ) -> Result<(), Status> {
     let fifo = cx.get::<Fifo>(value, Rights::READ)?;
-    let taken = cx.kernel.fifo_available(fifo, size as u64, count as u64)?.min(count);
-    let len = taken * size;
-    cx.kernel.check_out(cx.aspace, data.0, len)?;
+    let taken = cx.kernel.fifo_available(fifo, size as u64, count as u64)?;
     cx.check_optional(actual)?;
-    let mut elements = cx.kernel.buffers.take(len)?;
-    cx.kernel.fifo_read(fifo, &mut elements)?;
-    cx.write_bytes(data, &elements)?;
-    cx.kernel.buffers.give(elements);
+    cx.kernel.fifo_read(fifo, cx.aspace, data.0, taken * size)?;
     cx.write_optional(actual, taken)
 }

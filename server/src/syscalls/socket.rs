@@ -4,6 +4,7 @@ use abi::{
     Rights, Status, ZX_DEFAULT_SOCKET_RIGHTS, ZX_SOCKET_DATAGRAM, ZX_SOCKET_DISPOSITION_WRITE_DISABLED,
     ZX_SOCKET_DISPOSITION_WRITE_ENABLED, ZX_SOCKET_PEEK,
 };
+use objects::Id;
 use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::socket::{CAPACITY, Socket};
@@ -55,25 +56,24 @@ pub fn socket_write<M: Machine>(
     }
     cx.check_optional(actual)?;
     let total = size.min(room);
-    let mut written = 0;
-    // In pieces, except that a datagram is one.
-    loop {
-        let part = if datagram { total } else { (total - written).min(MAX_COPY) };
-        let mut data = cx.kernel.buffers.take(part)?;
-        let copied = cx.kernel.copy_in(cx.aspace, buffer.0.wrapping_add(written as u64), &mut data);
-        let sent = copied.and_then(|()| cx.kernel.socket_write(socket, &data));
-        cx.kernel.buffers.give(data);
-        match sent {
-            Ok(n) => written += n,
-            // What was written before the bad address stays written.
-            Err(_) if written > 0 => break,
-            Err(status) => return Err(status),
-        }
-        if written >= total {
+    let first = if datagram { total } else { total.min(MAX_COPY) };
+    cx.kernel.socket_write(socket, cx.aspace, buffer.0, first)?;
+    let written = if first < total { write_rest(cx, socket, buffer, first, total) } else { first };
+    cx.write_optional(actual, written)
+}
+
+/// Writes a long piece of a stream part by part, up to a bad address; says how far it came.
+#[inline(never)]
+fn write_rest<M: Machine>(cx: &mut Cx<'_, M>, socket: Id<Socket>, from: In<u8>, done: usize, total: usize) -> usize {
+    let mut written = done;
+    while written < total {
+        let part = (total - written).min(MAX_COPY);
+        if cx.kernel.socket_write(socket, cx.aspace, from.0.wrapping_add(written as u64), part).is_err() {
             break;
         }
+        written += part;
     }
-    cx.write_optional(actual, written)
+    written
 }
 
 /// Reads, or looks at, what is there.
@@ -91,32 +91,8 @@ pub fn socket_read<M: Machine>(
     let socket = cx.get::<Socket>(value, Rights::READ)?;
     cx.check_optional(actual)?;
     let peek = options & ZX_SOCKET_PEEK != 0;
-    let s = cx.kernel.objects.get(socket)?;
-    let total = size.min(s.next_len());
-    let whole = s.is_datagram() || peek;
-    if total > MAX_COPY {
-        // It comes in pieces, of which each is gone from the socket once it is read.
-        cx.wait_out(buffer.0, total)?;
-    }
-    let mut done = 0;
-    loop {
-        let part = if whole { total } else { (total - done).min(MAX_COPY) };
-        let to = Out::<u8>::new(buffer.0.wrapping_add(done as u64));
-        if done > 0 && part == 0 {
-            break;
-        }
-        // Bytes leave the socket only when they can be delivered.
-        cx.kernel.check_out(cx.aspace, to.0, part)?;
-        let mut data = cx.kernel.buffers.take(part)?;
-        let n = cx.kernel.socket_read(socket, &mut data, peek)?;
-        cx.write_bytes(to, data.get(..n).unwrap_or_default())?;
-        cx.kernel.buffers.give(data);
-        done += n;
-        if whole || n == 0 || done >= total {
-            break;
-        }
-    }
-    cx.write_optional(actual, done)
+    let read = cx.kernel.socket_read(socket, cx.aspace, buffer.0, size, peek)?;
+    cx.write_optional(actual, read)
 }
 
 /// Allows or forbids writing, for either end.
