@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status};
 
-use crate::account::{SPARE, STEP};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::{Body, Id, Noun};
@@ -39,8 +38,6 @@ pub struct Socket {
     /// The other end's number, also when it is gone.
     pub peer_koid: u64,
     inbox: Inbox,
-    /// Bytes that the end is charged for on behalf of those in the inbox: see [`STEP`].
-    paid: usize,
     /// This end may write.
     pub can_write: bool,
     /// The other end may write to this one.
@@ -97,7 +94,6 @@ impl<M: Machine> Kernel<M> {
                 peer: None,
                 peer_koid: 0,
                 inbox,
-                paid: 0,
                 can_write: true,
                 can_receive: true,
                 read_threshold: 0,
@@ -149,14 +145,19 @@ impl<M: Machine> Kernel<M> {
         let held = to.inbox.len();
         let left = CAPACITY.checked_sub(held).and_then(|room| room.checked_sub(len));
         let Some(room) = left else { return Err(Status::SHOULD_WAIT) };
-        match &to.inbox {
-            Inbox::Stream(bytes) => {
-                if held + len > to.paid || bytes.room() < len {
-                    self.socket_make_room(peer, len)?;
-                }
-                self.ring_fill(peer, aspace, from, len)?;
-            }
-            Inbox::Datagrams { .. } => self.socket_send(peer, aspace, from, len)?,
+        let stream = match &to.inbox {
+            Inbox::Stream(bytes) => Some(bytes.room() >= len),
+            Inbox::Datagrams { .. } => None,
+        };
+        self.charge_more(peer.object(), len as u64)?;
+        let sent = match stream {
+            Some(true) => self.ring_fill(peer, aspace, from, len),
+            Some(false) => self.socket_grow(peer, len).and_then(|()| self.ring_fill(peer, aspace, from, len)),
+            None => self.socket_send(peer, aspace, from, len),
+        };
+        if let Err(status) = sent {
+            self.discharge(peer.object(), len as u64);
+            return Err(status);
         }
         let object = self.objects.any_mut(peer.object())?;
         if !plain || room == 0 || Socket::own(&object.body)?.read_threshold > 0 {
@@ -168,35 +169,21 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Charges an end for what it will hold, and makes room for it.
+    /// Makes room in an end's buffer for so many more.
     #[inline(never)]
-    fn socket_make_room(&mut self, end: Id<Socket>, more: usize) -> Result<(), Status> {
-        self.socket_pay(end, more)?;
+    fn socket_grow(&mut self, end: Id<Socket>, more: usize) -> Result<(), Status> {
         let ring = self.objects.get_mut(end)?.ring().ok_or(Status::INTERNAL)?;
-        if ring.room() < more {
-            let wanted = ring.wanted(more);
-            let larger = self.buffers.take(wanted)?;
-            let ring = self.objects.get_mut(end)?.ring().ok_or(Status::INTERNAL)?;
-            let smaller = ring.grow_into(larger);
-            self.buffers.give(smaller);
-        }
-        Ok(())
-    }
-
-    fn socket_pay(&mut self, end: Id<Socket>, more: usize) -> Result<(), Status> {
-        let socket = self.objects.get(end)?;
-        let missing = (socket.inbox.len() + more).saturating_sub(socket.paid);
-        if missing > 0 {
-            let paid = self.charge_held(end.object(), missing as u64)?;
-            self.objects.get_mut(end)?.paid += paid as usize;
-        }
+        let wanted = ring.wanted(more);
+        let larger = self.buffers.take(wanted)?;
+        let ring = self.objects.get_mut(end)?.ring().ok_or(Status::INTERNAL)?;
+        let smaller = ring.grow_into(larger);
+        self.buffers.give(smaller);
         Ok(())
     }
 
     /// Puts a datagram into an end.
     #[inline(never)]
     fn socket_send(&mut self, end: Id<Socket>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
-        self.socket_pay(end, len)?;
         let mut datagram = self.buffers.take(len)?;
         self.copy_in(aspace, from, &mut datagram)?;
         if let Inbox::Datagrams { queue, bytes } = &mut self.objects.get_mut(end)?.inbox {
@@ -248,13 +235,13 @@ impl<M: Machine> Kernel<M> {
             bytes.drop_front(len);
         }
         let large = left == 0 && matches!(&socket.inbox, Inbox::Stream(bytes) if bytes.capacity() > LARGE);
-        let too_much = large || socket.paid > left + SPARE as usize;
         let (peer, plain) = (socket.peer, socket.read_threshold == 0);
         if plain && left == 0 && !has_datagram(&socket.inbox) {
             object.signals = object.signals & !Signals::SOCKET_READABLE;
         }
-        if too_much {
-            self.socket_give_back(end);
+        self.accounts.charge_less(object, (held - left) as u64);
+        if large {
+            self.socket_shrink(end);
         }
         match peer {
             Some(peer) if !plain || held == CAPACITY || self.objects.get(peer)?.write_threshold > 0 => {
@@ -298,19 +285,13 @@ impl<M: Machine> Kernel<M> {
         Ok((len, held - whole))
     }
 
-    /// Gives back what an end takes for bytes that have been read: the charge, and a large buffer.
+    /// Takes its large buffer away from an end that is empty.
     #[inline(never)]
-    fn socket_give_back(&mut self, end: Id<Socket>) {
-        let Ok(socket) = self.objects.get_mut(end) else { return };
-        let held = socket.inbox.len();
-        let surplus = socket.paid.saturating_sub(held + STEP as usize);
-        socket.paid -= surplus;
-        let buffer = match &mut socket.inbox {
-            Inbox::Stream(bytes) if held == 0 && bytes.capacity() > LARGE => bytes.take_buffer(),
-            _ => Vec::new(),
-        };
-        self.buffers.give(buffer);
-        self.discharge(end.object(), surplus as u64);
+    fn socket_shrink(&mut self, end: Id<Socket>) {
+        if let Ok(Some(ring)) = self.objects.get_mut(end).map(Socket::ring) {
+            let buffer = ring.take_buffer();
+            self.buffers.give(buffer);
+        }
     }
 
     /// `socket_set_disposition`: whether this end and its peer may write.

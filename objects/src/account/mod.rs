@@ -208,12 +208,29 @@ impl Accounts {
         self.upwards(Some(key)).all(|account| account.used.saturating_add(bytes) <= account.limit)
     }
 
+    /// Charges so much more to an account, if it and those above it have room.
+    #[inline(always)]
+    fn take(&mut self, key: Key, bytes: u64) -> Result<(), Status> {
+        if self.slab.get_mut(key).is_some_and(|account| account.take(bytes)) {
+            return Ok(());
+        }
+        self.take_more(key, bytes)
+    }
+
+    /// Charges an object for so much less.
+    #[inline]
+    pub fn charge_less(&mut self, object: &mut Object, bytes: u64) {
+        if let Some(account) = object.charge.account {
+            let bytes = bytes.min(object.charge.bytes);
+            object.charge.bytes -= bytes;
+            self.give(account, bytes);
+        }
+    }
+
     /// Charges an object that takes so much to an account, if it and those above it have room.
     #[inline(always)]
     fn enter(&mut self, key: Key, bytes: u64) -> Result<(), Status> {
-        if !self.slab.get_mut(key).is_some_and(|account| account.take(bytes)) {
-            self.take_more(key, bytes)?;
-        }
+        self.take(key, bytes)?;
         if let Some(account) = self.slab.get_mut(key) {
             account.users += 1;
         }
@@ -361,14 +378,25 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// Charges an object for so much more, if it is charged to anybody.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    #[inline]
+    pub(crate) fn charge_more(&mut self, id: ObjectId, bytes: u64) -> Result<(), Status> {
+        let object = self.objects.any_mut(id)?;
+        if let Some(account) = object.charge.account {
+            self.accounts.take(account, bytes)?;
+            object.charge.bytes += bytes;
+        }
+        Ok(())
+    }
+
     /// Charges an object for so much less.
     #[inline]
     pub(crate) fn discharge(&mut self, id: ObjectId, bytes: u64) {
-        let Ok(object) = self.objects.any_mut(id) else { return };
-        if let Some(account) = object.charge.account {
-            let bytes = bytes.min(object.charge.bytes);
-            object.charge.bytes -= bytes;
-            self.accounts.give(account, bytes);
+        if let Ok(object) = self.objects.any_mut(id) {
+            self.accounts.charge_less(object, bytes);
         }
     }
 
