@@ -180,7 +180,9 @@ impl<M: Machine> Kernel<M> {
             if queue.waiters.is_empty() {
                 self.futexes.remove(&key);
             }
-            self.finish_wait(thread, Status::OK);
+            // Off the queue: nothing else knows of its wait.
+            self.end_wait(thread);
+            self.wake(thread, Status::OK);
             woken = Some(thread);
         }
         woken

@@ -62,13 +62,18 @@ pub struct Kernel<M: Machine> {
     /// Handles that are to be closed, and objects that may have to go, when the call is done.
     pub(crate) closing: Vec<Handle>,
     pub(crate) doomed: List<Doomed>,
-    /// Something was put on the two lists above or on `paged`, or memory is to be relieved.
-    pub(crate) unsettled: bool,
+    /// What the event leaves behind: [`LEFT`], [`WOKEN`].
+    pub(crate) unsettled: u8,
     pub(crate) pressure: Pressure,
     pub(crate) accounts: Accounts,
     pub(crate) trace: Trace,
     pub(crate) root_job: Option<Id<Job>>,
 }
+
+/// Something was put on the lists of what ends or of what waited for pages, or memory is to be relieved.
+pub(crate) const LEFT: u8 = 1;
+/// A thread was woken.
+pub(crate) const WOKEN: u8 = 2;
 
 /// Who makes a call.
 #[derive(Clone, Copy)]
@@ -113,7 +118,7 @@ impl<M: Machine> Kernel<M> {
             next_koid: 1024,
             closing: Vec::new(),
             doomed: List::default(),
-            unsettled: false,
+            unsettled: 0,
             pressure: Pressure::default(),
             accounts: Accounts::default(),
             trace: Trace::default(),
@@ -152,16 +157,18 @@ impl<M: Machine> Kernel<M> {
         Some(Caller { thread: Id::new(ObjectId(key)), process: thread.process, aspace, machine })
     }
 
-    /// Whether the event that has been dealt with leaves something behind: see [`Kernel::reap`] and
-    /// [`Kernel::page_waits_over`].
+    /// Whether the event that has been dealt with leaves something behind (see [`Kernel::reap`] and
+    /// [`Kernel::page_waits_over`]), or has ended a wait.
     #[inline]
     pub fn is_unsettled(&self) -> bool {
-        self.unsettled
+        self.unsettled != 0
     }
 
-    /// Whoever asks sees to what is left now; what that leaves behind is asked for anew.
-    pub fn settling(&mut self) {
-        self.unsettled = false;
+    /// Whoever asks sees to what is left now, if it is more than the end of a wait, which this says; what that leaves behind
+    /// is asked for anew.
+    #[inline]
+    pub fn settling(&mut self) -> bool {
+        core::mem::take(&mut self.unsettled) & LEFT != 0
     }
 
     /// Gives a process a handle to an object.

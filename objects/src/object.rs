@@ -14,7 +14,7 @@ use abi::{Signals, Status};
 
 use crate::account::Charge;
 use crate::handle::Handle;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, LEFT};
 use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
 use crate::slab::{Key, Slab};
@@ -521,14 +521,14 @@ impl<M: Machine> Kernel<M> {
             return;
         }
         self.closing.push(handle);
-        self.unsettled = true;
+        self.unsettled |= LEFT;
     }
 
     /// Has an object looked at that may have to go: one that never got a handle, or whose contents may.
     pub(crate) fn doom(&mut self, id: ObjectId) {
         if self.objects.any(id).is_ok_and(|object| !object.doomed.is_linked()) {
             self.doomed.push(&mut self.objects.slab, id.0);
-            self.unsettled = true;
+            self.unsettled |= LEFT;
         }
     }
 

@@ -125,8 +125,10 @@ impl<M: Machine> Kernel<M> {
         }
         // While a thread waits there is no packet before this one.
         if let Some(thread) = p.waiters.first().map(|thread| Id::new(ObjectId(thread)))
-            && let Some(Wait::Port { out, .. }) = self.take_wait(thread)
+            && let Ok(&Thread { wait: Wait::Port { out, .. }, .. }) = self.objects.get(thread)
         {
+            self.port_forget_waiter(port, thread);
+            self.end_wait(thread);
             self.port_deliver(thread, out, &bytes);
             return Ok(());
         }

@@ -19,7 +19,7 @@ use abi::{
 
 use crate::event::Event;
 use crate::job::Job;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, LEFT};
 use crate::machine::{Frame, Machine, OutOfMemory as NoMemory, PAGE};
 use crate::object::Id;
 use crate::vmo::Vmo;
@@ -151,7 +151,7 @@ impl<M: Machine> Kernel<M> {
         if new >= Critical {
             // Whatever goes on here is not to lose its process in the midst.
             self.pressure.relieve = true;
-            self.unsettled = true;
+            self.unsettled |= LEFT;
         }
     }
 
@@ -226,7 +226,7 @@ impl<M: Machine> Kernel<M> {
             let missing = enough.saturating_sub(total.saturating_sub(used));
             if self.vmo_reclaim_discardable(missing.div_ceil(PAGE)) != 0 {
                 self.pressure.relieve = true;
-                self.unsettled = true;
+                self.unsettled |= LEFT;
                 return true;
             }
         }
@@ -237,7 +237,7 @@ impl<M: Machine> Kernel<M> {
         let newest = self.objects.newest_tasks().filter_map(|task| self.objects.typed::<Job>(task).ok()).find(ends);
         if let Some(job) = newest {
             self.pressure.relieve = true;
-            self.unsettled = true;
+            self.unsettled |= LEFT;
             self.job_kill(job, ZX_TASK_RETCODE_OOM_KILL);
         }
         true

@@ -15,6 +15,7 @@ use crate::machine::Machine;
 use crate::object::{Id, ObjectId};
 use crate::process::Process;
 use crate::thread::{Thread, Wait};
+use crate::vmo::PAGE_WAIT;
 use crate::wait::WaitItem;
 
 /// See the module's description.
@@ -48,6 +49,33 @@ impl<M: Machine> Kernel<M> {
         if let Ok(process) = self.objects.get_mut(process) {
             process.handles.set_sole(sole.handle, false);
         }
+    }
+
+    /// Ends a thread's wait with a status, if it is such a wait; says whether it was. What was found of the object goes where
+    /// the thread wants it.
+    #[inline]
+    pub(crate) fn sole_finish(&mut self, id: Id<Thread>, status: Status) -> bool {
+        let Ok(thread) = self.objects.get_mut(id) else { return false };
+        let Wait::Sole { object, out, closed } = thread.wait else { return false };
+        let (process, aspace) = (thread.process, thread.aspace);
+        if thread.over() {
+            self.disarm();
+        }
+        self.sole_end(process, object);
+        let mut status = status;
+        if let (Some(address), Some(aspace)) = (out.place(0), aspace) {
+            let found = self.found(object, closed).to_le_bytes();
+            match self.copy_out(aspace, address, &found) {
+                Err(PAGE_WAIT) => {
+                    self.page_hand(id, alloc::vec![(address, found.to_vec())], status);
+                    return true;
+                }
+                Err(failure) if status == Status::OK => status = failure,
+                _ => {}
+            }
+        }
+        self.wake(id, status);
+        true
     }
 
     /// Signals of an object were set: ends the wait (3A), if it is for one of them.

@@ -13,7 +13,7 @@ use crate::deadline::Due;
 use crate::exception::{After, Exception, ExceptionChannel};
 use crate::futex::FutexKey;
 use crate::interrupt::Interrupt;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, WOKEN};
 use crate::list::Link;
 use crate::machine::{FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
 use crate::name::Name;
@@ -102,6 +102,14 @@ impl Thread {
     /// The machine's thread, while it runs.
     pub fn machine(&self) -> Option<MachineThread> {
         self.machine
+    }
+
+    /// It waits no longer; its wait holds nothing. Says whether a deadline is to be disarmed.
+    #[inline]
+    pub(crate) fn over(&mut self) -> bool {
+        core::mem::forget(core::mem::replace(&mut self.wait, Wait::None));
+        self.wait_number = self.wait_number.wrapping_add(1);
+        core::mem::take(&mut self.has_deadline)
     }
 
     /// Whether it waits in a call.
@@ -454,18 +462,33 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `NO_MEMORY`; whatever the wait holds is let go.
+    #[inline(always)]
     pub(crate) fn block(&mut self, id: Id<Thread>, wait: Wait, deadline: i64) -> Result<Waiting, Status> {
-        let number = self.objects.get(id)?.wait_number;
-        let has_deadline = deadline != ZX_TIME_INFINITE;
-        let armed = if has_deadline { self.arm(deadline, id.object(), number) } else { Ok(()) };
         let thread = self.objects.get_mut(id)?;
-        thread.wait = wait;
-        thread.has_deadline = has_deadline && armed.is_ok();
-        if let Err(status) = armed {
-            self.abandon_wait(id);
-            return Err(status);
+        debug_assert!(!thread.is_waiting());
+        // What was there is nothing: there is nothing to drop.
+        core::mem::forget(core::mem::replace(&mut thread.wait, wait));
+        if deadline == ZX_TIME_INFINITE {
+            return Ok(Waiting::Blocked);
         }
-        Ok(Waiting::Blocked)
+        thread.has_deadline = true;
+        let number = thread.wait_number;
+        match self.arm(deadline, id.object(), number) {
+            Ok(()) => Ok(Waiting::Blocked),
+            Err(status) => {
+                self.block_failed(id);
+                Err(status)
+            }
+        }
+    }
+
+    /// The deadline of a wait that has begun could not be set.
+    #[cold]
+    fn block_failed(&mut self, id: Id<Thread>) {
+        if let Ok(thread) = self.objects.get_mut(id) {
+            thread.has_deadline = false;
+        }
+        self.abandon_wait(id);
     }
 
     /// `nanosleep`.
@@ -506,6 +529,15 @@ impl<M: Machine> Kernel<M> {
         Some(wait)
     }
 
+    /// Ends a wait that only the thread itself still knows of, and that holds nothing, without waking it.
+    #[inline]
+    pub(crate) fn end_wait(&mut self, id: Id<Thread>) {
+        let Ok(thread) = self.objects.get_mut(id) else { return };
+        if thread.over() {
+            self.disarm();
+        }
+    }
+
     /// Ends a thread's wait, if it waits, without anyone learning how (3D).
     fn abandon_wait(&mut self, id: Id<Thread>) {
         match self.take_wait(id) {
@@ -517,13 +549,12 @@ impl<M: Machine> Kernel<M> {
 
     /// Ends a thread's wait with a status, if it waits.
     pub(crate) fn finish_wait(&mut self, id: Id<Thread>, status: Status) {
+        if self.sole_finish(id, status) {
+            return;
+        }
         let Some(wait) = self.take_wait(id) else { return };
         let status = match wait {
             Wait::Signals { observers, out } => match self.signals_wait_over(id, observers, out, status) {
-                Ok(status) => status,
-                Err(to) => return self.page_hand(id, to, status),
-            },
-            Wait::Sole { object, out, closed } => match self.observed_over(id, &[(object, closed)], out, status) {
                 Ok(status) => status,
                 Err(to) => return self.page_hand(id, to, status),
             },
@@ -548,6 +579,7 @@ impl<M: Machine> Kernel<M> {
         if self.trace_is_on() {
             self.trace_woken(id, Some(result));
         }
+        self.unsettled |= WOKEN;
         if let Some(machine) = self.objects.get(id).ok().and_then(|t| t.machine) {
             self.machine.thread_wake(machine, result);
         }

@@ -364,7 +364,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// What a wait finds of an object.
-    fn found(&self, object: ObjectId, closed: bool) -> u32 {
+    pub(crate) fn found(&self, object: ObjectId, closed: bool) -> u32 {
         let closed = if closed { Signals::HANDLE_CLOSED } else { Signals::NONE };
         (self.signals(object) | closed).bits()
     }
@@ -384,18 +384,6 @@ impl<M: Machine> Kernel<M> {
             objects.extend(observers.iter().filter_map(|&key| found(self.observers.get(key)?)));
         }
         self.unobserve_all(observers);
-        self.observed_over(thread, &objects, out, status)
-    }
-
-    /// What was found of objects goes where the thread wants it, and whether the handle to each was closed. Returns as
-    /// [`Kernel::signals_wait_over`].
-    pub(crate) fn observed_over(
-        &mut self,
-        thread: Id<Thread>,
-        objects: &[(ObjectId, bool)],
-        out: Observed,
-        status: Status,
-    ) -> Result<Status, Vec<(u64, Vec<u8>)>> {
         match self.write_observed(thread, objects.iter().copied(), out) {
             PAGE_WAIT => {
                 let one = |(i, &(object, closed)): (usize, &(ObjectId, bool))| {
@@ -446,7 +434,7 @@ pub enum Observed {
 
 impl Observed {
     /// Where the signals of the `i`th object go, if they are wanted.
-    fn place(self, i: usize) -> Option<u64> {
+    pub(crate) fn place(self, i: usize) -> Option<u64> {
         match self {
             Observed::Nowhere => None,
             Observed::One(address) => Some(address),

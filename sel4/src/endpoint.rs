@@ -3,7 +3,7 @@
 use crate::cap::cap;
 use crate::generated::invoke;
 use crate::message::{Message, Received};
-use crate::{CPtr, Result, Slot, sys};
+use crate::{CPtr, Result, Slot, Tcb, family, sys};
 
 cap! {
     /// A meeting point of senders and receivers.
@@ -53,6 +53,13 @@ impl Endpoint {
     #[inline(always)]
     pub fn reply_recv(self, reply: Message) -> Received {
         sys::reply_recv(self.0, reply)
+    }
+
+    /// As [`Tcb::answer`], then as [`Endpoint::reply_recv`] with a message of at most one word, or as [`Endpoint::recv`]: where the
+    /// kernel can, in one entry.
+    #[inline(always)]
+    pub fn answer_first(self, tcb: Tcb, answer: Message, reply: Option<Message>) -> Received {
+        family::answer_first(self, tcb, answer, reply)
     }
 
     /// Replies to the last caller.

@@ -12,7 +12,7 @@ use crate::message::{Message, MessageInfo, Received};
 
 /// Sends and then receives, in one entry. `number` decides which.
 #[inline(always)]
-fn exchange(number: i64, dest: u64, message: Message) -> Received {
+pub(crate) fn exchange(number: i64, dest: u64, message: Message) -> Received {
     let (badge, info): (u64, u64);
     let [mut m0, mut m1, mut m2, mut m3] = message.mr;
     // SAFETY: follows the kernel's convention above; all registers that change are listed, and the IPC buffer, the only memory

@@ -55,14 +55,11 @@ pub struct Server<M: Machine> {
 }
 
 impl<M: Machine> Server<M> {
-    /// A thread made a system call; `args` are its first four words.
+    /// A thread made a system call; `args` are its first four words. What that leaves behind is for [`Server::settle`].
     #[inline]
     pub fn call(&mut self, thread: ThreadKey, number: u32, args: &[u64; 4]) -> Answer {
         let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else { return Answer::Nothing };
-        let answer =
-            if cx.kernel.machine.calm() { make(&mut cx, number, args) } else { attended(&mut cx, number, args) };
-        self.settle();
-        answer
+        if cx.kernel.machine.calm() { make(&mut cx, number, args) } else { attended(&mut cx, number, args) }
     }
 
     /// A thread was stopped by a fault.
@@ -90,17 +87,19 @@ impl<M: Machine> Server<M> {
         self.settle();
     }
 
-    /// Carries out what the event that has been dealt with leaves behind.
+    /// Carries out what the event that has been dealt with leaves behind. Says whether there was something; if not, it
+    /// has not ended a wait either.
     #[inline]
-    fn settle(&mut self) {
-        if self.kernel.is_unsettled() {
+    pub fn settle(&mut self) -> bool {
+        let unsettled = self.kernel.is_unsettled();
+        if unsettled && self.kernel.settling() {
             self.settle_now();
         }
+        unsettled
     }
 
     #[inline(never)]
     fn settle_now(&mut self) {
-        self.kernel.settling();
         self.kernel.reap();
         if self.kernel.page_waits_over() {
             paged::go_on(&mut self.kernel);

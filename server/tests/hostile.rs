@@ -452,6 +452,7 @@ impl World {
             for _ in 0..HANDLES / 2 {
                 let value = self.handle(&handles, &[]);
                 self.server.call(key, abi::nr::HANDLE_CLOSE, &[value, 0, 0, 0]);
+                self.server.settle();
             }
             return;
         }
@@ -475,6 +476,7 @@ impl World {
             machine.extra = [words[4], words[5], words[6], words[7]];
         }
         let answer = self.server.call(key, call.number, &[words[0], words[1], words[2], words[3]]);
+        self.server.settle();
         if matches!(answer, Answer::Done(0..) | Answer::Blocked | Answer::Yield) {
             self.succeeded[number] += 1;
         }

@@ -8,7 +8,7 @@ use abi::{Status, ZX_TIME_INFINITE};
 
 use super::requests::Kind;
 use crate::channel::{CallBuffers, Message};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, LEFT};
 use crate::list::List;
 use crate::machine::Machine;
 use crate::object::{Id, ObjectId, Waiters};
@@ -193,7 +193,7 @@ impl<M: Machine> Kernel<M> {
             if let Ok(Thread { wait: Wait::Page(wait), .. }) = self.objects.get_mut(thread) {
                 wait.ready = Some(status);
             }
-            self.unsettled = true;
+            self.unsettled |= LEFT;
             self.paged.push(&mut self.objects.slab, place);
         }
     }

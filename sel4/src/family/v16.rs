@@ -1,10 +1,11 @@
 //! seL4 13 to 16 without MCS.
 
 use crate::generated::{config, invoke};
-use crate::message::Message;
+use crate::message::{Message, Received};
 use crate::tcb::FPU_WORDS;
 use crate::{
-    CNode, CPtr, CapData, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig, VSpace,
+    CNode, CPtr, CapData, Endpoint, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,
+    VSpace,
 };
 
 /// Bytes of a `syscall` instruction.
@@ -82,6 +83,14 @@ pub(crate) fn answer(tcb: Tcb, message: Message) {
         registers.rsi = message.info.word();
         registers.r10 = message.mr[0];
         let _ = tcb.write_registers(&registers, true);
+    }
+}
+
+pub(crate) fn answer_first(endpoint: Endpoint, tcb: Tcb, answer: Message, reply: Option<Message>) -> Received {
+    tcb.answer(answer);
+    match reply {
+        Some(reply) => endpoint.reply_recv(reply),
+        None => endpoint.recv(),
     }
 }
 

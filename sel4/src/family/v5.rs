@@ -2,12 +2,12 @@
 
 use core::array;
 
-use crate::generated::{invoke, label};
-use crate::message::{Invocation, Message};
+use crate::generated::{invoke, label, syscall};
+use crate::message::{Invocation, Message, Received};
 use crate::tcb::FPU_WORDS;
 use crate::{
-    CNode, CPtr, CapData, Error, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,
-    VSpace, ipc, sys,
+    CNode, CPtr, CapData, Endpoint, Error, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb,
+    TcbConfig, VSpace, ipc, sys,
 };
 
 pub(crate) const TCB_BITS: u8 = 11;
@@ -88,6 +88,17 @@ const ANSWER: u64 = 1 << 11;
 pub(crate) fn answer(tcb: Tcb, message: Message) {
     let answer = [ANSWER, 0, message.info.word(), message.mr[0]];
     sys::send(tcb.cptr(), Message::four(label::TCBWRITE_REGISTERS, answer));
+}
+
+/// By how much the numbers of ReplyRecv and Recv are lower that answer somebody first (the same patch).
+const ANSWER_FIRST: i64 = 64;
+
+#[inline(always)]
+pub(crate) fn answer_first(endpoint: Endpoint, tcb: Tcb, answer: Message, reply: Option<Message>) -> Received {
+    let number = if reply.is_some() { syscall::REPLY_RECV } else { syscall::RECV };
+    let reply = reply.unwrap_or_default();
+    let mr = [reply.mr[0], tcb.cptr().0, answer.mr[0], answer.info.word()];
+    sys::exchange(number - ANSWER_FIRST, endpoint.cptr().0, Message { info: reply.info, mr })
 }
 
 pub(crate) fn reset(tcb: Tcb) -> Option<Result<()>> {

@@ -165,6 +165,12 @@ impl Sel4 {
         self.threads.set_caller(caller);
     }
 
+    /// The answer that is for the entry that ends the event: to which TCB, and what.
+    #[inline]
+    pub fn take_late(&mut self) -> Option<(u64, sel4::Message)> {
+        self.threads.take_late()
+    }
+
     /// Whose thread a badge names.
     #[inline(always)]
     pub fn thread_of(&self, badge: u64) -> ThreadKey {

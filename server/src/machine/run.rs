@@ -14,7 +14,7 @@ use server_boot::{BootInfo, MAGIC};
 
 use crate::machine::chunks::CHUNKS;
 use crate::machine::log::{Level, line};
-use crate::machine::thread::{DONE, FAULT, NOTIFICATION, YIELD};
+use crate::machine::thread::{FAULT, NOTIFICATION, YIELD, done};
 use crate::machine::{SIGNAL_LINK, SIGNAL_TIMER, Sel4, bootfile, heap, sys};
 
 static VDSO: &[u8] = include_bytes!(env!("HAFNON_VDSO"));
@@ -106,32 +106,51 @@ fn log_level(number: u64) -> debuglog::Level {
 fn serve(server: &mut Server<Sel4>) -> ! {
     let mut received = sys::ENDPOINT.recv();
     loop {
-        let reply = if received.badge & (FAULT | NOTIFICATION) == 0 {
-            call(server, &received)
+        received = if received.badge & (FAULT | NOTIFICATION) == 0 {
+            let (reply, left) = call(server, &received);
+            if left { next_and_late(server, reply) } else { next(reply) }
         } else if received.badge & NOTIFICATION != 0 {
             signals(server, received.badge);
-            None
+            next_and_late(server, None)
         } else {
-            fault(server, received)
-        };
-        received = match reply {
-            Some(reply) => sys::ENDPOINT.reply_recv(reply),
-            None => sys::ENDPOINT.recv(),
+            let reply = fault(server, received);
+            next_and_late(server, reply)
         };
     }
 }
 
+/// Replies, if there is something to reply, and receives the next event.
+#[inline(always)]
+fn next(reply: Option<Message>) -> Received {
+    match reply {
+        Some(reply) => sys::ENDPOINT.reply_recv(reply),
+        None => sys::ENDPOINT.recv(),
+    }
+}
+
+/// The same after an event that may have ended a wait, which is told at once.
+#[inline(always)]
+fn next_and_late(server: &mut Server<Sel4>, reply: Option<Message>) -> Received {
+    match server.kernel.machine.take_late() {
+        Some((tcb, answer)) => sys::answer_first(tcb, answer, reply),
+        None => next(reply),
+    }
+}
+
+/// A call: the reply, if there is one, and whether the call left something behind.
 #[inline]
-fn call(server: &mut Server<Sel4>, received: &Received) -> Option<Message> {
+fn call(server: &mut Server<Sel4>, received: &Received) -> (Option<Message>, bool) {
     let key = server.kernel.machine.thread_of(received.badge);
     server.kernel.machine.set_caller(Some(key));
     let answer = server.call(key, received.info.label() as u32, &received.mr);
+    let left = server.settle();
     trace(server, key, received, &answer);
-    match answer {
-        Answer::Done(result) => Some(Message::one(DONE, result as u64)),
+    let reply = match answer {
+        Answer::Done(result) => Some(done(result)),
         Answer::Yield => Some(Message::one(YIELD, 0)),
         Answer::Blocked | Answer::Resume | Answer::Nothing => None,
-    }
+    };
+    (reply, left)
 }
 
 #[cold]

@@ -7,8 +7,8 @@
 use objects::machine::{Priority, Registers};
 use sel4::{
     AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, IoPort, IrqHandler, Message, MessageInfo, Notification, Page,
-    PageDirectory, PageTable, Pdpt, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig, Untyped, UserContext,
-    VSpace,
+    PageDirectory, PageTable, Pdpt, Received, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig, Untyped,
+    UserContext, VSpace,
 };
 use server_boot::cspace::{self, LEAF_BITS, root_slot};
 
@@ -250,6 +250,12 @@ pub fn reset(tcb: u64) -> bool {
 #[inline]
 pub fn answer(tcb: u64, message: Message) {
     Tcb::new(tcb).answer(message);
+}
+
+/// The same, then the reply to the call that is being handled, if there is one, and the next event, in one entry.
+#[inline]
+pub fn answer_first(tcb: u64, answer: Message, reply: Option<Message>) -> Received {
+    ENDPOINT.answer_first(Tcb::new(tcb), answer, reply)
 }
 
 /// Stops a thread.

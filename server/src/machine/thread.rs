@@ -15,7 +15,8 @@
 //! 2. The server answers. Label [`DONE`]: the result is in register 0, and the call is over. Label [`YIELD`]: the
 //!    same, after the thread has let others of its priority run.
 //! 3. Or the call has to wait: the server does not answer, and receives the next call. The thread waits where it is.
-//! 4. Whatever ends the wait answers by the thread's TCB ([`Threads::wake`]).
+//! 4. Whatever ends the wait answers by the thread's TCB ([`Threads::wake`]). The last such answer of an event is given in the
+//!    kernel's entry that ends the event, but before anything else is done with a thread.
 //! 5. A thread that is suspended while it waits makes its call again when it is resumed (5A), which the server takes no
 //!    notice of, because it knows that the thread waits. If the wait ends before the thread is resumed, the answer is kept
 //!    until then (5B). If it ends after that, but before the thread has come to make the call again, the kernel sees to it that the
@@ -104,6 +105,8 @@ pub struct Threads {
     idle: u64,
     /// Whose call is being handled.
     caller: Option<ThreadKey>,
+    /// A TCB, and the result that it is yet to be told (4).
+    late: Option<(u64, i64)>,
 }
 
 impl Threads {
@@ -142,6 +145,7 @@ impl Threads {
 
     /// Ends a thread; its buffer goes back to the caller.
     pub fn destroy(&mut self, memory: &mut Memory, thread: MachineThread) -> Option<Thread> {
+        self.answer_late();
         let gone = self.list.get_mut(thread.0 as usize)?.take()?;
         if core::mem::replace(&mut self.keys[thread.0 as usize], NOBODY) == NOBODY {
             self.idle -= 1;
@@ -154,6 +158,7 @@ impl Threads {
 
     /// Ends a thread but keeps what it is made of, as new, for [`Threads::reuse`]. If that cannot be, it is as it was.
     pub fn lay_idle(&mut self, number: MachineThread) -> bool {
+        self.answer_late();
         let Some(thread) = self.list.get_mut(number.0 as usize).and_then(Option::as_mut) else { return false };
         if !sys::reset(thread.tcb) {
             return false;
@@ -213,6 +218,7 @@ impl Threads {
 
     /// Stops a thread where it is.
     pub fn suspend(&mut self, thread: MachineThread) {
+        self.answer_late();
         if let Some(thread) = self.get_mut(thread) {
             thread.suspended = true;
             sys::suspend(thread.tcb);
@@ -225,7 +231,7 @@ impl Threads {
         if let Some(thread) = self.get_mut(thread) {
             thread.suspended = false;
             match thread.result.take() {
-                Some(result) => answer(thread.tcb, result),
+                Some(result) => sys::answer(thread.tcb, done(result)),
                 None => sys::resume(thread.tcb),
             }
         }
@@ -246,6 +252,7 @@ impl Threads {
 
     /// Sets a stopped thread's registers. If it goes on elsewhere, how its call ended is of no interest any more.
     pub fn set_registers(&mut self, thread: MachineThread, registers: &Registers) {
+        self.answer_late();
         let elsewhere = self.registers(thread).rip != registers.rip;
         if let Some(thread) = self.get_mut(thread) {
             if elsewhere {
@@ -283,6 +290,7 @@ impl Threads {
 
     /// Sets the FS base. The kernel takes registers only together, and continues at the address it is told.
     pub fn set_fs_base(&mut self, thread: MachineThread, base: u64) {
+        self.answer_late();
         let mut registers = self.registers(thread);
         registers.fs_base = base;
         if let Some(thread) = self.get(thread) {
@@ -298,13 +306,28 @@ impl Threads {
 
     /// Steps 4 and 5B of the module's description.
     pub fn wake(&mut self, thread: MachineThread, result: i64) {
-        if let Some(thread) = self.get_mut(thread) {
-            if thread.suspended {
-                thread.result = Some(result);
-            } else {
-                answer(thread.tcb, result);
-            }
+        let Some(thread) = self.get_mut(thread) else { return };
+        if thread.suspended {
+            thread.result = Some(result);
+            return;
         }
+        let late = (thread.tcb, result);
+        self.answer_late();
+        self.late = Some(late);
+    }
+
+    /// Gives the answer that is yet to be given.
+    #[inline]
+    fn answer_late(&mut self) {
+        if let Some((tcb, result)) = self.late.take() {
+            sys::answer(tcb, done(result));
+        }
+    }
+
+    /// The TCB and the answer that are for the entry that ends the event.
+    #[inline]
+    pub fn take_late(&mut self) -> Option<(u64, Message)> {
+        self.late.take().map(|(tcb, result)| (tcb, done(result)))
     }
 
     /// Arguments 5 to 8 of the thread's call.
@@ -352,8 +375,10 @@ fn fill(thread: &Thread, vspace: u64, number: u32) -> Result<(), sys::Error> {
     )
 }
 
-fn answer(tcb: u64, result: i64) {
-    sys::answer(tcb, Message::one(DONE, result as u64));
+/// The answer to a call that is over.
+#[inline]
+pub fn done(result: i64) -> Message {
+    Message::one(DONE, result as u64)
 }
 
 fn word(frame: Frame, word: u64) -> usize {
