@@ -14,6 +14,11 @@ const PATIENCE: u32 = 100_000;
 static MEGAHERTZ: AtomicU64 = AtomicU64::new(1_000);
 static START: AtomicU64 = AtomicU64::new(0);
 
+/// The processor's counter when this program started: what firmware and kernel took, as it starts with the machine.
+pub fn start() -> u64 {
+    START.load(Relaxed)
+}
+
 /// The processor's counter.
 pub fn tsc() -> u64 {
     // SAFETY: the instruction only reads a counter, and the kernel leaves it to everyone.

@@ -34,6 +34,7 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     if SERVER.is_empty() {
         return Err(Error::NoServer);
     }
+    info!("firmware and kernel took {} thousand ticks of the processor's counter", console::start() / 1000);
     let system = System::decode(SYSTEM).map_err(Error::Description)?;
     let mut memory = Memory::new(boot);
     let mebibytes = (memory.untouched_chunks() * server_boot::layout::CHUNK) >> 20;

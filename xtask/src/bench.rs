@@ -2,6 +2,7 @@
 
 mod anchors;
 mod bars;
+mod builds;
 mod curves;
 pub mod operations;
 pub mod page;
@@ -32,6 +33,7 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<u8> {
     match &args.other {
         None => operations::bench(paths, args).map(|()| 0),
         Some(Bench::Boot { runs, json, accel }) => boot(paths, *runs, *accel, json.as_deref()).map(|()| 0),
+        Some(Bench::Build { json }) => builds::measure(paths, json.as_deref()).map(|()| 0),
         Some(Bench::Memory { series, json, .. }) => {
             Ok(u8::from(!scale::measure(paths, &scale::MEMORY_COSTS, series, json.as_deref())?))
         }

@@ -308,6 +308,12 @@ pub enum Bench {
         #[arg(long, value_enum, default_value_t = Accel::Tcg)]
         accel: Accel,
     },
+    /// How long builds take, by the clock: everything from nothing, and after a change of one line.
+    Build {
+        /// Write the figures to this file as JSON too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
     /// What operations cost, in instructions, against the number of objects there are.
     ///
     /// The exit code is 1 if an operation costs more than 1.5 times as much with many as with few.

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use super::anchors::GROUPS;
 use super::operations::{self, Figure, accepted};
-use super::{bars, curves, peers, scale};
+use super::{bars, builds, curves, peers, scale};
 use crate::paths::Paths;
 
 const PAGE: &str = "docs/performance.md";
@@ -17,6 +17,8 @@ const PAGE: &str = "docs/performance.md";
 const CLOCK: &str = "docs/measurements/clock.json";
 /// What `./hafnon bench scale --json FILE` wrote.
 const SCALE: &str = "docs/measurements/scale.json";
+/// What `./hafnon bench build --json FILE` wrote.
+const BUILDS: &str = "docs/measurements/build.json";
 const END: &str = "<!-- end of what is made -->";
 
 /// Every file that is made, by its name.
@@ -32,6 +34,10 @@ pub fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let page = with_part(&page, "cycles", &cycles(&figures))?;
     let page = with_part(&page, "clock", &operations::clock_table(&operations::read(paths, CLOCK)?))?;
     let page = with_part(&page, "memory", &memory(&scale::read(&paths.workspace.join(SCALE))?))?;
+    // Times by the clock are taken on a computer that does nothing else: not with every change.
+    let file = paths.workspace.join(BUILDS);
+    let times = if file.is_file() { builds::table(&builds::read(&file)?) } else { "Not measured yet.\n".into() };
+    let page = with_part(&page, "builds", &times)?;
     let drawn = |name: &str| Ok::<_, anyhow::Error>(curves::svg(&scale::read(&paths.workspace.join(name))?));
     Ok(vec![
         (PAGE, page),
