@@ -4,7 +4,8 @@ use zx::{AsHandleRef, Event, Job, MonotonicInstant, Process, Rights, Signals, Th
 
 use crate::meter::Meter;
 
-const COUNTS: [usize; 4] = [5, 50, 100, 500];
+/// Many more than those few that live on the paging structures of ended ones, which are kept.
+const COUNTS: [usize; 4] = [50, 100, 200, 500];
 const CODE: usize = 0x100_0000;
 const STACK: usize = 0x200_0000;
 const PAGE: usize = 4096;
