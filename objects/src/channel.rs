@@ -130,7 +130,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `OUT_OF_RANGE`: too many bytes or handles. `PEER_CLOSED`. `SHOULD_WAIT`: too many messages wait to be read, and this
     /// one is not the answer to a call. `NO_MEMORY`.
-    #[inline]
+    #[inline(always)]
     pub fn channel_write(&mut self, end: Id<Channel>, message: Message) -> Result<(), Status> {
         let (bytes, handles) = (message.data.len(), message.handles.len());
         if bytes > ZX_CHANNEL_MAX_MSG_BYTES as usize || handles > ZX_CHANNEL_MAX_MSG_HANDLES as usize {
@@ -198,7 +198,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As [`Kernel::channel_peek`].
-    #[inline]
+    #[inline(always)]
     pub fn channel_read(&mut self, end: Id<Channel>) -> Result<Message, Status> {
         let object = self.objects.any_mut(end.object())?;
         let channel = Channel::own_mut(&mut object.body)?;
@@ -208,7 +208,7 @@ impl<M: Machine> Kernel<M> {
         channel.owed = channel.owed.saturating_sub(message.cost());
         let too_much = channel.paid > channel.owed + SPARE;
         if channel.queue.is_empty() {
-            object.signals = object.signals & !Signals::CHANNEL_READABLE;
+            object.signals &= !Signals::CHANNEL_READABLE;
         }
         if too_much {
             self.channel_paid_back(end);

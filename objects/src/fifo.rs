@@ -120,7 +120,7 @@ impl<M: Machine> Kernel<M> {
         let (was_full, peer) = (fifo.inbox.room() == 0, fifo.peer);
         fifo.inbox.drop_front(len);
         if fifo.inbox.len() == 0 {
-            object.signals = object.signals & !Signals::FIFO_READABLE;
+            object.signals &= !Signals::FIFO_READABLE;
         }
         if let Some(peer) = peer
             && was_full

@@ -237,7 +237,7 @@ impl<M: Machine> Kernel<M> {
         let large = left == 0 && matches!(&socket.inbox, Inbox::Stream(bytes) if bytes.capacity() > LARGE);
         let (peer, plain) = (socket.peer, socket.read_threshold == 0);
         if plain && left == 0 && !has_datagram(&socket.inbox) {
-            object.signals = object.signals & !Signals::SOCKET_READABLE;
+            object.signals &= !Signals::SOCKET_READABLE;
         }
         self.accounts.charge_less(object, (held - left) as u64);
         if large {

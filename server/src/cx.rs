@@ -175,7 +175,7 @@ impl<'a, M: Machine> Cx<'a, M> {
     ///
     /// # Errors
     /// As [`Cx::write`].
-    #[inline]
+    #[inline(always)]
     pub fn check_optional<T>(&mut self, to: Out<T>) -> Result<(), Status> {
         if to.is_null() { Ok(()) } else { self.kernel.check_out(self.aspace, to.0, size_of::<T>()) }
     }
@@ -207,7 +207,7 @@ impl<'a, M: Machine> Cx<'a, M> {
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: too many. `INVALID_ARGS`, `NO_MEMORY`.
-    #[inline]
+    #[inline(always)]
     pub fn read_bytes(&mut self, from: In<u8>, len: usize) -> Result<Vec<u8>, Status> {
         if len > MAX_COPY {
             return Err(Status::OUT_OF_RANGE);

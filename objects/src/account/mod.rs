@@ -382,7 +382,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `NO_MEMORY`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn charge_more(&mut self, id: ObjectId, bytes: u64) -> Result<(), Status> {
         let object = self.objects.any_mut(id)?;
         if let Some(account) = object.charge.account {

@@ -23,7 +23,11 @@ pub struct Caught {
 /// The next exception of a channel, which must come.
 #[track_caller]
 pub fn catch(channel: &Channel) -> Result<Caught, Failure> {
-    let deadline = MonotonicInstant::after(Duration::from_seconds(5));
+    catch_until(channel, MonotonicInstant::after(Duration::from_seconds(5)))
+}
+
+/// The same, for who waits for as long as there may be exceptions.
+pub fn catch_until(channel: &Channel, deadline: MonotonicInstant) -> Result<Caught, Failure> {
     let (exception, info) = Exception::receive(channel, deadline)?;
     Ok(Caught { exception, info })
 }

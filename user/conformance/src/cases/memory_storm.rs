@@ -14,7 +14,7 @@ use zx::{AsHandleRef, Channel, Duration, MonotonicInstant, Signals, Vmo};
 
 use super::vmar::{PAGE, READ, READ_WRITE, region, vmo};
 use super::{cases, raw};
-use crate::caught::catch_type;
+use crate::caught::catch_until;
 use crate::check::{Failure, Outcome, ensure, equal};
 use crate::tiny::{KILLED, Tiny};
 
@@ -309,7 +309,9 @@ fn kill_in_the_midst() -> Outcome {
 
 /// The exceptions of a program whose memory becomes smaller: faults beyond the end, after which there is enough again.
 fn serve(channel: &Channel, shared: &Vmo) -> Outcome {
-    while let Ok(caught) = catch_type(channel, ZX_EXCP_FATAL_PAGE_FAULT) {
+    // Until the process has ended, however long nothing comes.
+    while let Ok(caught) = catch_until(channel, MonotonicInstant::INFINITE) {
+        equal(caught.info.type_, ZX_EXCP_FATAL_PAGE_FAULT)?;
         let report = caught.exception.thread()?.exception_report()?;
         equal(Status(report.context.synth_code as i32), Status::OUT_OF_RANGE)?;
         shared.set_size(LEN as u64)?;
