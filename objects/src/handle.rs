@@ -183,6 +183,7 @@ impl HandleTable {
     }
 
     /// Notes whether the sole wait for the object goes through a handle. Says whether there is such a handle.
+    #[inline(always)]
     pub(crate) fn set_sole(&mut self, value: HandleValue, sole: bool) -> bool {
         match self.cell_mut(value) {
             Some((_, cell @ Cell { slot: Slot::Used { .. }, .. })) => {

@@ -57,7 +57,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sole_finish(&mut self, id: Id<Thread>, status: Status) -> bool {
         let Ok(thread) = self.objects.get_mut(id) else { return false };
         let Wait::Sole { object, out, closed } = thread.wait else { return false };
-        let (process, aspace) = (thread.process, thread.aspace);
+        let (process, aspace, machine) = (thread.process, thread.aspace, thread.machine);
         if thread.over() {
             self.disarm();
         }
@@ -74,7 +74,7 @@ impl<M: Machine> Kernel<M> {
                 _ => {}
             }
         }
-        self.wake(id, status);
+        self.wake_machine(id, machine, i64::from(status.0));
         true
     }
 

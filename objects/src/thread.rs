@@ -576,11 +576,18 @@ impl<M: Machine> Kernel<M> {
 
     /// The same with any result.
     pub(crate) fn wake_with(&mut self, id: Id<Thread>, result: i64) {
+        let machine = self.objects.get(id).ok().and_then(|t| t.machine);
+        self.wake_machine(id, machine, result);
+    }
+
+    /// The same for one whose thread of the machine is at hand.
+    #[inline(always)]
+    pub(crate) fn wake_machine(&mut self, id: Id<Thread>, machine: Option<MachineThread>, result: i64) {
         if self.trace_is_on() {
             self.trace_woken(id, Some(result));
         }
         self.unsettled |= WOKEN;
-        if let Some(machine) = self.objects.get(id).ok().and_then(|t| t.machine) {
+        if let Some(machine) = machine {
             self.machine.thread_wake(machine, result);
         }
     }

@@ -111,7 +111,7 @@ impl<M: Machine> Server<M> {
 #[inline(always)]
 fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
     match dispatch::dispatch(cx, number, args) {
-        answer @ Answer::Done(0..) if cx.offence.is_none() => answer,
+        answer @ (Answer::Done(0..) | Answer::Blocked) if cx.offence.is_none() => answer,
         answer => unusual(cx, number, args, answer),
     }
 }
