@@ -125,10 +125,10 @@ impl<M: Machine> Kernel<M> {
         Ok(table)
     }
 
-    /// Lets go of a table that no VMO has got.
-    fn vmo_discard_table(&mut self, mut pages: Pages) {
-        while let Some(chunk) = pages.take(0, u64::MAX) {
+    /// Lets go of a table that no VMO has (any more).
+    pub(super) fn vmo_discard_table(&mut self, mut pages: Pages) {
+        pages.take_all(0, u64::MAX, |chunk| {
             chunk.frames().for_each(|(_, frame)| self.frames.release(&mut self.machine, frame));
-        }
+        });
     }
 }

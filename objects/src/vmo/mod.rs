@@ -289,10 +289,8 @@ impl<M: Machine> Kernel<M> {
             Beneath::Other { vmo: other, .. } => self.drop_ref(other.object()),
         }
         match vmo.backing {
-            Backing::Pages(mut pages) => {
-                while let Some(chunk) = pages.take(0, u64::MAX) {
-                    chunk.frames().for_each(|(_, frame)| self.frames.release(&mut self.machine, frame));
-                }
+            Backing::Pages(pages) => {
+                self.vmo_discard_table(pages);
                 self.pressure_check();
             }
             Backing::Window { .. } => {

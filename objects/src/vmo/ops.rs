@@ -155,9 +155,9 @@ impl<M: Machine> Kernel<M> {
             return;
         };
         let had = pages.len();
-        while let Some(chunk) = pages.take(from, to) {
+        pages.take_all(from, to, |chunk| {
             chunk.frames().for_each(|(_, frame)| self.frames.release(&mut self.machine, frame));
-        }
+        });
         let gone = had.saturating_sub(pages.len());
         self.discharge(id.object(), gone * PAGE);
         self.pressure_check();
