@@ -251,6 +251,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `NO_MEMORY`; the handle is closed then.
+    #[inline]
     pub fn put(&mut self, process: Id<Process>, handle: Handle) -> Result<HandleValue, Status> {
         let put = self.objects.get_mut(process).and_then(|p| p.handles.insert(handle));
         put.inspect_err(|_| self.drop_handle(handle))

@@ -226,6 +226,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The signals of an object.
+    #[inline]
     pub fn signals(&self, object: ObjectId) -> Signals {
         self.objects.any(object).map_or(Signals::NONE, |o| o.signals)
     }

@@ -6,7 +6,7 @@ use abi::{
 };
 use alloc::vec::Vec;
 use objects::ObjectId;
-use objects::handle::HandleValue;
+use objects::handle::{Handle, HandleValue};
 use objects::machine::Machine;
 use objects::object::Body;
 use objects::port::Port;
@@ -30,6 +30,25 @@ pub fn object_wait_one<M: Machine>(
 ) -> Result<Waiting, Status> {
     let handle = cx.get_any(value, Rights::WAIT)?;
     let signals = Signals::from_bits_retain(signals);
+    let found = cx.kernel.signals(handle.object);
+    if found.intersects(signals) {
+        // Step 1 of a wait, for the one object that there is.
+        cx.write_optional(observed, found.bits())?;
+        return Ok(Waiting::Over(Status::OK));
+    }
+    wait_for(cx, handle, value, signals, deadline, observed)
+}
+
+/// A wait for one object that has none of the signals.
+#[inline(never)]
+fn wait_for<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    handle: Handle,
+    value: HandleValue,
+    signals: Signals,
+    deadline: i64,
+    observed: Out<u32>,
+) -> Result<Waiting, Status> {
     let item = WaitItem { object: handle.object, handle: value, signals };
     let out = if observed.is_null() { Observed::Nowhere } else { Observed::One(observed.0) };
     cx.kernel.wait(cx.thread, &[item], deadline, out)
