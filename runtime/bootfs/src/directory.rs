@@ -158,8 +158,11 @@ fn below<'n>(name: &'n str, path: &str) -> Option<&'n str> {
     name.strip_prefix(path)?.strip_prefix('/')
 }
 
-/// The first entry of a directory: its name as it stands there, its offset and its size; and the bytes after it.
-fn split_raw(bytes: &[u8]) -> Result<((&[u8], u32, u32), &[u8]), Error> {
+/// An entry whose name nobody has looked at: name, offset, size.
+type Raw<'a> = (&'a [u8], u32, u32);
+
+/// The first entry of a directory as it stands there, and the bytes after it.
+fn split_raw(bytes: &[u8]) -> Result<(Raw<'_>, &[u8]), Error> {
     let name_len = word(bytes, 0).ok_or(Error::BadEntry)? as usize;
     let size = word(bytes, 4).ok_or(Error::BadEntry)?;
     let offset = word(bytes, 8).ok_or(Error::BadEntry)?;

@@ -76,7 +76,7 @@ impl Gnu {
 
     /// Symbols whose hash is that of the name.
     fn candidates(&self, name: &Name) -> Candidates<'_> {
-        let word = self.bloom.get(name.gnu as usize / 64 & (self.bloom.len() - 1)).copied().unwrap_or(0);
+        let word = self.bloom.get((name.gnu as usize / 64) & (self.bloom.len() - 1)).copied().unwrap_or(0);
         let mask = 1u64 << (name.gnu % 64) | 1u64 << ((name.gnu >> self.shift) % 64);
         let index = match word & mask == mask {
             true => self.buckets.get(name.gnu as usize % self.buckets.len()).copied().unwrap_or(0),
