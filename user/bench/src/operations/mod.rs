@@ -20,8 +20,12 @@ mod sampler;
 mod tasks;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use sampler::Suite;
+
+/// How long to wait before anything is measured.
+const QUIET: Duration = Duration::from_secs(2);
 
 /// The address of a call of the vDSO, and the call with these arguments; gives its result.
 macro_rules! call {
@@ -52,6 +56,8 @@ pub fn main() -> ExitCode {
             Err(status) => failed(what, status),
         };
     }
+    // Other programs of the system may still be starting.
+    std::thread::sleep(QUIET);
     if let Err(status) = memory::use_some() {
         return failed("memory", status);
     }

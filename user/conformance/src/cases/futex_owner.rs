@@ -8,6 +8,7 @@ use std::time::Duration;
 use abi::Status;
 use zx::{AsHandleRef, Event, HandleRef, Info};
 
+use super::asleep::{native, until_on_futex};
 use super::futex::Waiters;
 use super::{cases, late, raw, soon};
 use crate::check::{Outcome, equal, fails, gives};
@@ -122,7 +123,7 @@ fn wake_first_come() -> Outcome {
             order.lock().map_err(|_| Status::INTERNAL)?.push(number);
             result
         }));
-        thread::sleep(Duration::from_millis(15));
+        threads.last().map_or(Ok(()), |thread| until_on_futex(native(thread)))?;
     }
     for _ in 0..count {
         zx::futex_wake(&word, 1)?;
@@ -230,7 +231,7 @@ fn get_owner_handed_over() -> Outcome {
                 Err(status) => Err(status),
             }
         }));
-        thread::sleep(Duration::from_millis(20));
+        threads.last().map_or(Ok(()), |thread| until_on_futex(native(thread)))?;
     }
     let first = koids.recv().map_err(|_| "no koid came")?;
     let result = (|| {
@@ -258,7 +259,7 @@ fn get_owner_wake_clears() -> Outcome {
         let (twin, me) = (Arc::clone(&word), zx::startup::thread_self().duplicate_handle(zx::Rights::SAME_RIGHTS)?);
         threads.push(thread::spawn(move || zx::futex_wait(&twin, 0, Some(me.as_handle_ref()), late())));
     }
-    thread::sleep(Duration::from_millis(30));
+    threads.iter().try_for_each(|thread| until_on_futex(native(thread)))?;
     let before = zx::futex_get_owner(&word)?;
     // Even a wake-up of nobody takes the owner away.
     zx::futex_wake(&word, 0)?;
@@ -293,7 +294,7 @@ fn get_owner_ended() -> Outcome {
     let handle = Arc::new(handles.recv().map_err(|_| "no handle came")?);
     let (twin, named) = (Arc::clone(&word), Arc::clone(&handle));
     let waiter = thread::spawn(move || zx::futex_wait(&twin, 0, Some(named.as_handle_ref()), late()));
-    thread::sleep(Duration::from_millis(30));
+    until_on_futex(native(&waiter))?;
     let while_alive = zx::futex_get_owner(&word)?;
     drop(leave);
     owner.join().map_err(|_| "the owner panicked")??;
