@@ -81,10 +81,10 @@ pub struct Message {
 
 /// What the server answers.
 pub enum Reply {
-    /// At once.
+    /// The caller goes on.
     Done(i64),
-    /// After a wait.
-    Later(i64),
+    /// The caller lets others run first.
+    AfterOthers(i64),
 }
 
 /// How a call ended.
@@ -117,7 +117,7 @@ pub fn call(
     }
     let child = Child::start(shared.0);
     let mut messages = Vec::new();
-    let mut later = None;
+    let mut others = false;
     loop {
         match child.next_stop() {
             Stop::Syscall => {
@@ -130,20 +130,23 @@ pub fn call(
                     words: [regs.r10, regs.r8, regs.r9, regs.r15, buffer[5], buffer[6], buffer[7], buffer[8]],
                 };
                 messages.push(message);
-                regs.rsi = 1;
-                regs.r10 = 0xbad;
-                match later.take() {
-                    Some(value) => buffer[9] = i64::cast_unsigned(value),
-                    None => match reply(&message) {
+                // Letting others run is no message: nothing comes back, and the registers stay.
+                if !std::mem::take(&mut others) {
+                    regs.rsi = 1;
+                    match reply(&message) {
                         Reply::Done(value) => regs.r10 = value.cast_unsigned(),
-                        Reply::Later(value) => {
+                        Reply::AfterOthers(value) => {
                             regs.rsi = 1 << 12;
-                            later = Some(value);
+                            regs.r10 = value.cast_unsigned();
+                            others = true;
                         }
-                    },
+                    }
+                    (regs.rax, regs.rdi, regs.r8, regs.r9, regs.r15) = (0xbad, 0xbad, 0xbad, 0xbad, 0xbad);
+                } else {
+                    // The host's kernel has written its own answer there.
+                    regs.rax = regs.orig_rax;
                 }
-                (regs.rdi, regs.r8, regs.r9, regs.r15) = (0xbad, 0xbad, 0xbad, 0xbad);
-                (regs.rax, regs.rcx, regs.r11, regs.rsp) = (0xbad, 0xbad, 0xbad, 0xbad);
+                (regs.rcx, regs.r11, regs.rsp) = (0xbad, 0xbad, 0xbad);
                 child.set_registers(&regs);
             }
             Stop::Signal(libc::SIGTRAP) => {
