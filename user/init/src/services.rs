@@ -42,6 +42,12 @@ pub struct Names {
     mounts: Vec<String>,
 }
 
+/// Before a mounted file system's path: connect to it only if it runs.
+const RUNNING: &str = "running:";
+
+/// How long the file systems may take to write what they have, at the system's end.
+const SETTLING: Duration = Duration::from_secs(30);
+
 impl Names {
     /// Connects `handles` to a service, be it public or not.
     ///
@@ -49,6 +55,25 @@ impl Names {
     /// What the kernel answers.
     pub fn connect(&self, name: &str, handles: impl IntoIterator<Item = Handle>) -> zx::Result<()> {
         self.private.write_handles(name.as_bytes(), handles)
+    }
+
+    /// Has everything stay that was written to the file systems that run, since the system is about to end: what a program
+    /// closed last may not have got to its file system yet. Gives what went wrong.
+    pub fn settle(&self) -> Vec<String> {
+        let deadline = MonotonicInstant::after(SETTLING.into());
+        let failed = |mount: &String| match self.settle_one(mount, deadline) {
+            // One that does not run has nothing to settle.
+            Ok(()) | Err(Status::PEER_CLOSED) => None,
+            Err(status) => Some(format!("what was written to {mount} last may be lost: {status}")),
+        };
+        self.mounts.iter().filter_map(failed).collect()
+    }
+
+    fn settle_one(&self, mount: &str, deadline: MonotonicInstant) -> zx::Result<()> {
+        let (ours, theirs) = Channel::create()?;
+        self.private.write_handles(format!("{RUNNING}{mount}").as_bytes(), [theirs.into_handle()])?;
+        let sync = file_protocol::encode(0, &file_protocol::Request::Sync, &[]).map_err(|_| Status::INTERNAL)?;
+        ours.call(deadline, &sync, [], &mut [0; 256], &mut []).map(drop)
     }
 
     /// The name space of a new program: paths and channels.
@@ -226,6 +251,13 @@ impl Services {
             for handle in handles {
                 let program = access.program.unwrap_or_else(|| self.key());
                 self.add_client(Channel::from(handle), Access { program: Some(program), ..access })?;
+            }
+            return Ok(());
+        }
+        if let Some(mount) = name.strip_prefix(RUNNING).filter(|_| access.private) {
+            let mounted = self.known.iter().position(|known| known.service.mount.as_deref() == Some(mount));
+            if let Some(service) = mounted.filter(|service| self.known[*service].running.is_some()) {
+                self.connect_or_complain(service, "", &mut handles);
             }
             return Ok(());
         }

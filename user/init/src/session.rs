@@ -71,16 +71,20 @@ fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static
             Err(reason) => link.complain(&format!("there are no services: {reason}")),
         }
     }
-    Ok(match mode {
-        Mode::Run => run(&runner)?,
-        Mode::Tour => tour::run(&runner),
-        Mode::Shell => shell(&runner),
+    let code = match mode {
+        Mode::Run => run(&runner),
+        Mode::Tour => Ok(tour::run(&runner)),
+        Mode::Shell => Ok(shell(&runner)),
         Mode::TourThenShell => {
             tour::run(&runner);
-            shell(&runner)
+            Ok(shell(&runner))
         }
-        Mode::Test => test(&runner)?,
-    })
+        Mode::Test => test(&runner),
+    };
+    if let Some(names) = &runner.names {
+        names.settle().iter().for_each(|failed| link.complain(failed));
+    }
+    code
 }
 
 fn read(path: &str) -> io::Result<Vec<u8>> {
