@@ -73,6 +73,29 @@ structs! { STRUCTS;
         /// Zero.
         padding1: [u8; 5],
     }
+    #[doc = "`HAFNON_INFO_JOB_USAGE`: what a job and all below it have, and may have; `u64::MAX` where there is no limit."]
+    struct hafnon_info_job_usage_t {
+        /// Bytes.
+        memory: u64,
+        /// Bytes that may be.
+        memory_limit: u64,
+        /// Processes that have not ended.
+        processes: u64,
+        /// As many may be.
+        process_limit: u64,
+        /// Threads that have not ended.
+        threads: u64,
+        /// As many may be.
+        thread_limit: u64,
+        /// Jobs below it.
+        jobs: u64,
+        /// As many may be.
+        job_limit: u64,
+        /// Places for handles.
+        handles: u64,
+        /// As many may be.
+        handle_limit: u64,
+    }
     #[doc = "`ZX_INFO_TIMER`"]
     struct zx_info_timer_t {
         /// As it was made.

@@ -72,6 +72,8 @@ consts! { TABLE;
         ZX_OBJ_TYPE_IOB_SHARED_REGION = 35;
         /// A sampler.
         ZX_OBJ_TYPE_SAMPLER = 36;
+        /// An endpoint of the kernel beneath: this system's own, not Zircon's.
+        HAFNON_OBJ_TYPE_ENDPOINT = 63;
     [usize]
         /// Types are numbered below this, now and later.
         ZX_OBJ_TYPE_UPPER_BOUND = 64;
@@ -80,6 +82,20 @@ consts! { TABLE;
         ZX_HANDLE_OP_MOVE = 0;
         /// `zx_handle_disposition_t`: the handle is duplicated and stays.
         ZX_HANDLE_OP_DUPLICATE = 1;
+        /// `endpoint_mint`: the capability sends messages.
+        HAFNON_ENDPOINT_SEND = 1;
+        /// `endpoint_mint`: the capability sends messages and is answered.
+        HAFNON_ENDPOINT_CALL = 2;
+        /// `endpoint_mint`: the capability receives.
+        HAFNON_ENDPOINT_RECEIVE = 4;
+        /// Badges that `endpoint_mint` takes are below this.
+        HAFNON_ENDPOINT_BADGES = 0x10_0000;
+        /// Labels of answers begin here: those below are the kernel's own errors.
+        HAFNON_ENDPOINT_ANSWERS = 16;
+        /// The first slot of a thread that `endpoint_mint` uses.
+        HAFNON_ENDPOINT_SLOTS_FROM = 3;
+        /// The first slot behind those.
+        HAFNON_ENDPOINT_SLOTS_END = 16;
 }
 
 structs! { STRUCTS;

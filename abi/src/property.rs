@@ -37,4 +37,15 @@ consts! { TABLE;
         HAFNON_PROP_JOB_MEMORY_LIMIT = 0x4866_0001;
         /// Bytes that the job and all below it have (`u64`). It can only be read. Not Zircon's: an extension.
         HAFNON_PROP_JOB_MEMORY_USED = 0x4866_0002;
+        /// Processes that the job and all below it may have, `u64::MAX` for any number (`u64`), as the following. Not
+        /// Zircon's: an extension, to be set as [`HAFNON_PROP_JOB_MEMORY_LIMIT`]. [`HAFNON_INFO_JOB_USAGE`] tells how many there are.
+        ///
+        /// [`HAFNON_INFO_JOB_USAGE`]: crate::HAFNON_INFO_JOB_USAGE
+        HAFNON_PROP_JOB_PROCESS_LIMIT = 0x4866_0003;
+        /// Threads.
+        HAFNON_PROP_JOB_THREAD_LIMIT = 0x4866_0004;
+        /// Jobs below it.
+        HAFNON_PROP_JOB_JOB_LIMIT = 0x4866_0005;
+        /// Places for handles in the tables of its processes, which grow by 128.
+        HAFNON_PROP_JOB_HANDLE_LIMIT = 0x4866_0006;
 }

@@ -55,4 +55,6 @@ consts! { TABLE;
         ZX_RSRC_SYSTEM_SAMPLING_BASE = 15;
         /// System resources are numbered below this.
         ZX_RSRC_SYSTEM_COUNT = 16;
+        /// Endpoints of the kernel beneath: this system's own, not Zircon's.
+        HAFNON_RSRC_SYSTEM_ENDPOINT_BASE = 0x1_0000;
 }

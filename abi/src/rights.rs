@@ -180,6 +180,8 @@ grouped! {
     ZX_DEFAULT_IOB_RIGHTS = [BASIC | WAIT | IO | PROPERTY | MAP | SIGNAL | SIGNAL_PEER];
     /// What a call that makes a counter gives.
     ZX_DEFAULT_COUNTER_RIGHTS = [BASIC | IO | SIGNAL];
+    /// What a call that makes or finds an endpoint gives.
+    HAFNON_DEFAULT_ENDPOINT_RIGHTS = [BASIC | WAIT | IO];
     /// What a call that makes a shared region for IOBuffers gives.
     ZX_DEFAULT_IOB_SHARED_REGION_RIGHTS = [BASIC | WAIT | PROPERTY | SIGNAL];
 }

@@ -129,6 +129,8 @@ signals! {
     COUNTER_POSITIVE = 1 << 4, ZX_COUNTER_POSITIVE;
     /// The counter is zero or below.
     COUNTER_NON_POSITIVE = 1 << 5, ZX_COUNTER_NON_POSITIVE;
+    /// The component that offers the endpoint has ended.
+    ENDPOINT_PEER_CLOSED = 1 << 2, HAFNON_ENDPOINT_PEER_CLOSED;
     /// The virtual interrupt is not pending.
     VIRTUAL_INTERRUPT_UNTRIGGERED = 1 << 4, ZX_VIRTUAL_INTERRUPT_UNTRIGGERED;
 }

@@ -113,6 +113,8 @@ consts! { TABLE;
         ZX_INFO_INTERRUPT = 39;
         /// A `u64`: bytes that a mapping of the clock takes.
         ZX_INFO_CLOCK_MAPPED_SIZE = 40;
+        /// [`hafnon_info_job_usage_t`](crate::hafnon_info_job_usage_t). Not Zircon's: an extension.
+        HAFNON_INFO_JOB_USAGE = 0x4866_0001;
         /// The thread has never run.
         ZX_INFO_INVALID_CPU = u32::MAX;
         /// The process was started.

@@ -2,22 +2,24 @@
 //!
 //! People write `system.toml`; the host tool checks it and turns it into a few bytes that are embedded in the root
 //! task, so that the root task needs neither a parser for text nor memory from a heap. A description is a version
-//! byte, the number of instances, then the instances one after the other, each in `postcard`'s encoding. Names are
-//! borrowed from the bytes; [`System::decode`] reads everything once, so that what [`System::instances`] yields later
-//! is known to be well formed.
+//! byte, the numbers of instances and of components, then the instances one after the other and the components, each in
+//! `postcard`'s encoding. Names are borrowed from the bytes; [`System::decode`] reads everything once, so that what
+//! [`System::instances`] and [`System::components`] yield later is known to be well formed.
 //!
 //! An *instance* is one server with its own memory and devices and everything that runs on it. Two instances share
-//! nothing.
+//! nothing. A *component* is a program for the bare kernel beside them ([`Component`]).
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 
+mod component;
 #[cfg(feature = "std")]
 pub mod services;
 
+pub use component::{COMPONENTS, Component, OFFERS};
 use serde::{Deserialize, Serialize};
 
 /// First byte of an encoded description; another value means that host tool and root task do not belong together.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 5;
 
 /// How much memory an instance gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +33,7 @@ pub enum Memory {
 /// The device that an instance uses for deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timer {
-    /// The High Precision Event Timer of a PC: its registers' page and one of its comparators' interrupts.
+    /// The High Precision Event Timer of a PC: its registers' page, and a comparator of its own with its interrupt.
     Hpet,
 }
 
@@ -113,6 +115,37 @@ impl Devices {
     pub const NONE: Devices = Devices { memory: [None; RANGES], ports: [None; RANGES], pins: 0, messages: 0 };
 }
 
+/// What becomes of an instance whose server has died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restart {
+    /// How often it is started again within the time below; then it stays away.
+    pub times: u32,
+    /// Milliseconds from the first of these ends on; an end after that is again a first.
+    pub within: u32,
+    /// Milliseconds before the first start again; twice as many before each further one.
+    pub after: u32,
+}
+
+impl Restart {
+    /// It stays away.
+    pub const NEVER: Restart = Restart { times: 0, within: 0, after: 0 };
+    /// Where the description says nothing.
+    pub const DEFAULT: Restart = Restart { times: 3, within: 60_000, after: 0 };
+}
+
+/// For tests: the root task ends the instance's server wherever it is, at ages drawn by chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    /// How often.
+    pub times: u32,
+    /// The least age, in microseconds since its server's start.
+    pub from: u32,
+    /// The greatest, not below the least.
+    pub to: u32,
+    /// Where chance begins.
+    pub seed: u32,
+}
+
 /// One server with what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance<'a> {
@@ -135,11 +168,22 @@ pub struct Instance<'a> {
     pub boot_files: bool,
     /// What its programs may drive, beside the devices above.
     pub devices: Devices,
+    /// Whether it is started again.
+    pub restart: Restart,
+    /// Whether it is ended, to see that it is.
+    pub trial: Option<Trial>,
 }
+
+/// The most instances that a root task watches.
+pub const INSTANCES: usize = 8;
+/// The longest name of an instance or of a component, in bytes.
+pub const NAME: usize = 31;
 
 /// Why bytes are no description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
+    /// Nothing was embedded.
+    Absent,
     /// They start with another version than [`VERSION`].
     Version,
     /// They end early, hold something undefined, or more than they should.
@@ -149,6 +193,7 @@ pub enum Error {
 impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
+            Error::Absent => "no system description is embedded",
             Error::Version => "the system description is of another version",
             Error::Malformed => "the system description is malformed",
         })
@@ -160,55 +205,113 @@ impl core::error::Error for Error {}
 /// A description whose bytes have been checked.
 #[derive(Clone, Copy, Debug)]
 pub struct System<'a> {
-    count: usize,
-    instances: &'a [u8],
+    instances: List<'a>,
+    components: List<'a>,
 }
 
+/// Encoded things, one after the other.
+#[derive(Clone, Copy, Debug)]
+struct List<'a> {
+    count: u8,
+    bytes: &'a [u8],
+}
+
+impl<'a> List<'a> {
+    /// What they are.
+    fn items<T: Deserialize<'a>>(self) -> impl Iterator<Item = T> + use<'a, T> {
+        let mut rest = self.bytes;
+        (0..self.count).map_while(move |_| {
+            let (item, after) = take(rest).ok()?;
+            rest = after;
+            Some(item)
+        })
+    }
+
+    /// Reads them all; gives what stands behind them.
+    fn check<T: Deserialize<'a>>(self) -> Result<&'a [u8], Error> {
+        (0..self.count).try_fold(self.bytes, |rest, _| take::<T>(rest).map(|(_, after)| after))
+    }
+}
+
+/// Begins the place in the root task's program where the description is embedded. Its length follows, in two bytes,
+/// the lower first, then the description.
+pub const EMBEDDED: [u8; 16] = *b"\x7fhafnon system\x00\x01";
+const HEAD: usize = EMBEDDED.len() + 2;
+
 impl<'a> System<'a> {
+    /// Reads and checks what [`embed`] wrote.
+    ///
+    /// # Errors
+    /// [`Error`] where nothing was written, or something else.
+    pub fn embedded(place: &'a [u8]) -> Result<System<'a>, Error> {
+        let &[low, high] = place.get(EMBEDDED.len()..HEAD).and_then(|bytes| bytes.try_into().ok()).unwrap_or(&[0, 0]);
+        match usize::from(u16::from_le_bytes([low, high])) {
+            0 => Err(Error::Absent),
+            len => System::decode(place.get(HEAD..HEAD + len).ok_or(Error::Malformed)?),
+        }
+    }
+
     /// Reads and checks `bytes`.
     ///
     /// # Errors
     /// [`Error`] where they are no description of this version.
     pub fn decode(bytes: &'a [u8]) -> Result<System<'a>, Error> {
-        let (&[version, count], instances) = bytes.split_first_chunk().ok_or(Error::Malformed)?;
+        let (&[version, instances, components], rest) = bytes.split_first_chunk().ok_or(Error::Malformed)?;
         if version != VERSION {
             return Err(Error::Version);
         }
-        let system = System { count: usize::from(count), instances };
-        let mut rest = instances;
-        for _ in 0..system.count {
-            (_, rest) = take(rest)?;
-        }
-        if rest.is_empty() { Ok(system) } else { Err(Error::Malformed) }
+        let instances = List { count: instances, bytes: rest };
+        let components = List { count: components, bytes: instances.check::<Instance<'_>>()? };
+        let rest = components.check::<Component<'_>>()?;
+        if rest.is_empty() { Ok(System { instances, components }) } else { Err(Error::Malformed) }
     }
 
     /// The instances in the order of the file.
     pub fn instances(&self) -> impl Iterator<Item = Instance<'a>> + use<'a> {
-        let mut rest = self.instances;
-        (0..self.count).map_while(move |_| {
-            let (instance, after) = take(rest).ok()?;
-            rest = after;
-            Some(instance)
-        })
+        self.instances.items()
+    }
+
+    /// The components in the order of the file.
+    pub fn components(&self) -> impl Iterator<Item = Component<'a>> + use<'a> {
+        self.components.items()
     }
 }
 
-fn take(bytes: &[u8]) -> Result<(Instance<'_>, &[u8]), Error> {
+fn take<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<(T, &'a [u8]), Error> {
     postcard::take_from_bytes(bytes).map_err(|_| Error::Malformed)
 }
 
 /// Writes a description.
 ///
 /// # Errors
-/// [`Error::Malformed`] with more than 255 instances.
+/// [`Error::Malformed`] with more than 255 of one kind.
 #[cfg(feature = "std")]
-pub fn encode(instances: &[Instance<'_>]) -> Result<Vec<u8>, Error> {
-    let count = u8::try_from(instances.len()).map_err(|_| Error::Malformed)?;
-    let mut bytes = vec![VERSION, count];
+pub fn encode(instances: &[Instance<'_>], components: &[Component<'_>]) -> Result<Vec<u8>, Error> {
+    let count = |count: usize| u8::try_from(count).map_err(|_| Error::Malformed);
+    let mut bytes = vec![VERSION, count(instances.len())?, count(components.len())?];
     for instance in instances {
         bytes = postcard::to_extend(instance, bytes).map_err(|_| Error::Malformed)?;
     }
+    for component in components {
+        bytes = postcard::to_extend(component, bytes).map_err(|_| Error::Malformed)?;
+    }
     Ok(bytes)
+}
+
+/// Writes an encoded description to its place in a root task's program.
+///
+/// # Errors
+/// [`Error::Absent`] where the place does not begin with [`EMBEDDED`], [`Error::Malformed`] where it is too short.
+#[cfg(feature = "std")]
+pub fn embed(place: &mut [u8], bytes: &[u8]) -> Result<(), Error> {
+    let (mark, rest) = place.split_at_mut_checked(EMBEDDED.len()).ok_or(Error::Absent)?;
+    if *mark != EMBEDDED {
+        return Err(Error::Absent);
+    }
+    let (length, rest) = rest.split_first_chunk_mut().ok_or(Error::Malformed)?;
+    *length = u16::try_from(bytes.len()).map_err(|_| Error::Malformed)?.to_le_bytes();
+    rest.get_mut(..bytes.len()).ok_or(Error::Malformed)?.copy_from_slice(bytes);
+    Ok(())
 }
 
 #[cfg(all(test, feature = "std"))]
@@ -227,21 +330,46 @@ mod tests {
             power: true,
             boot_files: true,
             devices: Devices::ALL,
+            restart: Restart::DEFAULT,
+            trial: Some(Trial { times: 2, from: 10, to: 20_000, seed: 1 }),
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
         let devices = Devices { pins: 1 << 8, messages: 3, ..Devices::NONE };
-        let other = Instance { name: "second", memory: Memory::Bytes(64 << 20), link: None, devices, ..sample() };
-        let bytes = encode(&[sample(), other]).unwrap();
-        let read: Vec<_> = System::decode(&bytes).unwrap().instances().collect();
-        assert_eq!(read, [sample(), other]);
+        let other =
+            Instance { name: "second", memory: Memory::Bytes(64 << 20), link: None, devices, trial: None, ..sample() };
+        let component = Component {
+            name: "vault",
+            memory: 1 << 20,
+            offers: [Some("keys"), None, None, None],
+            offers_to: 0b10,
+            client_of: Some(1),
+            restart: Restart::DEFAULT,
+            trial: None,
+        };
+        let bytes = encode(&[sample(), other], &[component]).unwrap();
+        let system = System::decode(&bytes).unwrap();
+        assert_eq!(system.instances().collect::<Vec<_>>(), [sample(), other]);
+        assert_eq!(system.components().collect::<Vec<_>>(), [component]);
+    }
+
+    #[test]
+    fn what_is_embedded_is_read() {
+        let bytes = encode(&[sample()], &[]).unwrap();
+        let mut place = [0; 256];
+        assert_eq!(embed(&mut place, &bytes), Err(Error::Absent));
+        place[..EMBEDDED.len()].copy_from_slice(&EMBEDDED);
+        assert_eq!(System::embedded(&place).unwrap_err(), Error::Absent);
+        embed(&mut place, &bytes).unwrap();
+        assert_eq!(System::embedded(&place).unwrap().instances().next(), Some(sample()));
+        assert_eq!(embed(&mut place[..HEAD + bytes.len() - 1], &bytes), Err(Error::Malformed));
     }
 
     #[test]
     fn truncated_or_longer_bytes_are_refused() {
-        let bytes = encode(&[sample()]).unwrap();
+        let bytes = encode(&[sample()], &[]).unwrap();
         for end in 0..bytes.len() {
             assert!(System::decode(&bytes[..end]).is_err(), "{end} bytes were taken for a description");
         }

@@ -1,4 +1,8 @@
-//! Address spaces: all mappings of a process by address, for look-up in O(log n), whatever tree of VMARs they hang in.
+//! Address spaces: which mapping an address is in, found in O(log n) whatever tree of VMARs it hangs in.
+//!
+//! A mapping stands in its VMAR, among the other children. An address space that has more VMARs than one knows them *flat*: from
+//! which address on which VMAR is the innermost. So a look-up finds the VMAR and then the mapping, and never goes down a
+//! tree that a program may have made as deep as it liked.
 
 use alloc::collections::BTreeMap;
 
@@ -7,8 +11,9 @@ use abi::Status;
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Machine, PAGE, Perm, USER_BASE, USER_TOP};
 use crate::object::Id;
+use crate::process::Process;
 use crate::slab::Key;
-use crate::vmar::{Lots, Vmar, VmarFlags};
+use crate::vmar::{Child, Lots, Vmar, VmarFlags};
 use crate::vmo::Vmo;
 
 /// A run of pages of a VMO in an address space.
@@ -39,6 +44,8 @@ pub struct Mapping {
     pub content_only: bool,
     /// What it shows is a copy that nobody else has, made when a debugger wrote where the program must not.
     pub copied: bool,
+    /// Pages of it may be mapped in the machine: it was touched, or filled.
+    pub(crate) shown: bool,
 }
 
 impl Mapping {
@@ -48,62 +55,70 @@ impl Mapping {
     }
 }
 
-/// All mappings of an address space, by base.
-#[derive(Default)]
-pub struct Mappings {
-    map: BTreeMap<u64, Mapping>,
-    /// The one that a fault was in last: the next often is, too. None after any change.
-    last: Option<Mapping>,
-}
-
-impl core::ops::Deref for Mappings {
-    type Target = BTreeMap<u64, Mapping>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.map
-    }
-}
-
-impl core::ops::DerefMut for Mappings {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        self.last = None;
-        &mut self.map
-    }
-}
-
 /// An address space.
 pub struct AddressSpace {
     pub(crate) machine: Aspace,
-    /// All mappings, by base.
-    pub mappings: Mappings,
+    /// The mapping that a fault was in last: the next often is, too. None after any change.
+    pub(crate) last: Option<Mapping>,
     /// The VMAR that is all of it, until that is destroyed.
     pub root: Option<Id<Vmar>>,
+    /// Which VMAR is the innermost from an address on. Before the first it is the root.
+    innermost: BTreeMap<u64, Id<Vmar>>,
     /// Where the vDSO's image starts, once its code is mapped; else 0.
     pub vdso_base: u64,
     /// The range of the mapping that is [`Mapping::fixed`]; there is one at most.
     pub(crate) fixed: Option<(u64, u64)>,
     pub(crate) lots: Lots,
+    /// The process that is charged for what it takes, once there is one.
+    pub(crate) payer: Option<Id<Process>>,
+    /// Its mappings.
+    pub(crate) mapped: u64,
+    /// Bytes that are paid for them and for its tables.
+    paid: u64,
 }
 
+/// Bytes that a mapping takes.
+const MAPPING: u64 = 256;
+/// Bytes that a page of the machine's tables takes, with what is known of it.
+const TABLE: u64 = PAGE + PAGE / 2;
+/// Bytes by which is paid, and that may be paid too much.
+const STEP: u64 = 12 * PAGE;
+const SPARE: u64 = 4 * STEP;
+
 impl AddressSpace {
-    /// The mapping that an address is in.
+    /// The innermost VMAR that an address is in.
     #[inline]
-    pub fn find(&self, address: u64) -> Option<&Mapping> {
-        let (_, mapping) = self.mappings.range(..=address).next_back()?;
-        (address < mapping.end()).then_some(mapping)
+    fn vmar_at(&self, address: u64) -> Option<Id<Vmar>> {
+        if self.innermost.is_empty() {
+            return self.root;
+        }
+        self.innermost.range(..=address).next_back().map(|(_, &vmar)| vmar).or(self.root)
     }
 
-    /// The same, kept for the next fault.
-    #[inline]
-    pub(crate) fn fault_in(&mut self, address: u64) -> Option<Mapping> {
-        if let Some(last) = self.mappings.last
-            && (last.base..last.end()).contains(&address)
-        {
-            return Some(last);
+    /// Whether there is no VMAR but the root.
+    #[cfg(test)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.innermost.is_empty()
+    }
+
+    /// A VMAR comes into being in another one, where nothing is.
+    pub(crate) fn vmar_begins(&mut self, vmar: Id<Vmar>, base: u64, end: u64, parent: Id<Vmar>) {
+        self.innermost.insert(base, vmar);
+        self.innermost.entry(end).or_insert(parent);
+    }
+
+    /// A VMAR goes, with all within it: its range is its parent's again.
+    pub(crate) fn vmar_ends(&mut self, base: u64, end: u64, parent: Id<Vmar>) {
+        while let Some((&at, _)) = self.innermost.range(base..end).next() {
+            self.innermost.remove(&at);
         }
-        let found = self.find(address).copied();
-        self.mappings.last = found;
-        found
+        let before = base.checked_sub(1).and_then(|before| self.vmar_at(before));
+        if before != Some(parent) {
+            self.innermost.insert(base, parent);
+        }
+        if self.innermost.get(&end) == Some(&parent) {
+            self.innermost.remove(&end);
+        }
     }
 }
 
@@ -113,6 +128,60 @@ impl<M: Machine> Kernel<M> {
         self.aspaces.get(key)
     }
 
+    /// The mapping that an address is in.
+    #[inline]
+    pub fn mapping_at(&self, aspace: Key, address: u64) -> Option<&Mapping> {
+        let vmar = self.aspaces.get(aspace)?.vmar_at(address)?;
+        match self.objects.get(vmar).ok()?.children.at(address)? {
+            Child::Mapping(mapping) => Some(mapping),
+            Child::Vmar(..) => None,
+        }
+    }
+
+    /// The first mapping that begins at an address or above.
+    pub fn mapping_from(&self, aspace: Key, mut address: u64) -> Option<&Mapping> {
+        let mut at = self.aspaces.get(aspace)?.vmar_at(address)?;
+        loop {
+            let vmar = self.objects.get(at).ok()?;
+            (at, address) = match vmar.children.from(address) {
+                Some(Child::Mapping(mapping)) => return Some(mapping),
+                Some(&Child::Vmar(sub, base, _)) => (sub, base),
+                None => (vmar.parent?, vmar.end()),
+            };
+        }
+    }
+
+    /// All mappings of an address space, by address.
+    pub fn mappings(&self, aspace: Key) -> impl Iterator<Item = &Mapping> {
+        core::iter::successors(self.mapping_from(aspace, 0), move |mapping| self.mapping_from(aspace, mapping.end()))
+    }
+
+    /// Changes the mapping that an address is in, but not where it is and what it shows.
+    pub(crate) fn mapping_change(&mut self, aspace: Key, address: u64, change: impl FnOnce(&mut Mapping)) {
+        let Some(space) = self.aspaces.get_mut(aspace) else { return };
+        space.last = None;
+        let vmar = space.vmar_at(address).and_then(|vmar| self.objects.get_mut(vmar).ok());
+        if let Some(mapping) = vmar.and_then(|vmar| vmar.children.mapping_mut(address)) {
+            change(mapping);
+        }
+    }
+
+    /// [`Kernel::mapping_at`] for a fault, kept for the next one.
+    #[inline]
+    pub(crate) fn fault_in(&mut self, aspace: Key, address: u64) -> Option<Mapping> {
+        let space = self.aspaces.get_mut(aspace)?;
+        if let Some(last) = space.last
+            && (last.base..last.end()).contains(&address)
+        {
+            return Some(last);
+        }
+        let vmar = self.objects.get_mut(space.vmar_at(address)?).ok()?;
+        let mapping = vmar.children.mapping_mut(address)?;
+        mapping.shown = true;
+        space.last = Some(*mapping);
+        space.last
+    }
+
     /// Whether an address in a mapping that ends with the content of its VMO lies beyond that content's last page.
     #[cold]
     pub(crate) fn is_beyond_content(&self, mapping: &Mapping, address: u64) -> bool {
@@ -120,16 +189,50 @@ impl<M: Machine> Kernel<M> {
         self.vmo_content_size(mapping.named).is_ok_and(|size| page >= size.div_ceil(PAGE))
     }
 
+    /// Sees to it that a process is charged for the mappings and tables of its address space, where they may become more.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`: its job may not have so much.
+    #[inline]
+    pub(crate) fn aspace_pays(&mut self, key: Key) -> Result<(), Status> {
+        let Some(space) = self.aspaces.get(key) else { return Ok(()) };
+        let owed = space.mapped * MAPPING + self.machine.aspace_tables(space.machine) * TABLE;
+        // Neither too little, nor much too much.
+        if space.paid.wrapping_sub(owed) <= SPARE { Ok(()) } else { self.aspace_pays_anew(key, owed) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn aspace_pays_anew(&mut self, key: Key, owed: u64) -> Result<(), Status> {
+        let Some(space) = self.aspaces.get_mut(key) else { return Ok(()) };
+        let (Some(payer), paid, wanted) = (space.payer, space.paid, owed + STEP) else { return Ok(()) };
+        if paid > wanted {
+            space.paid = wanted;
+            self.discharge(payer.object(), paid - wanted);
+            return Ok(());
+        }
+        self.may_charge(payer.object(), wanted - paid)?;
+        self.charge(payer.object(), wanted - paid);
+        if let Some(space) = self.aspaces.get_mut(key) {
+            space.paid = wanted;
+        }
+        Ok(())
+    }
+
     /// A new address space with its root VMAR.
     pub(crate) fn aspace_create(&mut self) -> Result<(Key, Id<Vmar>), Status> {
         let machine = self.machine.aspace_create().map_err(|_| Status::NO_MEMORY)?;
         let space = AddressSpace {
             machine,
-            mappings: Mappings::default(),
+            last: None,
             root: None,
+            innermost: BTreeMap::new(),
             vdso_base: 0,
             fixed: None,
             lots: Lots::default(),
+            payer: None,
+            mapped: 0,
+            paid: 0,
         };
         let key = self.aspaces.insert(space).map_err(|_| {
             self.machine.aspace_destroy(machine);
@@ -156,14 +259,15 @@ impl<M: Machine> Kernel<M> {
         let Some(space) = self.aspaces.get_mut(key) else { return };
         let machine = space.machine;
         let root = space.root.take();
+        if let Some(payer) = space.payer.take() {
+            let paid = core::mem::take(&mut space.paid);
+            self.discharge(payer.object(), paid);
+        }
         // The machine forgets all at once; then nothing is left to unmap one by one.
         self.machine.aspace_destroy(machine);
-        let mappings = self.aspaces.remove(key).map(|space| space.mappings).unwrap_or_default();
-        for mapping in mappings.values() {
-            self.mapping_let_go(key, mapping);
-        }
         if let Some(root) = root {
-            self.vmar_tree_dead(root);
+            self.vmar_tree_dead(key, root);
         }
+        self.aspaces.remove(key);
     }
 }

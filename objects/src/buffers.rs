@@ -7,6 +7,9 @@ use alloc::vec::Vec;
 
 use abi::Status;
 
+use crate::handle::Handle;
+use crate::refusal::Grows;
+
 /// How many are kept.
 const MOST: usize = 16;
 /// The largest of them.
@@ -19,6 +22,8 @@ const HUGE: usize = crate::socket::CAPACITY;
 pub struct Buffers {
     kept: Vec<Vec<u8>>,
     large: Vec<u8>,
+    /// For messages' handles, empty.
+    lists: Vec<Vec<Handle>>,
 }
 
 impl Buffers {
@@ -48,6 +53,27 @@ impl Buffers {
         }
     }
 
+    /// An empty list with room for so many handles.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    #[inline]
+    pub fn take_list(&mut self, count: usize) -> Result<Vec<Handle>, Status> {
+        let mut list = self.lists.pop().unwrap_or_default();
+        if list.capacity() < count {
+            list.room_exact(count)?;
+        }
+        Ok(list)
+    }
+
+    /// Takes a list back, if nothing is in it.
+    #[inline]
+    pub fn give_list(&mut self, list: Vec<Handle>) {
+        if list.capacity() > 0 && list.is_empty() && self.lists.len() < MOST {
+            self.lists.push(list);
+        }
+    }
+
     #[inline(never)]
     fn longer(&mut self, kept: Option<Vec<u8>>, len: usize) -> Result<Vec<u8>, Status> {
         if len > LARGEST {
@@ -65,7 +91,7 @@ impl Buffers {
     #[inline(never)]
     fn give_otherwise(&mut self, buffer: Vec<u8>) {
         if buffer.capacity() <= LARGEST {
-            if self.kept.len() < MOST && buffer.capacity() > 0 && self.kept.try_reserve_exact(MOST).is_ok() {
+            if self.kept.len() < MOST && buffer.capacity() > 0 && self.kept.room_exact(MOST).is_ok() {
                 self.kept.push(buffer);
             }
         } else if buffer.capacity() <= HUGE && buffer.capacity() > self.large.capacity() {
@@ -76,7 +102,7 @@ impl Buffers {
 
 fn filled(mut buffer: Vec<u8>, len: usize) -> Result<Vec<u8>, Status> {
     buffer.truncate(len);
-    buffer.try_reserve_exact(len - buffer.len()).map_err(|_| Status::NO_MEMORY)?;
+    buffer.room_exact(len - buffer.len())?;
     buffer.resize(len, 0);
     Ok(buffer)
 }

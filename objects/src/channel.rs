@@ -7,27 +7,42 @@
 //! 2. The thread is blocked.
 //! 3. A message written to the caller's end whose first four bytes are a number noted there goes straight to that
 //!    thread instead of into the queue. The peer's closing, the deadline and the closing of the handle end the wait too.
+//!
+//! An end has one handle, as nobody may duplicate it. If that lies in a message, and the end with the message in its queue
+//! has its handle in a message in turn, and so on, somebody must hold the last of them, or nobody could ever read any. So
+//! each end notes in whose queue its handle lies ([`Channel::within`]), and a write that would close such a chain to a
+//! circle is refused.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use abi::{Signals, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES};
 
 use crate::account::{SPARE, STEP};
+use crate::few::Few;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::{Body, Id, Noun};
 use crate::pager::Then;
 use crate::process::Process;
+use crate::refusal::Grows;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
+use crate::usermem::Place;
 use crate::vmo::PAGE_WAIT;
 use crate::wait::Waiting;
 
+/// How deep ends may lie in messages of each other where one of them is written to.
+const MAX_DEPTH: usize = 1000;
 /// Messages that may wait in one end before the writer is taken for a runaway.
 const MAX_QUEUED: usize = 3500;
+
+/// Ends that are over and kept for the next ones.
+const MOST_SPARE: usize = 32;
+/// Messages for which one of them may have room.
+const SPARE_ROOM: usize = 16;
 
 /// What one `channel_write` sent.
 #[derive(Default)]
@@ -50,6 +65,7 @@ impl Message {
 }
 
 /// One end of a channel.
+#[derive(Default)]
 pub struct Channel {
     pub(crate) peer: Option<Id<Channel>>,
     /// The other end's number, also when it is gone.
@@ -59,8 +75,10 @@ pub struct Channel {
     owed: u64,
     /// Bytes that the end is charged for on their behalf: see [`STEP`].
     paid: u64,
-    callers: BTreeMap<u32, Id<Thread>>,
+    callers: Few<u32, Id<Thread>>,
     next_txid: u32,
+    /// The end in whose queue its handle lies.
+    within: Option<Id<Channel>>,
 }
 
 /// Where the answer to a `channel_call` goes: addresses in the caller's memory.
@@ -111,24 +129,26 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn channel_create(&mut self) -> Result<(Id<Channel>, Id<Channel>), Status> {
-        let end = || {
-            Body::Channel(Box::new(Channel {
-                peer: None,
-                peer_koid: 0,
-                queue: VecDeque::new(),
-                owed: 0,
-                paid: 0,
-                callers: BTreeMap::new(),
-                next_txid: 0,
-            }))
-        };
-        self.create_pair(Signals::CHANNEL_WRITABLE, [end(), end()])
+        let mut end = || Body::Channel(self.spare_channels.pop().unwrap_or_default());
+        let ends = [end(), end()];
+        self.create_pair(Signals::CHANNEL_WRITABLE, ends)
+    }
+
+    /// An end is over; what it is made of may be kept.
+    #[inline]
+    pub(crate) fn channel_end(&mut self, mut end: Box<Channel>) {
+        let plain = end.queue.is_empty() && end.queue.capacity() <= SPARE_ROOM && end.callers.is_empty();
+        if plain && self.spare_channels.len() < MOST_SPARE {
+            (end.peer, end.owed, end.paid, end.next_txid, end.within) = (None, 0, 0, 0, None);
+            self.spare_channels.push(end);
+        }
     }
 
     /// Writes a message to the other end. On an error the message's handles are closed.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: too many bytes or handles. `PEER_CLOSED`. `SHOULD_WAIT`: too many messages wait to be read, and this
+    /// `OUT_OF_RANGE`: too many bytes or handles. `PEER_CLOSED`. `NOT_SUPPORTED`: nobody could ever read the message,
+    /// because the other end lies in it, by whatever detour. `SHOULD_WAIT`: too many messages wait to be read, and this
     /// one is not the answer to a call. `NO_MEMORY`.
     #[inline(always)]
     pub fn channel_write(&mut self, end: Id<Channel>, message: Message) -> Result<(), Status> {
@@ -139,6 +159,9 @@ impl<M: Machine> Kernel<M> {
         let Some(peer) = self.objects.get(end)?.peer else {
             return self.channel_refuse(message, Status::PEER_CLOSED);
         };
+        if handles > 0 && !self.channel_encloses(peer, &message.handles) {
+            return self.channel_refuse(message, Status::NOT_SUPPORTED);
+        }
         let object = self.objects.any_mut(peer.object())?;
         let to = Channel::own_mut(&mut object.body)?;
         let (waiting, owed) = (to.queue.len(), to.owed + message.cost());
@@ -168,7 +191,7 @@ impl<M: Machine> Kernel<M> {
             return self.channel_refuse(message, Status::SHOULD_WAIT);
         }
         let owed = to.owed + message.cost();
-        if to.queue.try_reserve(1).is_err() || owed > to.paid && self.channel_pay(peer, owed).is_err() {
+        if to.queue.room(1).is_err() || owed > to.paid && self.channel_pay(peer, owed).is_err() {
             return self.channel_refuse(message, Status::NO_MEMORY);
         }
         let to = self.objects.get_mut(peer)?;
@@ -178,6 +201,37 @@ impl<M: Machine> Kernel<M> {
             self.signal(peer.object(), Signals::NONE, Signals::CHANNEL_READABLE);
         }
         Ok(())
+    }
+
+    /// Handles are about to lie in the queue of an end. Says no if it lies in one of their queues, by whatever detour, or
+    /// deeper than anybody looks.
+    #[inline(never)]
+    fn channel_encloses(&mut self, end: Id<Channel>, handles: &[Handle]) -> bool {
+        let mut next = Some(end);
+        for _ in 0..MAX_DEPTH {
+            let Some(at) = next.take() else { break };
+            if handles.iter().any(|handle| handle.object == at.object()) {
+                return false;
+            }
+            // Where somebody holds another handle, it can be read.
+            if self.objects.any(at.object()).is_ok_and(|object| object.handles == 1) {
+                next = self.objects.get(at).ok().and_then(|channel| channel.within);
+            }
+        }
+        if next.is_some() {
+            return false;
+        }
+        self.channel_note_within(handles, Some(end));
+        true
+    }
+
+    /// Handles lie in the queue of an end, or in none any more.
+    fn channel_note_within(&mut self, handles: &[Handle], end: Option<Id<Channel>>) {
+        for handle in handles {
+            if let Ok(channel) = self.objects.typed::<Channel>(handle.object).and_then(|id| self.objects.get_mut(id)) {
+                channel.within = end;
+            }
+        }
     }
 
     /// The size of the next message: bytes, handles.
@@ -209,6 +263,9 @@ impl<M: Machine> Kernel<M> {
         let too_much = channel.paid > channel.owed + SPARE;
         if channel.queue.is_empty() {
             object.signals &= !Signals::CHANNEL_READABLE;
+        }
+        if !message.handles.is_empty() {
+            self.channel_note_within(&message.handles, None);
         }
         if too_much {
             self.channel_paid_back(end);
@@ -245,6 +302,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Puts a message back that was read and could not be delivered.
     pub fn channel_unread(&mut self, end: Id<Channel>, message: Message) {
+        self.channel_note_within(&message.handles, Some(end));
         let Ok(channel) = self.objects.get_mut(end) else { return self.drop_message(message) };
         // It has just left, so its place is still there.
         channel.owed += message.cost();
@@ -257,9 +315,10 @@ impl<M: Machine> Kernel<M> {
 
     /// Closes a message's handles.
     pub fn drop_message(&mut self, message: Message) {
-        for handle in message.handles {
-            self.drop_handle(handle);
-        }
+        let Message { data, mut handles } = message;
+        self.buffers.give(data);
+        handles.drain(..).for_each(|handle| self.drop_handle(handle));
+        self.buffers.give_list(handles);
     }
 
     /// `channel_call`: steps 1 and 2. The message's first four bytes are replaced by the transaction number.
@@ -304,13 +363,26 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 3: the answer goes to the thread that waits for it.
-    fn channel_answered(&mut self, thread: Id<Thread>, message: Message) {
-        let Some(Wait::Call { buffers, .. }) = self.take_wait(thread) else {
-            self.drop_message(message);
-            return;
-        };
-        self.channel_deliver(thread, message, buffers);
+    /// Step 3: the answer goes to the thread that waits for it, whose number was noted no longer.
+    fn channel_answered(&mut self, id: Id<Thread>, message: Message) {
+        if !message.handles.is_empty() {
+            self.channel_note_within(&message.handles, None);
+        }
+        let Ok(thread) = self.objects.get_mut(id) else { return self.drop_message(message) };
+        let Wait::Call { buffers, .. } = thread.wait else { return self.drop_message(message) };
+        let (process, aspace, machine) = (thread.process, thread.aspace, thread.at_hand());
+        if thread.over() {
+            self.disarm();
+        }
+        // Mostly it is bytes alone, and there is room for them.
+        if let Some(aspace) = aspace
+            && message.handles.is_empty()
+            && self.check_delivery(aspace, process, &message, buffers).is_ok()
+        {
+            self.buffers.give(message.data);
+            return self.wake_machine(id, machine, i64::from(Status::OK.0));
+        }
+        self.channel_deliver(id, message, buffers);
     }
 
     /// The same, for a thread that no longer waits for the answer. It may have to wait for the memory that it goes to.
@@ -341,64 +413,85 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<(), (Status, Option<Message>)> {
         let found = self.objects.get(thread).map(|thread| thread.process);
         let found = found.and_then(|process| Ok((process, self.aspace_of_thread(thread)?)));
-        let checked = found
-            .and_then(|(process, aspace)| self.check_delivery(aspace, process, &message, buffers).map(|()| process));
-        let process = match checked {
-            Ok(process) => process,
+        let checked =
+            found.and_then(|(process, aspace)| Ok((process, self.check_delivery(aspace, process, &message, buffers)?)));
+        let (process, to) = match checked {
+            Ok(checked) => checked,
             Err(status) => return Err((status, Some(message))),
         };
         let Message { data, handles } = message;
         self.buffers.give(data);
-        let mut result = Ok(());
-        for (i, handle) in handles.into_iter().enumerate() {
-            result = result.and(self.deliver_handle(process, handle, buffers.handles, i, buffers.etc));
+        if handles.is_empty() {
+            return Ok(());
         }
-        result.map_err(|status| (status, None))
+        self.deliver_handles(process, handles, to, buffers.etc).map_err(|status| (status, None))
     }
 
-    /// Writes the sizes and the bytes of a message, and makes sure of room for its handles.
+    /// Writes the sizes and the bytes of a message, and makes sure of room for its handles. Says where they go.
     fn check_delivery(
         &mut self,
         aspace: Key,
         process: Id<Process>,
         message: &Message,
         buffers: CallBuffers,
-    ) -> Result<(), Status> {
+    ) -> Result<Place, Status> {
         let (bytes, handles) = (message.data.len(), message.handles.len());
         self.copy_out(aspace, buffers.actual_bytes, &(bytes as u32).to_le_bytes())?;
         self.copy_out(aspace, buffers.actual_handles, &(handles as u32).to_le_bytes())?;
         if bytes > buffers.num_bytes as usize || handles > buffers.num_handles as usize {
             return Err(Status::BUFFER_TOO_SMALL);
         }
+        let mut to = Place::NOWHERE;
         if handles > 0 {
-            self.check_out(aspace, buffers.handles, handles * handle_size(buffers.etc))?;
+            to = self.user_place(aspace, buffers.handles, handles * handle_size(buffers.etc))?;
             self.reserve_handles(process, handles)?;
         }
-        self.copy_out(aspace, buffers.bytes, &message.data)
+        self.copy_out(aspace, buffers.bytes, &message.data)?;
+        Ok(to)
     }
 
-    /// Puts a handle into a process's table and its value, or description, into an array of the process's memory.
+    /// Puts a message's handles into a process's table and their values, or descriptions, into an array of the process's
+    /// memory.
     ///
     /// # Errors
-    /// `NO_MEMORY`, `INVALID_ARGS` (memory not writable); the handle is closed then.
-    pub fn deliver_handle(
+    /// `NO_MEMORY`, `INVALID_ARGS` (memory not writable); what could not be delivered is closed then.
+    #[inline(never)]
+    pub fn deliver_handles(
         &mut self,
         process: Id<Process>,
-        handle: Handle,
-        array: u64,
-        index: usize,
+        mut handles: Vec<Handle>,
+        to: Place,
         etc: bool,
     ) -> Result<(), Status> {
-        let kind = self.objects.any(handle.object)?.body.object_type();
-        let value = self.put(process, handle)?;
-        let aspace = self.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)?;
-        let mut bytes = [0; 16];
-        let size = handle_size(etc);
-        bytes[..4].copy_from_slice(&value.to_le_bytes());
-        bytes[4..8].copy_from_slice(&kind.to_le_bytes());
-        bytes[8..12].copy_from_slice(&handle.rights.bits().to_le_bytes());
-        let address = array.wrapping_add((index * size) as u64);
-        if let Err(status) = self.copy_out(aspace, address, bytes.get(..size).unwrap_or_default()) {
+        let mut result = Ok(());
+        for (i, &handle) in handles.iter().enumerate() {
+            result = result.and(self.deliver_handle(process, handle, to.on(i * handle_size(etc)), etc));
+        }
+        handles.clear();
+        self.buffers.give_list(handles);
+        result
+    }
+
+    #[inline(always)]
+    fn deliver_handle(&mut self, process: Id<Process>, handle: Handle, to: Place, etc: bool) -> Result<(), Status> {
+        let (aspace, value) = match self.objects.get_mut(process) {
+            Ok(receiver) => (receiver.aspace, receiver.handles.insert(handle)),
+            Err(status) => (None, Err(status)),
+        };
+        let value = value.inspect_err(|_| self.drop_handle(handle))?;
+        let written = match aspace {
+            None => Err(Status::BAD_STATE),
+            Some(aspace) if etc => {
+                let kind = self.objects.any(handle.object)?.body.object_type();
+                let mut bytes = [0; 16];
+                bytes[..4].copy_from_slice(&value.to_le_bytes());
+                bytes[4..8].copy_from_slice(&kind.to_le_bytes());
+                bytes[8..12].copy_from_slice(&handle.rights.bits().to_le_bytes());
+                self.fill_place(aspace, to, &bytes)
+            }
+            Some(aspace) => self.fill_place(aspace, to, &value.to_le_bytes()),
+        };
+        if let Err(status) = written {
             let handle = self.take(process, value)?;
             self.drop_handle(handle);
             return Err(status);
@@ -409,17 +502,50 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn channel_unreachable(&mut self, end: Id<Channel>) {
         let Ok(channel) = self.objects.get_mut(end) else { return };
         if !channel.callers.is_empty() {
-            for thread in core::mem::take(&mut channel.callers).into_values() {
-                self.finish_wait(thread, Status::CANCELED);
-            }
+            self.channel_callers_end(end, Status::CANCELED);
         }
-        let Some(peer) = self.part_pair(end) else { return };
-        let Ok(other) = self.objects.get_mut(peer) else { return };
-        if !other.callers.is_empty() {
-            for thread in core::mem::take(&mut other.callers).into_values() {
-                self.finish_wait(thread, Status::PEER_CLOSED);
+        let Some(peer) = self.objects.get_mut(end).ok().and_then(|channel| channel.peer.take()) else { return };
+        self.channel_peer_gone(peer);
+    }
+
+    /// The last handle to an end is gone: [`Kernel::close_last`], at once where the end holds nothing and nothing hangs on it.
+    #[inline(never)]
+    pub(crate) fn channel_closed(&mut self, id: Id<Channel>) {
+        let gone = self.objects.slab.vacate(id.object().key(), |object| match &object.body {
+            Body::Channel(end) if end.queue.is_empty() && end.callers.is_empty() && object.is_unneeded() => {
+                Some((object.charge, object.take_body()))
             }
+            _ => None,
+        });
+        let Some((charge, Body::Channel(end))) = gone else { return self.close_last(id.object()) };
+        self.charge_end(charge);
+        let peer = end.peer;
+        self.channel_end(end);
+        if let Some(peer) = peer {
+            self.channel_peer_gone(peer);
         }
-        self.signal(peer.object(), Signals::CHANNEL_WRITABLE, Signals::CHANNEL_PEER_CLOSED);
+    }
+
+    /// The other end is unreachable.
+    #[inline]
+    fn channel_peer_gone(&mut self, id: Id<Channel>) {
+        let Ok(object) = self.objects.any_mut(id.object()) else { return };
+        let Ok(end) = Channel::own_mut(&mut object.body) else { return };
+        end.peer = None;
+        if !end.callers.is_empty() {
+            self.channel_callers_end(id, Status::PEER_CLOSED);
+            return self.signal(id.object(), Signals::CHANNEL_WRITABLE, Signals::CHANNEL_PEER_CLOSED);
+        }
+        let news = object.change_signals(Signals::CHANNEL_WRITABLE, Signals::CHANNEL_PEER_CLOSED);
+        self.tell(id.object(), news);
+    }
+
+    /// Nobody will answer those who wait for answers through an end.
+    #[inline(never)]
+    fn channel_callers_end(&mut self, end: Id<Channel>, status: Status) {
+        let Ok(channel) = self.objects.get_mut(end) else { return };
+        for thread in core::mem::take(&mut channel.callers).into_values() {
+            self.finish_wait(thread, status);
+        }
     }
 }

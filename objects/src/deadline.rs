@@ -13,6 +13,7 @@ use core::cmp::Reverse;
 use abi::Status;
 
 use crate::object::ObjectId;
+use crate::refusal::Grows;
 
 /// Something that is due at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -39,7 +40,7 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     /// Sets a deadline. Says whether it is now the earliest.
     pub fn set(&mut self, at: i64, object: ObjectId, number: u32) -> Result<bool, Status> {
-        self.heap.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
+        self.heap.room(1)?;
         self.order += 1;
         self.heap.push(Reverse(Due { at, order: self.order, object, number }));
         Ok(self.heap.peek().is_some_and(|Reverse(due)| due.order == self.order))

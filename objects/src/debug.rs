@@ -2,6 +2,9 @@
 //!
 //! A write that the machine cannot take whole waits, with its data copied, until all is taken; writers queue up. A
 //! read waits until there is at least one byte.
+//!
+//! The host takes what comes over the link for the word of one process. So one can claim it, and the bytes of others then do
+//! not go there.
 
 use alloc::vec::Vec;
 
@@ -11,6 +14,7 @@ use crate::kernel::Kernel;
 use crate::list::List;
 use crate::machine::Machine;
 use crate::object::{Id, Waiters};
+use crate::process::Process;
 use crate::thread::{Thread, Wait};
 use crate::vmo::PAGE_WAIT;
 use crate::wait::Waiting;
@@ -30,9 +34,28 @@ pub(crate) enum SerialWait {
 pub(crate) struct Serial {
     readers: List<Waiters>,
     writers: List<Waiters>,
+    /// The only process whose bytes go out.
+    holder: Option<Id<Process>>,
 }
 
 impl<M: Machine> Kernel<M> {
+    /// From now on the link is a process's alone, until it ends.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it is another's.
+    pub fn serial_claim(&mut self, process: Id<Process>) -> Result<(), Status> {
+        if self.serial.holder.is_some_and(|holder| holder != process && !self.process_is_dead(holder)) {
+            return Err(Status::BAD_STATE);
+        }
+        self.serial.holder = Some(process);
+        Ok(())
+    }
+
+    /// Whether what a process writes goes to the link.
+    pub fn serial_may_write(&self, process: Id<Process>) -> bool {
+        self.serial.holder.is_none_or(|holder| holder == process)
+    }
+
     /// `debug_write`.
     ///
     /// # Errors

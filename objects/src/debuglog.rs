@@ -11,6 +11,7 @@ use abi::{Signals, Status};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::{Body, Id, ObjectId};
+use crate::refusal::Grows;
 
 /// The longest text of one record.
 pub const MAX_TEXT: usize = 216;
@@ -96,7 +97,7 @@ impl<M: Machine> Kernel<M> {
         let signals = if readable && !self.log.records.is_empty() { Signals::LOG_READABLE } else { Signals::NONE };
         let id: Id<Debuglog> = self.create(signals, Body::Debuglog(Box::new(Debuglog { readable, next: first })))?;
         if readable {
-            self.log.readers.try_reserve(1).map_err(|_| Status::NO_MEMORY).inspect_err(|_| self.doom(id.object()))?;
+            self.log.readers.room(1).map_err(|_| Status::NO_MEMORY).inspect_err(|_| self.doom(id.object()))?;
             self.log.readers.push(id.object());
         }
         Ok(id)
@@ -127,7 +128,7 @@ impl<M: Machine> Kernel<M> {
         if self.log.records.len() >= KEPT {
             self.log.records.pop_front();
         }
-        if self.log.records.try_reserve(1).is_ok() {
+        if self.log.records.room(1).is_ok() {
             let sequence = self.log.sequence;
             self.log.records.push_back(Record { sequence, time, level, process, thread, text: kept.to_vec() });
             self.log.sequence += 1;
@@ -137,7 +138,7 @@ impl<M: Machine> Kernel<M> {
         for reader in readers {
             if self.objects.any(reader).is_ok() {
                 self.signal(reader, Signals::NONE, Signals::LOG_READABLE);
-                if alive.try_reserve(1).is_ok() {
+                if alive.room(1).is_ok() {
                     alive.push(reader);
                 }
             }

@@ -38,6 +38,7 @@ use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::{Body, Id};
 use crate::process::{Process, ProcessState};
+use crate::refusal::Grows;
 use crate::thread::{Thread, ThreadState, Wait};
 use crate::wait::Waiting;
 
@@ -232,7 +233,7 @@ impl<M: Machine> Kernel<M> {
         if place >= ZX_EXCEPTION_CHANNEL_JOB_DEBUGGER_MAX_COUNT as usize {
             return Err(Status::ALREADY_BOUND);
         }
-        self.objects.get_mut(job)?.debuggers.try_reserve(1).map_err(|_| Status::NO_MEMORY)
+        self.objects.get_mut(job)?.debuggers.room(1).map_err(|_| Status::NO_MEMORY)
     }
 
     /// Whether anyone can read what is written to a channel.
@@ -430,8 +431,8 @@ impl<M: Machine> Kernel<M> {
         let process = self.objects.get(e.thread)?.process;
         let info = [self.koid(process.object()), self.koid(e.thread.object()), u64::from(e.report.header.type_)];
         let mut message = Message { data: Vec::new(), handles: Vec::new() };
-        message.data.try_reserve_exact(size_of_val(&info)).map_err(|_| Status::NO_MEMORY)?;
-        message.handles.try_reserve_exact(1).map_err(|_| Status::NO_MEMORY)?;
+        message.data.room_exact(size_of_val(&info))?;
+        message.handles.room_exact(1)?;
         message.data.extend(info.iter().flat_map(|word| word.to_le_bytes()));
         message.handles.push(Handle { object: id.object(), rights: ZX_DEFAULT_EXCEPTION_RIGHTS });
         self.add_handle(id.object());

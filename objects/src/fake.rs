@@ -6,15 +6,18 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::machine::{
-    Aspace, Cache, Conversion, DeviceError, DeviceFrame, FpuRegisters, Frame, Held, Irq, IrqKey, IrqSource, LARGE_PAGE,
-    LARGE_PAGES, Machine, MachineThread, MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority,
-    Registers, ThreadKey,
+    Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
+    IrqKey, IrqSource, LARGE_PAGE, LARGE_PAGES, Machine, MachineEndpoint, MachineThread, MsiBlock, OutOfMemory, PAGE,
+    PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey,
 };
+use crate::refusal::{Want, refused};
 
 mod check;
 mod devices;
+mod endpoints;
 
 pub use devices::{FakeDevices, FakeIrq};
+pub use endpoints::FakeEndpoints;
 
 /// The physical address of frame 0. High, so that no test takes an address for a number, and much aligned.
 const MEMORY: u64 = 1 << 40;
@@ -32,6 +35,8 @@ pub struct FakeThread {
     pub woken: Vec<i64>,
     /// Its priority.
     pub priority: Priority,
+    /// It comes before others of its priority.
+    pub preferred: bool,
     /// Its registers.
     pub registers: Registers,
     /// Nanoseconds for which it has run.
@@ -42,24 +47,9 @@ pub struct FakeThread {
     pub extra: [u64; 4],
 }
 
-/// Counts what can fail for want of memory, and lets it fail.
-#[derive(Default)]
-pub struct Requests {
-    /// How many were made.
-    pub made: u64,
-    /// How many were refused.
-    pub refused: u64,
-    /// The numbers of those that are refused; the first one is 0.
-    pub refuse: core::ops::Range<u64>,
-}
-
-impl Requests {
-    fn next(&mut self) -> Result<(), OutOfMemory> {
-        let refused = self.refuse.contains(&self.made);
-        self.made += 1;
-        self.refused += u64::from(refused);
-        if refused { Err(OutOfMemory) } else { Ok(()) }
-    }
+/// Asks whether memory is refused by plan.
+fn ask(want: Want) -> Result<(), OutOfMemory> {
+    if refused(want) { Err(OutOfMemory) } else { Ok(()) }
 }
 
 /// See the module's description.
@@ -73,12 +63,12 @@ pub struct FakeMachine {
     pub full: bool,
     /// If so, there is still enough for calls that keep nothing.
     pub rest: bool,
-    /// Requests for memory of any kind that were made, and which of them are refused.
-    pub requests: Requests,
     /// Pages mapped, by address space and address.
     pub mapped: BTreeMap<u32, BTreeMap<u64, (Frame, Perm)>>,
     /// Those that are not cached as memory is, by address space and address.
     pub caches: BTreeMap<(u32, u64), Cache>,
+    /// Endpoints of the kernel beneath.
+    pub endpoints: FakeEndpoints,
     /// Device memory, interrupts, I/O ports.
     pub devices: FakeDevices,
     /// The first frames of large pages.
@@ -133,7 +123,7 @@ impl FakeMachine {
 
 impl Machine for FakeMachine {
     fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
-        self.requests.next()?;
+        ask(Want::Frame)?;
         if self.frames_in_use() >= self.limit {
             return Err(OutOfMemory);
         }
@@ -151,7 +141,7 @@ impl Machine for FakeMachine {
     }
 
     fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
-        self.requests.next()?;
+        ask(Want::Frame)?;
         if self.limit - self.frames_in_use() < count as usize {
             return Err(OutOfMemory);
         }
@@ -230,7 +220,7 @@ impl Machine for FakeMachine {
     fn attend(&mut self, _on: bool) {}
 
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {
-        self.requests.next()?;
+        ask(Want::Reserve)?;
         if self.full { Err(OutOfMemory) } else { Ok(()) }
     }
 
@@ -239,7 +229,7 @@ impl Machine for FakeMachine {
     }
 
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {
-        self.requests.next()?;
+        ask(Want::Unit)?;
         self.aspaces += 1;
         self.mapped.insert(self.aspaces, BTreeMap::new());
         Ok(Aspace(self.aspaces))
@@ -251,7 +241,7 @@ impl Machine for FakeMachine {
     }
 
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory> {
-        self.requests.next()?;
+        ask(Want::Slot)?;
         assert_eq!(address % PAGE, 0);
         assert!(!frame.is_device() || !perm.write || self.devices.writable(frame), "device page mapped for writing");
         let known = self.mapped[&aspace.0].get(&address) == Some(&(frame, perm));
@@ -336,7 +326,7 @@ impl Machine for FakeMachine {
     }
 
     fn thread_create(&mut self, _: Aspace, key: ThreadKey, _: &str) -> Result<MachineThread, OutOfMemory> {
-        self.requests.next()?;
+        ask(Want::Unit)?;
         self.next_thread += 1;
         self.threads.insert(self.next_thread, FakeThread { key: key.0, ..FakeThread::default() });
         Ok(MachineThread(self.next_thread))
@@ -350,6 +340,7 @@ impl Machine for FakeMachine {
 
     fn thread_destroy(&mut self, thread: MachineThread) {
         assert!(self.threads.remove(&thread.0).is_some(), "thread destroyed twice");
+        self.endpoints.minted.retain(|(number, _), _| *number != thread.0);
     }
 
     fn thread_suspend(&mut self, thread: MachineThread) {
@@ -393,6 +384,10 @@ impl Machine for FakeMachine {
         self.threads.get_mut(&thread.0).expect("thread in use").priority = priority;
     }
 
+    fn thread_prefer(&mut self, thread: MachineThread, preferred: bool) {
+        self.threads.get_mut(&thread.0).expect("thread in use").preferred = preferred;
+    }
+
     fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64) {
         self.threads.get_mut(&thread.0).expect("thread in use").registers.fs_base = base;
     }
@@ -403,6 +398,36 @@ impl Machine for FakeMachine {
 
     fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4] {
         self.threads[&thread.0].extra
+    }
+
+    fn endpoint_create(&mut self) -> Result<MachineEndpoint, OutOfMemory> {
+        ask(Want::Unit)?;
+        self.endpoints.create()
+    }
+
+    fn endpoint_find(&mut self, name: &[u8]) -> Result<MachineEndpoint, EndpointError> {
+        self.endpoints.find(name)
+    }
+
+    fn endpoint_destroy(&mut self, endpoint: MachineEndpoint) {
+        self.endpoints.destroy(endpoint);
+    }
+
+    fn endpoint_mint(
+        &mut self,
+        endpoint: MachineEndpoint,
+        thread: MachineThread,
+        slot: u8,
+        badge: u32,
+        for_what: EndpointUse,
+    ) -> Result<(), EndpointError> {
+        ask(Want::Slot)?;
+        assert!(self.threads.contains_key(&thread.0), "thread in use");
+        self.endpoints.mint(endpoint, (thread.0, slot), badge, for_what)
+    }
+
+    fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8) {
+        self.endpoints.minted.remove(&(thread.0, slot));
     }
 
     fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError> {

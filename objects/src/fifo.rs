@@ -56,32 +56,37 @@ impl<M: Machine> Kernel<M> {
         self.create_pair(Signals::FIFO_WRITABLE, [end()?, end()?])
     }
 
-    /// Elements that can be written now, of so many.
+    /// The other end, and how many elements can be written there now, of so many.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: another element size, or no elements. `PEER_CLOSED`. `SHOULD_WAIT`: none.
     #[inline]
-    pub fn fifo_room(&self, end: Id<Fifo>, size: u64, count: u64) -> Result<usize, Status> {
+    pub fn fifo_room(&self, end: Id<Fifo>, size: u64, count: u64) -> Result<(Id<Fifo>, usize), Status> {
         let fifo = self.objects.get(end)?;
         if size != fifo.size as u64 || count == 0 {
             return Err(Status::OUT_OF_RANGE);
         }
-        let peer = self.objects.get(fifo.peer.ok_or(Status::PEER_CLOSED)?)?;
+        let id = fifo.peer.ok_or(Status::PEER_CLOSED)?;
+        let peer = self.objects.get(id)?;
         match peer.elements(peer.inbox.room(), count) {
             0 => Err(Status::SHOULD_WAIT),
-            room => Ok(room),
+            room => Ok((id, room)),
         }
     }
 
-    /// Writes whole elements from a program's memory, of which there is room for all: so many bytes.
+    /// Writes whole elements from a program's memory through one end into the other, where there is room for all: so many bytes.
     ///
     /// # Errors
-    /// `PEER_CLOSED`. As [`Kernel::copy_in`].
+    /// As [`Kernel::copy_in`].
     #[inline]
-    pub fn fifo_write(&mut self, end: Id<Fifo>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
-        let peer = self.objects.get(end)?.peer.ok_or(Status::PEER_CLOSED)?;
-        self.ring_fill(peer, aspace, from, len)?;
-        let object = self.objects.any_mut(peer.object())?;
+    pub fn fifo_write(
+        &mut self,
+        (end, peer): (Id<Fifo>, Id<Fifo>),
+        aspace: Key,
+        from: u64,
+        len: usize,
+    ) -> Result<(), Status> {
+        let object = self.ring_fill(peer, aspace, from, len)?;
         let full = Fifo::own(&object.body)?.inbox.room() == 0;
         let news = object.change_signals(Signals::NONE, Signals::FIFO_READABLE);
         self.tell(peer.object(), news);
@@ -114,8 +119,7 @@ impl<M: Machine> Kernel<M> {
     /// As [`Kernel::copy_out`].
     #[inline]
     pub fn fifo_read(&mut self, end: Id<Fifo>, aspace: Key, to: u64, len: usize) -> Result<(), Status> {
-        self.ring_show(end, aspace, to, len)?;
-        let object = self.objects.any_mut(end.object())?;
+        let object = self.ring_show(end, aspace, to, len)?;
         let fifo = Fifo::own_mut(&mut object.body)?;
         let (was_full, peer) = (fifo.inbox.room() == 0, fifo.peer);
         fifo.inbox.drop_front(len);

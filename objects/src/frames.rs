@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use crate::machine::{Frame, Machine, OutOfMemory};
 use crate::recent::Recent;
+use crate::refusal::Grows;
 
 /// The owners of all frames.
 #[derive(Default)]
@@ -40,7 +41,7 @@ impl Frames {
             Some(&more) => (more < u32::MAX).then_some(()).ok_or(OutOfMemory),
             None => {
                 let len = (frame.0 as usize).checked_add(1).ok_or(OutOfMemory)?;
-                self.more.try_reserve(len - self.more.len()).map_err(|_| OutOfMemory)?;
+                self.more.room(len - self.more.len())?;
                 self.more.resize(len, 0);
                 Ok(())
             }

@@ -171,7 +171,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Wakes up to `count`; returns the last one woken.
     fn futex_wake_some(&mut self, key: FutexKey, count: u32) -> Option<Id<Thread>> {
-        let mut woken = None;
+        let mut woken: Option<Id<Thread>> = None;
         for _ in 0..count {
             let Some(queue) = self.futexes.get_mut(&key) else { break };
             let Some(thread) = queue.waiters.pop(&mut self.objects.slab).map(|key| Id::new(ObjectId(key))) else {
@@ -180,10 +180,14 @@ impl<M: Machine> Kernel<M> {
             if queue.waiters.is_empty() {
                 self.futexes.remove(&key);
             }
-            // Off the queue: nothing else knows of its wait.
-            self.end_wait(thread);
-            self.wake(thread, Status::OK);
             woken = Some(thread);
+            // Off the queue: nothing else knows of its wait.
+            let Ok(waiter) = self.objects.get_mut::<Thread>(thread) else { continue };
+            let machine = waiter.at_hand();
+            if waiter.over() {
+                self.disarm();
+            }
+            self.wake_machine(thread, machine, i64::from(Status::OK.0));
         }
         woken
     }

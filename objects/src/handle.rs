@@ -14,7 +14,12 @@ use abi::{Rights, Status};
 
 use crate::list::List;
 use crate::object::ObjectId;
+use crate::refusal::Grows;
 use crate::wait::Through;
+
+mod recent;
+
+pub(crate) use recent::{Found, RecentHandles};
 
 /// A handle's value as programs see it.
 pub type HandleValue = u32;
@@ -27,7 +32,10 @@ const INDEX_BITS: u32 = 24;
 const FIXED_BITS: u32 = 3;
 const MASK_BITS: u32 = 0x7fff_fffc;
 const CHUNK_BITS: u32 = 7;
-const CHUNK: usize = 1 << CHUNK_BITS;
+/// Handles by which a table grows.
+pub(crate) const CHUNK: usize = 1 << CHUNK_BITS;
+/// Bytes that as many take.
+pub(crate) const CHUNK_BYTES: u64 = size_of::<[Cell; CHUNK]>() as u64;
 const NONE: u32 = u32::MAX;
 
 /// What a handle stands for.
@@ -60,12 +68,29 @@ pub struct HandleTable {
     free: u32,
     len: u32,
     mask: u32,
+    /// Chunks that there may be: what it takes is paid for before it grows.
+    allowed: usize,
 }
 
 impl HandleTable {
-    /// An empty table whose values are masked with `secret`.
+    /// An empty table whose values are masked with `secret`. It has no room before [`HandleTable::allow`].
     pub fn new(secret: u32) -> Self {
-        HandleTable { chunks: Vec::new(), free: NONE, len: 0, mask: secret & MASK_BITS }
+        HandleTable { chunks: Vec::new(), free: NONE, len: 0, mask: secret & MASK_BITS, allowed: 0 }
+    }
+
+    /// Chunks that it would have to have more for so many handles more.
+    pub(crate) fn chunks_missing(&self, count: usize) -> usize {
+        (self.len as usize).saturating_add(count).div_ceil(CHUNK).saturating_sub(self.allowed)
+    }
+
+    /// It may have so many chunks more.
+    pub fn allow(&mut self, chunks: usize) {
+        self.allowed = self.allowed.saturating_add(chunks);
+    }
+
+    /// Chunks that it may have.
+    pub(crate) fn allowed(&self) -> usize {
+        self.allowed
     }
 
     /// Handles in the table.
@@ -110,7 +135,7 @@ impl HandleTable {
     /// Makes room for `count` more handles, so that as many insertions cannot fail.
     ///
     /// # Errors
-    /// `NO_MEMORY`, with the table as it was or larger.
+    /// `NO_MEMORY`, `SHOULD_WAIT`: it may not grow, with the table as it was or larger.
     pub fn reserve(&mut self, count: usize) -> Result<(), Status> {
         let room = (self.chunks.len() << CHUNK_BITS) - self.len as usize;
         for _ in 0..count.saturating_sub(room).div_ceil(CHUNK) {
@@ -122,18 +147,21 @@ impl HandleTable {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) -> Result<(), Status> {
+        if self.chunks.len() >= self.allowed {
+            return Err(Status::SHOULD_WAIT);
+        }
         let first = self.chunks.len() << CHUNK_BITS;
         if first + CHUNK > 1 << INDEX_BITS {
             return Err(Status::NO_MEMORY);
         }
         let first = first as u32;
         let mut cells = Vec::new();
-        cells.try_reserve_exact(CHUNK).map_err(|_| Status::NO_MEMORY)?;
+        cells.room_exact(CHUNK)?;
         for i in 0..CHUNK as u32 {
             let next = if i + 1 < CHUNK as u32 { first + i + 1 } else { self.free };
             cells.push(Cell { generation: 0, sole: false, slot: Slot::Free { next } });
         }
-        self.chunks.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
+        self.chunks.room(1)?;
         self.chunks.push(cells.into_boxed_slice().try_into().map_err(|_| Status::NO_MEMORY)?);
         self.free = first;
         Ok(())
@@ -142,12 +170,25 @@ impl HandleTable {
     /// Puts a handle in.
     ///
     /// # Errors
-    /// `NO_MEMORY`.
+    /// `NO_MEMORY`, `SHOULD_WAIT`: it may not grow.
     #[inline]
     pub fn insert(&mut self, handle: Handle) -> Result<HandleValue, Status> {
         if self.free == NONE {
             self.grow()?;
         }
+        self.fill(handle)
+    }
+
+    /// Whether as many handles have room without more ado.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, count: usize) -> bool {
+        // Where one is all that is asked for it is enough that there is a free one.
+        if count == 1 { self.free != NONE } else { (self.chunks.len() << CHUNK_BITS) - self.len as usize >= count }
+    }
+
+    /// Puts a handle in, where there is room.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, handle: Handle) -> Result<HandleValue, Status> {
         let index = self.free;
         let cell = self
             .chunks
@@ -269,6 +310,7 @@ mod tests {
     #[test]
     fn values_look_as_zircons() {
         let mut table = HandleTable::new(0xdead_beef);
+        table.allow(1 << 16);
         for n in 0..1000 {
             let value = table.insert(handle(n)).unwrap();
             assert_eq!(value & 3, 3);
@@ -279,6 +321,7 @@ mod tests {
     #[test]
     fn a_closed_value_is_bad_at_once_and_for_a_while() {
         let mut table = HandleTable::new(0x1234_5678);
+        table.allow(1 << 16);
         let value = table.insert(handle(1)).unwrap();
         table.remove(value).unwrap();
         for n in 0..31 {
@@ -292,6 +335,7 @@ mod tests {
     #[test]
     fn another_process_s_value_is_bad() {
         let mut a = HandleTable::new(0x1111_1110);
+        a.allow(1 << 16);
         let b = HandleTable::new(0x2222_2220);
         let value = a.insert(handle(1)).unwrap();
         assert_eq!(b.get(value), Err(Status::BAD_HANDLE));
@@ -318,6 +362,7 @@ mod tests {
         #[test]
         fn behaves_as_a_map(secret in any::<u32>(), ops in proptest::collection::vec(op(), 0..600)) {
             let mut table = HandleTable::new(secret);
+        table.allow(1 << 16);
             let mut model: BTreeMap<u32, Handle> = BTreeMap::new();
             for op in ops {
                 match op {

@@ -23,6 +23,7 @@ use crate::machine::{Machine, PAGE, Perm};
 use crate::name::Name;
 use crate::object::{Body, Id};
 use crate::process::Process;
+use crate::refusal::Grows;
 use crate::slab::Key;
 use crate::stream::Part;
 use crate::vmo::Vmo;
@@ -195,7 +196,7 @@ impl<M: Machine> Kernel<M> {
     pub fn iob_create(&mut self, process: Id<Process>, specs: &[RegionSpec]) -> Result<(Id<Iob>, Id<Iob>), Status> {
         specs.iter().try_for_each(|spec| self.iob_check(spec))?;
         let mut regions = Vec::new();
-        regions.try_reserve_exact(specs.len()).map_err(|_| Status::NO_MEMORY)?;
+        regions.room_exact(specs.len())?;
         let made = specs.iter().try_for_each(|&spec| {
             regions.push(self.iob_region(process, spec)?);
             Ok(())

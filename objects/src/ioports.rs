@@ -16,6 +16,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE, PortWidth, Registers};
 use crate::object::Id;
 use crate::process::Process;
+use crate::refusal::Grows;
 use crate::slab::Key;
 use crate::thread::Thread;
 
@@ -37,7 +38,7 @@ impl Grants {
     fn set(&mut self, first: u32, count: u32, to: bool) -> Result<(), Status> {
         if self.bits.is_empty() && to {
             let words = PORTS.div_ceil(u64::BITS) as usize;
-            self.bits.try_reserve_exact(words).map_err(|_| Status::NO_MEMORY)?;
+            self.bits.room_exact(words)?;
             self.bits.resize(words, 0);
         }
         for port in first..first + count {

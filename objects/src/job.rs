@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL, zx_policy_basic_v2_t};
 
+use crate::account::Counted;
 use crate::exception::ExceptionChannel;
 use crate::kernel::Kernel;
 use crate::list::{Link, List};
@@ -14,6 +15,7 @@ use crate::object::{Body, Id, Processes, SubJobs};
 use crate::policy::Policy;
 use crate::process::Process;
 use crate::slab::Key;
+use crate::turns::Share;
 
 /// How deep the tree may be, below the root job.
 const MAX_HEIGHT: u32 = 32;
@@ -25,6 +27,7 @@ pub struct Job {
     /// Its parent; the root job has none.
     pub parent: Option<Id<Job>>,
     height: u32,
+    pub(crate) share: Share,
     /// What processes below it may do.
     pub policy: Policy,
     /// Jobs in it, oldest first.
@@ -46,6 +49,13 @@ pub struct Job {
     pub(crate) exceptions: Option<ExceptionChannel>,
     /// In the order in which they were made, at most `ZX_EXCEPTION_CHANNEL_JOB_DEBUGGER_MAX_COUNT`.
     pub(crate) debuggers: Vec<ExceptionChannel>,
+}
+
+impl Job {
+    /// How deep the tree may still be below it.
+    pub(crate) fn height(&self) -> u32 {
+        self.height
+    }
 }
 
 /// Which job ends with a process.
@@ -72,11 +82,16 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn job_new(&mut self, name: Name, parent: Option<Id<Job>>, height: u32, policy: Policy) -> Result<Id<Job>, Status> {
+        let above = parent.map(|parent| self.objects.get(parent).map(|job| job.account)).transpose()?;
         let account = self.account_new(parent)?;
+        if let Some(above) = above {
+            self.accounts.count(above, Counted::Jobs, 1).inspect_err(|_| self.account_leave(account))?;
+        }
         let job = Job {
             name,
             parent,
             height,
+            share: Share::default(),
             policy,
             jobs: List::default(),
             processes: List::default(),
@@ -90,13 +105,17 @@ impl<M: Machine> Kernel<M> {
             debuggers: Vec::new(),
         };
         let empty = Signals::JOB_NO_JOBS | Signals::JOB_NO_PROCESSES | Signals::JOB_NO_CHILDREN;
-        self.create(empty, Body::Job(Box::new(job))).inspect_err(|_| self.account_leave(account))
+        self.create(empty, Body::Job(Box::new(job))).inspect_err(|_| {
+            self.account_leave(account);
+            above.into_iter().for_each(|above| self.accounts.uncount(above, Counted::Jobs, 1));
+        })
     }
 
     /// `job_create`.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: the tree would be too deep. `BAD_STATE`: the parent is dead. `NO_MEMORY`.
+    /// `OUT_OF_RANGE`: the tree would be too deep. `BAD_STATE`: the parent is dead. `NO_RESOURCES`: a job may not have so
+    /// many. `NO_MEMORY`.
     pub fn job_create(&mut self, parent: Id<Job>) -> Result<Id<Job>, Status> {
         let p = self.objects.get_mut(parent)?;
         let height = p.height.checked_sub(1).ok_or(Status::OUT_OF_RANGE)?;
@@ -309,6 +328,9 @@ impl<M: Machine> Kernel<M> {
         self.account_leave(job.account);
         job.exceptions.into_iter().chain(job.debuggers).for_each(|channel| self.exception_channel_close(channel));
         if let Some(parent) = job.parent {
+            if let Ok(above) = self.objects.get(parent).map(|parent| parent.account) {
+                self.accounts.uncount(above, Counted::Jobs, 1);
+            }
             self.drop_ref(parent.object());
         }
     }

@@ -3,6 +3,8 @@
 //! Everything is reached through one [`Kernel`]; nothing is global, so several can live side by side. Each noun's
 //! operations are methods on it that stand in the noun's file.
 
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use abi::{Rights, Status};
@@ -10,14 +12,16 @@ use abi::{Rights, Status};
 use crate::account::Accounts;
 use crate::aspace::AddressSpace;
 use crate::buffers::Buffers;
+use crate::channel::Channel;
 use crate::deadline::Deadlines;
 use crate::debuglog::Log;
+use crate::endpoint::Endpoint;
 use crate::frames::Frames;
 use crate::futex::Futexes;
-use crate::handle::{Handle, HandleValue};
+use crate::handle::{Found, Handle, HandleValue, RecentHandles};
 use crate::job::Job;
 use crate::list::List;
-use crate::machine::{Machine, MachineThread};
+use crate::machine::{Machine, MachineEndpoint, MachineThread};
 use crate::name::Name;
 use crate::object::{Body, Doomed, Id, Noun, ObjectId, Objects, Unlocked, Waiters};
 use crate::pager::{Source, Wanted};
@@ -28,6 +32,8 @@ use crate::resource::RangeBook;
 use crate::slab::{Key, Slab};
 use crate::thread::{Thread, ThreadState};
 use crate::trace::Trace;
+use crate::turns::Turns;
+use crate::vmar::Nodes;
 use crate::vmo::Ahead;
 use crate::wait::{Interest, Observer};
 
@@ -55,10 +61,16 @@ pub struct Kernel<M: Machine> {
     pub(crate) futexes: Futexes,
     /// For messages.
     pub buffers: Buffers,
+    /// What ends of channels were made of.
+    #[allow(clippy::vec_box, reason = "the boxes are what is kept")]
+    pub(crate) spare_channels: Vec<Box<Channel>>,
     pub(crate) log: Log,
     pub(crate) ranges: RangeBook,
+    /// Endpoints of native components that are known here.
+    pub(crate) found: BTreeMap<MachineEndpoint, Id<Endpoint>>,
     pub(crate) serial: crate::debug::Serial,
     pub(crate) next_koid: u64,
+    pub(crate) recent_handles: RecentHandles,
     /// Handles that are to be closed, and objects that may have to go, when the call is done.
     pub(crate) closing: Vec<Handle>,
     pub(crate) doomed: List<Doomed>,
@@ -66,7 +78,11 @@ pub struct Kernel<M: Machine> {
     pub(crate) unsettled: u8,
     pub(crate) pressure: Pressure,
     pub(crate) accounts: Accounts,
+    pub(crate) turns: Turns,
     pub(crate) trace: Trace,
+    /// The koid of the task whose requests for memory are refused by plan.
+    pub(crate) refusing: Option<u64>,
+    pub(crate) nodes: Nodes,
     pub(crate) root_job: Option<Id<Job>>,
 }
 
@@ -111,17 +127,23 @@ impl<M: Machine> Kernel<M> {
             deadlines: Deadlines::default(),
             futexes: Futexes::default(),
             buffers: Buffers::default(),
+            spare_channels: Vec::new(),
             log: Log::default(),
             ranges: RangeBook::default(),
+            found: BTreeMap::new(),
             serial: crate::debug::Serial::default(),
             // Numbers below 1024 are reserved, as in Zircon.
             next_koid: 1024,
+            recent_handles: RecentHandles::default(),
             closing: Vec::new(),
             doomed: List::default(),
             unsettled: 0,
             pressure: Pressure::default(),
             accounts: Accounts::default(),
+            turns: Turns::default(),
             trace: Trace::default(),
+            refusing: None,
+            nodes: Nodes::default(),
             root_job: None,
         };
         kernel.make_root_job()?;
@@ -177,9 +199,30 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`; the object is not touched then.
     #[inline]
     pub fn give(&mut self, process: Id<Process>, object: ObjectId, rights: Rights) -> Result<HandleValue, Status> {
-        let value = self.objects.get_mut(process)?.handles.insert(Handle { object, rights })?;
+        let receiver = self.objects.get_mut(process)?;
+        if !receiver.handles.has_room(1) {
+            return self.give_anew(process, object, rights);
+        }
+        let value = receiver.handles.fill(Handle { object, rights })?;
         self.add_handle(object);
         Ok(value)
+    }
+
+    /// The same where the process's table is full.
+    #[cold]
+    #[inline(never)]
+    fn give_anew(&mut self, process: Id<Process>, object: ObjectId, rights: Rights) -> Result<HandleValue, Status> {
+        let value = self.table_add(process, Handle { object, rights })?;
+        self.add_handle(object);
+        Ok(value)
+    }
+
+    /// Puts a handle into a process's table, which is full.
+    #[cold]
+    #[inline(never)]
+    fn table_add(&mut self, process: Id<Process>, handle: Handle) -> Result<HandleValue, Status> {
+        self.reserve_handles(process, 1)?;
+        self.objects.get_mut(process)?.handles.fill(handle)
     }
 
     /// Gives a process a handle to an object just made, for which its job is charged from now on; if that fails, the
@@ -204,16 +247,58 @@ impl<M: Machine> Kernel<M> {
         id: Id<T>,
         rights: Rights,
     ) -> Result<HandleValue, Status> {
-        let receiver = self.objects.get_mut(process)?;
+        let mut receiver = self.objects.get_mut(process)?;
+        if !receiver.handles.has_room(1) {
+            self.reserve_handles(process, 1)?;
+            receiver = self.objects.get_mut(process)?;
+        }
         let handle = Handle { object: id.object(), rights };
-        let (account, value) = (receiver.account, receiver.handles.insert(handle)?);
+        let (account, value) = (receiver.account, receiver.handles.fill(handle)?);
         match self.charge_new(account, id) {
             Ok(object) => {
                 object.handles += 1;
                 Ok(value)
             }
             Err(status) => {
-                self.objects.get_mut(process)?.handles.remove(value)?;
+                self.remove_handle(process, value)?;
+                Err(status)
+            }
+        }
+    }
+
+    /// Gives a process handles to two objects just made, as [`Kernel::give_new`]: both or none. They are of a type that belongs to
+    /// the job of whoever makes them.
+    ///
+    /// # Errors
+    /// As [`Kernel::give_new`].
+    pub fn give_new_pair<T: Noun>(
+        &mut self,
+        process: Id<Process>,
+        pair: [Id<T>; 2],
+        rights: Rights,
+    ) -> Result<[HandleValue; 2], Status> {
+        let given = self.give_pair_charged(process, pair, rights);
+        given.inspect_err(|_| pair.into_iter().for_each(|id| self.doom(id.object())))
+    }
+
+    #[inline(always)]
+    fn give_pair_charged<T: Noun>(
+        &mut self,
+        process: Id<Process>,
+        pair: [Id<T>; 2],
+        rights: Rights,
+    ) -> Result<[HandleValue; 2], Status> {
+        let mut receiver = self.objects.get_mut(process)?;
+        if !receiver.handles.has_room(pair.len()) {
+            self.reserve_handles(process, pair.len())?;
+            receiver = self.objects.get_mut(process)?;
+        }
+        let [first, second] = pair.map(|id| receiver.handles.fill(Handle { object: id.object(), rights }));
+        let (values, account) = ([first?, second?], receiver.account);
+        match self.charge_pair(account, pair) {
+            Ok(()) => Ok(values),
+            Err(status) => {
+                values.into_iter().try_for_each(|value| self.remove_handle(process, value).map(|_| ()))?;
                 Err(status)
             }
         }
@@ -223,9 +308,49 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `BAD_HANDLE`.
-    #[inline]
+    #[inline(always)]
     pub fn handle(&self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
-        self.objects.get(process)?.handles.get(value)
+        Ok(self.find_handle(process, value)?.handle())
+    }
+
+    /// The same with the object as a `T`, if it is one.
+    ///
+    /// # Errors
+    /// `BAD_HANDLE`, `WRONG_TYPE`.
+    #[inline(always)]
+    pub fn handle_to<T: Noun>(&self, process: Id<Process>, value: HandleValue) -> Result<(Id<T>, Rights), Status> {
+        let found = self.find_handle(process, value)?;
+        Ok((found.to().ok_or(Status::WRONG_TYPE)?, found.handle().rights))
+    }
+
+    /// The object behind a handle, if it is known to be a `T` and the handle to have all of `rights`: for who asks
+    /// [`Kernel::handle_to`] what is wrong otherwise.
+    #[inline(always)]
+    pub fn known_handle_to<T: Noun>(&self, process: Id<Process>, value: HandleValue, rights: Rights) -> Option<Id<T>> {
+        self.recent_handles.find(process, value)?.to_with(rights)
+    }
+
+    #[inline(always)]
+    fn find_handle(&self, process: Id<Process>, value: HandleValue) -> Result<&Found, Status> {
+        match self.recent_handles.find(process, value) {
+            Some(found) => Ok(found),
+            None => self.look_up_handle(process, value),
+        }
+    }
+
+    #[inline(never)]
+    fn look_up_handle(&self, process: Id<Process>, value: HandleValue) -> Result<&Found, Status> {
+        let handle = self.objects.get(process)?.handles.get(value)?;
+        let kind = self.objects.any(handle.object)?.body.object_type();
+        Ok(self.recent_handles.keep(process, value, handle, kind))
+    }
+
+    /// Takes a handle out of a process's table, if nothing waits through it.
+    #[inline(always)]
+    fn remove_handle(&mut self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
+        let handle = self.objects.get_mut(process)?.handles.remove(value)?;
+        self.recent_handles.forget(value);
+        Ok(handle)
     }
 
     /// Takes a handle out of a process's table, ends the waits that went through it, and keeps it in being.
@@ -234,7 +359,7 @@ impl<M: Machine> Kernel<M> {
     /// `BAD_HANDLE`.
     #[inline]
     pub fn take(&mut self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
-        match self.objects.get_mut(process)?.handles.remove(value) {
+        match self.remove_handle(process, value) {
             Err(Status::SHOULD_WAIT) => self.take_waited(process, value),
             taken => taken,
         }
@@ -244,7 +369,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     fn take_waited(&mut self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
         self.cancel_waits_through(process, value);
-        self.objects.get_mut(process)?.handles.remove(value)
+        self.remove_handle(process, value)
     }
 
     /// Puts a handle that was in being (in a message, say) into a process's table. Room was reserved.
@@ -253,7 +378,10 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`; the handle is closed then.
     #[inline]
     pub fn put(&mut self, process: Id<Process>, handle: Handle) -> Result<HandleValue, Status> {
-        let put = self.objects.get_mut(process).and_then(|p| p.handles.insert(handle));
+        let put = match self.objects.get_mut(process) {
+            Ok(receiver) if receiver.handles.has_room(1) => receiver.handles.fill(handle),
+            _ => self.table_add(process, handle),
+        };
         put.inspect_err(|_| self.drop_handle(handle))
     }
 
@@ -266,9 +394,16 @@ impl<M: Machine> Kernel<M> {
     /// Makes room for handles in a process's table, so that [`Kernel::put`] cannot fail as often.
     ///
     /// # Errors
-    /// `NO_MEMORY`.
+    /// `NO_MEMORY`. `NO_RESOURCES`: its job may not have so many.
+    #[inline(never)]
     pub fn reserve_handles(&mut self, process: Id<Process>, count: usize) -> Result<(), Status> {
-        self.objects.get_mut(process)?.handles.reserve(count)
+        match self.objects.get_mut(process)?.handles.reserve(count) {
+            Err(Status::SHOULD_WAIT) => {
+                self.table_may_grow(process, count)?;
+                self.objects.get_mut(process)?.handles.reserve(count)
+            }
+            reserved => reserved,
+        }
     }
 
     /// The other end of an object that has one; none if it is gone.

@@ -104,6 +104,12 @@ impl From<DeviceError> for Status {
     }
 }
 
+impl From<OutOfMemory> for Status {
+    fn from(_: OutOfMemory) -> Self {
+        Status::NO_MEMORY
+    }
+}
+
 impl From<OutOfMemory> for DeviceError {
     fn from(_: OutOfMemory) -> Self {
         DeviceError::OutOfMemory
@@ -158,6 +164,50 @@ pub struct MsiBlock {
     pub address: u64,
     /// The value for the first vector, a multiple of `count`, so that a device may set the low bits.
     pub data: u32,
+}
+
+/// An endpoint of the kernel beneath.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum MachineEndpoint {
+    /// The system's own.
+    Own(u32),
+    /// One that a native component offers.
+    Found {
+        /// Which component.
+        component: u8,
+        /// Which of what it offers.
+        offer: u8,
+        /// In which of its lives.
+        life: u32,
+    },
+}
+
+/// What a capability to an endpoint is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EndpointUse {
+    /// To send, and to be answered.
+    pub call: bool,
+    /// To send.
+    pub send: bool,
+    /// To receive.
+    pub receive: bool,
+}
+
+/// Why an endpoint cannot be had. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EndpointError {
+    /// Nobody offers it.
+    NotFound,
+    /// Who offered it has ended.
+    Away,
+    /// There is no memory left for what it takes.
+    OutOfMemory,
+}
+
+impl From<OutOfMemory> for EndpointError {
+    fn from(_: OutOfMemory) -> Self {
+        EndpointError::OutOfMemory
+    }
 }
 
 /// How many bytes an access to an I/O port moves.
@@ -393,6 +443,10 @@ pub trait Machine {
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory>;
     /// Ends an address space: all its mappings go, the frames stay. No thread lives in it any more.
     fn aspace_destroy(&mut self, aspace: Aspace);
+    /// Pages of the tables that an address space is made of, beyond those that every one has.
+    fn aspace_tables(&self, _aspace: Aspace) -> u64 {
+        0
+    }
     /// Maps a page at a page-aligned address, in place of whatever was mapped there. All mappings of a page should be
     /// cached alike.
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory>;
@@ -470,12 +524,35 @@ pub trait Machine {
     fn can_step(&self) -> bool;
     /// Sets a thread's priority, at most [`Priority::DEADLINE`]. It starts with [`Priority::DEFAULT`].
     fn thread_set_priority(&mut self, thread: MachineThread, priority: Priority);
+    /// From now on, or no longer, a thread comes before all others of its priority, but after those of a higher one.
+    fn thread_prefer(&mut self, thread: MachineThread, preferred: bool);
     /// Sets the FS base of a thread: of the one whose call is being handled, or of a stopped one.
     fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64);
     /// Ends the wait of a thread whose call was answered with "blocked": the call returns `result`.
     fn thread_wake(&mut self, thread: MachineThread, result: i64);
     /// Arguments 5 to 8 of the call that a thread has made. They may change at any time: read them once.
     fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4];
+
+    // --- endpoints of the kernel beneath ---
+
+    /// An endpoint.
+    fn endpoint_create(&mut self) -> Result<MachineEndpoint, OutOfMemory>;
+    /// The endpoint that a native component offers under a name. It needs no giving back.
+    fn endpoint_find(&mut self, name: &[u8]) -> Result<MachineEndpoint, EndpointError>;
+    /// Ends an endpoint of the system's own. It stands in no slot any more.
+    fn endpoint_destroy(&mut self, endpoint: MachineEndpoint);
+    /// Puts a capability to an endpoint into an empty slot of a thread, from [`abi::HAFNON_ENDPOINT_SLOTS_FROM`] on. Who
+    /// receives sees the badge. To receive is only for endpoints of the system's own.
+    fn endpoint_mint(
+        &mut self,
+        endpoint: MachineEndpoint,
+        thread: MachineThread,
+        slot: u8,
+        badge: u32,
+        for_what: EndpointUse,
+    ) -> Result<(), EndpointError>;
+    /// Empties such a slot, if it is not empty already. Whatever the thread does through it fails.
+    fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8);
 
     // --- devices ---
 

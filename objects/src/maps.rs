@@ -47,13 +47,13 @@ impl<M: Machine> Kernel<M> {
         };
         loop {
             let vmar = self.objects.get(at).ok()?;
-            if let Some((base, child)) = vmar.children.from(walk.from) {
+            if let Some(child) = vmar.children.from(walk.from) {
                 return Some(match child {
-                    Child::Mapping(len) => {
-                        walk.from = base.saturating_add(len);
-                        (walk.depth + 1, Node::Mapping(self.aspaces.get(vmar.aspace?)?.mappings.get(&base)?))
+                    Child::Mapping(mapping) => {
+                        walk.from = mapping.end();
+                        (walk.depth + 1, Node::Mapping(mapping))
                     }
-                    Child::Vmar(id, _) => {
+                    &Child::Vmar(id, base, _) => {
                         walk.vmar = Some(id);
                         walk.from = base;
                         walk.depth += 1;

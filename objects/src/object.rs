@@ -13,10 +13,15 @@ use core::marker::PhantomData;
 use abi::{Signals, Status};
 
 use crate::account::Charge;
+use crate::event::Event;
 use crate::handle::Handle;
 use crate::kernel::{Kernel, LEFT};
 use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
+pub(crate) use crate::noun::Peered;
+pub use crate::noun::{
+    Body, Noun, Processes, Quarantined, SubJobs, Threads, Unlocked, VmoChildren, VmoReaders, Waiters,
+};
 use crate::slab::{Key, Slab};
 use crate::sole::Sole;
 use crate::wait::Interests;
@@ -26,6 +31,9 @@ use crate::wait::Interests;
 pub struct ObjectId(pub(crate) Key);
 
 impl ObjectId {
+    /// None comes before it in order.
+    pub(crate) const FIRST: Self = ObjectId(Key::FIRST);
+
     /// The object's place, which its number of threads, files and so on may serve as a short name for.
     pub fn index(self) -> u32 {
         self.0.index
@@ -83,7 +91,7 @@ impl<T> core::fmt::Debug for Id<T> {
 
 impl<T> Id<T> {
     /// None comes before it in order.
-    pub(crate) const FIRST: Self = Id { raw: ObjectId(Key::FIRST), noun: PhantomData };
+    pub(crate) const FIRST: Self = Id { raw: ObjectId::FIRST, noun: PhantomData };
 
     pub(crate) fn new(raw: ObjectId) -> Self {
         Id { raw, noun: PhantomData }
@@ -94,142 +102,6 @@ impl<T> Id<T> {
     pub fn object(self) -> ObjectId {
         self.raw
     }
-}
-
-/// A type of object.
-pub trait Noun: Sized {
-    /// `ZX_OBJ_TYPE_*`.
-    const TYPE: u32;
-    /// The object's own part, if it is of this type.
-    fn of(body: &Body) -> Option<&Self>;
-    /// The same, to change it.
-    fn of_mut(body: &mut Body) -> Option<&mut Self>;
-    /// Whether the object is of this type.
-    fn is(body: &Body) -> bool;
-    /// As [`Noun::of`], for an object that must be of this type.
-    ///
-    /// # Errors
-    /// `INTERNAL`: it is not.
-    fn own(body: &Body) -> Result<&Self, Status>;
-    /// The same, to change it.
-    ///
-    /// # Errors
-    /// As [`Noun::own`].
-    fn own_mut(body: &mut Body) -> Result<&mut Self, Status>;
-}
-
-/// A noun whose objects come in pairs.
-pub(crate) trait Peered: Noun {
-    /// The other end, as long as it is there, and its number for good.
-    fn peer_mut(&mut self) -> (&mut Option<Id<Self>>, &mut u64);
-}
-
-macro_rules! peered {
-    ($($module:ident::$name:ident,)*) => {
-        $(
-            impl Peered for crate::$module::$name {
-                fn peer_mut(&mut self) -> (&mut Option<Id<Self>>, &mut u64) {
-                    (&mut self.peer, &mut self.peer_koid)
-                }
-            }
-        )*
-    };
-}
-
-peered! {
-    channel::Channel,
-    socket::Socket,
-    fifo::Fifo,
-    eventpair::EventPair,
-    iob::Iob,
-}
-
-macro_rules! nouns {
-    ($($name:ident $module:ident $code:ident,)*) => {
-        /// The part of an object that depends on its type.
-        #[allow(missing_docs)]
-        pub enum Body {
-            $($name(Box<crate::$module::$name>),)*
-        }
-
-        impl Body {
-            /// `ZX_OBJ_TYPE_*`.
-            pub fn object_type(&self) -> u32 {
-                match self {
-                    $(Body::$name(_) => abi::$code,)*
-                }
-            }
-        }
-
-        $(
-            impl Noun for crate::$module::$name {
-                const TYPE: u32 = abi::$code;
-                #[inline]
-                fn of(body: &Body) -> Option<&Self> {
-                    match body {
-                        Body::$name(x) => Some(x),
-                        _ => None,
-                    }
-                }
-                #[inline]
-                fn of_mut(body: &mut Body) -> Option<&mut Self> {
-                    match body {
-                        Body::$name(x) => Some(x),
-                        _ => None,
-                    }
-                }
-                #[inline]
-                fn is(body: &Body) -> bool {
-                    matches!(body, Body::$name(_))
-                }
-                #[inline]
-                fn own(body: &Body) -> Result<&Self, Status> {
-                    match body {
-                        Body::$name(x) => Ok(x),
-                        _ => Err(Status::INTERNAL),
-                    }
-                }
-                #[inline]
-                fn own_mut(body: &mut Body) -> Result<&mut Self, Status> {
-                    match body {
-                        Body::$name(x) => Ok(x),
-                        _ => Err(Status::INTERNAL),
-                    }
-                }
-            }
-        )*
-    };
-}
-
-nouns! {
-    Job job ZX_OBJ_TYPE_JOB,
-    Process process ZX_OBJ_TYPE_PROCESS,
-    Thread thread ZX_OBJ_TYPE_THREAD,
-    Vmo vmo ZX_OBJ_TYPE_VMO,
-    Vmar vmar ZX_OBJ_TYPE_VMAR,
-    Channel channel ZX_OBJ_TYPE_CHANNEL,
-    Socket socket ZX_OBJ_TYPE_SOCKET,
-    Fifo fifo ZX_OBJ_TYPE_FIFO,
-    Event event ZX_OBJ_TYPE_EVENT,
-    EventPair eventpair ZX_OBJ_TYPE_EVENTPAIR,
-    Stream stream ZX_OBJ_TYPE_STREAM,
-    Iob iob ZX_OBJ_TYPE_IOB,
-    IobSharedRegion iob ZX_OBJ_TYPE_IOB_SHARED_REGION,
-    Port port ZX_OBJ_TYPE_PORT,
-    Timer timer ZX_OBJ_TYPE_TIMER,
-    Clock clock ZX_OBJ_TYPE_CLOCK,
-    Counter counter ZX_OBJ_TYPE_COUNTER,
-    Debuglog debuglog ZX_OBJ_TYPE_DEBUGLOG,
-    Resource resource ZX_OBJ_TYPE_RESOURCE,
-    Profile profile ZX_OBJ_TYPE_PROFILE,
-    SuspendToken suspend_token ZX_OBJ_TYPE_SUSPEND_TOKEN,
-    Exception exception ZX_OBJ_TYPE_EXCEPTION,
-    Interrupt interrupt ZX_OBJ_TYPE_INTERRUPT,
-    Pager pager ZX_OBJ_TYPE_PAGER,
-    Msi msi ZX_OBJ_TYPE_MSI,
-    Iommu iommu ZX_OBJ_TYPE_IOMMU,
-    Bti bti ZX_OBJ_TYPE_BTI,
-    Pmt bti ZX_OBJ_TYPE_PMT,
 }
 
 /// An object.
@@ -259,10 +131,25 @@ impl Object {
     fn is_done_with(&self) -> bool {
         self.handles == 0
             && matches!(self.body, Body::Event(_) | Body::Counter(_) | Body::Debuglog(_))
-            && self.refs == 0
-            && self.sole.is_none()
-            && self.interests.is_empty()
-            && !self.doomed.is_linked()
+            && self.is_unneeded()
+    }
+
+    /// Whether, when its last handle has gone, nothing else of the kernel's hangs on it.
+    #[inline(always)]
+    pub(crate) fn is_unneeded(&self) -> bool {
+        self.refs == 0 && !self.is_watched() && !self.doomed.is_linked()
+    }
+
+    /// What depends on its type, of an object that goes. What stays in its place has nothing to be freed.
+    #[inline(always)]
+    pub(crate) fn take_body(&mut self) -> Body {
+        core::mem::replace(&mut self.body, Body::Event(Box::new(Event)))
+    }
+
+    /// Whether anybody waits for its signals.
+    #[inline(always)]
+    fn is_watched(&self) -> bool {
+        self.sole.is_some() || !self.interests.is_empty()
     }
 }
 
@@ -277,44 +164,6 @@ impl Chain for Doomed {
     fn link_mut(object: &mut Object) -> Option<&mut Link> {
         Some(&mut object.doomed)
     }
-}
-
-macro_rules! chains {
-    ($($(#[$doc:meta])* $chain:ident = $module:ident::$noun:ident.$field:ident;)*) => {
-        $(
-            $(#[$doc])*
-            pub struct $chain;
-
-            impl Chain for $chain {
-                type Entry = Object;
-                fn link(object: &Object) -> Option<&Link> {
-                    Some(&crate::$module::$noun::of(&object.body)?.$field)
-                }
-                fn link_mut(object: &mut Object) -> Option<&mut Link> {
-                    Some(&mut crate::$module::$noun::of_mut(&mut object.body)?.$field)
-                }
-            }
-        )*
-    };
-}
-
-chains! {
-    /// Jobs of a job.
-    SubJobs = job::Job.siblings;
-    /// Processes of a job.
-    Processes = process::Process.siblings;
-    /// Pinned memory in the quarantine of a bus transaction initiator.
-    Quarantined = bti::Pmt.quarantine;
-    /// Threads of a process.
-    Threads = thread::Thread.siblings;
-    /// Threads that wait for the same thing in the order in which they came.
-    Waiters = thread::Thread.queue;
-    /// Children of a VMO.
-    VmoChildren = vmo::Vmo.siblings;
-    /// Discardable VMOs that nobody has locked.
-    Unlocked = vmo::Vmo.unlocked;
-    /// Clones that show pages of a VMO with a pager where they have none of their own.
-    VmoReaders = vmo::Vmo.reader;
 }
 
 /// All objects.
@@ -464,15 +313,14 @@ impl<M: Machine> Kernel<M> {
         signals: Signals,
         bodies: [Body; 2],
     ) -> Result<(Id<T>, Id<T>), Status> {
-        let [first, second] = bodies;
+        let [mut first, mut second] = bodies;
+        let koid = self.next_koid;
+        *T::own_mut(&mut first)?.peer_mut().1 = koid + 1;
         let a: Id<T> = self.create(signals, first)?;
+        let (peer, peer_koid) = T::own_mut(&mut second)?.peer_mut();
+        (*peer, *peer_koid) = (Some(a), koid);
         let b: Id<T> = self.create(signals, second).inspect_err(|_| self.doom(a.object()))?;
-        for (one, other) in [(a, b), (b, a)] {
-            let koid = self.koid(other.object());
-            let (peer, peer_koid) = self.objects.get_mut(one)?.peer_mut();
-            *peer = Some(other);
-            *peer_koid = koid;
-        }
+        *self.objects.get_mut(a)?.peer_mut().0 = Some(b);
         Ok((a, b))
     }
 
@@ -568,21 +416,23 @@ impl<M: Machine> Kernel<M> {
             self.objects.slab.drop_entry(handle.object.0);
             self.charge_end(charge);
         } else if object.handles == 0 {
-            self.close_last(handle);
+            match &object.body {
+                Body::Channel(_) => self.channel_closed(Id::new(handle.object)),
+                _ => self.close_last(handle.object),
+            }
         }
     }
 
     #[inline(never)]
-    fn close_last(&mut self, handle: Handle) {
-        self.last_handle_gone(handle.object);
-        let Ok(object) = self.objects.any(handle.object) else { return };
+    pub(crate) fn close_last(&mut self, id: ObjectId) {
+        self.last_handle_gone(id);
+        let Ok(object) = self.objects.any(id) else { return };
         if object.refs == 0 && object.handles == 0 {
-            let holds_more = match &object.body {
-                Body::Process(_) => true,
-                Body::Channel(channel) => !channel.is_empty(),
-                _ => false,
-            };
-            if holds_more { self.doom(handle.object) } else { self.take_apart(handle.object) }
+            match &object.body {
+                Body::Process(_) => self.doom(id),
+                Body::Channel(channel) if !channel.is_empty() => self.doom(id),
+                _ => self.take_apart(id),
+            }
         }
     }
 
@@ -614,13 +464,14 @@ impl<M: Machine> Kernel<M> {
             Body::Pager(_) => self.pager_unreachable(Id::new(id)),
             Body::Bti(_) => self.bti_unreachable(Id::new(id)),
             Body::Pmt(_) => self.pmt_unreachable(Id::new(id)),
+            Body::Endpoint(_) => self.endpoint_unreachable(Id::new(id)),
             _ => {}
         }
     }
 
     fn take_apart(&mut self, id: ObjectId) {
         let Ok(object) = self.objects.any(id) else { return };
-        let watched = object.sole.is_some() || !object.interests.is_empty();
+        let watched = object.is_watched();
         let listed = matches!(object.body, Body::Job(_) | Body::Thread(_) | Body::Process(_) | Body::Vmo(_));
         if object.doomed.is_linked() {
             self.doomed.remove(&mut self.objects.slab, id.0);
@@ -631,13 +482,20 @@ impl<M: Machine> Kernel<M> {
         if listed {
             self.leave_lists(id);
         }
-        let Some(object) = self.objects.slab.remove(id.0) else { return };
-        self.charge_end(object.charge);
-        match object.body {
+        self.end_object(id);
+    }
+
+    /// An object on which nothing hangs any more goes.
+    fn end_object(&mut self, id: ObjectId) {
+        let taken = self.objects.slab.vacate(id.0, |object| Some((object.charge, object.take_body())));
+        let Some((charge, body)) = taken else { return };
+        self.charge_end(charge);
+        match body {
+            Body::Channel(end) => self.channel_end(end),
             Body::Job(job) => self.job_end(*job),
             Body::Process(process) => self.process_end(Id::new(id), *process),
             Body::Thread(thread) => self.thread_end(*thread),
-            Body::Vmo(vmo) => self.vmo_end(*vmo),
+            Body::Vmo(vmo) => self.vmo_end(vmo),
             Body::Stream(stream) => self.stream_end(*stream),
             Body::Iob(end) => self.iob_end(*end),
             Body::IobSharedRegion(region) => self.iob_shared_region_end(*region),
@@ -649,6 +507,7 @@ impl<M: Machine> Kernel<M> {
             Body::Bti(bti) => self.bti_end(&bti),
             Body::Pmt(pmt) => self.pmt_end(*pmt),
             Body::Clock(clock) => self.clock_end(&clock),
+            Body::Endpoint(endpoint) => self.endpoint_end(&endpoint),
             _ => {}
         }
     }

@@ -19,11 +19,21 @@ use crate::object::{Body, Id, ObjectId, Waiters};
 use crate::process::Process;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
-use crate::vmo::PAGE_WAIT;
+use crate::vmo::{Access, PAGE_WAIT};
 use crate::wait::Waiting;
 
 /// Packets that programs may queue before `port_queue` refuses.
-const MAX_QUEUED: usize = 16 * 1024;
+const MAX_QUEUED: usize = 4096;
+/// Waits that may be bound to a port before it is taken for a runaway's.
+const MAX_WAITS: usize = 50_000;
+
+/// Bytes that a packet takes.
+const PACKET_BYTES: u64 = 128;
+/// How much as many packets a wait takes, with its packet, its observer, and what it is found by.
+const WAIT: usize = 3;
+/// Packets that a port pays for at a time, and which it may have paid for too many.
+const STEP: usize = 32;
+const SPARE: usize = 4 * STEP;
 
 /// Bytes in a packet.
 pub const PACKET_SIZE: usize = 48;
@@ -92,9 +102,27 @@ pub struct Port {
     interrupts: List<Alike>,
     /// Packets in the queue that programs put there.
     by_users: usize,
+    /// Waits that are bound to it, with or without their packet in the queue.
+    bound: usize,
+    /// Packets for which it is charged: at least those of programs, and [`WAIT`] for each wait.
+    paid: usize,
     waiters: List<Waiters>,
     /// The packets of waits, queued or not, by key and handle.
     waits: BTreeMap<(u64, Through), List<Alike>>,
+}
+
+impl Port {
+    /// Packets that it is to be charged for.
+    #[inline(always)]
+    fn owes(&self) -> usize {
+        self.by_users + self.bound * WAIT
+    }
+
+    /// Whether it is charged for what it holds and so many packets more: neither too little, nor much too much.
+    #[inline(always)]
+    fn has_paid(&self, more: usize) -> bool {
+        self.paid.wrapping_sub(self.owes() + more) <= SPARE
+    }
 }
 
 impl Packet {
@@ -132,12 +160,41 @@ impl<M: Machine> Kernel<M> {
             self.port_deliver(thread, out, &bytes);
             return Ok(());
         }
+        if !self.objects.get(port)?.has_paid(1) {
+            self.port_pays(port, 1)?;
+        }
         let packet = Packet { port, bytes, origin: Origin::User, queue: Link::default(), alike: Link::default() };
         let packet = self.packets.insert(packet).map_err(|_| Status::NO_MEMORY)?;
         let p = self.objects.get_mut(port)?;
         p.by_users += 1;
         p.queue.push(&mut self.packets, packet);
         Ok(())
+    }
+
+    /// A port is to hold so many packets more.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`: whoever pays for it may not have so much.
+    #[cold]
+    #[inline(never)]
+    fn port_pays(&mut self, port: Id<Port>, more: usize) -> Result<(), Status> {
+        let p = self.objects.get_mut(port)?;
+        let (paid, wanted) = (p.paid, p.owes() + more + STEP);
+        if paid > wanted {
+            p.paid = wanted;
+            self.discharge(port.object(), (paid - wanted) as u64 * PACKET_BYTES);
+            return Ok(());
+        }
+        let bytes = (wanted - paid) as u64 * PACKET_BYTES;
+        self.may_charge(port.object(), bytes)?;
+        self.charge(port.object(), bytes);
+        self.objects.get_mut(port)?.paid = wanted;
+        Ok(())
+    }
+
+    /// Whether more waits are bound to a port than anybody needs.
+    pub(crate) fn port_is_overwatched(&self, port: Id<Port>) -> bool {
+        self.objects.get(port).is_ok_and(|p| p.bound > MAX_WAITS)
     }
 
     fn port_push(&mut self, port: Id<Port>, packet: Key) {
@@ -180,21 +237,48 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn port_pop(&mut self, port: Id<Port>) -> Option<[u8; PACKET_SIZE]> {
-        let p = self.objects.get_mut(port).ok()?;
-        if let Some(packet) = p.urgent.pop(&mut self.packets) {
-            return Some(self.packets.get(packet)?.bytes);
-        }
-        let key = p.queue.first()?;
-        let packet = self.packets.get(key)?;
-        let bytes = packet.bytes;
-        if let Origin::User = packet.origin {
-            p.by_users = p.by_users.saturating_sub(1);
-            p.queue.pop(&mut self.packets);
-            self.packets.remove(key);
-        } else {
-            self.packet_drop(key);
-        }
+        let p = self.objects.get(port).ok()?;
+        let key = p.urgent.first().or(p.queue.first())?;
+        let bytes = self.packets.get(key)?.bytes;
+        self.port_taken(port, key);
         Some(bytes)
+    }
+
+    /// Moves the first packet into a program's memory, if there is one. It leaves the port only when it could be delivered.
+    ///
+    /// # Errors
+    /// As [`Kernel::copy_out`].
+    #[inline(always)]
+    pub fn port_take(&mut self, port: Id<Port>, aspace: Key, out: u64) -> Result<bool, Status> {
+        let p = self.objects.get(port)?;
+        let Some(key) = p.urgent.first().or(p.queue.first()) else { return Ok(false) };
+        let packet = self.packets.get(key).ok_or(Status::INTERNAL)?;
+        match self.known(aspace, out, PACKET_SIZE, Access::Write) {
+            Some((frame, offset)) => self.machine.frame_write(frame, offset, &packet.bytes),
+            None => {
+                let bytes = packet.bytes;
+                self.copy_out(aspace, out, &bytes)?;
+            }
+        }
+        self.port_taken(port, key);
+        Ok(true)
+    }
+
+    /// The first packet of a port has been delivered.
+    #[inline]
+    fn port_taken(&mut self, port: Id<Port>, key: Key) {
+        let (Ok(p), Some(packet)) = (self.objects.get_mut(port), self.packets.get(key)) else { return };
+        match packet.origin {
+            Origin::User => {
+                p.by_users = p.by_users.saturating_sub(1);
+                p.queue.pop(&mut self.packets);
+                self.packets.drop_entry(key);
+            }
+            Origin::Interrupt(_) => {
+                p.urgent.pop(&mut self.packets);
+            }
+            Origin::Wait { .. } | Origin::Source(_) => self.packet_drop(key),
+        }
     }
 
     /// `port_wait`: the packet, or the thread is blocked until there is one; it is then written to `out`.
@@ -240,6 +324,10 @@ impl<M: Machine> Kernel<M> {
         through: Through,
         options: u32,
     ) -> Result<Key, Status> {
+        let p = self.objects.get(port)?;
+        if !p.has_paid(WAIT) {
+            self.port_pays(port, WAIT)?;
+        }
         let mut bytes = [0; PACKET_SIZE];
         bytes[0..8].copy_from_slice(&key.to_le_bytes());
         bytes[8..12].copy_from_slice(&ZX_PKT_TYPE_SIGNAL_ONE.to_le_bytes());
@@ -249,8 +337,9 @@ impl<M: Machine> Kernel<M> {
         let origin = Origin::Wait { through, stamped, observer: None };
         let packet = Packet { port, bytes, origin, queue: Link::default(), alike: Link::default() };
         let packet = self.packets.insert(packet).map_err(|_| Status::NO_MEMORY)?;
-        let alike = self.objects.get_mut(port)?.waits.entry((key, through)).or_default();
-        alike.push(&mut self.packets, packet);
+        let p = self.objects.get_mut(port)?;
+        p.bound += 1;
+        p.waits.entry((key, through)).or_default().push(&mut self.packets, packet);
         Ok(packet)
     }
 
@@ -344,7 +433,11 @@ impl<M: Machine> Kernel<M> {
                     p.by_users = p.by_users.saturating_sub(1);
                     p.queue.remove(&mut self.packets, key);
                 }
-                Origin::Wait { .. } | Origin::Source(_) => p.queue.remove(&mut self.packets, key),
+                Origin::Wait { .. } => {
+                    p.bound = p.bound.saturating_sub(1);
+                    p.queue.remove(&mut self.packets, key);
+                }
+                Origin::Source(_) => p.queue.remove(&mut self.packets, key),
                 Origin::Interrupt(_) => {
                     p.urgent.remove(&mut self.packets, key);
                     p.interrupts.remove(&mut self.packets, key);

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL};
 
+use crate::account::Counted;
 use crate::exception::ExceptionChannel;
 use crate::handle::{Handle, HandleTable};
 use crate::ioports::Grants;
@@ -78,7 +79,7 @@ impl<M: Machine> Kernel<M> {
     /// `process_create`: an empty process and its root VMAR.
     ///
     /// # Errors
-    /// `BAD_STATE`: the job is dead. `NO_MEMORY`.
+    /// `BAD_STATE`: the job is dead. `NO_RESOURCES`: a job may not have so many. `NO_MEMORY`.
     pub fn process_create(&mut self, job: Id<Job>, name: Name) -> Result<(Id<Process>, Id<Vmar>), Status> {
         let j = self.objects.get_mut(job)?;
         if j.dead {
@@ -87,7 +88,9 @@ impl<M: Machine> Kernel<M> {
         let (policy, account) = (j.policy, j.account);
         let mut secret = [0; 4];
         self.machine.random(&mut secret);
-        let (aspace, vmar) = self.aspace_create()?;
+        self.accounts.count(account, Counted::Processes, 1)?;
+        let uncount = |kernel: &mut Self| kernel.accounts.uncount(account, Counted::Processes, 1);
+        let (aspace, vmar) = self.aspace_create().inspect_err(|_| uncount(self))?;
         let process = Process {
             name,
             job,
@@ -112,9 +115,13 @@ impl<M: Machine> Kernel<M> {
             debug_addr: 0,
             break_on_load: 0,
         };
-        let id = self
-            .create(Signals::NONE, Body::Process(Box::new(process)))
-            .inspect_err(|_| self.aspace_destroy(aspace))?;
+        let id = self.create(Signals::NONE, Body::Process(Box::new(process))).inspect_err(|_| {
+            self.aspace_destroy(aspace);
+            uncount(self);
+        })?;
+        if let Some(space) = self.aspaces.get_mut(aspace) {
+            space.payer = Some(id);
+        }
         self.add_ref(job.object());
         self.job_add_process(job, id);
         Ok((id, vmar))
@@ -163,7 +170,8 @@ impl<M: Machine> Kernel<M> {
             self.trace_ended(id, return_code);
         }
         let p = self.objects.get_mut(id).ok()?;
-        let critical = p.critical.take();
+        let (critical, account) = (p.critical.take(), p.account);
+        self.accounts.uncount(account, Counted::Processes, 1);
         while let Some(thread) = self.objects.get(id).ok().and_then(|p| self.objects.after(p.threads, None)) {
             self.thread_stop(Id::new(thread));
             self.thread_leave(Id::new(thread));
@@ -211,8 +219,10 @@ impl<M: Machine> Kernel<M> {
         }
         let Some(value) = p.handles.any(&mut p.let_go) else {
             // The table's memory goes as well.
+            let chunks = p.handles.allowed();
             p.handles = HandleTable::new(0);
             p.let_go = 0;
+            self.table_gone(id, chunks);
             return None;
         };
         self.take(id, value).ok()

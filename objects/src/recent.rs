@@ -16,12 +16,16 @@ use crate::vmo::Access;
 /// Entries; a power of two.
 const ENTRIES: u64 = 64;
 
+/// No page has this number.
+const NO_PAGE: u64 = u64::MAX;
+
 #[derive(Clone, Copy)]
 struct Entry {
     page: u64,
+    /// The same if it may be written, otherwise [`NO_PAGE`].
+    writable: u64,
     aspace: Key,
     frame: Frame,
-    writable: bool,
     /// [`Recent::era`] when it was made.
     era: u64,
 }
@@ -41,7 +45,7 @@ fn place(page: u64) -> usize {
 
 impl Default for Recent {
     fn default() -> Self {
-        let none = Entry { page: 0, aspace: Key::FIRST, frame: Frame(0), writable: false, era: 0 };
+        let none = Entry { page: NO_PAGE, writable: NO_PAGE, aspace: Key::FIRST, frame: Frame(0), era: 0 };
         Recent { entries: [none; ENTRIES as usize], era: 1 }
     }
 }
@@ -52,8 +56,8 @@ impl Recent {
     pub fn find(&self, aspace: Key, address: u64, access: Access) -> Option<Frame> {
         let page = address / PAGE;
         let entry = self.entries.get(place(page))?;
-        let known = entry.page == page && entry.era == self.era && entry.aspace == aspace;
-        (known && (entry.writable || access == Access::Read)).then_some(entry.frame)
+        let found = if access == Access::Read { entry.page } else { entry.writable };
+        (found == page && entry.era == self.era && entry.aspace == aspace).then_some(entry.frame)
     }
 
     /// Keeps what was found. `writable`: the program may write there, and the frame need not be copied first.
@@ -61,7 +65,8 @@ impl Recent {
     pub fn keep(&mut self, aspace: Key, address: u64, frame: Frame, writable: bool) {
         let page = address / PAGE;
         if let Some(entry) = self.entries.get_mut(place(page)) {
-            *entry = Entry { page, aspace, frame, writable, era: self.era };
+            let writable = if writable { page } else { NO_PAGE };
+            *entry = Entry { page, writable, aspace, frame, era: self.era };
         }
     }
 
@@ -79,6 +84,12 @@ impl Recent {
         }
     }
 
+    /// Changes when what was found before may no longer hold.
+    #[inline(always)]
+    pub fn era(&self) -> u64 {
+        self.era
+    }
+
     /// A frame that may be kept is no longer what a program should see.
     #[inline]
     pub fn forget_all(&mut self) {
@@ -89,6 +100,6 @@ impl Recent {
     #[cfg(any(test, feature = "fake"))]
     pub fn known(&self) -> impl Iterator<Item = (Key, u64, Frame, bool)> + '_ {
         let known = self.entries.iter().filter(|entry| entry.era == self.era);
-        known.map(|entry| (entry.aspace, entry.page * PAGE, entry.frame, entry.writable))
+        known.map(|entry| (entry.aspace, entry.page * PAGE, entry.frame, entry.writable == entry.page))
     }
 }

@@ -135,7 +135,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Where an address is: the name of what is mapped there and the offset in it.
     fn place(&self, aspace: Key, address: u64, out: &mut String) {
-        let Some(mapping) = self.aspace(aspace).and_then(|space| space.find(address)) else { return };
+        let Some(mapping) = self.mapping_at(aspace, address) else { return };
         let offset = mapping.named_offset.wrapping_add(address - mapping.base);
         let Ok(named) = self.objects.get(mapping.named) else { return };
         let _ = match named.name.as_str() {
@@ -151,7 +151,8 @@ impl<M: Machine> Kernel<M> {
         let mut frame = registers.rbp;
         // A call through a wild pointer: the return address is on top of the stack, and this function has no frame.
         let mut n = 1;
-        if self.aspace(aspace).is_some_and(|space| space.find(registers.rip).is_none())
+        if self.aspace(aspace).is_some()
+            && self.mapping_at(aspace, registers.rip).is_none()
             && let Some([address]) = self.peek::<1>(aspace, registers.rsp)
         {
             self.report_frame(lines, aspace, n, address);
@@ -188,10 +189,7 @@ impl<M: Machine> Kernel<M> {
         let mut shown = 0;
         let mut from = 0;
         for _ in 0..MAPPINGS {
-            let space = self.aspace(aspace);
-            let Some(mapping) = space.and_then(|space| space.mappings.range(from..).next()).map(|(_, m)| *m) else {
-                break;
-            };
+            let Some(&mapping) = self.mapping_from(aspace, from) else { break };
             from = mapping.end();
             let Some([magic]) = self.peek::<1>(aspace, mapping.base) else { continue };
             if mapping.named_offset != 0 || !magic.to_le_bytes().starts_with(b"\x7fELF") {

@@ -8,8 +8,9 @@ use alloc::vec::Vec;
 use abi::Status;
 
 use crate::kernel::Kernel;
-use crate::machine::{Machine, PAGE};
-use crate::object::{Id, Noun};
+use crate::machine::{Frame, Machine, PAGE};
+use crate::object::{Id, Noun, Object};
+use crate::refusal::Grows;
 use crate::slab::Key;
 use crate::vmo::Access;
 
@@ -34,7 +35,7 @@ impl Ring {
     /// A ring for so many bytes, which it has room for from the start.
     pub fn with_room(len: usize) -> Result<Self, Status> {
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(len).map_err(|_| Status::NO_MEMORY)?;
+        bytes.room_exact(len)?;
         bytes.resize(len, 0);
         Ok(Ring { bytes, first: 0, len: 0 })
     }
@@ -106,6 +107,35 @@ impl Ring {
         )
     }
 
+    /// Puts bytes of a page in, for which there is room.
+    #[inline(always)]
+    fn put_from<M: Machine>(&mut self, machine: &M, (frame, offset): (Frame, usize), len: usize) {
+        let place = self.place(self.len);
+        match self.bytes.get_mut(place..).and_then(|bytes| bytes.get_mut(..len)) {
+            Some(straight) => machine.frame_read(frame, offset, straight),
+            None => {
+                let (first, second) = self.free(len);
+                machine.frame_read(frame, offset, first);
+                machine.frame_read(frame, offset + first.len(), second);
+            }
+        }
+        self.len += len;
+    }
+
+    /// Copies bytes from the `from`th on, which there are, into a page.
+    #[inline(always)]
+    fn show_to<M: Machine>(&self, machine: &mut M, from: usize, (frame, offset): (Frame, usize), len: usize) {
+        let place = self.place(from);
+        match self.bytes.get(place..).and_then(|bytes| bytes.get(..len)) {
+            Some(straight) => machine.frame_write(frame, offset, straight),
+            None => {
+                let (first, second) = self.part(from, len);
+                machine.frame_write(frame, offset, first);
+                machine.frame_write(frame, offset + first.len(), second);
+            }
+        }
+    }
+
     /// So many of the first bytes have been read.
     #[inline]
     pub fn drop_front(&mut self, len: usize) {
@@ -118,61 +148,86 @@ impl Ring {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Puts a program's bytes into a ring that has room for them; all or none.
+    /// Puts a program's bytes into an object's ring that has room for them; all or none. Gives the object.
     ///
     /// # Errors
     /// As [`Kernel::copy_in`].
-    #[inline]
-    pub(crate) fn ring_fill<T: Ringed>(&mut self, id: Id<T>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
+    #[inline(always)]
+    pub(crate) fn ring_fill<T: Ringed>(
+        &mut self,
+        id: Id<T>,
+        aspace: Key,
+        from: u64,
+        len: usize,
+    ) -> Result<&mut Object, Status> {
+        if let Some(spot) = self.known(aspace, from, len, Access::Read) {
+            let object = self.objects.any_mut(id.object())?;
+            let ring = T::own_mut(&mut object.body)?.ring().ok_or(Status::INTERNAL)?;
+            ring.put_from(&self.machine, spot, len);
+            return Ok(object);
+        }
+        self.ring_fill_pages(id, aspace, from, len)?;
+        self.objects.any_mut(id.object())
+    }
+
+    #[inline(never)]
+    fn ring_fill_pages<T: Ringed>(&mut self, id: Id<T>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
         let mut done = 0;
         while done < len {
             let at = from.wrapping_add(done as u64);
             let (offset, part) = in_page(at, len - done);
             let found = self.user_page(aspace, at, Access::Read);
             let ring = self.objects.get_mut(id)?.ring().ok_or(Status::INTERNAL)?;
-            let frame = match found {
-                Ok(frame) => frame,
+            match found {
+                Ok(Some(frame)) => ring.put_from(&self.machine, (frame, offset), part),
+                Ok(None) => {
+                    let (first, second) = ring.free(part);
+                    first.fill(0);
+                    second.fill(0);
+                    ring.len += part;
+                }
                 Err(status) => {
                     ring.len -= done;
                     return Err(status);
                 }
-            };
-            let (first, second) = ring.free(part);
-            match frame {
-                Some(frame) => {
-                    self.machine.frame_read(frame, offset, first);
-                    if !second.is_empty() {
-                        self.machine.frame_read(frame, offset + first.len(), second);
-                    }
-                }
-                None => {
-                    first.fill(0);
-                    second.fill(0);
-                }
             }
-            ring.len += part;
             done += part;
         }
         Ok(())
     }
 
-    /// Copies the first bytes of a ring, as many as there are at least, into a program's memory. They stay.
+    /// Copies the first bytes of an object's ring, as many as there are at least, into a program's memory. They stay. Gives the
+    /// object.
     ///
     /// # Errors
     /// As [`Kernel::copy_out`].
-    #[inline]
-    pub(crate) fn ring_show<T: Ringed>(&mut self, id: Id<T>, aspace: Key, to: u64, len: usize) -> Result<(), Status> {
+    #[inline(always)]
+    pub(crate) fn ring_show<T: Ringed>(
+        &mut self,
+        id: Id<T>,
+        aspace: Key,
+        to: u64,
+        len: usize,
+    ) -> Result<&mut Object, Status> {
+        if let Some(spot) = self.known(aspace, to, len, Access::Write) {
+            let object = self.objects.any_mut(id.object())?;
+            let ring = T::own_mut(&mut object.body)?.ring().ok_or(Status::INTERNAL)?;
+            ring.show_to(&mut self.machine, 0, spot, len);
+            return Ok(object);
+        }
+        self.ring_show_pages(id, aspace, to, len)?;
+        self.objects.any_mut(id.object())
+    }
+
+    #[inline(never)]
+    fn ring_show_pages<T: Ringed>(&mut self, id: Id<T>, aspace: Key, to: u64, len: usize) -> Result<(), Status> {
         let mut done = 0;
         while done < len {
             let at = to.wrapping_add(done as u64);
             let (offset, part) = in_page(at, len - done);
             let frame = self.user_page(aspace, at, Access::Write)?.ok_or(Status::INTERNAL)?;
             let ring = self.objects.get_mut(id)?.ring().ok_or(Status::INTERNAL)?;
-            let (first, second) = ring.part(done, part);
-            self.machine.frame_write(frame, offset, first);
-            if !second.is_empty() {
-                self.machine.frame_write(frame, offset + first.len(), second);
-            }
+            ring.show_to(&mut self.machine, done, (frame, offset), part);
             done += part;
         }
         Ok(())

@@ -8,13 +8,16 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use crate::machine::OutOfMemory;
+use crate::refusal::Grows;
 
 const CHUNK_BITS: u32 = 6;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const NONE: u32 = u32::MAX;
 
 /// The number of an entry, and which of the entries that had this number it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(clippy::derived_hash_with_manual_eq, reason = "both look at all there is")]
+#[repr(C)]
 pub struct Key {
     /// Place in the slab.
     pub index: u32,
@@ -24,6 +27,19 @@ pub struct Key {
 impl Key {
     /// None comes before it in order.
     pub const FIRST: Key = Key { index: 0, generation: NonZeroU32::MIN };
+
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        u64::from(self.index) | u64::from(self.generation.get()) << u32::BITS
+    }
+}
+
+impl PartialEq for Key {
+    /// Both halves at once, as they lie in memory.
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.bits() == other.bits()
+    }
 }
 
 enum Slot<T> {
@@ -78,12 +94,12 @@ impl<T> Slab<T> {
             return Err(OutOfMemory);
         }
         let mut cells = Vec::new();
-        cells.try_reserve_exact(CHUNK).map_err(|_| OutOfMemory)?;
+        cells.room_exact(CHUNK)?;
         for i in 0..CHUNK as u32 {
             let next = if i + 1 < CHUNK as u32 { first + i + 1 } else { self.free };
             cells.push(Cell { generation: NonZeroU32::MIN, slot: Slot::Free { next } });
         }
-        self.chunks.try_reserve(1).map_err(|_| OutOfMemory)?;
+        self.chunks.room(1)?;
         self.chunks.push(cells.into_boxed_slice().try_into().map_err(|_| OutOfMemory)?);
         self.free = first;
         Ok(())
@@ -157,6 +173,20 @@ impl<T> Slab<T> {
             self.free = key.index;
             self.len -= 1;
         }
+    }
+
+    /// Takes out of a thing what would have to be dropped, and lets the rest go; nothing, if `take` says so.
+    #[inline(always)]
+    pub fn vacate<R>(&mut self, key: Key, take: impl FnOnce(&mut T) -> Option<R>) -> Option<R> {
+        let free = self.free;
+        let cell = self.cell_mut(key.index).filter(|cell| cell.generation == key.generation)?;
+        let Slot::Used(value) = &mut cell.slot else { return None };
+        let taken = take(value)?;
+        cell.generation = cell.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
+        core::mem::forget(core::mem::replace(&mut cell.slot, Slot::Free { next: free }));
+        self.free = key.index;
+        self.len -= 1;
+        Some(taken)
     }
 
     /// All entries, in the order of their numbers.

@@ -6,9 +6,11 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status};
 
+use crate::account::STEP;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::{Body, Id, Noun};
+use crate::refusal::Grows;
 use crate::ring::{Ring, Ringed};
 use crate::slab::Key;
 
@@ -38,6 +40,8 @@ pub struct Socket {
     /// The other end's number, also when it is gone.
     pub peer_koid: u64,
     inbox: Inbox,
+    /// Bytes that the end is charged for on behalf of what it has received: at most [`STEP`] more than that has.
+    paid: u64,
     /// This end may write.
     pub can_write: bool,
     /// The other end may write to this one.
@@ -46,6 +50,23 @@ pub struct Socket {
     pub read_threshold: usize,
     /// `ZX_PROP_SOCKET_TX_THRESHOLD`; 0 is none.
     pub write_threshold: usize,
+    /// The other end has one, so it may be told when something has been read here.
+    peer_has_threshold: bool,
+}
+
+/// How bytes come from one end to the other.
+#[derive(Clone, Copy)]
+pub struct Way {
+    end: Id<Socket>,
+    peer: Id<Socket>,
+    /// Bytes that the other end can take.
+    pub room: usize,
+    /// Bytes of a stream that need nothing but to be put there.
+    ready: usize,
+    /// They are kept apart.
+    pub datagram: bool,
+    /// Neither end has a threshold.
+    quiet: bool,
 }
 
 impl Ringed for Socket {
@@ -94,30 +115,40 @@ impl<M: Machine> Kernel<M> {
                 peer: None,
                 peer_koid: 0,
                 inbox,
+                paid: 0,
                 can_write: true,
                 can_receive: true,
                 read_threshold: 0,
                 write_threshold: 0,
+                peer_has_threshold: false,
             }))
         };
         self.create_pair(Signals::SOCKET_WRITABLE, [end(), end()])
     }
 
-    /// Bytes that `socket_write` would take now.
+    /// What an end can be written to now.
     ///
     /// # Errors
     /// `BAD_STATE`: this end may not write. `PEER_CLOSED`. `SHOULD_WAIT`: no room.
-    #[inline]
-    pub fn socket_room(&self, end: Id<Socket>) -> Result<usize, Status> {
+    #[inline(always)]
+    pub fn socket_way(&self, end: Id<Socket>) -> Result<Way, Status> {
         let socket = self.objects.get(end)?;
         let Some(peer) = socket.peer else { return Err(Status::PEER_CLOSED) };
         if !socket.can_write {
             return Err(Status::BAD_STATE);
         }
-        match CAPACITY.saturating_sub(self.objects.get(peer)?.inbox.len()) {
-            0 => Err(Status::SHOULD_WAIT),
-            room => Ok(room),
+        let to = self.objects.get(peer)?;
+        let (held, ready) = match &to.inbox {
+            Inbox::Stream(bytes) => (bytes.len(), Some(bytes.room())),
+            Inbox::Datagrams { bytes, .. } => (*bytes, None),
+        };
+        let room = CAPACITY.saturating_sub(held);
+        if room == 0 {
+            return Err(Status::SHOULD_WAIT);
         }
+        let credit = to.paid.saturating_sub(held as u64) as usize;
+        let quiet = socket.write_threshold == 0 && to.read_threshold == 0;
+        Ok(Way { end, peer, room, ready: ready.unwrap_or(0).min(credit), datagram: ready.is_none(), quiet })
     }
 
     /// Bytes that this end has written and the other has not read.
@@ -133,44 +164,67 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As [`Kernel::socket_room`]; `SHOULD_WAIT`: no room for all. As [`Kernel::copy_in`]. `NO_MEMORY`.
-    #[inline]
     pub fn socket_write(&mut self, end: Id<Socket>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
-        let socket = self.objects.get(end)?;
-        let peer = socket.peer.ok_or(Status::PEER_CLOSED)?;
-        if !socket.can_write {
-            return Err(Status::BAD_STATE);
+        let way = self.socket_way(end)?;
+        if len > way.room {
+            return Err(Status::SHOULD_WAIT);
         }
-        let plain = socket.write_threshold == 0;
-        let to = self.objects.get(peer)?;
-        let held = to.inbox.len();
-        let left = CAPACITY.checked_sub(held).and_then(|room| room.checked_sub(len));
-        let Some(room) = left else { return Err(Status::SHOULD_WAIT) };
-        let stream = match &to.inbox {
-            Inbox::Stream(bytes) => Some(bytes.room() >= len),
-            Inbox::Datagrams { .. } => None,
-        };
-        self.charge_more(peer.object(), len as u64)?;
-        let sent = match stream {
-            Some(true) => self.ring_fill(peer, aspace, from, len),
-            Some(false) => self.socket_grow(peer, len).and_then(|()| self.ring_fill(peer, aspace, from, len)),
-            None => self.socket_send(peer, aspace, from, len),
-        };
-        if let Err(status) = sent {
-            self.discharge(peer.object(), len as u64);
-            return Err(status);
+        self.socket_send(way, aspace, from, len)
+    }
+
+    /// The same by a way that was found, which has room for all.
+    ///
+    /// # Errors
+    /// As [`Kernel::copy_in`]. `NO_MEMORY`.
+    #[inline(always)]
+    pub fn socket_send(&mut self, way: Way, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
+        if !(1..=way.ready).contains(&len) || !way.quiet || len == way.room {
+            return self.socket_send_otherwise((way.end, way.peer), way.datagram, aspace, from, len);
         }
-        let object = self.objects.any_mut(peer.object())?;
-        if !plain || room == 0 || Socket::own(&object.body)?.read_threshold > 0 {
-            self.socket_update_signals(end, peer);
-        } else if held == 0 && len > 0 {
-            let news = object.change_signals(Signals::NONE, Signals::SOCKET_READABLE);
-            self.tell(peer.object(), news);
-        }
+        let object = self.ring_fill(way.peer, aspace, from, len)?;
+        let news = object.change_signals(Signals::NONE, Signals::SOCKET_READABLE);
+        self.tell(way.peer.object(), news);
         Ok(())
     }
 
-    /// Makes room in an end's buffer for so many more.
+    /// The same where there is more to be done than to put bytes where there is room for them: there is nothing to put, the end is
+    /// to be charged or its buffer to grow, it takes datagrams, or signals of both ends change.
     #[inline(never)]
+    fn socket_send_otherwise(
+        &mut self,
+        (end, peer): (Id<Socket>, Id<Socket>),
+        datagram: bool,
+        aspace: Key,
+        from: u64,
+        len: usize,
+    ) -> Result<(), Status> {
+        let sent = self.socket_prepare(peer, len).and_then(|()| match datagram {
+            false => self.ring_fill(peer, aspace, from, len).map(|_| ()),
+            true => self.socket_put(peer, aspace, from, len),
+        });
+        if let Err(status) = sent {
+            self.socket_shrink(peer, false);
+            return Err(status);
+        }
+        self.socket_update_signals(end, peer);
+        Ok(())
+    }
+
+    /// Charges an end for so many more, and makes room in its buffer for them.
+    #[inline(never)]
+    fn socket_prepare(&mut self, end: Id<Socket>, more: usize) -> Result<(), Status> {
+        let socket = self.objects.get(end)?;
+        let missing = ((socket.inbox.len() + more) as u64).saturating_sub(socket.paid);
+        if missing > 0 {
+            let paid = self.charge_held(end.object(), missing)?;
+            self.objects.get_mut(end)?.paid += paid;
+        }
+        match self.objects.get_mut(end)?.ring() {
+            Some(ring) if ring.room() < more => self.socket_grow(end, more),
+            _ => Ok(()),
+        }
+    }
+
     fn socket_grow(&mut self, end: Id<Socket>, more: usize) -> Result<(), Status> {
         let ring = self.objects.get_mut(end)?.ring().ok_or(Status::INTERNAL)?;
         let wanted = ring.wanted(more);
@@ -182,12 +236,11 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Puts a datagram into an end.
-    #[inline(never)]
-    fn socket_send(&mut self, end: Id<Socket>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
+    fn socket_put(&mut self, end: Id<Socket>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
         let mut datagram = self.buffers.take(len)?;
         self.copy_in(aspace, from, &mut datagram)?;
         if let Inbox::Datagrams { queue, bytes } = &mut self.objects.get_mut(end)?.inbox {
-            queue.try_reserve(1).map_err(|_| Status::NO_MEMORY)?;
+            queue.room(1)?;
             queue.push_back(datagram);
             *bytes += len;
         }
@@ -218,33 +271,36 @@ impl<M: Machine> Kernel<M> {
                 Some(_) => Status::SHOULD_WAIT,
             });
         }
-        let (len, left) = match &socket.inbox {
+        let (object, len, left) = match &socket.inbox {
             Inbox::Stream(_) => {
                 let len = room.min(held);
-                self.ring_show(end, aspace, to, len)?;
-                (len, held - len)
+                (self.ring_show(end, aspace, to, len)?, len, held - len)
             }
-            Inbox::Datagrams { .. } => self.socket_receive(end, aspace, to, room, peek)?,
+            Inbox::Datagrams { .. } => {
+                let (len, left) = self.socket_receive(end, aspace, to, room, peek)?;
+                (self.objects.any_mut(end.object())?, len, left)
+            }
         };
         if peek {
             return Ok(len);
         }
-        let object = self.objects.any_mut(end.object())?;
         let socket = Socket::own_mut(&mut object.body)?;
+        let mut large = false;
         if let Inbox::Stream(bytes) = &mut socket.inbox {
             bytes.drop_front(len);
+            large = left == 0 && bytes.capacity() > LARGE;
         }
-        let large = left == 0 && matches!(&socket.inbox, Inbox::Stream(bytes) if bytes.capacity() > LARGE);
+        let too_much = socket.paid > left as u64 + STEP;
         let (peer, plain) = (socket.peer, socket.read_threshold == 0);
+        let watched = socket.peer_has_threshold || held == CAPACITY;
         if plain && left == 0 && !has_datagram(&socket.inbox) {
             object.signals &= !Signals::SOCKET_READABLE;
         }
-        self.accounts.charge_less(object, (held - left) as u64);
-        if large {
-            self.socket_shrink(end);
+        if large || too_much {
+            self.socket_shrink(end, large);
         }
         match peer {
-            Some(peer) if !plain || held == CAPACITY || self.objects.get(peer)?.write_threshold > 0 => {
+            Some(peer) if !plain || watched => {
                 self.socket_update_signals(peer, end);
             }
             None if !plain => self.socket_update_reader(end),
@@ -285,13 +341,17 @@ impl<M: Machine> Kernel<M> {
         Ok((len, held - whole))
     }
 
-    /// Takes its large buffer away from an end that is empty.
+    /// Gives back what an end is charged for and needs no more, and from one that is empty the large buffer.
     #[inline(never)]
-    fn socket_shrink(&mut self, end: Id<Socket>) {
-        if let Ok(Some(ring)) = self.objects.get_mut(end).map(Socket::ring) {
+    fn socket_shrink(&mut self, end: Id<Socket>, large: bool) {
+        let Ok(socket) = self.objects.get_mut(end) else { return };
+        let surplus = socket.paid.saturating_sub(socket.inbox.len() as u64);
+        socket.paid -= surplus;
+        if large && let Some(ring) = socket.ring() {
             let buffer = ring.take_buffer();
             self.buffers.give(buffer);
         }
+        self.discharge(end.object(), surplus);
     }
 
     /// `socket_set_disposition`: whether this end and its peer may write.
@@ -337,6 +397,7 @@ impl<M: Machine> Kernel<M> {
             }
             Some(peer) => {
                 socket.write_threshold = threshold;
+                self.objects.get_mut(peer)?.peer_has_threshold = threshold > 0;
                 self.socket_update_signals(end, peer);
             }
         }

@@ -22,27 +22,43 @@ impl Mark for (Key, u64) {
     const LEAST: Self = (Key::FIRST, 0);
 }
 
-/// See the module's description.
+/// See the module's description. Mostly there is one alone, which needs no memory of its own.
 pub(crate) struct Spans<K> {
+    /// The only one: start, mark, length.
+    only: Option<(u64, K, u64)>,
+    /// All, where there are more, or were not long ago.
     lens: BTreeMap<(u64, K), u64>,
     longest: u64,
 }
 
 impl<K> Default for Spans<K> {
     fn default() -> Self {
-        Spans { lens: BTreeMap::new(), longest: 0 }
+        Spans { only: None, lens: BTreeMap::new(), longest: 0 }
     }
 }
 
 impl<K: Mark> Spans<K> {
     /// Adds `[start, start + len)`.
     pub fn insert(&mut self, start: u64, len: u64, mark: K) {
-        self.lens.insert((start, mark), len);
-        self.longest = self.longest.max(len);
+        if self.is_empty() {
+            self.only = Some((start, mark, len));
+            return;
+        }
+        for (start, mark, len) in self.only.take().into_iter().chain([(start, mark, len)]) {
+            self.lens.insert((start, mark), len);
+            self.longest = self.longest.max(len);
+        }
     }
 
     /// Takes out the range with this start and mark; says whether it was there.
     pub fn remove(&mut self, start: u64, mark: K) -> bool {
+        if let Some(only) = &self.only {
+            let is = (only.0, only.1) == (start, mark);
+            if is {
+                self.only = None;
+            }
+            return is;
+        }
         let was = self.lens.remove(&(start, mark)).is_some();
         if self.lens.is_empty() {
             self.longest = 0;
@@ -52,15 +68,16 @@ impl<K: Mark> Spans<K> {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.lens.is_empty()
+        self.only.is_none() && self.lens.is_empty()
     }
 
     /// The ranges that meet `[from, to)`: start, length and mark.
     pub fn meeting(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, K)> + '_ {
         let low = from.saturating_sub(self.longest);
         let near = self.lens.range((low, K::LEAST)..(to.max(low), K::LEAST));
-        near.map(|(&(start, mark), &len)| (start, len, mark))
-            .filter(move |(start, len, _)| start.saturating_add(*len) > from)
+        let near = near.map(|(&(start, mark), &len)| (start, len, mark));
+        let only = self.only.filter(|&(start, ..)| start < to).map(|(start, mark, len)| (start, len, mark));
+        only.into_iter().chain(near).filter(move |(start, len, _)| start.saturating_add(*len) > from)
     }
 }
 

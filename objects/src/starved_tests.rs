@@ -20,6 +20,7 @@ use crate::machine::{PAGE, Perm, Registers, USER_BASE};
 use crate::name::Name;
 use crate::object::ObjectId;
 use crate::process::Process;
+use crate::refusal::{Plan, heed, made, plan};
 use crate::slab::Key;
 use crate::stream::{Part, Where};
 use crate::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
@@ -65,8 +66,7 @@ impl World {
 
     /// Everything that programs can see, as text.
     fn look(&mut self, keeps: Keeps) -> Vec<String> {
-        let refuse = core::mem::take(&mut self.kernel.machine.requests.refuse);
-        let made = self.kernel.machine.requests.made;
+        let heeded = heed(false);
         let mut seen = vec![format!("{:?}", self.kernel.census())];
         if keeps == Keeps::All {
             seen.push(format!("{} frames", self.kernel.machine.frames_in_use()));
@@ -94,15 +94,14 @@ impl World {
             }
         }
         for (n, &space) in self.spaces.iter().enumerate() {
-            for mapping in self.kernel.aspace(space).iter().flat_map(|space| space.mappings.values()) {
+            for mapping in self.kernel.mappings(space) {
                 let vmo = self.vmos.iter().position(|&vmo| vmo == mapping.named);
                 let (base, len, offset) = (mapping.base, mapping.len, mapping.named_offset);
                 seen.push(format!("space {n}: {base:#x} {len:#x} {vmo:?} {offset:#x} {:?}", mapping.perm));
             }
         }
         self.kernel.check_memory();
-        self.kernel.machine.requests.refuse = refuse;
-        self.kernel.machine.requests.made = made;
+        heed(heeded);
         seen
     }
 
@@ -110,12 +109,12 @@ impl World {
     fn step<T>(&mut self, name: &str, keeps: Keeps, mut call: impl FnMut(&mut Self) -> Result<T, Status>) -> T {
         let before = self.look(keeps);
         loop {
-            let refused = self.kernel.machine.requests.refused;
+            let refused = made().refused;
             let result = call(self);
             self.kernel.reap();
             match result {
                 Ok(value) => return value,
-                Err(Status::NO_MEMORY) if self.kernel.machine.requests.refused > refused => {
+                Err(Status::NO_MEMORY) if made().refused > refused => {
                     let after = self.look(keeps);
                     assert_eq!(after, before, "{name} failed and changed something");
                 }
@@ -199,21 +198,21 @@ impl World {
 fn starve(scenario: impl Fn(&mut World)) {
     let play = |refuse: Range<u64>| {
         let mut world = World::new();
-        world.kernel.machine.requests.made = 0;
-        world.kernel.machine.requests.refuse = refuse;
+        plan(Plan { want: None, first: refuse.start, count: refuse.end - refuse.start, on: false });
+        heed(true);
         scenario(&mut world);
+        heed(false);
         let seen = world.look(Keeps::Content);
-        let (made, refused) = (world.kernel.machine.requests.made, world.kernel.machine.requests.refused);
         world.end();
-        (seen, made, refused)
+        (seen, made())
     };
-    let (expected, made, _) = play(0..0);
-    assert!(made > 0);
+    let (expected, all) = play(0..0);
+    assert!(all.made > 0);
     for in_a_row in [1, 3] {
         for first in 0.. {
-            let (seen, _, refused) = play(first..first + in_a_row);
-            if refused == 0 {
-                assert!(first >= made);
+            let (seen, came) = play(first..first + in_a_row);
+            if came.refused == 0 {
+                assert!(first >= all.made);
                 break;
             }
             assert_eq!(seen, expected, "another end when request {first} is refused");

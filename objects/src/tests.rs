@@ -7,7 +7,7 @@ use std::vec;
 
 use crate::Id;
 use crate::Kernel;
-use crate::channel::{CallBuffers, Message};
+use crate::channel::{CallBuffers, Channel, Message};
 use crate::fake::FakeMachine;
 use crate::futex::NewOwner;
 use crate::handle::{Handle, HandleValue};
@@ -173,6 +173,28 @@ fn messages_survive_their_writer() {
     w.kernel.close(message.handles[0]);
     w.close(theirs);
     assert!(w.kernel.objects.any(event.object()).is_err());
+}
+
+#[test]
+fn a_circle_of_channels_in_channels_is_refused_and_goes() {
+    let mut w = World::new(0);
+    let before = w.kernel.census();
+    for length in [1, 2, 5] {
+        // Each end's other end is sent through the next pair, and the last one through the first.
+        let pairs: Vec<_> = (0..length).map(|_| w.kernel.channel_create().unwrap()).collect();
+        let mut hold =
+            |id: Id<Channel>| w.kernel.another(Handle { object: id.object(), rights: ZX_DEFAULT_CHANNEL_RIGHTS });
+        let handles: Vec<_> = pairs.iter().map(|&(near, far)| (hold(near), hold(far))).collect();
+        for (n, &(_, far)) in handles.iter().enumerate() {
+            let through = pairs[(n + 1) % length].0;
+            let message = Message { data: Vec::new(), handles: Vec::from([far]) };
+            let expected = if n + 1 < length { Ok(()) } else { Err(Status::NOT_SUPPORTED) };
+            assert_eq!(w.kernel.channel_write(through, message), expected);
+        }
+        handles.into_iter().for_each(|(near, _)| w.kernel.close(near));
+        w.kernel.reap();
+        assert_eq!(w.kernel.census(), before, "a circle of {length}");
+    }
 }
 
 #[test]
@@ -353,7 +375,7 @@ fn sockets_hold_what_fits_and_half_close() {
     }
     assert_eq!(write(&mut w, a, &[5; PAGE as usize - 1]), Ok(()));
     assert_eq!(write(&mut w, a, b"xyz"), Err(Status::SHOULD_WAIT));
-    assert_eq!(w.kernel.socket_room(a), Ok(1));
+    assert_eq!(w.kernel.socket_way(a).map(|way| way.room), Ok(1));
     assert_eq!(write(&mut w, a, b"x"), Ok(()));
     assert_eq!(write(&mut w, a, b"z"), Err(Status::SHOULD_WAIT));
     assert!(!w.kernel.signals(a.object()).contains(Signals::SOCKET_WRITABLE));

@@ -8,8 +8,10 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status, ZX_TIME_INFINITE};
 
+use crate::account::Counted;
 use crate::channel::{CallBuffers, Channel};
 use crate::deadline::Due;
+use crate::endpoint::Slots;
 use crate::exception::{After, Exception, ExceptionChannel};
 use crate::futex::FutexKey;
 use crate::interrupt::Interrupt;
@@ -52,6 +54,9 @@ pub(crate) enum Wait {
     Exception { exception: Id<Exception>, after: After, kind: u32 },
 }
 
+/// What waking a thread takes: the machine's thread, and in which turn it was noted.
+pub(crate) type AtHand = (Option<MachineThread>, u32);
+
 /// Where a thread is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThreadState {
@@ -75,6 +80,8 @@ pub struct Thread {
     /// The address space of its process, once it has started.
     pub(crate) aspace: Option<Key>,
     pub(crate) priority: Priority,
+    /// The turn in which it was last noted: see [`crate::turns`].
+    pub(crate) noted: u32,
     pub(crate) wait: Wait,
     /// Its place among the threads of its process that have not ended.
     pub(crate) siblings: Link,
@@ -94,6 +101,8 @@ pub struct Thread {
     has_deadline: bool,
     /// Which of its waits the present one is: see [`Due`].
     wait_number: u32,
+    /// The endpoints in its slots, if it has had any.
+    pub(crate) endpoints: Option<Box<Slots>>,
     /// The call that it is blocked in, where calls are traced.
     pub(crate) traced: Option<Box<trace::Call>>,
 }
@@ -116,6 +125,17 @@ impl Thread {
     #[inline]
     pub fn is_waiting(&self) -> bool {
         !matches!(self.wait, Wait::None)
+    }
+
+    /// What waking it takes.
+    #[inline(always)]
+    pub(crate) fn at_hand(&self) -> AtHand {
+        (self.machine, self.noted)
+    }
+
+    /// Whether it would run if nobody came before it.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state == ThreadState::Running && !self.is_waiting() && !self.stopped
     }
 
     /// Whether it was started and a suspend token holds it.
@@ -176,12 +196,14 @@ impl<M: Machine> Kernel<M> {
     /// `thread_create`.
     ///
     /// # Errors
-    /// `BAD_STATE`: the process is dead. `NO_MEMORY`.
+    /// `BAD_STATE`: the process is dead. `NO_RESOURCES`: a job may not have so many. `NO_MEMORY`.
     pub fn thread_create(&mut self, process: Id<Process>, name: Name) -> Result<Id<Thread>, Status> {
         let p = self.objects.get_mut(process)?;
         if p.state == ProcessState::Dead {
             return Err(Status::BAD_STATE);
         }
+        let account = p.account;
+        self.accounts.count(account, Counted::Threads, 1)?;
         let thread = Thread {
             name,
             process,
@@ -189,6 +211,7 @@ impl<M: Machine> Kernel<M> {
             machine: None,
             aspace: None,
             priority: Priority::DEFAULT,
+            noted: 0,
             wait: Wait::None,
             siblings: Link::default(),
             queue: Link::default(),
@@ -200,9 +223,12 @@ impl<M: Machine> Kernel<M> {
             end_told: false,
             has_deadline: false,
             wait_number: 0,
+            endpoints: None,
             traced: None,
         };
-        let id: Id<Thread> = self.create(Signals::NONE, Body::Thread(Box::new(thread)))?;
+        let id: Id<Thread> = self
+            .create(Signals::NONE, Body::Thread(Box::new(thread)))
+            .inspect_err(|_| self.accounts.uncount(account, Counted::Threads, 1))?;
         self.objects.enlist(process, |p| &mut p.threads, id.object());
         self.add_ref(process.object());
         Ok(id)
@@ -244,6 +270,7 @@ impl<M: Machine> Kernel<M> {
             self.thread_settle(id);
         } else {
             self.machine.thread_start(machine, registers);
+            self.turn_ready(id, 0);
         }
         Ok(())
     }
@@ -260,9 +287,13 @@ impl<M: Machine> Kernel<M> {
         let Ok(thread) = self.objects.get_mut(id) else { return };
         let was_stopped = core::mem::replace(&mut thread.stopped, hold);
         thread.suspended = suspended;
+        let noted = thread.noted;
         match (was_stopped, hold) {
             (false, true) => self.machine.thread_suspend(machine),
-            (true, false) => self.machine.thread_resume(machine),
+            (true, false) => {
+                self.machine.thread_resume(machine);
+                self.turn_ready(id, noted);
+            }
             _ => {}
         }
         if suspended {
@@ -288,6 +319,8 @@ impl<M: Machine> Kernel<M> {
             return None;
         }
         let process = thread.process;
+        self.thread_uncount(process);
+        let thread = self.objects.get_mut(id).ok()?;
         let machine = thread.machine.take();
         let (exceptions, end_told) = (thread.exceptions.take(), thread.end_told);
         if thread.traced.is_some() {
@@ -300,6 +333,7 @@ impl<M: Machine> Kernel<M> {
         if let Some(channel) = exceptions {
             self.exception_channel_close(channel);
         }
+        self.endpoints_leave(id);
         if let Some(machine) = machine {
             let runtime = self.machine.thread_runtime(machine).unwrap_or(0);
             self.thread_add_runtime(id, runtime);
@@ -326,7 +360,17 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
+    /// A thread of a process has ended.
+    fn thread_uncount(&mut self, process: Id<Process>) {
+        if let Ok(account) = self.objects.get(process).map(|process| process.account) {
+            self.accounts.uncount(account, Counted::Threads, 1);
+        }
+    }
+
     pub(crate) fn thread_end(&mut self, thread: Thread) {
+        if thread.state != ThreadState::Dead {
+            self.thread_uncount(thread.process);
+        }
         if let Some(channel) = thread.exceptions {
             self.exception_channel_close(channel);
         }
@@ -576,19 +620,21 @@ impl<M: Machine> Kernel<M> {
 
     /// The same with any result.
     pub(crate) fn wake_with(&mut self, id: Id<Thread>, result: i64) {
-        let machine = self.objects.get(id).ok().and_then(|t| t.machine);
-        self.wake_machine(id, machine, result);
+        if let Ok(thread) = self.objects.get(id) {
+            self.wake_machine(id, thread.at_hand(), result);
+        }
     }
 
-    /// The same for one whose thread of the machine is at hand.
+    /// The same for one of which what it takes is at hand.
     #[inline(always)]
-    pub(crate) fn wake_machine(&mut self, id: Id<Thread>, machine: Option<MachineThread>, result: i64) {
+    pub(crate) fn wake_machine(&mut self, id: Id<Thread>, (machine, noted): AtHand, result: i64) {
         if self.trace_is_on() {
             self.trace_woken(id, Some(result));
         }
         self.unsettled |= WOKEN;
         if let Some(machine) = machine {
             self.machine.thread_wake(machine, result);
+            self.turn_ready(id, noted);
         }
     }
 
@@ -631,7 +677,8 @@ impl<M: Machine> Kernel<M> {
                 _ => self.deadlines.stale(),
             }
         }
-        if let Some(at) = self.deadlines.earliest() {
+        let turn = self.turn_over(now);
+        if let Some(at) = self.deadlines.earliest().into_iter().chain(turn).min() {
             self.machine.set_deadline(at);
         }
     }

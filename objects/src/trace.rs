@@ -157,7 +157,7 @@ impl<M: Machine> Kernel<M> {
         }
         self.trace.job = job.map(|job| self.koid(job.object()));
         self.trace.on = true;
-        self.machine.attend(true);
+        self.attend();
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl<M: Machine> Kernel<M> {
     pub fn trace_stop(&mut self) {
         self.trace.on = false;
         self.trace.current = None;
-        self.machine.attend(false);
+        self.attend();
     }
 
     /// Throws away what was recorded and not read. The ring's memory goes if the trace is off.

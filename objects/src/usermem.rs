@@ -13,6 +13,29 @@ use crate::machine::{Frame, Machine, PAGE, PAGE_SIZE};
 use crate::slab::Key;
 use crate::vmo::{Access, Beneath, PAGE_WAIT};
 
+/// Where a few bytes are going to be written, which has been seen to be possible: so they need not be looked for again.
+#[derive(Clone, Copy)]
+pub struct Place {
+    address: u64,
+    /// The page and the place there, if they lie in one that is known.
+    known: Option<(Frame, usize)>,
+    /// [`Recent::era`](crate::recent::Recent::era) of that.
+    era: u64,
+}
+
+impl Place {
+    /// Where nothing is to be written.
+    pub const NOWHERE: Self = Place { address: 0, known: None, era: 0 };
+
+    /// The place so many bytes on, which was asked for with it.
+    #[inline(always)]
+    #[must_use]
+    pub fn on(self, bytes: usize) -> Self {
+        let known = self.known.map(|(frame, offset)| (frame, offset + bytes));
+        Place { address: self.address.wrapping_add(bytes as u64), known, era: self.era }
+    }
+}
+
 /// Whose rules an access follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rules {
@@ -51,7 +74,7 @@ impl<M: Machine> Kernel<M> {
                 self.page_in(mapping, aspace, address, access, Rules::Program)
             }
             _ => {
-                let mapping = *self.aspaces.get(aspace).and_then(|s| s.find(address)).ok_or(Status::INVALID_ARGS)?;
+                let mapping = *self.mapping_at(aspace, address).ok_or(Status::INVALID_ARGS)?;
                 self.page_in(held.insert(mapping), aspace, address, access, Rules::Program)
             }
         }
@@ -59,9 +82,9 @@ impl<M: Machine> Kernel<M> {
 
     /// The frame and the offset there of bytes that lie in one page that is known.
     #[inline(always)]
-    fn known(&self, aspace: Key, address: u64, len: usize, access: Access) -> Option<(Frame, usize)> {
+    pub(crate) fn known(&self, aspace: Key, address: u64, len: usize, access: Access) -> Option<(Frame, usize)> {
         let offset = (address % PAGE) as usize;
-        if len > PAGE_SIZE || offset > PAGE_SIZE - len {
+        if len > PAGE_SIZE - offset {
             return None;
         }
         Some((self.frames.recent.find(aspace, address, access)?, offset))
@@ -69,7 +92,7 @@ impl<M: Machine> Kernel<M> {
 
     #[inline(never)]
     fn page_at(&mut self, aspace: Key, address: u64, access: Access, rules: Rules) -> Result<Option<Frame>, Status> {
-        let mapping = *self.aspaces.get(aspace).and_then(|space| space.find(address)).ok_or(Status::INVALID_ARGS)?;
+        let mapping = *self.mapping_at(aspace, address).ok_or(Status::INVALID_ARGS)?;
         self.page_in(&mapping, aspace, address, access, rules)
     }
 
@@ -206,6 +229,35 @@ impl<M: Machine> Kernel<M> {
         self.each_page(aspace, address, len, Access::Write, Rules::Program, |_, _, _, _| {})
     }
 
+    /// As [`Kernel::check_out`], for [`Kernel::fill_place`].
+    ///
+    /// # Errors
+    /// As [`Kernel::copy_out`].
+    #[inline(always)]
+    pub fn user_place(&mut self, aspace: Key, address: u64, len: usize) -> Result<Place, Status> {
+        let known = self.known(aspace, address, len, Access::Write);
+        if known.is_none() {
+            self.check_out_pages(aspace, address, len)?;
+        }
+        Ok(Place { address, known, era: self.frames.recent.era() })
+    }
+
+    /// Writes to a place. If something may have become of its page since, it is looked for anew.
+    ///
+    /// # Errors
+    /// As [`Kernel::copy_out`].
+    #[inline(always)]
+    pub fn fill_place(&mut self, aspace: Key, place: Place, data: &[u8]) -> Result<(), Status> {
+        match place.known {
+            Some((frame, offset)) if place.era == self.frames.recent.era() => {
+                self.machine.frame_write(frame, offset, data);
+                Ok(())
+            }
+            None if place.address == 0 => Ok(()),
+            _ => self.copy_out_pages(aspace, place.address, data),
+        }
+    }
+
     /// As [`Kernel::check_out`], for reading.
     ///
     /// # Errors
@@ -254,13 +306,13 @@ impl<M: Machine> Kernel<M> {
 
     /// Whether what is mapped at an address is the vDSO, which nobody may write, whoever maps it.
     pub fn is_vdso_at(&self, aspace: Key, address: u64) -> bool {
-        let mapping = self.aspaces.get(aspace).and_then(|space| space.find(address));
+        let mapping = self.mapping_at(aspace, address);
         mapping.is_some_and(|m| [m.vmo, m.named].into_iter().any(|vmo| self.objects.get(vmo).is_ok_and(|v| v.is_vdso)))
     }
 
     /// Bytes from an address to the end of the mapping that it is in.
     pub fn mapped_from(&self, aspace: Key, address: u64) -> Option<u64> {
-        let mapping = self.aspaces.get(aspace)?.find(address)?;
+        let mapping = self.mapping_at(aspace, address)?;
         Some(mapping.end() - address)
     }
 }

@@ -30,6 +30,7 @@ use crate::machine::Machine;
 use crate::object::{Id, Object, ObjectId};
 use crate::port::Port;
 use crate::process::Process;
+use crate::refusal::Grows;
 use crate::slab::Key;
 use crate::sole::Sole;
 use crate::thread::{Thread, Wait};
@@ -333,7 +334,7 @@ impl<M: Machine> Kernel<M> {
             return self.block(thread, Wait::Sole { object: item.object, out, closed: false }, deadline);
         }
         let mut observers = Vec::new();
-        observers.try_reserve_exact(items.len()).map_err(|_| Status::NO_MEMORY)?;
+        observers.room_exact(items.len())?;
         for item in items {
             match self.observe(*item, Target::Thread(thread), process) {
                 Ok(key) => observers.push(key),
@@ -380,7 +381,7 @@ impl<M: Machine> Kernel<M> {
         status: Status,
     ) -> Result<Status, Vec<(u64, Vec<u8>)>> {
         let mut objects = Vec::new();
-        if objects.try_reserve_exact(observers.len()).is_ok() {
+        if objects.room_exact(observers.len()).is_ok() {
             let found = |observer: &Observer| Some((self.interests.get(observer.interest)?.object, observer.closed));
             objects.extend(observers.iter().filter_map(|&key| found(self.observers.get(key)?)));
         }
@@ -396,7 +397,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `object_wait_async`.
+    /// `object_wait_async`. Says whether more waits are bound to the port than anybody needs.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -407,18 +408,18 @@ impl<M: Machine> Kernel<M> {
         port: Id<Port>,
         key: u64,
         options: u32,
-    ) -> Result<(), Status> {
+    ) -> Result<bool, Status> {
         debug_assert!(options & !(ZX_WAIT_ASYNC_EDGE | ZX_WAIT_ASYNC_TIMESTAMP | ZX_WAIT_ASYNC_BOOT_TIMESTAMP) == 0);
         let packet = self.packet_promise(port, key, item.signals, (process, item.handle), options)?;
         let now = self.signals(item.object);
         if options & ZX_WAIT_ASYNC_EDGE == 0 && now.intersects(item.signals) {
             self.packet_satisfied(packet, now);
-            return Ok(());
+            return Ok(false);
         }
         let observer = self.observe(item, Target::Packet(packet), process);
         let observer = observer.inspect_err(|_| self.packet_drop(packet))?;
         self.packet_observes(packet, observer);
-        Ok(())
+        Ok(self.port_is_overwatched(port))
     }
 }
 

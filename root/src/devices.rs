@@ -1,4 +1,4 @@
-//! What devices the programs of an instance may drive.
+//! What devices the programs of an instance may drive, and how they are silenced when it ends.
 //!
 //! The description names it; what the root task or a server uses itself is left out: the serial ports with their
 //! interrupt lines, the boot file's device, the timer (whose registers may be looked at), the ports that switch the
@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::hpet;
 use crate::instance::MAX_INSTANCES;
 use crate::memory::{Gift, Memory};
+use crate::ports::PORTS;
 
 /// PCI's configuration ports.
 pub const PCI: Range = Range { first: 0xcf8, last: 0xcff };
@@ -38,8 +39,9 @@ const OWN: [Range; 10] = [
 
 /// Pins of the one I/O APIC that the kernel drives.
 const PINS: u32 = 24;
-/// Vectors up to here are the instances' own: two each.
-const FIRST_PIN_VECTOR: u64 = 2 * MAX_INSTANCES as u64;
+/// Vectors up to here are the instances' own: two each. Then comes the root task's.
+pub const ALARM_VECTOR: u64 = 2 * MAX_INSTANCES as u64;
+const FIRST_PIN_VECTOR: u64 = ALARM_VECTOR + 1;
 /// Then one for each pin, then those for messages.
 const FIRST_MESSAGE: u64 = FIRST_PIN_VECTOR + PINS as u64;
 /// Vectors in all.
@@ -48,14 +50,14 @@ const VECTORS: u64 = 108;
 /// What has been handed out so far.
 pub struct Devices<'a> {
     system: System<'a>,
-    timer_pin: u8,
+    timer_pins: u32,
     next_message: u64,
 }
 
 impl<'a> Devices<'a> {
     /// Nothing handed out.
-    pub fn new(system: System<'a>, timer_pin: u8) -> Self {
-        Devices { system, timer_pin, next_message: FIRST_MESSAGE }
+    pub fn new(system: System<'a>, timer_pins: u32) -> Self {
+        Devices { system, timer_pins, next_message: FIRST_MESSAGE }
     }
 
     /// The first ports from one on that belong to the root task or to a server. The description is read for it, so this is
@@ -66,22 +68,20 @@ impl<'a> Devices<'a> {
         OWN.iter().copied().chain(serials).filter(|range| range.last >= port).min_by_key(|range| range.first)
     }
 
-    /// Notes in a boot page what an instance may have, and hands over device memory and ports: each capability goes by
-    /// `gift` or `ports` to the place of its number.
-    pub fn give(
+    /// Decides what an instance may have, and notes it in its boot page; `take` is told of each piece of device memory.
+    pub fn decide(
         &mut self,
         memory: &mut Memory,
         wanted: &Wanted,
         info: &mut BootInfo,
-        mut gift: impl FnMut(usize, &Gift) -> Result<(), Error>,
-        mut ports: impl FnMut(usize, &Ports) -> Result<(), Error>,
+        mut take: impl FnMut(&Gift) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut count = 0;
         for range in wanted.memory.iter().flatten() {
             while let Some(piece) = memory.device_gift(range.first, range.last)? {
                 let place = info.device.get_mut(count).ok_or(Error::Pieces("device memory", MAX_DEVICES))?;
                 *place = Source { address: piece.address, bits: piece.bits.into() };
-                gift(count, &piece)?;
+                take(&piece)?;
                 count += 1;
             }
             if (range.first..=range.last).contains(&hpet::ADDRESS) {
@@ -102,7 +102,6 @@ impl<'a> Devices<'a> {
                 let last = own.map_or(range.last, |own| range.last.min(own.first - 1));
                 let place = info.port.get_mut(count).ok_or(Error::Pieces("I/O ports", MAX_PORTS))?;
                 *place = Ports { first: at as u16, last: last as u16 };
-                ports(count, place)?;
                 count += 1;
                 at = last + 1;
             }
@@ -113,7 +112,7 @@ impl<'a> Devices<'a> {
         }
 
         let lines = self.system.instances().flat_map(|i| [i.console, i.link]).flatten();
-        let own = lines.fold(1 << self.timer_pin, |own, serial| own | 1u32.unbounded_shl(serial.irq.into()));
+        let own = lines.fold(self.timer_pins, |own, serial| own | 1u32.unbounded_shl(serial.irq.into()));
         info.pins = u64::from(wanted.pins & !own & ((1 << PINS) - 1));
         info.first_message = self.next_message;
         info.messages = u64::from(wanted.messages).min(VECTORS - self.next_message);
@@ -143,5 +142,48 @@ pub fn interrupt(info: &BootInfo, to: Slot, wanted: Interrupt) -> u64 {
         Ok(()) => service::OK,
         Err(sel4::Error::RevokeFirst) => service::TAKEN,
         Err(_) => service::BAD_REQUEST,
+    }
+}
+
+/// Configuration of a device on the PCI bus.
+struct Function {
+    address: u32,
+}
+
+impl Function {
+    fn new(bus: u32, device: u32, function: u32) -> Self {
+        Function { address: 1 << 31 | bus << 16 | device << 11 | function << 8 }
+    }
+
+    fn read(&self, register: u32) -> u32 {
+        let selected = PORTS.out32(PCI.first as u16, self.address | register);
+        selected.and_then(|()| PORTS.in32(PCI.first as u16 + 4)).unwrap_or(u32::MAX)
+    }
+
+    fn write(&self, register: u32, value: u32) {
+        let _ = PORTS.out32(PCI.first as u16, self.address | register);
+        let _ = PORTS.out32(PCI.first as u16 + 4, value);
+    }
+}
+
+/// Keeps the devices of an instance that has ended from writing to memory, which others will have: whoever may configure
+/// PCI devices drives all of them. Bridges are told, too, so what is behind them needs no look.
+pub fn silence(wanted: &Wanted) {
+    const COMMAND: u32 = 4;
+    const BUS_MASTER: u32 = 1 << 2;
+    const KIND: u32 = 0xc;
+    const SEVERAL: u32 = 1 << 23;
+    if !may_use(wanted, PCI) {
+        return;
+    }
+    for device in 0..32 {
+        let several = Function::new(0, device, 0).read(KIND) & SEVERAL != 0;
+        for function in (0..if several { 8 } else { 1 }).map(|function| Function::new(0, device, function)) {
+            if function.read(0) as u16 != u16::MAX {
+                // The upper half holds flags that are cleared by writing ones.
+                let command = function.read(COMMAND) & 0xffff;
+                function.write(COMMAND, command & !BUS_MASTER);
+            }
+        }
     }
 }

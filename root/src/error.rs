@@ -15,7 +15,11 @@ pub enum Error {
     TooManyInstances,
     /// The instances want more memory than there is.
     MemoryShare,
-    /// The server's program file is none that can be loaded: why not.
+    /// There are more components than this root task watches.
+    TooManyComponents,
+    /// The program of a component cannot be read: which component's.
+    NoProgram(&'static str),
+    /// A program file is none that can be loaded: why not.
     Image(&'static str),
     /// The root task's own memory is used up.
     OutOfMemory,
@@ -36,7 +40,9 @@ impl fmt::Display for Error {
             Error::Description(error) => error.fmt(f),
             Error::TooManyInstances => write!(f, "more than {} instances", crate::instance::MAX_INSTANCES),
             Error::MemoryShare => f.write_str("the instances want more memory than there is"),
-            Error::Image(why) => write!(f, "the server's image: {why}"),
+            Error::TooManyComponents => write!(f, "more than {} components", description::COMPONENTS),
+            Error::NoProgram(name) => write!(f, "the program of component {name:?} cannot be read"),
+            Error::Image(why) => write!(f, "a program's image: {why}"),
             Error::OutOfMemory => f.write_str("too little memory for the root task's own needs"),
             Error::OutOfSlots => f.write_str("no capability slots left"),
             Error::Kernel(what, error) => write!(f, "{what}: {error}"),

@@ -1,17 +1,18 @@
-//! QEMU's firmware configuration device, which holds the boot file.
+//! QEMU's firmware configuration device, which holds the instances' boot files.
 //!
 //! The device reads into memory by itself, given a physical address, so whoever can give it requests can reach all
-//! memory. Only the root task can: requests stand in a page that nobody else sees, data goes to one large page.
+//! memory. Only the root task can: requests stand in a page that nobody else sees, data goes to a large page of the
+//! instance's.
 
 use core::ptr;
 
 use sel4::{Caching, ObjectType, Page};
 use server_boot::layout::CHUNK;
 
-use crate::console::info;
 use crate::error::{Context, Error};
+use crate::make::Make;
 use crate::memory::Memory;
-use crate::start::PORTS;
+use crate::ports::PORTS;
 
 const SELECTOR: u16 = 0x510;
 const DATA: u16 = 0x511;
@@ -28,8 +29,8 @@ const CONTROL_READ: u32 = 2;
 const CONTROL_SKIP: u32 = 4;
 const CONTROL_SELECT: u32 = 8;
 
-/// The boot file's name.
-const NAME: &[u8] = b"opt/hafnon/bootfs";
+/// The files' names begin so.
+const FOLDER: &[u8] = b"opt/hafnon/";
 /// Bytes of a directory entry: size, key, two unused, name.
 const ENTRY: usize = 64;
 const ENTRY_NAME: usize = 8;
@@ -38,20 +39,22 @@ const ENTRY_NAME: usize = 8;
 #[derive(Debug)]
 pub struct ReadError;
 
-/// The device, with the file in it.
+/// The device.
 pub struct FwCfg {
-    key: u16,
-    /// The file's bytes.
-    pub size: u64,
     request: u64,
     request_physical: u64,
-    /// The large page that data goes to.
-    pub buffer: Page,
-    buffer_physical: u64,
+}
+
+/// A file in it.
+#[derive(Clone, Copy)]
+pub struct File {
+    key: u16,
+    /// Its bytes.
+    pub size: u64,
 }
 
 impl FwCfg {
-    /// Looks for the device and the file. No device or no file is no error.
+    /// Looks for the device. That there is none is no error.
     pub fn open(memory: &mut Memory) -> Result<Option<FwCfg>, Error> {
         select(KEY_SIGNATURE);
         let mut signature = [0; 4];
@@ -60,29 +63,57 @@ impl FwCfg {
         if signature != *b"QEMU" || next() & FEATURE_DMA == 0 {
             return Ok(None);
         }
-        let Some((key, size)) = look_up() else { return Ok(None) };
         let page = Page(memory.make(ObjectType::Page)?);
         let request = memory.map_own(page, 4096, Caching::WriteBack)?;
-        let buffer = Page(memory.make(ObjectType::LargePage)?);
-        info!("boot file of {size} bytes");
-        Ok(Some(FwCfg {
-            key,
-            size,
-            request,
-            request_physical: page.address().context("a page's address")?,
-            buffer,
-            buffer_physical: buffer.address().context("a page's address")?,
-        }))
+        Ok(Some(FwCfg { request, request_physical: page.address().context("a page's address")? }))
     }
 
-    /// Reads a part of the file to the buffer's start. The part lies within the file and the buffer.
-    pub fn read(&mut self, offset: u64, len: u64) -> Result<(), ReadError> {
-        if len > CHUNK || offset.checked_add(len).is_none_or(|end| end > self.size) {
+    /// The boot file of an instance.
+    pub fn boot_file(&self, instance: &str) -> Option<File> {
+        self.file(&[instance, "/bootfs\0"])
+    }
+
+    /// The program of a component.
+    pub fn program(&self, component: &str) -> Option<File> {
+        self.file(&[component, "/program\0"])
+    }
+
+    /// What the host's tool wants to see on a host link where another life begins: nobody else can know it.
+    pub fn mark(&self) -> Option<[u8; 16]> {
+        let file = self.file(&["mark\0"])?;
+        select(file.key);
+        let mut mark = [0; 16];
+        mark.fill_with(next);
+        (file.size == mark.len() as u64).then_some(mark)
+    }
+
+    /// The file whose name has these parts.
+    fn file(&self, name: &[&str]) -> Option<File> {
+        select(KEY_DIRECTORY);
+        let mut count = [0; 4];
+        count.fill_with(next);
+        for _ in 0..u32::from_be_bytes(count).min(4096) {
+            let mut entry = [0; ENTRY];
+            entry.fill_with(next);
+            let parts = [FOLDER].into_iter().chain(name.iter().map(|part| part.as_bytes()));
+            let mut rest = Some(&entry[ENTRY_NAME..]);
+            parts.for_each(|part| rest = rest.and_then(|rest| rest.strip_prefix(part)));
+            if rest.is_some() {
+                let size = u32::from_be_bytes([entry[0], entry[1], entry[2], entry[3]]);
+                return Some(File { key: u16::from_be_bytes([entry[4], entry[5]]), size: size.into() });
+            }
+        }
+        None
+    }
+
+    /// Reads a part of a file to the start of a large page, whose physical address this is.
+    pub fn read(&mut self, file: File, offset: u64, len: u64, to: u64) -> Result<(), ReadError> {
+        if len > CHUNK || offset.checked_add(len).is_none_or(|end| end > file.size) {
             return Err(ReadError);
         }
         let (offset, len) = (u32::try_from(offset).map_err(|_| ReadError)?, len as u32);
-        self.run(u32::from(self.key) << 16 | CONTROL_SELECT | CONTROL_SKIP, offset, 0)?;
-        self.run(CONTROL_READ, len, self.buffer_physical)
+        self.run(u32::from(file.key) << 16 | CONTROL_SELECT | CONTROL_SKIP, offset, 0)?;
+        self.run(CONTROL_READ, len, to)
     }
 
     fn run(&mut self, control: u32, len: u32, address: u64) -> Result<(), ReadError> {
@@ -117,21 +148,4 @@ fn select(key: u16) {
 
 fn next() -> u8 {
     PORTS.in8(DATA).unwrap_or(0)
-}
-
-/// Key and size of the boot file.
-fn look_up() -> Option<(u16, u64)> {
-    select(KEY_DIRECTORY);
-    let mut count = [0; 4];
-    count.fill_with(next);
-    for _ in 0..u32::from_be_bytes(count).min(4096) {
-        let mut entry = [0; ENTRY];
-        entry.fill_with(next);
-        let name = &entry[ENTRY_NAME..];
-        if name.starts_with(NAME) && name[NAME.len()] == 0 {
-            let size = u32::from_be_bytes([entry[0], entry[1], entry[2], entry[3]]);
-            return Some((u16::from_be_bytes([entry[4], entry[5]]), size.into()));
-        }
-    }
-    None
 }

@@ -1,59 +1,167 @@
-//! The HPET: found, started, and read once beside the processor's counter.
+//! The HPET: found, started, and read once beside the processor's counter. Its comparators are dealt out: each instance
+//! has one of its own with its interrupt, and the last is the root task's, for what it has to do later ([`Alarm`]).
 //!
-//! Its registers' page goes to the server that uses the timer. It holds nothing but the timer.
+//! All comparators' registers stand in one page, which goes to every server. It holds nothing but the timer, so a server
+//! that writes where it should not can spoil the others' deadlines, and nothing else.
 
-use sel4::{Caching, Page};
+use core::ptr;
+
+use sel4::bootinfo::{INIT_TCB, IRQ_CONTROL};
+use sel4::{Caching, IrqHandler, Notification, ObjectType, Page};
 
 use crate::console::tsc;
-use crate::error::Error;
+use crate::devices::ALARM_VECTOR;
+use crate::error::{Context, Error};
+use crate::make::{Make, own_slot};
 use crate::memory::Memory;
 
 /// Where PCs have it.
 pub const ADDRESS: u64 = 0xfed0_0000;
+const CAPABILITIES: u64 = 0;
 const CONFIGURATION: u64 = 0x10;
 const COUNTER: u64 = 0xf0;
-const TIMER: u64 = 0x100;
+const TIMERS: u64 = 0x100;
+const TIMER_SIZE: u64 = 0x20;
+/// The place of a comparator's value behind its configuration.
+const COMPARATOR: u64 = 8;
 const ENABLE: u64 = 1;
 const LEGACY: u64 = 2;
+const TIMER_ENABLE: u64 = 1 << 2;
+const TIMER_ROUTE_SHIFT: u32 = 9;
+/// Comparators that one can have.
+const MOST: usize = 32;
+/// Pins for comparators, the best first: 16 to 23 are PCI's, where few devices have the first four. Pin 8 is the real-time
+/// clock's, for a driver.
+const PINS: [u8; 9] = [19, 18, 17, 16, 23, 22, 21, 20, 8];
+
+/// The registers.
+#[derive(Clone, Copy)]
+struct Registers(u64);
+
+impl Registers {
+    fn at(self, register: u64) -> *mut u64 {
+        ptr::with_exposed_provenance_mut((self.0 + register) as usize)
+    }
+
+    fn read(self, register: u64) -> u64 {
+        // SAFETY: the page is mapped for as long as the root task lives, and its registers reach no memory.
+        unsafe { self.at(register).read_volatile() }
+    }
+
+    fn write(self, register: u64, value: u64) {
+        // SAFETY: as in `read`.
+        unsafe { self.at(register).write_volatile(value) }
+    }
+}
 
 /// See the module's description.
 pub struct Hpet {
     /// Its registers.
     pub page: Page,
-    /// The I/O APIC's pin for the first comparator.
-    pub pin: u8,
     /// The processor's counter at some moment.
     pub tsc: u64,
     /// The HPET's counter at that moment.
     pub count: u64,
+    registers: Registers,
+    /// The I/O APIC's pin of each comparator that has one.
+    pins: [Option<u8>; MOST],
 }
 
 impl Hpet {
     /// Starts the counter.
     pub fn new(memory: &mut Memory) -> Result<Self, Error> {
         let page = memory.device_page(ADDRESS)?;
-        let base = memory.map_own(page, 4096, Caching::Uncacheable)?;
-        let at = |register: u64| core::ptr::with_exposed_provenance_mut::<u64>((base + register) as usize);
-        // SAFETY: all of the following accesses registers of the page just mapped, which reach no memory.
-        let read = |register| unsafe { at(register).read_volatile() };
-        // SAFETY: as above.
-        let write = |register, value| unsafe { at(register).write_volatile(value) };
-        if read(0) >> 32 == 0 || read(0) == u64::MAX {
+        let registers = Registers(memory.map_own(page, 4096, Caching::Uncacheable)?);
+        let capabilities = registers.read(CAPABILITIES);
+        if capabilities >> 32 == 0 || capabilities == u64::MAX {
             return Err(Error::Device("HPET"));
         }
-        write(CONFIGURATION, read(CONFIGURATION) & !LEGACY | ENABLE);
-        let pins = (read(TIMER) >> 32) as u32;
-        // Pins 16 to 23 are PCI's, where few devices have the fourth. Pin 8 is the real-time clock's, for a driver.
-        let free = [19, 18, 17, 16, 23, 22, 21, 20, 8].into_iter().find(|pin| pins >> pin & 1 != 0);
-        let pin = free.ok_or(Error::Device("free interrupt line for the HPET"))?;
+        registers.write(CONFIGURATION, registers.read(CONFIGURATION) & !LEGACY | ENABLE);
+        let mut pins = [None; MOST];
+        let count = (capabilities >> 8 & 0x1f) as usize + 1;
+        for n in 0..count {
+            let possible = registers.read(TIMERS + n as u64 * TIMER_SIZE) >> 32;
+            pins[n] = PINS.into_iter().find(|pin| possible >> pin & 1 != 0 && !pins.contains(&Some(*pin)));
+        }
         // The reading with the least delay between the two counters.
         let (mut best, mut tsc0, mut count0) = (u64::MAX, 0, 0);
         for _ in 0..8 {
-            let (before, count, after) = (tsc(), read(COUNTER), tsc());
+            let (before, count, after) = (tsc(), registers.read(COUNTER), tsc());
             if after - before < best {
                 (best, tsc0, count0) = (after - before, before + (after - before) / 2, count);
             }
         }
-        Ok(Hpet { page, pin, tsc: tsc0, count: count0 })
+        Ok(Hpet { page, tsc: tsc0, count: count0, registers, pins })
+    }
+
+    /// The pin of a comparator.
+    pub fn pin(&self, comparator: usize) -> Result<u8, Error> {
+        let pin = self.pins.get(comparator).copied().flatten();
+        pin.ok_or(Error::Device("comparator of the HPET with a free interrupt line for each instance"))
+    }
+
+    /// The pins of all comparators, as bits.
+    pub fn all_pins(&self) -> u32 {
+        self.pins.iter().flatten().fold(0, |all, pin| all | 1 << pin)
+    }
+
+    /// The last comparator for the root task, where so many instances leave one.
+    pub fn alarm(&self, memory: &mut Memory, instances: usize) -> Result<Option<Alarm>, Error> {
+        let Some(last) = self.pins.iter().rposition(Option::is_some).filter(|last| *last >= instances) else {
+            return Ok(None);
+        };
+        let timer = TIMERS + last as u64 * TIMER_SIZE;
+        let pin = u64::from(self.pin(last)?);
+        let notification = Notification(memory.make(ObjectType::Notification)?);
+        let badged = memory.slot()?;
+        let badge = sel4::CapData::badge(Alarm::BADGE);
+        own_slot(badged)
+            .mint_from(own_slot(notification.cptr().0), sel4::Rights::ALL, badge)
+            .context("the root task's notification")?;
+        INIT_TCB.bind_notification(notification).context("the root task's notification")?;
+        let handler = IrqHandler::new(memory.slot()?);
+        IRQ_CONTROL
+            .get_ioapic(own_slot(handler.cptr().0), 0, pin, false, false, ALARM_VECTOR)
+            .context("the root task's interrupt")?;
+        handler.set_notification(Notification::new(badged)).context("the root task's interrupt")?;
+        handler.ack().context("the root task's interrupt")?;
+        self.registers.write(timer, pin << TIMER_ROUTE_SHIFT);
+        // Femtoseconds per count.
+        let period = (self.registers.read(CAPABILITIES) >> 32).max(1);
+        Ok(Some(Alarm { registers: self.registers, timer, handler, period }))
+    }
+}
+
+/// The root task's comparator. It signals the notification that is bound to its thread.
+pub struct Alarm {
+    registers: Registers,
+    timer: u64,
+    handler: IrqHandler,
+    period: u64,
+}
+
+impl Alarm {
+    /// The badge of its signal; those of instances are larger.
+    pub const BADGE: u64 = 1;
+
+    /// Has it ring after so many microseconds, instead of whenever it was to.
+    pub fn set(&self, micros: u64) {
+        let configuration = self.registers.read(self.timer) & (0x1f << TIMER_ROUTE_SHIFT);
+        // Counting on from a moment that has passed would take the counter's whole turn.
+        let mut counts = micros.saturating_mul(1_000_000_000) / self.period + 50;
+        loop {
+            let target = self.registers.read(COUNTER).wrapping_add(counts);
+            self.registers.write(self.timer, configuration | TIMER_ENABLE);
+            self.registers.write(self.timer + COMPARATOR, target);
+            if (self.registers.read(COUNTER).wrapping_sub(target) as i64) < 0 {
+                return;
+            }
+            counts = counts.saturating_mul(2);
+        }
+    }
+
+    /// To be called when it has rung.
+    pub fn rang(&self) {
+        let _ = self.handler.ack();
     }
 }

@@ -17,7 +17,8 @@ use sel4::{
 };
 
 use crate::error::{Context, Error};
-use crate::memory::{Memory, own_slot};
+use crate::make::{Make, own_slot};
+use crate::memory::Memory;
 use samples::{Meter, counter};
 
 const PAGE: u64 = 4096;

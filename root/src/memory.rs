@@ -1,23 +1,28 @@
 //! The root task's own memory and slots.
 //!
 //! Memory comes as untypeds; each gives out its bytes from the bottom. The root task takes what it needs from the
-//! smallest that has room. Those that it has not touched and that hold at least one chunk go to the servers. Slots are
-//! handed out in order; nothing is ever given back, as all of it lives as long as the system.
+//! smallest that has room. Those that it has not touched and that hold at least one chunk go to the instances. Slots are
+//! handed out in order; nothing comes back here, as all of it lives as long as the system: an instance that is built
+//! again is built of what it had ([`crate::estate`]).
+
+use core::ptr;
 
 use sel4::bootinfo::{INIT_CNODE, INIT_VSPACE};
-use sel4::{
-    BootInfo, CPtr, Caching, Endpoint, Error as KernelError, ObjectType, Page, PageDirectory, PageTable, Pdpt, Rights,
-    Slot, TableLevel, Untyped, VSpace,
-};
+use sel4::{BootInfo, CPtr, Caching, ObjectType, Page, Rights, Untyped};
 use server_boot::layout::{CHUNK, CHUNK_BITS};
 
 use crate::error::{Context, Error};
+use crate::make::{Make, own_slot};
+use crate::ports;
 
 /// Untypeds that the kernel hands over at most, and those that splitting adds.
 const MAX: usize = 512;
 
 /// Where the root task maps things for itself: above its image, below the first gibibyte.
 const OWN: u64 = 0x2000_0000;
+/// Where it maps a page of an instance for a moment.
+const SCRATCH: u64 = OWN;
+const PAGE: u64 = 4096;
 
 #[derive(Clone, Copy)]
 struct Piece {
@@ -35,9 +40,12 @@ pub struct Memory {
     next_slot: u64,
     end_slot: u64,
     next_own: u64,
+    /// For the second capability of a page that is looked at.
+    scratch_slot: u64,
 }
 
-/// A piece that goes to a server.
+/// A piece that goes to an instance. The capability stays here: what the instance has is a child of it.
+#[derive(Clone, Copy)]
 pub struct Gift {
     /// The capability.
     pub cap: Untyped,
@@ -51,7 +59,15 @@ impl Memory {
     /// Takes over what the kernel lists.
     pub fn new(boot: &BootInfo) -> Self {
         let slots = boot.empty();
-        let mut memory = Memory { pieces: [None; MAX], next_slot: slots.start, end_slot: slots.end, next_own: OWN };
+        // Those of I/O ports come first.
+        let first = slots.start + ports::SLOTS;
+        let mut memory = Memory {
+            pieces: [None; MAX],
+            next_slot: first + 1,
+            end_slot: slots.end,
+            next_own: SCRATCH + PAGE,
+            scratch_slot: first,
+        };
         for (place, untyped) in memory.pieces.iter_mut().zip(boot.untypeds()) {
             *place = Some(Piece {
                 cap: untyped.cap,
@@ -65,37 +81,24 @@ impl Memory {
         memory
     }
 
-    /// An empty slot.
-    pub fn slot(&mut self) -> Result<u64, Error> {
-        if self.next_slot == self.end_slot {
+    /// So many empty slots, one after the other; gives the first.
+    pub fn slots(&mut self, count: u64) -> Result<u64, Error> {
+        if count > self.end_slot - self.next_slot {
             return Err(Error::OutOfSlots);
         }
-        self.next_slot += 1;
-        Ok(self.next_slot - 1)
+        self.next_slot += count;
+        Ok(self.next_slot - count)
+    }
+
+    /// Slots and bytes that are taken, whoever has them.
+    pub fn taken(&self) -> (u64, u64) {
+        let bytes = |piece: &Piece| if piece.given { 1 << piece.bits } else { piece.used };
+        (self.next_slot, self.pieces.iter().flatten().filter(|piece| !piece.device).map(bytes).sum())
     }
 
     /// Chunks in the pieces that nobody has touched.
     pub fn untouched_chunks(&self) -> u64 {
         self.pieces.iter().flatten().filter(|piece| piece.untouched()).map(|piece| (1 << piece.bits) / CHUNK).sum()
-    }
-
-    /// Makes an object; its capability stands in a new slot.
-    pub fn make(&mut self, object: ObjectType) -> Result<CPtr, Error> {
-        let slot = self.slot()?;
-        let size = 1u64 << object.size_bits();
-        let fits = |piece: &Piece| {
-            !piece.device && !piece.given && piece.used.next_multiple_of(size) + size <= 1 << piece.bits
-        };
-        let smallest = self.pieces.iter_mut().flatten().filter(|piece| fits(piece)).min_by_key(|piece| piece.bits);
-        let piece = smallest.ok_or(Error::OutOfMemory)?;
-        piece.cap.retype(object, INIT_CNODE, 0, 0, slot, 1).context("making an object")?;
-        piece.used = piece.used.next_multiple_of(size) + size;
-        Ok(CPtr(slot))
-    }
-
-    /// An endpoint.
-    pub fn endpoint(&mut self) -> Result<Endpoint, Error> {
-        self.make(ObjectType::Endpoint).map(Endpoint)
     }
 
     /// The page of a device at a physical address. What else lies in the same untyped is cut into pieces that stay in
@@ -174,55 +177,6 @@ impl Memory {
         }
     }
 
-    /// A second capability to a page, which can be mapped on its own.
-    pub fn again(&mut self, page: Page) -> Result<Page, Error> {
-        let slot = self.slot()?;
-        own_slot(slot).copy_from(own_slot(page.cptr().0), Rights::ALL).context("copying a capability")?;
-        Ok(Page::new(slot))
-    }
-
-    /// Maps a page, with the paging structures that it takes.
-    pub fn map(
-        &mut self,
-        page: Page,
-        vspace: VSpace,
-        address: u64,
-        rights: Rights,
-        caching: Caching,
-    ) -> Result<(), Error> {
-        loop {
-            let error = match page.map(vspace, address, rights, caching) {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
-            self.add_table(error, vspace, address, "mapping a page")?;
-        }
-    }
-
-    /// Makes the page directory for an address that has none, with what is missing above it.
-    pub fn prepare_directory(&mut self, vspace: VSpace, address: u64) -> Result<(), Error> {
-        let directory = PageDirectory(self.make(ObjectType::PageDirectory)?);
-        loop {
-            match directory.map(vspace, address) {
-                Ok(()) => return Ok(()),
-                Err(error) => self.add_table(error, vspace, address, "mapping a page directory")?,
-            }
-        }
-    }
-
-    /// Makes the table that an error says is missing. The kernel names the highest first.
-    fn add_table(&mut self, error: KernelError, vspace: VSpace, address: u64, what: &'static str) -> Result<(), Error> {
-        match error.missing_table() {
-            Some(TableLevel::PageTable) => PageTable(self.make(ObjectType::PageTable)?).map(vspace, address),
-            Some(TableLevel::PageDirectory) => {
-                PageDirectory(self.make(ObjectType::PageDirectory)?).map(vspace, address)
-            }
-            Some(TableLevel::Pdpt) => Pdpt(self.make(ObjectType::Pdpt)?).map(vspace, address),
-            None => Err(error),
-        }
-        .context(what)
-    }
-
     /// A free address in the root task's own space, for `size` bytes aligned to their size.
     pub fn own_address(&mut self, size: u64) -> u64 {
         let address = self.next_own.next_multiple_of(size);
@@ -236,15 +190,51 @@ impl Memory {
         self.map(page, INIT_VSPACE, address, Rights::READ_WRITE, caching)?;
         Ok(address)
     }
+
+    /// Writes bytes into a page that is mapped nowhere.
+    pub fn fill(&mut self, page: Page, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        self.map(page, INIT_VSPACE, SCRATCH, Rights::READ_WRITE, Caching::WriteBack)?;
+        let to = ptr::with_exposed_provenance_mut::<u8>(SCRATCH as usize + offset);
+        // SAFETY: the page is mapped there for writing, nothing else is, and the callers keep `offset` and `bytes` in it.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        page.unmap().context("unmapping a page")
+    }
+
+    /// The words of a page that is mapped elsewhere.
+    pub fn read(&mut self, page: Page) -> Result<[u64; (PAGE / 8) as usize], Error> {
+        let slot = own_slot(self.scratch_slot);
+        slot.copy_from(own_slot(page.cptr().0), Rights::ALL).context("copying a capability")?;
+        let again = Page::new(self.scratch_slot);
+        self.map(again, INIT_VSPACE, SCRATCH, Rights::READ, Caching::WriteBack)?;
+        // SAFETY: the page is mapped there, and holds as many words.
+        let words =
+            unsafe { ptr::with_exposed_provenance::<[u64; (PAGE / 8) as usize]>(SCRATCH as usize).read_volatile() };
+        slot.delete().context("deleting a capability")?;
+        Ok(words)
+    }
+}
+
+impl Make for Memory {
+    fn slot(&mut self) -> Result<u64, Error> {
+        self.slots(1)
+    }
+
+    fn make(&mut self, object: ObjectType) -> Result<CPtr, Error> {
+        let slot = self.slot()?;
+        let size = 1u64 << object.size_bits();
+        let fits = |piece: &Piece| {
+            !piece.device && !piece.given && piece.used.next_multiple_of(size) + size <= 1 << piece.bits
+        };
+        let smallest = self.pieces.iter_mut().flatten().filter(|piece| fits(piece)).min_by_key(|piece| piece.bits);
+        let piece = smallest.ok_or(Error::OutOfMemory)?;
+        piece.cap.retype(object, INIT_CNODE, 0, 0, slot, 1).context("making an object")?;
+        piece.used = piece.used.next_multiple_of(size) + size;
+        Ok(CPtr(slot))
+    }
 }
 
 impl Piece {
     fn untouched(&self) -> bool {
         !self.device && !self.given && self.used == 0 && self.bits >= CHUNK_BITS
     }
-}
-
-/// The path to a slot of the root task's own.
-pub fn own_slot(slot: u64) -> Slot {
-    INIT_CNODE.own_slot(CPtr(slot))
 }

@@ -1,22 +1,36 @@
-//! The report of a server's end: what happened, where, the registers, and the calls that led there.
+//! The report of the end of a server or a component: what happened, where, the registers, the system
+//! calls that came last, and where in the program it was.
 
-use core::ptr;
-
-use sel4::bootinfo::INIT_VSPACE;
-use sel4::{Caching, Fault, Received, Rights};
-use server_boot::layout::{STACK_GUARD, STACK_TOP};
+use sel4::{Fault, Page, Received, Tcb};
+use server_boot::layout::STACK_GUARD;
+use server_boot::record::{CALLS, decode};
 
 use crate::console::error;
-use crate::instance::Instance;
 use crate::memory::Memory;
+use crate::server::PAGE;
 
-const PAGE: u64 = 4096;
 /// Frames of the stack that are shown.
 const DEPTH: usize = 32;
+/// Calls that are shown.
+const SHOWN: u64 = 12;
+
+/// Of whom a report is.
+pub struct Who<'a> {
+    /// `server` or `component`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its thread.
+    pub tcb: Tcb,
+    /// The pages of its stack, from the lowest up.
+    pub stack: &'a [Page],
+    /// What it notes of the calls that it handles.
+    pub record: Option<Page>,
+}
 
 /// Writes the report.
-pub fn server_died(memory: &mut Memory, instance: &Instance, received: &Received) {
-    let name = instance.name();
+pub fn died(memory: &mut Memory, who: &Who<'_>, received: &Received) {
+    let Who { kind, name, .. } = who;
     match Fault::decode(received) {
         Fault::Page { ip, address, fetch, code } => {
             let what = match (fetch, code & 2 != 0) {
@@ -26,7 +40,7 @@ pub fn server_died(memory: &mut Memory, instance: &Instance, received: &Received
             };
             let hint =
                 if (STACK_GUARD..STACK_GUARD + PAGE).contains(&address) { " (the stack overflowed)" } else { "" };
-            error!("server {name:?} {what} {address:#x} at {ip:#x}{hint}");
+            error!("{kind} {name:?} {what} {address:#x} at {ip:#x}{hint}");
         }
         Fault::Exception { ip, number, code, .. } => {
             let what = match number {
@@ -35,25 +49,35 @@ pub fn server_died(memory: &mut Memory, instance: &Instance, received: &Received
                 13 => "broke a protection rule",
                 _ => "raised a processor exception",
             };
-            error!("server {name:?} {what} at {ip:#x} (exception {number}, code {code:#x})");
+            error!("{kind} {name:?} {what} at {ip:#x} (exception {number}, code {code:#x})");
         }
         Fault::UnknownSyscall(registers) => {
-            error!("server {name:?} made an unknown kernel call at {:#x}", registers.ip)
+            error!("{kind} {name:?} made an unknown kernel call at {:#x}", registers.ip)
         }
-        Fault::Cap { ip, address, .. } => error!("server {name:?} used no capability, {address:#x}, at {ip:#x}"),
-        Fault::Other(info) => error!("server {name:?} sent a strange fault message, label {}", info.label()),
+        Fault::Cap { ip, address, .. } => error!("{kind} {name:?} used no capability, {address:#x}, at {ip:#x}"),
+        Fault::Other(info) => error!("{kind} {name:?} sent a strange fault message, label {}", info.label()),
     }
-    let Ok(r) = instance.tcb().read_registers(true) else { return };
+    let Ok(r) = who.tcb.read_registers(true) else { return };
     error!("  rip {:016x}  rsp {:016x}  rbp {:016x}  flags {:x}", r.rip, r.rsp, r.rbp, r.rflags);
     error!("  rax {:016x}  rbx {:016x}  rcx {:016x}  rdx {:016x}", r.rax, r.rbx, r.rcx, r.rdx);
     error!("  rsi {:016x}  rdi {:016x}  r8  {:016x}  r9  {:016x}", r.rsi, r.rdi, r.r8, r.r9);
     error!("  r10 {:016x}  r11 {:016x}  r12 {:016x}  r13 {:016x}", r.r10, r.r11, r.r12, r.r13);
     error!("  r14 {:016x}  r15 {:016x}", r.r14, r.r15);
-    let mut frame = r.rbp;
-    for _ in 0..DEPTH {
-        let Some(return_address) = word(memory, instance, frame.wrapping_add(8)) else { return };
-        error!("  called from {return_address:#x}");
-        match word(memory, instance, frame) {
+    if let Some(record) = who.record {
+        last_calls(memory, record);
+    }
+    backtrace(memory, who.stack, r.rip, r.rbp);
+    error!("end of the report");
+}
+
+/// Where it was, and the calls that led there: the host's tool knows the names (`xtask/src/symbols/report.rs`).
+fn backtrace(memory: &mut Memory, stack: &[Page], rip: u64, rbp: u64) {
+    error!("  #0  {rip:#x}");
+    let mut frame = rbp;
+    for n in 1..DEPTH {
+        let Some(return_address) = word(memory, stack, frame.wrapping_add(8)) else { return };
+        error!("  #{n}  {return_address:#x}");
+        match word(memory, stack, frame) {
             // Frames go up the stack; anything else is no frame.
             Some(next) if next > frame => frame = next,
             _ => return,
@@ -61,15 +85,27 @@ pub fn server_died(memory: &mut Memory, instance: &Instance, received: &Received
     }
 }
 
-/// A word of the server's stack.
-fn word(memory: &mut Memory, instance: &Instance, address: u64) -> Option<u64> {
-    if !(STACK_GUARD + PAGE..STACK_TOP).contains(&address) || !address.is_multiple_of(8) {
+/// The system calls that a server handled last, the latest first.
+fn last_calls(memory: &mut Memory, record: Page) {
+    let Ok(words) = memory.read(record) else { return };
+    let count = words[0];
+    for i in 1..=count.min(CALLS).min(SHOWN) {
+        let (number, thread) = decode(words[1 + ((count - i) % CALLS) as usize]);
+        let call = abi::syscall(number);
+        let name = call.map_or("(no such call)", |call| call.name);
+        let when = if i == 1 { "last call" } else { "before" };
+        error!("  {when}: zx_{name} ({number}) of thread {thread}");
+    }
+}
+
+/// A word of a stack, which begins behind the guard where servers' and components' begin.
+fn word(memory: &mut Memory, stack: &[Page], address: u64) -> Option<u64> {
+    if !address.is_multiple_of(8) {
         return None;
     }
-    let offset = address - STACK_GUARD - PAGE;
-    let page = memory.again(*instance.stack.get((offset / PAGE) as usize)?).ok()?;
-    let at = memory.own_address(PAGE);
-    memory.map(page, INIT_VSPACE, at, Rights::READ, Caching::WriteBack).ok()?;
-    // SAFETY: the page has just been mapped there, and the word lies within it.
-    Some(unsafe { ptr::with_exposed_provenance::<u64>((at + offset % PAGE) as usize).read_volatile() })
+    let offset = address.checked_sub(STACK_GUARD + PAGE)?;
+    let page = *stack.get((offset / PAGE) as usize)?;
+    memory.read(page).ok()?.get((offset % PAGE / 8) as usize).copied()
 }
+
+const _: () = assert!(STACK_GUARD == component_boot::layout::STACK_GUARD);

@@ -1,59 +1,84 @@
 //! What the root task does once the system runs: waits for requests and for bad news.
 
-use sel4::{Endpoint, Message};
-use server_boot::{EXIT_SERVER_DIED, layout::CHUNK, service};
+use core::convert::Infallible;
 
-use crate::console::info;
+use sel4::{Message, Received};
+use server_boot::service;
+
+use crate::component;
+use crate::console::{info, tsc};
 use crate::error::Error;
-use crate::fwcfg::FwCfg;
-use crate::instance::{Instance, MAX_INSTANCES, service_badge};
-use crate::memory::Memory;
+use crate::hpet::Alarm;
+use crate::instance::service_badge;
 use crate::report;
-use crate::start::exit;
+use crate::supervise::{Supervisor, ordinarily};
+use crate::world::World;
 
 /// Serves for ever.
-pub fn run(
-    memory: &mut Memory,
-    endpoint: Endpoint,
-    instances: &mut [Option<Instance>; MAX_INSTANCES],
-    mut device: Option<FwCfg>,
-) -> Result<core::convert::Infallible, Error> {
-    if let Some(device) = &device {
-        for instance in instances.iter().flatten().filter(|instance| instance.boot_files) {
-            instance.share_buffer(memory, device.buffer)?;
-        }
-    }
+pub fn run(world: &mut World<'_>, supervisor: &mut Supervisor) -> Result<Infallible, Error> {
     info!("the system is built");
-    let mut received = endpoint.recv();
+    let mut received = world.means.endpoint.recv();
     loop {
-        let number = (received.badge.saturating_sub(service_badge(0)) / 2) as usize;
-        let Some(instance) = instances.get(number).and_then(Option::as_ref) else {
-            received = endpoint.recv();
-            continue;
+        let reply = if received.badge == Alarm::BADGE {
+            supervisor.rang(world)?;
+            None
+        } else if let Some((number, fault)) = component::of_badge(received.badge) {
+            of_component(world, supervisor, number, fault, &received)?
+        } else {
+            of_instance(world, supervisor, &received)?
         };
-        if received.badge != service_badge(number) {
-            report::server_died(memory, instance, &received);
-            exit(EXIT_SERVER_DIED);
-        }
-        let (request, words) = (received.info.label(), [received.mr[0], received.mr[1]]);
-        let (status, value) = match device.as_mut().filter(|_| instance.boot_files) {
-            _ if request == service::INTERRUPT => (instance.interrupt(words[0], words[1]), 0),
-            None => (service::NOT_FOUND, 0),
-            Some(device) => serve(device, request, words[0], words[1]),
+        received = match reply {
+            Some(reply) => world.means.endpoint.reply_recv(reply),
+            None => world.means.endpoint.recv(),
         };
-        received = endpoint.reply_recv(Message::one(status, value));
     }
 }
 
-fn serve(device: &mut FwCfg, request: u64, offset: u64, len: u64) -> (u64, u64) {
-    match request {
-        service::SIZE => (service::OK, device.size),
-        service::READ if len <= CHUNK && offset.checked_add(len).is_some_and(|end| end <= device.size) => {
-            match device.read(offset, len) {
-                Ok(()) => (service::OK, len),
-                Err(_) => (service::IO, 0),
-            }
-        }
-        _ => (service::BAD_REQUEST, 0),
+/// A server's request, or its end: the reply, if there is one.
+fn of_instance(
+    world: &mut World<'_>,
+    supervisor: &mut Supervisor,
+    received: &Received,
+) -> Result<Option<Message>, Error> {
+    let number = (received.badge.saturating_sub(service_badge(0)) / 2) as usize;
+    let Some(instance) = world.instances.get_mut(number).and_then(Option::as_mut) else { return Ok(None) };
+    if received.badge != service_badge(number) {
+        let ended = tsc();
+        ordinarily(|| {
+            report::died(&mut world.means.memory, &instance.who(), received);
+            Ok(())
+        })?;
+        ordinarily(|| supervisor.ended(number, ended, world))?;
+        return Ok(None);
     }
+    let (status, value) = match received.info.label() {
+        service::RUNNING => {
+            ordinarily(|| supervisor.runs(number, world))?;
+            (service::OK, 0)
+        }
+        service::FIND | service::MINT => world.serve(number, received)?,
+        _ => instance.serve(world.means.fwcfg.as_mut(), received),
+    };
+    Ok(Some(Message::one(status, value)))
+}
+
+/// A component's request, or its end.
+fn of_component(
+    world: &mut World<'_>,
+    supervisor: &mut Supervisor,
+    number: usize,
+    fault: bool,
+    received: &Received,
+) -> Result<Option<Message>, Error> {
+    let Some(component) = world.components.get(number).and_then(Option::as_ref) else { return Ok(None) };
+    if fault {
+        let ended = tsc();
+        ordinarily(|| {
+            report::died(&mut world.means.memory, &component.who(), received);
+            Ok(())
+        })?;
+        ordinarily(|| supervisor.component_ended(number, ended, world))?;
+        return Ok(None);
+    }
+    Ok(Some(Message::empty(component.serve(received))))
 }

@@ -1,29 +1,45 @@
 //! Where the root task starts, and how it stops.
 
-use description::System;
+use description::{COMPONENTS, System};
 use sel4::{BootInfo, bootinfo};
 use server_boot::EXIT_ROOT_FAILED;
 
+use crate::component::Component;
 use crate::console::{self, error, info};
 use crate::devices::Devices;
 use crate::error::Error;
 use crate::fwcfg::FwCfg;
 use crate::hpet::Hpet;
-use crate::instance::{Instance, MAX_INSTANCES};
+use crate::instance::{Instance, MAX_INSTANCES, Means};
+use crate::make::Make;
 use crate::memory::Memory;
+use crate::ports::{self, PORTS};
 use crate::serve;
+use crate::supervise::Supervisor;
+use crate::world::World;
 
 /// The server's program file.
 static SERVER: &[u8] = include_bytes!(env!("HAFNON_SERVER"));
-/// The system description.
-static SYSTEM: &[u8] = include_bytes!(env!("HAFNON_SYSTEM"));
+/// The system description: a mark, the length, and the bytes. The host's tool writes them into the finished program, so
+/// that another description takes no other build.
+#[used]
+// SAFETY: the section has a name of its own, and holds this alone.
+#[unsafe(link_section = ".hafnon.system")]
+static SYSTEM: [u8; 4096] = {
+    let mut bytes = [0; 4096];
+    let mut i = 0;
+    while i < description::EMBEDDED.len() {
+        bytes[i] = description::EMBEDDED[i];
+        i += 1;
+    }
+    bytes
+};
 
-/// The root task's own port capability covers all ports.
-pub const PORTS: sel4::IoPort = sel4::IoPort(bootinfo::IO_PORT_CONTROL.cptr());
-
-sel4::entry!(main, stack = 256 << 10);
+// What it knows of each instance and component lies there.
+sel4::entry!(main, stack = 512 << 10);
 
 fn main(boot: BootInfo) -> ! {
+    ports::init(boot.empty().start);
     console::init(boot.tsc_mhz().unwrap_or(1_000));
     let Err(error) = run(&boot);
     error!("the system does not start: {error}");
@@ -35,7 +51,8 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
         return Err(Error::NoServer);
     }
     info!("firmware and kernel took {} thousand ticks of the processor's counter", console::start() / 1000);
-    let system = System::decode(SYSTEM).map_err(Error::Description)?;
+    // What is written into the program later is not what the compiler knows.
+    let system = System::embedded(core::hint::black_box(&SYSTEM)).map_err(Error::Description)?;
     let mut memory = Memory::new(boot);
     let mebibytes = (memory.untouched_chunks() * server_boot::layout::CHUNK) >> 20;
     info!("{mebibytes} MiB of memory, processor counter at {} MHz", boot.tsc_mhz().unwrap_or(0));
@@ -43,30 +60,40 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     crate::measure::run(&mut memory, boot, SERVER)?;
     let endpoint = memory.endpoint()?;
     let hpet = Hpet::new(&mut memory)?;
+    let fwcfg = FwCfg::open(&mut memory)?;
+    let means = Means { memory, hpet, endpoint, fwcfg, image: SERVER, loader: None };
+    let mut world =
+        World { means, instances: [const { None }; MAX_INSTANCES], components: [const { None }; COMPONENTS] };
+    let World { means, instances, components } = &mut world;
 
-    let mut instances: [Option<Instance>; MAX_INSTANCES] = [const { None }; MAX_INSTANCES];
     for (number, wanted) in system.instances().enumerate() {
         let place = instances.get_mut(number).ok_or(Error::TooManyInstances)?;
-        *place = Some(Instance::build(&mut memory, &hpet, endpoint, SERVER, number, &wanted)?);
-    }
-    let fwcfg = FwCfg::open(&mut memory)?;
-    let mut devices = Devices::new(system, hpet.pin);
-    let mut chunks = memory.untouched_chunks();
-    let all = chunks;
-    for (instance, wanted) in instances.iter_mut().flatten().zip(system.instances()) {
-        let share = match wanted.memory {
-            description::Memory::Percent(part) => all * u64::from(part) / 100,
-            description::Memory::Bytes(bytes) => bytes / server_boot::layout::CHUNK,
-        };
-        if share > chunks {
-            return Err(Error::MemoryShare);
+        *place = Some(Instance::build(means, number, wanted)?);
+        if let Some(console) = wanted.console {
+            console::open(console.port);
         }
-        chunks -= share;
-        instance.give_memory(&mut memory, share)?;
-        instance.give_devices(&mut memory, &mut devices, &hpet, &wanted)?;
-        instance.start(&mut memory, &hpet)?;
     }
-    serve::run(&mut memory, endpoint, &mut instances, fwcfg)
+    for (number, wanted) in system.components().enumerate() {
+        let place = components.get_mut(number).ok_or(Error::TooManyComponents)?;
+        *place = Some(Component::build(means, number, wanted)?);
+    }
+    let beside_components = components.iter().any(Option::is_some);
+    let count = instances.iter().flatten().count();
+    let alarm = means.hpet.alarm(&mut means.memory, count)?;
+    let mut devices = Devices::new(system, means.hpet.all_pins());
+    let mut chunks = means.memory.untouched_chunks();
+    let all = chunks;
+    for instance in instances.iter_mut().flatten() {
+        let share = instance.share(all);
+        chunks = chunks.checked_sub(share).ok_or(Error::MemoryShare)?;
+        instance.settle(&mut means.memory, &mut devices, share)?;
+        instance.start(means)?;
+        if beside_components {
+            instance.tell_memory();
+        }
+    }
+    let mut supervisor = Supervisor::new(alarm, &world)?;
+    serve::run(&mut world, &mut supervisor)
 }
 
 /// Ends the emulator with a code; on a machine without its exit port, stays.

@@ -1,7 +1,7 @@
 //! The IPC buffer of the running thread: the words of a message from the fifth on, and capabilities that travel along.
 //!
-//! On 5.0.0 the kernel keeps the base of GS at the buffer of whichever thread runs, so it is always at hand. From 13 on, GS
-//! belongs to the program and the buffer's address is remembered in a variable, once a program; [`init`] sets it.
+//! Where the buffer is, a variable says, once a program; [`init`] sets it. (5.0.0 also keeps the base of GS there, but not for threads
+//! that have no use for it: see [`NO_BASES`](crate::NO_BASES).)
 //! All access goes through a few functions of this module, so no reference to the buffer ever exists.
 
 use crate::{CPtr, Slot};
@@ -23,11 +23,11 @@ pub const fn message_word_offset(index: usize) -> usize {
     (MESSAGE + index) * 8
 }
 
-/// Says where the buffer of this program's thread is. To be called before anything else in this crate; on 5.0.0 it does nothing.
+/// Says where the buffer of this program's thread is. To be called before anything else in this crate.
 ///
 /// # Safety
-/// `buffer` must be the running thread's IPC buffer and stay mapped. On a kernel from 13 on, the program must have
-/// only one thread that uses this crate.
+/// `buffer` must be the running thread's IPC buffer and stay mapped. Other threads of the program must use no more of this crate
+/// than messages of up to four words.
 pub unsafe fn init(buffer: *mut u64) {
     backing::init(buffer);
 }
@@ -107,43 +107,6 @@ fn write(word: usize, value: u64) {
     backing::write(word, value);
 }
 
-#[cfg(sel4_v5)]
-mod backing {
-    use core::arch::asm;
-
-    pub fn init(_buffer: *mut u64) {}
-
-    #[inline(always)]
-    pub fn read(word: usize) -> u64 {
-        let value;
-        // SAFETY: the kernel keeps GS at the thread's IPC buffer, and `word` lies within it.
-        unsafe {
-            asm!("mov {}, gs:[{} * 8]", out(reg) value, in(reg) word, options(nostack, preserves_flags, readonly))
-        };
-        value
-    }
-
-    #[inline(always)]
-    pub fn write(word: usize, value: u64) {
-        // SAFETY: as above; nothing else in the program refers to the buffer.
-        unsafe { asm!("mov gs:[{} * 8], {}", in(reg) word, in(reg) value, options(nostack, preserves_flags)) };
-    }
-
-    #[inline(always)]
-    pub fn write_at<const BASE: usize, const INDEX: usize>(value: u64) {
-        // SAFETY: as above.
-        unsafe {
-            asm!(
-                "mov gs:[{}], {}",
-                const (BASE + INDEX) * 8,
-                in(reg) value,
-                options(nostack, preserves_flags)
-            )
-        };
-    }
-}
-
-#[cfg(sel4_v16)]
 mod backing {
     use core::ptr::null_mut;
     use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};

@@ -34,7 +34,7 @@ pub struct UserContext {
     pub r15: u64,
     /// The base of FS.
     pub fs_base: u64,
-    /// The base of GS. On 5.0.0 it belongs to the kernel: it reads as 0, and what is written is ignored.
+    /// The base of GS. Where the kernel keeps it ([`KERNEL_KEEPS_GS`]), it reads as 0, and what is written is ignored.
     pub gs_base: u64,
 }
 
@@ -71,6 +71,13 @@ pub const FPU_WORDS: usize = 832 / 8;
 
 /// Whether [`Tcb::write_registers`] keeps the trap flag, by which the thread stops after its next instruction.
 pub const KEEPS_TRAP_FLAG: bool = family::KEEPS_TRAP_FLAG;
+
+/// Whether the kernel keeps GS at the thread's IPC buffer.
+pub const KERNEL_KEEPS_GS: bool = family::KERNEL_KEEPS_GS;
+
+/// The FS base of a thread that uses neither FS nor GS. Where the kernel can, it does not set them for it then, and the thread would see
+/// what other threads have there.
+pub const NO_BASES: u64 = family::NO_BASES;
 
 impl Tcb {
     /// Sets everything at once. One entry of the kernel on 5.0.0 if `sched` is given, two otherwise; from 13 on the other way round.

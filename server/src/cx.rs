@@ -8,8 +8,10 @@ use objects::kernel::Caller;
 use objects::machine::{Machine, MachineThread, ThreadKey};
 use objects::object::Noun;
 use objects::process::Process;
+use objects::refusal::Grows;
 use objects::slab::Key;
 use objects::thread::{Thread, ThreadState};
+use objects::usermem::Place;
 use objects::vmo::PAGE_WAIT;
 use objects::wait::Waiting;
 use objects::{Id, Kernel};
@@ -112,20 +114,27 @@ impl<'a, M: Machine> Cx<'a, M> {
     /// `BAD_HANDLE`, `WRONG_TYPE`, `ACCESS_DENIED`, in this order.
     #[inline]
     pub fn get_with_rights<T: Noun>(&self, value: HandleValue, rights: Rights) -> Result<(Id<T>, Rights), Status> {
-        let handle = self.kernel.handle(self.process, value)?;
-        let id = self.kernel.objects.typed::<T>(handle.object)?;
-        if !handle.rights.contains(rights) {
+        let (id, held) = self.kernel.handle_to(self.process, value)?;
+        if !held.contains(rights) {
             return Err(Status::ACCESS_DENIED);
         }
-        Ok((id, handle.rights))
+        Ok((id, held))
     }
 
     /// The object behind a handle, if it is a `T` and the handle has all of `rights`.
     ///
     /// # Errors
     /// As [`Cx::get_with_rights`].
-    #[inline]
+    #[inline(always)]
     pub fn get<T: Noun>(&self, value: HandleValue, rights: Rights) -> Result<Id<T>, Status> {
+        match self.kernel.known_handle_to(self.process, value, rights) {
+            Some(id) => Ok(id),
+            None => self.get_otherwise(value, rights),
+        }
+    }
+
+    #[inline(never)]
+    fn get_otherwise<T: Noun>(&self, value: HandleValue, rights: Rights) -> Result<Id<T>, Status> {
         Ok(self.get_with_rights(value, rights)?.0)
     }
 
@@ -171,13 +180,22 @@ impl<'a, M: Machine> Cx<'a, M> {
         if to.is_null() { Ok(()) } else { self.write(to, value) }
     }
 
-    /// Makes sure that [`Cx::write_optional`] will succeed, before anything is done that cannot be undone.
+    /// Makes sure that [`Cx::fill`] will succeed, before anything is done that cannot be undone.
     ///
     /// # Errors
     /// As [`Cx::write`].
     #[inline(always)]
-    pub fn check_optional<T>(&mut self, to: Out<T>) -> Result<(), Status> {
-        if to.is_null() { Ok(()) } else { self.kernel.check_out(self.aspace, to.0, size_of::<T>()) }
+    pub fn place_optional<T>(&mut self, to: Out<T>) -> Result<Place, Status> {
+        if to.is_null() { Ok(Place::NOWHERE) } else { self.kernel.user_place(self.aspace, to.0, size_of::<T>()) }
+    }
+
+    /// One value into the program's memory, to where it was to go.
+    ///
+    /// # Errors
+    /// As [`Cx::write`].
+    #[inline(always)]
+    pub fn fill<T: IntoBytes + Immutable>(&mut self, to: Place, value: T) -> Result<(), Status> {
+        self.kernel.fill_place(self.aspace, to, value.as_bytes())
     }
 
     /// Sees to it that memory that is about to be written, if it can be at all, need not be waited for: for calls that
@@ -225,7 +243,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         let len = count.checked_mul(size_of::<T>()).filter(|&len| len <= MAX_COPY).ok_or(Status::OUT_OF_RANGE)?;
         debug_assert!(len <= MAX_COPY);
         let mut values = Vec::new();
-        values.try_reserve_exact(count).map_err(|_| Status::NO_MEMORY)?;
+        values.room_exact(count)?;
         for i in 0..count {
             values.push(self.read(from.nth(i))?);
         }
@@ -261,15 +279,10 @@ impl<'a, M: Machine> Cx<'a, M> {
         rights: Rights,
         out: (Out<u32>, Out<u32>),
     ) -> Result<(), Status> {
-        let first = self.kernel.give_new(self.process, pair.0, rights);
-        let second = self.kernel.give_new(self.process, pair.1, rights);
-        let written = match (first, second) {
-            (Ok(first), Ok(second)) => self.write(out.0, first).and_then(|()| self.write(out.1, second)),
-            (Err(status), _) | (_, Err(status)) => Err(status),
-        };
-        written.inspect_err(|_| {
-            first.into_iter().chain(second).for_each(|value| self.discard(value));
-        })
+        let values = self.kernel.give_new_pair(self.process, [pair.0, pair.1], rights)?;
+        let [first, second] = values;
+        let written = self.write(out.0, first).and_then(|()| self.write(out.1, second));
+        written.inspect_err(|_| values.into_iter().for_each(|value| self.discard(value)))
     }
 
     /// The call is done with `answer` and went against a policy that wants an exception of `ZX_EXCP_POLICY_CODE_*`

@@ -29,6 +29,7 @@ pub mod user;
 use abi::Status;
 use objects::Kernel;
 use objects::machine::{Fault, IrqKey, Machine, ThreadKey};
+use objects::refusal;
 use objects::vmo::PAGE_WAIT;
 
 pub use start::{Boot, StartError};
@@ -64,7 +65,14 @@ impl<M: Machine> Server<M> {
 
     /// A thread was stopped by a fault.
     pub fn fault(&mut self, thread: ThreadKey, fault: Fault) -> Answer {
-        let answer = fault::handle(&mut self.kernel, thread, fault);
+        let answer = if self.kernel.is_refusing() {
+            self.kernel.refusal_heed(thread.0);
+            let answer = fault::handle(&mut self.kernel, thread, fault);
+            refusal::heed(false);
+            answer
+        } else {
+            fault::handle(&mut self.kernel, thread, fault)
+        };
         self.settle();
         answer
     }
@@ -78,6 +86,12 @@ impl<M: Machine> Server<M> {
     /// An interrupt came that is being watched ([`Machine::irq_open`]); `timestamp` is when, as in [`Machine::now`].
     pub fn interrupt(&mut self, key: IrqKey, timestamp: i64) {
         self.kernel.interrupt(key, timestamp);
+        self.settle();
+    }
+
+    /// Native components have ended, a bit for each.
+    pub fn components_ended(&mut self, components: u64) {
+        self.kernel.components_ended(components);
         self.settle();
     }
 
@@ -100,7 +114,7 @@ impl<M: Machine> Server<M> {
 
     #[inline(never)]
     fn settle_now(&mut self) {
-        self.kernel.reap();
+        self.kernel.refusal_of_ends(Kernel::reap);
         if self.kernel.page_waits_over() {
             paged::go_on(&mut self.kernel);
         }
@@ -116,14 +130,35 @@ fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Ans
     }
 }
 
-/// A call before which something is to be done: memory for it is short, or calls are traced.
+/// A call before which something is to be done: memory for it is short or refused by plan, or calls are traced.
 #[cold]
 #[inline(never)]
 fn attended<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
-    if !has_memory(cx.kernel, number) {
-        return Answer::Done(i64::from(Status::NO_MEMORY.0));
+    if cx.kernel.is_refusing() {
+        cx.kernel.refusal_heed(cx.thread.object().index());
     }
-    if cx.kernel.trace_is_on() { traced(cx, number, args) } else { make_here(cx, number, args) }
+    let answer = match has_memory(cx.kernel, number) {
+        false => unmade(cx, number, args),
+        true if cx.kernel.trace_is_on() => traced(cx, number, args),
+        true => make_here(cx, number, args),
+    };
+    refusal::heed(false);
+    answer
+}
+
+/// A call that is not made for want of memory. A handle that such a call takes whatever its result leaves the caller all
+/// the same.
+fn unmade<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
+    use abi::nr;
+    match number {
+        nr::HANDLE_REPLACE | nr::VMO_REPLACE_AS_EXECUTABLE => cx.discard(args[0] as u32),
+        nr::PROCESS_START => {
+            let [argument, ..] = cx.extra_args();
+            cx.discard(argument as u32);
+        }
+        _ => syscalls::channel::consume_unmade(cx, number, args),
+    }
+    Answer::Done(i64::from(Status::NO_MEMORY.0))
 }
 
 /// [`make`] for calls that are not in a hurry.
@@ -234,6 +269,7 @@ fn frees(number: u32) -> bool {
             | nr::PROCESS_EXIT
             | nr::THREAD_EXIT
             | nr::TASK_KILL
+            | nr::ENDPOINT_DELETE
             | nr::VMAR_UNMAP
             | nr::VMAR_DESTROY
             | nr::SYSTEM_POWERCTL

@@ -4,10 +4,11 @@ use abi::Status;
 use objects::Kernel;
 use objects::machine::{Machine, ThreadKey};
 use objects::pager::Then;
+use objects::refusal;
 use objects::wait::Waiting;
 
 use crate::cx::Cx;
-use crate::{Answer, fault, make_here};
+use crate::{Answer, fault, make_here, unmade};
 
 /// Threads that go on after one event; if there are more, they do after the next, which is then due at once.
 const AT_ONCE: usize = 64;
@@ -29,6 +30,7 @@ pub fn wait<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answ
 pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
     for _ in 0..AT_ONCE {
         let Some((thread, then, result)) = kernel.page_over() else { return };
+        kernel.refusal_heed(thread.object().index());
         match then {
             Then::Fault { address, write, execute } => fault::again(kernel, thread, (address, write, execute), result),
             Then::Call { number, args } => {
@@ -46,7 +48,8 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
             }
             Then::Hand { .. } | Then::Answer(_) => kernel.page_deliver(thread, then, result),
         }
-        kernel.reap();
+        refusal::heed(false);
+        kernel.refusal_of_ends(Kernel::reap);
     }
     if kernel.page_waits_over() {
         let now = kernel.machine.now();
@@ -60,8 +63,10 @@ fn again<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, args: 
     let [a, b, c, d, e, f, g, h] = args;
     cx.extra = Some([e, f, g, h]);
     cx.again = true;
-    if !crate::has_memory(cx.kernel, number) {
-        return Answer::Done(i64::from(Status::NO_MEMORY.0));
+    let first = [a, b, c, d];
+    if crate::has_memory(cx.kernel, number) {
+        make_here(&mut cx, number, &first)
+    } else {
+        unmade(&mut cx, number, &first)
     }
-    make_here(&mut cx, number, &[a, b, c, d])
 }

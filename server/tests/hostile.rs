@@ -1,5 +1,5 @@
 //! Hostile programs, on the host: threads of several processes make any call with any arguments, fault wherever they
-//! like, and time passes. The arguments are drawn by the definitions' types, so that many calls get past the first
+//! like, memory is refused now and then, and time passes. The arguments are drawn by the definitions' types, so that many calls get past the first
 //! checks. Whatever they do, the server answers, nothing panics or overflows, and once all is killed nothing is left.
 
 use std::path::Path;
@@ -18,6 +18,7 @@ use objects::machine::{Fault, PAGE, Perm, Registers, ThreadKey, USER_BASE, USER_
 use objects::name::Name;
 use objects::object::ObjectId;
 use objects::process::Process;
+use objects::refusal::Plan;
 use objects::vmar::{MapRequest, Place};
 use objects::{Id, Kernel};
 use server::{Answer, Server};
@@ -293,10 +294,13 @@ impl World {
     fn mapped(&mut self, process: Id<Process>) -> u64 {
         let kernel = &self.server.kernel;
         let aspace = kernel.objects.get(process).unwrap().aspace;
-        let mappings = aspace.and_then(|aspace| kernel.aspace(aspace)).map(|space| &space.mappings);
-        let Some(mappings) = mappings.filter(|mappings| !mappings.is_empty()) else { return address(&mut self.dice) };
-        let which = self.dice.below(mappings.len() as u64) as usize;
-        let (base, pages) = mappings.values().nth(which).map(|m| (m.base, m.len / PAGE)).unwrap();
+        let mappings = || aspace.into_iter().flat_map(|aspace| kernel.mappings(aspace));
+        let count = mappings().count() as u64;
+        if count == 0 {
+            return address(&mut self.dice);
+        }
+        let which = self.dice.below(count) as usize;
+        let (base, pages) = mappings().nth(which).map(|m| (m.base, m.len / PAGE)).unwrap();
         if base < USER_BASE + (PAGES + READ_ONLY) * PAGE && !self.dice.one_in(20) {
             // Without the memory that its arguments are in it would not get far.
             return USER_BASE + (16 + self.dice.below(64)) * PAGE;
@@ -396,7 +400,7 @@ impl World {
         }
         let kernel = &mut self.server.kernel;
         let aspace = kernel.objects.get(process).unwrap().aspace;
-        let memory = aspace.and_then(|aspace| kernel.aspace(aspace)).and_then(|space| space.find(USER_BASE));
+        let memory = aspace.and_then(|aspace| kernel.mapping_at(aspace, USER_BASE));
         if memory.is_none_or(|memory| memory.len < PAGES * PAGE || !memory.perm.write) && self.dice.one_in(20) {
             // One that has lost the memory that it calls with does nothing worth while any more.
             kernel.process_kill(process, 0);
@@ -423,7 +427,7 @@ impl World {
             let fault = Fault::Page { address, ip: USER_BASE, write: self.dice.one_in(2), execute: false };
             let kernel = &self.server.kernel;
             let aspace = kernel.objects.get(process).unwrap().aspace;
-            let mapping = aspace.and_then(|aspace| kernel.aspace(aspace)).and_then(|space| space.find(address));
+            let mapping = aspace.and_then(|aspace| kernel.mapping_at(aspace, address));
             let is_served = mapping.is_some_and(|m| {
                 let within = m.offset + (address - m.base) < kernel.vmo_size(m.vmo).unwrap();
                 within && m.perm.read && m.perm.write && !m.content_only
@@ -475,11 +479,23 @@ impl World {
         if let Some(machine) = kernel.machine.threads.values_mut().find(|thread| thread.key == key.0) {
             machine.extra = [words[4], words[5], words[6], words[7]];
         }
+        let plan = self.refusal();
+        self.server.kernel.refusal_plan(plan);
         let answer = self.server.call(key, call.number, &[words[0], words[1], words[2], words[3]]);
         self.server.settle();
+        self.server.kernel.refusal_plan(None);
         if matches!(answer, Answer::Done(0..) | Answer::Blocked | Answer::Yield) {
             self.succeeded[number] += 1;
         }
+    }
+
+    /// Now and then one of the first requests for memory of a call is refused.
+    fn refusal(&mut self) -> Option<(u64, Plan)> {
+        if !self.dice.one_in(10) {
+            return None;
+        }
+        let (first, count, on) = (self.dice.below(8), 1 + self.dice.below(3), self.dice.one_in(2));
+        Some((self.server.kernel.koid(self.job.object()), Plan { want: None, first, count, on }))
     }
 
     /// Kills all; nothing may be left of it.

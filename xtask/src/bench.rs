@@ -8,6 +8,7 @@ pub mod operations;
 pub mod page;
 mod peers;
 mod scale;
+mod sizes;
 
 use std::fs;
 use std::path::{Path, PathBuf};

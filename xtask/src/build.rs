@@ -295,17 +295,13 @@ impl Builder<'_> {
             .env("HAFNON_USERBOOT", userboot)
             .run(self.paths, self.ui)?;
         let server = self.place(cargo::program(&made, "server")?, &format!("server/{variant}/server.elf"))?;
-        let description = self.paths.out.join("system.bin");
-        write_if_changed(&description, &system.encode()?)?;
         let (args, variant) = match self.what.measure {
             true => ("-p root --features root/measure", "measure"),
             false => ("-p root", variant),
         };
-        let made = build("building the root task", args)
-            .env("HAFNON_SERVER", &server)
-            .env("HAFNON_SYSTEM", &description)
-            .run(self.paths, self.ui)?;
-        let root = self.place(cargo::program(&made, "root")?, &format!("root/{variant}/root.elf"))?;
+        let made = build("building the root task", args).env("HAFNON_SERVER", &server).run(self.paths, self.ui)?;
+        let to = self.paths.out.join(format!("root/{variant}/root.elf"));
+        let root = system.instances()?.embed(cargo::program(&made, "root")?, &to)?;
         Ok((server, root))
     }
 

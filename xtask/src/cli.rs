@@ -85,6 +85,17 @@ pub enum Command {
     /// runs the tests of Rust's own library and prints how many pass; `test ecosystem [PACKAGE...]` runs the test suites of
     /// packages from the registry.
     Test(TestArgs),
+    /// Has hostile programs in the system make random calls, while others check their own answers.
+    ///
+    /// The exit code is 0 only if the system stands, every call was made, enough of them succeeded, the others noticed
+    /// nothing, and everything came back. A seed is repeated exactly.
+    Fuzz(FuzzArgs),
+    /// Runs what reads bytes of others (ELF, BOOTFS, start messages, descriptions, calls) under libFuzzer on the host.
+    FuzzHost(FuzzHostArgs),
+    /// Runs the objects' tests under Miri, which notices what the language does not define.
+    Miri(MiriArgs),
+    /// Counts the lines of code that have to be right for programs to be safe from each other, by part.
+    TrustedBase,
     /// Counts the system calls that are built, and the names of Zircon's own cases that have a passing case here.
     ///
     /// Counts what the last conformance run found; where there was none, all cases are run. The exit code is 1 if the
@@ -147,6 +158,9 @@ pub struct RunArgs {
     /// links to folders are left out.
     #[arg(long, value_name = "FOLDER")]
     pub files: Option<PathBuf>,
+    /// Boot the instances of this file instead of those of system.toml; its instance `main` runs the program.
+    #[arg(long, value_name = "FILE")]
+    pub system: Option<PathBuf>,
     /// Put a variable into the program's environment; may be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_variable)]
     pub env: Vec<(String, String)>,
@@ -171,6 +185,7 @@ impl RunArgs {
             accel: Accel::Tcg,
             disk: None,
             files: None,
+            system: None,
             env: Vec::new(),
             program: Vec::new(),
         }
@@ -245,6 +260,37 @@ pub struct TestArgs {
     /// Show the output of the passing ones too.
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+/// Options of `fuzz`.
+#[derive(Clone, Debug, Args)]
+pub struct FuzzArgs {
+    /// How many calls.
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub calls: u64,
+    /// What all random numbers follow from; another one each time unless it is given.
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+}
+
+/// Options of `fuzz-host`.
+#[derive(Clone, Debug, Args)]
+pub struct FuzzHostArgs {
+    /// bootfs, calls, description, elf or processargs; all of them unless one is given.
+    pub target: Option<String>,
+    /// How long each runs.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub seconds: u32,
+}
+
+/// Options of `miri`.
+#[derive(Clone, Debug, Args)]
+pub struct MiriArgs {
+    /// Only tests with this in their names.
+    pub filter: Option<String>,
+    /// All tests, which takes hours, and not only those that end soon.
+    #[arg(long)]
+    pub all: bool,
 }
 
 /// Options of `coverage`.

@@ -75,11 +75,14 @@ impl Program {
     }
 }
 
-/// Checks the bytes of a program.
-fn check(bytes: Vec<u8>) -> Result<Program, String> {
+/// What of a file's head is looked at: the header, the byte order, and the segments.
+type Head<'a> = (&'a Header, Endianness, &'a [Segment]);
+
+/// The head of a 64-bit ELF file for this processor; `how` says how one is built.
+fn head<'a>(bytes: &'a [u8], how: &str) -> Result<Head<'a>, String> {
     if !bytes.starts_with(&elf::ELFMAG) {
         let what = if bytes.is_empty() { "the file is empty" } else { "not an ELF file" };
-        return Err(format!("{what}; {HOW}"));
+        return Err(format!("{what}; {how}"));
     }
     let header_size = size_of::<Header>();
     if bytes.len() < header_size {
@@ -87,19 +90,59 @@ fn check(bytes: Vec<u8>) -> Result<Program, String> {
     }
     const CLASS_64: u8 = 2;
     if bytes[4] != CLASS_64 {
-        return Err(format!("a 32-bit ELF file; {HOW}"));
+        return Err(format!("a 32-bit ELF file; {how}"));
     }
     // Only the head is wanted; a whole copy would be aligned for nothing else.
-    let header = Header::parse(&*bytes).map_err(|error| format!("not an ELF file that can be read: {error}"))?;
-    let endian = header.endian().map_err(|_| format!("not little endian; {HOW}"))?;
+    let header = Header::parse(bytes).map_err(|error| format!("not an ELF file that can be read: {error}"))?;
+    let endian = header.endian().map_err(|_| format!("not little endian; {how}"))?;
     let machine = header.e_machine(endian);
     if machine != elf::EM_X86_64 {
-        return Err(format!("built for {}, the system runs x86-64; {HOW}", machine_name(machine)));
+        return Err(format!("built for {}, the system runs x86-64; {how}", machine_name(machine)));
     }
-    let end = header
-        .program_headers(endian, &*bytes)
+    let segments = header
+        .program_headers(endian, bytes)
         .map_err(|_| "truncated: its program headers lie beyond the end of the file".to_string())?;
-    whole(header, endian, end, &bytes)?;
+    whole(header, endian, segments, bytes)?;
+    Ok((header, endian, segments))
+}
+
+const HOW_COMPONENT: &str =
+    "build it for the target x86_64-unknown-none with `-C relocation-model=static` (docs/native.md)";
+/// Bytes that a component's program has at most, without what no start reads: the root task loads it in one piece.
+const COMPONENT: usize = 2 << 20;
+
+/// Reads the program of a native component; gives it without what no start reads.
+///
+/// # Errors
+/// It is missing, or none that the root task can start.
+pub fn component(path: &Path) -> Result<Vec<u8>, Refusal> {
+    let refused = |why: String| Refusal::NoProgram(format!("{}: {why}", path.display()));
+    let bytes = fs::read(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Refusal::Missing(format!("{}: no such file", path.display())),
+        _ => refused(format!("cannot be read: {error}")),
+    })?;
+    let (header, endian, segments) = head(&bytes, HOW_COMPONENT).map_err(refused)?;
+    let kind = header.e_type(endian);
+    if kind != elf::ET_EXEC || segments.iter().any(|h| h.p_type(endian) == elf::PT_INTERP) {
+        return Err(refused(format!("no static program at a fixed address; {HOW_COMPONENT}")));
+    }
+    let high = segments.iter().filter(|h| h.p_type(endian) == elf::PT_LOAD);
+    if let Some(high) = high.map(|h| h.p_vaddr(endian).saturating_add(h.p_memsz(endian))).max()
+        && high > component_boot::layout::IMAGE_END
+    {
+        let end = component_boot::layout::IMAGE_END;
+        return Err(refused(format!("it reaches up to {high:#x}, and its image has to lie below {end:#x}")));
+    }
+    let bytes = Program { memory: 0, needed: Vec::new(), bytes }.stripped();
+    if bytes.len() > COMPONENT {
+        return Err(refused(format!("{} KiB to load; a component has {} at most", bytes.len() >> 10, COMPONENT >> 10)));
+    }
+    Ok(bytes)
+}
+
+/// Checks the bytes of a program.
+fn check(bytes: Vec<u8>) -> Result<Program, String> {
+    let (header, endian, end) = head(&bytes, HOW)?;
     if let Some(interpreter) = end.iter().find_map(|h| h.interpreter(endian, &*bytes).ok().flatten()) {
         let interpreter = String::from_utf8_lossy(interpreter);
         if interpreter != "ld.so.1" {

@@ -109,6 +109,14 @@ impl Image {
         Ok(())
     }
 
+    /// Names the programs that may find the endpoints of native components.
+    ///
+    /// # Errors
+    /// It was said before.
+    pub fn add_trust(&mut self, programs: &[String]) -> Result<()> {
+        if programs.is_empty() { Ok(()) } else { self.add("config/endpoints", strings(programs)) }
+    }
+
     fn add_file(&mut self, path: &str, file: &Path) -> Result<()> {
         let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
         self.add(path, bytes)

@@ -117,6 +117,9 @@ type Result<T, E = Error> = std::result::Result<T, E>;
 /// A tool (gcc, objcopy, python3, cargo) is missing or fails, or a file cannot be read or written. The package is fetched if it
 /// is not in cargo's cache; that needs a network.
 pub fn build(paths: &Paths, variant: Variant) -> Result<Kernel> {
+    if let Some(prefix) = prefix() {
+        return installed(paths, prefix);
+    }
     let description = paths.workspace.join("kernel");
     let out = paths.out.join("kernel");
     let (source, folder) = (out.join("src"), out.join(variant.name()));
@@ -151,6 +154,49 @@ pub fn build(paths: &Paths, variant: Variant) -> Result<Kernel> {
     }
     write(&folder.join(STAMP), &variant_stamp)?;
     Ok(kernel(true))
+}
+
+/// Where somebody's own kernel was installed to, if the system is to run on that.
+pub fn prefix() -> Option<PathBuf> {
+    std::env::var_os("SEL4_PREFIX").filter(|prefix| !prefix.is_empty()).map(PathBuf::from)
+}
+
+/// Somebody's own kernel, made ready for a multiboot loader.
+///
+/// # Errors
+/// The prefix is none, or of a kernel that the system cannot run on.
+fn installed(paths: &Paths, prefix: PathBuf) -> Result<Kernel> {
+    // Whether it fits is found out here, before anything is built for it.
+    let kernel = sel4_gen::Kernel::load(&sel4_gen::Location::Prefix(prefix.clone()))?;
+    let unsuitable = |why: &str| Err(sel4_gen::Error::Unsuitable { path: prefix.clone(), why: why.into() }.into());
+    if kernel.config.is_set("SUPPORT_PCID") {
+        return unsuitable(
+            "it wants a processor with PCIDs, which QEMU's has not; build it with -DKernelSupportPCID=OFF",
+        );
+    }
+    if !prefix.join("bin/kernel.elf").is_file() {
+        return unsuitable("it has no bin/kernel.elf; `ninja kernel.elf` and `cmake --install .` put it there");
+    }
+    let (from, to) = (prefix.join("bin/kernel.elf"), paths.out.join("kernel/installed/kernel.elf"));
+    let file = fs::read(&from).map_err(|source| Error::File { doing: "read", path: from.clone(), source })?;
+    let mut hasher = DefaultHasher::new();
+    file.hash(&mut hasher);
+    let stamp = format!("{:016x}\n", hasher.finish());
+    let folder = paths.out.join("kernel/installed");
+    let built = !is_stamped(&folder, &stamp);
+    if built {
+        fs::create_dir_all(&folder).map_err(|source| Error::File { doing: "make", path: folder.clone(), source })?;
+        to_32_bits(&from, &to)?;
+        write(&folder.join(STAMP), &stamp)?;
+    }
+    Ok(Kernel { image: to, folder: prefix.clone(), source: prefix, built: false })
+}
+
+/// Multiboot loaders, QEMU's `-kernel` among them, take 32-bit ELF files only.
+fn to_32_bits(from: &Path, to: &Path) -> Result<()> {
+    let mut convert = Command::new("objcopy");
+    convert.args(["-O", "elf32-i386"]).args([from, to]);
+    run(&mut convert, "turning it into a 32-bit ELF file").map(drop)
 }
 
 /// Records what a folder was made from.
@@ -350,10 +396,7 @@ impl Build<'_> {
         link.current_dir(&self.folder).args(["-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none", "-Wl,-n"]);
         link.args(["-Wl,-z,max-page-size=4096", "-Wl,-T,linker.lds", "-o", "kernel64.elf"]).args(&objects).arg("-lgcc");
         run(&mut link, "linking it")?;
-        let mut convert = Command::new("objcopy");
-        convert.current_dir(&self.folder).args(["-O", "elf32-i386", "kernel64.elf", "kernel.elf"]);
-        run(&mut convert, "turning it into a 32-bit ELF file")?;
-        Ok(())
+        to_32_bits(&self.folder.join("kernel64.elf"), &self.folder.join("kernel.elf"))
     }
 
     /// gcc, with what every step of the compiler needs.

@@ -57,18 +57,47 @@ impl std::fmt::Display for OutOfStep {
 
 impl std::error::Error for OutOfStep {}
 
+/// What the root task sends where an instance's link begins anew, in the middle of a frame or not. Programs cannot know
+/// it: it is drawn for each machine.
+pub type Mark = [u8; 16];
+
 /// Puts frames together from the pieces that arrive.
 #[derive(Debug, Default)]
 pub struct Decoder {
     pending: Vec<u8>,
+    mark: Option<Mark>,
+    /// The last bytes, in which a mark may have begun.
+    tail: Vec<u8>,
 }
 
 impl Decoder {
+    /// One that begins anew behind each mark.
+    pub fn with_mark(mark: Mark) -> Decoder {
+        Decoder { mark: Some(mark), ..Decoder::default() }
+    }
+
+    /// Drops what came before the last mark, if there is one in this piece or ends in it. What of the piece is left.
+    fn behind_mark<'a>(&mut self, piece: &'a [u8]) -> &'a [u8] {
+        let Some(mark) = self.mark else { return piece };
+        let before = self.tail.len();
+        self.tail.extend_from_slice(piece);
+        let found = self.tail.windows(mark.len()).rposition(|part| part == mark);
+        let start = found.map_or(0, |at| at + mark.len());
+        let kept = (self.tail.len() - start).min(mark.len() - 1);
+        self.tail.drain(..self.tail.len() - kept);
+        if found.is_none() {
+            return piece;
+        }
+        self.pending.clear();
+        &piece[start.saturating_sub(before)..]
+    }
+
     /// Takes a piece; gives the frames that are now whole.
     ///
     /// # Errors
     /// [`OutOfStep`].
     pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Frame>, OutOfStep> {
+        let piece = self.behind_mark(piece);
         self.pending.extend_from_slice(piece);
         let mut frames = Vec::new();
         let mut at = 0;
@@ -137,6 +166,18 @@ mod tests {
         assert_eq!(ToSystem::Stdin(b"ab").encode(), [0x10, 2, 0, b'a', b'b']);
         assert_eq!(ToSystem::WindowSize(80, 24).encode(), [0x11, 4, 0, 80, 0, 24, 0]);
         assert_eq!(ToSystem::Interrupt.encode(), [0x12, 0, 0]);
+    }
+
+    #[test]
+    fn a_mark_begins_anew() {
+        let mark = *b"0123456789abcdef";
+        let bytes = [&[1, 100, 0, b'x'][..], &mark, &[1, 1, 0, b'y']].concat();
+        for cut in 0..=bytes.len() {
+            let mut decoder = Decoder::with_mark(mark);
+            let mut frames = decoder.push(&bytes[..cut]).unwrap();
+            frames.extend(decoder.push(&bytes[cut..]).unwrap());
+            assert_eq!(frames, [Frame::Stdout(vec![b'y'])], "cut at {cut}");
+        }
     }
 
     proptest! {

@@ -17,10 +17,13 @@ mod docs;
 mod ecosystem;
 mod elf;
 mod files;
+mod fuzz;
 mod gdb;
+mod host;
 mod image;
 mod install;
 mod kernel;
+mod line;
 mod link;
 mod lock;
 mod mutations;
@@ -35,6 +38,7 @@ mod system;
 mod terminal;
 mod test;
 mod trace;
+mod trusted_base;
 mod ui;
 mod unwinder;
 
@@ -78,7 +82,11 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Runner { program, args } => cargo_command::runner(&paths, program.clone(), args.clone()),
         Command::Bench(args) => bench::bench(&paths, args),
         Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
+        Command::Fuzz(args) => fuzz::fuzz(&paths, args),
         Command::Coverage(args) => Ok(u8::from(!conformance::coverage::coverage(&paths, args)?)),
+        Command::FuzzHost(args) => host::fuzz::fuzz(&paths, args),
+        Command::Miri(args) => host::miri::miri(&paths, args),
+        Command::TrustedBase => trusted_base::trusted_base(&paths),
         Command::Docs { folder } => docs::docs(&paths, folder.as_deref()).map(|()| 0),
         Command::Test(args) => Ok(u8::from(!test::test(&paths, args)?)),
     }

@@ -1,8 +1,7 @@
 //! The machine: QEMU's command line, its start and its end.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::symlink;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,6 +12,10 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use crate::cli::Accel;
+use crate::line::{Line, Waiting};
+use crate::link::Mark;
+use crate::system::components::Native;
+use crate::system::instances::{Beside, MAIN};
 
 /// QEMU's program.
 pub const QEMU: &str = "qemu-system-x86_64";
@@ -24,7 +27,7 @@ pub struct Machine<'a> {
     pub kernel: &'a Path,
     /// The root task.
     pub root: &'a Path,
-    /// The BOOTFS image.
+    /// The BOOTFS image, of the main instance.
     pub image: &'a [u8],
     /// Memory in bytes.
     pub memory: u64,
@@ -50,6 +53,21 @@ pub struct Devices {
     pub disk: Option<PathBuf>,
     /// That disk is a mailbox: no file system is looked for on it.
     pub mailbox: bool,
+    /// The instances beside the main one, and the BOOTFS image of each.
+    pub beside: Vec<(Beside, Vec<u8>)>,
+    /// The native components.
+    pub components: Vec<Native>,
+}
+
+/// The serial ports of an instance.
+#[derive(Debug)]
+pub struct Lines {
+    /// Its name.
+    pub name: String,
+    /// Its console.
+    pub console: Option<Line>,
+    /// Its host link.
+    pub link: Option<Line>,
 }
 
 /// A machine that runs; ends when dropped.
@@ -57,11 +75,15 @@ pub struct Devices {
 pub struct Running {
     child: Child,
     /// The text console.
-    pub console: UnixStream,
+    pub console: Line,
     /// The host link.
-    pub link: UnixStream,
+    pub link: Line,
     /// The third serial port, where there is one.
-    pub terminal: Option<UnixStream>,
+    pub terminal: Option<Line>,
+    /// Console and link of each instance beside the main one, where it has them.
+    pub beside: Vec<Lines>,
+    /// What comes on a host link where another life of its instance begins.
+    pub mark: Mark,
     /// When QEMU was started.
     pub started: Instant,
     folder: TempDir,
@@ -90,7 +112,14 @@ impl Machine<'_> {
             bail!("--accel kvm: /dev/kvm cannot be opened; leave the option out to run without it");
         }
         let folder = runtime_folder()?;
-        fs::write(folder.path().join("bootfs.img"), self.image).context("cannot write the boot image")?;
+        let images = self.devices.beside.iter().map(|(_, image)| image.as_slice());
+        for (image, number) in [self.image].into_iter().chain(images).zip(0..) {
+            fs::write(folder.path().join(image_file(number)), image).context("cannot write the boot image")?;
+        }
+        for (component, number) in self.devices.components.iter().zip(0..) {
+            let file = folder.path().join(component_file(number));
+            fs::write(file, &component.program).context("cannot write a component's program")?;
+        }
         for (name, file) in [("kernel.elf", self.kernel), ("root.elf", self.root)] {
             symlink(file, folder.path().join(name)).context("cannot make a temporary file")?;
         }
@@ -98,17 +127,38 @@ impl Machine<'_> {
             let disk = disk.canonicalize().with_context(|| format!("cannot find {}", disk.display()))?;
             symlink(disk, folder.path().join("disk.img")).context("cannot make a temporary file")?;
         }
-        let (console, link) = (listen(folder.path(), "console")?, listen(folder.path(), "link")?);
-        let terminal = self.devices.terminal.then(|| listen(folder.path(), "terminal")).transpose()?;
+        let mut mark = Mark::default();
+        let drawn = fs::File::open("/dev/urandom").and_then(|mut chance| chance.read_exact(&mut mark));
+        drawn.and_then(|()| fs::write(folder.path().join("mark"), mark)).context("cannot draw a mark")?;
+        let line = |name: &str| Waiting::make(folder.path(), name).context("cannot make a pipe");
+        let (console, link) = (line("console")?, line("link")?);
+        let terminal = self.devices.terminal.then(|| line("terminal")).transpose()?;
+        let mut waiting = Vec::new();
+        for ((beside, _), number) in self.devices.beside.iter().zip(1..) {
+            let console = beside.console.map(|_| line(&line_file("console", number))).transpose()?;
+            let link = beside.link.map(|_| line(&line_file("link", number))).transpose()?;
+            waiting.push((&beside.name, console, link));
+        }
         let errors = fs::File::create(folder.path().join("errors")).context("cannot make a temporary file")?;
         let mut child = self.command(folder.path()).stderr(errors).spawn().context("cannot start QEMU")?;
         let started = Instant::now();
-        let mut accept = |listener| accept(listener, &mut child, folder.path());
+        let mut accept = |line| accept(line, &mut child, folder.path());
         // QEMU opens them in the order of its command line.
-        let streams = accept(&console)
-            .and_then(|console| Ok((console, accept(&link)?, terminal.as_ref().map(&mut accept).transpose()?)));
-        match streams {
-            Ok((console, link, terminal)) => Ok(Running { child, console, link, terminal, started, folder }),
+        let mut streams = || {
+            let (console, link) = (accept(&console)?, accept(&link)?);
+            let terminal = terminal.as_ref().map(&mut accept).transpose()?;
+            let mut beside = Vec::new();
+            for (name, console, link) in &waiting {
+                let console = console.as_ref().map(&mut accept).transpose()?;
+                let link = link.as_ref().map(&mut accept).transpose()?;
+                beside.push(Lines { name: String::clone(name), console, link });
+            }
+            Ok((console, link, terminal, beside))
+        };
+        match streams() {
+            Ok((console, link, terminal, beside)) => {
+                Ok(Running { child, console, link, terminal, beside, mark, started, folder })
+            }
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -148,14 +198,42 @@ impl Machine<'_> {
         if let Some(line) = self.linux {
             command.args(["-append", line]);
         }
-        command.args(["-fw_cfg", "name=opt/hafnon/bootfs,file=bootfs.img"]);
-        command.args(["-chardev", "socket,id=console,path=console", "-serial", "chardev:console"]);
-        command.args(["-chardev", "socket,id=link,path=link", "-serial", "chardev:link"]);
+        let beside = || self.devices.beside.iter().map(|(beside, _)| beside);
+        for (name, number) in [MAIN].into_iter().chain(beside().map(|beside| beside.name.as_str())).zip(0..) {
+            // A comma in a value is written twice.
+            let (name, file) = (name.replace(',', ",,"), image_file(number));
+            command.arg("-fw_cfg").arg(format!("name=opt/hafnon/{name}/bootfs,file={file}"));
+        }
+        for (component, number) in self.devices.components.iter().zip(0..) {
+            let (name, file) = (component.name.replace(',', ",,"), component_file(number));
+            command.arg("-fw_cfg").arg(format!("name=opt/hafnon/{name}/program,file={file}"));
+        }
+        command.args(["-fw_cfg", "name=opt/hafnon/mark,file=mark"]);
+        command.args(["-chardev", "pipe,id=console,path=console", "-serial", "chardev:console"]);
+        command.args(["-chardev", "pipe,id=link,path=link", "-serial", "chardev:link"]);
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
         if self.devices.terminal {
             // An interrupt of its own: the usual one of a third port is the first port's.
-            command.args(["-chardev", "socket,id=terminal,path=terminal"]);
+            command.args(["-chardev", "pipe,id=terminal,path=terminal"]);
             command.args(["-device", "isa-serial,chardev=terminal,iobase=0x3e8,irq=5,index=2"]);
+        }
+        let mut index = if self.devices.terminal { 3 } else { 2 };
+        for (beside, number) in beside().zip(1..) {
+            for (line, port) in [("console", beside.console), ("link", beside.link)] {
+                let Some(port) = port else { continue };
+                let file = line_file(line, number);
+                command.arg("-chardev").arg(format!("pipe,id={file},path={file}"));
+                let (base, irq) = (port.port, port.irq);
+                command
+                    .arg("-device")
+                    .arg(format!("isa-serial,chardev={file},iobase={base:#x},irq={irq},index={index}"));
+                index += 1;
+            }
+        }
+        // A comparator for each instance, and one for the root task; three are usual.
+        let comparators = self.devices.beside.len() + 2;
+        if comparators > 3 {
+            command.args(["-global", &format!("hpet.timers={comparators}")]);
         }
         if self.devices.teaching {
             // It reaches as far as other devices do, not just the lowest 256 MiB.
@@ -179,6 +257,21 @@ impl Machine<'_> {
     }
 }
 
+/// The file of a component's program, in the machine's folder.
+fn component_file(number: usize) -> String {
+    format!("component-{number}.elf")
+}
+
+/// The file of an instance's BOOTFS image.
+fn image_file(number: usize) -> String {
+    format!("bootfs{number}.img")
+}
+
+/// The pipes of an instance's serial port.
+fn line_file(line: &str, number: usize) -> String {
+    format!("{line}{number}")
+}
+
 /// A folder for sockets, whose paths may have no more than about 100 bytes.
 pub fn runtime_folder() -> Result<TempDir> {
     let make = |at: &Path| tempfile::Builder::new().prefix("hafnon-").tempdir_in(at);
@@ -191,20 +284,11 @@ pub fn runtime_folder() -> Result<TempDir> {
     folder.context("cannot make a temporary folder")
 }
 
-fn listen(folder: &Path, name: &str) -> Result<UnixListener> {
-    let listener = UnixListener::bind(folder.join(name)).context("cannot make a socket")?;
-    listener.set_nonblocking(true).context("cannot set up a socket")?;
-    Ok(listener)
-}
-
-fn accept(listener: &UnixListener, child: &mut Child, folder: &Path) -> Result<UnixStream> {
+fn accept(line: &Waiting, child: &mut Child, folder: &Path) -> Result<Line> {
     let start = Instant::now();
     loop {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(false).context("cannot set up a socket")?;
-                return Ok(stream);
-            }
+        match line.open() {
+            Ok(line) => return Ok(line),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error).context("cannot reach QEMU"),
         }

@@ -15,10 +15,12 @@ use crate::gdb;
 use crate::image::{Image, Mode};
 use crate::install;
 use crate::paths::Paths;
-use crate::qemu::{Devices, Machine};
+use crate::qemu::{Devices, Machine, runtime_folder};
 use crate::session::{End, Outcome, Session, Shows, Streams};
 use crate::setup;
 use crate::symbols::Files;
+use crate::system::System;
+use crate::system::instances::{Beside, Instances, MAIN};
 use crate::trace::Wanted;
 use crate::ui::Ui;
 
@@ -78,7 +80,7 @@ fn has_terminal() -> bool {
 /// The program or the machine cannot be started.
 pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8> {
     let shell = has_terminal() && args.program.is_empty();
-    let devices = Devices { terminal: shell, disk: args.disk.clone(), ..Devices::default() };
+    let mut devices = Devices { terminal: shell, disk: args.disk.clone(), ..Devices::default() };
     if let Some(disk) = &devices.disk {
         check_disk(disk)?;
     }
@@ -98,11 +100,24 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     if trace.is_some() {
         image.add("config/trace", "")?;
     }
+    let folder = runtime_folder()?;
+    let mut root = built.root.clone();
+    let instances = match &args.system {
+        Some(file) => Instances::read(file).context("--system")?,
+        None => System::read(paths)?.instances()?,
+    };
+    if args.system.is_some() {
+        root = instances.embed(&built.root, &folder.path().join("root.elf"))?;
+        devices.beside = beside(built, &instances, args.mem)?;
+    }
+    devices.components = instances.components()?;
+    image.add_trust(&instances.trusted(MAIN))?;
     let bytes = image.finish(&mode, &variables(&args.env))?;
-    check_memory(bytes.len() as u64, args.mem)?;
+    let images = devices.beside.iter().map(|(_, image)| image.len() as u64).sum::<u64>();
+    check_memory(bytes.len() as u64 + images, args.mem)?;
     let machine = Machine {
         kernel: &built.kernel,
-        root: &built.root,
+        root: &root,
         image: &bytes,
         memory: args.mem,
         accel: args.accel,
@@ -138,6 +153,23 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
         End::Exit(_) | End::Output | End::Signal(_) | End::OutputClosed => {}
     }
     Ok(outcome.end.exit_code())
+}
+
+/// The instances beside the main one, each with an image that says what it runs.
+///
+/// # Errors
+/// A program is not there or cannot run.
+pub fn beside(built: &Built, instances: &Instances, memory: u64) -> Result<Vec<(Beside, Vec<u8>)>> {
+    let image = |beside: Beside| -> Result<(Beside, Vec<u8>)> {
+        let (program, args) = beside.program.split_first().context("it says no `program`")?;
+        let mut image = Image::new(built, false, &Devices::default())?;
+        let path = add_program(&mut image, Path::new(program), memory)?;
+        image.add_trust(&instances.trusted(&beside.name))?;
+        let bytes = image.finish(&Mode::Run(path, args.to_vec()), &[])?;
+        Ok((beside, bytes))
+    };
+    let name = |beside: &Beside| format!("instance `{}`", beside.name);
+    instances.beside()?.into_iter().map(|beside| image(beside.clone()).with_context(|| name(&beside))).collect()
 }
 
 /// The trace that is asked for, if any.
@@ -176,6 +208,8 @@ pub struct Capture<'a> {
     pub programs: Vec<(String, PathBuf)>,
     /// A folder that is carried in, as `run --files` does it.
     pub files: Option<&'a Path>,
+    /// The instances, where they are others than in `system.toml`.
+    pub instances: Option<Instances>,
 }
 
 impl<'a> Capture<'a> {
@@ -195,6 +229,7 @@ impl<'a> Capture<'a> {
             devices: Devices::default(),
             programs: Vec::new(),
             files: None,
+            instances: None,
         }
     }
 
@@ -209,16 +244,27 @@ impl<'a> Capture<'a> {
             image.add_folder(FILES, folder)?;
         }
         let path = add_program(&mut image, self.program, self.memory)?;
+        if let Some(instances) = &self.instances {
+            image.add_trust(&instances.trusted(MAIN))?;
+        }
         let bytes = image.finish(&Mode::Run(path, self.args.clone()), &self.variables)?;
         check_memory(bytes.len() as u64, self.memory)?;
+        let folder = runtime_folder()?;
+        let mut root = self.built.root.clone();
+        let mut devices = self.devices.clone();
+        if let Some(instances) = &self.instances {
+            root = instances.embed(&root, &folder.path().join("root.elf"))?;
+            devices.beside = beside(self.built, instances, self.memory)?;
+            devices.components = instances.components()?;
+        }
         let machine = Machine {
             kernel: &self.built.kernel,
-            root: &self.built.root,
+            root: &root,
             image: &bytes,
             memory: self.memory,
             accel: self.accel,
             gdb: None,
-            devices: self.devices.clone(),
+            devices,
             linux: None,
         };
         let session = Session {

@@ -66,6 +66,38 @@ pub fn for_gdb(ui: &Ui) -> Result<()> {
     packages(ui, &[GDB])
 }
 
+/// Sees to it that everything is there for libFuzzer, which is compiled from C++.
+///
+/// # Errors
+/// As [`for_building`].
+pub fn for_fuzzing(ui: &Ui) -> Result<()> {
+    packages(ui, &[Tool { program: "g++", package: "g++", purpose: "compiles libFuzzer" }])
+}
+
+/// Sees to it that a compiler with Miri is there.
+///
+/// # Errors
+/// It cannot be had from here.
+pub fn for_miri(ui: &Ui, nightly: &str) -> Result<()> {
+    let has = || {
+        let version = Command::new("cargo").args(["miri", "--version"]).env("RUSTUP_TOOLCHAIN", nightly).output();
+        version.is_ok_and(|output| output.status.success())
+    };
+    if has() {
+        return Ok(());
+    }
+    let mut step = ui.step("installing Miri");
+    step.activity(nightly);
+    let mut command = Command::new("rustup");
+    command.args(["toolchain", "install", nightly, "--profile", "minimal", "--no-self-update"]);
+    command.args(["-c", "miri", "-c", "rust-src"]);
+    let output = command.stdin(Stdio::null()).output().context("cannot start rustup")?;
+    if !output.status.success() || !has() {
+        bail!("rustup could not install {nightly} with Miri: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
 /// Sees to it that everything is there by which tests make and check disks.
 ///
 /// # Errors

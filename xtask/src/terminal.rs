@@ -5,7 +5,6 @@
 //! tool as it would any.
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Sender;
 
 use rustix::process::{Signal, kill_current_process_group};
@@ -13,6 +12,7 @@ use rustix::stdio::stdin;
 use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::SIGINT;
 
+use crate::line::Line;
 use crate::session::{Happening, Heard, Streams};
 
 /// What Ctrl-C sends.
@@ -57,7 +57,7 @@ impl Drop for Raw {
 }
 
 /// Sends the input to the serial port, then its end.
-pub fn pump(streams: Streams, mut to: UnixStream, sender: &Sender<Happening>, heard: &Heard) {
+pub fn pump(streams: Streams, mut to: Line, sender: &Sender<Happening>, heard: &Heard) {
     match streams {
         Streams::Overheard => {}
         Streams::Dialogue(lines) => {
@@ -98,7 +98,7 @@ pub fn pump(streams: Streams, mut to: UnixStream, sender: &Sender<Happening>, he
 }
 
 /// Passes a key on; says whether anybody is there for the next.
-fn key(byte: u8, to: &mut UnixStream, sender: &Sender<Happening>) -> bool {
+fn key(byte: u8, to: &mut Line, sender: &Sender<Happening>) -> bool {
     match byte {
         INTERRUPT => sender.send(Happening::Signal(SIGINT)).is_ok(),
         SUSPEND => sender.send(Happening::Suspend).is_ok(),

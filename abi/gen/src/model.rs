@@ -35,6 +35,16 @@ pub struct Syscall {
     pub doc: String,
 }
 
+/// Nouns of this system's own, which Zircon has none of.
+const OURS: [&str; 1] = ["endpoint"];
+
+impl Syscall {
+    /// Whether Zircon has no such call.
+    pub fn is_ours(&self) -> bool {
+        OURS.contains(&self.noun.as_str())
+    }
+}
+
 /// An argument of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -101,20 +101,22 @@ pub fn index(calls: &[Syscall]) -> String {
 
 /// How far each call is built: the page `docs/compatibility.md`, which stands beside the definitions in the tree.
 pub fn compatibility(calls: &[Syscall]) -> String {
-    let count = |level: &str| calls.iter().filter(|call| call.support.level() == level).count();
+    let zircons = || calls.iter().filter(|call| !call.is_ours());
+    let count = |level: &str| zircons().filter(|call| call.support.level() == level).count();
     let mut out = format!(
         "<!-- Made from abi/syscalls/*.toml by `./hafnon docs`. Do not edit. -->\n# Compatibility\n\n\
          Of Zircon's {} system calls, {} are built as Zircon has them and {} in part; {} answer `ZX_ERR_NOT_SUPPORTED`. \
-         The table is made from the calls' definitions (the headings lead to them). The server does not build where it and the \
+         {} more are this system's own ([native.md](native.md)). The table is made from the calls' definitions (the headings lead to them). The server does not build where it and the \
          dispatch disagree, and the conformance group `support` tries each call. `./hafnon docs` writes a reference page for each.\n\n\
          | level | means |\n|---|---|\n\
          | supported | as Zircon documents it; where documents leave something open, the reference page says what was chosen |\n\
          | partial | what is said is missing; the rest is as Zircon documents it |\n\
          | unsupported | it answers `ZX_ERR_NOT_SUPPORTED` to any arguments |\n",
-        calls.len(),
+        zircons().count(),
         count("supported"),
         count("partial"),
         count("unsupported"),
+        calls.iter().filter(|call| call.is_ours()).count(),
     );
     for (noun, calls) in by_noun(calls) {
         let _ = writeln!(

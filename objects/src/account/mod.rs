@@ -9,7 +9,8 @@
 //! A page counts for each VMO that has it: a copy of memory costs from the start what it can come to cost page by
 //! page, so that a write to it never fails for the limit's sake.
 //!
-//! Not counted are handles, mappings with their page tables, waits and packets, all of them small.
+//! Tables of handles and of pages, mappings, packets and waits are charged as what they belong to holds them: a process, or a
+//! port ([`held`]).
 //!
 //! Accounts have a life of their own, because objects may outlive their job: an account goes when nobody needs it, and
 //! what it kept of the one above is given back then.
@@ -35,14 +36,20 @@ use crate::object::{Body, Id, Noun, Object, ObjectId};
 use crate::process::Process;
 use crate::slab::{Key, Slab};
 
+mod counts;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use counts::KINDS;
+pub use counts::{Count, Counted};
 
 /// No limit.
 pub const UNLIMITED: u64 = u64::MAX;
 
 /// Bytes of credit that an account draws at a time.
 const BATCH: u64 = 16 * PAGE;
+/// Room below a limit with which one may take a little that was not asked for.
+const EASE: u64 = 256 * PAGE;
 /// Accounts that have credit at a time.
 const HOLDERS: usize = 8;
 
@@ -57,6 +64,8 @@ pub(crate) struct Account {
     credit: u64,
     /// The job, objects that are charged to it, and accounts below it.
     users: u64,
+    /// How many it has of each [`Counted`].
+    counts: [Count; KINDS],
 }
 
 impl Account {
@@ -101,7 +110,7 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     fn new_below(&mut self, above: Option<Key>) -> Result<Key, Status> {
-        let account = Account { above, used: 0, limit: UNLIMITED, credit: 0, users: 1 };
+        let account = Account { above, used: 0, limit: UNLIMITED, credit: 0, users: 1, counts: [Count::NONE; KINDS] };
         let key = self.slab.insert(account).map_err(|_| Status::NO_MEMORY)?;
         if let Some(above) = above.and_then(|above| self.slab.get_mut(above)) {
             above.users += 1;
@@ -208,15 +217,6 @@ impl Accounts {
         self.upwards(Some(key)).all(|account| account.used.saturating_add(bytes) <= account.limit)
     }
 
-    /// Charges so much more to an account, if it and those above it have room.
-    #[inline(always)]
-    fn take(&mut self, key: Key, bytes: u64) -> Result<(), Status> {
-        if self.slab.get_mut(key).is_some_and(|account| account.take(bytes)) {
-            return Ok(());
-        }
-        self.take_more(key, bytes)
-    }
-
     /// Charges an object for so much less.
     #[inline]
     pub fn charge_less(&mut self, object: &mut Object, bytes: u64) {
@@ -227,12 +227,24 @@ impl Accounts {
         }
     }
 
-    /// Charges an object that takes so much to an account, if it and those above it have room.
+    /// Charges some objects that take so much each to an account, if it and those above it have room.
     #[inline(always)]
-    fn enter(&mut self, key: Key, bytes: u64) -> Result<(), Status> {
-        self.take(key, bytes)?;
+    fn enter(&mut self, key: Key, objects: u64, bytes: u64) -> Result<(), Status> {
+        let bytes = bytes.saturating_mul(objects);
+        if let Some(account) = self.slab.get_mut(key)
+            && account.take(bytes)
+        {
+            account.users += objects;
+            return Ok(());
+        }
+        self.enter_otherwise(key, objects, bytes)
+    }
+
+    #[inline(never)]
+    fn enter_otherwise(&mut self, key: Key, objects: u64, bytes: u64) -> Result<(), Status> {
+        self.take_more(key, bytes)?;
         if let Some(account) = self.slab.get_mut(key) {
-            account.users += 1;
+            account.users += objects;
         }
         Ok(())
     }
@@ -351,10 +363,10 @@ impl<M: Machine> Kernel<M> {
         self.accounts.leave(account);
     }
 
-    /// Whether nobody who pays for an object has a limit.
-    pub(crate) fn charges_without_limit(&self, id: ObjectId) -> bool {
+    /// Whether nobody who pays for an object is near a limit.
+    pub(crate) fn charges_at_ease(&self, id: ObjectId) -> bool {
         let Ok(object) = self.objects.any(id) else { return false };
-        self.accounts.upwards(object.charge.account).all(|account| account.limit == UNLIMITED)
+        self.accounts.upwards(object.charge.account).all(|account| account.limit.saturating_sub(account.used) >= EASE)
     }
 
     /// Whether an object can be charged for so much more.
@@ -376,20 +388,6 @@ impl<M: Machine> Kernel<M> {
             object.charge.bytes += bytes;
             self.accounts.add(account, bytes);
         }
-    }
-
-    /// Charges an object for so much more, if it is charged to anybody.
-    ///
-    /// # Errors
-    /// `NO_MEMORY`.
-    #[inline(always)]
-    pub(crate) fn charge_more(&mut self, id: ObjectId, bytes: u64) -> Result<(), Status> {
-        let object = self.objects.any_mut(id)?;
-        if let Some(account) = object.charge.account {
-            self.accounts.take(account, bytes)?;
-            object.charge.bytes += bytes;
-        }
-        Ok(())
     }
 
     /// Charges an object for so much less.
@@ -452,10 +450,26 @@ impl<M: Machine> Kernel<M> {
                 _ => 0,
             };
             let bytes = const { own_bytes(T::TYPE) } + held;
-            self.accounts.enter(account, bytes)?;
+            self.accounts.enter(account, 1, bytes)?;
             object.charge = Charge { account: Some(account), bytes };
         }
         Ok(object)
+    }
+
+    /// From now on two objects just made, which hold nothing yet, are charged to an account, and have a handle each.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`: the job may not have so much.
+    #[inline(always)]
+    pub(crate) fn charge_pair<T: Noun>(&mut self, account: Key, pair: [Id<T>; 2]) -> Result<(), Status> {
+        let bytes = const { own_bytes(T::TYPE) };
+        self.accounts.enter(account, pair.len() as u64, bytes)?;
+        for id in pair {
+            let object = self.objects.any_mut(id.object())?;
+            object.charge = Charge { account: Some(account), bytes };
+            object.handles += 1;
+        }
+        Ok(())
     }
 
     /// An object has ended.

@@ -40,9 +40,10 @@ impl Kernel<FakeMachine> {
     }
 
     fn check_mapped(&self) {
-        for (_, space) in self.aspaces.iter() {
+        for (key, space) in self.aspaces.iter() {
             for (&address, &(frame, perm)) in &self.machine.mapped[&space.machine.0] {
-                let Some(mapping) = space.find(address) else { panic!("{address:#x} is still mapped") };
+                let Some(mapping) = self.mapping_at(key, address) else { panic!("{address:#x} is still mapped") };
+                assert!(mapping.shown, "{address:#x} is mapped, and nobody knows");
                 let page = (mapping.offset + (address - mapping.base)) / PAGE;
                 let vmo = self.objects.get(mapping.vmo).expect("a mapping keeps its VMO");
                 assert!(page < vmo.size / PAGE, "{address:#x} shows a page beyond its VMO");
@@ -61,11 +62,19 @@ impl Kernel<FakeMachine> {
         }
     }
 
-    /// What is remembered of addresses is what a look would find.
+    /// What is remembered of handles and addresses is what a look would find.
     fn check_recent(&self) {
+        for (process, value, handle, kind) in self.recent_handles.known() {
+            let process = self.objects.get(process).expect("a process whose handle is remembered is there");
+            assert_eq!(process.handles.get(value), Ok(handle), "{value:#x} is remembered as another handle");
+            let object = self.objects.any(handle.object).expect("an object with a handle is there");
+            assert_eq!(object.body.object_type(), kind, "{value:#x} is remembered as of another type");
+        }
         for (aspace, address, frame, writable) in self.frames.recent.known() {
-            let space = self.aspaces.get(aspace).expect("an address space that is remembered is there");
-            let Some(mapping) = space.find(address) else { panic!("{address:#x} is remembered and not mapped") };
+            self.aspaces.get(aspace).expect("an address space that is remembered is there");
+            let Some(mapping) = self.mapping_at(aspace, address) else {
+                panic!("{address:#x} is remembered and not mapped")
+            };
             assert!(mapping.perm.write || !writable, "{address:#x} is remembered to allow too much");
             assert!(mapping.perm.read, "{address:#x} is remembered and cannot be read");
             let page = (mapping.offset + (address - mapping.base)) / PAGE;

@@ -43,14 +43,14 @@ impl World {
                 Some(inbox) if inbox.len() == COUNT => Err(Status::SHOULD_WAIT),
                 Some(inbox) => Ok(count.min(COUNT - inbox.len())),
             };
-            let room = self.kernel.fifo_room(id, SIZE as u64, count as u64);
-            prop_assert_eq!(room, expected);
-            if let (Ok(room), Some(inbox)) = (room, inbox) {
+            let found = self.kernel.fifo_room(id, SIZE as u64, count as u64);
+            prop_assert_eq!(found.map(|(_, room)| room), expected);
+            if let (Ok((peer, room)), Some(inbox)) = (found, inbox) {
                 let values: Vec<u8> = (0..room).map(|i| what.wrapping_add(i as u8)).collect();
                 inbox.extend(&values);
                 let bytes: Vec<u8> = values.iter().flat_map(|value| [*value; SIZE]).collect();
                 let (aspace, from) = self.user_bytes(&bytes);
-                prop_assert_eq!(self.kernel.fifo_write(id, aspace, from, bytes.len()), Ok(()));
+                prop_assert_eq!(self.kernel.fifo_write((id, peer), aspace, from, bytes.len()), Ok(()));
             }
         } else {
             let Some(Kind::Fifo(model)) = self.things.get_mut(&number).map(|thing| &mut thing.kind) else {

@@ -390,7 +390,7 @@ impl World {
                 self.next_key += 1;
                 let item = WaitItem { object, handle, signals };
                 let options = if edge { ZX_WAIT_ASYNC_EDGE } else { 0 };
-                prop_assert_eq!(self.kernel.wait_async(self.process, item, self.port, key, options), Ok(()));
+                prop_assert_eq!(self.kernel.wait_async(self.process, item, self.port, key, options), Ok(false));
                 match before[&number].intersects(signals) && !edge {
                     true => self.queued.push_back([(key, before[&number])].into()),
                     false => self.asked.push(Asked { thing: number, key, signals }),

@@ -19,13 +19,13 @@ fn whole_pages(address: u64, len: u64) -> Result<u64, Status> {
 impl<M: Machine> Kernel<M> {
     /// Cuts the mapping that an address is in the midst of in two.
     fn mapping_split(&mut self, aspace: Key, at: u64) {
-        let Some(&whole) = self.aspaces.get(aspace).and_then(|s| s.find(at)) else { return };
+        let Some(&whole) = self.mapping_at(aspace, at) else { return };
         if whole.base == at {
             return;
         }
         let first = at - whole.base;
         // The reference that removal lets go of is kept by the two that come in, before anything is reaped.
-        self.mapping_remove(aspace, whole.base);
+        self.mapping_remove(whole.vmar, whole.base);
         self.mapping_insert(aspace, Mapping { len: first, ..whole });
         let rest = Mapping { base: at, len: whole.len - first, offset: whole.offset + first, ..whole };
         let rest = Mapping { named_offset: whole.named_offset + first, ..rest };
@@ -37,8 +37,8 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `ACCESS_DENIED`: its memory is of a kind that has no copies. `NO_MEMORY`.
     pub(crate) fn mapping_copy(&mut self, aspace: Key, at: u64) -> Result<(), Status> {
-        let Some(space) = self.aspaces.get(aspace) else { return Ok(()) };
-        let (machine, Some(&mapping)) = (space.machine, space.find(at)) else { return Ok(()) };
+        let Some(machine) = self.aspaces.get(aspace).map(|space| space.machine) else { return Ok(()) };
+        let Some(&mapping) = self.mapping_at(aspace, at) else { return Ok(()) };
         if mapping.max.write || mapping.copied {
             return Ok(());
         }
@@ -46,7 +46,7 @@ impl<M: Machine> Kernel<M> {
         let there = self.vmo_size(mapping.vmo)?.saturating_sub(mapping.offset).min(mapping.len);
         let copy = self.vmo_create_clone(mapping.vmo, CloneKind::Modified, mapping.offset, there, false);
         let vmo = copy.map_err(|status| if status == Status::NO_MEMORY { status } else { Status::ACCESS_DENIED })?;
-        self.mapping_remove(aspace, mapping.base);
+        self.mapping_remove(mapping.vmar, mapping.base);
         self.machine.unmap(machine, mapping.base, mapping.len / PAGE);
         let copy = Mapping { vmo, offset: 0, named: vmo, named_offset: 0, copied: true, ..mapping };
         self.mapping_insert(aspace, copy);
@@ -55,22 +55,21 @@ impl<M: Machine> Kernel<M> {
 
     /// Makes one mapping of two that meet at an address and are alike, as if they had never been cut.
     fn mapping_join(&mut self, aspace: Key, at: u64) {
-        let Some(space) = self.aspaces.get(aspace) else { return };
-        let (Some(&left), Some(&right)) = (at.checked_sub(1).and_then(|at| space.find(at)), space.mappings.get(&at))
-        else {
-            return;
-        };
+        let left = at.checked_sub(1).and_then(|at| self.mapping_at(aspace, at));
+        let (Some(&left), Some(&right)) = (left, self.mapping_at(aspace, at)) else { return };
         let continued = Mapping {
             base: right.base,
             len: right.len,
             offset: left.offset.wrapping_add(left.len),
             named_offset: left.named_offset.wrapping_add(left.len),
+            shown: right.shown,
             ..left
         };
         if right == continued {
-            self.mapping_remove(aspace, left.base);
-            self.mapping_remove(aspace, right.base);
-            self.mapping_insert(aspace, Mapping { len: left.len + right.len, ..left });
+            self.mapping_remove(left.vmar, left.base);
+            self.mapping_remove(left.vmar, right.base);
+            let shown = left.shown || right.shown;
+            self.mapping_insert(aspace, Mapping { len: left.len + right.len, shown, ..left });
         }
     }
 
@@ -91,31 +90,33 @@ impl<M: Machine> Kernel<M> {
         if self.range_has_fixed(aspace, base, end) {
             return Err(Status::ACCESS_DENIED);
         }
-        let goes = |(at, child): (u64, Child)| match child {
+        let goes = |child: &Child| match *child {
             Child::Mapping(_) => true,
-            Child::Vmar(_, len) => with_vmars && at >= base && at + len <= end,
+            Child::Vmar(_, from, to) => with_vmars && from >= base && to <= end,
         };
         if vmar.children.overlapping(base, end).all(goes) { Ok(()) } else { Err(Status::INVALID_ARGS) }
     }
 
     /// Whether clearing a range leaves more mappings than there were: it lies within one.
     fn range_is_within_mapping(&self, aspace: Key, base: u64, end: u64) -> bool {
-        let mapping = self.aspaces.get(aspace).and_then(|space| space.find(base));
+        let mapping = self.mapping_at(aspace, base);
         mapping.is_some_and(|mapping| mapping.base < base && end < mapping.end())
     }
 
     /// Takes everything out of a range of a VMAR.
     pub(super) fn vmar_clear(&mut self, id: Id<Vmar>, base: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
-        let (_, aspace) = self.vmar_alive(id)?;
         // Mostly the range is that of one mapping.
-        if let Some(space) = self.aspaces.get(aspace)
-            && let Some(mapping) = space.mappings.get(&base)
-            && (mapping.len, mapping.vmar, mapping.fixed) == (len, id, false)
-        {
-            self.machine.unmap(space.machine, base, len / PAGE);
-            self.mapping_remove(aspace, base);
+        let alone = |mapping: &Mapping| mapping.len == len && !mapping.fixed;
+        if let Some((mapping, aspace)) = self.mapping_remove_if(id, base, alone) {
+            if mapping.shown
+                && let Some(space) = self.aspaces.get(aspace)
+            {
+                self.machine.unmap(space.machine, base, len / PAGE);
+            }
             return Ok(());
         }
+        let (_, aspace) = self.vmar_alive(id)?;
+        let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
         self.vmar_check_clear(id, base, len, with_vmars)?;
         // Who unmaps is heard also when there is no memory, but not to have more mappings than before.
         if self.range_is_within_mapping(aspace, base, base + len) {
@@ -123,28 +124,29 @@ impl<M: Machine> Kernel<M> {
         }
         self.mapping_split(aspace, base);
         self.mapping_split(aspace, base + len);
-        self.range_clear(aspace, base, len);
-        // VMARs in the range are dead; their mappings went with the rest.
-        while let Ok(vmar) = self.objects.get_mut(id)
-            && let Some((at, child)) = vmar.children.from(base).filter(|(at, _)| *at < base + len)
-        {
-            vmar.children.remove(at);
-            if let Child::Vmar(sub, _) = child {
-                self.vmar_tree_dead(sub);
+        self.machine.unmap(machine, base, len / PAGE);
+        while let Some(&child) = self.objects.get(id)?.children.from(base).filter(|child| child.base() < base + len) {
+            match child {
+                Child::Mapping(mapping) => self.mapping_remove(id, mapping.base),
+                Child::Vmar(sub, ..) => self.vmar_take_out(aspace, id, sub)?,
             }
         }
         Ok(())
     }
 
-    /// Removes all mappings that start in a range, and unmaps it.
-    fn range_clear(&mut self, aspace: Key, base: u64, len: u64) {
-        let Some(machine) = self.aspaces.get(aspace).map(|s| s.machine) else { return };
-        self.machine.unmap(machine, base, len / PAGE);
-        while let Some(at) =
-            self.aspaces.get(aspace).and_then(|s| s.mappings.range(base..base + len).next().map(|(&at, _)| at))
-        {
-            self.mapping_remove(aspace, at);
+    /// Ends a VMAR, whose range is unmapped in the machine already, and all within it.
+    fn vmar_take_out(&mut self, aspace: Key, parent: Id<Vmar>, id: Id<Vmar>) -> Result<(), Status> {
+        let vmar = self.objects.get(id)?;
+        let (base, end) = (vmar.base, vmar.end());
+        let parent_vmar = self.objects.get_mut(parent)?;
+        parent_vmar.children.remove(&mut self.nodes, base);
+        parent_vmar.has_room_at(base);
+        if let Some(space) = self.aspaces.get_mut(aspace) {
+            space.last = None;
+            space.vmar_ends(base, end, parent);
         }
+        self.vmar_tree_dead(aspace, id);
+        Ok(())
     }
 
     /// `vmar_unmap`: removes all mappings in a range, and, if `with_vmars`, destroys all VMARs in it.
@@ -177,10 +179,11 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::INVALID_ARGS);
         }
         let end = address + len;
-        let space = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?;
+        self.aspace_pays(aspace)?;
+        let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
         let mut at = address;
         while at < end {
-            let mapping = space.find(at).ok_or(Status::NOT_FOUND)?;
+            let mapping = self.mapping_at(aspace, at).ok_or(Status::NOT_FOUND)?;
             if !mapping.max.allows(perm) || mapping.fixed {
                 return Err(Status::ACCESS_DENIED);
             }
@@ -194,7 +197,6 @@ impl<M: Machine> Kernel<M> {
             }
             at = mapping.end();
         }
-        let machine = space.machine;
         self.mapping_split(aspace, address);
         self.mapping_split(aspace, end);
         self.frames.recent.forget(address, len);
@@ -205,11 +207,11 @@ impl<M: Machine> Kernel<M> {
             self.machine.write_protect(machine, address, len / PAGE);
         }
         let mut at = address;
-        while let Some(space) = self.aspaces.get_mut(aspace)
-            && let Some((&base, mapping)) = space.mappings.range_mut(at..end).next()
+        while at < end
+            && let Some(&Mapping { base, len, .. }) = self.mapping_at(aspace, at)
         {
-            mapping.perm = perm;
-            at = mapping.end();
+            self.mapping_change(aspace, base, |mapping| mapping.perm = perm);
+            at = base + len;
             self.mapping_join(aspace, base);
         }
         self.mapping_join(aspace, end);
@@ -227,22 +229,19 @@ impl<M: Machine> Kernel<M> {
         if self.range_has_fixed(aspace, base, base + len) {
             return Err(Status::ACCESS_DENIED);
         }
-        self.range_clear(aspace, base, len);
-        if let Ok(parent) = self.objects.get_mut(parent) {
-            parent.children.remove(base);
-        }
-        self.vmar_tree_dead(id);
-        Ok(())
+        let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
+        self.machine.unmap(machine, base, len / PAGE);
+        self.vmar_take_out(aspace, parent, id)
     }
 
-    /// Marks a VMAR and all within it as destroyed; their mappings are gone already. Takes one child after the other out
+    /// Marks a VMAR and all VMARs within it as destroyed and removes their mappings. Takes one child after the other out
     /// of the tree and goes down into it, then back up by the parent: a tree of any shape needs no memory.
-    pub(crate) fn vmar_tree_dead(&mut self, id: Id<Vmar>) {
+    pub(crate) fn vmar_tree_dead(&mut self, aspace: Key, id: Id<Vmar>) {
         let mut at = id;
         while let Ok(vmar) = self.objects.get_mut(at) {
-            match vmar.children.pop() {
-                Some(Child::Vmar(sub, _)) => at = sub,
-                Some(_) => {}
+            match vmar.children.pop(&mut self.nodes) {
+                Some(Child::Vmar(sub, ..)) => at = sub,
+                Some(Child::Mapping(mapping)) => self.mapping_let_go(aspace, &mapping),
                 None => {
                     vmar.aspace = None;
                     let parent = vmar.parent.take();

@@ -1,8 +1,8 @@
 //! Virtual memory address regions: the tree that says who may map what where.
 //!
-//! A VMAR owns a range of addresses and knows its children by base: mappings and further VMARs, which never overlap.
-//! The mappings themselves stand in the [`AddressSpace`](crate::aspace::AddressSpace). Where something goes that may go
-//! anywhere is drawn by lot ([`place`]).
+//! A VMAR owns a range of addresses and has its children by base: mappings and further VMARs, which never overlap
+//! ([`children`]). Which VMAR's mapping an address is in the [`AddressSpace`](crate::aspace::AddressSpace) knows. Where
+//! something goes that may go anywhere is drawn by lot ([`place`]).
 
 mod children;
 mod edit;
@@ -19,7 +19,7 @@ use crate::machine::{Machine, PAGE, Perm};
 use crate::object::{Body, Id};
 use crate::slab::Key;
 use crate::vmo::Vmo;
-pub(crate) use children::{Child, Children};
+pub(crate) use children::{Child, Children, Nodes};
 pub use op_range::RangeOp;
 pub(crate) use place::Lots;
 pub use place::Place;
@@ -48,10 +48,12 @@ pub struct Vmar {
     pub(crate) children: Children,
     /// Where the search for room starts.
     start: u64,
+    /// From here on places are drawn first.
+    hint: u64,
 }
 
 impl Vmar {
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.base + self.len
     }
 
@@ -93,7 +95,8 @@ impl<M: Machine> Kernel<M> {
         flags: VmarFlags,
     ) -> Result<Id<Vmar>, Status> {
         let start = self.vmar_start(aspace, base, len);
-        let vmar = Vmar { base, len, flags, aspace: Some(aspace), parent, children: Children::default(), start };
+        let children = Children::new(base, base + len);
+        let vmar = Vmar { base, len, flags, aspace: Some(aspace), parent, children, start, hint: start };
         let id = self.create(Signals::NONE, Body::Vmar(Box::new(vmar)))?;
         self.add_ref(id.object());
         Ok(id)
@@ -117,10 +120,13 @@ impl<M: Machine> Kernel<M> {
         flags: VmarFlags,
     ) -> Result<(Id<Vmar>, u64), Status> {
         let len = len.checked_next_multiple_of(PAGE).filter(|&len| len > 0).ok_or(Status::INVALID_ARGS)?;
-        let base = self.vmar_place(parent, place, len)?;
-        let (_, aspace) = self.vmar_alive(parent)?;
+        let (base, aspace) = self.vmar_place(parent, place, len)?;
         let id = self.vmar_new(aspace, Some(parent), base, len, flags)?;
-        self.objects.get_mut(parent)?.children.insert(base, Child::Vmar(id, len));
+        let node = self.nodes.make(&mut self.machine, Child::Vmar(id, base, base + len));
+        self.objects.get_mut(parent)?.children.insert(node);
+        if let Some(space) = self.aspaces.get_mut(aspace) {
+            space.vmar_begins(id, base, base + len, parent);
+        }
         Ok((id, base))
     }
 
@@ -133,18 +139,20 @@ impl<M: Machine> Kernel<M> {
         if len == 0 || !request.offset.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
         }
-        request.offset.checked_add(len).ok_or(Status::OUT_OF_RANGE)?;
+        let end = request.offset.checked_add(len).ok_or(Status::OUT_OF_RANGE)?;
         let (vmo, offset) = self.vmo_resolve(request.vmo, request.offset)?;
-        offset.checked_add(len).ok_or(Status::OUT_OF_RANGE)?;
-        // A window ends where it ends, also when what it shows goes on.
-        if self.vmo_is_slice(request.vmo) && request.offset + len > self.vmo_size(request.vmo)? {
-            return Err(Status::OUT_OF_RANGE);
+        if vmo != request.vmo {
+            offset.checked_add(len).ok_or(Status::OUT_OF_RANGE)?;
+            // A window ends where it ends, also when what it shows goes on.
+            if self.vmo_is_slice(request.vmo) && end > self.vmo_size(request.vmo)? {
+                return Err(Status::OUT_OF_RANGE);
+            }
         }
-        let base = self.vmar_place(id, place, len)?;
+        let (base, aspace) = self.vmar_place(id, place, len)?;
+        self.aspace_pays(aspace)?;
         if let Place::Over(_) = place {
             self.vmar_clear(id, base, len, false)?;
         }
-        let (_, aspace) = self.vmar_alive(id)?;
         let mapping = Mapping {
             base,
             len,
@@ -158,6 +166,7 @@ impl<M: Machine> Kernel<M> {
             fixed: request.fixed,
             content_only: false,
             copied: false,
+            shown: false,
         };
         self.mapping_insert(aspace, mapping);
         if mapping.fixed
@@ -170,10 +179,7 @@ impl<M: Machine> Kernel<M> {
 
     /// The mapping at an address ends, for accesses, where the content of its VMO does.
     pub fn mapping_ends_with_content(&mut self, aspace: Key, address: u64) {
-        let mapping = self.aspaces.get_mut(aspace).and_then(|space| space.mappings.get_mut(&address));
-        if let Some(mapping) = mapping {
-            mapping.content_only = true;
-        }
+        self.mapping_change(aspace, address, |mapping| mapping.content_only = true);
     }
 
     /// Whether the vDSO's code is mapped in the address space of a VMAR.
@@ -197,23 +203,39 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
+    #[inline]
     fn mapping_insert(&mut self, aspace: Key, mapping: Mapping) {
-        if let Some(space) = self.aspaces.get_mut(aspace) {
-            space.mappings.insert(mapping.base, mapping);
-        }
+        let node = self.nodes.make(&mut self.machine, Child::Mapping(mapping));
         if let Ok(vmar) = self.objects.get_mut(mapping.vmar) {
-            vmar.children.insert(mapping.base, Child::Mapping(mapping.len));
+            vmar.children.insert(node);
         }
+        // Nothing was there, so no fault has looked there: what is known of the last one holds.
         self.mapping_take_up(aspace, &mapping);
     }
 
-    fn mapping_remove(&mut self, aspace: Key, base: u64) -> Option<Mapping> {
-        let mapping = self.aspaces.get_mut(aspace)?.mappings.remove(&base)?;
-        if let Ok(vmar) = self.objects.get_mut(mapping.vmar) {
-            vmar.children.remove(base);
+    fn mapping_remove(&mut self, vmar: Id<Vmar>, base: u64) {
+        self.mapping_remove_if(vmar, base, |_| true);
+    }
+
+    /// Removes the mapping that begins at an address, if it is as it should be, and says which it was, and in which address
+    /// space.
+    #[inline]
+    fn mapping_remove_if(
+        &mut self,
+        vmar: Id<Vmar>,
+        base: u64,
+        is: impl FnOnce(&Mapping) -> bool,
+    ) -> Option<(Mapping, Key)> {
+        let vmar = self.objects.get_mut(vmar).ok()?;
+        let aspace = vmar.aspace?;
+        let is = |child: &Child| matches!(child, Child::Mapping(mapping) if is(mapping));
+        let Some(Child::Mapping(mapping)) = vmar.children.remove_if(&mut self.nodes, base, is) else { return None };
+        vmar.has_room_at(base);
+        if let Some(space) = self.aspaces.get_mut(aspace) {
+            space.last = None;
         }
         self.mapping_let_go(aspace, &mapping);
-        Some(mapping)
+        Some((mapping, aspace))
     }
 }
 

@@ -5,8 +5,9 @@ use abi::Status;
 use super::Vmar;
 use crate::aspace::Mapping;
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, LARGE_PAGES, Machine, PAGE};
+use crate::machine::{LARGE_PAGES, Machine, PAGE};
 use crate::object::Id;
+use crate::slab::Key;
 use crate::vmo::Access;
 
 /// What is to be done.
@@ -59,26 +60,18 @@ impl<M: Machine> Kernel<M> {
         let own = !with_vmars || matches!(op, RangeOp::Commit | RangeOp::Decommit | RangeOp::Prefetch);
         let mut at = address;
         while at < end {
-            let space = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?;
-            let (machine, &mapping) = (space.machine, space.find(at).ok_or(Status::BAD_STATE)?);
+            let mapping = *self.mapping_at(aspace, at).ok_or(Status::BAD_STATE)?;
             if own && mapping.vmar != id {
                 return Err(Status::INVALID_ARGS);
             }
             let to = mapping.end().min(end);
-            self.mapping_op(machine, &mapping, op, at, to)?;
+            self.mapping_op(aspace, &mapping, op, at, to)?;
             at = to;
         }
         Ok(())
     }
 
-    fn mapping_op(
-        &mut self,
-        machine: Aspace,
-        mapping: &Mapping,
-        op: RangeOp,
-        from: u64,
-        to: u64,
-    ) -> Result<(), Status> {
+    fn mapping_op(&mut self, aspace: Key, mapping: &Mapping, op: RangeOp, from: u64, to: u64) -> Result<(), Status> {
         let (vmo, offset, len) = (mapping.named, mapping.named_offset + (from - mapping.base), to - from);
         let (size, content) = (self.vmo_size(vmo)?, self.vmo_content_size(vmo)?);
         let limit = if mapping.content_only { content.next_multiple_of(PAGE).min(size) } else { size };
@@ -109,16 +102,18 @@ impl<M: Machine> Kernel<M> {
             RangeOp::MapRange => within()?,
             RangeOp::AlwaysNeed => {}
         }
-        self.mapping_fill(machine, mapping, from, to);
+        self.mapping_fill(aspace, mapping, from, to);
         Ok(())
     }
 
     /// Maps the pages of a part of a mapping that exist. A favour: without memory for it they are mapped when they are
     /// touched.
-    pub(crate) fn mapping_fill(&mut self, machine: Aspace, mapping: &Mapping, from: u64, to: u64) {
+    fn mapping_fill(&mut self, aspace: Key, mapping: &Mapping, from: u64, to: u64) {
         if !mapping.perm.read || mapping.content_only {
             return;
         }
+        let Some(machine) = self.aspaces.get(aspace).map(|space| space.machine) else { return };
+        self.mapping_change(aspace, mapping.base, |mapping| mapping.shown = true);
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
         let (mut page, last) = (page_of(from), page_of(to));
         while let Some(next) = self.vmo_first_page(mapping.vmo, page, last) {
@@ -137,10 +132,8 @@ impl<M: Machine> Kernel<M> {
     /// As `ZX_VM_MAP_RANGE` asks when a mapping is made: maps in advance those of its pages that exist.
     pub fn vmar_prefault(&mut self, id: Id<Vmar>, address: u64) {
         let Some(aspace) = self.objects.get(id).ok().and_then(|vmar| vmar.aspace) else { return };
-        let Some(space) = self.aspaces.get(aspace) else { return };
-        let machine = space.machine;
-        if let Some(&mapping) = space.find(address) {
-            self.mapping_fill(machine, &mapping, mapping.base, mapping.end());
+        if let Some(&mapping) = self.mapping_at(aspace, address) {
+            self.mapping_fill(aspace, &mapping, mapping.base, mapping.end());
         }
     }
 }

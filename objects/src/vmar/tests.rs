@@ -186,3 +186,87 @@ fn a_process_leaves_nothing_behind() {
     assert_eq!(world.kernel.census(), (1, 0, 0));
     assert!(world.kernel.machine.mapped.is_empty());
 }
+
+#[derive(Clone, Debug)]
+enum Nested {
+    Allocate { within: usize, at: u64, pages: u64 },
+    Map { within: usize, at: u64, pages: u64 },
+    Unmap { within: usize, at: u64, pages: u64 },
+    Destroy(usize),
+}
+
+fn nested() -> impl Strategy<Value = Nested> {
+    let (which, at) = (0..8usize, 0..PAGES);
+    prop_oneof![
+        (which.clone(), at.clone(), 1..PAGES / 2).prop_map(|(within, at, pages)| Nested::Allocate {
+            within,
+            at,
+            pages
+        }),
+        (which.clone(), at.clone(), 1..4u64).prop_map(|(within, at, pages)| Nested::Map { within, at, pages }),
+        (which.clone(), at, 1..20u64).prop_map(|(within, at, pages)| Nested::Unmap { within, at, pages }),
+        which.prop_map(Nested::Destroy),
+    ]
+}
+
+proptest! {
+    /// However regions lie in each other, an address is in the mapping that covers it, and all mappings are told in order.
+    #[test]
+    fn addresses_are_found_in_nested_regions(ops in proptest::collection::vec(nested(), 0..80)) {
+        let mut world = World::new();
+        let mut regions = std::vec![(world.region, 0, PAGES)];
+        // Each mapping, and where it is in its memory object.
+        let mut model: Vec<(u64, u64)> = Vec::new();
+        for op in ops {
+            let pick = |which: usize, regions: &[(Id<Vmar>, u64, u64)]| regions[which % regions.len()];
+            match op {
+                Nested::Allocate { within, at, pages } => {
+                    let (id, base, _) = pick(within, &regions);
+                    let flags = VmarFlags { specific: true, read: true, write: true, execute: true };
+                    let made = world.kernel.vmar_allocate(id, Place::At(at * PAGE), pages * PAGE, flags);
+                    if let Ok((id, _)) = made {
+                        world.kernel.add_ref(id.object());
+                        regions.push((id, base + at, base + at + pages));
+                    }
+                }
+                Nested::Map { within, at, pages } => {
+                    let (id, base, _) = pick(within, &regions);
+                    let request =
+                        MapRequest { vmo: world.vmos[0], offset: 0, len: pages * PAGE, perm: R, max: RW, fixed: false };
+                    if world.kernel.vmar_map(id, Place::At(at * PAGE), request).is_ok() {
+                        model.push((base + at, pages));
+                    }
+                }
+                Nested::Unmap { within, at, pages } => {
+                    let (id, base, _) = pick(within, &regions);
+                    let (from, to) = (base + at, base + at + pages);
+                    let cut = model.iter().any(|(at, pages)| *at < to && from < at + pages && (*at < from || at + pages > to));
+                    if !cut && world.kernel.vmar_unmap(id, USER_BASE + from * PAGE, pages * PAGE, true).is_ok() {
+                        model.retain(|(at, _)| *at < from || *at >= to);
+                    }
+                }
+                Nested::Destroy(which) => {
+                    let (id, from, to) = pick(which, &regions);
+                    if id != world.region && world.kernel.vmar_destroy(id).is_ok() {
+                        model.retain(|(at, _)| *at < from || *at >= to);
+                    }
+                }
+            }
+            world.kernel.reap();
+            regions.retain(|(id, ..)| world.kernel.objects.get(*id).unwrap().aspace.is_some());
+            model.sort_unstable();
+            let told = |mapping: &Mapping| ((mapping.base - USER_BASE) / PAGE, mapping.len / PAGE);
+            for page in 0..PAGES {
+                let expected = model.iter().copied().find(|(at, pages)| (*at..at + pages).contains(&page));
+                let found = world.kernel.mapping_at(world.aspace, USER_BASE + page * PAGE).map(told);
+                prop_assert_eq!(found, expected);
+                let from = model.iter().copied().find(|(at, _)| *at >= page);
+                prop_assert_eq!(world.kernel.mapping_from(world.aspace, USER_BASE + page * PAGE).map(told), from);
+            }
+            prop_assert_eq!(world.kernel.mappings(world.aspace).map(told).collect::<Vec<_>>(), model.clone());
+        }
+        // What is known flat of regions that are gone is gone.
+        world.kernel.vmar_destroy(world.region).unwrap();
+        prop_assert!(world.kernel.aspace(world.aspace).unwrap().is_plain());
+    }
+}

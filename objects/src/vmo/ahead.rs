@@ -123,7 +123,7 @@ impl<M: Machine> Kernel<M> {
         self.machine.knows_written()
             && plain
             && total.saturating_sub(used) >= ENOUGH
-            && self.charges_without_limit(id.object())
+            && self.charges_at_ease(id.object())
     }
 
     /// Makes pages from `first` on, of which nothing is known, up to the first that is there; says how many.

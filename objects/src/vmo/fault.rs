@@ -21,9 +21,8 @@ impl<M: Machine> Kernel<M> {
     /// VMO's end), `NO_MEMORY`, what the VMO's source fails with. [`PAGE_WAIT`](super::PAGE_WAIT): it is to be called
     /// again when the page is there.
     pub fn page_fault(&mut self, key: Key, address: u64, write: bool, execute: bool) -> Result<(), Status> {
-        let space = self.aspaces.get_mut(key).ok_or(Status::BAD_STATE)?;
-        let machine = space.machine;
-        let mapping = space.fault_in(address).ok_or(Status::NOT_FOUND)?;
+        let machine = self.aspaces.get(key).ok_or(Status::BAD_STATE)?.machine;
+        let mapping = self.fault_in(key, address).ok_or(Status::NOT_FOUND)?;
         let allowed = match (write, execute) {
             (true, _) => mapping.perm.write,
             (_, true) => mapping.perm.execute,
@@ -32,6 +31,7 @@ impl<M: Machine> Kernel<M> {
         if !allowed {
             return Err(Status::ACCESS_DENIED);
         }
+        self.aspace_pays(key)?;
         let at = address / PAGE * PAGE;
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
         let page = page_of(at);

@@ -4,41 +4,31 @@ use super::{Beneath, Vmo};
 use crate::aspace::{AddressSpace, Mapping};
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Machine, PAGE};
-use crate::object::Id;
+use crate::object::{Id, Noun};
 use crate::slab::{Key, Slab};
-
-impl Vmo {
-    fn mapped_in(&mut self, aspace: Key) {
-        *self.spaces.entry(aspace).or_insert(0) += 1;
-    }
-
-    fn unmapped_in(&mut self, aspace: Key) {
-        if let Some(count) = self.spaces.get_mut(&aspace) {
-            *count -= 1;
-            if *count == 0 {
-                self.spaces.remove(&aspace);
-            }
-        }
-    }
-}
 
 impl<M: Machine> Kernel<M> {
     /// The VMOs of a mapping that has come into being know of it and live as long.
+    #[inline(always)]
     pub(crate) fn mapping_take_up(&mut self, aspace: Key, mapping: &Mapping) {
         let Mapping { base, len, vmo, offset, named, .. } = *mapping;
-        if let Ok(vmo) = self.objects.get_mut(vmo) {
-            vmo.mapped_in(aspace);
-            vmo.mappings.insert(offset, len, (aspace, base));
+        if let Ok(object) = self.objects.any_mut(vmo.object()) {
+            object.refs += 1;
+            if let Some(vmo) = Vmo::of_mut(&mut object.body) {
+                vmo.spaces.add(aspace);
+                vmo.mappings.insert(offset, len, (aspace, base));
+                vmo.num_mappings += usize::from(named == mapping.vmo);
+            }
         }
-        self.add_ref(vmo.object());
-        if let Ok(named) = self.objects.get_mut(named) {
-            named.num_mappings += 1;
+        if let Some(space) = self.aspaces.get_mut(aspace) {
+            space.mapped += 1;
         }
         if named != vmo {
-            if let Ok(named) = self.objects.get_mut(named) {
-                named.mapped_in(aspace);
-            }
             self.add_ref(named.object());
+            if let Ok(named) = self.objects.get_mut(named) {
+                named.num_mappings += 1;
+                named.spaces.add(aspace);
+            }
         }
     }
 
@@ -46,21 +36,27 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn mapping_let_go(&mut self, aspace: Key, mapping: &Mapping) {
         let Mapping { base, len, vmo, offset, named, .. } = *mapping;
         self.frames.recent.forget(base, len);
-        if let Ok(named) = self.objects.get_mut(named) {
-            named.num_mappings = named.num_mappings.saturating_sub(1);
+        if let Some(space) = self.aspaces.get_mut(aspace) {
+            space.mapped = space.mapped.saturating_sub(1);
         }
         if named != vmo {
             if let Ok(named) = self.objects.get_mut(named) {
-                named.unmapped_in(aspace);
+                named.num_mappings = named.num_mappings.saturating_sub(1);
+                named.spaces.subtract(aspace);
             }
             self.drop_ref(named.object());
         }
-        if let Ok(vmo) = self.objects.get_mut(vmo)
+        let Ok(object) = self.objects.any_mut(vmo.object()) else { return };
+        if let Some(vmo) = Vmo::of_mut(&mut object.body)
             && vmo.mappings.remove(offset, (aspace, base))
         {
-            vmo.unmapped_in(aspace);
+            vmo.num_mappings = vmo.num_mappings.saturating_sub(usize::from(named == mapping.vmo));
+            vmo.spaces.subtract(aspace);
         }
-        self.drop_ref(vmo.object());
+        object.refs = object.refs.saturating_sub(1);
+        if object.refs == 0 && object.handles == 0 {
+            self.doom(vmo.object());
+        }
     }
 
     /// Takes the pages `[from, to)` out of all address spaces that map them, also where a clone shows them. Costs what is

@@ -44,7 +44,6 @@ mod trees;
 mod windows;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 
 use abi::{Signals, Status};
 
@@ -57,6 +56,7 @@ pub use self::source::PAGE_WAIT;
 
 use self::discard::Discard;
 use self::pages::Pages;
+use crate::few::Counts;
 use crate::iob::Iob;
 use crate::kernel::Kernel;
 use crate::list::{Link, List};
@@ -150,7 +150,7 @@ pub struct Vmo {
     /// Where it is mapped, also through windows onto it: offsets, and the address space and base of each mapping.
     pub(crate) mappings: Spans<(Key, u64)>,
     /// How many mappings there are of it by name or through windows onto it, by address space.
-    pub(crate) spaces: BTreeMap<Key, usize>,
+    pub(crate) spaces: Counts<Key>,
     /// Mappings made of it by name.
     pub num_mappings: usize,
     /// How mappings of it are cached.
@@ -231,7 +231,7 @@ impl<M: Machine> Kernel<M> {
             shares: false,
             zero_mapped: false,
             mappings: Spans::default(),
-            spaces: BTreeMap::new(),
+            spaces: Counts::default(),
             num_mappings: 0,
             cache: Cache::Cached,
             iob: None,
@@ -279,7 +279,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    pub(crate) fn vmo_end(&mut self, vmo: Vmo) {
+    pub(crate) fn vmo_end(&mut self, mut vmo: Box<Vmo>) {
         if let Some(end) = vmo.iob {
             self.iob_window_end(end);
         }
@@ -288,11 +288,12 @@ impl<M: Machine> Kernel<M> {
             Beneath::Source(source) => self.source_vmo_gone(source),
             Beneath::Other { vmo: other, .. } => self.drop_ref(other.object()),
         }
-        match vmo.backing {
-            Backing::Pages(pages) => {
-                self.vmo_discard_table(pages);
+        match &mut vmo.backing {
+            Backing::Pages(pages) if pages.len() != 0 => {
+                self.vmo_discard_table(core::mem::take(pages));
                 self.pressure_check();
             }
+            Backing::Pages(_) => {}
             Backing::Window { .. } => {
                 if let Some(parent) = vmo.parent {
                     self.drop_ref(parent.object());

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 
 use crate::machine::{Frame, OutOfMemory};
+use crate::refusal::Grows;
 
 const RUN_BITS: u32 = 6;
 const RUN: usize = 1 << RUN_BITS;
@@ -107,11 +108,11 @@ impl Runs {
         if let Some(run) = self.dense.get_mut(key as usize) {
             *run = new;
         } else if key == self.dense.len() as u64 {
-            self.dense.try_reserve(1).map_err(|_| OutOfMemory)?;
+            self.dense.room(1)?;
             self.dense.push(new);
             // Those that now follow on: one for each that is made, so that none takes long.
             if let Some(next) = self.sparse.remove(&(key + 1)) {
-                if self.dense.try_reserve(1).is_ok() {
+                if self.dense.room(1).is_ok() {
                     self.dense.push(next);
                 } else {
                     self.sparse.insert(key + 1, next);
@@ -174,7 +175,7 @@ fn within(run: u64, from: u64, to: u64) -> u64 {
 impl Run {
     fn new() -> Result<Run, OutOfMemory> {
         let mut frames = Vec::new();
-        frames.try_reserve_exact(RUN).map_err(|_| OutOfMemory)?;
+        frames.room_exact(RUN)?;
         frames.resize(RUN, 0);
         Ok(Run { frames: frames.into_boxed_slice(), used: 0, zero: 0 })
     }

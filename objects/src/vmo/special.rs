@@ -9,6 +9,7 @@ use super::{Access, Backing, Beneath, Kind, Vmo, round_up};
 use crate::kernel::Kernel;
 use crate::machine::{Cache, DeviceError, Frame, LARGE_PAGE, LARGE_PAGES, Machine, PAGE};
 use crate::object::Id;
+use crate::refusal::Grows;
 
 impl<M: Machine> Kernel<M> {
     /// `vmo_create_contiguous`: memory whose pages follow each other, the first at a multiple of `2^align_log2` bytes.
@@ -28,7 +29,7 @@ impl<M: Machine> Kernel<M> {
         let first = first.or_else(|_| self.machine.frames_contiguous(count, align_log2));
         let first = first.map_err(|_| Status::NO_MEMORY)?;
         let mut frames = Vec::new();
-        if frames.try_reserve_exact(count as usize).is_err() {
+        if frames.room_exact(count as usize).is_err() {
             (0..count).for_each(|i| self.machine.frame_free(Frame(first.0 + i)));
             return Err(Status::NO_MEMORY);
         }

@@ -6,6 +6,7 @@ use super::{Beneath, Kind, Vmo, range};
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::Id;
+use crate::refusal::granted;
 
 impl<M: Machine> Kernel<M> {
     /// `vmo_transfer_data`: the pages of a range of `from` become those of a range of `to`; the source reads as zeroes
@@ -61,9 +62,8 @@ impl<M: Machine> Kernel<M> {
             self.vmo_drop_pages(to, first - from_page + to_page, end - from_page + to_page);
             if let Some(chunk) = taken {
                 // There is room, or some has just come free.
-                let put =
-                    self.objects.get_mut(to)?.pages_mut().ok_or(Status::INTERNAL)?.put(&chunk, from_page, to_page);
-                put.map_err(|_| Status::NO_MEMORY)?;
+                let pages = self.objects.get_mut(to)?.pages_mut().ok_or(Status::INTERNAL)?;
+                granted(|| pages.put(&chunk, from_page, to_page))?;
                 let bytes = chunk.frames().count() as u64 * PAGE;
                 self.discharge(from.object(), bytes);
                 self.charge(to.object(), bytes);

@@ -6,7 +6,7 @@
 
 use crate::{c, start, sys};
 use core::fmt::Write;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use processargs::{HandleInfo, Message, PA_FD};
 
 /// The exit code of a program that could not be started, as shells use it.
@@ -45,18 +45,31 @@ pub fn set_pending(bootstrap: sys::Handle) {
     PENDING.store(bootstrap, Ordering::Relaxed);
 }
 
+/// There is a main thread, with its own `errno`, which writing to a descriptor needs.
+static THREADED: AtomicBool = AtomicBool::new(false);
+
+/// From now on there is a main thread.
+pub fn set_threaded() {
+    THREADED.store(true, Ordering::Relaxed);
+}
+
 /// Says `text` on one line of standard error, or in the debug log.
 pub fn report(text: core::fmt::Arguments) {
     let line = line(text);
     let bytes = &line.bytes[..line.len];
-    if PENDING.load(Ordering::Relaxed) == sys::HANDLE_INVALID {
-        // Writing may allocate. A bug found inside the allocator is told in the log only, rather than never.
-        if !crate::malloc::is_busy() && c::write_all(2, bytes) {
+    if PENDING.load(Ordering::Relaxed) != sys::HANDLE_INVALID {
+        if write_to_future_stderr(bytes) {
             return;
         }
-    } else if write_to_future_stderr(bytes) {
+    } else if THREADED.load(Ordering::Relaxed) && !crate::malloc::is_busy() && c::write_all(2, bytes) {
+        // Writing may allocate. A bug found inside the allocator is told in the log only, rather than never.
         return;
     }
+    log(bytes);
+}
+
+/// Says a line in the debug log.
+fn log(bytes: &[u8]) {
     let mut log = sys::HANDLE_INVALID;
     // SAFETY: valid pointers; the log takes lines without their end.
     unsafe {
@@ -74,10 +87,26 @@ pub fn cannot_start(text: core::fmt::Arguments) -> ! {
     unsafe { sys::zx_process_exit(CANNOT_START) }
 }
 
+/// [`cannot_start`] while there is no main thread, but its message has been read.
+pub fn cannot_start_with(message: &Message, handles: &[sys::Handle], text: core::fmt::Arguments) -> ! {
+    let line = line(text);
+    let bytes = &line.bytes[..line.len];
+    if !write_to_descriptor(message, handles, bytes) {
+        log(bytes);
+    }
+    // SAFETY: ends the process.
+    unsafe { sys::zx_process_exit(CANNOT_START) }
+}
+
 fn write_to_future_stderr(bytes: &[u8]) -> bool {
     let bootstrap = PENDING.swap(sys::HANDLE_INVALID, Ordering::Relaxed);
     let Some((message, handles)) = start::read_message(bootstrap) else { return false };
     let Ok(message) = Message::parse(message, handles.len()) else { return false };
+    write_to_descriptor(&message, handles, bytes)
+}
+
+/// Writes to what is to become descriptor 2, else descriptor 1.
+fn write_to_descriptor(message: &Message, handles: &[sys::Handle], bytes: &[u8]) -> bool {
     for descriptor in [2, 1] {
         for (info, &handle) in message.handles().zip(handles) {
             if !serves_as(info, descriptor) {

@@ -247,8 +247,13 @@ pub unsafe extern "C" fn __libc_start_main(bootstrap: Handle, main: Main) -> ! {
     unsafe { sys::zx_handle_close(bootstrap) };
     let stack = match thread::init_main(main_thread, loader::program_stack()) {
         Ok(stack) => stack,
-        Err(status) => cannot_start(format_args!("libc.so: the main thread cannot be set up (status {status})")),
+        Err(status) => fatal::cannot_start_with(
+            &message,
+            received,
+            format_args!("libc.so: the main thread cannot be set up (status {status})"),
+        ),
     };
+    fatal::set_threaded();
     let program = Box::leak(Box::new(Program { main, argc, argv, handles, infos, names }));
     // SAFETY: the new stack is empty and large; nothing of the old one is used again.
     unsafe { run_on(program, stack & !15) }

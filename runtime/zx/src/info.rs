@@ -1,8 +1,8 @@
 //! What an object tells of itself: `zx_object_get_info` with the record of each topic.
 
 use abi::{
-    zx_info_bti_t, zx_info_handle_basic_t, zx_info_handle_count_t, zx_info_handle_extended_t, zx_info_iob_t,
-    zx_info_job_t, zx_info_kmem_stats_t, zx_info_maps_t, zx_info_msi_t, zx_info_process_handle_stats_t,
+    hafnon_info_job_usage_t, zx_info_bti_t, zx_info_handle_basic_t, zx_info_handle_count_t, zx_info_handle_extended_t,
+    zx_info_iob_t, zx_info_job_t, zx_info_kmem_stats_t, zx_info_maps_t, zx_info_msi_t, zx_info_process_handle_stats_t,
     zx_info_process_t, zx_info_resource_t, zx_info_socket_t, zx_info_stream_t, zx_info_task_runtime_t,
     zx_info_task_stats_t, zx_info_thread_stats_t, zx_info_thread_t, zx_info_timer_t, zx_info_vmar_t, zx_info_vmo_t,
     zx_iob_region_info_t,
@@ -117,6 +117,7 @@ records! {
     zx_info_handle_basic_t,
     zx_info_handle_count_t,
     zx_info_handle_extended_t,
+    hafnon_info_job_usage_t,
     zx_info_job_t,
     zx_info_kmem_stats_t,
     zx_info_maps_t,
@@ -263,6 +264,14 @@ impl Job {
     /// `ACCESS_DENIED`.
     pub fn info(&self) -> Result<zx_info_job_t> {
         record(self, abi::ZX_INFO_JOB)
+    }
+
+    /// What the job and all below it have, and may have.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn usage(&self) -> Result<hafnon_info_job_usage_t> {
+        record(self, abi::HAFNON_INFO_JOB_USAGE)
     }
 
     /// Koids of the processes directly in the job.

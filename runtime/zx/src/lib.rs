@@ -20,6 +20,7 @@ mod bti;
 mod channel;
 mod clock;
 mod debug;
+mod endpoint;
 mod event;
 mod exception;
 mod futex;
@@ -51,6 +52,7 @@ pub use clock::{Clock, clock_details_mapped, clock_read_mapped};
 pub use debug::{
     Debuglog, Resource, debug_read, debug_send_command, debug_write, ktrace_control, ktrace_read, ktrace_start,
 };
+pub use endpoint::{Endpoint, Received, Slot, Words};
 pub use event::{Counter, Event, EventPair, Timer};
 pub use exception::{Exception, raise_user_exception};
 pub use futex::{futex_get_owner, futex_requeue, futex_wait, futex_wake, futex_wake_single_owner};

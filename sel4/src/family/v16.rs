@@ -63,7 +63,12 @@ pub(crate) fn set_space(tcb: Tcb, fault: CPtr, cspace: CNode, cspace_data: CapDa
     invoke::tcb_set_space(tcb, fault.0, cspace, cspace_data.0, vspace, 0_u64)
 }
 
+pub(crate) const KERNEL_KEEPS_GS: bool = false;
+
 pub(crate) const KEEPS_TRAP_FLAG: bool = false;
+
+/// Nothing like it: an ordinary base.
+pub(crate) const NO_BASES: u64 = 0;
 
 /// These kernels have no call for it.
 pub(crate) fn read_fpu(_: Tcb) -> Option<Result<[u64; FPU_WORDS]>> {

@@ -71,7 +71,12 @@ pub(crate) fn set_space(tcb: Tcb, fault: CPtr, cspace: CNode, cspace_data: CapDa
     invoke::tcb_set_space(tcb, fault.0, cspace, cspace_data.0, vspace, 0_u64)
 }
 
+pub(crate) const KERNEL_KEEPS_GS: bool = true;
+
 pub(crate) const KEEPS_TRAP_FLAG: bool = true;
+
+/// No address, which the kernel takes for what it means (the project's patch 0020).
+pub(crate) const NO_BASES: u64 = 1 << 63;
 
 /// In the flags of reading and writing registers: the state of the FPU instead (the project's patch 0011).
 const FPU: u64 = 1 << 8;

@@ -35,6 +35,8 @@ pub mod layout {
     pub const BOOT_INFO_PAGES: usize = 2;
     /// The HPET's registers.
     pub const HPET: u64 = 0x1010_4000;
+    /// The page in which the server notes what it does ([`super::record`]).
+    pub const RECORD: u64 = 0x1010_5000;
     /// A page for the server's own use, under the same page table; nothing is mapped there.
     pub const SCRATCH: u64 = 0x1010_6000;
     /// The boot-file buffer, one large page, read-only.
@@ -70,7 +72,7 @@ pub mod cspace {
     pub const ROOT: u64 = 6;
     /// The server's bound notification; unbadged.
     pub const NOTIFICATION: u64 = 7;
-    /// Interrupt of the HPET's comparator.
+    /// Interrupt of the server's comparator of the HPET.
     pub const IRQ_TIMER: u64 = 8;
     /// Interrupt of the host link.
     pub const IRQ_LINK: u64 = 9;
@@ -143,6 +145,19 @@ pub mod service {
     /// Request: take an interrupt; register 0 holds a pointer to an empty slot of the server's, register 1 which
     /// one ([`Interrupt`]). It is given up by deleting the capability.
     pub const INTERRUPT: u64 = 3;
+    /// Request: take note that the first process runs.
+    pub const RUNNING: u64 = 4;
+    /// Request: find the endpoint that a component offers; registers 0 to 3 hold its name, padded with zeroes. Reply: what
+    /// it is called in [`MINT`] in register 0.
+    pub const FIND: u64 = 5;
+    /// Request: a capability to such an endpoint; register 0 holds what it is called, 1 a pointer to an empty slot of the
+    /// server's, 2 the badge, below 2^20, 3 whether it is to call ([`TO_CALL`]) and not just to send.
+    pub const MINT: u64 = 6;
+    /// See [`MINT`].
+    pub const TO_CALL: u64 = 1;
+    /// Request: what [`super::NEWS_BADGE`] tells of. Reply: the components that have ended since the last one, a bit for
+    /// each, in register 0.
+    pub const NEWS: u64 = 7;
     /// Done.
     pub const OK: u64 = 0;
     /// There is no boot file, or no device to read it from.
@@ -153,6 +168,31 @@ pub mod service {
     pub const IO: u64 = 3;
     /// The interrupt is in use.
     pub const TAKEN: u64 = 4;
+    /// The component is away.
+    pub const AWAY: u64 = 5;
+
+    /// An endpoint of a component, as [`FIND`] tells it.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Offered {
+        /// The component's number.
+        pub component: u8,
+        /// The number of the name among those that it offers.
+        pub offer: u8,
+        /// Which of its lives.
+        pub life: u32,
+    }
+
+    impl Offered {
+        /// As a word.
+        pub const fn encode(self) -> u64 {
+            (self.life as u64) << 16 | (self.offer as u64) << 8 | self.component as u64
+        }
+
+        /// From a word.
+        pub const fn decode(word: u64) -> Self {
+            Offered { component: word as u8, offer: (word >> 8) as u8, life: (word >> 16) as u32 }
+        }
+    }
 
     const MESSAGE: u64 = 1 << 32;
     const LEVEL: u64 = 1 << 16;
@@ -199,14 +239,32 @@ pub mod service {
     }
 }
 
-/// How the machine is left when a server has died, as the emulator's exit port takes it (QEMU ends with
+/// What a server notes for the report of its end: the calls that it handled last. In the page at [`layout::RECORD`] stands
+/// how many calls there have been, then a ring of them.
+pub mod record {
+    /// Words in the ring, a power of two.
+    pub const CALLS: u64 = 32;
+
+    /// A call as the ring has it.
+    #[inline(always)]
+    pub const fn encode(number: u32, thread: u32) -> [u32; 2] {
+        [number, thread]
+    }
+
+    /// Number and thread of a call.
+    pub const fn decode(word: u64) -> (u32, u32) {
+        (word as u32, (word >> 32) as u32)
+    }
+}
+
+/// How the machine is left when the last server has died, as the emulator's exit port takes it (QEMU ends with
 /// `value * 2 + 1`).
 pub const EXIT_SERVER_DIED: u8 = 0x21;
 /// How the machine is left when the root task could not start the system.
 pub const EXIT_ROOT_FAILED: u8 = 0x22;
 
 /// Marks a boot page of this layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"HAFNON\0\x02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HAFNON\0\x03");
 /// Untypeds that fit in the boot page.
 pub const MAX_SOURCES: usize = 128;
 
@@ -214,6 +272,8 @@ pub const MAX_SOURCES: usize = 128;
 pub const MAX_DEVICES: usize = 256;
 /// Ranges of I/O ports that fit in the boot page.
 pub const MAX_PORTS: usize = 32;
+/// The badge of the signal to the server's notification that there is something to be asked for by [`service::NEWS`].
+pub const NEWS_BADGE: u64 = 1 << 27 | 1 << 2;
 /// Added to a vector that the kernel gives out to make the processor's, which a device writes.
 pub const VECTOR_BASE: u64 = 48;
 
@@ -257,8 +317,14 @@ pub struct BootInfo {
     pub sources: u64,
     /// Bits: see the `FLAG_` constants.
     pub flags: u64,
-    /// The I/O APIC's pin of the HPET's interrupt.
+    /// The server's comparator of the HPET.
+    pub comparator: u64,
+    /// The I/O APIC's pin of its interrupt.
     pub timer_pin: u64,
+    /// The first port of the console; 0: there is none.
+    pub console: u64,
+    /// The first port of the host link; 0: there is none.
+    pub link: u64,
     /// Least important message that goes to the console: 0 debug, 1 info, 2 warning, 3 error.
     pub log_level: u64,
     /// The instance's name, padded with zeroes.
@@ -283,19 +349,12 @@ pub struct BootInfo {
     pub device: [Source; MAX_DEVICES],
 }
 
-/// There is a console.
-pub const FLAG_CONSOLE: u64 = 1;
-/// There is a host link.
-pub const FLAG_LINK: u64 = 2;
 /// The power ports are there.
-pub const FLAG_POWER: u64 = 4;
-/// The boot file may be asked for.
-pub const FLAG_BOOT_FILE: u64 = 8;
-
+pub const FLAG_POWER: u64 = 1;
 /// Programs may use PCI's configuration ports.
-pub const FLAG_PCI: u64 = 16;
+pub const FLAG_PCI: u64 = 2;
 /// Programs may use the real-time clock's ports.
-pub const FLAG_RTC: u64 = 32;
+pub const FLAG_RTC: u64 = 4;
 
 const _: () = assert!(size_of::<BootInfo>() <= 4096 * layout::BOOT_INFO_PAGES);
 const _: () =

@@ -15,9 +15,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use core::cell::Cell;
 use core::ops::Range;
 
 use objects::machine::{Cache, Frame, OutOfMemory, PAGE, Perm};
+use objects::refusal::Grows;
 
 use server_boot::cspace::LEAF_BITS;
 
@@ -104,16 +106,21 @@ impl Tables {
             return Ok(spare);
         }
         let mut entries = Vec::new();
-        entries.try_reserve_exact(ENTRIES).map_err(|_| OutOfMemory)?;
+        entries.room_exact(ENTRIES)?;
         entries.resize(ENTRIES, 0);
         let (unit, _) = memory.unit_object(object)?;
         Ok(Spare { entries: entries.into_boxed_slice(), unit })
     }
 
+    /// Tables that there are.
+    fn len(&self) -> usize {
+        self.list.len() - self.free.len()
+    }
+
     fn add(&mut self, spare: Spare) -> Result<u32, Spare> {
         // A number given back must find room.
         let room = self.list.len() + 1 - self.free.len();
-        if self.free.is_empty() && (self.list.try_reserve(1).is_err() || self.free.try_reserve(room).is_err()) {
+        if self.free.is_empty() && (self.list.room(1).is_err() || self.free.room(room).is_err()) {
             return Err(spare);
         }
         let table = Some(Table { entries: spare.entries, used: [0; ENTRIES / 64], unit: spare.unit });
@@ -132,7 +139,7 @@ impl Tables {
         self.free.push(number);
         if let Some(spare) = self.spare.get_mut(level as usize)
             && spare.len() < SPARES
-            && spare.try_reserve(1).is_ok()
+            && spare.room(1).is_ok()
             && unmap_table(memory.unit_slot(unit), level).is_ok()
         {
             return spare.push(Spare { entries, unit });
@@ -201,6 +208,8 @@ pub struct Space {
     root: u32,
     /// The kernel's root structure.
     pub vspace: u64,
+    /// Tables below the root.
+    tables: Cell<u32>,
 }
 
 #[inline]
@@ -252,7 +261,7 @@ impl Space {
             return Err(OutOfMemory);
         }
         match tables.add(spare) {
-            Ok(root) => Ok(Space { root, vspace }),
+            Ok(root) => Ok(Space { root, vspace, tables: Cell::new(0) }),
             Err(spare) => {
                 memory.unit_free(spare.unit);
                 Err(OutOfMemory)
@@ -538,7 +547,7 @@ impl Space {
         };
         let spare = tables.spare(memory, level, object)?;
         let made = match map(memory.unit_slot(spare.unit), self.vspace, address) {
-            Ok(()) => tables.add(spare),
+            Ok(()) => tables.add(spare).inspect(|_| self.tables.update(|tables| tables + 1)),
             Err(_) => Err(spare),
         };
         made.map_err(|spare| {
@@ -565,6 +574,7 @@ impl Space {
             }
             tables.set(path[level as usize + 1], index(address, level + 1), 0);
             tables.remove(memory, path[level as usize], level);
+            self.tables.update(|tables| tables.saturating_sub(1));
         }
     }
 
@@ -590,7 +600,14 @@ impl Space {
         if self.shows_nothing(tables, start, end) {
             return;
         }
+        let before = tables.len();
         unmap_below(memory, tables, self.root, ROOT, start, end.min(1 << 47));
+        self.tables.update(|own| own.saturating_sub(before.saturating_sub(tables.len()) as u32));
+    }
+
+    /// Tables that it has, beyond the root.
+    pub fn tables(&self) -> u32 {
+        self.tables.get()
     }
 }
 

@@ -6,6 +6,7 @@
 use alloc::vec::Vec;
 
 use objects::machine::{Frame, Machine, OutOfMemory, PAGE, PAGE_SIZE};
+use objects::refusal::Grows;
 use server_boot::layout::{BOOT_FILE, CHUNK};
 use server_boot::service;
 
@@ -51,7 +52,7 @@ pub fn size() -> Result<u64, Error> {
 /// file the system does not start anyway.
 pub fn load(machine: &mut Sel4, size: u64) -> Result<Vec<Frame>, Error> {
     let mut frames = Vec::new();
-    frames.try_reserve_exact(size.div_ceil(PAGE) as usize).map_err(|_| Error::OutOfMemory)?;
+    frames.room_exact(size.div_ceil(PAGE) as usize).map_err(|_| Error::OutOfMemory)?;
     for offset in (0..size).step_by(CHUNK as usize) {
         let wanted = (size - offset).min(CHUNK);
         match sys::call_root(service::READ, [offset, wanted]) {

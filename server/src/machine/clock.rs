@@ -3,19 +3,23 @@
 //! **The clock** is the time-stamp counter, scaled. Its rate is measured against the HPET over the time that the boot
 //! takes anyway: the root task reads both counters early, the server again when it is ready.
 //!
-//! **The alarm** is one comparator of the HPET in one-shot mode. Programming it is expensive (each access leaves the
+//! **The alarm** is one comparator of the HPET, the server's own, in one-shot mode. Programming it is expensive (each access leaves the
 //! emulator's fast path, and on a PC goes to the chip set), so it is programmed only for a deadline earlier than the one
 //! that is set; one that has become needless fires and is ignored.
 
 use core::ptr;
 
 use objects::machine::Conversion;
+use server_boot::BootInfo;
 use server_boot::layout::HPET;
 
 const CAPABILITIES: usize = 0x00;
 const COUNTER: usize = 0xf0;
-const TIMER_CONFIGURATION: usize = 0x100;
-const TIMER_COMPARATOR: usize = 0x108;
+/// The first comparator's registers; each has as many.
+const TIMERS: usize = 0x100;
+const TIMER_SIZE: usize = 0x20;
+/// The place of the comparator's value behind its configuration.
+const COMPARATOR: usize = 8;
 
 const TIMER_ENABLE: u64 = 1 << 2;
 const TIMER_ROUTE_SHIFT: u32 = 9;
@@ -55,6 +59,8 @@ pub struct Clock {
     rate: u64,
     /// HPET counts per nanosecond, times 2^32.
     hpet_scale: u64,
+    /// Where the comparator's registers are.
+    timer: usize,
     /// Nanoseconds from 1970 to the start.
     utc_offset: i64,
     /// When the alarm will ring, or [`NEVER`].
@@ -62,9 +68,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Measures the counter's rate from the readings `tsc0` and `hpet0` that were taken together on an interrupt line
-    /// `pin` of the first I/O APIC.
-    pub fn new(tsc0: u64, hpet0: u64, pin: u8) -> Self {
+    /// Measures the counter's rate from the readings that the root task took, and makes the comparator ready.
+    pub fn new(boot: &BootInfo) -> Self {
+        let (tsc0, hpet0) = (boot.tsc, boot.hpet);
+        let timer = TIMERS + boot.comparator as usize % 32 * TIMER_SIZE;
         // Femtoseconds per count; the standard allows up to 100 nanoseconds.
         let period = (read(CAPABILITIES) >> 32).clamp(1, 100_000_000);
         // The shorter of several readings has the least delay between the two counters.
@@ -82,8 +89,8 @@ impl Clock {
         let rate = (counts * 1_000_000_000_000_000 / elapsed) as u64;
         let (scale, shift) = scale(rate);
         let hpet_scale = ((1_000_000u128 << 32) / u128::from(period)) as u64;
-        write(TIMER_CONFIGURATION, u64::from(pin) << TIMER_ROUTE_SHIFT);
-        Clock { start: tsc0, scale, shift, rate, hpet_scale, utc_offset: 0, alarm: NEVER }
+        write(timer, boot.timer_pin << TIMER_ROUTE_SHIFT);
+        Clock { start: tsc0, scale, shift, rate, hpet_scale, timer, utc_offset: 0, alarm: NEVER }
     }
 
     /// Nanoseconds since the start.
@@ -137,9 +144,9 @@ impl Clock {
         loop {
             let counts = ((delay as u128 * u128::from(self.hpet_scale)) >> 32) as u64 + 1;
             let target = read(COUNTER).wrapping_add(counts);
-            let configuration = read(TIMER_CONFIGURATION) & (0x1f << TIMER_ROUTE_SHIFT);
-            write(TIMER_CONFIGURATION, configuration | TIMER_ENABLE);
-            write(TIMER_COMPARATOR, target);
+            let configuration = read(self.timer) & (0x1f << TIMER_ROUTE_SHIFT);
+            write(self.timer, configuration | TIMER_ENABLE);
+            write(self.timer + COMPARATOR, target);
             // Written in time: the comparator will match. Otherwise the counter has passed it, and on some chips it
             // would match only after the counter's next turn.
             if (read(COUNTER).wrapping_sub(target) as i64) < 0 || delay > i64::MAX / 2 {

@@ -11,6 +11,7 @@
 use alloc::vec::Vec;
 
 use objects::machine::{Aspace, Held, Machine, MachineThread, OutOfMemory, PAGE_SIZE, ThreadKey, USER_TOP};
+use objects::refusal::Grows;
 
 use super::aspace::Space;
 use super::{Program, Sel4};
@@ -84,8 +85,8 @@ impl Sel4 {
 
     pub(super) fn space_make(&mut self) -> Result<Aspace, OutOfMemory> {
         if self.free_programs.is_empty() {
-            self.programs.try_reserve(1).map_err(|_| OutOfMemory)?;
-            self.free_programs.try_reserve(self.programs.len() + 1).map_err(|_| OutOfMemory)?;
+            self.programs.room(1)?;
+            self.free_programs.room(self.programs.len() + 1)?;
         }
         let space = Space::new(&mut self.memory, &mut self.tables)?;
         let program = Some(Program { space, free_buffers: Vec::new(), next_buffer: 0, idle: [None; IDLE_THREADS] });

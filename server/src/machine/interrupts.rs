@@ -15,6 +15,7 @@
 use alloc::vec::Vec;
 
 use objects::machine::{DeviceError, Irq, IrqKey, IrqSource, MsiBlock, OutOfMemory};
+use objects::refusal::Grows;
 use server_boot::service::{self, Interrupt};
 use server_boot::{BootInfo, VECTOR_BASE};
 
@@ -23,9 +24,9 @@ use super::sys;
 use super::thread::NOTIFICATION;
 
 /// The lowest bit of the badge that stands for a program's interrupt.
-const FIRST_BIT: u32 = 2;
+const FIRST_BIT: u32 = 3;
 /// Interrupts that can be watched at a time.
-pub const LINES: usize = 24;
+pub const LINES: usize = 23;
 const _: () = assert!(1u64 << (FIRST_BIT + LINES as u32 - 1) < super::thread::FAULT);
 
 /// The most vectors that a device can have in one block.
@@ -57,24 +58,24 @@ pub struct Interrupts {
     /// Where messages are to be written.
     address: u64,
     /// The server's own notifications, which may be pending as well: bit and slot.
-    own: [(u64, u64); 2],
+    own: [(u64, u64); 3],
 }
 
 impl Interrupts {
     /// Learns what the root task lets this instance have.
     pub fn new(boot: &BootInfo) -> Result<Self, OutOfMemory> {
         let mut vectors = Vec::new();
-        vectors.try_reserve_exact(boot.messages as usize).map_err(|_| OutOfMemory)?;
+        vectors.room_exact(boot.messages as usize)?;
         vectors.resize(boot.messages as usize, false);
         let mut lines = Vec::new();
-        lines.try_reserve_exact(LINES).map_err(|_| OutOfMemory)?;
+        lines.room_exact(LINES)?;
         Ok(Interrupts {
             lines,
             pins: boot.pins as u32,
             first: boot.first_message as u32,
             vectors,
             address: MESSAGE_ADDRESS | u64::from(processor()) << 12,
-            own: [(0, 0); 2],
+            own: [(0, 0); 3],
         })
     }
 

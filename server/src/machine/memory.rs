@@ -20,6 +20,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use objects::machine::{Frame, Held, OutOfMemory};
+use objects::refusal::{Grows, Want, refused};
 use server_boot::cspace::{LEAF_BITS, LEAF_SLOTS, LOOSE_LEAF, leaf_slot};
 use server_boot::layout::{CHUNK, CHUNK_BITS, WINDOW};
 
@@ -165,7 +166,7 @@ impl Memory {
     /// Takes charge of `chunks` chunks. The heap works already.
     pub fn new(chunks: u64, root_bits: u8) -> Result<Self, OutOfMemory> {
         let mut list = Vec::new();
-        list.try_reserve_exact(chunks as usize).map_err(|_| OutOfMemory)?;
+        list.room_exact(chunks as usize)?;
         list.resize(chunks as usize, EMPTY);
         Ok(Memory {
             chunks: list,
@@ -211,6 +212,7 @@ impl Memory {
 
     /// A page of zeroes.
     pub fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
+        granted(Want::Frame)?;
         let (part, used_before) = self.part_alloc(Kind::Pages)?;
         if used_before {
             zero_page(Self::address(Frame(part)));
@@ -283,7 +285,7 @@ impl Memory {
 
     /// Gives numbers to pages of a device that follow each other; returns the first.
     pub fn device_pages_add(&mut self, address: u64, slots: &[u64]) -> Result<Frame, OutOfMemory> {
-        self.devices.try_reserve(slots.len()).map_err(|_| OutOfMemory)?;
+        self.devices.room(slots.len())?;
         let first = Frame(Frame::DEVICE + self.devices.len() as u32);
         let pages = slots.iter().zip(0..).map(|(slot, i)| DevicePage { address: address + i * 4096, slot: *slot });
         self.devices.extend(pages);
@@ -298,6 +300,7 @@ impl Memory {
 
     /// Memory for kernel objects.
     pub fn unit_alloc(&mut self) -> Result<Unit, OutOfMemory> {
+        granted(Want::Unit)?;
         self.part_alloc(Kind::Units).map(|(part, _)| Unit(part))
     }
 
@@ -344,15 +347,16 @@ impl Memory {
 
     /// An empty slot.
     pub fn slot_alloc(&mut self) -> Result<u64, OutOfMemory> {
+        granted(Want::Slot)?;
         if let Some(slot) = self.loose.free.pop() {
             return Ok(slot);
         }
         if self.loose.next == self.loose.end {
             // Giving slots back must not fail, so there is room for all of them from the start.
             let all = (self.loose.leaf - LOOSE_LEAF + 1) * LEAF_SLOTS;
-            self.loose.free.try_reserve_exact(all as usize).map_err(|_| OutOfMemory)?;
+            self.loose.free.room_exact(all as usize)?;
             let more = (all as usize).saturating_sub(self.loose.frames.len());
-            self.loose.frames.try_reserve_exact(more).map_err(|_| OutOfMemory)?;
+            self.loose.frames.room_exact(more)?;
             if self.loose.leaf >= self.strips.lowest(self.leaf_base) {
                 return Err(OutOfMemory);
             }
@@ -509,6 +513,7 @@ impl Memory {
 
     /// Any chunk; if there is none, one that has become free of use.
     fn chunk_take(&mut self) -> Result<u32, OutOfMemory> {
+        granted(Want::Chunk)?;
         CHUNKS.with(|chunks| chunks.take()).or_else(|| self.chunk_reclaim()).ok_or(OutOfMemory)
     }
 
@@ -567,6 +572,12 @@ impl Memory {
             self.chunks[next as usize].previous = previous;
         }
     }
+}
+
+/// Asks whether memory is refused by plan.
+#[inline]
+fn granted(want: Want) -> Result<(), OutOfMemory> {
+    if refused(want) { Err(OutOfMemory) } else { Ok(()) }
 }
 
 /// Zeroes a page of the window.

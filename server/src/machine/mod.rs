@@ -10,11 +10,13 @@
 //! | [`thread`] | threads of programs, and the protocol between them and the server |
 //! | [`clock`] | time |
 //! | [`devices`] | device memory and I/O ports for programs |
+//! | [`endpoints`] | endpoints of the kernel for programs |
 //! | [`interrupts`] | interrupts for programs |
 //! | [`serial`] | console, host link, date, power |
 //! | [`random`] | chance |
 //! | [`bootfile`] | the boot file, from the root task |
 //! | [`log`] | lines on the console |
+//! | [`record`] | the calls that were handled last, for the report of the server's end |
 //! | [`run`] | the start, and the event loop |
 //! | [`sys`] | the kernel's operations as used here |
 //! | [`single`] | the cell for what must be global |
@@ -28,6 +30,7 @@ pub mod bootfile;
 pub mod chunks;
 pub mod clock;
 pub mod devices;
+pub mod endpoints;
 pub mod fpu;
 pub mod heap;
 mod idle;
@@ -35,6 +38,7 @@ pub mod interrupts;
 pub mod log;
 pub mod memory;
 pub mod random;
+mod record;
 pub mod run;
 pub mod serial;
 pub mod single;
@@ -46,19 +50,21 @@ use core::arch::asm;
 use core::ptr;
 
 use objects::machine::{
-    Aspace, Cache, Conversion, DeviceError, DeviceFrame, FpuRegisters, Frame, Held, Irq, IrqKey, IrqSource, Machine,
-    MachineThread, MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey,
-    USER_TOP,
+    Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
+    IrqKey, IrqSource, Machine, MachineEndpoint, MachineThread, MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm,
+    PortWidth, Power, Priority, Registers, ThreadKey, USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
-use server_boot::{BootInfo, FLAG_CONSOLE, FLAG_LINK, FLAG_POWER};
+use server_boot::{BootInfo, FLAG_POWER};
 
 use aspace::{Space, Tables};
 use clock::Clock;
 use devices::Devices;
+use endpoints::Endpoints;
 use idle::{IDLE_SPACES, IDLE_THREADS};
 use interrupts::Interrupts;
 use memory::Memory;
+use objects::refusal::{Grows, Want, refused};
 use random::Random;
 use serial::Link;
 use thread::{Buffer, Threads};
@@ -67,6 +73,8 @@ use thread::{Buffer, Threads};
 pub const SIGNAL_TIMER: u64 = 1;
 /// Notification bit: the host link has something, or room.
 pub const SIGNAL_LINK: u64 = 2;
+/// Notification bit: the root task has news.
+pub const SIGNAL_NEWS: u64 = server_boot::NEWS_BADGE & !thread::NOTIFICATION;
 
 /// Where IPC buffers are mapped in programs' address spaces.
 const BUFFERS: u64 = USER_TOP;
@@ -90,6 +98,7 @@ pub struct Sel4 {
     /// Address spaces of processes that have ended, with nothing in them but idle threads.
     idle_programs: [Option<u32>; IDLE_SPACES],
     threads: Threads,
+    endpoints: Endpoints,
     clock: Clock,
     random: Random,
     link: Link,
@@ -110,7 +119,8 @@ impl Sel4 {
             free_programs: Vec::new(),
             idle_programs: [None; IDLE_SPACES],
             threads: Threads::default(),
-            clock: Clock::new(boot.tsc, boot.hpet, boot.timer_pin as u8),
+            endpoints: Endpoints::default(),
+            clock: Clock::new(boot),
             random: Random::new(),
             link: Link::new(),
             devices,
@@ -118,10 +128,13 @@ impl Sel4 {
             flags: boot.flags,
         };
         machine.listen(root_slot(IRQ_TIMER), SIGNAL_TIMER)?;
-        if boot.flags & FLAG_LINK != 0 {
+        if boot.link != 0 {
             machine.listen(root_slot(IRQ_LINK), SIGNAL_LINK)?;
-            machine.link.open();
+            machine.link.open(boot.link as u16);
         }
+        let slot = machine.memory.slot_alloc()?;
+        sys::mint_notification(slot, server_boot::NEWS_BADGE).map_err(|_| OutOfMemory)?;
+        machine.interrupts.own_notification(SIGNAL_NEWS, slot);
         if let Some(seconds) = serial::date() {
             machine.clock.set_date(seconds);
         }
@@ -191,6 +204,9 @@ impl Sel4 {
 
     #[cold]
     fn heap_refill(&mut self) -> Result<(), OutOfMemory> {
+        if refused(Want::Reserve) {
+            return Err(OutOfMemory);
+        }
         if heap::starved() {
             // A few at a time: each takes as long as some hundred calls.
             let _ = (0..8).all(|_| self.memory.release_one());
@@ -208,7 +224,7 @@ impl Sel4 {
             let program = self.program(aspace).ok_or(OutOfMemory)?;
             // A place given back must find room.
             let reserve = program.next_buffer as usize + 1 - program.free_buffers.len();
-            program.free_buffers.try_reserve(reserve).map_err(|_| OutOfMemory)?;
+            program.free_buffers.room(reserve)?;
             program.free_buffers.pop().unwrap_or_else(|| {
                 program.next_buffer += 1;
                 program.next_buffer - 1
@@ -372,7 +388,7 @@ impl Machine for Sel4 {
     }
 
     fn heap_rest(&mut self) -> bool {
-        heap::rest()
+        !refused(Want::Reserve) && heap::rest()
     }
 
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {
@@ -384,6 +400,11 @@ impl Machine for Sel4 {
 
     fn aspace_destroy(&mut self, aspace: Aspace) {
         self.space_end(aspace);
+    }
+
+    fn aspace_tables(&self, aspace: Aspace) -> u64 {
+        let program = self.programs.get(aspace.0 as usize).and_then(Option::as_ref);
+        program.map_or(0, |program| u64::from(program.space.tables()))
     }
 
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory> {
@@ -495,6 +516,10 @@ impl Machine for Sel4 {
         self.threads.set_priority(thread, priority);
     }
 
+    fn thread_prefer(&mut self, thread: MachineThread, preferred: bool) {
+        self.threads.prefer(thread, preferred);
+    }
+
     fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64) {
         self.threads.set_fs_base(thread, base);
     }
@@ -506,6 +531,33 @@ impl Machine for Sel4 {
     #[inline]
     fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4] {
         self.threads.extra_args(thread)
+    }
+
+    fn endpoint_create(&mut self) -> Result<MachineEndpoint, OutOfMemory> {
+        self.with_all(Self::own_endpoint)
+    }
+
+    fn endpoint_find(&mut self, name: &[u8]) -> Result<MachineEndpoint, EndpointError> {
+        self.find_endpoint(name)
+    }
+
+    fn endpoint_destroy(&mut self, endpoint: MachineEndpoint) {
+        self.end_endpoint(endpoint);
+    }
+
+    fn endpoint_mint(
+        &mut self,
+        endpoint: MachineEndpoint,
+        thread: MachineThread,
+        slot: u8,
+        badge: u32,
+        for_what: EndpointUse,
+    ) -> Result<(), EndpointError> {
+        self.mint(endpoint, thread, slot, badge, for_what)
+    }
+
+    fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8) {
+        self.threads.empty_slot(thread, slot);
     }
 
     fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError> {
@@ -591,9 +643,7 @@ impl Machine for Sel4 {
     }
 
     fn console_write(&mut self, text: &[u8]) {
-        if self.flags & FLAG_CONSOLE != 0 {
-            serial::console_write(text);
-        }
+        serial::console_write(text);
     }
 
     fn serial_write(&mut self, data: &[u8]) -> usize {

@@ -8,14 +8,17 @@ use core::{fmt, ptr};
 
 use objects::debuglog;
 use objects::machine::{Fault, Machine, ThreadKey};
+use objects::refusal::Grows;
 use sel4::{Message, Received};
 use server::{Answer, Boot, Server, StartError};
-use server_boot::{BootInfo, MAGIC};
+use server_boot::{BootInfo, MAGIC, service};
 
 use crate::machine::chunks::CHUNKS;
 use crate::machine::log::{Level, line};
+use crate::machine::record;
+use crate::machine::serial::console_init;
 use crate::machine::thread::{FAULT, NOTIFICATION, YIELD, done};
-use crate::machine::{SIGNAL_LINK, SIGNAL_TIMER, Sel4, bootfile, heap, sys};
+use crate::machine::{SIGNAL_LINK, SIGNAL_NEWS, SIGNAL_TIMER, Sel4, bootfile, heap, sys};
 
 static VDSO: &[u8] = include_bytes!(env!("HAFNON_VDSO"));
 static USERBOOT: &[u8] = include_bytes!(env!("HAFNON_USERBOOT"));
@@ -59,19 +62,20 @@ extern "C" fn start(boot: *const BootInfo) -> ! {
     let boot = unsafe { &*boot };
     let Err(error) = run(boot);
     line(None, Level::Error, format_args!("the system does not start: {error}"));
-    stop()
+    die()
 }
 
 fn run(boot: &BootInfo) -> Result<Infallible, Error> {
     if boot.magic != MAGIC {
         return Err(Error::BootPage);
     }
+    console_init(boot.console as u16);
     sys::init(boot.root_bits as u8);
     // SAFETY: the root task mapped the server's buffer there; the server has one thread.
     unsafe { sel4::ipc::init(ptr::with_exposed_provenance_mut(server_boot::layout::IPC_BUFFER as usize)) };
     heap::init(boot.heap_chunks);
     let mut links = Vec::new();
-    links.try_reserve_exact(boot.chunks as usize).map_err(|_| Error::OutOfMemory)?;
+    links.room_exact(boot.chunks as usize).map_err(|_| Error::OutOfMemory)?;
     links.resize(boot.chunks as usize, 0);
     CHUNKS.with(|chunks| chunks.init(boot, links.leak()));
 
@@ -89,6 +93,7 @@ fn run(boot: &BootInfo) -> Result<Infallible, Error> {
     let boot = Boot { bootfs, bootfs_size, vdso: VDSO, userboot: USERBOOT, command_line: "" };
     let mut server = Server::start(machine, boot).map_err(Error::Start)?;
     server.kernel.set_console_level(level);
+    sys::call_root(service::RUNNING, [0; 2]);
     serve(&mut server)
 }
 
@@ -142,6 +147,7 @@ fn next_and_late(server: &mut Server<Sel4>, reply: Option<Message>) -> Received 
 fn call(server: &mut Server<Sel4>, received: &Received) -> (Option<Message>, bool) {
     let key = server.kernel.machine.thread_of(received.badge);
     server.kernel.machine.set_caller(Some(key));
+    record::call(received.info.label() as u32, key.0);
     let answer = server.call(key, received.info.label() as u32, &received.mr);
     let left = server.settle();
     trace(server, key, received, &answer);
@@ -163,6 +169,10 @@ fn signals(server: &mut Server<Sel4>, signals: u64) {
     if signals & SIGNAL_LINK != 0 {
         server.kernel.machine.link_interrupt();
         server.serial();
+    }
+    if signals & SIGNAL_NEWS != 0 {
+        let ended = server.kernel.machine.news();
+        server.components_ended(ended);
     }
     for irq in Sel4::interrupts_told(signals) {
         if let Some(key) = server.kernel.machine.interrupt_came(irq) {
@@ -207,13 +217,6 @@ fn trace(server: &Server<Sel4>, key: ThreadKey, received: &Received, answer: &An
         let clock = server.kernel.machine.clock();
         line(Some(clock), Level::Info, format_args!("{} {name} {label} {:x?} -> {answer:x?}", key.0, received.mr));
     }
-}
-
-/// Ends the machine in an orderly way as far as that is possible.
-fn stop() -> ! {
-    crate::machine::serial::power_off();
-    // Still here: the root task hears of it.
-    die()
 }
 
 /// Faults, so that the root task reports this server's end.

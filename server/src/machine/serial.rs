@@ -6,15 +6,12 @@
 //!   another, which the port's interrupt empties 16 at a time, as many as its buffer holds. When a ring is full, the
 //!   sender is told how much was taken, and a receiver's bytes stay in the port.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use server_boot::cspace::{PORT_ACPI, PORT_CONSOLE, PORT_EXIT, PORT_LINK, PORT_RESET, PORT_RTC, root_slot};
 
 use super::clock::seconds_from_date;
 use super::sys::{port_in, port_out, port_out16};
-
-const CONSOLE: u16 = 0x3f8;
-const LINK: u16 = 0x2f8;
 
 const DATA: u16 = 0;
 const INTERRUPTS: u16 = 1;
@@ -73,25 +70,37 @@ impl Ring {
 /// Whether the console's port did not move when it was last waited for: then nobody waits again until it does.
 static STUCK: AtomicBool = AtomicBool::new(false);
 
-/// Writes text to the console.
+/// The first port of the console; 0: there is none.
+static CONSOLE: AtomicU16 = AtomicU16::new(0);
+
+/// Says where the console is.
+pub fn console_init(first_port: u16) {
+    CONSOLE.store(first_port, Ordering::Relaxed);
+}
+
+/// Writes text to the console, if there is one.
 pub fn console_write(text: &[u8]) {
-    let port = root_slot(PORT_CONSOLE);
+    let (port, console) = (root_slot(PORT_CONSOLE), CONSOLE.load(Ordering::Relaxed));
+    if console == 0 {
+        return;
+    }
     for part in text.chunks(FIFO_SIZE) {
         let patience = if STUCK.load(Ordering::Relaxed) { 1 } else { PATIENCE };
-        let ready = (0..patience).any(|_| port_in(port, CONSOLE + STATUS) & STATUS_EMPTY != 0);
+        let ready = (0..patience).any(|_| port_in(port, console + STATUS) & STATUS_EMPTY != 0);
         STUCK.store(!ready, Ordering::Relaxed);
         if !ready {
             return;
         }
         for byte in part {
-            port_out(port, CONSOLE + DATA, *byte);
+            port_out(port, console + DATA, *byte);
         }
     }
 }
 
 /// The host link.
 pub struct Link {
-    present: bool,
+    /// The first port; 0: there is none.
+    first: u16,
     received: Ring,
     to_send: Ring,
     /// What the port interrupts for.
@@ -101,12 +110,12 @@ pub struct Link {
 impl Link {
     /// The link, empty; [`Link::open`] brings it to life.
     pub const fn new() -> Self {
-        Link { present: false, received: Ring::new(), to_send: Ring::new(), interrupts: 0 }
+        Link { first: 0, received: Ring::new(), to_send: Ring::new(), interrupts: 0 }
     }
 
-    /// Sets the port up.
-    pub fn open(&mut self) {
-        self.present = true;
+    /// Sets the port up, whose first of eight this is.
+    pub fn open(&mut self, first: u16) {
+        self.first = first;
         let port = root_slot(PORT_LINK);
         for (register, value) in [
             (INTERRUPTS, 0),
@@ -117,14 +126,14 @@ impl Link {
             (FIFO, 0xc7),  // on, emptied, interrupt at 14 received
             (MODEM, 0x0b), // ready; OUT2 lets interrupts through
         ] {
-            port_out(port, LINK + register, value);
+            port_out(port, self.first + register, value);
         }
         self.set_interrupts(INTERRUPT_RECEIVED);
     }
 
     /// Takes bytes to send; returns how many.
     pub fn write(&mut self, data: &[u8]) -> usize {
-        if !self.present {
+        if self.first == 0 {
             return data.len();
         }
         let taken = data.iter().take_while(|byte| self.to_send.push(**byte)).count();
@@ -140,7 +149,7 @@ impl Link {
             *byte = received;
             count += 1;
         }
-        if count > 0 && self.present {
+        if count > 0 && self.first != 0 {
             self.receive();
         }
         count
@@ -154,8 +163,8 @@ impl Link {
 
     fn receive(&mut self) {
         let port = root_slot(PORT_LINK);
-        while self.received.len() < RING && port_in(port, LINK + STATUS) & STATUS_RECEIVED != 0 {
-            self.received.push(port_in(port, LINK + DATA));
+        while self.received.len() < RING && port_in(port, self.first + STATUS) & STATUS_RECEIVED != 0 {
+            self.received.push(port_in(port, self.first + DATA));
         }
         // A port whose bytes nobody takes would interrupt for ever.
         let wanted = if self.received.len() < RING { INTERRUPT_RECEIVED } else { 0 };
@@ -164,10 +173,10 @@ impl Link {
 
     fn transmit(&mut self) {
         let port = root_slot(PORT_LINK);
-        while self.to_send.len() > 0 && port_in(port, LINK + STATUS) & STATUS_EMPTY != 0 {
+        while self.to_send.len() > 0 && port_in(port, self.first + STATUS) & STATUS_EMPTY != 0 {
             for _ in 0..FIFO_SIZE {
                 let Some(byte) = self.to_send.pop() else { break };
-                port_out(port, LINK + DATA, byte);
+                port_out(port, self.first + DATA, byte);
             }
         }
         let wanted = if self.to_send.len() > 0 { INTERRUPT_EMPTY } else { 0 };
@@ -178,12 +187,12 @@ impl Link {
     pub fn flush(&mut self) {
         let port = root_slot(PORT_LINK);
         let mut patience = 50 * PATIENCE;
-        while self.present && patience > 0 && self.to_send.len() > 0 {
+        while self.first != 0 && patience > 0 && self.to_send.len() > 0 {
             self.transmit();
             patience -= 1;
         }
         // The port's own buffer, and the byte that is on the line.
-        while self.present && patience > 0 && port_in(port, LINK + STATUS) & (1 << 6) == 0 {
+        while self.first != 0 && patience > 0 && port_in(port, self.first + STATUS) & (1 << 6) == 0 {
             patience -= 1;
         }
     }
@@ -191,7 +200,7 @@ impl Link {
     fn set_interrupts(&mut self, wanted: u8) {
         if wanted != self.interrupts {
             self.interrupts = wanted;
-            port_out(root_slot(PORT_LINK), LINK + INTERRUPTS, wanted);
+            port_out(root_slot(PORT_LINK), self.first + INTERRUPTS, wanted);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! operations that give something back are reported by the debug kernel and otherwise ignored: there is nothing that the
 //! caller could do, and what was to be given back stays with its owner.
 
-use objects::machine::{Priority, Registers};
+use objects::machine::{EndpointUse, Priority, Registers};
 use sel4::{
     AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, IoPort, IrqHandler, Message, MessageInfo, Notification, Page,
     PageDirectory, PageTable, Pdpt, Received, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig, Untyped,
@@ -30,11 +30,16 @@ static ROOT_BITS: super::single::Single<u8> = super::single::Single::new(10);
 /// The kernel's priority for the lowest of programs'. All of them are below the server's own (200), which must be able
 /// to answer whatever a program does.
 const LOWEST_PRIORITY: u8 = 84;
-const _: () = assert!(LOWEST_PRIORITY + Priority::DEADLINE.0 < 200);
+const _: () = assert!(LOWEST_PRIORITY + 2 * Priority::DEADLINE.0 + 1 < 200);
 
-fn kernel_priority(priority: Priority) -> u8 {
-    LOWEST_PRIORITY + priority.0.min(Priority::DEADLINE.0)
+/// Each priority is two of the kernel's, the higher one for threads that are preferred.
+fn kernel_priority(priority: Priority, preferred: bool) -> u8 {
+    LOWEST_PRIORITY + 2 * priority.0.min(Priority::DEADLINE.0) + u8::from(preferred)
 }
+
+/// Binary logarithm of the slots of a thread's CNode.
+pub const THREAD_BITS: u8 = 4;
+const _: () = assert!(1 << THREAD_BITS == abi::HAFNON_ENDPOINT_SLOTS_END);
 
 /// A function that puts a paging structure into an address space: structure, address space, address.
 pub type MapTable = fn(u64, u64, u64) -> Result<()>;
@@ -230,14 +235,15 @@ pub fn tcb_configure(tcb: u64, space: Threadspace) -> Result<()> {
         sched: Some(SchedParams {
             authority: Tcb::new(root_slot(cspace::TCB)),
             max_controlled: 0,
-            priority: kernel_priority(Priority::DEFAULT),
+            priority: kernel_priority(Priority::DEFAULT, false),
         }),
     })
 }
 
 /// Sets a thread's priority.
-pub fn set_priority(tcb: u64, priority: Priority) {
-    let set = Tcb::new(tcb).set_priority(Tcb::new(root_slot(cspace::TCB)), kernel_priority(priority));
+pub fn set_priority(tcb: u64, priority: Priority, preferred: bool) {
+    let priority = kernel_priority(priority, preferred);
+    let set = Tcb::new(tcb).set_priority(Tcb::new(root_slot(cspace::TCB)), priority);
     complain(set, "set a priority");
 }
 
@@ -399,9 +405,31 @@ pub fn take_signals() -> u64 {
     Notification::new(root_slot(cspace::NOTIFICATION)).poll()
 }
 
+/// Puts the capability of an endpoint of the server's own, badged, into a slot of a thread's CNode.
+pub fn mint_own(cnode: u64, slot: u64, from: u64, badge: u64, for_what: EndpointUse) -> Result<()> {
+    let EndpointUse { call, send, receive } = for_what;
+    let rights = Rights { read: receive, write: send, grant: false, grant_reply: call };
+    let to = CNode::new(cnode).slot(slot, THREAD_BITS);
+    to.mint_from(path(from), rights, CapData::badge(badge))
+}
+
+/// Moves a capability to a slot of a thread's CNode.
+pub fn move_to(cnode: u64, slot: u64, from: u64) -> Result<()> {
+    CNode::new(cnode).slot(slot, THREAD_BITS).move_from(path(from))
+}
+
+/// Empties a slot of a thread's CNode.
+pub fn delete_of(cnode: u64, slot: u64) {
+    complain(CNode::new(cnode).slot(slot, THREAD_BITS).delete(), "delete");
+}
+
 /// Calls the root task's service: the request, and two words of it. Gives the reply's status and first word.
 pub fn call_root(request: u64, words: [u64; 2]) -> (u64, u64) {
-    let message = Message { info: MessageInfo::new(request, 2), mr: [words[0], words[1], 0, 0] };
-    let reply = ROOT.call(message);
+    ask_root(request, [words[0], words[1], 0, 0])
+}
+
+/// The same with four words.
+pub fn ask_root(request: u64, words: [u64; 4]) -> (u64, u64) {
+    let reply = ROOT.call(Message { info: MessageInfo::new(request, 4), mr: words });
     (reply.info.label(), reply.mr[0])
 }

@@ -1,12 +1,13 @@
 //! Threads of programs.
 //!
-//! One unit of memory holds a thread's two kernel objects: TCB, and a CNode of four slots, which is all that the thread has
-//! of the kernel:
+//! One unit of memory holds a thread's two kernel objects: TCB, and a CNode of sixteen slots, which is all that the thread
+//! has of the kernel:
 //!
 //! | slot | capability |
 //! |---|---|
 //! | 1 | the server's endpoint, for calls; the badge is the machine's number of the thread |
 //! | 2 | the same endpoint, for faults; the badge has [`FAULT`] set as well |
+//! | 3 to 15 | endpoints that somebody put there ([`super::endpoints`]) |
 //!
 //! A page above what programs can map is its IPC buffer; the server sees it through the window. A call goes so:
 //!
@@ -33,6 +34,7 @@ use alloc::vec::Vec;
 use core::ptr;
 
 use objects::machine::{FpuRegisters, Frame, MachineThread, OutOfMemory, PAGE, Priority, Registers, ThreadKey};
+use objects::refusal::Grows;
 
 use sel4::Message;
 
@@ -57,8 +59,8 @@ const EXTRA_WORD: u64 = 4;
 
 const CALL_SLOT: u64 = 1;
 const FAULT_SLOT: u64 = 2;
-/// Binary logarithm of the slots of a thread's CNode.
-const CNODE_BITS: u8 = 2;
+/// See [`sys::THREAD_BITS`].
+const CNODE_BITS: u8 = sys::THREAD_BITS;
 
 /// Bytes of a `syscall` instruction.
 const SYSCALL_LENGTH: u64 = 2;
@@ -83,12 +85,29 @@ pub struct Thread {
     suspended: bool,
     /// The result of its call, which ended while it was suspended (5B).
     result: Option<i64>,
-    /// Its priority is not the one that a new thread has.
-    raised: bool,
+    priority: Priority,
+    /// It comes before all others of its priority.
+    preferred: bool,
+    /// Endpoints were put into its slots: it may have received, and hold a right to answer, so it is never used again.
+    native: bool,
     /// See [`Buffer`].
     pub buffer: Buffer,
     /// The address space's number.
     pub aspace: u32,
+}
+
+impl Thread {
+    fn prioritise(&mut self, priority: Priority, preferred: bool) {
+        if (priority, preferred) != (self.priority, self.preferred) {
+            (self.priority, self.preferred) = (priority, preferred);
+            sys::set_priority(self.tcb, priority, preferred);
+        }
+    }
+
+    /// The registers with the base of GS at the buffer, where calls look for it; on some kernels it is nobody else's.
+    fn with_gs(&self, registers: &Registers) -> Registers {
+        Registers { gs_base: if sel4::KERNEL_KEEPS_GS { 0 } else { self.buffer.address }, ..*registers }
+    }
 }
 
 /// Nobody's thread.
@@ -122,9 +141,9 @@ impl Threads {
         let number = match self.free.pop() {
             Some(number) => number,
             None => {
-                self.list.try_reserve(1).map_err(|_| OutOfMemory)?;
-                self.keys.try_reserve(1).map_err(|_| OutOfMemory)?;
-                self.free.try_reserve(self.list.len() + 1 - self.free.len()).map_err(|_| OutOfMemory)?;
+                self.list.room(1)?;
+                self.keys.room(1)?;
+                self.free.room(self.list.len() + 1 - self.free.len())?;
                 self.list.push(None);
                 self.keys.push(NOBODY);
                 self.list.len() as u32 - 1
@@ -160,13 +179,11 @@ impl Threads {
     pub fn lay_idle(&mut self, number: MachineThread) -> bool {
         self.answer_late();
         let Some(thread) = self.list.get_mut(number.0 as usize).and_then(Option::as_mut) else { return false };
-        if !sys::reset(thread.tcb) {
+        if thread.native || !sys::reset(thread.tcb) {
             return false;
         }
         (thread.suspended, thread.result) = (false, None);
-        if core::mem::take(&mut thread.raised) {
-            sys::set_priority(thread.tcb, Priority::DEFAULT);
-        }
+        thread.prioritise(Priority::DEFAULT, false);
         self.keys[number.0 as usize] = NOBODY;
         self.idle += 1;
         true
@@ -212,7 +229,7 @@ impl Threads {
     /// Sets all registers of a thread that has not run, and lets it run.
     pub fn start(&mut self, thread: MachineThread, registers: &Registers) {
         if let Some(thread) = self.get(thread) {
-            sys::write_registers(thread.tcb, true, registers);
+            sys::write_registers(thread.tcb, true, &thread.with_gs(registers));
         }
     }
 
@@ -237,6 +254,26 @@ impl Threads {
         }
     }
 
+    /// The CNode of a thread into one of whose slots something will be put.
+    pub fn cnode_for(&mut self, thread: MachineThread, slot: u8) -> Option<u64> {
+        let thread = self.get_mut(thread).filter(|_| (FAULT_SLOT + 1..1 << CNODE_BITS).contains(&slot.into()))?;
+        thread.native = true;
+        Some(thread.cnode)
+    }
+
+    /// Empties a slot of a thread. If the thread is in a call through it, it makes the call again, which fails then. A call to
+    /// this server that it waits in it makes again as well, which is taken no notice of (5A).
+    pub fn empty_slot(&mut self, number: MachineThread, slot: u8) {
+        self.answer_late();
+        let own = self.caller.is_some() && self.keys.get(number.0 as usize).copied() == self.caller;
+        let Some(cnode) = self.cnode_for(number, slot) else { return };
+        sys::delete_of(cnode, slot.into());
+        if let Some(thread) = self.get(number).filter(|thread| !own && !thread.suspended) {
+            sys::suspend(thread.tcb);
+            sys::resume(thread.tcb);
+        }
+    }
+
     /// A thread's registers. Of a thread that waits in a call, or whose fault was not answered, the
     /// instruction is the one that will be repeated; of the one whose call is being handled, the one after it, as the
     /// kernel would otherwise make the call again when the registers are written back.
@@ -246,6 +283,9 @@ impl Threads {
         let mut registers = sys::read_registers(thread.tcb).unwrap_or_default();
         if self.caller.is_some() && self.caller == key {
             registers.rip = registers.rip.wrapping_add(SYSCALL_LENGTH);
+        }
+        if !sel4::KERNEL_KEEPS_GS {
+            registers.gs_base = 0;
         }
         registers
     }
@@ -258,7 +298,7 @@ impl Threads {
             if elsewhere {
                 thread.result = None;
             }
-            sys::write_registers(thread.tcb, false, registers);
+            sys::write_registers(thread.tcb, false, &thread.with_gs(registers));
         }
     }
 
@@ -283,8 +323,14 @@ impl Threads {
     /// Sets the priority.
     pub fn set_priority(&mut self, thread: MachineThread, priority: Priority) {
         if let Some(thread) = self.get_mut(thread) {
-            thread.raised = priority != Priority::DEFAULT;
-            sys::set_priority(thread.tcb, priority);
+            thread.prioritise(priority, thread.preferred);
+        }
+    }
+
+    /// Puts a thread before all others of its priority, or back among them.
+    pub fn prefer(&mut self, thread: MachineThread, preferred: bool) {
+        if let Some(thread) = self.get_mut(thread) {
+            thread.prioritise(thread.priority, preferred);
         }
     }
 
@@ -294,7 +340,7 @@ impl Threads {
         let mut registers = self.registers(thread);
         registers.fs_base = base;
         if let Some(thread) = self.get(thread) {
-            sys::write_registers(thread.tcb, false, &registers);
+            sys::write_registers(thread.tcb, false, &thread.with_gs(&registers));
         }
     }
 
@@ -342,7 +388,18 @@ impl Threads {
 fn make(memory: &mut Memory, vspace: u64, aspace: u32, buffer: Buffer, number: u32) -> Result<Thread, OutOfMemory> {
     let cnode = memory.slot_alloc()?;
     let thread = memory.unit_object(Object::Tcb).and_then(|(unit, tcb)| {
-        let thread = Thread { unit, tcb, cnode, suspended: false, result: None, raised: false, buffer, aspace };
+        let thread = Thread {
+            unit,
+            tcb,
+            cnode,
+            suspended: false,
+            result: None,
+            priority: Priority::DEFAULT,
+            preferred: false,
+            native: false,
+            buffer,
+            aspace,
+        };
         let filled = memory
             .unit_further(unit, Object::CNode(CNODE_BITS), cnode)
             .and_then(|()| fill(&thread, vspace, number).map_err(|_| OutOfMemory));

@@ -3,21 +3,26 @@
 use abi::{
     Rights, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES, ZX_CHANNEL_MAX_MSG_IOVECS,
     ZX_CHANNEL_READ_MAY_DISCARD, ZX_CHANNEL_WRITE_USE_IOVEC, ZX_DEFAULT_CHANNEL_RIGHTS,
-    ZX_EXCP_POLICY_CODE_CHANNEL_FULL_WRITE, ZX_HANDLE_OP_DUPLICATE, ZX_HANDLE_OP_MOVE, ZX_OBJ_TYPE_NONE,
-    zx_channel_call_args_t, zx_channel_call_etc_args_t, zx_channel_iovec_t, zx_handle_disposition_t, zx_handle_info_t,
+    ZX_EXCP_POLICY_CODE_CHANNEL_FULL_WRITE, zx_channel_call_args_t, zx_channel_call_etc_args_t, zx_channel_iovec_t,
+    zx_handle_disposition_t, zx_handle_info_t,
 };
 use alloc::vec::Vec;
 use objects::Id;
 use objects::channel::{CallBuffers, Channel, Message};
-use objects::handle::{Handle, HandleValue, INVALID};
+use objects::handle::HandleValue;
 use objects::machine::Machine;
-use objects::vmo::PAGE_WAIT;
+use objects::refusal::Grows;
+use objects::usermem::Place;
 use objects::wait::Waiting;
 
 use crate::Answer;
 use crate::cx::{Cx, IntoAnswer};
-use crate::syscalls::handle::reduce;
 use crate::user::{In, InOut, Out};
+
+mod handles;
+
+pub use handles::consume_unmade;
+use handles::{FEW, Source, consume, take, take_few};
 
 /// Creates a channel: both ends.
 pub fn channel_create<M: Machine>(
@@ -55,149 +60,12 @@ fn read_data<M: Machine>(cx: &mut Cx<'_, M>, options: u32, bytes: In<u8>, count:
         if from + len > ZX_CHANNEL_MAX_MSG_BYTES as usize {
             return Err(Status::OUT_OF_RANGE);
         }
-        data.try_reserve(len).map_err(|_| Status::NO_MEMORY)?;
+        data.room(len)?;
         data.resize(from + len, 0);
         let to = data.get_mut(from..).unwrap_or_default();
         cx.kernel.copy_in(cx.aspace, part.buffer as u64, to)?;
     }
     Ok(data)
-}
-
-/// Where the handles of a message come from.
-#[derive(Clone, Copy)]
-enum Source {
-    Plain(In<u32>),
-    Dispositions(InOut<zx_handle_disposition_t>),
-}
-
-/// Handles that one refused call closes at most, when it was given more than a message can carry.
-const MAX_CONSUMED: usize = 1 << 16;
-
-/// A call that is refused before it came to its handles: those to be moved leave the caller all the same, unless the
-/// call is only waiting for memory and will be made again.
-#[cold]
-#[inline(never)]
-fn consume<M: Machine>(cx: &mut Cx<'_, M>, source: Source, count: usize, status: Status) {
-    if status == PAGE_WAIT {
-        return;
-    }
-    for i in 0..count.min(MAX_CONSUMED) {
-        let value = match source {
-            Source::Plain(array) => cx.read(array.nth(i)),
-            Source::Dispositions(array) => cx.read(array.input().nth(i)).map(|item| match item.operation {
-                ZX_HANDLE_OP_DUPLICATE => INVALID,
-                _ => item.handle,
-            }),
-        };
-        match value {
-            Ok(value) => cx.discard(value),
-            // The rest of the array is not there either.
-            Err(_) => return,
-        }
-    }
-}
-
-/// Takes handles out of the caller's table. They are consumed, also when one of them spoils it for all.
-fn take_handles<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    channel: Id<Channel>,
-    values: &[HandleValue],
-) -> Result<Vec<Handle>, Status> {
-    let mut handles = Vec::new();
-    let mut result = handles.try_reserve_exact(values.len()).map_err(|_| Status::NO_MEMORY);
-    for &value in values {
-        let one = cx.kernel.take(cx.process, value).and_then(|handle| {
-            let refused = if !handle.rights.contains(Rights::TRANSFER) {
-                Some(Status::ACCESS_DENIED)
-            } else if handle.object == channel.object() {
-                Some(Status::NOT_SUPPORTED)
-            } else {
-                result.err()
-            };
-            refused.map_or(Ok(handle), |status| {
-                cx.kernel.close(handle);
-                Err(status)
-            })
-        });
-        match one {
-            Ok(handle) => handles.push(handle),
-            Err(status) => result = result.and(Err(status)),
-        }
-    }
-    all_or_none(cx, handles, result)
-}
-
-/// The handles, or, if one of them could not be had, none of them.
-fn all_or_none<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    handles: Vec<Handle>,
-    result: Result<(), Status>,
-) -> Result<Vec<Handle>, Status> {
-    if let Err(status) = result {
-        handles.into_iter().for_each(|handle| cx.kernel.close(handle));
-        return Err(status);
-    }
-    Ok(handles)
-}
-
-/// What a disposition says is to be done with a handle.
-fn dispose<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    channel: Id<Channel>,
-    item: &zx_handle_disposition_t,
-) -> Result<Handle, Status> {
-    let held = cx.kernel.handle(cx.process, item.handle)?;
-    if !held.rights.contains(Rights::TRANSFER) {
-        return Err(Status::ACCESS_DENIED);
-    }
-    if held.object == channel.object() {
-        return Err(Status::NOT_SUPPORTED);
-    }
-    if item.type_ != ZX_OBJ_TYPE_NONE && item.type_ != cx.kernel.objects.any(held.object)?.body.object_type() {
-        return Err(Status::WRONG_TYPE);
-    }
-    let duplicate = match item.operation {
-        ZX_HANDLE_OP_MOVE => false,
-        ZX_HANDLE_OP_DUPLICATE => true,
-        _ => return Err(Status::INVALID_ARGS),
-    };
-    let rights = reduce(held.rights, item.rights)?;
-    if duplicate {
-        if !held.rights.contains(Rights::DUPLICATE) {
-            return Err(Status::ACCESS_DENIED);
-        }
-        return Ok(cx.kernel.another(Handle { object: held.object, rights }));
-    }
-    let taken = cx.kernel.take(cx.process, item.handle)?;
-    Ok(Handle { object: taken.object, rights })
-}
-
-/// Takes or duplicates the handles of an array of dispositions. All are attempted; those to be moved are consumed,
-/// whatever happens. What went wrong with one is written into its entry; the result of the others is left as it is.
-fn take_dispositions<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    channel: Id<Channel>,
-    array: InOut<zx_handle_disposition_t>,
-    count: usize,
-) -> Result<Vec<Handle>, Status> {
-    let items = cx.read_array(array.input(), count)?;
-    let mut handles = Vec::new();
-    handles.try_reserve_exact(count).map_err(|_| Status::NO_MEMORY)?;
-    let mut result = Ok(());
-    for (i, item) in items.iter().enumerate() {
-        match dispose(cx, channel, item) {
-            Ok(handle) => handles.push(handle),
-            Err(status) => {
-                if item.operation != ZX_HANDLE_OP_DUPLICATE {
-                    cx.discard(item.handle);
-                }
-                let told = cx.write(array.output().nth(i), zx_handle_disposition_t { result: status.0, ..*item });
-                result = result.and(Err(status));
-                result = result.and(told);
-            }
-        }
-    }
-    all_or_none(cx, handles, result)
 }
 
 /// What a call wants of the channel and of the message.
@@ -226,22 +94,6 @@ fn gather<M: Machine>(
         .inspect_err(|&status| consume(cx, source, count, status))?;
     let handles = if count == 0 { Vec::new() } else { take(cx, channel, source, count)? };
     Ok((channel, Message { data, handles }))
-}
-
-#[inline(never)]
-fn take<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    channel: Id<Channel>,
-    source: Source,
-    count: usize,
-) -> Result<Vec<Handle>, Status> {
-    match source {
-        Source::Plain(array) => {
-            let values = cx.read_array(array, count)?;
-            take_handles(cx, channel, &values)
-        }
-        Source::Dispositions(array) => take_dispositions(cx, channel, array, count),
-    }
 }
 
 fn channel_and_data<M: Machine>(
@@ -289,9 +141,9 @@ pub fn channel_write<M: Machine>(
     handles: In<u32>,
     num_handles: u32,
 ) -> Answer {
-    // What most messages are goes straight: bytes from one buffer.
-    if options == 0 && num_handles == 0 {
-        return match write_bytes(cx, value, bytes, num_bytes as usize) {
+    // What most messages are goes straight: bytes from one buffer, and few handles.
+    if options == 0 && num_handles as usize <= FEW {
+        return match write_plain(cx, value, bytes, num_bytes as usize, (handles, num_handles as usize)) {
             Ok(()) => Answer::Done(0),
             Err(status) => written(cx, Err(status)),
         };
@@ -302,11 +154,26 @@ pub fn channel_write<M: Machine>(
     written(cx, result.map(|()| Answer::Done(0)))
 }
 
+/// [`gather`] and [`send`] for a message of bytes from one buffer and few handles.
 #[inline(always)]
-fn write_bytes<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, bytes: In<u8>, count: usize) -> Result<(), Status> {
-    let channel = cx.get::<Channel>(value, WRITE.rights)?;
-    let data = cx.read_bytes(bytes, count)?;
-    cx.kernel.channel_write(channel, Message { data, handles: Vec::new() })
+fn write_plain<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    bytes: In<u8>,
+    count: usize,
+    (values, handles): (In<u32>, usize),
+) -> Result<(), Status> {
+    let channel = cx.get::<Channel>(value, WRITE.rights);
+    let channel_and_data = channel.and_then(|channel| Ok((channel, cx.read_bytes(bytes, count)?)));
+    let (channel, data) = match channel_and_data {
+        Ok(found) => found,
+        Err(status) => {
+            consume(cx, Source::Plain(values), handles, status);
+            return Err(status);
+        }
+    };
+    let handles = if handles == 0 { Vec::new() } else { take_few(cx, channel, values, handles)? };
+    cx.kernel.channel_write(channel, Message { data, handles })
 }
 
 /// [`objects::Kernel::channel_write`] for those who are not in a hurry.
@@ -360,9 +227,10 @@ fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &R
     if bytes > to.num_bytes as usize || handles > to.num_handles as usize {
         return too_small(cx, channel, options);
     }
+    let mut place = Place::NOWHERE;
     if handles > 0 {
         // What cannot be delivered stays where it is.
-        cx.kernel.check_out(cx.aspace, to.handles, handles * to.handle_size())?;
+        place = cx.kernel.user_place(cx.aspace, to.handles, handles * to.handle_size())?;
         cx.kernel.reserve_handles(cx.process, handles)?;
     }
     let message = cx.kernel.channel_read(channel)?;
@@ -372,7 +240,7 @@ fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &R
     }
     let Message { data, handles } = message;
     cx.kernel.buffers.give(data);
-    if handles.is_empty() { Ok(()) } else { deliver(cx, handles, to.handles, to.etc) }
+    if handles.is_empty() { Ok(()) } else { cx.kernel.deliver_handles(cx.process, handles, place, to.etc) }
 }
 
 #[cold]
@@ -382,17 +250,6 @@ fn too_small<M: Machine>(cx: &mut Cx<'_, M>, channel: Id<Channel>, options: u32)
         cx.kernel.drop_message(message);
     }
     Err(Status::BUFFER_TOO_SMALL)
-}
-
-/// Puts a message's handles into the reader's table and their values, or descriptions, into an array.
-#[inline(never)]
-fn deliver<M: Machine>(cx: &mut Cx<'_, M>, handles: Vec<Handle>, array: u64, etc: bool) -> Result<(), Status> {
-    let mut result = Ok(());
-    for (i, handle) in handles.into_iter().enumerate() {
-        let delivered = cx.kernel.deliver_handle(cx.process, handle, array, i, etc);
-        result = result.and(delivered);
-    }
-    result
 }
 
 /// Reads a message.

@@ -6,15 +6,23 @@ use abi::{Status, ZX_RSRC_SYSTEM_DEBUG_BASE};
 use objects::debuglog::Level;
 use objects::handle::HandleValue;
 use objects::machine::{Held, Machine};
+use objects::refusal::{Made, Plan, Want};
 use objects::wait::Waiting;
 
 use crate::cx::{Cx, MAX_COPY};
 use crate::syscalls::resource::need_system;
 use crate::user::{In, Out};
 
-/// Writes bytes to the host link; waits until all are on their way.
+/// Writes bytes to the host link; waits until all are on their way. Where the link is another process's they go to the
+/// debug log.
 pub fn debug_write<M: Machine>(cx: &mut Cx<'_, M>, bytes: In<u8>, len: usize) -> Result<Waiting, Status> {
     let data = cx.read_bytes(bytes, len.min(MAX_COPY))?;
+    if !cx.kernel.serial_may_write(cx.process) {
+        let (process, thread) = (cx.kernel.koid(cx.process.object()), cx.kernel.koid(cx.thread.object()));
+        let name = cx.kernel.objects.get(cx.process)?.name;
+        cx.kernel.log(Level::Debug, name.as_str(), process, thread, &data);
+        return Ok(Waiting::Over(Status::OK));
+    }
     cx.kernel.serial_write(cx.thread, data)
 }
 
@@ -33,8 +41,10 @@ pub fn debug_read<M: Machine>(
 /// The most bytes of a command.
 const MAX_COMMAND: usize = 64;
 
-/// Does what a command says; its answer goes to the debug log. There is one: `census` tells what is in being, which is
-/// how tests see that everything that a program used comes back.
+/// Does what a command says; its answer goes to the debug log. `census` tells what is in being, which is how tests see that
+/// everything that a program used comes back. `link` makes the host link the caller's alone. `refuse KIND FIRST COUNT TASK`
+/// refuses memory to a task by a [plan](objects::refusal), with `on` behind it all that follows in the same event, too;
+/// `refuse` alone ends that and tells what came of it.
 pub fn debug_send_command<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -45,18 +55,41 @@ pub fn debug_send_command<M: Machine>(
     if len > MAX_COMMAND {
         return Err(Status::INVALID_ARGS);
     }
-    match cx.read_bytes(buffer, len)?.trim_ascii() {
-        b"census" => {
+    let bytes = cx.read_bytes(buffer, len)?;
+    let command = core::str::from_utf8(&bytes).map_err(|_| Status::NOT_SUPPORTED)?;
+    let mut words = command.split_ascii_whitespace();
+    let answer = match words.next() {
+        Some("census") => {
             cx.kernel.ahead_settle();
             let (objects, observers, spaces) = cx.kernel.census();
             let Held { frames, units, slots } = cx.kernel.machine.held();
-            let text = format!(
+            format!(
                 "census: objects {objects}, observers {observers}, address-spaces {spaces}, frames {frames}, \
                  units {units}, slots {slots}"
-            );
-            cx.kernel.log(Level::Debug, "kernel", 0, 0, text.as_bytes());
-            Ok(())
+            )
         }
-        _ => Err(Status::NOT_SUPPORTED),
-    }
+        Some("link") => return cx.kernel.serial_claim(cx.process),
+        Some("refuse") => {
+            let (taken, free) = cx.kernel.machine.heap();
+            let Made { made, refused } = cx.kernel.refusal_plan(plan(words)?);
+            format!("refuse: made {made}, refused {refused}, heap {}", taken.saturating_sub(free))
+        }
+        _ => return Err(Status::NOT_SUPPORTED),
+    };
+    cx.kernel.log(Level::Debug, "kernel", 0, 0, answer.as_bytes());
+    Ok(())
+}
+
+/// The words behind `refuse`: the task, and its plan.
+fn plan<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Option<(u64, Plan)>, Status> {
+    let Some(kind) = words.next() else { return Ok(None) };
+    let (want, _) = *Want::ALL.iter().find(|(_, name)| *name == kind).ok_or(Status::INVALID_ARGS)?;
+    let mut number = || words.next().and_then(|word| word.parse().ok()).ok_or(Status::INVALID_ARGS);
+    let (first, count, koid) = (number()?, number()?, number()?);
+    let on = match words.next() {
+        None => false,
+        Some("on") => true,
+        Some(_) => return Err(Status::INVALID_ARGS),
+    };
+    Ok(Some((koid, Plan { want: Some(want), first, count, on })))
 }

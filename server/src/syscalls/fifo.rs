@@ -35,10 +35,10 @@ pub fn fifo_write<M: Machine>(
     actual: Out<usize>,
 ) -> Result<(), Status> {
     let fifo = cx.get::<Fifo>(value, Rights::WRITE)?;
-    let taken = cx.kernel.fifo_room(fifo, size as u64, count as u64)?;
-    cx.check_optional(actual)?;
-    cx.kernel.fifo_write(fifo, cx.aspace, data.0, taken * size)?;
-    cx.write_optional(actual, taken)
+    let (peer, taken) = cx.kernel.fifo_room(fifo, size as u64, count as u64)?;
+    let actual = cx.place_optional(actual)?;
+    cx.kernel.fifo_write((fifo, peer), cx.aspace, data.0, taken * size)?;
+    cx.fill(actual, taken)
 }
 
 /// Reads as many elements as there are.
@@ -52,7 +52,7 @@ pub fn fifo_read<M: Machine>(
 ) -> Result<(), Status> {
     let fifo = cx.get::<Fifo>(value, Rights::READ)?;
     let taken = cx.kernel.fifo_available(fifo, size as u64, count as u64)?;
-    cx.check_optional(actual)?;
+    let actual = cx.place_optional(actual)?;
     cx.kernel.fifo_read(fifo, cx.aspace, data.0, taken * size)?;
-    cx.write_optional(actual, taken)
+    cx.fill(actual, taken)
 }

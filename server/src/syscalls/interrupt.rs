@@ -85,10 +85,10 @@ pub fn interrupt_bind<M: Machine>(
 pub fn interrupt_wait<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out<i64>) -> Result<Waiting, Status> {
     let interrupt = cx.get::<Interrupt>(value, Rights::WAIT)?;
     // An interrupt counts as told only if its time can be.
-    cx.check_optional(out)?;
+    let place = cx.place_optional(out)?;
     match cx.kernel.interrupt_wait(interrupt, cx.thread, out.0)? {
         Some(time) => {
-            cx.write_optional(out, time)?;
+            cx.fill(place, time)?;
             Ok(Waiting::Over(Status::OK))
         }
         None => Ok(Waiting::Blocked),

@@ -12,6 +12,7 @@ use abi::{
 use objects::handle::HandleValue;
 use objects::iob::{Discipline, Iob, IobSharedRegion, MAX_REGIONS, Region, RegionSpec, Source};
 use objects::machine::{Machine, PAGE};
+use objects::refusal::Grows;
 use objects::stream::Part;
 use objects::vmar::Vmar;
 
@@ -73,7 +74,7 @@ pub fn iob_create<M: Machine>(
     }
     let regions = cx.read_array::<zx_iob_region_t>(In::new(regions.0), count)?;
     let mut specs = Vec::new();
-    specs.try_reserve_exact(count).map_err(|_| Status::NO_MEMORY)?;
+    specs.room_exact(count)?;
     for region in &regions {
         specs.push(spec(cx, region)?);
     }

@@ -9,6 +9,7 @@ use abi::{
 use objects::handle::HandleValue;
 use objects::job::Job;
 use objects::machine::Machine;
+use objects::refusal::Grows;
 
 use crate::cx::{Cx, MAX_COPY};
 use crate::syscalls::resource::need_system;
@@ -69,7 +70,7 @@ pub fn ktrace_read<M: Machine>(
     cx.kernel.check_out(cx.aspace, actual.0, size_of::<usize>())?;
     let len = len.min(cx.kernel.trace_waiting() as usize);
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(len).map_err(|_| Status::NO_MEMORY)?;
+    bytes.room_exact(len)?;
     bytes.resize(len, 0);
     let taken = cx.kernel.trace_read(&mut bytes)?;
     cx.write_bytes(data, bytes.get(..taken).unwrap_or_default())?;

@@ -11,6 +11,7 @@ pub mod counter;
 pub mod cprng;
 pub mod debug;
 pub mod debuglog;
+pub mod endpoint;
 pub mod event;
 pub mod eventpair;
 pub mod exception;

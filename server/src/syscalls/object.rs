@@ -1,8 +1,8 @@
 //! What can be done with any object: wait, signal, look at.
 
 use abi::{
-    Rights, Signals, Status, ZX_WAIT_ASYNC_BOOT_TIMESTAMP, ZX_WAIT_ASYNC_EDGE, ZX_WAIT_ASYNC_TIMESTAMP,
-    ZX_WAIT_MANY_MAX_ITEMS, zx_wait_item_t,
+    Rights, Signals, Status, ZX_EXCP_POLICY_CODE_PORT_TOO_MANY_OBSERVERS, ZX_WAIT_ASYNC_BOOT_TIMESTAMP,
+    ZX_WAIT_ASYNC_EDGE, ZX_WAIT_ASYNC_TIMESTAMP, ZX_WAIT_MANY_MAX_ITEMS, zx_wait_item_t,
 };
 use alloc::vec::Vec;
 use objects::ObjectId;
@@ -10,9 +10,11 @@ use objects::handle::{Handle, HandleValue};
 use objects::machine::Machine;
 use objects::object::Body;
 use objects::port::Port;
+use objects::refusal::Grows;
 use objects::wait::{Observed, WaitItem, Waiting};
 
-use crate::cx::Cx;
+use crate::Answer;
+use crate::cx::{Cx, IntoAnswer};
 use crate::syscalls::handle::reduce;
 use crate::user::{InOut, Out};
 
@@ -70,7 +72,7 @@ pub fn object_wait_many<M: Machine>(
         return Ok(waiting);
     }
     let mut wanted = Vec::new();
-    wanted.try_reserve_exact(count).map_err(|_| Status::NO_MEMORY)?;
+    wanted.room_exact(count)?;
     for item in cx.read_array(items.input(), count)? {
         let handle = cx.get_any(item.handle, Rights::WAIT)?;
         let signals = Signals::from_bits_retain(item.waitfor);
@@ -87,7 +89,24 @@ pub fn object_wait_async<M: Machine>(
     key: u64,
     signals: u32,
     options: u32,
-) -> Result<(), Status> {
+) -> Answer {
+    match bind(cx, (value, port), key, signals, options) {
+        // The wait is bound all the same: whoever watches the program is told.
+        Ok(true) => cx.policy_exception(ZX_EXCP_POLICY_CODE_PORT_TOO_MANY_OBSERVERS, 0, Ok(()).into_answer()),
+        Ok(false) => Ok(()).into_answer(),
+        Err(status) => Err::<(), _>(status).into_answer(),
+    }
+}
+
+/// Says whether more waits are bound to the port than anybody needs.
+#[inline(always)]
+fn bind<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    (value, port): (HandleValue, HandleValue),
+    key: u64,
+    signals: u32,
+    options: u32,
+) -> Result<bool, Status> {
     let stamps = ZX_WAIT_ASYNC_TIMESTAMP | ZX_WAIT_ASYNC_BOOT_TIMESTAMP;
     if options & !(stamps | ZX_WAIT_ASYNC_EDGE) != 0 || options & stamps == stamps {
         return Err(Status::INVALID_ARGS);

@@ -11,6 +11,7 @@ use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::pager::Pager;
 use objects::port::Port;
+use objects::refusal::Grows;
 use objects::vmo::Vmo;
 
 use crate::cx::Cx;
@@ -125,7 +126,7 @@ pub fn pager_query_dirty_ranges<M: Machine>(
     let (pager, vmo) = both(cx, (pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
     let room = (buffer_size / size_of::<zx_vmo_dirty_range_t>()).min(MAX_RANGES);
     let (mut ranges, mut found) = (Vec::new(), 0);
-    ranges.try_reserve_exact(room).map_err(|_| Status::NO_MEMORY)?;
+    ranges.room_exact(room)?;
     cx.kernel.pager_query_dirty_ranges(pager, vmo, (offset, length), |range| {
         found += 1;
         if ranges.len() < room {

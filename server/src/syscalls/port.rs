@@ -4,6 +4,7 @@ use abi::{
     Rights, Status, ZX_DEFAULT_PORT_RIGHTS, ZX_EXCP_POLICY_CODE_PORT_TOO_MANY_PACKETS, ZX_PKT_TYPE_USER,
     ZX_PORT_BIND_TO_INTERRUPT, zx_port_packet_t,
 };
+use objects::Id;
 use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::port::{PACKET_SIZE, Port};
@@ -51,7 +52,21 @@ pub fn port_wait<M: Machine>(
     out: Out<zx_port_packet_t>,
 ) -> Result<Waiting, Status> {
     let port = cx.get::<Port>(value, Rights::READ)?;
-    // A packet leaves the port only when it can be delivered.
+    if cx.kernel.port_take(port, cx.aspace, out.0)? {
+        return Ok(Waiting::Over(Status::OK));
+    }
+    wait(cx, port, deadline, out)
+}
+
+/// Waits for a packet where there is none.
+#[inline(never)]
+fn wait<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    port: Id<Port>,
+    deadline: i64,
+    out: Out<zx_port_packet_t>,
+) -> Result<Waiting, Status> {
+    // Who cannot be given a packet need not wait for one.
     cx.kernel.check_out(cx.aspace, out.0, PACKET_SIZE)?;
     match cx.kernel.port_wait(port, cx.thread, deadline, out.0)? {
         Some(packet) => {

@@ -6,6 +6,7 @@ use objects::handle::{Handle, HandleValue, INVALID};
 use objects::job::Job;
 use objects::machine::Machine;
 use objects::process::{Process, ProcessState};
+use objects::refusal::Grows;
 use objects::slab::Key;
 use objects::thread::{Thread, ThreadState};
 
@@ -131,7 +132,7 @@ pub fn process_read_memory<M: Machine>(
     let mut done = 0;
     while done < len {
         let part = (len - done).min(MAX_COPY);
-        bytes.try_reserve(part).map_err(|_| Status::NO_MEMORY)?;
+        bytes.room(part)?;
         bytes.resize(part, 0);
         cx.kernel.copy_in_forced(space, (address + done) as u64, &mut bytes)?;
         cx.write_bytes(Out::new(buffer.0.wrapping_add(done as u64)), &bytes)?;

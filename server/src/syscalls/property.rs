@@ -3,7 +3,8 @@
 //! GS belongs to the kernel, which finds a thread's IPC buffer by it.
 
 use abi::{
-    HAFNON_PROP_JOB_MEMORY_LIMIT, HAFNON_PROP_JOB_MEMORY_USED, Rights, Status, ZX_MAX_NAME_LEN,
+    HAFNON_PROP_JOB_HANDLE_LIMIT, HAFNON_PROP_JOB_JOB_LIMIT, HAFNON_PROP_JOB_MEMORY_LIMIT, HAFNON_PROP_JOB_MEMORY_USED,
+    HAFNON_PROP_JOB_PROCESS_LIMIT, HAFNON_PROP_JOB_THREAD_LIMIT, Rights, Status, ZX_MAX_NAME_LEN,
     ZX_PROP_EXCEPTION_STATE, ZX_PROP_EXCEPTION_STRATEGY, ZX_PROP_JOB_KILL_ON_OOM, ZX_PROP_NAME,
     ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR, ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, ZX_PROP_REGISTER_FS,
     ZX_PROP_REGISTER_GS, ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD, ZX_PROP_STREAM_MODE_APPEND,
@@ -11,6 +12,7 @@ use abi::{
 };
 use objects::Id;
 use objects::ObjectId;
+use objects::account::Counted;
 use objects::exception::Exception;
 use objects::handle::HandleValue;
 use objects::job::Job;
@@ -55,7 +57,11 @@ pub fn object_get_property<M: Machine>(
         | ZX_PROP_SOCKET_TX_THRESHOLD
         | ZX_PROP_VMO_CONTENT_SIZE
         | HAFNON_PROP_JOB_MEMORY_LIMIT
-        | HAFNON_PROP_JOB_MEMORY_USED => {
+        | HAFNON_PROP_JOB_MEMORY_USED
+        | HAFNON_PROP_JOB_PROCESS_LIMIT
+        | HAFNON_PROP_JOB_THREAD_LIMIT
+        | HAFNON_PROP_JOB_JOB_LIMIT
+        | HAFNON_PROP_JOB_HANDLE_LIMIT => {
             fits(size, size_of::<u64>())?;
             let word = word_of(cx, object, property)?;
             cx.write(Out::new(out.0), word)
@@ -100,7 +106,21 @@ fn word_of<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, property: u32) -> R
         ZX_PROP_VMO_CONTENT_SIZE => cx.kernel.vmo_content_size(objects.typed::<Vmo>(object)?)?,
         HAFNON_PROP_JOB_MEMORY_LIMIT => cx.kernel.job_memory(objects.typed::<Job>(object)?)?.1,
         HAFNON_PROP_JOB_MEMORY_USED => cx.kernel.job_memory(objects.typed::<Job>(object)?)?.0,
-        _ => return Err(Status::NOT_SUPPORTED),
+        _ => {
+            let what = counted_by(property).ok_or(Status::NOT_SUPPORTED)?;
+            cx.kernel.job_count(objects.typed::<Job>(object)?, what)?.limit
+        }
+    })
+}
+
+/// What the property of a job limits the number of.
+fn counted_by(property: u32) -> Option<Counted> {
+    Some(match property {
+        HAFNON_PROP_JOB_PROCESS_LIMIT => Counted::Processes,
+        HAFNON_PROP_JOB_THREAD_LIMIT => Counted::Threads,
+        HAFNON_PROP_JOB_JOB_LIMIT => Counted::Jobs,
+        HAFNON_PROP_JOB_HANDLE_LIMIT => Counted::Handles,
+        _ => return None,
     })
 }
 
@@ -182,14 +202,21 @@ pub fn object_set_property<M: Machine>(
             }
             cx.kernel.job_set_kill_on_oom(job, kill == 1)
         }
-        HAFNON_PROP_JOB_MEMORY_LIMIT => {
+        HAFNON_PROP_JOB_MEMORY_LIMIT
+        | HAFNON_PROP_JOB_PROCESS_LIMIT
+        | HAFNON_PROP_JOB_THREAD_LIMIT
+        | HAFNON_PROP_JOB_JOB_LIMIT
+        | HAFNON_PROP_JOB_HANDLE_LIMIT => {
             fits(size, size_of::<u64>())?;
             let job = cx.kernel.objects.typed::<Job>(object)?;
             if !handle.rights.contains(Rights::SET_POLICY) {
                 return Err(Status::ACCESS_DENIED);
             }
             let limit = word(cx)?;
-            cx.kernel.job_limit_memory(job, limit)
+            match counted_by(property) {
+                Some(what) => cx.kernel.job_limit_count(job, what, limit),
+                None => cx.kernel.job_limit_memory(job, limit),
+            }
         }
         ZX_PROP_VMO_CONTENT_SIZE => {
             fits(size, size_of::<u64>())?;

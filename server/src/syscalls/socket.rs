@@ -40,26 +40,32 @@ pub fn socket_write<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     let socket = cx.get::<Socket>(value, Rights::WRITE)?;
-    let datagram = cx.kernel.objects.get(socket)?.is_datagram();
-    if options != 0 || datagram && size == 0 {
+    if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    if datagram && size > CAPACITY {
-        return Err(Status::OUT_OF_RANGE);
+    if size == 0 || size > CAPACITY {
+        no_datagram(cx, socket, size)?;
     }
-    let mut room = cx.kernel.socket_room(socket)?;
-    if datagram {
-        if size > room {
-            return Err(Status::SHOULD_WAIT);
-        }
-        room = size;
+    let way = cx.kernel.socket_way(socket)?;
+    if way.datagram && size > way.room {
+        return Err(Status::SHOULD_WAIT);
     }
-    cx.check_optional(actual)?;
-    let total = size.min(room);
-    let first = if datagram { total } else { total.min(MAX_COPY) };
-    cx.kernel.socket_write(socket, cx.aspace, buffer.0, first)?;
+    let actual = cx.place_optional(actual)?;
+    let total = size.min(way.room);
+    let first = if way.datagram { total } else { total.min(MAX_COPY) };
+    cx.kernel.socket_send(way, cx.aspace, buffer.0, first)?;
     let written = if first < total { write_rest(cx, socket, buffer, first, total) } else { first };
-    cx.write_optional(actual, written)
+    cx.fill(actual, written)
+}
+
+/// What is of a size that no datagram has must be for a stream.
+#[cold]
+fn no_datagram<M: Machine>(cx: &mut Cx<'_, M>, socket: Id<Socket>, size: usize) -> Result<(), Status> {
+    match cx.kernel.objects.get(socket)?.is_datagram() {
+        true if size == 0 => Err(Status::INVALID_ARGS),
+        true => Err(Status::OUT_OF_RANGE),
+        false => Ok(()),
+    }
 }
 
 /// Writes a long piece of a stream part by part, up to a bad address; says how far it came.
@@ -89,10 +95,10 @@ pub fn socket_read<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     let socket = cx.get::<Socket>(value, Rights::READ)?;
-    cx.check_optional(actual)?;
+    let actual = cx.place_optional(actual)?;
     let peek = options & ZX_SOCKET_PEEK != 0;
     let read = cx.kernel.socket_read(socket, cx.aspace, buffer.0, size, peek)?;
-    cx.write_optional(actual, read)
+    cx.fill(actual, read)
 }
 
 /// Allows or forbids writing, for either end.

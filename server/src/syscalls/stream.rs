@@ -8,6 +8,7 @@ use abi::{
 };
 use objects::handle::HandleValue;
 use objects::machine::Machine;
+use objects::refusal::Grows;
 use objects::stream::{Part, Stream, Where};
 use objects::vmo::Vmo;
 
@@ -50,7 +51,7 @@ pub(super) fn parts<M: Machine>(
         status => status,
     })?;
     let mut parts = Vec::new();
-    parts.try_reserve_exact(vectors.len()).map_err(|_| Status::NO_MEMORY)?;
+    parts.room_exact(vectors.len())?;
     let mut total = 0_u64;
     for vector in vectors {
         let part = Part { address: vector.buffer as u64, len: vector.capacity as u64 };
@@ -72,9 +73,9 @@ fn read<M: Machine>(
     }
     let stream = cx.get::<Stream>(value, Rights::READ)?;
     let parts = parts(cx, vectors.input(), count)?;
-    cx.check_optional(actual)?;
+    let actual = cx.place_optional(actual)?;
     let done = cx.kernel.stream_read(stream, at, cx.aspace, &parts)?;
-    cx.write_optional(actual, done as usize)
+    cx.fill(actual, done as usize)
 }
 
 /// Reads at the position.
@@ -111,14 +112,14 @@ fn write<M: Machine>(
 ) -> Result<(), Status> {
     let stream = cx.get::<Stream>(value, Rights::WRITE)?;
     let parts = parts(cx, vectors, count)?;
-    cx.check_optional(actual)?;
+    let actual = cx.place_optional(actual)?;
     let at = match at {
         Some(at) => at,
         None if cx.kernel.objects.get(stream)?.append => Where::End,
         None => Where::Position,
     };
     let done = cx.kernel.stream_write(stream, at, cx.aspace, &parts)?;
-    cx.write_optional(actual, done as usize)
+    cx.fill(actual, done as usize)
 }
 
 /// Writes at the position, or at the end.

@@ -68,6 +68,7 @@ fn align(options: u32) -> Result<u64, Status> {
 }
 
 /// Where options and offset want `len` bytes in a VMAR.
+#[inline(always)]
 fn place(vmar: &Vmar, options: u32, offset: usize, len: u64) -> Result<Place, Status> {
     let offset = offset as u64;
     let has = |option| options & option != 0;
@@ -154,6 +155,7 @@ pub fn vmar_map<M: Machine>(
 }
 
 /// Maps a VMO, as far as the rights of both handles allow.
+#[inline(always)]
 #[allow(clippy::too_many_arguments)]
 pub fn map_common<M: Machine>(
     cx: &mut Cx<'_, M>,
@@ -193,8 +195,8 @@ pub fn map_common<M: Machine>(
     }
     align(options)?;
     let target = cx.kernel.objects.get(vmo)?;
-    let (resizable, is_vdso, vmo_size) = (target.resizable, target.is_vdso, cx.kernel.vmo_size(vmo)?);
-    if resizable && has(ZX_VM_REQUIRE_NON_RESIZABLE) {
+    let is_vdso = target.is_vdso;
+    if target.resizable && has(ZX_VM_REQUIRE_NON_RESIZABLE) {
         return Err(Status::NOT_SUPPORTED);
     }
     if target.is_discardable() && !has(ZX_VM_ALLOW_FAULTS) {
@@ -216,12 +218,18 @@ pub fn map_common<M: Machine>(
     if fixed && cx.kernel.vdso_is_mapped(vmar)? {
         return Err(Status::ACCESS_DENIED);
     }
-    if is_vdso && (perm.write || vmo_offset.checked_add(len as u64).is_none_or(|end| end > vmo_size)) {
-        return Err(Status::ACCESS_DENIED);
+    if is_vdso {
+        let size = cx.kernel.vmo_size(vmo)?;
+        if perm.write || vmo_offset.checked_add(len as u64).is_none_or(|end| end > size) {
+            return Err(Status::ACCESS_DENIED);
+        }
     }
     let request = MapRequest { vmo, offset: vmo_offset, len: len as u64, perm, max, fixed };
-    // The address must be deliverable before anything is replaced.
-    cx.kernel.check_out(cx.aspace, out.0, size_of::<usize>())?;
+    // The address must be deliverable before anything is done for good.
+    let for_good = fixed || matches!(place, Place::Over(_));
+    if for_good {
+        cx.kernel.check_out(cx.aspace, out.0, size_of::<usize>())?;
+    }
     let address = cx.kernel.vmar_map(vmar, place, request)?;
     if fixed {
         cx.kernel.vdso_mapped(vmar, address.wrapping_sub(vmo_offset))?;
@@ -237,7 +245,11 @@ pub fn map_common<M: Machine>(
     if perm.execute {
         crate::debugger::code_mapped(cx);
     }
-    cx.write(out, address as usize)
+    let written = cx.write(out, address as usize);
+    if written.is_err() && !for_good {
+        cx.kernel.vmar_unmap(vmar, address, rounded, false)?;
+    }
+    written
 }
 
 /// Maps a clock that can be.

@@ -16,7 +16,9 @@ pub const UNDEFINED: &[u8] = &[0x0f, 0x0b];
 
 /// An exception that a handler has got.
 pub struct Caught {
+    /// The exception.
     pub exception: Exception,
+    /// What its message tells.
     pub info: zx_exception_info_t,
 }
 
@@ -85,6 +87,7 @@ impl Caught {
 /// A tiny process in a job of its own, with which it ends at the latest.
 pub struct Mortal {
     tiny: Tiny,
+    /// The job.
     pub job: OwnJob,
 }
 
@@ -113,12 +116,19 @@ impl Deref for Mortal {
 
 /// A tiny process two jobs down, and a channel for each of its handlers. Its own job is the outer one.
 pub struct Watched {
+    /// The process.
     pub tiny: Mortal,
+    /// The job that it is in.
     pub inner: Job,
+    /// Its debugger's.
     pub debugger: Channel,
+    /// Its thread's.
     pub thread: Channel,
+    /// Its own.
     pub process: Channel,
+    /// Its job's.
     pub job: Channel,
+    /// Its outer job's.
     pub outer_job: Channel,
 }
 

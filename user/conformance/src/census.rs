@@ -62,6 +62,14 @@ impl Counter {
     /// # Errors
     /// What stays.
     pub fn returned(&self, before: &Census) -> Result<(), String> {
+        self.returned_within(before, PATIENCE)
+    }
+
+    /// The same, for who knows how long what has ended may take to be gone.
+    ///
+    /// # Errors
+    /// What stays.
+    pub fn returned_within(&self, before: &Census, patience: Duration) -> Result<(), String> {
         let start = Instant::now();
         loop {
             let now = self.take().ok_or("the kernel does not tell its counts")?;
@@ -69,17 +77,16 @@ impl Counter {
             if growth.0.is_empty() {
                 return Ok(());
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > patience {
                 return Err(growth.to_string());
             }
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(5));
         }
     }
 }
 
 impl Growth {
     /// Whether memory or slots of the kernel's are among it.
-    #[cfg_attr(not(target_os = "fuchsia"), expect(dead_code, reason = "for the cases"))]
     pub fn of_memory(&self) -> bool {
         self.0.iter().any(|(name, _, _)| ["frames", "units", "slots"].contains(&name.as_str()))
     }
@@ -148,13 +155,16 @@ mod source {
 
 #[cfg(not(target_os = "fuchsia"))]
 mod source {
+    /// On the host there are no tasks to count.
     pub struct Tasks;
 
     impl Tasks {
+        /// None.
         pub fn now() -> Tasks {
             Tasks
         }
 
+        /// Nothing to end.
         pub fn end_others(&self) {}
     }
 

@@ -18,6 +18,7 @@ pub struct Case {
 }
 
 impl Case {
+    /// A case.
     pub fn new(name: &str, run: impl Fn() -> Outcome + 'static) -> Self {
         Self { name: name.to_owned(), run: Box::new(run) }
     }
@@ -96,14 +97,12 @@ pub use statuses::{fails, gives};
 
 /// Both must be the same.
 #[track_caller]
-#[cfg_attr(not(target_os = "fuchsia"), expect(dead_code, reason = "for the cases"))]
 pub fn equal<T: PartialEq + fmt::Debug>(found: T, expected: T) -> Outcome {
     if found == expected { Ok(()) } else { Err(format!("found {found:?}, expected {expected:?}").into()) }
 }
 
 /// The condition must hold; `text` says what does not if it does not.
 #[track_caller]
-#[cfg_attr(not(target_os = "fuchsia"), expect(dead_code, reason = "for the cases"))]
 pub fn ensure(condition: bool, text: &str) -> Outcome {
     if condition { Ok(()) } else { Err(text.into()) }
 }

@@ -5,15 +5,8 @@
 //! but itself. The README has the command line and the lines that are printed.
 #![forbid(unsafe_code)]
 
-mod census;
-mod check;
-mod options;
-mod supervise;
-
 #[cfg(target_os = "fuchsia")]
 mod cases;
-#[cfg(target_os = "fuchsia")]
-mod caught;
 #[cfg(target_os = "fuchsia")]
 mod paged;
 #[cfg(target_os = "fuchsia")]
@@ -22,13 +15,13 @@ mod prober;
 mod puppet;
 #[cfg(target_os = "fuchsia")]
 mod sweep;
-#[cfg(target_os = "fuchsia")]
-mod tiny;
 
 use std::process::ExitCode;
 
-use check::Case;
-use options::{Action, Options};
+use conformance::check;
+use conformance::check::Case;
+#[cfg(target_os = "fuchsia")]
+use conformance::{caught, census, tiny};
 
 #[cfg(target_os = "fuchsia")]
 fn all() -> Vec<Case> {
@@ -36,14 +29,10 @@ fn all() -> Vec<Case> {
 }
 
 #[cfg(target_os = "fuchsia")]
-fn known() -> &'static [(&'static str, &'static str)] {
-    cases::KNOWN
-}
+use cases::KNOWN;
 
 #[cfg(not(target_os = "fuchsia"))]
-fn known() -> &'static [(&'static str, &'static str)] {
-    &[("host.case.known", "there to try what becomes of it")]
-}
+const KNOWN: &[(&str, &str)] = &[("host.case.known", "there to try what becomes of it")];
 
 /// There are no system calls to check elsewhere; what is left is enough to try the supervisor.
 #[cfg(not(target_os = "fuchsia"))]
@@ -64,29 +53,7 @@ fn all() -> Vec<Case> {
 }
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
-        Ok(options) => options,
-        Err(problem) => {
-            eprintln!("conformance: {problem}");
-            return ExitCode::from(2);
-        }
-    };
-    let known = known();
-    let cases = options.select(all(), known);
-    if let Some(prefix) = options.unknown_prefix(&cases) {
-        eprintln!("conformance: no case begins with {prefix:?}");
-        return ExitCode::from(2);
-    }
-    match options.action {
-        Action::List => {
-            cases.iter().for_each(|case| println!("{}", case.name));
-            known.iter().for_each(|(name, why)| println!("{name} (known to fail: {why})"));
-            ExitCode::SUCCESS
-        }
-        Action::Work { from } => supervise::work(&cases, from),
-        Action::Child => child(&options.prefixes),
-        Action::Supervise => supervise::run(&cases, &options),
-    }
+    conformance::Program { name: "conformance", cases: all, known: KNOWN, child }.main()
 }
 
 /// A byte of the program that nothing may write; a child gives it as its exit code.

@@ -4,8 +4,6 @@
 //! [`Puppet`] is a [`Tiny`] process with the vDSO and a page of memory that it shares with its master. It waits for a
 //! signal on its channel, makes the call that stands in the page, writes the result there, and signals back.
 
-use std::sync::OnceLock;
-
 use zx::{AsHandleRef, Channel, Handle, Job, MonotonicInstant, Signals, Status, Vmo};
 
 use crate::check::{Failure, Outcome};
@@ -71,12 +69,6 @@ pub struct Puppet {
     job: Option<OwnJob>,
 }
 
-fn vdso() -> Result<&'static Vmo, Failure> {
-    static VDSO: OnceLock<Option<Vmo>> = OnceLock::new();
-    let take = || zx::startup::take(abi::PA_VMO_VDSO, 0).map(Vmo::from);
-    VDSO.get_or_init(take).as_ref().ok_or_else(|| "this process was not given the vDSO".into())
-}
-
 /// The address of a call, for [`Puppet::call`].
 macro_rules! function {
     ($name:ident) => {
@@ -89,7 +81,7 @@ impl Puppet {
     /// Makes one in a job and starts it.
     pub fn new(job: &Job) -> Result<Self, Failure> {
         let tiny = Tiny::in_job(job, CODE)?;
-        let slide = map_vdso(&tiny)?;
+        let slide = tiny.map_vdso()?;
         let page = Vmo::create(4096, 0)?;
         let options = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE | abi::ZX_VM_SPECIFIC;
         let address = tiny.vmar.map(options, PAGE, &page, 0, 4096)?;
@@ -174,18 +166,4 @@ impl Puppet {
         crate::check::gives(self.call(function!(zx_channel_read), &arguments)?, Status::OK)?;
         Ok(u64::from(self.word(0)?))
     }
-}
-
-/// Maps the vDSO as process builders do: data, then code. Gives the difference to where it is in this process.
-fn map_vdso(tiny: &Tiny) -> Result<u64, Failure> {
-    let vdso = vdso()?;
-    let size = vdso.get_size()? as usize;
-    let (read, execute) = (abi::ZX_VM_CAN_MAP_READ, abi::ZX_VM_CAN_MAP_EXECUTE);
-    let (vmar, base) = tiny.vmar.allocate(read | execute | abi::ZX_VM_CAN_MAP_SPECIFIC, 0, size)?;
-    let code = abi::VDSO_CODE_START;
-    let at = abi::ZX_VM_SPECIFIC | abi::ZX_VM_PERM_READ;
-    vmar.map(at, 0, vdso, 0, code)?;
-    vmar.map(at | abi::ZX_VM_PERM_EXECUTE, code, vdso, code as u64, size - code)?;
-    let here = zx::startup::process_self().get_property_u64(abi::ZX_PROP_PROCESS_VDSO_BASE_ADDRESS)?;
-    Ok((base as u64).wrapping_sub(here))
 }

@@ -3,6 +3,8 @@
 //! A process needs no more than a page of code and a thread: no loader, no library, no vDSO. That makes processes that
 //! do exactly one thing, such as one wrong access, cheap and exact. The code is given as machine code.
 
+use std::sync::OnceLock;
+
 use zx::{AsHandleRef, Handle, Info, Job, MonotonicInstant, Process, Signals, Thread, Vmar, Vmo};
 
 use crate::check::{Failure, Outcome, equal};
@@ -36,8 +38,11 @@ const STACK_SIZE: usize = 0x4000;
 
 /// A process that can be started.
 pub struct Tiny {
+    /// The process.
     pub process: Process,
+    /// Its address space.
     pub vmar: Vmar,
+    /// Its first thread.
     pub thread: Thread,
     /// Where its code lies.
     pub entry: usize,
@@ -58,7 +63,12 @@ pub struct OwnJob(Job);
 impl OwnJob {
     /// Makes one in the default job.
     pub fn new() -> Result<Self, Failure> {
-        Ok(Self(zx::startup::job_default().ok_or("there is no default job")?.create_child()?))
+        Self::below(&*zx::startup::job_default().ok_or("there is no default job")?)
+    }
+
+    /// Makes one in another job.
+    pub fn below(job: &Job) -> Result<Self, Failure> {
+        Ok(Self(job.create_child()?))
     }
 }
 
@@ -117,6 +127,27 @@ impl Tiny {
         self.process.wait_one(Signals::TASK_TERMINATED, deadline)?;
         Ok(self.process.info()?.return_code)
     }
+
+    /// Maps the vDSO as process builders do: data, then code. Gives the difference to where it is in this process.
+    pub fn map_vdso(&self) -> Result<u64, Failure> {
+        let vdso = vdso()?;
+        let size = vdso.get_size()? as usize;
+        let (read, execute) = (abi::ZX_VM_CAN_MAP_READ, abi::ZX_VM_CAN_MAP_EXECUTE);
+        let (vmar, base) = self.vmar.allocate(read | execute | abi::ZX_VM_CAN_MAP_SPECIFIC, 0, size)?;
+        let code = abi::VDSO_CODE_START;
+        let at = abi::ZX_VM_SPECIFIC | abi::ZX_VM_PERM_READ;
+        vmar.map(at, 0, vdso, 0, code)?;
+        vmar.map(at | abi::ZX_VM_PERM_EXECUTE, code, vdso, code as u64, size - code)?;
+        let here = zx::startup::process_self().get_property_u64(abi::ZX_PROP_PROCESS_VDSO_BASE_ADDRESS)?;
+        Ok((base as u64).wrapping_sub(here))
+    }
+}
+
+/// The vDSO, as this process was given it.
+fn vdso() -> Result<&'static Vmo, Failure> {
+    static VDSO: OnceLock<Option<Vmo>> = OnceLock::new();
+    let take = || zx::startup::take(abi::PA_VMO_VDSO, 0).map(Vmo::from);
+    VDSO.get_or_init(take).as_ref().ok_or_else(|| "this process was not given the vDSO".into())
 }
 
 /// Code that must end its process by an exception, while this one goes on.

@@ -11,7 +11,7 @@ use process_builder::{Launcher, loader};
 use processargs::{
     HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_NS_DIR, PA_USER0, PA_USER1, PA_USER2, PA_VMO_BOOTFS,
 };
-use zx::{AsHandleRef, Channel, Handle, Job, Process, Rights, Socket, Status, Vmo};
+use zx::{AsHandleRef, Channel, Handle, Info, Job, Process, Rights, Socket, Status, Vmo};
 
 use crate::boot::Boot;
 
@@ -89,14 +89,17 @@ impl Maker {
         Ok(started.process)
     }
 
-    /// What every program has, whatever it is for: its job, the boot files, the time of day.
+    /// What every program has, whatever it is for: its job, the boot files, the time of day. The job it cannot give other limits
+    /// than it has; policies it could not either, being in it.
     ///
     /// # Errors
     /// A sentence for the user.
     pub fn usual(&self, job: &Job) -> Result<Vec<(HandleInfo, Handle)>, String> {
         let same = |object: &dyn Fn() -> zx::Result<Handle>, what: &str| object().map_err(step(what));
+        let held = Rights::from_bits_retain(job.basic_info().map_err(step("its job"))?.rights);
+        let rights = Rights::from_bits_retain(held.bits() & !Rights::SET_POLICY.bits());
         let mut handles = vec![
-            (HandleInfo::new(PA_JOB_DEFAULT), same(&|| job.duplicate_handle(Rights::SAME_RIGHTS), "its job")?),
+            (HandleInfo::new(PA_JOB_DEFAULT), same(&|| job.duplicate_handle(rights), "its job")?),
             (HandleInfo::new(PA_VMO_BOOTFS), same(&|| self.boot.image(), "the boot files")?),
         ];
         if let Some(clock) = zx::startup::utc_reference() {

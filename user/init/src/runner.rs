@@ -58,6 +58,8 @@ pub struct Runner {
     pub environment: Vec<(String, String)>,
     /// Programs that may look at all tasks, and end all, by their paths.
     pub trusted: Vec<String>,
+    /// Programs that may find endpoints of native components, by their names, and what that takes.
+    pub endpoints: (Vec<String>, Option<&'static zx::Resource>),
     /// The way to services, where they are served.
     pub names: Option<Arc<Names>>,
     /// For programs that may do whatever they like with the machine: tests.
@@ -174,6 +176,14 @@ impl Runner {
         let mut extras = Vec::new();
         if self.trusted.iter().any(|trusted| trusted == path) {
             extras.push((HandleInfo::with_arg(PA_USER0, given::TASKS), self.tasks.all()?.into()));
+        }
+        let (programs, resource) = &self.endpoints;
+        if let Some(resource) = resource
+            && programs.iter().any(|program| path.rsplit('/').next() == Some(program))
+        {
+            let base = abi::HAFNON_RSRC_SYSTEM_ENDPOINT_BASE;
+            let endpoints = resource.create_child(abi::ZX_RSRC_KIND_SYSTEM, base, 1, "endpoints")?;
+            extras.push((HandleInfo::with_arg(PA_USER0, given::ENDPOINTS), endpoints.into()));
         }
         if connection.shell {
             let event = Event::create()?;

@@ -49,15 +49,33 @@ fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static
         link.complain(&format!("libraries come from the starter of the system still: {status}"));
     }
     match resource {
-        Some(resource) => link.receive(resource, tasks)?,
+        Some(resource) => {
+            // No other program can pretend to be this one.
+            if let Err(status) = zx::debug_send_command(resource, "link") {
+                link.complain(&format!("other programs can write to the host, too: {status}"));
+            }
+            link.receive(resource, tasks)?;
+        }
         None => link.complain("there is no root resource: no input, no shutdown"),
     }
     let environment = config::environment(&optional("/boot/config/env")?).map_err(io::Error::other)?;
     let trusted = config::strings("config/trusted", &optional("/boot/config/trusted")?).map_err(io::Error::other)?;
+    let endpoints =
+        config::strings("config/endpoints", &optional("/boot/config/endpoints")?).map_err(io::Error::other)?;
     let mode = read("/boot/config/mode")?;
     let mode = Mode::parse(&String::from_utf8_lossy(&mode)).map_err(io::Error::other)?;
     let maker = Arc::new(Maker::new(boot).map_err(io::Error::other)?);
-    let mut runner = Runner { link, tasks, maker, environment, trusted, names: None, resource: None, tracer: None };
+    let mut runner = Runner {
+        link,
+        tasks,
+        maker,
+        environment,
+        trusted,
+        endpoints: (endpoints, resource),
+        names: None,
+        resource: None,
+        tracer: None,
+    };
     if fs::exists("/boot/config/trace").is_ok_and(|asked| asked) {
         runner.tracer = resource.map(|resource| Tracer { link, resource });
     }

@@ -68,6 +68,7 @@ impl Tasks {
         }
         let job = all.create_child()?;
         job.set_name(name)?;
+        limit(&job)?;
         Ok(job)
     }
 
@@ -103,6 +104,26 @@ impl Tasks {
             }
         }
     }
+}
+
+/// What a program and all that it starts may have, unless it limits itself further: of memory nearly all that is free, of
+/// what the kernel has only so many of a part. So one that takes without end comes to its own end before the system's.
+fn limit(job: &Job) -> zx::Result<()> {
+    const COUNTS: [(u32, u64); 4] = [
+        (abi::HAFNON_PROP_JOB_PROCESS_LIMIT, 256),
+        (abi::HAFNON_PROP_JOB_THREAD_LIMIT, 4096),
+        (abi::HAFNON_PROP_JOB_JOB_LIMIT, 4096),
+        (abi::HAFNON_PROP_JOB_HANDLE_LIMIT, 256 * 1024),
+    ];
+    // Of the whole memory a part stays for others.
+    const KEPT: u64 = 16;
+    if let Some(memory) = zx::startup::resource()
+        .and_then(|resource| resource.info_record::<abi::zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS).ok())
+    {
+        let bytes = memory.free_bytes.saturating_sub(memory.total_bytes / KEPT);
+        job.set_property(abi::HAFNON_PROP_JOB_MEMORY_LIMIT, &bytes.to_le_bytes())?;
+    }
+    COUNTS.into_iter().try_for_each(|(property, limit)| job.set_property(property, &limit.to_le_bytes()))
 }
 
 /// A whole list of koids, however long it is.

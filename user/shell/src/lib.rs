@@ -22,5 +22,6 @@ mod redirect;
 mod simple;
 mod start;
 pub mod state;
+mod top;
 
 pub use exec::STACK;

@@ -1,7 +1,7 @@
 //! `ps`: the tree of jobs, processes and threads, as far as this process may see it.
 
 #[cfg(target_os = "fuchsia")]
-pub use here::{handles, kill, run};
+pub use here::{all, handles, kill, koids, name_of, run, size};
 
 #[cfg(not(target_os = "fuchsia"))]
 pub use elsewhere::{handles, kill, run};
@@ -32,7 +32,7 @@ mod here {
 
     use crate::state::{Run, Shell};
     use init::given;
-    use zx::{AsHandleRef, Info, Job, Process, Rights, Thread};
+    use zx::{AsHandleRef, Info, Job, Process, Rights, TaskInfo, Thread};
 
     struct Row {
         koid: u64,
@@ -40,11 +40,13 @@ mod here {
         kind: &'static str,
         state: String,
         memory: String,
+        handles: String,
+        cpu: String,
         name: String,
     }
 
     /// The job of all tasks where this shell was given it; otherwise its own.
-    fn all() -> Option<&'static Job> {
+    pub fn all() -> Option<&'static Job> {
         static ALL: OnceLock<Option<Job>> = OnceLock::new();
         ALL.get_or_init(|| {
             let given = zx::startup::take(given::KIND, given::TASKS).map(Job::from);
@@ -59,10 +61,12 @@ mod here {
         let Some(job) = all() else { return shell.fail("ps", "this program was started without a job") };
         let mut rows = Vec::new();
         job_rows(job, 0, &mut rows);
-        let mut text = format!("{:>8}  {:<16}{:<22}{:>10}  NAME\n", "KOID", "KIND", "STATE", "MEMORY");
+        let mut text =
+            format!("{:>8}  {:<16}{:<22}{:>10}{:>9}{:>9}  NAME\n", "KOID", "KIND", "STATE", "MEMORY", "HANDLES", "CPU");
         for row in rows {
             let kind = format!("{:1$}{2}", "", row.depth * 2, row.kind);
-            text += &format!("{:>8}  {kind:<16}{:<22}{:>10}  {}\n", row.koid, row.state, row.memory, row.name);
+            let Row { koid, state, memory, handles, cpu, name, .. } = row;
+            text += &format!("{koid:>8}  {kind:<16}{state:<22}{memory:>10}{handles:>9}{cpu:>9}  {name}\n");
         }
         shell.say(text)
     }
@@ -148,7 +152,9 @@ mod here {
     }
 
     fn job_rows(job: &Job, depth: usize, rows: &mut Vec<Row>) {
-        rows.push(row(job, depth, "job", String::new(), String::new()));
+        let usage = job.usage().map(|usage| (size(usage.memory as usize), usage.handles.to_string()));
+        let (memory, handles) = usage.unwrap_or_default();
+        rows.push(Row { memory, handles, cpu: cpu(job), ..row(job, depth, "job", String::new()) });
         for koid in koids(job, abi::ZX_INFO_JOB_PROCESSES) {
             if let Ok(process) = job.get_child(koid, Rights::SAME_RIGHTS) {
                 process_rows(&Process::from(process), depth + 1, rows);
@@ -163,21 +169,34 @@ mod here {
 
     fn process_rows(process: &Process, depth: usize, rows: &mut Vec<Row>) {
         let memory = process.task_stats().map(|stats| size(stats.mem_private_bytes)).unwrap_or_default();
-        rows.push(row(process, depth, "process", process_state(process), memory));
+        let stats = process.info_record::<abi::zx_info_process_handle_stats_t>(abi::ZX_INFO_PROCESS_HANDLE_STATS);
+        let handles = stats.map(|stats| stats.handle_count.iter().sum::<u32>().to_string()).unwrap_or_default();
+        rows.push(Row { memory, handles, cpu: cpu(process), ..row(process, depth, "process", process_state(process)) });
         for koid in koids(process, abi::ZX_INFO_PROCESS_THREADS) {
             if let Ok(thread) = process.get_child(koid, Rights::SAME_RIGHTS) {
                 let thread = Thread::from(thread);
                 let state = thread.info().map(|info| thread_state(info.state).to_owned()).unwrap_or_default();
-                rows.push(row(&thread, depth + 1, "thread", state, String::new()));
+                rows.push(Row { cpu: cpu(&thread), ..row(&thread, depth + 1, "thread", state) });
             }
         }
     }
 
-    fn row(object: &impl Info, depth: usize, kind: &'static str, state: String, memory: String) -> Row {
+    fn row(object: &impl Info, depth: usize, kind: &'static str, state: String) -> Row {
+        let (koid, name) = (object.koid().unwrap_or_default(), name_of(object));
+        Row { koid, depth, kind, state, memory: String::new(), handles: String::new(), cpu: String::new(), name }
+    }
+
+    /// An object's name, so that it can be shown.
+    pub fn name_of(object: &impl Info) -> String {
         let name = object.get_name().unwrap_or_default();
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        let name = String::from_utf8_lossy(name).escape_default().to_string();
-        Row { koid: object.koid().unwrap_or_default(), depth, kind, state, memory, name }
+        String::from_utf8_lossy(name).escape_default().to_string()
+    }
+
+    /// For how long a task has run, where the kernel tells.
+    fn cpu(task: &impl TaskInfo) -> String {
+        let Ok(time) = task.runtime().map(|runtime| runtime.cpu_time.max(0)) else { return String::new() };
+        format!("{}.{:02} s", time / 1_000_000_000, time / 10_000_000 % 100)
     }
 
     fn process_state(process: &Process) -> String {
@@ -215,7 +234,8 @@ mod here {
         }
     }
 
-    fn size(bytes: usize) -> String {
+    /// So many bytes, for people.
+    pub fn size(bytes: usize) -> String {
         match bytes {
             0..0x10_0000 => format!("{} KiB", bytes.div_ceil(1 << 10)),
             _ => format!("{}.{} MiB", bytes >> 20, ((bytes % (1 << 20)) * 10) >> 20),
@@ -223,7 +243,7 @@ mod here {
     }
 
     /// A whole list of koids, however long it is.
-    fn koids(object: &impl Info, topic: u32) -> Vec<u64> {
+    pub fn koids(object: &impl Info, topic: u32) -> Vec<u64> {
         let mut list = vec![0; 64];
         loop {
             match object.get_info_koids(topic, &mut list) {

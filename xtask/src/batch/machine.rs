@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -17,10 +16,11 @@ use super::parcel::Folder;
 use crate::build::Built;
 use crate::cli::Accel;
 use crate::image::{Image, Mode};
+use crate::line::Line;
 use crate::link::{Decoder as Frames, Frame, ToSystem};
 use crate::qemu::{self, Devices, Machine, Running};
 use crate::run::check_memory;
-use crate::session::{Console, watch_console};
+use crate::session::console::{Console, watch_console};
 
 /// The program inside.
 const BATCH: &str = "/boot/bin/batch";
@@ -34,7 +34,7 @@ const START: Duration = Duration::from_secs(60);
 /// A machine that runs programs for us.
 #[derive(Debug)]
 pub struct BatchMachine {
-    link: Mutex<UnixStream>,
+    link: Mutex<Line>,
     mailbox: File,
     shared: Arc<Shared>,
     running: Mutex<Running>,
@@ -126,7 +126,7 @@ impl BatchMachine {
             linux: None,
         };
         let running = machine.start()?;
-        let clone = |stream: &UnixStream| stream.try_clone().context("cannot share a socket");
+        let clone = |stream: &Line| stream.try_clone().context("cannot share a serial port");
         let shared = Arc::new(Shared::default());
         let (ready, is_ready) = channel();
         let (link, heard) = (clone(&running.link)?, shared.clone());
@@ -134,7 +134,7 @@ impl BatchMachine {
             let why = listen(link, &heard, &ready);
             heard.died(&why);
         });
-        let console = watch_console(clone(&running.console)?, false, true, None);
+        let console = watch_console(clone(&running.console)?, String::new(), false, true, None);
         let machine = BatchMachine {
             link: Mutex::new(clone(&running.link)?),
             mailbox,
@@ -234,7 +234,7 @@ impl BatchMachine {
 }
 
 /// Passes on what the machine says until it is silent for good; gives why that is.
-fn listen(mut link: UnixStream, shared: &Shared, ready: &Sender<()>) -> String {
+fn listen(mut link: Line, shared: &Shared, ready: &Sender<()>) -> String {
     let (mut frames, mut messages) = (Frames::default(), Messages::default());
     let mut buffer = vec![0; 1 << 16];
     loop {

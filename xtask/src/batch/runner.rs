@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use super::{Feed, Request, next, send};
 use crate::cargo::PROGRAM_TARGET;
 use crate::link::exit_code;
-use crate::session::Shown;
+use crate::session::console::Shown;
 use crate::symbols::Files;
 use crate::ui::Ui;
 

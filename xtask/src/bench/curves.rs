@@ -1,8 +1,8 @@
-//! Curves as SVG: a panel for each series, with a line for each operation; both axes are logarithmic.
+//! Curves as SVG: panels of lines; both axes are logarithmic.
 
 use std::fmt::Write;
 
-use super::scale::{Cost, Report};
+use super::scale::Report;
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 300.0;
@@ -13,31 +13,54 @@ const RIGHT: f64 = 150.0;
 const BOTTOM: f64 = 40.0;
 const COLOURS: [&str; 8] = ["#1b6ca8", "#c8553d", "#2d8a5f", "#8a4fa0", "#b8860b", "#4a5568", "#d1478c", "#00868b"];
 
-/// A drawing of all curves of a report.
-pub fn svg(report: &Report) -> String {
-    let mut series: Vec<&str> = Vec::new();
+/// A panel.
+pub struct Panel<'a> {
+    /// What stands above it.
+    pub name: &'a str,
+    /// What its points differ in.
+    pub across: &'a str,
+    /// Its lines.
+    pub lines: Vec<Line>,
+}
+
+/// A line: what it is, and its points from left to right.
+pub struct Line {
+    /// What stands beside it.
+    pub name: String,
+    /// Where, and the cost there.
+    pub points: Vec<(u64, f64)>,
+}
+
+/// A drawing of all curves of a report: a panel for each series, with a line for each operation.
+pub fn of_report(report: &Report) -> String {
+    let mut panels: Vec<Panel<'_>> = Vec::new();
     for cost in &report.costs {
-        if !series.contains(&cost.series.as_str()) {
-            series.push(&cost.series);
+        let line = Line { name: format!("{} ({:.2})", cost.operation, cost.ratio()), points: cost.points.clone() };
+        match panels.iter_mut().find(|panel| panel.name == cost.series) {
+            Some(panel) => panel.lines.push(line),
+            None => panels.push(Panel { name: &cost.series, across: "how many there are", lines: vec![line] }),
         }
     }
-    let (columns, rows) = (2, series.len().div_ceil(2));
+    svg(&panels, &format!("{}; {}; {}; {}", report.unit, report.commit, report.kernel, report.options))
+}
+
+/// A drawing of these panels, with a note beneath.
+pub fn svg(panels: &[Panel<'_>], note: &str) -> String {
+    let (columns, rows) = (2, panels.len().div_ceil(2));
     let (width, height) = (columns as f64 * (WIDTH + 10.0) + 10.0, rows as f64 * (HEIGHT + 10.0) + 40.0);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"sans-serif\" font-size=\"11\" fill=\"#222\">\n\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n"
     );
-    for (place, name) in series.iter().enumerate() {
+    for (place, panel) in panels.iter().enumerate() {
         let x = 10.0 + (place % columns) as f64 * (WIDTH + 10.0);
         let y = 10.0 + (place / columns) as f64 * (HEIGHT + 10.0);
-        let costs: Vec<&Cost> = report.costs.iter().filter(|cost| cost.series == *name).collect();
         let _ = writeln!(out, "<g transform=\"translate({x} {y})\">");
-        panel(&mut out, name, &costs);
+        draw(&mut out, panel);
         out.push_str("</g>\n");
     }
-    let note = format!("{}; {}; {}; {}", report.unit, report.commit, report.kernel, report.options);
-    let _ = writeln!(out, "<text x=\"10\" y=\"{}\">{}</text>\n</svg>", height - 14.0, escape(&note));
+    let _ = writeln!(out, "<text x=\"10\" y=\"{}\">{}</text>\n</svg>", height - 14.0, escape(note));
     out
 }
 
@@ -68,13 +91,17 @@ impl Axis {
     }
 }
 
-fn panel(out: &mut String, name: &str, costs: &[&Cost]) {
-    let points = || costs.iter().flat_map(|cost| &cost.points);
+fn draw(out: &mut String, panel: &Panel<'_>) {
+    let points = || panel.lines.iter().flat_map(|line| &line.points);
     let across = Axis::of(points().map(|point| point.0 as f64), WIDTH - LEFT - RIGHT);
     let up = Axis::of(points().map(|point| point.1), HEIGHT - TOP - BOTTOM);
     let x = |count: f64| LEFT + across.at(count);
     let y = |cost: f64| HEIGHT - BOTTOM - up.at(cost);
-    let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"18\" font-size=\"14\" font-weight=\"bold\">{}</text>", escape(name));
+    let _ = writeln!(
+        out,
+        "<text x=\"{LEFT}\" y=\"18\" font-size=\"14\" font-weight=\"bold\">{}</text>",
+        escape(panel.name)
+    );
     let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
     for mark in up.marks() {
         let at = y(mark);
@@ -99,25 +126,24 @@ fn panel(out: &mut String, name: &str, costs: &[&Cost]) {
     }
     let _ = writeln!(
         out,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">how many there are</text>",
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
         (LEFT + right) / 2.0,
-        HEIGHT - 8.0
+        HEIGHT - 8.0,
+        escape(panel.across)
     );
-    for (i, (cost, colour)) in costs.iter().zip(COLOURS.iter().cycle()).enumerate() {
-        let line: Vec<String> =
-            cost.points.iter().map(|(count, cost)| format!("{:.1},{:.1}", x(*count as f64), y(*cost))).collect();
+    for (i, (line, colour)) in panel.lines.iter().zip(COLOURS.iter().cycle()).enumerate() {
+        let places: Vec<(f64, f64)> = line.points.iter().map(|(count, cost)| (x(*count as f64), y(*cost))).collect();
+        let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let _ = writeln!(
             out,
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\"/>",
-            line.join(" ")
+            path.join(" ")
         );
-        for place in &line {
-            let Some((x, y)) = place.split_once(',') else { continue };
-            let _ = writeln!(out, "<circle cx=\"{x}\" cy=\"{y}\" r=\"2.6\" fill=\"{colour}\"/>");
+        for (x, y) in places {
+            let _ = writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.6\" fill=\"{colour}\"/>");
         }
-        let name = escape(&format!("{} ({:.2})", cost.operation, cost.ratio()));
         let at = TOP + 12.0 + i as f64 * 16.0;
-        let _ = writeln!(out, "<text x=\"{}\" y=\"{at}\" fill=\"{colour}\">{name}</text>", right + 8.0);
+        let _ = writeln!(out, "<text x=\"{}\" y=\"{at}\" fill=\"{colour}\">{}</text>", right + 8.0, escape(&line.name));
     }
 }
 
@@ -135,6 +161,7 @@ pub fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scale::Cost;
     use super::*;
 
     #[test]
@@ -154,7 +181,7 @@ mod tests {
             costs: vec![cost("one", "a"), cost("one", "b"), cost("two", "c")],
             memory: Vec::new(),
         };
-        let text = svg(&report);
+        let text = of_report(&report);
         assert_eq!(text.matches("<polyline").count(), 3);
         assert_eq!(text.matches("<circle").count(), 9);
         assert!(text.contains("c (1.10)") && text.contains("a&lt;b") && text.trim_end().ends_with("</svg>"));

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use super::anchors::GROUPS;
 use super::operations::{self, Figure, accepted};
-use super::{bars, builds, curves, peers, scale};
+use super::{bars, builds, curves, peers, scale, sizes};
 use crate::paths::Paths;
 
 const PAGE: &str = "docs/performance.md";
@@ -38,10 +38,11 @@ pub fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let file = paths.workspace.join(BUILDS);
     let times = if file.is_file() { builds::table(&builds::read(&file)?) } else { "Not measured yet.\n".into() };
     let page = with_part(&page, "builds", &times)?;
-    let drawn = |name: &str| Ok::<_, anyhow::Error>(curves::svg(&scale::read(&paths.workspace.join(name))?));
+    let drawn = |name: &str| Ok::<_, anyhow::Error>(curves::of_report(&scale::read(&paths.workspace.join(name))?));
     Ok(vec![
         (PAGE, page),
         ("docs/measurements/operations.svg", bars::svg(&figures, &linux)),
+        ("docs/measurements/sizes.svg", sizes::svg(&figures)),
         ("docs/measurements/scale.svg", drawn(SCALE)?),
         ("docs/measurements/memory.svg", drawn("docs/measurements/memory.json")?),
     ])

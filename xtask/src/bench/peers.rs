@@ -21,7 +21,7 @@ use super::operations::{Figure, figure};
 use crate::cli::Accel;
 use crate::paths::Paths;
 use crate::qemu::{Devices, Machine};
-use crate::session::watch_console;
+use crate::session::console::watch_console;
 use crate::setup;
 use crate::ui::Ui;
 
@@ -108,8 +108,9 @@ pub fn measure(paths: &Paths, ui: &Ui, memory: u64) -> Result<Vec<Figure>> {
     let machine = Machine { kernel: &kernel, root: &files, image: &[], memory, accel, gdb: None, devices, linux };
     let step = ui.step("measuring Linux");
     let mut running = machine.start()?;
-    let console = watch_console(running.console.try_clone().context("cannot share a socket")?, false, false, None);
-    running.link.set_read_timeout(Some(PATIENCE)).context("cannot set up a socket")?;
+    let console = running.console.try_clone().context("cannot share a serial port")?;
+    let console = watch_console(console, String::new(), false, false, None);
+    running.link.set_read_timeout(PATIENCE);
     let mut text = String::new();
     let read = running.link.read_to_string(&mut text);
     let complaints = running.end(Duration::ZERO);

@@ -7,6 +7,7 @@
 pub mod coverage;
 pub mod record;
 pub mod table;
+pub mod without;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -52,7 +53,7 @@ pub enum News<'a> {
 pub fn list(built: &Built) -> Result<Vec<String>> {
     let image =
         Image::new(built, true, &Devices::default())?.finish(&Mode::Run(PROGRAM.into(), vec!["--list".into()]), &[])?;
-    let outcome = boot(built, &image, Duration::from_secs(60))?;
+    let outcome = boot(built, &image, Accel::Tcg, Streams::Captured(Vec::new()), Duration::from_secs(60))?;
     let text = String::from_utf8_lossy(&outcome.stdout()).into_owned();
     let names: Vec<String> = text.lines().filter(|line| !line.contains(' ')).map(str::to_string).collect();
     if outcome.end != End::Exit(0) || names.is_empty() {
@@ -80,7 +81,7 @@ pub fn run(built: &Built, prefixes: &[String], mut news: impl FnMut(News<'_>)) -
             scope.spawn(move || {
                 loop {
                     let Some((group, prefixes)) = queue.lock().ok().and_then(|mut queue| queue.next()) else { return };
-                    if sender.send((group, run_group(built, group, prefixes))).is_err() {
+                    if sender.send((group, run_group(built, (PROGRAM, Accel::Tcg), group, prefixes))).is_err() {
                         return;
                     }
                 }
@@ -88,7 +89,11 @@ pub fn run(built: &Built, prefixes: &[String], mut news: impl FnMut(News<'_>)) -
         }
         drop(sender);
         for (group, result) in results {
-            let (cases, broken): Results = result.unwrap_or_else(|error| (Vec::new(), Some(format!("{error:#}"))));
+            let Results { cases, broken, .. } = result.unwrap_or_else(|error| Results {
+                cases: Vec::new(),
+                broken: Some(format!("{error:#}")),
+                said: String::new(),
+            });
             cases.iter().for_each(|(case, detail)| news(News::Case(case, detail)));
             match broken {
                 Some(why) if why.contains("no case begins with") => bail!("{}", why.lines().last().unwrap_or_default()),
@@ -135,16 +140,34 @@ fn groups(built: &Built, prefixes: &[String]) -> Result<BTreeMap<String, Vec<Str
     Ok(groups)
 }
 
-/// What came of a group: its cases, and why they are not all of them.
-type Results = (Vec<(String, Detail)>, Option<String>);
+/// What came of a group.
+pub struct Results {
+    /// Its cases.
+    pub cases: Vec<(String, Detail)>,
+    /// Why they are not all of them.
+    pub broken: Option<String>,
+    /// What its program said on standard error.
+    pub said: String,
+}
 
-fn run_group(built: &Built, group: &str, prefixes: &[String]) -> Result<Results> {
+/// Runs cases of one group in a boot of their own: of which program, in what kind of machine.
+///
+/// # Errors
+/// The system cannot be booted.
+pub fn run_group(built: &Built, (program, accel): (&str, Accel), group: &str, prefixes: &[String]) -> Result<Results> {
     let mut image = Image::new(built, true, &Devices::default())?;
     let time = GROUP_TIME.as_millis();
-    image.add("config/tests", format!("{group}\t{time}\t0\t{PROGRAM}\t--leaks\t{}\n", prefixes.join("\t")))?;
+    let mut arguments: Vec<String> = Vec::new();
+    let left_out = without::here()?.into_iter().flat_map(|lack| lack.cases);
+    for case in left_out.filter(|case| self::group(case) == group) {
+        arguments.extend(["--without".into(), case]);
+    }
+    arguments.extend(prefixes.iter().cloned());
+    image.add("config/tests", format!("{group}\t{time}\t0\t{program}\t--leaks\t{}\n", arguments.join("\t")))?;
     let bytes = image.finish(&Mode::Test, &[])?;
-    let outcome = boot(built, &bytes, GROUP_TIME + Duration::from_secs(30))?;
+    let outcome = boot(built, &bytes, accel, Streams::Captured(Vec::new()), GROUP_TIME + Duration::from_secs(30))?;
     let (mut cases, mut whole, mut broken) = (Vec::new(), false, None);
+    let said = String::from_utf8_lossy(&outcome.stderr()).into_owned();
     for frame in &outcome.transcript {
         let Frame::Event(event) = frame else { continue };
         let mut fields = event.trim_end().split('\t');
@@ -156,7 +179,7 @@ fn run_group(built: &Built, group: &str, prefixes: &[String]) -> Result<Results>
                 whole = true;
                 // The program's own result adds nothing, but for its ending otherwise than it should.
                 if result != "ok" && !detail.contains("returned 1,") {
-                    broken = Some(format!("{detail}\n{}", String::from_utf8_lossy(&outcome.stderr())));
+                    broken = Some(format!("{detail}\n{said}"));
                 }
             }
         }
@@ -164,27 +187,25 @@ fn run_group(built: &Built, group: &str, prefixes: &[String]) -> Result<Results>
     if !whole {
         broken = Some(format!("{:?}\n{}", outcome.end, outcome.warnings.join("\n")));
     }
-    Ok((cases, broken))
+    Ok(Results { cases, broken, said })
 }
 
-fn boot(built: &Built, image: &[u8], timeout: Duration) -> Result<Outcome> {
+/// Boots an image in the machine that such programs are run in.
+///
+/// # Errors
+/// It cannot be started.
+pub fn boot(built: &Built, image: &[u8], accel: Accel, streams: Streams, timeout: Duration) -> Result<Outcome> {
     let machine = Machine {
         kernel: &built.kernel,
         root: &built.root,
         image,
         memory: MEMORY,
-        accel: Accel::Tcg,
+        accel,
         gdb: None,
         devices: Devices { teaching: true, ..Devices::default() },
         linux: None,
     };
-    let session = Session {
-        machine,
-        timeout: Some(timeout),
-        quiet: None,
-        verbose: false,
-        streams: Streams::Captured(Vec::new()),
-        until_first_output: false,
-    };
+    let session =
+        Session { machine, timeout: Some(timeout), quiet: None, verbose: false, streams, until_first_output: false };
     session.run().context("cannot boot")
 }

@@ -24,7 +24,13 @@ use crate::paths::Paths;
 
 /// Files in which names may be found, those with debug information before those without.
 #[derive(Clone, Debug, Default)]
-pub struct Files(Vec<PathBuf>);
+pub struct Files {
+    images: Vec<PathBuf>,
+    server: Option<PathBuf>,
+}
+
+/// What stands for a build id of the server, which has none.
+pub const SERVER: &str = "server";
 
 impl Files {
     /// Those of a build, and beside them programs that somebody else built.
@@ -37,13 +43,14 @@ impl Files {
         all.push(paths.out.join("vdso/libzircon.so"));
         all.push(paths.out.join("userboot/userboot"));
         all.extend(programs().map(|(_, file)| file.clone()));
-        Files(all)
+        Files { images: all, server: Some(built.server.clone()) }
     }
 
     /// Those that there are, by their build ids; of several with one id the first.
     pub fn by_build_id(&self) -> BTreeMap<String, PathBuf> {
         // The first file of an id stays.
-        self.0.iter().rev().filter_map(|file| Some((build_id(file)?, file.clone()))).collect()
+        let images = self.images.iter().rev().filter_map(|file| Some((build_id(file)?, file.clone())));
+        images.chain(self.server.clone().map(|server| (SERVER.into(), server))).collect()
     }
 }
 

@@ -3,9 +3,10 @@
 //!
 //! A report is some lines one after the other (`objects/src/report.rs`): who, what and where; the registers; then for
 //! each image `module BASE NAME BUILD-ID`; then for each frame `#N ADDRESS (NAME+OFFSET)`, the first with the address of
-//! the instruction itself, the others with return addresses. The last line is `end`.
+//! the instruction itself, the others with return addresses. The last line is `end`. The root task's report of a server
+//! (`root/src/report.rs`) is shorter: its frames are the server's, at the addresses that the file says.
 
-use super::{Files, Symbols, frame};
+use super::{Files, SERVER, Symbols, frame};
 
 /// Where `std` begins what is a program's own; what is below that is seldom of interest.
 const BEGINNING: &str = "__rust_begin_short_backtrace";
@@ -28,6 +29,9 @@ impl Reports {
 
     /// Takes a line of the console, without its time; gives what is to be shown, when a report is whole.
     pub fn line(&mut self, line: &str) -> Option<String> {
+        if let Some(line) = line.strip_prefix("E root: ") {
+            return self.line_of_root(line);
+        }
         let line = line.strip_prefix("I exception: ")?;
         if let Some(module) = line.strip_prefix("module ") {
             let (base, name_and_id) = module.split_once(' ')?;
@@ -37,12 +41,26 @@ impl Reports {
             let (n, rest) = place.split_once(' ')?;
             self.frame(n, rest.trim_start());
         } else if line == "end" {
-            self.modules.clear();
-            self.done = false;
-            let text = std::mem::take(&mut self.text);
-            return (!text.is_empty()).then(|| format!("stack backtrace:\n{text}"));
+            return self.end();
         }
         None
+    }
+
+    fn line_of_root(&mut self, line: &str) -> Option<String> {
+        if line == "end of the report" {
+            return self.end();
+        }
+        let (n, rest) = line.trim_start().strip_prefix('#')?.split_once(' ')?;
+        self.modules = vec![(0, SERVER.into())];
+        self.frame(n, rest.trim_start());
+        None
+    }
+
+    fn end(&mut self) -> Option<String> {
+        self.modules.clear();
+        self.done = false;
+        let text = std::mem::take(&mut self.text);
+        (!text.is_empty()).then(|| format!("stack backtrace:\n{text}"))
     }
 
     fn frame(&mut self, n: &str, rest: &str) {
@@ -87,6 +105,16 @@ mod tests {
         let text = reports.line("I exception: end").unwrap();
         assert_eq!(text, "stack backtrace:\n   0: 0x1010 (a+0x10)\n   1: 0x2000\n");
         assert_eq!(reports.line("I exception: end"), None);
+    }
+
+    #[test]
+    fn a_report_of_the_root_task() {
+        let mut reports = Reports::new(Files::default(), false);
+        for line in ["E root: server \"main\" read from 0x0 at 0x10", "E root:   #0  0x10", "E root:   #1  0x20"] {
+            assert_eq!(reports.line(line), None, "{line}");
+        }
+        let text = reports.line("E root: end of the report").unwrap();
+        assert_eq!(text, "stack backtrace:\n   0: 0x10\n   1: 0x20\n");
     }
 
     #[test]

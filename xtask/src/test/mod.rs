@@ -6,7 +6,9 @@
 //!
 //! A machine keeps one processor busy, so as many tests run at once as there are processors, up to [`LANES`].
 
+mod allocations;
 mod bench;
+mod bombs;
 mod boots;
 mod c;
 mod checks;
@@ -14,6 +16,10 @@ mod conformance;
 mod debugging;
 mod drivers;
 mod files;
+mod fuzzing;
+mod hostile;
+mod instances;
+mod native;
 mod network;
 mod packages;
 mod programs;
@@ -81,6 +87,7 @@ pub struct Context<'a> {
     pub ui: Ui,
     built: Once<Built>,
     built_with_shell: Once<Built>,
+    built_with_tests: Once<Built>,
     hello: Once<PathBuf>,
 }
 
@@ -131,8 +138,8 @@ impl Context<'_> {
     ///
     /// # Errors
     /// It does not build.
-    pub fn built_with_tests(&self) -> Result<Built> {
-        self.build(What { tests: true, ..What::default() })
+    pub fn built_with_tests(&self) -> Result<&Built> {
+        self.built_with_tests.get(|| self.build(What { tests: true, ..What::default() }))
     }
 
     /// The example `hello`, built for the system.
@@ -155,6 +162,8 @@ pub struct Cases {
     group: String,
     text: String,
     verbose: bool,
+    /// A word on why stands for the result.
+    is_not_made: bool,
 }
 
 impl Cases {
@@ -169,6 +178,17 @@ impl Cases {
             }
             Err(detail) => self.fail(name, &detail),
         }
+    }
+
+    /// A word about what was found, whether cases passed or not.
+    fn note(&mut self, text: &str) {
+        self.line(format_args!("        {}: {text}", self.group.clone()));
+    }
+
+    /// The test could not be made: it says why, and counts as nothing.
+    fn not_made(&mut self, why: &str) {
+        self.line(format_args!("note    {}: {why}", self.group.clone()));
+        self.is_not_made = true;
     }
 
     fn pass_whole(&mut self) {
@@ -194,7 +214,7 @@ impl Cases {
             cases.fail("", &format!("{error:#}"));
         }
         let (passed, seconds) = (cases.passed, start.elapsed().as_secs_f64());
-        if cases.failed == 0 {
+        if cases.failed == 0 && !cases.is_not_made {
             let count = if passed == 1 { String::new() } else { format!(" {passed} cases,") };
             cases.line(format_args!("ok      {}{count} ({seconds:.1} s)", test.name));
         } else if passed > 0 {
@@ -247,11 +267,17 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         c::tests(),
         drivers::tests(),
         network::tests(),
+        instances::tests(),
+        native::tests(),
         files::tests(),
         shell::tests(),
         debugging::tests(),
         wrong::tests(),
         conformance::tests(&args.cases),
+        hostile::tests(),
+        allocations::tests(),
+        bombs::tests(),
+        fuzzing::tests(),
         packages::tests(paths)?,
         programs::tests(),
     ];
@@ -274,7 +300,8 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
     }
     // Bars of several tests at once would overwrite each other.
     let ui = Ui::plain();
-    let context = Context { paths, ui, built: Once::new(), built_with_shell: Once::new(), hello: Once::new() };
+    let (built, built_with_shell, built_with_tests) = (Once::new(), Once::new(), Once::new());
+    let context = Context { paths, ui, built, built_with_shell, built_with_tests, hello: Once::new() };
     let (passed, failed) = run_all(&tests, &context, args.verbose);
     println!("{passed} passed, {failed} failed");
     Ok(failed == 0)

@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::units::copy_folder;
 use super::{Context, Test, expect, expect_part};
 use crate::qemu::find_program;
 
@@ -53,6 +54,7 @@ pub fn tests() -> Vec<Test> {
             let hello = context.hello()?.to_string_lossy().into_owned();
             says(context, &["run", "--timeout", "4", &hello, "loop"], 124, "did not end within 4 s")
         }),
+        Test::one("wrong.kernel-prefix", kernel_prefix),
         Test::one("front-door.exit-code-and-streams", streams),
         Test::one("front-door.closed-output", closed_output),
         Test::one("front-door.interrupt", interrupt),
@@ -113,6 +115,34 @@ fn no_qemu(context: &Context<'_>) -> Result<()> {
     let output = tool(context)?.arg("run").env("PATH", folder.path()).output().context("cannot start this tool")?;
     expect_part("standard error", &String::from_utf8_lossy(&output.stderr), "qemu-system-x86_64")?;
     expect("the exit code", &output.status.code(), &Some(125))
+}
+
+/// A prefix of a kernel that the system cannot run on is refused before anything is built or booted.
+fn kernel_prefix(context: &Context<'_>) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let refused = |prefix: &Path, part: &str| {
+        let output = tool(context)?.args(["run", "primes"]).env("SEL4_PREFIX", prefix).output();
+        let output = output.context("cannot start this tool")?;
+        expect_part("standard error", &String::from_utf8_lossy(&output.stderr), part)?;
+        expect("the exit code", &output.status.code(), &Some(125))
+    };
+    refused(&folder.path().join("nowhere"), "cmake --install")?;
+    let prefix = folder.path().join("prefix");
+    copy_folder(&context.paths.workspace.join("sel4/fixtures/prefix-16"), &prefix)?;
+    refused(&prefix, "bin/kernel.elf")?;
+    let config = prefix.join("libsel4/include/kernel/gen_config.h");
+    let text = fs::read_to_string(&config).context("cannot read the configuration")?;
+    for (from, to, part) in [
+        ("/* disabled: CONFIG_SUPPORT_PCID */", "#define CONFIG_SUPPORT_PCID 1", "-DKernelSupportPCID=OFF"),
+        ("/* disabled: CONFIG_KERNEL_MCS */", "#define CONFIG_KERNEL_MCS 1", "-DKernelIsMCS=OFF"),
+        ("#define CONFIG_ARCH_X86_64 1", "#define CONFIG_ARCH_AARCH64 1", "-DKernelSel4Arch=x86_64"),
+    ] {
+        let changed = text.replace(from, to);
+        expect("the fixture has the line that is changed", &(changed != text), &true)?;
+        fs::write(&config, changed).context("cannot write the configuration")?;
+        refused(&prefix, part)?;
+    }
+    Ok(())
 }
 
 fn streams(context: &Context<'_>) -> Result<()> {

@@ -8,6 +8,7 @@
 use alloc::vec::Vec;
 
 use super::*;
+use objects::refusal::Grows;
 
 /// Chunks with room that are searched for a run before one is taken anew.
 const SEARCHED: usize = 16;
@@ -24,6 +25,7 @@ impl Memory {
 
     /// See [`objects::Machine::frames_contiguous`](objects::machine::Machine::frames_contiguous).
     pub fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
+        granted(Want::Frame)?;
         // Whoever wants them aligned to large pages gets large pages.
         let large = align_log2 >= CHUNK_BITS && count.is_multiple_of(PARTS);
         if count <= PARTS && align_log2 <= CHUNK_BITS && !large {
@@ -119,7 +121,8 @@ impl Memory {
     /// Takes chunks side by side out of whatever use they are in that has ended.
     fn chunks_take(&mut self, count: u32, align_log2: u8) -> Result<u32, OutOfMemory> {
         let mut usable = Vec::new();
-        usable.try_reserve_exact(self.chunks.len()).map_err(|_| OutOfMemory)?;
+        granted(Want::Chunk)?;
+        usable.room_exact(self.chunks.len())?;
         usable.extend(self.chunks.iter().map(|chunk| chunk.kind != Kind::None && chunk.live == 0));
         let first = CHUNKS.with(|chunks| chunks.find_run(count, align_log2, &mut usable)).ok_or(OutOfMemory)?;
         for number in first..first + count {

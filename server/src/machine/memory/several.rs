@@ -7,6 +7,7 @@
 //! server's pages; where a chunk has been cut anew meanwhile, they are gone, and are made again when they are needed.
 
 use super::*;
+use objects::refusal::Grows;
 
 /// Slots of a strip.
 const STRIP: u32 = 16;
@@ -146,6 +147,7 @@ impl Memory {
 
     /// A strip that maps nothing, for some pages.
     fn strip_take(&mut self, first: u32, count: u32) -> Option<u32> {
+        granted(Want::Slot).ok()?;
         let fits = |&&(_, strip): &&(u32, u32)| {
             self.strips.list.get(strip as usize).is_some_and(|strip| strip.live == 0 && strip.count == count)
         };
@@ -155,7 +157,7 @@ impl Memory {
         let new = Strip { first, count, live: 0 };
         let number = self.strips.list.len() as u32;
         let strip = if self.strips.list.len() < STRIPS {
-            self.strips.list.try_reserve(1).ok()?;
+            self.strips.list.room(1).ok()?;
             if u64::from(number * STRIP) == self.strips.leaves * LEAF_SLOTS {
                 let leaf = self.leaf_base - 1 - self.strips.leaves;
                 if leaf < self.loose.leaf {

@@ -147,9 +147,9 @@ pub const TASK_STATS_V1: usize = offset_of!(zx_info_task_stats_t, mem_fractional
 pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Process>(value, Rights::INSPECT)?;
     let aspace = cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
-    let space = cx.kernel.aspace(aspace).ok_or(Status::BAD_STATE)?;
+    cx.kernel.aspace(aspace).ok_or(Status::BAD_STATE)?;
     let (mut mapped, mut private, mut shared, mut scaled) = (0_u64, 0_u64, 0_u64, 0_u128);
-    for mapping in space.mappings.values() {
+    for mapping in cx.kernel.mappings(aspace) {
         let memory = memory(cx.kernel, mapping);
         mapped += mapping.len;
         let spaces = cx.kernel.objects.get(mapping.vmo)?.share_count().max(1);

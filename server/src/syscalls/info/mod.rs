@@ -45,6 +45,7 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_PROCESS_HANDLE_STATS => handle::stats(cx, value, sink),
 
         ZX_INFO_JOB => task::job(cx, value, sink),
+        HAFNON_INFO_JOB_USAGE => task::job_usage(cx, value, sink),
         ZX_INFO_JOB_CHILDREN => task::job_children(cx, value, sink),
         ZX_INFO_JOB_PROCESSES => task::job_processes(cx, value, sink),
         ZX_INFO_PROCESS => task::process(cx, value, sink),

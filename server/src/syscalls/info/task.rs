@@ -4,10 +4,11 @@ use core::mem::offset_of;
 
 use abi::{
     Rights, Status, ZX_INFO_INVALID_CPU, ZX_INFO_PROCESS_FLAG_DEBUGGER_ATTACHED, ZX_INFO_PROCESS_FLAG_EXITED,
-    ZX_INFO_PROCESS_FLAG_STARTED, zx_exception_report_t, zx_info_job_t, zx_info_process_t, zx_info_task_runtime_t,
-    zx_info_thread_stats_t, zx_info_thread_t,
+    ZX_INFO_PROCESS_FLAG_STARTED, hafnon_info_job_usage_t, zx_exception_report_t, zx_info_job_t, zx_info_process_t,
+    zx_info_task_runtime_t, zx_info_thread_stats_t, zx_info_thread_t,
 };
 use objects::ObjectId;
+use objects::account::Counted;
 use objects::exception::Task;
 use objects::handle::HandleValue;
 use objects::job::Job;
@@ -29,6 +30,27 @@ pub fn job<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Re
         debugger_attached: u8::from(cx.kernel.debugger_attached(Task::Job(id))),
         kill_on_oom: u8::from(job.kill_on_oom),
         ..Default::default()
+    };
+    sink.one(cx, record)
+}
+
+pub fn job_usage<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let id = cx.get::<Job>(value, Rights::INSPECT)?;
+    let (memory, memory_limit) = cx.kernel.job_memory(id)?;
+    let of = |what| cx.kernel.job_count(id, what);
+    let (processes, threads) = (of(Counted::Processes)?, of(Counted::Threads)?);
+    let (jobs, handles) = (of(Counted::Jobs)?, of(Counted::Handles)?);
+    let record = hafnon_info_job_usage_t {
+        memory,
+        memory_limit,
+        processes: processes.used,
+        process_limit: processes.limit,
+        threads: threads.used,
+        thread_limit: threads.limit,
+        jobs: jobs.used,
+        job_limit: jobs.limit,
+        handles: handles.used,
+        handle_limit: handles.limit,
     };
     sink.one(cx, record)
 }

@@ -99,8 +99,8 @@ pub fn process_vmos<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Si
                 return record(kernel, vmo, ZX_INFO_VMO_VIA_HANDLE, handle.rights).map(Some);
             }
         }
-        let space = kernel.aspace(aspace).ok_or(Status::BAD_STATE)?;
-        let Some((_, mapping)) = space.mappings.range(place.address..).next() else { return Ok(None) };
+        kernel.aspace(aspace).ok_or(Status::BAD_STATE)?;
+        let Some(mapping) = kernel.mapping_from(aspace, place.address) else { return Ok(None) };
         place.address = mapping.end();
         record(kernel, kernel.vmo_told(mapping.named), ZX_INFO_VMO_VIA_MAPPING, Rights::NONE).map(Some)
     })

@@ -13,6 +13,7 @@ mod clock;
 mod clock_mapped;
 mod debuglog;
 mod device;
+mod endpoint;
 mod event;
 mod exception;
 mod exception_channel;
@@ -31,6 +32,7 @@ mod interrupt;
 mod iob;
 mod ioports;
 mod job;
+mod job_count;
 mod job_memory;
 mod ktrace;
 mod memory_mapping;
@@ -131,6 +133,7 @@ pub fn all() -> Vec<Case> {
         clock_mapped::cases(),
         debuglog::cases(),
         device::cases(),
+        endpoint::cases(),
         event::cases(),
         handle::cases(),
         object::cases(),
@@ -179,6 +182,7 @@ pub fn all() -> Vec<Case> {
         msi::cases(),
         vmo_physical::cases(),
         job::cases(),
+        job_count::cases(),
         job_memory::cases(),
         memory_mapping::cases(),
         memory_storm::cases(),

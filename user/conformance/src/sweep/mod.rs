@@ -41,6 +41,7 @@ enum Kind {
     Resource,
     Exception,
     Profile,
+    Endpoint,
     Pager,
     Stream,
     Iob,
@@ -217,6 +218,7 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
             zx::probe::call(function, &words);
             one(Handle::from_raw(out).ok_or(Status::NOT_FOUND)?)
         }
+        Kind::Endpoint => one(zx::Endpoint::create(&*resource()?)?.into()),
         Kind::Resource => {
             one(zx::startup::resource().ok_or(Status::NOT_FOUND)?.duplicate_handle(Rights::SAME_RIGHTS)?)
         }

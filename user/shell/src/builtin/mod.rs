@@ -10,6 +10,7 @@ mod variables;
 use crate::ps;
 use crate::start;
 use crate::state::{Run, Shell, Stop};
+use crate::top;
 
 /// Carries a command out; the words begin with its name.
 pub type Builtin = fn(&mut Shell, &[String]) -> Run;
@@ -24,6 +25,7 @@ if while until for case NAME() { ...; }  { ...; }  ( ... )  [[ ... ]]  ! A  time
 . : [ break cd command continue echo eval exec exit export false help local printf pwd read readonly
 return set shift test trap true type unset wait
 ps                          show jobs, processes and threads
+top [-n TIMES] [-d SECONDS] show what jobs have and may have, and what processes use, until Ctrl-C
 handles KOID|NAME           show how many handles of which kind a process holds
 kill KOID|NAME|%JOB         end a process, a job or what runs in the background
 
@@ -60,6 +62,7 @@ const ALL: &[(&str, Builtin)] = &[
     ("shift", variables::shift),
     ("source", flow::source),
     ("test", test::test),
+    ("top", top::run),
     ("trap", flow::trap),
     ("true", |_, _| Ok(0)),
     ("type", which),

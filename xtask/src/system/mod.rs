@@ -1,21 +1,28 @@
-//! Reads `system.toml` and checks it.
+//! Reads `system.toml` and checks it. The instances may stand in a file of their own ([`instances`]).
+
+pub mod components;
+pub mod instances;
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result, bail};
+use description::Range;
 use description::services::{Resource, Service};
-use description::{Devices, Instance, Level, Memory, RANGES, Range, Ranges, Serial, Timer};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::parse_size;
 use crate::paths::Paths;
+use components::ComponentText;
+use instances::{InstanceText, Instances};
 
 /// `system.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct System {
     instance: Vec<InstanceText>,
+    #[serde(default)]
+    component: Vec<ComponentText>,
     #[serde(default)]
     service: Vec<ServiceText>,
     #[serde(default)]
@@ -110,66 +117,6 @@ enum FacilityText {
     Msi,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct InstanceText {
-    name: String,
-    memory: String,
-    timer: TimerText,
-    console: Option<SerialText>,
-    link: Option<SerialText>,
-    #[serde(default)]
-    log: LevelText,
-    #[serde(default)]
-    power: bool,
-    #[serde(default)]
-    boot_files: bool,
-    devices: Option<DevicesText>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum DevicesText {
-    Name(String),
-    List(DeviceList),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct DeviceList {
-    #[serde(default)]
-    memory: Vec<String>,
-    #[serde(default)]
-    ports: Vec<String>,
-    #[serde(default)]
-    pins: Vec<u8>,
-    #[serde(default)]
-    messages: u8,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum TimerText {
-    Hpet,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum LevelText {
-    Debug,
-    #[default]
-    Info,
-    Warning,
-    Error,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-enum SerialText {
-    Name(String),
-    Ports { port: u16, irq: u8 },
-}
-
 impl System {
     /// Reads the tree's `system.toml`.
     ///
@@ -178,42 +125,26 @@ impl System {
     pub fn read(paths: &Paths) -> Result<System> {
         let path = paths.workspace.join("system.toml");
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        System::parse(&text).with_context(|| format!("in {}", path.display()))
+        let mut system = System::parse(&text).with_context(|| format!("in {}", path.display()))?;
+        system.component.iter_mut().for_each(|component| component.seen_from(&paths.workspace));
+        Ok(system)
     }
 
     fn parse(text: &str) -> Result<System> {
         let system: System = toml::from_str(text)?;
-        system.encode()?;
+        system.instances()?;
         system.services()?;
         Ok(system)
     }
 
-    /// The bytes for the root task.
+    /// The instances.
     ///
     /// # Errors
-    /// Something in the description cannot be: a memory share over 100 %, two instances with one device or name.
-    pub fn encode(&self) -> Result<Vec<u8>> {
-        if self.instance.is_empty() {
-            bail!("there is no [[instance]]: nothing would run");
-        }
-        let mut instances: Vec<Instance<'_>> = Vec::new();
-        for text in &self.instance {
-            let instance = text.check().with_context(|| format!("instance `{}`", text.name))?;
-            for other in &instances {
-                instance_fits(&instance, other)?;
-            }
-            instances.push(instance);
-        }
-        let shares: u32 =
-            instances.iter().map(|i| if let Memory::Percent(share) = i.memory { share.into() } else { 0 }).sum();
-        if shares > 100 {
-            bail!("the instances' memory shares add up to {shares}%");
-        }
-        Ok(description::encode(&instances)?)
+    /// Something in their description cannot be.
+    pub fn instances(&self) -> Result<Instances> {
+        Instances::new(self.instance.clone(), self.component.clone())
     }
-}
 
-impl System {
     /// The services, the drivers first.
     ///
     /// # Errors
@@ -342,118 +273,6 @@ fn said(resource: &Resource) -> String {
     }
 }
 
-/// Devices belong to one instance.
-fn instance_fits(one: &Instance<'_>, other: &Instance<'_>) -> Result<()> {
-    if one.name == other.name {
-        bail!("two instances are named `{}`", one.name);
-    }
-    let ports = |i: &Instance<'_>| [i.console, i.link];
-    for port in ports(one).into_iter().flatten() {
-        if ports(other).contains(&Some(port)) {
-            bail!("instances `{}` and `{}` both have the serial port at {:#x}", one.name, other.name, port.port);
-        }
-    }
-    let (own, others) = (&one.devices, &other.devices);
-    for (what, both) in [
-        ("device memory", meet(&own.memory, &others.memory)),
-        ("I/O ports", meet(&own.ports, &others.ports)),
-        ("interrupt pins", own.pins & others.pins != 0),
-        ("the HPET", one.timer == other.timer),
-        ("the boot files", one.boot_files && other.boot_files),
-        ("the power ports", one.power && other.power),
-    ] {
-        if both {
-            bail!("instances `{}` and `{}` both have {what}", one.name, other.name);
-        }
-    }
-    Ok(())
-}
-
-fn meet(one: &Ranges, other: &Ranges) -> bool {
-    one.iter().flatten().any(|a| other.iter().flatten().any(|b| a.meets(b)))
-}
-
-impl InstanceText {
-    fn check(&self) -> Result<Instance<'_>> {
-        let (console, link) = (self.console.as_ref(), self.link.as_ref());
-        let instance = Instance {
-            name: &self.name,
-            memory: memory(&self.memory)?,
-            timer: match self.timer {
-                TimerText::Hpet => Timer::Hpet,
-            },
-            console: console.map(serial).transpose().context("console")?,
-            link: link.map(serial).transpose().context("link")?,
-            log: match self.log {
-                LevelText::Debug => Level::Debug,
-                LevelText::Info => Level::Info,
-                LevelText::Warning => Level::Warning,
-                LevelText::Error => Level::Error,
-            },
-            power: self.power,
-            boot_files: self.boot_files,
-            devices: self.devices.as_ref().map_or(Ok(Devices::NONE), devices).context("devices")?,
-        };
-        if instance.console.is_some() && instance.console == instance.link {
-            bail!("console and link are the same serial port");
-        }
-        Ok(instance)
-    }
-}
-
-fn memory(text: &str) -> Result<Memory> {
-    if let Some(share) = text.strip_suffix('%') {
-        return match share.trim().parse() {
-            Ok(share @ 1..=100) => Ok(Memory::Percent(share)),
-            _ => bail!("memory `{text}`: a share is 1% to 100%"),
-        };
-    }
-    let bytes = parse_size(text).map_err(|why| anyhow::anyhow!("memory `{text}`: {why}"))?;
-    if bytes % 4096 != 0 {
-        bail!("memory `{text}`: not a multiple of 4096 bytes");
-    }
-    Ok(Memory::Bytes(bytes))
-}
-
-fn serial(text: &SerialText) -> Result<Serial> {
-    match text {
-        SerialText::Ports { port, irq } => Ok(Serial { port: *port, irq: *irq }),
-        SerialText::Name(name) => match name.as_str() {
-            "com1" => Ok(Serial::COM1),
-            "com2" => Ok(Serial::COM2),
-            _ => bail!("`{name}` is no serial port: com1, com2, or {{ port = …, irq = … }}"),
-        },
-    }
-}
-
-fn devices(text: &DevicesText) -> Result<Devices> {
-    let list = match text {
-        DevicesText::Name(name) if name == "all" => return Ok(Devices::ALL),
-        DevicesText::Name(name) => bail!("`{name}`: \"all\", or a table"),
-        DevicesText::List(list) => list,
-    };
-    let mut pins = 0;
-    for pin in &list.pins {
-        pins |= 1u32.checked_shl((*pin).into()).with_context(|| format!("there is no pin {pin}"))?;
-    }
-    let memory = ranges(&list.memory, u64::MAX).context("memory")?;
-    if let Some(odd) = memory.iter().flatten().find(|r| r.first % 4096 != 0 || r.last % 4096 != 4095) {
-        bail!("memory {:#x}-{:#x}: not whole pages", odd.first, odd.last);
-    }
-    Ok(Devices { memory, ports: ranges(&list.ports, 0xffff).context("ports")?, pins, messages: list.messages })
-}
-
-fn ranges(texts: &[String], highest: u64) -> Result<Ranges> {
-    let mut ranges = [None; RANGES];
-    if texts.len() > RANGES {
-        bail!("more than {RANGES} ranges");
-    }
-    for (place, text) in ranges.iter_mut().zip(texts) {
-        *place = Some(range(text, highest)?);
-    }
-    Ok(ranges)
-}
-
 fn range(text: &str, highest: u64) -> Result<Range> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (number(first)?, number(last)?);
@@ -476,55 +295,11 @@ fn number(text: &str) -> Result<u64> {
 mod tests {
     use super::*;
 
-    const HEAD: &str = "[image]\nprograms = []\n[[instance]]\nname = 'a'\ntimer = 'hpet'\n";
+    const HEAD: &str =
+        "[image]\nprograms = []\n[[instance]]\nname = 'main'\ntimer = 'hpet'\nconsole = 'com1'\nlink = 'com2'\n";
 
     fn error(text: &str) -> String {
         format!("{:#}", System::parse(text).expect_err("it was accepted"))
-    }
-
-    #[test]
-    fn the_projects_description_is_accepted() {
-        let system = System::parse(include_str!("../../system.toml")).unwrap();
-        let bytes = system.encode().unwrap();
-        let main = description::System::decode(&bytes).unwrap().instances().next().unwrap();
-        assert_eq!((main.name, main.console, main.link), ("main", Some(Serial::COM1), Some(Serial::COM2)));
-        assert_eq!(main.devices, Devices::ALL);
-    }
-
-    #[test]
-    fn devices_are_named_by_range() {
-        let list = "{ memory = ['0xfe000000-0xfe000fff'], ports = ['0x70-0x71', '128'], pins = [8, 20], messages = 4 }";
-        let system = System::parse(&format!("{HEAD}memory = '1M'\ndevices = {list}\n")).unwrap();
-        let bytes = system.encode().unwrap();
-        let devices = description::System::decode(&bytes).unwrap().instances().next().unwrap().devices;
-        assert_eq!(devices.memory[0], Some(Range { first: 0xfe00_0000, last: 0xfe00_0fff }));
-        assert_eq!(
-            devices.ports[..3],
-            [Some(Range { first: 0x70, last: 0x71 }), Some(Range { first: 128, last: 128 }), None]
-        );
-        assert_eq!((devices.pins, devices.messages), (1 << 8 | 1 << 20, 4));
-        for (list, why) in [
-            ("'some'", "or a table"),
-            ("{ memory = ['0x1000-0x1800'] }", "whole pages"),
-            ("{ ports = ['0x71-0x70'] }", "no range"),
-            ("{ ports = ['0-0x10000'] }", "no range"),
-            ("{ ports = ['x'] }", "no number"),
-            ("{ pins = [32] }", "no pin"),
-        ] {
-            let error = error(&format!("{HEAD}memory = '1M'\ndevices = {list}\n"));
-            assert!(error.contains(why), "{list}: {error}");
-        }
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        assert!(error(&format!("{HEAD}memory = '101%'\n")).contains("1% to 100%"));
-        assert!(error(&format!("{HEAD}memory = '12Q'\n")).contains("no unit"));
-        assert!(error(&format!("{HEAD}memory = '1M'\nconsole = 'com9'\n")).contains("no serial port"));
-        assert!(error(&format!("{HEAD}memory = '1M'\nconsole = 'com1'\nlink = 'com1'\n")).contains("same serial port"));
-        assert!(error(&format!("{HEAD}memory = '1M'\nspeed = 9\n")).contains("unknown field"));
-        let twice = format!("{HEAD}memory = '60%'\n[[instance]]\nname = 'b'\ntimer = 'hpet'\nmemory = '60%'\n");
-        assert!(error(&twice).contains("HPET"));
     }
 
     #[test]

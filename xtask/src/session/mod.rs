@@ -7,9 +7,12 @@
 //! A machine with a third serial port has a terminal: from the event `console` on, input goes to that port and what
 //! comes from there is output. Before that event and after it `init` speaks over the link, as it always does.
 
+pub mod beside;
+pub mod console;
+mod input;
+
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{ErrorKind, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -19,11 +22,14 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
+use beside::Follower;
+use console::{Console, Shown, watch_console};
+use input::{Window, pump_input};
+
+use crate::line::Line;
 use crate::link::{Decoder, Frame, ToSystem, exit_code};
 use crate::qemu::{Machine, Running};
 use crate::symbols::Files;
-use crate::symbols::markup::Filter;
-use crate::symbols::report::Reports;
 use crate::terminal::{self, Raw};
 use crate::trace::{Trace, Wanted};
 
@@ -113,6 +119,10 @@ pub struct Outcome {
     pub first_output: Option<Duration>,
     /// What came from the third serial port; nothing where it went to our own output.
     pub terminal: Vec<u8>,
+    /// All that the root task said.
+    pub root: Vec<String>,
+    /// What the instances beside the main one said.
+    pub beside: Vec<beside::Heard>,
 }
 
 impl Outcome {
@@ -182,8 +192,11 @@ impl Session<'_> {
         let (sender, happenings) = channel();
         let signals = if ours { Some(watch_signals(sender.clone())?) } else { None };
         let mut running = self.machine.start()?;
-        let clone = |stream: &UnixStream| stream.try_clone().context("cannot share a socket");
-        let console = watch_console(clone(&running.console)?, self.verbose, ours, files.clone());
+        let clone = |stream: &Line| stream.try_clone().context("cannot share a serial port");
+        let (verbose, beside) = (self.verbose, std::mem::take(&mut running.beside));
+        let beside: Vec<Follower> =
+            beside.into_iter().map(|lines| Follower::new(lines, running.mark, verbose, ours, files.clone())).collect();
+        let console = watch_console(clone(&running.console)?, String::new(), verbose, ours, files.clone());
         let terminal = running.terminal.as_ref().map(clone).transpose()?;
         let heard = Arc::new(Heard::default());
         let terminal =
@@ -195,7 +208,7 @@ impl Session<'_> {
         if let Some(signals) = signals {
             signals.close();
         }
-        let Console { warnings, last } = console.join().unwrap_or_default();
+        let Console { warnings, root, last } = console.join().unwrap_or_default();
         let collected = output.join().unwrap_or_default();
         let terminal = terminal.map(|thread| thread.join().is_ok()).map(|_| heard.all()).unwrap_or_default();
         if let End::Stopped(why) = &mut end {
@@ -214,6 +227,8 @@ impl Session<'_> {
             said: last,
             first_output: collected.first_output.map(|at| at - running.started),
             terminal,
+            root,
+            beside: beside.into_iter().map(Follower::end).collect(),
         })
     }
 }
@@ -229,7 +244,7 @@ fn control(
     heard_terminal: &Arc<Heard>,
 ) -> Result<End> {
     let ours = matches!(streams, Streams::Ours(_));
-    let to_system = Arc::new(Mutex::new(running.link.try_clone().context("cannot share a socket")?));
+    let to_system = Arc::new(Mutex::new(running.link.try_clone().context("cannot share a serial port")?));
     let mut input = Some(streams);
     let window = Arc::new(Window::default());
     let mut interrupted: Option<Instant> = None;
@@ -268,7 +283,7 @@ fn control(
                 attached = true;
                 if let (Some(streams), Some(stream)) = (input.take(), &running.terminal) {
                     raw = ours.then(Raw::take);
-                    let (stream, sender) = (stream.try_clone().context("cannot share a socket")?, sender.clone());
+                    let (stream, sender) = (stream.try_clone().context("cannot share a serial port")?, sender.clone());
                     let heard = heard_terminal.clone();
                     thread::spawn(move || terminal::pump(streams, stream, &sender, &heard));
                 }
@@ -302,7 +317,7 @@ fn control(
                 interrupted = Some(Instant::now());
                 match &running.terminal {
                     Some(stream) if attached => {
-                        let mut stream = stream.try_clone().context("cannot share a socket")?;
+                        let mut stream = stream.try_clone().context("cannot share a serial port")?;
                         thread::spawn(move || stream.write_all(&[terminal::INTERRUPT]));
                     }
                     _ => send(&to_system, ToSystem::Interrupt),
@@ -327,81 +342,24 @@ fn watch_signals(sender: Sender<Happening>) -> Result<signal_hook::iterator::Han
 }
 
 /// Sends without waiting: the link may be full of input that nobody reads, and then only a second Ctrl-C helps.
-fn send(link: &Arc<Mutex<UnixStream>>, frame: ToSystem<'static>) {
+fn send(link: &Arc<Mutex<Line>>, frame: ToSystem<'static>) {
     let link = link.clone();
     thread::spawn(move || write_frame(&link, frame));
 }
 
 /// Frames of several threads must not mix. Says whether the other end is there.
-fn write_frame(link: &Mutex<UnixStream>, frame: ToSystem<'_>) -> bool {
+fn write_frame(link: &Mutex<Line>, frame: ToSystem<'_>) -> bool {
     link.lock().is_ok_and(|mut link| link.write_all(&frame.encode()).is_ok())
 }
 
-fn send_window_size(link: &Arc<Mutex<UnixStream>>) {
+fn send_window_size(link: &Arc<Mutex<Line>>) {
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
         send(link, ToSystem::WindowSize(size.ws_col, size.ws_row));
     }
 }
 
-/// Sends the input, then its end, never more of it than the system has room for: so an interrupt always gets through.
-fn pump_input(streams: Streams, link: &Mutex<UnixStream>, window: &Window) {
-    let send = |bytes: &[u8]| {
-        window.wait_for_room(bytes.len());
-        write_frame(link, ToSystem::Stdin(bytes))
-    };
-    match streams {
-        Streams::Overheard => return,
-        // A dialogue is with a terminal, and there is none.
-        Streams::Dialogue(_) => {}
-        Streams::Captured(input) => {
-            if !input.chunks(4096).all(send) {
-                return;
-            }
-        }
-        Streams::Ours(_) => {
-            let mut buffer = [0; 4096];
-            let mut stdin = std::io::stdin().lock();
-            loop {
-                match stdin.read(&mut buffer) {
-                    Ok(0) => break,
-                    Ok(count) if send(&buffer[..count]) => {}
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Ok(_) => return,
-                    Err(_) => break,
-                }
-            }
-        }
-    }
-    send(&[]);
-}
-
-/// Input that is on the way: sent, and not yet taken by the program.
-#[derive(Debug, Default)]
-struct Window {
-    under_way: Mutex<usize>,
-    less: Condvar,
-}
-
-impl Window {
-    /// What `init` holds for a program.
-    const ROOM: usize = 64 << 10;
-
-    fn wait_for_room(&self, count: usize) {
-        let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |under_way: &mut usize| *under_way > 0 && *under_way + count > Window::ROOM;
-        let mut under_way = self.less.wait_while(under_way, fits).unwrap_or_else(PoisonError::into_inner);
-        *under_way += count;
-    }
-
-    fn taken(&self, count: usize) {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        *under_way = under_way.saturating_sub(count);
-        self.less.notify_all();
-    }
-}
-
 fn watch_link(
-    mut link: UnixStream,
+    mut link: Line,
     sender: Sender<Happening>,
     ours: bool,
     until_output: bool,
@@ -525,7 +483,7 @@ impl Heard {
 
 /// Shows what comes from the third serial port, or collects it.
 fn watch_terminal(
-    mut stream: UnixStream,
+    mut stream: Line,
     sender: Sender<Happening>,
     ours: bool,
     heard: Arc<Heard>,
@@ -549,101 +507,4 @@ fn watch_terminal(
         }
         heard.end();
     })
-}
-
-/// A stream of the program's that is shown: backtraces in it get names.
-pub struct Shown(Option<Filter>);
-
-impl Shown {
-    /// With names from these files; as it is without any.
-    pub fn new(files: Option<Files>) -> Shown {
-        Shown(files.map(Filter::new))
-    }
-
-    /// Shows a piece.
-    ///
-    /// # Errors
-    /// Nobody reads it.
-    pub fn write(&mut self, mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
-        match &mut self.0 {
-            Some(filter) => to.write_all(&filter.push(bytes))?,
-            None => to.write_all(bytes)?,
-        }
-        to.flush()
-    }
-
-    /// Writes what was held back.
-    ///
-    /// # Errors
-    /// Nobody reads it.
-    pub fn end(&mut self, mut to: impl Write) -> std::io::Result<()> {
-        to.write_all(&self.0.as_mut().map(Filter::end).unwrap_or_default())?;
-        to.flush()
-    }
-}
-
-/// What the root task and the server said.
-#[derive(Debug, Default)]
-pub struct Console {
-    /// What was wrong, as `who: text`.
-    pub warnings: Vec<String>,
-    /// The last lines.
-    pub last: VecDeque<String>,
-}
-
-/// Shows what the root task and the server have to say: with `verbose` all, otherwise what is wrong.
-pub fn watch_console(console: UnixStream, verbose: bool, ours: bool, files: Option<Files>) -> JoinHandle<Console> {
-    const LAST: usize = 32;
-    thread::spawn(move || {
-        let full = std::env::var_os("RUST_BACKTRACE").is_some_and(|how| how == "full");
-        let mut reports = files.map(|files| Reports::new(files, full));
-        let mut found = Console::default();
-        let color = std::io::stderr().is_terminal();
-        for line in BufReader::new(console).split(b'\n') {
-            let Ok(line) = line else { break };
-            let line = String::from_utf8_lossy(&line).trim_end().to_string();
-            let warning = warning(&line);
-            if verbose {
-                // Grey, so that it is told from the program's own output.
-                if color { eprintln!("\x1b[90m{line}\x1b[0m") } else { eprintln!("{line}") }
-            } else if let (Some(text), true) = (warning, ours) {
-                eprintln!("{text}");
-            }
-            let line_of_it = line.split_once("] ").map_or("", |(_, text)| text);
-            if let Some(backtrace) = reports.as_mut().and_then(|reports| reports.line(line_of_it)) {
-                eprint!("{backtrace}");
-            }
-            if let Some(text) = warning {
-                found.warnings.push(text.to_string());
-            }
-            if !line.is_empty() {
-                found.last.push_back(line);
-                if found.last.len() > LAST {
-                    found.last.pop_front();
-                }
-            }
-        }
-        found
-    })
-}
-
-/// `who: text` of a console line `[  0.123456] W who: text` whose level is W or E.
-fn warning(line: &str) -> Option<&str> {
-    let (time, rest) = line.strip_prefix('[')?.split_once("] ")?;
-    time.trim().parse::<f64>().ok()?;
-    rest.strip_prefix("W ").or_else(|| rest.strip_prefix("E "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn console_lines() {
-        assert_eq!(warning("[  0.123456] E server: gone"), Some("server: gone"));
-        assert_eq!(warning("[ 12.000001] W root: low: 3"), Some("root: low: 3"));
-        for line in ["[  0.1] I server: up", "Booting all finished", "", "[", "[x] E a: b", "E a: b"] {
-            assert_eq!(warning(line), None, "{line}");
-        }
-    }
 }

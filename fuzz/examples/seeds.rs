@@ -1,0 +1,93 @@
+//! Inputs to begin with, made by our own code: `seeds FOLDER` writes them into a folder for each target.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use description::services;
+use processargs::{Builder, HandleInfo};
+
+type Seeds = Vec<(&'static str, Vec<u8>)>;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args().nth(1).ok_or("seeds: which folder?")?;
+    let targets: [(&str, Seeds); 5] = [
+        ("bootfs", bootfs()?),
+        ("calls", calls()),
+        ("description", descriptions()?),
+        ("elf", vec![("smallest", elf())]),
+        ("processargs", processargs()?),
+    ];
+    for (target, seeds) in targets {
+        let folder = Path::new(&folder).join(target);
+        fs::create_dir_all(&folder)?;
+        for (name, bytes) in seeds {
+            fs::write(folder.join(format!("seed-{name}")), bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn bootfs() -> Result<Seeds, Box<dyn Error>> {
+    let mut writer = bootfs::Writer::new();
+    let empty = writer.to_bytes()?;
+    writer.add("bin/a", vec![1; 5000])?.add("bin/b", Vec::new())?.add("lib/c.so", b"text".to_vec())?;
+    writer.add_name("bin/d", "bin/a")?;
+    Ok(vec![("empty", empty), ("some", writer.to_bytes()?)])
+}
+
+/// Each call once, with words that are handles, addresses and numbers in turn.
+fn calls() -> Seeds {
+    let memory: Vec<u8> = (0..512_u32).map(|at| if at % 8 == 0 { (at / 8) as u8 } else { 0 }).collect();
+    let mut seeds = Vec::new();
+    for (name, kinds) in [("handles", [1, 0, 3, 0, 3, 0, 3, 3]), ("memory", [1, 0, 4, 4, 1, 4, 3, 3]), ("made", [0, 3, 3, 3, 3, 3, 3, 3])] {
+        let mut bytes = memory.clone();
+        for call in abi::SYSCALLS.iter().filter(|call| call.nr < 254).take(64) {
+            bytes.extend([0, call.nr as u8]);
+            for (place, kind) in kinds.into_iter().enumerate() {
+                bytes.extend([kind, (call.nr as usize + place * 8) as u8, 0]);
+            }
+        }
+        seeds.push((name, bytes));
+    }
+    seeds
+}
+
+fn descriptions() -> Result<Seeds, Box<dyn Error>> {
+    Ok(vec![
+        ("nothing", description::encode(&[], &[]).map_err(|_| "a description without parts")?),
+        ("services", services::encode(&[]).map_err(|_| "a list without services")?),
+    ])
+}
+
+/// A file with one segment of code and a dynamic section that names no library.
+fn elf() -> Vec<u8> {
+    let mut file = Vec::new();
+    file.extend(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+    file.extend([3_u16, 62].iter().flat_map(|n| n.to_le_bytes()));
+    file.extend(1_u32.to_le_bytes());
+    // Entry, program headers, section headers.
+    file.extend([0x200_u64, 64, 0].iter().flat_map(|n| n.to_le_bytes()));
+    file.extend(0_u32.to_le_bytes());
+    file.extend([64_u16, 56, 2, 64, 0, 0].iter().flat_map(|n| n.to_le_bytes()));
+    for (kind, flags, offset, size) in [(1_u32, 5_u32, 0_u64, 0x300_u64), (2, 4, 0x280, 0x40)] {
+        file.extend([kind, flags].iter().flat_map(|n| n.to_le_bytes()));
+        file.extend([offset, offset, offset, size, size, 0x1000].iter().flat_map(|n| n.to_le_bytes()));
+    }
+    file.resize(0x280, 0);
+    // DT_STRTAB, DT_NEEDED, the end.
+    file.extend([5_u64, 0x2c0, 1, 1, 0, 0, 0, 0].iter().flat_map(|n| n.to_le_bytes()));
+    file.extend(b"\0libc.so\0");
+    file.resize(0x300, 0);
+    file
+}
+
+fn processargs() -> Result<Seeds, Box<dyn Error>> {
+    let mut builder = Builder::new();
+    let empty = builder.build()?;
+    builder.arg(b"program").arg(b"-x").env(b"A=1").name(b"/svc");
+    builder.handle(HandleInfo::from_word(0x30)).handle(HandleInfo::from_word(0x1_0030));
+    let full = builder.build()?;
+    let with = |handles: u8, bytes: Vec<u8>| [vec![handles], bytes].concat();
+    Ok(vec![("empty", with(0, empty)), ("full", with(2, full))])
+}

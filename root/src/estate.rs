@@ -1,0 +1,208 @@
+//! What one instance or component holds, so that all of it can be taken back at once and given to its successor.
+//!
+//! It is decided when the system starts, and stays the same in all lives of its owner:
+//! - *pieces* of one chunk each, of which the server's own objects are made here, from a range of slots that is the
+//!   estate's alone;
+//! - *sources*: the untypeds that are the server's memory, and those of its devices. Their capabilities stay with the root
+//!   task, and the server is given copies, which the kernel keeps as children of the originals.
+//!
+//! The first are an [`Estate`], the second an [`Endowment`]; a component has no endowment.
+//!
+//! So whatever a server or its programs made of it descends from capabilities that stand here. The end of a life:
+//! 1. The server's thread is stopped; its programs' threads wait for it, or run until step 3 reaches them.
+//! 2. Devices can no longer write to memory ([`crate::devices::silence`]).
+//! 3. All sources are revoked: that deletes the programs' threads, address spaces and pages, and the server's copies.
+//! 4. All pieces are revoked: the server's thread, address space and capability space go, and with the last the handlers
+//!    of interrupts, which shuts them, and the capabilities to I/O ports.
+//! 5. What the estate's slots still hold (second capabilities to pages that are not its own) is deleted.
+//!
+//! The kernel clears the memory when the successor first cuts it: nothing of one life is seen in the next.
+
+use sel4::bootinfo::INIT_CNODE;
+use sel4::{CPtr, ObjectType, Rights, Slot, Untyped};
+use server_boot::layout::{CHUNK, CHUNK_BITS};
+use server_boot::{BootInfo, MAX_DEVICES, MAX_SOURCES, Source};
+
+use crate::console::info;
+use crate::error::{Context, Error};
+use crate::make::{Make, own_slot};
+use crate::memory::{Gift, Memory};
+
+/// Pieces that an estate can have.
+const PIECES: usize = 32;
+
+/// See the module's description.
+pub struct Estate {
+    pieces: [Option<Piece>; PIECES],
+    first_slot: u64,
+    next_slot: u64,
+    end_slot: u64,
+}
+
+/// The sources: what an instance has beside its pieces.
+pub struct Endowment {
+    sources: List<MAX_SOURCES>,
+    devices: List<MAX_DEVICES>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    gift: Gift,
+    used: u64,
+}
+
+/// Untypeds.
+struct List<const N: usize> {
+    gifts: [Gift; N],
+    count: usize,
+}
+
+impl<const N: usize> List<N> {
+    const fn new() -> Self {
+        List { gifts: [Gift { cap: Untyped::new(0), address: 0, bits: 0 }; N], count: 0 }
+    }
+
+    fn all(&self) -> &[Gift] {
+        &self.gifts[..self.count]
+    }
+
+    fn copy(&self, what: &'static str, place: impl Fn(u64) -> Slot) -> Result<(), Error> {
+        self.all()
+            .iter()
+            .zip(0..)
+            .try_for_each(|(gift, i)| place(i).copy_from(own_slot(gift.cap.cptr().0), Rights::ALL).context(what))
+    }
+}
+
+impl Estate {
+    /// One with so many slots, and nothing else yet.
+    pub fn new(memory: &mut Memory, slots: u64) -> Result<Self, Error> {
+        let first_slot = memory.slots(slots)?;
+        Ok(Estate { pieces: [None; PIECES], first_slot, next_slot: first_slot, end_slot: first_slot + slots })
+    }
+
+    /// Says which memory is whose. All that is made of pieces lies in these ranges.
+    pub fn tell(&self, name: &str) {
+        self.pieces.iter().flatten().for_each(|piece| tell(name, &piece.gift));
+    }
+
+    /// Takes everything back that was made here: steps 4 and 5.
+    pub fn reclaim(&mut self) -> Result<(), Error> {
+        for piece in self.pieces.iter_mut().flatten() {
+            piece.gift.revoke()?;
+            piece.used = 0;
+        }
+        for slot in self.first_slot..self.next_slot {
+            own_slot(slot).delete().context("taking a capability back")?;
+        }
+        self.next_slot = self.first_slot;
+        Ok(())
+    }
+}
+
+/// Says whose a range of memory is.
+fn tell(name: &str, gift: &Gift) {
+    info!("memory of {name:?}: {:#x}-{:#x}", gift.address, gift.address + ((1 << gift.bits) - 1));
+}
+
+impl Gift {
+    /// Takes back what was made of it.
+    fn revoke(&self) -> Result<(), Error> {
+        own_slot(self.cap.cptr().0).revoke().context("taking memory back")
+    }
+}
+
+impl Endowment {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Endowment { sources: List::new(), devices: List::new() }
+    }
+
+    /// Takes so many chunks for the server, and notes them in its boot page.
+    pub fn take_memory(&mut self, memory: &mut Memory, chunks: u64, info: &mut BootInfo) -> Result<(), Error> {
+        let mut left = chunks;
+        let mut count = 0;
+        while left > 0 && count < MAX_SOURCES {
+            let gift = memory.gift(left)?;
+            left -= (1 << gift.bits) / CHUNK;
+            info.source[count] = Source { address: gift.address, bits: gift.bits.into() };
+            self.sources.gifts[count] = gift;
+            count += 1;
+        }
+        // They came largest first.
+        info.source[..count].reverse();
+        self.sources.gifts[..count].reverse();
+        self.sources.count = count;
+        info.sources = count as u64;
+        info.chunks = chunks - left;
+        Ok(())
+    }
+
+    /// Takes a piece of device memory.
+    pub fn take_device(&mut self, gift: &Gift) -> Result<(), Error> {
+        let place = self.devices.gifts.get_mut(self.devices.count);
+        *place.ok_or(Error::Pieces("device memory", MAX_DEVICES))? = *gift;
+        self.devices.count += 1;
+        Ok(())
+    }
+
+    /// Gives the server its memory: number `i` goes to `place(i)`.
+    pub fn give_memory(&self, place: impl Fn(u64) -> Slot) -> Result<(), Error> {
+        self.sources.copy("a server's memory", place)
+    }
+
+    /// The same for the devices.
+    pub fn give_devices(&self, place: impl Fn(u64) -> Slot) -> Result<(), Error> {
+        self.devices.copy("device memory", place)
+    }
+
+    /// Says which memory is whose.
+    pub fn tell(&self, name: &str) {
+        self.sources.all().iter().for_each(|gift| tell(name, gift));
+    }
+
+    /// Takes everything back that was made of it: step 3.
+    pub fn reclaim(&self) -> Result<(), Error> {
+        self.sources.all().iter().chain(self.devices.all()).try_for_each(Gift::revoke)
+    }
+}
+
+/// Makes objects of what is an estate's; where that has no room in the first life, it gets another piece.
+pub struct Builder<'a> {
+    /// What the root task has.
+    pub memory: &'a mut Memory,
+    /// The estate.
+    pub estate: &'a mut Estate,
+}
+
+impl Make for Builder<'_> {
+    fn slot(&mut self) -> Result<u64, Error> {
+        let estate = &mut *self.estate;
+        if estate.next_slot == estate.end_slot {
+            return Err(Error::OutOfSlots);
+        }
+        estate.next_slot += 1;
+        Ok(estate.next_slot - 1)
+    }
+
+    fn make(&mut self, object: ObjectType) -> Result<CPtr, Error> {
+        let slot = self.slot()?;
+        if object.size_bits() > CHUNK_BITS {
+            return Err(Error::OutOfMemory);
+        }
+        let size = 1u64 << object.size_bits();
+        for place in &mut self.estate.pieces {
+            let piece = match place {
+                Some(piece) => piece,
+                None => place.insert(Piece { gift: self.memory.gift(1)?, used: 0 }),
+            };
+            let at = piece.used.next_multiple_of(size);
+            if at + size <= CHUNK {
+                piece.gift.cap.retype(object, INIT_CNODE, 0, 0, slot, 1).context("making an object")?;
+                piece.used = at + size;
+                return Ok(CPtr(slot));
+            }
+        }
+        Err(Error::OutOfMemory)
+    }
+}

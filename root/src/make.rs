@@ -1,0 +1,74 @@
+//! Making kernel objects and mapping pages, for whoever has memory and slots: the root task itself ([`Memory`]), and an
+//! instance that is being built ([`Builder`]).
+//!
+//! [`Memory`]: crate::memory::Memory
+//! [`Builder`]: crate::estate::Builder
+
+use sel4::bootinfo::INIT_CNODE;
+use sel4::{
+    CPtr, Caching, Endpoint, Error as KernelError, ObjectType, Page, PageDirectory, PageTable, Pdpt, Rights, Slot,
+    TableLevel, VSpace,
+};
+
+use crate::error::{Context, Error};
+
+/// See the module's description.
+pub trait Make {
+    /// An empty slot.
+    fn slot(&mut self) -> Result<u64, Error>;
+
+    /// Makes an object; its capability stands in a new slot.
+    fn make(&mut self, object: ObjectType) -> Result<CPtr, Error>;
+
+    /// An endpoint.
+    fn endpoint(&mut self) -> Result<Endpoint, Error> {
+        self.make(ObjectType::Endpoint).map(Endpoint)
+    }
+
+    /// A second capability to a page, which can be mapped on its own.
+    fn again(&mut self, page: Page) -> Result<Page, Error> {
+        let slot = self.slot()?;
+        own_slot(slot).copy_from(own_slot(page.cptr().0), Rights::ALL).context("copying a capability")?;
+        Ok(Page::new(slot))
+    }
+
+    /// Maps a page, with the paging structures that it takes.
+    fn map(&mut self, page: Page, vspace: VSpace, address: u64, rights: Rights, caching: Caching) -> Result<(), Error> {
+        loop {
+            let error = match page.map(vspace, address, rights, caching) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            self.add_table(error, vspace, address, "mapping a page")?;
+        }
+    }
+
+    /// Makes the page directory for an address that has none, with what is missing above it.
+    fn prepare_directory(&mut self, vspace: VSpace, address: u64) -> Result<(), Error> {
+        let directory = PageDirectory(self.make(ObjectType::PageDirectory)?);
+        loop {
+            match directory.map(vspace, address) {
+                Ok(()) => return Ok(()),
+                Err(error) => self.add_table(error, vspace, address, "mapping a page directory")?,
+            }
+        }
+    }
+
+    /// Makes the table that an error says is missing. The kernel names the highest first.
+    fn add_table(&mut self, error: KernelError, vspace: VSpace, address: u64, what: &'static str) -> Result<(), Error> {
+        match error.missing_table() {
+            Some(TableLevel::PageTable) => PageTable(self.make(ObjectType::PageTable)?).map(vspace, address),
+            Some(TableLevel::PageDirectory) => {
+                PageDirectory(self.make(ObjectType::PageDirectory)?).map(vspace, address)
+            }
+            Some(TableLevel::Pdpt) => Pdpt(self.make(ObjectType::Pdpt)?).map(vspace, address),
+            None => Err(error),
+        }
+        .context(what)
+    }
+}
+
+/// The path to a slot of the root task's own.
+pub fn own_slot(slot: u64) -> Slot {
+    INIT_CNODE.own_slot(CPtr(slot))
+}

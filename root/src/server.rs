@@ -1,0 +1,325 @@
+//! Builds a server out of an instance's estate: see [`server_boot`] for what it finds when it starts.
+
+use description::Instance as Wanted;
+use sel4::bootinfo::{ASID_CONTROL, INIT_ASID_POOL, INIT_TCB, IRQ_CONTROL};
+use sel4::{
+    CNode, CPtr, Caching, CapData, Endpoint, NO_BASES, Notification, ObjectType, Page, Rights, SchedParams, Slot, Tcb,
+    TcbConfig, Untyped, UserContext, VSpace,
+};
+use server_boot::cspace::{self, LEAF_BITS, LEAF_SLOTS, root_bits};
+use server_boot::layout::{
+    BOOT_FILE, BOOT_INFO, BOOT_INFO_PAGES, CHUNK, HEAP, HEAP_LIMIT, HPET, IPC_BUFFER, RECORD, STACK_GUARD, STACK_SIZE,
+    STACK_TOP, WINDOW,
+};
+use server_boot::{BootInfo, FLAG_POWER, NEWS_BADGE};
+use zerocopy::IntoBytes;
+
+use crate::devices::{self, PCI, RTC};
+use crate::elf::Elf;
+use crate::error::{Context, Error};
+use crate::estate::{Builder, Endowment};
+use crate::hpet::Hpet;
+use crate::make::{Make, own_slot};
+use crate::ports;
+
+pub const PAGE: u64 = 4096;
+/// Chunks of heap that a server starts with.
+pub const HEAP_CHUNKS: u64 = 2;
+const STACK_PAGES: usize = (STACK_SIZE / PAGE) as usize;
+
+/// Its priority, once its first program runs: the root task is above it, programs are below.
+const SERVER_PRIORITY: u8 = 200;
+/// The priority of a program that asked for none, and of all that it takes to bring an instance up or down: others share the
+/// processor with it.
+///
+/// It is that of the programs whose turn it is (`server/src/machine/sys.rs`): below it one busy program would keep all of this
+/// from being done.
+pub const ORDINARY_PRIORITY: u8 = 117;
+
+/// A server, for one life.
+pub struct Server {
+    /// Its thread.
+    pub tcb: Tcb,
+    vspace: VSpace,
+    cnode: CNode,
+    root_bits: u8,
+    boot_pages: [Page; BOOT_INFO_PAGES],
+    entry: u64,
+    /// The pages of its stack, from the lowest up; for a report.
+    pub stack: [Page; STACK_PAGES],
+    /// What it notes, likewise.
+    pub record: Page,
+    /// Its notification, to tell it that there is news.
+    pub news: Notification,
+    /// The large page for its boot file; its physical address.
+    pub buffer: Option<u64>,
+}
+
+/// What a server is built after.
+pub struct Plan<'a> {
+    /// Its instance.
+    pub wanted: &'a Wanted<'a>,
+    /// The number of that.
+    pub number: usize,
+    /// The program file.
+    pub image: &'a [u8],
+    /// The most chunks that it can have.
+    pub chunks: u64,
+    /// The timer, of which it has the comparator of its number.
+    pub hpet: &'a Hpet,
+    /// Where its requests and faults go, with this badge, and with the next.
+    pub endpoint: Endpoint,
+    /// See above.
+    pub badge: u64,
+    /// Whether it has a boot file.
+    pub boot_file: bool,
+}
+
+/// How many slots building one takes, at most.
+pub fn slots(image: &[u8], chunks: u64) -> Result<u64, Error> {
+    const OTHERS: u64 = 128;
+    let pages = slots_of_image(image)?;
+    Ok(pages + STACK_PAGES as u64 + chunks.div_ceil(LEAF_SLOTS) + (chunks * CHUNK).div_ceil(1 << 30) + OTHERS)
+}
+
+impl Server {
+    /// Makes everything but its memory and its boot pages' contents.
+    pub fn build(builder: &mut Builder<'_>, plan: &Plan<'_>) -> Result<Self, Error> {
+        let root_bits = root_bits(plan.chunks);
+        let vspace = VSpace(builder.make(ObjectType::VSpace)?);
+        INIT_ASID_POOL.assign(vspace).context("an address space's number")?;
+        let cnode = CNode(builder.make(ObjectType::CNode(root_bits))?);
+        let tcb = Tcb(builder.make(ObjectType::Tcb)?);
+
+        let entry = load(builder, vspace, plan.image, STACK_GUARD)?;
+        let mut new_page = |address: u64| {
+            let page = Page(builder.make(ObjectType::Page)?);
+            builder.map(page, vspace, address, Rights::READ_WRITE, Caching::WriteBack)?;
+            Ok(page)
+        };
+        let mut stack = [Page::new(0); STACK_PAGES];
+        for (page, number) in stack.iter_mut().zip(0..) {
+            *page = new_page(STACK_GUARD + PAGE + number * PAGE)?;
+        }
+        let ipc_buffer = new_page(IPC_BUFFER)?;
+        let record = new_page(RECORD)?;
+        let mut boot_pages = [Page::new(0); BOOT_INFO_PAGES];
+        for page in &mut boot_pages {
+            *page = Page(builder.make(ObjectType::Page)?);
+        }
+        let registers = builder.again(plan.hpet.page)?;
+        builder.map(registers, vspace, HPET, Rights::READ_WRITE, Caching::Uncacheable)?;
+        let mut buffer = None;
+        if plan.boot_file {
+            let page = Page(builder.make(ObjectType::LargePage)?);
+            builder.map(page, vspace, BOOT_FILE, Rights::READ, Caching::WriteBack)?;
+            buffer = Some(page.address().context("a page's address")?);
+        }
+
+        let notification = Notification(builder.make(ObjectType::Notification)?);
+        let news = Notification::new(builder.slot()?);
+        let badged = own_slot(news.cptr().0).mint_from(
+            own_slot(notification.cptr().0),
+            Rights::WRITE,
+            CapData::badge(NEWS_BADGE),
+        );
+        badged.context("a server's notification")?;
+        let server = Server { tcb, vspace, cnode, root_bits, boot_pages, entry, stack, record, news, buffer };
+        server.regions(builder, plan.chunks)?;
+        server.leaves(builder, plan.chunks)?;
+        server.capabilities(builder, plan, notification)?;
+        server.devices(plan)?;
+        tcb.configure(&TcbConfig {
+            fault_endpoint: CPtr(cspace::root_slot(cspace::FAULT)),
+            cspace: cnode,
+            cspace_data: CapData::guard(0, 64 - root_bits - LEAF_BITS),
+            vspace,
+            ipc_buffer: Some((IPC_BUFFER, ipc_buffer)),
+            sched: Some(SchedParams {
+                authority: INIT_TCB,
+                max_controlled: SERVER_PRIORITY,
+                priority: ORDINARY_PRIORITY,
+            }),
+        })
+        .context("configuring a server's thread")?;
+        Ok(server)
+    }
+
+    /// The heap's first pages, and the paging structures of the heap and the window.
+    fn regions(&self, builder: &mut Builder<'_>, chunks: u64) -> Result<(), Error> {
+        for region in 0..HEAP_LIMIT >> 30 {
+            builder.prepare_directory(self.vspace, HEAP + (region << 30))?;
+        }
+        for region in 0..(chunks * CHUNK).div_ceil(1 << 30) {
+            builder.prepare_directory(self.vspace, WINDOW + (region << 30))?;
+        }
+        for chunk in 0..HEAP_CHUNKS {
+            let page = Page(builder.make(ObjectType::LargePage)?);
+            builder.map(page, self.vspace, HEAP + chunk * CHUNK, Rights::READ_WRITE, Caching::WriteBack)?;
+        }
+        Ok(())
+    }
+
+    /// The leaf CNodes that stand from the start.
+    fn leaves(&self, builder: &mut Builder<'_>, chunks: u64) -> Result<(), Error> {
+        let chunk_leaves = chunks.div_ceil(LEAF_SLOTS).max(1);
+        let first = cspace::CHUNK_CAPS_LEAF;
+        if first + chunk_leaves > cspace::HEAP_LEAF {
+            return Err(Error::OutOfSlots);
+        }
+        for leaf in (first..first + chunk_leaves).chain([cspace::SOURCES_LEAF, cspace::HEAP_LEAF]) {
+            let made = builder.make(ObjectType::CNode(LEAF_BITS))?;
+            self.place(leaf).move_from(own_slot(made.0)).context("a leaf of slots")?;
+        }
+        Ok(())
+    }
+
+    fn place(&self, slot: u64) -> Slot {
+        self.cnode.slot(slot, self.root_bits)
+    }
+
+    /// The path to a slot that one of its pointers names.
+    pub fn leaf_place(&self, pointer: u64) -> Slot {
+        self.cnode.slot(pointer, self.root_bits + LEAF_BITS)
+    }
+
+    fn capabilities(
+        &self,
+        builder: &mut Builder<'_>,
+        plan: &Plan<'_>,
+        notification: Notification,
+    ) -> Result<(), Error> {
+        let own = builder.endpoint()?;
+        self.tcb.bind_notification(notification).context("binding a notification")?;
+        for (slot, cap) in [
+            (cspace::TCB, self.tcb.cptr()),
+            (cspace::VSPACE, self.vspace.cptr()),
+            (cspace::ENDPOINT, own.cptr()),
+            (cspace::NOTIFICATION, notification.cptr()),
+        ] {
+            self.place(slot).copy_from(own_slot(cap.0), Rights::ALL).context("a server's capability")?;
+        }
+        let own_root = self.leaf_place(cspace::SELF);
+        own_root.copy_from(own_slot(self.cnode.cptr().0), Rights::ALL).context("a server's capability")?;
+        let root = own_slot(plan.endpoint.cptr().0);
+        for (slot, badge) in [(cspace::ROOT, plan.badge), (cspace::FAULT, plan.badge + 1)] {
+            let badged = self.place(slot).mint_from(root, Rights::CALL, CapData::badge(badge));
+            badged.context("a server's endpoint")?;
+        }
+        let pool = Untyped(builder.make(ObjectType::Untyped(12))?);
+        ASID_CONTROL.make_pool(pool, self.place(cspace::ASID_POOL)).context("numbers for address spaces")
+    }
+
+    /// What it drives itself.
+    fn devices(&self, plan: &Plan<'_>) -> Result<(), Error> {
+        let wanted = plan.wanted;
+        let vector = plan.number as u64 * 2;
+        let line = |slot: u64, pin: u8, vector: u64| {
+            IRQ_CONTROL.get_ioapic(self.place(slot), 0, pin.into(), false, false, vector).context("an interrupt")
+        };
+        line(cspace::IRQ_TIMER, plan.hpet.pin(plan.number)?, vector)?;
+        if let Some(link) = wanted.link {
+            line(cspace::IRQ_LINK, link.irq, vector + 1)?;
+            self.ports(cspace::PORT_LINK, link.port, link.port + 7)?;
+        }
+        if let Some(console) = wanted.console {
+            self.ports(cspace::PORT_CONSOLE, console.port, console.port + 7)?;
+        }
+        self.ports(cspace::PORT_RTC, RTC.first as u16, RTC.last as u16)?;
+        if wanted.power {
+            self.ports(cspace::PORT_EXIT, 0xf4, 0xf4)?;
+            self.ports(cspace::PORT_ACPI, 0x604, 0x605)?;
+        }
+        if devices::may_use(&wanted.devices, PCI) {
+            self.ports(cspace::PORT_RESET, PCI.first as u16, PCI.last as u16)?;
+        } else if wanted.power {
+            self.ports(cspace::PORT_RESET, 0xcf9, 0xcf9)?;
+        }
+        Ok(())
+    }
+
+    fn ports(&self, slot: u64, first: u16, last: u16) -> Result<(), Error> {
+        ports::issue(first, last, self.place(slot))
+    }
+
+    /// Gives it its memory, and the devices that its programs may drive.
+    pub fn endow(&self, endowment: &Endowment, info: &BootInfo, hpet: &Hpet) -> Result<(), Error> {
+        let place = |first: u64| move |i: u64| self.leaf_place(cspace::leaf_slot(cspace::SOURCES_LEAF, first + i));
+        endowment.give_memory(place(0))?;
+        endowment.give_devices(place(cspace::DEVICES_AT))?;
+        for (range, i) in info.port.iter().take(info.ports as usize).zip(0..) {
+            ports::issue(range.first, range.last, place(cspace::PORTS_AT)(i))?;
+        }
+        if info.timer_page != 0 {
+            let to = self.leaf_place(cspace::TIMER_PAGE);
+            to.copy_from(own_slot(hpet.page.cptr().0), Rights::READ).context("the timer's page")?;
+        }
+        Ok(())
+    }
+
+    /// Puts it above its programs, of which the first runs.
+    pub fn rise(&self) -> Result<(), Error> {
+        self.tcb.set_priority(INIT_TCB, SERVER_PRIORITY).context("a server's priority")
+    }
+
+    /// Fills the boot pages and lets it run.
+    pub fn start(&self, builder: &mut Builder<'_>, info: &mut BootInfo) -> Result<(), Error> {
+        info.root_bits = self.root_bits.into();
+        let parts = info.as_bytes().chunks(PAGE as usize);
+        for ((page, bytes), number) in self.boot_pages.into_iter().zip(parts).zip(0..) {
+            builder.memory.fill(page, 0, bytes)?;
+            let address = BOOT_INFO + number * PAGE;
+            builder.map(page, self.vspace, address, Rights::READ, Caching::WriteBack)?;
+        }
+        let registers = UserContext {
+            rip: self.entry,
+            rsp: STACK_TOP,
+            rdi: BOOT_INFO,
+            // A server has no thread-local data, and each call would set the bases twice.
+            fs_base: NO_BASES,
+            ..UserContext::default()
+        };
+        self.tcb.write_registers(&registers, true).context("starting a server")
+    }
+}
+
+/// What of the boot page its description says.
+pub fn flags(wanted: &Wanted<'_>) -> u64 {
+    if wanted.power { FLAG_POWER } else { 0 }
+}
+
+/// Slots that a program's segments take, at most.
+pub fn slots_of_image(image: &[u8]) -> Result<u64, Error> {
+    let mut pages = 0;
+    for segment in Elf::new(image)?.segments() {
+        pages += segment?.size / PAGE + 2;
+    }
+    Ok(pages)
+}
+
+/// Loads a program's segments, page by page, below its stack at `limit`; returns its entry.
+pub fn load(builder: &mut Builder<'_>, vspace: VSpace, image: &[u8], limit: u64) -> Result<u64, Error> {
+    let elf = Elf::new(image)?;
+    for segment in elf.segments() {
+        let segment = segment?;
+        let end = segment.address + segment.size;
+        if end > limit {
+            return Err(Error::Image("it reaches into the stack"));
+        }
+        let mut at = segment.address & !(PAGE - 1);
+        while at < end {
+            let page = Page(builder.make(ObjectType::Page)?);
+            let skip = segment.address.saturating_sub(at) as usize;
+            let from = (at + skip as u64 - segment.address) as usize;
+            let bytes = segment.bytes.get(from..).unwrap_or(&[]);
+            let bytes = &bytes[..bytes.len().min(PAGE as usize - skip)];
+            if !bytes.is_empty() {
+                builder.memory.fill(page, skip, bytes)?;
+            }
+            let rights = if segment.write { Rights::READ_WRITE } else { Rights::READ };
+            builder.map(page, vspace, at, rights, Caching::WriteBack)?;
+            at += PAGE;
+        }
+    }
+    Ok(elf.entry)
+}

@@ -1,0 +1,117 @@
+//! Endpoints for programs: the system's own, and those of native components.
+//!
+//! The server holds no capability to a component's endpoint. For each slot of a thread it asks the root task, which marks the
+//! capability with the instance's number, so that no server can pass for another; it comes into an empty slot of the
+//! server's and is moved on to the thread's. None of them lets capabilities travel along: of 5.0.0, whose right to be
+//! answered is that to pass capabilities on, see `docs/native.md`.
+
+use alloc::vec::Vec;
+
+use objects::machine::{EndpointError, EndpointUse, MachineEndpoint, MachineThread, OutOfMemory};
+use server_boot::service::{self, Offered};
+
+use super::Sel4;
+use super::memory::{Memory, Unit};
+use super::sys::{self, Object};
+
+/// The system's own endpoints.
+#[derive(Default)]
+pub struct Endpoints {
+    list: Vec<Option<(Unit, u64)>>,
+    free: Vec<u32>,
+}
+
+impl Endpoints {
+    fn create(&mut self, memory: &mut Memory) -> Result<u32, OutOfMemory> {
+        self.list.try_reserve(1).map_err(|_| OutOfMemory)?;
+        self.free.try_reserve((self.list.len() + 1).saturating_sub(self.free.len())).map_err(|_| OutOfMemory)?;
+        let made = Some(memory.unit_object(Object::Endpoint)?);
+        match self.free.pop() {
+            Some(number) => {
+                self.list[number as usize] = made;
+                Ok(number)
+            }
+            None => {
+                self.list.push(made);
+                Ok(self.list.len() as u32 - 1)
+            }
+        }
+    }
+
+    fn destroy(&mut self, memory: &mut Memory, number: u32) {
+        if let Some((unit, _)) = self.list.get_mut(number as usize).and_then(Option::take) {
+            memory.unit_free(unit);
+            self.free.push(number);
+        }
+    }
+
+    fn slot(&self, number: u32) -> Option<u64> {
+        self.list.get(number as usize)?.map(|(_, slot)| slot)
+    }
+}
+
+impl Sel4 {
+    pub(super) fn own_endpoint(&mut self) -> Result<MachineEndpoint, OutOfMemory> {
+        self.endpoints.create(&mut self.memory).map(MachineEndpoint::Own)
+    }
+
+    pub(super) fn end_endpoint(&mut self, endpoint: MachineEndpoint) {
+        if let MachineEndpoint::Own(number) = endpoint {
+            self.endpoints.destroy(&mut self.memory, number);
+        }
+    }
+
+    pub(super) fn find_endpoint(&mut self, name: &[u8]) -> Result<MachineEndpoint, EndpointError> {
+        let mut padded = [0; 32];
+        for (to, from) in padded.iter_mut().zip(name) {
+            *to = *from;
+        }
+        let (words, _) = padded.as_chunks();
+        let (status, value) = sys::ask_root(service::FIND, core::array::from_fn(|i| u64::from_le_bytes(words[i])));
+        let Offered { component, offer, life } = Offered::decode(value);
+        match status {
+            service::OK => Ok(MachineEndpoint::Found { component, offer, life }),
+            service::AWAY => Err(EndpointError::Away),
+            _ => Err(EndpointError::NotFound),
+        }
+    }
+
+    pub(super) fn mint(
+        &mut self,
+        endpoint: MachineEndpoint,
+        thread: MachineThread,
+        slot: u8,
+        badge: u32,
+        for_what: EndpointUse,
+    ) -> Result<(), EndpointError> {
+        let cnode = self.threads.cnode_for(thread, slot).ok_or(EndpointError::OutOfMemory)?;
+        match endpoint {
+            MachineEndpoint::Own(number) => {
+                let from = self.endpoints.slot(number).ok_or(EndpointError::Away)?;
+                sys::mint_own(cnode, slot.into(), from, badge.into(), for_what).map_err(|_| EndpointError::OutOfMemory)
+            }
+            MachineEndpoint::Found { component, offer, life } => {
+                let between = self.memory.slot_alloc()?;
+                let what = Offered { component, offer, life }.encode();
+                let call = if for_what.call { service::TO_CALL } else { 0 };
+                let minted = match sys::ask_root(service::MINT, [what, between, badge.into(), call]) {
+                    (service::OK, _) => {
+                        let moved = sys::move_to(cnode, slot.into(), between);
+                        moved.map_err(|_| EndpointError::OutOfMemory)
+                    }
+                    _ => Err(EndpointError::Away),
+                };
+                if minted.is_err() {
+                    sys::delete(between);
+                }
+                self.memory.slot_free(between);
+                minted
+            }
+        }
+    }
+
+    /// The components that have ended since this was asked last, a bit for each.
+    pub fn news(&self) -> u64 {
+        sys::ask_root(service::NEWS, [0; 4]).1
+    }
+}

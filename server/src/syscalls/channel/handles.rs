@@ -1,0 +1,213 @@
+//! The handles that messages take with them.
+//!
+//! Whatever becomes of a write, handles to be moved leave the caller: [`take`] where they go, [`consume`] where it fails before
+//! it comes to them.
+
+use abi::{
+    Rights, Status, ZX_HANDLE_OP_DUPLICATE, ZX_HANDLE_OP_MOVE, ZX_OBJ_TYPE_NONE, nr, zx_channel_call_args_t,
+    zx_handle_disposition_t,
+};
+use alloc::vec::Vec;
+use objects::Id;
+use objects::channel::Channel;
+use objects::handle::{Handle, HandleValue, INVALID};
+use objects::machine::Machine;
+use objects::vmo::PAGE_WAIT;
+use zerocopy::IntoBytes;
+
+use crate::cx::Cx;
+use crate::syscalls::handle::reduce;
+use crate::user::{In, InOut};
+
+/// Handles that a message has at most, mostly.
+pub const FEW: usize = 8;
+
+/// Where the handles of a message come from.
+#[derive(Clone, Copy)]
+pub enum Source {
+    Plain(In<u32>),
+    Dispositions(InOut<zx_handle_disposition_t>),
+}
+
+/// Handles that one refused call closes at most, when it was given more than a message can carry.
+const MAX_CONSUMED: usize = 1 << 16;
+
+/// A call that is refused before it came to its handles: those to be moved leave the caller all the same, unless the
+/// call is only waiting for memory and will be made again.
+#[cold]
+#[inline(never)]
+pub fn consume<M: Machine>(cx: &mut Cx<'_, M>, source: Source, count: usize, status: Status) {
+    if status == PAGE_WAIT {
+        return;
+    }
+    for i in 0..count.min(MAX_CONSUMED) {
+        let value = match source {
+            Source::Plain(array) => cx.read(array.nth(i)),
+            Source::Dispositions(array) => cx.read(array.input().nth(i)).map(|item| match item.operation {
+                ZX_HANDLE_OP_DUPLICATE => INVALID,
+                _ => item.handle,
+            }),
+        };
+        match value {
+            Ok(value) => cx.discard(value),
+            // The rest of the array is not there either.
+            Err(_) => return,
+        }
+    }
+}
+
+/// Takes handles out of the caller's table. They are consumed, also when one of them spoils it for all.
+#[inline(always)]
+fn take_handles<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    channel: Id<Channel>,
+    values: &[HandleValue],
+) -> Result<Vec<Handle>, Status> {
+    let (mut handles, mut result) = match cx.kernel.buffers.take_list(values.len()) {
+        Ok(list) => (list, Ok(())),
+        Err(status) => (Vec::new(), Err(status)),
+    };
+    for &value in values {
+        let one = cx.kernel.take(cx.process, value).and_then(|handle| {
+            let refused = if !handle.rights.contains(Rights::TRANSFER) {
+                Some(Status::ACCESS_DENIED)
+            } else if handle.object == channel.object() {
+                Some(Status::NOT_SUPPORTED)
+            } else {
+                result.err()
+            };
+            refused.map_or(Ok(handle), |status| {
+                cx.kernel.close(handle);
+                Err(status)
+            })
+        });
+        match one {
+            Ok(handle) => handles.push(handle),
+            Err(status) => result = result.and(Err(status)),
+        }
+    }
+    if result.is_ok() { Ok(handles) } else { all_or_none(cx, handles, result) }
+}
+
+/// The handles, or, if one of them could not be had, none of them.
+fn all_or_none<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    mut handles: Vec<Handle>,
+    result: Result<(), Status>,
+) -> Result<Vec<Handle>, Status> {
+    if let Err(status) = result {
+        handles.drain(..).for_each(|handle| cx.kernel.close(handle));
+        cx.kernel.buffers.give_list(handles);
+        return Err(status);
+    }
+    Ok(handles)
+}
+
+/// What a disposition says is to be done with a handle.
+fn dispose<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    channel: Id<Channel>,
+    item: &zx_handle_disposition_t,
+) -> Result<Handle, Status> {
+    let held = cx.kernel.handle(cx.process, item.handle)?;
+    if !held.rights.contains(Rights::TRANSFER) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    if held.object == channel.object() {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    if item.type_ != ZX_OBJ_TYPE_NONE && item.type_ != cx.kernel.objects.any(held.object)?.body.object_type() {
+        return Err(Status::WRONG_TYPE);
+    }
+    let duplicate = match item.operation {
+        ZX_HANDLE_OP_MOVE => false,
+        ZX_HANDLE_OP_DUPLICATE => true,
+        _ => return Err(Status::INVALID_ARGS),
+    };
+    let rights = reduce(held.rights, item.rights)?;
+    if duplicate {
+        if !held.rights.contains(Rights::DUPLICATE) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        return Ok(cx.kernel.another(Handle { object: held.object, rights }));
+    }
+    let taken = cx.kernel.take(cx.process, item.handle)?;
+    Ok(Handle { object: taken.object, rights })
+}
+
+/// Takes or duplicates the handles of an array of dispositions. All are attempted; those to be moved are consumed,
+/// whatever happens. What went wrong with one is written into its entry; the result of the others is left as it is.
+fn take_dispositions<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    channel: Id<Channel>,
+    array: InOut<zx_handle_disposition_t>,
+    count: usize,
+) -> Result<Vec<Handle>, Status> {
+    let room = cx.read_array(array.input(), count).and_then(|items| Ok((items, cx.kernel.buffers.take_list(count)?)));
+    let (items, mut handles) = room.inspect_err(|&status| consume(cx, Source::Dispositions(array), count, status))?;
+    let mut result = Ok(());
+    for (i, item) in items.iter().enumerate() {
+        match dispose(cx, channel, item) {
+            Ok(handle) => handles.push(handle),
+            Err(status) => {
+                if item.operation != ZX_HANDLE_OP_DUPLICATE {
+                    cx.discard(item.handle);
+                }
+                let told = cx.write(array.output().nth(i), zx_handle_disposition_t { result: status.0, ..*item });
+                result = result.and(Err(status));
+                result = result.and(told);
+            }
+        }
+    }
+    all_or_none(cx, handles, result)
+}
+
+#[inline(never)]
+pub fn take<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    channel: Id<Channel>,
+    source: Source,
+    count: usize,
+) -> Result<Vec<Handle>, Status> {
+    match source {
+        Source::Plain(array) => {
+            let values = cx.read_array(array, count).inspect_err(|&status| consume(cx, source, count, status))?;
+            take_handles(cx, channel, &values)
+        }
+        Source::Dispositions(array) => take_dispositions(cx, channel, array, count),
+    }
+}
+
+/// As [`take`], for at most [`FEW`].
+#[inline(never)]
+pub fn take_few<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    channel: Id<Channel>,
+    array: In<u32>,
+    count: usize,
+) -> Result<Vec<Handle>, Status> {
+    let mut values = [INVALID; FEW];
+    let values = values.get_mut(..count).unwrap_or_default();
+    cx.kernel.copy_in(cx.aspace, array.0, values.as_mut_bytes())?;
+    take_handles(cx, channel, values)
+}
+
+/// A call that is not made at all, for want of memory: handles to be moved leave the caller all the same.
+#[cold]
+#[inline(never)]
+pub fn consume_unmade<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: &[u64; 4]) {
+    let etc = matches!(number, nr::CHANNEL_WRITE_ETC | nr::CHANNEL_CALL_ETC);
+    let (address, count) = match number {
+        nr::CHANNEL_WRITE | nr::CHANNEL_WRITE_ETC => {
+            let [address, count, ..] = cx.extra_args();
+            (address, count as u32)
+        }
+        nr::CHANNEL_CALL | nr::CHANNEL_CALL_ETC => match cx.read(In::<zx_channel_call_args_t>::new(args[3])) {
+            Ok(message) => (message.wr_handles as u64, message.wr_num_handles),
+            Err(_) => return,
+        },
+        _ => return,
+    };
+    let source = if etc { Source::Dispositions(InOut::new(address)) } else { Source::Plain(In::new(address)) };
+    consume(cx, source, count as usize, Status::NO_MEMORY);
+}

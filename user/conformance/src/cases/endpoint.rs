@@ -1,0 +1,255 @@
+//! Endpoints of the kernel beneath: this system's own, so what is promised stands in `docs/native.md`.
+
+use std::sync::mpsc;
+use std::thread;
+
+use abi::{
+    HAFNON_DEFAULT_ENDPOINT_RIGHTS, HAFNON_ENDPOINT_BADGES, HAFNON_ENDPOINT_CALL, HAFNON_ENDPOINT_RECEIVE,
+    HAFNON_ENDPOINT_SEND, HAFNON_ENDPOINT_SLOTS_END, HAFNON_ENDPOINT_SLOTS_FROM, HAFNON_OBJ_TYPE_ENDPOINT,
+    HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, Status, ZX_RSRC_KIND_MMIO, ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_PROFILE_BASE,
+};
+use zx::{AsHandleRef, Endpoint, Info, Received, Resource, Rights, Signals, Thread, Words};
+
+use super::{cases, late, root_resource, without};
+use crate::check::{Failure, Outcome, equal, fails};
+use crate::tiny::{KILLED, Tiny};
+
+cases! {
+    "endpoint.create.resource" => create_resource,
+    "endpoint.find.nobody" => find_nobody,
+    "endpoint.find.name" => find_name,
+    "endpoint.mint.options" => mint_options,
+    "endpoint.mint.rights" => mint_rights,
+    "endpoint.mint.thread" => mint_thread,
+    "endpoint.mint.slots" => mint_slots,
+    "endpoint.delete.not_found" => delete_not_found,
+    "endpoint.call.answer" => call_answer,
+    "endpoint.call.long" => call_long,
+    "endpoint.call.last_handle" => call_last_handle,
+    "endpoint.call.deleted" => call_deleted,
+    "endpoint.send.nobody_waits" => send_nobody_waits,
+    "endpoint.call.killed" => || stuck(CALL, HAFNON_ENDPOINT_CALL),
+    "endpoint.receive.killed" => || stuck(RECEIVE, HAFNON_ENDPOINT_RECEIVE),
+    "endpoint.receive.caller_killed" => receive_caller_killed,
+}
+
+fn right() -> Result<Resource, Failure> {
+    Ok(root_resource()?.create_child(ZX_RSRC_KIND_SYSTEM, HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, 1, "endpoints")?)
+}
+
+fn endpoint() -> Result<Endpoint, Failure> {
+    Ok(Endpoint::create(&right()?)?)
+}
+
+fn this() -> Result<Thread, Failure> {
+    Ok(zx::startup::thread_self().duplicate(Rights::SAME_RIGHTS)?)
+}
+
+fn create_resource() -> Outcome {
+    let root = root_resource()?;
+    let basic = endpoint()?.basic_info()?;
+    equal((basic.type_, basic.rights), (HAFNON_OBJ_TYPE_ENDPOINT, HAFNON_DEFAULT_ENDPOINT_RIGHTS.bits()))?;
+    let other = root.create_child(ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_PROFILE_BASE, 1, "other")?;
+    fails(Endpoint::create(&other), Status::OUT_OF_RANGE)?;
+    fails(Endpoint::find(&other, "x"), Status::OUT_OF_RANGE)?;
+    let other = root.create_child(ZX_RSRC_KIND_MMIO, 0, 4096, "other")?;
+    fails(Endpoint::create(&other), Status::WRONG_TYPE)
+}
+
+fn find_nobody() -> Outcome {
+    fails(Endpoint::find(&right()?, "nobody offers this"), Status::NOT_FOUND)
+}
+
+fn find_name() -> Outcome {
+    fails(Endpoint::find(&right()?, ""), Status::INVALID_ARGS)?;
+    fails(Endpoint::find(&right()?, &"x".repeat(31)), Status::NOT_FOUND)?;
+    fails(Endpoint::find(&right()?, &"x".repeat(32)), Status::INVALID_ARGS)
+}
+
+fn mint_options() -> Outcome {
+    let (endpoint, this) = (endpoint()?, this()?);
+    fails(endpoint.mint(&this, 0, 0), Status::INVALID_ARGS)?;
+    fails(endpoint.mint(&this, 8, 0), Status::INVALID_ARGS)?;
+    fails(endpoint.mint(&this, HAFNON_ENDPOINT_SEND, HAFNON_ENDPOINT_BADGES), Status::OUT_OF_RANGE)?;
+    let slot = endpoint.mint(&this, HAFNON_ENDPOINT_SEND, HAFNON_ENDPOINT_BADGES - 1)?;
+    Ok(Endpoint::delete(&this, slot)?)
+}
+
+fn mint_rights() -> Outcome {
+    let (endpoint, this) = (endpoint()?, this()?);
+    let sending = without(&endpoint, Rights::READ)?;
+    fails(Endpoint::from(sending).mint(&this, HAFNON_ENDPOINT_RECEIVE, 0), Status::ACCESS_DENIED)?;
+    let nothing = without(&endpoint, Rights::WRITE)?;
+    fails(Endpoint::from(nothing).mint(&this, HAFNON_ENDPOINT_SEND, 0), Status::ACCESS_DENIED)?;
+    let other = Thread::from(without(&this, Rights::MANAGE_THREAD)?);
+    fails(endpoint.mint(&other, HAFNON_ENDPOINT_SEND, 0), Status::ACCESS_DENIED)?;
+    fails(Endpoint::delete(&other, HAFNON_ENDPOINT_SLOTS_FROM), Status::ACCESS_DENIED)
+}
+
+/// A thread that does not run, or no longer, has no slots.
+fn mint_thread() -> Outcome {
+    let endpoint = endpoint()?;
+    let tiny = Tiny::new(CALL)?;
+    fails(endpoint.mint(&tiny.thread, HAFNON_ENDPOINT_SEND, 0), Status::BAD_STATE)?;
+    tiny.process.kill()?;
+    fails(endpoint.mint(&tiny.thread, HAFNON_ENDPOINT_SEND, 0), Status::BAD_STATE)
+}
+
+/// The lowest free slot is used, and there are so many.
+fn mint_slots() -> Outcome {
+    let (endpoint, this) = (endpoint()?, this()?);
+    for slot in HAFNON_ENDPOINT_SLOTS_FROM..HAFNON_ENDPOINT_SLOTS_END {
+        equal(endpoint.mint(&this, HAFNON_ENDPOINT_SEND, 1)?, slot)?;
+    }
+    fails(endpoint.mint(&this, HAFNON_ENDPOINT_SEND, 1), Status::NO_RESOURCES)?;
+    Endpoint::delete(&this, 7)?;
+    equal(endpoint.mint(&this, HAFNON_ENDPOINT_SEND, 1)?, 7)?;
+    drop(endpoint);
+    fails(Endpoint::delete(&this, 7), Status::NOT_FOUND)
+}
+
+/// What the system put into a thread's slots is not to be taken out.
+fn delete_not_found() -> Outcome {
+    let this = this()?;
+    for slot in [0, 1, 2, 3, 15, 16, u32::MAX] {
+        fails(Endpoint::delete(&this, slot), Status::NOT_FOUND)?;
+    }
+    Ok(())
+}
+
+/// A thread that answers `count` calls: with the sum of the words, their number, and the badge as the label.
+fn adder(endpoint: &Endpoint, count: usize) -> Result<thread::JoinHandle<zx::Result<()>>, Failure> {
+    let endpoint = endpoint.duplicate(Rights::SAME_RIGHTS)?;
+    Ok(thread::spawn(move || {
+        let own = endpoint.mint_here(&zx::startup::thread_self(), HAFNON_ENDPOINT_RECEIVE | HAFNON_ENDPOINT_SEND, 0)?;
+        let mut words = Words::new(&[]);
+        let mut received = own.receive(&mut words)?;
+        for done in 1..=count {
+            let sum = words.as_slice().iter().fold(0, |sum: u64, word| sum.wrapping_add(*word));
+            words = Words::new(&[sum, words.as_slice().len() as u64]);
+            if done == count {
+                return own.answer_only(received.badge, &words);
+            }
+            received = own.answer(received.badge, &mut words)?;
+        }
+        Ok(())
+    }))
+}
+
+fn call_answer() -> Outcome {
+    let endpoint = endpoint()?;
+    let adder = adder(&endpoint, 2)?;
+    let slot = endpoint.mint_here(&this()?, HAFNON_ENDPOINT_CALL, 77)?;
+    let mut words = Words::new(&[1, 2, 3]);
+    equal(slot.call(5, &mut words)?, 77)?;
+    equal(words.as_slice(), &[6, 3][..])?;
+    let mut words = Words::new(&[]);
+    equal(slot.call(5, &mut words)?, 77)?;
+    equal(words.as_slice(), &[0, 0][..])?;
+    adder.join().map_err(|_| "the adder panicked")??;
+    Ok(())
+}
+
+/// Words beyond the registers arrive, too.
+fn call_long() -> Outcome {
+    let endpoint = endpoint()?;
+    let adder = adder(&endpoint, 1)?;
+    let slot = endpoint.mint_here(&this()?, HAFNON_ENDPOINT_CALL, 1)?;
+    let all: Vec<u64> = (0..Words::MOST as u64).map(|n| n * n).collect();
+    let mut words = Words::new(&all);
+    slot.call(0, &mut words)?;
+    equal(words.as_slice(), &[all.iter().sum(), Words::MOST as u64][..])?;
+    adder.join().map_err(|_| "the adder panicked")??;
+    Ok(())
+}
+
+/// A thread that calls where nobody receives, and its handle once it is about to.
+fn caller(endpoint: &Endpoint) -> Result<(thread::JoinHandle<zx::Result<u64>>, Thread, u32), Failure> {
+    let endpoint = endpoint.duplicate(Rights::SAME_RIGHTS)?;
+    let (send, told) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let slot = endpoint.mint_here(&zx::startup::thread_self(), HAFNON_ENDPOINT_CALL, 1)?;
+        drop(endpoint);
+        let _ = send.send((zx::startup::thread_self().duplicate(Rights::SAME_RIGHTS)?, slot.number()));
+        slot.call(1, &mut Words::new(&[]))
+    });
+    let (handle, slot) = told.recv().map_err(|_| "the caller could not begin")?;
+    thread::sleep(std::time::Duration::from_millis(20));
+    Ok((thread, handle, slot))
+}
+
+/// With the last handle all that was minted goes, and calls that wait fail.
+fn call_last_handle() -> Outcome {
+    let endpoint = endpoint()?;
+    let (caller, ..) = caller(&endpoint)?;
+    drop(endpoint);
+    fails(caller.join().map_err(|_| "the caller panicked")?, Status::PEER_CLOSED)
+}
+
+/// A call through a slot that is emptied fails.
+fn call_deleted() -> Outcome {
+    let endpoint = endpoint()?;
+    let (caller, thread, slot) = caller(&endpoint)?;
+    Endpoint::delete(&thread, slot)?;
+    fails(caller.join().map_err(|_| "the caller panicked")?, Status::PEER_CLOSED)
+}
+
+fn send_nobody_waits() -> Outcome {
+    let slot = endpoint()?.mint_here(&this()?, HAFNON_ENDPOINT_SEND, 1)?;
+    slot.try_send(1, &Words::new(&[1, 2, 3, 4, 5, 6]))?;
+    // The endpoint has gone with its handle.
+    slot.send(1, &Words::new(&[]))?;
+    fails(slot.call(1, &mut Words::new(&[])), Status::ACCESS_DENIED)
+}
+
+/// Calls through slot 3, where nobody answers.
+const CALL: &[u8] = &[
+    0x48, 0xc7, 0xc2, 0xff, 0xff, 0xff, 0xff, // mov rdx, -1
+    0xbf, 0x03, 0x00, 0x00, 0x00, // mov edi, 3
+    0x31, 0xf6, // xor esi, esi
+    0x0f, 0x05, // syscall
+    0x0f, 0x0b, // ud2
+];
+/// Receives from slot 3, where nobody sends.
+const RECEIVE: &[u8] = &[
+    0x48, 0xc7, 0xc2, 0xfb, 0xff, 0xff, 0xff, // mov rdx, -5
+    0xbf, 0x03, 0x00, 0x00, 0x00, // mov edi, 3
+    0x31, 0xf6, // xor esi, esi
+    0x0f, 0x05, // syscall
+    0x0f, 0x0b, // ud2
+];
+
+/// A process whose thread is stuck in the kernel, with its endpoint.
+fn held(code: &[u8], options: u32) -> Result<(Tiny, Endpoint), Failure> {
+    let (endpoint, tiny) = (endpoint()?, Tiny::new(code)?);
+    let token = tiny.process.suspend()?;
+    tiny.start(None, 0)?;
+    equal(endpoint.mint(&tiny.thread, options, 1)?, HAFNON_ENDPOINT_SLOTS_FROM)?;
+    drop(token);
+    thread::sleep(std::time::Duration::from_millis(20));
+    Ok((tiny, endpoint))
+}
+
+/// A thread that the kernel keeps is suspended, goes on being kept, and is killed.
+fn stuck(code: &[u8], options: u32) -> Outcome {
+    let (tiny, _endpoint) = held(code, options)?;
+    for _ in 0..2 {
+        let token = tiny.thread.suspend()?;
+        tiny.thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
+        drop(token);
+        tiny.thread.wait_one(Signals::THREAD_RUNNING, late())?;
+    }
+    tiny.process.kill()?;
+    equal(tiny.end()?, KILLED)
+}
+
+/// Who received a call and answers when the caller is gone disturbs nobody.
+fn receive_caller_killed() -> Outcome {
+    let (tiny, endpoint) = held(CALL, HAFNON_ENDPOINT_CALL)?;
+    let own = endpoint.mint_here(&this()?, HAFNON_ENDPOINT_RECEIVE, 0)?;
+    let mut words = Words::new(&[]);
+    equal(own.receive(&mut words)?, Received { badge: 1, label: 0 })?;
+    tiny.process.kill()?;
+    equal(tiny.end()?, KILLED)?;
+    Ok(own.answer_only(1, &words)?)
+}

@@ -1,0 +1,226 @@
+//! The sweep over all requests for memory of a kind, for one scene.
+
+use std::thread;
+use std::time::Duration;
+
+use conformance::census::{Census, Counter};
+use conformance::check::{Case, Failure, Outcome, ensure};
+use hostile::neighbour::Neighbour;
+use zx::{Debuglog, Resource, Unowned};
+
+use crate::actor::{Actor, Played};
+use crate::scenes;
+
+/// The kinds of memory that are refused, as the kernel names them.
+const KINDS: [&str; 6] = ["frame", "chunk", "unit", "slot", "heap", "reserve"];
+/// The most requests that are refused for a case that does not refuse each.
+const MOST: u64 = 24;
+/// How often something must have stayed that a play used, each time the same request was refused, to have leaked.
+const ROUNDS: usize = 3;
+/// Requests of a play that another may do without.
+const FEW: u64 = 8;
+/// How often the counts are taken at most until they stand still.
+const SETTLES: usize = 20;
+
+/// Cases for each scene and kind.
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (group, most) in [("allocations", MOST), ("every-allocation", u64::MAX)] {
+        for &(scene, _) in scenes::ALL {
+            for kind in KINDS {
+                for on in [false, true] {
+                    let name = format!("{group}.{scene}.{kind}{}", if on { "-on" } else { "" });
+                    cases.push(Case::new(&name, move || sweep(scene, kind, on, most)));
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Whoever may refuse memory.
+struct Refusal {
+    resource: Unowned<'static, Resource>,
+    log: Debuglog,
+}
+
+/// What came of a plan.
+#[derive(Clone, Copy, Debug, Default)]
+struct Made {
+    made: u64,
+    refused: u64,
+}
+
+impl Refusal {
+    fn new() -> Result<Refusal, Failure> {
+        let resource = zx::startup::resource().ok_or("this program was not given the root resource")?;
+        let log = Debuglog::create(&resource, abi::ZX_LOG_FLAG_READABLE)?;
+        Ok(Refusal { resource, log })
+    }
+
+    /// Refuses a task memory of a kind, from one request on.
+    fn begin(&self, kind: &str, first: u64, count: u64, koid: u64, on: bool) -> zx::Result<()> {
+        let on = if on { " on" } else { "" };
+        zx::debug_send_command(&self.resource, &format!("refuse {kind} {first} {count} {koid}{on}"))
+    }
+
+    /// Ends that; gives what came of it.
+    fn end(&self) -> Result<Made, Failure> {
+        zx::debug_send_command(&self.resource, "refuse")?;
+        let mut record = [0; abi::ZX_LOG_RECORD_MAX];
+        let mut found = None;
+        while let Ok(length) = self.log.read(&mut record) {
+            let head = size_of::<abi::zx_log_record_t>() - abi::ZX_LOG_RECORD_DATA_MAX;
+            let text = String::from_utf8_lossy(&record[head..length]).into_owned();
+            let words: Vec<&str> = text.split([' ', ',']).collect();
+            if let ["refuse:", "made", made, "", "refused", refused, ..] = words.as_slice() {
+                found = made.parse().ok().zip(refused.parse().ok()).map(|(made, refused)| Made { made, refused });
+            }
+        }
+        found.ok_or_else(|| "the kernel does not tell what it refused".into())
+    }
+}
+
+/// A scene with its actor, over and over.
+struct Stage {
+    scene: &'static str,
+    actor: Option<Actor>,
+    refusal: Refusal,
+    counter: Counter,
+}
+
+impl Stage {
+    fn new(scene: &'static str) -> Result<Stage, Failure> {
+        let counter = Counter::new().ok_or("the kernel does not tell its counts")?;
+        Ok(Stage { scene, actor: None, refusal: Refusal::new()?, counter })
+    }
+
+    /// What there is while nothing is being done.
+    fn count(&self) -> Result<Census, Failure> {
+        let count = || self.counter.take().ok_or_else(|| Failure::from("the kernel does not tell its counts"));
+        let mut last = count()?;
+        for _ in 0..SETTLES {
+            thread::sleep(Duration::from_millis(5));
+            let now = count()?;
+            if now == last {
+                break;
+            }
+            last = now;
+        }
+        Ok(last)
+    }
+
+    /// An actor who has played before.
+    fn actor(&mut self) -> Result<&Actor, Failure> {
+        if let Some(actor) = &self.actor
+            && !actor.is_there()?
+        {
+            self.end()?;
+        }
+        if self.actor.is_none() {
+            let actor = Actor::start(self.scene)?;
+            for _ in 0..2 {
+                if let Played::Wrong(what) = actor.play()? {
+                    return Err(format!("without any refusal: {what}").into());
+                }
+            }
+            self.actor = Some(actor);
+        }
+        self.actor.as_ref().ok_or_else(|| "no actor".into())
+    }
+
+    /// A play in which memory is refused.
+    fn play(&mut self, kind: &str, first: u64, count: u64, on: bool) -> Result<(Played, Made), Failure> {
+        let koid = self.actor()?.koid;
+        self.refusal.begin(kind, first, count, koid, on)?;
+        let played = self.actor.as_ref().map_or_else(|| Err("no actor".into()), Actor::play);
+        let made = self.refusal.end()?;
+        let played = played?;
+        if let Played::Ended = played {
+            self.end()?;
+        }
+        Ok((played, made))
+    }
+
+    /// The actor goes.
+    fn end(&mut self) -> Outcome {
+        self.actor.take().map_or(Ok(()), Actor::end)
+    }
+
+    /// A play with a request refused: the actor sees it properly, and what it used comes back.
+    fn refuse(&mut self, kind: &str, number: u64, on: bool) -> Result<Made, Failure> {
+        let mut left = String::new();
+        for _ in 0..ROUNDS {
+            self.actor()?;
+            let before = self.counter.take().ok_or("the kernel does not tell its counts")?;
+            let (played, made) = self.play(kind, number, 1, on)?;
+            match played {
+                Played::Wrong(what) => return Err(what.into()),
+                // What it leaves is seen when all are through.
+                Played::Ended => return Ok(made),
+                Played::Refused if made.refused == 0 => return Err("it was refused memory by nobody".into()),
+                Played::Whole | Played::Refused => {}
+            }
+            match self.counter.returned_within(&before, Duration::from_millis(100)) {
+                Ok(()) => return Ok(made),
+                Err(what) => left = what,
+            }
+        }
+        Err(format!("not everything comes back: {left}").into())
+    }
+}
+
+/// The case: once more where something is left, as this process uses a little more when it does something for the first
+/// time.
+fn sweep(scene: &'static str, kind: &'static str, on: bool, most: u64) -> Outcome {
+    let mut stage = Stage::new(scene)?;
+    stage.actor()?;
+    stage.end()?;
+    let mut left = Ok(());
+    for _ in 0..ROUNDS {
+        let before = stage.count()?;
+        refuse_all(&mut stage, kind, on, most)?;
+        stage.end()?;
+        left = stage.counter.returned(&before);
+        if left.is_ok() {
+            break;
+        }
+    }
+    Ok(left?)
+}
+
+fn refuse_all(stage: &mut Stage, kind: &'static str, on: bool, most: u64) -> Outcome {
+    // Twice: what is kept from one play needs not be asked for in the next.
+    let mut all = Made::default();
+    for _ in 0..2 {
+        let (played, made) = stage.play(kind, 0, 0, false)?;
+        ensure(matches!(played, Played::Whole), "the scene cannot be played")?;
+        all = made;
+    }
+    let step = all.made.div_ceil(most).max(1);
+    let mut number = (kind.len() as u64 + u64::from(on)) % step;
+    let mut refused = 0;
+    loop {
+        let made = stage.refuse(kind, number, on).map_err(|why| format!("{kind} {number} of {}: {why}", all.made))?;
+        refused += u64::from(made.refused > 0);
+        // One play makes a few requests more than another.
+        if made.refused == 0 && number >= all.made {
+            break;
+        }
+        number += step;
+    }
+    // Where few are asked for, a play may find what another has left.
+    ensure(all.made < FEW || refused > 0, "nothing was refused")?;
+    eprintln!("refused {} {kind}{} {refused} of {}", stage.scene, if on { "-on" } else { "" }, all.made);
+    beside(stage, kind, all.made, on)
+}
+
+/// Some more, beside a neighbour, who must notice nothing.
+fn beside(stage: &mut Stage, kind: &str, all: u64, on: bool) -> Outcome {
+    let mut neighbour = Neighbour::start()?;
+    neighbour.goes_on()?;
+    for number in [0, all / 3, all * 2 / 3] {
+        stage.play(kind, number, 2, on)?;
+    }
+    neighbour.goes_on()
+}

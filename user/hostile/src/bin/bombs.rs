@@ -1,0 +1,186 @@
+//! Bombs: programs that make one thing without end, each in a job with a limit, beside a neighbour.
+//!
+//! Each case measures how often the neighbour does its work alone, lets the bomb go off, measures again while it goes on,
+//! and kills it. The neighbour must keep its share and find nothing wrong, and what the bomb took must come back: the
+//! case `leak.bomb` sees to that. A line `rate KIND PERCENT` on standard error tells what the neighbour kept.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "fuchsia")]
+mod fuchsia {
+    use std::process::ExitCode;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use conformance::Program;
+    use conformance::check::{Case, Failure, Outcome, ensure};
+    use conformance::tiny::OwnJob;
+    use hostile::neighbour::{self, Neighbour};
+    use zx::spawn::Spawn;
+    use zx::{AsHandleRef, Channel, Event, Job, MonotonicInstant, Port, Signals, Socket, Timer, Vmo};
+
+    /// What a bomb may have. Where memory is what ends first, a bomb may end with it: a stack can do without no page.
+    const LIMITS: [(u32, u64); 5] = [
+        (abi::HAFNON_PROP_JOB_MEMORY_LIMIT, 48 << 20),
+        (abi::HAFNON_PROP_JOB_PROCESS_LIMIT, 24),
+        (abi::HAFNON_PROP_JOB_THREAD_LIMIT, 300),
+        (abi::HAFNON_PROP_JOB_JOB_LIMIT, 2000),
+        (abi::HAFNON_PROP_JOB_HANDLE_LIMIT, 65_536),
+    ];
+    /// How long it goes on.
+    const TIME: Duration = Duration::from_millis(1000);
+    /// How long the neighbour is watched alone.
+    const ALONE: Duration = Duration::from_millis(500);
+    /// What the neighbour must keep of its rate, in percent.
+    const KEPT: u64 = 40;
+
+    /// A bomb: takes one more of something; what it takes stays taken.
+    type Take = fn(&With) -> zx::Result<()>;
+
+    /// What a bomb works with.
+    pub struct With {
+        event: Event,
+        vmo: Vmo,
+    }
+
+    const BOMBS: &[(&str, Take)] = &[
+        ("channel", |_| keep(Channel::create()?)),
+        ("exception", |_| start("crash")),
+        ("fork", |_| start("fork")),
+        ("futex", |_| wait(|| _ = zx::futex_wait(&WORD, 0, None, MonotonicInstant::INFINITE))),
+        ("handle", |with| keep(with.event.duplicate(abi::Rights::SAME_RIGHTS)?)),
+        ("job", |_| keep(zx::startup::job_default().ok_or(zx::Status::NOT_FOUND)?.create_child()?)),
+        ("log", |_| zx::debug_write(&[b'x'; 200])),
+        ("mapping", |with| zx::startup::vmar_root_self().map(abi::ZX_VM_PERM_READ, 0, &with.vmo, 0, 4096).map(drop)),
+        ("message", |_| {
+            // Fewer than would end it.
+            let channel = Channel::create()?;
+            let written = (0..3000).try_for_each(|_| channel.0.write(&[1; 1024], []));
+            keep(channel)?;
+            written
+        }),
+        ("packet", |_| {
+            let port = Port::create()?;
+            let queued = (0..4000).try_for_each(|_| port.queue(&abi::zx_port_packet_t::default()));
+            keep(port)?;
+            queued
+        }),
+        ("socket", |_| {
+            let (a, b) = Socket::create(0)?;
+            a.write(&[1; 4096])?;
+            keep((a, b))
+        }),
+        ("thread", |_| wait(|| _ = zx::nanosleep(MonotonicInstant::INFINITE))),
+        ("timer", |_| {
+            let timer = Timer::create(0)?;
+            timer.set(MonotonicInstant::after(zx::Duration::from_seconds(1000)), zx::Duration::from_nanos(0))?;
+            keep(timer)
+        }),
+        ("vmo", |_| {
+            let vmo = Vmo::create(64 * 4096, 0)?;
+            vmo.op_range(abi::ZX_VMO_OP_COMMIT, 0, 64 * 4096)?;
+            keep(vmo)
+        }),
+        ("wait_async", |with| {
+            // Fewer than would end it.
+            let port = Port::create()?;
+            let bound = (0..1000).try_for_each(|key| with.event.wait_async(&port, key, Signals::USER_0, 0));
+            keep(port)?;
+            bound
+        }),
+    ];
+
+    static WORD: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+    fn keep<T>(what: T) -> zx::Result<()> {
+        std::mem::forget(what);
+        Ok(())
+    }
+
+    fn wait(forever: fn()) -> zx::Result<()> {
+        let thread = thread::Builder::new().stack_size(16 << 10).spawn(forever);
+        thread.map(drop).map_err(|_| zx::Status::NO_MEMORY)
+    }
+
+    /// One more process of this program.
+    fn start(kind: &str) -> zx::Result<()> {
+        let program = std::env::args().next().unwrap_or_default();
+        let mut command = std::process::Command::new(program);
+        let child = command.args(["--child", kind]).spawn().map_err(|_| zx::Status::NO_MEMORY)?;
+        keep(child)
+    }
+
+    /// Takes more and more, also when nothing more is to be had.
+    fn go_off(take: Take) -> Result<(), zx::Status> {
+        let with = With { event: Event::create()?, vmo: Vmo::create(4096, 0)? };
+        loop {
+            // At the end of what it may have it goes on trying.
+            let _ = take(&with);
+        }
+    }
+
+    fn child(arguments: &[String]) -> ExitCode {
+        match arguments {
+            [name] if name == neighbour::BUSY => neighbour::work(true),
+            [name] if name == "crash" => std::process::abort(),
+            [name] => match BOMBS.iter().find(|(known, _)| known == name) {
+                Some((_, take)) => go_off(*take).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
+                None => ExitCode::from(2),
+            },
+            _ => ExitCode::from(2),
+        }
+    }
+
+    /// How often the neighbour does its work in a second: what is made of calls, and computing.
+    fn rate(neighbour: &mut Neighbour, time: Duration) -> Result<[u64; 2], Failure> {
+        let (before, start) = (neighbour.done()?, Instant::now());
+        thread::sleep(time);
+        let done = neighbour.done()?.since(before);
+        Ok(done.map(|done| done * 1_000_000 / start.elapsed().as_micros().max(1) as u64))
+    }
+
+    fn bomb(kind: &'static str) -> Outcome {
+        let mut neighbour = Neighbour::start_busy()?;
+        neighbour.goes_on()?;
+        let alone = rate(&mut neighbour, ALONE)?;
+        let job = OwnJob::new()?;
+        LIMITS.into_iter().try_for_each(|(property, limit)| job.set_property(property, &limit.to_le_bytes()))?;
+        let started = starts(kind, &job)?;
+        let beside = rate(&mut neighbour, TIME);
+        let going_on = !started.signals()?.contains(Signals::TASK_TERMINATED);
+        job.kill()?;
+        let deadline = MonotonicInstant::after(zx::Duration::from_seconds(60));
+        started.wait_one(Signals::TASK_TERMINATED, deadline)?;
+        job.wait_one(Signals::JOB_NO_CHILDREN, deadline)?;
+        neighbour.goes_on()?;
+        let beside = beside?;
+        let percent: [u64; 2] = std::array::from_fn(|what| beside[what] * 100 / alone[what].max(1));
+        eprintln!("rate {kind}: of its calls {} %, of its computing {} %", percent[0], percent[1]);
+        ensure(going_on, "the bomb ended by itself")?;
+        let least = percent.into_iter().min().unwrap_or_default();
+        ensure(least >= KEPT, &format!("the neighbour kept {percent:?} % of its rates of {alone:?} a second"))
+    }
+
+    fn starts(kind: &str, job: &Job) -> Result<zx::Process, Failure> {
+        let program = std::env::args().next().ok_or("this program does not know its name")?;
+        let mut spawn = Spawn::file(&program);
+        spawn.arg(&program).arg("--child").arg(kind).job(job);
+        spawn.start().map_err(|(status, text)| format!("{status}: {text}").into())
+    }
+
+    pub fn main() -> ExitCode {
+        let cases = || {
+            BOMBS.iter().map(|&(kind, _)| Case::new(&format!("bombs.{kind}.contained"), move || bomb(kind))).collect()
+        };
+        Program { name: "bombs", cases, known: &[], child }.main()
+    }
+}
+
+#[cfg(target_os = "fuchsia")]
+fn main() -> std::process::ExitCode {
+    fuchsia::main()
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+fn main() {
+    eprintln!("bombs: there is nothing to attack here");
+}

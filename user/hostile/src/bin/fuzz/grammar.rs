@@ -1,0 +1,472 @@
+//! Arguments for any call, drawn from the calls' definitions.
+//!
+//! A definition says of each argument what it is: a handle and to what, a pointer and to what and which way, a count of
+//! which array. From that come arguments that are most often good enough to get past the first checks, and often enough
+//! are not. What lies where a pointer points is made likewise, by the fields of the structure. So a call that is added to
+//! the definitions is fuzzed without a word here; [`HINTS`] only say where small numbers have a meaning of their own.
+
+use abi::{ArgInfo, Dir, Field, Rights, SyscallInfo};
+use hostile::Dice;
+
+/// Bytes of memory that are a call's own for what its pointers point to.
+pub const ROOM: u64 = 512;
+/// Single results that a call has places of its own for.
+pub const CELLS: u64 = 6;
+const PAGE: u64 = 4096;
+
+/// What an attacker has, for whoever draws arguments for it.
+#[derive(Default)]
+pub struct View {
+    /// Its handles: value, type, rights.
+    pub handles: Vec<(u32, u32, Rights)>,
+    /// Its mappings: address and size.
+    pub maps: Vec<(u64, u64)>,
+    /// Memory that all its calls read and write.
+    pub arena: (u64, u64),
+    /// Addresses of code at which a thread can begin.
+    pub code: [u64; 3],
+    /// The time.
+    pub now: i64,
+}
+
+/// Where a call finds its own memory.
+#[derive(Clone, Copy)]
+pub struct Places {
+    /// Of single results.
+    pub cells: u64,
+    /// Of whatever else it reads.
+    pub room: u64,
+}
+
+/// A call's arguments, and what lies in its [`ROOM`].
+pub struct Drawn {
+    /// The arguments.
+    pub words: [u64; 8],
+    /// The room's bytes.
+    pub room: Vec<u8>,
+}
+
+/// Numbers that checks are most likely to get wrong.
+const ODD: [u64; 20] = [
+    0,
+    1,
+    2,
+    4,
+    8,
+    12,
+    64,
+    65,
+    0xfff,
+    PAGE,
+    PAGE + 1,
+    0x1_0000,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    1 << 32,
+    1 << 47,
+    i64::MAX as u64,
+    u64::MAX - 0xfff,
+    u64::MAX,
+];
+
+/// Values that mean something: the beginning of a call's name, an argument's name, and either numbers or the beginning of
+/// the names of constants.
+const HINTS: &[(&str, &str, &[u64], &str)] = &[
+    ("object_get_info", "topic", &[], "ZX_INFO_"),
+    ("object_get_property", "property", &[], "ZX_PROP_"),
+    ("object_set_property", "property", &[], "ZX_PROP_"),
+    ("vmo_op_range", "op", &[], "ZX_VMO_OP_"),
+    ("vmar_op_range", "op", &[], "ZX_VMAR_OP_"),
+    ("pager_op_range", "op", &[], "ZX_PAGER_OP_"),
+    ("vmar_map", "options", &[1, 3, 3, 3, 0x13, 0x23, 0x403, 0x1003, 5, 7], ""),
+    ("vmar_protect", "options", &[0, 1, 3, 3], ""),
+    ("vmar_allocate", "options", &[0x1c0, 0x1c0, 0x180, 0x80, 0x1d0, 0x3c0], ""),
+    ("vmar_map", "vmar_offset", &[0, 0, 0, 0x700_0000, 0x701_0000], ""),
+    ("vmar_allocate", "offset", &[0, 0, 0, 0x710_0000], ""),
+    ("vmo_create_child", "options", &[1, 1, 5, 8, 16, 20, 64, 0x80, 0x21], ""),
+    ("vmo_create", "options", &[0, 0, 2, 2, 4, 16], ""),
+    ("vmo_set_cache_policy", "cache_policy", &[0, 0, 1, 3], ""),
+    ("stream_create", "options", &[1, 2, 3, 3, 7], ""),
+    ("stream_seek", "whence", &[0, 1, 2], ""),
+    ("socket_create", "options", &[0, 0, 1], ""),
+    ("socket_read", "options", &[0, 0, 8], ""),
+    ("socket_set_disposition", "disposition", &[0, 1, 2], ""),
+    ("clock_create", "options", &[1, 3, 7, 9, 0x100_0000_0000_0000], ""),
+    ("interrupt_create", "options", &[0x10, 0x10, 0x30, 0], ""),
+    ("interrupt_create", "src_num", &[0, 0, 1, 20], ""),
+    ("object_wait_async", "options", &[0, 0, 2, 1], ""),
+    ("job_set_policy", "topic", &[], "ZX_JOB_POL_"),
+    ("thread_read_state", "kind", &[0, 1, 2, 3, 4, 6], ""),
+    ("thread_write_state", "kind", &[0, 1, 2, 3, 4, 6], ""),
+    ("fifo", "elem_size", &[1, 8, 8, 8, 16], ""),
+    ("fifo_create", "elem_count", &[1, 4, 16, 64], ""),
+    ("system_get_event", "kind", &[], "ZX_SYSTEM_EVENT_"),
+    ("system_get_features", "kind", &[], "ZX_FEATURE_KIND_"),
+    ("task_create_exception_channel", "options", &[0, 0, 1], ""),
+    ("thread_raise_exception", "options", &[1], ""),
+    ("pager_create_vmo", "options", &[0, 2, 8, 10], ""),
+    ("bti_pin", "options", &[1, 3, 11, 19], ""),
+    ("iommu_create", "type", &[0, 0, 1], ""),
+    ("bti_create", "options", &[0], ""),
+    ("ioports", "io_addr", &[0x300, 0x304, 0x308], ""),
+    ("ioports", "len", &[1, 4], ""),
+    ("resource_create", "options", &[0, 1, 2, 5, 0x1_0000], ""),
+    ("debuglog_create", "options", &[0, 0x4000_0000], ""),
+    ("timer_create", "clock_id", &[0], ""),
+    ("socket_set_disposition", "disposition_peer", &[0, 1, 2], ""),
+    ("clock_update", "options", &[1 << 58 | 1, 2 << 58 | 1, 2 << 58 | 2], ""),
+    ("clock_get_details", "options", &[1 << 58], ""),
+    ("cache_flush", "options", &[1, 2, 3], ""),
+];
+
+/// Draws arguments.
+pub struct Drawer<'a> {
+    /// What is drawn by.
+    pub dice: &'a mut Dice,
+    /// Of whom.
+    pub view: &'a View,
+    places: Places,
+    cells: u64,
+    room: Vec<u8>,
+}
+
+/// Any number; those of topics, options and the like are small, with a version in the upper half.
+fn number(dice: &mut Dice) -> u64 {
+    match dice.below(6) {
+        0 => dice.pick(&ODD),
+        1 => 1 << dice.below(16) | dice.below(2) << dice.below(64),
+        2 => dice.below(64) | dice.below(4) << 28,
+        3 => dice.below(0x40),
+        _ => dice.below(8),
+    }
+}
+
+/// Sizes of memory and places in it, most often a few pages.
+fn extent(dice: &mut Dice) -> u64 {
+    match dice.below(16) {
+        0 => number(dice),
+        1 => PAGE << dice.below(50),
+        2 => dice.below(100) * PAGE,
+        3 => dice.below(8) * PAGE + dice.below(PAGE),
+        4..8 => 0,
+        _ => dice.below(8) * PAGE,
+    }
+}
+
+fn signals(dice: &mut Dice) -> u64 {
+    match dice.below(5) {
+        0 => number(dice),
+        1 => 1 << dice.below(32),
+        2 => 0,
+        3 => 0xff00_0000,
+        _ => 1 << (24 + dice.below(8)),
+    }
+}
+
+/// The types that a definition's word for an object means; none for any.
+fn types_of(object: &str) -> Vec<u32> {
+    let constant = |name: &str| {
+        let name = format!("ZX_OBJ_TYPE_{}", name.to_uppercase());
+        abi::CONSTANTS.iter().copied().flatten().find(|entry| entry.name == name).map(|entry| entry.value as u32)
+    };
+    match object {
+        "task" => ["job", "process", "thread"].into_iter().filter_map(constant).collect(),
+        _ => constant(object).into_iter().collect(),
+    }
+}
+
+/// What is known about an argument before a call is drawn.
+pub struct Known {
+    hints: Vec<u64>,
+    types: Vec<u32>,
+    needs: Rights,
+    /// The array that it counts.
+    counts: Option<usize>,
+    /// What counts it.
+    counted_by: Option<usize>,
+    /// For a pointer.
+    shape: Shape,
+}
+
+/// What is known about the arguments of a call.
+pub fn known(call: &SyscallInfo) -> Vec<Known> {
+    let of = |arg: &ArgInfo| {
+        let right = call.rights.iter().find(|right| right.arg == arg.name);
+        Known {
+            hints: hint(call.name, arg.name),
+            types: right.map(|right| types_of(right.object)).unwrap_or_default(),
+            needs: right.map_or(Rights::NONE, |right| right.needs),
+            counts: call.args.iter().position(|other| other.len == Some(arg.name)),
+            counted_by: arg.len.and_then(|len| call.args.iter().position(|other| other.name == len)),
+            shape: shape(arg.ty),
+        }
+    };
+    call.args.iter().map(of).collect()
+}
+
+/// What a hint says an argument may be.
+fn hint(call: &str, argument: &str) -> Vec<u64> {
+    let fits = |hint: &&(&str, &str, &[u64], &str)| call.starts_with(hint.0) && hint.1 == argument;
+    // The longest name that fits is the one that is meant.
+    let Some((_, _, numbers, constants)) = HINTS.iter().filter(fits).max_by_key(|hint| hint.0.len()) else {
+        return Vec::new();
+    };
+    if constants.is_empty() {
+        return numbers.to_vec();
+    }
+    let all = abi::CONSTANTS.iter().copied().flatten();
+    let named = all.filter(|constant| constant.name.starts_with(constants) && constant.ty == "u32");
+    named.map(|constant| constant.value as u64).collect()
+}
+
+/// What a word in memory is taken for.
+#[derive(Clone, Copy)]
+enum Kind {
+    Handle,
+    Signals,
+    Rights,
+    Time,
+    Zero,
+    Address,
+    FewHandles,
+    Few,
+    Pages,
+    Key,
+    Access,
+    Small,
+    Any,
+}
+
+/// What a pointer points to: how many bytes one of it has, and which words are in it, with their places and sizes.
+struct Shape {
+    size: u64,
+    words: Vec<(usize, usize, Kind)>,
+}
+
+fn structure(ty: &str) -> Option<&'static abi::Struct> {
+    abi::STRUCTS.iter().copied().flatten().find(|found| found.name == ty)
+}
+
+fn shape(ty: &str) -> Shape {
+    if let Some(found) = structure(ty) {
+        let mut words = Vec::new();
+        add_fields(&mut words, found.fields, 0);
+        return Shape { size: found.size as u64, words };
+    }
+    let (size, kind) = match ty {
+        "handle" => (4, Kind::Handle),
+        "signals" => (4, Kind::Signals),
+        "time" => (8, Kind::Time),
+        "u64" | "i64" | "usize" | "duration" | "ticks" | "koid" => (8, Kind::Any),
+        "u32" | "i32" | "status" | "rights" | "futex" => (4, Kind::Any),
+        "u16" | "i16" => (2, Kind::Any),
+        _ => (1, Kind::Any),
+    };
+    Shape { size: size as u64, words: vec![(0, size, kind)] }
+}
+
+fn add_fields(words: &mut Vec<(usize, usize, Kind)>, fields: &'static [Field], start: usize) {
+    for field in fields {
+        let at = start + field.offset;
+        match structure(field.ty) {
+            Some(inner) => add_fields(words, inner.fields, at),
+            None => words.push((at, field.size.min(8), kind(field))),
+        }
+    }
+}
+
+fn kind(field: &Field) -> Kind {
+    let has = |part: &str| field.name.contains(part);
+    match field.ty {
+        "zx_handle_t" => Kind::Handle,
+        "zx_signals_t" => Kind::Signals,
+        "zx_rights_t" => Kind::Rights,
+        "zx_time_t" | "zx_duration_t" => Kind::Time,
+        _ if has("reserved") || has("padding") || has("unused") || has("result") => Kind::Zero,
+        "usize" if has("bytes") || has("handles") || has("buffer") => Kind::Address,
+        _ if has("num_handles") => Kind::FewHandles,
+        _ if has("num") || has("capacity") || has("count") || has("len") => Kind::Few,
+        _ if has("size") || has("offset") => Kind::Pages,
+        _ if has("key") => Kind::Key,
+        _ if has("access") => Kind::Access,
+        _ => Kind::Small,
+    }
+}
+
+impl<'a> Drawer<'a> {
+    /// A drawer for one call.
+    pub fn new(dice: &'a mut Dice, view: &'a View, places: Places) -> Drawer<'a> {
+        Drawer { dice, view, places, cells: 0, room: Vec::new() }
+    }
+
+    /// Arguments for a call.
+    pub fn draw(mut self, call: &SyscallInfo, known: &[Known]) -> Drawn {
+        let mut words = [0; 8];
+        // Counts first: pointers follow them.
+        for (n, known) in known.iter().enumerate() {
+            if let Some(array) = known.counts {
+                words[n] = self.count(&call.args[array]);
+            }
+        }
+        for (n, (arg, known)) in call.args.iter().zip(known).enumerate() {
+            if arg.dir.is_some() {
+                words[n] = self.pointer(arg, &known.shape, known.counted_by.map(|at| words[at]));
+            } else if known.counts.is_none() {
+                words[n] = self.value(arg, known);
+            }
+        }
+        Drawn { words, room: self.room }
+    }
+
+    fn count(&mut self, counted: &ArgInfo) -> u64 {
+        if self.dice.one_in(16) {
+            return self.dice.pick(&ODD);
+        }
+        match counted.ty {
+            "void" | "u8" => self.dice.pick(&[0, 4, 4, 8, 8, 8, 16, 24, 32, 64, 100, 200, 256, 512]),
+            "handle" => self.dice.pick(&[0, 0, 0, 0, 1, 1, 2, 8]),
+            _ => self.dice.pick(&[0, 1, 1, 1, 2, 2, 3, 8]),
+        }
+    }
+
+    fn value(&mut self, arg: &ArgInfo, known: &Known) -> u64 {
+        if !known.hints.is_empty() && !self.dice.one_in(12) {
+            return self.dice.pick(&known.hints);
+        }
+        match arg.ty {
+            "handle" => self.handle(&known.types, known.needs),
+            "rights" if !self.dice.one_in(3) => Rights::SAME_RIGHTS.bits().into(),
+            "signals" => signals(self.dice),
+            "time" => self.time(),
+            "duration" => self.dice.below(100_000),
+            _ if arg.name.contains("mask") => signals(self.dice),
+            _ if arg.name.contains("options") || arg.name.contains("flags") => match self.dice.below(8) {
+                0 => number(self.dice),
+                1 => 1 << self.dice.below(8),
+                _ => 0,
+            },
+            _ if ["entry", "pc", "thread_entry"].contains(&arg.name) => self.dice.pick(&self.view.code),
+            _ if arg.name.contains("addr") || arg.name.contains("buffer") || arg.name.contains("stack") => {
+                self.mapped()
+            }
+            _ if arg.name == "key" => self.dice.below(4),
+            "u64" | "usize" => extent(self.dice),
+            _ => number(self.dice),
+        }
+    }
+
+    fn time(&mut self) -> u64 {
+        match self.dice.below(32) {
+            0 => i64::MAX as u64,
+            1 => number(self.dice),
+            2..16 => (self.view.now + self.dice.below(200_000) as i64) as u64,
+            _ => 0,
+        }
+    }
+
+    /// A handle, most often to an object of one of the types, with the rights that are needed.
+    fn handle(&mut self, types: &[u32], needs: Rights) -> u64 {
+        let handles = &self.view.handles;
+        if handles.is_empty() || self.dice.one_in(30) {
+            return number(self.dice) & 0xffff_ffff;
+        }
+        if !self.dice.one_in(12) {
+            let fits = |&&(_, kind, rights): &&(u32, u32, Rights)| {
+                (types.is_empty() || types.contains(&kind)) && rights.contains(needs)
+            };
+            // From a random place on, the first that fits.
+            let from = self.dice.below(handles.len() as u64) as usize;
+            let (before, behind) = handles.split_at(from);
+            if let Some(found) = behind.iter().find(fits).or_else(|| before.iter().find(fits)) {
+                return found.0.into();
+            }
+        }
+        self.dice.pick(handles).0.into()
+    }
+
+    /// An address in or near something that is mapped.
+    fn mapped(&mut self) -> u64 {
+        if self.view.maps.is_empty() || self.dice.one_in(3) {
+            return self.in_arena() & !0xfff;
+        }
+        let (base, size) = self.dice.pick(&self.view.maps);
+        base + self.dice.below(size.min(1 << 20) / PAGE + 1) * PAGE
+    }
+
+    fn in_arena(&mut self) -> u64 {
+        let (base, size) = self.view.arena;
+        base + self.dice.below(size / 8) * 8
+    }
+
+    /// An address of any kind.
+    fn anywhere(&mut self) -> u64 {
+        let (base, size) = self.view.arena;
+        match self.dice.below(8) {
+            0 => self.dice.pick(&ODD),
+            1 => self.mapped() + self.dice.below(PAGE),
+            2 => base + size - self.dice.below(64),
+            3 => self.in_arena() + self.dice.below(8),
+            4 => self.places.cells,
+            5 => self.dice.pick(&self.view.code),
+            6 => 0x7ff0_0000_0000 + self.dice.below(2 * PAGE),
+            _ => 0,
+        }
+    }
+
+    fn pointer(&mut self, arg: &ArgInfo, shape: &Shape, count: Option<u64>) -> u64 {
+        if arg.optional && self.dice.one_in(4) {
+            return 0;
+        }
+        if self.dice.one_in(24) {
+            return self.anywhere();
+        }
+        if arg.ty == "futex" {
+            // Few, so that those who wait and those who wake meet.
+            return self.view.arena.0 + 4 * self.dice.below(4);
+        }
+        if arg.dir == Some(Dir::Out) {
+            if count.is_none() && shape.size <= 8 && self.cells < CELLS {
+                self.cells += 1;
+                return self.places.cells + 8 * (self.cells - 1);
+            }
+            return self.in_arena();
+        }
+        let count = count.unwrap_or(1);
+        let at = self.room.len();
+        if shape.size.saturating_mul(count) > ROOM - at as u64 {
+            return self.in_arena();
+        }
+        self.room.resize(at + (shape.size * count) as usize, 0);
+        for n in 0..count {
+            for &(place, size, kind) in &shape.words {
+                let value = self.word(kind).to_le_bytes();
+                let place = at + (n * shape.size) as usize + place;
+                self.room[place..place + size].copy_from_slice(&value[..size]);
+            }
+        }
+        self.room.resize(self.room.len().next_multiple_of(8), 0);
+        self.places.room + at as u64
+    }
+
+    fn word(&mut self, kind: Kind) -> u64 {
+        if self.dice.one_in(20) {
+            return number(self.dice);
+        }
+        match kind {
+            Kind::Handle => self.handle(&[], Rights::NONE),
+            Kind::Signals => signals(self.dice),
+            Kind::Rights => Rights::SAME_RIGHTS.bits().into(),
+            Kind::Time => self.time(),
+            Kind::Zero => 0,
+            Kind::Address => self.in_arena(),
+            Kind::FewHandles => self.dice.below(2),
+            Kind::Few => self.dice.below(64),
+            Kind::Pages => self.dice.below(4) * PAGE,
+            Kind::Key => self.dice.below(4),
+            Kind::Access => 0xff,
+            Kind::Small => self.dice.below(5),
+            Kind::Any => number(self.dice),
+        }
+    }
+}

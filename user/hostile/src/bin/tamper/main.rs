@@ -1,0 +1,53 @@
+//! Tampering: threads that enter the kernel as no program does. They write where the vDSO should, send what it never
+//! sends, receive where they should not, forge their own faults.
+//!
+//! Each case ends with the attacker's process killed, or going on as if nothing had been, and with a neighbour that has
+//! noticed nothing; the case `leak.tamper` sees that everything has come back.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "fuchsia")]
+mod buffer;
+#[cfg(target_os = "fuchsia")]
+mod entries;
+#[cfg(target_os = "fuchsia")]
+mod faults;
+#[cfg(target_os = "fuchsia")]
+mod instructions;
+#[cfg(target_os = "fuchsia")]
+mod link;
+
+#[cfg(target_os = "fuchsia")]
+fn main() -> std::process::ExitCode {
+    use conformance::Program;
+    let child = |arguments: &[String]| match arguments {
+        [name] if name == hostile::neighbour::NAME => hostile::neighbour::work(false),
+        _ => std::process::ExitCode::from(2),
+    };
+    let cases = || {
+        let all = [buffer::cases(), entries::cases(), faults::cases(), instructions::cases(), link::cases()];
+        let mut all: Vec<_> = all.into_iter().flatten().collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    };
+    Program { name: "tamper", cases, known: &[], child }.main()
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+fn main() {
+    eprintln!("tamper: there is nothing to attack here");
+}
+
+/// A case: an attack beside a neighbour, which must go on afterwards.
+#[cfg(target_os = "fuchsia")]
+fn case(
+    name: &str,
+    attack: fn(&mut hostile::neighbour::Neighbour) -> conformance::check::Outcome,
+) -> conformance::check::Case {
+    conformance::check::Case::new(name, move || {
+        let mut neighbour = hostile::neighbour::Neighbour::start()?;
+        neighbour.goes_on()?;
+        let attacked = attack(&mut neighbour);
+        neighbour.goes_on()?;
+        attacked
+    })
+}

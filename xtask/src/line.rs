@@ -1,0 +1,162 @@
+//! A serial port of the machine, seen from outside: two named pipes that QEMU opens.
+//!
+//! Pipes and not a socket, because QEMU writes byte by byte. A socket on Linux accounts hundreds of bytes for each, so
+//! some 300 of them fill it, and then the port stands still until the host has read: a machine that counts its
+//! instructions would hear the host's pace. A pipe holds as many bytes as it has room for, here a megabyte.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Result, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, mkfifoat};
+use rustix::pipe::fcntl_setpipe_size;
+
+/// What an ordinary user may ask for.
+const ROOM: usize = 1 << 20;
+
+/// The pipes of a port that QEMU has not opened yet.
+#[derive(Debug)]
+pub struct Waiting {
+    from: File,
+    to: PathBuf,
+}
+
+/// The two directions of a port.
+#[derive(Debug)]
+pub struct Line {
+    from: File,
+    to: File,
+    timeout: Option<Duration>,
+}
+
+impl Waiting {
+    /// Makes the pipes in a folder. QEMU's option for them is `-chardev pipe,path=NAME`.
+    ///
+    /// # Errors
+    /// They are there already, or cannot be made.
+    pub fn make(folder: &Path, name: &str) -> Result<Waiting> {
+        let path = |end| folder.join(format!("{name}.{end}"));
+        for end in ["in", "out"] {
+            mkfifoat(CWD, path(end), Mode::RUSR | Mode::WUSR)?;
+        }
+        // Opened so, it waits for nobody.
+        let from = nonblocking().read(true).open(path("out"))?;
+        // A user who has very many pipes gets less, which is enough for most.
+        let _ = fcntl_setpipe_size(&from, ROOM);
+        Ok(Waiting { from, to: path("in") })
+    }
+
+    /// The port, once QEMU has opened it.
+    ///
+    /// # Errors
+    /// `WouldBlock`: not yet.
+    pub fn open(&self) -> Result<Line> {
+        let to = nonblocking().write(true).open(&self.to).map_err(|error| match error.raw_os_error() {
+            Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => ErrorKind::WouldBlock.into(),
+            _ => error,
+        })?;
+        fcntl_setfl(&to, fcntl_getfl(&to)? - OFlags::NONBLOCK)?;
+        Ok(Line { from: self.from.try_clone()?, to, timeout: None })
+    }
+}
+
+fn nonblocking() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    options
+}
+
+impl Line {
+    /// Another one of the same port; what one reads the others do not.
+    ///
+    /// # Errors
+    /// Too many files are open.
+    pub fn try_clone(&self) -> Result<Line> {
+        Ok(Line { from: self.from.try_clone()?, to: self.to.try_clone()?, timeout: self.timeout })
+    }
+
+    /// From now on reading ends with `TimedOut` where nothing comes for so long.
+    pub fn set_read_timeout(&mut self, timeout: Duration) {
+        self.timeout = Some(timeout);
+    }
+}
+
+impl Read for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        // Before QEMU has opened its end, a read would take that for the port's end. Waiting does not: it is for bytes,
+        // or for the last writer's leaving.
+        let timeout = self.timeout.map(Timespec::try_from).transpose().map_err(std::io::Error::other)?;
+        let mut ports = [PollFd::new(&self.from, PollFlags::IN)];
+        if poll(&mut ports, timeout.as_ref())? == 0 {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.from.read(buffer)
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.to.write(bytes)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As QEMU opens the pipes.
+    fn other_end(folder: &Path) -> (File, File) {
+        let open = |name| OpenOptions::new().read(true).write(true).open(folder.join(name)).unwrap();
+        (open("port.in"), open("port.out"))
+    }
+
+    #[test]
+    fn bytes_go_both_ways_until_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let waiting = Waiting::make(folder.path(), "port").unwrap();
+        assert_eq!(waiting.open().unwrap_err().kind(), ErrorKind::WouldBlock);
+        let (mut input, mut output) = other_end(folder.path());
+        let mut line = waiting.open().unwrap();
+        output.write_all(b"abc").unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(line.read(&mut buffer).unwrap(), 3);
+        line.write_all(b"de").unwrap();
+        assert_eq!(input.read(&mut buffer).unwrap(), 2);
+        line.set_read_timeout(Duration::from_millis(1));
+        assert_eq!(line.read(&mut buffer).unwrap_err().kind(), ErrorKind::TimedOut);
+        drop((input, output));
+        assert_eq!(line.read(&mut buffer).unwrap(), 0);
+        assert_eq!(line.write_all(b"f").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_port_that_is_not_open_yet_has_not_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let waiting = Waiting::make(folder.path(), "port").unwrap();
+        // QEMU opens the way in first.
+        let input = OpenOptions::new().read(true).write(true).open(folder.path().join("port.in")).unwrap();
+        let mut line = waiting.open().unwrap();
+        line.set_read_timeout(Duration::from_millis(1));
+        assert_eq!(line.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+        drop(input);
+    }
+
+    /// What a report of a crash takes, a byte at a time, while nobody reads.
+    #[test]
+    fn nobody_waits_for_the_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        let waiting = Waiting::make(folder.path(), "port").unwrap();
+        let (_input, output) = other_end(folder.path());
+        let _line = waiting.open().unwrap();
+        fcntl_setfl(&output, OFlags::NONBLOCK).unwrap();
+        let taken = (0..60_000).take_while(|_| (&output).write(b"x").is_ok()).count();
+        assert_eq!(taken, 60_000);
+    }
+}

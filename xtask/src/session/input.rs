@@ -1,0 +1,66 @@
+//! Input on its way to the program.
+
+use std::io::{ErrorKind, Read};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use super::{Streams, write_frame};
+use crate::line::Line;
+use crate::link::ToSystem;
+
+/// Sends the input, then its end, never more of it than the system has room for: so an interrupt always gets through.
+pub fn pump_input(streams: Streams, link: &Mutex<Line>, window: &Window) {
+    let send = |bytes: &[u8]| {
+        window.wait_for_room(bytes.len());
+        write_frame(link, ToSystem::Stdin(bytes))
+    };
+    match streams {
+        Streams::Overheard => return,
+        // A dialogue is with a terminal, and there is none.
+        Streams::Dialogue(_) => {}
+        Streams::Captured(input) => {
+            if !input.chunks(4096).all(send) {
+                return;
+            }
+        }
+        Streams::Ours(_) => {
+            let mut buffer = [0; 4096];
+            let mut stdin = std::io::stdin().lock();
+            loop {
+                match stdin.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(count) if send(&buffer[..count]) => {}
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Ok(_) => return,
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+    send(&[]);
+}
+
+/// Input that is on the way: sent, and not yet taken by the program.
+#[derive(Debug, Default)]
+pub struct Window {
+    under_way: Mutex<usize>,
+    less: Condvar,
+}
+
+impl Window {
+    /// What `init` holds for a program.
+    const ROOM: usize = 64 << 10;
+
+    fn wait_for_room(&self, count: usize) {
+        let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |under_way: &mut usize| *under_way > 0 && *under_way + count > Window::ROOM;
+        let mut under_way = self.less.wait_while(under_way, fits).unwrap_or_else(PoisonError::into_inner);
+        *under_way += count;
+    }
+
+    /// So many bytes have been taken.
+    pub fn taken(&self, count: usize) {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        *under_way = under_way.saturating_sub(count);
+        self.less.notify_all();
+    }
+}

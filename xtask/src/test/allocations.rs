@@ -1,0 +1,39 @@
+//! Every allocation fails once: the program `allocations` of `user/hostile`.
+
+use anyhow::Result;
+
+use super::hostile::program;
+use super::{Cases, Context, Test};
+
+/// With `all` each request for memory is refused once, otherwise every n-th one of those that are many; or how the names of
+/// the wanted cases begin.
+const VARIABLE: &str = "HAFNON_ALLOCATIONS";
+/// What the program plays.
+const SCENES: [&str; 12] = [
+    "exceptions",
+    "handles",
+    "large",
+    "mappings",
+    "memory",
+    "messages",
+    "objects",
+    "pagers",
+    "processes",
+    "programs",
+    "threads",
+    "waits",
+];
+
+/// All of them.
+pub fn tests() -> Vec<Test> {
+    vec![Test::many("hostile.allocations", allocations)]
+}
+
+fn allocations(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
+    let mut run = |names: &str| program(context, cases, "allocations", &["--timeout", "500000", names]);
+    match std::env::var(VARIABLE).as_deref() {
+        Ok("all") => SCENES.iter().try_for_each(|scene| run(&format!("every-allocation.{scene}."))),
+        Ok(names) => run(names),
+        Err(_) => run("allocations."),
+    }
+}

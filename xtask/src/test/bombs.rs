@@ -1,0 +1,44 @@
+//! Bombs in the booted system: programs that make one thing without end, each beside a neighbour: `user/hostile`.
+//!
+//! What each of them leaves the neighbour of its rate is told, in percent, whether that was enough or not.
+
+use anyhow::Result;
+
+use super::{Cases, Context, Test};
+use crate::cli::Accel;
+use crate::conformance;
+
+/// What the bombs make: the names of the program's cases.
+const KINDS: [&str; 15] = [
+    "channel",
+    "exception",
+    "fork",
+    "futex",
+    "handle",
+    "job",
+    "log",
+    "mapping",
+    "message",
+    "packet",
+    "socket",
+    "thread",
+    "timer",
+    "vmo",
+    "wait_async",
+];
+
+/// A test for each of them, in a machine of its own that counts instructions, so that no other work of the host decides what
+/// the neighbour keeps.
+pub fn tests() -> Vec<Test> {
+    let test = |kind| Test::many(format!("hostile.bombs.{kind}"), move |context, cases| run(context, cases, kind));
+    KINDS.into_iter().map(test).collect()
+}
+
+fn run(context: &Context<'_>, cases: &mut Cases, kind: &str) -> Result<()> {
+    let built = context.built_with_tests()?;
+    let case = format!("bombs.{kind}.");
+    let group = conformance::run_group(built, ("/boot/bin/bombs", Accel::Counting), "bombs", &[case])?;
+    group.said.lines().filter(|line| line.starts_with("rate ")).for_each(|line| cases.note(line));
+    group.cases.into_iter().for_each(|(case, detail)| cases.case(&case, detail.map_or(Ok(()), Err)));
+    group.broken.map_or(Ok(()), |why| Err(anyhow::anyhow!(why)))
+}

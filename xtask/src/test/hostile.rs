@@ -1,0 +1,36 @@
+//! Hostile programs in the booted system: `./hafnon test hostile`.
+
+use anyhow::Result;
+
+use super::{Cases, Context, Test};
+use crate::cli::Accel;
+use crate::conformance;
+use crate::fuzz;
+
+/// Calls of the fuzzer's run, and of the two that must be the same.
+const CALLS: u64 = 60_000;
+const REPLAYED: u64 = 10_000;
+const SEED: u64 = 1;
+
+/// All of them.
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test::many("hostile.tamper", |context, cases| program(context, cases, "tamper", &["tamper."])),
+        Test::one("hostile.fuzz", |context| {
+            let found = fuzz::run(context.built_with_tests()?, CALLS, SEED)?;
+            found.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!("{}\n{problem}", found.said.join("\n"))))
+        }),
+        Test::one("hostile.replay", |context| fuzz::replays(context.built_with_tests()?, REPLAYED, SEED)),
+    ]
+}
+
+/// Cases of one of the programs of `user/hostile`.
+pub(super) fn program(context: &Context<'_>, cases: &mut Cases, name: &str, arguments: &[&str]) -> Result<()> {
+    let built = context.built_with_tests()?;
+    let file = format!("/boot/bin/{name}");
+    let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    // How long threads wait for each other is counted in instructions, whatever else the host does.
+    let group = conformance::run_group(built, (&file, Accel::Counting), name, &arguments)?;
+    group.cases.into_iter().for_each(|(case, detail)| cases.case(&case, detail.map_or(Ok(()), Err)));
+    group.broken.map_or(Ok(()), |why| Err(anyhow::anyhow!(why)))
+}

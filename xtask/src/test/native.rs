@@ -1,0 +1,123 @@
+//! Native components beside an instance: `docs/native.md`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use super::{Context, Test, expect, expect_part};
+use crate::build::kernel_variables;
+use crate::build::program_flags;
+use crate::cargo::{self, BARE_TARGET, Build};
+use crate::cli::Accel;
+use crate::run::{Capture, example};
+use crate::session::{End, Outcome};
+use crate::system::instances::Instances;
+
+/// How often a component is ended.
+const ENDS: usize = 8;
+
+/// All of them.
+pub fn tests() -> Vec<Test> {
+    vec![Test::one("hostile.native-restart", restart), Test::one("hostile.native-calls", calls)]
+}
+
+/// Builds the component of an example, a package in a folder of its own.
+fn component(context: &Context<'_>, folder: &str, name: &str) -> Result<PathBuf> {
+    let paths = context.paths;
+    let mut build = Build::new("building a native component", &format!("--release --locked --target {BARE_TARGET}"));
+    build.folder = Some(paths.workspace.join(folder));
+    build.target_dir = Some(paths.out.join("examples"));
+    let [(kernel, folder), (source, tree)] = kernel_variables(paths)?;
+    let made = build.env(kernel, folder).env(source, tree).run(paths, &context.ui)?;
+    Ok(cargo::program(&made, name)?.to_path_buf())
+}
+
+/// The description of the example with the component that was built, and something changed.
+fn instances(context: &Context<'_>, change: impl FnOnce(String) -> String) -> Result<Instances> {
+    let component = component(context, "examples/key-store/component", "key-store")?;
+    let file = context.paths.workspace.join("examples/key-store/system.toml");
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = text.replace("target/x86_64-unknown-none/release/key-store", &component.to_string_lossy());
+    Instances::parse(&change(text))
+}
+
+fn boot(context: &Context<'_>, instances: Instances, program: &Path, args: &[&str]) -> Result<Outcome> {
+    let built = context.built()?;
+    let mut capture = Capture::new(built, program);
+    capture.args = args.iter().map(ToString::to_string).collect();
+    // In the machine's own time, which does not depend on what else the host does.
+    capture.accel = Accel::Counting;
+    capture.overheard = true;
+    capture.instances = Some(instances);
+    capture.run()
+}
+
+/// A component that ends at any moment comes back each time, and an instance beside it notices nothing.
+fn restart(context: &Context<'_>) -> Result<()> {
+    let trial = format!(
+        "restart = {{ times = {ENDS}, within = '60m' }}\n\
+         trial = {{ times = {ENDS}, from = '1ms', to = '200ms', seed = 1 }}"
+    );
+    let instances = instances(context, |text| text.replace("restart = { times = 3, within = \"1m\" }", &trial))?;
+    let program = example(context.paths, &context.ui, "neighbours")?;
+    let outcome = boot(context, instances, &program, &["steady", "2"])?;
+    let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
+    expect("how the steady work ended", &outcome.end, &End::Exit(0))?;
+    expect_part("the steady work", &stdout, " rounds, 0 wrong;")?;
+    let lines = |part: &str| outcome.root.iter().filter(|line| line.contains(part)).count();
+    expect("components that were ended", &lines("component \"key-store\" was ended on trial"), &ENDS)?;
+    expect("reports of their ends", &lines("end of the report"), &ENDS)?;
+    expect("components that came back", &lines("component \"key-store\" runs again"), &ENDS)?;
+    let taken = outcome.root.iter().filter_map(|line| line.split_once("take back; ")).map(|(_, taken)| taken);
+    let taken: Vec<&str> = taken.collect();
+    expect("whether all lives take the same", &taken.iter().all(|one| Some(one) == taken.first()), &true)
+}
+
+/// Builds the example's program.
+fn client(context: &Context<'_>) -> Result<PathBuf> {
+    let paths = context.paths;
+    let arguments = format!("--release --locked --target {}", cargo::PROGRAM_TARGET);
+    let mut build = Build::new("building the program that has things signed", &arguments);
+    build.folder = Some(paths.workspace.join("examples/key-store/client"));
+    build.target_dir = Some(paths.out.join("examples"));
+    let made = build.env("CARGO_ENCODED_RUSTFLAGS", program_flags(paths)).run(paths, &context.ui)?;
+    Ok(cargo::program(&made, "sign")?.to_path_buf())
+}
+
+/// A program has messages signed by a component that ends again and again: each call is answered or fails, and the next
+/// life is found. No memory of the component is the instance's.
+fn calls(context: &Context<'_>) -> Result<()> {
+    let trial = format!(
+        "restart = {{ times = {ENDS}, within = '60m', after = '5ms' }}\n\
+         trial = {{ times = {ENDS}, from = '50ms', to = '150ms', seed = 2 }}"
+    );
+    let instances = instances(context, |text| text.replace("restart = { times = 3, within = \"1m\" }", &trial))?;
+    let program = client(context)?;
+    let outcome = boot(context, instances, &program, &["a message", "20000"])?;
+    let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
+    expect("how the program ended", &outcome.end, &End::Exit(0))?;
+    let (tag, rest) = stdout.split_once('\n').unwrap_or_default();
+    expect("whether there is a signature", &(tag.len() == 64 && tag.bytes().all(|c| c.is_ascii_hexdigit())), &true)?;
+    expect_part("how many there were", rest, "20000 signatures, ")?;
+    let ends = outcome.root.iter().filter(|line| line.contains("was ended on trial")).count();
+    let lives = outcome.root.iter().filter(|line| line.contains("component \"key-store\" runs again")).count();
+    expect("whether it came back each time", &(ends >= 2 && ends - lives <= 1), &true)?;
+    whose(&outcome.root)
+}
+
+/// What the root task says of memory: no range is two owners'.
+fn whose(root: &[String]) -> Result<()> {
+    let range = |line: &String| {
+        let (owner, range) = line.split_once("memory of ")?.1.split_once(": ")?;
+        let (first, last) = range.trim().split_once('-')?;
+        let number = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+        Some((number(first)?, number(last)?, owner.to_owned()))
+    };
+    let mut ranges: Vec<(u64, u64, String)> = root.iter().filter_map(range).collect();
+    ranges.sort();
+    let owners = |name: &str| ranges.iter().filter(|(_, _, owner)| owner.contains(name)).count();
+    expect("whether both have memory", &(owners("key-store") > 0 && owners("main") > 0), &true)?;
+    let overlap = ranges.windows(2).find(|pair| pair[1].0 <= pair[0].1);
+    expect("memory of two owners", &overlap, &None)
+}
