@@ -12,8 +12,17 @@ use crate::cargo;
 use crate::paths::Paths;
 
 /// Folders whose packages are built for the system only; everything else in the workspace has its tests run here.
-const NOT_ON_THE_HOST: [&str; 7] =
-    ["runtime/crt", "runtime/userboot", "runtime/fdio", "root", "sel4", "server/boot", "user/tools"];
+const NOT_ON_THE_HOST: [&str; 9] = [
+    "component",
+    "component/boot",
+    "runtime/crt",
+    "runtime/userboot",
+    "runtime/fdio",
+    "root",
+    "sel4",
+    "server/boot",
+    "user/tools",
+];
 
 /// A test for each package of the workspace.
 pub fn tests(paths: &Paths) -> Result<Vec<Test>> {
