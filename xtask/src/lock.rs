@@ -7,6 +7,9 @@ use anyhow::{Context, Result};
 use crate::paths::Paths;
 use crate::ui::Ui;
 
+/// What is said where a build has to wait.
+pub const WAITING: &str = "waiting for another hafnon that builds in this tree";
+
 /// Held while building; the system releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub struct BuildLock {
@@ -25,7 +28,7 @@ impl BuildLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                ui.step("waiting for another hafnon that builds in this tree").activity("");
+                ui.step(WAITING).activity("");
                 file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
             }
             Err(TryLockError::Error(error)) => {

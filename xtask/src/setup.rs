@@ -4,6 +4,7 @@ use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
@@ -83,6 +84,7 @@ pub fn for_miri(ui: &Ui, nightly: &str) -> Result<()> {
         let version = Command::new("cargo").args(["miri", "--version"]).env("RUSTUP_TOOLCHAIN", nightly).output();
         version.is_ok_and(|output| output.status.success())
     };
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     if has() {
         return Ok(());
     }
@@ -154,7 +156,11 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Neither apt nor rustup installs two things at once, and tests that run at once may miss the same.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
 fn packages(ui: &Ui, tools: &[Tool]) -> Result<()> {
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let missing: Vec<&Tool> = tools.iter().filter(|tool| find_program(tool.program).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
@@ -222,6 +228,7 @@ fn missing_of_toolchain() -> Vec<String> {
 }
 
 fn toolchain(ui: &Ui) -> Result<()> {
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let missing = missing_of_toolchain();
     if missing.is_empty() {
         return Ok(());

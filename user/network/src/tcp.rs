@@ -133,11 +133,12 @@ impl<W: World> Stack<W> {
         if !matches!(flow.phase, Phase::Waiting(_)) {
             flow.phase = Phase::Over;
         }
-        end.cut();
+        // Who sees the end must see the error, so that is told first.
         if reset {
             *error = Some(Error::Reset);
             end.tell(0, ERROR);
         }
+        end.cut();
     }
 
     /// A connection is asked for by a frame that smoltcp has not seen yet: makes it a socket, where somebody listens who
@@ -299,8 +300,8 @@ impl<W: World> Stack<W> {
         }
         if !(flow.sent_end && flow.told_end) {
             *error = Some(Error::Reset);
-            end.cut();
             end.tell(0, ERROR);
+            end.cut();
         }
         // One that waits to be accepted stays in its queue: who takes it learns what happened.
         if !matches!(flow.phase, Phase::Waiting(_)) {

@@ -98,6 +98,7 @@ fn what_was_not_read_makes_a_reset() {
         machine.settle();
         assert_ne!(machine.signals(client) & ERROR, 0);
         assert!(machine.pipe(client).client().stopped);
+        assert_ne!(machine.pipe(client).client().at_cut & ERROR, 0, "the end was there before the error");
         assert_eq!(machine.ask(client, Request::Get(Choice::Error)), Ok(Reply::Value(Error::Reset as u32)));
         assert_eq!(machine.ask(client, Request::Get(Choice::Error)), Ok(Reply::Value(0)));
         assert_eq!(machine.signals(client) & ERROR, 0);

@@ -14,13 +14,15 @@ use crate::paths::Paths;
 use crate::ui::Ui;
 
 /// The workspaces whose packages are looked at. Rust's own tests (`xtask/rust-tests`) want another compiler.
-const MANIFESTS: [&str; 12] = [
+const MANIFESTS: [&str; 14] = [
     "Cargo.toml",
     "fuzz/Cargo.toml",
     "kernel/Cargo.toml",
     "examples/descriptors/Cargo.toml",
     "examples/files/Cargo.toml",
     "examples/hello/Cargo.toml",
+    "examples/key-store/client/Cargo.toml",
+    "examples/key-store/component/Cargo.toml",
     "examples/neighbours/Cargo.toml",
     "examples/network/Cargo.toml",
     "examples/same-source/Cargo.toml",

@@ -7,14 +7,20 @@ pub mod miri;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
 use crate::paths::Paths;
+use crate::setup;
 use crate::ui::Ui;
 
 /// A tool of those that `xtask/tools/requirements.txt` pins, fetched by pip if need be.
 fn tool(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
+    /// Tests that run at once may want the same tool.
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _fetching = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    setup::for_building(ui)?;
     let requirements = paths.workspace.join("xtask/tools/requirements.txt");
     let wanted = fs::read(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
     let folder = paths.out.join("tools");

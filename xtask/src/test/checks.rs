@@ -10,6 +10,7 @@ use super::{Context, Test, tail};
 use crate::cargo::{self, BARE_TARGET, PROGRAM_TARGET};
 use crate::docs;
 use crate::kernel::{self, Variant};
+use crate::setup;
 
 /// Where unsafe code may stand, as `docs/architecture.md` says; everything else forbids it.
 const UNSAFE_ALLOWED: [&str; 8] = [
@@ -59,9 +60,9 @@ const PROGRAMS: [&str; 16] = [
 /// All of them.
 pub fn tests() -> Vec<Test> {
     vec![
-        Test::one("check.rustfmt", rustfmt),
-        Test::one("check.lock-file", lock_file),
-        Test::one("check.pages", |context| {
+        check("check.rustfmt", rustfmt),
+        check("check.lock-file", lock_file),
+        check("check.pages", |context| {
             let stale = docs::stale(context.paths)?;
             if stale.is_empty() {
                 Ok(())
@@ -69,34 +70,34 @@ pub fn tests() -> Vec<Test> {
                 bail!("{} are not what they are made from: run `./hafnon docs`", stale.join(", "))
             }
         }),
-        Test::one("check.unsafe-only-where-allowed", unsafe_code),
-        Test::one("check.clippy-host", |context| {
+        check("check.unsafe-only-where-allowed", unsafe_code),
+        check("check.clippy-host", |context| {
             let mut args = vec!["--workspace", "--all-features", "--all-targets"];
             for package in BARE.iter().chain(&LIBRARIES) {
                 args.extend(["--exclude", package]);
             }
             clippy(context, &args)
         }),
-        Test::one("check.clippy-system", |context| {
+        check("check.clippy-system", |context| {
             kernel::build(context.paths, Variant::Release)?;
             clippy(context, &packages(BARE_TARGET, &BARE))?;
             clippy(context, &["--target", BARE_TARGET, "-p", "root", "--features", "measure"])
         }),
-        Test::one("check.clippy-libraries", |context| {
+        check("check.clippy-libraries", |context| {
             LIBRARIES.iter().try_for_each(|library| {
                 let args = ["--profile", "system", "--target", PROGRAM_TARGET, "-p", library];
                 clippy(context, &args).with_context(|| format!("in {library}"))
             })
         }),
-        Test::one("check.clippy-programs", |context| clippy(context, &packages(PROGRAM_TARGET, &PROGRAMS))),
-        Test::one("check.binding-to-16", |context| {
+        check("check.clippy-programs", |context| clippy(context, &packages(PROGRAM_TARGET, &PROGRAMS))),
+        check("check.binding-to-16", |context| {
             let mut command = cargo::command(&context.paths.workspace);
             command.args(["check", "-p", "sel4", "--target", BARE_TARGET]);
             command.env("SEL4_PREFIX", context.paths.workspace.join("sel4/fixtures/prefix-16"));
             run(command.arg("--target-dir").arg(context.paths.out.join("cargo-16")))
         }),
-        Test::one("check.no-vector-registers", vector_registers),
-        Test::one("check.vdso-image", |context| {
+        check("check.no-vector-registers", vector_registers),
+        check("check.vdso-image", |context| {
             context.built()?;
             let mut command = cargo::command(&context.paths.workspace);
             command.args(["run", "--quiet", "-p", "abi", "--example", "generate", "--target-dir"]);
@@ -104,6 +105,14 @@ pub fn tests() -> Vec<Test> {
             run(command.arg(context.paths.sysroot_lib().join("libzircon.so")))
         }),
     ]
+}
+
+/// A check takes the compiler's tools and targets, which a new machine does not have before something is built.
+fn check(name: &str, run: impl Fn(&Context<'_>) -> Result<()> + Send + Sync + 'static) -> Test {
+    Test::one(name, move |context| {
+        setup::for_building(&context.ui)?;
+        run(context)
+    })
 }
 
 fn packages<'a>(target: &'a str, names: &[&'a str]) -> Vec<&'a str> {

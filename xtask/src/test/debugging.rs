@@ -96,7 +96,7 @@ fn run(context: &Context<'_>, options: &[&str], program: &[&str], code: i32) -> 
     let output = wrong::tool(context)?.arg("run").args(options).args(program).output()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     expect(&format!("the exit code, of\n{}", text(&output.stderr)), &output.status.code(), &Some(code))?;
-    Ok((text(&output.stdout), text(&output.stderr)))
+    Ok((text(&output.stdout), wrong::said(&output)))
 }
 
 fn hello_path(context: &Context<'_>) -> Result<String> {

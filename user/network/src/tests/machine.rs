@@ -21,6 +21,8 @@ pub struct Side {
     pub inbox: VecDeque<Vec<u8>>,
     pub stopped: bool,
     pub signals: u32,
+    /// What the signals were when it was cut: a client may look between a cut and what follows it.
+    pub at_cut: u32,
     wants_readable: bool,
     wants_writable: bool,
 }
@@ -79,7 +81,9 @@ impl End for Pipe {
 
     fn cut(&mut self) {
         self.service().stopped = true;
-        self.client().stopped = true;
+        let mut client = self.client();
+        client.stopped = true;
+        client.at_cut = client.signals;
     }
 
     fn tell(&mut self, clear: u32, set: u32) {
