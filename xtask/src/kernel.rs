@@ -167,29 +167,49 @@ pub fn prefix() -> Option<PathBuf> {
 /// The prefix is none, or of a kernel that the system cannot run on.
 fn installed(paths: &Paths, prefix: PathBuf) -> Result<Kernel> {
     // Whether it fits is found out here, before anything is built for it.
-    let kernel = sel4_gen::Kernel::load(&sel4_gen::Location::Prefix(prefix.clone()))?;
+    sel4_gen::Kernel::load(&sel4_gen::Location::Prefix(prefix.clone()))?;
     let unsuitable = |why: &str| Err(sel4_gen::Error::Unsuitable { path: prefix.clone(), why: why.into() }.into());
-    if kernel.config.is_set("SUPPORT_PCID") {
-        return unsuitable(
-            "it wants a processor with PCIDs, which QEMU's has not; build it with -DKernelSupportPCID=OFF",
-        );
-    }
     if !prefix.join("bin/kernel.elf").is_file() {
         return unsuitable("it has no bin/kernel.elf; `ninja kernel.elf` and `cmake --install .` put it there");
     }
     let (from, to) = (prefix.join("bin/kernel.elf"), paths.out.join("kernel/installed/kernel.elf"));
     let file = fs::read(&from).map_err(|source| Error::File { doing: "read", path: from.clone(), source })?;
+    if !is_elf(&file) {
+        return unsuitable("its bin/kernel.elf is no 64-bit ELF file for x86_64; build and install it again");
+    }
     let mut hasher = DefaultHasher::new();
     file.hash(&mut hasher);
     let stamp = format!("{:016x}\n", hasher.finish());
     let folder = paths.out.join("kernel/installed");
-    let built = !is_stamped(&folder, &stamp);
-    if built {
+    if !is_stamped(&folder, &stamp) {
         fs::create_dir_all(&folder).map_err(|source| Error::File { doing: "make", path: folder.clone(), source })?;
         to_32_bits(&from, &to)?;
+        let image = fs::read(&to).map_err(|source| Error::File { doing: "read", path: to.clone(), source })?;
+        if !has_multiboot_header(&image) {
+            return unsuitable(
+                "its bin/kernel.elf has no multiboot header, by which QEMU loads it; build it with \
+                 -DKernelMultiboot1Header=ON",
+            );
+        }
+        // Debuggers read the names in it.
+        write(&folder.join("kernel64.elf"), &file)?;
         write(&folder.join(STAMP), &stamp)?;
     }
     Ok(Kernel { image: to, folder: prefix.clone(), source: prefix, built: false })
+}
+
+/// Whether a file is 64-bit ELF for x86-64.
+fn is_elf(file: &[u8]) -> bool {
+    const START: &[u8] = b"\x7fELF\x02\x01";
+    const MACHINE: usize = 18;
+    const X86_64: &[u8] = &[62, 0];
+    file.starts_with(START) && file.get(MACHINE..MACHINE + 2) == Some(X86_64)
+}
+
+/// Whether a file has, in its first 8 KiB, the header that a multiboot loader looks for.
+fn has_multiboot_header(file: &[u8]) -> bool {
+    const MAGIC: u32 = 0x1bad_b002;
+    file.chunks_exact(4).take(8192 / 4).any(|word| word == MAGIC.to_le_bytes())
 }
 
 /// Multiboot loaders, QEMU's `-kernel` among them, take 32-bit ELF files only.
@@ -489,9 +509,9 @@ fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|source| Error::File { doing: "read", path: path.into(), source })
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
+fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     let folder = path.parent().unwrap_or(path);
-    let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, text));
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes));
     written.map_err(|source| Error::File { doing: "write", path: path.into(), source })
 }
 

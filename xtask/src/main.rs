@@ -41,6 +41,7 @@ mod trace;
 mod trusted_base;
 mod ui;
 mod unwinder;
+mod without;
 
 use std::process::ExitCode;
 

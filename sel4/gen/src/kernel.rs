@@ -74,6 +74,12 @@ impl Kernel {
                             .into(),
                     });
                 }
+                if include.join("interfaces/sel4.xml").exists() {
+                    return Err(Error::Unsuitable {
+                        path: prefix.clone(),
+                        why: "it is older than seL4 13: SEL4_PREFIX takes 13 to 16".into(),
+                    });
+                }
                 let interfaces =
                     ["", "-sel4-arch", "-arch"].map(|part| include.join(format!("interfaces/object-api{part}.xml")));
                 let configs = vec![include.join("kernel/gen_config.h"), include.join("sel4/gen_config.h")];
@@ -119,16 +125,50 @@ pub fn number(syscalls: &Syscalls, config: &Config) -> Vec<(String, i64)> {
     names.zip(1_i64..).map(|(name, n)| (name, -n)).collect()
 }
 
+/// Settings with which a kernel does not fit: whether it has one, and what to change.
+type Wrong = (fn(&Config) -> bool, &'static str);
+
+/// Whether a number is there and less than that.
+fn below(config: &Config, name: &str, least: i64) -> bool {
+    config.number(name).is_some_and(|number| number < least)
+}
+
+const WRONG: &[Wrong] = &[
+    (|c| !c.is_set("ARCH_X86_64"), "it is not built for x86_64 (-DKernelSel4Arch=x86_64)"),
+    (|c| c.is_set("KERNEL_MCS"), "it is an MCS kernel, which is not supported yet; build it with -DKernelIsMCS=OFF"),
+    (|c| !c.is_set("SYSCALL"), "it is entered by `sysenter`; build it with -DKernelX86Syscall=syscall"),
+    (
+        |c| c.is_set("SUPPORT_PCID"),
+        "it wants a processor with PCIDs, which QEMU's has not; build it with -DKernelSupportPCID=OFF",
+    ),
+    (
+        |c| c.is_set("XSAVE_XSAVEC") || c.is_set("XSAVE_XSAVES"),
+        "it wants a processor with XSAVEC or XSAVES, which QEMU's has not; build it with -DKernelXSave=XSAVEOPT",
+    ),
+    (
+        |c| c.number("XSAVE_FEATURE_SET").is_some_and(|features| features & !7 != 0),
+        "it saves registers beyond those of x87, SSE and AVX, which QEMU's processor has not; build it with \
+         -DKernelXSaveFeatureSet=7 -DKernelXSaveSize=832",
+    ),
+    (
+        |c| c.is_set("X2APIC"),
+        "it wants a processor with an x2APIC, which QEMU's has not; build it with -DKernelLAPICMode=XAPIC",
+    ),
+    (
+        |c| c.is_set("IRQ_PIC"),
+        "it takes interrupts from the old controller; build it with -DKernelIRQController=IOAPIC",
+    ),
+    (|c| below(c, "NUM_PRIORITIES", 256), "it has too few priorities; build it with -DKernelNumPriorities=256"),
+    (
+        |c| below(c, "RETYPE_FAN_OUT_LIMIT", 256),
+        "it makes too few objects at once; build it with -DKernelRetypeFanOutLimit=256",
+    ),
+];
+
 fn check(root: &Path, config: &Config) -> Result<(), Error> {
     let unsuitable = |why: &str| Err(Error::Unsuitable { path: root.into(), why: why.into() });
-    if !config.is_set("ARCH_X86_64") {
-        return unsuitable("it is not built for x86_64 (-DKernelSel4Arch=x86_64)");
-    }
-    if config.is_set("KERNEL_MCS") {
-        return unsuitable("it is an MCS kernel, which is not supported yet; build it with -DKernelIsMCS=OFF");
-    }
-    if !config.is_set("SYSCALL") {
-        return unsuitable("it is entered by `sysenter`; build it with -DKernelX86Syscall=syscall");
+    if let Some((_, why)) = WRONG.iter().find(|(has, _)| has(config)) {
+        return unsuitable(why);
     }
     for needed in ["MAX_NUM_BOOTINFO_UNTYPED_CAPS", "ROOT_CNODE_SIZE_BITS", "RETYPE_FAN_OUT_LIMIT", "NUM_PRIORITIES"] {
         if config.number(needed).is_none() {

@@ -170,6 +170,22 @@ fn unsuitable_kernels_say_what_to_do() {
     assert!(error(arm).contains("not built for x86_64"));
     let sysenter = changed("sysenter", config, |text| text.replace("CONFIG_SYSCALL 1", "CONFIG_SYSENTER 1"));
     assert!(error(sysenter).contains("-DKernelX86Syscall=syscall"));
+    for (name, line, part) in [
+        ("pcid", "SUPPORT_PCID 1", "-DKernelSupportPCID=OFF"),
+        ("xsavec", "XSAVE_XSAVEC 1", "-DKernelXSave=XSAVEOPT"),
+        ("xsaves", "XSAVE_XSAVES 1", "-DKernelXSave=XSAVEOPT"),
+        ("features", "XSAVE_FEATURE_SET 231", "-DKernelXSaveFeatureSet=7"),
+        ("x2apic", "X2APIC 1", "-DKernelLAPICMode=XAPIC"),
+        ("pic", "IRQ_PIC 1", "-DKernelIRQController=IOAPIC"),
+        ("priorities", "NUM_PRIORITIES 64", "-DKernelNumPriorities=256"),
+        ("retype", "RETYPE_FAN_OUT_LIMIT 64", "-DKernelRetypeFanOutLimit=256"),
+    ] {
+        let prefix = changed(name, config, |text| format!("{text}#define CONFIG_{line}\n"));
+        assert!(error(prefix).contains(part), "{name}");
+    }
+    let old = changed("old", config, |text| text);
+    fs::write(old.join("libsel4/include/interfaces/sel4.xml"), "").expect("writable");
+    assert!(error(old).contains("older than seL4 13"));
     let odd = changed("odd", "interfaces/object-api.xml", |text| text.replace("seL4_Bool", "seL4_Odd"));
     let kernel = Kernel::load(&Location::Prefix(odd)).unwrap();
     assert!(emit(&kernel).unwrap_err().to_string().contains("seL4_Odd"));

@@ -115,6 +115,8 @@ pub struct Memory {
     room: [u32; 2],
     leaf_chunk: u32,
     leaves_used: u32,
+    /// Chunks that nobody can have any more and that are in no list: those of leaves, and the one that is put aside.
+    spent: u64,
     loose: Loose,
     /// Parts in use, for the report.
     live: [u64; 2],
@@ -174,6 +176,7 @@ impl Memory {
             room: [NONE; 2],
             leaf_chunk: NONE,
             leaves_used: 0,
+            spent: 0,
             loose: Loose { free: Vec::new(), frames: Vec::new(), next: 0, end: 0, leaf: LOOSE_LEAF },
             live: [0; 2],
             windows: 0,
@@ -188,7 +191,7 @@ impl Memory {
     /// Bytes in use, and bytes in all.
     pub fn bytes(&self) -> (u64, u64) {
         let (_, total) = CHUNKS.with(|chunks| chunks.bytes());
-        ((self.live[0] + self.live[1]) * 4096 + heap::bytes().0, total)
+        ((self.live[0] + self.live[1]) * 4096 + self.spent * CHUNK + heap::bytes().0, total)
     }
 
     /// What is in use. Page tables of the window are not counted, as a chunk that has one keeps it for good, nor slots of
@@ -537,6 +540,7 @@ impl Memory {
         if self.leaf_chunk == NONE || self.leaves_used == LEAVES {
             self.leaf_chunk = self.chunk_take()?;
             self.leaves_used = 0;
+            self.spent += 1;
         }
         let made = sys::retype(untyped_of(self.leaf_chunk), Object::CNode(LEAF_BITS), None, root_slot, 1);
         made.map_err(|_| OutOfMemory)?;

@@ -7,7 +7,6 @@
 pub mod coverage;
 pub mod record;
 pub mod table;
-pub mod without;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -23,6 +22,7 @@ use crate::image::{Image, Mode};
 use crate::link::Frame;
 use crate::qemu::{Devices, Machine};
 use crate::session::{End, Outcome, Session, Streams};
+use crate::without;
 
 pub use record::Record;
 
@@ -158,7 +158,7 @@ pub fn run_group(built: &Built, (program, accel): (&str, Accel), group: &str, pr
     let mut image = Image::new(built, true, &Devices::default())?;
     let time = GROUP_TIME.as_millis();
     let mut arguments: Vec<String> = Vec::new();
-    let left_out = without::here()?.into_iter().flat_map(|lack| lack.cases);
+    let left_out = without::here()?.into_iter().flat_map(|lack| [lack.cases, lack.attacks].concat());
     for case in left_out.filter(|case| self::group(case) == group) {
         arguments.extend(["--without".into(), case]);
     }

@@ -6,6 +6,7 @@ use super::{Cases, Context, Test};
 use crate::cli::Accel;
 use crate::conformance;
 use crate::fuzz;
+use crate::without;
 
 /// Calls of the fuzzer's run, and of the two that must be the same.
 const CALLS: u64 = 60_000;
@@ -29,6 +30,11 @@ pub(super) fn program(context: &Context<'_>, cases: &mut Cases, name: &str, argu
     let built = context.built_with_tests()?;
     let file = format!("/boot/bin/{name}");
     let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    for lack in without::here()? {
+        for case in lack.attacks.iter().filter(|case| conformance::group(case) == name) {
+            cases.note(&format!("left out {case}: {}", lack.why));
+        }
+    }
     // How long threads wait for each other is counted in instructions, whatever else the host does.
     let group = conformance::run_group(built, (&file, Accel::Counting), name, &arguments)?;
     group.cases.into_iter().for_each(|(case, detail)| cases.case(&case, detail.map_or(Ok(()), Err)));

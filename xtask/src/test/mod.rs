@@ -47,6 +47,7 @@ use crate::run;
 use crate::rust_tests;
 use crate::setup;
 use crate::ui::Ui;
+use crate::without;
 
 /// What a test does: reports its cases, or fails as a whole.
 type Body = Box<dyn Fn(&Context<'_>, &mut Cases) -> Result<()> + Send + Sync>;
@@ -206,11 +207,22 @@ impl Cases {
         let _ = writeln!(self.text, "{line}");
     }
 
-    /// Runs a test.
+    /// Runs a test, unless the kernel that the system runs on lacks what it takes.
+    fn run(&mut self, test: &Test, context: &Context<'_>) -> Result<()> {
+        match without::here()?.into_iter().find(|lack| lack.tests.contains(&test.name)) {
+            Some(lack) => {
+                self.not_made(&format!("left out: {}", lack.why));
+                Ok(())
+            }
+            None => (test.run)(context, self),
+        }
+    }
+
+    /// Runs a test, and tells how it went.
     fn of(test: &Test, context: &Context<'_>, verbose: bool) -> Cases {
         let mut cases = Cases { group: test.name.clone(), verbose, ..Cases::default() };
         let start = Instant::now();
-        if let Err(error) = (test.run)(context, &mut cases) {
+        if let Err(error) = cases.run(test, context) {
             cases.fail("", &format!("{error:#}"));
         }
         let (passed, seconds) = (cases.passed, start.elapsed().as_secs_f64());

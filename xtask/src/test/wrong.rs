@@ -137,6 +137,12 @@ fn kernel_prefix(context: &Context<'_>) -> Result<()> {
     let prefix = folder.path().join("prefix");
     copy_folder(&context.paths.workspace.join("sel4/fixtures/prefix-16"), &prefix)?;
     refused(&prefix, "bin/kernel.elf")?;
+    fs::create_dir(prefix.join("bin")).context("cannot make a folder")?;
+    fs::write(prefix.join("bin/kernel.elf"), "no kernel").context("cannot write")?;
+    refused(&prefix, "no 64-bit ELF file")?;
+    // This tool is one, and nothing that a machine can be started with.
+    fs::copy(env::current_exe()?, prefix.join("bin/kernel.elf")).context("cannot copy this tool")?;
+    refused(&prefix, "no multiboot header")?;
     let config = prefix.join("libsel4/include/kernel/gen_config.h");
     let text = fs::read_to_string(&config).context("cannot read the configuration")?;
     for (from, to, part) in [

@@ -38,6 +38,7 @@ impl Memory {
             // In use for ever, by nobody who is counted.
             self.chunks[aside as usize].live = 1;
             self.aside = aside;
+            self.spent += 1;
         }
         self.large_make(number)?;
         self.chunks[number as usize].live = PARTS as u16;

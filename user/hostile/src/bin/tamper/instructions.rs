@@ -9,6 +9,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         crate::case("tamper.instructions.refused", refused),
         crate::case("tamper.instructions.flags", flags),
+        crate::case("tamper.instructions.nested_task", nested_task),
         crate::case("tamper.instructions.old_entries", old_entries),
     ]
 }
@@ -70,16 +71,26 @@ fn refused(_: &mut Neighbour) -> Outcome {
     all.iter().try_for_each(|code| ends(code))
 }
 
-/// Every flag that can be popped, and then an entry of the kernel.
+/// A flag is popped, and then the kernel is entered.
+fn flag(bit: u32) -> Outcome {
+    let mut code = vec![0x48, 0xb8]; // mov rax, 1 << bit
+    code.extend((1_u64 << bit).to_le_bytes());
+    code.extend([0x50, 0x9d]); // push rax; popf
+    code.extend([0x48, 0xc7, 0xc2, 0xf9, 0xff, 0xff, 0xff]); // mov rdx, Yield
+    code.extend([0x48, 0x89, 0xe3, 0x0f, 0x05, 0x48, 0x89, 0xdc]); // mov rbx, rsp; syscall; mov rsp, rbx
+    ends(&code)
+}
+
+/// The flag that some kernels stumble over.
+const NESTED_TASK: u32 = 14;
+
+fn nested_task(_: &mut Neighbour) -> Outcome {
+    flag(NESTED_TASK)
+}
+
+/// Every other flag.
 fn flags(_: &mut Neighbour) -> Outcome {
-    for bit in 0..64 {
-        let mut code = vec![0x48, 0xb8]; // mov rax, 1 << bit
-        code.extend((1_u64 << bit).to_le_bytes());
-        code.extend([0x50, 0x9d]); // push rax; popf
-        code.extend([0x48, 0xc7, 0xc2, 0xf9, 0xff, 0xff, 0xff]); // mov rdx, Yield
-        code.extend([0x48, 0x89, 0xe3, 0x0f, 0x05, 0x48, 0x89, 0xdc]); // mov rbx, rsp; syscall; mov rsp, rbx
-        ends(&code)?;
-    }
+    (0..64).filter(|&bit| bit != NESTED_TASK).try_for_each(flag)?;
     // And with a stack that is none.
     for stack in [0_u64, 8, 1 << 47, 1 << 63, u64::MAX] {
         let mut code = vec![0x48, 0xbc]; // mov rsp, stack
