@@ -97,7 +97,8 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::File { source, .. } | Error::Tool { source, .. } => Some(source),
-            Error::Interfaces(error) => Some(error),
+            // It says itself what its own words say.
+            Error::Interfaces(error) => error.source(),
             _ => None,
         }
     }
