@@ -134,13 +134,14 @@ fn unchanged(stamp_file: &Path, sources: u64) -> Option<Built> {
     (stamp.sources == sources && files.iter().all(|file| file.is_file())).then_some(stamp.built)
 }
 
-/// Name, size and time of change of every file of the tree, and the variables that builds follow.
+/// Name, size and time of change of every file of the tree and of somebody's own kernel, and the variables that builds follow.
 fn state_of_sources(paths: &Paths) -> Result<u64> {
     let mut hasher = DefaultHasher::new();
     cargo::TOOLCHAIN.hash(&mut hasher);
     std::env::var_os("SEL4_PREFIX").hash(&mut hasher);
     paths.workspace.hash(&mut hasher);
-    for path in cargo::sources(&paths.workspace)? {
+    let installed = kernel::prefix().map(|prefix| prefix.join("bin/kernel.elf"));
+    for path in cargo::sources(&paths.workspace)?.into_iter().chain(installed) {
         if paths.short(&path).starts_with("docs") || paths.short(&path).starts_with("examples") {
             continue;
         }
