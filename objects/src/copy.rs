@@ -9,6 +9,7 @@ use crate::aspace::Mapping;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::Id;
+use crate::portions::COPIES;
 use crate::slab::Key;
 use crate::vmo::{Access, PAGE_WAIT, Vmo};
 
@@ -30,6 +31,23 @@ impl<M: Machine> Kernel<M> {
         self.vmo_to_user(target, at, aspace, address, len).1
     }
 
+    /// A portion of [`Kernel::vmo_read_to`], of which `done` bytes are copied. Says how many are then, if some are left.
+    ///
+    /// # Errors
+    /// As `vmo_read_to`.
+    pub fn vmo_read_portion(
+        &mut self,
+        (id, offset): (Id<Vmo>, u64),
+        (aspace, address): (Key, u64),
+        len: u64,
+        done: u64,
+    ) -> Result<Option<u64>, Status> {
+        let (target, at) = self.vmo_to_copy(id, offset.wrapping_add(done), len.saturating_sub(done), Access::Read)?;
+        let part = len.saturating_sub(done).min(COPIES);
+        self.vmo_to_user(target, at, aspace, address.wrapping_add(done), part).1?;
+        Ok(Some(done + part).filter(|&done| done < len))
+    }
+
     /// `vmo_write`: copies from a program's memory into a VMO, a window or not. On an error a part may have been written.
     ///
     /// # Errors
@@ -44,6 +62,23 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<(), Status> {
         let (target, at) = self.vmo_to_copy(id, offset, len, Access::Write)?;
         self.user_to_vmo(target, at, aspace, address, len).1
+    }
+
+    /// A portion of [`Kernel::vmo_write_from`], as [`Kernel::vmo_read_portion`].
+    ///
+    /// # Errors
+    /// As `vmo_write_from`.
+    pub fn vmo_write_portion(
+        &mut self,
+        (id, offset): (Id<Vmo>, u64),
+        (aspace, address): (Key, u64),
+        len: u64,
+        done: u64,
+    ) -> Result<Option<u64>, Status> {
+        let (target, at) = self.vmo_to_copy(id, offset.wrapping_add(done), len.saturating_sub(done), Access::Write)?;
+        let part = len.saturating_sub(done).min(COPIES);
+        self.user_to_vmo(target, at, aspace, address.wrapping_add(done), part).1?;
+        Ok(Some(done + part).filter(|&done| done < len))
     }
 
     /// Where a range of a VMO lies that is about to be copied out of it or into it.

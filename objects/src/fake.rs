@@ -45,6 +45,8 @@ pub struct FakeThread {
     pub fpu: Option<FpuRegisters>,
     /// Arguments 5 to 8 of its next call.
     pub extra: [u64; 4],
+    /// How often it was sent to make its call again.
+    pub again: u32,
 }
 
 /// Asks whether memory is refused by plan.
@@ -347,6 +349,10 @@ impl Machine for FakeMachine {
         let thread = self.threads.get_mut(&thread.0).expect("thread in use");
         assert!(!thread.stopped, "thread stopped twice");
         thread.stopped = true;
+    }
+
+    fn thread_again(&mut self, thread: MachineThread) {
+        self.threads.get_mut(&thread.0).expect("thread in use").again += 1;
     }
 
     fn thread_resume(&mut self, thread: MachineThread) {

@@ -26,6 +26,7 @@ use crate::name::Name;
 use crate::object::{Body, Doomed, Id, Noun, ObjectId, Objects, Unlocked, Waiters};
 use crate::pager::{Source, Wanted};
 use crate::port::Packet;
+use crate::portions::Progress;
 use crate::pressure::Pressure;
 use crate::process::Process;
 use crate::resource::RangeBook;
@@ -49,6 +50,8 @@ pub struct Kernel<M: Machine> {
     pub(crate) sources: Slab<Source>,
     /// What the event that is being dealt with must wait for, if it has come to that.
     pub(crate) wanted: Option<Wanted>,
+    /// How far the call that is being made has come, if it is to go on.
+    pub(crate) progress: Option<Progress>,
     /// Threads whose wait for pages is over, and that are to go on.
     pub(crate) paged: List<Waiters>,
     pub(crate) aspaces: Slab<AddressSpace>,
@@ -118,6 +121,7 @@ impl<M: Machine> Kernel<M> {
             packets: Slab::default(),
             sources: Slab::default(),
             wanted: None,
+            progress: None,
             paged: List::default(),
             aspaces: Slab::default(),
             frames: Frames::default(),

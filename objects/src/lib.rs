@@ -69,6 +69,7 @@ pub mod object;
 pub mod pager;
 pub mod policy;
 pub mod port;
+pub mod portions;
 pub mod pressure;
 pub mod process;
 pub mod profile;

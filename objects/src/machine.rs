@@ -506,6 +506,8 @@ pub trait Machine {
     fn thread_destroy(&mut self, thread: MachineThread);
     /// Stops a thread where it is.
     fn thread_suspend(&mut self, thread: MachineThread);
+    /// Has a thread whose call was not answered make it again, if it is not suspended.
+    fn thread_again(&mut self, thread: MachineThread);
     /// Lets a suspended thread, or one stopped by a fault that was not answered, go on; a faulting instruction is
     /// repeated.
     fn thread_resume(&mut self, thread: MachineThread);

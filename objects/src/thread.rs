@@ -22,6 +22,7 @@ use crate::name::Name;
 use crate::object::{Body, Id, ObjectId};
 use crate::pager::{PageWait, Then};
 use crate::port::Port;
+use crate::portions::Going;
 use crate::process::{Process, ProcessState};
 use crate::slab::Key;
 use crate::timer::Timer;
@@ -50,6 +51,8 @@ pub(crate) enum Wait {
     Interrupt { interrupt: Id<Interrupt>, out: u64 },
     /// Pages that a pager supplies.
     Page(Box<PageWait>),
+    /// Its own next portion of a call: it does not wait, but makes the call again ([`crate::portions`]).
+    Goes(Box<Going>),
     /// A handler's decision about what the thread did.
     Exception { exception: Id<Exception>, after: After, kind: u32 },
 }
@@ -135,7 +138,8 @@ impl Thread {
 
     /// Whether it would run if nobody came before it.
     pub(crate) fn is_ready(&self) -> bool {
-        self.state == ThreadState::Running && !self.is_waiting() && !self.stopped
+        let waits = self.is_waiting() && !matches!(self.wait, Wait::Goes(_));
+        self.state == ThreadState::Running && !waits && !self.stopped
     }
 
     /// Whether it was started and a suspend token holds it.
@@ -173,7 +177,7 @@ impl Thread {
             (ThreadState::Initial, _) => abi::ZX_THREAD_STATE_NEW,
             (ThreadState::Dead, _) => abi::ZX_THREAD_STATE_DEAD,
             (ThreadState::Running, _) if self.is_suspended() => abi::ZX_THREAD_STATE_SUSPENDED,
-            (ThreadState::Running, Wait::None) => abi::ZX_THREAD_STATE_RUNNING,
+            (ThreadState::Running, Wait::None | Wait::Goes(_)) => abi::ZX_THREAD_STATE_RUNNING,
             (ThreadState::Running, Wait::Sleep) => abi::ZX_THREAD_STATE_BLOCKED_SLEEPING,
             (
                 ThreadState::Running,
@@ -568,6 +572,7 @@ impl<M: Machine> Kernel<M> {
             Wait::Serial(ref wait) => self.serial_forget(wait, id),
             Wait::Interrupt { interrupt, .. } => self.interrupt_forget_waiter(interrupt),
             Wait::Page(ref wait) => self.page_forget(id, wait),
+            Wait::Goes(ref going) => self.drop_ref(going.progress.object),
             Wait::Exception { exception, .. } => self.drop_ref(exception.object()),
         }
         Some(wait)

@@ -7,6 +7,7 @@ use objects::handle::{Handle, HandleValue};
 use objects::kernel::Caller;
 use objects::machine::{Machine, MachineThread, ThreadKey};
 use objects::object::Noun;
+use objects::portions::Progress;
 use objects::process::Process;
 use objects::refusal::Grows;
 use objects::slab::Key;
@@ -38,8 +39,10 @@ pub struct Cx<'a, M: Machine> {
     pub(crate) offence: Option<u32>,
     /// Arguments 5 to 8, once they have been read.
     pub(crate) extra: Option<[u64; 4]>,
-    /// The call is made again after a wait for pages: its arguments were good once.
+    /// The call is made again after a wait for pages, or goes on: its arguments were good once.
     pub(crate) again: bool,
+    /// How far the call has come, if it goes on ([`crate::portions`]).
+    pub(crate) progress: Option<Progress>,
 }
 
 /// A call's result, before it becomes an [`Answer`].
@@ -87,7 +90,7 @@ impl<'a, M: Machine> Cx<'a, M> {
     #[inline]
     pub fn new(kernel: &'a mut Kernel<M>, key: ThreadKey) -> Option<Self> {
         let Caller { thread, process, aspace, machine } = kernel.caller(key.0)?;
-        Some(Cx { kernel, thread, process, aspace, machine, offence: None, extra: None, again: false })
+        Some(Cx { kernel, thread, process, aspace, machine, offence: None, extra: None, again: false, progress: None })
     }
 
     /// Arguments 5 to 8. The program can change them at any time, so they are read once.

@@ -22,6 +22,7 @@ pub mod dispatch;
 mod fault;
 mod paged;
 mod policy;
+mod portions;
 mod start;
 pub mod syscalls;
 pub mod user;
@@ -29,6 +30,7 @@ pub mod user;
 use abi::Status;
 use objects::Kernel;
 use objects::machine::{Fault, IrqKey, Machine, ThreadKey};
+use objects::portions::{GOES_ON, Progress};
 use objects::refusal;
 use objects::vmo::PAGE_WAIT;
 
@@ -59,7 +61,9 @@ impl<M: Machine> Server<M> {
     /// A thread made a system call; `args` are its first four words. What that leaves behind is for [`Server::settle`].
     #[inline]
     pub fn call(&mut self, thread: ThreadKey, number: u32, args: &[u64; 4]) -> Answer {
-        let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else { return Answer::Nothing };
+        let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else {
+            return portions::go_on(&mut self.kernel, thread, number, args);
+        };
         if cx.kernel.machine.calm() { make(&mut cx, number, args) } else { attended(&mut cx, number, args) }
     }
 
@@ -146,6 +150,23 @@ fn attended<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) ->
     answer
 }
 
+/// Makes a call that was noted: from its start, or from where it was.
+fn again<M: Machine>(
+    kernel: &mut Kernel<M>,
+    key: ThreadKey,
+    number: u32,
+    args: [u64; 8],
+    progress: Option<Progress>,
+) -> Answer {
+    let Some(mut cx) = cx::Cx::new(kernel, key) else { return Answer::Nothing };
+    let [a, b, c, d, e, f, g, h] = args;
+    cx.extra = Some([e, f, g, h]);
+    cx.again = true;
+    cx.progress = progress;
+    let first = [a, b, c, d];
+    if has_memory(cx.kernel, number) { make_here(&mut cx, number, &first) } else { unmade(&mut cx, number, &first) }
+}
+
 /// A call that is not made for want of memory. A handle that such a call takes whatever its result leaves the caller all
 /// the same.
 fn unmade<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
@@ -191,6 +212,7 @@ fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4], ans
     match answer {
         // It will be made again, and be judged then.
         Answer::Done(result) if result == i64::from(PAGE_WAIT.0) => paged::wait(cx, number, *args),
+        Answer::Done(result) if result == i64::from(GOES_ON.0) => portions::pause(cx, number, *args),
         _ if policy::may_have_offended(cx, answer) => policy::judge(cx, number, *args, answer),
         _ => answer,
     }

@@ -8,7 +8,7 @@ use objects::refusal;
 use objects::wait::Waiting;
 
 use crate::cx::Cx;
-use crate::{Answer, fault, make_here, unmade};
+use crate::{Answer, again, fault};
 
 /// Threads that go on after one event; if there are more, they do after the next, which is then due at once.
 const AT_ONCE: usize = 64;
@@ -36,7 +36,7 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
             Then::Call { number, args } => {
                 let key = ThreadKey(thread.object().index());
                 let answer = match result {
-                    Ok(()) => again(kernel, key, number, args),
+                    Ok(()) => again(kernel, key, number, args, None),
                     Err(status) => Answer::Done(i64::from(status.0)),
                 };
                 match answer {
@@ -54,19 +54,5 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
     if kernel.page_waits_over() {
         let now = kernel.machine.now();
         kernel.machine.set_deadline(now);
-    }
-}
-
-/// Makes a call again from its start.
-fn again<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, args: [u64; 8]) -> Answer {
-    let Some(mut cx) = Cx::new(kernel, key) else { return Answer::Nothing };
-    let [a, b, c, d, e, f, g, h] = args;
-    cx.extra = Some([e, f, g, h]);
-    cx.again = true;
-    let first = [a, b, c, d];
-    if crate::has_memory(cx.kernel, number) {
-        make_here(&mut cx, number, &first)
-    } else {
-        unmade(&mut cx, number, &first)
     }
 }

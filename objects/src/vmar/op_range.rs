@@ -7,6 +7,7 @@ use crate::aspace::Mapping;
 use crate::kernel::Kernel;
 use crate::machine::{LARGE_PAGES, Machine, PAGE};
 use crate::object::Id;
+use crate::portions::SHOWS;
 use crate::slab::Key;
 use crate::vmo::Access;
 
@@ -30,20 +31,21 @@ pub enum RangeOp {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `vmar_op_range`. What was done before an error stays.
+    /// A portion of `vmar_op_range`, of which `done` bytes are done. Says how many are then, if some are left. What was done
+    /// before an error stays.
     ///
     /// # Errors
     /// `INVALID_ARGS`: not whole pages, or in a VMAR below this one where the operation, or the handle (`with_vmars`),
     /// does not reach. `OUT_OF_RANGE`: not within the VMAR, or beyond a VMO's end. `BAD_STATE`: destroyed, or not all of
     /// it is mapped. `ACCESS_DENIED`: a mapping cannot be made to allow it. Whatever the VMO says.
-    pub fn vmar_op_range(
+    pub fn vmar_op_range_portion(
         &mut self,
         id: Id<Vmar>,
         op: RangeOp,
-        address: u64,
-        len: u64,
+        (address, len): (u64, u64),
         with_vmars: bool,
-    ) -> Result<(), Status> {
+        done: u64,
+    ) -> Result<Option<u64>, Status> {
         let len = len.checked_next_multiple_of(PAGE).filter(|&len| len > 0).ok_or(Status::INVALID_ARGS)?;
         if !address.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
@@ -58,20 +60,30 @@ impl<M: Machine> Kernel<M> {
         }
         // What asks for more than the mapping allows now does not go through a VMAR below, as protecting does not.
         let own = !with_vmars || matches!(op, RangeOp::Commit | RangeOp::Decommit | RangeOp::Prefetch);
-        let mut at = address;
+        let mut at = address.saturating_add(done);
         while at < end {
             let mapping = *self.mapping_at(aspace, at).ok_or(Status::BAD_STATE)?;
             if own && mapping.vmar != id {
                 return Err(Status::INVALID_ARGS);
             }
             let to = mapping.end().min(end);
-            self.mapping_op(aspace, &mapping, op, at, to)?;
+            if let Some(part) = self.mapping_op(aspace, &mapping, op, at, to)? {
+                return Ok(Some(at + part - address));
+            }
             at = to;
         }
-        Ok(())
+        Ok(None)
     }
 
-    fn mapping_op(&mut self, aspace: Key, mapping: &Mapping, op: RangeOp, from: u64, to: u64) -> Result<(), Status> {
+    /// A portion of an operation on a part of a mapping. Says how many bytes of it are done, if some are left.
+    fn mapping_op(
+        &mut self,
+        aspace: Key,
+        mapping: &Mapping,
+        op: RangeOp,
+        from: u64,
+        to: u64,
+    ) -> Result<Option<u64>, Status> {
         let (vmo, offset, len) = (mapping.named, mapping.named_offset + (from - mapping.base), to - from);
         let (size, content) = (self.vmo_size(vmo)?, self.vmo_content_size(vmo)?);
         let limit = if mapping.content_only { content.next_multiple_of(PAGE).min(size) } else { size };
@@ -83,17 +95,20 @@ impl<M: Machine> Kernel<M> {
         match op {
             RangeOp::Commit => {
                 allowed(mapping.max.write)?;
-                self.vmo_commit(vmo, offset, len)?;
+                if let Some(pages) = self.vmo_commit_portion(vmo, offset, len, 0)? {
+                    self.mapping_fill(aspace, mapping, from, from + pages * PAGE);
+                    return Ok(Some(pages * PAGE));
+                }
             }
             RangeOp::Decommit => {
                 allowed(mapping.max.write)?;
-                return self.vmo_decommit(vmo, offset, len);
+                return self.vmo_decommit_portion(vmo, offset, len, 0);
             }
             RangeOp::Zero => {
                 allowed(mapping.max.write)?;
-                return self.vmo_zero(vmo, offset, len);
+                return self.vmo_zero_portion(vmo, offset, len, 0);
             }
-            RangeOp::DontNeed => return Ok(()),
+            RangeOp::DontNeed => return Ok(None),
             RangeOp::Prefetch => {
                 allowed(mapping.max.read)?;
                 within()?;
@@ -102,8 +117,18 @@ impl<M: Machine> Kernel<M> {
             RangeOp::MapRange => within()?,
             RangeOp::AlwaysNeed => {}
         }
-        self.mapping_fill(aspace, mapping, from, to);
-        Ok(())
+        Ok(self.mapping_fill_portion(aspace, mapping, from, to))
+    }
+
+    /// As [`Kernel::mapping_fill`], but no more than a portion. Says how many bytes of the part are done, if some are left.
+    fn mapping_fill_portion(&mut self, aspace: Key, mapping: &Mapping, from: u64, to: u64) -> Option<u64> {
+        let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
+        let end = match self.vmo_first_page(mapping.vmo, page_of(from), page_of(to)) {
+            Some(first) => from.saturating_add(((first + 1).next_multiple_of(SHOWS) - page_of(from)) * PAGE).min(to),
+            None => to,
+        };
+        self.mapping_fill(aspace, mapping, from, end);
+        (end < to).then_some(end - from)
     }
 
     /// Maps the pages of a part of a mapping that exist. A favour: without memory for it they are mapped when they are
@@ -129,11 +154,30 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// As `ZX_VM_MAP_RANGE` asks when a mapping is made: maps in advance those of its pages that exist.
-    pub fn vmar_prefault(&mut self, id: Id<Vmar>, address: u64) {
-        let Some(aspace) = self.objects.get(id).ok().and_then(|vmar| vmar.aspace) else { return };
-        if let Some(&mapping) = self.mapping_at(aspace, address) {
-            self.mapping_fill(aspace, &mapping, mapping.base, mapping.end());
+    /// As `ZX_VM_MAP_RANGE` asks when a mapping is made: maps in advance those of its pages that exist, from an address
+    /// on. Does a portion; says from where on more are to be done.
+    pub fn vmar_prefault(&mut self, id: Id<Vmar>, address: u64) -> Option<u64> {
+        let aspace = self.objects.get(id).ok()?.aspace?;
+        let mapping = *self.mapping_at(aspace, address)?;
+        Some(address + self.mapping_fill_portion(aspace, &mapping, address, mapping.end())?)
+    }
+}
+
+#[cfg(test)]
+impl<M: Machine> Kernel<M> {
+    /// All portions.
+    pub(crate) fn vmar_op_range(
+        &mut self,
+        id: Id<Vmar>,
+        op: RangeOp,
+        address: u64,
+        len: u64,
+        with_vmars: bool,
+    ) -> Result<(), Status> {
+        let mut done = 0;
+        while let Some(next) = self.vmar_op_range_portion(id, op, (address, len), with_vmars, done)? {
+            done = next;
         }
+        Ok(())
     }
 }

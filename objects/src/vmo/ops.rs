@@ -6,6 +6,7 @@ use super::{Access, Beneath, Kind, Vmo, range};
 use crate::kernel::Kernel;
 use crate::machine::{LARGE_PAGES, Machine, PAGE, PAGE_SIZE};
 use crate::object::Id;
+use crate::portions::{GIVES_BACK, MAKES};
 
 /// Pages that are committed before it is seen to that there is memory for the table to grow by.
 const STRIDE: u64 = 64;
@@ -25,6 +26,54 @@ impl<M: Machine> Kernel<M> {
         self.vmo_commit_pages(id, from / PAGE, (from + (r.end - r.start)).div_ceil(PAGE))
     }
 
+    /// A portion of [`Kernel::vmo_commit`], of which `done` pages are committed. Says how many are then, if some are left.
+    ///
+    /// # Errors
+    /// As `vmo_commit`.
+    pub fn vmo_commit_portion(&mut self, id: Id<Vmo>, offset: u64, len: u64, done: u64) -> Result<Option<u64>, Status> {
+        let (first, end) = (offset / PAGE, offset.saturating_add(len).div_ceil(PAGE));
+        if end - first <= MAKES {
+            return self.vmo_commit(id, offset, len).map(|()| None);
+        }
+        let size = self.vmo_size(id)?;
+        // What the VMO has lost meanwhile is left out.
+        let end = if done == 0 { end } else { end.min(size / PAGE) };
+        if done == 0 {
+            range(offset, len, size)?;
+        } else if first + done >= end {
+            return Ok(None);
+        }
+        let (target, from) = self.vmo_resolve(id, first * PAGE)?;
+        let vmo = self.objects.get(target)?;
+        if vmo.source().is_some() || matches!(vmo.kind, Kind::Physical { .. }) {
+            // The one waits for its pages as a whole, the other fails.
+            return self.vmo_commit(id, offset, len).map(|()| None);
+        }
+        let shift = from / PAGE;
+        let (at, end) = (shift + done, shift + (end - first));
+        if done == 0 {
+            self.vmo_require_pages(target, at..end, Access::Read)?;
+            self.vmo_may_commit(target, at, end)?;
+        }
+        self.ahead_wanted(target);
+        let to = if at.is_multiple_of(LARGE_PAGES) && end - at >= LARGE_PAGES && self.vmo_commit_large(target, at) {
+            at + LARGE_PAGES
+        } else {
+            let to = (at + 1).next_multiple_of(MAKES).min(end);
+            self.vmo_commit_pages(target, at, to)?;
+            to
+        };
+        Ok(Some(to - shift).filter(|_| to < end))
+    }
+
+    /// Whether the pages `[first, end)` of a VMO with pages of its own could be committed, for all that is known.
+    fn vmo_may_commit(&mut self, id: Id<Vmo>, first: u64, end: u64) -> Result<(), Status> {
+        let there = self.objects.get(id)?.pages().map_or(0, |pages| pages.count(first, end));
+        let more = end.saturating_sub(first).saturating_sub(there);
+        self.may_charge(id.object(), more.saturating_mul(PAGE))?;
+        if self.frames_can_be_had(id, more) { Ok(()) } else { Err(Status::NO_MEMORY) }
+    }
+
     /// Commits the pages `[first, end)` of a VMO with pages of its own.
     pub(crate) fn vmo_commit_pages(&mut self, id: Id<Vmo>, first: u64, end: u64) -> Result<(), Status> {
         self.ahead_wanted(id);
@@ -33,12 +82,7 @@ impl<M: Machine> Kernel<M> {
         if self.objects.get(id)?.source().is_some() {
             return Ok(());
         }
-        let there = self.objects.get(id)?.pages().map_or(0, |pages| pages.count(first, end));
-        let more = end.saturating_sub(first).saturating_sub(there);
-        self.may_charge(id.object(), more.saturating_mul(PAGE))?;
-        if !self.frames_can_be_had(id, more) {
-            return Err(Status::NO_MEMORY);
-        }
+        self.vmo_may_commit(id, first, end)?;
         let mut page = first;
         while page < end {
             if page.is_multiple_of(LARGE_PAGES) && end - page >= LARGE_PAGES && self.vmo_commit_large(id, page) {
@@ -60,6 +104,13 @@ impl<M: Machine> Kernel<M> {
     /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: it is a clone or has clones, has a source, or is
     /// of a kind that keeps its pages. `BAD_STATE`: pages are pinned.
     pub fn vmo_decommit(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
+        let (target, first, end) = self.vmo_may_decommit(id, offset, len)?;
+        self.vmo_drop_pages(target, first, end);
+        Ok(())
+    }
+
+    /// What [`Kernel::vmo_decommit`] is to give back: pages of which VMO.
+    fn vmo_may_decommit(&self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(Id<Vmo>, u64, u64), Status> {
         let (target, from) = self.vmo_resolve(id, offset)?;
         let vmo = self.objects.get(target)?;
         let copied = vmo.clones != 0 || vmo.is_clone && vmo.parent.is_some();
@@ -74,8 +125,43 @@ impl<M: Machine> Kernel<M> {
         if self.objects.get(target)?.is_pinned(first, end) {
             return Err(Status::BAD_STATE);
         }
-        self.vmo_drop_pages(target, first, end);
-        Ok(())
+        Ok((target, first, end))
+    }
+
+    /// A portion of [`Kernel::vmo_decommit`], of which `done` bytes are given back. Says how many are then, if some are left.
+    ///
+    /// # Errors
+    /// As `vmo_decommit`.
+    pub fn vmo_decommit_portion(
+        &mut self,
+        id: Id<Vmo>,
+        offset: u64,
+        len: u64,
+        done: u64,
+    ) -> Result<Option<u64>, Status> {
+        let (at, part) = self.to_give_back(id, offset, len, done)?;
+        if part < len && done == 0 {
+            // All that can be wrong with the rest shows now.
+            self.vmo_may_decommit(id, offset, len)?;
+        }
+        self.vmo_decommit(id, at, part)?;
+        Ok(Some(done + part).filter(|&done| part != 0 && done < len))
+    }
+
+    /// The next portion of a range of which pages are given back: where, and how many bytes. What is not there is no work, and
+    /// a large page is not divided. What the VMO has lost meanwhile is left out.
+    fn to_give_back(&self, id: Id<Vmo>, offset: u64, len: u64, done: u64) -> Result<(u64, u64), Status> {
+        let (at, mut left) = (offset.wrapping_add(done), len.saturating_sub(done));
+        if done != 0 {
+            left = left.min(self.vmo_size(id)?.saturating_sub(at));
+        }
+        let (target, from) = self.vmo_resolve(id, at)?;
+        let end = from.saturating_add(left);
+        let portion = match self.vmo_first_page(target, from / PAGE, end.div_ceil(PAGE)) {
+            Some(page) => ((page + 1).next_multiple_of(GIVES_BACK) * PAGE).min(end) - from,
+            None => left,
+        };
+        Ok((at, portion))
     }
 
     /// `ZX_VMO_OP_ZERO`. Whole pages are given back if they may go.
@@ -99,6 +185,23 @@ impl<M: Machine> Kernel<M> {
         self.vmo_zero_part(id, from, whole.start)?;
         self.vmo_zero_part(id, whole.end, to)?;
         self.vmo_zero_pages(id, whole.start / PAGE, whole.end / PAGE)
+    }
+
+    /// A portion of [`Kernel::vmo_zero`], of which `done` bytes are zeroed. Says how many are then, if some are left.
+    ///
+    /// # Errors
+    /// As `vmo_zero`.
+    pub fn vmo_zero_portion(&mut self, id: Id<Vmo>, offset: u64, len: u64, done: u64) -> Result<Option<u64>, Status> {
+        if done == 0 {
+            range(offset, len, self.vmo_size(id)?)?;
+            let (target, from) = self.vmo_resolve(id, offset)?;
+            if let Some(source) = self.objects.get(target)?.source() {
+                self.source_may_zero(target, source, from.div_ceil(PAGE), (from + len) / PAGE)?;
+            }
+        }
+        let (at, part) = self.to_give_back(id, offset, len, done)?;
+        self.vmo_zero(id, at, part)?;
+        Ok(Some(done + part).filter(|&done| part != 0 && done < len))
     }
 
     /// Zeroes a part of one page.

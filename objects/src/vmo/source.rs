@@ -179,11 +179,20 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::vmo_require`].
     pub(super) fn source_zero(&mut self, id: Id<Vmo>, key: Key, from: u64, to: u64) -> Result<(), Status> {
-        if self.sources.get(key).is_some_and(|source| source.traps()) {
-            self.source_require(id, key, from..to, Access::Write)?;
-        }
+        self.source_may_zero(id, key, from, to)?;
         self.vmo_drop_pages(id, from, to);
         self.source_zeroed(key, from..to);
+        Ok(())
+    }
+
+    /// Whether that can be done at once.
+    ///
+    /// # Errors
+    /// As [`Kernel::source_zero`].
+    pub(super) fn source_may_zero(&mut self, id: Id<Vmo>, key: Key, from: u64, to: u64) -> Result<(), Status> {
+        if from < to && self.sources.get(key).is_some_and(|source| source.traps()) {
+            self.source_require(id, key, from..to, Access::Write)?;
+        }
         Ok(())
     }
 

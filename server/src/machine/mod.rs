@@ -484,6 +484,10 @@ impl Machine for Sel4 {
         self.threads.suspend(thread);
     }
 
+    fn thread_again(&mut self, thread: MachineThread) {
+        self.threads.again(thread);
+    }
+
     fn thread_resume(&mut self, thread: MachineThread) {
         self.threads.resume(thread);
     }

@@ -21,7 +21,8 @@
 //! 5. A thread that is suspended while it waits makes its call again when it is resumed (5A), which the server takes no
 //!    notice of, because it knows that the thread waits. If the wait ends before the thread is resumed, the answer is kept
 //!    until then (5B). If it ends after that, but before the thread has come to make the call again, the kernel sees to it that the
-//!    call is not made (5C).
+//!    call is not made (5C). A call that is made in portions is not answered either: its thread is sent to make it again
+//!    (5D), and the server knows how far it came.
 //!
 //! No reply capability is kept: a thread that was not answered (it waits, it faulted, or has ended) stays where it is until
 //! it is answered, resumed or destroyed.
@@ -239,6 +240,13 @@ impl Threads {
         if let Some(thread) = self.get_mut(thread) {
             thread.suspended = true;
             sys::suspend(thread.tcb);
+        }
+    }
+
+    /// Has a thread that is in its call make it once more (5D); one that is suspended does when it is resumed.
+    pub fn again(&mut self, thread: MachineThread) {
+        if let Some(thread) = self.get(thread).filter(|thread| !thread.suspended) {
+            sys::resume(thread.tcb);
         }
     }
 

@@ -18,7 +18,7 @@ use objects::vmar::Vmar;
 
 use crate::cx::Cx;
 use crate::syscalls::stream::parts;
-use crate::syscalls::vmar::map_common;
+use crate::syscalls::vmar::{map_common, prefault_on};
 use crate::user::{In, Out};
 
 /// All bits of `ZX_IOB_ACCESS_*`.
@@ -153,6 +153,9 @@ pub fn vmar_map_iob<M: Machine>(
         | ZX_VM_PERM_READ
         | ZX_VM_PERM_WRITE
         | ZX_VM_MAP_RANGE;
+    if cx.progress.is_some() {
+        return prefault_on(cx, value);
+    }
     let (vmar, vmar_rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
     let (iob, rights) = cx.get_with_rights::<Iob>(end, Rights::MAP)?;
     if options & !known != 0 || len == 0 || !len.is_multiple_of(PAGE as usize) || !region_offset.is_multiple_of(PAGE) {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use objects::handle::{Handle, HandleValue, INVALID};
 use objects::job::Job;
 use objects::machine::Machine;
+use objects::portions::COPIES;
 use objects::process::{Process, ProcessState};
 use objects::refusal::Grows;
 use objects::slab::Key;
@@ -12,6 +13,7 @@ use objects::thread::{Thread, ThreadState};
 
 use crate::Answer;
 use crate::cx::{Cx, MAX_COPY};
+use crate::portions::Work;
 use crate::syscalls::thread::{canonical, initial, read_name};
 use crate::user::{In, Out};
 
@@ -105,13 +107,24 @@ pub fn process_exit<M: Machine>(cx: &mut Cx<'_, M>, code: i64) -> Answer {
     Answer::Nothing
 }
 
-/// The address space of another process whose memory is to be read or written.
-fn space_of<M: Machine>(cx: &Cx<'_, M>, value: HandleValue, rights: Rights, len: usize) -> Result<Key, Status> {
+/// Another process whose memory is to be read or written, and its address space.
+fn space_of<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    rights: Rights,
+    len: usize,
+) -> Result<(Work<Process>, Key), Status> {
     if len == 0 || len > 64 * 1024 * 1024 {
         return Err(Status::INVALID_ARGS);
     }
-    let process = cx.get::<Process>(value, rights)?;
-    cx.kernel.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)
+    let work = cx.work_on::<Process>(value, rights)?;
+    let space = cx.kernel.objects.get(work.object)?.aspace.ok_or(Status::BAD_STATE)?;
+    Ok((work, space))
+}
+
+/// What a portion of such a copy takes: up to where.
+fn portion_end(done: usize, len: usize) -> usize {
+    len.min(done.saturating_add(COPIES as usize))
 }
 
 /// Reads a process's memory, up to the end of the mapping that the address is in.
@@ -126,19 +139,21 @@ pub fn process_read_memory<M: Machine>(
     if buffer.is_null() {
         return Err(Status::INVALID_ARGS);
     }
-    let space = space_of(cx, value, Rights::READ | Rights::WRITE, len)?;
+    let (work, space) = space_of(cx, value, Rights::READ | Rights::WRITE, len)?;
     let len = within_mapping(cx, space, address, len)?;
     let mut bytes = Vec::new();
-    let mut done = 0;
-    while done < len {
-        let part = (len - done).min(MAX_COPY);
+    let mut done = work.done as usize;
+    let end = portion_end(done, len);
+    while done < end {
+        let part = (end - done).min(MAX_COPY);
         bytes.room(part)?;
         bytes.resize(part, 0);
         cx.kernel.copy_in_forced(space, (address + done) as u64, &mut bytes)?;
         cx.write_bytes(Out::new(buffer.0.wrapping_add(done as u64)), &bytes)?;
         done += part;
     }
-    cx.write(actual, len)
+    cx.worked(&work, (done < len).then_some(done as u64))?;
+    cx.write(actual, done)
 }
 
 /// Writes a process's memory, up to the end of the mapping that the address is in.
@@ -153,19 +168,21 @@ pub fn process_write_memory<M: Machine>(
     if buffer.is_null() {
         return Err(Status::INVALID_ARGS);
     }
-    let space = space_of(cx, value, Rights::WRITE, len)?;
+    let (work, space) = space_of(cx, value, Rights::WRITE, len)?;
     let len = within_mapping(cx, space, address, len)?;
     if cx.kernel.is_vdso_at(space, address as u64) {
         return Err(Status::ACCESS_DENIED);
     }
-    let mut done = 0;
-    while done < len {
-        let part = (len - done).min(MAX_COPY);
+    let mut done = work.done as usize;
+    let end = portion_end(done, len);
+    while done < end {
+        let part = (end - done).min(MAX_COPY);
         let bytes = cx.read_bytes(In::new(buffer.0.wrapping_add(done as u64)), part)?;
         cx.kernel.copy_out_forced(space, (address + done) as u64, &bytes)?;
         done += part;
     }
-    cx.write(actual, len)
+    cx.worked(&work, (done < len).then_some(done as u64))?;
+    cx.write(actual, done)
 }
 
 fn within_mapping<M: Machine>(cx: &Cx<'_, M>, space: Key, address: usize, len: usize) -> Result<usize, Status> {

@@ -16,6 +16,7 @@ use objects::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
 use objects::vmo::Vmo;
 
 use crate::cx::Cx;
+use crate::portions::Work;
 use crate::user::{InOut, Out};
 
 pub use super::iob::vmar_map_iob;
@@ -149,6 +150,9 @@ pub fn vmar_map<M: Machine>(
     len: usize,
     out: Out<usize>,
 ) -> Result<(), Status> {
+    if cx.progress.is_some() {
+        return prefault_on(cx, value);
+    }
     let (vmar, vmar_rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
     let (vmo, vmo_rights) = cx.get_with_rights::<Vmo>(vmo, Rights::MAP)?;
     map_common(cx, (vmar, vmar_rights), options, offset, (vmo, vmo_rights), vmo_offset, len, out)
@@ -239,9 +243,6 @@ pub fn map_common<M: Machine>(
     {
         cx.kernel.mapping_ends_with_content(aspace, address);
     }
-    if has(ZX_VM_MAP_RANGE) {
-        cx.kernel.vmar_prefault(vmar, address);
-    }
     if perm.execute {
         crate::debugger::code_mapped(cx);
     }
@@ -249,7 +250,21 @@ pub fn map_common<M: Machine>(
     if written.is_err() && !for_good {
         cx.kernel.vmar_unmap(vmar, address, rounded, false)?;
     }
-    written
+    written?;
+    if has(ZX_VM_MAP_RANGE) { prefault(cx, vmar, address) } else { Ok(()) }
+}
+
+/// A mapping call that goes on: what is to be mapped is, but for what is mapped in advance. If somebody has unmapped it
+/// meanwhile, nothing is left to be done.
+pub fn prefault_on<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
+    let Work { object: vmar, done, .. } = cx.work_on::<Vmar>(value, Rights::NONE)?;
+    prefault(cx, vmar, done)
+}
+
+/// Maps in advance what there is of a mapping from an address on: a portion, which is what this call counts.
+fn prefault<M: Machine>(cx: &mut Cx<'_, M>, vmar: Id<Vmar>, from: u64) -> Result<(), Status> {
+    let goes_on = cx.kernel.vmar_prefault(vmar, from);
+    cx.worked(&Work { object: vmar, rights: Rights::NONE, done: from }, goes_on)
 }
 
 /// Maps a clock that can be.
@@ -317,7 +332,8 @@ pub fn vmar_op_range<M: Machine>(
     buffer: InOut<u8>,
     buffer_size: usize,
 ) -> Result<(), Status> {
-    let (vmar, rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
+    let work = cx.work_on::<Vmar>(value, Rights::NONE)?;
+    let Work { object: vmar, rights, done } = work;
     let (op, needed) = match op {
         ZX_VMAR_OP_COMMIT => (RangeOp::Commit, Rights::WRITE),
         ZX_VMAR_OP_DECOMMIT => (RangeOp::Decommit, Rights::WRITE),
@@ -334,7 +350,9 @@ pub fn vmar_op_range<M: Machine>(
     if buffer.0 != 0 || buffer_size != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    cx.kernel.vmar_op_range(vmar, op, address as u64, len as u64, rights.contains(Rights::OP_CHILDREN))
+    let range = (address as u64, len as u64);
+    let goes_on = cx.kernel.vmar_op_range_portion(vmar, op, range, rights.contains(Rights::OP_CHILDREN), done)?;
+    cx.worked(&work, goes_on)
 }
 
 /// Unmaps everything in a VMAR and ends it.

@@ -14,9 +14,11 @@ use objects::Id;
 use objects::bti::Bti;
 use objects::handle::{Handle, HandleValue, INVALID};
 use objects::machine::{Cache, Machine, PAGE};
+use objects::portions::COPIES;
 use objects::vmo::{Access, CloneKind, Vmo};
 
 use crate::cx::Cx;
+use crate::portions::Work;
 use crate::syscalls::resource::{need_range, need_system};
 use crate::user::{In, InOut, Out};
 
@@ -56,6 +58,12 @@ pub fn vmo_read<M: Machine>(
     offset: u64,
     size: usize,
 ) -> Result<(), Status> {
+    if size as u64 > COPIES {
+        let work = cx.work_on::<Vmo>(value, Rights::READ)?;
+        let (from, to) = ((work.object, offset), (cx.aspace, buffer.0));
+        let goes_on = cx.kernel.vmo_read_portion(from, to, size as u64, work.done)?;
+        return cx.worked(&work, goes_on);
+    }
     let vmo = cx.get::<Vmo>(value, Rights::READ)?;
     cx.kernel.vmo_read_to(vmo, offset, cx.aspace, buffer.0, size as u64)
 }
@@ -68,6 +76,12 @@ pub fn vmo_write<M: Machine>(
     offset: u64,
     size: usize,
 ) -> Result<(), Status> {
+    if size as u64 > COPIES {
+        let work = cx.work_on::<Vmo>(value, Rights::WRITE)?;
+        let (to, from) = ((work.object, offset), (cx.aspace, buffer.0));
+        let goes_on = cx.kernel.vmo_write_portion(to, from, size as u64, work.done)?;
+        return cx.worked(&work, goes_on);
+    }
     let vmo = cx.get::<Vmo>(value, Rights::WRITE)?;
     cx.kernel.vmo_write_from(vmo, offset, cx.aspace, buffer.0, size as u64)
 }
@@ -112,24 +126,27 @@ pub fn vmo_op_range<M: Machine>(
     buffer: InOut<u8>,
     buffer_size: usize,
 ) -> Result<(), Status> {
-    let (vmo, rights) = cx.get_with_rights::<Vmo>(value, Rights::NONE)?;
+    let work = cx.work_on::<Vmo>(value, Rights::NONE)?;
+    let Work { object: vmo, rights, done } = work;
     let need = |right| if rights.contains(right) { Ok(()) } else { Err(Status::ACCESS_DENIED) };
     match op {
         ZX_VMO_OP_COMMIT => {
             need(Rights::WRITE)?;
-            match cx.kernel.vmo_commit(vmo, offset, size) {
+            match cx.kernel.vmo_commit_portion(vmo, offset, size, done) {
                 // It was within the VMO when the call was made: as if it had been committed and then cut off.
                 Err(Status::OUT_OF_RANGE) if cx.again => Ok(()),
-                committed => committed,
+                committed => cx.worked(&work, committed?),
             }
         }
         ZX_VMO_OP_DECOMMIT => {
             need(Rights::WRITE)?;
-            cx.kernel.vmo_decommit(vmo, offset, size)
+            let goes_on = cx.kernel.vmo_decommit_portion(vmo, offset, size, done)?;
+            cx.worked(&work, goes_on)
         }
         ZX_VMO_OP_ZERO => {
             need(Rights::WRITE)?;
-            cx.kernel.vmo_zero(vmo, offset, size)
+            let goes_on = cx.kernel.vmo_zero_portion(vmo, offset, size, done)?;
+            cx.worked(&work, goes_on)
         }
         // Caches are coherent on this processor, pages are never evicted: nothing is left to do but to check.
         ZX_VMO_OP_CACHE_SYNC

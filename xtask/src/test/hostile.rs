@@ -17,6 +17,7 @@ const SEED: u64 = 1;
 pub fn tests() -> Vec<Test> {
     vec![
         Test::many("hostile.tamper", |context, cases| program(context, cases, "tamper", &["tamper."])),
+        Test::many("hostile.holds", |context, cases| program(context, cases, "holds", &["holds."])),
         Test::one("hostile.fuzz", |context| {
             let found = fuzz::run(context.built_with_tests()?, CALLS, SEED)?;
             found.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!("{}\n{problem}", found.said.join("\n"))))
@@ -37,6 +38,7 @@ pub(super) fn program(context: &Context<'_>, cases: &mut Cases, name: &str, argu
     }
     // How long threads wait for each other is counted in instructions, whatever else the host does.
     let group = conformance::run_group(built, (&file, Accel::Counting), name, &arguments)?;
+    group.said.lines().filter(|line| line.starts_with("hold ")).for_each(|line| cases.note(line));
     group.cases.into_iter().for_each(|(case, detail)| cases.case(&case, detail.map_or(Ok(()), Err)));
     group.broken.map_or(Ok(()), |why| Err(anyhow::anyhow!(why)))
 }

@@ -1,0 +1,81 @@
+//! Long calls: steps 2, 4 and 5 of the protocol that [`objects::portions`] tells.
+
+use abi::{Rights, Status};
+use objects::handle::HandleValue;
+use objects::machine::{Machine, ThreadKey};
+use objects::object::Noun;
+use objects::portions::Progress;
+use objects::{Id, Kernel, refusal};
+
+use crate::cx::Cx;
+use crate::{Answer, again, attended, make_here};
+
+/// What a call that is made in portions works on.
+pub struct Work<T> {
+    /// The object.
+    pub object: Id<T>,
+    /// The rights of the handle to it when the call began.
+    pub rights: Rights,
+    /// How much has been done; 0 if the call begins.
+    pub done: u64,
+}
+
+impl<M: Machine> Cx<'_, M> {
+    /// What a call that may be made in portions works on: what is behind the handle, or (step 4) what was when it began.
+    ///
+    /// # Errors
+    /// As [`Cx::get_with_rights`].
+    pub fn work_on<T: Noun>(&mut self, value: HandleValue, rights: Rights) -> Result<Work<T>, Status> {
+        match self.progress.take() {
+            Some(Progress { object, rights, done }) => {
+                Ok(Work { object: self.kernel.objects.typed(object)?, rights, done })
+            }
+            None => self.get_with_rights(value, rights).map(|(object, rights)| Work { object, rights, done: 0 }),
+        }
+    }
+
+    /// The end of a portion: the call is over, or goes on (step 1) when so much has been done.
+    ///
+    /// # Errors
+    /// [`GOES_ON`](objects::portions::GOES_ON).
+    pub fn worked<T: Noun>(&mut self, work: &Work<T>, goes_on: Option<u64>) -> Result<(), Status> {
+        let (object, rights) = (work.object.object(), work.rights);
+        goes_on.map_or(Ok(()), |done| Err(self.kernel.goes_on(Progress { object, rights, done })))
+    }
+}
+
+/// Step 2.
+#[cold]
+pub fn pause<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
+    let [a, b, c, d] = args;
+    // A call that did not read the others has none.
+    let [e, f, g, h] = cx.extra.unwrap_or_default();
+    match cx.kernel.going_begin(cx.thread, number, [a, b, c, d, e, f, g, h]) {
+        Ok(()) => Answer::Blocked,
+        Err(status) => Answer::Done(i64::from(status.0)),
+    }
+}
+
+/// Step 4: a call of a thread that is not one that can call, unless it is in the midst of this one.
+#[cold]
+#[inline(never)]
+pub fn go_on<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, args: &[u64; 4]) -> Answer {
+    let Some(thread) = kernel.thread_at(key.0) else { return Answer::Nothing };
+    let Some(going) = kernel.going_take(thread) else { return Answer::Nothing };
+    if going.number != number {
+        // Step 5C.
+        let Some(mut cx) = Cx::new(kernel, key) else { return Answer::Nothing };
+        return attended(&mut cx, number, args);
+    }
+    if kernel.is_refusing() {
+        kernel.refusal_heed(key.0);
+    }
+    let answer = again(kernel, key, number, going.args, Some(going.progress));
+    refusal::heed(false);
+    match answer {
+        Answer::Done(result) => kernel.going_over(thread, result),
+        Answer::Yield => kernel.going_over(thread, i64::from(Status::OK.0)),
+        Answer::Blocked | Answer::Resume | Answer::Nothing => {}
+    }
+    answer
+}

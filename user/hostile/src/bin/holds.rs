@@ -1,0 +1,198 @@
+//! Holds: how long one call keeps everybody else from being served.
+//!
+//! Each case makes a call that is as long as a program may make it, while a thread that comes before all others sleeps for
+//! short times. What it wakes too late is how long the kernel was held. A line `hold KIND MICROSECONDS LASTED` on
+//! standard error tells of the longest, and how long the call lasted. The machine counts instructions, so both are exact: a
+//! microsecond is a thousand instructions.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "fuchsia")]
+mod fuchsia {
+    use std::process::ExitCode;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use abi::{
+        ZX_PRIORITY_HIGHEST, ZX_PROFILE_INFO_FLAG_PRIORITY, ZX_VM_MAP_RANGE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
+        ZX_VMAR_OP_COMMIT, ZX_VMAR_OP_MAP_RANGE, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_ZERO,
+        zx_profile_info_t,
+    };
+    use conformance::Program;
+    use conformance::check::{Case, Failure, Outcome, ensure};
+    use zx::{MonotonicInstant, Profile, Vmo};
+
+    /// No call holds the kernel for longer.
+    const BOUND: Duration = Duration::from_micros(1500);
+    /// How long the thread sleeps that is not to wait.
+    const NAP: zx::Duration = zx::Duration::from_micros(50);
+    const LARGE: u64 = 2 << 20;
+    /// Bytes that a call is about.
+    const SIZE: u64 = 256 << 20;
+    /// The same where all of it is there twice, or in small pages.
+    const LESS: u64 = 64 << 20;
+
+    /// How long the kernel was held at most while `what` was done.
+    fn hold(what: impl FnOnce() -> Outcome) -> Result<(Duration, Duration), Failure> {
+        static OVER: AtomicBool = AtomicBool::new(false);
+        static NAPS: AtomicBool = AtomicBool::new(false);
+        OVER.store(false, SeqCst);
+        NAPS.store(false, SeqCst);
+        let resource = zx::startup::resource().ok_or("this program was not given the root resource")?;
+        let parameters = [ZX_PRIORITY_HIGHEST as u64, 0, 0];
+        let first = zx_profile_info_t { flags: ZX_PROFILE_INFO_FLAG_PRIORITY, parameters, ..Default::default() };
+        let profile = Profile::create(&resource, 0, &first)?;
+        let watch = thread::spawn(move || -> zx::Result<i64> {
+            zx::startup::thread_self().set_profile(&profile, 0)?;
+            let mut longest = 0;
+            while !OVER.load(SeqCst) {
+                let due = MonotonicInstant::after(NAP);
+                zx::nanosleep(due)?;
+                longest = longest.max((MonotonicInstant::now() - due).into_nanos());
+                NAPS.store(true, SeqCst);
+            }
+            Ok(longest)
+        });
+        while !NAPS.load(SeqCst) {
+            thread::yield_now();
+        }
+        let start = Instant::now();
+        let done = what();
+        let lasted = start.elapsed();
+        OVER.store(true, SeqCst);
+        let longest = watch.join().map_err(|_| "the watch ended")??;
+        done?;
+        Ok((Duration::from_nanos(longest.unsigned_abs()), lasted))
+    }
+
+    /// A case's call: nobody waits for long.
+    fn holds_shortly(kind: &str, what: impl FnOnce() -> Outcome) -> Outcome {
+        let (longest, lasted) = hold(what)?;
+        eprintln!("hold {kind}: {} of {} us", longest.as_micros(), lasted.as_micros());
+        ensure(longest < BOUND, &format!("the kernel was held for {longest:?}"))
+    }
+
+    /// Memory all of which is there, in large pages or in small ones.
+    fn memory(size: u64, small: bool) -> Result<Vmo, Failure> {
+        let vmo = Vmo::create(size, 0)?;
+        if small {
+            begin_each(&vmo, size)?;
+        }
+        vmo.op_range(ZX_VMO_OP_COMMIT, 0, size)?;
+        Ok(vmo)
+    }
+
+    /// Where a page is there already, no large page is made.
+    fn begin_each(vmo: &Vmo, size: u64) -> Outcome {
+        (0..size / LARGE).try_for_each(|at| Ok(vmo.write(&[1], at * LARGE)?))
+    }
+
+    fn op(kind: &str, op: u32, small: bool) -> Outcome {
+        let size = if small { LESS } else { SIZE };
+        let vmo = if op == ZX_VMO_OP_COMMIT { Vmo::create(size, 0)? } else { memory(size, small)? };
+        if op == ZX_VMO_OP_COMMIT && small {
+            begin_each(&vmo, size)?;
+        }
+        holds_shortly(kind, || Ok(vmo.op_range(op, 0, size)?))
+    }
+
+    /// The memory is mapped, all of it.
+    fn mapped(kind: &str, ops: u32) -> Outcome {
+        let vmo = memory(LESS, true)?;
+        let root = zx::startup::vmar_root_self();
+        let mapping = root.map_here(ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, &vmo, 0, LESS as usize)?;
+        (0..LESS / 4096).try_for_each(|page| mapping.write((page * 4096) as usize, &[2]))?;
+        holds_shortly(kind, || Ok(vmo.op_range(ops, 0, LESS)?))
+    }
+
+    /// Memory all of which is there, in small pages, is mapped at once.
+    fn map(kind: &str, how: How) -> Outcome {
+        let vmo = memory(LESS, true)?;
+        let (root, size) = (zx::startup::vmar_root_self(), LESS as usize);
+        let options = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
+        let mut address = 0;
+        match how {
+            How::Map => holds_shortly(kind, || {
+                address = root.map(options | ZX_VM_MAP_RANGE, 0, &vmo, 0, size)?;
+                Ok(())
+            }),
+            How::Op(op) => {
+                address = root.map(options, 0, &vmo, 0, size)?;
+                holds_shortly(kind, || Ok(root.op_range(op, address, size)?))
+            }
+        }?;
+        Ok(root.unmap(address, size)?)
+    }
+
+    enum How {
+        Map,
+        Op(u32),
+    }
+
+    fn clone() -> Outcome {
+        let vmo = memory(LESS, true)?;
+        holds_shortly("clone", || {
+            let copy = vmo.create_child(abi::ZX_VMO_CHILD_SNAPSHOT, 0, LESS)?;
+            drop(copy);
+            Ok(())
+        })
+    }
+
+    fn close() -> Outcome {
+        let vmo = memory(LESS, true)?;
+        holds_shortly("close", || {
+            drop(vmo);
+            Ok(())
+        })
+    }
+
+    fn read_memory() -> Outcome {
+        let from = vec![3; LESS as usize];
+        let mut to = vec![0; LESS as usize];
+        holds_shortly("read-memory", || {
+            let read = zx::startup::process_self().read_memory(from.as_ptr().addr(), &mut to)?;
+            ensure(read == to.len(), "not all was read")
+        })?;
+        ensure(to == from, "something else was read")
+    }
+
+    fn copy(kind: &str, write: bool) -> Outcome {
+        let vmo = Vmo::create(LESS, 0)?;
+        let mut bytes = vec![3; LESS as usize];
+        holds_shortly(kind, || Ok(if write { vmo.write(&bytes, 0) } else { vmo.read(&mut bytes, 0) }?))
+    }
+
+    fn cases() -> Vec<Case> {
+        vec![
+            Case::new("holds.clone", clone),
+            Case::new("holds.close", close),
+            Case::new("holds.commit.large", || op("commit-large", ZX_VMO_OP_COMMIT, false)),
+            Case::new("holds.commit.small", || op("commit-small", ZX_VMO_OP_COMMIT, true)),
+            Case::new("holds.decommit.large", || op("decommit-large", ZX_VMO_OP_DECOMMIT, false)),
+            Case::new("holds.decommit.mapped", || mapped("decommit-mapped", ZX_VMO_OP_DECOMMIT)),
+            Case::new("holds.decommit.small", || op("decommit-small", ZX_VMO_OP_DECOMMIT, true)),
+            Case::new("holds.map", || map("map", How::Map)),
+            Case::new("holds.mapping.commit", || map("mapping-commit", How::Op(ZX_VMAR_OP_COMMIT))),
+            Case::new("holds.mapping.map_range", || map("mapping-map-range", How::Op(ZX_VMAR_OP_MAP_RANGE))),
+            Case::new("holds.read", || copy("read", false)),
+            Case::new("holds.read_memory", read_memory),
+            Case::new("holds.write", || copy("write", true)),
+            Case::new("holds.zero.large", || op("zero-large", ZX_VMO_OP_ZERO, false)),
+            Case::new("holds.zero.mapped", || mapped("zero-mapped", ZX_VMO_OP_ZERO)),
+        ]
+    }
+
+    pub fn main() -> ExitCode {
+        Program { name: "holds", cases, known: &[], child: |_| ExitCode::from(2) }.main()
+    }
+}
+
+#[cfg(target_os = "fuchsia")]
+fn main() -> std::process::ExitCode {
+    fuchsia::main()
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+fn main() {
+    eprintln!("holds: there is nothing to hold here");
+}
