@@ -8,7 +8,7 @@ use objects::portions::Progress;
 use objects::{Id, Kernel, refusal};
 
 use crate::cx::Cx;
-use crate::{Answer, again, attended, make_here};
+use crate::{Answer, again, attended};
 
 /// What a call that is made in portions works on.
 pub struct Work<T> {
