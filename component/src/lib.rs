@@ -23,6 +23,8 @@
 //! if the description says so, starts it again with fresh memory.
 #![no_std]
 
+#[cfg(feature = "client")]
+pub mod client;
 mod endpoint;
 mod log;
 

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use abi::Status;
 
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, Machine, PAGE, Perm, USER_BASE, USER_TOP};
+use crate::machine::{Aspace, COMPONENT_BASE, Machine, PAGE, Perm, USER_BASE, USER_TOP};
 use crate::object::Id;
 use crate::process::Process;
 use crate::slab::Key;
@@ -219,9 +219,13 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A new address space with its root VMAR.
-    pub(crate) fn aspace_create(&mut self) -> Result<(Key, Id<Vmar>), Status> {
-        let machine = self.machine.aspace_create().map_err(|_| Status::NO_MEMORY)?;
+    /// A new address space with its root VMAR; of a component's, which there is already, the window.
+    pub(crate) fn aspace_create(&mut self, component: Option<Aspace>) -> Result<(Key, Id<Vmar>), Status> {
+        let base = if component.is_some() { COMPONENT_BASE } else { USER_BASE };
+        let machine = match component {
+            Some(machine) => machine,
+            None => self.machine.aspace_create().map_err(|_| Status::NO_MEMORY)?,
+        };
         let space = AddressSpace {
             machine,
             last: None,
@@ -239,7 +243,7 @@ impl<M: Machine> Kernel<M> {
             Status::NO_MEMORY
         })?;
         let all = VmarFlags { specific: true, read: true, write: true, execute: true };
-        match self.vmar_new(key, None, USER_BASE, USER_TOP - USER_BASE, all) {
+        match self.vmar_new(key, None, base, USER_TOP - base, all) {
             Ok(vmar) => {
                 if let Some(space) = self.aspaces.get_mut(key) {
                     space.root = Some(vmar);

@@ -50,6 +50,18 @@ impl From<EndpointError> for Status {
 }
 
 impl Endpoint {
+    /// The component that offers it, and the number of the offer.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`: it is no component's. `PEER_CLOSED`: that has ended.
+    pub(crate) fn offered(&self) -> Result<(u8, u8), Status> {
+        match self.machine {
+            _ if self.closed => Err(Status::PEER_CLOSED),
+            MachineEndpoint::Found { component, offer, .. } => Ok((component, offer)),
+            MachineEndpoint::Own(_) => Err(Status::NOT_SUPPORTED),
+        }
+    }
+
     /// Whether it is a native component's.
     pub fn is_found(&self) -> bool {
         matches!(self.machine, MachineEndpoint::Found { .. })
@@ -94,7 +106,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `BAD_STATE`: the thread does not run. `PEER_CLOSED`: who offers it has ended. `NO_RESOURCES`: there is no free slot.
-    /// `NO_MEMORY`.
+    /// `NOT_SUPPORTED`: the thread is a component's. `NO_MEMORY`.
     pub fn endpoint_mint(
         &mut self,
         id: Id<Endpoint>,
@@ -102,6 +114,7 @@ impl<M: Machine> Kernel<M> {
         badge: u32,
         for_what: EndpointUse,
     ) -> Result<u8, Status> {
+        self.no_component_thread(thread)?;
         let t = self.objects.get_mut(thread)?;
         let (ThreadState::Running, Some(machine)) = (t.state, t.machine) else { return Err(Status::BAD_STATE) };
         let slots = t.endpoints.get_or_insert_with(|| Box::new([None; SLOTS]));
@@ -174,6 +187,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Native components have ended (4), a bit for each.
     pub fn components_ended(&mut self, components: u64) {
+        (0..u64::BITS as u8).filter(|n| components >> n & 1 != 0).for_each(|component| self.component_ends(component));
         let gone = |endpoint: &MachineEndpoint| matches!(endpoint, MachineEndpoint::Found { component, .. } if components >> *component & 1 != 0);
         let gone: Vec<MachineEndpoint> = self.found.keys().filter(|endpoint| gone(endpoint)).copied().collect();
         for machine in gone {

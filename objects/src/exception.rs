@@ -362,6 +362,8 @@ impl<M: Machine> Kernel<M> {
         mut at: Option<Handler>,
         second_chance: bool,
     ) -> Option<(Handler, ExceptionChannel)> {
+        // A component stands still for nobody.
+        self.no_component_thread(thread).ok()?;
         loop {
             let handler = self.handler_after(thread, route, at, second_chance)?;
             if let Some(channel) = self.channel_of(thread, handler)

@@ -436,6 +436,19 @@ impl Machine for FakeMachine {
         self.endpoints.minted.remove(&(thread.0, slot));
     }
 
+    fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {
+        if !self.endpoints.waiting.remove(&component) {
+            return Err(OutOfMemory);
+        }
+        let mut name = [0; 32];
+        name[..9].copy_from_slice(b"component");
+        Ok((self.aspace_create()?, name))
+    }
+
+    fn component_refuse(&mut self, component: u8) {
+        self.endpoints.waiting.remove(&component);
+    }
+
     fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError> {
         self.devices.frame(address)
     }

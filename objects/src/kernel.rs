@@ -13,6 +13,7 @@ use crate::account::Accounts;
 use crate::aspace::AddressSpace;
 use crate::buffers::Buffers;
 use crate::channel::Channel;
+use crate::component::Component;
 use crate::deadline::Deadlines;
 use crate::debuglog::Log;
 use crate::endpoint::Endpoint;
@@ -71,6 +72,8 @@ pub struct Kernel<M: Machine> {
     pub(crate) ranges: RangeBook,
     /// Endpoints of native components that are known here.
     pub(crate) found: BTreeMap<MachineEndpoint, Id<Endpoint>>,
+    /// Native components that are clients, by their numbers.
+    pub(crate) components: BTreeMap<u8, Component>,
     pub(crate) serial: crate::debug::Serial,
     pub(crate) next_koid: u64,
     pub(crate) recent_handles: RecentHandles,
@@ -135,6 +138,7 @@ impl<M: Machine> Kernel<M> {
             log: Log::default(),
             ranges: RangeBook::default(),
             found: BTreeMap::new(),
+            components: BTreeMap::new(),
             serial: crate::debug::Serial::default(),
             // Numbers below 1024 are reserved, as in Zircon.
             next_koid: 1024,

@@ -31,6 +31,7 @@ pub mod bti;
 pub mod buffers;
 pub mod channel;
 pub mod clock;
+pub mod component;
 mod copy;
 pub mod counter;
 mod deadline;

@@ -21,6 +21,8 @@ pub const LARGE_PAGES: u64 = LARGE_PAGE / PAGE;
 pub const USER_BASE: u64 = 0x100_0000;
 /// The first address above what a program can map. The machine keeps its own pages above it.
 pub const USER_TOP: u64 = 0x7ff0_0000_0000;
+/// The lowest address that a native component can map, if it is a client of this system: what lies below is its own.
+pub const COMPONENT_BASE: u64 = 0x80_0000_0000;
 
 /// One page of memory, owned by whoever asked for it; or one page of a device, which nobody owns
 /// ([`Frame::is_device`]).
@@ -555,6 +557,15 @@ pub trait Machine {
     ) -> Result<(), EndpointError>;
     /// Empties such a slot, if it is not empty already. Whatever the thread does through it fails.
     fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8);
+
+    // --- native components as clients ---
+
+    /// Takes over the address space of a component that waits to become a client, and with it its thread; tells its name, padded
+    /// with zeroes. The first thread that is created in it is that one. It waits, and is told what stands in `rdi` when it is
+    /// started, or of the failure when it, or the address space, is destroyed before that; afterwards its calls fail.
+    fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory>;
+    /// Tells such a component that there is no memory for it.
+    fn component_refuse(&mut self, component: u8);
 
     // --- devices ---
 

@@ -11,7 +11,7 @@ use crate::ioports::Grants;
 use crate::job::{Critical, Job};
 use crate::kernel::Kernel;
 use crate::list::{Link, List};
-use crate::machine::Machine;
+use crate::machine::{Aspace, Machine};
 use crate::name::Name;
 use crate::object::{Body, Id, Threads};
 use crate::policy::Policy;
@@ -33,6 +33,8 @@ pub enum ProcessState {
 pub struct Process {
     /// Its name.
     pub name: Name,
+    /// The number of the native component that it stands for.
+    pub component: Option<u8>,
     /// Its job.
     pub job: Id<Job>,
     /// Its job's account.
@@ -81,18 +83,27 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `BAD_STATE`: the job is dead. `NO_RESOURCES`: a job may not have so many. `NO_MEMORY`.
     pub fn process_create(&mut self, job: Id<Job>, name: Name) -> Result<(Id<Process>, Id<Vmar>), Status> {
-        let j = self.objects.get_mut(job)?;
-        if j.dead {
-            return Err(Status::BAD_STATE);
-        }
-        let (policy, account) = (j.policy, j.account);
+        self.process_make(job, name, None)
+    }
+
+    /// The same, also for a component, whose address space there is already; on an error that is destroyed.
+    pub(crate) fn process_make(
+        &mut self,
+        job: Id<Job>,
+        name: Name,
+        component: Option<(u8, Aspace)>,
+    ) -> Result<(Id<Process>, Id<Vmar>), Status> {
+        let machine = component.map(|(_, aspace)| aspace);
+        let (policy, account) = self.process_count(job).inspect_err(|_| {
+            machine.into_iter().for_each(|aspace| self.machine.aspace_destroy(aspace));
+        })?;
         let mut secret = [0; 4];
         self.machine.random(&mut secret);
-        self.accounts.count(account, Counted::Processes, 1)?;
         let uncount = |kernel: &mut Self| kernel.accounts.uncount(account, Counted::Processes, 1);
-        let (aspace, vmar) = self.aspace_create().inspect_err(|_| uncount(self))?;
+        let (aspace, vmar) = self.aspace_create(machine).inspect_err(|_| uncount(self))?;
         let process = Process {
             name,
+            component: component.map(|(number, _)| number),
             job,
             account,
             policy,
@@ -125,6 +136,17 @@ impl<M: Machine> Kernel<M> {
         self.add_ref(job.object());
         self.job_add_process(job, id);
         Ok((id, vmar))
+    }
+
+    /// Counts a process that is about to be made; gives its job's policy and account.
+    fn process_count(&mut self, job: Id<Job>) -> Result<(Policy, Key), Status> {
+        let j = self.objects.get_mut(job)?;
+        if j.dead {
+            return Err(Status::BAD_STATE);
+        }
+        let (policy, account) = (j.policy, j.account);
+        self.accounts.count(account, Counted::Processes, 1)?;
+        Ok((policy, account))
     }
 
     /// The first thread of a process is about to start: the process runs, and has the handle that is its argument.
@@ -170,13 +192,14 @@ impl<M: Machine> Kernel<M> {
             self.trace_ended(id, return_code);
         }
         let p = self.objects.get_mut(id).ok()?;
-        let (critical, account) = (p.critical.take(), p.account);
+        let (critical, account, component) = (p.critical.take(), p.account, p.component);
         self.accounts.uncount(account, Counted::Processes, 1);
         while let Some(thread) = self.objects.get(id).ok().and_then(|p| self.objects.after(p.threads, None)) {
             self.thread_stop(Id::new(thread));
             self.thread_leave(Id::new(thread));
         }
         self.doom(id.object());
+        component.into_iter().for_each(|component| self.component_left(component, id));
         self.process_drop_aspace(id);
         self.process_close_exceptions(id);
         self.signal(id.object(), Signals::NONE, Signals::PROCESS_TERMINATED);

@@ -88,9 +88,10 @@ impl<M: Machine> Kernel<M> {
     /// `object_set_profile` of a thread; of one that has not been started, too.
     ///
     /// # Errors
-    /// `WRONG_TYPE`: the profile is not for threads. `BAD_STATE`: the thread has ended.
+    /// `WRONG_TYPE`: the profile is not for threads. `BAD_STATE`: the thread has ended. `NOT_SUPPORTED`: it is a component's.
     pub fn thread_set_profile(&mut self, id: Id<Thread>, profile: Id<Profile>) -> Result<(), Status> {
         let Profile::Thread { priority } = *self.objects.get(profile)? else { return Err(Status::WRONG_TYPE) };
+        self.no_component_thread(id)?;
         let thread = self.objects.get_mut(id)?;
         if thread.state == ThreadState::Dead {
             return Err(Status::BAD_STATE);

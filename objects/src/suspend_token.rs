@@ -51,6 +51,10 @@ impl<M: Machine> Kernel<M> {
         if dead {
             return Err(Status::BAD_STATE);
         }
+        match task {
+            Held::Thread(thread) => self.no_component_thread(thread)?,
+            Held::Process(process) => self.no_component(process)?,
+        }
         let token = self.create(Signals::NONE, Body::SuspendToken(Box::new(SuspendToken { task })))?;
         self.add_ref(task.object());
         self.suspend_count(task, 1)?;

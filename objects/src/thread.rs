@@ -200,11 +200,15 @@ impl<M: Machine> Kernel<M> {
     /// `thread_create`.
     ///
     /// # Errors
-    /// `BAD_STATE`: the process is dead. `NO_RESOURCES`: a job may not have so many. `NO_MEMORY`.
+    /// `BAD_STATE`: the process is dead. `NOT_SUPPORTED`: it is a component's. `NO_RESOURCES`: a job may not have so many.
+    /// `NO_MEMORY`.
     pub fn thread_create(&mut self, process: Id<Process>, name: Name) -> Result<Id<Thread>, Status> {
         let p = self.objects.get_mut(process)?;
         if p.state == ProcessState::Dead {
             return Err(Status::BAD_STATE);
+        }
+        if p.component.is_some() && p.state != ProcessState::Created {
+            return Err(Status::NOT_SUPPORTED);
         }
         let account = p.account;
         self.accounts.count(account, Counted::Threads, 1)?;
@@ -406,8 +410,9 @@ impl<M: Machine> Kernel<M> {
     /// `object_set_property(ZX_PROP_REGISTER_FS)`.
     ///
     /// # Errors
-    /// `BAD_STATE`: the thread does not run.
+    /// `BAD_STATE`: the thread does not run. `NOT_SUPPORTED`: it is a component's.
     pub fn thread_set_fs_base(&mut self, id: Id<Thread>, base: u64) -> Result<(), Status> {
+        self.no_component_thread(id)?;
         let machine = self.objects.get(id)?.machine.ok_or(Status::BAD_STATE)?;
         self.machine.thread_set_fs_base(machine, base);
         Ok(())

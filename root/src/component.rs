@@ -1,12 +1,14 @@
 //! A component: a program for the bare kernel beside the instances. `component-boot` says what it finds when it starts.
 
-use component_boot::layout::{FACTS, IMAGE_END, IPC_BUFFER, MEMORY, STACK_GUARD, STACK_SIZE, STACK_TOP};
+use component_boot::layout::{
+    CALLS_END, FACTS, IMAGE_END, IPC_BUFFER, MEMORY, STACK_GUARD, STACK_SIZE, STACK_TOP, WINDOW,
+};
 use component_boot::{Badge, Facts, MAGIC, cspace, service};
 use description::Component as Wanted;
 use sel4::bootinfo::{INIT_ASID_POOL, INIT_TCB};
 use sel4::{
-    CNode, CPtr, Caching, CapData, Endpoint, NO_BASES, ObjectType, Page, Received, Rights, SchedParams, Slot, Tcb,
-    TcbConfig, UserContext, VSpace, ipc,
+    CNode, CPtr, Caching, CapData, Endpoint, Fault, Message, NO_BASES, ObjectType, Page, Received, Rights, SchedParams,
+    Slot, Tcb, TcbConfig, UserContext, VSpace, ipc,
 };
 use server_boot::layout::CHUNK;
 use zerocopy::IntoBytes;
@@ -60,7 +62,24 @@ pub struct Component {
     pub tcb: Tcb,
     /// Its endpoint, while it lives.
     endpoint: Option<Endpoint>,
+    vspace: VSpace,
+    cnode: CNode,
+    /// What it is to the instance that it may be a client of.
+    client: Client,
+    /// The instructions at which it may meet a page that is not there in the window, and where it goes on then.
+    catches: (u64, u64),
     stack: [Page; STACK_PAGES],
+}
+
+/// What a component is to an instance.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Client {
+    /// Nothing, yet.
+    Stranger,
+    /// It has asked to be a client, and waits for the answer.
+    Waiting,
+    /// The instance's server has its capabilities.
+    Known,
 }
 
 /// The badge of a component's capability for requests; that of its fault capability is one higher. Those of instances are
@@ -92,7 +111,20 @@ impl Component {
         let estate = Estate::new(&mut means.memory, slots)?;
         let nothing = Tcb::new(0);
         let stack = [Page::new(0); STACK_PAGES];
-        let mut component = Component { wanted, number, estate, file, life: 0, tcb: nothing, endpoint: None, stack };
+        let mut component = Component {
+            wanted,
+            number,
+            estate,
+            file,
+            life: 0,
+            tcb: nothing,
+            endpoint: None,
+            vspace: VSpace::new(0),
+            cnode: CNode::new(0),
+            client: Client::Stranger,
+            catches: (0, 0),
+            stack,
+        };
         component.revive(means)?;
         component.estate.tell(wanted.name);
         Ok(component)
@@ -153,7 +185,7 @@ impl Component {
             sched: Some(SchedParams { authority: INIT_TCB, max_controlled: 0, priority: ORDINARY_PRIORITY }),
         })
         .context("configuring a component's thread")?;
-        self.tcb = tcb;
+        (self.tcb, self.vspace, self.cnode) = (tcb, vspace, cnode);
         self.endpoint = Some(endpoint);
         let registers = UserContext { rip: entry, rsp: STACK_TOP, fs_base: NO_BASES, ..UserContext::default() };
         tcb.write_registers(&registers, true).context("starting a component")
@@ -162,6 +194,7 @@ impl Component {
     /// Takes back everything that it held: see [`crate::estate`].
     pub fn reclaim(&mut self) -> Result<(), Error> {
         self.endpoint = None;
+        (self.client, self.catches) = (Client::Stranger, (0, 0));
         self.estate.reclaim()
     }
 
@@ -189,6 +222,61 @@ impl Component {
         let from = own_slot(endpoint.cptr().0);
         to.mint_from(from, rights, CapData::badge(badge.encode())).context("a capability to a component")?;
         Ok(true)
+    }
+
+    /// It asks to become a client: the number of the instance, which will answer.
+    pub fn connect(&mut self, received: &Received) -> Option<usize> {
+        let instance = self.wanted.client_of?;
+        self.catches = (received.mr[0], received.mr[1]);
+        self.client = Client::Waiting;
+        Some(instance.into())
+    }
+
+    /// Whether it waits for the answer of an instance.
+    pub fn waits_for(&self, instance: usize) -> bool {
+        self.client == Client::Waiting && self.wanted.client_of.is_some_and(|of| usize::from(of) == instance)
+    }
+
+    /// Gives an instance that it waits for its thread, its address space and its capability space; says whether that is done. If it
+    /// cannot be, it has been told.
+    pub fn join(&mut self, to: [Slot; 3]) -> bool {
+        let caps = [self.tcb.cptr(), self.vspace.cptr(), self.cnode.cptr()];
+        let copied = to.iter().zip(caps).try_for_each(|(to, cap)| to.copy_from(own_slot(cap.0), Rights::ALL));
+        if copied.is_err() {
+            self.refuse(service::NO_MEMORY);
+            return false;
+        }
+        self.client = Client::Known;
+        true
+    }
+
+    /// Tells it that it does not become a client.
+    pub fn refuse(&mut self, status: u64) {
+        self.client = Client::Stranger;
+        self.tcb.answer(Message::empty(status));
+    }
+
+    /// The server of the instance that it is a client of, or would be, has ended: what it waits for, it asks for again. What was mapped in
+    /// the window is gone.
+    pub fn server_is_away(&mut self) -> Result<(), Error> {
+        if self.client == Client::Stranger {
+            return Ok(());
+        }
+        self.client = Client::Stranger;
+        self.tcb.suspend().and_then(|()| self.tcb.resume()).context("having a component ask again")
+    }
+
+    /// A fault of its own. Where it copies to or from the window it may meet a page that is not there: it goes on behind that.
+    pub fn catches(&self, received: &Received) -> bool {
+        let Fault::Page { ip, address, .. } = Fault::decode(received) else { return false };
+        let (from, to) = self.catches;
+        if !(from..to).contains(&ip) || !(WINDOW..CALLS_END).contains(&address) {
+            return false;
+        }
+        let set = self.tcb.read_registers(false).and_then(|registers| {
+            self.tcb.write_registers(&UserContext { rip: to, ..registers }, true)
+        });
+        set.is_ok()
     }
 
     /// Serves a request; gives the status. What the message holds is read first.

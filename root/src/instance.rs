@@ -48,8 +48,10 @@ pub struct Instance {
     /// The most chunks that it could have got.
     chunks: u64,
     file: Option<File>,
-    /// Components that have ended, of which its server does not know yet.
+    /// What its server has not asked for yet of components: those that have ended, and that wait to become clients.
     news: u64,
+    /// It has no further life.
+    pub gone: bool,
     /// The server of its present life; of the last one, where it has none.
     pub server: Server,
 }
@@ -80,7 +82,7 @@ impl Instance {
         info.link = wanted.link.map_or(0, |link| link.port.into());
         info.flags = server::flags(&wanted);
         info.log_level = level_number(wanted.log);
-        Ok(Instance { wanted, number, estate, endowment: Endowment::new(), info, chunks, file, news: 0, server })
+        Ok(Instance { wanted, number, estate, endowment: Endowment::new(), info, chunks, file, news: 0, gone: false, server })
     }
 
     /// Its chunks, where `all` are to be divided.
@@ -102,10 +104,14 @@ impl Instance {
     pub fn start(&mut self, means: &mut Means<'_>) -> Result<(), Error> {
         self.server.endow(&self.endowment, &self.info, &means.hpet)?;
         let mut builder = Builder { memory: &mut means.memory, estate: &mut self.estate };
-        self.server.start(&mut builder, &mut self.info)
+        self.server.start(&mut builder, &mut self.info)?;
+        if self.news != 0 {
+            self.server.news.signal();
+        }
+        Ok(())
     }
 
-    /// Tells its server of components, a bit for each, that have ended: it will ask ([`service::NEWS`]).
+    /// Tells its server of components, a bit for each, as [`service::NEWS`] has them: it will ask.
     pub fn tell(&mut self, components: u64) {
         self.news |= components;
         self.server.news.signal();

@@ -57,6 +57,7 @@ fn of_instance(
             (service::OK, 0)
         }
         service::FIND | service::MINT => world.serve(number, received)?,
+        service::CLIENT => return Ok(Some(world.join(number, received.mr))),
         _ => instance.serve(world.means.fwcfg.as_mut(), received),
     };
     Ok(Some(Message::one(status, value)))
@@ -70,7 +71,14 @@ fn of_component(
     fault: bool,
     received: &Received,
 ) -> Result<Option<Message>, Error> {
-    let Some(component) = world.components.get(number).and_then(Option::as_ref) else { return Ok(None) };
+    let Some(component) = world.components.get_mut(number).and_then(Option::as_mut) else { return Ok(None) };
+    if fault && component.catches(received) {
+        return Ok(None);
+    }
+    if received.info.label() == component_boot::service::CONNECT && !fault {
+        let instance = component.connect(received);
+        return Ok(world.connect(number, instance));
+    }
     if fault {
         let ended = tsc();
         ordinarily(|| {

@@ -112,6 +112,7 @@ impl Supervisor {
         let before = tsc();
         instance.reclaim()?;
         self.instances[number].reclaimed = micros(before, tsc());
+        world.server_is_away(number, wait.is_none())?;
         if wait == Some(0) {
             self.revive(number, world)?;
         }

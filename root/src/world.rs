@@ -1,8 +1,8 @@
 //! All that the root task watches.
 
 use component_boot::Badge;
-use description::COMPONENTS;
-use sel4::{Received, Rights};
+use description::{COMPONENTS, NAME};
+use sel4::{Message, MessageInfo, Received, Rights};
 use server_boot::service::{self, Offered};
 
 use crate::component::Component;
@@ -28,6 +28,56 @@ impl World<'_> {
                 instance.tell(1 << number);
             }
         }
+    }
+
+    /// A component asks to become a client of an instance: the answer, if it is the root task's to give.
+    pub fn connect(&mut self, number: usize, instance: Option<usize>) -> Option<Message> {
+        let instance = instance.and_then(|instance| self.instances.get_mut(instance)).and_then(Option::as_mut);
+        match instance.filter(|instance| !instance.gone) {
+            Some(instance) => {
+                instance.tell(1 << number << service::WAITING);
+                None
+            }
+            None => Some(Message::empty(component_boot::service::UNAVAILABLE)),
+        }
+    }
+
+    /// A server takes over a component that waits for it.
+    pub fn join(&mut self, number: usize, words: [u64; 4]) -> Message {
+        let [component, slots @ ..] = words;
+        let (Some(component), Some(instance)) =
+            (self.components.get_mut(component as usize).and_then(Option::as_mut), &self.instances[number])
+        else {
+            return Message::empty(service::NOT_FOUND);
+        };
+        if !component.waits_for(number) {
+            return Message::empty(service::AWAY);
+        }
+        // The slots are the server's to choose: what the kernel refuses is its mistake.
+        if !component.join(slots.map(|slot| instance.server.leaf_place(slot))) {
+            return Message::empty(service::BAD_REQUEST);
+        }
+        let mut name = [0; 32];
+        for (to, from) in name.iter_mut().zip(component.wanted.name.bytes().take(NAME)) {
+            *to = from;
+        }
+        let (words, _) = name.as_chunks();
+        Message {
+            info: MessageInfo::new(service::OK, 4),
+            mr: core::array::from_fn(|i| u64::from_le_bytes(words[i])),
+        }
+    }
+
+    /// The server of an instance has ended, and what it held is taken back. `gone`: it has no further life.
+    pub fn server_is_away(&mut self, number: usize, gone: bool) -> Result<(), Error> {
+        let clients = self.components.iter_mut().flatten();
+        for component in clients.filter(|component| component.wanted.client_of == Some(number as u8)) {
+            component.server_is_away()?;
+        }
+        if let Some(instance) = &mut self.instances[number] {
+            instance.gone = gone;
+        }
+        Ok(())
     }
 
     /// Serves a server's request that is of components; gives status and value.

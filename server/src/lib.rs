@@ -16,6 +16,7 @@
 
 extern crate alloc;
 
+mod component;
 pub mod cx;
 mod debugger;
 pub mod dispatch;
@@ -99,6 +100,19 @@ impl<M: Machine> Server<M> {
         self.settle();
     }
 
+    /// Native components wait to become clients, a bit for each.
+    pub fn components_join(&mut self, components: u64) {
+        for number in (0..u64::BITS as u8).filter(|number| components >> number & 1 != 0) {
+            // As before a call, which would make no less.
+            if self.kernel.heap_reserve().is_err() {
+                self.kernel.machine.component_refuse(number);
+            } else {
+                component::join(&mut self.kernel, number);
+                self.settle();
+            }
+        }
+    }
+
     /// The host link has bytes, or room.
     pub fn serial(&mut self) {
         self.kernel.serial_ready();
@@ -173,6 +187,7 @@ fn unmade<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> A
     use abi::nr;
     match number {
         nr::HANDLE_REPLACE | nr::VMO_REPLACE_AS_EXECUTABLE => cx.discard(args[0] as u32),
+        nr::ENDPOINT_CONNECT => cx.discard(args[1] as u32),
         nr::PROCESS_START => {
             let [argument, ..] = cx.extra_args();
             cx.discard(argument as u32);

@@ -27,6 +27,14 @@ pub mod layout {
     pub const FACTS: u64 = 0x1010_1000;
     /// The memory that the description gives it, all zero at its start.
     pub const MEMORY: u64 = 0x2000_0000;
+    /// The window: where the server that it is a client of maps what it shares with programs, and nothing else. It has the
+    /// tables of the processor's first level to itself.
+    pub const WINDOW: u64 = 0x80_0000_0000;
+    /// The end of the window. The page there is the server's as well: arguments 5 to 8 of a call stand where they would in the
+    /// IPC buffer of a program's thread.
+    pub const CALLS: u64 = 0x7ff0_0000_0000;
+    /// The end of that page.
+    pub const CALLS_END: u64 = CALLS + 4096;
 }
 
 /// Where capabilities stand.
@@ -39,6 +47,8 @@ pub mod cspace {
     pub const FAULT: u64 = 2;
     /// The component's own endpoint, to receive from: what it offers leads there.
     pub const ENDPOINT: u64 = 3;
+    /// The endpoint of the server that it is a client of, while it is one.
+    pub const SERVER: u64 = 4;
 }
 
 /// What is added to the labels of answers: those below are the kernel's own errors, by which a caller sees that its endpoint
@@ -49,10 +59,19 @@ pub const ANSWERS: u64 = 16;
 pub mod service {
     /// Request: write a line of text. Word 0 holds its length in bytes, the words behind it the bytes.
     pub const LOG: u64 = 1;
+    /// Request: become a client of the instance that the description names, or become it anew. Words 0 and 1 hold two
+    /// addresses of the program: a page fault in the window at an instruction from the first on and before the second makes it go
+    /// on at the second. The answer is the server's, and comes when it has time for it: word 0 holds the address of a
+    /// [`super::Connection`], or a negative status.
+    pub const CONNECT: u64 = 2;
     /// Done.
     pub const OK: u64 = 0;
     /// The request means nothing.
     pub const BAD_REQUEST: u64 = 1;
+    /// There is no such instance, or it does not come back.
+    pub const UNAVAILABLE: u64 = 2;
+    /// The instance has no memory for what it takes.
+    pub const NO_MEMORY: u64 = 3;
 }
 
 /// Who sent a message, as the badge of an endpoint of a component says it.
@@ -107,4 +126,29 @@ pub struct Facts {
     pub megahertz: u64,
     /// Which of its lives this is; the first is 1.
     pub life: u64,
+}
+
+/// What a component finds when it has become a client of an instance: the handles of its process, and how to tell the time.
+/// Behind this there is memory for what calls read and write.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Connection {
+    /// Its process.
+    pub process: u32,
+    /// Its thread.
+    pub thread: u32,
+    /// The window, as its process's root VMAR.
+    pub vmar: u32,
+    /// A channel from which come the ends of channels that programs have sent it.
+    pub clients: u32,
+    /// Bytes that are mapped from here on.
+    pub room: u64,
+    /// Nanoseconds are `(counter + offset) * numerator / denominator`.
+    pub offset: u64,
+    /// See above.
+    pub numerator: u32,
+    /// See above.
+    pub denominator: u32,
+    /// Counts in a second.
+    pub per_second: u64,
 }

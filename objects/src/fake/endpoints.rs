@@ -10,6 +10,8 @@ use crate::machine::{EndpointError, EndpointUse, MachineEndpoint, OutOfMemory};
 pub struct FakeEndpoints {
     /// What the native component of each number offers, and its life.
     pub offered: Vec<(&'static str, u32)>,
+    /// Components that wait to become clients.
+    pub waiting: BTreeSet<u8>,
     /// The system's own.
     pub own: BTreeSet<u32>,
     next: u32,

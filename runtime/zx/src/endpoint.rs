@@ -10,7 +10,7 @@ use core::marker::PhantomData;
 use abi::{HAFNON_ENDPOINT_ANSWERS, HAFNON_ENDPOINT_CALL, HAFNON_ENDPOINT_RECEIVE, HAFNON_ENDPOINT_SEND, Status};
 
 use crate::handle::object;
-use crate::{AsHandleRef, Handle, Resource, Result, Thread, check, sys};
+use crate::{AsHandleRef, Channel, Handle, Resource, Result, Thread, check, sys};
 
 object! {
     /// An endpoint.
@@ -63,6 +63,15 @@ impl Endpoint {
     pub fn mint_here(&self, this: &Thread, options: u32, badge: u32) -> Result<Slot> {
         let number = self.mint(this, options, badge)?;
         Ok(Slot { number: number.into(), options, of_one_thread: PhantomData })
+    }
+
+    /// Hands an end of a channel to the component that offers the endpoint.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE`: it is no client of this instance now. `PEER_CLOSED`: it has ended. `NOT_SUPPORTED`: it is no component's.
+    pub fn connect(&self, channel: Channel) -> Result<()> {
+        // SAFETY: no memory involved.
+        check(unsafe { sys::zx_endpoint_connect(self.raw_handle(), channel.into_handle().into_raw()) })
     }
 
     /// Empties a slot of a thread.

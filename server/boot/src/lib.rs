@@ -155,9 +155,15 @@ pub mod service {
     pub const MINT: u64 = 6;
     /// See [`MINT`].
     pub const TO_CALL: u64 = 1;
-    /// Request: what [`super::NEWS_BADGE`] tells of. Reply: the components that have ended since the last one, a bit for
-    /// each, in register 0.
+    /// Request: what [`super::NEWS_BADGE`] tells of. Reply: in register 0 a bit for each component that has ended since the last
+    /// one, and [`WAITING`] places above it one for each that waits to become a client.
     pub const NEWS: u64 = 7;
+    /// See [`NEWS`].
+    pub const WAITING: u64 = 32;
+    /// Request: take over a component that waits to become a client; register 0 holds its number, 1 to 3 pointers to empty
+    /// slots of the server's, for its thread, its address space, and its capability space. Reply: its name, padded with zeroes, in all
+    /// registers. Where a slot is 0 or cannot be used, the component is told that it cannot be one.
+    pub const CLIENT: u64 = 8;
     /// Done.
     pub const OK: u64 = 0;
     /// There is no boot file, or no device to read it from.

@@ -269,6 +269,18 @@ impl Space {
         }
     }
 
+    /// That of a component, of which the root structure is another's: one stands here for it.
+    pub fn of_component(memory: &mut Memory, tables: &mut Tables, vspace: u64) -> Result<Self, OutOfMemory> {
+        let spare = tables.spare(memory, ROOT, Object::VSpace)?;
+        match tables.add(spare) {
+            Ok(root) => Ok(Space { root, vspace, tables: Cell::new(0) }),
+            Err(spare) => {
+                memory.unit_free(spare.unit);
+                Err(OutOfMemory)
+            }
+        }
+    }
+
     /// Ends it with all its mappings.
     pub fn destroy(self, memory: &mut Memory, tables: &mut Tables) {
         self.unmap(memory, tables, 0, 1 << 47);

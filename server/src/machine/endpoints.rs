@@ -110,8 +110,9 @@ impl Sel4 {
         }
     }
 
-    /// The components that have ended since this was asked last, a bit for each.
-    pub fn news(&self) -> u64 {
-        sys::ask_root(service::NEWS, [0; 4]).1
+    /// The components that have ended since this was asked last, and those that wait to become clients, a bit for each.
+    pub fn news(&self) -> (u64, u64) {
+        let (_, news) = sys::ask_root(service::NEWS, [0; 4]);
+        (news % (1 << service::WAITING), news >> service::WAITING)
     }
 }

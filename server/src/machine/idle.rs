@@ -8,8 +8,6 @@
 //!
 //! All of it is given up when memory is short ([`Sel4::with_all`]), and not counted as in use.
 
-use alloc::vec::Vec;
-
 use objects::machine::{Aspace, Held, Machine, MachineThread, OutOfMemory, PAGE_SIZE, ThreadKey, USER_TOP};
 use objects::refusal::Grows;
 
@@ -69,6 +67,7 @@ impl Sel4 {
         if let Some(program) = self.programs.get_mut(number as usize).and_then(Option::take) {
             program.space.destroy(&mut self.memory, &mut self.tables);
             self.free_programs.push(number);
+            program.component.into_iter().for_each(|parts| self.component_end(parts));
         }
     }
 
@@ -84,21 +83,34 @@ impl Sel4 {
     }
 
     pub(super) fn space_make(&mut self) -> Result<Aspace, OutOfMemory> {
+        self.programs_room()?;
+        let space = Space::new(&mut self.memory, &mut self.tables)?;
+        Ok(self.program_add(Program::new(space, None)))
+    }
+
+    /// Makes room for one more program.
+    pub(super) fn programs_room(&mut self) -> Result<(), OutOfMemory> {
         if self.free_programs.is_empty() {
             self.programs.room(1)?;
             self.free_programs.room(self.programs.len() + 1)?;
         }
-        let space = Space::new(&mut self.memory, &mut self.tables)?;
-        let program = Some(Program { space, free_buffers: Vec::new(), next_buffer: 0, idle: [None; IDLE_THREADS] });
+        Ok(())
+    }
+
+    /// Adds a program, for which there is room.
+    pub(super) fn program_add(&mut self, program: Program) -> Aspace {
         if let Some(number) = self.free_programs.pop() {
-            self.programs[number as usize] = program;
-            return Ok(Aspace(number));
+            self.programs[number as usize] = Some(program);
+            return Aspace(number);
         }
-        self.programs.push(program);
-        Ok(Aspace(self.programs.len() as u32 - 1))
+        self.programs.push(Some(program));
+        Aspace(self.programs.len() as u32 - 1)
     }
 
     pub(super) fn thread_make(&mut self, aspace: Aspace, key: ThreadKey) -> Result<MachineThread, OutOfMemory> {
+        if let Some(parts) = self.program(aspace).and_then(|program| program.component) {
+            return self.component_thread(parts, aspace, key);
+        }
         let buffer = self.buffer_make(aspace)?;
         let vspace = self.program(aspace).map_or(0, |program| program.space.vspace);
         let thread = self.threads.create(&mut self.memory, vspace, aspace.0, buffer, key);
@@ -128,7 +140,8 @@ impl Sel4 {
 
     /// A process has ended: its address space lies idle, or goes.
     pub(super) fn space_end(&mut self, aspace: Aspace) {
-        let Some(place) = self.idle_programs.iter().position(Option::is_none) else {
+        let of_component = self.program(aspace).is_some_and(|program| program.component.is_some());
+        let Some(place) = self.idle_programs.iter().position(Option::is_none).filter(|_| !of_component) else {
             return self.space_destroy(aspace.0);
         };
         if let Some(program) = self.programs.get_mut(aspace.0 as usize).and_then(Option::as_mut) {

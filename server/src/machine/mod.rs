@@ -11,6 +11,7 @@
 //! | [`clock`] | time |
 //! | [`devices`] | device memory and I/O ports for programs |
 //! | [`endpoints`] | endpoints of the kernel for programs |
+//! | [`components`] | native components as clients |
 //! | [`interrupts`] | interrupts for programs |
 //! | [`serial`] | console, host link, date, power |
 //! | [`random`] | chance |
@@ -29,6 +30,7 @@ pub mod aspace;
 pub mod bootfile;
 pub mod chunks;
 pub mod clock;
+mod components;
 pub mod devices;
 pub mod endpoints;
 pub mod fpu;
@@ -59,6 +61,7 @@ use server_boot::{BootInfo, FLAG_POWER};
 
 use aspace::{Space, Tables};
 use clock::Clock;
+use components::Parts;
 use devices::Devices;
 use endpoints::Endpoints;
 use idle::{IDLE_SPACES, IDLE_THREADS};
@@ -87,6 +90,14 @@ struct Program {
     next_buffer: u32,
     /// Threads that have ended, as new, at most [`IDLE_THREADS`].
     idle: [Option<MachineThread>; IDLE_THREADS],
+    /// It is a component's.
+    component: Option<Parts>,
+}
+
+impl Program {
+    fn new(space: Space, component: Option<Parts>) -> Program {
+        Program { space, free_buffers: Vec::new(), next_buffer: 0, idle: [None; IDLE_THREADS], component }
+    }
 }
 
 /// The machine.
@@ -562,6 +573,14 @@ impl Machine for Sel4 {
 
     fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8) {
         self.threads.empty_slot(thread, slot);
+    }
+
+    fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {
+        self.take_component(component)
+    }
+
+    fn component_refuse(&mut self, component: u8) {
+        self.refuse_component(component);
     }
 
     fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError> {

@@ -171,8 +171,9 @@ fn signals(server: &mut Server<Sel4>, signals: u64) {
         server.serial();
     }
     if signals & SIGNAL_NEWS != 0 {
-        let ended = server.kernel.machine.news();
+        let (ended, waiting) = server.kernel.machine.news();
         server.components_ended(ended);
+        server.components_join(waiting);
     }
     for irq in Sel4::interrupts_told(signals) {
         if let Some(key) = server.kernel.machine.interrupt_came(irq) {

@@ -423,6 +423,19 @@ pub fn delete_of(cnode: u64, slot: u64) {
     complain(CNode::new(cnode).slot(slot, THREAD_BITS).delete(), "delete");
 }
 
+/// Puts the server's endpoint, with the badge of a component's thread, into the component's slot for it.
+pub fn join(cnode: u64, badge: u64) -> Result<()> {
+    mint_endpoint(cnode, component_boot::cspace::SERVER, component_boot::cspace::BITS, badge)
+}
+
+/// Takes it away again: a call that the component waits in it makes once more, and that one fails. Where the component has
+/// ended, there is nothing to do, and nothing is done.
+pub fn leave(tcb: u64, cnode: u64) {
+    let slot = CNode::new(cnode).slot(component_boot::cspace::SERVER, component_boot::cspace::BITS);
+    let _ = slot.delete();
+    let _ = Tcb::new(tcb).suspend().and_then(|()| Tcb::new(tcb).resume());
+}
+
 /// Calls the root task's service: the request, and two words of it. Gives the reply's status and first word.
 pub fn call_root(request: u64, words: [u64; 2]) -> (u64, u64) {
     ask_root(request, [words[0], words[1], 0, 0])
@@ -430,6 +443,12 @@ pub fn call_root(request: u64, words: [u64; 2]) -> (u64, u64) {
 
 /// The same with four words.
 pub fn ask_root(request: u64, words: [u64; 4]) -> (u64, u64) {
+    let (status, words) = talk_to_root(request, words);
+    (status, words[0])
+}
+
+/// The same with four words in the reply.
+pub fn talk_to_root(request: u64, words: [u64; 4]) -> (u64, [u64; 4]) {
     let reply = ROOT.call(Message { info: MessageInfo::new(request, 4), mr: words });
-    (reply.info.label(), reply.mr[0])
+    (reply.info.label(), reply.mr)
 }

@@ -39,6 +39,7 @@ use objects::refusal::Grows;
 
 use sel4::Message;
 
+use super::components::{NO_MEMORY, Parts};
 use super::fpu;
 use super::memory::{Memory, Unit};
 use super::sys::{self, Object};
@@ -79,7 +80,10 @@ pub struct Buffer {
 
 /// One thread.
 pub struct Thread {
-    unit: Unit,
+    /// What it is made of; a component's thread is not made here.
+    unit: Option<Unit>,
+    /// A component's thread that has been told nothing yet.
+    untold: bool,
     tcb: u64,
     cnode: u64,
     /// It was suspended and not resumed.
@@ -89,7 +93,8 @@ pub struct Thread {
     priority: Priority,
     /// It comes before all others of its priority.
     preferred: bool,
-    /// Endpoints were put into its slots: it may have received, and hold a right to answer, so it is never used again.
+    /// Endpoints were put into its slots: it may have received, and hold a right to answer, so it is never used again. The same
+    /// holds for a component's.
     native: bool,
     /// See [`Buffer`].
     pub buffer: Buffer,
@@ -98,8 +103,24 @@ pub struct Thread {
 }
 
 impl Thread {
+    fn new(unit: Option<Unit>, (tcb, cnode): (u64, u64), buffer: Buffer, aspace: u32) -> Thread {
+        Thread {
+            unit,
+            untold: false,
+            tcb,
+            cnode,
+            suspended: false,
+            result: None,
+            priority: Priority::DEFAULT,
+            preferred: false,
+            native: false,
+            buffer,
+            aspace,
+        }
+    }
+
     fn prioritise(&mut self, priority: Priority, preferred: bool) {
-        if (priority, preferred) != (self.priority, self.preferred) {
+        if self.unit.is_some() && (priority, preferred) != (self.priority, self.preferred) {
             (self.priority, self.preferred) = (priority, preferred);
             sys::set_priority(self.tcb, priority, preferred);
         }
@@ -139,18 +160,47 @@ impl Threads {
         buffer: Buffer,
         key: ThreadKey,
     ) -> Result<MachineThread, OutOfMemory> {
-        let number = match self.free.pop() {
-            Some(number) => number,
-            None => {
-                self.list.room(1)?;
-                self.keys.room(1)?;
-                self.free.room(self.list.len() + 1 - self.free.len())?;
-                self.list.push(None);
-                self.keys.push(NOBODY);
-                self.list.len() as u32 - 1
-            }
-        };
-        match make(memory, vspace, aspace, buffer, number) {
+        let number = self.number()?;
+        let made = make(memory, vspace, aspace, buffer, number);
+        self.add(number, made, key)
+    }
+
+    /// A component's thread, which waits to be started. On an error the buffer stays the caller's.
+    pub fn adopt(
+        &mut self,
+        parts: Parts,
+        aspace: u32,
+        buffer: Buffer,
+        key: ThreadKey,
+    ) -> Result<MachineThread, OutOfMemory> {
+        let number = self.number()?;
+        let joined = sys::join(parts.cnode, number.into()).map_err(|_| OutOfMemory);
+        let mut thread = Thread::new(None, (parts.tcb, parts.cnode), buffer, aspace);
+        (thread.native, thread.untold) = (true, true);
+        self.add(number, joined.map(|()| thread), key)
+    }
+
+    /// A number for a new thread.
+    fn number(&mut self) -> Result<u32, OutOfMemory> {
+        if let Some(number) = self.free.pop() {
+            return Ok(number);
+        }
+        self.list.room(1)?;
+        self.keys.room(1)?;
+        self.free.room(self.list.len() + 1 - self.free.len())?;
+        self.list.push(None);
+        self.keys.push(NOBODY);
+        Ok(self.list.len() as u32 - 1)
+    }
+
+    /// Adds a thread, if it could be made.
+    fn add(
+        &mut self,
+        number: u32,
+        made: Result<Thread, OutOfMemory>,
+        key: ThreadKey,
+    ) -> Result<MachineThread, OutOfMemory> {
+        match made {
             Ok(thread) => {
                 self.list[number as usize] = Some(thread);
                 self.keys[number as usize] = key;
@@ -171,8 +221,18 @@ impl Threads {
             self.idle -= 1;
         }
         self.free.push(thread.0);
-        memory.unit_free(gone.unit);
-        memory.slot_free(gone.cnode);
+        match gone.unit {
+            Some(unit) => {
+                memory.unit_free(unit);
+                memory.slot_free(gone.cnode);
+            }
+            None => {
+                if gone.untold {
+                    sys::answer(gone.tcb, done(NO_MEMORY));
+                }
+                sys::leave(gone.tcb, gone.cnode);
+            }
+        }
         Some(gone)
     }
 
@@ -227,9 +287,12 @@ impl Threads {
         self.list.get_mut(thread.0 as usize)?.as_mut()
     }
 
-    /// Sets all registers of a thread that has not run, and lets it run.
+    /// Sets all registers of a thread that has not run, and lets it run. A component's runs already: it is told one of them.
     pub fn start(&mut self, thread: MachineThread, registers: &Registers) {
-        if let Some(thread) = self.get(thread) {
+        let Some(thread) = self.get_mut(thread) else { return };
+        if core::mem::take(&mut thread.untold) {
+            sys::answer(thread.tcb, done(registers.rdi as i64));
+        } else {
             sys::write_registers(thread.tcb, true, &thread.with_gs(registers));
         }
     }
@@ -396,18 +459,7 @@ impl Threads {
 fn make(memory: &mut Memory, vspace: u64, aspace: u32, buffer: Buffer, number: u32) -> Result<Thread, OutOfMemory> {
     let cnode = memory.slot_alloc()?;
     let thread = memory.unit_object(Object::Tcb).and_then(|(unit, tcb)| {
-        let thread = Thread {
-            unit,
-            tcb,
-            cnode,
-            suspended: false,
-            result: None,
-            priority: Priority::DEFAULT,
-            preferred: false,
-            native: false,
-            buffer,
-            aspace,
-        };
+        let thread = Thread::new(Some(unit), (tcb, cnode), buffer, aspace);
         let filled = memory
             .unit_further(unit, Object::CNode(CNODE_BITS), cnode)
             .and_then(|()| fill(&thread, vspace, number).map_err(|_| OutOfMemory));

@@ -4,6 +4,7 @@ use abi::{
     HAFNON_DEFAULT_ENDPOINT_RIGHTS, HAFNON_ENDPOINT_BADGES, HAFNON_ENDPOINT_CALL, HAFNON_ENDPOINT_RECEIVE,
     HAFNON_ENDPOINT_SEND, HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, Rights, Status,
 };
+use objects::channel::Channel;
 use objects::endpoint::Endpoint;
 use objects::handle::HandleValue;
 use objects::machine::{EndpointUse, Machine};
@@ -84,6 +85,15 @@ pub fn endpoint_mint<M: Machine>(
     let place = cx.place_optional(out)?;
     let slot = cx.kernel.endpoint_mint(endpoint, thread, badge, for_what)?;
     cx.fill(place, u32::from(slot))
+}
+
+/// Hands an end of a channel to the component that offers an endpoint.
+pub fn endpoint_connect<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, channel: HandleValue) -> Result<(), Status> {
+    let endpoint = cx.get::<Endpoint>(value, Rights::WRITE);
+    let endpoint = endpoint.and_then(|endpoint| cx.get::<Channel>(channel, Rights::TRANSFER).map(|_| endpoint));
+    let endpoint = endpoint.inspect_err(|_| cx.discard(channel))?;
+    let handle = cx.kernel.take(cx.process, channel)?;
+    cx.kernel.component_connect(endpoint, handle)
 }
 
 /// Empties a slot of a thread.

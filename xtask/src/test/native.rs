@@ -19,7 +19,12 @@ const ENDS: usize = 8;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
-    vec![Test::one("hostile.native-restart", restart), Test::one("hostile.native-calls", calls)]
+    vec![
+        Test::one("hostile.native-restart", restart),
+        Test::one("hostile.native-calls", calls),
+        Test::one("hostile.native-client", clients),
+        Test::one("hostile.native-client-server", server_ends),
+    ]
 }
 
 /// Builds the component of an example, a package in a folder of its own.
@@ -33,13 +38,22 @@ fn component(context: &Context<'_>, folder: &str, name: &str) -> Result<PathBuf>
     Ok(cargo::program(&made, name)?.to_path_buf())
 }
 
-/// The description of the example with the component that was built, and something changed.
-fn instances(context: &Context<'_>, change: impl FnOnce(String) -> String) -> Result<Instances> {
-    let component = component(context, "examples/key-store/component", "key-store")?;
-    let file = context.paths.workspace.join("examples/key-store/system.toml");
+/// The description of an example with the component that was built, and something changed.
+fn described(
+    context: &Context<'_>,
+    (example, name): (&str, &str),
+    change: impl FnOnce(String) -> String,
+) -> Result<Instances> {
+    let component = component(context, &format!("examples/{example}/component"), name)?;
+    let file = context.paths.workspace.join("examples").join(example).join("system.toml");
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let text = text.replace("target/x86_64-unknown-none/release/key-store", &component.to_string_lossy());
+    let text = text.replace(&format!("target/x86_64-unknown-none/release/{name}"), &component.to_string_lossy());
     Instances::parse(&change(text))
+}
+
+/// That of the key store.
+fn instances(context: &Context<'_>, change: impl FnOnce(String) -> String) -> Result<Instances> {
+    described(context, ("key-store", "key-store"), change)
 }
 
 fn boot(context: &Context<'_>, instances: Instances, program: &Path, args: &[&str]) -> Result<Outcome> {
@@ -74,15 +88,15 @@ fn restart(context: &Context<'_>) -> Result<()> {
     expect("whether all lives take the same", &taken.iter().all(|one| Some(one) == taken.first()), &true)
 }
 
-/// Builds the example's program.
-fn client(context: &Context<'_>) -> Result<PathBuf> {
+/// Builds an example's program.
+fn client(context: &Context<'_>, example: &str, name: &str) -> Result<PathBuf> {
     let paths = context.paths;
     let arguments = format!("--release --locked --target {}", cargo::PROGRAM_TARGET);
-    let mut build = Build::new("building the program that has things signed", &arguments);
-    build.folder = Some(paths.workspace.join("examples/key-store/client"));
+    let mut build = Build::new("building a program that talks with a component", &arguments);
+    build.folder = Some(paths.workspace.join("examples").join(example).join("client"));
     build.target_dir = Some(paths.out.join("examples"));
     let made = build.env("CARGO_ENCODED_RUSTFLAGS", program_flags(paths)).run(paths, &context.ui)?;
-    Ok(cargo::program(&made, "sign")?.to_path_buf())
+    Ok(cargo::program(&made, name)?.to_path_buf())
 }
 
 /// A program has messages signed by a component that ends again and again: each call is answered or fails, and the next
@@ -93,7 +107,7 @@ fn calls(context: &Context<'_>) -> Result<()> {
          trial = {{ times = {ENDS}, from = '50ms', to = '150ms', seed = 2 }}"
     );
     let instances = instances(context, |text| text.replace("restart = { times = 3, within = \"1m\" }", &trial))?;
-    let program = client(context)?;
+    let program = client(context, "key-store", "sign")?;
     let outcome = boot(context, instances, &program, &["a message", "20000"])?;
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
     expect("how the program ended", &outcome.end, &End::Exit(0))?;
@@ -104,6 +118,64 @@ fn calls(context: &Context<'_>) -> Result<()> {
     let lives = outcome.root.iter().filter(|line| line.contains("component \"key-store\" runs again")).count();
     expect("whether it came back each time", &(ends >= 2 && ends - lives <= 1), &true)?;
     whose(&outcome.root)
+}
+
+/// Components that were ended, and those that came back; all lives must take the same.
+fn lives(root: &[String], what: &str) -> Result<(usize, usize)> {
+    let lines = |part: &str| root.iter().filter(|line| line.contains(part)).count();
+    let taken: Vec<&str> = root.iter().filter_map(|line| Some(line.split_once("take back; ")?.1)).collect();
+    expect("whether all lives take the same", &taken.iter().all(|one| Some(one) == taken.first()), &true)?;
+    Ok((lines(&format!("{what} was ended on trial")), lines(&format!("{what} runs again"))))
+}
+
+/// A program reads what a component writes into memory that both share. The component ends again and again: the program finds
+/// its channel closed, and goes on with the next life.
+fn clients(context: &Context<'_>) -> Result<()> {
+    let trial = format!(
+        "restart = {{ times = {ENDS}, within = '60m', after = '5ms' }}\n\
+         trial = {{ times = {ENDS}, from = '50ms', to = '150ms', seed = 3 }}"
+    );
+    let change = |text: String| text.replace("restart = { times = 3, within = \"1m\" }", &trial);
+    let instances = described(context, ("samples", "sampler"), change)?;
+    let program = client(context, "samples", "watch")?;
+    let outcome = boot(context, instances, &program, &["20000"])?;
+    let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
+    expect("how the program ended", &outcome.end, &End::Exit(0))?;
+    expect_part("what it read", &stdout, " samples, 0 wrong; ")?;
+    let connections = stdout.split_once("wrong; ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<usize>().ok());
+    let (ends, lives) = lives(&outcome.root, "component \"sampler\"")?;
+    expect("whether it came back each time", &(ends >= 2 && ends - lives <= 1), &true)?;
+    expect("whether the program met several lives", &connections.is_some_and(|n| n >= 2), &true)
+}
+
+/// The server ends of whose instance a component is a client: the component goes on, and becomes a client of the next life, where
+/// programs find it again. Another instance notices nothing.
+fn server_ends(context: &Context<'_>) -> Result<()> {
+    let watch = client(context, "samples", "watch")?;
+    let second = format!(
+        "[[instance]]\nname = 'second'\nmemory = '96M'\ntimer = 'hpet'\nconsole = {{ port = 0x2e8, irq = 7 }}\n\
+         link = {{ port = 0x3e8, irq = 5 }}\nboot-files = true\nprogram = [{:?}, '200', 'for', 'ever']\n\
+         restart = {{ times = {ENDS}, within = '60m' }}\n\
+         trial = {{ times = {ENDS}, from = '100ms', to = '300ms', seed = 4 }}\n\n# A program for",
+        watch.to_string_lossy()
+    );
+    let change = |text: String| {
+        let text = text.replace("# A program for", &second).replace("client-of = \"main\"", "client-of = \"second\"");
+        text.replace("offers-to = [\"main\"]", "offers-to = [\"second\"]")
+    };
+    let instances = described(context, ("samples", "sampler"), change)?;
+    let program = example(context.paths, &context.ui, "neighbours")?;
+    let outcome = boot(context, instances, &program, &["steady", "4"])?;
+    let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
+    expect("how the steady work ended", &outcome.end, &End::Exit(0))?;
+    expect_part("the steady work", &stdout, " rounds, 0 wrong;")?;
+    let (ends, lives) = lives(&outcome.root, "instance \"second\"")?;
+    let ended = outcome.root.iter().filter(|line| line.contains("server \"second\" was ended on trial")).count();
+    expect("whether it came back each time", &(ends == 0 && ended >= 2 && ended - lives <= 1), &true)?;
+    let said = |part: &str| outcome.root.iter().filter(|line| line.contains(part)).count();
+    expect("whether the component became a client again", &(said("connection 2") >= 1), &true)?;
+    expect("ends of the component", &said("component \"sampler\" was"), &0)?;
+    expect("reports of anyone but the server", &said("component \"sampler\""), &0)
 }
 
 /// What the root task says of memory: no range is two owners'.

@@ -8,7 +8,7 @@ use abi::{
     HAFNON_ENDPOINT_SEND, HAFNON_ENDPOINT_SLOTS_END, HAFNON_ENDPOINT_SLOTS_FROM, HAFNON_OBJ_TYPE_ENDPOINT,
     HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, Status, ZX_RSRC_KIND_MMIO, ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_PROFILE_BASE,
 };
-use zx::{AsHandleRef, Endpoint, Info, Received, Resource, Rights, Signals, Thread, Words};
+use zx::{AsHandleRef, Channel, Endpoint, Info, Received, Resource, Rights, Signals, Thread, Words};
 
 use super::{cases, late, root_resource, without};
 use crate::check::{Failure, Outcome, equal, fails};
@@ -23,6 +23,8 @@ cases! {
     "endpoint.mint.thread" => mint_thread,
     "endpoint.mint.slots" => mint_slots,
     "endpoint.delete.not_found" => delete_not_found,
+    "endpoint.connect.own" => connect_own,
+    "endpoint.connect.rights" => connect_rights,
     "endpoint.call.answer" => call_answer,
     "endpoint.call.long" => call_long,
     "endpoint.call.last_handle" => call_last_handle,
@@ -109,6 +111,21 @@ fn mint_slots() -> Outcome {
 }
 
 /// What the system put into a thread's slots is not to be taken out.
+/// An endpoint that no component offers hands nothing on; the end of the channel is gone nevertheless.
+fn connect_own() -> Outcome {
+    let (ours, theirs) = Channel::create()?;
+    fails(endpoint()?.connect(theirs), Status::NOT_SUPPORTED)?;
+    fails(ours.write(b"x", []), Status::PEER_CLOSED)
+}
+
+fn connect_rights() -> Outcome {
+    let (ours, theirs) = Channel::create()?;
+    let nothing = Endpoint::from(without(&endpoint()?, Rights::WRITE)?);
+    fails(nothing.connect(theirs), Status::ACCESS_DENIED)?;
+    let kept = Channel::from(without(&ours, Rights::TRANSFER)?);
+    fails(endpoint()?.connect(kept), Status::ACCESS_DENIED)
+}
+
 fn delete_not_found() -> Outcome {
     let this = this()?;
     for slot in [0, 1, 2, 3, 15, 16, u32::MAX] {
