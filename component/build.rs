@@ -56,7 +56,8 @@ mod client {
             call.name,
             args.join(", ")
         )?;
-        writeln!(out, "    let mut call = Call::new();")?;
+        let mutable = if call.args.is_empty() { "" } else { "mut " };
+        writeln!(out, "    let {mutable}call = Call::new();")?;
         for arg in &call.args {
             let name = &arg.name;
             match arg.dir {

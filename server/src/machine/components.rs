@@ -12,7 +12,6 @@
 
 use component_boot::layout;
 use objects::machine::{Aspace, COMPONENT_BASE, MachineThread, OutOfMemory, ThreadKey, USER_TOP};
-use objects::refusal::Grows;
 use server_boot::service;
 
 use super::aspace::Space;

@@ -47,6 +47,8 @@ pub struct Console {
     pub warnings: Vec<String>,
     /// All that the root task said, without its time.
     pub root: Vec<String>,
+    /// What others said, as `who: text`.
+    pub others: Vec<String>,
     /// The last lines.
     pub last: VecDeque<String>,
 }
@@ -80,6 +82,8 @@ pub fn watch_console(
             }
             if let Some(text) = line_of_it.split_once(" root: ").map(|(_, text)| text) {
                 found.root.push(text.to_string());
+            } else if let Some((_, text)) = line_of_it.split_once(' ') {
+                found.others.push(text.to_string());
             }
             if let Some(text) = warning {
                 found.warnings.push(text.to_string());

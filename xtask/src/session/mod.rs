@@ -121,6 +121,8 @@ pub struct Outcome {
     pub terminal: Vec<u8>,
     /// All that the root task said.
     pub root: Vec<String>,
+    /// What others said beside it, as `who: text`: components, and the servers.
+    pub others: Vec<String>,
     /// What the instances beside the main one said.
     pub beside: Vec<beside::Heard>,
 }
@@ -208,7 +210,7 @@ impl Session<'_> {
         if let Some(signals) = signals {
             signals.close();
         }
-        let Console { warnings, root, last } = console.join().unwrap_or_default();
+        let Console { warnings, root, others, last } = console.join().unwrap_or_default();
         let collected = output.join().unwrap_or_default();
         let terminal = terminal.map(|thread| thread.join().is_ok()).map(|_| heard.all()).unwrap_or_default();
         if let End::Stopped(why) = &mut end {
@@ -228,6 +230,7 @@ impl Session<'_> {
             first_output: collected.first_output.map(|at| at - running.started),
             terminal,
             root,
+            others,
             beside: beside.into_iter().map(Follower::end).collect(),
         })
     }
