@@ -63,7 +63,8 @@ mod client {
             match arg.dir {
                 None => writeln!(out, "    call.value(r#{name} as u64);")?,
                 Some(dir) => {
-                    let size = if arg.ty == "void" { "1".to_owned() } else { format!("size_of::<{}>()", value(&arg.ty)) };
+                    let size =
+                        if arg.ty == "void" { "1".to_owned() } else { format!("size_of::<{}>()", value(&arg.ty)) };
                     let len = match &arg.len {
                         Some(len) => format!("(r#{len} as usize).saturating_mul({size})"),
                         None => size,

@@ -21,6 +21,7 @@ use abi::{Status, ZX_DEFAULT_CHANNEL_RIGHTS};
 use crate::channel::Message;
 use crate::endpoint::Endpoint;
 use crate::handle::Handle;
+use crate::job::Job;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::name::Name;
@@ -28,6 +29,9 @@ use crate::object::Id;
 use crate::process::Process;
 use crate::thread::Thread;
 use crate::vmar::Vmar;
+
+/// The name of the job of all components. `init` knows it by that name and lets it be (`user/init/src/tasks.rs`).
+const COMPONENTS: &[u8] = b"components";
 
 /// A component that is a client.
 pub(crate) struct Component {
@@ -53,11 +57,12 @@ impl<M: Machine> Kernel<M> {
     /// `BAD_STATE`: it does not wait for this any more. `NO_MEMORY`, `NO_RESOURCES`; the component has been told.
     pub fn component_joins(&mut self, component: u8) -> Result<Joined, Status> {
         self.component_ends(component);
-        let job = self.root_job()?;
         let (aspace, name) = self.machine.component_take(component).map_err(|_| Status::BAD_STATE)?;
         let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
         let name = Name::new(name.get(..len).unwrap_or_default());
-        let (process, window) = self.process_make(job, name, Some((component, aspace)))?;
+        let job = self.components_job().inspect_err(|_| self.machine.aspace_destroy(aspace))?;
+        let made = self.process_make(job, name, Some((component, aspace)));
+        let (process, window) = made.inspect_err(|_| self.doom(job.object()))?;
         self.components.insert(component, Component { process, clients: None });
         match self.thread_create(process, Name::new(b"main")) {
             Ok(thread) => Ok(Joined { process, thread, window }),
@@ -66,6 +71,17 @@ impl<M: Machine> Kernel<M> {
                 Err(status)
             }
         }
+    }
+
+    /// The job of all such processes, a child of the root job that is there as long as there is one.
+    fn components_job(&mut self) -> Result<Id<Job>, Status> {
+        if let Some(known) = self.components.values().next() {
+            return Ok(self.objects.get(known.process)?.job);
+        }
+        let root = self.root_job()?;
+        let job = self.job_create(root)?;
+        self.set_name(job.object(), Name::new(COMPONENTS)).inspect_err(|_| self.doom(job.object()))?;
+        Ok(job)
     }
 
     /// Makes the channel of step 2; gives the component the other end.

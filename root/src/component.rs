@@ -273,9 +273,10 @@ impl Component {
         if !(from..to).contains(&ip) || !(WINDOW..CALLS_END).contains(&address) {
             return false;
         }
-        let set = self.tcb.read_registers(false).and_then(|registers| {
-            self.tcb.write_registers(&UserContext { rip: to, ..registers }, true)
-        });
+        let set = self
+            .tcb
+            .read_registers(false)
+            .and_then(|registers| self.tcb.write_registers(&UserContext { rip: to, ..registers }, true));
         set.is_ok()
     }
 

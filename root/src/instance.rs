@@ -82,7 +82,18 @@ impl Instance {
         info.link = wanted.link.map_or(0, |link| link.port.into());
         info.flags = server::flags(&wanted);
         info.log_level = level_number(wanted.log);
-        Ok(Instance { wanted, number, estate, endowment: Endowment::new(), info, chunks, file, news: 0, gone: false, server })
+        Ok(Instance {
+            wanted,
+            number,
+            estate,
+            endowment: Endowment::new(),
+            info,
+            chunks,
+            file,
+            news: 0,
+            gone: false,
+            server,
+        })
     }
 
     /// Its chunks, where `all` are to be divided.

@@ -62,10 +62,7 @@ impl World<'_> {
             *to = from;
         }
         let (words, _) = name.as_chunks();
-        Message {
-            info: MessageInfo::new(service::OK, 4),
-            mr: core::array::from_fn(|i| u64::from_le_bytes(words[i])),
-        }
+        Message { info: MessageInfo::new(service::OK, 4), mr: core::array::from_fn(|i| u64::from_le_bytes(words[i])) }
     }
 
     /// The server of an instance has ended, and what it held is taken back. `gone`: it has no further life.

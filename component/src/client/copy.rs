@@ -62,10 +62,16 @@ pub fn pass(to: u64, from: u64, len: usize) -> Result<(), Status> {
 /// Why a page cannot be had.
 pub fn read(from: u64, bytes: &mut [u8]) -> Result<(), Status> {
     let to = bytes.as_mut_ptr().expose_provenance() as u64;
-    go_on(from, bytes.len(), |done, len| {
-        // SAFETY: the bytes are the caller's.
-        unsafe { copy(to + done, from + done, len) }
-    }, |done, len| by_server(nr::PROCESS_READ_MEMORY, from + done, to + done, len, true), ZX_VMAR_OP_PREFETCH)
+    go_on(
+        from,
+        bytes.len(),
+        |done, len| {
+            // SAFETY: the bytes are the caller's.
+            unsafe { copy(to + done, from + done, len) }
+        },
+        |done, len| by_server(nr::PROCESS_READ_MEMORY, from + done, to + done, len, true),
+        ZX_VMAR_OP_PREFETCH,
+    )
 }
 
 /// Copies bytes into the window.
@@ -74,10 +80,16 @@ pub fn read(from: u64, bytes: &mut [u8]) -> Result<(), Status> {
 /// As [`read`].
 pub fn write(to: u64, bytes: &[u8]) -> Result<(), Status> {
     let from = bytes.as_ptr().expose_provenance() as u64;
-    go_on(to, bytes.len(), |done, len| {
-        // SAFETY: the bytes are the caller's.
-        unsafe { copy(to + done, from + done, len) }
-    }, |done, len| by_server(nr::PROCESS_WRITE_MEMORY, to + done, from + done, len, false), ZX_VMAR_OP_COMMIT)
+    go_on(
+        to,
+        bytes.len(),
+        |done, len| {
+            // SAFETY: the bytes are the caller's.
+            unsafe { copy(to + done, from + done, len) }
+        },
+        |done, len| by_server(nr::PROCESS_WRITE_MEMORY, to + done, from + done, len, false),
+        ZX_VMAR_OP_COMMIT,
+    )
 }
 
 /// Steps 1 to 3, until all is done.

@@ -88,7 +88,11 @@ pub fn endpoint_mint<M: Machine>(
 }
 
 /// Hands an end of a channel to the component that offers an endpoint.
-pub fn endpoint_connect<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, channel: HandleValue) -> Result<(), Status> {
+pub fn endpoint_connect<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    channel: HandleValue,
+) -> Result<(), Status> {
     let endpoint = cx.get::<Endpoint>(value, Rights::WRITE);
     let endpoint = endpoint.and_then(|endpoint| cx.get::<Channel>(channel, Rights::TRANSFER).map(|_| endpoint));
     let endpoint = endpoint.inspect_err(|_| cx.discard(channel))?;

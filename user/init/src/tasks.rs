@@ -1,13 +1,16 @@
 //! Which processes there are, and the end of those that should not be there any more.
 //!
 //! A program has a job of its own, for itself and for those that it starts. "The foreground" is everything but init, what
-//! started it, and the services. A shell keeps the jobs of what it runs apart, and is told when the user wants those
+//! started it, the services, and native components. A shell keeps the jobs of what it runs apart, and is told when the user wants those
 //! in its foreground to end.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use zx::{AsHandleRef, Event, HandleRef, Info, Job, Process, Rights, Signals, Status, Unowned};
+
+/// The name of the job of native components that are clients, which the kernel makes when there is one (`objects/src/component.rs`).
+const COMPONENTS: &[u8] = b"components\0";
 
 /// The processes of the system.
 pub struct Tasks {
@@ -72,7 +75,7 @@ impl Tasks {
         Ok(job)
     }
 
-    /// Kills every process but those to keep; returns how many that were.
+    /// Kills every process but those to keep and those of native components; returns how many that were.
     pub fn kill_foreground(&self) -> usize {
         let Some(root) = &self.root else { return 0 };
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -84,10 +87,11 @@ impl Tasks {
             for koid in koids(root, abi::ZX_INFO_JOB_CHILDREN) {
                 if !kept.contains(&koid)
                     && seen.insert(koid)
-                    && let Ok(job) = root.get_child(koid, Rights::SAME_RIGHTS)
+                    && let Ok(job) = root.get_child(koid, Rights::SAME_RIGHTS).map(Job::from)
+                    && !job.get_name().is_ok_and(|name| name.starts_with(COMPONENTS))
                 {
                     found = true;
-                    killed += usize::from(Job::from(job).kill().is_ok());
+                    killed += usize::from(job.kill().is_ok());
                 }
             }
             for koid in koids(root, abi::ZX_INFO_JOB_PROCESSES) {

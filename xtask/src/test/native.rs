@@ -138,7 +138,7 @@ fn clients(context: &Context<'_>) -> Result<()> {
     let change = |text: String| text.replace("restart = { times = 3, within = \"1m\" }", &trial);
     let instances = described(context, ("samples", "sampler"), change)?;
     let program = client(context, "samples", "watch")?;
-    let outcome = boot(context, instances, &program, &["20000"])?;
+    let outcome = boot(context, instances, &program, &["300000"])?;
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
     expect("how the program ended", &outcome.end, &End::Exit(0))?;
     expect_part("what it read", &stdout, " samples, 0 wrong; ")?;
