@@ -8,6 +8,7 @@ use super::{Kind, Row};
 
 /// Calls that are not swept, and why.
 pub const WITHOUT: &[(&str, &str)] = &[
+    ("endpoint_connect", "takes the channel whatever becomes of the call"),
     ("handle_close", "closing nothing is no error"),
     ("cprng_draw", "ends the process when its buffer is none"),
     ("debug_read", "takes what the host sends to others"),
@@ -249,7 +250,6 @@ fn task_rows() -> Vec<Row> {
         row!(zx_endpoint_create, Some(Kind::Resource), [Tested, Number(0), Memory]),
         row!(zx_endpoint_find, Some(Kind::Resource), [Tested, Memory, Number(8), Memory]),
         row!(zx_endpoint_mint, Some(Kind::Endpoint), [Tested, Good(Kind::Thread), Number(1), Number(0), Memory]),
-        row!(zx_endpoint_connect, Some(Kind::Endpoint), [Tested, Good(Kind::Channel)]),
         row!(zx_endpoint_delete, Some(Kind::Thread), [Tested, Number(3)]),
         row!(zx_object_set_profile, Some(Kind::Profile), [Good(Kind::Thread), Tested, Number(0)]),
         row!(zx_system_get_event, Some(Kind::Job), [Tested, Number(0xffff), Unswept]),
