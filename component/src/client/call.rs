@@ -189,4 +189,9 @@ extern "C" fn zx_deadline_after(duration: i64) -> i64 {
     zx_clock_get_monotonic().saturating_add(duration)
 }
 
-include!(concat!(env!("OUT_DIR"), "/calls.rs"));
+#[expect(clippy::unnecessary_cast, reason = "what is made casts whatever the types are")]
+mod made {
+    use super::*;
+
+    include!(concat!(env!("OUT_DIR"), "/calls.rs"));
+}
