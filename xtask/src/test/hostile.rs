@@ -38,7 +38,9 @@ pub(super) fn program(context: &Context<'_>, cases: &mut Cases, name: &str, argu
     }
     // How long threads wait for each other is counted in instructions, whatever else the host does.
     let group = conformance::run_group(built, (&file, Accel::Counting), name, &arguments)?;
-    group.said.lines().filter(|line| line.starts_with("hold ")).for_each(|line| cases.note(line));
+    if cases.verbose {
+        group.said.lines().filter(|line| line.starts_with("hold ")).for_each(|line| cases.note(line));
+    }
     group.cases.into_iter().for_each(|(case, detail)| cases.case(&case, detail.map_or(Ok(()), Err)));
     group.broken.map_or(Ok(()), |why| Err(anyhow::anyhow!(why)))
 }
