@@ -347,7 +347,15 @@ impl Network {
             match self.data.read_with(options, bytes) {
                 Ok(len) => return Ok((len, None)),
                 Err(Status::SHOULD_WAIT) => match self.state()? {
-                    OPEN => _ = wait_until(&self.data, READABLE, until)?,
+                    // The service tells the error of a lost connection, and then the end.
+                    OPEN => {
+                        let seen = wait_until(&self.data, READABLE | ERROR, until)?;
+                        if !seen.intersects(READABLE)
+                            && let Some(error) = self.lost()
+                        {
+                            return Err(error);
+                        }
+                    }
                     CONNECTING => _ = wait_until(&self.data, READABLE | ERROR, until)?,
                     _ => return Err(ENOTCONN),
                 },

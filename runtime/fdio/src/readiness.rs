@@ -44,8 +44,9 @@ impl Network {
                 Events { read, write: false, error: gone, ended: gone, hung_up: gone }
             }
             OPEN => {
-                let ended = gone || signals.contains(Signals::SOCKET_PEER_WRITE_DISABLED);
-                let stopped = gone || signals.contains(Signals::SOCKET_WRITE_DISABLED);
+                // The end of both ways follows an error, but nobody has to look again for it.
+                let ended = gone || error || signals.contains(Signals::SOCKET_PEER_WRITE_DISABLED);
+                let stopped = gone || error || signals.contains(Signals::SOCKET_WRITE_DISABLED);
                 Events {
                     read: ended || signals.contains(Signals::SOCKET_READABLE),
                     write: stopped || signals.contains(Signals::SOCKET_WRITABLE),
