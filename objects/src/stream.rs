@@ -194,7 +194,8 @@ impl<M: Machine> Kernel<M> {
                 break;
             }
         }
-        if done == 0 && why.is_err() && grown.is_some() {
+        // What waits for its pager is made again, and needs the room: taken back, it would end the wait at once.
+        if done == 0 && why.is_err() && why != Err(PAGE_WAIT) && grown.is_some() {
             self.vmo_set_size(named, size)?;
             self.vmo_note_content_size(named, content)?;
         }

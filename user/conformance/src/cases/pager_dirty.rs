@@ -2,11 +2,12 @@
 
 use abi::{
     Status, ZX_PAGER_OP_DIRTY, ZX_PAGER_OP_WRITEBACK_BEGIN, ZX_PAGER_OP_WRITEBACK_END, ZX_PAGER_RESET_VMO_STATS,
-    ZX_PAGER_VMO_DIRTY, ZX_PAGER_VMO_STATS_MODIFIED, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, ZX_VMO_DIRTY_RANGE_IS_ZERO,
-    ZX_VMO_OP_COMMIT, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_TRAP_DIRTY, zx_vmo_dirty_range_t,
+    ZX_PAGER_VMO_DIRTY, ZX_PAGER_VMO_STATS_MODIFIED, ZX_STREAM_MODE_WRITE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
+    ZX_VMO_DIRTY_RANGE_IS_ZERO, ZX_VMO_OP_COMMIT, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_TRAP_DIRTY,
+    zx_vmo_dirty_range_t,
 };
 
-use zx::AsHandleRef;
+use zx::{AsHandleRef, Stream};
 
 use super::cases;
 use crate::check::{Failure, Outcome, equal, fails};
@@ -42,6 +43,7 @@ cases! {
     "pager.zero.grown" => grown,
     "pager.zero.grown_trapped_vmar" => || grown_trapped(Mapped),
     "pager.zero.grown_trapped_vmo" => || grown_trapped(Called),
+    "pager.zero.grown_by_a_stream" => grown_by_a_stream,
     "pager.zero.written_back" => zero_written_back,
     "pager.zero.written_before_writeback" => zero_written_before,
     "pager.zero.by_op" => zero_by_op,
@@ -346,6 +348,19 @@ fn grown_trapped(how: How) -> Outcome {
     visit.ends()?;
     dirty(&supplier, &vmo, &[(1, 1, true), (2, 1, false), (3, 1, true)])?;
     equal(words(&vmo, 0, 4)?, vec![content(0), 0, 55, 0])?;
+    supplier.unasked()
+}
+
+/// A stream's write makes its VMO grow, and then has to wait before it may write there.
+fn grown_by_a_stream() -> Outcome {
+    let (supplier, vmo) = supplied(1, ZX_VMO_RESIZABLE | ZX_VMO_TRAP_DIRTY)?;
+    let stream = Stream::create(ZX_STREAM_MODE_WRITE, &vmo, PAGE)?;
+    let visit = Visit::call(move || stream.write(&[7; 8]).map(|count| vec![count as u64]));
+    supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 1, 1)?;
+    visit.waits()?;
+    op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 1, 1)?;
+    visit.ends()?;
+    equal(words(&vmo, 0, 2)?, vec![content(0), u64::from_le_bytes([7; 8])])?;
     supplier.unasked()
 }
 
