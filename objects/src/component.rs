@@ -12,7 +12,8 @@
 //!    this system's to end: calls that it makes then fail.
 //!
 //! Whoever holds handles to its process and thread learns what is known of them here, and can do nothing to the component
-//! but end this: no threads are made in it, it is neither suspended nor seen by debuggers, and its priority is its own.
+//! but end this: no threads are made in it, it is neither suspended nor seen by debuggers, and its priority is its own. What the
+//! system does for a program's instructions it does not for its: it has no I/O ports.
 
 use alloc::vec::Vec;
 
@@ -164,7 +165,10 @@ impl<M: Machine> Kernel<M> {
 
 #[cfg(test)]
 mod tests {
+    use abi::Rights;
+
     use super::*;
+    use crate::exception::Task;
     use crate::fake::FakeMachine;
     use crate::machine::{COMPONENT_BASE, Registers};
 
@@ -248,5 +252,23 @@ mod tests {
         let endpoint = kernel.endpoint_find(b"keys").unwrap();
         assert_eq!(kernel.endpoint_mint(endpoint, joined.thread, 0, Default::default()).err(), refused);
         assert_eq!(kernel.thread_set_fs_base(joined.thread, 0).err(), refused);
+        assert_eq!(kernel.exception_channel_create(Task::Thread(joined.thread), false, Rights::NONE).err(), refused);
+        for debugger in [false, true] {
+            let made = kernel.exception_channel_create(Task::Process(joined.process), debugger, Rights::NONE);
+            assert_eq!(made.err(), refused);
+        }
+    }
+
+    #[test]
+    fn its_instructions_are_its_own() {
+        let mut kernel = system();
+        let joined = join(&mut kernel);
+        assert_eq!(kernel.ioports_set(joined.process, 0x100, 8, true), Err(Status::NOT_SUPPORTED));
+        assert_eq!(kernel.ioports_set(joined.process, 0x100, 0, true), Err(Status::INVALID_ARGS));
+        assert_eq!(kernel.ioports_set(joined.process, 0x100, 8, false), Ok(()));
+        // A program beside it may.
+        let job = kernel.root_job().unwrap();
+        let (program, _) = kernel.process_create(job, Name::new(b"p")).unwrap();
+        assert_eq!(kernel.ioports_set(program, 0x100, 8, true), Ok(()));
     }
 }

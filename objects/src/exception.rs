@@ -183,6 +183,12 @@ impl<M: Machine> Kernel<M> {
         if dead {
             return Err(Status::BAD_STATE);
         }
+        // Nothing would ever come out of it.
+        match task {
+            Task::Thread(id) => self.no_component_thread(id)?,
+            Task::Process(id) => self.no_component(id)?,
+            Task::Job(_) => {}
+        }
         if let (Task::Job(job), true) = (task, debugger) {
             self.prune_debuggers(job)?;
         } else if self.exception_slot(task, debugger)?.is_some_and(|channel| self.is_open(channel)) {

@@ -77,7 +77,8 @@ impl<M: Machine> Kernel<M> {
     /// `ioports_request` and `ioports_release`: whether a process may use `count` ports from `first` on.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: there are no such ports. `ACCESS_DENIED`: the system uses one of them itself. `NO_MEMORY`.
+    /// `INVALID_ARGS`: there are no such ports. `ACCESS_DENIED`: the system uses one of them itself. `NOT_SUPPORTED`: the
+    /// process is a component's, whose faults come to nobody who would carry its instructions out. `NO_MEMORY`.
     pub fn ioports_set(&mut self, process: Id<Process>, first: u16, count: u32, may: bool) -> Result<(), Status> {
         let end = u32::from(first).checked_add(count);
         if count == 0 || end.is_none_or(|end| end > PORTS) {
@@ -85,6 +86,9 @@ impl<M: Machine> Kernel<M> {
         }
         if may && !self.machine.ports_usable(first, count) {
             return Err(Status::ACCESS_DENIED);
+        }
+        if may {
+            self.no_component(process)?;
         }
         self.objects.get_mut(process)?.ioports.set(first.into(), count, may)
     }
