@@ -8,10 +8,10 @@ use abi::{
     HAFNON_ENDPOINT_SEND, HAFNON_ENDPOINT_SLOTS_END, HAFNON_ENDPOINT_SLOTS_FROM, HAFNON_OBJ_TYPE_ENDPOINT,
     HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, Status, ZX_RSRC_KIND_MMIO, ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_PROFILE_BASE,
 };
-use zx::{AsHandleRef, Channel, Endpoint, Info, Received, Resource, Rights, Signals, Thread, Words};
+use zx::{AsHandleRef, Channel, Endpoint, Event, Info, Received, Resource, Rights, Signals, Thread, Words};
 
-use super::{cases, late, root_resource, without};
-use crate::check::{Failure, Outcome, equal, fails};
+use super::{cases, late, raw, root_resource, without};
+use crate::check::{Failure, Outcome, equal, fails, gives};
 use crate::tiny::{KILLED, Tiny};
 
 cases! {
@@ -25,6 +25,7 @@ cases! {
     "endpoint.delete.not_found" => delete_not_found,
     "endpoint.connect.own" => connect_own,
     "endpoint.connect.rights" => connect_rights,
+    "endpoint.connect.type" => connect_type,
     "endpoint.call.answer" => call_answer,
     "endpoint.call.long" => call_long,
     "endpoint.call.last_handle" => call_last_handle,
@@ -118,10 +119,26 @@ fn connect_own() -> Outcome {
     fails(ours.write(b"x", []), Status::PEER_CLOSED)
 }
 
+/// As handles in a message, the end of the channel is gone whatever is wrong, with either of the two.
 fn connect_rights() -> Outcome {
-    let (_ours, theirs) = Channel::create()?;
     let nothing = Endpoint::from(without(&endpoint()?, Rights::WRITE)?);
-    fails(nothing.connect(theirs), Status::ACCESS_DENIED)
+    let (ours, theirs) = Channel::create()?;
+    fails(nothing.connect(theirs), Status::ACCESS_DENIED)?;
+    fails(ours.write(b"x", []), Status::PEER_CLOSED)?;
+    let (ours, theirs) = Channel::create()?;
+    let kept = Channel::from(without(&theirs, Rights::TRANSFER)?);
+    drop(theirs);
+    fails(endpoint()?.connect(kept), Status::ACCESS_DENIED)?;
+    fails(ours.write(b"x", []), Status::PEER_CLOSED)
+}
+
+/// What is no channel is not handed on, and gone too.
+fn connect_type() -> Outcome {
+    let event = Event::create()?;
+    let other = event.duplicate_handle(Rights::SAME_RIGHTS)?;
+    let raw = other.raw_handle();
+    fails(endpoint()?.connect(Channel::from(other)), Status::WRONG_TYPE)?;
+    gives(raw!(zx_handle_close, raw), Status::BAD_HANDLE)
 }
 
 fn delete_not_found() -> Outcome {
