@@ -158,6 +158,14 @@ const WRONG: &[Wrong] = &[
         |c| c.is_set("IRQ_PIC"),
         "it takes interrupts from the old controller; build it with -DKernelIRQController=IOAPIC",
     ),
+    (
+        |c| c.is_set("DANGEROUS_CODE_INJECTION"),
+        "any program may have it run code of its own; build it with -DKernelDangerousCodeInjection=OFF",
+    ),
+    (
+        |c| c.is_set("KERNEL_X86_DANGEROUS_MSR"),
+        "any program may write the processor's registers by it; build it with -DKernelX86DangerousMSR=OFF",
+    ),
     (|c| below(c, "NUM_PRIORITIES", 256), "it has too few priorities; build it with -DKernelNumPriorities=256"),
     (
         |c| below(c, "RETYPE_FAN_OUT_LIMIT", 256),

@@ -177,6 +177,8 @@ fn unsuitable_kernels_say_what_to_do() {
         ("features", "XSAVE_FEATURE_SET 231", "-DKernelXSaveFeatureSet=7"),
         ("x2apic", "X2APIC 1", "-DKernelLAPICMode=XAPIC"),
         ("pic", "IRQ_PIC 1", "-DKernelIRQController=IOAPIC"),
+        ("injection", "DANGEROUS_CODE_INJECTION 1", "-DKernelDangerousCodeInjection=OFF"),
+        ("msr", "KERNEL_X86_DANGEROUS_MSR 1", "-DKernelX86DangerousMSR=OFF"),
         ("priorities", "NUM_PRIORITIES 64", "-DKernelNumPriorities=256"),
         ("retype", "RETYPE_FAN_OUT_LIMIT 64", "-DKernelRetypeFanOutLimit=256"),
     ] {
