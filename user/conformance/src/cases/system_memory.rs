@@ -208,8 +208,7 @@ fn discards_before_refusal() -> Outcome {
     vmo.op_range(ZX_VMO_OP_UNLOCK, 0, size)?;
     let mut eater = Eater::new()?;
     eater.eat_all(|| Ok(()))?;
-    // Memory is used by chunks of 2 MiB, one or two of which may hold something else this time.
-    ensure(eater.eaten + 5 * MIB > without, &format!("{} of {without} bytes", eater.eaten))?;
+    ensure(eater.eaten + MIB > without, &format!("{} of {without} bytes", eater.eaten))?;
     equal(vmo.info()?.committed_bytes, 0)?;
     drop(eater);
     equal(lock(&vmo)?, size)?;
