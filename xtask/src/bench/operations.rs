@@ -29,10 +29,15 @@ pub const ACCEPTED: &str = "docs/measurements/operations.json";
 /// How much longer an operation may become before [`guard`] fails; so many instructions it may in any case.
 const LONGER: f64 = 1.02;
 const AT_LEAST: f64 = 2.0;
-/// Boots after which [`guard`] believes that an operation is longer.
+/// Boots after which [`guard`] believes that an operation is longer, and whose middle is accepted.
 const BOOTS: u64 = 5;
 /// Memory of the machine in bytes.
 const MEMORY: u64 = 1 << 30;
+
+/// Memory of the machine in a series of boots, in bytes: where something is drawn by lot, it falls in another way.
+fn memory(boot: u64) -> u64 {
+    MEMORY + boot * (64 << 20)
+}
 
 /// One operation's figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,7 +92,11 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<()> {
     if args.clock {
         return by_the_clock(paths, &ui, args.json.as_deref());
     }
-    let figures = measure(paths, &ui, &operations, Accel::Counting, MEMORY)?;
+    let figures = if args.accept {
+        typical(paths, &ui, &operations)?
+    } else {
+        measure(paths, &ui, &operations, Accel::Counting, MEMORY)?
+    };
     let linux = args.peers.then(|| peers::measure(paths, &ui, MEMORY)).transpose()?;
     print(&operations, &figures, linux.as_deref());
     if let Some(file) = &args.json {
@@ -101,6 +110,19 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<()> {
         docs::write_pages(paths, &ui)?;
     }
     Ok(())
+}
+
+/// Each operation's figure of the middle among those of [`BOOTS`] machines: what a lot that falls well or badly gives is
+/// not what is accepted.
+fn typical(paths: &Paths, ui: &Ui, operations: &[&Operation]) -> Result<Vec<Figure>> {
+    let boots = (0..BOOTS).map(|boot| measure(paths, ui, operations, Accel::Counting, memory(boot)));
+    let boots: Vec<Vec<Figure>> = boots.collect::<Result<_>>()?;
+    let middle = |place: usize| {
+        let mut figures: Vec<&Figure> = boots.iter().filter_map(|figures| figures.get(place)).collect();
+        figures.sort_by(|a, b| a.steady().total_cmp(&b.steady()));
+        figures.get(figures.len() / 2).map(|figure| (*figure).clone())
+    };
+    Ok((0..operations.len()).filter_map(middle).collect())
 }
 
 /// Many bytes by the wall clock: what each byte costs, against a plain copy in the same run, and what a call costs
@@ -170,7 +192,7 @@ pub fn guard(paths: &Paths, ui: &Ui, mut report: impl FnMut(&str, Result<(), Str
     let all: Vec<&Operation> = operations().collect();
     let mut best: Vec<f64> = vec![f64::INFINITY; all.len()];
     for boot in 0..BOOTS {
-        let figures = measure(paths, ui, &all, Accel::Counting, MEMORY + boot * (64 << 20))?;
+        let figures = measure(paths, ui, &all, Accel::Counting, memory(boot))?;
         for (best, figure) in best.iter_mut().zip(figures) {
             *best = best.min(figure.steady());
         }

@@ -1,6 +1,6 @@
 //! Memory objects, mappings and faults.
 
-use zx::{AsHandleRef, Vmo};
+use zx::{AsHandleRef, Vmar, Vmo};
 
 use super::sampler::Suite;
 use super::{call, check, place};
@@ -8,6 +8,10 @@ use super::{call, check, place};
 const TIMES: usize = 1_000;
 const PAGE: usize = 4096;
 const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
+/// Regions in which mappings are made in turn, their length, and how many mappings are there in each all along.
+const REGIONS: usize = 64;
+const REGION: usize = 1 << 30;
+const NEIGHBOURS: usize = 32;
 /// Faults that are measured.
 const FAULTS: usize = 512;
 /// Bytes of a short run.
@@ -47,14 +51,21 @@ fn objects(suite: &mut Suite) -> zx::Result<()> {
 }
 
 fn mappings(suite: &mut Suite) -> zx::Result<()> {
-    let root = zx::startup::vmar_root_self().raw_handle();
+    let root = zx::startup::vmar_root_self();
     let vmo = Vmo::create(PAGE as u64, 0)?;
     let handle = vmo.raw_handle();
     let mut at = 0_usize;
+    // How far a mapping lies from the root of its region's tree is drawn by lot, and each step counts: so in many trees.
+    let other = Vmo::create(PAGE as u64, 0)?;
+    let regions: Vec<Vmar> = (0..REGIONS).map(|_| region(&root, &other)).collect::<zx::Result<_>>()?;
+    let mut turns = regions.iter().cycle();
     suite.measure(["vmar_map", "vmar_unmap"], TIMES, |[map, unmap]| {
-        check(map.time(|| call!(zx_vmar_map, root, READ_WRITE, 0, handle, 0, PAGE, place(&mut at))))?;
-        check(unmap.time(|| call!(zx_vmar_unmap, root, at, PAGE)))
+        let region = turns.next().map_or(0, |region| region.raw_handle());
+        check(map.time(|| call!(zx_vmar_map, region, READ_WRITE, 0, handle, 0, PAGE, place(&mut at))))?;
+        check(unmap.time(|| call!(zx_vmar_unmap, region, at, PAGE)))
     })?;
+    regions.iter().try_for_each(Vmar::destroy)?;
+    let root = root.raw_handle();
     // The page is there already: what is added is the fault that maps it.
     vmo.write(&[1], 0)?;
     suite.measure(["vmar_map_touched", "vmar_unmap_touched"], TIMES, |[map, unmap]| {
@@ -66,6 +77,16 @@ fn mappings(suite: &mut Suite) -> zx::Result<()> {
         check(mapped)?;
         check(unmap.time(|| call!(zx_vmar_unmap, root, at, PAGE)))
     })
+}
+
+/// A region with mappings in it.
+fn region(root: &Vmar, vmo: &Vmo) -> zx::Result<Vmar> {
+    let options = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE;
+    let (region, _) = root.allocate(options, 0, REGION)?;
+    for _ in 0..NEIGHBOURS {
+        region.map(READ_WRITE, 0, vmo, 0, PAGE)?;
+    }
+    Ok(region)
 }
 
 /// Writes to pages that are not there yet, so many apart. What the memory of one round was is that of the next: in the
