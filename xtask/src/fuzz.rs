@@ -3,6 +3,8 @@
 //! The machine counts instructions and hears nothing of the host, so a seed says all: the same one gives the same calls
 //! and the same answers, which the digest shows.
 
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -20,6 +22,9 @@ use crate::ui::Ui;
 /// What a run may take beside its calls, and for each thousand of them: many times what it does take.
 const TIME: Duration = Duration::from_secs(600);
 const TIME_PER_THOUSAND: Duration = Duration::from_secs(2);
+
+/// What a line with a call's counts begins with.
+const COUNT: &str = "call ";
 
 /// A call's counts: its name, how often it was made, how often it succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,14 +81,18 @@ pub fn fuzz(paths: &Paths, args: &FuzzArgs) -> Result<u8> {
     let built = build::build(paths, &ui, What { tests: true, ..What::default() })?;
     let seed = args.seed.unwrap_or_else(|| u64::from(std::process::id()));
     println!("seed {seed}");
-    let found = run(&built, args.calls, seed)?;
+    let (follower, output) = channel();
+    let telling = thread::spawn(move || tell(&output));
+    let found = run(&built, args.calls, seed, Streams::Followed(follower));
+    // The run has let go of its end, so this ends.
+    let _ = telling.join();
+    let found = found?;
     println!("{:>10} {:>10}", "made", "succeeded");
     for Count { name, reached, succeeded } in &found.counts {
         println!("{reached:>10} {succeeded:>10}  {name}");
     }
     let seconds = found.time.as_secs_f64();
     println!("{} calls in {seconds:.0} s, {:.0} a second", found.made(), found.made() as f64 / seconds);
-    found.said.iter().for_each(|line| println!("{line}"));
     if let Some(problem) = &found.problem {
         println!("{problem}");
         println!("`./hafnon fuzz --calls {} --seed {seed}` repeats it", args.calls);
@@ -91,17 +100,33 @@ pub fn fuzz(paths: &Paths, args: &FuzzArgs) -> Result<u8> {
     Ok(u8::from(found.problem.is_some()))
 }
 
+/// Tells what the program says as it says it, but for the counts, which come as a table in the end.
+fn tell(output: &Receiver<Vec<u8>>) {
+    let mut line = Vec::new();
+    for byte in output.iter().flatten() {
+        if byte != b'\n' {
+            line.push(byte);
+            continue;
+        }
+        let text = String::from_utf8_lossy(&line);
+        if !text.starts_with(COUNT) {
+            println!("{text}");
+        }
+        line.clear();
+    }
+}
+
 /// Boots the system for so many calls.
 ///
 /// # Errors
 /// The machine cannot be started.
-pub fn run(built: &Built, calls: u64, seed: u64) -> Result<Found> {
+pub fn run(built: &Built, calls: u64, seed: u64, streams: Streams) -> Result<Found> {
     let mut image = Image::new(built, true, &Devices::default())?;
     let time = TIME + TIME_PER_THOUSAND * u32::try_from(calls / 1000).context("so many calls take too long")?;
     image.add("config/tests", format!("fuzz\t{}\t0\t/boot/bin/fuzz\t{calls}\t{seed}\n", time.as_millis()))?;
     let bytes = image.finish(&Mode::Test, &[])?;
     let start = Instant::now();
-    let outcome = conformance::boot(built, &bytes, Accel::Counting, Streams::Overheard, time)?;
+    let outcome = conformance::boot(built, &bytes, Accel::Counting, streams, time)?;
     let mut found = Found::read(&String::from_utf8_lossy(&outcome.stdout()));
     found.time = start.elapsed();
     if outcome.end != End::Exit(0) {
@@ -117,7 +142,8 @@ pub fn run(built: &Built, calls: u64, seed: u64) -> Result<Found> {
 /// # Errors
 /// They do not, or something went wrong.
 pub fn replays(built: &Built, calls: u64, seed: u64) -> Result<()> {
-    let runs = [run(built, calls, seed)?, run(built, calls, seed)?];
+    let once = || run(built, calls, seed, Streams::Overheard);
+    let runs = [once()?, once()?];
     for found in &runs {
         if let Some(problem) = &found.problem {
             bail!("{}\n{problem}", found.said.join("\n"));

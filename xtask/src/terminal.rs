@@ -59,7 +59,7 @@ impl Drop for Raw {
 /// Sends the input to the serial port, then its end.
 pub fn pump(streams: Streams, mut to: Line, sender: &Sender<Happening>, heard: &Heard) {
     match streams {
-        Streams::Overheard => {}
+        Streams::Overheard | Streams::Followed(_) => {}
         Streams::Dialogue(lines) => {
             let mut at = 0;
             for (wait, typed) in lines {

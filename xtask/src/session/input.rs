@@ -14,7 +14,7 @@ pub fn pump_input(streams: Streams, link: &Mutex<Line>, window: &Window) {
         write_frame(link, ToSystem::Stdin(bytes))
     };
     match streams {
-        Streams::Overheard => return,
+        Streams::Overheard | Streams::Followed(_) => return,
         // A dialogue is with a terminal, and there is none.
         Streams::Dialogue(_) => {}
         Streams::Captured(input) => {

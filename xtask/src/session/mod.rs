@@ -43,6 +43,8 @@ pub enum Streams {
     /// Output is collected; nothing is sent, not even the end of the input, so that nothing comes from outside at a time
     /// that is another in each run.
     Overheard,
+    /// The same, and standard output is sent here as it comes.
+    Followed(Sender<Vec<u8>>),
     /// For a machine with a terminal: each time that its output holds the first, the second is typed.
     Dialogue(Vec<(&'static str, &'static str)>),
 }
@@ -176,6 +178,17 @@ struct Collected {
     first_output: Option<Instant>,
 }
 
+/// What becomes of output.
+struct Output {
+    /// It is this process' own.
+    ours: bool,
+    /// Nothing more is wanted than the first.
+    until_first: bool,
+    files: Option<Files>,
+    trace: Option<Trace>,
+    follower: Option<Sender<Vec<u8>>>,
+}
+
 /// How long the machine may take to turn off after the program's end, and how soon a second Ctrl-C ends it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -191,6 +204,7 @@ impl Session<'_> {
             _ => Shows::default(),
         };
         let trace = trace.as_ref().map(Trace::new).transpose()?;
+        let follower = if let Streams::Followed(follower) = &self.streams { Some(follower.clone()) } else { None };
         let (sender, happenings) = channel();
         let signals = if ours { Some(watch_signals(sender.clone())?) } else { None };
         let mut running = self.machine.start()?;
@@ -203,7 +217,8 @@ impl Session<'_> {
         let heard = Arc::new(Heard::default());
         let terminal =
             terminal.map(|stream| watch_terminal(stream, sender.clone(), ours, heard.clone(), files.clone()));
-        let output = watch_link(clone(&running.link)?, sender.clone(), ours, self.until_first_output, files, trace);
+        let shown = Output { ours, until_first: self.until_first_output, files, trace, follower };
+        let output = watch_link(clone(&running.link)?, sender.clone(), shown);
         let deadline = self.timeout.map(|timeout| running.started + timeout);
         let mut end = control(&happenings, &sender, deadline, self.quiet, &running, self.streams, &heard)?;
         let complaints = running.end(if matches!(end, End::Exit(_)) { PATIENCE } else { Duration::ZERO });
@@ -361,14 +376,8 @@ fn send_window_size(link: &Arc<Mutex<Line>>) {
     }
 }
 
-fn watch_link(
-    mut link: Line,
-    sender: Sender<Happening>,
-    ours: bool,
-    until_output: bool,
-    files: Option<Files>,
-    mut trace: Option<Trace>,
-) -> JoinHandle<Collected> {
+fn watch_link(mut link: Line, sender: Sender<Happening>, shown: Output) -> JoinHandle<Collected> {
+    let Output { ours, until_first, files, mut trace, follower } = shown;
     thread::spawn(move || {
         let (mut stdout, mut stderr) = (Shown::new(files.clone()), Shown::new(files));
         let mut collected = Collected::default();
@@ -397,10 +406,14 @@ fn watch_link(
                 let happening = match &frame {
                     Frame::Stdout(bytes) => {
                         collected.first_output.get_or_insert_with(Instant::now);
+                        if let Some(follower) = &follower {
+                            // Whoever follows no longer misses nothing: it is collected, too.
+                            let _ = follower.send(bytes.clone());
+                        }
                         if ours && stdout.write(std::io::stdout(), bytes).is_err() {
                             Some(Happening::OutputClosed)
                         } else {
-                            until_output.then_some(Happening::FirstOutput)
+                            until_first.then_some(Happening::FirstOutput)
                         }
                     }
                     Frame::Stderr(bytes) => {

@@ -6,6 +6,7 @@ use super::{Cases, Context, Test};
 use crate::cli::Accel;
 use crate::conformance;
 use crate::fuzz;
+use crate::session::Streams;
 use crate::without;
 
 /// Calls of the fuzzer's run, and of the two that must be the same.
@@ -19,7 +20,7 @@ pub fn tests() -> Vec<Test> {
         Test::many("hostile.tamper", |context, cases| program(context, cases, "tamper", &["tamper."])),
         Test::many("hostile.holds", |context, cases| program(context, cases, "holds", &["holds."])),
         Test::one("hostile.fuzz", |context| {
-            let found = fuzz::run(context.built_with_tests()?, CALLS, SEED)?;
+            let found = fuzz::run(context.built_with_tests()?, CALLS, SEED, Streams::Overheard)?;
             found.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!("{}\n{problem}", found.said.join("\n"))))
         }),
         Test::one("hostile.replay", |context| fuzz::replays(context.built_with_tests()?, REPLAYED, SEED)),
