@@ -11,6 +11,7 @@ use abi::Status;
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, COMPONENT_BASE, Machine, PAGE, Perm, USER_BASE, USER_TOP};
 use crate::object::Id;
+use crate::portions::{UNMAPS, WORK};
 use crate::process::Process;
 use crate::slab::Key;
 use crate::vmar::{Child, Lots, Vmar, VmarFlags};
@@ -75,8 +76,12 @@ pub struct AddressSpace {
     pub(crate) mapped: u64,
     /// Bytes that are paid for them and for its tables.
     paid: u64,
+    /// While it ends: up to where nothing is mapped any more, and the VMAR that goes next.
+    ending: (u64, Option<Id<Vmar>>),
 }
 
+/// VMARs and mappings that go at a time, when an address space ends.
+const STEPS: u32 = 8;
 /// Bytes that a mapping takes.
 const MAPPING: u64 = 256;
 /// Bytes that a page of the machine's tables takes, with what is known of it.
@@ -93,6 +98,11 @@ impl AddressSpace {
             return self.root;
         }
         self.innermost.range(..=address).next_back().map(|(_, &vmar)| vmar).or(self.root)
+    }
+
+    /// Whether a range lies in a VMAR and in none within that.
+    pub(crate) fn is_all_of(&self, vmar: Id<Vmar>, base: u64, end: u64) -> bool {
+        self.vmar_at(base) == Some(vmar) && self.innermost.range(base.saturating_add(1)..end).next().is_none()
     }
 
     /// Whether there is no VMAR but the root.
@@ -224,7 +234,7 @@ impl<M: Machine> Kernel<M> {
         let base = if component.is_some() { COMPONENT_BASE } else { USER_BASE };
         let machine = match component {
             Some(machine) => machine,
-            None => self.machine.aspace_create().map_err(|_| Status::NO_MEMORY)?,
+            None => self.with_left(|kernel| kernel.machine.aspace_create()).map_err(|_| Status::NO_MEMORY)?,
         };
         let space = AddressSpace {
             machine,
@@ -237,6 +247,7 @@ impl<M: Machine> Kernel<M> {
             payer: None,
             mapped: 0,
             paid: 0,
+            ending: (0, None),
         };
         let key = self.aspaces.insert(space).map_err(|_| {
             self.machine.aspace_destroy(machine);
@@ -258,20 +269,46 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends an address space with all VMARs and mappings.
-    pub(crate) fn aspace_destroy(&mut self, key: Key) {
+    /// An address space begins to end: nobody runs in it, and nothing is mapped in it any more.
+    pub(crate) fn aspace_ends(&mut self, key: Key) {
         let Some(space) = self.aspaces.get_mut(key) else { return };
-        let machine = space.machine;
-        let root = space.root.take();
+        space.ending.1 = space.root.take();
         if let Some(payer) = space.payer.take() {
             let paid = core::mem::take(&mut space.paid);
             self.discharge(payer.object(), paid);
         }
-        // The machine forgets all at once; then nothing is left to unmap one by one.
-        self.machine.aspace_destroy(machine);
-        if let Some(root) = root {
-            self.vmar_tree_dead(key, root);
+    }
+
+    /// A piece of an address space that ends goes: what the machine has mapped, then VMARs and mappings, then it itself. Says
+    /// whether there is more.
+    pub(crate) fn aspace_end_some(&mut self, key: Key) -> bool {
+        let Some(space) = self.aspaces.get_mut(key) else { return false };
+        let (machine, (at, vmar)) = (space.machine, space.ending);
+        if at < USER_TOP {
+            let pages = self.machine.unmap_some(machine, at, (USER_TOP - at) / PAGE, UNMAPS);
+            space.ending.0 = at + pages * PAGE;
+            self.worked(UNMAPS / WORK);
+            return true;
         }
+        if vmar.is_some() {
+            let mut next = vmar;
+            for _ in 0..STEPS {
+                next = next.and_then(|vmar| self.vmar_tree_step(key, vmar));
+            }
+            if let Some(space) = self.aspaces.get_mut(key) {
+                space.ending.1 = next;
+            }
+            self.worked(STEPS);
+            return true;
+        }
+        self.machine.aspace_destroy(machine);
         self.aspaces.remove(key);
+        false
+    }
+
+    /// Ends an address space in which nothing has been mapped yet.
+    pub(crate) fn aspace_destroy(&mut self, key: Key) {
+        self.aspace_ends(key);
+        while self.aspace_end_some(key) {}
     }
 }

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 use crate::machine::{
     Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
@@ -85,6 +86,9 @@ pub struct FakeMachine {
     next_thread: u32,
     /// The time.
     pub time: i64,
+    /// How much later it is each time somebody looks.
+    pub pace: i64,
+    looked: Cell<i64>,
     /// Deadlines asked for.
     pub deadlines: BTreeSet<i64>,
     seed: u64,
@@ -318,6 +322,11 @@ impl Machine for FakeMachine {
         self.caches.retain(|&(space, at), _| space != aspace.0 || kept(at));
     }
 
+    fn stretch(&self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64 {
+        let all = self.mapped[&aspace.0].range(address..).nth(most.max(1) as usize - 1);
+        all.map_or(pages, |(at, _)| ((at - address) / PAGE + 1).min(pages))
+    }
+
     fn write_protect(&mut self, aspace: Aspace, address: u64, pages: u64) {
         let end = address.saturating_add(pages.saturating_mul(PAGE));
         let large = |at: u64| self.large_mapped.contains(&(aspace.0, at / LARGE_PAGE * LARGE_PAGE));
@@ -502,7 +511,8 @@ impl Machine for FakeMachine {
     }
 
     fn now(&self) -> i64 {
-        self.time
+        self.looked.update(|looked| looked + self.pace);
+        self.time + self.looked.get()
     }
 
     fn ticks(&self) -> i64 {

@@ -42,6 +42,8 @@ pub struct Job {
     pub(crate) account: Key,
     /// It was killed.
     pub dead: bool,
+    /// And all that was in it has gone.
+    over: bool,
     /// What it was ended with.
     pub return_code: i64,
     /// Nanoseconds for which threads below it that have ended ran.
@@ -99,6 +101,7 @@ impl<M: Machine> Kernel<M> {
             kill_on_oom: false,
             account,
             dead: false,
+            over: false,
             return_code: 0,
             runtime_ended: 0,
             exceptions: None,
@@ -200,6 +203,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn job_remove_process(&mut self, job: Id<Job>, process: Id<Process>) {
         self.objects.delist(job, |j| &mut j.processes, process.object());
         self.job_update_signals(job);
+        self.job_over(job);
         self.job_prune(job);
     }
 
@@ -215,41 +219,67 @@ impl<M: Machine> Kernel<M> {
 
     /// Ends a job with all that is in it, which gets the same return code. A dead one stays as it is.
     ///
-    /// Jobs end from the leaves up. Instead of a list, which would take memory, each step walks down from the top. A
-    /// process that ends on the way may be critical to a job further up; then that one is the top.
+    /// What runs there runs no more. What the processes had goes when the call is done ([`crate::ends`]); with the last of
+    /// them a job has terminated for those who wait for it. A process that ends on the way may be critical to a job
+    /// further up; then all of that one ends.
     pub fn job_kill(&mut self, job: Id<Job>, return_code: i64) {
         if !self.job_mark(job, return_code) {
             return;
         }
-        let mut top = job;
+        let (mut top, mut at) = (job, job);
         loop {
-            let mut at = top;
-            while let Some(child) = self.objects.get(at).ok().and_then(|j| self.objects.after(j.jobs, None)) {
-                let child = Id::new(child);
-                let code = self.objects.get(at).map_or(0, |j| j.return_code);
-                self.job_mark(child, code);
-                at = child;
+            let above = self.job_stop_processes(at, top);
+            // Down, or to the next one at the side, or up until there is one; nothing goes before it is known.
+            let mut next = self.objects.get(at).ok().and_then(|j| self.objects.after(j.jobs, None));
+            let mut up = at;
+            while next.is_none() && up != top {
+                let Some(parent) = self.objects.get(up).ok().and_then(|j| j.parent) else { break };
+                let jobs = self.objects.get(parent).map(|j| j.jobs).unwrap_or_default();
+                next = self.objects.after(jobs, Some(up.object()));
+                up = parent;
             }
-            let Ok(j) = self.objects.get(at) else { return };
-            let code = j.return_code;
-            if let Some(process) = self.objects.after(j.processes, None) {
-                let process = Id::new(process);
-                let critical = self.process_stop(process, code);
-                self.job_remove_process(at, process);
-                if let Some(job) = critical
-                    && self.job_mark(job, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL)
-                    && self.job_is_within(top, job)
-                {
-                    top = job;
+            self.job_over(at);
+            match (above, next) {
+                (Some(above), _) => (top, at) = (above, above),
+                (None, Some(next)) => {
+                    at = Id::new(next);
+                    let code = self.objects.get(at).ok().and_then(|j| self.objects.get(j.parent?).ok());
+                    let code = code.map_or(0, |parent| parent.return_code);
+                    self.job_mark(at, code);
                 }
-                continue;
+                (None, None) => return,
             }
-            self.job_close_exceptions(at);
-            self.signal(at.object(), Signals::NONE, Signals::JOB_TERMINATED);
-            self.job_leave_parent(at);
-            if at == top {
+        }
+    }
+
+    /// Ends the processes of a job that ends. Gives a job above `top` that has to end with one of them.
+    fn job_stop_processes(&mut self, id: Id<Job>, top: Id<Job>) -> Option<Id<Job>> {
+        let Job { processes, return_code, .. } = *self.objects.get(id).ok()?;
+        let (mut process, mut highest) = (None, top);
+        while let Some(next) = self.objects.after(processes, process) {
+            if let Some(job) = self.process_stop(Id::new(next), return_code)
+                && self.job_mark(job, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL)
+                && self.job_is_within(highest, job)
+            {
+                highest = job;
+            }
+            process = Some(next);
+        }
+        Some(highest).filter(|&highest| highest != top)
+    }
+
+    /// A job that has ended, and in which nothing is left, has terminated; so may have the one above it, then.
+    fn job_over(&mut self, id: Id<Job>) {
+        let mut next = Some(id);
+        while let Some(id) = next {
+            let Ok(j) = self.objects.get_mut(id) else { return };
+            if !j.dead || j.over || !j.jobs.is_empty() || !j.processes.is_empty() {
                 return;
             }
+            j.over = true;
+            self.job_close_exceptions(id);
+            self.signal(id.object(), Signals::NONE, Signals::JOB_TERMINATED);
+            next = self.job_leave_parent(id);
         }
     }
 
@@ -310,6 +340,7 @@ impl<M: Machine> Kernel<M> {
             let unreachable = self.objects.any(id.object()).is_ok_and(|o| o.handles == 0);
             let empty = self.objects.get(id).is_ok_and(|j| j.jobs.is_empty() && j.processes.is_empty());
             next = if unreachable && empty { self.job_leave_parent(id) } else { None };
+            next.into_iter().for_each(|parent| self.job_over(parent));
         }
     }
 

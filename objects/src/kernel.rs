@@ -17,6 +17,7 @@ use crate::component::Component;
 use crate::deadline::Deadlines;
 use crate::debuglog::Log;
 use crate::endpoint::Endpoint;
+use crate::ends::Ends;
 use crate::frames::Frames;
 use crate::futex::Futexes;
 use crate::handle::{Found, Handle, HandleValue, RecentHandles};
@@ -77,9 +78,10 @@ pub struct Kernel<M: Machine> {
     pub(crate) serial: crate::debug::Serial,
     pub(crate) next_koid: u64,
     pub(crate) recent_handles: RecentHandles,
-    /// Handles that are to be closed, and objects that may have to go, when the call is done.
+    /// Handles that are to be closed, and objects that may have to go, when the call is done: see [`crate::ends`].
     pub(crate) closing: Vec<Handle>,
     pub(crate) doomed: List<Doomed>,
+    pub(crate) ends: Ends,
     /// What the event leaves behind: [`LEFT`], [`WOKEN`].
     pub(crate) unsettled: u8,
     pub(crate) pressure: Pressure,
@@ -145,6 +147,7 @@ impl<M: Machine> Kernel<M> {
             recent_handles: RecentHandles::default(),
             closing: Vec::new(),
             doomed: List::default(),
+            ends: Ends::default(),
             unsettled: 0,
             pressure: Pressure::default(),
             accounts: Accounts::default(),

@@ -40,6 +40,7 @@ pub mod debuglog;
 #[cfg(test)]
 mod endless_tests;
 pub mod endpoint;
+pub mod ends;
 pub mod event;
 pub mod eventpair;
 pub mod exception;

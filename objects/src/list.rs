@@ -99,6 +99,12 @@ impl<C: Chain> List<C> {
         self.first.get_or_insert(key);
     }
 
+    /// Puts an entry that is in no list of this kind at the beginning.
+    pub fn push_first(&mut self, slab: &mut Slab<C::Entry>, key: Key) {
+        self.push(slab, key);
+        self.first = Some(key);
+    }
+
     /// Takes an entry of this list out; one that is in no list stays as it is.
     pub fn remove(&mut self, slab: &mut Slab<C::Entry>, key: Key) {
         let Some((before, after)) = Self::link_of(slab, key).and_then(|link| link.0.take()) else { return };
@@ -167,10 +173,15 @@ mod tests {
             for (op, which, n) in ops {
                 let (list, model) = (&mut lists[usize::from(which)], &mut model[usize::from(which)]);
                 match op {
-                    0 | 1 => {
+                    0 => {
                         let key = slab.insert(Link::default()).unwrap();
                         list.push(&mut slab, key);
                         model.push(key);
+                    }
+                    1 => {
+                        let key = slab.insert(Link::default()).unwrap();
+                        list.push_first(&mut slab, key);
+                        model.insert(0, key);
                     }
                     2 if !model.is_empty() => {
                         let key = model.remove(n % model.len());

@@ -452,6 +452,15 @@ pub trait Machine {
     /// Maps a page at a page-aligned address, in place of whatever was mapped there. All mappings of a page should be
     /// cached alike.
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory>;
+    /// How many pages from an address on, of so many, can be unmapped or changed with no more work than `most` that are mapped
+    /// make; at least one.
+    fn stretch(&self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64;
+    /// Unmaps so many of the pages from an address on as [`Machine::stretch`] says; gives their number.
+    fn unmap_some(&mut self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64 {
+        let some = self.stretch(aspace, address, pages, most);
+        self.unmap(aspace, address, some);
+        some
+    }
     /// Maps pages side by side from an address on, as [`Machine::map`]; fastest where nothing is mapped. On an error some of
     /// the first are.
     fn map_run(

@@ -4,7 +4,7 @@
 //! or something in the kernel needs it (`refs`): a running thread needs itself, a mapping its VMO, a child its parent.
 //! When the last *handle* goes, the noun says what that means ([`Kernel::last_handle_gone`]); when the last of both
 //! goes, the object is taken apart. Taking apart never recurses: what it lets go of is put on a list that is worked off
-//! ([`Kernel::reap`]), so a chain of a million objects inside each other's messages ends in constant stack.
+//! ([`crate::ends`]), so a chain of a million objects inside each other's messages ends in constant stack.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -138,6 +138,12 @@ impl Object {
     #[inline(always)]
     pub(crate) fn is_unneeded(&self) -> bool {
         self.refs == 0 && !self.is_watched() && !self.doomed.is_linked()
+    }
+
+    /// Whether it is going to be looked at.
+    #[inline(always)]
+    pub(crate) fn is_doomed(&self) -> bool {
+        self.doomed.is_linked()
     }
 
     /// What depends on its type, of an object that goes. What stays in its place has nothing to be freed.
@@ -372,41 +378,6 @@ impl<M: Machine> Kernel<M> {
         self.unsettled |= LEFT;
     }
 
-    /// Has an object looked at that may have to go: one that never got a handle, or whose contents may.
-    pub(crate) fn doom(&mut self, id: ObjectId) {
-        if self.objects.any(id).is_ok_and(|object| !object.doomed.is_linked()) {
-            self.doomed.push(&mut self.objects.slab, id.0);
-            self.unsettled |= LEFT;
-        }
-    }
-
-    /// Carries out every end that has been decided. Called when a call is done, never in the midst of one.
-    ///
-    /// What an object holds that may be much, a process its handles and a channel its messages, is let go of piece by
-    /// piece from where it stands. So nothing here needs memory, however much goes.
-    pub fn reap(&mut self) {
-        loop {
-            while let Some(handle) = self.closing.pop() {
-                self.close_now(handle);
-            }
-            let Some(id) = self.doomed.first().map(ObjectId) else {
-                if self.pressure_relieve() {
-                    continue;
-                }
-                return;
-            };
-            match self.held_by(id) {
-                Some(handle) => self.close_now(handle),
-                None => {
-                    self.doomed.remove(&mut self.objects.slab, id.0);
-                    if self.objects.any(id).is_ok_and(|o| o.refs == 0 && o.handles == 0) {
-                        self.take_apart(id);
-                    }
-                }
-            }
-        }
-    }
-
     #[inline]
     pub(crate) fn close_now(&mut self, handle: Handle) {
         let Ok(object) = self.objects.any_mut(handle.object) else { return };
@@ -436,17 +407,6 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Takes a handle out of an object that is at its end.
-    fn held_by(&mut self, id: ObjectId) -> Option<Handle> {
-        let object = self.objects.any_mut(id).ok()?;
-        let unneeded = object.refs == 0 && object.handles == 0;
-        match &mut object.body {
-            Body::Process(_) => self.process_let_go(Id::new(id)),
-            Body::Channel(channel) if unneeded => channel.let_go(),
-            _ => None,
-        }
-    }
-
     fn last_handle_gone(&mut self, id: ObjectId) {
         let Ok(object) = self.objects.any(id) else { return };
         match &object.body {
@@ -469,7 +429,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn take_apart(&mut self, id: ObjectId) {
+    pub(crate) fn take_apart(&mut self, id: ObjectId) {
         let Ok(object) = self.objects.any(id) else { return };
         let watched = object.is_watched();
         let listed = matches!(object.body, Body::Job(_) | Body::Thread(_) | Body::Process(_) | Body::Vmo(_));

@@ -20,6 +20,9 @@
 //!      is dealt with.
 //!    - 5D. The portion has to wait for a pager: the call is noted for that instead, and made from its start when the pages have come.
 //!
+//! A call that has ended more than goes in one portion is answered when that is over ([`crate::ends`]): it goes on, too, but is not made
+//! again in step 4; each time it comes, a portion of what is left is carried out.
+//!
 //! A thread that is suspended in step 3 makes the call when it is resumed.
 
 use alloc::boxed::Box;
@@ -27,7 +30,7 @@ use alloc::boxed::Box;
 use abi::{Rights, Status, ZX_TIME_INFINITE};
 
 use crate::kernel::Kernel;
-use crate::machine::{LARGE_PAGES, Machine};
+use crate::machine::{LARGE_PAGES, Machine, PAGE};
 use crate::object::{Id, ObjectId};
 use crate::thread::{Thread, Wait};
 
@@ -40,6 +43,12 @@ pub(crate) const MAKES: u64 = 64;
 pub(crate) const GIVES_BACK: u64 = LARGE_PAGES;
 /// Pages that a portion maps; a large one is mapped as one.
 pub(crate) const SHOWS: u64 = LARGE_PAGES;
+/// A range that is not worth cutting up to unmap or change it, in bytes.
+pub const SHORT: u64 = SHOWS * PAGE;
+/// Mapped pages that are unmapped or changed between two looks at the clock.
+pub(crate) const UNMAPS: u32 = 128;
+/// As many of them are as much work as the end of a small object.
+pub(crate) const WORK: u32 = 8;
 /// Bytes that a portion copies.
 pub const COPIES: u64 = 512 << 10;
 
@@ -50,7 +59,7 @@ pub struct Progress {
     pub object: ObjectId,
     /// The rights of the handle to it.
     pub rights: Rights,
-    /// As much as the call counts of its work; 0 only for one that begins.
+    /// As much as the call counts of its work; 0 only for one that begins, or that begins when there is more memory.
     pub done: u64,
 }
 
@@ -63,6 +72,8 @@ pub struct Going {
     pub args: [u64; 8],
     /// See [`Progress`].
     pub progress: Progress,
+    /// Its result, if it is over but for what it has ended.
+    pub result: Option<i64>,
 }
 
 impl<M: Machine> Kernel<M> {
@@ -78,8 +89,23 @@ impl<M: Machine> Kernel<M> {
     /// None that a caller can cause.
     pub fn going_begin(&mut self, id: Id<Thread>, number: u32, args: [u64; 8]) -> Result<(), Status> {
         let progress = self.progress.take().ok_or(Status::INTERNAL)?;
-        self.block(id, Wait::Goes(Box::new(Going { number, args, progress })), ZX_TIME_INFINITE)?;
-        self.add_ref(progress.object);
+        self.going_note(id, Going { number, args, progress, result: None })
+    }
+
+    /// The same for a call that is over but for what it has ended.
+    ///
+    /// # Errors
+    /// As [`Kernel::going_begin`].
+    pub fn going_ends(&mut self, id: Id<Thread>, number: u32, result: i64) -> Result<(), Status> {
+        let process = self.objects.get(id)?.process.object();
+        let progress = Progress { object: process, rights: Rights::NONE, done: 0 };
+        self.going_note(id, Going { number, args: [0; 8], progress, result: Some(result) })
+    }
+
+    fn going_note(&mut self, id: Id<Thread>, going: Going) -> Result<(), Status> {
+        let object = going.progress.object;
+        self.block(id, Wait::Goes(Box::new(going)), ZX_TIME_INFINITE)?;
+        self.add_ref(object);
         if let Some(machine) = self.objects.get(id)?.machine {
             self.machine.thread_again(machine);
         }

@@ -43,6 +43,8 @@ use Level::{Critical, Imminent, Normal, OutOfMemory, Warning};
 
 /// Pages that are asked for at a time when there are none.
 const BATCH: u64 = 64;
+/// Portions of what has ended that are carried out before a call while memory is short.
+const PORTIONS: u32 = 4;
 
 const LEVELS: [Level; 5] = [Normal, Warning, Critical, Imminent, OutOfMemory];
 
@@ -161,6 +163,19 @@ impl<M: Machine> Kernel<M> {
         self.pressure.relieve |= self.pressure.level >= Critical;
     }
 
+    /// Before a call: if memory is short, some of what is left comes back.
+    pub fn left_if_short(&mut self) {
+        let mut portions = 0..PORTIONS;
+        while self.pressure.level >= Warning && portions.next().is_some() && self.left_portion() {}
+    }
+
+    /// What was left when memory was to be relieved has become less.
+    pub(crate) fn pressure_look_again(&mut self) {
+        if self.pressure.relieve && !self.is_left() {
+            self.unsettled |= LEFT;
+        }
+    }
+
     /// A frame for a VMO. Where there is none, content goes that may, but not the VMO's own.
     ///
     /// # Errors
@@ -173,6 +188,10 @@ impl<M: Machine> Kernel<M> {
     #[cold]
     fn frame_reclaim(&mut self, id: Id<Vmo>) -> Result<Frame, NoMemory> {
         self.ahead_settle();
+        let left = self.with_left(|kernel| kernel.machine.frame_alloc());
+        if left.is_ok() {
+            return left;
+        }
         self.vmo_unlisted(id);
         // What is free may be free for other things than frames, so there may be several attempts.
         let frame = loop {
@@ -188,10 +207,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Whether there are so many frames for a VMO, if need be after others have lost theirs.
-    pub(crate) fn frames_can_be_had(&self, id: Id<Vmo>, count: u64) -> bool {
-        let (used, total) = self.machine.memory();
-        let free = total.saturating_sub(used) / PAGE;
-        count <= free || count - free <= self.vmo_discardable_pages(id)
+    pub(crate) fn frames_can_be_had(&mut self, id: Id<Vmo>, count: u64) -> bool {
+        let missing = |kernel: &Self| {
+            let (used, total) = kernel.machine.memory();
+            count.saturating_sub(total.saturating_sub(used) / PAGE)
+        };
+        let possible = |kernel: &mut Self| if missing(kernel) == 0 { Ok(()) } else { Err(NoMemory) };
+        self.with_left(possible).is_ok() || missing(self) <= self.vmo_discardable_pages(id)
     }
 
     /// Makes sure that the objects' own small allocations cannot fail ([`Machine::heap_reserve`]), if need be at the
@@ -203,6 +225,9 @@ impl<M: Machine> Kernel<M> {
 
     #[cold]
     fn heap_reclaim(&mut self) -> Result<(), NoMemory> {
+        if self.with_left(|kernel| kernel.machine.heap_reserve()).is_ok() {
+            return Ok(());
+        }
         // The heap grows by larger pieces than pages.
         while self.vmo_reclaim_discardable(BATCH) != 0 {
             if self.machine.heap_reserve().is_ok() {
@@ -216,7 +241,8 @@ impl<M: Machine> Kernel<M> {
     /// may be ended for it. What that had goes before this is called again. Says whether there was something to be
     /// done.
     pub(crate) fn pressure_relieve(&mut self) -> bool {
-        if !core::mem::take(&mut self.pressure.relieve) {
+        // What is left may be enough; when it has come back this is looked at again.
+        if self.is_left() || !core::mem::take(&mut self.pressure.relieve) {
             return false;
         }
         self.pressure_check();

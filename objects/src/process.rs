@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL};
 
 use crate::account::Counted;
+use crate::ends::Held;
 use crate::exception::ExceptionChannel;
 use crate::handle::{Handle, HandleTable};
 use crate::ioports::Grants;
@@ -29,6 +30,14 @@ pub enum ProcessState {
     Dead,
 }
 
+/// What is left of a process that has ended.
+struct Ending {
+    /// It was started.
+    ran: bool,
+    /// Its address space.
+    aspace: Option<Key>,
+}
+
 /// A process.
 pub struct Process {
     /// Its name.
@@ -49,6 +58,8 @@ pub struct Process {
     pub handles: HandleTable,
     /// How far it has let go of them, at its end.
     let_go: usize,
+    /// From its end on until all that it had has gone.
+    ending: Option<Ending>,
     /// Its address space, until it is dead.
     pub aspace: Option<Key>,
     /// Its root VMAR.
@@ -111,6 +122,7 @@ impl<M: Machine> Kernel<M> {
             state: ProcessState::Created,
             handles: HandleTable::new(u32::from_le_bytes(secret)),
             let_go: 0,
+            ending: None,
             aspace: Some(aspace),
             root_vmar: Some(vmar),
             threads: List::default(),
@@ -179,7 +191,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends a process and leaves the job that has to end with it to the caller.
+    /// Ends a process and leaves the job that has to end with it to the caller. It runs no more; what it had goes when the
+    /// call is done ([`crate::ends`]), and when that has gone it has terminated for those who wait for it.
     pub(crate) fn process_stop(&mut self, id: Id<Process>, return_code: i64) -> Option<Id<Job>> {
         let p = self.objects.get_mut(id).ok()?;
         let was = core::mem::replace(&mut p.state, ProcessState::Dead);
@@ -193,6 +206,9 @@ impl<M: Machine> Kernel<M> {
         }
         let p = self.objects.get_mut(id).ok()?;
         let (critical, account, component) = (p.critical.take(), p.account, p.component);
+        let aspace = p.aspace.take();
+        p.root_vmar = None;
+        p.ending = Some(Ending { ran: was == ProcessState::Running, aspace });
         self.accounts.uncount(account, Counted::Processes, 1);
         while let Some(thread) = self.objects.get(id).ok().and_then(|p| self.objects.after(p.threads, None)) {
             self.thread_stop(Id::new(thread));
@@ -200,15 +216,8 @@ impl<M: Machine> Kernel<M> {
         }
         self.doom(id.object());
         component.into_iter().for_each(|component| self.component_left(component, id));
-        self.process_drop_aspace(id);
+        aspace.into_iter().for_each(|aspace| self.aspace_ends(aspace));
         self.process_close_exceptions(id);
-        self.signal(id.object(), Signals::NONE, Signals::PROCESS_TERMINATED);
-        if let Ok(job) = self.objects.get(id).map(|p| p.job) {
-            self.job_remove_process(job, id);
-        }
-        if was == ProcessState::Running {
-            self.drop_ref(id.object());
-        }
         critical.and_then(|critical| critical.job_for(return_code))
     }
 
@@ -234,29 +243,31 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Takes a handle out of the table of a process that has ended.
-    pub(crate) fn process_let_go(&mut self, id: Id<Process>) -> Option<Handle> {
-        let p = self.objects.get_mut(id).ok()?;
-        if p.state != ProcessState::Dead {
-            return None;
+    /// Takes something out of a process that has ended: of its address space, then of its handles.
+    pub(crate) fn process_let_go(&mut self, id: Id<Process>) -> Held {
+        let Ok(p) = self.objects.get_mut(id) else { return Held::Nothing };
+        let Some(ending) = &mut p.ending else { return Held::Nothing };
+        if let Some(aspace) = ending.aspace {
+            if !self.aspace_end_some(aspace)
+                && let Ok(Process { ending: Some(ending), .. }) = self.objects.get_mut(id)
+            {
+                ending.aspace = None;
+            }
+            return Held::More;
         }
-        let Some(value) = p.handles.any(&mut p.let_go) else {
-            // The table's memory goes as well.
-            let chunks = p.handles.allowed();
-            p.handles = HandleTable::new(0);
-            p.let_go = 0;
-            self.table_gone(id, chunks);
-            return None;
-        };
-        self.take(id, value).ok()
-    }
-
-    fn process_drop_aspace(&mut self, id: Id<Process>) {
-        let Ok(p) = self.objects.get_mut(id) else { return };
-        p.root_vmar = None;
-        if let Some(aspace) = p.aspace.take() {
-            self.aspace_destroy(aspace);
+        if let Some(value) = p.handles.any(&mut p.let_go) {
+            return self.take(id, value).map_or(Held::More, Held::Handle);
         }
+        // The table's memory goes as well.
+        let (chunks, ran, job) = (p.handles.allowed(), ending.ran, p.job);
+        (p.handles, p.let_go, p.ending) = (HandleTable::new(0), 0, None);
+        self.table_gone(id, chunks);
+        self.signal(id.object(), Signals::NONE, Signals::PROCESS_TERMINATED);
+        self.job_remove_process(job, id);
+        if ran {
+            self.drop_ref(id.object());
+        }
+        Held::Nothing
     }
 
     /// `ZX_PROP_PROCESS_DEBUG_ADDR`, for the dynamic linker to set once.

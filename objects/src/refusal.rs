@@ -287,7 +287,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Whether the machine is to ask before each call.
     pub(crate) fn attend(&mut self) {
-        let on = self.trace_is_on() || self.is_refusing();
+        let on = self.trace_is_on() || self.is_refusing() || self.is_left();
         self.machine.attend(on);
     }
 }

@@ -256,7 +256,8 @@ impl<M: Machine> Kernel<M> {
         let aspace = self.aspaces.get(key_of_aspace).ok_or(Status::BAD_STATE)?.machine;
         let name = thread.name;
         let key = ThreadKey(id.object().index());
-        let machine = self.machine.thread_create(aspace, key, name.as_str()).map_err(|_| Status::NO_MEMORY)?;
+        let machine = self.with_left(|kernel| kernel.machine.thread_create(aspace, key, name.as_str()));
+        let machine = machine.map_err(|_| Status::NO_MEMORY)?;
         let thread = self.objects.get_mut(id)?;
         thread.machine = Some(machine);
         thread.aspace = Some(key_of_aspace);
@@ -688,7 +689,8 @@ impl<M: Machine> Kernel<M> {
             }
         }
         let turn = self.turn_over(now);
-        if let Some(at) = self.deadlines.earliest().into_iter().chain(turn).min() {
+        let left = self.left_due(now);
+        if let Some(at) = self.deadlines.earliest().into_iter().chain(turn).chain(left).min() {
             self.machine.set_deadline(at);
         }
     }

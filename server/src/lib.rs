@@ -130,6 +130,13 @@ impl<M: Machine> Server<M> {
         unsettled
     }
 
+    /// The same after a call: its answer, which may have to wait, and whether there was something.
+    #[inline]
+    pub fn settle_call(&mut self, thread: ThreadKey, number: u32, answer: Answer) -> (Answer, bool) {
+        let left = self.settle();
+        (if left { portions::ended(&mut self.kernel, thread, number, answer) } else { answer }, left)
+    }
+
     #[inline(never)]
     fn settle_now(&mut self) {
         self.kernel.refusal_of_ends(Kernel::reap);
@@ -155,6 +162,7 @@ fn attended<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) ->
     if cx.kernel.is_refusing() {
         cx.kernel.refusal_heed(cx.thread.object().index());
     }
+    cx.kernel.left_if_short();
     let answer = match has_memory(cx.kernel, number) {
         false => unmade(cx, number, args),
         true if cx.kernel.trace_is_on() => traced(cx, number, args),
@@ -237,7 +245,19 @@ fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4], ans
 /// or queues something is refused; what keeps nothing goes on while the rest lasts, so that whoever uses the memory up
 /// stops others only from making more; and what gives memory back is always let through.
 fn has_memory<M: Machine>(kernel: &mut Kernel<M>, number: u32) -> bool {
-    kernel.heap_reserve().is_ok() || without_reserve(kernel, number)
+    kernel.heap_reserve().is_ok() || when_less_is_left(kernel) || without_reserve(kernel, number)
+}
+
+/// Whether there is a reserve after all, when enough of what has ended has come back.
+#[cold]
+#[inline(never)]
+fn when_less_is_left<M: Machine>(kernel: &mut Kernel<M>) -> bool {
+    while kernel.left_portion() {
+        if kernel.heap_reserve().is_ok() {
+            return true;
+        }
+    }
+    false
 }
 
 #[cold]

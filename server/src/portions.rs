@@ -44,6 +44,51 @@ impl<M: Machine> Cx<'_, M> {
     }
 }
 
+impl<M: Machine> Cx<'_, M> {
+    /// Goes on when nothing is left of what has ended, for a call that tells what there is and has done nothing yet.
+    ///
+    /// # Errors
+    /// [`GOES_ON`](objects::portions::GOES_ON).
+    pub fn when_nothing_is_left(&mut self) -> Result<(), Status> {
+        self.progress = None;
+        let object = self.process.object();
+        if self.kernel.is_left() {
+            return Err(self.kernel.goes_on(Progress { object, rights: Rights::NONE, done: 0 }));
+        }
+        Ok(())
+    }
+
+    /// What a call wanted that has changed nothing; if there was no memory for it, it is made again when less is left of what has
+    /// ended.
+    ///
+    /// # Errors
+    /// As `made`, and [`GOES_ON`](objects::portions::GOES_ON).
+    pub fn or_when_less_is_left<T>(&mut self, made: Result<T, Status>) -> Result<T, Status> {
+        self.progress = None;
+        let object = self.process.object();
+        match made {
+            Err(Status::NO_MEMORY) if self.kernel.is_left() => {
+                Err(self.kernel.goes_on(Progress { object, rights: Rights::NONE, done: 0 }))
+            }
+            made => made,
+        }
+    }
+}
+
+/// A call is over. If it has ended more than goes in one portion, it is answered when that is carried out.
+#[cold]
+#[inline(never)]
+pub fn ended<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, answer: Answer) -> Answer {
+    if !kernel.ends_go_on() {
+        return answer;
+    }
+    let (Answer::Done(result), Some(thread)) = (answer, kernel.caller(key.0)) else { return answer };
+    match kernel.going_ends(thread.thread, number, result) {
+        Ok(()) => Answer::Blocked,
+        Err(_) => answer,
+    }
+}
+
 /// Step 2.
 #[cold]
 pub fn pause<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
@@ -66,6 +111,13 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, ar
         // Step 5C.
         let Some(mut cx) = Cx::new(kernel, key) else { return Answer::Nothing };
         return attended(&mut cx, number, args);
+    }
+    if going.progress.done == 0 {
+        kernel.left_portion();
+    }
+    if let Some(result) = going.result {
+        let goes_on = kernel.is_left_to_see() && kernel.going_ends(thread, number, result).is_ok();
+        return if goes_on { Answer::Blocked } else { Answer::Done(result) };
     }
     if kernel.is_refusing() {
         kernel.refusal_heed(key.0);

@@ -1,6 +1,7 @@
 //! Long calls are made in portions, and what else happens between two of them.
 
-use abi::{Rights, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, nr};
+use abi::{Rights, Signals, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, nr};
+use objects::channel::Message;
 use objects::fake::FakeMachine;
 use objects::handle::Handle;
 use objects::job::Job;
@@ -8,9 +9,9 @@ use objects::machine::{Fault, PAGE, Perm, Registers, ThreadKey, USER_BASE};
 use objects::name::Name;
 use objects::process::Process;
 use objects::thread::Thread;
-use objects::vmar::{MapRequest, Place};
+use objects::vmar::{MapRequest, Place, VmarFlags};
 use objects::vmo::Vmo;
-use objects::{Id, Kernel};
+use objects::{Id, Kernel, ObjectId};
 use server::{Answer, Server};
 
 /// Pages that no portion is enough for.
@@ -57,8 +58,28 @@ impl World {
         let [a, b, c, d, extra @ ..] = words;
         self.server.kernel.machine.threads.get_mut(&machine.0).unwrap().extra = extra;
         let answer = self.server.call(key, number, &[a, b, c, d]);
-        self.server.settle();
-        answer
+        self.server.settle_call(key, number, answer).0
+    }
+
+    /// A call with one word.
+    fn one(&mut self, thread: usize, number: u32, word: u64) -> Answer {
+        self.call(thread, number, [word, 0, 0, 0, 0, 0, 0, 0])
+    }
+
+    fn handle_to(&mut self, object: ObjectId) -> u64 {
+        self.server.kernel.give(self.process, object, Rights::all()).unwrap().into()
+    }
+
+    /// The timer rings until nothing is left: how often.
+    fn ring(&mut self) -> usize {
+        let rings = (0..).find(|_| {
+            let left = self.server.kernel.is_left();
+            let kernel = &mut self.server.kernel;
+            kernel.machine.time += 1_000_000_000;
+            self.server.timer();
+            !left
+        });
+        rings.unwrap()
     }
 
     fn op(&mut self, op: u32) -> Answer {
@@ -81,6 +102,8 @@ impl World {
 
     /// All ends, and nothing is left.
     fn end(mut self) {
+        self.server.kernel.machine.pace = 0;
+        self.ring();
         let kernel = &mut self.server.kernel;
         kernel.job_kill(self.job, 0);
         kernel.close(self.held);
@@ -165,6 +188,133 @@ fn the_end_of_its_process_ends_it() {
     assert_eq!(world.op(ZX_VMO_OP_COMMIT), Answer::Blocked);
     world.server.kernel.process_kill(world.process, 0);
     world.end();
+}
+
+/// Eventpairs in messages of a channel: its ends, and the other ends of those.
+fn full_channel(world: &mut World) -> ([u64; 2], Vec<u64>) {
+    let kernel = &mut world.server.kernel;
+    let (near, far) = kernel.channel_create().unwrap();
+    let (mut handles, mut others) = (Vec::new(), Vec::new());
+    for _ in 0..60 {
+        let (sent, kept) = kernel.eventpair_create().unwrap();
+        handles.push(kernel.another(Handle { object: sent.object(), rights: Rights::NONE }));
+        others.push(kept.object());
+    }
+    let ends = [near.object(), far.object()].map(|end| world.handle_to(end));
+    world.server.kernel.channel_write(near, Message { data: Vec::new(), handles }).unwrap();
+    (ends, others.into_iter().map(|other| world.handle_to(other)).collect())
+}
+
+#[test]
+fn a_call_that_ends_much_is_answered_when_it_has_ended() {
+    let mut world = World::new();
+    let ((ends, others), (other_ends, _)) = (full_channel(&mut world), full_channel(&mut world));
+    let gone = |world: &World, of: &[u64]| {
+        let object = |value: &u64| world.server.kernel.handle(world.process, *value as u32).unwrap().object;
+        let parted = |value: &&u64| world.server.kernel.signals(object(value)).contains(Signals::PEER_CLOSED);
+        of.iter().filter(parted).count()
+    };
+    world.server.kernel.machine.pace = 200_000;
+    assert_eq!(world.one(0, nr::HANDLE_CLOSE, ends[1]), Answer::Blocked);
+    let first = gone(&world, &others);
+    assert!(0 < first && first < others.len());
+    // Others are served, and what they end ends at once.
+    let [near, far] = {
+        let kernel = &mut world.server.kernel;
+        let (near, far) = kernel.eventpair_create().unwrap();
+        [near.object(), far.object()].map(|end| world.handle_to(end))
+    };
+    assert_eq!(world.one(1, nr::HANDLE_CLOSE, near), OK);
+    assert_eq!(gone(&world, &[far]), 1);
+    assert_eq!(gone(&world, &others), first);
+    // Whatever the thread comes with, it is made for what is left.
+    let times = (1..).find(|_| world.one(0, nr::HANDLE_CLOSE, ends[1]) == OK).unwrap();
+    assert_eq!(gone(&world, &others), others.len());
+    assert!((1..60).contains(&times));
+    // If it ends, the timer goes on.
+    assert_eq!(world.one(0, nr::HANDLE_CLOSE, other_ends[1]), Answer::Blocked);
+    world.server.kernel.process_kill(world.process, 3);
+    world.server.settle();
+    let terminated =
+        |world: &World| world.server.kernel.signals(world.process.object()).contains(Signals::PROCESS_TERMINATED);
+    assert!(world.server.kernel.process_is_dead(world.process) && !terminated(&world));
+    assert!(world.ring() > 1 && terminated(&world));
+    world.end();
+}
+
+#[test]
+fn memory_of_what_has_ended_comes_back_when_it_is_needed_or_when_there_is_time() {
+    let mut world = World::new();
+    assert_eq!(world.on(ZX_VMO_OP_COMMIT).1, OK);
+    let full = world.server.kernel.machine.frames_in_use();
+    world.server.kernel.machine.pace = 300_000;
+    assert_eq!(world.one(0, nr::HANDLE_CLOSE, world.handle), OK);
+    let left = world.server.kernel.machine.frames_in_use();
+    assert!(left < full && world.server.kernel.is_left());
+    assert!(world.ring() > 1);
+    assert_eq!(full - world.server.kernel.machine.frames_in_use(), PAGES as usize);
+    // Nobody is refused what is there as soon as what has ended is gone.
+    let mut last = None;
+    for _ in 0..3 {
+        let vmo = world.server.kernel.vmo_create(2 * PAGES * PAGE, false).unwrap();
+        let value = world.handle_to(vmo.object());
+        let words = [value, ZX_VMO_OP_COMMIT.into(), 0, 2 * PAGES * PAGE, 0, 0, 0, 0];
+        let over = (0..).find_map(|_| Some(world.call(0, nr::VMO_OP_RANGE, words)).filter(|&a| a != Answer::Blocked));
+        assert_eq!(over, Some(OK));
+        last = Some(value);
+        assert_eq!(world.one(0, nr::HANDLE_CLOSE, value), OK);
+    }
+    assert!(last.is_some() && world.server.kernel.is_left());
+    world.end();
+}
+
+#[test]
+fn mappings_go_in_portions() {
+    for destroy in [false, true] {
+        let mut world = World::new();
+        assert_eq!(world.on(ZX_VMO_OP_COMMIT).1, OK);
+        let root = world.server.kernel.objects.get(world.process).unwrap().root_vmar.unwrap();
+        let kernel = &mut world.server.kernel;
+        let flags = VmarFlags { specific: true, read: true, write: true, execute: false };
+        let (region, base) = kernel.vmar_allocate(root, Place::At(512 * PAGE), 2 * PAGES * PAGE, flags).unwrap();
+        let perm = Perm { read: true, write: true, execute: false };
+        let request = MapRequest { vmo: world.vmo, offset: 0, len: PAGES * PAGE, perm, max: perm, fixed: false };
+        kernel.vmar_map(region, Place::At(PAGE), request).unwrap();
+        let fill = |kernel: &mut Kernel<FakeMachine>| {
+            let mut at = base + PAGE;
+            while let Some(next) = kernel.vmar_prefault(region, at) {
+                at = next;
+            }
+        };
+        fill(kernel);
+        let mapped =
+            |world: &World| world.server.kernel.machine.mapped.values().map(|space| space.len()).sum::<usize>();
+        let all = mapped(&world);
+        assert!(all >= PAGES as usize);
+        let value = world.handle_to(region.object());
+        world.server.kernel.machine.pace = 200_000;
+        // Half of it may be read only, then it goes but for the first page.
+        let protect = [value, abi::ZX_VM_PERM_READ.into(), base + PAGE, PAGES / 2 * PAGE, 0, 0, 0, 0];
+        let (number, words) = match destroy {
+            false => (nr::VMAR_UNMAP, [value, base + 2 * PAGE, (2 * PAGES - 2) * PAGE, 0, 0, 0, 0, 0]),
+            true => (nr::VMAR_DESTROY, [value, 0, 0, 0, 0, 0, 0, 0]),
+        };
+        assert_eq!(world.call(0, nr::VMAR_PROTECT, protect), Answer::Blocked);
+        assert!((0..99).any(|_| world.call(0, nr::VMAR_PROTECT, protect) == OK));
+        let aspace = world.server.kernel.objects.get(world.process).unwrap().aspace.unwrap();
+        let perms = |world: &World| {
+            let all = world.server.kernel.mappings(aspace).filter(|mapping| mapping.vmar == region);
+            all.map(|mapping| (mapping.len / PAGE, mapping.perm.write)).collect::<Vec<_>>()
+        };
+        assert_eq!(perms(&world), [(PAGES / 2, false), (PAGES / 2, true)]);
+        assert_eq!(world.call(0, number, words), Answer::Blocked);
+        let between = mapped(&world);
+        assert!(all - PAGES as usize + 1 < between && between < all);
+        assert!((0..99).any(|_| world.call(0, number, words) == OK));
+        assert_eq!(mapped(&world), all - PAGES as usize + usize::from(!destroy));
+        assert_eq!(perms(&world), if destroy { Vec::new() } else { Vec::from([(1, false)]) });
+        world.end();
+    }
 }
 
 #[test]

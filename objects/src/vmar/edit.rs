@@ -4,9 +4,11 @@ use abi::Status;
 
 use super::{Child, Vmar};
 use crate::aspace::Mapping;
+use crate::ends::Portion;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::object::Id;
+use crate::portions::{SHORT, UNMAPS, WORK};
 use crate::slab::Key;
 use crate::vmo::CloneKind;
 
@@ -90,6 +92,9 @@ impl<M: Machine> Kernel<M> {
         if self.range_has_fixed(aspace, base, end) {
             return Err(Status::ACCESS_DENIED);
         }
+        if self.aspaces.get(aspace).is_some_and(|space| space.is_all_of(id, base, end)) {
+            return Ok(());
+        }
         let goes = |child: &Child| match *child {
             Child::Mapping(_) => true,
             Child::Vmar(_, from, to) => with_vmars && from >= base && to <= end,
@@ -120,7 +125,7 @@ impl<M: Machine> Kernel<M> {
         self.vmar_check_clear(id, base, len, with_vmars)?;
         // Who unmaps is heard also when there is no memory, but not to have more mappings than before.
         if self.range_is_within_mapping(aspace, base, base + len) {
-            self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+            self.with_left(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
         }
         self.mapping_split(aspace, base);
         self.mapping_split(aspace, base + len);
@@ -147,6 +152,88 @@ impl<M: Machine> Kernel<M> {
         }
         self.vmar_tree_dead(aspace, id);
         Ok(())
+    }
+
+    /// A portion of [`Kernel::vmar_unmap`], of which `done` bytes are done. Says how many are then, if some are left.
+    ///
+    /// # Errors
+    /// As `vmar_unmap`.
+    pub fn vmar_unmap_portion(
+        &mut self,
+        id: Id<Vmar>,
+        (address, len): (u64, u64),
+        with_vmars: bool,
+        done: u64,
+    ) -> Result<Option<u64>, Status> {
+        let len = whole_pages(address, len)?;
+        if done == 0 {
+            self.vmar_check_clear(id, address, len, with_vmars)?;
+        }
+        if let Some(at) = self.vmar_clear_portion(id, (address, address + len), address + done, with_vmars)? {
+            return Ok(Some(at - address));
+        }
+        self.vmar_clear(id, address, len, with_vmars).map(|()| None)
+    }
+
+    /// A portion of [`Kernel::vmar_destroy`], of which `done` bytes are done. Says how many are then, if some are left.
+    ///
+    /// # Errors
+    /// As `vmar_destroy`.
+    pub fn vmar_destroy_portion(&mut self, id: Id<Vmar>, done: u64) -> Result<Option<u64>, Status> {
+        let (vmar, aspace) = self.vmar_alive(id)?;
+        let (base, end) = (vmar.base, vmar.end());
+        let long = end - base > SHORT && !vmar.is_root() && !self.range_has_fixed(aspace, base, end);
+        if long && let Some(at) = self.vmar_clear_portion(id, (base, end), base + done, true)? {
+            return Ok(Some(at - base));
+        }
+        self.vmar_destroy(id).map(|()| None)
+    }
+
+    /// Removes mappings from a range of a VMAR, from an address on, as many as go in a portion. Says how far it has come; nothing
+    /// if no mapping is left in the range.
+    fn vmar_clear_portion(
+        &mut self,
+        id: Id<Vmar>,
+        (start, end): (u64, u64),
+        mut at: u64,
+        with_vmars: bool,
+    ) -> Result<Option<u64>, Status> {
+        let (vmar, aspace) = self.vmar_alive(id)?;
+        if !vmar.covers(start, end - start) {
+            return Err(Status::INVALID_ARGS);
+        }
+        let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
+        let mut portion = Portion::default();
+        loop {
+            let next = self.mapping_at(aspace, at).or_else(|| self.mapping_from(aspace, at));
+            let Some(&mapping) = next.filter(|mapping| mapping.base < end) else {
+                // Others may have mapped something where nothing was left.
+                let again = self.mapping_at(aspace, start).or_else(|| self.mapping_from(aspace, start));
+                return Ok(again.filter(|mapping| mapping.base < end).map(|_| start));
+            };
+            let inner = mapping.vmar != id;
+            if inner && !(with_vmars && self.vmar_within(id, mapping.base, (start, end))) {
+                return Err(Status::INVALID_ARGS);
+            }
+            let (from, to) = (mapping.base.max(at), mapping.end().min(end));
+            // Who unmaps is heard also when there is no memory for the rest of a mapping that is cut.
+            let pages = match self.heap_reserve() {
+                Ok(()) => self.machine.stretch(machine, from, (to - from) / PAGE, UNMAPS),
+                Err(_) => (to - from) / PAGE,
+            };
+            self.vmar_clear(mapping.vmar, from, pages * PAGE, false)?;
+            at = from + pages * PAGE;
+            self.worked(pages.min(UNMAPS.into()) as u32 / WORK);
+            if self.portion_over(&mut portion) {
+                return Ok(Some(at));
+            }
+        }
+    }
+
+    /// Whether the child of a VMAR that an address is in is a VMAR that lies within a range.
+    fn vmar_within(&self, id: Id<Vmar>, at: u64, (start, end): (u64, u64)) -> bool {
+        let child = self.objects.get(id).ok().and_then(|vmar| vmar.children.at(at));
+        child.is_some_and(|child| matches!(child, Child::Vmar(..)) && child.base() >= start && child.end() <= end)
     }
 
     /// `vmar_unmap`: removes all mappings in a range, and, if `with_vmars`, destroys all VMARs in it.
@@ -183,19 +270,7 @@ impl<M: Machine> Kernel<M> {
         let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
         let mut at = address;
         while at < end {
-            let mapping = self.mapping_at(aspace, at).ok_or(Status::NOT_FOUND)?;
-            if !mapping.max.allows(perm) || mapping.fixed {
-                return Err(Status::ACCESS_DENIED);
-            }
-            if mapping.vmar != id {
-                if !with_vmars {
-                    return Err(Status::INVALID_ARGS);
-                }
-                if !mapping.perm.allows(perm) {
-                    return Err(Status::ACCESS_DENIED);
-                }
-            }
-            at = mapping.end();
+            at = self.may_protect(id, aspace, at, perm, with_vmars)?;
         }
         self.mapping_split(aspace, address);
         self.mapping_split(aspace, end);
@@ -218,6 +293,66 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
+    /// A portion of [`Kernel::vmar_protect`], of which `done` bytes are done: first each is looked at, then each is changed. Says how
+    /// many are then, if some are left.
+    ///
+    /// # Errors
+    /// As `vmar_protect`.
+    pub fn vmar_protect_portion(
+        &mut self,
+        id: Id<Vmar>,
+        (address, len): (u64, u64),
+        perm: Perm,
+        with_vmars: bool,
+        done: u64,
+    ) -> Result<Option<u64>, Status> {
+        if len <= SHORT && done == 0 {
+            return self.vmar_protect(id, address, len, perm, with_vmars).map(|()| None);
+        }
+        let len = whole_pages(address, len)?;
+        let (vmar, aspace) = self.vmar_alive(id)?;
+        if !vmar.covers(address, len) {
+            return Err(Status::INVALID_ARGS);
+        }
+        let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
+        let (mut done, mut portion) = (done, Portion::default());
+        while done < 2 * len {
+            let changes = done >= len;
+            let at = address + done % len;
+            let end = self.may_protect(id, aspace, at, perm, with_vmars)?;
+            let left = (end.min(address + len) - at) / PAGE;
+            if changes {
+                let pages = self.machine.stretch(machine, at, left, UNMAPS);
+                self.vmar_protect(id, at, pages * PAGE, perm, with_vmars)?;
+                done += pages * PAGE;
+                self.worked(pages.min(UNMAPS.into()) as u32 / WORK);
+            } else {
+                done += left * PAGE;
+            }
+            if self.portion_over(&mut portion) {
+                return Ok(Some(done).filter(|&done| done < 2 * len));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the mapping that an address is in may be made to allow something. Says where it ends.
+    fn may_protect(&self, id: Id<Vmar>, aspace: Key, at: u64, perm: Perm, with_vmars: bool) -> Result<u64, Status> {
+        let mapping = self.mapping_at(aspace, at).ok_or(Status::NOT_FOUND)?;
+        if !mapping.max.allows(perm) || mapping.fixed {
+            return Err(Status::ACCESS_DENIED);
+        }
+        if mapping.vmar != id {
+            if !with_vmars {
+                return Err(Status::INVALID_ARGS);
+            }
+            if !mapping.perm.allows(perm) {
+                return Err(Status::ACCESS_DENIED);
+            }
+        }
+        Ok(mapping.end())
+    }
+
     /// `vmar_destroy`: unmaps everything in a VMAR and ends it and all VMARs in it.
     ///
     /// # Errors
@@ -236,21 +371,30 @@ impl<M: Machine> Kernel<M> {
 
     /// Marks a VMAR and all VMARs within it as destroyed and removes their mappings. Takes one child after the other out
     /// of the tree and goes down into it, then back up by the parent: a tree of any shape needs no memory.
-    pub(crate) fn vmar_tree_dead(&mut self, aspace: Key, id: Id<Vmar>) {
-        let mut at = id;
-        while let Ok(vmar) = self.objects.get_mut(at) {
-            match vmar.children.pop(&mut self.nodes) {
-                Some(Child::Vmar(sub, ..)) => at = sub,
-                Some(Child::Mapping(mapping)) => self.mapping_let_go(aspace, &mapping),
-                None => {
-                    vmar.aspace = None;
-                    let parent = vmar.parent.take();
-                    self.drop_ref(at.object());
-                    match parent {
-                        Some(parent) if at != id => at = parent,
-                        _ => return,
-                    }
-                }
+    fn vmar_tree_dead(&mut self, aspace: Key, id: Id<Vmar>) {
+        if let Ok(vmar) = self.objects.get_mut(id) {
+            vmar.parent = None;
+        }
+        let mut at = Some(id);
+        while let Some(next) = at {
+            at = self.vmar_tree_step(aspace, next);
+        }
+    }
+
+    /// A step of [`Kernel::vmar_tree_dead`] from a VMAR of the tree; gives the one from which the next is to be made.
+    pub(crate) fn vmar_tree_step(&mut self, aspace: Key, at: Id<Vmar>) -> Option<Id<Vmar>> {
+        let vmar = self.objects.get_mut(at).ok()?;
+        match vmar.children.pop(&mut self.nodes) {
+            Some(Child::Vmar(sub, ..)) => Some(sub),
+            Some(Child::Mapping(mapping)) => {
+                self.mapping_let_go(aspace, &mapping);
+                Some(at)
+            }
+            None => {
+                vmar.aspace = None;
+                let parent = vmar.parent.take();
+                self.drop_ref(at.object());
+                parent
             }
         }
     }

@@ -104,7 +104,8 @@ impl<M: Machine> Kernel<M> {
 
     fn vmar_alive(&self, id: Id<Vmar>) -> Result<(&Vmar, Key), Status> {
         let vmar = self.objects.get(id)?;
-        Ok((vmar, vmar.aspace.ok_or(Status::BAD_STATE)?))
+        let aspace = vmar.aspace.filter(|&aspace| self.aspaces.get(aspace).is_some_and(|space| space.root.is_some()));
+        Ok((vmar, aspace.ok_or(Status::BAD_STATE)?))
     }
 
     /// `vmar_allocate`: a VMAR within a VMAR, of whole pages.

@@ -139,8 +139,8 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `BAD_STATE`: the VMAR is destroyed. `INVALID_ARGS`: not within it. `ALREADY_EXISTS`, `NO_RESOURCES`: no room.
     pub(super) fn vmar_place(&mut self, id: Id<Vmar>, place: Place, len: u64) -> Result<(u64, Key), Status> {
+        let (_, aspace) = self.vmar_alive(id)?;
         let vmar = self.objects.get_mut(id)?;
-        let aspace = vmar.aspace.ok_or(Status::BAD_STATE)?;
         match place {
             Place::Anywhere { align, limit } => {
                 let lot = self.aspaces.get_mut(aspace).map_or(0, |space| space.lots.draw(&mut self.machine));

@@ -67,7 +67,8 @@ impl<M: Machine> Kernel<M> {
                 return Ok(());
             }
         } else {
-            let zero = self.frames.zero(&mut self.machine).map_err(|_| Status::NO_MEMORY)?;
+            let zero =
+                self.with_left(|kernel| kernel.frames.zero(&mut kernel.machine)).map_err(|_| Status::NO_MEMORY)?;
             self.objects.get_mut(mapping.vmo)?.zero_mapped = true;
             return self.vmo_map_frame(machine, at, mapping.vmo, zero, Perm { write: false, ..mapping.perm });
         }
@@ -147,6 +148,6 @@ impl<M: Machine> Kernel<M> {
         perm: Perm,
     ) -> Result<(), Status> {
         let cache = self.objects.get(vmo)?.cache;
-        self.machine.map(machine, at, frame, perm, cache).map_err(|_| Status::NO_MEMORY)
+        self.with_left(|kernel| kernel.machine.map(machine, at, frame, perm, cache)).map_err(|_| Status::NO_MEMORY)
     }
 }

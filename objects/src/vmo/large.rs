@@ -45,7 +45,9 @@ impl<M: Machine> Kernel<M> {
             return false;
         }
         let align = LARGE_PAGE.trailing_zeros() as u8;
-        let Ok(first) = self.machine.frames_contiguous(LARGE_PAGES as u32, align) else { return false };
+        let taken = self.with_left(|kernel| kernel.machine.frames_contiguous(LARGE_PAGES as u32, align));
+        let Ok(first) = taken else { return false };
+        let Some(pages) = self.objects.get_mut(id).ok().and_then(Vmo::pages_mut) else { return false };
         for (page, number) in (page..end).zip(first.0..) {
             pages.set(page, Frame(number));
         }

@@ -44,6 +44,7 @@ mod trees;
 mod windows;
 
 use alloc::boxed::Box;
+use core::mem::ManuallyDrop;
 
 use abi::{Signals, Status};
 
@@ -69,6 +70,9 @@ use crate::spans::Spans;
 
 /// The largest size a VMO can have: 2^62 bytes, far above any address space.
 pub const MAX_SIZE: u64 = 1 << 62;
+
+/// Pages that are given back at once when their VMO ends.
+const FEW: u64 = 256;
 
 /// Where a VMO's bytes are.
 pub(crate) enum Backing {
@@ -159,6 +163,9 @@ pub struct Vmo {
     pub(crate) iob: Option<Id<Iob>>,
     /// It is the vDSO's: only exact executable mappings are allowed.
     pub is_vdso: bool,
+    /// When it is gone but for its pages, the next one of which that is so ([`crate::ends`]). Not dropped with it: that would be a
+    /// recursion, and dearer for all others.
+    pub(crate) left: Option<ManuallyDrop<Box<Vmo>>>,
 }
 
 /// Rounds a size up to whole pages.
@@ -197,7 +204,7 @@ impl Vmo {
         }
     }
 
-    fn pages_mut(&mut self) -> Option<&mut Pages> {
+    pub(crate) fn pages_mut(&mut self) -> Option<&mut Pages> {
         match &mut self.backing {
             Backing::Pages(pages) => Some(pages),
             Backing::Window { .. } => None,
@@ -236,6 +243,7 @@ impl<M: Machine> Kernel<M> {
             cache: Cache::Cached,
             iob: None,
             is_vdso: false,
+            left: None,
         };
         self.create(Signals::VMO_ZERO_CHILDREN, Body::Vmo(Box::new(vmo)))
     }
@@ -289,7 +297,9 @@ impl<M: Machine> Kernel<M> {
             Beneath::Other { vmo: other, .. } => self.drop_ref(other.object()),
         }
         match &mut vmo.backing {
+            Backing::Pages(pages) if pages.len() > FEW => self.vmo_left(vmo),
             Backing::Pages(pages) if pages.len() != 0 => {
+                self.worked(pages.len() as u32 / 32);
                 self.vmo_discard_table(core::mem::take(pages));
                 self.pressure_check();
             }

@@ -53,6 +53,9 @@ impl<M: Machine> Kernel<M> {
         let (at, end) = (shift + done, shift + (end - first));
         if done == 0 {
             self.vmo_require_pages(target, at..end, Access::Read)?;
+            if self.frames_are_left(end - at) {
+                return Ok(Some(0));
+            }
             self.vmo_may_commit(target, at, end)?;
         }
         self.ahead_wanted(target);
@@ -90,7 +93,7 @@ impl<M: Machine> Kernel<M> {
                 continue;
             }
             if page.is_multiple_of(STRIDE) {
-                self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+                self.with_left(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
             }
             self.vmo_page(id, page, Access::Write)?;
             page += 1;

@@ -331,6 +331,17 @@ impl Pages {
         })
     }
 
+    /// The last committed page in `[from, to)`.
+    pub fn last(&self, from: u64, to: u64) -> Option<u64> {
+        if from >= to {
+            return None;
+        }
+        self.runs.range(split(from).0..=split(to - 1).0).rev().find_map(|(key, run)| {
+            let at = (run.used & within(key, from, to)).checked_ilog2()?;
+            Some((key << RUN_BITS) + u64::from(at))
+        })
+    }
+
     /// The first pages in `[from, to)` of which nothing is known.
     pub fn gap(&self, from: u64, to: u64) -> Option<Range<u64>> {
         let mut start = from;
@@ -445,6 +456,7 @@ mod tests {
                         let end = |start: u64| (start..to).find(known).unwrap_or(to);
                         prop_assert_eq!(pages.gap(from, to), gap.map(|start| start..end(start)));
                         prop_assert_eq!(pages.first(from, to), expected.first().map(|(page, _)| *page));
+                        prop_assert_eq!(pages.last(from, to), expected.last().map(|(page, _)| *page));
                         let all: Vec<_> = expected.into_iter().map(|(_, frame)| frame).collect();
                         prop_assert_eq!(pages.frames(from, to).collect::<Vec<_>>(), all);
                     }

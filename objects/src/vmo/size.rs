@@ -3,9 +3,11 @@
 use abi::Status;
 
 use super::{Backing, Beneath, Vmo, round_up};
+use crate::ends::Portion;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::Id;
+use crate::portions::{GIVES_BACK, WORK};
 
 impl<M: Machine> Kernel<M> {
     /// `vmo_set_size`. Pages beyond the new end are given back; accesses there are faults.
@@ -34,6 +36,32 @@ impl<M: Machine> Kernel<M> {
         }
         self.source_resized(id, old / PAGE, rounded / PAGE);
         Ok(())
+    }
+
+    /// A portion of [`Kernel::vmo_set_size`]: what it cuts off goes from the end on, and others see a VMO that becomes smaller by and
+    /// by. Says whether more is to go.
+    ///
+    /// # Errors
+    /// As `vmo_set_size`.
+    pub fn vmo_set_size_portion(&mut self, id: Id<Vmo>, size: u64) -> Result<bool, Status> {
+        let rounded = round_up(size)?;
+        let (target, _) = self.vmo_resolve(id, 0)?;
+        let mut portion = Portion::default();
+        loop {
+            let vmo = self.objects.get(target)?;
+            let (first, end) = (rounded / PAGE, vmo.size / PAGE);
+            let pinned = first < end && vmo.is_pinned(first, end);
+            let last = vmo.pages().and_then(|pages| pages.last(first, end));
+            let from = last.map_or(first, |last| (last / GIVES_BACK * GIVES_BACK).max(first));
+            if from == first || pinned || vmo.source().is_some() {
+                return self.vmo_set_size(id, size).map(|()| false);
+            }
+            self.vmo_set_size(id, from * PAGE)?;
+            self.worked(GIVES_BACK as u32 / WORK);
+            if self.portion_over(&mut portion) {
+                return Ok(true);
+            }
+        }
     }
 
     /// The VMO that keeps the size of a VMO's content: a reference has none of its own.

@@ -25,8 +25,10 @@ impl<M: Machine> Kernel<M> {
         // Large pages, if it can be made of them.
         let large = LARGE_PAGE.trailing_zeros() as u8;
         let wish = if u64::from(count).is_multiple_of(LARGE_PAGES) { align_log2.max(large) } else { align_log2 };
-        let first = self.machine.frames_contiguous(count, wish);
-        let first = first.or_else(|_| self.machine.frames_contiguous(count, align_log2));
+        let first = self.with_left(|kernel| {
+            let first = kernel.machine.frames_contiguous(count, wish);
+            first.or_else(|_| kernel.machine.frames_contiguous(count, align_log2))
+        });
         let first = first.map_err(|_| Status::NO_MEMORY)?;
         let mut frames = Vec::new();
         if frames.room_exact(count as usize).is_err() {

@@ -89,7 +89,7 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<(), Status> {
         let (mut at, end) = (from_page, from_page + count);
         while let Some(chunk) = self.objects.get(from)?.pages().and_then(|pages| pages.peek(at, end)) {
-            self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
+            self.with_left(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
             let pages = self.objects.get_mut(to)?.pages_mut().ok_or(Status::INTERNAL)?;
             // It may lie across two runs there.
             for page in [chunk.base.max(at), chunk.end().min(end) - 1] {

@@ -42,6 +42,8 @@ const CACHE_SHIFT: u32 = 29;
 const LARGE: u32 = 1 << 28;
 /// Bits of an entry that are no pointer.
 const FLAGS: u32 = WRITE | CACHE | LARGE;
+/// Work that a table makes that goes, in pages that are unmapped.
+const TABLE_WORK: u32 = 16;
 /// The level at which large pages are.
 const LARGE_LEVEL: u32 = 1;
 
@@ -612,9 +614,22 @@ impl Space {
         if self.shows_nothing(tables, start, end) {
             return;
         }
+        self.unmap_some(memory, tables, start, end, u32::MAX);
+    }
+
+    /// Unmaps from `start` on what is mapped, up to `end`, but no more than so much work makes; says where it has stopped.
+    pub fn unmap_some(&self, memory: &mut Memory, tables: &mut Tables, start: u64, end: u64, most: u32) -> u64 {
         let before = tables.len();
-        unmap_below(memory, tables, self.root, ROOT, start, end.min(1 << 47));
+        let mut left = most.max(1);
+        let stop = unmap_below(memory, tables, self.root, ROOT, (start, end.min(1 << 47)), &mut left);
         self.tables.update(|own| own.saturating_sub(before.saturating_sub(tables.len()) as u32));
+        stop
+    }
+
+    /// Where to stop between two page-aligned addresses with no more than the work that so many mapped pages make; behind
+    /// `start`.
+    pub fn stretch(&self, tables: &Tables, start: u64, end: u64, most: u32) -> u64 {
+        stretch_below(tables, self.root, ROOT, start, end.min(1 << 47), &mut most.max(1))
     }
 
     /// Tables that it has, beyond the root.
@@ -704,20 +719,52 @@ fn follows(first: u64, count: u32, slot: u64) -> bool {
     first + count == slot && slot >> LEAF_BITS == leaf && count < sys::AT_ONCE
 }
 
+/// [`Space::stretch`] in the part of the tree below `table`, as [`unmap_below`] goes through it; what is left of the work.
+fn stretch_below(tables: &Tables, table: u32, level: u32, start: u64, end: u64, left: &mut u32) -> u64 {
+    let mut parts = Parts::of(level, start, end);
+    while let Some((i, from, to)) = parts.next(tables, table) {
+        let entry = tables.entry(table, i);
+        let mut at = to;
+        if level != LEAF && entry & LARGE == 0 {
+            *left = left.saturating_sub(TABLE_WORK).max(1);
+            at = stretch_below(tables, entry - 1, level - 1, from, to, left);
+        } else {
+            *left = left.saturating_sub(1);
+        }
+        if *left == 0 {
+            return at;
+        }
+    }
+    end
+}
+
 /// Unmaps in the part of the tree below `table`; the range lies within what it covers. The recursion is as deep as the
-/// tree.
-fn unmap_below(memory: &mut Memory, tables: &mut Tables, table: u32, level: u32, start: u64, end: u64) {
+/// tree. It stops when no work is left, and says where.
+fn unmap_below(
+    memory: &mut Memory,
+    tables: &mut Tables,
+    table: u32,
+    level: u32,
+    (start, end): (u64, u64),
+    left: &mut u32,
+) -> u64 {
     // Capabilities that stand side by side are unmapped in one call of the kernel: the first, and how many.
     let mut run = (0, 0);
+    let mut stop = end;
     let mut parts = Parts::of(level, start, end);
     while let Some((i, from, to)) = parts.next(tables, table) {
         let entry = tables.entry(table, i);
         let slot = u64::from(entry & !FLAGS);
         if level != LEAF && entry & LARGE == 0 {
-            unmap_below(memory, tables, entry - 1, level - 1, from, to);
+            let at = unmap_below(memory, tables, entry - 1, level - 1, (from, to), left);
             if tables.empty(entry - 1) {
                 tables.set(table, i, 0);
                 tables.remove(memory, entry - 1, level - 1);
+                *left = left.saturating_sub(TABLE_WORK);
+            }
+            if *left == 0 {
+                stop = at;
+                break;
             }
             continue;
         }
@@ -733,6 +780,12 @@ fn unmap_below(memory: &mut Memory, tables: &mut Tables, table: u32, level: u32,
             memory.mappings_give(first, count);
             run = (slot, 1);
         }
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            stop = to;
+            break;
+        }
     }
     memory.mappings_give(run.0, run.1);
+    stop
 }

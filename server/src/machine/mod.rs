@@ -220,7 +220,7 @@ impl Sel4 {
         }
         if heap::starved() {
             // A few at a time: each takes as long as some hundred calls.
-            let _ = (0..8).all(|_| self.memory.release_one());
+            let _ = (0..4).all(|_| self.memory.release_one());
         }
         if heap::reserve() || (self.memory.release_one() && heap::reserve()) { Ok(()) } else { Err(OutOfMemory) }
     }
@@ -467,6 +467,21 @@ impl Machine for Sel4 {
             let end = address.saturating_add(pages.saturating_mul(PAGE)).min(USER_TOP);
             program.space.unmap(&mut self.memory, &mut self.tables, address, end);
         }
+    }
+
+    fn unmap_some(&mut self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64 {
+        let end = address.saturating_add(pages.saturating_mul(PAGE)).min(USER_TOP);
+        let Self { programs, memory, tables, .. } = self;
+        let Some(program) = programs.get(aspace.0 as usize).and_then(Option::as_ref) else { return pages };
+        let stop = program.space.unmap_some(memory, tables, address, end, most);
+        (stop.saturating_sub(address) / PAGE).max(1)
+    }
+
+    fn stretch(&self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64 {
+        let end = address.saturating_add(pages.saturating_mul(PAGE)).min(USER_TOP);
+        let program = self.programs.get(aspace.0 as usize).and_then(Option::as_ref);
+        let stop = program.map_or(end, |program| program.space.stretch(&self.tables, address, end, most));
+        (stop.saturating_sub(address) / PAGE).max(1)
     }
 
     fn write_protect(&mut self, aspace: Aspace, address: u64, pages: u64) {

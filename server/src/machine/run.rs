@@ -149,7 +149,7 @@ fn call(server: &mut Server<Sel4>, received: &Received) -> (Option<Message>, boo
     server.kernel.machine.set_caller(Some(key));
     record::call(received.info.label() as u32, key.0);
     let answer = server.call(key, received.info.label() as u32, &received.mr);
-    let left = server.settle();
+    let (answer, left) = server.settle_call(key, received.info.label() as u32, answer);
     trace(server, key, received, &answer);
     let reply = match answer {
         Answer::Done(result) => Some(done(result)),

@@ -60,6 +60,7 @@ pub fn debug_send_command<M: Machine>(
     let mut words = command.split_ascii_whitespace();
     let answer = match words.next() {
         Some("census") => {
+            cx.when_nothing_is_left()?;
             cx.kernel.ahead_settle();
             let (objects, observers, spaces) = cx.kernel.census();
             let Held { frames, units, slots } = cx.kernel.machine.held();
@@ -70,6 +71,7 @@ pub fn debug_send_command<M: Machine>(
         }
         Some("link") => return cx.kernel.serial_claim(cx.process),
         Some("refuse") => {
+            cx.when_nothing_is_left()?;
             let (taken, free) = cx.kernel.machine.heap();
             let Made { made, refused } = cx.kernel.refusal_plan(plan(words)?);
             format!("refuse: made {made}, refused {refused}, heap {}", taken.saturating_sub(free))

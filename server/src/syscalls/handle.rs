@@ -1,8 +1,10 @@
 //! Handles.
 
 use abi::{Rights, Status, ZX_RIGHT_SAME_RIGHTS};
+use objects::ends::Portion;
 use objects::handle::{Handle, HandleValue, INVALID};
 use objects::machine::Machine;
+use objects::portions::Progress;
 
 use crate::cx::Cx;
 use crate::user::{In, Out};
@@ -22,22 +24,30 @@ const MAX_CLOSE: usize = 1 << 16;
 
 /// Closes all handles of an array, also those after one that is bad.
 pub fn handle_close_many<M: Machine>(cx: &mut Cx<'_, M>, values: In<u32>, count: usize) -> Result<(), Status> {
+    /// What has been done, with this if one was bad.
+    const BAD: u64 = 1 << 32;
     if count > MAX_CLOSE {
         return Err(Status::OUT_OF_RANGE);
     }
+    let mut done = cx.progress.take().map_or(0, |progress| progress.done);
     cx.wait_in(values.0, count * size_of::<u32>())?;
-    let mut result = Ok(());
-    for i in 0..count {
-        let value = cx.read(values.nth(i))?;
-        if let Err(status) = handle_close(cx, value) {
-            result = Err(status);
+    let mut portion = Portion::default();
+    while ((done & !BAD) as usize) < count {
+        let value = cx.read(values.nth((done & !BAD) as usize))?;
+        if handle_close(cx, value).is_err() {
+            done |= BAD;
         }
+        done += 1;
         // What is closed is let go of now and then, so that the list of it stays short.
-        if i % 64 == 63 {
+        if done.is_multiple_of(64) {
             cx.kernel.reap();
         }
+        if cx.kernel.portion_over(&mut portion) {
+            let progress = Progress { object: cx.process.object(), rights: Rights::NONE, done };
+            return Err(cx.kernel.goes_on(progress));
+        }
     }
-    result
+    if done & BAD == 0 { Ok(()) } else { Err(Status::BAD_HANDLE) }
 }
 
 /// The rights that a new handle gets when `wanted` are asked for by someone who has `held`.

@@ -36,7 +36,8 @@ pub fn process_create<M: Machine>(
     for out in [out_process, out_vmar] {
         cx.kernel.check_out(cx.aspace, out.0, size_of::<u32>())?;
     }
-    let (process, vmar) = cx.kernel.process_create(job, name)?;
+    let made = cx.kernel.process_create(job, name);
+    let (process, vmar) = cx.or_when_less_is_left(made)?;
     let rights = ZX_DEFAULT_VMAR_RIGHTS | Rights::READ | Rights::WRITE | Rights::EXECUTE;
     // One that nobody has a handle to still hangs in its job: it goes as it came.
     let given = cx.hand_out(process, ZX_DEFAULT_PROCESS_RIGHTS, out_process);

@@ -12,6 +12,7 @@ use objects::Id;
 use objects::clock::{Clock, MAPPED_SIZE};
 use objects::handle::HandleValue;
 use objects::machine::{Machine, PAGE, Perm};
+use objects::portions::SHORT;
 use objects::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
 use objects::vmo::Vmo;
 
@@ -299,8 +300,20 @@ pub fn vmar_unmap<M: Machine>(
     address: usize,
     len: usize,
 ) -> Result<(), Status> {
-    let (vmar, rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
-    cx.kernel.vmar_unmap(vmar, address as u64, len as u64, rights.contains(Rights::OP_CHILDREN))
+    if len as u64 <= SHORT && cx.progress.is_none() {
+        let (vmar, rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
+        return cx.kernel.vmar_unmap(vmar, address as u64, len as u64, rights.contains(Rights::OP_CHILDREN));
+    }
+    unmap_long(cx, value, address, len)
+}
+
+/// A call that may be made in portions.
+#[inline(never)]
+fn unmap_long<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, address: usize, len: usize) -> Result<(), Status> {
+    let work = cx.work_on::<Vmar>(value, Rights::NONE)?;
+    let (range, with_vmars) = ((address as u64, len as u64), work.rights.contains(Rights::OP_CHILDREN));
+    let goes_on = cx.kernel.vmar_unmap_portion(work.object, range, with_vmars, work.done)?;
+    cx.worked(&work, goes_on)
 }
 
 /// Changes what mappings allow.
@@ -311,7 +324,7 @@ pub fn vmar_protect<M: Machine>(
     address: usize,
     len: usize,
 ) -> Result<(), Status> {
-    let (vmar, rights) = cx.get_with_rights::<Vmar>(value, rights_for(asked(options)))?;
+    let work = cx.work_on::<Vmar>(value, rights_for(asked(options)))?;
     let perm = perm(options)?;
     if options & !PERMS != 0 {
         return Err(Status::INVALID_ARGS);
@@ -319,7 +332,9 @@ pub fn vmar_protect<M: Machine>(
     if perm.write && perm.execute {
         cx.may(abi::ZX_POL_VMAR_WX)?;
     }
-    cx.kernel.vmar_protect(vmar, address as u64, len as u64, perm, rights.contains(Rights::OP_CHILDREN))
+    let (range, with_vmars) = ((address as u64, len as u64), work.rights.contains(Rights::OP_CHILDREN));
+    let goes_on = cx.kernel.vmar_protect_portion(work.object, range, perm, with_vmars, work.done)?;
+    cx.worked(&work, goes_on)
 }
 
 /// Does something to the memory that is mapped in a range.
@@ -357,6 +372,7 @@ pub fn vmar_op_range<M: Machine>(
 
 /// Unmaps everything in a VMAR and ends it.
 pub fn vmar_destroy<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
-    let vmar = cx.get::<Vmar>(value, Rights::OP_CHILDREN)?;
-    cx.kernel.vmar_destroy(vmar)
+    let work = cx.work_on::<Vmar>(value, Rights::OP_CHILDREN)?;
+    let goes_on = cx.kernel.vmar_destroy_portion(work.object, work.done)?;
+    cx.worked(&work, goes_on)
 }

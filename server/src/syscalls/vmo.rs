@@ -95,12 +95,14 @@ pub fn vmo_get_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out
 
 /// Resizes a VMO.
 pub fn vmo_set_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, size: u64) -> Result<(), Status> {
-    let (vmo, rights) = cx.get_with_rights::<Vmo>(value, Rights::WRITE)?;
+    let work = cx.work_on::<Vmo>(value, Rights::WRITE)?;
+    let (vmo, rights) = (work.object, work.rights);
     // What cannot be resized has no right to it either; that is not what is to be told.
     if cx.kernel.objects.get(vmo)?.resizable && !rights.contains(Rights::RESIZE) {
         return Err(Status::ACCESS_DENIED);
     }
-    cx.kernel.vmo_set_size(vmo, size)
+    let goes_on = cx.kernel.vmo_set_size_portion(vmo, size)?;
+    cx.worked(&work, goes_on.then_some(work.done + 1))
 }
 
 /// The size of a VMO's content.

@@ -27,15 +27,16 @@ pub fn resource<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) 
 }
 
 /// Bytes of memory that there are, those that are free, the heap's, and those of them that hold nothing.
-fn memory<M: Machine>(cx: &Cx<'_, M>) -> [u64; 4] {
+fn memory<M: Machine>(cx: &mut Cx<'_, M>) -> Result<[u64; 4], Status> {
+    cx.when_nothing_is_left()?;
     let (used, total) = cx.kernel.machine.memory();
     let (heap, free_heap) = cx.kernel.machine.heap();
-    [total, total.saturating_sub(used), heap, free_heap]
+    Ok([total, total.saturating_sub(used), heap, free_heap])
 }
 
 pub fn kmem_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
-    let [total_bytes, free_bytes, total_heap_bytes, free_heap_bytes] = memory(cx);
+    let [total_bytes, free_bytes, total_heap_bytes, free_heap_bytes] = memory(cx)?;
     let other_bytes = total_bytes.saturating_sub(free_bytes).saturating_sub(total_heap_bytes);
     sink.one(
         cx,
@@ -52,7 +53,7 @@ pub fn kmem_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink
 
 pub fn kmem_stats_v1<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
-    let [total_bytes, free_bytes, total_heap_bytes, free_heap_bytes] = memory(cx);
+    let [total_bytes, free_bytes, total_heap_bytes, free_heap_bytes] = memory(cx)?;
     let other_bytes = total_bytes.saturating_sub(free_bytes).saturating_sub(total_heap_bytes);
     sink.one(
         cx,
@@ -69,7 +70,7 @@ pub fn kmem_stats_v1<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: S
 
 pub fn kmem_stats_extended<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
-    let [total_bytes, free_bytes, total_heap_bytes, free_heap_bytes] = memory(cx);
+    let [total_bytes, free_bytes, total_heap_bytes, free_heap_bytes] = memory(cx)?;
     let other_bytes = total_bytes.saturating_sub(free_bytes).saturating_sub(total_heap_bytes);
     sink.one(
         cx,

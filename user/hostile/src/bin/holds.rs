@@ -8,19 +8,21 @@
 
 #[cfg(target_os = "fuchsia")]
 mod fuchsia {
-    use std::process::ExitCode;
+    use std::io::Read;
+    use std::process::{Command, ExitCode, Stdio};
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::thread;
     use std::time::{Duration, Instant};
 
     use abi::{
-        ZX_PRIORITY_HIGHEST, ZX_PROFILE_INFO_FLAG_PRIORITY, ZX_VM_MAP_RANGE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
-        ZX_VMAR_OP_COMMIT, ZX_VMAR_OP_MAP_RANGE, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_ZERO,
-        zx_profile_info_t,
+        ZX_PRIORITY_HIGHEST, ZX_PROFILE_INFO_FLAG_PRIORITY, ZX_VM_CAN_MAP_READ, ZX_VM_CAN_MAP_SPECIFIC,
+        ZX_VM_CAN_MAP_WRITE, ZX_VM_MAP_RANGE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, ZX_VM_SPECIFIC, ZX_VMAR_OP_COMMIT,
+        ZX_VMAR_OP_MAP_RANGE, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_ZERO, zx_profile_info_t,
     };
     use conformance::Program;
     use conformance::check::{Case, Failure, Outcome, ensure};
-    use zx::{MonotonicInstant, Profile, Vmo};
+    use conformance::tiny::{self, OwnJob, Tiny};
+    use zx::{AsHandleRef, Channel, Event, EventPair, Handle, MonotonicInstant, Profile, Signals, Vmar, Vmo};
 
     /// No call holds the kernel for longer.
     const BOUND: Duration = Duration::from_micros(1500);
@@ -31,6 +33,19 @@ mod fuchsia {
     const SIZE: u64 = 256 << 20;
     /// The same where all of it is there twice, or in small pages.
     const LESS: u64 = 64 << 20;
+    /// The same for what is closed: nearly all there is.
+    const FILLS: u64 = 192 << 20;
+    const MESSAGES: usize = 200;
+    /// Channels in each other's messages.
+    const DEEP: usize = 900;
+    /// Handles that one call closes.
+    const MANY: usize = 2000;
+    const MAPPINGS: usize = 10_000;
+    const PROCESSES: usize = 200;
+    /// Handles of a process.
+    const HANDLES: usize = 30_000;
+    /// What may be done in a region.
+    const CAN: u32 = ZX_VM_CAN_MAP_READ | ZX_VM_CAN_MAP_WRITE | ZX_VM_CAN_MAP_SPECIFIC;
 
     /// How long the kernel was held at most while `what` was done.
     fn hold(what: impl FnOnce() -> Outcome) -> Result<(Duration, Duration), Failure> {
@@ -138,12 +153,157 @@ mod fuchsia {
         })
     }
 
-    fn close() -> Outcome {
-        let vmo = memory(LESS, true)?;
-        holds_shortly("close", || {
-            drop(vmo);
+    fn ends<T>(kind: &str, what: T) -> Outcome {
+        holds_shortly(kind, || {
+            drop(what);
             Ok(())
         })
+    }
+
+    /// The end of memory, all of which is there.
+    fn close(kind: &str, small: bool) -> Outcome {
+        let all = if small { FILLS } else { SIZE };
+        ends(kind, memory(all, small)?)?;
+        // What has ended does not stand in the way of what is made.
+        drop(memory(all, small)?);
+        memory(all, false).map(drop)
+    }
+
+    /// A channel full of messages that are full of handles. Who has closed it finds all closed that was in it.
+    fn close_channel() -> Outcome {
+        let ((from, to), mut kept) = (Channel::create()?, Vec::new());
+        for _ in 0..MESSAGES {
+            let pairs =
+                (0..abi::ZX_CHANNEL_MAX_MSG_HANDLES).map(|_| EventPair::create()).collect::<zx::Result<Vec<_>>>()?;
+            let (sent, others): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+            from.write_handles(&[], sent.into_iter().map(EventPair::into_handle))?;
+            kept.extend(others);
+        }
+        ends("close-channel", to)?;
+        let gone = |end: &EventPair| end.wait_one(Signals::EVENTPAIR_PEER_CLOSED, MonotonicInstant::ZERO);
+        kept.iter().try_for_each(|end| Ok(gone(end).map(drop)?))
+    }
+
+    /// Channels that lie in each other's messages.
+    fn close_chain() -> Outcome {
+        let ((near, mut far), mut kept) = (Channel::create()?, Vec::new());
+        kept.push(near);
+        for _ in 0..DEEP {
+            let (near, outer) = Channel::create()?;
+            near.write(&[], [far.into_handle()])?;
+            (far, _) = (outer, kept.push(near));
+        }
+        ends("close-chain", far)?;
+        let gone = |end: &Channel| end.wait_one(Signals::CHANNEL_PEER_CLOSED, MonotonicInstant::ZERO);
+        kept.iter().try_for_each(|end| Ok(gone(end).map(drop)?))
+    }
+
+    fn close_many() -> Outcome {
+        let vmo = || -> zx::Result<Handle> {
+            let vmo = Vmo::create(4096 * 16, 0)?;
+            vmo.op_range(ZX_VMO_OP_COMMIT, 0, 4096 * 16)?;
+            Ok(vmo.into_handle())
+        };
+        let handles = (0..MANY).map(|_| vmo()).collect::<zx::Result<Vec<_>>>()?;
+        let handles: [Handle; MANY] = handles.try_into().map_err(|_| "as many as were made")?;
+        holds_shortly("close-many", || Ok(zx::close_many(handles)?))
+    }
+
+    fn unmap(kind: &str, act: impl Fn(&Vmar, usize) -> zx::Result<()>) -> Outcome {
+        let vmo = memory(LESS, true)?;
+        let options = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
+        let (vmar, at) = zx::startup::vmar_root_self().allocate(CAN, 0, LESS as usize)?;
+        let address = vmar.map(options | ZX_VM_MAP_RANGE | ZX_VM_SPECIFIC, 0, &vmo, 0, LESS as usize)?;
+        ensure(address == at, "mapped elsewhere")?;
+        holds_shortly(kind, || Ok(act(&vmar, address)?))?;
+        // The rest of what was there.
+        let _ = vmar.destroy();
+        Ok(())
+    }
+
+    /// A region with as many mappings as there are pages.
+    fn region(root: &Vmar) -> Result<(Vmar, usize), Failure> {
+        let vmo = memory(4096, true)?;
+        let (vmar, at) = root.allocate(CAN, 0, MAPPINGS * 2 * 4096)?;
+        for page in 0..MAPPINGS {
+            vmar.map(ZX_VM_PERM_READ | ZX_VM_MAP_RANGE | ZX_VM_SPECIFIC, page * 2 * 4096, &vmo, 0, 4096)?;
+        }
+        Ok((vmar, at))
+    }
+
+    fn many(kind: &str, act: impl Fn(&Vmar, usize, usize) -> zx::Result<()>) -> Outcome {
+        let (vmar, at) = region(&zx::startup::vmar_root_self())?;
+        holds_shortly(kind, || Ok(act(&vmar, at, MAPPINGS * 2 * 4096)?))?;
+        let _ = vmar.destroy();
+        Ok(())
+    }
+
+    /// What sleeps for ever.
+    fn sleeps() -> Vec<u8> {
+        let mut code = vec![0x49, 0xba]; // mov r10, deadline
+        code.extend(i64::MAX.to_le_bytes());
+        code.extend(tiny::call(abi::nr::NANOSLEEP));
+        code
+    }
+
+    fn kill(kind: &str, processes: usize, fill: impl Fn(&Tiny) -> Outcome) -> Outcome {
+        let job = OwnJob::new()?;
+        let code = sleeps();
+        let mut all = Vec::new();
+        for _ in 0..processes {
+            let tiny = Tiny::in_job(&job, &code)?;
+            fill(&tiny)?;
+            tiny.start(None, 0)?;
+            all.push(tiny);
+        }
+        zx::nanosleep(MonotonicInstant::after(zx::Duration::from_millis(100)))?;
+        holds_shortly(kind, || {
+            job.kill()?;
+            all.iter().try_for_each(|tiny| tiny.end().map(drop))
+        })
+    }
+
+    /// Memory for a process, in small pages that are all mapped.
+    fn fill(tiny: &Tiny) -> Outcome {
+        let vmo = memory(LESS, true)?;
+        tiny.vmar.map(ZX_VM_PERM_READ | ZX_VM_MAP_RANGE, 0, &vmo, 0, LESS as usize)?;
+        Ok(())
+    }
+
+    /// A process that has as many handles as it may.
+    fn kill_handles() -> Outcome {
+        let program = std::env::args().next().unwrap_or_default();
+        let mut child = Command::new(program).args(["--child", "handles"]).stdout(Stdio::piped()).spawn()?;
+        let mut said = [0];
+        child.stdout.take().ok_or("no output")?.read_exact(&mut said)?;
+        holds_shortly("kill-handles", || {
+            child.kill()?;
+            Ok(child.wait().map(drop)?)
+        })
+    }
+
+    fn child(_: &[String]) -> ExitCode {
+        let handles: Vec<_> = (0..HANDLES).map(|_| Event::create()).collect();
+        println!(".");
+        let _ = zx::nanosleep(MonotonicInstant::INFINITE);
+        drop(handles);
+        ExitCode::SUCCESS
+    }
+
+    fn resize(kind: &str, mapped: bool) -> Outcome {
+        let vmo = Vmo::create(LESS, abi::ZX_VMO_RESIZABLE)?;
+        begin_each(&vmo, LESS)?;
+        vmo.op_range(ZX_VMO_OP_COMMIT, 0, LESS)?;
+        let root = zx::startup::vmar_root_self();
+        let address =
+            root.map(ZX_VM_PERM_READ | if mapped { ZX_VM_MAP_RANGE } else { 0 }, 0, &vmo, 0, LESS as usize)?;
+        holds_shortly(kind, || Ok(vmo.set_size(0)?))?;
+        Ok(root.unmap(address, LESS as usize)?)
+    }
+
+    fn transfer() -> Outcome {
+        let (from, to) = (memory(LESS, true)?, Vmo::create(LESS, 0)?);
+        holds_shortly("transfer", || Ok(to.transfer_data(0, LESS, &from, 0)?))
     }
 
     fn read_memory() -> Outcome {
@@ -165,17 +325,35 @@ mod fuchsia {
     fn cases() -> Vec<Case> {
         vec![
             Case::new("holds.clone", clone),
-            Case::new("holds.close", close),
+            Case::new("holds.close.chain", close_chain),
+            Case::new("holds.close.channel", close_channel),
+            Case::new("holds.close.large", || close("close-large", false)),
+            Case::new("holds.close.many", close_many),
+            Case::new("holds.close.small", || close("close-small", true)),
             Case::new("holds.commit.large", || op("commit-large", ZX_VMO_OP_COMMIT, false)),
             Case::new("holds.commit.small", || op("commit-small", ZX_VMO_OP_COMMIT, true)),
             Case::new("holds.decommit.large", || op("decommit-large", ZX_VMO_OP_DECOMMIT, false)),
             Case::new("holds.decommit.mapped", || mapped("decommit-mapped", ZX_VMO_OP_DECOMMIT)),
             Case::new("holds.decommit.small", || op("decommit-small", ZX_VMO_OP_DECOMMIT, true)),
+            Case::new("holds.destroy.many", || many("destroy-many", |vmar, _, _| vmar.destroy())),
+            Case::new("holds.destroy.small", || unmap("destroy-small", |vmar, _| vmar.destroy())),
+            Case::new("holds.kill.handles", kill_handles),
+            Case::new("holds.kill.job", || kill("kill-job", PROCESSES, |_| Ok(()))),
+            Case::new("holds.kill.mappings", || kill("kill-mappings", 1, |tiny| region(&tiny.vmar).map(drop))),
+            Case::new("holds.kill.memory", || kill("kill-memory", 1, fill)),
             Case::new("holds.map", || map("map", How::Map)),
             Case::new("holds.mapping.commit", || map("mapping-commit", How::Op(ZX_VMAR_OP_COMMIT))),
             Case::new("holds.mapping.map_range", || map("mapping-map-range", How::Op(ZX_VMAR_OP_MAP_RANGE))),
+            Case::new("holds.protect", || {
+                unmap("protect", |vmar, at| vmar.protect(ZX_VM_PERM_READ, at, LESS as usize))
+            }),
             Case::new("holds.read", || copy("read", false)),
             Case::new("holds.read_memory", read_memory),
+            Case::new("holds.resize", || resize("resize", false)),
+            Case::new("holds.resize.mapped", || resize("resize-mapped", true)),
+            Case::new("holds.transfer", transfer),
+            Case::new("holds.unmap", || unmap("unmap", |vmar, at| vmar.unmap(at, LESS as usize))),
+            Case::new("holds.unmap.many", || many("unmap-many", |vmar, at, len| vmar.unmap(at, len))),
             Case::new("holds.write", || copy("write", true)),
             Case::new("holds.zero.large", || op("zero-large", ZX_VMO_OP_ZERO, false)),
             Case::new("holds.zero.mapped", || mapped("zero-mapped", ZX_VMO_OP_ZERO)),
@@ -197,7 +375,7 @@ mod fuchsia {
 
     pub fn main() -> ExitCode {
         use_all();
-        Program { name: "holds", cases, known: &[], child: |_| ExitCode::from(2) }.main()
+        Program { name: "holds", cases, known: &[], child }.main()
     }
 }
 
