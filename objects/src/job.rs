@@ -18,7 +18,7 @@ use crate::slab::Key;
 use crate::turns::Share;
 
 /// How deep the tree may be, below the root job.
-const MAX_HEIGHT: u32 = 32;
+pub(crate) const MAX_HEIGHT: u32 = 32;
 
 /// A job.
 pub struct Job {
@@ -26,6 +26,7 @@ pub struct Job {
     pub name: Name,
     /// Its parent; the root job has none.
     pub parent: Option<Id<Job>>,
+    /// How deep the tree may still be below it.
     height: u32,
     pub(crate) share: Share,
     /// What processes below it may do.
@@ -51,13 +52,6 @@ pub struct Job {
     pub(crate) exceptions: Option<ExceptionChannel>,
     /// In the order in which they were made, at most `ZX_EXCEPTION_CHANNEL_JOB_DEBUGGER_MAX_COUNT`.
     pub(crate) debuggers: Vec<ExceptionChannel>,
-}
-
-impl Job {
-    /// How deep the tree may still be below it.
-    pub(crate) fn height(&self) -> u32 {
-        self.height
-    }
 }
 
 /// Which job ends with a process.
@@ -356,6 +350,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn job_end(&mut self, job: Job) {
+        self.turn_job_ended(&job);
         self.account_leave(job.account);
         job.exceptions.into_iter().chain(job.debuggers).for_each(|channel| self.exception_channel_close(channel));
         if let Some(parent) = job.parent {

@@ -9,19 +9,22 @@ use crate::cli::Accel;
 use crate::conformance;
 
 /// What the bombs make: the names of the program's cases.
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 18] = [
     "channel",
     "exception",
     "fork",
     "futex",
     "handle",
     "job",
+    "jobs_computing",
     "log",
     "mapping",
     "message",
     "packet",
     "socket",
     "thread",
+    "threads_calling",
+    "threads_computing",
     "timer",
     "vmo",
     "wait_async",

@@ -1,8 +1,9 @@
 //! Bombs: programs that make one thing without end, each in a job with a limit, beside a neighbour.
 //!
 //! Each case measures how often the neighbour does its work alone, lets the bomb go off, measures again while it goes on,
-//! and kills it. The neighbour must keep its share and find nothing wrong, and what the bomb took must come back: the
-//! case `leak.bomb` sees to that. A line `rate KIND PERCENT` on standard error tells what the neighbour kept.
+//! and kills it; twice beside a neighbour that computes, too, and once beside one that only makes calls and waits. The neighbour
+//! must keep its share each time and find nothing wrong, and what the bomb took must come back: the case `leak.bombs` sees to
+//! that. A line `rate KIND` on standard error tells what the neighbour kept.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -13,7 +14,7 @@ mod fuchsia {
 
     use conformance::Program;
     use conformance::check::{Case, Failure, Outcome, ensure};
-    use conformance::tiny::OwnJob;
+    use conformance::tiny::{OwnJob, SPIN, Tiny};
     use hostile::neighbour::{self, Neighbour};
     use zx::spawn::Spawn;
     use zx::{AsHandleRef, Channel, Event, Job, MonotonicInstant, Port, Signals, Socket, Timer, Vmo};
@@ -26,6 +27,8 @@ mod fuchsia {
         (abi::HAFNON_PROP_JOB_JOB_LIMIT, 2000),
         (abi::HAFNON_PROP_JOB_HANDLE_LIMIT, 65_536),
     ];
+    /// The same of processes for the one whose processes are small.
+    const SMALL_PROCESSES: u64 = 100;
     /// How long it goes on.
     const TIME: Duration = Duration::from_millis(1000);
     /// How long the neighbour is watched alone.
@@ -46,9 +49,15 @@ mod fuchsia {
         ("channel", |_| keep(Channel::create()?)),
         ("exception", |_| start("crash")),
         ("fork", |_| start("fork")),
-        ("futex", |_| wait(|| _ = zx::futex_wait(&WORD, 0, None, MonotonicInstant::INFINITE))),
+        ("futex", |_| thread(|| _ = zx::futex_wait(&WORD, 0, None, MonotonicInstant::INFINITE))),
         ("handle", |with| keep(with.event.duplicate(abi::Rights::SAME_RIGHTS)?)),
         ("job", |_| keep(zx::startup::job_default().ok_or(zx::Status::NOT_FOUND)?.create_child()?)),
+        ("jobs_computing", |_| {
+            let job = zx::startup::job_default().ok_or(zx::Status::NOT_FOUND)?.create_child()?;
+            let tiny = Tiny::in_job(&job, SPIN).map_err(|_| zx::Status::NO_RESOURCES)?;
+            tiny.start(None, 0).map_err(|_| zx::Status::NO_RESOURCES)?;
+            keep((job, tiny))
+        }),
         ("log", |_| zx::debug_write(&[b'x'; 200])),
         ("mapping", |with| zx::startup::vmar_root_self().map(abi::ZX_VM_PERM_READ, 0, &with.vmo, 0, 4096).map(drop)),
         ("message", |_| {
@@ -69,7 +78,21 @@ mod fuchsia {
             a.write(&[1; 4096])?;
             keep((a, b))
         }),
-        ("thread", |_| wait(|| _ = zx::nanosleep(MonotonicInstant::INFINITE))),
+        ("thread", |_| thread(|| _ = zx::nanosleep(MonotonicInstant::INFINITE))),
+        ("threads_calling", |_| {
+            thread(|| {
+                loop {
+                    let _ = Event::create();
+                }
+            })
+        }),
+        ("threads_computing", |_| {
+            thread(|| {
+                loop {
+                    std::hint::spin_loop();
+                }
+            })
+        }),
         ("timer", |_| {
             let timer = Timer::create(0)?;
             timer.set(MonotonicInstant::after(zx::Duration::from_seconds(1000)), zx::Duration::from_nanos(0))?;
@@ -96,7 +119,8 @@ mod fuchsia {
         Ok(())
     }
 
-    fn wait(forever: fn()) -> zx::Result<()> {
+    /// One more thread.
+    fn thread(forever: fn()) -> zx::Result<()> {
         let thread = thread::Builder::new().stack_size(16 << 10).spawn(forever);
         thread.map(drop).map_err(|_| zx::Status::NO_MEMORY)
     }
@@ -120,6 +144,7 @@ mod fuchsia {
 
     fn child(arguments: &[String]) -> ExitCode {
         match arguments {
+            [name] if name == neighbour::NAME => neighbour::work(false),
             [name] if name == neighbour::BUSY => neighbour::work(true),
             [name] if name == "crash" => std::process::abort(),
             [name] => match BOMBS.iter().find(|(known, _)| known == name) {
@@ -138,12 +163,23 @@ mod fuchsia {
         Ok(done.map(|done| done * 1_000_000 / start.elapsed().as_micros().max(1) as u64))
     }
 
+    /// Rounds of a bomb: whether the neighbour computes.
+    const ROUNDS: [bool; 3] = [true, true, false];
+
     fn bomb(kind: &'static str) -> Outcome {
-        let mut neighbour = Neighbour::start_busy()?;
+        let kept = ROUNDS.map(|busy| round(kind, busy));
+        kept.into_iter().collect::<Result<Vec<()>, Failure>>().map(drop)
+    }
+
+    fn round(kind: &str, busy: bool) -> Outcome {
+        let mut neighbour = if busy { Neighbour::start_busy()? } else { Neighbour::start()? };
         neighbour.goes_on()?;
         let alone = rate(&mut neighbour, ALONE)?;
         let job = OwnJob::new()?;
         LIMITS.into_iter().try_for_each(|(property, limit)| job.set_property(property, &limit.to_le_bytes()))?;
+        if kind == "jobs_computing" {
+            job.set_property(abi::HAFNON_PROP_JOB_PROCESS_LIMIT, &SMALL_PROCESSES.to_le_bytes())?;
+        }
         let started = starts(kind, &job)?;
         let beside = rate(&mut neighbour, TIME);
         let going_on = !started.signals()?.contains(Signals::TASK_TERMINATED);
@@ -154,9 +190,10 @@ mod fuchsia {
         neighbour.goes_on()?;
         let beside = beside?;
         let percent: [u64; 2] = std::array::from_fn(|what| beside[what] * 100 / alone[what].max(1));
-        eprintln!("rate {kind}: of its calls {} %, of its computing {} %", percent[0], percent[1]);
+        let computing = if busy { format!(", {} % of its {} sums", percent[1], alone[1]) } else { String::new() };
+        eprintln!("rate {kind}: {} % of its {} rounds of calls a second{computing}", percent[0], alone[0]);
         ensure(going_on, "the bomb ended by itself")?;
-        let least = percent.into_iter().min().unwrap_or_default();
+        let least = percent.into_iter().take(if busy { 2 } else { 1 }).min().unwrap_or_default();
         ensure(least >= KEPT, &format!("the neighbour kept {percent:?} % of its rates of {alone:?} a second"))
     }
 
