@@ -172,6 +172,23 @@ pub fn beside(built: &Built, instances: &Instances, memory: u64) -> Result<Vec<(
     instances.beside()?.into_iter().map(|beside| image(beside.clone()).with_context(|| name(&beside))).collect()
 }
 
+/// The root task for a machine of some memory that has these instances, where they are others than in `system.toml`: written to
+/// `file`. What they need is added to the machine's devices.
+///
+/// # Errors
+/// They cannot be, or a program of theirs is missing.
+pub fn described(
+    built: &Built,
+    instances: Option<&Instances>,
+    (devices, memory): (&mut Devices, u64),
+    file: &Path,
+) -> Result<PathBuf> {
+    let Some(instances) = instances else { return Ok(built.root.clone()) };
+    devices.beside = beside(built, instances, memory)?;
+    devices.components = instances.components()?;
+    instances.embed(&built.root, file)
+}
+
 /// The trace that is asked for, if any.
 fn wanted_trace(args: &RunArgs) -> Result<Option<Wanted>> {
     let wanted = Wanted::new(args.trace.as_deref(), args.trace_output.clone(), args.trace_file.clone())?;
@@ -250,13 +267,9 @@ impl<'a> Capture<'a> {
         let bytes = image.finish(&Mode::Run(path, self.args.clone()), &self.variables)?;
         check_memory(bytes.len() as u64, self.memory)?;
         let folder = runtime_folder()?;
-        let mut root = self.built.root.clone();
         let mut devices = self.devices.clone();
-        if let Some(instances) = &self.instances {
-            root = instances.embed(&root, &folder.path().join("root.elf"))?;
-            devices.beside = beside(self.built, instances, self.memory)?;
-            devices.components = instances.components()?;
-        }
+        let file = folder.path().join("root.elf");
+        let root = described(self.built, self.instances.as_ref(), (&mut devices, self.memory), &file)?;
         let machine = Machine {
             kernel: &self.built.kernel,
             root: &root,

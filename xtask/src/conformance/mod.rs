@@ -20,8 +20,10 @@ use crate::build::Built;
 use crate::cli::Accel;
 use crate::image::{Image, Mode};
 use crate::link::Frame;
-use crate::qemu::{Devices, Machine};
+use crate::qemu::{Devices, Machine, runtime_folder};
+use crate::run::described;
 use crate::session::{End, Outcome, Session, Streams};
+use crate::system::instances::Instances;
 use crate::without;
 
 pub use record::Record;
@@ -81,7 +83,7 @@ pub fn run(built: &Built, prefixes: &[String], mut news: impl FnMut(News<'_>)) -
             scope.spawn(move || {
                 loop {
                     let Some((group, prefixes)) = queue.lock().ok().and_then(|mut queue| queue.next()) else { return };
-                    if sender.send((group, run_group(built, (PROGRAM, Accel::Tcg), group, prefixes))).is_err() {
+                    if sender.send((group, run_group(built, CONFORMANCE, group, prefixes))).is_err() {
                         return;
                     }
                 }
@@ -93,6 +95,7 @@ pub fn run(built: &Built, prefixes: &[String], mut news: impl FnMut(News<'_>)) -
                 cases: Vec::new(),
                 broken: Some(format!("{error:#}")),
                 said: String::new(),
+                root: Vec::new(),
             });
             cases.iter().for_each(|(case, detail)| news(News::Case(case, detail)));
             match broken {
@@ -140,6 +143,20 @@ fn groups(built: &Built, prefixes: &[String]) -> Result<BTreeMap<String, Vec<Str
     Ok(groups)
 }
 
+/// A program of cases, and the machine that it is run in.
+#[derive(Clone, Copy)]
+pub struct Program<'a> {
+    /// Its file in the image.
+    pub file: &'a str,
+    /// What runs the instructions.
+    pub accel: Accel,
+    /// The instances, where they are others than in `system.toml`.
+    pub instances: Option<&'a Instances>,
+}
+
+/// The conformance programs' own, as fast as it goes.
+const CONFORMANCE: Program<'static> = Program { file: PROGRAM, accel: Accel::Tcg, instances: None };
+
 /// What came of a group.
 pub struct Results {
     /// Its cases.
@@ -148,13 +165,15 @@ pub struct Results {
     pub broken: Option<String>,
     /// What its program said on standard error.
     pub said: String,
+    /// What the root task said.
+    pub root: Vec<String>,
 }
 
-/// Runs cases of one group in a boot of their own: of which program, in what kind of machine.
+/// Runs cases of one group in a boot of their own.
 ///
 /// # Errors
 /// The system cannot be booted.
-pub fn run_group(built: &Built, (program, accel): (&str, Accel), group: &str, prefixes: &[String]) -> Result<Results> {
+pub fn run_group(built: &Built, program: Program<'_>, group: &str, prefixes: &[String]) -> Result<Results> {
     let mut image = Image::new(built, true, &Devices::default())?;
     let time = GROUP_TIME.as_millis();
     let mut arguments: Vec<String> = Vec::new();
@@ -163,9 +182,12 @@ pub fn run_group(built: &Built, (program, accel): (&str, Accel), group: &str, pr
         arguments.extend(["--without".into(), case]);
     }
     arguments.extend(prefixes.iter().cloned());
-    image.add("config/tests", format!("{group}\t{time}\t0\t{program}\t--leaks\t{}\n", arguments.join("\t")))?;
+    let file = program.file;
+    image.add("config/tests", format!("{group}\t{time}\t0\t{file}\t--leaks\t{}\n", arguments.join("\t")))?;
     let bytes = image.finish(&Mode::Test, &[])?;
-    let outcome = boot(built, &bytes, accel, Streams::Captured(Vec::new()), GROUP_TIME + Duration::from_secs(30))?;
+    let time = GROUP_TIME + Duration::from_secs(30);
+    let (accel, streams) = (program.accel, Streams::Captured(Vec::new()));
+    let outcome = boot_beside(built, program.instances, &bytes, accel, streams, time)?;
     let (mut cases, mut whole, mut broken) = (Vec::new(), false, None);
     let said = String::from_utf8_lossy(&outcome.stderr()).into_owned();
     for frame in &outcome.transcript {
@@ -187,7 +209,7 @@ pub fn run_group(built: &Built, (program, accel): (&str, Accel), group: &str, pr
     if !whole {
         broken = Some(format!("{:?}\n{}", outcome.end, outcome.warnings.join("\n")));
     }
-    Ok(Results { cases, broken, said })
+    Ok(Results { cases, broken, said, root: outcome.root })
 }
 
 /// Boots an image in the machine that such programs are run in.
@@ -195,16 +217,23 @@ pub fn run_group(built: &Built, (program, accel): (&str, Accel), group: &str, pr
 /// # Errors
 /// It cannot be started.
 pub fn boot(built: &Built, image: &[u8], accel: Accel, streams: Streams, timeout: Duration) -> Result<Outcome> {
-    let machine = Machine {
-        kernel: &built.kernel,
-        root: &built.root,
-        image,
-        memory: MEMORY,
-        accel,
-        gdb: None,
-        devices: Devices { teaching: true, ..Devices::default() },
-        linux: None,
-    };
+    boot_beside(built, None, image, accel, streams, timeout)
+}
+
+/// The same with other instances, and components.
+fn boot_beside(
+    built: &Built,
+    instances: Option<&Instances>,
+    image: &[u8],
+    accel: Accel,
+    streams: Streams,
+    timeout: Duration,
+) -> Result<Outcome> {
+    let folder = runtime_folder()?;
+    let mut devices = Devices { teaching: true, ..Devices::default() };
+    let root = described(built, instances, (&mut devices, MEMORY), &folder.path().join("root.elf"))?;
+    let machine =
+        Machine { kernel: &built.kernel, root: &root, image, memory: MEMORY, accel, gdb: None, devices, linux: None };
     let session =
         Session { machine, timeout: Some(timeout), quiet: None, verbose: false, streams, until_first_output: false };
     session.run().context("cannot boot")

@@ -30,7 +30,7 @@ pub fn tests() -> Vec<Test> {
 }
 
 fn allocations(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
-    let mut run = |names: &str| program(context, cases, "allocations", &["--timeout", "500000", names]);
+    let mut run = |names: &str| program(context, cases, "allocations", &["--timeout", "500000", names], None).map(drop);
     match std::env::var(VARIABLE).as_deref() {
         Ok("all") => SCENES.iter().try_for_each(|scene| run(&format!("every-allocation.{scene}."))),
         Ok(names) => run(names),

@@ -7,6 +7,7 @@ use crate::cli::Accel;
 use crate::conformance;
 use crate::fuzz;
 use crate::session::Streams;
+use crate::system::instances::Instances;
 use crate::without;
 
 /// Calls of the fuzzer's run, and of the two that must be the same.
@@ -17,8 +18,8 @@ const SEED: u64 = 1;
 /// All of them.
 pub fn tests() -> Vec<Test> {
     vec![
-        Test::many("hostile.tamper", |context, cases| program(context, cases, "tamper", &["tamper."])),
-        Test::many("hostile.holds", |context, cases| program(context, cases, "holds", &["holds."])),
+        Test::many("hostile.tamper", |context, cases| program(context, cases, "tamper", &["tamper."], None).map(drop)),
+        Test::many("hostile.holds", |context, cases| program(context, cases, "holds", &["holds."], None).map(drop)),
         Test::one("hostile.fuzz", |context| {
             let found = fuzz::run(context.built_with_tests()?, CALLS, SEED, Streams::Overheard)?;
             found.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!("{}\n{problem}", found.said.join("\n"))))
@@ -27,8 +28,15 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// Cases of one of the programs of `user/hostile`.
-pub(super) fn program(context: &Context<'_>, cases: &mut Cases, name: &str, arguments: &[&str]) -> Result<()> {
+/// Cases of one of the programs of `user/hostile`, with other instances than those of `system.toml` if there are some. Gives what the
+/// root task said.
+pub(super) fn program(
+    context: &Context<'_>,
+    cases: &mut Cases,
+    name: &str,
+    arguments: &[&str],
+    instances: Option<&Instances>,
+) -> Result<Vec<String>> {
     let built = context.built_with_tests()?;
     let file = format!("/boot/bin/{name}");
     let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
@@ -38,10 +46,11 @@ pub(super) fn program(context: &Context<'_>, cases: &mut Cases, name: &str, argu
         }
     }
     // How long threads wait for each other is counted in instructions, whatever else the host does.
-    let group = conformance::run_group(built, (&file, Accel::Counting), name, &arguments)?;
+    let program = conformance::Program { file: &file, accel: Accel::Counting, instances };
+    let group = conformance::run_group(built, program, name, &arguments)?;
     if cases.verbose {
         group.said.lines().filter(|line| line.starts_with("hold ")).for_each(|line| cases.note(line));
     }
     group.cases.into_iter().for_each(|(case, detail)| cases.case(&case, detail.map_or(Ok(()), Err)));
-    group.broken.map_or(Ok(()), |why| Err(anyhow::anyhow!(why)))
+    group.broken.map_or(Ok(group.root), |why| Err(anyhow::anyhow!(why)))
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use super::{Context, Test, expect, expect_part};
+use super::hostile::program;
+use super::{Cases, Context, Test, expect, expect_part};
 use crate::build::kernel_variables;
 use crate::build::program_flags;
 use crate::cargo::{self, BARE_TARGET, Build};
@@ -21,18 +22,25 @@ const ENDS: usize = 8;
 pub fn tests() -> Vec<Test> {
     vec![
         Test::one("hostile.native-restart", restart),
+        Test::many("hostile.native-key", key),
         Test::one("hostile.native-calls", calls),
         Test::one("hostile.native-client", clients),
         Test::one("hostile.native-client-server", server_ends),
     ]
 }
 
-/// Builds the component of an example, a package in a folder of its own.
-fn component(context: &Context<'_>, folder: &str, name: &str) -> Result<PathBuf> {
+/// Builds the component of an example, a package in a folder of its own. With a feature it is another one, in a place of its own.
+fn component(context: &Context<'_>, folder: &str, name: &str, feature: Option<&str>) -> Result<PathBuf> {
     let paths = context.paths;
-    let mut build = Build::new("building a native component", &format!("--release --locked --target {BARE_TARGET}"));
+    let mut arguments = format!("--release --locked --target {BARE_TARGET}");
+    let mut target_dir = paths.out.join("examples");
+    if let Some(feature) = feature {
+        arguments += &format!(" --features {feature}");
+        target_dir.push(feature);
+    }
+    let mut build = Build::new("building a native component", &arguments);
     build.folder = Some(paths.workspace.join(folder));
-    build.target_dir = Some(paths.out.join("examples"));
+    build.target_dir = Some(target_dir);
     let [(kernel, folder), (source, tree)] = kernel_variables(paths)?;
     let made = build.env(kernel, folder).env(source, tree).run(paths, &context.ui)?;
     Ok(cargo::program(&made, name)?.to_path_buf())
@@ -41,10 +49,10 @@ fn component(context: &Context<'_>, folder: &str, name: &str) -> Result<PathBuf>
 /// The description of an example with the component that was built, and something changed.
 fn described(
     context: &Context<'_>,
-    (example, name): (&str, &str),
+    (example, name, feature): (&str, &str, Option<&str>),
     change: impl FnOnce(String) -> String,
 ) -> Result<Instances> {
-    let component = component(context, &format!("examples/{example}/component"), name)?;
+    let component = component(context, &format!("examples/{example}/component"), name, feature)?;
     let file = context.paths.workspace.join("examples").join(example).join("system.toml");
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let text = text.replace(&format!("target/x86_64-unknown-none/release/{name}"), &component.to_string_lossy());
@@ -53,7 +61,7 @@ fn described(
 
 /// That of the key store.
 fn instances(context: &Context<'_>, change: impl FnOnce(String) -> String) -> Result<Instances> {
-    described(context, ("key-store", "key-store"), change)
+    described(context, ("key-store", "key-store", None), change)
 }
 
 fn boot(context: &Context<'_>, instances: Instances, program: &Path, args: &[&str]) -> Result<Outcome> {
@@ -86,6 +94,19 @@ fn restart(context: &Context<'_>) -> Result<()> {
     let taken = outcome.root.iter().filter_map(|line| line.split_once("take back; ")).map(|(_, taken)| taken);
     let taken: Vec<&str> = taken.collect();
     expect("whether all lives take the same", &taken.iter().all(|one| Some(one) == taken.first()), &true)
+}
+
+/// A program with every right that there is looks everywhere for the key of a component, and does not find it.
+fn key(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
+    // More memory, so that there are more copies of the key; whatever devices there are.
+    let change = |text: String| {
+        let text = text.replace("memory = \"64K\"", "memory = \"4M\"").replace("times = 3", "times = 20");
+        text.replace("boot-files = true", "boot-files = true\ndevices = \"all\"")
+    };
+    let instances = described(context, ("key-store", "key-store", Some("known-key")), change)?;
+    let root = program(context, cases, "key", &["--timeout", "300000", "key."], Some(&instances))?;
+    let lives = root.iter().filter(|line| line.contains("component \"key-store\" runs again")).count();
+    expect("whether the component has ended and come back", &(lives >= 1), &true)
 }
 
 /// Builds an example's program.
@@ -136,7 +157,7 @@ fn clients(context: &Context<'_>) -> Result<()> {
          trial = {{ times = {ENDS}, from = '50ms', to = '150ms', seed = 3 }}"
     );
     let change = |text: String| text.replace("restart = { times = 3, within = \"1m\" }", &trial);
-    let instances = described(context, ("samples", "sampler"), change)?;
+    let instances = described(context, ("samples", "sampler", None), change)?;
     let program = client(context, "samples", "watch")?;
     let outcome = boot(context, instances, &program, &["300000"])?;
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
@@ -163,7 +184,7 @@ fn server_ends(context: &Context<'_>) -> Result<()> {
         let text = text.replace("# A program for", &second).replace("client-of = \"main\"", "client-of = \"second\"");
         text.replace("offers-to = [\"main\"]", "offers-to = [\"second\"]")
     };
-    let instances = described(context, ("samples", "sampler"), change)?;
+    let instances = described(context, ("samples", "sampler", None), change)?;
     let program = example(context.paths, &context.ui, "neighbours")?;
     let outcome = boot(context, instances, &program, &["steady", "4"])?;
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();

@@ -1,0 +1,51 @@
+//! The attack on a key: a native component has a key in its memory, and a program that has every right that a program of the
+//! system can have looks for it everywhere (`docs/native.md`).
+//!
+//! The component is the key store of `examples`, built so that its key is known here, and so that its memory is full of copies of it.
+//! Nothing that can be read may hold a piece of the key. What would make that true without being true is tried as well: the store
+//! signs with the key that is looked for, and a copy of it that is planted is found each way.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "fuchsia")]
+mod machine;
+#[cfg(target_os = "fuchsia")]
+mod memory;
+#[cfg(target_os = "fuchsia")]
+mod messages;
+#[cfg(target_os = "fuchsia")]
+mod needle;
+#[cfg(target_os = "fuchsia")]
+mod store;
+
+#[cfg(target_os = "fuchsia")]
+fn main() -> std::process::ExitCode {
+    use conformance::Program;
+    let child = |_: &[String]| std::process::ExitCode::from(2);
+    let cases = || {
+        let all = [machine::cases(), memory::cases(), messages::cases()];
+        let mut all: Vec<_> = all.into_iter().flatten().collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    };
+    Program { name: "key", cases, known: &[], child }.main()
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+fn main() {
+    eprintln!("key: there is nothing to attack here");
+}
+
+/// An attack: the store has the key before it, and the same one afterwards.
+#[cfg(target_os = "fuchsia")]
+fn case(
+    name: &str,
+    attack: fn(&store::Store, &needle::Needle) -> conformance::check::Outcome,
+) -> conformance::check::Case {
+    use conformance::check::equal;
+    conformance::check::Case::new(name, move || {
+        let store = store::Store::find()?;
+        let needle = needle::Needle::of(&store.key());
+        attack(&store, &needle)?;
+        equal(store::Store::find()?.life, store.life)
+    })
+}
