@@ -121,27 +121,16 @@ pub fn build(paths: &Paths, variant: Variant) -> Result<Kernel> {
     if let Some(prefix) = prefix() {
         return installed(paths, prefix);
     }
-    let description = paths.workspace.join("kernel");
-    let out = paths.out.join("kernel");
-    let (source, folder) = (out.join("src"), out.join(variant.name()));
+    let (source, source_stamp) = prepared(paths)?;
+    let folder = paths.out.join("kernel").join(variant.name());
     let kernel =
         |built| Kernel { image: folder.join("kernel.elf"), folder: folder.clone(), source: source.clone(), built };
 
-    let patches = patches(&description.join("patches"))?;
-    let autoconf = autoconf(&description.join("config.toml"), variant)?;
+    let autoconf = autoconf(&paths.workspace.join("kernel/config.toml"), variant)?;
     let compiler = run(Command::new("gcc").arg("--version"), "asking gcc for its version")?;
-    let lock = read(&description.join("Cargo.lock"))?;
-
-    let source_stamp = stamp(&[&lock, &format!("{patches:?}"), include_str!("kernel.rs")]);
     let variant_stamp = stamp(&[&source_stamp, &autoconf, &compiler]);
-    let source_is_there = is_stamped(&source, &source_stamp);
-    if source_is_there && is_stamped(&folder, &variant_stamp) {
+    if is_stamped(&folder, &variant_stamp) {
         return Ok(kernel(false));
-    }
-
-    if !source_is_there {
-        prepare_source(&description, &source, &patches)?;
-        write(&source.join(STAMP), &source_stamp)?;
     }
     let _ = fs::remove_file(folder.join(STAMP));
     Build { source: &source, folder: folder.join("build"), autoconf: &autoconf }.run(variant)?;
@@ -155,6 +144,28 @@ pub fn build(paths: &Paths, variant: Variant) -> Result<Kernel> {
     }
     write(&folder.join(STAMP), &variant_stamp)?;
     Ok(kernel(true))
+}
+
+/// The patched tree of the kernel that is built here, also where the system is to run on somebody's own.
+///
+/// # Errors
+/// As [`build`]'s, of the package and of files.
+pub fn source(paths: &Paths) -> Result<PathBuf> {
+    prepared(paths).map(|(source, _)| source)
+}
+
+/// The same, and its stamp.
+fn prepared(paths: &Paths) -> Result<(PathBuf, String)> {
+    let description = paths.workspace.join("kernel");
+    let source = paths.out.join("kernel/src");
+    let patches = patches(&description.join("patches"))?;
+    let lock = read(&description.join("Cargo.lock"))?;
+    let stamp = stamp(&[&lock, &format!("{patches:?}"), include_str!("kernel.rs")]);
+    if !is_stamped(&source, &stamp) {
+        prepare_source(&description, &source, &patches)?;
+        write(&source.join(STAMP), &stamp)?;
+    }
+    Ok((source, stamp))
 }
 
 /// Where somebody's own kernel was installed to, if the system is to run on that.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::cargo::{self, BARE_TARGET};
-use crate::kernel::{self, Variant};
+use crate::kernel;
 use crate::paths::Paths;
 
 /// The page that has the table.
@@ -113,7 +113,7 @@ fn rows(paths: &Paths) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let patches = files(&paths.workspace.join("kernel/patches"), &["patch"])?;
     let patched: u64 = patches.iter().map(|patch| added(patch)).sum::<Result<u64>>()?;
-    let source = kernel::build(paths, Variant::Release)?.source;
+    let source = kernel::source(paths)?;
     let all = kernel_files(&source)?.iter().map(|file| lines(file)).sum::<Result<u64>>()?;
     rows.push(Row {
         name: "seL4 5.0.0 for x86-64, as released (C)".into(),
