@@ -129,12 +129,14 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     let mut programs: Vec<PathBuf> =
         args.program.first().map(PathBuf::from).filter(|program| is_path(program)).into_iter().collect();
     programs.extend(installed.iter().map(|(name, _)| install::original(paths, name)));
+    let mut files = Files::new(paths, built, &programs);
+    files.components = instances.component_files();
     if let Some(port) = args.gdb {
-        let script = gdb::prepare(paths, built, &Files::new(paths, built, &programs), port)?;
+        let script = gdb::prepare(paths, built, &files, port)?;
         ui.note("the machine waits for gdb; in another terminal, in the project's folder:");
         ui.note(&format!("  gdb -x {}", paths.short(&script).display()));
     }
-    let names = (!args.raw_backtraces).then(|| Files::new(paths, built, &programs));
+    let names = (!args.raw_backtraces).then_some(files);
     let session = Session {
         machine,
         timeout,

@@ -27,10 +27,17 @@ use crate::paths::Paths;
 pub struct Files {
     images: Vec<PathBuf>,
     server: Option<PathBuf>,
+    /// The native components' programs, by the names that the system description gives them.
+    pub components: Vec<(String, PathBuf)>,
 }
 
 /// What stands for a build id of the server, which has none.
 pub const SERVER: &str = "server";
+
+/// What stands for one of a component's program.
+fn component(name: &str) -> String {
+    format!("component {name}")
+}
 
 impl Files {
     /// Those of a build, and beside them programs that somebody else built.
@@ -43,14 +50,15 @@ impl Files {
         all.push(paths.out.join("vdso/libzircon.so"));
         all.push(paths.out.join("userboot/userboot"));
         all.extend(programs().map(|(_, file)| file.clone()));
-        Files { images: all, server: Some(built.server.clone()) }
+        Files { images: all, server: Some(built.server.clone()), components: Vec::new() }
     }
 
     /// Those that there are, by their build ids; of several with one id the first.
     pub fn by_build_id(&self) -> BTreeMap<String, PathBuf> {
         // The first file of an id stays.
         let images = self.images.iter().rev().filter_map(|file| Some((build_id(file)?, file.clone())));
-        images.chain(self.server.clone().map(|server| (SERVER.into(), server))).collect()
+        let components = self.components.iter().map(|(name, file)| (component(name), file.clone()));
+        images.chain(components).chain(self.server.clone().map(|server| (SERVER.into(), server))).collect()
     }
 }
 

@@ -3,10 +3,10 @@
 //!
 //! A report is some lines one after the other (`objects/src/report.rs`): who, what and where; the registers; then for
 //! each image `module BASE NAME BUILD-ID`; then for each frame `#N ADDRESS (NAME+OFFSET)`, the first with the address of
-//! the instruction itself, the others with return addresses. The last line is `end`. The root task's report of a server
-//! (`root/src/report.rs`) is shorter: its frames are the server's, at the addresses that the file says.
+//! the instruction itself, the others with return addresses. The last line is `end`. The root task's report of a server or a
+//! component (`root/src/report.rs`) is shorter: its first line says whose it is, and the frames are at the addresses that the file says.
 
-use super::{Files, SERVER, Symbols, frame};
+use super::{Files, SERVER, Symbols, component, frame};
 
 /// Where `std` begins what is a program's own; what is below that is seldom of interest.
 const BEGINNING: &str = "__rust_begin_short_backtrace";
@@ -17,6 +17,8 @@ pub struct Reports {
     /// Show the frames below `main` too.
     full: bool,
     modules: Vec<(u64, String)>,
+    /// Whose report the root task's is: what stands for a build id.
+    whose: String,
     text: String,
     done: bool,
 }
@@ -24,7 +26,8 @@ pub struct Reports {
 impl Reports {
     /// Of programs that are among these files.
     pub fn new(files: Files, full: bool) -> Reports {
-        Reports { symbols: Symbols::new(files), full, modules: Vec::new(), text: String::new(), done: false }
+        let (symbols, whose) = (Symbols::new(files), String::new());
+        Reports { symbols, full, modules: Vec::new(), whose, text: String::new(), done: false }
     }
 
     /// Takes a line of the console, without its time; gives what is to be shown, when a report is whole.
@@ -50,8 +53,13 @@ impl Reports {
         if line == "end of the report" {
             return self.end();
         }
+        match line.split_once(" \"") {
+            Some(("server", _)) => self.whose = SERVER.into(),
+            Some(("component", rest)) => self.whose = component(rest.split_once('"')?.0),
+            _ => {}
+        }
         let (n, rest) = line.trim_start().strip_prefix('#')?.split_once(' ')?;
-        self.modules = vec![(0, SERVER.into())];
+        self.modules = vec![(0, self.whose.clone())];
         self.frame(n, rest.trim_start());
         None
     }
@@ -87,6 +95,8 @@ fn number(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use object::{Object, ObjectSymbol};
+
     use super::*;
 
     #[test]
@@ -115,6 +125,29 @@ mod tests {
         }
         let text = reports.line("E root: end of the report").unwrap();
         assert_eq!(text, "stack backtrace:\n   0: 0x10\n   1: 0x20\n");
+    }
+
+    #[test]
+    fn a_report_of_a_component_has_its_names() {
+        let program = std::env::current_exe().unwrap();
+        let bytes = std::fs::read(&program).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let names = |name: &str| name.contains("a_report_of_a_component_has_its_names");
+        let symbol = file.symbols().find(|symbol| symbol.size() > 0 && symbol.name().is_ok_and(names)).unwrap();
+        let files = Files { components: vec![("store".into(), program)], ..Files::default() };
+        let report = |first: &str| {
+            let mut reports = Reports::new(files.clone(), false);
+            reports.line(first);
+            reports.line(&format!("E root:   #0  {:#x}", symbol.address()));
+            reports.line("E root: end of the report").unwrap()
+        };
+        assert!(names(&report("E root: component \"store\" wrote to 0x0 at 0x10")));
+        // No other's.
+        for first in
+            ["component \"other\" wrote to 0x0 at 0x10", "server \"store\" wrote to 0x0 at 0x10", "component \"store"]
+        {
+            assert!(!names(&report(&format!("E root: {first}"))), "{first}");
+        }
     }
 
     #[test]

@@ -74,6 +74,11 @@ pub fn programs(texts: &[ComponentText]) -> Result<Vec<Native>> {
     texts.iter().map(read).collect()
 }
 
+/// Names, and the files of their programs.
+pub fn files(texts: &[ComponentText]) -> Vec<(String, PathBuf)> {
+    texts.iter().map(|text| (text.name.clone(), text.program.clone())).collect()
+}
+
 /// The programs of an instance that may find endpoints of components.
 pub fn trusted(texts: &[ComponentText], instance: &str) -> Vec<String> {
     let offered = texts.iter().filter(|text| text.offers_to.iter().any(|to| to == instance));

@@ -105,6 +105,11 @@ impl Instances {
         components::programs(&self.component)
     }
 
+    /// The components' names, and the files of their programs.
+    pub fn component_files(&self) -> Vec<(String, PathBuf)> {
+        components::files(&self.component)
+    }
+
     /// The programs of an instance that may find endpoints of components.
     pub fn trusted(&self, instance: &str) -> Vec<String> {
         components::trusted(&self.component, instance)
