@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use sel4_gen::{Config, Kernel, Location};
 use serde::Deserialize;
 
 use crate::kernel;
@@ -13,6 +14,9 @@ use crate::kernel;
 pub struct Lack {
     /// What it is.
     pub why: String,
+    /// Settings of the kernel: it is only there where the kernel was configured with one of them. Where none is named it is on all.
+    #[serde(default)]
+    pub with: Vec<String>,
     /// Conformance cases.
     #[serde(default)]
     pub cases: Vec<String>,
@@ -27,11 +31,16 @@ pub struct Lack {
 /// What the kernel lacks that the system runs on; nothing, if it is the one that is built here.
 ///
 /// # Errors
-/// The list cannot be read.
+/// The list or the kernel's configuration cannot be read, or the kernel does not fit.
 pub fn here() -> Result<Vec<Lack>> {
-    match kernel::prefix() {
-        Some(_) => Ok(lacks()?.into_values().collect()),
-        None => Ok(Vec::new()),
+    let Some(prefix) = kernel::prefix() else { return Ok(Vec::new()) };
+    let config = Kernel::load(&Location::Prefix(prefix))?.config;
+    Ok(lacks()?.into_values().filter(|lack| lack.is_with(&config)).collect())
+}
+
+impl Lack {
+    fn is_with(&self, config: &Config) -> bool {
+        self.with.is_empty() || self.with.iter().any(|setting| config.is_set(setting))
     }
 }
 
@@ -52,5 +61,21 @@ mod tests {
         let all: Vec<String> = lacks.values().flat_map(names).collect();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
         assert!(lacks.values().all(|lack| lack.why.len() > 20 && !names(lack).is_empty()));
+    }
+
+    #[test]
+    fn some_are_only_there_with_settings() {
+        let lacks = lacks().unwrap();
+        let left_out = |settings: &str, attack: &str| {
+            let config = Config::parse(settings).unwrap();
+            let here = lacks.values().filter(|lack| lack.is_with(&config));
+            here.flat_map(|lack| &lack.attacks).any(|one| one == attack)
+        };
+        let (release, debug) =
+            ("#define CONFIG_FASTPATH 1\n", "#define CONFIG_FASTPATH 1\n#define CONFIG_DEBUG_BUILD 1\n");
+        assert!(
+            left_out(debug, "tamper.kernel.unknown_numbers") && !left_out(release, "tamper.kernel.unknown_numbers")
+        );
+        assert!([release, debug].iter().all(|settings| left_out(settings, "tamper.instructions.nested_task")));
     }
 }
