@@ -137,8 +137,10 @@ pub enum Task {
     Job(Id<Job>),
 }
 
-/// Bits of a page fault's error code.
+/// A page fault: its vector, and the bits of its error code.
 pub mod page_fault {
+    /// The processor's vector of one.
+    pub const VECTOR: u64 = 14;
     /// Something is mapped there, but does not allow it.
     pub const PROTECTION: u64 = 1 << 0;
     /// It was a store.

@@ -21,8 +21,6 @@ use objects::{Id, Kernel};
 
 use crate::Answer;
 
-/// The processor's vector of a page fault.
-const PAGE_FAULT: u64 = 14;
 /// The processor's vector of what a program may not do, such as using I/O ports.
 const GENERAL_PROTECTION: u64 = 13;
 /// Bytes of a `syscall` instruction.
@@ -105,7 +103,7 @@ fn page_fault_report(address: u64, write: bool, execute: bool, status: Status) -
         (true, page_fault::USER),
         (execute, page_fault::FETCH),
     ];
-    report.context.arch.vector = PAGE_FAULT;
+    report.context.arch.vector = page_fault::VECTOR;
     report.context.arch.err_code = bits.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum();
     report.context.arch.cr2 = address;
     report
@@ -116,6 +114,7 @@ fn processor_report(vector: u64, code: u64) -> zx_exception_report_t {
         1 => ZX_EXCP_HW_BREAKPOINT,
         3 => ZX_EXCP_SW_BREAKPOINT,
         6 => ZX_EXCP_UNDEFINED_INSTRUCTION,
+        page_fault::VECTOR => ZX_EXCP_FATAL_PAGE_FAULT,
         17 => ZX_EXCP_UNALIGNED_ACCESS,
         _ => ZX_EXCP_GENERAL,
     };

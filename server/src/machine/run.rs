@@ -7,6 +7,7 @@ use core::panic::PanicInfo;
 use core::{fmt, ptr};
 
 use objects::debuglog;
+use objects::exception::page_fault;
 use objects::machine::{Fault, Machine, ThreadKey};
 use objects::refusal::Grows;
 use sel4::{Message, Received};
@@ -188,9 +189,14 @@ fn fault(server: &mut Server<Sel4>, received: Received) -> Option<Message> {
     let key = server.kernel.machine.thread_of(received.badge);
     server.kernel.machine.set_caller(None);
     let fault = match sel4::Fault::decode(&received) {
+        // Not an access of the program's, but one that the processor made for it as it does for the kernel: to a table of
+        // segments, or, where QEMU emulates `iretq` under a kernel with SMAP, to the stack. Mapping does not help, so it
+        // would be made again and again.
+        sel4::Fault::Page { ip, code, .. } if code & page_fault::USER == 0 => {
+            Fault::Exception { ip, vector: page_fault::VECTOR, code }
+        }
         sel4::Fault::Page { ip, address, fetch, code } => {
-            const WRITE: u64 = 2;
-            let write = code & WRITE != 0;
+            let write = code & page_fault::WRITE != 0;
             // Without execute-disable the processor does not tell fetches from loads.
             Fault::Page { address, ip, write, execute: fetch || !write && address == ip }
         }
