@@ -45,7 +45,7 @@ use crate::thread::Thread;
 /// How long a turn is, in nanoseconds.
 const TURN: i64 = 4_000_000;
 /// How long one is that ends sooner; how often that is looked at.
-const SHORT: i64 = 250_000;
+const SHORT: i64 = 500_000;
 /// Threads and processes that are looked at for a turn to see whether they are ready.
 const LOOKS: usize = 4096;
 /// Threads that are preferred at a time.
