@@ -86,13 +86,6 @@ mod fuchsia {
                 }
             })
         }),
-        ("threads_computing", |_| {
-            thread(|| {
-                loop {
-                    std::hint::spin_loop();
-                }
-            })
-        }),
         ("timer", |_| {
             let timer = Timer::create(0)?;
             timer.set(MonotonicInstant::after(zx::Duration::from_seconds(1000)), zx::Duration::from_nanos(0))?;
