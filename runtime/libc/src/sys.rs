@@ -145,3 +145,14 @@ unsafe extern "C" {
     pub fn zx_system_get_num_cpus() -> u32;
     pub fn zx_system_get_physmem() -> u64;
 }
+
+/// Makes a call that waits until it was made: where there is no memory for a wait just then, there is soon.
+pub fn when_there_is_memory(mut call: impl FnMut() -> Status) -> Status {
+    loop {
+        match call() {
+            // SAFETY: no pointers.
+            ERR_NO_MEMORY => _ = unsafe { zx_thread_legacy_yield(0) },
+            status => return status,
+        }
+    }
+}

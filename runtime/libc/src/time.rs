@@ -132,7 +132,7 @@ pub unsafe extern "C" fn gettimeofday(time: *mut [i64; 2], _zone: *mut u8) -> i3
 
 fn sleep_until(deadline: i64) {
     // SAFETY: no pointers.
-    unsafe { sys::zx_nanosleep(deadline) };
+    sys::when_there_is_memory(|| unsafe { sys::zx_nanosleep(deadline) });
 }
 
 /// Sleeps for `request`. There are no signals, so that the whole time passes.

@@ -208,12 +208,22 @@ unsafe fn free(thread: *mut Thread) {
     }
 }
 
-/// Waits until the kernel says that the thread runs no more, then frees it.
+/// Waits until the kernel says that the thread runs no more: only then may its stack go.
+unsafe fn wait(thread: *mut Thread) {
+    // SAFETY: nobody else frees the structure, as `state` says.
+    unsafe {
+        let handle = (*thread).handle.load(Ordering::Relaxed);
+        sys::when_there_is_memory(|| {
+            sys::zx_object_wait_one(handle, sys::TASK_TERMINATED, sys::TIME_INFINITE, null_mut())
+        });
+    }
+}
+
+/// Waits until the thread runs no more, then frees it.
 unsafe fn wait_and_free(thread: *mut Thread) {
     // SAFETY: as for `free`.
     unsafe {
-        let handle = (*thread).handle.load(Ordering::Relaxed);
-        sys::zx_object_wait_one(handle, sys::TASK_TERMINATED, sys::TIME_INFINITE, null_mut());
+        wait(thread);
         free(thread);
     }
 }
@@ -233,8 +243,7 @@ pub unsafe extern "C" fn pthread_join(thread: *mut Thread, result: *mut *mut c_v
         if !from(JOINABLE) && !from(DONE) {
             return EINVAL;
         }
-        let handle = (*thread).handle.load(Ordering::Relaxed);
-        sys::zx_object_wait_one(handle, sys::TASK_TERMINATED, sys::TIME_INFINITE, null_mut());
+        wait(thread);
         if !result.is_null() {
             *result = (*thread).result;
         }

@@ -235,7 +235,10 @@ fn exceptions() -> Outcome {
 fn threads() -> Outcome {
     let (a, b) = Channel::create()?;
     let make = |_| {
-        let made = thread::Builder::new().stack_size(64 << 10).spawn(thread::yield_now);
+        // Still there when it is waited for, so that the wait asks for memory, too.
+        let made = thread::Builder::new()
+            .stack_size(64 << 10)
+            .spawn(|| _ = zx::nanosleep(MonotonicInstant::after(Duration::from_millis(1))));
         made.map_err(|error| Failure::from(format!("NO_MEMORY for a thread: {error}")))
     };
     // Those that were made are waited for, also if others were not.
