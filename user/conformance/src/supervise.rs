@@ -78,7 +78,8 @@ pub fn run(cases: &[Case], options: &Options) -> ExitCode {
 }
 
 /// Whether what the cases used has come back. This process and those above it use a little more when they do something
-/// for the first time; so where something is left, the cases are run again, and only what is left each time has leaked.
+/// for the first time; so where something is left, the cases are run again, and must pass again, and only what is left
+/// each time has leaked.
 fn returned(
     counter: &Counter,
     mut before: Census,
@@ -91,7 +92,16 @@ fn returned(
             break;
         }
         before = counter.take().ok_or("the kernel does not tell its counts")?;
-        run_all(cases, options, &mut |_| {}).map_err(|error| error.to_string())?;
+        let mut failed = String::new();
+        let mut say = |line: &str| {
+            if line.split(' ').nth(2) == Some("failed") {
+                failed.push_str(line);
+            }
+        };
+        run_all(cases, options, &mut say).map_err(|error| error.to_string())?;
+        if !failed.is_empty() {
+            return Err(format!("run again: {failed}"));
+        }
         result = counter.returned(&before);
     }
     result
