@@ -9,7 +9,7 @@ use crate::cli::Accel;
 use crate::conformance;
 
 /// What the bombs make: the names of the program's cases.
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 18] = [
     "channel",
     "exception",
     "fork",
@@ -24,6 +24,7 @@ const KINDS: [&str; 17] = [
     "socket",
     "thread",
     "threads_calling",
+    "threads_computing",
     "timer",
     "vmo",
     "wait_async",

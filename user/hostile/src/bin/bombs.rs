@@ -86,6 +86,14 @@ mod fuchsia {
                 }
             })
         }),
+        ("threads_computing", |_| {
+            thread(|| {
+                // Not `pause`, for which QEMU leaves the guest each time.
+                loop {
+                    std::hint::black_box(());
+                }
+            })
+        }),
         ("timer", |_| {
             let timer = Timer::create(0)?;
             timer.set(MonotonicInstant::after(zx::Duration::from_seconds(1000)), zx::Duration::from_nanos(0))?;
