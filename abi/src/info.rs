@@ -95,6 +95,8 @@ structs! { STRUCTS;
         handles: u64,
         /// As many may be.
         handle_limit: u64,
+        /// Nanoseconds for which the kernel has worked for it, to the tick; `u64::MAX` if they are not counted.
+        kernel_time: u64,
     }
     #[doc = "`ZX_INFO_TIMER`"]
     struct zx_info_timer_t {

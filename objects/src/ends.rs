@@ -275,7 +275,12 @@ impl<M: Machine> Kernel<M> {
         let Ok(object) = self.objects.any_mut(id) else { return Held::Nothing };
         let unneeded = object.refs == 0 && object.handles == 0;
         match &mut object.body {
-            Body::Process(_) => self.process_let_go(crate::Id::new(id)),
+            Body::Process(process) => {
+                let account = process.account;
+                let held = self.process_let_go(crate::Id::new(id));
+                self.worked_on(account);
+                held
+            }
             Body::Channel(channel) if unneeded => channel.let_go().map_or(Held::Nothing, Held::Handle),
             _ => Held::Nothing,
         }

@@ -88,6 +88,8 @@ pub struct FakeMachine {
     pub time: i64,
     /// How much later it is each time somebody looks.
     pub pace: i64,
+    /// Ticks that have found the kernel at work.
+    pub own_ticks: u64,
     looked: Cell<i64>,
     /// Deadlines asked for.
     pub deadlines: BTreeSet<i64>,
@@ -389,6 +391,14 @@ impl Machine for FakeMachine {
 
     fn thread_runtime(&mut self, thread: MachineThread) -> Option<i64> {
         Some(self.threads[&thread.0].runtime)
+    }
+
+    fn own_ticks(&self) -> u64 {
+        self.own_ticks
+    }
+
+    fn own_tick(&self) -> Option<u64> {
+        Some(2_000_000)
     }
 
     fn can_step(&self) -> bool {

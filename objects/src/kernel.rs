@@ -86,6 +86,8 @@ pub struct Kernel<M: Machine> {
     pub(crate) unsettled: u8,
     pub(crate) pressure: Pressure,
     pub(crate) accounts: Accounts,
+    /// Ticks that have found the kernel at work and count for somebody, or for nobody.
+    pub(crate) ticks_counted: u64,
     pub(crate) turns: Turns,
     pub(crate) trace: Trace,
     /// The koid of the task whose requests for memory are refused by plan.
@@ -151,6 +153,7 @@ impl<M: Machine> Kernel<M> {
             unsettled: 0,
             pressure: Pressure::default(),
             accounts: Accounts::default(),
+            ticks_counted: 0,
             turns: Turns::default(),
             trace: Trace::default(),
             refusing: None,

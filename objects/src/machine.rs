@@ -533,6 +533,10 @@ pub trait Machine {
     fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters);
     /// Nanoseconds for which a thread has run, as well as the machine knows; none if it does not.
     fn thread_runtime(&mut self, thread: MachineThread) -> Option<i64>;
+    /// Ticks that have found this kernel itself at work; the same for ever where the machine does not count them.
+    fn own_ticks(&self) -> u64;
+    /// Nanoseconds of such a tick; none if the machine does not count them.
+    fn own_tick(&self) -> Option<u64>;
     /// Whether a thread stops after the next instruction when the trap flag is among the flags that it is given.
     fn can_step(&self) -> bool;
     /// Sets a thread's priority, at most [`Priority::DEADLINE`]. It starts with [`Priority::DEFAULT`].

@@ -470,6 +470,7 @@ impl<M: Machine> Kernel<M> {
             Body::Endpoint(endpoint) => self.endpoint_end(&endpoint),
             _ => {}
         }
+        self.charge_worked(charge);
     }
 
     /// Takes an object that is about to go off the lists that it is in.

@@ -12,7 +12,9 @@ pub const MESSAGE_WORDS: usize = 120;
 pub const SIZE: usize = 1024;
 
 const MESSAGE: usize = 1;
-const CAPS: usize = MESSAGE + MESSAGE_WORDS + 1;
+/// The word that is the program's own, but for [`ticks`].
+const TICKS: usize = MESSAGE + MESSAGE_WORDS;
+const CAPS: usize = TICKS + 1;
 const CAPS_COUNT: usize = 3;
 const RECEIVE: usize = CAPS + CAPS_COUNT;
 const WORDS: usize = RECEIVE + 3;
@@ -79,6 +81,13 @@ pub fn set_receive_slot(slot: Option<Slot>) {
     write(RECEIVE, root);
     write(RECEIVE + 1, index);
     write(RECEIVE + 2, depth);
+}
+
+/// Ticks of the kernel's timer that have found this thread running, if a notification is bound to it and the kernel tells
+/// ([`TELLS_TICKS`](crate::TELLS_TICKS)).
+#[inline(always)]
+pub fn ticks() -> u64 {
+    read(TICKS)
 }
 
 /// As [`set_message_word`], with the place known to the compiler.

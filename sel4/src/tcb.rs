@@ -72,6 +72,9 @@ pub const FPU_WORDS: usize = 832 / 8;
 /// Whether [`Tcb::write_registers`] keeps the trap flag, by which the thread stops after its next instruction.
 pub const KEEPS_TRAP_FLAG: bool = family::KEEPS_TRAP_FLAG;
 
+/// Whether the kernel tells a thread with a bound notification of its ticks: see [`ticks`](crate::ipc::ticks).
+pub const TELLS_TICKS: bool = family::TELLS_TICKS;
+
 /// Whether the kernel keeps GS at the thread's IPC buffer.
 pub const KERNEL_KEEPS_GS: bool = family::KERNEL_KEEPS_GS;
 

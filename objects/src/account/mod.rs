@@ -39,6 +39,7 @@ use crate::slab::{Key, Slab};
 mod counts;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub(crate) use counts::KINDS;
 pub use counts::{Count, Counted};
@@ -66,6 +67,8 @@ pub(crate) struct Account {
     users: u64,
     /// How many it has of each [`Counted`].
     counts: [Count; KINDS],
+    /// Ticks for which the kernel has worked for it and those below it.
+    work: u64,
 }
 
 impl Account {
@@ -110,7 +113,8 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     fn new_below(&mut self, above: Option<Key>) -> Result<Key, Status> {
-        let account = Account { above, used: 0, limit: UNLIMITED, credit: 0, users: 1, counts: [Count::NONE; KINDS] };
+        let counts = [Count::NONE; KINDS];
+        let account = Account { above, used: 0, limit: UNLIMITED, credit: 0, users: 1, counts, work: 0 };
         let key = self.slab.insert(account).map_err(|_| Status::NO_MEMORY)?;
         if let Some(above) = above.and_then(|above| self.slab.get_mut(above)) {
             above.users += 1;
@@ -470,6 +474,14 @@ impl<M: Machine> Kernel<M> {
             object.handles += 1;
         }
         Ok(())
+    }
+
+    /// An object that was charged has been taken apart.
+    #[inline]
+    pub(crate) fn charge_worked(&mut self, charge: Charge) {
+        if let Some(account) = charge.account {
+            self.worked_on(account);
+        }
     }
 
     /// An object has ended.

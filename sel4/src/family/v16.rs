@@ -67,6 +67,8 @@ pub(crate) const KERNEL_KEEPS_GS: bool = false;
 
 pub(crate) const KEEPS_TRAP_FLAG: bool = false;
 
+pub(crate) const TELLS_TICKS: bool = false;
+
 /// Nothing like it: an ordinary base.
 pub(crate) const NO_BASES: u64 = 0;
 

@@ -75,6 +75,9 @@ pub(crate) const KERNEL_KEEPS_GS: bool = true;
 
 pub(crate) const KEEPS_TRAP_FLAG: bool = true;
 
+/// The project's patch 0021.
+pub(crate) const TELLS_TICKS: bool = true;
+
 /// No address, which the kernel takes for what it means (the project's patch 0020).
 pub(crate) const NO_BASES: u64 = 1 << 63;
 

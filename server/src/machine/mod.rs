@@ -538,6 +538,15 @@ impl Machine for Sel4 {
         self.threads.runtime(thread)
     }
 
+    #[inline(always)]
+    fn own_ticks(&self) -> u64 {
+        sel4::ipc::ticks()
+    }
+
+    fn own_tick(&self) -> Option<u64> {
+        sel4::TELLS_TICKS.then_some(sel4::config::TIMER_TICK_MS * 1_000_000)
+    }
+
     fn can_step(&self) -> bool {
         sel4::KEEPS_TRAP_FLAG
     }

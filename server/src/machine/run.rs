@@ -151,6 +151,7 @@ fn call(server: &mut Server<Sel4>, received: &Received) -> (Option<Message>, boo
     record::call(received.info.label() as u32, key.0);
     let answer = server.call(key, received.info.label() as u32, &received.mr);
     let (answer, left) = server.settle_call(key, received.info.label() as u32, answer);
+    server.kernel.worked_for(Some(key));
     trace(server, key, received, &answer);
     let reply = match answer {
         Answer::Done(result) => Some(done(result)),
@@ -182,6 +183,7 @@ fn signals(server: &mut Server<Sel4>, signals: u64) {
             server.interrupt(key, timestamp);
         }
     }
+    server.kernel.worked_for(None);
 }
 
 #[inline(never)]
@@ -207,6 +209,7 @@ fn fault(server: &mut Server<Sel4>, received: Received) -> Option<Message> {
         sel4::Fault::Other(_) => return None,
     };
     let answer = server.fault(key, fault);
+    server.kernel.worked_for(Some(key));
     trace(server, key, &received, &answer);
     match answer {
         Answer::Resume => Some(sel4::Fault::RETRY),

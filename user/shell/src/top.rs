@@ -51,7 +51,7 @@ mod here {
         Some(options)
     }
 
-    /// Nanoseconds for which processes have run, by their numbers.
+    /// Nanoseconds, by the numbers of processes (for which they have run) or jobs.
     type Times = BTreeMap<u64, i64>;
 
     struct Line {
@@ -64,6 +64,8 @@ mod here {
     /// Everything at one moment.
     struct Look {
         jobs: Vec<String>,
+        /// Nanoseconds for which the kernel has worked for jobs, by their numbers.
+        kernel: Times,
         processes: Vec<Line>,
         times: Times,
         now: MonotonicInstant,
@@ -84,7 +86,7 @@ mod here {
             // Several looks are one over the other.
             let clear = if options.times > 1 { "\x1b[H\x1b[2J" } else { "" };
             let mut text = format!(
-                "{clear}{:>9} / LIMIT     PROCESSES    THREADS        JOBS         HANDLES          JOB\n",
+                "{clear}{:>9} / LIMIT     PROCESSES    THREADS        JOBS         HANDLES          KERNEL  JOB\n",
                 "MEMORY"
             );
             look.jobs.iter().for_each(|line| text += line);
@@ -115,8 +117,13 @@ mod here {
     }
 
     fn look(job: &Job, before: Option<&Look>) -> Look {
-        let mut look =
-            Look { jobs: Vec::new(), processes: Vec::new(), times: Times::new(), now: MonotonicInstant::now() };
+        let mut look = Look {
+            jobs: Vec::new(),
+            kernel: Times::new(),
+            processes: Vec::new(),
+            times: Times::new(),
+            now: MonotonicInstant::now(),
+        };
         job_lines(job, 0, before, &mut look);
         look.processes.sort_by_key(|line| (std::cmp::Reverse(line.cpu), line.koid));
         look
@@ -132,13 +139,20 @@ mod here {
                 u64::MAX => String::from("-"),
                 bytes => size(bytes as usize),
             };
+            let koid = job.koid().unwrap_or_default();
+            let worked = i64::try_from(usage.kernel_time).ok();
+            let since =
+                before.map_or(Some((0, MonotonicInstant(0))), |before| Some((*before.kernel.get(&koid)?, before.now)));
+            let kernel = worked.zip(since).map(|(worked, (then, at))| part(worked - then, look.now.0 - at.0));
+            look.kernel.extend(worked.map(|worked| (koid, worked)));
             look.jobs.push(format!(
-                "{:>9} / {limit:<10}{:<13}{:<15}{:<13}{:<17}{:depth$}{}\n",
+                "{:>9} / {limit:<10}{:<13}{:<15}{:<13}{:<17}{:<8}{:depth$}{}\n",
                 size(usage.memory as usize),
                 count(usage.processes, usage.process_limit),
                 count(usage.threads, usage.thread_limit),
                 count(usage.jobs, usage.job_limit),
                 count(usage.handles, usage.handle_limit),
+                tenths(kernel),
                 "",
                 name_of(job),
                 depth = depth * 2,
@@ -156,13 +170,22 @@ mod here {
         }
     }
 
+    /// A part of a time, in tenths of a percent.
+    fn part(of: i64, time: i64) -> i64 {
+        of * 1000 / time.max(1)
+    }
+
+    fn tenths(part: Option<i64>) -> String {
+        part.map(|part| format!("{}.{} %", part / 10, part % 10)).unwrap_or_default()
+    }
+
     fn process_line(process: &Process, before: Option<&Look>, look: &mut Look) {
         let koid = process.koid().unwrap_or_default();
         let ran = process.runtime().map(|runtime| runtime.cpu_time).ok();
         let known = before.and_then(|before| Some((*before.times.get(&koid)?, before.now)));
         let start = || Some((0, MonotonicInstant(process.info().ok()?.start_time)));
         let since = known.or_else(start);
-        let cpu = ran.zip(since).map(|(ran, (then, at))| (ran - then) * 1000 / (look.now.0 - at.0).max(1));
+        let cpu = ran.zip(since).map(|(ran, (then, at))| part(ran - then, look.now.0 - at.0));
         if let Some(ran) = ran {
             look.times.insert(koid, ran);
         }
@@ -172,7 +195,7 @@ mod here {
         let handles = kinds.map(|kinds| kinds.handle_count.iter().sum::<u32>());
         let text = format!(
             "{koid:>8}{:>7}{:>11}{:>11}{:>9}{:>9}  {}\n",
-            cpu.map(|cpu| format!("{}.{} %", cpu / 10, cpu % 10)).unwrap_or_default(),
+            tenths(cpu),
             bytes(stats.as_ref().map(|stats| stats.mem_private_bytes)),
             bytes(stats.as_ref().map(|stats| stats.mem_shared_bytes)),
             handles.map(|handles| handles.to_string()).unwrap_or_default(),

@@ -51,6 +51,7 @@ pub fn job_usage<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink)
         job_limit: jobs.limit,
         handles: handles.used,
         handle_limit: handles.limit,
+        kernel_time: cx.kernel.job_work(id).unwrap_or(u64::MAX),
     };
     sink.one(cx, record)
 }

@@ -17,6 +17,7 @@ cases! {
     "runtime.thread.last_processor" => thread_last_processor,
     "runtime.process.sum" => process_sum,
     "runtime.job.sum" => job_sum,
+    "runtime.job.kernel" => job_kernel,
     "runtime.task.rights" => task_rights,
 }
 
@@ -138,6 +139,28 @@ fn job_sum() -> Outcome {
     equal(cpu(&top)?, a + b)?;
     drop(tokens);
     Ok(())
+}
+
+fn job_kernel() -> Outcome {
+    const SIZE: u64 = 64 * 4096;
+    const TIME: u64 = 20_000_000;
+    // One that computes without calls, beside this one, which makes long calls.
+    let quiet = job()?;
+    let tiny = Tiny::in_job(&quiet, SPIN)?;
+    tiny.start(None, 0)?;
+    grows(&tiny.process, 0)?;
+    let job = zx::startup::job_default().ok_or("there is no job")?;
+    let (before, quiet_before) = (job.usage()?.kernel_time, quiet.usage()?.kernel_time);
+    let (vmo, start, deadline) = (zx::Vmo::create(SIZE, 0)?, zx::MonotonicInstant::now(), late());
+    while job.usage()?.kernel_time < before + TIME {
+        ensure(zx::MonotonicInstant::now() < deadline, "no time passes for it")?;
+        vmo.op_range(abi::ZX_VMO_OP_COMMIT, 0, SIZE)?;
+        vmo.op_range(abi::ZX_VMO_OP_DECOMMIT, 0, SIZE)?;
+    }
+    let passed = (zx::MonotonicInstant::now() - start).into_nanos();
+    ensure(passed + 10_000_000 >= TIME as i64, "the kernel worked longer than it could")?;
+    equal(quiet.usage()?.kernel_time, quiet_before)?;
+    end(&tiny)
 }
 
 fn task_rights() -> Outcome {
