@@ -12,6 +12,8 @@ const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
 const REGIONS: usize = 64;
 const REGION: usize = 1 << 30;
 const NEIGHBOURS: usize = 32;
+/// The length of those where pages are touched: the neighbours have all tables of pages that there can be.
+const SMALL_REGION: usize = 2 << 20;
 /// Faults that are measured.
 const FAULTS: usize = 512;
 /// Bytes of a short run.
@@ -57,34 +59,36 @@ fn mappings(suite: &mut Suite) -> zx::Result<()> {
     let mut at = 0_usize;
     // How far a mapping lies from the root of its region's tree is drawn by lot, and each step counts: so in many trees.
     let other = Vmo::create(PAGE as u64, 0)?;
-    let regions: Vec<Vmar> = (0..REGIONS).map(|_| region(&root, &other)).collect::<zx::Result<_>>()?;
-    let mut turns = regions.iter().cycle();
+    let regions = |len| (0..REGIONS).map(|_| region(&root, &other, len)).collect::<zx::Result<Vec<Vmar>>>();
+    let (large, small) = (regions(REGION)?, regions(SMALL_REGION)?);
+    let mut turns = large.iter().cycle();
     suite.measure(["vmar_map", "vmar_unmap"], TIMES, |[map, unmap]| {
         let region = turns.next().map_or(0, |region| region.raw_handle());
         check(map.time(|| call!(zx_vmar_map, region, READ_WRITE, 0, handle, 0, PAGE, place(&mut at))))?;
         check(unmap.time(|| call!(zx_vmar_unmap, region, at, PAGE)))
     })?;
-    regions.iter().try_for_each(Vmar::destroy)?;
-    let root = root.raw_handle();
     // The page is there already: what is added is the fault that maps it.
     vmo.write(&[1], 0)?;
+    let mut turns = small.iter().cycle();
     suite.measure(["vmar_map_touched", "vmar_unmap_touched"], TIMES, |[map, unmap]| {
+        let region = turns.next().map_or(0, |region| region.raw_handle());
         let mapped = map.time(|| {
-            let mapped = call!(zx_vmar_map, root, READ_WRITE, 0, handle, 0, PAGE, place(&mut at));
+            let mapped = call!(zx_vmar_map, region, READ_WRITE, 0, handle, 0, PAGE, place(&mut at));
             zx::probe::write(at, 1);
             mapped
         });
         check(mapped)?;
-        check(unmap.time(|| call!(zx_vmar_unmap, root, at, PAGE)))
-    })
+        check(unmap.time(|| call!(zx_vmar_unmap, region, at, PAGE)))
+    })?;
+    large.iter().chain(&small).try_for_each(Vmar::destroy)
 }
 
-/// A region with mappings in it.
-fn region(root: &Vmar, vmo: &Vmo) -> zx::Result<Vmar> {
+/// A region with mappings in it, which are touched.
+fn region(root: &Vmar, vmo: &Vmo, len: usize) -> zx::Result<Vmar> {
     let options = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE;
-    let (region, _) = root.allocate(options, 0, REGION)?;
+    let (region, _) = root.allocate(options, 0, len)?;
     for _ in 0..NEIGHBOURS {
-        region.map(READ_WRITE, 0, vmo, 0, PAGE)?;
+        zx::probe::write(region.map(READ_WRITE, 0, vmo, 0, PAGE)?, 1);
     }
     Ok(region)
 }
