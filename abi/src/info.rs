@@ -95,6 +95,14 @@ structs! { STRUCTS;
         handles: u64,
         /// As many may be.
         handle_limit: u64,
+        /// Places for messages in queues.
+        messages: u64,
+        /// As many may be.
+        message_limit: u64,
+        /// Bytes in queues.
+        queued_bytes: u64,
+        /// As many may be.
+        queued_bytes_limit: u64,
         /// Nanoseconds for which the kernel has worked for it, to the tick; `u64::MAX` if they are not counted.
         kernel_time: u64,
     }

@@ -48,4 +48,9 @@ consts! { TABLE;
         HAFNON_PROP_JOB_JOB_LIMIT = 0x4866_0005;
         /// Places for handles in the tables of its processes, which grow by 128.
         HAFNON_PROP_JOB_HANDLE_LIMIT = 0x4866_0006;
+        /// Places for messages that wait to be read in channels that its processes made, which grow by 32.
+        HAFNON_PROP_JOB_MESSAGE_LIMIT = 0x4866_0007;
+        /// Bytes that wait to be read in channels and sockets that its processes made: messages, with what each of them takes,
+        /// and data. They are counted as memory, too.
+        HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT = 0x4866_0008;
 }

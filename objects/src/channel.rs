@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES};
 
-use crate::account::{SPARE, STEP};
+use crate::account::{Held, SPARE, STEP};
 use crate::few::Few;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
@@ -75,6 +75,8 @@ pub struct Channel {
     owed: u64,
     /// Bytes that the end is charged for on their behalf: see [`STEP`].
     paid: u64,
+    /// What is counted for it.
+    pub(crate) counted: Held,
     callers: Few<u32, Id<Thread>>,
     next_txid: u32,
     /// The end in whose queue its handle lies.
@@ -139,7 +141,8 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn channel_end(&mut self, mut end: Box<Channel>) {
         let plain = end.queue.is_empty() && end.queue.capacity() <= SPARE_ROOM && end.callers.is_empty();
         if plain && self.spare_channels.len() < MOST_SPARE {
-            (end.peer, end.owed, end.paid, end.next_txid, end.within) = (None, 0, 0, 0, None);
+            (end.peer, end.owed, end.paid, end.counted) = (None, 0, 0, Held::default());
+            (end.next_txid, end.within) = (0, None);
             self.spare_channels.push(end);
         }
     }
@@ -165,7 +168,7 @@ impl<M: Machine> Kernel<M> {
         let object = self.objects.any_mut(peer.object())?;
         let to = Channel::own_mut(&mut object.body)?;
         let (waiting, owed) = (to.queue.len(), to.owed + message.cost());
-        if !to.callers.is_empty() || waiting >= to.queue.capacity().min(MAX_QUEUED) || owed > to.paid {
+        if !to.callers.is_empty() || waiting >= to.queue.capacity().min(to.counted.places as usize) || owed > to.paid {
             return self.channel_write_otherwise(peer, message);
         }
         to.owed = owed;
@@ -191,8 +194,11 @@ impl<M: Machine> Kernel<M> {
             return self.channel_refuse(message, Status::SHOULD_WAIT);
         }
         let owed = to.owed + message.cost();
-        if to.queue.room(1).is_err() || owed > to.paid && self.channel_pay(peer, owed).is_err() {
+        if to.queue.room(1).is_err() {
             return self.channel_refuse(message, Status::NO_MEMORY);
+        }
+        if let Err(status) = self.channel_pay(peer, owed) {
+            return self.channel_refuse(message, status);
         }
         let to = self.objects.get_mut(peer)?;
         to.owed = owed;
@@ -279,7 +285,14 @@ impl<M: Machine> Kernel<M> {
         let Ok(channel) = self.objects.get_mut(end) else { return };
         let surplus = channel.paid.saturating_sub(channel.owed + STEP);
         channel.paid -= surplus;
+        let (owed, waiting, counted) = (channel.owed, channel.queue.len() as u64, channel.counted);
         self.discharge(end.object(), surplus);
+        if counted.is_too_much(owed, waiting) {
+            let counted = self.uncount_held(end.object(), counted, owed, waiting);
+            if let Ok(channel) = self.objects.get_mut(end) {
+                channel.counted = counted;
+            }
+        }
     }
 
     #[cold]
@@ -288,15 +301,21 @@ impl<M: Machine> Kernel<M> {
         Err(status)
     }
 
-    /// Charges an end for messages that take so much.
+    /// Charges an end for one message more, with which they take so much.
     ///
     /// # Errors
-    /// `NO_MEMORY`.
+    /// `NO_MEMORY`, `NO_RESOURCES`.
     #[cold]
     fn channel_pay(&mut self, end: Id<Channel>, owed: u64) -> Result<(), Status> {
-        let missing = owed.saturating_sub(self.objects.get(end)?.paid);
-        let more = self.charge_held(end.object(), missing)?;
-        self.objects.get_mut(end)?.paid += more;
+        let channel = self.objects.get(end)?;
+        let (counted, messages, paid) = (channel.counted, channel.queue.len() as u64 + 1, channel.paid);
+        if !counted.is_enough(owed, messages) {
+            self.objects.get_mut(end)?.counted = self.count_held(end.object(), counted, owed, messages)?;
+        }
+        if owed > paid {
+            let more = self.charge_held(end.object(), owed - paid)?;
+            self.objects.get_mut(end)?.paid += more;
+        }
         Ok(())
     }
 
@@ -304,7 +323,7 @@ impl<M: Machine> Kernel<M> {
     pub fn channel_unread(&mut self, end: Id<Channel>, message: Message) {
         self.channel_note_within(&message.handles, Some(end));
         let Ok(channel) = self.objects.get_mut(end) else { return self.drop_message(message) };
-        // It has just left, so its place is still there.
+        // It has just left, so its place is still there, and what was counted for it.
         channel.owed += message.cost();
         let missing = channel.owed.saturating_sub(channel.paid);
         channel.paid += missing;
@@ -518,6 +537,7 @@ impl<M: Machine> Kernel<M> {
             _ => None,
         });
         let Some((charge, Body::Channel(end))) = gone else { return self.close_last(id.object()) };
+        self.held_ends(charge, end.counted);
         self.charge_end(charge);
         let peer = end.peer;
         self.channel_end(end);

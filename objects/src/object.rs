@@ -449,6 +449,11 @@ impl<M: Machine> Kernel<M> {
     fn end_object(&mut self, id: ObjectId) {
         let taken = self.objects.slab.vacate(id.0, |object| Some((object.charge, object.take_body())));
         let Some((charge, body)) = taken else { return };
+        match &body {
+            Body::Channel(end) => self.held_ends(charge, end.counted),
+            Body::Socket(end) => self.held_ends(charge, end.counted),
+            _ => {}
+        }
         self.charge_end(charge);
         match body {
             Body::Channel(end) => self.channel_end(end),

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status};
 
-use crate::account::STEP;
+use crate::account::{Held, STEP};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::{Body, Id, Noun};
@@ -42,6 +42,8 @@ pub struct Socket {
     inbox: Inbox,
     /// Bytes that the end is charged for on behalf of what it has received: at most [`STEP`] more than that has.
     paid: u64,
+    /// What is counted for it.
+    pub(crate) counted: Held,
     /// This end may write.
     pub can_write: bool,
     /// The other end may write to this one.
@@ -116,6 +118,7 @@ impl<M: Machine> Kernel<M> {
                 peer_koid: 0,
                 inbox,
                 paid: 0,
+                counted: Held::default(),
                 can_write: true,
                 can_receive: true,
                 read_threshold: 0,
@@ -216,6 +219,10 @@ impl<M: Machine> Kernel<M> {
         let socket = self.objects.get(end)?;
         let missing = ((socket.inbox.len() + more) as u64).saturating_sub(socket.paid);
         if missing > 0 {
+            let (counted, bytes) = (socket.counted, socket.paid + missing);
+            if !counted.is_enough(bytes, 0) {
+                self.objects.get_mut(end)?.counted = self.count_held(end.object(), counted, bytes, 0)?;
+            }
             let paid = self.charge_held(end.object(), missing)?;
             self.objects.get_mut(end)?.paid += paid;
         }
@@ -351,7 +358,14 @@ impl<M: Machine> Kernel<M> {
             let buffer = ring.take_buffer();
             self.buffers.give(buffer);
         }
+        let (counted, paid) = (socket.counted, socket.paid);
         self.discharge(end.object(), surplus);
+        if counted.is_too_much(paid, 0) {
+            let counted = self.uncount_held(end.object(), counted, paid, 0);
+            if let Ok(socket) = self.objects.get_mut(end) {
+                socket.counted = counted;
+            }
+        }
     }
 
     /// `socket_set_disposition`: whether this end and its peer may write.

@@ -7,6 +7,8 @@
 //! - A process counts from its creation to its end, a thread likewise, and a job as long as there is one.
 //! - Handles are counted as places in the tables of processes, [`CHUNK`] at a time: the table of a process grows by as many, and
 //!   stays as large as it was. So a handle that is made and closed changes no account.
+//! - Messages are counted as places in the queues of channels, and bytes as what channels and sockets are charged for on behalf of
+//!   their readers: both by steps ([`super::held`]).
 
 use abi::Status;
 
@@ -30,10 +32,14 @@ pub enum Counted {
     Threads,
     /// Places for handles.
     Handles,
+    /// Places for messages.
+    Messages,
+    /// Bytes in messages and sockets.
+    QueuedBytes,
 }
 
 /// Kinds of what is counted.
-pub(crate) const KINDS: usize = 4;
+pub(crate) const KINDS: usize = 6;
 
 /// How many there are of something, and may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

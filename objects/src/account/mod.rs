@@ -37,12 +37,14 @@ use crate::process::Process;
 use crate::slab::{Key, Slab};
 
 mod counts;
+mod held;
 #[cfg(test)]
 mod tests;
 mod work;
 
 pub(crate) use counts::KINDS;
 pub use counts::{Count, Counted};
+pub(crate) use held::{Held, SPARE, STEP};
 
 /// No limit.
 pub const UNLIMITED: u64 = u64::MAX;
@@ -318,12 +320,6 @@ impl Accounts {
     }
 }
 
-/// Bytes by which the charge for what an object holds for its reader grows at least, and [`SPARE`] which it may be too high
-/// after some has been read. So a few small messages that come and go change no account.
-pub(crate) const STEP: u64 = 1024;
-/// See [`STEP`].
-pub(crate) const SPARE: u64 = 4 * STEP;
-
 /// What an object is charged for.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Charge {
@@ -400,20 +396,6 @@ impl<M: Machine> Kernel<M> {
         if let Ok(object) = self.objects.any_mut(id) {
             self.accounts.charge_less(object, bytes);
         }
-    }
-
-    /// Charges an object for what it holds for its reader: so much, or a step more, so that a little that comes and goes
-    /// changes nothing. Says how much.
-    ///
-    /// # Errors
-    /// `NO_MEMORY`.
-    pub(crate) fn charge_held(&mut self, id: ObjectId, missing: u64) -> Result<u64, Status> {
-        // Where there is no room for a step there may be for what is needed.
-        let step = missing.max(STEP);
-        let more = if self.may_charge(id, step).is_ok() { step } else { missing };
-        self.may_charge(id, more)?;
-        self.charge(id, more);
-        Ok(more)
     }
 
     /// The account that a task is charged to, whoever made it: that of the job that it is in.

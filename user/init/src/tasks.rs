@@ -113,11 +113,13 @@ impl Tasks {
 /// What a program and all that it starts may have, unless it limits itself further: of memory nearly all that is free, of
 /// what the kernel has only so many of a part. So one that takes without end comes to its own end before the system's.
 fn limit(job: &Job) -> zx::Result<()> {
-    const COUNTS: [(u32, u64); 4] = [
+    const COUNTS: [(u32, u64); 6] = [
         (abi::HAFNON_PROP_JOB_PROCESS_LIMIT, 256),
         (abi::HAFNON_PROP_JOB_THREAD_LIMIT, 4096),
         (abi::HAFNON_PROP_JOB_JOB_LIMIT, 4096),
         (abi::HAFNON_PROP_JOB_HANDLE_LIMIT, 256 * 1024),
+        (abi::HAFNON_PROP_JOB_MESSAGE_LIMIT, 256 * 1024),
+        (abi::HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT, 256 << 20),
     ];
     // Of the whole memory a part stays for others.
     const KEPT: u64 = 16;

@@ -86,7 +86,7 @@ mod here {
             // Several looks are one over the other.
             let clear = if options.times > 1 { "\x1b[H\x1b[2J" } else { "" };
             let mut text = format!(
-                "{clear}{:>9} / LIMIT     PROCESSES    THREADS        JOBS         HANDLES          KERNEL  JOB\n",
+                "{clear}{:>9} / LIMIT     PROCESSES    THREADS        JOBS         HANDLES          MESSAGES  QUEUED     KERNEL  JOB\n",
                 "MEMORY"
             );
             look.jobs.iter().for_each(|line| text += line);
@@ -146,12 +146,14 @@ mod here {
             let kernel = worked.zip(since).map(|(worked, (then, at))| part(worked - then, look.now.0 - at.0));
             look.kernel.extend(worked.map(|worked| (koid, worked)));
             look.jobs.push(format!(
-                "{:>9} / {limit:<10}{:<13}{:<15}{:<13}{:<17}{:<8}{:depth$}{}\n",
+                "{:>9} / {limit:<10}{:<13}{:<15}{:<13}{:<17}{:<10}{:<11}{:<8}{:depth$}{}\n",
                 size(usage.memory as usize),
                 count(usage.processes, usage.process_limit),
                 count(usage.threads, usage.thread_limit),
                 count(usage.jobs, usage.job_limit),
                 count(usage.handles, usage.handle_limit),
+                usage.messages,
+                size(usage.queued_bytes as usize),
                 tenths(kernel),
                 "",
                 name_of(job),

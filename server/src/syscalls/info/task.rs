@@ -40,6 +40,7 @@ pub fn job_usage<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink)
     let of = |what| cx.kernel.job_count(id, what);
     let (processes, threads) = (of(Counted::Processes)?, of(Counted::Threads)?);
     let (jobs, handles) = (of(Counted::Jobs)?, of(Counted::Handles)?);
+    let (messages, queued_bytes) = (of(Counted::Messages)?, of(Counted::QueuedBytes)?);
     let record = hafnon_info_job_usage_t {
         memory,
         memory_limit,
@@ -51,6 +52,10 @@ pub fn job_usage<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink)
         job_limit: jobs.limit,
         handles: handles.used,
         handle_limit: handles.limit,
+        messages: messages.used,
+        message_limit: messages.limit,
+        queued_bytes: queued_bytes.used,
+        queued_bytes_limit: queued_bytes.limit,
         kernel_time: cx.kernel.job_work(id).unwrap_or(u64::MAX),
     };
     sink.one(cx, record)

@@ -1,8 +1,9 @@
-//! How many processes, threads, jobs and handles a job has and may have.
+//! How many processes, threads, jobs, handles, messages and queued bytes a job has and may have.
 
 use abi::{
     HAFNON_PROP_JOB_HANDLE_LIMIT as HANDLES, HAFNON_PROP_JOB_JOB_LIMIT as JOBS, HAFNON_PROP_JOB_MEMORY_LIMIT as MEMORY,
-    HAFNON_PROP_JOB_PROCESS_LIMIT as PROCESSES, HAFNON_PROP_JOB_THREAD_LIMIT as THREADS, Rights, Status,
+    HAFNON_PROP_JOB_MESSAGE_LIMIT as MESSAGES, HAFNON_PROP_JOB_PROCESS_LIMIT as PROCESSES,
+    HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT as QUEUED_BYTES, HAFNON_PROP_JOB_THREAD_LIMIT as THREADS, Rights, Status,
 };
 use zx::{AsHandleRef, Event, Job, Port, Signals, Vmo};
 
@@ -22,13 +23,16 @@ cases! {
     "job.count.jobs" => jobs,
     "job.count.above" => above,
     "job.count.handles" => handles,
+    "job.count.messages" => messages,
+    "job.count.queued_bytes" => queued_bytes,
+    "job.count.queued_bytes_of_sockets" => queued_bytes_of_sockets,
     "job.count.tables_are_memory" => tables_are_memory,
     "job.count.packets_are_memory" => packets_are_memory,
     "job.count.waits_are_memory" => waits_are_memory,
     "job.count.mappings_are_memory" => mappings_are_memory,
 }
 
-const ALL: [u32; 4] = [PROCESSES, THREADS, JOBS, HANDLES];
+const ALL: [u32; 6] = [PROCESSES, THREADS, JOBS, HANDLES, MESSAGES, QUEUED_BYTES];
 
 fn limit(job: &Job, property: u32, count: u64) -> zx::Result<()> {
     job.set_property(property, &count.to_le_bytes())
@@ -73,10 +77,12 @@ fn usage() -> Outcome {
     let job = OwnJob::new()?;
     let empty = job.usage()?;
     equal([empty.memory, empty.processes, empty.threads, empty.jobs, empty.handles], [0; 5])?;
+    equal([empty.messages, empty.queued_bytes], [0; 2])?;
     equal(
         [empty.memory_limit, empty.process_limit, empty.thread_limit, empty.job_limit, empty.handle_limit],
         [u64::MAX; 5],
     )?;
+    equal([empty.message_limit, empty.queued_bytes_limit], [u64::MAX; 2])?;
     let inner = job.create_child()?;
     limit(&job, PROCESSES, 5)?;
     limit(&job, MEMORY, 1 << 30)?;
@@ -188,6 +194,57 @@ fn handles() -> Outcome {
     gives(puppet.call(function!(zx_handle_close), &[last])?, Status::OK)?;
     gives(puppet.call(function!(zx_handle_duplicate), &duplicate)?, Status::OK)?;
     gives(puppet.call(function!(zx_handle_duplicate), &duplicate)?, Status::NO_RESOURCES)
+}
+
+/// A process in a job with such a limit, and two ends of something that it has made.
+fn pair(property: u32, most: u64, create: u64) -> Result<(Puppet, Job, [u64; 2]), Failure> {
+    let own = OwnJob::new()?;
+    let job = Job::from(own.duplicate_handle(Rights::SAME_RIGHTS)?);
+    let puppet = Puppet::of(own)?;
+    limit(&job, property, most)?;
+    let (one, other) = (puppet.room(64)?, puppet.room(80)?);
+    gives(puppet.call(create, &[0, one, other])?, Status::OK)?;
+    let ends = [puppet.word(64)?, puppet.word(80)?].map(u64::from);
+    Ok((puppet, job, ends))
+}
+
+fn messages() -> Outcome {
+    let (puppet, job, [near, far]) = pair(MESSAGES, 100, function!(zx_channel_create))?;
+    let bytes = puppet.room(128)?;
+    let write = [near, 0, bytes, 8, 0, 0];
+    let read = [far, u64::from(abi::ZX_CHANNEL_READ_MAY_DISCARD), 0, 0, 0, 0, 0, 0];
+    let count = until(&puppet, Status::NO_RESOURCES, |puppet| puppet.call(function!(zx_channel_write), &write))?;
+    equal(count, 100)?;
+    equal(job.usage()?.messages, 100)?;
+    // Who reads makes room; another channel has none before.
+    gives(puppet.call(function!(zx_channel_read), &read)?, Status::BUFFER_TOO_SMALL)?;
+    gives(puppet.call(function!(zx_channel_write), &write)?, Status::OK)?;
+    gives(puppet.call(function!(zx_channel_write), &write)?, Status::NO_RESOURCES)?;
+    gives(puppet.call(function!(zx_handle_close), &[far])?, Status::OK)?;
+    equal(job.usage()?.messages, 0)
+}
+
+fn queued_bytes() -> Outcome {
+    let (puppet, job, [near, far]) = pair(QUEUED_BYTES, 64 << 10, function!(zx_channel_create))?;
+    let bytes = puppet.room(128)?;
+    let write = [near, 0, bytes, 1000, 0, 0];
+    let count = until(&puppet, Status::NO_RESOURCES, |puppet| puppet.call(function!(zx_channel_write), &write))?;
+    ensure((50..=65).contains(&count), &format!("{count} messages of 1000 bytes in 64 KiB"))?;
+    let queued = job.usage()?.queued_bytes;
+    ensure((60 << 10..=64 << 10).contains(&queued), &format!("{queued} bytes are told"))?;
+    gives(puppet.call(function!(zx_handle_close), &[far])?, Status::OK)?;
+    equal(job.usage()?.queued_bytes, 0)
+}
+
+fn queued_bytes_of_sockets() -> Outcome {
+    let (puppet, job, [near, far]) = pair(QUEUED_BYTES, 16 << 10, function!(zx_socket_create))?;
+    let bytes = puppet.room(128)?;
+    let write = [near, 0, bytes, 1000, 0];
+    let count = until(&puppet, Status::NO_RESOURCES, |puppet| puppet.call(function!(zx_socket_write), &write))?;
+    equal(count, 16)?;
+    gives(puppet.call(function!(zx_handle_close), &[far])?, Status::OK)?;
+    gives(puppet.call(function!(zx_handle_close), &[near])?, Status::OK)?;
+    equal(job.usage()?.queued_bytes, 0)
 }
 
 /// A process in a job that may have so many bytes more.

@@ -20,12 +20,14 @@ mod fuchsia {
     use zx::{AsHandleRef, Channel, Event, Job, MonotonicInstant, Port, Signals, Socket, Timer, Vmo};
 
     /// What a bomb may have. Where memory is what ends first, a bomb may end with it: a stack can do without no page.
-    const LIMITS: [(u32, u64); 5] = [
+    const LIMITS: [(u32, u64); 7] = [
         (abi::HAFNON_PROP_JOB_MEMORY_LIMIT, 48 << 20),
         (abi::HAFNON_PROP_JOB_PROCESS_LIMIT, 24),
         (abi::HAFNON_PROP_JOB_THREAD_LIMIT, 300),
         (abi::HAFNON_PROP_JOB_JOB_LIMIT, 2000),
         (abi::HAFNON_PROP_JOB_HANDLE_LIMIT, 65_536),
+        (abi::HAFNON_PROP_JOB_MESSAGE_LIMIT, 65_536),
+        (abi::HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT, 32 << 20),
     ];
     /// The same of processes for the one whose processes are small.
     const SMALL_PROCESSES: u64 = 100;
