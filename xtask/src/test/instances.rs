@@ -1,6 +1,7 @@
 //! Several instances on one machine: they run side by side, and one whose server ends comes back while the others go on.
 
 use std::path::Path;
+use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
@@ -16,6 +17,8 @@ use crate::system::instances::Instances;
 
 /// How often a server is ended, unless `HAFNON_RESTARTS` says otherwise.
 const RESTARTS: u32 = 10;
+/// What a life may take of the host's time.
+const LIFE: Duration = Duration::from_secs(10);
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
@@ -45,6 +48,7 @@ fn boot(built: &Built, instances: Instances, program: &Path, args: &[&str]) -> R
     capture.accel = Accel::Counting;
     capture.overheard = true;
     capture.instances = Some(instances);
+    capture.timeout += LIFE * restarts();
     let mut outcome = capture.run()?;
     let second = outcome.beside.pop().context("there is no second instance")?;
     expect("its name", &second.name.as_str(), &"second")?;
@@ -98,9 +102,13 @@ fn devices(context: &Context<'_>) -> Result<()> {
     expect_part("the second instance", &said(&second.transcript).0, "I have a clock\n")
 }
 
+fn restarts() -> u32 {
+    env::var("HAFNON_RESTARTS").ok().and_then(|count| count.parse().ok()).unwrap_or(RESTARTS)
+}
+
 /// Servers that are ended at any moment, again and again, while another instance works.
 fn restart(context: &Context<'_>) -> Result<()> {
-    let restarts = env::var("HAFNON_RESTARTS").ok().and_then(|count| count.parse().ok()).unwrap_or(RESTARTS);
+    let restarts = restarts();
     let program = example(context.paths, &context.ui, "neighbours")?;
     let path = program.to_string_lossy();
     let policy = format!(
