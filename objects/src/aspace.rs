@@ -93,7 +93,7 @@ const SPARE: u64 = 4 * STEP;
 impl AddressSpace {
     /// The innermost VMAR that an address is in.
     #[inline]
-    fn vmar_at(&self, address: u64) -> Option<Id<Vmar>> {
+    pub(crate) fn vmar_at(&self, address: u64) -> Option<Id<Vmar>> {
         if self.innermost.is_empty() {
             return self.root;
         }
@@ -161,7 +161,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// All mappings of an address space, by address.
+    /// All mappings of an address space, by address, for tests.
     pub fn mappings(&self, aspace: Key) -> impl Iterator<Item = &Mapping> {
         core::iter::successors(self.mapping_from(aspace, 0), move |mapping| self.mapping_from(aspace, mapping.end()))
     }

@@ -89,8 +89,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Notes work that is as much as so many ends of small objects.
-    pub(crate) fn worked(&mut self, ends: u32) {
+    pub fn worked(&mut self, ends: u32) {
         self.ends.work = self.ends.work.saturating_add(ends);
+    }
+
+    /// A portion that begins now, for work each piece of which may be long.
+    pub fn portion(&mut self) -> Portion {
+        Portion(Some(self.machine.now().saturating_add(PORTION)))
     }
 
     /// Whether a portion has been long enough.

@@ -275,17 +275,13 @@ impl HandleTable {
         None
     }
 
-    /// The first handle at or after a place, with its value; moves the place on behind it. For walks that are
-    /// interrupted, where the table does not change meanwhile.
-    pub fn next(&self, place: &mut usize) -> Option<(HandleValue, Handle)> {
-        while let Some(cell) = self.chunks.get(*place >> CHUNK_BITS)?.get(*place & (CHUNK - 1)) {
-            let index = *place as u32;
-            *place += 1;
-            if let Slot::Used { handle, .. } = cell.slot {
-                return Some((self.encode(index, cell.generation), handle));
-            }
-        }
-        None
+    /// What is at a place, for walks that are interrupted: a handle with its value, if there is one. Nothing beyond the last place.
+    pub fn at(&self, place: usize) -> Option<Option<(HandleValue, Handle)>> {
+        let cell = self.chunks.get(place >> CHUNK_BITS)?.get(place & (CHUNK - 1))?;
+        Some(match cell.slot {
+            Slot::Used { handle, .. } => Some((self.encode(place as u32, cell.generation), handle)),
+            Slot::Free { .. } => None,
+        })
     }
 
     /// All handles with their values, in the order of their places.
@@ -386,8 +382,7 @@ mod tests {
                 prop_assert_eq!(table.len(), model.len());
             }
             prop_assert_eq!(table.iter().collect::<BTreeMap<_, _>>(), model.clone());
-            let mut place = 0;
-            prop_assert!(core::iter::from_fn(|| table.next(&mut place)).eq(table.iter()));
+            prop_assert!((0..).map_while(|place| table.at(place)).flatten().eq(table.iter()));
             for (value, h) in &model {
                 prop_assert_eq!(table.get(*value), Ok(*h));
             }

@@ -1,13 +1,14 @@
 //! Walking the tree of VMARs and mappings.
 //!
 //! A walk is depth first, parents before children, children by address: so addresses never fall. It keeps a place, not
-//! a stack, and so needs the same few bytes however deep the tree is, can stop after every node, and never recurses.
-//! While a walk is stopped, the tree must not change.
+//! a stack, and so needs the same few bytes however deep the tree is, can stop after every step, and never recurses.
+//! While a walk is stopped the tree may change: what comes or goes behind its place is not noticed, and nothing that stays is
+//! left out or come upon twice.
 
 use crate::aspace::Mapping;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
-use crate::object::Id;
+use crate::object::{Id, ObjectId};
 use crate::vmar::{Child, Vmar};
 
 /// A walk that is under way.
@@ -19,7 +20,6 @@ pub struct Walk {
     vmar: Option<Id<Vmar>>,
     /// Children from this address on are still to come.
     from: u64,
-    depth: usize,
 }
 
 /// What a step of a walk comes upon.
@@ -29,46 +29,65 @@ pub enum Node<'a> {
     Vmar(&'a Vmar),
     /// A mapping.
     Mapping(&'a Mapping),
+    /// The end of a VMAR.
+    End,
 }
 
 impl Walk {
     /// A walk over a VMAR and all within it.
     pub fn new(top: Id<Vmar>) -> Self {
-        Walk { top, vmar: None, from: 0, depth: 0 }
+        Walk { top, vmar: None, from: 0 }
+    }
+
+    /// Its place, to be kept while it is stopped.
+    pub fn place(&self) -> [u64; 2] {
+        [self.vmar.map_or(0, |vmar| vmar.object().to_word()), self.from]
+    }
+
+    /// A walk over a VMAR that was stopped at a place.
+    pub fn stopped(top: Id<Vmar>, [vmar, from]: [u64; 2]) -> Self {
+        Walk { top, vmar: ObjectId::from_word(vmar).map(Id::new), from }
     }
 }
 
 impl<M: Machine> Kernel<M> {
     /// The next node of a walk, and how many VMARs it is below the first.
     pub fn walk_next<'a>(&'a self, walk: &mut Walk) -> Option<(usize, Node<'a>)> {
-        let Some(mut at) = walk.vmar else {
+        let top = self.objects.get(walk.top).ok()?;
+        let Some(at) = walk.vmar else {
             walk.vmar = Some(walk.top);
-            return Some((0, Node::Vmar(self.objects.get(walk.top).ok()?)));
+            return Some((0, Node::Vmar(top)));
         };
-        loop {
-            let vmar = self.objects.get(at).ok()?;
-            if let Some(child) = vmar.children.from(walk.from) {
-                return Some(match child {
-                    Child::Mapping(mapping) => {
-                        walk.from = mapping.end();
-                        (walk.depth + 1, Node::Mapping(mapping))
-                    }
-                    &Child::Vmar(id, base, _) => {
-                        walk.vmar = Some(id);
-                        walk.from = base;
-                        walk.depth += 1;
-                        (walk.depth, Node::Vmar(self.objects.get(id).ok()?))
-                    }
-                });
+        let at = self.walk_at(top, walk.from, at)?;
+        let vmar = self.objects.get(at).ok()?;
+        let depth = vmar.depth.saturating_sub(top.depth) as usize;
+        walk.vmar = Some(at);
+        match vmar.children.from(walk.from) {
+            Some(Child::Mapping(mapping)) => {
+                walk.from = mapping.end();
+                Some((depth + 1, Node::Mapping(mapping)))
             }
-            if at == walk.top {
-                return None;
+            Some(&Child::Vmar(id, base, _)) => {
+                walk.vmar = Some(id);
+                walk.from = base;
+                Some((depth + 1, Node::Vmar(self.objects.get(id).ok()?)))
             }
-            walk.from = vmar.base.saturating_add(vmar.len);
-            walk.depth -= 1;
-            at = vmar.parent?;
-            walk.vmar = Some(at);
+            None if at == walk.top => None,
+            None => {
+                walk.from = vmar.end();
+                walk.vmar = Some(vmar.parent?);
+                Some((depth, Node::End))
+            }
         }
+    }
+
+    /// The VMAR whose children a walk visits at an address: the one that it was in, or if that is gone, what is there now.
+    fn walk_at(&self, top: &Vmar, from: u64, at: Id<Vmar>) -> Option<Id<Vmar>> {
+        if self.objects.get(at).is_ok_and(|vmar| vmar.aspace.is_some()) {
+            return Some(at);
+        }
+        let aspace = self.aspaces.get(top.aspace?)?;
+        if (top.base..top.end()).contains(&from) { aspace.vmar_at(from) } else { None }
     }
 }
 
@@ -87,12 +106,14 @@ mod tests {
     fn nodes(kernel: &Kernel<FakeMachine>, top: Id<Vmar>) -> Vec<(usize, u64, u64, bool)> {
         let mut walk = Walk::new(top);
         let next = || {
+            walk = Walk::stopped(top, walk.place());
             kernel.walk_next(&mut walk).map(|(depth, node)| match node {
-                Node::Vmar(vmar) => (depth, vmar.base, vmar.len, true),
-                Node::Mapping(mapping) => (depth, mapping.base, mapping.len, false),
+                Node::Vmar(vmar) => Some((depth, vmar.base, vmar.len, true)),
+                Node::Mapping(mapping) => Some((depth, mapping.base, mapping.len, false)),
+                Node::End => None,
             })
         };
-        core::iter::from_fn(next).collect()
+        core::iter::from_fn(next).flatten().collect()
     }
 
     #[test]
@@ -130,6 +151,46 @@ mod tests {
         assert_eq!(all[7], (1, at(8), PAGE, false));
         assert_eq!(kernel.objects.get(vmo).unwrap().num_mappings, 3);
         assert_eq!(kernel.objects.get(vmo).unwrap().share_count(), 1);
+    }
+
+    /// A walk stops at each place; there, the VMAR that it is in goes, or something comes.
+    #[test]
+    fn what_comes_and_goes_while_a_walk_is_stopped() {
+        let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
+        let job = kernel.root_job().unwrap();
+        let (_, root) = kernel.process_create(job, Name::new(b"p")).unwrap();
+        let vmo = kernel.vmo_create(PAGE, false).unwrap();
+        kernel.add_ref(vmo.object());
+        let request = MapRequest { vmo, offset: 0, len: PAGE, perm: RW, max: RW, fixed: false };
+        let at = |page: u64| USER_BASE + page * PAGE;
+        let mut walk = Walk::new(root);
+        let mut next = |kernel: &Kernel<FakeMachine>| {
+            loop {
+                match kernel.walk_next(&mut walk) {
+                    Some((_, Node::End)) => {}
+                    Some((depth, Node::Vmar(vmar))) => return Some((depth, vmar.base, true)),
+                    Some((depth, Node::Mapping(mapping))) => return Some((depth, mapping.base, false)),
+                    None => return None,
+                }
+            }
+        };
+        let (a, _) = kernel.vmar_allocate(root, Place::At(0), 8 * PAGE, ALL).unwrap();
+        let (b, _) = kernel.vmar_allocate(a, Place::At(0), 4 * PAGE, ALL).unwrap();
+        kernel.vmar_map(b, Place::At(0), request).unwrap();
+        kernel.vmar_map(b, Place::At(2 * PAGE), request).unwrap();
+        kernel.vmar_map(a, Place::At(5 * PAGE), request).unwrap();
+        kernel.vmar_map(root, Place::At(9 * PAGE), request).unwrap();
+        assert_eq!([next(&kernel), next(&kernel)], [Some((0, USER_BASE, true)), Some((1, at(0), true))]);
+        assert_eq!([next(&kernel), next(&kernel)], [Some((2, at(0), true)), Some((3, at(0), false))]);
+        // The VMAR goes whose children are visited; what comes in its place behind is not come upon, what comes before is.
+        kernel.vmar_destroy(b).unwrap();
+        kernel.reap();
+        kernel.vmar_map(a, Place::At(0), request).unwrap();
+        kernel.vmar_map(a, Place::At(3 * PAGE), request).unwrap();
+        assert_eq!([next(&kernel), next(&kernel)], [Some((2, at(3), false)), Some((2, at(5), false))]);
+        kernel.vmar_destroy(a).unwrap();
+        kernel.reap();
+        assert_eq!([next(&kernel), next(&kernel)], [Some((1, at(9), false)), None]);
     }
 
     #[test]

@@ -39,6 +39,16 @@ impl ObjectId {
         self.0.index
     }
 
+    /// As a word, for who keeps it so; never 0.
+    pub fn to_word(self) -> u64 {
+        self.0.to_word()
+    }
+
+    /// What was made a word.
+    pub fn from_word(word: u64) -> Option<Self> {
+        Key::from_word(word).map(ObjectId)
+    }
+
     #[inline]
     pub(crate) fn key(self) -> Key {
         self.0
@@ -228,6 +238,16 @@ impl Objects {
     /// The job, process or thread with a number.
     pub fn task(&self, koid: u64) -> Option<ObjectId> {
         self.tasks.get(&koid).copied()
+    }
+
+    /// The oldest job, process or thread that is newer than the one with a number, with its own.
+    pub fn task_after(&self, koid: u64) -> Option<(u64, ObjectId)> {
+        self.tasks.range(koid.saturating_add(1)..).next().map(|(&koid, &id)| (koid, id))
+    }
+
+    /// Whether an object is in a list of a kind.
+    pub fn is_listed<C: Chain<Entry = Object>>(&self, id: ObjectId) -> bool {
+        self.any(id).is_ok_and(|object| C::link(object).is_some_and(Link::is_linked))
     }
 
     /// All jobs, processes and threads, the newest first.

@@ -61,6 +61,18 @@ pub struct Progress {
     pub rights: Rights,
     /// As much as the call counts of its work; 0 only for one that begins, or that begins when there is more memory.
     pub done: u64,
+    /// What else it has to know to go on.
+    pub kept: Kept,
+}
+
+/// What a call keeps of its work between two portions, beside how much of it is done.
+pub type Kept = [u64; 7];
+
+impl Progress {
+    /// So much is done, which is all that there is to know.
+    pub fn new(object: ObjectId, rights: Rights, done: u64) -> Self {
+        Progress { object, rights, done, kept: Kept::default() }
+    }
 }
 
 /// A call that goes on.
@@ -98,7 +110,7 @@ impl<M: Machine> Kernel<M> {
     /// As [`Kernel::going_begin`].
     pub fn going_ends(&mut self, id: Id<Thread>, number: u32, result: i64) -> Result<(), Status> {
         let process = self.objects.get(id)?.process.object();
-        let progress = Progress { object: process, rights: Rights::NONE, done: 0 };
+        let progress = Progress::new(process, Rights::NONE, 0);
         self.going_note(id, Going { number, args: [0; 8], progress, result: Some(result) })
     }
 

@@ -29,8 +29,12 @@ impl Key {
     pub const FIRST: Key = Key { index: 0, generation: NonZeroU32::MIN };
 
     #[inline(always)]
-    fn bits(self) -> u64 {
+    pub(crate) fn to_word(self) -> u64 {
         u64::from(self.index) | u64::from(self.generation.get()) << u32::BITS
+    }
+
+    pub(crate) fn from_word(word: u64) -> Option<Self> {
+        Some(Key { index: word as u32, generation: NonZeroU32::new((word >> u32::BITS) as u32)? })
     }
 }
 
@@ -38,7 +42,7 @@ impl PartialEq for Key {
     /// Both halves at once, as they lie in memory.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
-        self.bits() == other.bits()
+        self.to_word() == other.to_word()
     }
 }
 

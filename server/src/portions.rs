@@ -4,7 +4,7 @@ use abi::{Rights, Status};
 use objects::handle::HandleValue;
 use objects::machine::{Machine, ThreadKey};
 use objects::object::Noun;
-use objects::portions::Progress;
+use objects::portions::{Kept, Progress};
 use objects::{Id, Kernel, refusal};
 
 use crate::cx::Cx;
@@ -18,6 +18,8 @@ pub struct Work<T> {
     pub rights: Rights,
     /// How much has been done; 0 if the call begins.
     pub done: u64,
+    /// What else is kept of it.
+    pub kept: Kept,
 }
 
 impl<M: Machine> Cx<'_, M> {
@@ -27,10 +29,13 @@ impl<M: Machine> Cx<'_, M> {
     /// As [`Cx::get_with_rights`].
     pub fn work_on<T: Noun>(&mut self, value: HandleValue, rights: Rights) -> Result<Work<T>, Status> {
         match self.progress.take() {
-            Some(Progress { object, rights, done }) => {
-                Ok(Work { object: self.kernel.objects.typed(object)?, rights, done })
+            Some(Progress { object, rights, done, kept }) => {
+                Ok(Work { object: self.kernel.objects.typed(object)?, rights, done, kept })
             }
-            None => self.get_with_rights(value, rights).map(|(object, rights)| Work { object, rights, done: 0 }),
+            None => {
+                let (object, rights) = self.get_with_rights(value, rights)?;
+                Ok(Work { object, rights, done: 0, kept: Kept::default() })
+            }
         }
     }
 
@@ -39,8 +44,8 @@ impl<M: Machine> Cx<'_, M> {
     /// # Errors
     /// [`GOES_ON`](objects::portions::GOES_ON).
     pub fn worked<T: Noun>(&mut self, work: &Work<T>, goes_on: Option<u64>) -> Result<(), Status> {
-        let (object, rights) = (work.object.object(), work.rights);
-        goes_on.map_or(Ok(()), |done| Err(self.kernel.goes_on(Progress { object, rights, done })))
+        let (object, rights, kept) = (work.object.object(), work.rights, work.kept);
+        goes_on.map_or(Ok(()), |done| Err(self.kernel.goes_on(Progress { object, rights, done, kept })))
     }
 }
 
@@ -53,7 +58,7 @@ impl<M: Machine> Cx<'_, M> {
         self.progress = None;
         let object = self.process.object();
         if self.kernel.is_left() {
-            return Err(self.kernel.goes_on(Progress { object, rights: Rights::NONE, done: 0 }));
+            return Err(self.kernel.goes_on(Progress::new(object, Rights::NONE, 0)));
         }
         Ok(())
     }
@@ -68,7 +73,7 @@ impl<M: Machine> Cx<'_, M> {
         let object = self.process.object();
         match made {
             Err(Status::NO_MEMORY) if self.kernel.is_left() => {
-                Err(self.kernel.goes_on(Progress { object, rights: Rights::NONE, done: 0 }))
+                Err(self.kernel.goes_on(Progress::new(object, Rights::NONE, 0)))
             }
             made => made,
         }

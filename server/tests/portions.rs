@@ -332,3 +332,58 @@ fn what_would_fail_fails_before_anything_is_done() {
     }
     world.end();
 }
+
+/// Jobs below a job, of which an answer tells while some end and others come: those that are there all the time are told
+/// once, in their order; the one after which it stopped may go, too.
+#[test]
+fn a_list_goes_on_when_what_it_tells_of_has_changed() {
+    for room in [400, 100] {
+        let mut world = World::new();
+        let kernel = &mut world.server.kernel;
+        let top = kernel.job_create(world.job).unwrap();
+        let make = |kernel: &mut Kernel<FakeMachine>| {
+            let job = kernel.job_create(top).unwrap();
+            (kernel.another(Handle { object: job.object(), rights: Rights::NONE }), kernel.koid(job.object()))
+        };
+        let mut jobs: Vec<_> = (0..400).map(|_| make(kernel)).collect();
+        let at_first: Vec<_> = jobs.iter().map(|&(_, koid)| koid).collect();
+        let value = world.handle_to(top.object());
+        world.server.kernel.machine.pace = 200_000;
+        let (records, counts) = (USER_BASE, USER_BASE + 8 * 400);
+        let words = [value, abi::ZX_INFO_JOB_CHILDREN.into(), records, room * 8, counts, counts + 8, 0, 0];
+        let read = |world: &mut World, from: u64, count: usize| {
+            let aspace = world.server.kernel.objects.get(world.process).unwrap().aspace.unwrap();
+            let mut bytes = vec![0; 8 * count];
+            world.server.kernel.copy_in(aspace, from, &mut bytes).unwrap();
+            bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect::<Vec<_>>()
+        };
+        let (mut gone, mut new, mut times) = (Vec::new(), 0, 0);
+        loop {
+            match world.call(0, nr::OBJECT_GET_INFO, words) {
+                Answer::Blocked => times += 1,
+                answer => break assert_eq!(answer, OK),
+            }
+            // The last that was told, one before it and one behind it go, and one comes.
+            let told = read(&mut world, records, room as usize);
+            let last = told.iter().rposition(|&koid| koid != 0).unwrap_or(0);
+            for koid in [told[last], at_first[last / 2], at_first[(last + 9).min(399)]] {
+                if let Some(at) = jobs.iter().position(|&(_, of)| of == koid) {
+                    world.server.kernel.close(jobs.remove(at).0);
+                    gone.push(koid);
+                }
+            }
+            jobs.push(make(&mut world.server.kernel));
+            new += 1;
+            world.server.kernel.reap();
+        }
+        assert!(times > 3 && gone.len() > 6);
+        let [actual, avail] = read(&mut world, counts, 2)[..] else { panic!() };
+        assert!(actual == avail.min(room) && (400 - gone.len() as u64..=400 + new).contains(&avail));
+        let told = read(&mut world, records, actual as usize);
+        assert!(told.is_sorted_by(|a, b| a < b));
+        let stayed = at_first.iter().filter(|koid| !gone.contains(koid));
+        assert!(stayed.take_while(|&&koid| koid <= told[told.len() - 1]).all(|koid| told.contains(koid)));
+        jobs.into_iter().for_each(|(job, _)| world.server.kernel.close(job));
+        world.end();
+    }
+}

@@ -45,6 +45,8 @@ pub struct Vmar {
     /// Its address space; none once it is destroyed.
     pub aspace: Option<Key>,
     pub(crate) parent: Option<Id<Vmar>>,
+    /// VMARs that it lies in.
+    pub(crate) depth: u32,
     pub(crate) children: Children,
     /// Where the search for room starts.
     start: u64,
@@ -96,7 +98,8 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<Id<Vmar>, Status> {
         let start = self.vmar_start(aspace, base, len);
         let children = Children::new(base, base + len);
-        let vmar = Vmar { base, len, flags, aspace: Some(aspace), parent, children, start, hint: start };
+        let depth = parent.map_or(Ok(0), |parent| self.objects.get(parent).map(|vmar| vmar.depth.saturating_add(1)))?;
+        let vmar = Vmar { base, len, flags, aspace: Some(aspace), parent, depth, children, start, hint: start };
         let id = self.create(Signals::NONE, Body::Vmar(Box::new(vmar)))?;
         self.add_ref(id.object());
         Ok(id)

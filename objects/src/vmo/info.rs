@@ -56,10 +56,15 @@ impl<M: Machine> Kernel<M> {
             return Memory { committed, private: committed, scaled: u128::from(committed) << FRACTION };
         }
         let (mut private, mut scaled) = (0, 0);
+        // Mostly all have as many owners.
+        let (mut last, mut part) = (0, 0);
         for frame in table.frames(pages.start, pages.end) {
             let owners = self.frames.owners(frame);
             private += if owners == 1 { PAGE } else { 0 };
-            scaled += (u128::from(PAGE) << FRACTION) / u128::from(owners);
+            if owners != last {
+                (last, part) = (owners, (u128::from(PAGE) << FRACTION) / u128::from(owners));
+            }
+            scaled += part;
         }
         Memory { committed, private, scaled }
     }

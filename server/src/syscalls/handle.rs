@@ -43,7 +43,7 @@ pub fn handle_close_many<M: Machine>(cx: &mut Cx<'_, M>, values: In<u32>, count:
             cx.kernel.reap();
         }
         if cx.kernel.portion_over(&mut portion) {
-            let progress = Progress { object: cx.process.object(), rights: Rights::NONE, done };
+            let progress = Progress::new(cx.process.object(), Rights::NONE, done);
             return Err(cx.kernel.goes_on(progress));
         }
     }

@@ -12,7 +12,7 @@ use objects::Id;
 use objects::clock::{Clock, MAPPED_SIZE};
 use objects::handle::HandleValue;
 use objects::machine::{Machine, PAGE, Perm};
-use objects::portions::SHORT;
+use objects::portions::{Kept, SHORT};
 use objects::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
 use objects::vmo::Vmo;
 
@@ -265,7 +265,7 @@ pub fn prefault_on<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result
 /// Maps in advance what there is of a mapping from an address on: a portion, which is what this call counts.
 fn prefault<M: Machine>(cx: &mut Cx<'_, M>, vmar: Id<Vmar>, from: u64) -> Result<(), Status> {
     let goes_on = cx.kernel.vmar_prefault(vmar, from);
-    cx.worked(&Work { object: vmar, rights: Rights::NONE, done: from }, goes_on)
+    cx.worked(&Work { object: vmar, rights: Rights::NONE, done: from, kept: Kept::default() }, goes_on)
 }
 
 /// Maps a clock that can be.
@@ -348,7 +348,7 @@ pub fn vmar_op_range<M: Machine>(
     buffer_size: usize,
 ) -> Result<(), Status> {
     let work = cx.work_on::<Vmar>(value, Rights::NONE)?;
-    let Work { object: vmar, rights, done } = work;
+    let Work { object: vmar, rights, done, .. } = work;
     let (op, needed) = match op {
         ZX_VMAR_OP_COMMIT => (RangeOp::Commit, Rights::WRITE),
         ZX_VMAR_OP_DECOMMIT => (RangeOp::Decommit, Rights::WRITE),

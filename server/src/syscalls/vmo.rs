@@ -129,7 +129,7 @@ pub fn vmo_op_range<M: Machine>(
     buffer_size: usize,
 ) -> Result<(), Status> {
     let work = cx.work_on::<Vmo>(value, Rights::NONE)?;
-    let Work { object: vmo, rights, done } = work;
+    let Work { object: vmo, rights, done, .. } = work;
     let need = |right| if rights.contains(right) { Ok(()) } else { Err(Status::ACCESS_DENIED) };
     match op {
         ZX_VMO_OP_COMMIT => {

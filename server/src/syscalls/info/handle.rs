@@ -6,9 +6,11 @@ use abi::{
 };
 use objects::handle::HandleValue;
 use objects::machine::Machine;
+use objects::portions::Kept;
 use objects::process::Process;
+use objects::{Id, Kernel};
 
-use super::sink::Sink;
+use super::sink::{Lists, Sink, Step};
 use crate::cx::Cx;
 
 pub fn basic<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
@@ -30,14 +32,28 @@ pub fn count<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> 
     sink.one(cx, zx_info_handle_count_t { handle_count })
 }
 
-/// Of a dead process this is an empty list.
-pub fn table<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let id = cx.get::<Process>(value, Rights::INSPECT | Rights::MANAGE_PROCESS | Rights::MANAGE_THREAD)?;
-    let avail = cx.kernel.objects.get(id)?.handles.len();
-    sink.many(cx, Some(avail), 0, |kernel, at| {
-        let Some((value, handle)) = kernel.objects.get(id)?.handles.next(at) else { return Ok(None) };
+/// The handles of a process; a place is one of its table.
+struct Table(Id<Process>);
+
+impl<M: Machine> Lists<M> for Table {
+    type Place = usize;
+    type Record = zx_info_handle_extended_t;
+    const WORK: u32 = 1;
+
+    fn place(kept: &Kept) -> usize {
+        kept[0] as usize
+    }
+
+    fn kept(place: &usize) -> Kept {
+        [*place as u64, 0, 0, 0, 0, 0, 0]
+    }
+
+    fn next(&self, kernel: &Kernel<M>, place: &mut usize) -> Result<Step<Self::Record>, Status> {
+        let Some(found) = kernel.objects.get(self.0)?.handles.at(*place) else { return Ok(Step::End) };
+        *place += 1;
+        let Some((value, handle)) = found else { return Ok(Step::Nothing) };
         let object = kernel.objects.any(handle.object)?;
-        Ok(Some(zx_info_handle_extended_t {
+        Ok(Step::Record(zx_info_handle_extended_t {
             type_: object.body.object_type(),
             handle_value: value,
             rights: handle.rights.bits(),
@@ -45,17 +61,32 @@ pub fn table<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> 
             related_koid: kernel.related_koid(handle.object),
             ..Default::default()
         }))
-    })
+    }
+
+    fn len(&self, kernel: &Kernel<M>) -> Option<usize> {
+        kernel.objects.get(self.0).ok().map(|process| process.handles.len())
+    }
+}
+
+/// Of a dead process this is an empty list.
+pub fn table<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    let rights = Rights::INSPECT | Rights::MANAGE_PROCESS | Rights::MANAGE_THREAD;
+    let work = cx.work_on::<Process>(value, rights)?;
+    let table = Table(work.object);
+    sink.many(cx, work, &table)
 }
 
 pub fn stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let id = cx.get::<Process>(value, Rights::INSPECT)?;
-    let mut record = zx_info_process_handle_stats_t::default();
-    for (_, handle) in cx.kernel.objects.get(id)?.handles.iter() {
-        let kind = cx.kernel.objects.any(handle.object)?.body.object_type();
-        if let Some(count) = record.handle_count.get_mut(kind as usize) {
-            *count += 1;
+    let work = cx.work_on::<Process>(value, Rights::INSPECT)?;
+    let id = work.object;
+    sink.sum(cx, &work, |kernel, place, record: &mut zx_info_process_handle_stats_t| {
+        let Some(found) = kernel.objects.get(id)?.handles.at(place as usize) else { return Ok(false) };
+        if let Some((_, handle)) = found {
+            let kind = kernel.objects.any(handle.object)?.body.object_type();
+            if let Some(count) = record.handle_count.get_mut(kind as usize) {
+                *count = count.wrapping_add(1);
+            }
         }
-    }
-    sink.one(cx, record)
+        Ok(true)
+    })
 }

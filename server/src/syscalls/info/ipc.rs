@@ -8,11 +8,13 @@ use objects::clock::{Clock, MAPPED_SIZE};
 use objects::handle::HandleValue;
 use objects::iob::Iob;
 use objects::machine::Machine;
+use objects::portions::Kept;
 use objects::socket::{CAPACITY, Socket};
 use objects::stream::Stream;
 use objects::timer::Timer;
+use objects::{Id, Kernel};
 
-use super::sink::Sink;
+use super::sink::{Lists, Sink, Step};
 use crate::cx::Cx;
 use crate::syscalls::iob::told;
 
@@ -64,15 +66,38 @@ pub fn iob<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Re
 
 /// The regions, seen from this end: what it may do stands where end 0's is.
 pub fn iob_regions<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let id = cx.get::<Iob>(value, Rights::INSPECT)?;
-    let count = cx.kernel.objects.get(id)?.regions().len();
-    sink.many(cx, Some(count), 0_usize, |kernel, index| {
-        let end = kernel.objects.get(id)?;
-        let Some(region) = end.regions().get(*index) else { return Ok(None) };
-        *index += 1;
+    let work = cx.work_on::<Iob>(value, Rights::INSPECT)?;
+    let regions = Regions(work.object);
+    sink.many(cx, work, &regions)
+}
+
+/// The regions of an IOBuffer's end.
+struct Regions(Id<Iob>);
+
+impl<M: Machine> Lists<M> for Regions {
+    type Place = usize;
+    type Record = zx_iob_region_info_t;
+    const WORK: u32 = 1;
+
+    fn place(kept: &Kept) -> usize {
+        kept[0] as usize
+    }
+
+    fn kept(place: &usize) -> Kept {
+        [*place as u64, 0, 0, 0, 0, 0, 0]
+    }
+
+    fn next(&self, kernel: &Kernel<M>, place: &mut usize) -> Result<Step<Self::Record>, Status> {
+        let end = kernel.objects.get(self.0)?;
+        let Some(region) = end.regions().get(*place) else { return Ok(Step::End) };
+        *place += 1;
         let koid = kernel.koid(region.vmo.object());
-        Ok(Some(zx_iob_region_info_t { region: told(region, end.access(region)), koid }))
-    })
+        Ok(Step::Record(zx_iob_region_info_t { region: told(region, end.access(region)), koid }))
+    }
+
+    fn len(&self, kernel: &Kernel<M>) -> Option<usize> {
+        kernel.objects.get(self.0).ok().map(|end| end.regions().len())
+    }
 }
 
 /// Bytes that a clock takes when it is mapped.

@@ -13,12 +13,13 @@ use objects::handle::HandleValue;
 use objects::machine::{Machine, PAGE, USER_BASE, USER_TOP};
 use objects::maps::{Node, Walk};
 use objects::name::Name;
+use objects::portions::Kept;
 use objects::process::Process;
 use objects::vmar::Vmar;
 use objects::vmo::{FRACTION, Memory};
 use objects::{Id, Kernel};
 
-use super::sink::Sink;
+use super::sink::{Lists, Sink, Step};
 use crate::cx::Cx;
 
 /// The newest version of the record of a mapping counts bytes, older ones count pages and end earlier.
@@ -46,13 +47,52 @@ pub fn vmar<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> R
     sink.one(cx, record)
 }
 
+/// A VMAR and all in it, or an address space.
+struct Tree {
+    top: Id<Vmar>,
+    /// The process whose address space it is all of.
+    process: Option<Id<Process>>,
+    version: Version,
+}
+
+impl<M: Machine> Lists<M> for Tree {
+    /// How far the address space has come; none before it was told itself.
+    type Place = (bool, [u64; 2]);
+    type Record = zx_info_maps_t;
+    // A record may be about many pages.
+    const WORK: u32 = 16;
+
+    fn place(kept: &Kept) -> Self::Place {
+        (kept[0] != 0, [kept[1], kept[2]])
+    }
+
+    fn kept(&(begun, [vmar, from]): &Self::Place) -> Kept {
+        [begun.into(), vmar, from, 0, 0, 0, 0]
+    }
+
+    fn next(&self, kernel: &Kernel<M>, (begun, place): &mut Self::Place) -> Result<Step<Self::Record>, Status> {
+        if let (false, Some(process)) = (core::mem::replace(begun, true), self.process) {
+            return Ok(Step::Record(aspace_record(kernel, process)));
+        }
+        let mut walk = Walk::stopped(self.top, *place);
+        let next = kernel.walk_next(&mut walk);
+        *place = walk.place();
+        let Some((depth, node)) = next else { return Ok(Step::End) };
+        let record = node_record(kernel, depth + usize::from(self.process.is_some()), node, self.version);
+        Ok(record.map_or(Step::Nothing, Step::Record))
+    }
+
+    fn len(&self, _: &Kernel<M>) -> Option<usize> {
+        None
+    }
+}
+
 /// A VMAR and all in it; the VMAR itself has depth 0.
 pub fn vmar_maps<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let id = cx.get::<Vmar>(value, Rights::INSPECT)?;
-    cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
-    sink.many(cx, None, Walk::new(id), |kernel, walk| {
-        Ok(kernel.walk_next(walk).map(|(depth, node)| node_record(kernel, depth, node, Version::Newest)))
-    })
+    let work = cx.work_on::<Vmar>(value, Rights::INSPECT)?;
+    let top = work.object;
+    cx.kernel.objects.get(top)?.aspace.ok_or(Status::BAD_STATE)?;
+    sink.many(cx, work, &Tree { top, process: None, version: Version::Newest })
 }
 
 /// An address space (depth 0), its root VMAR (depth 1), and all in that. A process may look at itself: what is told is
@@ -63,16 +103,16 @@ pub fn process_maps<M: Machine>(
     version: Version,
     sink: Sink,
 ) -> Result<(), Status> {
-    let id = cx.get::<Process>(value, Rights::INSPECT)?;
-    let space = cx.kernel.objects.get(id)?.aspace.and_then(|aspace| cx.kernel.aspace(aspace));
-    let root = space.and_then(|space| space.root).ok_or(Status::BAD_STATE)?;
-    version.cut(sink).many(cx, None, None, |kernel, walk| match walk {
-        None => {
-            *walk = Some(Walk::new(root));
-            Ok(Some(aspace_record(kernel, id)))
-        }
-        Some(walk) => Ok(kernel.walk_next(walk).map(|(depth, node)| node_record(kernel, depth + 1, node, version))),
-    })
+    let work = cx.work_on::<Process>(value, Rights::INSPECT)?;
+    let top = root_of(cx.kernel, work.object)?;
+    let process = Some(work.object);
+    version.cut(sink).many(cx, work, &Tree { top, process, version })
+}
+
+/// The root VMAR of a process that has not ended.
+pub fn root_of<M: Machine>(kernel: &Kernel<M>, process: Id<Process>) -> Result<Id<Vmar>, Status> {
+    let space = kernel.objects.get(process)?.aspace.and_then(|aspace| kernel.aspace(aspace));
+    space.and_then(|space| space.root).ok_or(Status::BAD_STATE)
 }
 
 fn aspace_record<M: Machine>(kernel: &Kernel<M>, process: Id<Process>) -> zx_info_maps_t {
@@ -88,8 +128,13 @@ fn aspace_record<M: Machine>(kernel: &Kernel<M>, process: Id<Process>) -> zx_inf
     }
 }
 
-fn node_record<M: Machine>(kernel: &Kernel<M>, depth: usize, node: Node<'_>, version: Version) -> zx_info_maps_t {
-    match node {
+fn node_record<M: Machine>(
+    kernel: &Kernel<M>,
+    depth: usize,
+    node: Node<'_>,
+    version: Version,
+) -> Option<zx_info_maps_t> {
+    Some(match node {
         Node::Vmar(vmar) => {
             let name: &[u8] = if vmar.is_root() { b"root" } else { b"useralloc" };
             zx_info_maps_t {
@@ -102,7 +147,8 @@ fn node_record<M: Machine>(kernel: &Kernel<M>, depth: usize, node: Node<'_>, ver
             }
         }
         Node::Mapping(mapping) => mapping_record(kernel, depth, mapping, version),
-    }
+        Node::End => return None,
+    })
 }
 
 fn mapping_record<M: Machine>(kernel: &Kernel<M>, depth: usize, mapping: &Mapping, version: Version) -> zx_info_maps_t {
@@ -145,18 +191,29 @@ pub const TASK_STATS_V1: usize = offset_of!(zx_info_task_stats_t, mem_fractional
 /// Memory that a process has mapped. A page is shared if other address spaces map its VMO too, or another VMO has it
 /// too; each address space and each VMO counts for the same part of it.
 pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let id = cx.get::<Process>(value, Rights::INSPECT)?;
-    let aspace = cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
-    cx.kernel.aspace(aspace).ok_or(Status::BAD_STATE)?;
-    let (mut mapped, mut private, mut shared, mut scaled) = (0_u64, 0_u64, 0_u64, 0_u128);
-    for mapping in cx.kernel.mappings(aspace) {
-        let memory = memory(cx.kernel, mapping);
-        mapped += mapping.len;
-        let spaces = cx.kernel.objects.get(mapping.vmo)?.share_count().max(1);
-        let own = if spaces == 1 { memory.private } else { 0 };
-        private += own;
-        shared += memory.committed - own;
-        scaled += (memory.scaled - (u128::from(own) << FRACTION)) / spaces as u128;
+    let mut work = cx.work_on::<Process>(value, Rights::INSPECT)?;
+    let root = root_of(cx.kernel, work.object)?;
+    let [vmar, from, mut mapped, mut private, mut shared, high, low] = work.kept;
+    let mut scaled = u128::from(high) << 64 | u128::from(low);
+    let mut walk = Walk::stopped(root, [vmar, from]);
+    let mut portion = cx.kernel.portion();
+    while let Some((_, node)) = cx.kernel.walk_next(&mut walk) {
+        if let Node::Mapping(mapping) = node {
+            let memory = memory(cx.kernel, mapping);
+            mapped += mapping.len;
+            let spaces = cx.kernel.objects.get(mapping.vmo)?.share_count().max(1);
+            let own = if spaces == 1 { memory.private } else { 0 };
+            private += own;
+            shared += memory.committed - own;
+            scaled += (memory.scaled - (u128::from(own) << FRACTION)) / spaces as u128;
+            // It may be about many pages.
+            cx.kernel.worked(16);
+        }
+        if cx.kernel.portion_over(&mut portion) {
+            let [vmar, from] = walk.place();
+            work.kept = [vmar, from, mapped, private, shared, (scaled >> 64) as u64, scaled as u64];
+            return cx.worked(&work, Some(1));
+        }
     }
     let record = zx_info_task_stats_t {
         mem_mapped_bytes: mapped as usize,

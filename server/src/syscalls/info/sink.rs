@@ -2,15 +2,20 @@
 //!
 //! Every topic is an array of records, most of them of length one. As many whole records as fit are written; `actual`
 //! is how many, `avail` how many there are. Records are written as they are made, so that no array, however long, needs
-//! memory of the kernel's own.
+//! memory of the kernel's own, and a long one is made in portions ([`objects::portions`]). What is told changes between two of
+//! them, so what comes or goes meanwhile may be among it or not; what is there all the time is told once.
 
 use abi::Status;
 use objects::Kernel;
+use objects::ends::Portion;
 use objects::machine::Machine;
-use zerocopy::{Immutable, IntoBytes};
+use objects::object::Noun;
+use objects::portions::Kept;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::cx::Cx;
-use crate::user::Out;
+use crate::portions::Work;
+use crate::user::{In, Out};
 
 /// The last four arguments of `object_get_info`.
 #[derive(Clone, Copy)]
@@ -68,37 +73,110 @@ impl Sink {
         self.counts(cx, 1, 1)
     }
 
-    /// A topic of many records. `next` makes the one at a position and moves the position on. Where `avail` is not
-    /// known beforehand, the records that do not fit are counted.
+    /// A topic of many records, of which `list` says what is at a place. The call works on what is listed, and goes on from the
+    /// place where it stopped.
     ///
-    /// Writing a record can commit pages of the caller's memory but changes no list that a position may point into.
+    /// Writing a record can commit pages of the caller's memory but changes nothing that a place may point into.
     ///
     /// # Errors
-    /// Those of `next`; `INVALID_ARGS`, `NO_MEMORY`.
-    pub fn many<M: Machine, P, T: IntoBytes + Immutable>(
+    /// Those of `list`; `INVALID_ARGS`, `NO_MEMORY`; [`GOES_ON`](objects::portions::GOES_ON).
+    pub fn many<M: Machine, N: Noun, L: Lists<M>>(
         &self,
         cx: &mut Cx<'_, M>,
-        avail: Option<usize>,
-        mut position: P,
-        next: impl Fn(&Kernel<M>, &mut P) -> Result<Option<T>, Status>,
+        mut work: Work<N>,
+        list: &L,
     ) -> Result<(), Status> {
-        let room = self.size / self.record_size::<T>().max(1);
-        let mut actual = 0;
-        while actual < room {
-            let Some(record) = next(cx.kernel, &mut position)? else { break };
-            self.put(cx, actual, &record)?;
-            actual += 1;
-        }
-        let avail = match avail {
-            Some(avail) => avail,
-            None => {
-                let mut avail = actual;
-                while actual == room && next(cx.kernel, &mut position)?.is_some() {
-                    avail += 1;
-                }
-                avail
+        let room = self.size / self.record_size::<L::Record>().max(1);
+        let mut place = L::place(&work.kept);
+        // One more than have been come upon.
+        let mut found = work.done.max(1) as usize - 1;
+        let mut portion = cx.kernel.portion();
+        loop {
+            let full = found >= room;
+            if full && let Some(avail) = list.len(cx.kernel) {
+                return self.counts(cx, room, avail.max(room));
             }
-        };
-        self.counts(cx, actual, avail)
+            match list.next(cx.kernel, &mut place)? {
+                Step::Record(record) => {
+                    if !full {
+                        self.put(cx, found, &record)?;
+                    }
+                    found += 1;
+                }
+                Step::Nothing => {}
+                Step::End => return self.counts(cx, found.min(room), found),
+            }
+            cx.kernel.worked(L::WORK);
+            if cx.kernel.portion_over(&mut portion) {
+                work.kept = L::kept(&place);
+                return cx.worked(&work, Some(found as u64 + 1));
+            }
+        }
     }
+
+    /// A topic of one record that is summed up over many things, in the place where it goes to: so it may be of any size, and
+    /// be made in portions. Who changes it there meanwhile is told what is wrong, and is the only one. `add` adds what is at a place and
+    /// moves the place on, and says whether there was anything.
+    ///
+    /// # Errors
+    /// As [`Sink::one`]; those of `add`; [`GOES_ON`](objects::portions::GOES_ON).
+    pub fn sum<M: Machine, N: Noun, T: FromBytes + IntoBytes + Immutable>(
+        &self,
+        cx: &mut Cx<'_, M>,
+        work: &Work<N>,
+        add: impl Fn(&Kernel<M>, u64, &mut T) -> Result<bool, Status>,
+    ) -> Result<(), Status> {
+        let mut record = T::new_zeroed();
+        if work.done == 0 {
+            self.one(cx, record)?;
+            record = T::new_zeroed();
+        } else {
+            record = cx.read(In::new(self.buffer.0))?;
+        }
+        let mut place = work.done;
+        let mut portion = Portion::default();
+        while add(cx.kernel, place, &mut record)? {
+            place += 1;
+            if cx.kernel.portion_over(&mut portion) {
+                self.put(cx, 0, &record)?;
+                return cx.worked(work, Some(place));
+            }
+        }
+        self.put(cx, 0, &record)
+    }
+}
+
+/// What a step through a list comes upon.
+pub enum Step<T> {
+    /// This.
+    Record(T),
+    /// Nothing that is told.
+    Nothing,
+    /// Its end.
+    End,
+}
+
+/// A list of which a topic tells.
+pub trait Lists<M: Machine> {
+    /// Where in it.
+    type Place;
+    /// What is told.
+    type Record: IntoBytes + Immutable;
+    /// How much a step is, in ends of small objects.
+    const WORK: u32;
+
+    /// The place that was kept while the call stood still; at first the first.
+    fn place(kept: &Kept) -> Self::Place;
+
+    /// What is to be kept of a place.
+    fn kept(place: &Self::Place) -> Kept;
+
+    /// Takes a step, and moves the place on.
+    ///
+    /// # Errors
+    /// What is told of is there no more.
+    fn next(&self, kernel: &Kernel<M>, place: &mut Self::Place) -> Result<Step<Self::Record>, Status>;
+
+    /// How many there are, where that is known without going through them.
+    fn len(&self, kernel: &Kernel<M>) -> Option<usize>;
 }

@@ -7,7 +7,6 @@ use abi::{
     ZX_INFO_PROCESS_FLAG_STARTED, hafnon_info_job_usage_t, zx_exception_report_t, zx_info_job_t, zx_info_process_t,
     zx_info_task_runtime_t, zx_info_thread_stats_t, zx_info_thread_t,
 };
-use objects::ObjectId;
 use objects::account::Counted;
 use objects::exception::Task;
 use objects::handle::HandleValue;
@@ -15,10 +14,12 @@ use objects::job::Job;
 use objects::list::{Chain, List};
 use objects::machine::Machine;
 use objects::object::{Body, Object};
+use objects::portions::Kept;
 use objects::process::{Process, ProcessState};
 use objects::thread::{Thread, ThreadState};
+use objects::{Kernel, ObjectId};
 
-use super::sink::Sink;
+use super::sink::{Lists, Sink, Step};
 use crate::cx::Cx;
 
 pub fn job<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
@@ -61,25 +62,63 @@ pub fn job_usage<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink)
     sink.one(cx, record)
 }
 
-/// A topic of objects' numbers: of the objects in a list.
-fn koids<M: Machine, C: Chain<Entry = Object>>(cx: &mut Cx<'_, M>, sink: Sink, list: List<C>) -> Result<(), Status> {
-    sink.many(cx, None, None, |kernel, at: &mut Option<ObjectId>| {
-        let Some(object) = kernel.objects.after(list, *at) else { return Ok(None) };
-        *at = Some(object);
-        Ok(Some(kernel.koid(object)))
-    })
+/// The numbers of what is in a list that a task keeps of others below it. A place is the number of the last of them that was come
+/// upon, which says where the list goes on also when that one is gone: the list is in the order of these numbers.
+struct Koids<C> {
+    task: ObjectId,
+    list: List<C>,
+}
+
+impl<M: Machine, C: Chain<Entry = Object>> Lists<M> for Koids<C> {
+    /// The object with that number as well, as long as nothing has changed.
+    type Place = (u64, Option<ObjectId>);
+    type Record = u64;
+    const WORK: u32 = 1;
+
+    fn place(kept: &Kept) -> Self::Place {
+        (kept[0], None)
+    }
+
+    fn kept(place: &Self::Place) -> Kept {
+        [place.0, 0, 0, 0, 0, 0, 0]
+    }
+
+    fn next(&self, kernel: &Kernel<M>, (koid, at): &mut Self::Place) -> Result<Step<u64>, Status> {
+        let objects = &kernel.objects;
+        let last = at.or_else(|| objects.task(*koid).filter(|&last| objects.is_listed::<C>(last)));
+        if *koid == 0 || last.is_some() {
+            let Some(next) = objects.after(self.list, last) else { return Ok(Step::End) };
+            (*koid, *at) = (kernel.koid(next), Some(next));
+        } else {
+            let Some((number, task)) = objects.task_after(*koid) else { return Ok(Step::End) };
+            *koid = number;
+            if !objects.is_listed::<C>(task) || !kernel.is_child(task, self.task) {
+                return Ok(Step::Nothing);
+            }
+            *at = Some(task);
+        }
+        // A thread is told of when it has been started.
+        let told = at.is_some_and(|task| kernel.is_child(task, self.task));
+        Ok(if told { Step::Record(*koid) } else { Step::Nothing })
+    }
+
+    fn len(&self, _: &Kernel<M>) -> Option<usize> {
+        None
+    }
 }
 
 pub fn job_children<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let id = cx.get::<Job>(value, Rights::ENUMERATE)?;
-    let list = cx.kernel.objects.get(id)?.jobs;
-    koids(cx, sink, list)
+    let work = cx.work_on::<Job>(value, Rights::ENUMERATE)?;
+    let list = cx.kernel.objects.get(work.object)?.jobs;
+    let task = work.object.object();
+    sink.many(cx, work, &Koids { task, list })
 }
 
 pub fn job_processes<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let id = cx.get::<Job>(value, Rights::ENUMERATE)?;
-    let list = cx.kernel.objects.get(id)?.processes;
-    koids(cx, sink, list)
+    let work = cx.work_on::<Job>(value, Rights::ENUMERATE)?;
+    let list = cx.kernel.objects.get(work.object)?.processes;
+    let task = work.object.object();
+    sink.many(cx, work, &Koids { task, list })
 }
 
 pub fn process<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
@@ -106,19 +145,10 @@ pub fn process<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -
 
 /// Those that have been started.
 pub fn process_threads<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let id = cx.get::<Process>(value, Rights::ENUMERATE)?;
-    let process = cx.kernel.objects.get(id)?;
-    let (list, avail) = (process.threads, process.running);
-    sink.many(cx, Some(avail), None, |kernel, at: &mut Option<ObjectId>| {
-        loop {
-            let Some(object) = kernel.objects.after(list, *at) else { return Ok(None) };
-            *at = Some(object);
-            let thread = kernel.objects.typed::<Thread>(object)?;
-            if kernel.objects.get(thread)?.state != ThreadState::Initial {
-                return Ok(Some(kernel.koid(object)));
-            }
-        }
-    })
+    let work = cx.work_on::<Process>(value, Rights::ENUMERATE)?;
+    let list = cx.kernel.objects.get(work.object)?.threads;
+    let task = work.object.object();
+    sink.many(cx, work, &Koids { task, list })
 }
 
 pub fn thread<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {

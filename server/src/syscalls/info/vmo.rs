@@ -10,11 +10,15 @@ use abi::{
 use objects::handle::HandleValue;
 use objects::iob::Iob;
 use objects::machine::Machine;
+use objects::maps::{Node, Walk};
+use objects::portions::Kept;
 use objects::process::Process;
+use objects::vmar::Vmar;
 use objects::vmo::{Kind, Vmo};
 use objects::{Id, Kernel};
 
-use super::sink::Sink;
+use super::maps::root_of;
+use super::sink::{Lists, Sink, Step};
 use crate::cx::Cx;
 
 /// Where older versions of the record end.
@@ -70,38 +74,74 @@ fn record<M: Machine>(kernel: &Kernel<M>, id: Id<Vmo>, via: u32, rights: Rights)
     })
 }
 
-/// How far the list of a process's VMOs has come: first those that it has handles to, then those that it has mapped.
-#[derive(Default)]
+/// The VMOs that a process can reach: first those that it has handles to, then those that it has mapped.
+struct Reached {
+    process: Id<Process>,
+    root: Id<Vmar>,
+}
+
+/// How far that list has come.
 struct Place {
+    /// A place of the table of handles.
     handle: usize,
-    /// The IOBuffer whose regions are told, and the next one.
-    iob: Option<(Id<Iob>, Rights, usize)>,
-    address: u64,
+    /// The next region of the IOBuffer that the handle there is to.
+    region: usize,
+    /// The place of a walk through what is mapped.
+    walk: [u64; 2],
+}
+
+impl<M: Machine> Lists<M> for Reached {
+    type Place = Place;
+    type Record = zx_info_vmo_t;
+    // A record may be about many pages.
+    const WORK: u32 = 16;
+
+    fn place(&[handle, region, vmar, from, ..]: &Kept) -> Place {
+        Place { handle: handle as usize, region: region as usize, walk: [vmar, from] }
+    }
+
+    fn kept(&Place { handle, region, walk: [vmar, from] }: &Place) -> Kept {
+        [handle as u64, region as u64, vmar, from, 0, 0, 0]
+    }
+
+    fn next(&self, kernel: &Kernel<M>, place: &mut Place) -> Result<Step<Self::Record>, Status> {
+        if let Some(found) = kernel.objects.get(self.process)?.handles.at(place.handle) {
+            if let Some((_, handle)) = found
+                && let Ok(end) = kernel.objects.typed::<Iob>(handle.object)
+                && let Some(region) = kernel.objects.get(end)?.regions().get(place.region)
+            {
+                place.region += 1;
+                return record(kernel, region.vmo, ZX_INFO_VMO_VIA_IOB_HANDLE, handle.rights).map(Step::Record);
+            }
+            (place.handle, place.region) = (place.handle + 1, 0);
+            if let Some((_, handle)) = found
+                && let Ok(vmo) = kernel.objects.typed::<Vmo>(handle.object)
+            {
+                return record(kernel, vmo, ZX_INFO_VMO_VIA_HANDLE, handle.rights).map(Step::Record);
+            }
+            return Ok(Step::Nothing);
+        }
+        let mut walk = Walk::stopped(self.root, place.walk);
+        let next = kernel.walk_next(&mut walk);
+        place.walk = walk.place();
+        match next {
+            None => Ok(Step::End),
+            Some((_, Node::Vmar(_) | Node::End)) => Ok(Step::Nothing),
+            Some((_, Node::Mapping(mapping))) => {
+                let told = kernel.vmo_told(mapping.named);
+                record(kernel, told, ZX_INFO_VMO_VIA_MAPPING, Rights::NONE).map(Step::Record)
+            }
+        }
+    }
+
+    fn len(&self, _: &Kernel<M>) -> Option<usize> {
+        None
+    }
 }
 
 pub fn process_vmos<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let id = cx.get::<Process>(value, Rights::INSPECT)?;
-    let aspace = cx.kernel.objects.get(id)?.aspace.ok_or(Status::BAD_STATE)?;
-    sink.many(cx, None, Place::default(), |kernel, place| {
-        loop {
-            if let Some((end, rights, index)) = &mut place.iob
-                && let Some(region) = kernel.objects.get(*end)?.regions().get(*index)
-            {
-                *index += 1;
-                return record(kernel, region.vmo, ZX_INFO_VMO_VIA_IOB_HANDLE, *rights).map(Some);
-            }
-            place.iob = None;
-            let Some((_, handle)) = kernel.objects.get(id)?.handles.next(&mut place.handle) else { break };
-            if let Ok(end) = kernel.objects.typed::<Iob>(handle.object) {
-                place.iob = Some((end, handle.rights, 0));
-            }
-            if let Ok(vmo) = kernel.objects.typed::<Vmo>(handle.object) {
-                return record(kernel, vmo, ZX_INFO_VMO_VIA_HANDLE, handle.rights).map(Some);
-            }
-        }
-        kernel.aspace(aspace).ok_or(Status::BAD_STATE)?;
-        let Some(mapping) = kernel.mapping_from(aspace, place.address) else { return Ok(None) };
-        place.address = mapping.end();
-        record(kernel, kernel.vmo_told(mapping.named), ZX_INFO_VMO_VIA_MAPPING, Rights::NONE).map(Some)
-    })
+    let work = cx.work_on::<Process>(value, Rights::INSPECT)?;
+    let root = root_of(cx.kernel, work.object)?;
+    let reached = Reached { process: work.object, root };
+    sink.many(cx, work, &reached)
 }

@@ -8,6 +8,8 @@
 
 #[cfg(target_os = "fuchsia")]
 mod fuchsia {
+    mod lists;
+
     use std::io::Read;
     use std::process::{Command, ExitCode, Stdio};
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -142,15 +144,6 @@ mod fuchsia {
     enum How {
         Map,
         Op(u32),
-    }
-
-    fn clone() -> Outcome {
-        let vmo = memory(LESS, true)?;
-        holds_shortly("clone", || {
-            let copy = vmo.create_child(abi::ZX_VMO_CHILD_SNAPSHOT, 0, LESS)?;
-            drop(copy);
-            Ok(())
-        })
     }
 
     fn ends<T>(kind: &str, what: T) -> Outcome {
@@ -323,8 +316,7 @@ mod fuchsia {
     }
 
     fn cases() -> Vec<Case> {
-        vec![
-            Case::new("holds.clone", clone),
+        let mut all = vec![
             Case::new("holds.close.chain", close_chain),
             Case::new("holds.close.channel", close_channel),
             Case::new("holds.close.large", || close("close-large", false)),
@@ -357,7 +349,9 @@ mod fuchsia {
             Case::new("holds.write", || copy("write", true)),
             Case::new("holds.zero.large", || op("zero-large", ZX_VMO_OP_ZERO, false)),
             Case::new("holds.zero.mapped", || mapped("zero-mapped", ZX_VMO_OP_ZERO)),
-        ]
+        ];
+        all.extend(lists::cases());
+        all
     }
 
     /// Uses all memory once. seL4 clears a piece of memory whole when something is first made of it, and the pieces that it
