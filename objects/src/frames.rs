@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use crate::machine::{Frame, Machine, OutOfMemory};
 use crate::recent::Recent;
 use crate::refusal::Grows;
+use crate::vmo::Chunk;
 
 /// The owners of all frames.
 #[derive(Default)]
@@ -35,26 +36,24 @@ impl Frames {
         self.more.get(frame.0 as usize).is_some_and(|more| *more != 0)
     }
 
-    /// Makes room, so that [`Frames::share`] cannot fail for this frame.
-    pub fn reserve(&mut self, frame: Frame) -> Result<(), OutOfMemory> {
-        match self.more.get(frame.0 as usize) {
-            Some(&more) => (more < u32::MAX).then_some(()).ok_or(OutOfMemory),
-            None => {
-                let len = (frame.0 as usize).checked_add(1).ok_or(OutOfMemory)?;
-                self.more.room(len - self.more.len())?;
-                self.more.resize(len, 0);
-                Ok(())
+    /// The frames of some pages get one more owner each. Whoever shares frames sees to it that what is known of them is forgotten.
+    ///
+    /// # Errors
+    /// None has one more then.
+    pub fn share(&mut self, pages: &Chunk) -> Result<(), OutOfMemory> {
+        let last = pages.frames().map(|(_, frame)| frame.0).max();
+        let missing = last.map_or(0, |last| (last as usize + 1).saturating_sub(self.more.len()));
+        if missing > 0 {
+            self.more.room(missing)?;
+            self.more.resize(self.more.len() + missing, 0);
+        }
+        for (_, frame) in pages.frames() {
+            // An owner takes four bytes of a heap that is smaller than as many times that.
+            if let Some(more) = self.more.get_mut(frame.0 as usize) {
+                *more = more.saturating_add(1);
             }
         }
-    }
-
-    /// A frame for which room was made gets one more owner.
-    #[inline]
-    pub fn share(&mut self, frame: Frame) {
-        self.recent.forget_all();
-        if let Some(more) = self.more.get_mut(frame.0 as usize) {
-            *more = more.saturating_add(1);
-        }
+        Ok(())
     }
 
     /// An owner lets go of a frame that it has mapped nowhere any more.

@@ -57,6 +57,8 @@ pub const COPIES: u64 = 512 << 10;
 pub struct Progress {
     /// The object.
     pub object: ObjectId,
+    /// Another one that it needs.
+    pub with: Option<ObjectId>,
     /// The rights of the handle to it.
     pub rights: Rights,
     /// As much as the call counts of its work; 0 only for one that begins, or that begins when there is more memory.
@@ -71,7 +73,7 @@ pub type Kept = [u64; 7];
 impl Progress {
     /// So much is done, which is all that there is to know.
     pub fn new(object: ObjectId, rights: Rights, done: u64) -> Self {
-        Progress { object, rights, done, kept: Kept::default() }
+        Progress { object, with: None, rights, done, kept: Kept::default() }
     }
 }
 
@@ -115,9 +117,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn going_note(&mut self, id: Id<Thread>, going: Going) -> Result<(), Status> {
-        let object = going.progress.object;
+        let (object, with) = (going.progress.object, going.progress.with);
         self.block(id, Wait::Goes(Box::new(going)), ZX_TIME_INFINITE)?;
         self.add_ref(object);
+        with.into_iter().for_each(|with| self.add_ref(with));
         if let Some(machine) = self.objects.get(id)?.machine {
             self.machine.thread_again(machine);
         }

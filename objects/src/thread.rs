@@ -124,6 +124,11 @@ impl Thread {
         core::mem::take(&mut self.has_deadline)
     }
 
+    /// Whether it has ended, or is going to be stopped because its process has.
+    pub fn has_ended(&self) -> bool {
+        self.state == ThreadState::Dead || self.state == ThreadState::Running && self.aspace.is_none()
+    }
+
     /// Whether it waits in a call.
     #[inline]
     pub fn is_waiting(&self) -> bool {
@@ -578,7 +583,10 @@ impl<M: Machine> Kernel<M> {
             Wait::Serial(ref wait) => self.serial_forget(wait, id),
             Wait::Interrupt { interrupt, .. } => self.interrupt_forget_waiter(interrupt),
             Wait::Page(ref wait) => self.page_forget(id, wait),
-            Wait::Goes(ref going) => self.drop_ref(going.progress.object),
+            Wait::Goes(ref going) => {
+                self.drop_ref(going.progress.object);
+                going.progress.with.into_iter().for_each(|with| self.drop_ref(with));
+            }
             Wait::Exception { exception, .. } => self.drop_ref(exception.object()),
         }
         Some(wait)

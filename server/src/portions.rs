@@ -5,7 +5,7 @@ use objects::handle::HandleValue;
 use objects::machine::{Machine, ThreadKey};
 use objects::object::Noun;
 use objects::portions::{Kept, Progress};
-use objects::{Id, Kernel, refusal};
+use objects::{Id, Kernel, ObjectId, refusal};
 
 use crate::cx::Cx;
 use crate::{Answer, again, attended};
@@ -14,12 +14,21 @@ use crate::{Answer, again, attended};
 pub struct Work<T> {
     /// The object.
     pub object: Id<T>,
+    /// Another object that it needs.
+    pub with: Option<ObjectId>,
     /// The rights of the handle to it when the call began.
     pub rights: Rights,
     /// How much has been done; 0 if the call begins.
     pub done: u64,
     /// What else is kept of it.
     pub kept: Kept,
+}
+
+impl<T> Work<T> {
+    /// A call begins that works on this.
+    pub fn begins(object: Id<T>, rights: Rights) -> Self {
+        Work { object, with: None, rights, done: 0, kept: Kept::default() }
+    }
 }
 
 impl<M: Machine> Cx<'_, M> {
@@ -29,14 +38,32 @@ impl<M: Machine> Cx<'_, M> {
     /// As [`Cx::get_with_rights`].
     pub fn work_on<T: Noun>(&mut self, value: HandleValue, rights: Rights) -> Result<Work<T>, Status> {
         match self.progress.take() {
-            Some(Progress { object, rights, done, kept }) => {
-                Ok(Work { object: self.kernel.objects.typed(object)?, rights, done, kept })
+            Some(Progress { object, with, rights, done, kept }) => {
+                Ok(Work { object: self.kernel.objects.typed(object)?, with, rights, done, kept })
             }
             None => {
                 let (object, rights) = self.get_with_rights(value, rights)?;
-                Ok(Work { object, rights, done: 0, kept: Kept::default() })
+                Ok(Work::begins(object, rights))
             }
         }
+    }
+
+    /// The same for a call that needs another object, too.
+    ///
+    /// # Errors
+    /// As [`Cx::work_on`], of the one first.
+    pub fn work_on_both<T: Noun, U: Noun>(
+        &mut self,
+        (value, rights): (HandleValue, Rights),
+        (other, other_rights): (HandleValue, Rights),
+    ) -> Result<(Work<T>, Id<U>), Status> {
+        let mut work = self.work_on::<T>(value, rights)?;
+        let other = match work.with {
+            Some(with) => self.kernel.objects.typed(with)?,
+            None => self.get::<U>(other, other_rights)?,
+        };
+        work.with = Some(other.object());
+        Ok((work, other))
     }
 
     /// The end of a portion: the call is over, or goes on (step 1) when so much has been done.
@@ -44,8 +71,9 @@ impl<M: Machine> Cx<'_, M> {
     /// # Errors
     /// [`GOES_ON`](objects::portions::GOES_ON).
     pub fn worked<T: Noun>(&mut self, work: &Work<T>, goes_on: Option<u64>) -> Result<(), Status> {
-        let (object, rights, kept) = (work.object.object(), work.rights, work.kept);
-        goes_on.map_or(Ok(()), |done| Err(self.kernel.goes_on(Progress { object, rights, done, kept })))
+        let Work { with, rights, kept, .. } = *work;
+        let object = work.object.object();
+        goes_on.map_or(Ok(()), |done| Err(self.kernel.goes_on(Progress { object, with, rights, done, kept })))
     }
 }
 

@@ -16,9 +16,11 @@ use abi::{
 };
 
 use super::{Kind, Pager, Source};
+use crate::ends::Portion;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::Id;
+use crate::portions::{MAKES, WORK};
 use crate::slab::Key;
 use crate::vmo::Vmo;
 
@@ -349,6 +351,19 @@ impl<M: Machine> Kernel<M> {
         (offset, length): (u64, u64),
         (aux, aux_offset): (Id<Vmo>, u64),
     ) -> Result<(), Status> {
+        let (key, pages, aux) = self.pager_may_supply(pager, vmo, (offset, length), (aux, aux_offset))?;
+        self.source_supply(vmo, key, pages, aux)
+    }
+
+    /// What [`Kernel::pager_supply_pages`] is to supply: which source's pages, with which pages of which VMO.
+    #[allow(clippy::type_complexity, reason = "it is taken apart at once")]
+    fn pager_may_supply(
+        &self,
+        pager: Id<Pager>,
+        vmo: Id<Vmo>,
+        (offset, length): (u64, u64),
+        (aux, aux_offset): (Id<Vmo>, u64),
+    ) -> Result<(Key, core::ops::Range<u64>, (Id<Vmo>, u64)), Status> {
         let key = self.source_of(pager, vmo)?;
         let pages = whole_pages(offset, length, self.vmo_size(vmo)?)?;
         whole_pages(aux_offset, length, self.vmo_size(aux)?)?;
@@ -356,7 +371,43 @@ impl<M: Machine> Kernel<M> {
         if self.sources.get(key).is_some_and(|source| source.detached) {
             return Err(Status::BAD_STATE);
         }
-        self.source_supply(vmo, key, pages, aux)
+        let (_, total) = self.machine.memory();
+        // Each is noted by itself, even one of zeroes.
+        if pages.end - pages.start > total / PAGE {
+            return Err(Status::NO_MEMORY);
+        }
+        Ok((key, pages, aux))
+    }
+
+    /// A portion of [`Kernel::pager_supply_pages`], of which `done` bytes are supplied. Says how many are then, if some are left.
+    ///
+    /// # Errors
+    /// As `pager_supply_pages`; what was moved stays moved.
+    pub fn pager_supply_portion(
+        &mut self,
+        pager: Id<Pager>,
+        vmo: Id<Vmo>,
+        (offset, length): (u64, u64),
+        (aux, aux_offset): (Id<Vmo>, u64),
+        mut done: u64,
+    ) -> Result<Option<u64>, Status> {
+        let part = MAKES * PAGE;
+        if length <= part {
+            return self.pager_supply_pages(pager, vmo, (offset, length), (aux, aux_offset)).map(|()| None);
+        }
+        // All that can be wrong with the rest shows now.
+        self.pager_may_supply(pager, vmo, (offset, length), (aux, aux_offset))?;
+        let mut portion = Portion::default();
+        while done < length {
+            let part = part.min(length - done);
+            self.pager_supply_pages(pager, vmo, (offset + done, part), (aux, aux_offset + done))?;
+            done += part;
+            self.worked(MAKES as u32 / WORK);
+            if self.portion_over(&mut portion) {
+                break;
+            }
+        }
+        Ok(Some(done).filter(|&done| done < length))
     }
 }
 

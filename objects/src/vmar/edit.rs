@@ -83,7 +83,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Whether a range can be cleared: nothing fixed, no VMAR that is not to go, or only in part.
-    fn vmar_check_clear(&self, id: Id<Vmar>, base: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
+    pub(super) fn vmar_check_clear(&self, id: Id<Vmar>, base: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
         let (vmar, aspace) = self.vmar_alive(id)?;
         if !vmar.covers(base, len) {
             return Err(Status::INVALID_ARGS);
@@ -189,9 +189,9 @@ impl<M: Machine> Kernel<M> {
         self.vmar_destroy(id).map(|()| None)
     }
 
-    /// Removes mappings from a range of a VMAR, from an address on, as many as go in a portion. Says how far it has come; nothing
-    /// if no mapping is left in the range.
-    fn vmar_clear_portion(
+    /// Removes mappings and VMARs from a range of a VMAR, from an address on, as many as go in a portion. Says how far it has come;
+    /// nothing if nothing is left in the range.
+    pub(super) fn vmar_clear_portion(
         &mut self,
         id: Id<Vmar>,
         (start, end): (u64, u64),
@@ -205,25 +205,42 @@ impl<M: Machine> Kernel<M> {
         let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
         let mut portion = Portion::default();
         loop {
-            let next = self.mapping_at(aspace, at).or_else(|| self.mapping_from(aspace, at));
-            let Some(&mapping) = next.filter(|mapping| mapping.base < end) else {
-                // Others may have mapped something where nothing was left.
-                let again = self.mapping_at(aspace, start).or_else(|| self.mapping_from(aspace, start));
-                return Ok(again.filter(|mapping| mapping.base < end).map(|_| start));
-            };
-            let inner = mapping.vmar != id;
-            if inner && !(with_vmars && self.vmar_within(id, mapping.base, (start, end))) {
+            // The innermost that is there goes first.
+            let inner = self.aspaces.get(aspace).and_then(|space| space.vmar_at(at)).ok_or(Status::BAD_STATE)?;
+            if at < end && inner != id && !(with_vmars && self.vmar_within(id, at, (start, end))) {
                 return Err(Status::INVALID_ARGS);
             }
-            let (from, to) = (mapping.base.max(at), mapping.end().min(end));
-            // Who unmaps is heard also when there is no memory for the rest of a mapping that is cut.
-            let pages = match self.heap_reserve() {
-                Ok(()) => self.machine.stretch(machine, from, (to - from) / PAGE, UNMAPS),
-                Err(_) => (to - from) / PAGE,
-            };
-            self.vmar_clear(mapping.vmar, from, pages * PAGE, false)?;
-            at = from + pages * PAGE;
-            self.worked(pages.min(UNMAPS.into()) as u32 / WORK);
+            let inner = if at < end { inner } else { id };
+            let vmar = self.objects.get(inner)?;
+            let (base, parent) = (vmar.base, vmar.parent);
+            let next = vmar.children.at(at).or_else(|| vmar.children.from(at)).filter(|child| child.base() < end);
+            match next.copied() {
+                Some(Child::Mapping(mapping)) => {
+                    let (from, to) = (mapping.base.max(at), mapping.end().min(end));
+                    // Who unmaps is heard also when there is no memory for the rest of a mapping that is cut.
+                    let pages = match self.heap_reserve() {
+                        Ok(()) => self.machine.stretch(machine, from, (to - from) / PAGE, UNMAPS),
+                        Err(_) => (to - from) / PAGE,
+                    };
+                    self.vmar_clear(inner, from, pages * PAGE, false)?;
+                    at = from + pages * PAGE;
+                    self.worked(pages.min(UNMAPS.into()) as u32 / WORK);
+                }
+                Some(Child::Vmar(_, base, _)) => at = base,
+                None if inner == id => {
+                    // Others may have put something where nothing was left.
+                    let children = &self.objects.get(id)?.children;
+                    let again = children.at(start).or_else(|| children.from(start));
+                    return Ok(again.filter(|child| child.base() < end).map(|_| start));
+                }
+                None => match self.objects.get(inner)?.children.from(base) {
+                    Some(child) => at = child.base(),
+                    None => {
+                        self.vmar_take_out(aspace, parent.ok_or(Status::BAD_STATE)?, inner)?;
+                        at = base;
+                    }
+                },
+            }
             if self.portion_over(&mut portion) {
                 return Ok(Some(at));
             }

@@ -139,6 +139,24 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::vmar_allocate`]; `OUT_OF_RANGE`: the VMO's offset is absurd.
     pub fn vmar_map(&mut self, id: Id<Vmar>, place: Place, request: MapRequest) -> Result<u64, Status> {
+        let wanted = self.mapping_wanted(id, &request)?;
+        let (base, aspace) = self.vmar_place(id, place, wanted.len)?;
+        self.aspace_pays(aspace)?;
+        if let Place::Over(_) = place {
+            self.vmar_clear(id, base, wanted.len, false)?;
+        }
+        let mapping = Mapping { base, ..wanted };
+        self.mapping_insert(aspace, mapping);
+        if mapping.fixed
+            && let Some(space) = self.aspaces.get_mut(aspace)
+        {
+            space.fixed = Some((base, mapping.end()));
+        }
+        Ok(base)
+    }
+
+    /// A mapping as it is asked for, but for where it goes to.
+    fn mapping_wanted(&self, id: Id<Vmar>, request: &MapRequest) -> Result<Mapping, Status> {
         let len = request.len.checked_next_multiple_of(PAGE).ok_or(Status::OUT_OF_RANGE)?;
         if len == 0 || !request.offset.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
@@ -152,13 +170,8 @@ impl<M: Machine> Kernel<M> {
                 return Err(Status::OUT_OF_RANGE);
             }
         }
-        let (base, aspace) = self.vmar_place(id, place, len)?;
-        self.aspace_pays(aspace)?;
-        if let Place::Over(_) = place {
-            self.vmar_clear(id, base, len, false)?;
-        }
-        let mapping = Mapping {
-            base,
+        Ok(Mapping {
+            base: 0,
             len,
             vmo,
             offset,
@@ -171,14 +184,48 @@ impl<M: Machine> Kernel<M> {
             content_only: false,
             copied: false,
             shown: false,
-        };
-        self.mapping_insert(aspace, mapping);
-        if mapping.fixed
-            && let Some(space) = self.aspaces.get_mut(aspace)
-        {
-            space.fixed = Some((base, mapping.end()));
+        })
+    }
+
+    /// A portion of [`Kernel::vmar_map`] over what is mapped, of which `done` bytes are done. Each address shows what it did or what it
+    /// is to, never nothing. Says where, and how many bytes are done then, if some are left.
+    ///
+    /// # Errors
+    /// As `vmar_map`.
+    pub fn vmar_map_over_portion(
+        &mut self,
+        id: Id<Vmar>,
+        offset: u64,
+        (request, content_only): (MapRequest, bool),
+        done: u64,
+    ) -> Result<(u64, Option<u64>), Status> {
+        let wanted = Mapping { content_only, ..self.mapping_wanted(id, &request)? };
+        let (base, aspace) = self.vmar_place(id, Place::Over(offset), wanted.len)?;
+        self.aspace_pays(aspace)?;
+        let (at, end) = (base + done, base + wanted.len);
+        if done == 0 {
+            self.vmar_check_clear(id, base, wanted.len, false)?;
         }
-        Ok(base)
+        let cleared = self.vmar_clear_portion(id, (at, end), at, false);
+        // What is free now is mapped, also when clearing has failed on the way.
+        let next = self.objects.get(id)?.children.from(at).map_or(end, |child| child.base().min(end));
+        let before = at.checked_sub(1).and_then(|before| self.mapping_at(aspace, before)).copied();
+        let all = Mapping { base, len: next - base, ..wanted };
+        if next > at {
+            match before.filter(|&before| before == Mapping { len: done, shown: before.shown, ..all }) {
+                Some(Mapping { shown, .. }) => {
+                    // The reference that removal lets go of is kept by what comes in.
+                    self.mapping_remove(id, base);
+                    self.mapping_insert(aspace, Mapping { shown, ..all });
+                }
+                None => {
+                    let (offset, named_offset) = (all.offset + done, all.named_offset + done);
+                    self.mapping_insert(aspace, Mapping { base: at, len: next - at, offset, named_offset, ..all });
+                }
+            }
+        }
+        cleared?;
+        Ok((base, Some(next - base).filter(|_| next < end)))
     }
 
     /// The mapping at an address ends, for accesses, where the content of its VMO does.

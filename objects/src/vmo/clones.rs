@@ -4,10 +4,12 @@ use abi::Status;
 
 use super::pages::Pages;
 use super::{Backing, Beneath, Kind, Vmo, round_up};
+use crate::ends::Portion;
 use crate::kernel::Kernel;
 use crate::machine::{Cache, Machine, PAGE};
 use crate::object::Id;
 use crate::pager::Runs;
+use crate::portions::{SHORT, UNMAPS, WORK};
 
 /// What a clone promises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +95,36 @@ impl<M: Machine> Kernel<M> {
         Ok(child)
     }
 
+    /// A portion of what may be done before [`Kernel::vmo_create_clone`], so that it takes no longer than it must: no mapping of what is
+    /// going to be shared allows to write, but where somebody writes again. The copy itself is made at once, so that it is what
+    /// its parent was at one time. Says how many pages are looked at then, if some are left.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn vmo_clone_portion(&mut self, id: Id<Vmo>, offset: u64, len: u64, done: u64) -> Result<Option<u64>, Status> {
+        let end = offset.saturating_add(len).min(self.vmo_size(id)?);
+        if end <= offset || end - offset <= SHORT {
+            return Ok(None);
+        }
+        let (target, from) = self.vmo_resolve(id, offset)?;
+        let (first, to) = (from / PAGE, (from + (end - offset)).div_ceil(PAGE));
+        let (mut at, mut portion) = (first + done, Portion::default());
+        let vmo = self.objects.get(target)?;
+        if vmo.mappings.is_empty() || vmo.kind != Kind::Plain {
+            return Ok(None);
+        }
+        while let Some(page) = self.vmo_first_page(target, at, to) {
+            at = (page + 1).next_multiple_of(UNMAPS.into()).min(to);
+            self.vmo_protect_pages(target, page, at);
+            self.worked(UNMAPS / WORK);
+            if self.portion_over(&mut portion) {
+                break;
+            }
+        }
+        // Nor does the copy begin in a portion of which something is used.
+        Ok(Some(at - first).filter(|&looked| looked != done))
+    }
+
     /// Notes that nobody has been given a copy to write.
     ///
     /// # Errors
@@ -109,15 +141,20 @@ impl<M: Machine> Kernel<M> {
         let mut table = Pages::default();
         let mut at = from;
         let old = self.objects.get(id)?.pages().ok_or(Status::INTERNAL)?;
+        self.frames.recent.forget_all();
         while let Some(chunk) = old.peek(at, to) {
-            let made = self.machine.heap_reserve().and_then(|()| {
-                chunk.frames().try_for_each(|(_, frame)| self.frames.reserve(frame))?;
-                table.put(&chunk, from, 0)
+            let shared = self.machine.heap_reserve().and_then(|()| self.frames.share(&chunk));
+            let made = shared.and_then(|()| {
+                table.put(&chunk, from, 0).inspect_err(|_| {
+                    chunk.frames().for_each(|(_, frame)| self.frames.release(&mut self.machine, frame));
+                })
             });
-            made.map_err(|_| Status::NO_MEMORY)?;
+            if made.is_err() {
+                self.vmo_discard_table(table);
+                return Err(Status::NO_MEMORY);
+            }
             at = chunk.end();
         }
-        table.frames(0, count).for_each(|frame| self.frames.share(frame));
         if table.len() != 0 {
             self.objects.get_mut(id)?.shares = true;
             self.vmo_protect_pages(id, from, to);

@@ -52,6 +52,7 @@ pub(crate) use self::ahead::Ahead;
 pub use self::clones::CloneKind;
 pub use self::info::{FRACTION, Memory};
 pub use self::page::Access;
+pub(crate) use self::pages::Chunk;
 pub use self::pins::Pin;
 pub use self::source::PAGE_WAIT;
 

@@ -213,8 +213,7 @@ impl<M: Machine> Kernel<M> {
     /// source has none of them afterwards.
     ///
     /// # Errors
-    /// `NO_MEMORY`: some may have been moved. Also, with nothing moved, for more pages than the machine has: each is
-    /// noted by itself, even one of zeroes.
+    /// `NO_MEMORY`: some may have been moved.
     pub(crate) fn source_supply(
         &mut self,
         id: Id<Vmo>,
@@ -223,10 +222,6 @@ impl<M: Machine> Kernel<M> {
         (aux, from): (Id<Vmo>, u64),
     ) -> Result<(), Status> {
         let count = to.end - to.start;
-        let (_, total) = self.machine.memory();
-        if count > total / PAGE {
-            return Err(Status::NO_MEMORY);
-        }
         self.ahead_settle_of(aux);
         self.vmo_unmap_pages(aux, from, from + count);
         let mut result = Ok(());

@@ -3,9 +3,11 @@
 use abi::Status;
 
 use super::{Beneath, Kind, Vmo, range};
+use crate::ends::Portion;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::Id;
+use crate::portions::{GIVES_BACK, WORK};
 use crate::refusal::granted;
 
 impl<M: Machine> Kernel<M> {
@@ -16,25 +18,9 @@ impl<M: Machine> Kernel<M> {
     /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: a VMO is of a kind that keeps its pages, or
     /// gets them from a pager. `BAD_STATE`: pages are pinned. `NO_MEMORY`.
     pub fn vmo_transfer(&mut self, to: (Id<Vmo>, u64), len: u64, from: (Id<Vmo>, u64)) -> Result<(), Status> {
-        if ![to.1, from.1, len].iter().all(|n| n.is_multiple_of(PAGE)) {
-            return Err(Status::INVALID_ARGS);
-        }
-        let count = len / PAGE;
         self.ahead_settle();
-        let mut places = [(to.0, 0), (from.0, 0)];
-        for (place, (id, offset)) in places.iter_mut().zip([to, from]) {
-            range(offset, len, self.vmo_size(id)?)?;
-            let (target, offset) = self.vmo_resolve(id, offset)?;
-            *place = (target, offset / PAGE);
-            let vmo = self.objects.get(target)?;
-            if vmo.kind != Kind::Plain || !matches!(vmo.beneath, Beneath::Zeroes) {
-                return Err(Status::NOT_SUPPORTED);
-            }
-            if vmo.is_pinned(place.1, place.1 + count) {
-                return Err(Status::BAD_STATE);
-            }
-        }
-        let [(to, to_page), (from, from_page)] = places;
+        let [(to, to_page), (from, from_page)] = self.vmo_may_transfer(to, len, from)?;
+        let count = len / PAGE;
         if to == from && to_page == from_page {
             return Ok(());
         }
@@ -76,6 +62,82 @@ impl<M: Machine> Kernel<M> {
         }
         self.vmo_may_be_discarded(to);
         Ok(())
+    }
+
+    /// What [`Kernel::vmo_transfer`] is to move: which VMO's pages from which on to which.
+    fn vmo_may_transfer(
+        &self,
+        to: (Id<Vmo>, u64),
+        len: u64,
+        from: (Id<Vmo>, u64),
+    ) -> Result<[(Id<Vmo>, u64); 2], Status> {
+        if ![to.1, from.1, len].iter().all(|n| n.is_multiple_of(PAGE)) {
+            return Err(Status::INVALID_ARGS);
+        }
+        let count = len / PAGE;
+        let mut places = [(to.0, 0), (from.0, 0)];
+        for (place, (id, offset)) in places.iter_mut().zip([to, from]) {
+            range(offset, len, self.vmo_size(id)?)?;
+            let (target, offset) = self.vmo_resolve(id, offset)?;
+            *place = (target, offset / PAGE);
+            let vmo = self.objects.get(target)?;
+            if vmo.kind != Kind::Plain || !matches!(vmo.beneath, Beneath::Zeroes) {
+                return Err(Status::NOT_SUPPORTED);
+            }
+            if vmo.is_pinned(place.1, place.1 + count) {
+                return Err(Status::BAD_STATE);
+            }
+        }
+        Ok(places)
+    }
+
+    /// A portion of [`Kernel::vmo_transfer`], of which `done` bytes are moved. Says how many are then, if some are left.
+    ///
+    /// # Errors
+    /// As `vmo_transfer`; what was moved stays moved.
+    pub fn vmo_transfer_portion(
+        &mut self,
+        to: (Id<Vmo>, u64),
+        len: u64,
+        from: (Id<Vmo>, u64),
+        mut done: u64,
+    ) -> Result<Option<u64>, Status> {
+        let part = GIVES_BACK * PAGE;
+        if len <= part {
+            return self.vmo_transfer(to, len, from).map(|()| None);
+        }
+        if done == 0 {
+            // All that can be wrong with the rest shows now.
+            let [(target, _), (source, page)] = self.vmo_may_transfer(to, len, from)?;
+            let moved = self.objects.get(source)?.pages().map_or(0, |pages| pages.count(page, page + len / PAGE));
+            self.may_charge(target.object(), moved * PAGE)?;
+        }
+        let mut portion = Portion::default();
+        while done < len {
+            let [(target, to_page), (source, from_page)] = self.vmo_may_transfer(to, len, from)?;
+            let count = len / PAGE;
+            // From the end that the other range lies at; what is not there on either side is no work.
+            let upwards = target != source || to_page < from_page;
+            let all = |vmo: Id<Vmo>, first: u64| {
+                let pages = self.objects.get(vmo).ok().and_then(Vmo::pages);
+                let (done, end) = (done / PAGE, first + count);
+                let next = match upwards {
+                    true => pages.and_then(|pages| pages.first(first + done, end)).map(|page| page - first),
+                    false => pages.and_then(|pages| pages.last(first, end - done)).map(|page| end - 1 - page),
+                };
+                next.map_or(len, |next| next * PAGE)
+            };
+            let skipped = all(target, to_page).min(all(source, from_page));
+            let next = skipped.saturating_add(part).min(len);
+            let at = if upwards { done } else { len - next };
+            self.vmo_transfer((to.0, to.1 + at), next - done, (from.0, from.1 + at))?;
+            done = next;
+            self.worked(GIVES_BACK as u32 / WORK);
+            if self.portion_over(&mut portion) {
+                break;
+            }
+        }
+        Ok(Some(done).filter(|&done| done < len))
     }
 
     /// Makes room in the table of `to` for all that is to come there, so that nothing has been moved when there is none.

@@ -18,7 +18,7 @@ use objects::vmar::Vmar;
 
 use crate::cx::Cx;
 use crate::syscalls::stream::parts;
-use crate::syscalls::vmar::{map_common, prefault_on};
+use crate::syscalls::vmar::{map_common, map_on};
 use crate::user::{In, Out};
 
 /// All bits of `ZX_IOB_ACCESS_*`.
@@ -154,7 +154,7 @@ pub fn vmar_map_iob<M: Machine>(
         | ZX_VM_PERM_WRITE
         | ZX_VM_MAP_RANGE;
     if cx.progress.is_some() {
-        return prefault_on(cx, value);
+        return map_on(cx, value, options, offset, region_offset, len, out);
     }
     let (vmar, vmar_rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
     let (iob, rights) = cx.get_with_rights::<Iob>(end, Rights::MAP)?;

@@ -6,13 +6,13 @@ use abi::{
     zx_pager_vmo_stats_t, zx_vmo_dirty_range_t,
 };
 use alloc::vec::Vec;
-use objects::Id;
 use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::pager::Pager;
 use objects::port::Port;
 use objects::refusal::Grows;
 use objects::vmo::Vmo;
+use objects::{Id, ObjectId};
 
 use crate::cx::Cx;
 use crate::user::Out;
@@ -91,9 +91,15 @@ pub fn pager_supply_pages<M: Machine>(
     aux: HandleValue,
     aux_offset: u64,
 ) -> Result<(), Status> {
-    let (pager, vmo) = both(cx, (pager, Rights::MANAGE_VMO), (vmo, Rights::WRITE))?;
-    let aux = cx.get::<Vmo>(aux, Rights::READ | Rights::WRITE)?;
-    cx.kernel.pager_supply_pages(pager, vmo, (offset, length), (aux, aux_offset))
+    let pager = match cx.progress.and_then(|progress| ObjectId::from_word(progress.kept[0])) {
+        // It may have gone since the call began, and its VMOs are on their own.
+        Some(pager) => cx.kernel.objects.typed(pager).map_err(|_| Status::BAD_STATE)?,
+        None => cx.get::<Pager>(pager, Rights::MANAGE_VMO)?,
+    };
+    let (mut work, aux) = cx.work_on_both::<Vmo, Vmo>((vmo, Rights::WRITE), (aux, Rights::READ | Rights::WRITE))?;
+    work.kept[0] = pager.object().to_word();
+    let goes_on = cx.kernel.pager_supply_portion(pager, work.object, (offset, length), (aux, aux_offset), work.done)?;
+    cx.worked(&work, goes_on)
 }
 
 /// Fails, makes dirty, begins or ends to write back a range of a VMO.

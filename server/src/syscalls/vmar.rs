@@ -12,7 +12,7 @@ use objects::Id;
 use objects::clock::{Clock, MAPPED_SIZE};
 use objects::handle::HandleValue;
 use objects::machine::{Machine, PAGE, Perm};
-use objects::portions::{Kept, SHORT};
+use objects::portions::SHORT;
 use objects::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
 use objects::vmo::Vmo;
 
@@ -152,7 +152,7 @@ pub fn vmar_map<M: Machine>(
     out: Out<usize>,
 ) -> Result<(), Status> {
     if cx.progress.is_some() {
-        return prefault_on(cx, value);
+        return map_on(cx, value, options, offset, vmo_offset, len, out);
     }
     let (vmar, vmar_rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
     let (vmo, vmo_rights) = cx.get_with_rights::<Vmo>(vmo, Rights::MAP)?;
@@ -235,13 +235,23 @@ pub fn map_common<M: Machine>(
     if for_good {
         cx.kernel.check_out(cx.aspace, out.0, size_of::<usize>())?;
     }
-    let address = cx.kernel.vmar_map(vmar, place, request)?;
+    let content_only = has(ZX_VM_FAULT_BEYOND_STREAM_SIZE);
+    let address = match place {
+        Place::Over(offset) if rounded > SHORT && !fixed => {
+            let mut work = Work::begins(vmar, vmar_rights);
+            work.with = Some(vmo.object());
+            work.kept[0] = vmo_rights.bits().into();
+            let done = cx.progress.take().map_or(0, |progress| progress.done);
+            let (address, goes_on) = cx.kernel.vmar_map_over_portion(vmar, offset, (request, content_only), done)?;
+            cx.worked(&work, goes_on)?;
+            address
+        }
+        _ => cx.kernel.vmar_map(vmar, place, request)?,
+    };
     if fixed {
         cx.kernel.vdso_mapped(vmar, address.wrapping_sub(vmo_offset))?;
     }
-    if has(ZX_VM_FAULT_BEYOND_STREAM_SIZE)
-        && let Some(aspace) = cx.kernel.objects.get(vmar)?.aspace
-    {
+    if content_only && let Some(aspace) = cx.kernel.objects.get(vmar)?.aspace {
         cx.kernel.mapping_ends_with_content(aspace, address);
     }
     if perm.execute {
@@ -255,17 +265,29 @@ pub fn map_common<M: Machine>(
     if has(ZX_VM_MAP_RANGE) { prefault(cx, vmar, address) } else { Ok(()) }
 }
 
-/// A mapping call that goes on: what is to be mapped is, but for what is mapped in advance. If somebody has unmapped it
-/// meanwhile, nothing is left to be done.
-pub fn prefault_on<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
-    let Work { object: vmar, done, .. } = cx.work_on::<Vmar>(value, Rights::NONE)?;
-    prefault(cx, vmar, done)
+/// A mapping call that goes on: with the rest of what it maps over what was mapped; or what is to be mapped is, but for what is
+/// mapped in advance. If somebody has unmapped that meanwhile, nothing is left to be done.
+pub fn map_on<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    options: u32,
+    offset: usize,
+    vmo_offset: u64,
+    len: usize,
+    out: Out<usize>,
+) -> Result<(), Status> {
+    let progress = cx.progress;
+    let Work { object: vmar, with, rights, done, kept } = cx.work_on::<Vmar>(value, Rights::NONE)?;
+    let Some(vmo) = with else { return prefault(cx, vmar, done) };
+    cx.progress = progress;
+    let vmo = (cx.kernel.objects.typed(vmo)?, Rights::from_bits_retain(kept[0] as u32));
+    map_common(cx, (vmar, rights), options, offset, vmo, vmo_offset, len, out)
 }
 
 /// Maps in advance what there is of a mapping from an address on: a portion, which is what this call counts.
 fn prefault<M: Machine>(cx: &mut Cx<'_, M>, vmar: Id<Vmar>, from: u64) -> Result<(), Status> {
     let goes_on = cx.kernel.vmar_prefault(vmar, from);
-    cx.worked(&Work { object: vmar, rights: Rights::NONE, done: from, kept: Kept::default() }, goes_on)
+    cx.worked(&Work::begins(vmar, Rights::NONE), goes_on)
 }
 
 /// Maps a clock that can be.

@@ -219,7 +219,8 @@ pub fn vmo_create_child<M: Machine>(
     if resizable && no_write {
         return Err(Status::INVALID_ARGS);
     }
-    let (parent, parent_rights) = cx.get_with_rights::<Vmo>(value, Rights::DUPLICATE | Rights::READ)?;
+    let work = cx.work_on::<Vmo>(value, Rights::DUPLICATE | Rights::READ)?;
+    let (parent, parent_rights) = (work.object, work.rights);
     let copy = match options & !(ZX_VMO_CHILD_RESIZABLE | ZX_VMO_CHILD_NO_WRITE) {
         ZX_VMO_CHILD_SNAPSHOT => Some(CloneKind::Snapshot),
         ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE => Some(CloneKind::AtLeastOnWrite),
@@ -228,6 +229,10 @@ pub fn vmo_create_child<M: Machine>(
         ZX_VMO_CHILD_REFERENCE if offset == 0 && size == 0 => None,
         _ => return Err(Status::INVALID_ARGS),
     };
+    if copy.is_some() {
+        let goes_on = cx.kernel.vmo_clone_portion(parent, offset, size, work.done)?;
+        cx.worked(&work, goes_on)?;
+    }
     let child = match copy {
         Some(kind) => cx.kernel.vmo_create_clone(parent, kind, offset, size, resizable)?,
         None if options & ZX_VMO_CHILD_REFERENCE != 0 => cx.kernel.vmo_create_reference(parent, resizable)?,
@@ -298,9 +303,9 @@ pub fn vmo_transfer_data<M: Machine>(
     if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let to = cx.get::<Vmo>(to, Rights::WRITE)?;
-    let from = cx.get::<Vmo>(from, Rights::READ | Rights::WRITE)?;
-    cx.kernel.vmo_transfer((to, offset), len, (from, from_offset))
+    let (work, from) = cx.work_on_both::<Vmo, Vmo>((to, Rights::WRITE), (from, Rights::READ | Rights::WRITE))?;
+    let goes_on = cx.kernel.vmo_transfer_portion((work.object, offset), len, (from, from_offset), work.done)?;
+    cx.worked(&work, goes_on)
 }
 
 /// Creates a VMO whose memory lies in one piece.

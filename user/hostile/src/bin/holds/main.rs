@@ -9,6 +9,7 @@
 #[cfg(target_os = "fuchsia")]
 mod fuchsia {
     mod lists;
+    mod memory;
 
     use std::io::Read;
     use std::process::{Command, ExitCode, Stdio};
@@ -351,6 +352,7 @@ mod fuchsia {
             Case::new("holds.zero.mapped", || mapped("zero-mapped", ZX_VMO_OP_ZERO)),
         ];
         all.extend(lists::cases());
+        all.extend(memory::cases());
         all
     }
 
