@@ -4,8 +4,9 @@
 //! as much as it could make in a long time: a channel full of handles, a process with thousands of them, memory.
 //! Nobody is to wait for that.
 //!
-//! 1. What a call ends is put on lists ([`Kernel::doom`], [`Kernel::drop_handle`], [`Kernel::vmo_left`]) and carried out when it
-//!    is done, before anybody else is served ([`Kernel::reap`]).
+//! 1. What a call ends is put on lists ([`Kernel::to_stop`], [`Kernel::doom`], [`Kernel::drop_handle`], [`Kernel::vmo_left`]) and
+//!    carried out when it is done, before anybody else is served ([`Kernel::reap`]): first the threads of processes are stopped, of
+//!    all of them, then the rest goes. A thread that is to be stopped can make no calls, and its faults are not served.
 //! 2. If that takes longer than a portion, the rest is *left*. What later calls end comes before what is left.
 //! 3. The thread whose call that was is not answered yet. It makes its call again, as in [`crate::portions`], and each time a
 //!    portion of what is left is carried out ([`Kernel::left_portion`]); when there is nothing but memory of VMOs left, it is
@@ -21,19 +22,27 @@ use core::mem::ManuallyDrop;
 
 use crate::handle::Handle;
 use crate::kernel::{Kernel, LEFT};
+use crate::list::List;
 use crate::machine::{Machine, OutOfMemory, PAGE};
-use crate::object::{Body, ObjectId};
+use crate::object::{Body, Id, ObjectId, Stopping};
+use crate::process::Process;
 use crate::vmo::Vmo;
 
 /// How long a portion is, in nanoseconds.
 const PORTION: i64 = 250_000;
 /// How much longer than a portion is the pause after it.
 const PAUSE: i64 = 3;
+/// The end of a thread is as much as so many ends of small objects.
+const THREAD: u32 = 4;
 /// Work between two looks at the clock, in ends of small objects.
 const LOOK: u32 = 16;
 
 /// What is left.
 pub(crate) struct Ends {
+    /// Processes whose threads are to be stopped.
+    stopping: List<Stopping>,
+    /// Some of the first are this event's.
+    stops: bool,
     /// The first objects of [`Kernel::doomed`] that are this event's: so many, or some more.
     doomed: usize,
     /// The first handles of [`Kernel::closing`] that are not this event's.
@@ -52,7 +61,17 @@ pub(crate) struct Ends {
 
 impl Default for Ends {
     fn default() -> Self {
-        Ends { doomed: 0, closing: 0, vmos: None, new_vmos: 0, due: i64::MAX, work: 0, more: false }
+        Ends {
+            stopping: List::default(),
+            stops: false,
+            doomed: 0,
+            closing: 0,
+            vmos: None,
+            new_vmos: 0,
+            due: i64::MAX,
+            work: 0,
+            more: false,
+        }
     }
 }
 
@@ -78,6 +97,24 @@ impl<M: Machine> Kernel<M> {
             self.ends.doomed += 1;
             self.unsettled |= LEFT;
         }
+    }
+
+    /// Step 1 for the threads of a process that ends: they are stopped before anything goes.
+    pub(crate) fn to_stop(&mut self, id: Id<Process>) {
+        self.ends.stopping.push_first(&mut self.objects.slab, id.object().key());
+        self.ends.stops = true;
+        self.unsettled |= LEFT;
+    }
+
+    /// Stops a thread of those. Says whether there was one.
+    fn stop_some(&mut self) -> bool {
+        let Some(first) = self.ends.stopping.first() else { return false };
+        if self.process_stop_some(Id::new(ObjectId(first))) {
+            self.worked(THREAD);
+        } else {
+            self.ends.stopping.remove(&mut self.objects.slab, first);
+        }
+        true
     }
 
     /// Step 1 for the pages of a VMO that is gone.
@@ -121,7 +158,9 @@ impl<M: Machine> Kernel<M> {
         let mut portion = Portion::default();
         loop {
             let first = if self.ends.doomed > 0 { self.doomed.first().map(ObjectId) } else { None };
-            if self.closing.len() > self.ends.closing
+            if self.ends.stops {
+                self.ends.stops = self.stop_some();
+            } else if self.closing.len() > self.ends.closing
                 && let Some(handle) = self.closing.pop()
             {
                 self.close_now(handle);
@@ -151,6 +190,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Step 2.
     fn leave_rest(&mut self) {
+        self.ends.stops = false;
         self.ends.doomed = 0;
         self.ends.closing = self.closing.len();
         self.ends.new_vmos = 0;
@@ -174,7 +214,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Whether anything is left that is more than memory.
     pub fn is_left_to_see(&self) -> bool {
-        !self.doomed.is_empty() || !self.closing.is_empty()
+        !self.ends.stopping.is_empty() || !self.doomed.is_empty() || !self.closing.is_empty()
     }
 
     /// A portion of what is left, the oldest first. Says whether there was anything. Not to be called in the midst of a call.
@@ -184,7 +224,9 @@ impl<M: Machine> Kernel<M> {
         }
         let mut portion = Portion::default();
         loop {
-            if let Some(handle) = self.closing.pop() {
+            if self.stop_some() {
+                // Nobody waits for what threads have that still run.
+            } else if let Some(handle) = self.closing.pop() {
                 self.close_now(handle);
             } else if let Some(id) = self.doomed.last(&self.objects.slab) {
                 self.end_some(ObjectId(id));

@@ -39,7 +39,7 @@ use crate::machine::Machine;
 use crate::object::{Body, Id};
 use crate::process::{Process, ProcessState};
 use crate::refusal::Grows;
-use crate::thread::{Thread, ThreadState, Wait};
+use crate::thread::{Thread, Wait};
 use crate::wait::Waiting;
 
 /// An exception of a thread.
@@ -178,7 +178,7 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<Id<Channel>, Status> {
         let dead = match task {
             Task::Thread(_) if debugger => return Err(Status::INVALID_ARGS),
-            Task::Thread(id) => self.objects.get(id)?.state == ThreadState::Dead,
+            Task::Thread(id) => self.objects.get(id)?.has_ended(),
             Task::Process(id) => self.objects.get(id)?.state == ProcessState::Dead,
             Task::Job(id) => self.objects.get(id)?.dead,
         };

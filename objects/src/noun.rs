@@ -168,6 +168,8 @@ chains! {
     SubJobs = job::Job.siblings;
     /// Processes of a job.
     Processes = process::Process.siblings;
+    /// Processes that have ended, whose threads are still to be stopped.
+    Stopping = process::Process.stopping;
     /// Pinned memory in the quarantine of a bus transaction initiator.
     Quarantined = bti::Pmt.quarantine;
     /// Threads of a process.

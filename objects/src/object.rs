@@ -20,7 +20,7 @@ use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
 pub(crate) use crate::noun::Peered;
 pub use crate::noun::{
-    Body, Noun, Processes, Quarantined, SubJobs, Threads, Unlocked, VmoChildren, VmoReaders, Waiters,
+    Body, Noun, Processes, Quarantined, Stopping, SubJobs, Threads, Unlocked, VmoChildren, VmoReaders, Waiters,
 };
 use crate::slab::{Key, Slab};
 use crate::sole::Sole;

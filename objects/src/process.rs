@@ -17,6 +17,7 @@ use crate::name::Name;
 use crate::object::{Body, Id, Threads};
 use crate::policy::Policy;
 use crate::slab::Key;
+use crate::thread::Thread;
 use crate::vmar::Vmar;
 
 /// Where a process is in its life.
@@ -70,6 +71,8 @@ pub struct Process {
     pub running: usize,
     /// Its place among the processes of its job that have not ended.
     pub(crate) siblings: Link,
+    /// Its place among those whose threads are to be stopped.
+    pub(crate) stopping: Link,
     /// Nanoseconds for which its threads that have ended ran.
     pub(crate) runtime_ended: i64,
     /// Suspend tokens for it.
@@ -128,6 +131,7 @@ impl<M: Machine> Kernel<M> {
             threads: List::default(),
             running: 0,
             siblings: Link::default(),
+            stopping: Link::default(),
             runtime_ended: 0,
             suspends: 0,
             exceptions: None,
@@ -191,8 +195,9 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends a process and leaves the job that has to end with it to the caller. It runs no more; what it had goes when the
-    /// call is done ([`crate::ends`]), and when that has gone it has terminated for those who wait for it.
+    /// Ends a process and leaves the job that has to end with it to the caller. Its threads make no calls any more; they are
+    /// stopped and what it had goes when the call is done ([`crate::ends`]), and when that has gone it has terminated for those
+    /// who wait for it.
     pub(crate) fn process_stop(&mut self, id: Id<Process>, return_code: i64) -> Option<Id<Job>> {
         let p = self.objects.get_mut(id).ok()?;
         let was = core::mem::replace(&mut p.state, ProcessState::Dead);
@@ -210,15 +215,31 @@ impl<M: Machine> Kernel<M> {
         p.root_vmar = None;
         p.ending = Some(Ending { ran: was == ProcessState::Running, aspace });
         self.accounts.uncount(account, Counted::Processes, 1);
-        while let Some(thread) = self.objects.get(id).ok().and_then(|p| self.objects.after(p.threads, None)) {
-            self.thread_stop(Id::new(thread));
-            self.thread_leave(Id::new(thread));
+        let threads = self.objects.get(id).map(|p| p.threads).unwrap_or_default();
+        let mut next = self.objects.after(threads, None);
+        while let Some(thread) = next {
+            if let Ok(thread) = self.objects.get_mut::<Thread>(Id::new(thread)) {
+                thread.aspace = None;
+            }
+            next = self.objects.after(threads, next);
         }
         self.doom(id.object());
+        self.to_stop(id);
         component.into_iter().for_each(|component| self.component_left(component, id));
         aspace.into_iter().for_each(|aspace| self.aspace_ends(aspace));
-        self.process_close_exceptions(id);
         critical.and_then(|critical| critical.job_for(return_code))
+    }
+
+    /// Stops a thread of a process that has ended. Says whether there was one.
+    pub(crate) fn process_stop_some(&mut self, id: Id<Process>) -> bool {
+        let thread = self.objects.get(id).ok().and_then(|p| self.objects.after(p.threads, None));
+        let Some(thread) = thread else {
+            self.process_close_exceptions(id);
+            return false;
+        };
+        self.thread_stop(Id::new(thread));
+        self.thread_leave(Id::new(thread));
+        true
     }
 
     /// Nanoseconds for which the threads of a process have run, those that have ended too.
@@ -247,6 +268,10 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn process_let_go(&mut self, id: Id<Process>) -> Held {
         let Ok(p) = self.objects.get_mut(id) else { return Held::Nothing };
         let Some(ending) = &mut p.ending else { return Held::Nothing };
+        if p.stopping.is_linked() {
+            self.process_stop_some(id);
+            return Held::More;
+        }
         if let Some(aspace) = ending.aspace {
             if !self.aspace_end_some(aspace)
                 && let Ok(Process { ending: Some(ending), .. }) = self.objects.get_mut(id)

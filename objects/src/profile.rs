@@ -15,7 +15,7 @@ use abi::{
 use crate::kernel::Kernel;
 use crate::machine::{Machine, Priority};
 use crate::object::{Body, Id};
-use crate::thread::{Thread, ThreadState};
+use crate::thread::Thread;
 
 /// What a profile asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,7 +93,7 @@ impl<M: Machine> Kernel<M> {
         let Profile::Thread { priority } = *self.objects.get(profile)? else { return Err(Status::WRONG_TYPE) };
         self.no_component_thread(id)?;
         let thread = self.objects.get_mut(id)?;
-        if thread.state == ThreadState::Dead {
+        if thread.has_ended() {
             return Err(Status::BAD_STATE);
         }
         let Some(priority) = priority else { return Ok(()) };

@@ -13,7 +13,7 @@ use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::{Body, Id, ObjectId};
 use crate::process::{Process, ProcessState};
-use crate::thread::{Thread, ThreadState};
+use crate::thread::Thread;
 
 /// What a token holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +45,7 @@ impl<M: Machine> Kernel<M> {
     /// `BAD_STATE`: the task has ended. `NO_MEMORY`.
     pub fn task_suspend(&mut self, task: Held) -> Result<Id<SuspendToken>, Status> {
         let dead = match task {
-            Held::Thread(thread) => self.objects.get(thread)?.state == ThreadState::Dead,
+            Held::Thread(thread) => self.objects.get(thread)?.has_ended(),
             Held::Process(process) => self.objects.get(process)?.state == ProcessState::Dead,
         };
         if dead {
@@ -114,6 +114,7 @@ mod tests {
     use crate::handle::HandleValue;
     use crate::machine::Registers;
     use crate::name::Name;
+    use crate::thread::ThreadState;
     use crate::wait::{Observed, WaitItem, Waiting};
 
     /// What a thread waits for, in the model.

@@ -11,7 +11,7 @@ use objects::portions::Progress;
 use objects::process::Process;
 use objects::refusal::Grows;
 use objects::slab::Key;
-use objects::thread::{Thread, ThreadState};
+use objects::thread::Thread;
 use objects::usermem::Place;
 use objects::vmo::PAGE_WAIT;
 use objects::wait::Waiting;
@@ -303,7 +303,7 @@ impl<'a, M: Machine> Cx<'a, M> {
     /// The answer to a call that is over only later, unless its thread has ended meanwhile.
     pub fn blocked_or_gone(&self) -> Answer {
         match self.kernel.objects.get(self.thread) {
-            Ok(thread) if thread.state != ThreadState::Dead => Answer::Blocked,
+            Ok(thread) if !thread.has_ended() => Answer::Blocked,
             _ => Answer::Nothing,
         }
     }

@@ -83,8 +83,9 @@ fn serve<M: Machine>(
 
 /// The wait for a page is over with `result`: serves the fault again, or makes an exception of it.
 pub fn again<M: Machine>(kernel: &mut Kernel<M>, thread: Id<Thread>, access: Access, result: Result<(), Status>) {
-    let aspace = kernel.aspace_of_thread(thread);
-    match result.and(aspace).and_then(|aspace| serve(kernel, thread, aspace, access)) {
+    // One that is about to be stopped waits for nothing more.
+    let Ok(aspace) = kernel.aspace_of_thread(thread) else { return };
+    match result.and_then(|()| serve(kernel, thread, aspace, access)) {
         Ok(_) => kernel.thread_settle(thread),
         Err(status) => {
             let (address, write, execute) = access;

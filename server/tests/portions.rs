@@ -387,3 +387,93 @@ fn a_list_goes_on_when_what_it_tells_of_has_changed() {
         world.end();
     }
 }
+
+/// One VMO is mapped over another: between two portions each address shows one of them.
+#[test]
+fn what_is_mapped_over_is_never_nothing() {
+    for disturbed in [false, true] {
+        let mut world = World::new();
+        assert_eq!(world.on(ZX_VMO_OP_COMMIT).1, OK);
+        let root = world.server.kernel.objects.get(world.process).unwrap().root_vmar.unwrap();
+        let kernel = &mut world.server.kernel;
+        let flags = VmarFlags { specific: true, read: true, write: true, execute: false };
+        let len = PAGES * PAGE;
+        let (region, base) = kernel.vmar_allocate(root, Place::At(512 * PAGE), 2 * len, flags).unwrap();
+        let perm = Perm { read: true, write: true, execute: false };
+        // Pages one by one, and then the rest in one, which is cut.
+        for (page, pages) in (0..PAGES / 2).map(|page| (page, 1)).chain([(PAGES / 2, PAGES)]) {
+            let request = MapRequest { vmo: world.vmo, offset: 0, len: pages * PAGE, perm, max: perm, fixed: false };
+            kernel.vmar_map(region, Place::At(page * PAGE), request).unwrap();
+        }
+        let new = kernel.vmo_create(len, false).unwrap();
+        let aspace = kernel.objects.get(world.process).unwrap().aspace.unwrap();
+        let value = world.handle_to(region.object());
+        let vmo = world.handle_to(new.object());
+        world.server.kernel.machine.pace = 100_000;
+        let options = abi::ZX_VM_PERM_READ | abi::ZX_VM_SPECIFIC_OVERWRITE;
+        let words = [value, options.into(), 0, vmo, 0, len, USER_BASE, 0];
+        let mut shows_new = Vec::new();
+        while world.call(0, nr::VMAR_MAP, words) == Answer::Blocked {
+            if shows_new.is_empty() {
+                assert_eq!(world.one(1, nr::HANDLE_CLOSE, vmo), OK);
+            }
+            let kernel = &mut world.server.kernel;
+            let at = |page: u64| kernel.mapping_at(aspace, base + page * PAGE).unwrap();
+            let news = (0..PAGES).filter(|&page| at(page).vmo == new).count();
+            assert!((0..PAGES).all(|page| at(page).vmo != new || (page as usize) < news));
+            shows_new.push(news);
+            if disturbed && shows_new.len() == 3 {
+                kernel.vmar_unmap(region, base, PAGE, true).unwrap();
+                break;
+            }
+        }
+        if disturbed {
+            assert!((0..999).any(|_| world.call(0, nr::VMAR_MAP, words) == OK));
+        }
+        assert!(shows_new.len() > 2 && shows_new.is_sorted() && shows_new[1] > shows_new[0]);
+        let all: Vec<_> =
+            world.server.kernel.mappings(aspace).filter(|mapping| mapping.vmar == region).copied().collect();
+        assert!(all.iter().take(all.len() - 1).all(|mapping| mapping.vmo == new));
+        assert!(all.iter().all(|mapping| mapping.vmo != new || mapping.offset == mapping.base - base));
+        assert_eq!(all[all.len() - 1].base, base + len);
+        assert!(disturbed || all.len() == 2);
+        world.end();
+    }
+}
+
+/// A process with many threads is killed: none of them makes a call any more, and they stop one after the other.
+#[test]
+fn a_crowd_is_stopped_in_portions() {
+    let mut world = World::new();
+    let kernel = &mut world.server.kernel;
+    let (process, _) = kernel.process_create(world.job, Name::new(b"crowd")).unwrap();
+    let threads: Vec<_> = (0..300).map(|_| kernel.thread_create(process, Name::new(b"one")).unwrap()).collect();
+    kernel.process_begin(process, None).unwrap();
+    threads.iter().for_each(|&thread| kernel.thread_start(thread, &Registers::default()).unwrap());
+    let value = world.handle_to(process.object());
+    let kept: Vec<_> = threads.iter().map(|thread| world.handle_to(thread.object())).collect();
+    world.server.kernel.machine.pace = 100_000;
+    let stopped = |world: &World| {
+        let dead =
+            |&&thread: &&Id<Thread>| world.server.kernel.signals(thread.object()).contains(Signals::TASK_TERMINATED);
+        threads.iter().filter(dead).count()
+    };
+    let last = threads[threads.len() - 1];
+    let key = ThreadKey(last.object().index());
+    let mut portions = 0;
+    while world.one(0, nr::TASK_KILL, value) == Answer::Blocked {
+        portions += 1;
+        let ended = world.server.kernel.signals(process.object()).contains(Signals::TASK_TERMINATED);
+        assert!(!ended && world.server.kernel.process_is_dead(process));
+        if stopped(&world) < threads.len() {
+            assert!(world.server.kernel.objects.get(last).unwrap().machine().is_some());
+            assert_eq!(world.server.call(key, nr::HANDLE_CHECK_VALID, &[0; 4]), Answer::Nothing);
+            let fault = Fault::Page { address: USER_BASE, ip: USER_BASE, write: false, execute: false };
+            assert_eq!(world.server.fault(key, fault), Answer::Nothing);
+        }
+    }
+    assert!(portions > 3 && stopped(&world) == threads.len());
+    assert!(world.server.kernel.signals(process.object()).contains(Signals::TASK_TERMINATED));
+    kept.into_iter().for_each(|thread| assert_eq!(world.one(1, nr::HANDLE_CLOSE, thread), OK));
+    world.end();
+}

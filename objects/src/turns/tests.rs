@@ -138,6 +138,7 @@ fn a_crowd_that_sleeps_does_not_hide_who_is_ready() {
         let preferred = (0..100).filter(|_| world.holders(1)[0] == many && world.is_preferred(ready)).count();
         assert!(preferred >= least, "{preferred}");
         world.kernel.job_kill(many, 0);
+        world.kernel.reap();
     }
 }
 

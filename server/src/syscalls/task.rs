@@ -12,7 +12,7 @@ use objects::machine::Machine;
 use objects::object::Body;
 use objects::process::Process;
 use objects::suspend_token::Held;
-use objects::thread::ThreadState;
+use objects::thread::Thread;
 
 use crate::Answer;
 use crate::cx::Cx;
@@ -34,7 +34,7 @@ pub fn task_kill<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<A
         }
         _ => return Err(Status::WRONG_TYPE),
     }
-    let gone = cx.kernel.objects.get(cx.thread).map_or(true, |t| t.state == ThreadState::Dead);
+    let gone = cx.kernel.objects.get(cx.thread).map_or(true, Thread::has_ended);
     Ok(if gone { Answer::Nothing } else { Answer::Done(0) })
 }
 

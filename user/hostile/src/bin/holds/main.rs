@@ -10,6 +10,7 @@
 mod fuchsia {
     mod lists;
     mod memory;
+    mod tasks;
 
     use std::io::Read;
     use std::process::{Command, ExitCode, Stdio};
@@ -353,6 +354,7 @@ mod fuchsia {
         ];
         all.extend(lists::cases());
         all.extend(memory::cases());
+        all.extend(tasks::cases());
         all
     }
 

@@ -1,0 +1,91 @@
+//! What is done to all threads of a process, or all processes of a job.
+
+use abi::ZX_INFO_TASK_RUNTIME;
+use conformance::check::{Case, Outcome, ensure};
+use conformance::tiny::{OwnJob, Tiny};
+use zx::{Info, MonotonicInstant, Process, Thread};
+
+use super::{PROCESSES, holds_shortly, sleeps};
+
+/// Threads of a process that ends.
+const THREADS: usize = 2000;
+/// Threads of one that is suspended: they stop at once.
+const SUSPENDED: usize = 1000;
+
+/// A process with many threads, all of which sleep.
+fn crowd(job: &OwnJob, count: usize) -> Result<(Tiny, Vec<Thread>), conformance::check::Failure> {
+    let tiny = Tiny::in_job(job, &sleeps())?;
+    tiny.start(None, 0)?;
+    let mut threads = Vec::new();
+    for _ in 1..count {
+        let thread = tiny.process.create_thread("one of many")?;
+        thread.start(tiny.entry, tiny.stack, 0, 0)?;
+        threads.push(thread);
+    }
+    zx::nanosleep(MonotonicInstant::after(zx::Duration::from_millis(100)))?;
+    Ok((tiny, threads))
+}
+
+fn kill_threads() -> Outcome {
+    let job = OwnJob::new()?;
+    let (tiny, threads) = crowd(&job, THREADS)?;
+    holds_shortly("kill-threads", || {
+        tiny.process.kill()?;
+        tiny.end().map(drop)
+    })?;
+    drop(threads);
+    Ok(())
+}
+
+fn suspend_threads() -> Outcome {
+    let job = OwnJob::new()?;
+    let (tiny, threads) = crowd(&job, SUSPENDED)?;
+    let mut token = None;
+    let suspended = |thread: &Thread, is: bool| -> Outcome {
+        let state = thread.info()?.state;
+        ensure((state == abi::ZX_THREAD_STATE_SUSPENDED) == is, &format!("{state}"))
+    };
+    holds_shortly("suspend-threads", || {
+        token = Some(tiny.process.suspend()?);
+        Ok(())
+    })?;
+    threads.iter().try_for_each(|thread| suspended(thread, true))?;
+    holds_shortly("resume-threads", || {
+        drop(token);
+        Ok(())
+    })?;
+    threads.iter().try_for_each(|thread| suspended(thread, false))
+}
+
+fn runtime_of_threads() -> Outcome {
+    let job = OwnJob::new()?;
+    let (tiny, _threads) = crowd(&job, SUSPENDED)?;
+    runtime("runtime-threads", &tiny.process)
+}
+
+fn runtime(kind: &str, task: &impl Info) -> Outcome {
+    holds_shortly(kind, || {
+        let times: abi::zx_info_task_runtime_t = task.info_record(ZX_INFO_TASK_RUNTIME)?;
+        ensure(times.cpu_time >= 0, "less than nothing")
+    })
+}
+
+fn runtime_of_processes() -> Outcome {
+    let job = OwnJob::new()?;
+    let start = |_| -> Result<Process, conformance::check::Failure> {
+        let tiny = Tiny::in_job(&job, &sleeps())?;
+        tiny.start(None, 0)?;
+        Ok(tiny.process)
+    };
+    let _all = (0..PROCESSES).map(start).collect::<Result<Vec<_>, _>>()?;
+    runtime("runtime-processes", &*job)
+}
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        Case::new("holds.kill.threads", kill_threads),
+        Case::new("holds.runtime.processes", runtime_of_processes),
+        Case::new("holds.runtime.threads", runtime_of_threads),
+        Case::new("holds.suspend.threads", suspend_threads),
+    ]
+}
