@@ -4,7 +4,7 @@
 //! as much as it could make in a long time: a channel full of handles, a process with thousands of them, memory.
 //! Nobody is to wait for that.
 //!
-//! 1. What a call ends is put on lists ([`Kernel::to_stop`], [`Kernel::doom`], [`Kernel::drop_handle`], [`Kernel::vmo_left`]) and
+//! 1. What a call ends is put on lists ([`Kernel::stop_threads`], [`Kernel::doom`], [`Kernel::drop_handle`], [`Kernel::vmo_left`]) and
 //!    carried out when it is done, before anybody else is served ([`Kernel::reap`]): first the threads of processes are stopped, of
 //!    all of them, then the rest goes. A thread that is to be stopped can make no calls, and its faults are not served.
 //! 2. If that takes longer than a portion, the rest is *left*. What later calls end comes before what is left.
@@ -100,7 +100,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Step 1 for the threads of a process that ends: they are stopped before anything goes.
-    pub(crate) fn to_stop(&mut self, id: Id<Process>) {
+    pub(crate) fn stop_threads(&mut self, id: Id<Process>) {
         self.ends.stopping.push_first(&mut self.objects.slab, id.object().key());
         self.ends.stops = true;
         self.unsettled |= LEFT;

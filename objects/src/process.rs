@@ -224,7 +224,7 @@ impl<M: Machine> Kernel<M> {
             next = self.objects.after(threads, next);
         }
         self.doom(id.object());
-        self.to_stop(id);
+        self.stop_threads(id);
         component.into_iter().for_each(|component| self.component_left(component, id));
         aspace.into_iter().for_each(|aspace| self.aspace_ends(aspace));
         critical.and_then(|critical| critical.job_for(return_code))

@@ -139,13 +139,13 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::vmar_allocate`]; `OUT_OF_RANGE`: the VMO's offset is absurd.
     pub fn vmar_map(&mut self, id: Id<Vmar>, place: Place, request: MapRequest) -> Result<u64, Status> {
-        let wanted = self.mapping_wanted(id, &request)?;
-        let (base, aspace) = self.vmar_place(id, place, wanted.len)?;
+        let mut mapping = self.mapping_wanted(id, &request)?;
+        let (base, aspace) = self.vmar_place(id, place, mapping.len)?;
         self.aspace_pays(aspace)?;
         if let Place::Over(_) = place {
-            self.vmar_clear(id, base, wanted.len, false)?;
+            self.vmar_clear(id, base, mapping.len, false)?;
         }
-        let mapping = Mapping { base, ..wanted };
+        mapping.base = base;
         self.mapping_insert(aspace, mapping);
         if mapping.fixed
             && let Some(space) = self.aspaces.get_mut(aspace)
@@ -156,6 +156,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// A mapping as it is asked for, but for where it goes to.
+    #[inline(always)]
     fn mapping_wanted(&self, id: Id<Vmar>, request: &MapRequest) -> Result<Mapping, Status> {
         let len = request.len.checked_next_multiple_of(PAGE).ok_or(Status::OUT_OF_RANGE)?;
         if len == 0 || !request.offset.is_multiple_of(PAGE) {

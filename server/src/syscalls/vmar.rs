@@ -238,13 +238,7 @@ pub fn map_common<M: Machine>(
     let content_only = has(ZX_VM_FAULT_BEYOND_STREAM_SIZE);
     let address = match place {
         Place::Over(offset) if rounded > SHORT && !fixed => {
-            let mut work = Work::begins(vmar, vmar_rights);
-            work.with = Some(vmo.object());
-            work.kept[0] = vmo_rights.bits().into();
-            let done = cx.progress.take().map_or(0, |progress| progress.done);
-            let (address, goes_on) = cx.kernel.vmar_map_over_portion(vmar, offset, (request, content_only), done)?;
-            cx.worked(&work, goes_on)?;
-            address
+            map_over(cx, (vmar, vmar_rights), offset, vmo_rights, (request, content_only))?
         }
         _ => cx.kernel.vmar_map(vmar, place, request)?,
     };
@@ -265,8 +259,29 @@ pub fn map_common<M: Machine>(
     if has(ZX_VM_MAP_RANGE) { prefault(cx, vmar, address) } else { Ok(()) }
 }
 
+/// A portion of what is mapped over what is mapped. Gives the address when all of it is.
+#[cold]
+#[inline(never)]
+fn map_over<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    (vmar, rights): (Id<Vmar>, Rights),
+    offset: u64,
+    vmo_rights: Rights,
+    (request, content_only): (MapRequest, bool),
+) -> Result<u64, Status> {
+    let mut work = Work::begins(vmar, rights);
+    work.with = Some(request.vmo.object());
+    work.kept[0] = vmo_rights.bits().into();
+    let done = cx.progress.take().map_or(0, |progress| progress.done);
+    let (address, goes_on) = cx.kernel.vmar_map_over_portion(vmar, offset, (request, content_only), done)?;
+    cx.worked(&work, goes_on)?;
+    Ok(address)
+}
+
 /// A mapping call that goes on: with the rest of what it maps over what was mapped; or what is to be mapped is, but for what is
 /// mapped in advance. If somebody has unmapped that meanwhile, nothing is left to be done.
+#[cold]
+#[inline(never)]
 pub fn map_on<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
