@@ -13,6 +13,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tempfile::NamedTempFile;
+
 use crate::paths::Paths;
 
 /// Which kernel.
@@ -194,15 +196,23 @@ fn installed(paths: &Paths, prefix: PathBuf) -> Result<Kernel> {
     let stamp = format!("{:016x}\n", hasher.finish());
     let folder = paths.out.join("kernel/installed");
     if !is_stamped(&folder, &stamp) {
-        fs::create_dir_all(&folder).map_err(|source| Error::File { doing: "make", path: folder.clone(), source })?;
-        to_32_bits(&from, &to)?;
-        let image = fs::read(&to).map_err(|source| Error::File { doing: "read", path: to.clone(), source })?;
+        let error = |doing| {
+            let path = folder.clone();
+            move |source| Error::File { doing, path, source }
+        };
+        fs::create_dir_all(&folder).map_err(error("make"))?;
+        // What is refused must not take the place of the kernel that was there: that one's stamp stays.
+        let made = NamedTempFile::new_in(&folder).map_err(error("write to"))?;
+        to_32_bits(&from, made.path())?;
+        let image = fs::read(made.path()).map_err(error("read what was made in"))?;
         if !has_multiboot_header(&image) {
             return unsuitable(
                 "its bin/kernel.elf has no multiboot header, by which QEMU loads it; build it with \
                  -DKernelMultiboot1Header=ON",
             );
         }
+        let _ = fs::remove_file(folder.join(STAMP));
+        made.persist(&to).map_err(|e| Error::File { doing: "write", path: to.clone(), source: e.error })?;
         // Debuggers read the names in it.
         write(&folder.join("kernel64.elf"), &file)?;
         write(&folder.join(STAMP), &stamp)?;
@@ -602,6 +612,22 @@ mod tests {
             let error = autoconf(&path, Variant::Release).expect_err(text).to_string();
             assert!(error.contains("config.toml") && error.contains(what), "{error}");
         }
+    }
+
+    #[test]
+    fn a_kernel_that_is_refused_leaves_the_one_that_is_there() {
+        let folder = tempfile::tempdir().expect("scratch space");
+        let paths = Paths { workspace: workspace().into(), out: folder.path().into() };
+        let (prefix, there) = (folder.path().join("prefix"), folder.path().join("kernel/installed/kernel.elf"));
+        copy(&workspace().join("sel4/fixtures/prefix-16"), &prefix).expect("copied");
+        // An ELF file, and nothing that a machine can be started with.
+        let program = fs::read(std::env::current_exe().expect("it has a file")).expect("readable");
+        write(&prefix.join("bin/kernel.elf"), program).expect("writable");
+        write(&there, "the last one").expect("writable");
+        let error = installed(&paths, prefix).expect_err("no multiboot header").to_string();
+        assert!(error.contains("multiboot"), "{error}");
+        assert_eq!(read(&there).expect("readable"), "the last one");
+        assert_eq!(entries(&folder.path().join("kernel/installed")).expect("there"), [there]);
     }
 
     #[test]
