@@ -167,6 +167,11 @@ const WRONG: &[Wrong] = &[
         "any program may write the processor's registers by it; build it with -DKernelX86DangerousMSR=OFF",
     ),
     (|c| below(c, "NUM_PRIORITIES", 256), "it has too few priorities; build it with -DKernelNumPriorities=256"),
+    (|c| c.is_set("VTX"), "it wants a processor with VT-x, which QEMU's has not; build it with -DKernelVTX=OFF"),
+    (
+        |c| below(c, "MAX_NUM_BOOTINFO_UNTYPED_CAPS", 230),
+        "it names too few pieces of memory, those of devices first; build it with -DKernelMaxNumBootinfoUntypedCaps=230",
+    ),
     (
         |c| below(c, "RETYPE_FAN_OUT_LIMIT", 256),
         "it makes too few objects at once; build it with -DKernelRetypeFanOutLimit=256",

@@ -180,6 +180,8 @@ fn unsuitable_kernels_say_what_to_do() {
         ("injection", "DANGEROUS_CODE_INJECTION 1", "-DKernelDangerousCodeInjection=OFF"),
         ("msr", "KERNEL_X86_DANGEROUS_MSR 1", "-DKernelX86DangerousMSR=OFF"),
         ("priorities", "NUM_PRIORITIES 64", "-DKernelNumPriorities=256"),
+        ("vtx", "VTX 1", "-DKernelVTX=OFF"),
+        ("untypeds", "MAX_NUM_BOOTINFO_UNTYPED_CAPS 50", "-DKernelMaxNumBootinfoUntypedCaps=230"),
         ("retype", "RETYPE_FAN_OUT_LIMIT 64", "-DKernelRetypeFanOutLimit=256"),
     ] {
         let prefix = changed(name, config, |text| format!("{text}#define CONFIG_{line}\n"));

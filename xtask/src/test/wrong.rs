@@ -148,6 +148,12 @@ fn kernel_prefix(context: &Context<'_>) -> Result<()> {
     for (from, to, part) in [
         ("/* disabled: CONFIG_SUPPORT_PCID */", "#define CONFIG_SUPPORT_PCID 1", "-DKernelSupportPCID=OFF"),
         ("/* disabled: CONFIG_KERNEL_MCS */", "#define CONFIG_KERNEL_MCS 1", "-DKernelIsMCS=OFF"),
+        ("/* disabled: CONFIG_VTX */", "#define CONFIG_VTX 1", "-DKernelVTX=OFF"),
+        (
+            "#define CONFIG_MAX_NUM_BOOTINFO_UNTYPED_CAPS  230",
+            "#define CONFIG_MAX_NUM_BOOTINFO_UNTYPED_CAPS  50",
+            "-DKernelMaxNumBootinfoUntypedCaps=230",
+        ),
         ("#define CONFIG_ARCH_X86_64 1", "#define CONFIG_ARCH_AARCH64 1", "-DKernelSel4Arch=x86_64"),
     ] {
         let changed = text.replace(from, to);
