@@ -169,6 +169,10 @@ const WRONG: &[Wrong] = &[
     (|c| below(c, "NUM_PRIORITIES", 256), "it has too few priorities; build it with -DKernelNumPriorities=256"),
     (|c| c.is_set("VTX"), "it wants a processor with VT-x, which QEMU's has not; build it with -DKernelVTX=OFF"),
     (
+        |c| below(c, "ROOT_CNODE_SIZE_BITS", 12),
+        "it has too few slots to start the root task; build it with -DKernelRootCNodeSizeBits=12",
+    ),
+    (
         |c| below(c, "MAX_NUM_BOOTINFO_UNTYPED_CAPS", 230),
         "it names too few pieces of memory, those of devices first; build it with -DKernelMaxNumBootinfoUntypedCaps=230",
     ),

@@ -182,6 +182,7 @@ fn unsuitable_kernels_say_what_to_do() {
         ("priorities", "NUM_PRIORITIES 64", "-DKernelNumPriorities=256"),
         ("vtx", "VTX 1", "-DKernelVTX=OFF"),
         ("untypeds", "MAX_NUM_BOOTINFO_UNTYPED_CAPS 50", "-DKernelMaxNumBootinfoUntypedCaps=230"),
+        ("slots", "ROOT_CNODE_SIZE_BITS 11", "-DKernelRootCNodeSizeBits=12"),
         ("retype", "RETYPE_FAN_OUT_LIMIT 64", "-DKernelRetypeFanOutLimit=256"),
     ] {
         let prefix = changed(name, config, |text| format!("{text}#define CONFIG_{line}\n"));
