@@ -95,12 +95,12 @@ fn returned(
         let mut failed = String::new();
         let mut say = |line: &str| {
             if line.split(' ').nth(2) == Some("failed") {
-                failed.push_str(line);
+                failed = format!("{failed}; {line}");
             }
         };
         run_all(cases, options, &mut say).map_err(|error| error.to_string())?;
         if !failed.is_empty() {
-            return Err(format!("run again: {failed}"));
+            return Err(format!("run again{failed}"));
         }
         result = counter.returned(&before);
     }
