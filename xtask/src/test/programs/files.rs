@@ -3,17 +3,28 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 
 use crate::files::write_if_changed;
 use crate::paths::Paths;
 
-/// Makes the folder and gives it. It always holds the same, as long as the project's texts are the same.
+/// Makes the folder, once, and gives it: programs may be at work in it. It always holds the same, as long as the project's texts
+/// are the same.
 ///
 /// # Errors
 /// Something cannot be read or written.
 pub fn folder(paths: &Paths) -> Result<PathBuf> {
+    static MADE: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if made.is_none() {
+        *made = Some(make(paths)?);
+    }
+    made.clone().context("there is no folder")
+}
+
+fn make(paths: &Paths) -> Result<PathBuf> {
     let folder = paths.out.join("programs/files");
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
