@@ -152,7 +152,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `OUT_OF_RANGE`: too many bytes or handles. `PEER_CLOSED`. `NOT_SUPPORTED`: nobody could ever read the message,
     /// because the other end lies in it, by whatever detour. `SHOULD_WAIT`: too many messages wait to be read, and this
-    /// one is not the answer to a call. `NO_MEMORY`.
+    /// one is not the answer to a call. `NO_MEMORY`, `NO_RESOURCES`: the job that made the other end may not have so much.
     #[inline(always)]
     pub fn channel_write(&mut self, end: Id<Channel>, message: Message) -> Result<(), Status> {
         let (bytes, handles) = (message.data.len(), message.handles.len());

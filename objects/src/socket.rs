@@ -166,7 +166,7 @@ impl<M: Machine> Kernel<M> {
     /// Puts so many bytes of a program's memory into the other end, all of them or none.
     ///
     /// # Errors
-    /// As [`Kernel::socket_room`]; `SHOULD_WAIT`: no room for all. As [`Kernel::copy_in`]. `NO_MEMORY`.
+    /// As [`Kernel::socket_room`]; `SHOULD_WAIT`: no room for all. As [`Kernel::copy_in`]. `NO_MEMORY`, `NO_RESOURCES`.
     pub fn socket_write(&mut self, end: Id<Socket>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
         let way = self.socket_way(end)?;
         if len > way.room {
@@ -178,7 +178,7 @@ impl<M: Machine> Kernel<M> {
     /// The same by a way that was found, which has room for all.
     ///
     /// # Errors
-    /// As [`Kernel::copy_in`]. `NO_MEMORY`.
+    /// As [`Kernel::copy_in`]. `NO_MEMORY`, `NO_RESOURCES`: the job that made the other end may not have so much.
     #[inline(always)]
     pub fn socket_send(&mut self, way: Way, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
         if !(1..=way.ready).contains(&len) || !way.quiet || len == way.room {
