@@ -606,6 +606,7 @@ impl<M: Machine> Kernel<M> {
         match self.take_wait(id) {
             Some(Wait::Signals { observers, .. }) => self.unobserve_all(observers),
             Some(Wait::Page(wait)) => self.page_abandon(wait.then),
+            Some(Wait::Goes(_)) => self.serial_written(id),
             _ => {}
         }
     }

@@ -3,7 +3,8 @@
 //! - **The console** takes text for people. It is written as it comes, waiting for the port where it must, but never
 //!   without bound: a port that does not move loses text instead of stopping the system.
 //! - **The host link** carries bytes both ways for the host's tool. Received bytes wait in a ring; bytes to send wait in
-//!   another, which the port's interrupt empties 16 at a time, as many as its buffer holds. When a ring is full, the
+//!   another, which the port's interrupt empties 16 at a time, as many as its buffer holds. A port that has sent them at once, as
+//!   emulated ones have, interrupts again after some, as each byte is a call of seL4. When a ring is full, the
 //!   sender is told how much was taken, and a receiver's bytes stay in the port.
 
 use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -26,6 +27,8 @@ const INTERRUPT_RECEIVED: u8 = 1;
 const INTERRUPT_EMPTY: u8 = 2;
 /// Bytes in the port's own buffer.
 const FIFO_SIZE: usize = 16;
+/// How often that is filled in one event.
+const FILLS: usize = 16;
 
 /// Looks at the port's state before text is dropped: some seconds, in which a host that has much to do comes back.
 const PATIENCE: u32 = 5_000_000;
@@ -173,7 +176,10 @@ impl Link {
 
     fn transmit(&mut self) {
         let port = root_slot(PORT_LINK);
-        while self.to_send.len() > 0 && port_in(port, self.first + STATUS) & STATUS_EMPTY != 0 {
+        for _ in 0..FILLS {
+            if self.to_send.len() == 0 || port_in(port, self.first + STATUS) & STATUS_EMPTY == 0 {
+                break;
+            }
             for _ in 0..FIFO_SIZE {
                 let Some(byte) = self.to_send.pop() else { break };
                 port_out(port, self.first + DATA, byte);

@@ -2,10 +2,12 @@
 
 use alloc::format;
 
-use abi::{Status, ZX_RSRC_SYSTEM_DEBUG_BASE};
+use abi::{Rights, Status, ZX_RSRC_SYSTEM_DEBUG_BASE};
+use objects::debug::WRITES;
 use objects::debuglog::Level;
 use objects::handle::HandleValue;
 use objects::machine::{Held, Machine};
+use objects::portions::{GOES_ON, Progress};
 use objects::refusal::{Made, Plan, Want};
 use objects::wait::Waiting;
 
@@ -16,14 +18,36 @@ use crate::user::{In, Out};
 /// Writes bytes to the host link; waits until all are on their way. Where the link is another process's they go to the
 /// debug log.
 pub fn debug_write<M: Machine>(cx: &mut Cx<'_, M>, bytes: In<u8>, len: usize) -> Result<Waiting, Status> {
-    let data = cx.read_bytes(bytes, len.min(MAX_COPY))?;
+    let len = len.min(MAX_COPY);
     if !cx.kernel.serial_may_write(cx.process) {
         let (process, thread) = (cx.kernel.koid(cx.process.object()), cx.kernel.koid(cx.thread.object()));
         let name = cx.kernel.objects.get(cx.process)?.name;
+        let data = cx.read_bytes(bytes, len)?;
         cx.kernel.log(Level::Debug, name.as_str(), process, thread, &data);
         return Ok(Waiting::Over(Status::OK));
     }
-    cx.kernel.serial_write(cx.thread, data)
+    let written = write_portion(cx, bytes, len);
+    if !matches!(written, Err(GOES_ON) | Ok(Waiting::Blocked)) {
+        cx.kernel.serial_written(cx.thread);
+    }
+    written
+}
+
+fn write_portion<M: Machine>(cx: &mut Cx<'_, M>, bytes: In<u8>, len: usize) -> Result<Waiting, Status> {
+    let (thread, process) = (cx.thread, cx.process.object());
+    let mut done = cx.progress.take().map_or(0, |progress| progress.done as usize);
+    let portion = len.saturating_sub(done).min(WRITES);
+    let data = cx.read_bytes(bytes.nth(done), portion)?;
+    let taken = cx.kernel.serial_write_portion(thread, &data);
+    done += taken;
+    if done >= len {
+        return Ok(Waiting::Over(Status::OK));
+    }
+    if taken == portion {
+        return Err(cx.kernel.goes_on(Progress::new(process, Rights::NONE, done as u64)));
+    }
+    let rest = cx.read_bytes(bytes.nth(done), len - done)?;
+    cx.kernel.serial_write_rest(thread, rest)
 }
 
 /// Reads bytes from the host link; waits for the first.

@@ -1,4 +1,4 @@
-//! What is done to all threads of a process, or all processes of a job.
+//! What is done to all threads of a process, or all processes of a job, and much output.
 
 use abi::ZX_INFO_TASK_RUNTIME;
 use conformance::check::{Case, Outcome, ensure};
@@ -57,6 +57,13 @@ fn suspend_threads() -> Outcome {
     threads.iter().try_for_each(|thread| suspended(thread, false))
 }
 
+/// Output leaves the machine byte by byte.
+fn output() -> Outcome {
+    let line = [b'.'; 99];
+    let text = [&line[..], b"\n"].concat().repeat(2000);
+    holds_shortly("output", || Ok(std::io::Write::write_all(&mut std::io::stderr(), &text)?))
+}
+
 fn runtime_of_threads() -> Outcome {
     let job = OwnJob::new()?;
     let (tiny, _threads) = crowd(&job, SUSPENDED)?;
@@ -84,6 +91,7 @@ fn runtime_of_processes() -> Outcome {
 pub fn cases() -> Vec<Case> {
     vec![
         Case::new("holds.kill.threads", kill_threads),
+        Case::new("holds.output", output),
         Case::new("holds.runtime.processes", runtime_of_processes),
         Case::new("holds.runtime.threads", runtime_of_threads),
         Case::new("holds.suspend.threads", suspend_threads),
