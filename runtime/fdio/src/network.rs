@@ -276,16 +276,7 @@ impl Network {
         }
         loop {
             if self.state()? == LISTENS {
-                let signals =
-                    wait_until(&self.data, INCOMING | Signals::SOCKET_PEER_CLOSED, until).or_else(|error| {
-                        // Not to wait is to look.
-                        let signals = self.data.signals()?;
-                        if signals.intersects(INCOMING | Signals::SOCKET_PEER_CLOSED) {
-                            Ok(signals)
-                        } else {
-                            Err(error)
-                        }
-                    })?;
+                let signals = wait_until(&self.data, INCOMING | Signals::SOCKET_PEER_CLOSED, until)?;
                 if signals.contains(Signals::SOCKET_PEER_CLOSED) {
                     return Err(ECONNABORTED);
                 }
@@ -347,7 +338,8 @@ impl Network {
             match self.data.read_with(options, bytes) {
                 Ok(len) => return Ok((len, None)),
                 Err(Status::SHOULD_WAIT) => match self.state()? {
-                    // The service tells the error of a lost connection, and then the end.
+                    // The service tells the error of a lost connection, and then the end. Who polls may see the error
+                    // alone, so who does not wait must be told it too.
                     OPEN => {
                         let seen = wait_until(&self.data, READABLE | ERROR, until)?;
                         if !seen.intersects(READABLE)
@@ -393,10 +385,10 @@ impl Network {
                     return Ok((received.len(), from));
                 }
                 Err(Status::SHOULD_WAIT) => {
+                    wait_until(&self.data, READABLE | ERROR, until)?;
                     if let Some(error) = self.lost() {
                         return Err(error);
                     }
-                    wait_until(&self.data, READABLE | ERROR, until)?;
                 }
                 // The end, by this side's own wish.
                 Err(Status::BAD_STATE) => return Ok((0, None)),
@@ -426,8 +418,11 @@ impl Network {
                     done += len;
                     continue;
                 }
-                Err(Status::SHOULD_WAIT) => match wait_until(&self.data, WRITABLE, until) {
-                    Ok(_) => continue,
+                Err(Status::SHOULD_WAIT) => match wait_until(&self.data, WRITABLE | ERROR, until) {
+                    Ok(seen) if seen.intersects(WRITABLE) => continue,
+                    // Of a lost connection, told before its end.
+                    Ok(_) if done == 0 => self.lost().unwrap_or(EPIPE),
+                    Ok(_) => EPIPE,
                     Err(error) => error,
                 },
                 Err(Status::BAD_STATE) if done == 0 => self.lost().unwrap_or(EPIPE),

@@ -180,14 +180,11 @@ pub fn file_memory(file: &File) -> core::result::Result<Vmo, Status> {
     }
 }
 
-/// Waits for one of some signals until a moment.
+/// Waits for one of some signals until a moment; [`MonotonicInstant::ZERO`] is to look.
 ///
 /// # Errors
 /// `EAGAIN` when it is over.
 pub fn wait_until(object: &impl AsHandleRef, signals: Signals, until: MonotonicInstant) -> Result<Signals> {
-    if until == MonotonicInstant::ZERO {
-        return Err(EAGAIN);
-    }
     object.wait_one(signals, until).map_err(|status| if status == Status::TIMED_OUT { EAGAIN } else { status.into() })
 }
 
@@ -201,7 +198,7 @@ fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, until: Monotonic
             Ok(len) => return Ok(len),
             // Nobody is left to write, or has said to write no more: the end.
             Err(Status::PEER_CLOSED | Status::BAD_STATE) => return Ok(0),
-            Err(Status::SHOULD_WAIT) => _ = wait_until(socket, readable, until)?,
+            Err(Status::SHOULD_WAIT) if until != MonotonicInstant::ZERO => _ = wait_until(socket, readable, until)?,
             Err(status) => return Err(status.into()),
         }
     }
@@ -216,7 +213,7 @@ fn write_socket(socket: &Socket, bytes: &[u8], until: MonotonicInstant) -> Resul
                 done += len;
                 continue;
             }
-            Err(Status::SHOULD_WAIT) => match wait_until(socket, writable, until) {
+            Err(Status::SHOULD_WAIT) if until != MonotonicInstant::ZERO => match wait_until(socket, writable, until) {
                 Ok(_) => continue,
                 Err(error) => error,
             },
