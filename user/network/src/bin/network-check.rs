@@ -1,14 +1,18 @@
-//! Ends the network service while its sockets are in use, and says whether everything is then as it should be.
+//! Ends the network service while its sockets are in use, and says whether everything is then as it should be. It is also
+//! a service itself, for a client whose connection is lost: one that stops between the error and the end.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
 mod here {
     use std::io::{ErrorKind, Read, Write};
     use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
     use std::thread;
     use std::time::Duration;
 
-    use zx::{AsHandleRef, Job, Process, Rights};
+    use network_protocol::{CONNECTED, Choice, ERROR, Error, LONGEST, Reply, Request};
+    use zx::spawn::Spawn;
+    use zx::{AsHandleRef, Channel, Handle, Job, MonotonicInstant, Process, Rights, Signals, Socket, Status};
 
     /// Kind of the start handle (`PA_USER0`) that is the job of all.
     const TASKS: u32 = 0xf0;
@@ -48,7 +52,71 @@ mod here {
         if &four == b"ping" { Ok(()) } else { Err(ErrorKind::InvalidData.into()) }
     }
 
+    /// The argument of the client whose connection is lost.
+    const LOST: &str = "lost";
+
+    /// A client that does not wait: it is told of the error before the end is there, once.
+    fn lost() -> Result<(), String> {
+        let step = |error: std::io::Error| format!("a connection: {error}");
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, 9)).map_err(step)?;
+        stream.set_nonblocking(true).map_err(step)?;
+        expect("a read before the end", stream.read(&mut [0; 8]), &[ErrorKind::ConnectionReset])?;
+        expect("a second one", stream.read(&mut [0; 8]), &[ErrorKind::WouldBlock])
+    }
+
+    /// Runs [`lost`] with a service that tells an error and no end.
+    fn error_before_end() -> Result<(), String> {
+        let step = |status: Status| format!("a service of its own: {status}");
+        let (services, theirs) = Channel::create().map_err(step)?;
+        let program = std::env::args().next().ok_or("this program does not know its name")?;
+        let mut spawn = Spawn::file(&program);
+        let errors = std::io::stderr();
+        spawn.arg(&program).arg(LOST).entry("/svc", theirs).descriptor_like(2, errors.as_fd());
+        let client = spawn.start().map_err(|(status, text)| format!("its client: {status}: {text}"))?;
+        // The order of a client: it connects to the service, opens a socket, and asks over the socket's channel.
+        let (.., handle) = next(&services).map_err(step)?;
+        let connection = Channel::from(handle.ok_or("no connection came")?);
+        let (_, transaction, handle) = next(&connection).map_err(step)?;
+        let control = Channel::from(handle.ok_or("no channel of a socket came")?);
+        let (_end, data) = Socket::create(0).map_err(step)?;
+        let signaled = data.duplicate(Rights::SAME_RIGHTS).map_err(step)?;
+        let signal = |clear, set| signaled.signal(Signals::from_bits_retain(clear), Signals::from_bits_retain(set));
+        let opened = Reply::encode(transaction, Ok(Reply::Done));
+        connection.write_handles(opened.as_bytes(), [data.into_handle()]).map_err(step)?;
+        let mut error = Error::Reset as u32;
+        // It ends with its client.
+        while let Ok((request, transaction, _)) = next(&control) {
+            let reply = match request {
+                Some(Request::Connect { .. }) => signal(0, CONNECTED | ERROR).map(|()| Reply::Done),
+                Some(Request::Get(Choice::Error)) => {
+                    signal(ERROR, 0).map(|()| Reply::Value(std::mem::take(&mut error)))
+                }
+                _ => Ok(Reply::Done),
+            };
+            let answer = Reply::encode(transaction, Ok(reply.map_err(step)?));
+            control.write(answer.as_bytes(), []).map_err(step)?;
+        }
+        client.wait_one(Signals::TASK_TERMINATED, MonotonicInstant::INFINITE).map_err(step)?;
+        match client.info().map_err(step)?.return_code {
+            0 => Ok(()),
+            code => Err(format!("a client whose connection is lost ended with {code}")),
+        }
+    }
+
+    /// The next message of a channel: the request if it is one, its transaction and a handle.
+    fn next(channel: &Channel) -> Result<(Option<Request>, u32, Option<Handle>), Status> {
+        let (mut bytes, mut handles) = ([0; LONGEST], [None]);
+        let size = channel.read_wait(&mut bytes, &mut handles, MonotonicInstant::INFINITE)?.bytes;
+        let (transaction, request) = Request::decode(&bytes[..size]).unwrap_or_default();
+        let [handle] = handles;
+        Ok((request, transaction, handle))
+    }
+
     pub fn main() -> Result<(), String> {
+        if std::env::args().nth(1).as_deref() == Some(LOST) {
+            return lost();
+        }
+        error_before_end()?;
         let step = |error: std::io::Error| format!("before its end: {error}");
         let tasks = zx::startup::take(TASKS, 0).map(Job::from).ok_or("this was not given the tasks of all")?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(step)?;
