@@ -201,13 +201,13 @@ fn mappings_without_end() {
     let file = k.vmo_create(0, true).unwrap();
     let stream = k.stream_create(file, ZX_STREAM_MODE_READ | ZX_STREAM_MODE_WRITE, 0, true).unwrap();
     let total = 100_000 * PAGE;
-    let done = k.stream_write(stream, Where::Position, space, &[Part { address: base, len }]);
+    let done = k.stream_write_all(stream, Where::Position, space, &[Part { address: base, len }]);
     assert!(done.is_ok_and(|done| done < total), "{done:?}");
     // It has taken all memory.
     k.vmo_set_size(file, 0).unwrap();
     k.vmo_set_size(file, HUGE).unwrap();
     let into = [Part { address: base, len: 1 << 20 }; 4096];
-    let done = k.stream_read(stream, Where::At(0), space, &into);
+    let done = k.stream_read_all(stream, Where::At(0), space, &into);
     assert!(done.is_ok_and(|done| done <= total), "{done:?}");
     k.doom(stream.object());
     k.vmo_set_size(vmo, PAGE).unwrap();

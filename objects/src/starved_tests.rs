@@ -377,11 +377,11 @@ fn streams_and_buffers() {
             while done < part.len {
                 let rest = [Part { address: part.address + done, len: part.len - done }];
                 done += w.step("stream_write", Keeps::Content, |w| {
-                    w.kernel.stream_write(stream, Where::At(offset + done), space, &rest)
+                    w.kernel.stream_write_all(stream, Where::At(offset + done), space, &rest)
                 });
             }
         }
-        w.step("stream_read", Keeps::Shape, |w| w.kernel.stream_read(stream, Where::At(0), space, &[part(9, 50)]));
+        w.step("stream_read", Keeps::Shape, |w| w.kernel.stream_read_all(stream, Where::At(0), space, &[part(9, 50)]));
         let spec = |source, discipline| RegionSpec { source, access: 0x3f, discipline };
         let shared = w.step("region", Keeps::All, |w| w.kernel.iob_create_shared_region(process, 3 * PAGE));
         w.hold(shared.object());

@@ -6,14 +6,27 @@
 //!
 //! A read or write that may have to be made again from its start, because a page must be waited for, changes neither
 //! position nor sizes before it has all pages. What it has copied by then, it copies again.
+//!
+//! One that is long is made in portions ([`crate::portions`]), between which others may use the same stream or VMO. So
+//! that each byte is read by one of those who read at the position, and none is written over by another who writes there
+//! or at the end:
+//! 1. The first portion settles the [`Run`]: where it begins and how long it is. If that is not all, the position, and at
+//!    the end the content's end too, are moved behind it at once.
+//! 2. Each portion copies as much as goes. What has been written is content from then on.
+//! 3. The run ends early where memory is wanting, or where others have cut off the content up to where it has come. Then
+//!    what was moved in 1 is moved back, if nobody has moved it since.
+//!
+//! What is to become zeroes before a write is zeroed before 1, in portions too: the content grows by them.
 
 use alloc::boxed::Box;
 
 use abi::{Signals, Status, ZX_STREAM_SEEK_ORIGIN_CURRENT, ZX_STREAM_SEEK_ORIGIN_END, ZX_STREAM_SEEK_ORIGIN_START};
 
+use crate::copy::Copied;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::{Body, Id};
+use crate::portions::COPIES;
 use crate::slab::Key;
 use crate::vmo::{self, Access, PAGE_WAIT, Vmo};
 
@@ -51,6 +64,62 @@ pub enum Where {
     At(u64),
 }
 
+/// A read or write of more than goes in one portion, as it was settled when it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// What it moves.
+    pub moves: Moves,
+    /// Where in the VMO it begins.
+    pub offset: u64,
+    /// How many bytes it is about.
+    pub len: u64,
+    /// How many are copied.
+    pub done: u64,
+}
+
+/// What a run has moved behind itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moves {
+    /// Nothing.
+    Nothing,
+    /// The stream's position.
+    Position,
+    /// The position and the content's end.
+    End,
+}
+
+/// How far a read or write has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carried {
+    /// It is over: so many bytes.
+    Over(u64),
+    /// It goes on.
+    GoesOn(Run),
+    /// It begins when the rest of what lies before it is zeroed.
+    Begins,
+}
+
+impl Run {
+    fn new(at: Where, offset: u64, len: u64) -> Self {
+        let moves = match at {
+            Where::Position => Moves::Position,
+            Where::End => Moves::End,
+            Where::At(_) => Moves::Nothing,
+        };
+        Run { moves, offset, len, done: 0 }
+    }
+
+    /// Where it ends. No VMO reaches further than this type.
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len)
+    }
+
+    /// Where it has come to.
+    fn at(&self) -> u64 {
+        self.offset.saturating_add(self.done)
+    }
+}
+
 /// What a copy that stopped early means to the caller: bytes that were copied count, unless the call is made again.
 fn result(done: u64, why: Result<(), Status>) -> Result<u64, Status> {
     match why {
@@ -63,6 +132,29 @@ fn result(done: u64, why: Result<(), Status>) -> Result<u64, Status> {
 /// A buffer that is no memory of the caller's has another status in streams than elsewhere.
 fn of_buffer(status: Status) -> Status {
     if status == Status::INVALID_ARGS { Status::NOT_FOUND } else { status }
+}
+
+/// The bytes of all parts.
+fn total(parts: &[Part]) -> u64 {
+    parts.iter().map(|part| part.len).fold(0, u64::saturating_add)
+}
+
+/// Copies `left` bytes of parts, from `skip` on, by what copies so many bytes at an address, which are so many bytes from
+/// the first.
+fn each_part(parts: &[Part], mut skip: u64, mut left: u64, mut copy: impl FnMut(u64, u64, u64) -> Copied) -> Copied {
+    let mut done = 0;
+    for part in parts {
+        let before = skip.min(part.len);
+        skip -= before;
+        let len = (part.len - before).min(left);
+        let (copied, why) = if len > 0 { copy(part.address.wrapping_add(before), done, len) } else { (0, Ok(())) };
+        done += copied;
+        left -= copied;
+        if why.is_err() || left == 0 {
+            return (done, why);
+        }
+    }
+    (done, Ok(()))
 }
 
 impl<M: Machine> Kernel<M> {
@@ -111,47 +203,117 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Reads into parts of a program's memory, in their order; tells how many bytes. At or beyond the end there are
-    /// none.
+    /// Reads into parts of a program's memory, in their order, or a portion of that; `run` if it has begun. At or beyond
+    /// the end there is nothing.
     ///
     /// # Errors
     /// Only if nothing was read: `NOT_FOUND`: the first part is no memory of the program's. `NO_MEMORY`. Those of the
     /// VMO's source. [`PAGE_WAIT`].
-    pub fn stream_read(&mut self, id: Id<Stream>, at: Where, aspace: Key, parts: &[Part]) -> Result<u64, Status> {
+    pub fn stream_read(
+        &mut self,
+        id: Id<Stream>,
+        at: Where,
+        aspace: Key,
+        parts: &[Part],
+        run: Option<Run>,
+    ) -> Result<Carried, Status> {
         let stream = self.objects.get(id)?;
-        let end = self.vmo_content_size(stream.vmo)?.min(self.vmo_size(stream.vmo)?);
-        let offset = match at {
-            Where::Position => stream.seek,
-            Where::End => end,
-            Where::At(offset) => offset,
-        };
-        let (vmo, from) = self.vmo_resolve(stream.vmo, offset.min(end))?;
-        // The same memory may be read into many times: not more at once than there is memory.
-        let most = self.machine.memory().1;
-        let (mut done, mut left, mut why) = (0, end.saturating_sub(offset).min(most), Ok(()));
-        for part in parts {
-            let copied;
-            (copied, why) = self.vmo_to_user(vmo, from + done, aspace, part.address, part.len.min(left));
-            done += copied;
-            left -= copied;
-            if why.is_err() {
-                break;
+        let (named, position) = (stream.vmo, stream.seek);
+        let end = self.vmo_content_size(named)?.min(self.vmo_size(named)?);
+        let mut run = run.unwrap_or_else(|| {
+            let offset = match at {
+                Where::Position => position,
+                Where::End => end,
+                Where::At(offset) => offset,
+            };
+            // The same memory may be read into many times: not more at once than there is memory.
+            let most = self.machine.memory().1;
+            Run::new(at, offset, total(parts).min(end.saturating_sub(offset)).min(most))
+        });
+        let (vmo, from) = self.vmo_resolve(named, run.at().min(end))?;
+        let left = self.stream_portion(vmo, &run)?.min(end.saturating_sub(run.at()));
+        let (copied, why) = each_part(parts, run.done, left, |address, done, len| {
+            self.vmo_to_user(vmo, from + done, aspace, address, len)
+        });
+        let begins = run.done == 0;
+        run.done += copied;
+        if why.is_ok() && run.done < run.len && run.at() < end {
+            if begins {
+                self.stream_move(id, &run, run.end())?;
             }
+            return Ok(Carried::GoesOn(run));
         }
-        let done = result(done, why)?;
-        if at == Where::Position {
-            self.stream_seek(id, offset + done)?;
-        }
-        Ok(done)
+        self.stream_over(id, &run, begins, why)
     }
 
-    /// Writes parts of a program's memory, in their order; tells how many bytes.
+    /// Writes parts of a program's memory, in their order, or a portion of that; `run` if it has begun.
     ///
     /// # Errors
     /// Only if nothing was written: `FILE_BIG`: no VMO is so large. `NO_SPACE`: the VMO is not, and cannot grow.
     /// `NOT_FOUND`: the first part is no memory of the program's. `NO_MEMORY`. Those of the VMO's source.
     /// [`PAGE_WAIT`].
-    pub fn stream_write(&mut self, id: Id<Stream>, at: Where, aspace: Key, parts: &[Part]) -> Result<u64, Status> {
+    pub fn stream_write(
+        &mut self,
+        id: Id<Stream>,
+        at: Where,
+        aspace: Key,
+        parts: &[Part],
+        run: Option<Run>,
+    ) -> Result<Carried, Status> {
+        let named = self.objects.get(id)?.vmo;
+        let begins = run.is_none();
+        let (mut run, old) = match run {
+            // Step 3: others have cut it off.
+            Some(run) if self.vmo_content_size(named)? < run.at() => return self.stream_over(id, &run, false, Ok(())),
+            Some(run) => (run, None),
+            None => match self.stream_write_begins(id, at, aspace, parts)? {
+                Some(begun) => begun,
+                None => return Ok(Carried::Begins),
+            },
+        };
+        let limit = run.end().min(self.vmo_size(named)?);
+        let (vmo, to) = self.vmo_resolve(named, run.at().min(limit))?;
+        let left = self.stream_portion(vmo, &run)?.min(limit.saturating_sub(run.at()));
+        let (copied, why) = each_part(parts, run.done, left, |address, done, len| {
+            self.user_to_vmo(vmo, to + done, aspace, address, len)
+        });
+        // What waits for its pager is made again, and needs the room: taken back, it would end the wait at once.
+        if let Some((size, content)) = old
+            && copied == 0
+            && why.is_err()
+            && why != Err(PAGE_WAIT)
+        {
+            self.vmo_set_size(named, size)?;
+            self.vmo_note_content_size(named, content)?;
+        }
+        run.done += copied;
+        let content = self.vmo_content_size(named)?;
+        if run.done > 0 && why != Err(PAGE_WAIT) {
+            // Step 2.
+            self.vmo_note_content_size(named, content.max(run.at()))?;
+        }
+        if why.is_ok() && run.done < run.len && run.at() < limit {
+            if begins {
+                // Step 1.
+                self.stream_move(id, &run, run.end())?;
+                if run.moves == Moves::End {
+                    self.vmo_note_content_size(named, limit)?;
+                }
+            }
+            return Ok(Carried::GoesOn(run));
+        }
+        self.stream_over(id, &run, begins, why)
+    }
+
+    /// Settles a write, and sees to it that there is room: the run, and the sizes of VMO and content before if the VMO has
+    /// grown. None if the rest of what lies before it is to be zeroed first.
+    fn stream_write_begins(
+        &mut self,
+        id: Id<Stream>,
+        at: Where,
+        aspace: Key,
+        parts: &[Part],
+    ) -> Result<Option<(Run, Option<(u64, u64)>)>, Status> {
         let stream = self.objects.get(id)?;
         let (named, resizes) = (stream.vmo, stream.resizes);
         let (content, size) = (self.vmo_content_size(named)?, self.vmo_size(named)?);
@@ -160,7 +322,7 @@ impl<M: Machine> Kernel<M> {
             Where::End => content,
             Where::At(offset) => offset,
         };
-        let total: u64 = parts.iter().map(|part| part.len).sum();
+        let total = total(parts);
         let end = offset.checked_add(total).ok_or(Status::FILE_BIG)?;
         let grown = if end > size && total > 0 {
             match vmo::round_up(end) {
@@ -173,44 +335,58 @@ impl<M: Machine> Kernel<M> {
         } else {
             None
         };
-        if total > 0 && offset > content {
-            // What a larger VMO has beyond is zero already.
-            self.vmo_zero(named, content, offset.min(size).saturating_sub(content))?;
+        // What a larger VMO has beyond is zero already.
+        if total > 0 && offset > content && self.vmo_content_zero_portion(named, offset.min(size))? {
+            return Ok(None);
         }
-        let mut limit = end.min(size);
-        if let Some(grown) = grown {
-            limit = offset + self.stream_check(named, (offset, size), aspace, parts)?;
-            self.vmo_set_size(named, grown)?;
-            self.vmo_note_content_size(named, content)?;
-        }
-        let (mut done, mut left, mut why) = (0, limit.saturating_sub(offset), Ok(()));
-        let (vmo, to) = self.vmo_resolve(named, offset.min(limit))?;
-        for part in parts {
-            let copied;
-            (copied, why) = self.user_to_vmo(vmo, to + done, aspace, part.address, part.len.min(left));
-            done += copied;
-            left -= copied;
-            if why.is_err() {
-                break;
+        let Some(grown) = grown else {
+            return Ok(Some((Run::new(at, offset, end.min(size).saturating_sub(offset)), None)));
+        };
+        let good = self.stream_check(named, (offset, size), aspace, parts)?;
+        self.vmo_set_size(named, grown)?;
+        self.vmo_note_content_size(named, content)?;
+        Ok(Some((Run::new(at, offset, good), Some((size, content)))))
+    }
+
+    /// Bytes of a run that are copied at once. What waits for its source's pages waits for all of them.
+    fn stream_portion(&self, vmo: Id<Vmo>, run: &Run) -> Result<u64, Status> {
+        let left = run.len.saturating_sub(run.done);
+        Ok(if self.objects.get(vmo)?.source().is_some() { left } else { left.min(COPIES) })
+    }
+
+    /// Moves the position, if that is what a run does.
+    fn stream_move(&mut self, id: Id<Stream>, run: &Run, to: u64) -> Result<(), Status> {
+        if run.moves == Moves::Nothing { Ok(()) } else { self.stream_seek(id, to) }
+    }
+
+    /// The end of a run. What the first portion moved is moved to where the run has come, or back to be moved again
+    /// (step 3).
+    fn stream_over(
+        &mut self,
+        id: Id<Stream>,
+        run: &Run,
+        begins: bool,
+        why: Result<(), Status>,
+    ) -> Result<Carried, Status> {
+        let done = result(run.done, why);
+        if !begins {
+            let stream = self.objects.get(id)?;
+            let (named, position) = (stream.vmo, stream.seek);
+            let to = if done.is_ok() { run.at() } else { run.offset };
+            if position == run.end() {
+                self.stream_move(id, run, to)?;
             }
+            if run.moves == Moves::End && self.vmo_content_size(named)? == run.end() {
+                self.vmo_note_content_size(named, to)?;
+            }
+        } else if done.is_ok() {
+            self.stream_move(id, run, run.at())?;
         }
-        // What waits for its pager is made again, and needs the room: taken back, it would end the wait at once.
-        if done == 0 && why.is_err() && why != Err(PAGE_WAIT) && grown.is_some() {
-            self.vmo_set_size(named, size)?;
-            self.vmo_note_content_size(named, content)?;
-        }
-        let done = result(done, why)?;
-        if done > 0 {
-            self.vmo_note_content_size(named, content.max(offset + done))?;
-        }
-        if !matches!(at, Where::At(_)) {
-            self.stream_seek(id, offset + done)?;
-        }
-        Ok(done)
+        done.map(Carried::Over)
     }
 
     /// Before a VMO grows for a write: gets the pages from `offset` to its end at `size`, and sees how many bytes of the
-    /// parts can be had, by whole parts.
+    /// parts can be had, by whole parts. Of what is made in portions, each sees for itself.
     fn stream_check(
         &mut self,
         vmo: Id<Vmo>,
@@ -221,6 +397,10 @@ impl<M: Machine> Kernel<M> {
         let mut good = 0;
         // Memory that nobody has written has no end, but what is written takes some.
         let most = self.machine.memory().1;
+        let (target, _) = self.vmo_resolve(vmo, 0)?;
+        if total(parts) > COPIES && self.objects.get(target)?.source().is_none() {
+            return Ok(total(parts).min(most));
+        }
         for part in parts {
             let len = part.len.min(most - good);
             match self.check_in(aspace, part.address, len as usize) {
@@ -229,9 +409,8 @@ impl<M: Machine> Kernel<M> {
                 Err(_) => break,
             }
         }
-        let (vmo, _) = self.vmo_resolve(vmo, 0)?;
         for page in offset / PAGE..size / PAGE {
-            self.vmo_page(vmo, page, Access::Write)?;
+            self.vmo_page(target, page, Access::Write)?;
         }
         Ok(good)
     }
@@ -242,134 +421,43 @@ impl<M: Machine> Kernel<M> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fake::FakeMachine;
-    use crate::machine::{Perm, USER_BASE};
-    use crate::name::Name;
-    use crate::vmar::{MapRequest, Place};
-    use abi::{ZX_STREAM_MODE_READ, ZX_STREAM_MODE_WRITE};
-    use proptest::prelude::*;
-    use std::vec;
-    use std::vec::Vec;
-
-    const PAGES: u64 = 4;
-
-    /// What a program may do, in bytes up to some pages.
-    #[derive(Clone, Debug)]
-    enum Op {
-        Read(Option<u64>, Vec<u64>),
-        Write(Option<u64>, bool, Vec<u64>, u8),
-        Seek(u32, i64),
-        Content(u64),
+impl<M: Machine> Kernel<M> {
+    /// A whole read.
+    pub(crate) fn stream_read_all(
+        &mut self,
+        id: Id<Stream>,
+        at: Where,
+        space: Key,
+        parts: &[Part],
+    ) -> Result<u64, Status> {
+        self.all_portions(|k, run| k.stream_read(id, at, space, parts, run))
     }
 
-    fn op() -> impl Strategy<Value = Op> {
-        let place = || 0..5 * PAGE;
-        let lens = || proptest::collection::vec(0..PAGE + 100, 0..4);
-        prop_oneof![
-            (proptest::option::of(place()), lens()).prop_map(|(at, lens)| Op::Read(at, lens)),
-            (proptest::option::of(place()), any::<bool>(), lens(), any::<u8>())
-                .prop_map(|(at, end, lens, fill)| Op::Write(at, end, lens, fill)),
-            (0u32..3, -9000i64..9000).prop_map(|(whence, offset)| Op::Seek(whence, offset)),
-            place().prop_map(Op::Content),
-        ]
+    /// A whole write.
+    pub(crate) fn stream_write_all(
+        &mut self,
+        id: Id<Stream>,
+        at: Where,
+        space: Key,
+        parts: &[Part],
+    ) -> Result<u64, Status> {
+        self.all_portions(|k, run| k.stream_write(id, at, space, parts, run))
     }
 
-    proptest! {
-        /// Against a vector of bytes that is the content, and a position.
-        #[test]
-        fn behaves_as_a_file(resizable: bool, ops in proptest::collection::vec(op(), 1..40)) {
-            let mut kernel = Kernel::new(FakeMachine::new(1000)).unwrap();
-            let job = kernel.root_job().unwrap();
-            let (process, root) = kernel.process_create(job, Name::default()).unwrap();
-            let buffer = kernel.vmo_create(PAGES * PAGE, false).unwrap();
-            let rw = Perm { read: true, write: true, execute: false };
-            let request = MapRequest { vmo: buffer, offset: 0, len: PAGES * PAGE, perm: rw, max: rw, fixed: false };
-            kernel.vmar_map(root, Place::At(0), request).unwrap();
-            let aspace = kernel.objects.get(process).unwrap().aspace.unwrap();
-            let vmo = kernel.vmo_create(2 * PAGE, resizable).unwrap();
-            let both = ZX_STREAM_MODE_READ | ZX_STREAM_MODE_WRITE;
-            let stream = kernel.stream_create(vmo, both, 0, true).unwrap();
-            let (mut content, mut position) = (vec![0u8; 2 * PAGE as usize], 0u64);
-            let parts = |lens: &[u64]| {
-                let mut address = USER_BASE;
-                let part = |&len: &u64| {
-                    address += len;
-                    Part { address: address - len, len }
-                };
-                lens.iter().map(part).collect::<Vec<_>>()
-            };
-            for op in ops {
-                match op {
-                    Op::Read(at, lens) => {
-                        let total: u64 = lens.iter().sum();
-                        let place = at.map_or(Where::Position, Where::At);
-                        let from = at.unwrap_or(position);
-                        let expected = total.min((content.len() as u64).saturating_sub(from));
-                        prop_assert_eq!(kernel.stream_read(stream, place, aspace, &parts(&lens)), Ok(expected));
-                        let mut seen = vec![0; expected as usize];
-                        kernel.copy_in(aspace, USER_BASE, &mut seen).unwrap();
-                        let from = (from as usize).min(content.len());
-                        prop_assert_eq!(&seen, &content[from..from + expected as usize]);
-                        if at.is_none() {
-                            position += expected;
-                        }
-                    }
-                    Op::Write(at, end, lens, fill) => {
-                        let total: u64 = lens.iter().sum();
-                        let data: Vec<u8> = (0..total).map(|i| fill.wrapping_add(i as u8)).collect();
-                        kernel.copy_out(aspace, USER_BASE, &data).unwrap();
-                        let place = match at {
-                            Some(at) => Where::At(at),
-                            None if end => Where::End,
-                            None => Where::Position,
-                        };
-                        let from = match place {
-                            Where::At(at) => at,
-                            Where::End => content.len() as u64,
-                            Where::Position => position,
-                        };
-                        let size = kernel.objects.get(vmo).unwrap().size;
-                        let fits = if resizable { total } else { total.min(size.saturating_sub(from)) };
-                        let wrote = kernel.stream_write(stream, place, aspace, &parts(&lens));
-                        if fits == 0 && total > 0 {
-                            prop_assert_eq!(wrote, Err(Status::NO_SPACE));
-                            continue;
-                        }
-                        prop_assert_eq!(wrote, Ok(fits));
-                        let (from, fits) = (from as usize, fits as usize);
-                        if fits > 0 {
-                            content.resize(content.len().max(from + fits), 0);
-                            content[from..from + fits].copy_from_slice(&data[..fits]);
-                        }
-                        if at.is_none() {
-                            position = (from + fits) as u64;
-                        }
-                    }
-                    Op::Seek(whence, offset) => {
-                        let base = [0, position, content.len() as u64][whence as usize];
-                        let expected = base.checked_add_signed(offset).ok_or(Status::INVALID_ARGS);
-                        let target = kernel.stream_target(stream, whence, offset);
-                        prop_assert_eq!(target, expected);
-                        if let Ok(target) = target {
-                            kernel.stream_seek(stream, target).unwrap();
-                            position = target;
-                        }
-                    }
-                    Op::Content(size) => {
-                        if kernel.vmo_set_content_size(vmo, size).is_ok() {
-                            content.resize(size as usize, 0);
-                        }
-                    }
-                }
-                let (s, v) = (kernel.objects.get(stream).unwrap(), kernel.objects.get(vmo).unwrap());
-                prop_assert_eq!((s.seek, v.content_size), (position, content.len() as u64));
-                prop_assert!(v.content_size <= v.size);
+    fn all_portions(
+        &mut self,
+        mut portion: impl FnMut(&mut Self, Option<Run>) -> Result<Carried, Status>,
+    ) -> Result<u64, Status> {
+        let mut run = None;
+        loop {
+            match portion(self, run)? {
+                Carried::Over(done) => return Ok(done),
+                Carried::GoesOn(begun) => run = Some(begun),
+                Carried::Begins => {}
             }
-            kernel.doom(stream.object());
-            kernel.reap();
-            prop_assert!(kernel.objects.get(vmo).is_err(), "the stream let go of its VMO");
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -93,24 +93,63 @@ impl<M: Machine> Kernel<M> {
     /// `vmo_set_stream_size`: the size of the content; bytes between an old and a larger new one are zeroes.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: larger than the VMO. As [`Kernel::vmo_zero`].
+    /// As [`Kernel::vmo_set_content_size_portion`].
     pub fn vmo_set_content_size(&mut self, id: Id<Vmo>, size: u64) -> Result<(), Status> {
+        while self.vmo_set_content_size_portion(id, size)? {}
+        Ok(())
+    }
+
+    /// A portion of that: others see content that becomes larger or smaller by and by. Says whether more is to be done.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`: larger than the VMO. As [`Kernel::vmo_zero`].
+    pub fn vmo_set_content_size_portion(&mut self, id: Id<Vmo>, size: u64) -> Result<bool, Status> {
         let id = self.vmo_with_content(id)?;
         let vmo = self.objects.get(id)?;
         if size > vmo.size {
             return Err(Status::OUT_OF_RANGE);
         }
-        let old = vmo.content_size;
-        if size > old {
-            self.vmo_zero(id, old, size - old)?;
+        if size > vmo.content_size && self.vmo_content_zero_portion(id, size)? {
+            return Ok(true);
         }
-        self.objects.get_mut(id)?.content_size = size;
-        // Mappings that end with the content show it no longer; others fault their pages in again.
-        let (gone_from, gone_to) = (size.div_ceil(PAGE), old.div_ceil(PAGE));
-        if gone_from < gone_to {
+        let mut portion = Portion::default();
+        loop {
+            let old = self.objects.get(id)?.content_size;
+            let (first, end) = (size.div_ceil(PAGE), old.div_ceil(PAGE));
             let (own, offset) = self.vmo_resolve(id, 0)?;
-            self.vmo_unmap_pages(own, offset / PAGE + gone_from, offset / PAGE + gone_to);
+            let shift = offset / PAGE;
+            let last = self.objects.get(own)?.pages().and_then(|pages| pages.last(shift + first, shift + end));
+            let from = last.map_or(first, |last| ((last - shift) / GIVES_BACK * GIVES_BACK).max(first));
+            self.objects.get_mut(id)?.content_size = if from == first { size } else { from * PAGE };
+            // Mappings that end with the content show it no longer; others fault their pages in again.
+            if from < end {
+                self.vmo_unmap_pages(own, shift + from, shift + end);
+            }
+            if from == first {
+                return Ok(false);
+            }
+            self.worked(GIVES_BACK as u32 / WORK);
+            if self.portion_over(&mut portion) {
+                return Ok(true);
+            }
         }
-        Ok(())
+    }
+
+    /// Zeroes what lies between the content and a larger size of it, or a portion of that, by which the content grows. Says
+    /// whether that was not all; only then is the size of the content another.
+    ///
+    /// # Errors
+    /// As [`Kernel::vmo_zero`].
+    pub(crate) fn vmo_content_zero_portion(&mut self, id: Id<Vmo>, size: u64) -> Result<bool, Status> {
+        let old = self.vmo_content_size(id)?;
+        let gap = size.saturating_sub(old);
+        let (target, _) = self.vmo_resolve(id, 0)?;
+        if gap == 0 || self.objects.get(target)?.source().is_some() {
+            return self.vmo_zero(id, old, gap).map(|()| false);
+        }
+        match self.vmo_zero_portion(id, old, gap, 0)? {
+            Some(zeroed) => self.vmo_note_content_size(id, old + zeroed).map(|()| true),
+            None => Ok(false),
+        }
     }
 }

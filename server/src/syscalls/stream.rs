@@ -9,11 +9,18 @@ use abi::{
 use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::refusal::Grows;
-use objects::stream::{Part, Stream, Where};
+use objects::stream::{Carried, Moves, Part, Run, Stream, Where};
+use objects::usermem::Place;
 use objects::vmo::Vmo;
 
 use crate::cx::Cx;
+use crate::portions::Work;
 use crate::user::{In, InOut, Out};
+
+/// What a run moves, as it is kept; 0 for a call that is in the midst of none.
+const NOTHING: u64 = 1;
+const POSITION: u64 = 2;
+const END: u64 = 3;
 
 /// Creates a stream over a VMO.
 pub fn stream_create<M: Machine>(
@@ -71,11 +78,46 @@ fn read<M: Machine>(
     if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let stream = cx.get::<Stream>(value, Rights::READ)?;
+    let work = cx.work_on::<Stream>(value, Rights::READ)?;
     let parts = parts(cx, vectors.input(), count)?;
     let actual = cx.place_optional(actual)?;
-    let done = cx.kernel.stream_read(stream, at, cx.aspace, &parts)?;
-    cx.fill(actual, done as usize)
+    let carried = cx.kernel.stream_read(work.object, at, cx.aspace, &parts, run(&work))?;
+    over(cx, work, carried, actual)
+}
+
+/// The run that a call is in the midst of.
+fn run(work: &Work<Stream>) -> Option<Run> {
+    let [moves, offset, len, ..] = work.kept;
+    let moves = match moves {
+        NOTHING => Moves::Nothing,
+        POSITION => Moves::Position,
+        END => Moves::End,
+        _ => return None,
+    };
+    Some(Run { moves, offset, len, done: work.done })
+}
+
+/// Tells what a read or write that is over has carried; one that goes on keeps its run.
+fn over<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    mut work: Work<Stream>,
+    carried: Carried,
+    actual: Place,
+) -> Result<(), Status> {
+    let done = match carried {
+        Carried::Over(done) => return cx.fill(actual, done as usize),
+        Carried::Begins => work.done + 1,
+        Carried::GoesOn(Run { moves, offset, len, done }) => {
+            let moves = match moves {
+                Moves::Nothing => NOTHING,
+                Moves::Position => POSITION,
+                Moves::End => END,
+            };
+            work.kept = [moves, offset, len, 0, 0, 0, 0];
+            done
+        }
+    };
+    cx.worked(&work, Some(done))
 }
 
 /// Reads at the position.
@@ -110,16 +152,16 @@ fn write<M: Machine>(
     (vectors, count): (In<zx_iovec_t>, usize),
     actual: Out<usize>,
 ) -> Result<(), Status> {
-    let stream = cx.get::<Stream>(value, Rights::WRITE)?;
+    let work = cx.work_on::<Stream>(value, Rights::WRITE)?;
     let parts = parts(cx, vectors, count)?;
     let actual = cx.place_optional(actual)?;
     let at = match at {
         Some(at) => at,
-        None if cx.kernel.objects.get(stream)?.append => Where::End,
+        None if cx.kernel.objects.get(work.object)?.append => Where::End,
         None => Where::Position,
     };
-    let done = cx.kernel.stream_write(stream, at, cx.aspace, &parts)?;
-    cx.fill(actual, done as usize)
+    let carried = cx.kernel.stream_write(work.object, at, cx.aspace, &parts, run(&work))?;
+    over(cx, work, carried, actual)
 }
 
 /// Writes at the position, or at the end.

@@ -114,8 +114,9 @@ pub fn vmo_get_stream_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, o
 
 /// Sets the size of a VMO's content.
 pub fn vmo_set_stream_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, size: u64) -> Result<(), Status> {
-    let vmo = cx.get::<Vmo>(value, Rights::WRITE)?;
-    cx.kernel.vmo_set_content_size(vmo, size)
+    let work = cx.work_on::<Vmo>(value, Rights::WRITE)?;
+    let goes_on = cx.kernel.vmo_set_content_size_portion(work.object, size)?;
+    cx.worked(&work, goes_on.then_some(work.done + 1))
 }
 
 /// Does something to a range of a VMO's pages.

@@ -10,6 +10,7 @@
 mod fuchsia {
     mod lists;
     mod memory;
+    mod streams;
     mod tasks;
 
     use std::io::Read;
@@ -116,12 +117,16 @@ mod fuchsia {
     }
 
     /// The memory is mapped, all of it.
-    fn mapped(kind: &str, ops: u32) -> Outcome {
+    fn mapped(kind: &str, what: impl FnOnce(&Vmo) -> Outcome) -> Outcome {
         let vmo = memory(LESS, true)?;
         let root = zx::startup::vmar_root_self();
         let mapping = root.map_here(ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, &vmo, 0, LESS as usize)?;
         (0..LESS / 4096).try_for_each(|page| mapping.write((page * 4096) as usize, &[2]))?;
-        holds_shortly(kind, || Ok(vmo.op_range(ops, 0, LESS)?))
+        holds_shortly(kind, || what(&vmo))
+    }
+
+    fn op_on_mapped(kind: &str, op: u32) -> Outcome {
+        mapped(kind, |vmo| Ok(vmo.op_range(op, 0, LESS)?))
     }
 
     /// Memory all of which is there, in small pages, is mapped at once.
@@ -327,7 +332,7 @@ mod fuchsia {
             Case::new("holds.commit.large", || op("commit-large", ZX_VMO_OP_COMMIT, false)),
             Case::new("holds.commit.small", || op("commit-small", ZX_VMO_OP_COMMIT, true)),
             Case::new("holds.decommit.large", || op("decommit-large", ZX_VMO_OP_DECOMMIT, false)),
-            Case::new("holds.decommit.mapped", || mapped("decommit-mapped", ZX_VMO_OP_DECOMMIT)),
+            Case::new("holds.decommit.mapped", || op_on_mapped("decommit-mapped", ZX_VMO_OP_DECOMMIT)),
             Case::new("holds.decommit.small", || op("decommit-small", ZX_VMO_OP_DECOMMIT, true)),
             Case::new("holds.destroy.many", || many("destroy-many", |vmar, _, _| vmar.destroy())),
             Case::new("holds.destroy.small", || unmap("destroy-small", |vmar, _| vmar.destroy())),
@@ -350,10 +355,11 @@ mod fuchsia {
             Case::new("holds.unmap.many", || many("unmap-many", |vmar, at, len| vmar.unmap(at, len))),
             Case::new("holds.write", || copy("write", true)),
             Case::new("holds.zero.large", || op("zero-large", ZX_VMO_OP_ZERO, false)),
-            Case::new("holds.zero.mapped", || mapped("zero-mapped", ZX_VMO_OP_ZERO)),
+            Case::new("holds.zero.mapped", || op_on_mapped("zero-mapped", ZX_VMO_OP_ZERO)),
         ];
         all.extend(lists::cases());
         all.extend(memory::cases());
+        all.extend(streams::cases());
         all.extend(tasks::cases());
         all
     }
