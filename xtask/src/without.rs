@@ -23,6 +23,9 @@ pub struct Lack {
     /// Cases of the programs that attack.
     #[serde(default)]
     pub attacks: Vec<String>,
+    /// Cases of the program of all C headers.
+    #[serde(default)]
+    pub headers: Vec<String>,
     /// Whole tests.
     #[serde(default)]
     pub tests: Vec<String>,
@@ -57,7 +60,7 @@ mod tests {
     #[test]
     fn each_has_one_reason() {
         let lacks = lacks().unwrap();
-        let names = |lack: &Lack| [&lack.cases, &lack.attacks, &lack.tests].map(Clone::clone).concat();
+        let names = |lack: &Lack| [&lack.cases, &lack.attacks, &lack.headers, &lack.tests].map(Clone::clone).concat();
         let all: Vec<String> = lacks.values().flat_map(names).collect();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
         assert!(lacks.values().all(|lack| lack.why.len() > 20 && !names(lack).is_empty()));
