@@ -6,7 +6,6 @@ use abi::{
 };
 use objects::handle::HandleValue;
 use objects::machine::Machine;
-use objects::portions::Kept;
 use objects::process::Process;
 use objects::{Id, Kernel};
 
@@ -39,14 +38,6 @@ impl<M: Machine> Lists<M> for Table {
     type Place = usize;
     type Record = zx_info_handle_extended_t;
     const WORK: u32 = 1;
-
-    fn place(kept: &Kept) -> usize {
-        kept[0] as usize
-    }
-
-    fn kept(place: &usize) -> Kept {
-        [*place as u64, 0, 0, 0, 0, 0, 0]
-    }
 
     fn next(&self, kernel: &Kernel<M>, place: &mut usize) -> Result<Step<Self::Record>, Status> {
         let Some(found) = kernel.objects.get(self.0)?.handles.at(*place) else { return Ok(Step::End) };

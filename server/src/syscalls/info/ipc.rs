@@ -8,7 +8,6 @@ use objects::clock::{Clock, MAPPED_SIZE};
 use objects::handle::HandleValue;
 use objects::iob::Iob;
 use objects::machine::Machine;
-use objects::portions::Kept;
 use objects::socket::{CAPACITY, Socket};
 use objects::stream::Stream;
 use objects::timer::Timer;
@@ -78,14 +77,6 @@ impl<M: Machine> Lists<M> for Regions {
     type Place = usize;
     type Record = zx_iob_region_info_t;
     const WORK: u32 = 1;
-
-    fn place(kept: &Kept) -> usize {
-        kept[0] as usize
-    }
-
-    fn kept(place: &usize) -> Kept {
-        [*place as u64, 0, 0, 0, 0, 0, 0]
-    }
 
     fn next(&self, kernel: &Kernel<M>, place: &mut usize) -> Result<Step<Self::Record>, Status> {
         let end = kernel.objects.get(self.0)?;

@@ -13,13 +13,13 @@ use objects::handle::HandleValue;
 use objects::machine::{Machine, PAGE, USER_BASE, USER_TOP};
 use objects::maps::{Node, Walk};
 use objects::name::Name;
-use objects::portions::Kept;
+use objects::portions;
 use objects::process::Process;
 use objects::vmar::Vmar;
 use objects::vmo::{FRACTION, Memory};
 use objects::{Id, Kernel};
 
-use super::sink::{Lists, Sink, Step};
+use super::sink::{Kept, Lists, Sink, Step};
 use crate::cx::Cx;
 
 /// The newest version of the record of a mapping counts bytes, older ones count pages and end earlier.
@@ -55,22 +55,32 @@ struct Tree {
     version: Version,
 }
 
+/// How far that has come.
+struct Place {
+    /// The address space itself was told.
+    begun: bool,
+    /// The place of a walk through it.
+    walk: [u64; 2],
+}
+
+impl Kept for Place {
+    fn of(&[begun, vmar, from, ..]: &portions::Kept) -> Self {
+        Place { begun: begun != 0, walk: [vmar, from] }
+    }
+
+    fn words(&self) -> portions::Kept {
+        let [vmar, from] = self.walk;
+        [self.begun.into(), vmar, from, 0, 0, 0, 0]
+    }
+}
+
 impl<M: Machine> Lists<M> for Tree {
-    /// How far the address space has come; none before it was told itself.
-    type Place = (bool, [u64; 2]);
+    type Place = Place;
     type Record = zx_info_maps_t;
     // A record may be about many pages.
     const WORK: u32 = 16;
 
-    fn place(kept: &Kept) -> Self::Place {
-        (kept[0] != 0, [kept[1], kept[2]])
-    }
-
-    fn kept(&(begun, [vmar, from]): &Self::Place) -> Kept {
-        [begun.into(), vmar, from, 0, 0, 0, 0]
-    }
-
-    fn next(&self, kernel: &Kernel<M>, (begun, place): &mut Self::Place) -> Result<Step<Self::Record>, Status> {
+    fn next(&self, kernel: &Kernel<M>, Place { begun, walk: place }: &mut Place) -> Result<Step<Self::Record>, Status> {
         if let (false, Some(process)) = (core::mem::replace(begun, true), self.process) {
             return Ok(Step::Record(aspace_record(kernel, process)));
         }

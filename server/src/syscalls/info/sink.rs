@@ -10,7 +10,7 @@ use objects::Kernel;
 use objects::ends::Portion;
 use objects::machine::Machine;
 use objects::object::Noun;
-use objects::portions::Kept;
+use objects::portions;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::cx::Cx;
@@ -87,7 +87,7 @@ impl Sink {
         list: &L,
     ) -> Result<(), Status> {
         let room = self.size / self.record_size::<L::Record>().max(1);
-        let mut place = L::place(&work.kept);
+        let mut place = L::Place::of(&work.kept);
         // One more than have been come upon.
         let mut found = work.done.max(1) as usize - 1;
         let mut portion = cx.kernel.portion();
@@ -108,7 +108,7 @@ impl Sink {
             }
             cx.kernel.worked(L::WORK);
             if cx.kernel.portion_over(&mut portion) {
-                work.kept = L::kept(&place);
+                work.kept = place.words();
                 return cx.worked(&work, Some(found as u64 + 1));
             }
         }
@@ -156,20 +156,34 @@ pub enum Step<T> {
     End,
 }
 
+/// A place in a list, which is kept while the call stands still.
+pub trait Kept {
+    /// The place that was kept; of zeroes the first.
+    fn of(words: &portions::Kept) -> Self;
+
+    /// What is to be kept of it.
+    fn words(&self) -> portions::Kept;
+}
+
+/// In a table.
+impl Kept for usize {
+    fn of(words: &portions::Kept) -> usize {
+        words[0] as usize
+    }
+
+    fn words(&self) -> portions::Kept {
+        [*self as u64, 0, 0, 0, 0, 0, 0]
+    }
+}
+
 /// A list of which a topic tells.
 pub trait Lists<M: Machine> {
     /// Where in it.
-    type Place;
+    type Place: Kept;
     /// What is told.
     type Record: IntoBytes + Immutable;
     /// How much a step is, in ends of small objects.
     const WORK: u32;
-
-    /// The place that was kept while the call stood still; at first the first.
-    fn place(kept: &Kept) -> Self::Place;
-
-    /// What is to be kept of a place.
-    fn kept(place: &Self::Place) -> Kept;
 
     /// Takes a step, and moves the place on.
     ///

@@ -14,12 +14,12 @@ use objects::job::Job;
 use objects::list::{Chain, List};
 use objects::machine::Machine;
 use objects::object::{Body, Object};
-use objects::portions::Kept;
+use objects::portions;
 use objects::process::{Process, ProcessState};
 use objects::thread::{Thread, ThreadState};
 use objects::{Kernel, ObjectId};
 
-use super::sink::{Lists, Sink, Step};
+use super::sink::{Kept, Lists, Sink, Step};
 use crate::cx::Cx;
 
 pub fn job<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
@@ -69,21 +69,30 @@ struct Koids<C> {
     list: List<C>,
 }
 
+/// How far such a list has come.
+struct Last {
+    /// The number.
+    koid: u64,
+    /// The object with it, as long as nothing has changed.
+    at: Option<ObjectId>,
+}
+
+impl Kept for Last {
+    fn of(words: &portions::Kept) -> Self {
+        Last { koid: words[0], at: None }
+    }
+
+    fn words(&self) -> portions::Kept {
+        [self.koid, 0, 0, 0, 0, 0, 0]
+    }
+}
+
 impl<M: Machine, C: Chain<Entry = Object>> Lists<M> for Koids<C> {
-    /// The object with that number as well, as long as nothing has changed.
-    type Place = (u64, Option<ObjectId>);
+    type Place = Last;
     type Record = u64;
     const WORK: u32 = 1;
 
-    fn place(kept: &Kept) -> Self::Place {
-        (kept[0], None)
-    }
-
-    fn kept(place: &Self::Place) -> Kept {
-        [place.0, 0, 0, 0, 0, 0, 0]
-    }
-
-    fn next(&self, kernel: &Kernel<M>, (koid, at): &mut Self::Place) -> Result<Step<u64>, Status> {
+    fn next(&self, kernel: &Kernel<M>, Last { koid, at }: &mut Last) -> Result<Step<u64>, Status> {
         let objects = &kernel.objects;
         let last = at.or_else(|| objects.task(*koid).filter(|&last| objects.is_listed::<C>(last)));
         if *koid == 0 || last.is_some() {

@@ -11,14 +11,14 @@ use objects::handle::HandleValue;
 use objects::iob::Iob;
 use objects::machine::Machine;
 use objects::maps::{Node, Walk};
-use objects::portions::Kept;
+use objects::portions;
 use objects::process::Process;
 use objects::vmar::Vmar;
 use objects::vmo::{Kind, Vmo};
 use objects::{Id, Kernel};
 
 use super::maps::root_of;
-use super::sink::{Lists, Sink, Step};
+use super::sink::{Kept, Lists, Sink, Step};
 use crate::cx::Cx;
 
 /// Where older versions of the record end.
@@ -90,19 +90,22 @@ struct Place {
     walk: [u64; 2],
 }
 
+impl Kept for Place {
+    fn of(&[handle, region, vmar, from, ..]: &portions::Kept) -> Self {
+        Place { handle: handle as usize, region: region as usize, walk: [vmar, from] }
+    }
+
+    fn words(&self) -> portions::Kept {
+        let [vmar, from] = self.walk;
+        [self.handle as u64, self.region as u64, vmar, from, 0, 0, 0]
+    }
+}
+
 impl<M: Machine> Lists<M> for Reached {
     type Place = Place;
     type Record = zx_info_vmo_t;
     // A record may be about many pages.
     const WORK: u32 = 16;
-
-    fn place(&[handle, region, vmar, from, ..]: &Kept) -> Place {
-        Place { handle: handle as usize, region: region as usize, walk: [vmar, from] }
-    }
-
-    fn kept(&Place { handle, region, walk: [vmar, from] }: &Place) -> Kept {
-        [handle as u64, region as u64, vmar, from, 0, 0, 0]
-    }
 
     fn next(&self, kernel: &Kernel<M>, place: &mut Place) -> Result<Step<Self::Record>, Status> {
         if let Some(found) = kernel.objects.get(self.process)?.handles.at(place.handle) {
