@@ -41,14 +41,15 @@ fn instances(context: &Context<'_>, policy: &str, program: &[&str]) -> Result<In
     Instances::parse(&lines.join("\n"))
 }
 
-fn boot(built: &Built, instances: Instances, program: &Path, args: &[&str]) -> Result<(Outcome, Heard)> {
+/// Boots both instances; the second has that many lives.
+fn boot(built: &Built, instances: Instances, lives: u32, program: &Path, args: &[&str]) -> Result<(Outcome, Heard)> {
     let mut capture = Capture::new(built, program);
     capture.args = args.iter().map(ToString::to_string).collect();
     // In the machine's own time, which does not depend on what else the host does.
     capture.accel = Accel::Counting;
     capture.overheard = true;
     capture.instances = Some(instances);
-    capture.timeout += LIFE * restarts();
+    capture.timeout += LIFE * lives;
     let mut outcome = capture.run()?;
     let second = outcome.beside.pop().context("there is no second instance")?;
     expect("its name", &second.name.as_str(), &"second")?;
@@ -82,7 +83,7 @@ fn side_by_side(context: &Context<'_>) -> Result<()> {
     let program = example(context.paths, &context.ui, "neighbours")?;
     let path = program.to_string_lossy();
     let instances = instances(context, "", &[&path, "busy"])?;
-    let (outcome, second) = boot(context.built()?, instances, &program, &["steady", "2"])?;
+    let (outcome, second) = boot(context.built()?, instances, 1, &program, &["steady", "2"])?;
     steady(&outcome)?;
     let (stdout, stderr) = said(&second.transcript);
     expect_part("what the second instance wrote", &stdout, "busy: round 3 is done")?;
@@ -97,7 +98,7 @@ fn side_by_side(context: &Context<'_>) -> Result<()> {
 fn devices(context: &Context<'_>) -> Result<()> {
     let instances = instances(context, "", &["sh", "-c", "date && echo I have a clock"])?;
     let lines = ["-c", "date || echo I have no clock; sleep 2"];
-    let (outcome, second) = boot(context.built_with_shell()?, instances, Path::new("sh"), &lines)?;
+    let (outcome, second) = boot(context.built_with_shell()?, instances, 1, Path::new("sh"), &lines)?;
     expect_part("the first instance", &String::from_utf8_lossy(&outcome.stdout()), "I have no clock\n")?;
     expect_part("the second instance", &said(&second.transcript).0, "I have a clock\n")
 }
@@ -117,7 +118,7 @@ fn restart(context: &Context<'_>) -> Result<()> {
     );
     let instances = instances(context, &policy, &[&path, "busy"])?;
     let seconds = (2 + restarts * 3 / 10).to_string();
-    let (outcome, second) = boot(context.built()?, instances, &program, &["steady", &seconds])?;
+    let (outcome, second) = boot(context.built()?, instances, 1 + restarts, &program, &["steady", &seconds])?;
     let stdout = steady(&outcome)?;
 
     let lines = |part: &str| outcome.root.iter().filter(|line| line.contains(part)).count();
@@ -150,7 +151,7 @@ fn no_restart(context: &Context<'_>) -> Result<()> {
     let policy = "restart = { times = 1, within = '60m', after = '300ms' }\n\
                   trial = { times = 2, from = '100ms', to = '200ms' }";
     let instances = instances(context, policy, &[&path, "busy"])?;
-    let (outcome, _) = boot(context.built()?, instances, &program, &["steady", "3"])?;
+    let (outcome, _) = boot(context.built()?, instances, 2, &program, &["steady", "3"])?;
     steady(&outcome)?;
     let lines = |part: &str| outcome.root.iter().filter(|line| line.contains(part)).count();
     expect("lives", &lines("runs again (life 2)"), &1)?;
