@@ -51,7 +51,7 @@ impl Eater {
 
     /// Takes all that there is, in ever smaller pieces; `look` looks what that does meanwhile.
     fn eat_all(&mut self, mut look: impl FnMut() -> Outcome) -> Outcome {
-        for piece in [4 * MIB, MIB / 4, PAGE] {
+        for piece in [2 * MIB, MIB / 4, PAGE] {
             loop {
                 match self.eat(piece)? {
                     Status::OK => look()?,
@@ -139,7 +139,7 @@ fn levels() -> Outcome {
         }
         Ok(())
     })?;
-    // Each of them, in order; the pieces are smaller than any.
+    // Each of them, in order; the pieces are smaller than any, of which the smallest has a 128th of the memory.
     equal(seen, vec![0, 1, 2, 3, 4])?;
     drop(eater);
     events[0].wait_one(Signals::EVENT_SIGNALED, super::late())?;
