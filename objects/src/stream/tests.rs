@@ -314,3 +314,18 @@ fn what_is_zeroed_before_a_write_is_zeroed_in_portions() {
     assert_eq!((files.words(6 * COPIES, 1), files.words(15 * COPIES, 2)), (vec![0], vec![24, 32]));
     assert_eq!(files.content(), 15 * COPIES + 16);
 }
+
+/// A write that is longer than what is to be had of it, into a file that is large already.
+#[test]
+fn pages_are_made_for_bytes_that_are_there_only() {
+    for len in [COPIES / 2, 1 << 40] {
+        let mut files = Files::new(true, 16 * COPIES);
+        let size = files.kernel.vmo_size(files.file).unwrap();
+        let at = size - len.min(8 * COPIES);
+        let parts = [Part { address: USER_BASE, len: 16 }, Part { address: 0, len }];
+        let wrote = files.kernel.stream_write_all(files.streams[0], Where::At(at), files.space, &parts);
+        assert_eq!(wrote, Ok(16));
+        let pages = files.kernel.objects.get(files.file).unwrap().pages().unwrap().len();
+        assert!(pages <= COPIES / PAGE, "{pages} pages were made");
+    }
+}
