@@ -179,8 +179,9 @@ fn processes() -> Outcome {
     for _ in 0..3 {
         let tiny = Tiny::in_job(&below, UNDEFINED)?;
         let exceptions = tiny.process.create_exception_channel(0)?;
-        tiny.start(None, 0)?;
+        // Before it runs: its exception may end it.
         let _other = tiny.process.create_thread("other")?;
+        tiny.start(None, 0)?;
         // Its first instruction is on a page that may not be had either.
         let told = Exception::receive(&exceptions, soon());
         tiny.process.kill()?;
