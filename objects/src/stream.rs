@@ -99,6 +99,13 @@ pub enum Carried {
     Begins,
 }
 
+/// A write that begins.
+struct Begun {
+    run: Run,
+    /// The sizes of the VMO and of its content, if the VMO has grown for it.
+    old: Option<(u64, u64)>,
+}
+
 impl Run {
     fn new(at: Where, offset: u64, len: u64) -> Self {
         let moves = match at {
@@ -267,7 +274,7 @@ impl<M: Machine> Kernel<M> {
             Some(run) if self.vmo_content_size(named)? < run.at() => return self.stream_over(id, &run, false, Ok(())),
             Some(run) => (run, None),
             None => match self.stream_write_begins(id, at, aspace, parts)? {
-                Some(begun) => begun,
+                Some(Begun { run, old }) => (run, old),
                 None => return Ok(Carried::Begins),
             },
         };
@@ -305,15 +312,14 @@ impl<M: Machine> Kernel<M> {
         self.stream_over(id, &run, begins, why)
     }
 
-    /// Settles a write, and sees to it that there is room: the run, and the sizes of VMO and content before if the VMO has
-    /// grown. None if the rest of what lies before it is to be zeroed first.
+    /// Settles a write, and sees to it that there is room. None if the rest of what lies before it is to be zeroed first.
     fn stream_write_begins(
         &mut self,
         id: Id<Stream>,
         at: Where,
         aspace: Key,
         parts: &[Part],
-    ) -> Result<Option<(Run, Option<(u64, u64)>)>, Status> {
+    ) -> Result<Option<Begun>, Status> {
         let stream = self.objects.get(id)?;
         let (named, resizes) = (stream.vmo, stream.resizes);
         let (content, size) = (self.vmo_content_size(named)?, self.vmo_size(named)?);
@@ -340,12 +346,12 @@ impl<M: Machine> Kernel<M> {
             return Ok(None);
         }
         let Some(grown) = grown else {
-            return Ok(Some((Run::new(at, offset, end.min(size).saturating_sub(offset)), None)));
+            return Ok(Some(Begun { run: Run::new(at, offset, end.min(size).saturating_sub(offset)), old: None }));
         };
         let good = self.stream_check(named, (offset, size), aspace, parts)?;
         self.vmo_set_size(named, grown)?;
         self.vmo_note_content_size(named, content)?;
-        Ok(Some((Run::new(at, offset, good), Some((size, content)))))
+        Ok(Some(Begun { run: Run::new(at, offset, good), old: Some((size, content)) }))
     }
 
     /// Bytes of a run that are copied at once. What waits for its source's pages waits for all of them.

@@ -98,12 +98,7 @@ fn run(work: &Work<Stream>) -> Option<Run> {
 }
 
 /// Tells what a read or write that is over has carried; one that goes on keeps its run.
-fn over<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    mut work: Work<Stream>,
-    carried: Carried,
-    actual: Place,
-) -> Result<(), Status> {
+fn over<M: Machine>(cx: &mut Cx<'_, M>, mut work: Work<Stream>, carried: Carried, actual: Place) -> Result<(), Status> {
     let done = match carried {
         Carried::Over(done) => return cx.fill(actual, done as usize),
         Carried::Begins => work.done + 1,
