@@ -244,6 +244,10 @@ impl Network {
             }
             Err(error) => return Err(error),
         }
+        // Who does not wait is told of the end by `poll`, also where it is there already.
+        if !wait {
+            return Err(EINPROGRESS);
+        }
         let ends = CONNECTED | ERROR | Signals::SOCKET_PEER_CLOSED;
         match wait_until(&self.data, ends, until) {
             Ok(signals) if signals.contains(CONNECTED) => {
