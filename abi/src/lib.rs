@@ -37,6 +37,7 @@ mod topics;
 mod types;
 mod vdso;
 mod vm;
+mod vproc;
 
 pub use clock::*;
 pub use exception::*;
@@ -60,6 +61,7 @@ pub use topics::*;
 pub use types::*;
 pub use vdso::*;
 pub use vm::*;
+pub use vproc::*;
 
 /// Every constant of the interface, in groups.
 pub const CONSTANTS: &[&[Constant]] = &[
@@ -77,6 +79,7 @@ pub const CONSTANTS: &[&[Constant]] = &[
     policy::TABLE,
     exception::TABLE,
     regs::TABLE,
+    vproc::TABLE,
     resource::TABLE,
     system::TABLE,
     processargs::TABLE,
@@ -93,6 +96,7 @@ pub const STRUCTS: &[&[Struct]] = &[
     policy::STRUCTS,
     exception::STRUCTS,
     regs::STRUCTS,
+    vproc::STRUCTS,
     system::STRUCTS,
     processargs::STRUCTS,
     vdso::STRUCTS,

@@ -72,6 +72,8 @@ consts! { TABLE;
         ZX_OBJ_TYPE_IOB_SHARED_REGION = 35;
         /// A sampler.
         ZX_OBJ_TYPE_SAMPLER = 36;
+        /// A virtual processor: this system's own, not Zircon's.
+        HAFNON_OBJ_TYPE_VPROC = 62;
         /// An endpoint of the kernel beneath: this system's own, not Zircon's.
         HAFNON_OBJ_TYPE_ENDPOINT = 63;
     [usize]

@@ -182,6 +182,8 @@ grouped! {
     ZX_DEFAULT_COUNTER_RIGHTS = [BASIC | IO | SIGNAL];
     /// What a call that makes or finds an endpoint gives.
     HAFNON_DEFAULT_ENDPOINT_RIGHTS = [BASIC | WAIT | IO];
+    /// What a call that makes a virtual processor gives.
+    HAFNON_DEFAULT_VPROC_RIGHTS = [BASIC | WAIT | IO];
     /// What a call that makes a shared region for IOBuffers gives.
     ZX_DEFAULT_IOB_SHARED_REGION_RIGHTS = [BASIC | WAIT | PROPERTY | SIGNAL];
 }

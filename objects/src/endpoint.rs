@@ -62,6 +62,11 @@ impl Endpoint {
         }
     }
 
+    /// The machine's part of it.
+    pub(crate) fn of_machine(&self) -> MachineEndpoint {
+        self.machine
+    }
+
     /// Whether it is a native component's.
     pub fn is_found(&self) -> bool {
         matches!(self.machine, MachineEndpoint::Found { .. })

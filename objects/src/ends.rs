@@ -328,6 +328,7 @@ impl<M: Machine> Kernel<M> {
                 self.worked_on(account);
                 held
             }
+            Body::Vproc(vproc) if unneeded || vproc.has_stopped() => self.vproc_let_go(crate::Id::new(id)),
             Body::Channel(channel) if unneeded => channel.let_go().map_or(Held::Nothing, Held::Handle),
             _ => Held::Nothing,
         }

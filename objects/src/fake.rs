@@ -8,8 +8,8 @@ use core::cell::Cell;
 
 use crate::machine::{
     Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
-    IrqKey, IrqSource, LARGE_PAGE, LARGE_PAGES, Machine, MachineEndpoint, MachineThread, MsiBlock, OutOfMemory, PAGE,
-    PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey,
+    IrqKey, IrqSource, LARGE_PAGE, LARGE_PAGES, Machine, MachineEndpoint, MachineRunner, MachineThread, MsiBlock,
+    OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey,
 };
 use crate::refusal::{Want, refused};
 
@@ -72,6 +72,9 @@ pub struct FakeMachine {
     pub caches: BTreeMap<(u32, u64), Cache>,
     /// Endpoints of the kernel beneath.
     pub endpoints: FakeEndpoints,
+    /// Runners of virtual processors, and whether they run.
+    pub runners: BTreeMap<u32, bool>,
+    next_runner: u32,
     /// Device memory, interrupts, I/O ports.
     pub devices: FakeDevices,
     /// The first frames of large pages.
@@ -453,6 +456,30 @@ impl Machine for FakeMachine {
 
     fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8) {
         self.endpoints.minted.remove(&(thread.0, slot));
+    }
+
+    fn runner_create(&mut self, _: Aspace, _: MachineEndpoint, _: Priority) -> Result<MachineRunner, OutOfMemory> {
+        ask(Want::Unit)?;
+        self.next_runner += 1;
+        self.runners.insert(self.next_runner, false);
+        Ok(MachineRunner(self.next_runner))
+    }
+
+    fn runner_enter(&mut self, runner: MachineRunner, _: &Registers) {
+        *self.runners.get_mut(&runner.0).expect("runner in use") = true;
+    }
+
+    fn runner_stop(&mut self, runner: MachineRunner) {
+        *self.runners.get_mut(&runner.0).expect("runner in use") = false;
+    }
+
+    fn runner_registers(&mut self, runner: MachineRunner) -> Registers {
+        assert!(self.runners.contains_key(&runner.0), "runner in use");
+        Registers::default()
+    }
+
+    fn runner_destroy(&mut self, runner: MachineRunner) {
+        assert!(self.runners.remove(&runner.0).is_some(), "runner destroyed twice");
     }
 
     fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {

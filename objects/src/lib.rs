@@ -97,6 +97,7 @@ mod turns;
 pub mod usermem;
 pub mod vmar;
 pub mod vmo;
+pub mod vproc;
 pub mod wait;
 
 pub use kernel::Kernel;

@@ -49,6 +49,10 @@ pub struct Aspace(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MachineThread(pub u32);
 
+/// What runs the code of a virtual processor in an address space.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MachineRunner(pub u32);
+
 /// What a thread is called in the events that it causes; below 2^26, chosen by the objects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ThreadKey(pub u32);
@@ -244,6 +248,11 @@ impl Perm {
     pub fn allows(self, other: Perm) -> bool {
         self.read >= other.read && self.write >= other.write && self.execute >= other.execute
     }
+}
+
+/// Whether an address can be where a thread runs, or its FS base.
+pub const fn canonical(address: u64) -> bool {
+    address >> 47 == 0
 }
 
 /// The general registers of a thread, named as in `zx_thread_state_general_regs_t`.
@@ -570,6 +579,25 @@ pub trait Machine {
     ) -> Result<(), EndpointError>;
     /// Empties such a slot, if it is not empty already. Whatever the thread does through it fails.
     fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8);
+
+    // --- virtual processors ---
+
+    /// Something that runs code in an address space, of a priority, and does not run yet. Whatever it does but run is a message
+    /// to an endpoint of the system's own, and holds it until it is answered there.
+    fn runner_create(
+        &mut self,
+        aspace: Aspace,
+        endpoint: MachineEndpoint,
+        priority: Priority,
+    ) -> Result<MachineRunner, OutOfMemory>;
+    /// Lets it run with these registers, whatever holds it.
+    fn runner_enter(&mut self, runner: MachineRunner, registers: &Registers);
+    /// Stops it where it is; a message that it is in is withdrawn.
+    fn runner_stop(&mut self, runner: MachineRunner);
+    /// Its registers; the instruction is the one that holds it.
+    fn runner_registers(&mut self, runner: MachineRunner) -> Registers;
+    /// Ends it. Its address space may have ended before: then it cannot have executed any further instruction.
+    fn runner_destroy(&mut self, runner: MachineRunner);
 
     // --- native components as clients ---
 

@@ -133,6 +133,7 @@ nouns! {
     Debuglog debuglog ZX_OBJ_TYPE_DEBUGLOG,
     Resource resource ZX_OBJ_TYPE_RESOURCE,
     Endpoint endpoint HAFNON_OBJ_TYPE_ENDPOINT,
+    Vproc vproc HAFNON_OBJ_TYPE_VPROC,
     Profile profile ZX_OBJ_TYPE_PROFILE,
     SuspendToken suspend_token ZX_OBJ_TYPE_SUSPEND_TOKEN,
     Exception exception ZX_OBJ_TYPE_EXCEPTION,

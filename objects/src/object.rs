@@ -420,7 +420,7 @@ impl<M: Machine> Kernel<M> {
         let Ok(object) = self.objects.any(id) else { return };
         if object.refs == 0 && object.handles == 0 {
             match &object.body {
-                Body::Process(_) => self.doom(id),
+                Body::Process(_) | Body::Vproc(_) => self.doom(id),
                 Body::Channel(channel) if !channel.is_empty() => self.doom(id),
                 _ => self.take_apart(id),
             }
@@ -445,6 +445,7 @@ impl<M: Machine> Kernel<M> {
             Body::Bti(_) => self.bti_unreachable(Id::new(id)),
             Body::Pmt(_) => self.pmt_unreachable(Id::new(id)),
             Body::Endpoint(_) => self.endpoint_unreachable(Id::new(id)),
+            Body::Vproc(_) => self.vproc_stop(Id::new(id)),
             _ => {}
         }
     }
@@ -493,6 +494,7 @@ impl<M: Machine> Kernel<M> {
             Body::Pmt(pmt) => self.pmt_end(*pmt),
             Body::Clock(clock) => self.clock_end(&clock),
             Body::Endpoint(endpoint) => self.endpoint_end(&endpoint),
+            Body::Vproc(vproc) => self.vproc_end(*vproc),
             _ => {}
         }
         self.charge_worked(charge);

@@ -1,6 +1,7 @@
 //! Processes: an address space, a table of handles, and threads.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 
 use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL};
 
@@ -19,6 +20,7 @@ use crate::policy::Policy;
 use crate::slab::Key;
 use crate::thread::Thread;
 use crate::vmar::Vmar;
+use crate::vproc::Vproc;
 
 /// Where a process is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +87,8 @@ pub struct Process {
     pub return_code: i64,
     /// The I/O ports that it may use.
     pub(crate) ioports: Grants,
+    /// Virtual processors that can run in its address space.
+    pub(crate) vprocs: BTreeSet<Id<Vproc>>,
     /// `ZX_PROP_PROCESS_DEBUG_ADDR`.
     pub debug_addr: u64,
     /// `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
@@ -139,6 +143,7 @@ impl<M: Machine> Kernel<M> {
             start_time: 0,
             return_code: 0,
             ioports: Grants::default(),
+            vprocs: BTreeSet::new(),
             debug_addr: 0,
             break_on_load: 0,
         };
@@ -225,6 +230,7 @@ impl<M: Machine> Kernel<M> {
         }
         self.doom(id.object());
         self.stop_threads(id);
+        self.vprocs_leave(id);
         component.into_iter().for_each(|component| self.component_left(component, id));
         aspace.into_iter().for_each(|aspace| self.aspace_ends(aspace));
         critical.and_then(|critical| critical.job_for(return_code))

@@ -27,6 +27,7 @@ use crate::process::{Process, ProcessState};
 use crate::slab::Key;
 use crate::timer::Timer;
 use crate::trace;
+use crate::vproc::Vproc;
 use crate::wait::{Observed, Waiting};
 
 /// What a thread waits for.
@@ -106,6 +107,8 @@ pub struct Thread {
     wait_number: u32,
     /// The endpoints in its slots, if it has had any.
     pub(crate) endpoints: Option<Box<Slots>>,
+    /// Its virtual processor.
+    pub(crate) vproc: Option<Id<Vproc>>,
     /// The call that it is blocked in, where calls are traced.
     pub(crate) traced: Option<Box<trace::Call>>,
 }
@@ -237,6 +240,7 @@ impl<M: Machine> Kernel<M> {
             has_deadline: false,
             wait_number: 0,
             endpoints: None,
+            vproc: None,
             traced: None,
         };
         let id: Id<Thread> = self
@@ -348,6 +352,7 @@ impl<M: Machine> Kernel<M> {
             self.exception_channel_close(channel);
         }
         self.endpoints_leave(id);
+        self.vproc_owner_ends(id);
         if let Some(machine) = machine {
             let runtime = self.machine.thread_runtime(machine).unwrap_or(0);
             self.thread_add_runtime(id, runtime);

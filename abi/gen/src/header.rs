@@ -134,7 +134,7 @@ fn structures(out: &mut String, structs: &[Structure<'_>]) {
     let mut written = HashSet::new();
     while written.len() < all.len() {
         let before = written.len();
-        for s in structs.iter().filter(|s| s.name.starts_with("zx_")) {
+        for s in structs.iter().filter(|s| s.name.starts_with("zx_") || s.name.starts_with("hafnon_")) {
             if !written.contains(s.name) && needs(s, &all).iter().all(|name| written.contains(name)) {
                 structure(out, s);
                 written.insert(s.name);

@@ -178,7 +178,7 @@ fn check_one(call: &Syscall) -> Result<(), String> {
 }
 
 fn check_arg(call: &Syscall, arg: &Arg) -> Result<(), String> {
-    let structure = arg.ty.starts_with("zx_") && arg.ty.ends_with("_t");
+    let structure = ["zx_", "hafnon_"].iter().any(|whose| arg.ty.starts_with(whose)) && arg.ty.ends_with("_t");
     if scalar_type(&arg.ty).is_none() && !structure && arg.ty != "void" {
         return Err(format!("unknown type {}", arg.ty));
     }

@@ -36,7 +36,7 @@ pub struct Syscall {
 }
 
 /// Nouns of this system's own, which Zircon has none of.
-const OURS: [&str; 1] = ["endpoint"];
+const OURS: [&str; 2] = ["endpoint", "vproc"];
 
 impl Syscall {
     /// Whether Zircon has no such call.

@@ -106,7 +106,7 @@ pub fn compatibility(calls: &[Syscall]) -> String {
     let mut out = format!(
         "<!-- Made from abi/syscalls/*.toml by `./hafnon docs`. Do not edit. -->\n# Compatibility\n\n\
          Of Zircon's {} system calls, {} are built as Zircon has them and {} in part; {} answer `ZX_ERR_NOT_SUPPORTED`. \
-         {} more are this system's own ([native.md](native.md)). The table is made from the calls' definitions (the headings lead to them). The server does not build where it and the \
+         {} more are this system's own ([native.md](native.md), [virtual-processors.md](virtual-processors.md)). The table is made from the calls' definitions (the headings lead to them). The server does not build where it and the \
          dispatch disagree, and the conformance group `support` tries each call. `./hafnon docs` writes a reference page for each.\n\n\
          | level | means |\n|---|---|\n\
          | supported | as Zircon documents it; where documents leave something open, the reference page says what was chosen |\n\

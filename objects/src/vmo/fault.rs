@@ -75,6 +75,30 @@ impl<M: Machine> Kernel<M> {
         self.vmo_map_around(machine, &mapping, at)
     }
 
+    /// Gives the page at an address memory, as a store or a load there would, and maps it, but none around it that is there, too: for
+    /// who knows which pages are wanted.
+    ///
+    /// # Errors
+    /// As [`Kernel::page_fault`].
+    pub fn page_map(&mut self, key: Key, address: u64, write: bool) -> Result<(), Status> {
+        let machine = self.aspaces.get(key).ok_or(Status::BAD_STATE)?.machine;
+        let mapping = self.fault_in(key, address).ok_or(Status::NOT_FOUND)?;
+        let page = (mapping.offset + (address - mapping.base)) / PAGE;
+        let frame = match write {
+            true if mapping.perm.write => Some(self.vmo_page_to_write(mapping.vmo, page)?.0),
+            false if mapping.perm.read => self.vmo_page(mapping.vmo, page, self.read_access(mapping.vmo))?,
+            _ => return Err(Status::ACCESS_DENIED),
+        };
+        match frame.filter(|frame| !self.machine.frame_is_large(*frame) && !mapping.content_only) {
+            // What is only to be loaded may be others' as well.
+            Some(frame) => {
+                let perm = Perm { write, ..mapping.perm };
+                self.vmo_map_frame(machine, address / PAGE * PAGE, mapping.vmo, frame, perm)
+            }
+            None => self.page_fault(key, address, write, false),
+        }
+    }
+
     /// Maps the pages that are there in the block around an address, those side by side that allow the same at once. Only
     /// for the page at the address it matters whether that can be done.
     fn vmo_map_around(&mut self, machine: Aspace, mapping: &Mapping, at: u64) -> Result<(), Status> {

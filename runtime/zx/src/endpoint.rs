@@ -124,7 +124,7 @@ pub struct Slot {
 }
 
 /// The kernel's calls: the same numbers in all that are supported.
-mod number {
+pub(crate) mod number {
     pub const CALL: i64 = -1;
     pub const REPLY_RECV: i64 = -2;
     pub const SEND: i64 = -3;
@@ -213,13 +213,40 @@ const REGISTERS: usize = 4;
 
 /// Enters the kernel with a message, and takes what comes back.
 fn enter(number: i64, slot: u64, label: u64, words: &mut Words) -> Received {
-    let mut info = (label & 0xf_ffff) << 12 | words.len as u64;
-    let mut badge = slot;
-    let [mut m0, mut m1, mut m2, mut m3] = [0, 1, 2, 3].map(|i| words.words[i]);
     for (index, word) in words.as_slice().iter().enumerate().skip(REGISTERS) {
         // SAFETY: GS lies at the thread's IPC buffer, of which this is a word of the message.
         unsafe { asm!("mov gs:[{at}], {word}", at = in(reg) (index + 1) * 8, word = in(reg) *word, options(nostack)) };
     }
+    let [m0, m1, m2, m3] = [0, 1, 2, 3].map(|i| words.words[i]);
+    let (badge, info, first) = trap(number, slot, tag(label, words.len as u64), [m0, m1, m2, m3]);
+    words.len = (info & 0x7f) as usize;
+    words.len = words.len.min(Words::MOST);
+    words.words[..REGISTERS].copy_from_slice(&first);
+    for index in REGISTERS..words.len {
+        // SAFETY: as above.
+        unsafe {
+            asm!("mov {word}, gs:[{at}]", at = in(reg) (index + 1) * 8, word = out(reg) words.words[index],
+                 options(nostack, readonly));
+        }
+    }
+    Received { badge, label: label_of(info) }
+}
+
+/// What the kernel is told, and tells, of a message beside its words.
+pub(crate) fn tag(label: u64, len: u64) -> u64 {
+    (label & 0xf_ffff) << 12 | len
+}
+
+/// The label in that.
+pub(crate) fn label_of(info: u64) -> u64 {
+    info >> 12 & 0xf_ffff
+}
+
+/// Enters the kernel with a call's number and a message, of which the words behind the first four are in the IPC buffer already;
+/// gives the badge, what is told of the message that came, and its first words.
+#[inline(always)]
+pub(crate) fn trap(number: i64, slot: u64, mut info: u64, first: [u64; REGISTERS]) -> (u64, u64, [u64; REGISTERS]) {
+    let (mut badge, [mut m0, mut m1, mut m2, mut m3]) = (slot, first);
     // SAFETY: follows the kernel's convention; all registers that change are listed. The stack pointer is kept in r14, as
     // not every kernel keeps it.
     unsafe {
@@ -239,15 +266,5 @@ fn enter(number: i64, slot: u64, label: u64, words: &mut Words) -> Received {
             out("r14") _,
         );
     }
-    words.len = (info & 0x7f) as usize;
-    words.len = words.len.min(Words::MOST);
-    words.words[..REGISTERS].copy_from_slice(&[m0, m1, m2, m3]);
-    for index in REGISTERS..words.len {
-        // SAFETY: as above.
-        unsafe {
-            asm!("mov {word}, gs:[{at}]", at = in(reg) (index + 1) * 8, word = out(reg) words.words[index],
-                 options(nostack, readonly));
-        }
-    }
-    Received { badge, label: info >> 12 & 0xf_ffff }
+    (badge, info, [m0, m1, m2, m3])
 }

@@ -45,7 +45,7 @@ impl Endpoints {
         }
     }
 
-    fn slot(&self, number: u32) -> Option<u64> {
+    pub(super) fn slot(&self, number: u32) -> Option<u64> {
         self.list.get(number as usize)?.map(|(_, slot)| slot)
     }
 }

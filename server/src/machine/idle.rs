@@ -140,8 +140,8 @@ impl Sel4 {
 
     /// A process has ended: its address space lies idle, or goes.
     pub(super) fn space_end(&mut self, aspace: Aspace) {
-        let of_component = self.program(aspace).is_some_and(|program| program.component.is_some());
-        let Some(place) = self.idle_programs.iter().position(Option::is_none).filter(|_| !of_component) else {
+        let unfit = self.program(aspace).is_some_and(|program| program.unfit);
+        let Some(place) = self.idle_programs.iter().position(Option::is_none).filter(|_| !unfit) else {
             return self.space_destroy(aspace.0);
         };
         if let Some(program) = self.programs.get_mut(aspace.0 as usize).and_then(Option::as_mut) {

@@ -11,6 +11,7 @@
 //! | [`clock`] | time |
 //! | [`devices`] | device memory and I/O ports for programs |
 //! | [`endpoints`] | endpoints of the kernel for programs |
+//! | [`runners`] | what runs the code of virtual processors |
 //! | [`components`] | native components as clients |
 //! | [`interrupts`] | interrupts for programs |
 //! | [`serial`] | console, host link, date, power |
@@ -42,6 +43,7 @@ pub mod memory;
 pub mod random;
 mod record;
 pub mod run;
+pub mod runners;
 pub mod serial;
 pub mod single;
 pub mod sys;
@@ -53,8 +55,8 @@ use core::ptr;
 
 use objects::machine::{
     Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
-    IrqKey, IrqSource, Machine, MachineEndpoint, MachineThread, MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm,
-    PortWidth, Power, Priority, Registers, ThreadKey, USER_TOP,
+    IrqKey, IrqSource, Machine, MachineEndpoint, MachineRunner, MachineThread, MsiBlock, OutOfMemory, PAGE, PAGE_SIZE,
+    Perm, PortWidth, Power, Priority, Registers, ThreadKey, USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
 use server_boot::{BootInfo, FLAG_POWER};
@@ -69,6 +71,7 @@ use interrupts::Interrupts;
 use memory::Memory;
 use objects::refusal::{Grows, Want, refused};
 use random::Random;
+use runners::Runners;
 use serial::Link;
 use thread::{Buffer, Threads};
 
@@ -92,11 +95,20 @@ struct Program {
     idle: [Option<MachineThread>; IDLE_THREADS],
     /// It is a component's.
     component: Option<Parts>,
+    /// It cannot be another process's when this one has ended.
+    unfit: bool,
 }
 
 impl Program {
     fn new(space: Space, component: Option<Parts>) -> Program {
-        Program { space, free_buffers: Vec::new(), next_buffer: 0, idle: [None; IDLE_THREADS], component }
+        Program {
+            space,
+            free_buffers: Vec::new(),
+            next_buffer: 0,
+            idle: [None; IDLE_THREADS],
+            unfit: component.is_some(),
+            component,
+        }
     }
 }
 
@@ -110,6 +122,7 @@ pub struct Sel4 {
     idle_programs: [Option<u32>; IDLE_SPACES],
     threads: Threads,
     endpoints: Endpoints,
+    runners: Runners,
     clock: Clock,
     random: Random,
     link: Link,
@@ -131,6 +144,7 @@ impl Sel4 {
             idle_programs: [None; IDLE_SPACES],
             threads: Threads::default(),
             endpoints: Endpoints::default(),
+            runners: Runners::default(),
             clock: Clock::new(boot),
             random: Random::new(),
             link: Link::new(),
@@ -597,6 +611,31 @@ impl Machine for Sel4 {
 
     fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8) {
         self.threads.empty_slot(thread, slot);
+    }
+
+    fn runner_create(
+        &mut self,
+        aspace: Aspace,
+        endpoint: MachineEndpoint,
+        priority: Priority,
+    ) -> Result<MachineRunner, OutOfMemory> {
+        self.with_all(|machine| machine.make_runner(aspace, endpoint, priority))
+    }
+
+    fn runner_enter(&mut self, runner: MachineRunner, registers: &Registers) {
+        self.enter_runner(runner, registers);
+    }
+
+    fn runner_stop(&mut self, runner: MachineRunner) {
+        self.stop_runner(runner);
+    }
+
+    fn runner_registers(&mut self, runner: MachineRunner) -> Registers {
+        self.registers_of_runner(runner)
+    }
+
+    fn runner_destroy(&mut self, runner: MachineRunner) {
+        self.end_runner(runner);
     }
 
     fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {

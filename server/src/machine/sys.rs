@@ -240,6 +240,28 @@ pub fn tcb_configure(tcb: u64, space: Threadspace) -> Result<()> {
     })
 }
 
+/// Readies a runner for its first registers; its CNode's guard, and the slot of its fault endpoint, are given.
+pub fn runner_configure(
+    tcb: u64,
+    cnode: u64,
+    (guard, slot): (u64, u64),
+    vspace: u64,
+    priority: Priority,
+) -> Result<()> {
+    Tcb::new(tcb).configure(&TcbConfig {
+        fault_endpoint: CPtr(guard << THREAD_BITS | slot),
+        cspace: CNode::new(cnode),
+        cspace_data: CapData::guard(guard, 64 - THREAD_BITS),
+        vspace: VSpace::new(vspace),
+        ipc_buffer: None,
+        sched: Some(SchedParams {
+            authority: Tcb::new(root_slot(cspace::TCB)),
+            max_controlled: 0,
+            priority: kernel_priority(priority, false),
+        }),
+    })
+}
+
 /// Sets a thread's priority.
 pub fn set_priority(tcb: u64, priority: Priority, preferred: bool) {
     let priority = kernel_priority(priority, preferred);

@@ -45,3 +45,4 @@ pub mod thread;
 pub mod timer;
 pub mod vmar;
 pub mod vmo;
+pub mod vproc;

@@ -4,7 +4,7 @@ use abi::{Rights, Status, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS};
 use alloc::vec::Vec;
 use objects::handle::{Handle, HandleValue, INVALID};
 use objects::job::Job;
-use objects::machine::Machine;
+use objects::machine::{Machine, canonical};
 use objects::portions::COPIES;
 use objects::process::{Process, ProcessState};
 use objects::refusal::Grows;
@@ -14,7 +14,7 @@ use objects::thread::{Thread, ThreadState};
 use crate::Answer;
 use crate::cx::{Cx, MAX_COPY};
 use crate::portions::Work;
-use crate::syscalls::thread::{canonical, initial, read_name};
+use crate::syscalls::thread::{initial, read_name};
 use crate::user::{In, Out};
 
 /// Creates a process in a job, with its root VMAR.

@@ -7,7 +7,7 @@ use abi::{
     zx_thread_state_fp_regs_t, zx_thread_state_general_regs_t, zx_thread_state_vector_regs_t,
 };
 use objects::handle::HandleValue;
-use objects::machine::{FpuRegisters, Machine, Registers};
+use objects::machine::{FpuRegisters, Machine, Registers, canonical};
 use objects::name::Name;
 use objects::process::Process;
 use objects::thread::Thread;
@@ -45,11 +45,6 @@ pub fn thread_create<M: Machine>(
 /// The registers that a thread starts with: flags as after a call, everything else that is not given zero.
 pub fn initial(entry: u64, stack: u64, arg1: u64, arg2: u64) -> Registers {
     Registers { rip: entry, rsp: stack, rdi: arg1, rsi: arg2, rflags: 0x202, ..Registers::default() }
-}
-
-/// Whether an address can be where a thread starts or what its FS base is.
-pub fn canonical(address: u64) -> bool {
-    (address << 16 >> 16) as i64 as u64 == address && address >> 47 == 0
 }
 
 /// Starts a thread.

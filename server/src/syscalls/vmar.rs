@@ -37,7 +37,7 @@ fn asked(options: u32) -> Perm {
 }
 
 /// The same, if it can be had: nothing can be written or executed but not read.
-fn perm(options: u32) -> Result<Perm, Status> {
+pub(super) fn perm(options: u32) -> Result<Perm, Status> {
     let perm = asked(options);
     if !perm.read && (perm.write || perm.execute) { Err(Status::INVALID_ARGS) } else { Ok(perm) }
 }
@@ -52,7 +52,7 @@ fn rights_for(perm: Perm) -> Rights {
 }
 
 /// What rights allow.
-fn perm_of(rights: Rights) -> Perm {
+pub(super) fn perm_of(rights: Rights) -> Perm {
     Perm {
         read: rights.contains(Rights::READ),
         write: rights.contains(Rights::WRITE),

@@ -84,6 +84,7 @@ mod vmo_physical;
 mod vmo_slice;
 mod vmo_special;
 mod vmo_zero;
+mod vproc;
 mod wait;
 mod zeroed;
 
@@ -198,6 +199,7 @@ pub fn all() -> Vec<Case> {
         vmo_slice::cases(),
         vmo_special::cases(),
         vmo_zero::cases(),
+        vproc::cases(),
         vmar::cases(),
         vmar_change::cases(),
         vmar_op_range::cases(),

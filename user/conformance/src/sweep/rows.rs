@@ -251,6 +251,12 @@ fn task_rows() -> Vec<Row> {
         row!(zx_endpoint_find, Some(Kind::Resource), [Tested, Memory, Number(8), Memory]),
         row!(zx_endpoint_mint, Some(Kind::Endpoint), [Tested, Good(Kind::Thread), Number(1), Number(0), Memory]),
         row!(zx_endpoint_delete, Some(Kind::Thread), [Tested, Number(3)]),
+        row!(zx_vproc_create, None, [Number(0), Swept, Unswept, Swept]),
+        row!(zx_vproc_enter, Some(Kind::Vproc), [Tested, Good(Kind::Process)]),
+        row!(zx_vproc_enter, Some(Kind::Process), [Good(Kind::Vproc), Tested]),
+        row!(zx_vproc_state, Some(Kind::Vproc), [Tested]),
+        row!(zx_vproc_map, Some(Kind::Vmar), [Tested, Good(Kind::Vmo), Unswept, Number(1)]),
+        row!(zx_vproc_map, Some(Kind::Vmo), [Good(Kind::Vmar), Tested, Unswept, Number(1)]),
         row!(zx_object_set_profile, Some(Kind::Profile), [Good(Kind::Thread), Tested, Number(0)]),
         row!(zx_system_get_event, Some(Kind::Job), [Tested, Number(0xffff), Unswept]),
     ]

@@ -1,0 +1,392 @@
+//! Virtual processors: a thread's means to run code in other address spaces, and to be told past the server what happens
+//! there (`docs/virtual-processors.md` tells the whole protocol; the steps here are its steps of a life).
+//!
+//! 1. A virtual processor is its owner's, the thread that made it: what happens comes to an endpoint of its own, from which a
+//!    slot of that thread's receives.
+//! 2. In each address space in which it is entered it has a *runner*, a thread of the machine's that can do nothing but
+//!    run: all that it does otherwise is a message to that endpoint. At most one of them runs, the one that was entered last.
+//! 3. A process that ends takes the runners in it along, but for one that was entered last: its owner may be waiting for it. That
+//!    one stays, in no address space, so it faults; it goes when another one is entered.
+//! 4. When the last handle or the owner goes, so do the one that runs and the slot, at once; the other runners in portions.
+//!
+//! A runner counts as a thread of the owner's job.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+
+use abi::{HAFNON_VPROC_STATE_OFFSET, Signals, Status, hafnon_vproc_state_t};
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::account::Counted;
+use crate::endpoint::Endpoint;
+use crate::ends::Held;
+use crate::kernel::Kernel;
+use crate::machine::{EndpointUse, Machine, MachineRunner, OutOfMemory, PAGE, Registers, canonical};
+use crate::object::{Body, Id};
+use crate::process::Process;
+use crate::slab::Key;
+use crate::thread::Thread;
+use crate::vmo::Vmo;
+
+/// The most virtual processors that have runners in one process: they go with it at once.
+pub const IN_PROCESS: usize = 64;
+
+/// See the module's description.
+pub struct Vproc {
+    owner: Id<Thread>,
+    /// That of the owner's job.
+    account: Key,
+    endpoint: Id<Endpoint>,
+    page: Id<Vmo>,
+    runners: BTreeMap<Id<Process>, MachineRunner>,
+    /// The runner that was entered last, and its process, as long as that has not ended.
+    last: Option<(MachineRunner, Option<Id<Process>>)>,
+    stopped: bool,
+}
+
+impl Vproc {
+    /// Whether nothing of it runs any more, and nothing ever will.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.stopped
+    }
+}
+
+fn registers(state: &hafnon_vproc_state_t) -> Registers {
+    Registers {
+        rax: state.rax,
+        rbx: state.rbx,
+        rcx: state.rcx,
+        rdx: state.rdx,
+        rsi: state.rsi,
+        rdi: state.rdi,
+        rbp: state.rbp,
+        rsp: state.rsp,
+        r8: state.r8,
+        r9: state.r9,
+        r10: state.r10,
+        r11: state.r11,
+        r12: state.r12,
+        r13: state.r13,
+        r14: state.r14,
+        r15: state.r15,
+        rip: state.ip,
+        rflags: state.flags,
+        fs_base: state.fs_base,
+        gs_base: 0,
+    }
+}
+
+fn state(registers: &Registers) -> hafnon_vproc_state_t {
+    let r = registers;
+    hafnon_vproc_state_t {
+        rax: r.rax,
+        rbx: r.rbx,
+        rcx: r.rcx,
+        rdx: r.rdx,
+        rsi: r.rsi,
+        rdi: r.rdi,
+        rbp: r.rbp,
+        r8: r.r8,
+        r9: r.r9,
+        r10: r.r10,
+        r11: r.r11,
+        r12: r.r12,
+        r13: r.r13,
+        r14: r.r14,
+        r15: r.r15,
+        ip: r.rip,
+        rsp: r.rsp,
+        flags: r.rflags,
+        fs_base: r.fs_base,
+        gs_base: r.gs_base,
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// `vproc_create`, for the thread that asks (1): gives the page and the slot, too.
+    ///
+    /// # Errors
+    /// `ALREADY_BOUND`: it has one. `NO_RESOURCES`: it has no free slot. `NOT_SUPPORTED`: it is a component's. `NO_MEMORY`.
+    pub fn vproc_create(&mut self, owner: Id<Thread>) -> Result<(Id<Vproc>, Id<Vmo>, u8), Status> {
+        let thread = self.objects.get(owner)?;
+        if thread.vproc.is_some() {
+            return Err(Status::ALREADY_BOUND);
+        }
+        let account = self.objects.get(thread.process)?.account;
+        let endpoint = self.endpoint_create()?;
+        self.add_ref(endpoint.object());
+        let made = self.vproc_make(owner, account, endpoint);
+        made.inspect_err(|_| self.drop_ref(endpoint.object()))
+    }
+
+    fn vproc_make(
+        &mut self,
+        owner: Id<Thread>,
+        account: Key,
+        endpoint: Id<Endpoint>,
+    ) -> Result<(Id<Vproc>, Id<Vmo>, u8), Status> {
+        let receive = EndpointUse { call: false, send: false, receive: true };
+        let slot = self.endpoint_mint(endpoint, owner, 0, receive)?;
+        let made = self.vmo_create(PAGE, false).and_then(|page| {
+            self.add_ref(page.object());
+            let vproc = Vproc { owner, account, endpoint, page, runners: BTreeMap::new(), last: None, stopped: false };
+            let id = self.create(Signals::NONE, Body::Vproc(Box::new(vproc)));
+            id.map(|id| (id, page)).inspect_err(|_| self.drop_ref(page.object()))
+        });
+        let (id, page) = made.inspect_err(|_| self.endpoint_unreachable(endpoint))?;
+        self.objects.get_mut(owner)?.vproc = Some(id);
+        Ok((id, page, slot))
+    }
+
+    /// `vproc_enter`, by a thread (2).
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it is another thread's, or the process has ended. `INVALID_ARGS`: the state cannot be. `NO_RESOURCES`: there
+    /// are too many runners. `NOT_SUPPORTED`: the process is a component's. `NO_MEMORY`.
+    pub fn vproc_enter(&mut self, id: Id<Vproc>, thread: Id<Thread>, process: Id<Process>) -> Result<(), Status> {
+        let page = self.vproc_of(id, thread)?.page;
+        let mut state = hafnon_vproc_state_t::new_zeroed();
+        self.vmo_read(page, HAFNON_VPROC_STATE_OFFSET, state.as_mut_bytes())?;
+        if !canonical(state.ip) || !canonical(state.fs_base) {
+            return Err(Status::INVALID_ARGS);
+        }
+        let runner = match self.objects.get(id)?.runners.get(&process) {
+            Some(&runner) => runner,
+            None => self.runner_create(id, process)?,
+        };
+        let last = self.objects.get_mut(id)?.last.replace((runner, Some(process)));
+        match last {
+            Some((last, _)) if last == runner => {}
+            Some((last, Some(_))) => self.machine.runner_stop(last),
+            Some((last, None)) => self.runner_end(id, last),
+            None => {}
+        }
+        self.machine.runner_enter(runner, &registers(&state));
+        Ok(())
+    }
+
+    /// `vproc_state`, by a thread.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it is another thread's, or was not entered. `NO_MEMORY`.
+    pub fn vproc_state(&mut self, id: Id<Vproc>, thread: Id<Thread>) -> Result<(), Status> {
+        let vproc = self.vproc_of(id, thread)?;
+        let (page, (runner, _)) = (vproc.page, vproc.last.ok_or(Status::BAD_STATE)?);
+        let state = state(&self.machine.runner_registers(runner));
+        self.vmo_write(page, HAFNON_VPROC_STATE_OFFSET, state.as_bytes())
+    }
+
+    /// A virtual processor that is a thread's.
+    fn vproc_of(&self, id: Id<Vproc>, thread: Id<Thread>) -> Result<&Vproc, Status> {
+        let vproc = self.objects.get(id)?;
+        if vproc.owner == thread && !vproc.stopped { Ok(vproc) } else { Err(Status::BAD_STATE) }
+    }
+
+    fn runner_create(&mut self, id: Id<Vproc>, process: Id<Process>) -> Result<MachineRunner, Status> {
+        self.no_component(process)?;
+        let p = self.objects.get(process)?;
+        let aspace = p.aspace.and_then(|key| self.aspaces.get(key)).ok_or(Status::BAD_STATE)?.machine;
+        if p.vprocs.len() >= IN_PROCESS {
+            return Err(Status::NO_RESOURCES);
+        }
+        let vproc = self.objects.get(id)?;
+        let (account, endpoint) = (vproc.account, self.objects.get(vproc.endpoint)?.of_machine());
+        let priority = self.objects.get(vproc.owner)?.priority;
+        self.accounts.count(account, Counted::Threads, 1)?;
+        let runner = self.with_left(|kernel| kernel.machine.runner_create(aspace, endpoint, priority));
+        let runner = runner.map_err(|OutOfMemory| {
+            self.accounts.uncount(account, Counted::Threads, 1);
+            Status::NO_MEMORY
+        })?;
+        self.objects.get_mut(id)?.runners.insert(process, runner);
+        self.objects.get_mut(process)?.vprocs.insert(id);
+        Ok(runner)
+    }
+
+    fn runner_end(&mut self, id: Id<Vproc>, runner: MachineRunner) {
+        self.machine.runner_destroy(runner);
+        if let Ok(vproc) = self.objects.get(id) {
+            self.accounts.uncount(vproc.account, Counted::Threads, 1);
+        }
+    }
+
+    /// A process ends (3).
+    pub(crate) fn vprocs_leave(&mut self, process: Id<Process>) {
+        let vprocs = self.objects.get_mut(process).map(|p| core::mem::take(&mut p.vprocs)).unwrap_or_default();
+        for id in vprocs {
+            let Ok(vproc) = self.objects.get_mut(id) else { continue };
+            let Some(runner) = vproc.runners.remove(&process) else { continue };
+            match &mut vproc.last {
+                Some((last, of)) if *last == runner => *of = None,
+                _ => self.runner_end(id, runner),
+            }
+        }
+    }
+
+    /// A thread ends (4).
+    pub(crate) fn vproc_owner_ends(&mut self, thread: Id<Thread>) {
+        if let Some(id) = self.objects.get(thread).ok().and_then(|thread| thread.vproc) {
+            self.vproc_stop(id);
+        }
+    }
+
+    /// What must go at once goes (4).
+    pub(crate) fn vproc_stop(&mut self, id: Id<Vproc>) {
+        let Ok(vproc) = self.objects.get_mut(id) else { return };
+        if core::mem::replace(&mut vproc.stopped, true) {
+            return;
+        }
+        let (owner, endpoint, last) = (vproc.owner, vproc.endpoint, vproc.last.take());
+        if let Some((runner, process)) = last {
+            process.into_iter().for_each(|process| self.runner_forget(id, process));
+            self.runner_end(id, runner);
+        }
+        if let Ok(thread) = self.objects.get_mut(owner) {
+            thread.vproc = None;
+        }
+        self.endpoint_unreachable(endpoint);
+        self.doom(id.object());
+    }
+
+    /// A virtual processor has no runner in a process any more.
+    fn runner_forget(&mut self, id: Id<Vproc>, process: Id<Process>) {
+        if let Ok(vproc) = self.objects.get_mut(id) {
+            vproc.runners.remove(&process);
+        }
+        if let Ok(process) = self.objects.get_mut(process) {
+            process.vprocs.remove(&id);
+        }
+    }
+
+    /// A runner of a virtual processor that has stopped goes (4).
+    pub(crate) fn vproc_let_go(&mut self, id: Id<Vproc>) -> Held {
+        self.vproc_stop(id);
+        let first = self.objects.get(id).ok().and_then(|vproc| vproc.runners.first_key_value());
+        let Some((&process, &runner)) = first else { return Held::Nothing };
+        self.runner_forget(id, process);
+        self.runner_end(id, runner);
+        self.worked(RUNNER);
+        Held::More
+    }
+
+    pub(crate) fn vproc_end(&mut self, vproc: Vproc) {
+        self.drop_ref(vproc.endpoint.object());
+        self.drop_ref(vproc.page.object());
+    }
+}
+
+/// The end of a runner is as much as so many ends of small objects.
+const RUNNER: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeMachine;
+    use crate::handle::Handle;
+    use crate::name::Name;
+
+    struct World {
+        kernel: Kernel<FakeMachine>,
+        thread: Id<Thread>,
+        vproc: Id<Vproc>,
+        handle: Handle,
+    }
+
+    fn world() -> World {
+        let mut kernel = Kernel::new(FakeMachine::new(64)).unwrap();
+        let job = kernel.root_job().unwrap();
+        let (process, _) = kernel.process_create(job, Name::new(b"p")).unwrap();
+        let thread = kernel.thread_create(process, Name::new(b"t")).unwrap();
+        kernel.process_begin(process, None).unwrap();
+        kernel.thread_start(thread, &Registers::default()).unwrap();
+        let (vproc, _, _) = kernel.vproc_create(thread).unwrap();
+        let rights = abi::HAFNON_DEFAULT_VPROC_RIGHTS;
+        let handle = kernel.another(Handle { object: vproc.object(), rights });
+        World { kernel, thread, vproc, handle }
+    }
+
+    impl World {
+        fn domain(&mut self) -> Id<Process> {
+            let job = self.kernel.root_job().unwrap();
+            let (process, _) = self.kernel.process_create(job, Name::new(b"d")).unwrap();
+            self.kernel.another(Handle { object: process.object(), rights: abi::Rights::NONE });
+            process
+        }
+
+        fn enter(&mut self, process: Id<Process>) -> Result<(), Status> {
+            self.kernel.vproc_enter(self.vproc, self.thread, process)
+        }
+
+        /// Those that there are, and those of them that run.
+        fn runners(&self) -> (usize, usize) {
+            let all = &self.kernel.machine.runners;
+            (all.len(), all.values().filter(|runs| **runs).count())
+        }
+    }
+
+    #[test]
+    fn one_of_the_runners_runs() {
+        let mut world = world();
+        assert_eq!(world.kernel.vproc_create(world.thread).err(), Some(Status::ALREADY_BOUND));
+        assert_eq!(world.kernel.vproc_state(world.vproc, world.thread), Err(Status::BAD_STATE));
+        let (a, b) = (world.domain(), world.domain());
+        world.enter(a).unwrap();
+        world.enter(a).unwrap();
+        assert_eq!(world.runners(), (1, 1));
+        world.enter(b).unwrap();
+        assert_eq!(world.runners(), (2, 1));
+        world.enter(a).unwrap();
+        assert_eq!(world.runners(), (2, 1));
+        world.kernel.close(world.handle);
+        world.kernel.reap();
+        assert_eq!(world.runners(), (0, 0));
+        assert!(world.kernel.machine.endpoints.own.is_empty() && world.kernel.machine.endpoints.minted.is_empty());
+        let (again, _, _) = world.kernel.vproc_create(world.thread).unwrap();
+        assert_ne!(again, world.vproc);
+    }
+
+    #[test]
+    fn a_process_that_ends_leaves_the_runner_that_was_entered_last() {
+        let mut world = world();
+        let (a, b) = (world.domain(), world.domain());
+        world.enter(a).unwrap();
+        world.enter(b).unwrap();
+        world.kernel.process_kill(a, 0);
+        world.kernel.reap();
+        assert_eq!(world.runners(), (1, 1));
+        assert_eq!(world.enter(a), Err(Status::BAD_STATE));
+        world.kernel.process_kill(b, 0);
+        world.kernel.reap();
+        assert_eq!(world.runners(), (1, 1));
+        assert_eq!(world.enter(b), Err(Status::BAD_STATE));
+        let c = world.domain();
+        world.enter(c).unwrap();
+        assert_eq!(world.runners(), (1, 1));
+        world.kernel.thread_kill(world.thread);
+        world.kernel.reap();
+        assert_eq!(world.runners(), (0, 0));
+        assert!(world.kernel.machine.endpoints.own.len() == 1, "its object is there as long as the handle");
+        world.kernel.close(world.handle);
+        world.kernel.reap();
+        assert!(world.kernel.machine.endpoints.own.is_empty());
+    }
+
+    #[test]
+    fn so_many_in_a_process() {
+        let mut world = world();
+        let domain = world.domain();
+        let process = world.kernel.objects.get(world.thread).unwrap().process;
+        for n in 0..=IN_PROCESS {
+            let thread = world.kernel.thread_create(process, Name::new(b"t")).unwrap();
+            world.kernel.thread_start(thread, &Registers::default()).unwrap();
+            let (vproc, _, _) = world.kernel.vproc_create(thread).unwrap();
+            let refused = (n == IN_PROCESS).then_some(Status::NO_RESOURCES);
+            assert_eq!(world.kernel.vproc_enter(vproc, thread, domain).err(), refused);
+            assert_eq!(world.kernel.vproc_enter(vproc, world.thread, domain), Err(Status::BAD_STATE));
+        }
+        world.kernel.process_kill(domain, 0);
+        world.kernel.process_kill(process, 0);
+        world.kernel.reap();
+        assert_eq!(world.runners(), (0, 0));
+    }
+}

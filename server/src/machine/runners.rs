@@ -1,0 +1,128 @@
+//! Runners: threads of the kernel's that run the code of virtual processors.
+//!
+//! A runner has no IPC buffer, and in its capability space there is one capability: the fault endpoint, which is its
+//! virtual processor's. Where that stands nobody tells it: which of the CNode's slots it is, and the CNode's guard, are
+//! drawn by lot, 22 bits. So all that it can do is run; faults, exceptions and system calls
+//! are messages to the endpoint (`docs/virtual-processors.md`).
+
+use alloc::vec::Vec;
+
+use objects::machine::{
+    Aspace, EndpointUse, Machine, MachineEndpoint, MachineRunner, OutOfMemory, Priority, Registers,
+};
+use objects::refusal::Grows;
+
+use super::Sel4;
+use super::memory::Unit;
+use super::sys::{self, Object, THREAD_BITS};
+
+/// Bits of a guard that are drawn: as many as every kernel takes.
+const GUARD_BITS: u32 = 18;
+
+/// One runner.
+struct Runner {
+    unit: Unit,
+    tcb: u64,
+    cnode: u64,
+}
+
+/// All runners.
+#[derive(Default)]
+pub struct Runners {
+    list: Vec<Option<Runner>>,
+    free: Vec<u32>,
+}
+
+impl Runners {
+    fn room(&mut self) -> Result<(), OutOfMemory> {
+        if self.free.is_empty() {
+            self.list.room(1)?;
+            self.free.room(self.list.len() + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Adds one, for which there is room.
+    fn add(&mut self, runner: Runner) -> MachineRunner {
+        match self.free.pop() {
+            Some(number) => {
+                self.list[number as usize] = Some(runner);
+                MachineRunner(number)
+            }
+            None => {
+                self.list.push(Some(runner));
+                MachineRunner(self.list.len() as u32 - 1)
+            }
+        }
+    }
+
+    fn tcb(&self, runner: MachineRunner) -> Option<u64> {
+        self.list.get(runner.0 as usize)?.as_ref().map(|runner| runner.tcb)
+    }
+}
+
+impl Sel4 {
+    pub(super) fn make_runner(
+        &mut self,
+        aspace: Aspace,
+        endpoint: MachineEndpoint,
+        priority: Priority,
+    ) -> Result<MachineRunner, OutOfMemory> {
+        self.runners.room()?;
+        let cnode = self.memory.slot_alloc()?;
+        let made = self.memory.unit_object(Object::Tcb).and_then(|(unit, tcb)| {
+            let runner = Runner { unit, tcb, cnode };
+            let further = self.memory.unit_further(unit, Object::CNode(THREAD_BITS), cnode);
+            let filled = further.and_then(|()| self.fill_runner(&runner, aspace, endpoint, priority));
+            filled.inspect_err(|_| self.memory.unit_free(unit))?;
+            Ok(runner)
+        });
+        let runner = made.inspect_err(|_| self.memory.slot_free(cnode))?;
+        Ok(self.runners.add(runner))
+    }
+
+    fn fill_runner(
+        &mut self,
+        runner: &Runner,
+        aspace: Aspace,
+        endpoint: MachineEndpoint,
+        priority: Priority,
+    ) -> Result<(), OutOfMemory> {
+        let MachineEndpoint::Own(number) = endpoint else { return Err(OutOfMemory) };
+        let endpoint = self.endpoints.slot(number).ok_or(OutOfMemory)?;
+        let mut lot = [0; 4];
+        self.random(&mut lot);
+        let lot = u64::from(u32::from_le_bytes(lot));
+        let (slot, guard) = (lot % (1 << THREAD_BITS), lot >> THREAD_BITS & ((1 << GUARD_BITS) - 1));
+        let program = self.program(aspace).ok_or(OutOfMemory)?;
+        // A runner may outlive its address space, and must not come to be in the next process's.
+        program.unfit = true;
+        let vspace = program.space.vspace;
+        let for_what = EndpointUse { call: true, send: true, receive: false };
+        sys::mint_own(runner.cnode, slot, endpoint, 0, for_what)
+            .and_then(|()| sys::runner_configure(runner.tcb, runner.cnode, (guard, slot), vspace, priority))
+            .map_err(|_| OutOfMemory)
+    }
+
+    pub(super) fn enter_runner(&mut self, runner: MachineRunner, registers: &Registers) {
+        if let Some(tcb) = self.runners.tcb(runner) {
+            sys::write_registers(tcb, true, registers);
+        }
+    }
+
+    pub(super) fn stop_runner(&mut self, runner: MachineRunner) {
+        self.runners.tcb(runner).into_iter().for_each(sys::suspend);
+    }
+
+    pub(super) fn registers_of_runner(&self, runner: MachineRunner) -> Registers {
+        self.runners.tcb(runner).and_then(|tcb| sys::read_registers(tcb).ok()).unwrap_or_default()
+    }
+
+    pub(super) fn end_runner(&mut self, runner: MachineRunner) {
+        if let Some(gone) = self.runners.list.get_mut(runner.0 as usize).and_then(Option::take) {
+            self.memory.unit_free(gone.unit);
+            self.memory.slot_free(gone.cnode);
+            self.runners.free.push(runner.0);
+        }
+    }
+}

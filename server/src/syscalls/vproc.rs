@@ -1,0 +1,140 @@
+//! Virtual processors.
+
+use abi::{
+    HAFNON_DEFAULT_VPROC_RIGHTS, HAFNON_VPROC_RUN_MAX, Rights, Status, ZX_DEFAULT_VMO_RIGHTS, ZX_VM_PERM_EXECUTE,
+    ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, hafnon_vproc_run_t,
+};
+use objects::Id;
+use objects::ends::Portion;
+use objects::handle::HandleValue;
+use objects::machine::{Machine, PAGE, Perm};
+use objects::process::Process;
+use objects::vmar::{MapRequest, Place, Vmar};
+use objects::vmo::Vmo;
+use objects::vproc::Vproc;
+
+use crate::cx::Cx;
+use crate::syscalls::vmar::{perm, perm_of};
+use crate::user::{In, Out};
+
+/// The most runs of one call.
+const RUNS: usize = 4096;
+/// What a call counts for a run; a run has fewer pages.
+const STEPS: u64 = 1 << 16;
+const _: () = assert!(HAFNON_VPROC_RUN_MAX / PAGE < STEPS);
+
+/// Makes a virtual processor of the calling thread.
+pub fn vproc_create<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    options: u32,
+    out: Out<u32>,
+    out_page: Out<u32>,
+    out_slot: Out<u32>,
+) -> Result<(), Status> {
+    if options != 0 || out_slot.is_null() {
+        return Err(Status::INVALID_ARGS);
+    }
+    let place = cx.place_optional(out_slot)?;
+    let (vproc, page, slot) = cx.kernel.vproc_create(cx.thread)?;
+    let value = cx.kernel.give_new(cx.process, vproc, HAFNON_DEFAULT_VPROC_RIGHTS)?;
+    let told = cx.write(out, value).and_then(|()| cx.fill(place, u32::from(slot)));
+    told.and_then(|()| cx.hand_out(page, ZX_DEFAULT_VMO_RIGHTS, out_page)).inspect_err(|_| cx.discard(value))
+}
+
+/// Lets it run in a process.
+pub fn vproc_enter<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, process: HandleValue) -> Result<(), Status> {
+    let vproc = cx.get::<Vproc>(value, Rights::WRITE)?;
+    let process = cx.get::<Process>(process, Rights::MANAGE_THREAD)?;
+    cx.kernel.vproc_enter(vproc, cx.thread, process)
+}
+
+/// Tells its registers.
+pub fn vproc_state<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
+    let vproc = cx.get::<Vproc>(value, Rights::READ)?;
+    cx.kernel.vproc_state(vproc, cx.thread)
+}
+
+/// Maps runs of pages, and unmaps. What is done is counted in runs of [`STEPS`], and pages of the one that is under way.
+pub fn vproc_map<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    vmo: HandleValue,
+    runs: In<hafnon_vproc_run_t>,
+    count: usize,
+) -> Result<(), Status> {
+    let begins = cx.progress.is_none();
+    let (mut work, with) = cx.work_on_both::<Vmar, Vmo>((value, Rights::NONE), (vmo, Rights::MAP))?;
+    if begins {
+        work.kept[0] = cx.get_with_rights::<Vmo>(vmo, Rights::MAP)?.1.bits().into();
+        if count > RUNS {
+            return Err(Status::OUT_OF_RANGE);
+        }
+    }
+    let vmo = cx.kernel.objects.get(with)?;
+    if vmo.is_vdso || vmo.is_discardable() {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let max = perm_of(work.rights & Rights::from_bits_retain(work.kept[0] as u32));
+    let (mut portion, mut done) = (Portion::default(), work.done);
+    while (done / STEPS) < count as u64 {
+        let run = cx.read(runs.nth((done / STEPS) as usize))?;
+        done = match map_some(cx, (work.object, with), &run, max, done % STEPS)? {
+            Some(pages) => done / STEPS * STEPS + pages,
+            None => (done / STEPS + 1) * STEPS,
+        };
+        if cx.kernel.portion_over(&mut portion) {
+            return cx.worked(&work, Some(done).filter(|done| (done / STEPS) < count as u64));
+        }
+    }
+    Ok(())
+}
+
+/// Maps the next page of a run of which so many are mapped, with the first one the run itself. Says how many are then, if some are left.
+fn map_some<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    (vmar, vmo): (Id<Vmar>, Id<Vmo>),
+    run: &hafnon_vproc_run_t,
+    max: Perm,
+    pages: u64,
+) -> Result<Option<u64>, Status> {
+    let hafnon_vproc_run_t { address, offset, len, options, reserved } = *run;
+    let known = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE | ZX_VM_PERM_EXECUTE;
+    if options & !known != 0 || reserved != 0 || len == 0 || !(address | offset | len).is_multiple_of(PAGE) {
+        return Err(Status::INVALID_ARGS);
+    }
+    if len > HAFNON_VPROC_RUN_MAX {
+        return Err(Status::OUT_OF_RANGE);
+    }
+    let region = cx.kernel.objects.get(vmar)?;
+    let aspace = region.aspace.ok_or(Status::BAD_STATE)?;
+    if !region.covers(address, len) {
+        return Err(Status::INVALID_ARGS);
+    }
+    if options == 0 {
+        return cx.kernel.vmar_unmap(vmar, address, len, false).map(|()| None);
+    }
+    let (perm, flags, base) = (perm(options)?, region.flags, region.base);
+    let within = Perm { read: flags.read, write: flags.write, execute: flags.execute };
+    if !flags.specific || !within.allows(perm) || !max.allows(perm) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    if pages == 0 {
+        if perm.write && perm.execute {
+            cx.may(abi::ZX_POL_VMAR_WX)?;
+        }
+        let size = cx.kernel.vmo_size(vmo)?;
+        offset.checked_add(len).filter(|&end| end <= size).ok_or(Status::OUT_OF_RANGE)?;
+        let request = MapRequest { vmo, offset, len, perm, max, fixed: false };
+        // Mostly nothing is there.
+        match cx.kernel.vmar_map(vmar, Place::At(address - base), request) {
+            Err(Status::ALREADY_EXISTS) => cx.kernel.vmar_map(vmar, Place::Over(address - base), request)?,
+            mapped => mapped?,
+        };
+    }
+    match cx.kernel.page_map(aspace, address + pages * PAGE, perm.write) {
+        // Somebody has unmapped it between two portions.
+        Err(Status::NOT_FOUND) => return Ok(None),
+        done => done?,
+    }
+    Ok(Some(pages + 1).filter(|&pages| pages * PAGE < len))
+}
