@@ -171,6 +171,14 @@ pub const GROUPS: &[(&str, &[Operation])] = &[
         ],
     ),
     (
+        "virtual processors",
+        &[
+            op("vproc_syscall", "a system call of code in a sub-domain, with all registers, and back", 0, 0, 2_200),
+            op("vproc_fault_map", "a page fault there, its page mapped by the owner, and back", 0, 0, 4_500),
+            op("vproc_intra", "an exception of code in the owner's own address space, and back", 0, 0, 0),
+        ],
+    ),
+    (
         BULK,
         &[
             op("copy_1024", "a plain copy of 1 KiB in the program", 0, 0, 0),

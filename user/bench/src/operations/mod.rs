@@ -18,6 +18,7 @@ mod parties;
 mod queues;
 mod sampler;
 mod tasks;
+mod vproc;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -72,6 +73,7 @@ pub fn main() -> ExitCode {
             ("memory", memory::run),
             ("parties", parties::run),
             ("tasks", tasks::run),
+            ("vproc", vproc::run),
             ("bulk", bulk::run),
         ] {
             if let Err(status) = run(&mut suite) {

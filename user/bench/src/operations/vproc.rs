@@ -1,0 +1,99 @@
+//! Virtual processors: what code in other address spaces and in one's own does, and back to it.
+
+use abi::{hafnon_vproc_run_t, hafnon_vproc_state_t};
+use zx::{Exit, Process, VirtualProcessor, Vmar, Vmo, map_runs};
+
+use super::sampler::Suite;
+
+const TIMES: usize = 1_000;
+const FAULTS: usize = 500;
+const PAGE: u64 = 4096;
+const CODE: u64 = 0x100_0000;
+const DATA: u64 = 0x200_0000;
+const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
+const READ_EXECUTE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
+
+pub fn run(suite: &mut Suite) -> zx::Result<()> {
+    if !suite.wants(&["vproc_syscall", "vproc_fault_map", "vproc_intra"]) {
+        return Ok(());
+    }
+    let root = zx::startup::vmar_root_self();
+    let mut processor = VirtualProcessor::create(&root)?;
+    syscall(suite, &mut processor)?;
+    fault_map(suite, &mut processor)?;
+    intra(suite, &mut processor, &root)
+}
+
+fn executable(bytes: &[u8]) -> zx::Result<Vmo> {
+    let code = Vmo::create(PAGE, 0)?;
+    code.write(bytes, 0)?;
+    code.replace_as_executable(None)
+}
+
+/// An address space with such code.
+fn domain(bytes: &[u8]) -> zx::Result<(Process, Vmar)> {
+    let (process, vmar) = zx::startup::job_default().ok_or(zx::Status::NOT_FOUND)?.create_process("domain")?;
+    map_runs(&vmar, &executable(bytes)?, &[page(CODE, 0, READ_EXECUTE)])?;
+    Ok((process, vmar))
+}
+
+fn page(address: u64, offset: u64, options: u32) -> hafnon_vproc_run_t {
+    hafnon_vproc_run_t { address, offset, len: PAGE, options, reserved: 0 }
+}
+
+fn begin(processor: &mut VirtualProcessor<'_>, process: &Process, ip: u64) -> zx::Result<Exit> {
+    *processor.state() = hafnon_vproc_state_t { ip, rax: DATA, flags: 0x202, ..Default::default() };
+    processor.enter(process)
+}
+
+fn expect(exit: Exit, expected: Exit) -> zx::Result<()> {
+    if exit == expected { Ok(()) } else { Err(zx::Status::BAD_STATE) }
+}
+
+/// `syscall; jmp .-2`: from one system call, its answer and the next.
+fn syscall(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Result<()> {
+    let (process, _vmar) = domain(&[0x0f, 0x05, 0xeb, 0xfc])?;
+    expect(begin(processor, &process, CODE)?, Exit::Syscall)?;
+    suite.measure(["vproc_syscall"], TIMES, |[call]| {
+        processor.state().rax = 7;
+        expect(call.time(|| processor.resume()), Exit::Syscall)
+    })
+}
+
+/// `mov [rax], rax; add rax, 4096; jmp .-9`: the page is mapped, and the next one is wanted.
+fn fault_map(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Result<()> {
+    let code = [0x48, 0x89, 0x00, 0x48, 0x05, 0x00, 0x10, 0x00, 0x00, 0xeb, 0xf5];
+    let memory = Vmo::create(FAULTS as u64 * PAGE, 0)?;
+    memory.op_range(abi::ZX_VMO_OP_COMMIT, 0, FAULTS as u64 * PAGE)?;
+    let mut samples = suite.samples();
+    // What the tables are made of in the first round is there in the second.
+    for _ in 0..2 {
+        samples = suite.samples();
+        let (process, vmar) = domain(&code)?;
+        expect(begin(processor, &process, CODE)?, Exit::PageFault(DATA))?;
+        for n in 0..FAULTS as u64 {
+            let (at, offset) = (DATA + n * PAGE, (n * 7 % FAULTS as u64) * PAGE);
+            let exit = samples.time(|| {
+                map_runs(&vmar, &memory, &[page(at, offset, READ_WRITE)])?;
+                zx::Result::Ok(processor.resume())
+            })?;
+            expect(exit, Exit::PageFault(at + PAGE))?;
+        }
+        process.kill()?;
+    }
+    suite.report("vproc_fault_map", samples);
+    Ok(())
+}
+
+/// `ud2; jmp .-2` in the own address space: each exception is answered by going on behind it.
+fn intra(suite: &mut Suite, processor: &mut VirtualProcessor<'_>, root: &Vmar) -> zx::Result<()> {
+    let code = executable(&[0x0f, 0x0b, 0xeb, 0xfc])?;
+    let map = root.map_here(READ_EXECUTE, &code, 0, PAGE as usize)?;
+    let ip = map.address() as u64;
+    map_runs(root, &code, &[page(ip, 0, READ_EXECUTE)])?;
+    expect(begin(processor, &zx::startup::process_self(), ip)?, Exit::Exception(6))?;
+    suite.measure(["vproc_intra"], TIMES, |[exception]| {
+        processor.state().ip = ip + 2;
+        expect(exception.time(|| processor.resume()), Exit::Exception(6))
+    })
+}
