@@ -13,6 +13,8 @@ consts! { TABLE;
         /// The code made a system call by a number of the kernel beneath, which found no capability: `zx_vproc_state` tells the
         /// registers.
         HAFNON_VPROC_REASON_FOREIGN_CALL = 4;
+        /// It was kicked: all registers are in the state.
+        HAFNON_VPROC_REASON_KICK = 5;
         /// `code` of a page fault: the page is there, but not for this.
         HAFNON_VPROC_FAULT_PRESENT = 1;
         /// `code` of a page fault: a store.

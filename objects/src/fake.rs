@@ -8,8 +8,8 @@ use core::cell::Cell;
 
 use crate::machine::{
     Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
-    IrqKey, IrqSource, LARGE_PAGE, LARGE_PAGES, Machine, MachineEndpoint, MachineRunner, MachineThread, MsiBlock,
-    OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey,
+    IrqKey, IrqSource, LARGE_PAGE, LARGE_PAGES, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread,
+    MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey,
 };
 use crate::refusal::{Want, refused};
 
@@ -75,6 +75,9 @@ pub struct FakeMachine {
     /// Runners of virtual processors, and whether they run.
     pub runners: BTreeMap<u32, bool>,
     next_runner: u32,
+    /// Bells of threads, and how often each was rung.
+    pub bells: BTreeMap<u32, u32>,
+    next_bell: u32,
     /// Device memory, interrupts, I/O ports.
     pub devices: FakeDevices,
     /// The first frames of large pages.
@@ -480,6 +483,22 @@ impl Machine for FakeMachine {
 
     fn runner_destroy(&mut self, runner: MachineRunner) {
         assert!(self.runners.remove(&runner.0).is_some(), "runner destroyed twice");
+    }
+
+    fn bell_create(&mut self, thread: MachineThread) -> Result<MachineBell, OutOfMemory> {
+        ask(Want::Unit)?;
+        assert!(self.threads.contains_key(&thread.0), "thread in use");
+        self.next_bell += 1;
+        self.bells.insert(self.next_bell, 0);
+        Ok(MachineBell(self.next_bell))
+    }
+
+    fn bell_ring(&mut self, bell: MachineBell) {
+        *self.bells.get_mut(&bell.0).expect("bell in use") += 1;
+    }
+
+    fn bell_destroy(&mut self, bell: MachineBell) {
+        assert!(self.bells.remove(&bell.0).is_some(), "bell destroyed twice");
     }
 
     fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {

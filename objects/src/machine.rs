@@ -53,6 +53,10 @@ pub struct MachineThread(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MachineRunner(pub u32);
 
+/// What ends a thread's receiving from an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MachineBell(pub u32);
+
 /// What a thread is called in the events that it causes; below 2^26, chosen by the objects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ThreadKey(pub u32);
@@ -598,6 +602,13 @@ pub trait Machine {
     fn runner_registers(&mut self, runner: MachineRunner) -> Registers;
     /// Ends it. Its address space may have ended before: then it cannot have executed any further instruction.
     fn runner_destroy(&mut self, runner: MachineRunner);
+
+    /// A bell for a thread into one of whose slots something was put; it has none yet.
+    fn bell_create(&mut self, thread: MachineThread) -> Result<MachineBell, OutOfMemory>;
+    /// Ends the thread's receiving; if it does not receive, the next one, once.
+    fn bell_ring(&mut self, bell: MachineBell);
+    /// Takes the bell away. Its thread may have ended before.
+    fn bell_destroy(&mut self, bell: MachineBell);
 
     // --- native components as clients ---
 

@@ -21,7 +21,7 @@ use crate::account::Counted;
 use crate::endpoint::Endpoint;
 use crate::ends::Held;
 use crate::kernel::Kernel;
-use crate::machine::{EndpointUse, Machine, MachineRunner, OutOfMemory, PAGE, Registers, canonical};
+use crate::machine::{EndpointUse, Machine, MachineBell, MachineRunner, OutOfMemory, PAGE, Registers, canonical};
 use crate::object::{Body, Id};
 use crate::process::Process;
 use crate::slab::Key;
@@ -38,6 +38,8 @@ pub struct Vproc {
     account: Key,
     endpoint: Id<Endpoint>,
     page: Id<Vmo>,
+    /// What ends its owner's receiving.
+    bell: MachineBell,
     runners: BTreeMap<Id<Process>, MachineRunner>,
     /// The runner that was entered last, and its process, as long as that has not ended.
     last: Option<(MachineRunner, Option<Id<Process>>)>,
@@ -129,13 +131,40 @@ impl<M: Machine> Kernel<M> {
         let slot = self.endpoint_mint(endpoint, owner, 0, receive)?;
         let made = self.vmo_create(PAGE, false).and_then(|page| {
             self.add_ref(page.object());
-            let vproc = Vproc { owner, account, endpoint, page, runners: BTreeMap::new(), last: None, stopped: false };
-            let id = self.create(Signals::NONE, Body::Vproc(Box::new(vproc)));
+            let id = self.vproc_body(owner, account, endpoint, page);
             id.map(|id| (id, page)).inspect_err(|_| self.drop_ref(page.object()))
         });
         let (id, page) = made.inspect_err(|_| self.endpoint_unreachable(endpoint))?;
         self.objects.get_mut(owner)?.vproc = Some(id);
         Ok((id, page, slot))
+    }
+
+    fn vproc_body(
+        &mut self,
+        owner: Id<Thread>,
+        account: Key,
+        endpoint: Id<Endpoint>,
+        page: Id<Vmo>,
+    ) -> Result<Id<Vproc>, Status> {
+        let machine = self.objects.get(owner)?.machine().ok_or(Status::BAD_STATE)?;
+        let bell = self.machine.bell_create(machine).map_err(|OutOfMemory| Status::NO_MEMORY)?;
+        let runners = BTreeMap::new();
+        let vproc = Vproc { owner, account, endpoint, page, bell, runners, last: None, stopped: false };
+        let id = self.create(Signals::NONE, Body::Vproc(Box::new(vproc)));
+        id.inspect_err(|_| self.machine.bell_destroy(bell))
+    }
+
+    /// `vproc_kick`.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: its owner has ended.
+    pub fn vproc_kick(&mut self, id: Id<Vproc>) -> Result<(), Status> {
+        let vproc = self.objects.get(id)?;
+        if vproc.stopped {
+            return Err(Status::BAD_STATE);
+        }
+        self.machine.bell_ring(vproc.bell);
+        Ok(())
     }
 
     /// `vproc_enter`, by a thread (2).
@@ -165,13 +194,14 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `vproc_state`, by a thread.
+    /// `vproc_state`, by a thread: it stops.
     ///
     /// # Errors
     /// `BAD_STATE`: it is another thread's, or was not entered. `NO_MEMORY`.
     pub fn vproc_state(&mut self, id: Id<Vproc>, thread: Id<Thread>) -> Result<(), Status> {
         let vproc = self.vproc_of(id, thread)?;
         let (page, (runner, _)) = (vproc.page, vproc.last.ok_or(Status::BAD_STATE)?);
+        self.machine.runner_stop(runner);
         let state = state(&self.machine.runner_registers(runner));
         self.vmo_write(page, HAFNON_VPROC_STATE_OFFSET, state.as_bytes())
     }
@@ -236,7 +266,7 @@ impl<M: Machine> Kernel<M> {
         if core::mem::replace(&mut vproc.stopped, true) {
             return;
         }
-        let (owner, endpoint, last) = (vproc.owner, vproc.endpoint, vproc.last.take());
+        let (owner, endpoint, bell, last) = (vproc.owner, vproc.endpoint, vproc.bell, vproc.last.take());
         if let Some((runner, process)) = last {
             process.into_iter().for_each(|process| self.runner_forget(id, process));
             self.runner_end(id, runner);
@@ -245,6 +275,7 @@ impl<M: Machine> Kernel<M> {
             thread.vproc = None;
         }
         self.endpoint_unreachable(endpoint);
+        self.machine.bell_destroy(bell);
         self.doom(id.object());
     }
 
@@ -337,9 +368,13 @@ mod tests {
         assert_eq!(world.runners(), (2, 1));
         world.enter(a).unwrap();
         assert_eq!(world.runners(), (2, 1));
+        world.kernel.vproc_state(world.vproc, world.thread).unwrap();
+        assert_eq!(world.runners(), (2, 0));
+        world.kernel.vproc_kick(world.vproc).unwrap();
+        assert_eq!(world.kernel.machine.bells.values().collect::<alloc::vec::Vec<_>>(), [&1]);
         world.kernel.close(world.handle);
         world.kernel.reap();
-        assert_eq!(world.runners(), (0, 0));
+        assert_eq!((world.runners(), world.kernel.machine.bells.len()), ((0, 0), 0));
         assert!(world.kernel.machine.endpoints.own.is_empty() && world.kernel.machine.endpoints.minted.is_empty());
         let (again, _, _) = world.kernel.vproc_create(world.thread).unwrap();
         assert_ne!(again, world.vproc);
@@ -365,6 +400,7 @@ mod tests {
         world.kernel.thread_kill(world.thread);
         world.kernel.reap();
         assert_eq!(world.runners(), (0, 0));
+        assert_eq!(world.kernel.vproc_kick(world.vproc), Err(Status::BAD_STATE));
         assert!(world.kernel.machine.endpoints.own.len() == 1, "its object is there as long as the handle");
         world.kernel.close(world.handle);
         world.kernel.reap();

@@ -9,9 +9,9 @@ use core::marker::PhantomData;
 use core::ptr;
 
 use abi::{
-    HAFNON_VPROC_REASON_EXCEPTION, HAFNON_VPROC_REASON_FOREIGN_CALL, HAFNON_VPROC_REASON_NONE,
-    HAFNON_VPROC_REASON_PAGE_FAULT, HAFNON_VPROC_REASON_SYSCALL, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
-    hafnon_vproc_page_t, hafnon_vproc_run_t, hafnon_vproc_state_t,
+    HAFNON_VPROC_REASON_EXCEPTION, HAFNON_VPROC_REASON_FOREIGN_CALL, HAFNON_VPROC_REASON_KICK,
+    HAFNON_VPROC_REASON_NONE, HAFNON_VPROC_REASON_PAGE_FAULT, HAFNON_VPROC_REASON_SYSCALL, Status, ZX_VM_PERM_READ,
+    ZX_VM_PERM_WRITE, hafnon_vproc_page_t, hafnon_vproc_run_t, hafnon_vproc_state_t,
 };
 
 use crate::endpoint::{label_of, number, tag, trap};
@@ -21,6 +21,17 @@ use crate::{AsHandleRef, Handle, Process, Result, Vmar, Vmo, check, sys};
 object! {
     /// A handle to a virtual processor.
     Vproc
+}
+
+impl Vproc {
+    /// Has the owner's [`VirtualProcessor::enter`] or [`VirtualProcessor::resume`] come back, the next one if it is in none.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the owner has ended.
+    pub fn kick(&self) -> Result<()> {
+        // SAFETY: no memory involved.
+        check(unsafe { sys::zx_vproc_kick(self.raw_handle()) })
+    }
 }
 
 /// Why the code of a virtual processor has stopped. Details are in its page ([`VirtualProcessor::page`]).
@@ -34,6 +45,8 @@ pub enum Exit {
     Exception(u64),
     /// A system call by one of the kernel's own numbers, which did nothing.
     ForeignCall,
+    /// A kick ([`Vproc::kick`]): all general registers are in the state, and it goes on when it is entered.
+    Kick,
     /// What nobody knows.
     Unknown,
 }
@@ -128,15 +141,17 @@ impl<'v> VirtualProcessor<'v> {
         self.page_mut().reason = HAFNON_VPROC_REASON_NONE;
         // SAFETY: the system reads the page, which is there.
         check(unsafe { sys::zx_vproc_enter(self.handle.raw_handle(), process.raw_handle()) })?;
-        let (_, info, first) = trap(number::RECV, self.slot, 0, [0; 4]);
-        Ok(self.stopped(info, first))
+        self.stopped(trap(number::RECV, self.slot, 0, [0; 4]))
     }
 
     /// Lets the code go on where it has stopped, until it stops again. After a system call it goes on with the general registers
     /// of the state, as a system call does: `rcx` is `ip` and `r11` are the flags. After an exception it takes `ip`, `rsp`
     /// and `flags` from there. After a page fault it does the instruction again, with the registers that it had. What else is
-    /// to be changed takes an [`Self::enter`].
-    pub fn resume(&mut self) -> Exit {
+    /// to be changed takes an [`Self::enter`], and so does going on after a kick or [`Self::fill_state`].
+    ///
+    /// # Errors
+    /// `BAD_STATE`: there is nothing to be answered. As [`Self::fill_state`].
+    pub fn resume(&mut self) -> Result<Exit> {
         let page = self.page_mut();
         let state = &page.state;
         let (words, first) = match page.reason {
@@ -146,17 +161,20 @@ impl<'v> VirtualProcessor<'v> {
                 (SYSCALL_WORDS, [state.rax, state.rbx, state.rcx, state.rdx])
             }
             HAFNON_VPROC_REASON_EXCEPTION => (EXCEPTION_WORDS, [state.ip, state.rsp, state.flags, 0]),
-            _ => (0, [0; 4]),
+            HAFNON_VPROC_REASON_PAGE_FAULT => (0, [0; 4]),
+            _ => return Err(Status::BAD_STATE),
         };
-        let (_, info, first) = trap(number::REPLY_RECV, self.slot, tag(0, words), first);
-        self.stopped(info, first)
+        self.stopped(trap(number::REPLY_RECV, self.slot, tag(0, words), first))
     }
 
     /// Notes what has come in the page.
     #[inline(always)]
-    fn stopped(&mut self, info: u64, first: [u64; 4]) -> Exit {
+    fn stopped(&mut self, (badge, info, first): (u64, u64, [u64; 4])) -> Result<Exit> {
+        if badge != 0 {
+            return self.kicked();
+        }
         let page = self.page_mut();
-        match label_of(info) {
+        Ok(match label_of(info) {
             label::SYSCALL => {
                 let state = &mut page.state;
                 [state.rax, state.rbx, state.rcx, state.rdx] = first;
@@ -190,17 +208,27 @@ impl<'v> VirtualProcessor<'v> {
                 page.reason = HAFNON_VPROC_REASON_NONE;
                 Exit::Unknown
             }
-        }
+        })
     }
 
-    /// Has the registers with which the code has stopped written to the state, all of them; `ip` is the instruction at which it
-    /// has. To go on with others, [`Self::enter`].
+    /// The code may run on: it is stopped, wherever that is, and is to do what it has not done when it is entered.
+    #[cold]
+    fn kicked(&mut self) -> Result<Exit> {
+        self.fill_state()?;
+        self.page_mut().reason = HAFNON_VPROC_REASON_KICK;
+        Ok(Exit::Kick)
+    }
+
+    /// Has all registers with which the code has stopped written to the state; `ip` is the instruction that it has not done. It goes on by
+    /// [`Self::enter`].
     ///
     /// # Errors
     /// `BAD_STATE`: it was not entered yet, or another thread asks. `NO_MEMORY`.
     pub fn fill_state(&mut self) -> Result<()> {
         // SAFETY: the system writes to the page, which nobody else has borrowed.
-        check(unsafe { sys::zx_vproc_state(self.handle.raw_handle()) })
+        check(unsafe { sys::zx_vproc_state(self.handle.raw_handle()) })?;
+        self.page_mut().reason = HAFNON_VPROC_REASON_NONE;
+        Ok(())
     }
 }
 

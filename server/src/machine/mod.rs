@@ -55,8 +55,8 @@ use core::ptr;
 
 use objects::machine::{
     Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
-    IrqKey, IrqSource, Machine, MachineEndpoint, MachineRunner, MachineThread, MsiBlock, OutOfMemory, PAGE, PAGE_SIZE,
-    Perm, PortWidth, Power, Priority, Registers, ThreadKey, USER_TOP,
+    IrqKey, IrqSource, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, MsiBlock, OutOfMemory,
+    PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey, USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
 use server_boot::{BootInfo, FLAG_POWER};
@@ -636,6 +636,18 @@ impl Machine for Sel4 {
 
     fn runner_destroy(&mut self, runner: MachineRunner) {
         self.end_runner(runner);
+    }
+
+    fn bell_create(&mut self, thread: MachineThread) -> Result<MachineBell, OutOfMemory> {
+        self.with_all(|machine| machine.make_bell(thread))
+    }
+
+    fn bell_ring(&mut self, bell: MachineBell) {
+        self.ring_bell(bell);
+    }
+
+    fn bell_destroy(&mut self, bell: MachineBell) {
+        self.end_bell(bell);
     }
 
     fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {

@@ -8,7 +8,8 @@
 use alloc::vec::Vec;
 
 use objects::machine::{
-    Aspace, EndpointUse, Machine, MachineEndpoint, MachineRunner, OutOfMemory, Priority, Registers,
+    Aspace, EndpointUse, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, OutOfMemory, Priority,
+    Registers,
 };
 use objects::refusal::Grows;
 
@@ -26,14 +27,29 @@ struct Runner {
     cnode: u64,
 }
 
-/// All runners.
-#[derive(Default)]
-pub struct Runners {
-    list: Vec<Option<Runner>>,
+/// A notification that is bound to a thread.
+struct Bell {
+    unit: Unit,
+    /// The capability by which it is signalled, with [`RANG`] for a badge.
+    slot: u64,
+}
+
+/// The badge of what is received when a bell was rung; messages of runners have none.
+const RANG: u64 = 1;
+
+/// Things by numbers.
+struct Numbered<T> {
+    list: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
-impl Runners {
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Numbered { list: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Numbered<T> {
     fn room(&mut self) -> Result<(), OutOfMemory> {
         if self.free.is_empty() {
             self.list.room(1)?;
@@ -43,21 +59,40 @@ impl Runners {
     }
 
     /// Adds one, for which there is room.
-    fn add(&mut self, runner: Runner) -> MachineRunner {
+    fn add(&mut self, one: T) -> u32 {
         match self.free.pop() {
             Some(number) => {
-                self.list[number as usize] = Some(runner);
-                MachineRunner(number)
+                self.list[number as usize] = Some(one);
+                number
             }
             None => {
-                self.list.push(Some(runner));
-                MachineRunner(self.list.len() as u32 - 1)
+                self.list.push(Some(one));
+                self.list.len() as u32 - 1
             }
         }
     }
 
+    fn get(&self, number: u32) -> Option<&T> {
+        self.list.get(number as usize)?.as_ref()
+    }
+
+    fn take(&mut self, number: u32) -> Option<T> {
+        let one = self.list.get_mut(number as usize)?.take()?;
+        self.free.push(number);
+        Some(one)
+    }
+}
+
+/// All runners and bells.
+#[derive(Default)]
+pub struct Runners {
+    runners: Numbered<Runner>,
+    bells: Numbered<Bell>,
+}
+
+impl Runners {
     fn tcb(&self, runner: MachineRunner) -> Option<u64> {
-        self.list.get(runner.0 as usize)?.as_ref().map(|runner| runner.tcb)
+        self.runners.get(runner.0).map(|runner| runner.tcb)
     }
 }
 
@@ -68,7 +103,7 @@ impl Sel4 {
         endpoint: MachineEndpoint,
         priority: Priority,
     ) -> Result<MachineRunner, OutOfMemory> {
-        self.runners.room()?;
+        self.runners.runners.room()?;
         let cnode = self.memory.slot_alloc()?;
         let made = self.memory.unit_object(Object::Tcb).and_then(|(unit, tcb)| {
             let runner = Runner { unit, tcb, cnode };
@@ -78,7 +113,7 @@ impl Sel4 {
             Ok(runner)
         });
         let runner = made.inspect_err(|_| self.memory.slot_free(cnode))?;
-        Ok(self.runners.add(runner))
+        Ok(MachineRunner(self.runners.runners.add(runner)))
     }
 
     fn fill_runner(
@@ -119,10 +154,35 @@ impl Sel4 {
     }
 
     pub(super) fn end_runner(&mut self, runner: MachineRunner) {
-        if let Some(gone) = self.runners.list.get_mut(runner.0 as usize).and_then(Option::take) {
+        if let Some(gone) = self.runners.runners.take(runner.0) {
             self.memory.unit_free(gone.unit);
             self.memory.slot_free(gone.cnode);
-            self.runners.free.push(runner.0);
+        }
+    }
+
+    pub(super) fn make_bell(&mut self, thread: MachineThread) -> Result<MachineBell, OutOfMemory> {
+        self.runners.bells.room()?;
+        let tcb = self.threads.tcb_of_native(thread).ok_or(OutOfMemory)?;
+        let slot = self.memory.slot_alloc()?;
+        let made = self.memory.unit_object(Object::Notification).and_then(|(unit, bell)| {
+            sys::bind_bell(tcb, bell, slot, RANG).map_err(|_| {
+                self.memory.unit_free(unit);
+                OutOfMemory
+            })?;
+            Ok(Bell { unit, slot })
+        });
+        let bell = made.inspect_err(|_| self.memory.slot_free(slot))?;
+        Ok(MachineBell(self.runners.bells.add(bell)))
+    }
+
+    pub(super) fn ring_bell(&self, bell: MachineBell) {
+        self.runners.bells.get(bell.0).into_iter().for_each(|bell| sys::signal(bell.slot));
+    }
+
+    pub(super) fn end_bell(&mut self, bell: MachineBell) {
+        if let Some(gone) = self.runners.bells.take(bell.0) {
+            self.memory.unit_free(gone.unit);
+            self.memory.slot_free(gone.slot);
         }
     }
 }

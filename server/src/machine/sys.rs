@@ -262,6 +262,12 @@ pub fn runner_configure(
     })
 }
 
+/// Binds a notification to a thread, and puts a capability to signal it with a badge into an empty slot.
+pub fn bind_bell(tcb: u64, bell: u64, to: u64, badge: u64) -> Result<()> {
+    path(to).mint_from(path(bell), Rights::WRITE, CapData::badge(badge))?;
+    Tcb::new(tcb).bind_notification(Notification::new(bell))
+}
+
 /// Sets a thread's priority.
 pub fn set_priority(tcb: u64, priority: Priority, preferred: bool) {
     let priority = kernel_priority(priority, preferred);

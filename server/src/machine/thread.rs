@@ -332,6 +332,11 @@ impl Threads {
         Some(thread.cnode)
     }
 
+    /// The TCB of a thread that is never used again when it ends, because something was put into its slots.
+    pub fn tcb_of_native(&self, thread: MachineThread) -> Option<u64> {
+        self.get(thread).filter(|thread| thread.native).map(|thread| thread.tcb)
+    }
+
     /// Empties a slot of a thread. If the thread is in a call through it, it makes the call again, which fails then. A call to
     /// this server that it waits in it makes again as well, which is taken no notice of (5A).
     pub fn empty_slot(&mut self, number: MachineThread, slot: u8) {

@@ -48,7 +48,13 @@ pub fn vproc_enter<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, process: 
     cx.kernel.vproc_enter(vproc, cx.thread, process)
 }
 
-/// Tells its registers.
+/// Ends its owner's receiving.
+pub fn vproc_kick<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
+    let vproc = cx.get::<Vproc>(value, Rights::WRITE)?;
+    cx.kernel.vproc_kick(vproc)
+}
+
+/// Stops it, and tells its registers.
 pub fn vproc_state<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
     let vproc = cx.get::<Vproc>(value, Rights::READ)?;
     cx.kernel.vproc_state(vproc, cx.thread)

@@ -56,7 +56,7 @@ fn syscall(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Resul
     expect(begin(processor, &process, CODE)?, Exit::Syscall)?;
     suite.measure(["vproc_syscall"], TIMES, |[call]| {
         processor.state().rax = 7;
-        expect(call.time(|| processor.resume()), Exit::Syscall)
+        expect(call.time(|| processor.resume())?, Exit::Syscall)
     })
 }
 
@@ -75,7 +75,7 @@ fn fault_map(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Res
             let (at, offset) = (DATA + n * PAGE, (n * 7 % FAULTS as u64) * PAGE);
             let exit = samples.time(|| {
                 map_runs(&vmar, &memory, &[page(at, offset, READ_WRITE)])?;
-                zx::Result::Ok(processor.resume())
+                processor.resume()
             })?;
             expect(exit, Exit::PageFault(at + PAGE))?;
         }
@@ -94,6 +94,6 @@ fn intra(suite: &mut Suite, processor: &mut VirtualProcessor<'_>, root: &Vmar) -
     expect(begin(processor, &zx::startup::process_self(), ip)?, Exit::Exception(6))?;
     suite.measure(["vproc_intra"], TIMES, |[exception]| {
         processor.state().ip = ip + 2;
-        expect(exception.time(|| processor.resume()), Exit::Exception(6))
+        expect(exception.time(|| processor.resume())?, Exit::Exception(6))
     })
 }

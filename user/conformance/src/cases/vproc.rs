@@ -3,7 +3,9 @@
 //! The code that they run is machine code in processes that are never started.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use abi::{
     HAFNON_DEFAULT_VPROC_RIGHTS, HAFNON_OBJ_TYPE_VPROC, HAFNON_VPROC_FAULT_PRESENT, HAFNON_VPROC_FAULT_WRITE,
@@ -14,7 +16,7 @@ use zx::{AsHandleRef, Exit, Info, Process, Rights, Unowned, VirtualProcessor, Vm
 
 use super::{cases, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny::{OwnJob, code};
+use crate::tiny::{OwnJob, SPIN, code};
 
 cases! {
     "vproc.create.one" => create_one,
@@ -33,6 +35,10 @@ cases! {
     "vproc.fault.state" => fault_state,
     "vproc.exception.kinds" => exception_kinds,
     "vproc.call.numbers" => call_numbers,
+    "vproc.kick.spins" => kick_spins,
+    "vproc.kick.each_once" => kick_each_once,
+    "vproc.kick.calls" => kick_calls,
+    "vproc.kick.before" => kick_before,
     "vproc.map.runs" => map_several,
     "vproc.map.many" => map_many,
     "vproc.map.arguments" => map_arguments,
@@ -153,7 +159,7 @@ fn resume_registers() -> Outcome {
     for n in 1..50 {
         let given = hafnon_vproc_state_t { ip: if n % 2 == 0 { ip } else { CODE }, ..state(n << 50) };
         *processor.state() = given;
-        equal(processor.resume(), Exit::Syscall)?;
+        equal(processor.resume()?, Exit::Syscall)?;
         equal(*processor.state(), hafnon_vproc_state_t { ip, rcx: ip, r11: given.flags, ..given })?;
     }
     Ok(())
@@ -202,7 +208,7 @@ fn enter_bad_address() -> Outcome {
     // By the answer to a system call: there is nothing at such an address, whatever becomes of it.
     equal(enter(&mut processor, &domain)?, Exit::Syscall)?;
     processor.state().ip = 0xffff_ffff_8000_0000;
-    ensure(matches!(processor.resume(), Exit::PageFault(_) | Exit::Exception(_)), "it runs in the kernel")
+    ensure(matches!(processor.resume()?, Exit::PageFault(_) | Exit::Exception(_)), "it runs in the kernel")
 }
 
 /// Two address spaces, each with its own state.
@@ -214,7 +220,7 @@ fn enter_turns() -> Outcome {
         equal(processor.enter(&domains[n as usize % 3].process)?, Exit::Syscall)?;
         equal(processor.state().r12, state(n << 40).r12)?;
         processor.state().r12 = n;
-        equal(processor.resume(), Exit::Syscall)?;
+        equal(processor.resume()?, Exit::Syscall)?;
         equal(processor.state().r12, n)?;
     }
     Ok(())
@@ -239,8 +245,8 @@ fn enter_killed() -> Outcome {
         let domain = Domain::new(SYSCALLS)?;
         equal(enter(&mut processor, &domain)?, Exit::Syscall)?;
         domain.process.kill()?;
-        ensure(matches!(processor.resume(), Exit::PageFault(_)), "it runs in nothing")?;
-        ensure(matches!(processor.resume(), Exit::PageFault(_)), "it runs in nothing")?;
+        ensure(matches!(processor.resume()?, Exit::PageFault(_)), "it runs in nothing")?;
+        ensure(matches!(processor.resume()?, Exit::PageFault(_)), "it runs in nothing")?;
         fails(processor.enter(&domain.process), Status::BAD_STATE)?;
     }
     let domain = Domain::new(SYSCALLS)?;
@@ -264,12 +270,12 @@ fn fault_map() -> Outcome {
     equal(processor.enter(&domain.process)?, Exit::PageFault(from))?;
     equal((processor.page().ip, processor.page().code & !4), (CODE, 0))?;
     // As often as one likes, as long as nothing is done about it.
-    equal(processor.resume(), Exit::PageFault(from))?;
+    equal(processor.resume()?, Exit::PageFault(from))?;
     map_runs(&domain.vmar, &memory, &[run(DATA, 2 * PAGE, PAGE, READ)])?;
-    equal(processor.resume(), Exit::PageFault(to))?;
+    equal(processor.resume()?, Exit::PageFault(to))?;
     equal((processor.page().ip, processor.page().code & !4), (CODE + 3, HAFNON_VPROC_FAULT_WRITE))?;
     map_runs(&domain.vmar, &memory, &[run(DATA + 5 * PAGE, 0, PAGE, READ_WRITE)])?;
-    equal(processor.resume(), Exit::Syscall)?;
+    equal(processor.resume()?, Exit::Syscall)?;
     equal(processor.state().rbx, 0x1122_3344_5566)?;
     let mut stored = [0; 8];
     memory.read(&mut stored, 16)?;
@@ -287,7 +293,7 @@ fn fault_access() -> Outcome {
     equal(processor.enter(&domain.process)?, Exit::PageFault(DATA))?;
     equal(processor.page().code & !4, HAFNON_VPROC_FAULT_WRITE | HAFNON_VPROC_FAULT_PRESENT)?;
     map_runs(&domain.vmar, &memory, &[run(DATA, 0, PAGE, READ_WRITE)])?;
-    equal(processor.resume(), Exit::Syscall)?;
+    equal(processor.resume()?, Exit::Syscall)?;
     // Taken away again, and then the memory itself.
     map_runs(&domain.vmar, &memory, &[run(DATA, 0, PAGE, READ)])?;
     *processor.state() = given;
@@ -332,7 +338,7 @@ fn exception_kinds() -> Outcome {
         equal((bytes, processor.state().ip), (bytes, CODE + behind))?;
         // It goes on where it is sent.
         processor.state().ip = CODE + bytes.len() as u64;
-        equal(processor.resume(), Exit::Syscall)?;
+        equal(processor.resume()?, Exit::Syscall)?;
         equal(processor.state().ip, CODE + all.len() as u64)?;
     }
     Ok(())
@@ -360,6 +366,112 @@ fn call_numbers() -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Code that never stops is stopped where it is, with all its registers.
+fn kick_spins() -> Outcome {
+    let (mut processor, domain) = (processor()?, Domain::new(SPIN)?);
+    let given = hafnon_vproc_state_t { fs_base: 0x1234_5000, ..state(0x999) };
+    let kicker = processor.handle().duplicate(Rights::SAME_RIGHTS)?;
+    thread::scope(|scope| {
+        let kicker = scope.spawn(move || {
+            thread::sleep(Duration::from_millis(30));
+            kicker.kick()
+        });
+        *processor.state() = given;
+        equal(processor.enter(&domain.process)?, Exit::Kick)?;
+        equal(*processor.state(), given)?;
+        kicker.join().map_err(|_| "it panicked")??;
+        fails(processor.resume(), Status::BAD_STATE)
+    })
+}
+
+/// `L: inc rax; inc rbx; jmp L`
+const COUNTS: &[u8] = &[0x48, 0xff, 0xc0, 0x48, 0xff, 0xc3, 0xeb, 0xf8];
+
+/// Each kick is told, once, between two instructions, and what goes on is what was stopped.
+fn kick_each_once() -> Outcome {
+    const KICKS: u64 = 200;
+    let (mut processor, domain) = (processor()?, Domain::new(COUNTS)?);
+    let kicker = processor.handle().duplicate(Rights::SAME_RIGHTS)?;
+    let seen = AtomicU64::new(0);
+    *processor.state() = hafnon_vproc_state_t { ip: CODE, flags: FLAGS, ..Default::default() };
+    thread::scope(|scope| {
+        let kicker = scope.spawn(|| {
+            for n in 0..KICKS {
+                while seen.load(Ordering::SeqCst) < n {
+                    thread::yield_now();
+                }
+                kicker.kick()?;
+            }
+            zx::Result::Ok(())
+        });
+        let mut before = 0;
+        for n in 1..=KICKS {
+            equal(processor.enter(&domain.process)?, Exit::Kick)?;
+            let hafnon_vproc_state_t { ip, rax, rbx, .. } = *processor.state();
+            let ahead = [(CODE, 0), (CODE + 3, 1), (CODE + 6, 0)].into_iter().find(|(at, _)| *at == ip);
+            equal((ip, Some(rax - rbx)), (ip, ahead.map(|(_, ahead)| ahead)))?;
+            ensure(rax >= before, "it went back")?;
+            before = rax;
+            seen.store(n, Ordering::SeqCst);
+        }
+        kicker.join().map_err(|_| "it panicked")??;
+        ensure(before > 0, "it never ran")
+    })
+}
+
+/// Kicks among system calls: no call is lost or made twice. `L: inc rbx; syscall; jmp L`
+fn kick_calls() -> Outcome {
+    const KICKS: u64 = 200;
+    let (mut processor, domain) = (processor()?, Domain::new(&[0x48, 0xff, 0xc3, 0x0f, 0x05, 0xeb, 0xf9])?);
+    let kicker = processor.handle().duplicate(Rights::SAME_RIGHTS)?;
+    let seen = AtomicU64::new(0);
+    *processor.state() = hafnon_vproc_state_t { ip: CODE, flags: FLAGS, ..Default::default() };
+    thread::scope(|scope| {
+        let kicker = scope.spawn(|| {
+            for n in 0..KICKS {
+                while seen.load(Ordering::SeqCst) < n {
+                    thread::yield_now();
+                }
+                kicker.kick()?;
+            }
+            zx::Result::Ok(())
+        });
+        let (mut calls, mut kicks) = (0, 0);
+        let mut exit = processor.enter(&domain.process)?;
+        while kicks < KICKS || calls < 1000 {
+            exit = match exit {
+                Exit::Syscall => {
+                    calls += 1;
+                    equal(processor.state().rbx, calls)?;
+                    processor.resume()?
+                }
+                Exit::Kick => {
+                    kicks += 1;
+                    seen.store(kicks, Ordering::SeqCst);
+                    processor.enter(&domain.process)?
+                }
+                other => return equal(other, Exit::Syscall),
+            };
+        }
+        equal(kicks, KICKS)?;
+        kicker.join().map_err(|_| "it panicked".into()).and_then(|kicked| Ok(kicked?))
+    })
+}
+
+/// A kick that comes while the owner does something else is told when it lets the code go on; several are one.
+fn kick_before() -> Outcome {
+    let (mut processor, domain) = (processor()?, Domain::new(SYSCALLS)?);
+    equal(enter(&mut processor, &domain)?, Exit::Syscall)?;
+    for _ in 0..3 {
+        processor.handle().kick()?;
+    }
+    processor.state().r12 = 5;
+    equal(processor.resume()?, Exit::Kick)?;
+    equal(processor.state().r12, 5)?;
+    equal(processor.enter(&domain.process)?, Exit::Syscall)?;
+    equal(processor.resume()?, Exit::Syscall)
 }
 
 /// The word at an address of a domain.
