@@ -123,6 +123,12 @@ impl Tcb {
         invoke::tcb_write_registers(self, resume, 0_u64, USER_CONTEXT_WORDS as u64, &registers.to_words())
     }
 
+    /// Sets the registers and lets the thread run: what it runs from there on is code of another operating system. Where the
+    /// kernel can, it takes none of its system calls for its own, but for those that a capability of the thread's makes good.
+    pub fn run_foreign(self, registers: &UserContext) -> Result<()> {
+        invoke::tcb_write_registers(self, true, family::FOREIGN, USER_CONTEXT_WORDS as u64, &registers.to_words())
+    }
+
     /// Reads the x87 and vector registers, in the standard format of XSAVE: `None` where the kernel does not give them.
     pub fn read_fpu(self) -> Option<Result<[u64; FPU_WORDS]>> {
         family::read_fpu(self)

@@ -65,6 +65,9 @@ pub(crate) fn set_space(tcb: Tcb, fault: CPtr, cspace: CNode, cspace_data: CapDa
 
 pub(crate) const KERNEL_KEEPS_GS: bool = false;
 
+/// Such kernels have no such flag.
+pub(crate) const FOREIGN: u64 = 0;
+
 pub(crate) const KEEPS_TRAP_FLAG: bool = false;
 
 pub(crate) const TELLS_TICKS: bool = false;

@@ -81,6 +81,9 @@ pub(crate) const TELLS_TICKS: bool = true;
 /// No address, which the kernel takes for what it means (the project's patch 0020).
 pub(crate) const NO_BASES: u64 = 1 << 63;
 
+/// Architecture's flag of writing registers: what runs from there on is code of another operating system (the project's patch 0022).
+pub(crate) const FOREIGN: u64 = 1 << 4;
+
 /// In the flags of reading and writing registers: the state of the FPU instead (the project's patch 0011).
 const FPU: u64 = 1 << 8;
 /// In the flags of reading: the ticks instead (patch 0013).

@@ -141,7 +141,7 @@ impl Sel4 {
 
     pub(super) fn enter_runner(&mut self, runner: MachineRunner, registers: &Registers) {
         if let Some(tcb) = self.runners.tcb(runner) {
-            sys::write_registers(tcb, true, registers);
+            sys::run_foreign(tcb, registers);
         }
     }
 

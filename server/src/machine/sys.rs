@@ -330,8 +330,17 @@ pub fn read_registers(tcb: u64) -> Result<Registers> {
 }
 
 /// Sets a thread's registers, and lets it run if asked to.
-pub fn write_registers(tcb: u64, resume: bool, r: &Registers) {
-    let context = UserContext {
+pub fn write_registers(tcb: u64, resume: bool, registers: &Registers) {
+    complain(Tcb::new(tcb).write_registers(&user_context(registers), resume), "write registers");
+}
+
+/// Sets the registers of a runner, and lets it run: none of its system calls are the kernel's.
+pub fn run_foreign(tcb: u64, registers: &Registers) {
+    complain(Tcb::new(tcb).run_foreign(&user_context(registers)), "write registers");
+}
+
+fn user_context(r: &Registers) -> UserContext {
+    UserContext {
         rip: r.rip,
         rsp: r.rsp,
         rflags: r.rflags,
@@ -352,8 +361,7 @@ pub fn write_registers(tcb: u64, resume: bool, r: &Registers) {
         r15: r.r15,
         fs_base: r.fs_base,
         gs_base: r.gs_base,
-    };
-    complain(Tcb::new(tcb).write_registers(&context, resume), "write registers");
+    }
 }
 
 /// A thread's x87 and vector registers, if the kernel gives them.
