@@ -21,8 +21,15 @@ consts! { TABLE;
         HAFNON_VPROC_FAULT_WRITE = 2;
         /// Where in the page the state begins.
         HAFNON_VPROC_STATE_OFFSET = 64;
+        /// Where in the page [`hafnon_vproc_events_t`] begins.
+        HAFNON_VPROC_EVENTS_OFFSET = 256;
         /// The longest of a `zx_vproc_map`'s runs, in bytes.
         HAFNON_VPROC_RUN_MAX = 1 << 20;
+    [u32]
+        /// `zx_vproc_bind`: packets of the port are events from now on.
+        HAFNON_VPROC_BIND = 0;
+        /// `zx_vproc_bind`: they are no longer.
+        HAFNON_VPROC_UNBIND = 1;
 }
 
 structs! { STRUCTS;
@@ -49,6 +56,27 @@ structs! { STRUCTS;
         reserved: [u64; 3],
         /// See there.
         state: hafnon_vproc_state_t,
+    }
+    #[doc = "What stands in that page about events."]
+    struct hafnon_vproc_events_t {
+        /// 1: events are told by upcalls. 0: they stay pending.
+        enabled: u64,
+        /// 1: an event has come that was not taken.
+        pending: u64,
+        /// Where an upcall goes.
+        entry_ip: u64,
+        /// The stack pointer that it has there.
+        entry_sp: u64,
+        /// Where in the owner's code a state is resumed: from the instruction behind the store to `enabled`...
+        resume_from: u64,
+        /// ...to the first instruction behind. An upcall there leaves `saved` as it is.
+        resume_to: u64,
+        /// Where the owner keeps the vector registers of what an upcall interrupts; the system does not look at it.
+        vectors: u64,
+        /// Where the last upcall found the owner.
+        interrupted: u64,
+        /// What the last upcall interrupted.
+        saved: hafnon_vproc_state_t,
     }
     #[doc = "Pages of a VMO and where they go, for `zx_vproc_map`."]
     struct hafnon_vproc_run_t {

@@ -78,6 +78,8 @@ pub struct FakeMachine {
     /// Bells of threads, and how often each was rung.
     pub bells: BTreeMap<u32, u32>,
     next_bell: u32,
+    /// Whose call is being handled.
+    pub caller: Option<MachineThread>,
     /// Device memory, interrupts, I/O ports.
     pub devices: FakeDevices,
     /// The first frames of large pages.
@@ -495,6 +497,20 @@ impl Machine for FakeMachine {
 
     fn bell_ring(&mut self, bell: MachineBell) {
         *self.bells.get_mut(&bell.0).expect("bell in use") += 1;
+    }
+
+    fn thread_calls(&self, thread: MachineThread) -> bool {
+        self.caller == Some(thread)
+    }
+
+    fn thread_interrupt(&mut self, thread: MachineThread) -> Registers {
+        self.thread_suspend(thread);
+        self.threads[&thread.0].registers
+    }
+
+    fn thread_divert(&mut self, thread: MachineThread, registers: &Registers) {
+        self.thread_set_registers(thread, registers);
+        self.thread_resume(thread);
     }
 
     fn bell_destroy(&mut self, bell: MachineBell) {

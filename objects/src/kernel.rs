@@ -84,6 +84,8 @@ pub struct Kernel<M: Machine> {
     pub(crate) ends: Ends,
     /// What the event leaves behind: [`LEFT`], [`WOKEN`].
     pub(crate) unsettled: u8,
+    /// An upcall may be due for the thread whose call is being handled: see [`crate::vproc`].
+    pub(crate) upcall: bool,
     pub(crate) pressure: Pressure,
     pub(crate) accounts: Accounts,
     /// Ticks that have found the kernel at work and count for somebody, or for nobody.
@@ -151,6 +153,7 @@ impl<M: Machine> Kernel<M> {
             doomed: List::default(),
             ends: Ends::default(),
             unsettled: 0,
+            upcall: false,
             pressure: Pressure::default(),
             accounts: Accounts::default(),
             ticks_counted: 0,

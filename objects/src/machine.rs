@@ -610,6 +610,13 @@ pub trait Machine {
     /// Takes the bell away. Its thread may have ended before.
     fn bell_destroy(&mut self, bell: MachineBell);
 
+    /// Whether it is a thread's call that is being handled.
+    fn thread_calls(&self, thread: MachineThread) -> bool;
+    /// Stops a thread that neither stands nor waits in a call, and tells the registers with which it goes on.
+    fn thread_interrupt(&mut self, thread: MachineThread) -> Registers;
+    /// Lets a thread that was stopped so go on with these.
+    fn thread_divert(&mut self, thread: MachineThread, registers: &Registers);
+
     // --- native components as clients ---
 
     /// Takes over the address space of a component that waits to become a client, and with it its thread; tells its name, padded

@@ -20,6 +20,7 @@ use crate::process::Process;
 use crate::slab::Key;
 use crate::thread::{Thread, Wait};
 use crate::vmo::{Access, PAGE_WAIT};
+use crate::vproc::Vproc;
 use crate::wait::Waiting;
 
 /// Packets that programs may queue before `port_queue` refuses.
@@ -109,6 +110,8 @@ pub struct Port {
     waiters: List<Waiters>,
     /// The packets of waits, queued or not, by key and handle.
     waits: BTreeMap<(u64, Through), List<Alike>>,
+    /// The virtual processor for which packets are events.
+    pub(crate) vproc: Option<Id<Vproc>>,
 }
 
 impl Port {
@@ -168,6 +171,9 @@ impl<M: Machine> Kernel<M> {
         let p = self.objects.get_mut(port)?;
         p.by_users += 1;
         p.queue.push(&mut self.packets, packet);
+        if p.vproc.is_some() {
+            self.port_tells(port);
+        }
         Ok(())
     }
 
@@ -200,7 +206,25 @@ impl<M: Machine> Kernel<M> {
     fn port_push(&mut self, port: Id<Port>, packet: Key) {
         let Ok(p) = self.objects.get_mut(port) else { return };
         p.queue.push(&mut self.packets, packet);
+        let bound = p.vproc.is_some();
         self.port_serve(port);
+        if bound {
+            self.port_tells(port);
+        }
+    }
+
+    /// What a port holds is an event for the virtual processor that it is bound to, unless somebody waits for it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn port_tells(&mut self, port: Id<Port>) {
+        let Ok(p) = self.objects.get(port) else { return };
+        let holds = !p.queue.is_empty() || !p.urgent.is_empty();
+        if let Some(vproc) = p.vproc.filter(|_| holds && p.waiters.is_empty())
+            && self.vproc_event(vproc) == Err(Status::BAD_STATE)
+            && let Ok(p) = self.objects.get_mut(port)
+        {
+            p.vproc = None;
+        }
     }
 
     /// Gives packets to threads as long as there are both.
@@ -393,6 +417,7 @@ impl<M: Machine> Kernel<M> {
         if let Ok(p) = self.objects.get_mut(port) {
             p.urgent.push(&mut self.packets, key);
             self.port_serve(port);
+            self.port_tells(port);
         }
     }
 
@@ -482,6 +507,7 @@ impl<M: Machine> Kernel<M> {
         let open = self.objects.any(port.object()).is_ok_and(|object| object.handles > 0);
         if open && let Ok(p) = self.objects.get_mut(port) {
             p.queue.push(&mut self.packets, key);
+            self.port_tells(port);
         }
         open
     }

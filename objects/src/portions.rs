@@ -133,6 +133,7 @@ impl<M: Machine> Kernel<M> {
         if !self.objects.get(id).is_ok_and(|thread| matches!(thread.wait, Wait::Goes(_))) {
             return None;
         }
+        self.upcall_asked(id);
         match self.take_wait(id) {
             Some(Wait::Goes(going)) => Some(*going),
             _ => None,

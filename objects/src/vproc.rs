@@ -11,6 +11,8 @@
 //!
 //! A runner counts as a thread of the owner's job.
 
+mod upcall;
+
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
@@ -44,6 +46,8 @@ pub struct Vproc {
     /// The runner that was entered last, and its process, as long as that has not ended.
     last: Option<(MachineRunner, Option<Id<Process>>)>,
     stopped: bool,
+    /// An upcall is to be made as soon as it can ([`upcall`]).
+    due: bool,
 }
 
 impl Vproc {
@@ -149,22 +153,9 @@ impl<M: Machine> Kernel<M> {
         let machine = self.objects.get(owner)?.machine().ok_or(Status::BAD_STATE)?;
         let bell = self.machine.bell_create(machine).map_err(|OutOfMemory| Status::NO_MEMORY)?;
         let runners = BTreeMap::new();
-        let vproc = Vproc { owner, account, endpoint, page, bell, runners, last: None, stopped: false };
+        let vproc = Vproc { owner, account, endpoint, page, bell, runners, last: None, stopped: false, due: false };
         let id = self.create(Signals::NONE, Body::Vproc(Box::new(vproc)));
         id.inspect_err(|_| self.machine.bell_destroy(bell))
-    }
-
-    /// `vproc_kick`.
-    ///
-    /// # Errors
-    /// `BAD_STATE`: its owner has ended.
-    pub fn vproc_kick(&mut self, id: Id<Vproc>) -> Result<(), Status> {
-        let vproc = self.objects.get(id)?;
-        if vproc.stopped {
-            return Err(Status::BAD_STATE);
-        }
-        self.machine.bell_ring(vproc.bell);
-        Ok(())
     }
 
     /// `vproc_enter`, by a thread (2).
@@ -370,7 +361,7 @@ mod tests {
         assert_eq!(world.runners(), (2, 1));
         world.kernel.vproc_state(world.vproc, world.thread).unwrap();
         assert_eq!(world.runners(), (2, 0));
-        world.kernel.vproc_kick(world.vproc).unwrap();
+        world.kernel.vproc_event(world.vproc).unwrap();
         assert_eq!(world.kernel.machine.bells.values().collect::<alloc::vec::Vec<_>>(), [&1]);
         world.kernel.close(world.handle);
         world.kernel.reap();
@@ -400,7 +391,7 @@ mod tests {
         world.kernel.thread_kill(world.thread);
         world.kernel.reap();
         assert_eq!(world.runners(), (0, 0));
-        assert_eq!(world.kernel.vproc_kick(world.vproc), Err(Status::BAD_STATE));
+        assert_eq!(world.kernel.vproc_event(world.vproc), Err(Status::BAD_STATE));
         assert!(world.kernel.machine.endpoints.own.len() == 1, "its object is there as long as the handle");
         world.kernel.close(world.handle);
         world.kernel.reap();

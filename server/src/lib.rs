@@ -134,7 +134,23 @@ impl<M: Machine> Server<M> {
     #[inline]
     pub fn settle_call(&mut self, thread: ThreadKey, number: u32, answer: Answer) -> (Answer, bool) {
         let left = self.settle();
-        (if left { portions::ended(&mut self.kernel, thread, number, answer) } else { answer }, left)
+        (if left { self.ended(thread, number, answer) } else { answer }, left)
+    }
+
+    /// The answer to a call that has left something behind.
+    #[cold]
+    #[inline(never)]
+    fn ended(&mut self, thread: ThreadKey, number: u32, answer: Answer) -> Answer {
+        let answer = portions::ended(&mut self.kernel, thread, number, answer);
+        if !self.kernel.upcall_is_asked() {
+            return answer;
+        }
+        let result = match answer {
+            Answer::Done(result) => Some(result),
+            Answer::Yield => Some(i64::from(Status::OK.0)),
+            Answer::Blocked | Answer::Resume | Answer::Nothing => None,
+        };
+        if self.kernel.vproc_answered(thread.0, result) { Answer::Nothing } else { answer }
     }
 
     #[inline(never)]

@@ -180,6 +180,9 @@ impl<M: Machine> Kernel<M> {
         let Ok(thread) = self.objects.get_mut(id) else { return };
         thread.noted = self.turns.number;
         let process = thread.process;
+        if thread.vproc.is_some() {
+            self.vproc_owner_ready(id);
+        }
         let Ok(job) = self.objects.get(process).map(|process| process.job) else { return };
         if self.turns.holder == Some(job) {
             self.turn_prefer(id);

@@ -73,7 +73,7 @@ pub use system::{
 pub use task::{Job, Process, Profile, Suspend, Thread, process_exit, thread_exit, thread_legacy_yield};
 pub use time::{Duration, MonotonicInstant, nanosleep, ticks_get, ticks_per_second};
 pub use transfer::{Fifo, Socket};
-pub use vproc::{Exit, VirtualProcessor, Vproc, map_runs};
+pub use vproc::{Events, Exit, Handler, Vectors, VirtualProcessor, Vproc, map_runs};
 
 /// What every call gives.
 pub type Result<T> = core::result::Result<T, Status>;

@@ -8,6 +8,9 @@
 //! Benchmarks are here for another reason: what they measure has to be the call and nothing else, with the arguments as
 //! its caller's compiler would pass them ([`call_with`]), between two looks at the processor's counter ([`counter`]).
 
+#[cfg(feature = "std")]
+pub mod upcalls;
+
 /// A call of the vDSO, taken by its address (`zx::sys::zx_… as *const () as usize`), with arguments as they are. Missing
 /// arguments are zero. Gives the result register.
 ///
@@ -80,6 +83,12 @@ pub fn read(address: usize) -> u8 {
 pub fn write(address: usize, value: u8) {
     // SAFETY: as in `read`.
     unsafe { core::ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(value) }
+}
+
+/// Makes an exception; whoever handles it goes on behind the instruction, which has two bytes.
+pub fn undefined_instruction() {
+    // SAFETY: touches nothing.
+    unsafe { core::arch::asm!("ud2", options(nostack)) };
 }
 
 /// Instructions of one turn of [`count_down`].

@@ -4,6 +4,10 @@
 //! What happens comes from the kernel beneath, past the server, and so does the answer by which the code goes on. What comes
 //! is what code that nobody trusts has done, or says that it has.
 
+mod events;
+
+pub use events::{Events, Handler, Vectors};
+
 use core::arch::asm;
 use core::marker::PhantomData;
 use core::ptr;
@@ -24,10 +28,11 @@ object! {
 }
 
 impl Vproc {
-    /// Has the owner's [`VirtualProcessor::enter`] or [`VirtualProcessor::resume`] come back, the next one if it is in none.
+    /// Makes an event: an upcall where events are enabled ([`Events`]); otherwise it has the owner's [`VirtualProcessor::enter`] or
+    /// [`VirtualProcessor::resume`] come back, the next one if it is in none.
     ///
     /// # Errors
-    /// `BAD_STATE`: the owner has ended.
+    /// `BAD_STATE`: the owner has ended. `NO_MEMORY`.
     pub fn kick(&self) -> Result<()> {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_vproc_kick(self.raw_handle()) })
@@ -45,7 +50,7 @@ pub enum Exit {
     Exception(u64),
     /// A system call by one of the kernel's own numbers, which did nothing.
     ForeignCall,
-    /// A kick ([`Vproc::kick`]): all general registers are in the state, and it goes on when it is entered.
+    /// An event, which is taken by that ([`Vproc::kick`], [`Vproc::bind`]): all general registers are in the state, and it goes on when it is entered.
     Kick,
     /// What nobody knows.
     Unknown,
@@ -169,10 +174,15 @@ impl<'v> VirtualProcessor<'v> {
 
     /// Notes what has come in the page.
     #[inline(always)]
-    fn stopped(&mut self, (badge, info, first): (u64, u64, [u64; 4])) -> Result<Exit> {
-        if badge != 0 {
-            return self.kicked();
+    fn stopped(&mut self, mut came: (u64, u64, [u64; 4])) -> Result<Exit> {
+        while came.0 != 0 {
+            if self.events().take() {
+                return self.kicked();
+            }
+            // The owner has taken that event before.
+            came = trap(number::RECV, self.slot, 0, [0; 4]);
         }
+        let (_, info, first) = came;
         let page = self.page_mut();
         Ok(match label_of(info) {
             label::SYSCALL => {

@@ -646,6 +646,18 @@ impl Machine for Sel4 {
         self.ring_bell(bell);
     }
 
+    fn thread_calls(&self, thread: MachineThread) -> bool {
+        self.threads.calls(thread)
+    }
+
+    fn thread_interrupt(&mut self, thread: MachineThread) -> Registers {
+        self.threads.interrupt(thread)
+    }
+
+    fn thread_divert(&mut self, thread: MachineThread, registers: &Registers) {
+        self.threads.divert(thread, registers);
+    }
+
     fn bell_destroy(&mut self, bell: MachineBell) {
         self.end_bell(bell);
     }

@@ -304,8 +304,16 @@ pub fn resume(tcb: u64) {
 
 /// A thread's registers, without stopping it.
 pub fn read_registers(tcb: u64) -> Result<Registers> {
-    let c = Tcb::new(tcb).read_registers(false)?;
-    Ok(Registers {
+    Tcb::new(tcb).read_registers(false).map(from_context)
+}
+
+/// The same, of a thread that is stopped by that.
+pub fn stop_and_read(tcb: u64) -> Result<Registers> {
+    Tcb::new(tcb).read_registers(true).map(from_context)
+}
+
+fn from_context(c: UserContext) -> Registers {
+    Registers {
         rax: c.rax,
         rbx: c.rbx,
         rcx: c.rcx,
@@ -326,7 +334,7 @@ pub fn read_registers(tcb: u64) -> Result<Registers> {
         rflags: c.rflags,
         fs_base: c.fs_base,
         gs_base: c.gs_base,
-    })
+    }
 }
 
 /// Sets a thread's registers, and lets it run if asked to.

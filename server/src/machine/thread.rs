@@ -341,7 +341,7 @@ impl Threads {
     /// this server that it waits in it makes again as well, which is taken no notice of (5A).
     pub fn empty_slot(&mut self, number: MachineThread, slot: u8) {
         self.answer_late();
-        let own = self.caller.is_some() && self.keys.get(number.0 as usize).copied() == self.caller;
+        let own = self.calls(number);
         let Some(cnode) = self.cnode_for(number, slot) else { return };
         sys::delete_of(cnode, slot.into());
         if let Some(thread) = self.get(number).filter(|thread| !own && !thread.suspended) {
@@ -424,6 +424,27 @@ impl Threads {
     #[inline]
     pub fn set_caller(&mut self, caller: Option<ThreadKey>) {
         self.caller = caller;
+    }
+
+    /// Whether it is a thread's call that is being handled.
+    pub fn calls(&self, thread: MachineThread) -> bool {
+        self.caller.is_some() && self.keys.get(thread.0 as usize).copied() == self.caller
+    }
+
+    /// Stops a thread that is in no call that was received and not answered. A message that it is yet to send, or waits for at
+    /// an endpoint, is withdrawn, so the instruction is the one that sends or waits.
+    pub fn interrupt(&mut self, thread: MachineThread) -> Registers {
+        self.answer_late();
+        let Some(thread) = self.get(thread) else { return Registers::default() };
+        let registers = sys::stop_and_read(thread.tcb).unwrap_or_default();
+        Registers { gs_base: if sel4::KERNEL_KEEPS_GS { registers.gs_base } else { 0 }, ..registers }
+    }
+
+    /// Lets a thread that was stopped so go on with these registers.
+    pub fn divert(&mut self, thread: MachineThread, registers: &Registers) {
+        if let Some(thread) = self.get(thread) {
+            sys::write_registers(thread.tcb, true, &thread.with_gs(registers));
+        }
     }
 
     /// Steps 4 and 5B of the module's description.

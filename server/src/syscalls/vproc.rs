@@ -1,13 +1,14 @@
 //! Virtual processors.
 
 use abi::{
-    HAFNON_DEFAULT_VPROC_RIGHTS, HAFNON_VPROC_RUN_MAX, Rights, Status, ZX_DEFAULT_VMO_RIGHTS, ZX_VM_PERM_EXECUTE,
-    ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, hafnon_vproc_run_t,
+    HAFNON_DEFAULT_VPROC_RIGHTS, HAFNON_VPROC_BIND, HAFNON_VPROC_RUN_MAX, HAFNON_VPROC_UNBIND, Rights, Status,
+    ZX_DEFAULT_VMO_RIGHTS, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, hafnon_vproc_run_t,
 };
 use objects::Id;
 use objects::ends::Portion;
 use objects::handle::HandleValue;
 use objects::machine::{Machine, PAGE, Perm};
+use objects::port::Port;
 use objects::process::Process;
 use objects::vmar::{MapRequest, Place, Vmar};
 use objects::vmo::Vmo;
@@ -48,10 +49,25 @@ pub fn vproc_enter<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, process: 
     cx.kernel.vproc_enter(vproc, cx.thread, process)
 }
 
-/// Ends its owner's receiving.
+/// Makes an event.
 pub fn vproc_kick<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
     let vproc = cx.get::<Vproc>(value, Rights::WRITE)?;
-    cx.kernel.vproc_kick(vproc)
+    cx.kernel.vproc_event(vproc)
+}
+
+/// Makes events of a port's packets, or does so no longer.
+pub fn vproc_bind<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    port: HandleValue,
+    options: u32,
+) -> Result<(), Status> {
+    if options != HAFNON_VPROC_BIND && options != HAFNON_VPROC_UNBIND {
+        return Err(Status::INVALID_ARGS);
+    }
+    let vproc = cx.get::<Vproc>(value, Rights::WRITE)?;
+    let port = cx.get::<Port>(port, Rights::READ)?;
+    if options == HAFNON_VPROC_BIND { cx.kernel.vproc_bind(vproc, port) } else { cx.kernel.vproc_unbind(vproc, port) }
 }
 
 /// Stops it, and tells its registers.

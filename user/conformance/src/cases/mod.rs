@@ -85,6 +85,8 @@ mod vmo_slice;
 mod vmo_special;
 mod vmo_zero;
 mod vproc;
+mod vproc_bind;
+mod vproc_events;
 mod wait;
 mod zeroed;
 
@@ -200,6 +202,8 @@ pub fn all() -> Vec<Case> {
         vmo_special::cases(),
         vmo_zero::cases(),
         vproc::cases(),
+        vproc_bind::cases(),
+        vproc_events::cases(),
         vmar::cases(),
         vmar_change::cases(),
         vmar_op_range::cases(),

@@ -256,6 +256,8 @@ fn task_rows() -> Vec<Row> {
         row!(zx_vproc_enter, Some(Kind::Process), [Good(Kind::Vproc), Tested]),
         row!(zx_vproc_state, Some(Kind::Vproc), [Tested]),
         row!(zx_vproc_kick, Some(Kind::Vproc), [Tested]),
+        row!(zx_vproc_bind, Some(Kind::Vproc), [Tested, Good(Kind::Port), Number(0)]),
+        row!(zx_vproc_bind, Some(Kind::Port), [Good(Kind::Vproc), Tested, Number(0)]),
         row!(zx_vproc_map, Some(Kind::Vmar), [Tested, Good(Kind::Vmo), Unswept, Number(1)]),
         row!(zx_vproc_map, Some(Kind::Vmo), [Good(Kind::Vmar), Tested, Unswept, Number(1)]),
         row!(zx_object_set_profile, Some(Kind::Profile), [Good(Kind::Thread), Tested, Number(0)]),

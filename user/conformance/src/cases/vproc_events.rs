@@ -1,0 +1,449 @@
+//! Events of virtual processors, and upcalls (`docs/virtual-processors.md`, "Events").
+
+use std::cell::Cell;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use abi::{
+    Status, ZX_EXCEPTION_STATE_HANDLED, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, hafnon_vproc_events_t, hafnon_vproc_run_t,
+    hafnon_vproc_state_t, zx_thread_state_general_regs_t,
+};
+use zx::probe::upcalls::{enable, hold, with_upcalls};
+use zx::{
+    AsHandleRef, Event, Events, Exception, Exit, MonotonicInstant, Port, Rights, Signals, Unowned, VirtualProcessor,
+    Vmar, Vproc, map_runs,
+};
+
+use super::{cases, late};
+use crate::check::{Failure, Outcome, ensure, equal, fails};
+use crate::tiny::{OwnJob, SPIN, code};
+
+cases! {
+    "vproc.upcall.registers" => registers,
+    "vproc.upcall.each_once" => each_once,
+    "vproc.upcall.disabled" => disabled,
+    "vproc.upcall.entry" => no_entry,
+    "vproc.upcall.own_call" => own_call,
+    "vproc.upcall.in_call" => in_call,
+    "vproc.upcall.in_wait" => in_wait,
+    "vproc.upcall.in_portions" => in_portions,
+    "vproc.upcall.before_call" => before_call,
+    "vproc.upcall.receiving" => receiving,
+    "vproc.upcall.suspended" => suspended,
+    "vproc.upcall.exception" => exception,
+    "vproc.upcall.wait" => wait,
+    "vproc.upcall.killed" => killed,
+}
+
+static ROOT: LazyLock<Unowned<'static, Vmar>> = LazyLock::new(zx::startup::vmar_root_self);
+
+pub(super) fn processor() -> Result<VirtualProcessor<'static>, Failure> {
+    Ok(VirtualProcessor::create(&ROOT)?)
+}
+
+pub(super) fn kicker(processor: &VirtualProcessor<'_>) -> Result<Vproc, Failure> {
+    Ok(processor.handle().duplicate(Rights::SAME_RIGHTS)?)
+}
+
+pub(super) fn joined<T>(thread: thread::ScopedJoinHandle<'_, zx::Result<T>>) -> Result<T, Failure> {
+    Ok(thread.join().map_err(|_| "it panicked")??)
+}
+
+pub(super) fn count(seen: &AtomicU64) {
+    seen.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Waits until a word has come to a value.
+pub(super) fn until(word: &AtomicU64, value: u64) {
+    while word.load(Ordering::SeqCst) < value {
+        thread::yield_now();
+    }
+}
+
+/// Kicks so many times, each when the one before has been seen.
+fn kicks(vproc: &Vproc, seen: &AtomicU64, times: u64) -> zx::Result<()> {
+    for n in 0..times {
+        until(seen, n);
+        vproc.kick()?;
+    }
+    until(seen, times);
+    Ok(())
+}
+
+/// All registers of what is interrupted come back: general, vector, flags, and what lies below the stack pointer.
+fn registers() -> Outcome {
+    let processor = processor()?;
+    let (vproc, seen, done) = (kicker(&processor)?, AtomicU64::new(0), AtomicU64::new(0));
+    let event = |_: Events| {
+        // Vector registers of its own.
+        let sum: f64 = (0..20).map(f64::from).map(f64::sqrt).sum();
+        seen.fetch_add(u64::from(std::hint::black_box(sum) > 1.0), Ordering::SeqCst);
+    };
+    thread::scope(|scope| {
+        let kicker = scope.spawn(|| {
+            while seen.load(Ordering::SeqCst) < 60 && done.load(Ordering::SeqCst) == 0 {
+                vproc.kick()?;
+                thread::yield_now();
+            }
+            done.store(1, Ordering::SeqCst);
+            Ok(())
+        });
+        let changed = with_upcalls(processor.events(), &event, |events| {
+            enable(events, &event);
+            hold(&done)
+        });
+        done.store(1, Ordering::SeqCst);
+        joined(kicker)?;
+        equal(changed, 0)
+    })
+}
+
+/// Each kick is an upcall, and no upcall is without one.
+fn each_once() -> Outcome {
+    const KICKS: u64 = 200;
+    let processor = processor()?;
+    let (vproc, seen) = (kicker(&processor)?, AtomicU64::new(0));
+    let event = |events: Events| {
+        let (enabled, pending) = (events.are_enabled(), events.is_pending());
+        seen.fetch_add(if enabled || pending { KICKS } else { 1 }, Ordering::SeqCst);
+    };
+    thread::scope(|scope| {
+        let kicker = scope.spawn(|| kicks(&vproc, &seen, KICKS));
+        let mut turns = 0_u64;
+        with_upcalls(processor.events(), &event, |events| {
+            enable(events, &event);
+            while seen.load(Ordering::SeqCst) < KICKS {
+                turns += 1;
+            }
+        });
+        joined(kicker)?;
+        equal(seen.load(Ordering::SeqCst), KICKS)?;
+        ensure(turns > 0, "it never ran")
+    })
+}
+
+/// What comes while events are disabled stays pending, and is taken once.
+fn disabled() -> Outcome {
+    let processor = processor()?;
+    let seen = AtomicU64::new(0);
+    let event = |_: Events| count(&seen);
+    with_upcalls(processor.events(), &event, |events| {
+        ensure(!events.is_pending() && !events.take(), "there was no event")?;
+        for _ in 0..3 {
+            processor.handle().kick()?;
+        }
+        ensure(events.is_pending() && !events.are_enabled(), "it is not pending")?;
+        equal(seen.load(Ordering::SeqCst), 0)?;
+        ensure(events.enable(), "enabling does not tell of it")?;
+        events.disable();
+        ensure(events.take() && !events.take(), "it is to be taken once")?;
+        ensure(!events.enable(), "it comes again")?;
+        equal(seen.load(Ordering::SeqCst), 0)?;
+        processor.handle().kick()?;
+        equal(seen.load(Ordering::SeqCst), 1)
+    })
+}
+
+/// Without an entry vector, and with one that is no address, events stay pending.
+fn no_entry() -> Outcome {
+    let processor = processor()?;
+    let events = processor.events();
+    let words = std::ptr::from_ref(processor.page()).addr() + abi::HAFNON_VPROC_EVENTS_OFFSET as usize;
+    for ip in [0_u64, 1 << 47, u64::MAX] {
+        let entry_ip = words + std::mem::offset_of!(hafnon_vproc_events_t, entry_ip);
+        equal(zx::startup::process_self().write_memory(entry_ip, &ip.to_le_bytes())?, 8)?;
+        // An entry that cannot be is none; one where nothing is would be the owner's own fault.
+        if ip != 0 {
+            ensure(!events.enable(), "nothing has come")?;
+            processor.handle().kick()?;
+            ensure(events.is_pending() && events.are_enabled(), "it is not pending")?;
+        }
+        events.disable();
+        equal(events.take(), ip != 0)?;
+    }
+    Ok(())
+}
+
+/// A kick of its own is told when the call is over, with its result.
+fn own_call() -> Outcome {
+    let processor = processor()?;
+    let seen = AtomicU64::new(0);
+    let event = |_: Events| count(&seen);
+    with_upcalls(processor.events(), &event, |events| {
+        ensure(!events.enable(), "nothing has come")?;
+        for n in 1..=100 {
+            processor.handle().kick()?;
+            equal(seen.load(Ordering::SeqCst), n)?;
+        }
+        Ok(())
+    })
+}
+
+/// A call that waits is not cut short: its end delivers, and its result is what it would have been.
+fn in_call() -> Outcome {
+    let processor = processor()?;
+    let (vproc, seen, when) = (kicker(&processor)?, AtomicU64::new(0), Cell::new(MonotonicInstant::ZERO));
+    let event = |_: Events| {
+        when.set(MonotonicInstant::now());
+        seen.fetch_add(1, Ordering::SeqCst);
+    };
+    let (port, started) = (Port::create()?, AtomicU64::new(0));
+    thread::scope(|scope| {
+        let kicker = scope.spawn(|| {
+            until(&started, 1);
+            thread::sleep(Duration::from_millis(10));
+            vproc.kick()?;
+            vproc.kick()
+        });
+        with_upcalls(processor.events(), &event, |events| {
+            ensure(!events.enable(), "nothing has come")?;
+            started.store(1, Ordering::SeqCst);
+            let deadline = MonotonicInstant::after(zx::Duration::from_millis(40));
+            fails(port.wait(deadline), Status::TIMED_OUT)?;
+            equal(seen.load(Ordering::SeqCst), 1)?;
+            ensure(when.get() >= deadline, "it was told before the call's end")
+        })?;
+        joined(kicker)
+    })
+}
+
+/// The same where a call is ended by another thread.
+fn in_wait() -> Outcome {
+    let processor = processor()?;
+    let (vproc, seen) = (kicker(&processor)?, AtomicU64::new(0));
+    let event = |_: Events| count(&seen);
+    let (waited_for, turn) = (Event::create()?, AtomicU64::new(0));
+    thread::scope(|scope| {
+        let kicker = scope.spawn(|| {
+            for n in 1..=50 {
+                until(&turn, n);
+                thread::sleep(Duration::from_millis(1));
+                vproc.kick()?;
+                waited_for.signal(Signals::NONE, Signals::USER_0)?;
+            }
+            Ok(())
+        });
+        with_upcalls(processor.events(), &event, |events| {
+            ensure(!events.enable(), "nothing has come")?;
+            for n in 1..=50 {
+                turn.store(n, Ordering::SeqCst);
+                let seen_signals = waited_for.wait_one(Signals::USER_0, late())?;
+                ensure(seen_signals.contains(Signals::USER_0), "it tells what it waited for")?;
+                waited_for.signal(Signals::USER_0, Signals::NONE)?;
+                equal(seen.load(Ordering::SeqCst), n)?;
+            }
+            Outcome::Ok(())
+        })?;
+        joined(kicker)
+    })
+}
+
+/// A call that is made in portions is one call.
+fn in_portions() -> Outcome {
+    const SIZE: u64 = 48 << 20;
+    let processor = processor()?;
+    let (vproc, seen, done) = (kicker(&processor)?, AtomicU64::new(0), AtomicU64::new(0));
+    let event = |_: Events| count(&seen);
+    let memory = zx::Vmo::create(SIZE, 0)?;
+    thread::scope(|scope| {
+        let kicker = scope.spawn(|| {
+            let mut kicks = 0_u64;
+            while done.load(Ordering::SeqCst) == 0 {
+                vproc.kick()?;
+                kicks += 1;
+                thread::yield_now();
+            }
+            zx::Result::Ok(kicks)
+        });
+        let made = with_upcalls(processor.events(), &event, |events| {
+            enable(events, &event);
+            until(&seen, 1);
+            let made = (0..3).try_for_each(|_| {
+                memory.op_range(abi::ZX_VMO_OP_COMMIT, 0, SIZE)?;
+                memory.op_range(abi::ZX_VMO_OP_DECOMMIT, 0, SIZE)
+            });
+            done.store(1, Ordering::SeqCst);
+            made
+        });
+        made?;
+        ensure(joined(kicker)? > 0 && seen.load(Ordering::SeqCst) > 0, "nobody kicked")
+    })
+}
+
+/// Kicks among calls: each call is made, once, and gives what it should.
+fn before_call() -> Outcome {
+    let processor = processor()?;
+    let (vproc, seen, done) = (kicker(&processor)?, AtomicU64::new(0), AtomicU64::new(0));
+    let event = |_: Events| count(&seen);
+    let counter = zx::Counter::create()?;
+    thread::scope(|scope| {
+        let kicker = scope.spawn(|| {
+            while done.load(Ordering::SeqCst) == 0 {
+                vproc.kick()?;
+                thread::yield_now();
+            }
+            Ok(())
+        });
+        let counted = with_upcalls(processor.events(), &event, |events| {
+            enable(events, &event);
+            let mut calls = 0;
+            while seen.load(Ordering::SeqCst) < 60 {
+                counter.add(1)?;
+                calls += 1;
+                equal(counter.read()?, calls)?;
+            }
+            Outcome::Ok(())
+        });
+        done.store(1, Ordering::SeqCst);
+        joined(kicker)?;
+        counted
+    })
+}
+
+/// An owner whose receiving is interrupted goes on with it.
+fn receiving() -> Outcome {
+    let mut processor = processor()?;
+    let job = OwnJob::new()?;
+    let (domain, vmar) = job.create_process("domain")?;
+    let options = ZX_VM_PERM_READ | ZX_VM_PERM_EXECUTE;
+    let run = hafnon_vproc_run_t { address: 0x100_0000, offset: 0, len: 4096, options, reserved: 0 };
+    map_runs(&vmar, &code(SPIN)?, &[run])?;
+    let (vproc, seen) = (kicker(&processor)?, AtomicU64::new(0));
+    let event = |_: Events| count(&seen);
+    *processor.state() = hafnon_vproc_state_t { ip: 0x100_0000, flags: 0x202, ..Default::default() };
+    let enter = Cell::new(None);
+    thread::scope(|scope| {
+        let kicker = scope.spawn(|| {
+            kicks(&vproc, &seen, 20)?;
+            thread::sleep(Duration::from_millis(5));
+            domain.kill()
+        });
+        with_upcalls(processor.events(), &event, |events| {
+            enable(events, &event);
+            enter.set(Some(processor.enter(&domain)));
+        });
+        joined(kicker)?;
+        equal(seen.load(Ordering::SeqCst), 20)?;
+        ensure(matches!(enter.take(), Some(Ok(Exit::PageFault(_)))), "it did not go on with its receive")
+    })
+}
+
+/// An owner that is suspended has its upcall when it goes on.
+fn suspended() -> Outcome {
+    let processor = processor()?;
+    let (vproc, seen, turns) = (kicker(&processor)?, AtomicU64::new(0), AtomicU64::new(0));
+    let event = |_: Events| count(&seen);
+    let this = zx::startup::thread_self().duplicate(Rights::SAME_RIGHTS)?;
+    thread::scope(|scope| {
+        let kicker = scope.spawn(|| {
+            for n in 0..20 {
+                until(&turns, 1);
+                let suspend = this.suspend()?;
+                this.wait_one(Signals::THREAD_SUSPENDED, late())?;
+                vproc.kick()?;
+                thread::sleep(Duration::from_millis(1));
+                if seen.load(Ordering::SeqCst) != n {
+                    return Err(Status::BAD_STATE);
+                }
+                drop(suspend);
+                until(&seen, n + 1);
+            }
+            Ok(())
+        });
+        with_upcalls(processor.events(), &event, |events| {
+            enable(events, &event);
+            while !kicker.is_finished() {
+                turns.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        joined(kicker)?;
+        equal(seen.load(Ordering::SeqCst), 20)
+    })
+}
+
+/// An owner that stands at an exception has its upcall where the handler lets it go on.
+fn exception() -> Outcome {
+    let processor = processor()?;
+    let (vproc, seen) = (kicker(&processor)?, AtomicU64::new(0));
+    let event = |_: Events| count(&seen);
+    let channel = zx::startup::thread_self().create_exception_channel(0)?;
+    thread::scope(|scope| {
+        let handler = scope.spawn(|| {
+            let (exception, _) = Exception::receive(&channel, late())?;
+            let thread = exception.thread()?;
+            vproc.kick()?;
+            let before = seen.load(Ordering::SeqCst);
+            let mut state: zx_thread_state_general_regs_t = thread.registers()?;
+            state.rip += 2;
+            thread.set_registers(&state)?;
+            exception.set_state(ZX_EXCEPTION_STATE_HANDLED)?;
+            zx::Result::Ok((before, state.rip))
+        });
+        with_upcalls(processor.events(), &event, |events| {
+            enable(events, &event);
+            zx::probe::undefined_instruction();
+            let (before, ip) = joined(handler)?;
+            equal((before, seen.load(Ordering::SeqCst)), (0, 1))?;
+            equal(events.interrupted(), ip)
+        })
+    })
+}
+
+/// Waiting ends with an event, also with one that came before.
+fn wait() -> Outcome {
+    let processor = processor()?;
+    let (vproc, turn) = (kicker(&processor)?, AtomicU64::new(0));
+    let events = processor.events();
+    processor.handle().kick()?;
+    events.wait();
+    ensure(events.take() && !events.take(), "it is to be taken once")?;
+    thread::scope(|scope| {
+        let kicker = scope.spawn(|| {
+            for n in 1..=100 {
+                until(&turn, n);
+                if n % 2 == 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                vproc.kick()?;
+            }
+            Ok(())
+        });
+        for n in 1..=100 {
+            turn.store(n, Ordering::SeqCst);
+            events.wait();
+            ensure(events.take() && !events.take(), "it is to be taken once")?;
+        }
+        joined(kicker)
+    })
+}
+
+/// An owner that ends in the midst of its upcalls takes everything along.
+fn killed() -> Outcome {
+    for n in 0..20_u64 {
+        let ended = thread::spawn(move || {
+            let processor = processor()?;
+            let seen = AtomicU64::new(0);
+            let event = |_: Events| count(&seen);
+            let vproc = kicker(&processor)?;
+            with_upcalls(processor.events(), &event, |events| {
+                enable(events, &event);
+                for _ in 0..n {
+                    processor.handle().kick()?;
+                }
+                Outcome::Ok(())
+            })?;
+            drop(processor);
+            equal(seen.load(Ordering::SeqCst), n)?;
+            Ok::<Vproc, Failure>(vproc)
+        });
+        let vproc = ended.join().map_err(|_| "it panicked")??;
+        while vproc.kick().is_ok() {
+            thread::yield_now();
+        }
+        fails(vproc.kick(), Status::BAD_STATE)?;
+        fails(vproc.bind(&Port::create()?), Status::BAD_STATE)?;
+    }
+    Ok(())
+}
