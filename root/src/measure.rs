@@ -54,6 +54,7 @@ pub fn run(memory: &mut Memory, boot: &BootInfo, server: &[u8]) -> Result<(), Er
     calls(memory, &mut meter, "sel4_call_process", other)?;
     calls(memory, &mut meter, "sel4_call_thread", INIT_VSPACE)?;
     signals(memory, &mut meter, other)?;
+    switches(memory, &mut meter)?;
     faults(memory, &mut meter, other)?;
     frames(memory, &mut meter)?;
     meter.print();
@@ -157,6 +158,34 @@ fn signals(memory: &mut Memory, meter: &mut Meter, space: VSpace) -> Result<(), 
         let end = counter();
         wakes.add(start, WOKEN.load(Relaxed));
         blocks.add(WAITS.load(Relaxed), end);
+    });
+    set_own_priority(HIGHEST)?;
+    partner.suspend().context("stopping a partner")
+}
+
+/// Where the partner finds the notification that it signals.
+static BACK: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn signal_back(notification: u64) -> ! {
+    let (notification, back) = (Notification::new(notification), Notification::new(BACK.load(Relaxed)));
+    loop {
+        notification.wait();
+        back.signal();
+    }
+}
+
+/// A signal for a partner of the same priority in the same address space, and the wait for its signal: two switches.
+fn switches(memory: &mut Memory, meter: &mut Meter) -> Result<(), Error> {
+    let there = Notification(memory.make(ObjectType::Notification)?);
+    let back = Notification(memory.make(ObjectType::Notification)?);
+    BACK.store(back.cptr().0, Relaxed);
+    let partner = partner(memory, INIT_VSPACE, LOW, CPtr(0), signal_back, there.cptr())?;
+    set_own_priority(LOW)?;
+    meter.measure(["sel4_thread_switch"], |[switch]| {
+        let start = counter();
+        there.signal();
+        back.wait();
+        switch.add_half(start, counter());
     });
     set_own_priority(HIGHEST)?;
     partner.suspend().context("stopping a partner")

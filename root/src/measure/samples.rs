@@ -64,6 +64,13 @@ impl Samples {
     }
 }
 
+impl Samples {
+    /// The same for an operation that was done twice in between.
+    pub fn add_half(&mut self, start: u64, end: u64) {
+        self.add(start, start + (end.wrapping_sub(start) + self.overhead) / 2);
+    }
+}
+
 /// All that is measured.
 pub struct Meter {
     figures: [Option<(&'static str, Samples)>; MOST],

@@ -33,6 +33,8 @@ pub const BULK: &str = "many bytes";
 
 /// How the names of what the kernel itself costs begin: the root task measures them, not the program.
 pub const KERNEL: &str = "sel4_";
+/// What is measured beside the operations whose names begin so.
+pub const BESIDE: &[(&str, &[&str])] = &[("vproc", &["sel4_thread_switch", "exception_channel"])];
 
 /// All of them, in groups; 0 stands for a figure that there is not.
 pub const GROUPS: &[(&str, &[Operation])] = &[
@@ -45,6 +47,13 @@ pub const GROUPS: &[(&str, &[Operation])] = &[
             op("sel4_wait_ready", "Wait for a signal that is there", 0, 0, 0),
             op("sel4_signal_wakes", "Signal until a waiter of higher priority in another address space runs", 0, 0, 0),
             op("sel4_wait_blocks", "its next Wait until the first thread goes on", 0, 0, 0),
+            op(
+                "sel4_thread_switch",
+                "half of a Signal to a thread of the same address space and its Signal back",
+                0,
+                0,
+                0,
+            ),
             op(
                 "sel4_fault_reply",
                 "a page fault, its message to a handler in another address space, the reply",
@@ -176,6 +185,21 @@ pub const GROUPS: &[(&str, &[Operation])] = &[
             op("vproc_syscall", "a system call of code in a sub-domain, with all registers, and back", 0, 0, 2_200),
             op("vproc_fault_map", "a page fault there, its page mapped by the owner, and back", 0, 0, 4_500),
             op("vproc_intra", "an exception of code in the owner's own address space, and back", 0, 0, 0),
+            op(
+                "exception_channel",
+                "the same by a thread's exception channel, whose handler only says that it is handled",
+                0,
+                0,
+                0,
+            ),
+            op("vproc_upcall", "a kick of one's own, its upcall, and back", 0, 0, 0),
+            op(
+                "vproc_thread_switch",
+                "from one thread on a virtual processor to another (`runtime/vthread`)",
+                0,
+                0,
+                60,
+            ),
         ],
     ),
     (

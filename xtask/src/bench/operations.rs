@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::anchors::{BULK, GROUPS, KERNEL, Operation, operations};
+use super::anchors::{BESIDE, BULK, GROUPS, KERNEL, Operation, operations};
 use super::{commit, peers, program};
 use crate::build::{self, What};
 use crate::cli::{Accel, BenchArgs};
@@ -78,7 +78,9 @@ impl Figure {
 /// No operation has such a name; something does not build or boot, or the file cannot be written.
 pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<()> {
     let wanted = |operation: &&Operation| {
-        args.names.is_empty() || args.names.iter().any(|name| operation.name.starts_with(name.as_str()))
+        let beside = |name: &str| BESIDE.iter().any(|(of, also)| *of == name && also.contains(&operation.name));
+        let named = |name: &String| operation.name.starts_with(name.as_str()) || beside(name);
+        args.names.is_empty() || args.names.iter().any(named)
     };
     if let Some(name) = args.names.iter().find(|name| !operations().any(|op| op.name.starts_with(name.as_str()))) {
         bail!("no operation's name begins with `{name}`; `./hafnon bench --list` names them");

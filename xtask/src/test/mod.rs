@@ -25,6 +25,7 @@ mod packages;
 mod programs;
 mod shell;
 mod units;
+mod vproc;
 mod wrong;
 
 pub use units::copy_folder;
@@ -287,6 +288,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         wrong::tests(),
         conformance::tests(&args.cases),
         hostile::tests(),
+        vproc::tests(),
         allocations::tests(),
         bombs::tests(),
         fuzzing::tests(),

@@ -126,6 +126,12 @@ impl Samples {
         result
     }
 
+    /// Adds what lies between two looks at the counter.
+    #[inline(always)]
+    pub fn between(&mut self, start: u64, end: u64) {
+        self.add((end - start) as i64 - self.overhead);
+    }
+
     /// Adds a sample. Never a part of where it is called, or the compiler would move some of it between the looks of the
     /// next sample; and without vector registers, which would make each call a little longer: the kernel then has an
     /// owner of theirs to compare with.

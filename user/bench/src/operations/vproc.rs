@@ -1,7 +1,12 @@
 //! Virtual processors: what code in other address spaces and in one's own does, and back to it.
 
-use abi::{hafnon_vproc_run_t, hafnon_vproc_state_t};
-use zx::{Exit, Process, VirtualProcessor, Vmar, Vmo, map_runs};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+
+use abi::{hafnon_vproc_run_t, hafnon_vproc_state_t, zx_thread_state_general_regs_t};
+use zx::probe::{counter, undefined_instruction, upcalls};
+use zx::{Duration, Exception, Exit, MonotonicInstant, Process, Rights, VirtualProcessor, Vmar, Vmo, map_runs};
 
 use super::sampler::Suite;
 
@@ -14,14 +19,18 @@ const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
 const READ_EXECUTE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
 
 pub fn run(suite: &mut Suite) -> zx::Result<()> {
-    if !suite.wants(&["vproc_syscall", "vproc_fault_map", "vproc_intra"]) {
+    const OWN: [&str; 5] = ["vproc_syscall", "vproc_fault_map", "vproc_intra", "vproc_upcall", "vproc_thread_switch"];
+    exception_channel(suite)?;
+    if !suite.wants(&OWN) {
         return Ok(());
     }
     let root = zx::startup::vmar_root_self();
     let mut processor = VirtualProcessor::create(&root)?;
     syscall(suite, &mut processor)?;
     fault_map(suite, &mut processor)?;
-    intra(suite, &mut processor, &root)
+    intra(suite, &mut processor, &root)?;
+    upcall(suite, &processor)?;
+    thread_switch(suite, &processor)
 }
 
 fn executable(bytes: &[u8]) -> zx::Result<Vmo> {
@@ -96,4 +105,71 @@ fn intra(suite: &mut Suite, processor: &mut VirtualProcessor<'_>, root: &Vmar) -
         processor.state().ip = ip + 2;
         expect(exception.time(|| processor.resume())?, Exit::Exception(6))
     })
+}
+
+/// An exception of another thread, read from its channel, and answered: the thread runs into it again.
+fn exception_channel(suite: &mut Suite) -> zx::Result<()> {
+    if !suite.wants(&["exception_channel"]) {
+        return Ok(());
+    }
+    let (sender, thread) = mpsc::channel();
+    let (begin, begins) = mpsc::channel::<()>();
+    let runs = std::thread::spawn(move || {
+        let sent = sender.send(zx::startup::thread_self().duplicate(Rights::SAME_RIGHTS));
+        if sent.is_ok() && begins.recv().is_ok() {
+            undefined_instruction();
+        }
+    });
+    let thread = thread.recv().map_err(|_| zx::Status::BAD_STATE)??;
+    let channel = thread.create_exception_channel(0)?;
+    begin.send(()).map_err(|_| zx::Status::BAD_STATE)?;
+    let handle = || {
+        let (exception, _) = Exception::receive(&channel, MonotonicInstant::INFINITE)?;
+        exception.set_state(abi::ZX_EXCEPTION_STATE_HANDLED)
+    };
+    suite.measure(["exception_channel"], TIMES, |[exception]| exception.time(handle))?;
+    let (exception, _) = Exception::receive(&channel, MonotonicInstant::INFINITE)?;
+    let mut registers: zx_thread_state_general_regs_t = thread.registers()?;
+    registers.rip += 2;
+    thread.set_registers(&registers)?;
+    exception.set_state(abi::ZX_EXCEPTION_STATE_HANDLED)?;
+    drop(exception);
+    runs.join().map_err(|_| zx::Status::BAD_STATE)
+}
+
+/// A kick of one's own with events enabled.
+fn upcall(suite: &mut Suite, processor: &VirtualProcessor<'_>) -> zx::Result<()> {
+    let upcalls = Cell::new(0_u64);
+    let event = |_: zx::Events| upcalls.set(upcalls.get() + 1);
+    upcalls::with_upcalls(processor.events(), &event, |events| {
+        upcalls::enable(events, &event);
+        suite.measure(["vproc_upcall"], TIMES, |[upcall]| {
+            let before = upcalls.get();
+            upcall.time(|| processor.handle().kick())?;
+            if upcalls.get() == before + 1 { Ok(()) } else { Err(zx::Status::BAD_STATE) }
+        })
+    })
+}
+
+/// Two threads that let each other run: from where the one does to where the other one is back from doing so.
+fn thread_switch(suite: &mut Suite, processor: &VirtualProcessor<'_>) -> zx::Result<()> {
+    let (arrived, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    vthread::probe::run(processor, Duration::from_seconds(1_000), |threads| {
+        threads.spawn(|threads| {
+            while !over.load(Ordering::Relaxed) {
+                threads.yield_now();
+                arrived.store(counter(), Ordering::Relaxed);
+            }
+        });
+        // From here on it is in the midst of letting this one run.
+        threads.yield_now();
+        let measured = suite.measure(["vproc_thread_switch"], TIMES, |[switch]| {
+            let start = counter();
+            threads.yield_now();
+            switch.between(start, arrived.load(Ordering::Relaxed));
+            Ok(())
+        });
+        over.store(true, Ordering::Relaxed);
+        measured
+    })?
 }
