@@ -76,6 +76,8 @@ fn child(arguments: &[String]) -> ExitCode {
         #[cfg(target_os = "fuchsia")]
         ["vproc", "many"] => std::process::exit(cases::vproc_scale::child()),
         #[cfg(target_os = "fuchsia")]
+        ["vproc", how] => std::process::exit(cases::vproc_hostile::child(how)),
+        #[cfg(target_os = "fuchsia")]
         ["sync", how] => std::process::exit(cases::sync::child(how)),
         ["sleep"] => loop {
             std::thread::park();

@@ -85,6 +85,7 @@ mod vmo_slice;
 mod vmo_special;
 mod vmo_zero;
 mod vproc;
+pub mod vproc_hostile;
 pub mod vproc_scale;
 mod wait;
 mod zeroed;
@@ -201,6 +202,7 @@ pub fn all() -> Vec<Case> {
         vmo_special::cases(),
         vmo_zero::cases(),
         vproc::cases(),
+        vproc_hostile::cases(),
         vproc_scale::cases(),
         vmar::cases(),
         vmar_change::cases(),
