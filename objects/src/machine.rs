@@ -17,8 +17,8 @@ pub const LARGE_PAGE: u64 = 2 << 20;
 /// Pages in a large page.
 pub const LARGE_PAGES: u64 = LARGE_PAGE / PAGE;
 
-/// The lowest address that a program can map.
-pub const USER_BASE: u64 = 0x100_0000;
+/// The lowest address that a program can map: Zircon's on this processor, and below where programs for fixed addresses mostly begin.
+pub const USER_BASE: u64 = 0x20_0000;
 /// The first address above what a program can map. The machine keeps its own pages above it.
 pub const USER_TOP: u64 = 0x7ff0_0000_0000;
 /// The lowest address that a native component can map, if it is a client of this system: what lies below is its own.

@@ -33,6 +33,8 @@ pub struct Means<'a> {
     pub fwcfg: Option<FwCfg>,
     /// The server's program file.
     pub image: &'a [u8],
+    /// Pools of numbers for address spaces that each instance has.
+    pub asid_pools: u64,
     /// Where programs of components are read to, if there are any.
     pub loader: Option<Loader>,
 }
@@ -195,6 +197,7 @@ fn life(
     boot_file: bool,
 ) -> Result<Server, Error> {
     let (image, hpet, endpoint) = (means.image, &means.hpet, means.endpoint);
-    let plan = Plan { wanted, number, image, chunks, hpet, endpoint, badge: service_badge(number), boot_file };
+    let (badge, asid_pools) = (service_badge(number), means.asid_pools);
+    let plan = Plan { wanted, number, image, chunks, hpet, endpoint, badge, boot_file, asid_pools };
     Server::build(&mut Builder { memory: &mut means.memory, estate }, &plan)
 }

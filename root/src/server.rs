@@ -73,6 +73,8 @@ pub struct Plan<'a> {
     pub badge: u64,
     /// Whether it has a boot file.
     pub boot_file: bool,
+    /// Pools of numbers for address spaces.
+    pub asid_pools: u64,
 }
 
 /// How many slots building one takes, at most.
@@ -206,8 +208,11 @@ impl Server {
             let badged = self.place(slot).mint_from(root, Rights::CALL, CapData::badge(badge));
             badged.context("a server's endpoint")?;
         }
-        let pool = Untyped(builder.make(ObjectType::Untyped(12))?);
-        ASID_CONTROL.make_pool(pool, self.place(cspace::ASID_POOL)).context("numbers for address spaces")
+        (0..plan.asid_pools).try_for_each(|number| {
+            let pool = Untyped(builder.make(ObjectType::Untyped(12))?);
+            let made = ASID_CONTROL.make_pool(pool, self.leaf_place(cspace::asid_pool(number)));
+            made.context("numbers for address spaces")
+        })
     }
 
     /// What it drives itself.

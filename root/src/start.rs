@@ -3,6 +3,7 @@
 use description::{COMPONENTS, System};
 use sel4::{BootInfo, bootinfo};
 use server_boot::EXIT_ROOT_FAILED;
+use server_boot::cspace::ASID_POOLS;
 
 use crate::component::Component;
 use crate::console::{self, error, info};
@@ -38,6 +39,9 @@ static SYSTEM: [u8; 4096] = {
 // What it knows of each instance and component lies there.
 sel4::entry!(main, stack = 512 << 10);
 
+/// Pools of numbers for address spaces that the kernel has room for, the one that it begins with among them.
+const ASID_POOLS_OF_KERNEL: u64 = 8;
+
 fn main(boot: BootInfo) -> ! {
     ports::init(boot.empty().start);
     console::init(boot.tsc_mhz().unwrap_or(1_000));
@@ -61,7 +65,9 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     let endpoint = memory.endpoint()?;
     let hpet = Hpet::new(&mut memory)?;
     let fwcfg = FwCfg::open(&mut memory)?;
-    let means = Means { memory, hpet, endpoint, fwcfg, image: SERVER, loader: None };
+    let asid_pools = (ASID_POOLS_OF_KERNEL - 1) / (system.instances().count() as u64).max(1);
+    let asid_pools = asid_pools.clamp(1, ASID_POOLS);
+    let means = Means { memory, hpet, endpoint, fwcfg, image: SERVER, asid_pools, loader: None };
     let mut world =
         World { means, instances: [const { None }; MAX_INSTANCES], components: [const { None }; COMPONENTS] };
     let World { means, instances, components } = &mut world;

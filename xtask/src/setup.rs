@@ -114,36 +114,56 @@ pub fn for_disks(ui: &Ui) -> Result<()> {
 /// This is no Debian, or the package cannot be had.
 pub fn linux(ui: &Ui, folder: &Path) -> Result<(PathBuf, String)> {
     const META: &str = "linux-image-cloud-amd64";
-    let there = |ending: &str| {
-        let files = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-        files.filter(|file| file.to_string_lossy().ends_with(ending)).max()
-    };
-    if there("_amd64.deb").is_none() {
-        fs::create_dir_all(folder).context("cannot make a folder for Linux")?;
-        let mut step = ui.step("fetching Debian's Linux kernel");
-        step.activity(META);
+    let package = unpacked(ui, folder, META, || {
         // What the package without a version stands for today.
-        let newest = || -> Result<Option<String>> {
-            let text = output(Command::new("apt-cache").args(["depends", META]))?;
-            Ok(text.lines().find_map(|line| Some(line.trim().strip_prefix("Depends: ")?.to_string())))
-        };
+        let text = output(Command::new("apt-cache").args(["depends", META]))?;
+        Ok(text.lines().find_map(|line| Some(line.trim().strip_prefix("Depends: ")?.to_string())))
+    })?;
+    let version = output(Command::new("dpkg-deb").arg("-f").arg(&package).arg("Version"))?.trim().to_string();
+    let boot = fs::read_dir(folder.join("boot")).context("the package of Linux has no folder boot")?;
+    let mut kernels = boot.filter_map(|entry| Some(entry.ok()?.path()));
+    let kernel =
+        kernels.find(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz")));
+    Ok((kernel.context("the package of Linux has no kernel in it")?, version))
+}
+
+/// Debian's busybox without libraries, in a folder: fetched, not installed.
+///
+/// # Errors
+/// This is no Debian, or the package cannot be had.
+pub fn busybox(ui: &Ui, folder: &Path) -> Result<PathBuf> {
+    const PACKAGE: &str = "busybox-static";
+    unpacked(ui, folder, PACKAGE, || {
+        let known = output(Command::new("apt-cache").args(["madison", PACKAGE]))?;
+        Ok((!known.trim().is_empty()).then(|| PACKAGE.into()))
+    })?;
+    let places = ["bin/busybox", "usr/bin/busybox"].map(|place| folder.join(place));
+    places.into_iter().find(|place| place.is_file()).context("the package of busybox has no program in it")
+}
+
+/// A Debian package in a folder, unpacked there unless it is; `newest` tells its name, if apt knows it. Gives the package's file.
+fn unpacked(ui: &Ui, folder: &Path, what: &str, newest: impl Fn() -> Result<Option<String>>) -> Result<PathBuf> {
+    let there = || {
+        let files = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        files.filter(|file| file.to_string_lossy().ends_with("_amd64.deb")).max()
+    };
+    if there().is_none() {
+        let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+        fs::create_dir_all(folder).with_context(|| format!("cannot make a folder for {what}"))?;
+        let mut step = ui.step("fetching a package of Debian's");
+        step.activity(what);
         if newest()?.is_none()
             && let Some(prefix) = as_root()
         {
             let command: Vec<PathBuf> = prefix.into_iter().chain(["apt-get".into()]).collect();
             output(Command::new(&command[0]).args(&command[1..]).args(["update", "-qq"]))?;
         }
-        let name = newest()?.with_context(|| format!("apt knows no package {META}: apt-get update, on Debian"))?;
+        let name = newest()?.with_context(|| format!("apt knows no package {what}: apt-get update, on Debian"))?;
         output(Command::new("apt-get").args(["download", "-q", &name]).current_dir(folder))?;
     }
-    let package = there("_amd64.deb").context("apt-get downloaded no package")?;
-    let version = output(Command::new("dpkg-deb").arg("-f").arg(&package).arg("Version"))?.trim().to_string();
+    let package = there().context("apt-get downloaded no package")?;
     output(Command::new("dpkg-deb").arg("-x").arg(&package).arg(folder))?;
-    let boot = fs::read_dir(folder.join("boot")).context("the package of Linux has no folder boot")?;
-    let mut kernels = boot.filter_map(|entry| Some(entry.ok()?.path()));
-    let kernel =
-        kernels.find(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz")));
-    Ok((kernel.context("the package of Linux has no kernel in it")?, version))
+    Ok(package)
 }
 
 /// What a command prints.

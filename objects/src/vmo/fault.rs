@@ -75,28 +75,49 @@ impl<M: Machine> Kernel<M> {
         self.vmo_map_around(machine, &mapping, at)
     }
 
-    /// Gives the page at an address memory, as a store or a load there would, and maps it, but none around it that is there, too: for
-    /// who knows which pages are wanted.
+    /// Gives pages from an address on memory, as stores or loads there would, and maps them, but none around them that are there, too: for
+    /// who knows which pages are wanted. Those side by side are mapped at once; says how many they are, at least one.
     ///
     /// # Errors
-    /// As [`Kernel::page_fault`].
-    pub fn page_map(&mut self, key: Key, address: u64, write: bool) -> Result<(), Status> {
+    /// As [`Kernel::page_fault`], for the first of them.
+    pub fn pages_map(&mut self, key: Key, address: u64, wanted: u64, write: bool) -> Result<u64, Status> {
         let machine = self.aspaces.get(key).ok_or(Status::BAD_STATE)?.machine;
         let mapping = self.fault_in(key, address).ok_or(Status::NOT_FOUND)?;
-        let page = (mapping.offset + (address - mapping.base)) / PAGE;
+        let at = address / PAGE * PAGE;
+        let first = (mapping.offset + (at - mapping.base)) / PAGE;
+        let Some(frame) = self.page_to_map(&mapping, first, write)? else {
+            return self.page_fault(key, address, write, false).map(|()| 1);
+        };
+        // What is only to be loaded may be others' as well.
+        let perm = Perm { write, ..mapping.perm };
+        let wanted = wanted.min((mapping.end() - at) / PAGE).min(FAULT_AROUND);
+        if wanted <= 1 {
+            return self.vmo_map_frame(machine, at, mapping.vmo, frame, perm).map(|()| 1);
+        }
+        let mut frames = [frame; FAULT_AROUND as usize];
+        let mut count = 1;
+        for (page, place) in (first..first + wanted).zip(&mut frames).skip(1) {
+            // What is wrong with a further one is told when it is the first.
+            let Ok(Some(frame)) = self.page_to_map(&mapping, page, write) else { break };
+            *place = frame;
+            count += 1;
+        }
+        let cache = self.objects.get(mapping.vmo)?.cache;
+        let run = frames.get(..count).unwrap_or_default();
+        self.worked(count as u32 - 1);
+        let mapped = self.with_left(|kernel| kernel.machine.map_run(machine, at, run, perm, cache));
+        mapped.map(|()| count as u64).map_err(|_| Status::NO_MEMORY)
+    }
+
+    /// The memory of a page that is to be mapped by itself; none if it takes a fault.
+    #[inline]
+    fn page_to_map(&mut self, mapping: &Mapping, page: u64, write: bool) -> Result<Option<Frame>, Status> {
         let frame = match write {
             true if mapping.perm.write => Some(self.vmo_page_to_write(mapping.vmo, page)?.0),
             false if mapping.perm.read => self.vmo_page(mapping.vmo, page, self.read_access(mapping.vmo))?,
             _ => return Err(Status::ACCESS_DENIED),
         };
-        match frame.filter(|frame| !self.machine.frame_is_large(*frame) && !mapping.content_only) {
-            // What is only to be loaded may be others' as well.
-            Some(frame) => {
-                let perm = Perm { write, ..mapping.perm };
-                self.vmo_map_frame(machine, address / PAGE * PAGE, mapping.vmo, frame, perm)
-            }
-            None => self.page_fault(key, address, write, false),
-        }
+        Ok(frame.filter(|frame| !self.machine.frame_is_large(*frame) && !mapping.content_only))
     }
 
     /// Maps the pages that are there in the block around an address, those side by side that allow the same at once. Only

@@ -64,8 +64,6 @@ pub mod cspace {
     pub const TCB: u64 = 1;
     /// The server's address space.
     pub const VSPACE: u64 = 3;
-    /// Numbers for address spaces.
-    pub const ASID_POOL: u64 = 4;
     /// The endpoint on which the server receives; unbadged, all rights.
     pub const ENDPOINT: u64 = 5;
     /// The root task's service endpoint, see [`super::service`].
@@ -102,6 +100,12 @@ pub mod cspace {
     pub const PORTS_AT: u64 = DEVICES_AT + super::MAX_DEVICES as u64;
     /// The timer's page, to be mapped for reading only, if the boot page tells its address.
     pub const TIMER_PAGE: u64 = leaf_slot(SOURCES_LEAF, LEAF_SLOTS - 2);
+    /// The most pools of numbers for address spaces that a server has.
+    pub const ASID_POOLS: u64 = 4;
+    /// A pool of numbers for address spaces; there is at least the first.
+    pub const fn asid_pool(number: u64) -> u64 {
+        leaf_slot(SOURCES_LEAF, LEAF_SLOTS - 2 - ASID_POOLS + number)
+    }
     /// The first of the leaves for the untypeds of the chunks; the root task makes as many as there can be chunks.
     pub const CHUNK_CAPS_LEAF: u64 = 18;
     /// The leaf for the heap's pages.
@@ -364,4 +368,4 @@ pub const FLAG_RTC: u64 = 4;
 
 const _: () = assert!(size_of::<BootInfo>() <= 4096 * layout::BOOT_INFO_PAGES);
 const _: () =
-    assert!(cspace::leaf_slot(cspace::SOURCES_LEAF, cspace::PORTS_AT + MAX_PORTS as u64) < cspace::TIMER_PAGE);
+    assert!(cspace::leaf_slot(cspace::SOURCES_LEAF, cspace::PORTS_AT + MAX_PORTS as u64) <= cspace::asid_pool(0));

@@ -21,7 +21,7 @@ use core::ops::Range;
 use objects::machine::{Cache, Frame, OutOfMemory, PAGE, Perm};
 use objects::refusal::Grows;
 
-use server_boot::cspace::LEAF_BITS;
+use server_boot::cspace::{ASID_POOLS, LEAF_BITS};
 
 use super::memory::several::By;
 use super::memory::{Memory, Unit};
@@ -64,9 +64,37 @@ impl Table {
     }
 }
 
+/// How many numbers for address spaces are taken of each pool.
+#[derive(Default)]
+struct Pools([u32; ASID_POOLS as usize]);
+
+/// Numbers in a pool.
+const IN_POOL: u32 = 512;
+
+impl Pools {
+    /// Numbers a new address space; gives the pool.
+    fn assign(&mut self, vspace: u64) -> Result<u64, OutOfMemory> {
+        let with_room = (0..).zip(&mut self.0).filter(|(_, taken)| **taken < IN_POOL);
+        for (pool, taken) in with_room {
+            // Not every server has every pool.
+            if sys::asid_assign(pool, vspace).is_ok() {
+                *taken += 1;
+                return Ok(pool);
+            }
+        }
+        Err(OutOfMemory)
+    }
+
+    fn give(&mut self, pool: u64) {
+        let taken = self.0.get_mut(pool as usize);
+        taken.into_iter().for_each(|taken| *taken = taken.saturating_sub(1));
+    }
+}
+
 /// All address spaces' tables.
 #[derive(Default)]
 pub struct Tables {
+    pools: Pools,
     list: Vec<Option<Table>>,
     free: Vec<u32>,
     /// Of each level below the root, tables that went, empty: most processes live shortly, and the next needs as many.
@@ -212,6 +240,8 @@ pub struct Space {
     pub vspace: u64,
     /// Tables below the root.
     tables: Cell<u32>,
+    /// Where its number comes from, if that is the server's.
+    pool: Option<u64>,
 }
 
 #[inline]
@@ -258,14 +288,12 @@ impl Space {
     pub fn new(memory: &mut Memory, tables: &mut Tables) -> Result<Self, OutOfMemory> {
         let spare = tables.spare(memory, ROOT, Object::VSpace)?;
         let vspace = memory.unit_slot(spare.unit);
-        if sys::asid_assign(vspace).is_err() {
-            memory.unit_free(spare.unit);
-            return Err(OutOfMemory);
-        }
+        let pool = tables.pools.assign(vspace).inspect_err(|_| memory.unit_free(spare.unit))?;
         match tables.add(spare) {
-            Ok(root) => Ok(Space { root, vspace, tables: Cell::new(0) }),
+            Ok(root) => Ok(Space { root, vspace, tables: Cell::new(0), pool: Some(pool) }),
             Err(spare) => {
                 memory.unit_free(spare.unit);
+                tables.pools.give(pool);
                 Err(OutOfMemory)
             }
         }
@@ -275,7 +303,7 @@ impl Space {
     pub fn of_component(memory: &mut Memory, tables: &mut Tables, vspace: u64) -> Result<Self, OutOfMemory> {
         let spare = tables.spare(memory, ROOT, Object::VSpace)?;
         match tables.add(spare) {
-            Ok(root) => Ok(Space { root, vspace, tables: Cell::new(0) }),
+            Ok(root) => Ok(Space { root, vspace, tables: Cell::new(0), pool: None }),
             Err(spare) => {
                 memory.unit_free(spare.unit);
                 Err(OutOfMemory)
@@ -287,6 +315,7 @@ impl Space {
     pub fn destroy(self, memory: &mut Memory, tables: &mut Tables) {
         self.unmap(memory, tables, 0, 1 << 47);
         tables.remove(memory, self.root, ROOT);
+        self.pool.into_iter().for_each(|pool| tables.pools.give(pool));
     }
 
     /// As [`Self::descend`] to the lowest level.

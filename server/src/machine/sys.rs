@@ -192,9 +192,9 @@ pub fn pdpt_unmap(table: u64) -> Result<()> {
     Pdpt::new(table).unmap()
 }
 
-/// Numbers a new address space.
-pub fn asid_assign(vspace: u64) -> Result<()> {
-    AsidPool::new(root_slot(cspace::ASID_POOL)).assign(VSpace::new(vspace))
+/// Numbers a new address space, from a pool.
+pub fn asid_assign(pool: u64, vspace: u64) -> Result<()> {
+    AsidPool::new(cspace::asid_pool(pool)).assign(VSpace::new(vspace))
 }
 
 /// Puts the server's endpoint, badged and only to call, into a slot of a CNode of `bits` bits.

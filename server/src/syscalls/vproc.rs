@@ -111,7 +111,7 @@ pub fn vproc_map<M: Machine>(
     Ok(())
 }
 
-/// Maps the next page of a run of which so many are mapped, with the first one the run itself. Says how many are then, if some are left.
+/// Maps the next pages of a run of which so many are mapped, with the first one the run itself. Says how many are then, if some are left.
 fn map_some<M: Machine>(
     cx: &mut Cx<'_, M>,
     (vmar, vmo): (Id<Vmar>, Id<Vmo>),
@@ -153,10 +153,10 @@ fn map_some<M: Machine>(
             mapped => mapped?,
         };
     }
-    match cx.kernel.page_map(aspace, address + pages * PAGE, perm.write) {
+    let pages = match cx.kernel.pages_map(aspace, address + pages * PAGE, len / PAGE - pages, perm.write) {
         // Somebody has unmapped it between two portions.
         Err(Status::NOT_FOUND) => return Ok(None),
-        done => done?,
-    }
-    Ok(Some(pages + 1).filter(|&pages| pages * PAGE < len))
+        done => pages + done?,
+    };
+    Ok(Some(pages).filter(|&pages| pages * PAGE < len))
 }

@@ -40,7 +40,7 @@ const UNSAFE_ALLOWED_TOO: [&str; 9] = [
 /// one, as in the real build: they want parts of shared packages that would bring `std` into another's build.
 const BARE: [&str; 6] = ["root", "sel4", "server", "server-boot", "component", "component-boot"];
 const LIBRARIES: [&str; 6] = ["vdso", "userboot", "zlibc", "sync-archive", "fdio", "crt"];
-const PROGRAMS: [&str; 16] = [
+const PROGRAMS: [&str; 17] = [
     "zx",
     "sync",
     "driver",
@@ -57,6 +57,7 @@ const PROGRAMS: [&str; 16] = [
     "conformance",
     "hostile",
     "bench",
+    "guest",
 ];
 
 /// All of them.

@@ -87,6 +87,8 @@ mod vmo_zero;
 mod vproc;
 mod vproc_bind;
 mod vproc_events;
+pub mod vproc_hostile;
+pub mod vproc_scale;
 mod wait;
 mod zeroed;
 
@@ -204,6 +206,8 @@ pub fn all() -> Vec<Case> {
         vproc::cases(),
         vproc_bind::cases(),
         vproc_events::cases(),
+        vproc_hostile::cases(),
+        vproc_scale::cases(),
         vmar::cases(),
         vmar_change::cases(),
         vmar_op_range::cases(),

@@ -63,7 +63,8 @@ pub fn child(arguments: &[&str]) -> Result<i64, Failure> {
     Ok(i64::from(status.code().ok_or("the code has more than 32 bits")?))
 }
 
-fn command(arguments: &[&str]) -> Command {
+/// This program as a child.
+pub fn command(arguments: &[&str]) -> Command {
     let program = std::env::args().next().unwrap_or_else(|| "/boot/bin/conformance".to_owned());
     let mut command = Command::new(program);
     command.arg("--child").args(arguments);

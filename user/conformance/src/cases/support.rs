@@ -27,6 +27,12 @@ fn agrees(call: &SyscallInfo) -> Outcome {
     let mut answers = sweep::answers(function)?;
     if answers.is_empty() {
         answers.push(Status(zx::probe::call(function, &words) as i32));
+        // What it made goes; a thread has one virtual processor at a time, for example.
+        for (arg, memory) in call.args.iter().zip(&memory) {
+            if arg.ty == "handle" && arg.dir.is_some() {
+                drop(zx::Handle::from_raw(memory[0] as u32));
+            }
+        }
     }
     let said = answers.contains(&Status::NOT_SUPPORTED);
     match call.support {

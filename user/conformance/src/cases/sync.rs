@@ -277,13 +277,22 @@ const FOREVER: [Wait; 2] = [
     |completion| sync_completion_wait_deadline(completion, i64::MAX),
 ];
 
-/// Starts threads that wait.
+/// Starts threads that wait, and gives them when each does nothing before its wait any more: who sleeps on a futex from then on
+/// sleeps on that of the wait, and not on one that starting a thread has.
 fn waiters(completion: &Arc<sync_completion_t>, count: u32, wait: Wait) -> Vec<JoinHandle<i32>> {
+    let begun = Arc::new(AtomicU32::new(0));
     let start = || {
-        let completion = Arc::clone(completion);
-        thread::spawn(move || wait(&completion))
+        let (completion, begun) = (Arc::clone(completion), Arc::clone(&begun));
+        thread::spawn(move || {
+            begun.fetch_add(1, Ordering::Relaxed);
+            wait(&completion)
+        })
     };
-    (0..count).map(|_| start()).collect()
+    let threads = (0..count).map(|_| start()).collect();
+    while begun.load(Ordering::Relaxed) < count {
+        thread::yield_now();
+    }
+    threads
 }
 
 fn all_asleep(threads: &[JoinHandle<i32>]) -> Outcome {

@@ -44,30 +44,30 @@ cases! {
     "vproc.map.arguments" => map_arguments,
 }
 
-const PAGE: u64 = 4096;
-const READ: u32 = ZX_VM_PERM_READ;
-const READ_WRITE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
-const READ_EXECUTE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_EXECUTE;
-const CODE: u64 = 0x100_0000;
-const DATA: u64 = 0x200_0000;
+pub(super) const PAGE: u64 = 4096;
+pub(super) const READ: u32 = ZX_VM_PERM_READ;
+pub(super) const READ_WRITE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
+pub(super) const READ_EXECUTE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_EXECUTE;
+pub(super) const CODE: u64 = 0x100_0000;
+pub(super) const DATA: u64 = 0x200_0000;
 /// Flags that a state has which has not got any.
-const FLAGS: u64 = 0x202;
+pub(super) const FLAGS: u64 = 0x202;
 
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// `syscall; jmp .-2`
-const SYSCALLS: &[u8] = &[0x0f, 0x05, 0xeb, 0xfc];
+pub(super) const SYSCALLS: &[u8] = &[0x0f, 0x05, 0xeb, 0xfc];
 /// `mov rbx, [rax]; mov [rdx], rcx; syscall`
 const LOAD_STORE: &[u8] = &[0x48, 0x8b, 0x18, 0x48, 0x89, 0x0a, 0x0f, 0x05];
 
 /// An address space without threads.
-struct Domain {
-    process: Process,
-    vmar: Vmar,
+pub(super) struct Domain {
+    pub(super) process: Process,
+    pub(super) vmar: Vmar,
     _job: OwnJob,
 }
 
 impl Domain {
-    fn new(bytes: &[u8]) -> Result<Self, Failure> {
+    pub(super) fn new(bytes: &[u8]) -> Result<Self, Failure> {
         let job = OwnJob::new()?;
         let (process, vmar) = job.create_process("domain")?;
         map_runs(&vmar, &code(bytes)?, &[run(CODE, 0, PAGE, READ_EXECUTE)])?;
@@ -75,24 +75,24 @@ impl Domain {
     }
 }
 
-fn run(address: u64, offset: u64, len: u64, options: u32) -> hafnon_vproc_run_t {
+pub(super) fn run(address: u64, offset: u64, len: u64, options: u32) -> hafnon_vproc_run_t {
     hafnon_vproc_run_t { address, offset, len, options, reserved: 0 }
 }
 
 static ROOT: LazyLock<Unowned<'static, Vmar>> = LazyLock::new(zx::startup::vmar_root_self);
 
-fn processor() -> Result<VirtualProcessor<'static>, Failure> {
+pub(super) fn processor() -> Result<VirtualProcessor<'static>, Failure> {
     Ok(VirtualProcessor::create(&ROOT)?)
 }
 
 /// Enters a domain at its code's beginning.
-fn enter(processor: &mut VirtualProcessor<'_>, domain: &Domain) -> Result<Exit, Failure> {
+pub(super) fn enter(processor: &mut VirtualProcessor<'_>, domain: &Domain) -> Result<Exit, Failure> {
     *processor.state() = hafnon_vproc_state_t { ip: CODE, flags: FLAGS, ..Default::default() };
     Ok(processor.enter(&domain.process)?)
 }
 
 /// A value of its own for each register.
-fn state(from: u64) -> hafnon_vproc_state_t {
+pub(super) fn state(from: u64) -> hafnon_vproc_state_t {
     let n = |i: u64| from + i * 0x0101_0101_0101;
     hafnon_vproc_state_t {
         rax: n(1),
@@ -499,6 +499,9 @@ fn map_several() -> Outcome {
         [run(DATA + PAGE, 0, PAGE, 0), run(DATA + 3 * PAGE, 9 * PAGE, PAGE, READ), run(DATA, 8 * PAGE, PAGE, READ)];
     map_runs(&domain.vmar, &memory, &runs)?;
     equal(pages(&domain), [Some(8), None, Some(4), Some(9), Some(0)])?;
+    // Where programs for fixed addresses mostly begin.
+    map_runs(&domain.vmar, &memory, &[run(0x40_0000, 5 * PAGE, PAGE, READ), run(0x20_0000, 0, PAGE, READ)])?;
+    equal((peek(&domain, 0x40_0000), peek(&domain, 0x20_0000)), (Some(5), Some(0)))?;
     // What was done before a mistake stays.
     let runs = [run(DATA + PAGE, 0, PAGE, READ), run(DATA + 1, 0, PAGE, READ)];
     fails(map_runs(&domain.vmar, &memory, &runs), Status::INVALID_ARGS)?;

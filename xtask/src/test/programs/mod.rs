@@ -10,6 +10,7 @@
 
 mod c;
 mod files;
+mod guest;
 mod rust;
 
 use std::fs;
@@ -24,7 +25,7 @@ use crate::session::End;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
-    rust::tests().into_iter().chain(c::tests()).collect()
+    rust::tests().into_iter().chain(c::tests()).chain(guest::tests()).collect()
 }
 
 /// One script, on two systems.
