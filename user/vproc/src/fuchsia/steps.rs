@@ -40,6 +40,15 @@ struct Stepper {
     over: &'static AtomicBool,
 }
 
+/// Events besides the one that a run is for.
+#[derive(Clone, Copy, Default)]
+struct Others {
+    /// Before this step.
+    at: Option<u64>,
+    /// Where the first that is seen to be taken has been: the upcall is under way, and its resume finds another one pending.
+    when_taken: bool,
+}
+
 /// All that a series of runs has come upon.
 #[derive(Default)]
 struct Found {
@@ -79,19 +88,20 @@ impl Stepper {
         }
     }
 
-    /// One run: an event before the n-th step and before those of `others` that come earlier, made by `event`. Says whether there was such a step.
+    /// One run: an event before the n-th step and those of `others` that come earlier, made by `event`. Says whether there was such a step.
     fn run(
         &self,
         n: u64,
-        others: &[u64],
+        mut others: Others,
         found: &mut Found,
         event: &impl Fn() -> zx::Result<()>,
     ) -> Result<bool, Failure> {
+        let pending = || self.word(std::mem::offset_of!(hafnon_vproc_events_t, pending)) != 0;
         let make = |found: &mut Found| -> zx::Result<()> {
-            let pending = self.word(std::mem::offset_of!(hafnon_vproc_events_t, pending));
-            found.events += u64::from(pending == 0);
+            found.events += u64::from(!pending());
             event()
         };
+        let mut was_pending = false;
         self.mark(|state| state.rflags |= TRAP)?;
         found.runs += 1;
         found.walked.clear();
@@ -112,9 +122,12 @@ impl Stepper {
                 self.go(&exception, |state| state.rflags &= !TRAP)?;
                 break;
             }
-            if others.contains(&step) {
+            let taken = was_pending && !pending();
+            if others.at == Some(step) || (others.when_taken && taken) {
+                others.when_taken &= !taken;
                 make(found)?;
             }
+            was_pending = pending();
             exception.set_state(ZX_EXCEPTION_STATE_HANDLED)?;
         }
         self.mark(|state| state.rflags &= !TRAP)?;
@@ -122,7 +135,7 @@ impl Stepper {
     }
 
     /// All runs. Afterwards the owner is told that it is over.
-    fn runs(self, others: &[u64], event: impl Fn() -> zx::Result<()>) -> Result<(Found, (u64, u64)), Failure> {
+    fn runs(self, others: Others, event: impl Fn() -> zx::Result<()>) -> Result<(Found, (u64, u64)), Failure> {
         let mut found = Found::default();
         let mut n = 1;
         while self.run(n, others, &mut found, &event)? {
@@ -172,7 +185,7 @@ fn each_was_hit(found: &Found, (from, to): (u64, u64), within: usize) -> Outcome
 }
 
 /// Events on the instructions of enable, and of the upcall that another event makes, with its way back.
-fn upcalls(others: &[u64], within: usize) -> Outcome {
+fn upcalls(others: Others, within: usize) -> Outcome {
     static OVER: AtomicBool = AtomicBool::new(false);
     OVER.store(false, SeqCst);
     let root = zx::startup::vmar_root_self();
@@ -210,17 +223,17 @@ fn upcalls(others: &[u64], within: usize) -> Outcome {
 }
 
 pub fn upcall() -> Outcome {
-    upcalls(&[HOLDS], 5)
+    upcalls(Others { at: Some(HOLDS), ..Others::default() }, 5)
 }
 
-/// The same where another event has come at the beginning of the upcall, so that the resume finds it pending.
+/// The same where another event comes when the upcall has taken the first, so that the resume finds it pending.
 pub fn upcall_within() -> Outcome {
-    upcalls(&[HOLDS, HOLDS + 3], 8)
+    upcalls(Others { at: Some(HOLDS), when_taken: true }, 8)
 }
 
 /// Events where one is pending already when they are enabled.
 pub fn pending() -> Outcome {
-    upcalls(&[1], 0)
+    upcalls(Others { at: Some(1), ..Others::default() }, 0)
 }
 
 /// Preemption on the instructions of a switch from one thread to another, and of a thread's preemption and its way back.
@@ -237,7 +250,7 @@ pub fn switch() -> Outcome {
     thread::scope(|scope| {
         let steps = scope.spawn(move || {
             let ticks: vthread::probe::Ticks = ticks.recv().map_err(|_| "there are no threads")?;
-            stepper(&owner, &ready, &OVER)?.runs(&[2 * HOLDS], || ticks.tick())
+            stepper(&owner, &ready, &OVER)?.runs(Others { at: Some(2 * HOLDS), ..Others::default() }, || ticks.tick())
         });
         let quantum = zx::Duration::from_seconds(10_000);
         let (kept, turns) = vthread::probe::run(&processor, quantum, |threads| {
