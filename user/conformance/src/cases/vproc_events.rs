@@ -117,7 +117,7 @@ fn each_once() -> Outcome {
             while seen.load(Ordering::SeqCst) < KICKS {
                 turns += 1;
                 // Most upcalls are in the loop; but a whole turn for each would take half a minute.
-                if turns % 4096 == 0 {
+                if turns.is_multiple_of(4096) {
                     thread::yield_now();
                 }
             }
