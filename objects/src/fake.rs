@@ -78,6 +78,8 @@ pub struct FakeMachine {
     /// Bells of threads, and how often each was rung.
     pub bells: BTreeMap<u32, u32>,
     next_bell: u32,
+    /// See [`Machine::keeps_stack_pointer`].
+    pub loses_stack_pointer: bool,
     /// Whose call is being handled.
     pub caller: Option<MachineThread>,
     /// Device memory, interrupts, I/O ports.
@@ -411,6 +413,10 @@ impl Machine for FakeMachine {
 
     fn can_step(&self) -> bool {
         true
+    }
+
+    fn keeps_stack_pointer(&self) -> bool {
+        !self.loses_stack_pointer
     }
 
     fn thread_set_priority(&mut self, thread: MachineThread, priority: Priority) {

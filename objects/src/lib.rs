@@ -53,6 +53,7 @@ pub mod fifo;
 mod frames;
 pub mod futex;
 pub mod handle;
+mod in_call;
 pub mod interrupt;
 pub mod iob;
 pub mod iommu;

@@ -552,6 +552,8 @@ pub trait Machine {
     fn own_tick(&self) -> Option<u64>;
     /// Whether a thread stops after the next instruction when the trap flag is among the flags that it is given.
     fn can_step(&self) -> bool;
+    /// Whether a thread that is found in a system call is shown with its own stack pointer.
+    fn keeps_stack_pointer(&self) -> bool;
     /// Sets a thread's priority, at most [`Priority::DEADLINE`]. It starts with [`Priority::DEFAULT`].
     fn thread_set_priority(&mut self, thread: MachineThread, priority: Priority);
     /// From now on, or no longer, a thread comes before all others of its priority, but after those of a higher one.

@@ -441,7 +441,8 @@ impl<M: Machine> Kernel<M> {
     /// `BAD_STATE`: it is neither suspended nor at an exception.
     pub fn thread_registers(&mut self, id: Id<Thread>) -> Result<Registers, Status> {
         let machine = self.shown(id)?;
-        Ok(self.machine.thread_registers(machine))
+        let found = self.machine.thread_registers(machine);
+        Ok(self.with_stack_pointer(id, found))
     }
 
     /// Sets the registers of a thread that stands. If it waits in a call and shall go on elsewhere, the wait is over

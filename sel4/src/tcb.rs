@@ -72,6 +72,9 @@ pub const FPU_WORDS: usize = 832 / 8;
 /// Whether [`Tcb::write_registers`] keeps the trap flag, by which the thread stops after its next instruction.
 pub const KEEPS_TRAP_FLAG: bool = family::KEEPS_TRAP_FLAG;
 
+/// Whether the kernel keeps the stack pointer of a thread that makes a system call.
+pub const KEEPS_STACK_POINTER: bool = family::KEEPS_STACK_POINTER;
+
 /// Whether the kernel tells a thread with a bound notification of its ticks: see [`ticks`](crate::ipc::ticks).
 pub const TELLS_TICKS: bool = family::TELLS_TICKS;
 

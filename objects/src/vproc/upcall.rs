@@ -157,6 +157,7 @@ impl<M: Machine> Kernel<M> {
         let (page, bell) = (vproc.page, vproc.bell);
         let Some(machine) = self.objects.get(owner).ok().and_then(Thread::machine) else { return };
         let found = self.machine.thread_interrupt(machine);
+        let found = self.with_stack_pointer(owner, found);
         let events = self.vproc_events(page);
         let resumes = (events.resume_from..events.resume_to).contains(&found.rip);
         let mut told = self.vmo_write(page, place!(enabled), 0u64.as_bytes());

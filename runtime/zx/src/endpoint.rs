@@ -247,13 +247,15 @@ pub(crate) fn label_of(info: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn trap(number: i64, slot: u64, mut info: u64, first: [u64; REGISTERS]) -> (u64, u64, [u64; REGISTERS]) {
     let (mut badge, [mut m0, mut m1, mut m2, mut m3]) = (slot, first);
-    // SAFETY: follows the kernel's convention; all registers that change are listed. The stack pointer is kept in r14, as
-    // not every kernel keeps it.
+    // SAFETY: follows the kernel's convention; all registers that change are listed. The stack pointer is kept in rbx, as
+    // not every kernel keeps it: the system, too, looks for it there. rbx is the compiler's, so it gets it back.
     unsafe {
         asm!(
-            "mov r14, rsp",
+            "mov r14, rbx",
+            "mov rbx, rsp",
             "syscall",
-            "mov rsp, r14",
+            "mov rsp, rbx",
+            "mov rbx, r14",
             in("rdx") number,
             inlateout("rdi") badge,
             inlateout("rsi") info,

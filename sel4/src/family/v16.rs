@@ -70,6 +70,9 @@ pub(crate) const FOREIGN: u64 = 0;
 
 pub(crate) const KEEPS_TRAP_FLAG: bool = false;
 
+/// At `syscall` they leave in its place what was there.
+pub(crate) const KEEPS_STACK_POINTER: bool = false;
+
 pub(crate) const TELLS_TICKS: bool = false;
 
 /// Nothing like it: an ordinary base.

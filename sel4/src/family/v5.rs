@@ -75,6 +75,8 @@ pub(crate) const KERNEL_KEEPS_GS: bool = true;
 
 pub(crate) const KEEPS_TRAP_FLAG: bool = true;
 
+pub(crate) const KEEPS_STACK_POINTER: bool = true;
+
 /// The project's patch 0021.
 pub(crate) const TELLS_TICKS: bool = true;
 

@@ -565,6 +565,11 @@ impl Machine for Sel4 {
         sel4::KEEPS_TRAP_FLAG
     }
 
+    #[inline]
+    fn keeps_stack_pointer(&self) -> bool {
+        sel4::KEEPS_STACK_POINTER
+    }
+
     fn thread_set_priority(&mut self, thread: MachineThread, priority: Priority) {
         self.threads.set_priority(thread, priority);
     }

@@ -4,10 +4,11 @@
 //! All of this is for the owner's thread alone. It works on the page that thread and system share, by loads and stores
 //! between which an upcall may come at any instruction; so nothing here makes a reference to what stands there.
 
-use core::arch::naked_asm;
+use core::arch::x86_64::__cpuid;
+use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
 use core::slice;
-use core::sync::atomic::{Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use abi::{
     HAFNON_VPROC_BIND, HAFNON_VPROC_EVENTS_OFFSET, HAFNON_VPROC_UNBIND, hafnon_vproc_events_t, hafnon_vproc_state_t,
@@ -139,7 +140,7 @@ impl Events {
         compiler_fence(Ordering::SeqCst);
         // SAFETY: the page is mapped. One instruction, so an event comes before or after; nobody else's processor is there.
         unsafe {
-            core::arch::asm!("xchg [{at}], {was}", at = in(reg) &raw mut (*self.words).pending, was = inout(reg) 0_u64 => was,
+            asm!("xchg [{at}], {was}", at = in(reg) &raw mut (*self.words).pending, was = inout(reg) 0_u64 => was,
                 options(nostack, preserves_flags));
         }
         compiler_fence(Ordering::SeqCst);
@@ -189,6 +190,7 @@ impl Events {
             ]);
             top
         };
+        HAS_UPPER.store(has_upper(), Ordering::Relaxed);
         let (from, to) = resume_range();
         store!(self, entry_sp, top as u64);
         store!(self, entry_ip, entry as *const () as u64);
@@ -207,6 +209,22 @@ impl Events {
         // SAFETY: the same.
         unsafe { leave(self.words) }
     }
+}
+
+/// Whether there are upper halves: a kernel may have been built without AVX. Set before the first upcall.
+static HAS_UPPER: AtomicBool = AtomicBool::new(false);
+
+/// Whether the processor has AVX and the kernel lets it be used.
+fn has_upper() -> bool {
+    const OSXSAVE_AND_AVX: u32 = 1 << 27 | 1 << 28;
+    const SSE_AND_AVX: u32 = 1 << 1 | 1 << 2;
+    let lower: u32;
+    if __cpuid(1).ecx & OSXSAVE_AND_AVX != OSXSAVE_AND_AVX {
+        return false;
+    }
+    // SAFETY: reads a register that programs may read where OSXSAVE is set.
+    unsafe { asm!("xgetbv", in("ecx") 0, out("eax") lower, out("edx") _, options(nomem, nostack, preserves_flags)) };
+    lower & SSE_AND_AVX == SSE_AND_AVX
 }
 
 /// Instructions for the upper half of each vector register, at an address in `rcx`. Not XSAVE and XRSTOR, which would be one for all: QEMU's do
@@ -240,7 +258,10 @@ unsafe extern "C" fn entry() -> ! {
         "mov rbx, [rsp]",
         "mov rcx, [rbx + {vectors}]",
         "fxsave64 [rcx]",
+        "cmp byte ptr [rip + {has_upper}], 0",
+        "je 2f",
         upper!(keep),
+        "2:",
         "mov rax, gs:[{words}]",
         "mov [rcx + {arguments}], rax",
         "mov rax, gs:[{words} + 8]",
@@ -254,6 +275,7 @@ unsafe extern "C" fn entry() -> ! {
         "mov rdi, rbx",
         "jmp {leave}",
         vectors = const offset_of!(hafnon_vproc_events_t, vectors),
+        has_upper = sym HAS_UPPER,
         words = const ARGUMENTS,
         arguments = const offset_of!(Vectors, arguments),
         leave = sym leave,
@@ -266,7 +288,10 @@ unsafe extern "C" fn leave(_events: *mut hafnon_vproc_events_t) -> ! {
     naked_asm!(
         "mov rcx, [rdi + {vectors}]",
         "fxrstor64 [rcx]",
+        "cmp byte ptr [rip + {has_upper}], 0",
+        "je 2f",
         upper!(load),
+        "2:",
         "mov rax, [rcx + {arguments}]",
         "mov gs:[{words}], rax",
         "mov rax, [rcx + {arguments} + 8]",
@@ -277,6 +302,7 @@ unsafe extern "C" fn leave(_events: *mut hafnon_vproc_events_t) -> ! {
         "mov gs:[{words} + 24], rax",
         "jmp {resume}",
         vectors = const offset_of!(hafnon_vproc_events_t, vectors),
+        has_upper = sym HAS_UPPER,
         words = const ARGUMENTS,
         arguments = const offset_of!(Vectors, arguments),
         resume = sym resume,

@@ -17,6 +17,7 @@ cases! {
     "thread.read_state.vector" => read_vector,
     "thread.read_state.fp_at_start" => read_fp_at_start,
     "thread.read_state.not_standing" => read_not_standing,
+    "thread.read_state.in_a_call" => read_in_a_call,
     "thread.read_state.arguments" => read_arguments,
     "thread.write_state.general" => write_general,
     "thread.write_state.at_start" => write_at_start,
@@ -662,6 +663,19 @@ impl Caller {
         equal(self.word(at + 8)? as u32, 1)?;
         Ok(self.word(at)? as i64)
     }
+}
+
+/// A thread that waits in a call has the stack pointer that it waits with: a few frames down on its page.
+fn read_in_a_call() -> Outcome {
+    let waiter = Waiter::start()?;
+    waiter.blocked()?;
+    let token = waiter.suspend()?;
+    let registers: zx_thread_state_general_regs_t = waiter.thread().registers()?;
+    let top = waiter.caller.address as u64 + 8184;
+    ensure((top - 512..top).contains(&registers.rsp), &format!("{:#x} below {top:#x}", registers.rsp))?;
+    drop(token);
+    waiter.first.signal(Signals::NONE, Signals::USER_0)?;
+    equal(waiter.caller.end(FIRST)?, 0)
 }
 
 /// A thread of this program that waits for a signal of one event, and when it is sent there, for one of another.
