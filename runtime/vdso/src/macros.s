@@ -59,6 +59,7 @@
     shr rsi, TAG_LABEL_SHIFT
     jz 777f
     mov rdx, SEL4_YIELD
+    mov rbx, rsp
     syscall
     mov rsp, rbx
 777:
