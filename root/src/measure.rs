@@ -104,6 +104,7 @@ fn partner(
         rdi: cap.0,
         ..UserContext::default()
     };
+    tcb.without_fpu().context("a partner without FPU")?;
     tcb.write_registers(&registers, true).context("starting a partner")?;
     Ok(tcb)
 }

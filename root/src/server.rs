@@ -284,6 +284,7 @@ impl Server {
             fs_base: NO_BASES,
             ..UserContext::default()
         };
+        self.tcb.without_fpu().context("a server without FPU")?;
         self.tcb.write_registers(&registers, true).context("starting a server")
     }
 }

@@ -1,14 +1,15 @@
 //! Where the root task starts, and how it stops.
 
 use description::{COMPONENTS, System};
-use sel4::{BootInfo, bootinfo};
+use sel4::BootInfo;
+use sel4::bootinfo::{self, INIT_TCB};
 use server_boot::EXIT_ROOT_FAILED;
 use server_boot::cspace::ASID_POOLS;
 
 use crate::component::Component;
 use crate::console::{self, error, info};
 use crate::devices::Devices;
-use crate::error::Error;
+use crate::error::{Context, Error};
 use crate::fwcfg::FwCfg;
 use crate::hpet::Hpet;
 use crate::instance::{Instance, MAX_INSTANCES, Means};
@@ -54,6 +55,7 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     if SERVER.is_empty() {
         return Err(Error::NoServer);
     }
+    INIT_TCB.without_fpu().context("the root task without FPU")?;
     info!("firmware and kernel took {} thousand ticks of the processor's counter", console::start() / 1000);
     // What is written into the program later is not what the compiler knows.
     let system = System::embedded(core::hint::black_box(&SYSTEM)).map_err(Error::Description)?;

@@ -142,6 +142,12 @@ impl Tcb {
         family::write_fpu(self, state)
     }
 
+    /// Says that the thread never touches x87 and vector registers. Where the kernel can, it leaves those of the thread's callers where
+    /// they are, then, while it works for them: the thread is trusted with them. A thread may say it of itself.
+    pub fn without_fpu(self) -> Result<()> {
+        family::without_fpu(self)
+    }
+
     /// How often the timer, which ticks every [`crate::config::TIMER_TICK_MS`], has found the thread running: `None`
     /// where the kernel does not count.
     pub fn read_ticks(self) -> Option<Result<u64>> {

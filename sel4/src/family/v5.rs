@@ -97,6 +97,16 @@ const RESET: u64 = 1 << 10;
 /// In the flags of writing: an answer to the thread's call (patch 0019).
 const ANSWER: u64 = 1 << 11;
 
+/// In the flags of writing: nothing but that the thread never touches the FPU (patch 0023).
+const WITHOUT_FPU: u64 = 1 << 13;
+
+pub(crate) fn without_fpu(tcb: Tcb) -> Result<()> {
+    let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2, 0);
+    call.word::<0>(WITHOUT_FPU);
+    call.word::<1>(0);
+    call.run().map(|_| ())
+}
+
 #[inline(always)]
 pub(crate) fn answer(tcb: Tcb, message: Message) {
     let answer = [ANSWER, 0, message.info.word(), message.mr[0]];

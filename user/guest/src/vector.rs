@@ -17,11 +17,9 @@ const CODE: u64 = TOP + PAGE;
 pub const STATE: u64 = TOP + 2 * PAGE;
 /// Bytes of them: the legacy area, its header, and the upper halves of `ymm0` to `ymm15`.
 pub const BYTES: usize = 832;
-/// `fnop; xsave64 [rdi]; syscall`, and `fnop; xrstor64 [rdi]; syscall`. Where the processor still has another thread's registers, the
-/// first notices it; QEMU's XSAVE does not, as a processor's does.
-const SAVE_AND_LOAD: [u8; 16] =
-    [0xd9, 0xd0, 0x48, 0x0f, 0xae, 0x27, 0x0f, 0x05, 0xd9, 0xd0, 0x48, 0x0f, 0xae, 0x2f, 0x0f, 0x05];
-const LOAD: u64 = CODE + 8;
+/// `xsave64 [rdi]; syscall`, and `xrstor64 [rdi]; syscall`.
+const SAVE_AND_LOAD: [u8; 12] = [0x48, 0x0f, 0xae, 0x27, 0x0f, 0x05, 0x48, 0x0f, 0xae, 0x2f, 0x0f, 0x05];
+const LOAD: u64 = CODE + 6;
 /// What is saved: x87, SSE and AVX.
 const PARTS: u64 = 7;
 

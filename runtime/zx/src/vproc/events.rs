@@ -228,7 +228,7 @@ fn has_upper() -> bool {
 }
 
 /// Instructions for the upper half of each vector register, at an address in `rcx`. Not XSAVE and XRSTOR, which would be one for all: QEMU's do
-/// not look whether the registers are another thread's, which the kernel leaves there until somebody uses them.
+/// not look whether the registers are another thread's, which seL4 13 leaves there until somebody uses them.
 macro_rules! upper {
     (keep) => {
         upper!("vextractf128 [rcx + 512 + 16 * ", "], ymm", ", 1\n")

@@ -15,6 +15,8 @@ mod faults;
 mod instructions;
 #[cfg(target_os = "fuchsia")]
 mod link;
+#[cfg(target_os = "fuchsia")]
+mod vectors;
 
 #[cfg(target_os = "fuchsia")]
 fn main() -> std::process::ExitCode {
@@ -24,8 +26,8 @@ fn main() -> std::process::ExitCode {
         _ => std::process::ExitCode::from(2),
     };
     let cases = || {
-        let all = [buffer::cases(), entries::cases(), faults::cases(), instructions::cases(), link::cases()];
-        let mut all: Vec<_> = all.into_iter().flatten().collect();
+        let parts = [buffer::cases, entries::cases, faults::cases, instructions::cases, link::cases, vectors::cases];
+        let mut all: Vec<_> = parts.into_iter().flat_map(|cases| cases()).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
     };
