@@ -9,6 +9,7 @@ pub mod caught;
 pub mod census;
 pub mod check;
 mod options;
+pub mod refused;
 pub mod supervise;
 #[cfg(target_os = "fuchsia")]
 pub mod tiny;

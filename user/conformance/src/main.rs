@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use conformance::check;
 use conformance::check::Case;
 #[cfg(target_os = "fuchsia")]
-use conformance::{caught, census, tiny};
+use conformance::{caught, census, refused, tiny};
 
 #[cfg(target_os = "fuchsia")]
 fn all() -> Vec<Case> {

@@ -16,6 +16,7 @@ use super::vproc::{
     CODE, DATA, Domain, FLAGS, PAGE, READ, READ_EXECUTE, READ_WRITE, SYSCALLS, enter, processor, run, state,
 };
 use crate::check::{Failure, Outcome, ensure, equal, fails};
+use crate::refused::REFUSED;
 use crate::tiny::{SPIN, code};
 
 cases! {
@@ -238,59 +239,16 @@ fn interrupts() -> Outcome {
 
 /// Instructions that are not for programs.
 fn instructions() -> Outcome {
-    let all: &[&[u8]] = &[
-        &[0xf4],                                                                                           // hlt
-        &[0xfa],                                                                                           // cli
-        &[0xfb],                                                                                           // sti
-        &[0xe4, 0x60],             // in al, 0x60
-        &[0xe6, 0x80],             // out 0x80, al
-        &[0x6c],                   // ins
-        &[0xf3, 0x6e],             // rep outs
-        &[0x0f, 0x30],             // wrmsr
-        &[0x0f, 0x32],             // rdmsr
-        &[0x0f, 0x33],             // rdpmc
-        &[0x0f, 0x20, 0xd8],       // mov rax, cr3
-        &[0x0f, 0x22, 0xc0],       // mov cr0, rax
-        &[0x0f, 0x22, 0xe0],       // mov cr4, rax
-        &[0x0f, 0x23, 0xf8],       // mov dr7, rax
-        &[0x0f, 0x21, 0xf8],       // mov rax, dr7
-        &[0x0f, 0x01, 0x14, 0x24], // lgdt [rsp]
-        &[0x0f, 0x01, 0x1c, 0x24], // lidt [rsp]
-        &[0x0f, 0x00, 0xd8],       // ltr ax
-        &[0x0f, 0x00, 0xd0],       // lldt ax
-        &[0x0f, 0x01, 0xf0],       // lmsw ax
-        &[0x0f, 0x06],             // clts
-        &[0x0f, 0x08],             // invd
-        &[0x0f, 0x09],             // wbinvd
-        &[0x0f, 0x01, 0x3c, 0x24], // invlpg [rsp]
-        &[0x0f, 0x01, 0xf8],       // swapgs
-        &[0x0f, 0x01, 0xd1],       // xsetbv
-        &[0x0f, 0x01, 0xc1],       // vmcall
-        &[0x0f, 0x01, 0xd9],       // vmmcall
-        &[0x0f, 0x07],             // sysret
-        &[0x48, 0x0f, 0x07],       // sysretq
-        &[0x0f, 0x35],             // sysexit
-        &[0x0f, 0x34],             // sysenter
-        &[0x0f, 0xaa],             // rsm
-        &[0x0f, 0x01, 0xc8],       // monitor
-        &[0xcb],                   // retf, to nothing
-        &[0x48, 0xcf],             // iretq, to nothing
-        &[0x8e, 0xd0],             // mov ss, ax
-        &[0xce],                   // into
-        &[0xf1],                   // int1
-        &[0x0f, 0xff],             // ud0
-        &[0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x90], // too long
-    ];
     let mut processor = processor()?;
     let stack = Vmo::create(PAGE, 0)?;
-    for bytes in all {
+    for (name, bytes) in REFUSED {
         let domain = Domain::new(bytes)?;
         map_runs(&domain.vmar, &stack, &[run(DATA, 0, PAGE, READ_WRITE)])?;
         // Selectors and vectors of nothing, too.
         for rax in [0, 8, 0xffff_ffff] {
             *processor.state() = hafnon_vproc_state_t { rax, rsp: DATA + 64, ..state(9) };
             let exit = processor.enter(&domain.process)?;
-            ensure(matches!(exit, Exit::Exception(_) | Exit::PageFault(_)), &format!("{exit:?} by {bytes:02x?}"))?;
+            ensure(matches!(exit, Exit::Exception(_) | Exit::PageFault(_)), &format!("{exit:?} by {name}"))?;
         }
     }
     still_runs(&mut processor)

@@ -1,6 +1,7 @@
 //! Instructions that are not for programs: each ends its process, or does nothing.
 
 use conformance::check::{Case, Outcome, equal};
+use conformance::refused::REFUSED;
 use conformance::tiny::{EXCEPTION, OwnJob, Tiny};
 use hostile::neighbour::Neighbour;
 use zx::AsHandleRef;
@@ -8,7 +9,6 @@ use zx::AsHandleRef;
 pub fn cases() -> Vec<Case> {
     vec![
         crate::case("tamper.instructions.refused", refused),
-        crate::case("tamper.instructions.iretq", iretq),
         crate::case("tamper.instructions.flags", flags),
         crate::case("tamper.instructions.nested_task", nested_task),
         crate::case("tamper.instructions.old_entries", old_entries),
@@ -28,53 +28,7 @@ fn ends(code: &[u8]) -> Outcome {
 }
 
 fn refused(_: &mut Neighbour) -> Outcome {
-    let all: &[&[u8]] = &[
-        &[0xf4],                               // hlt
-        &[0xfa],                               // cli
-        &[0xfb],                               // sti
-        &[0xe4, 0x60],                         // in al, 0x60
-        &[0xe6, 0x80],                         // out 0x80, al
-        &[0x66, 0xba, 0xf4, 0x00, 0xee],       // mov dx, 0xf4; out dx, al
-        &[0x6c],                               // ins
-        &[0xf3, 0x6e],                         // rep outs
-        &[0x0f, 0x30],                         // wrmsr
-        &[0x0f, 0x32],                         // rdmsr
-        &[0x0f, 0x33],                         // rdpmc
-        &[0x0f, 0x22, 0xd8],                   // mov cr3, rax
-        &[0x0f, 0x20, 0xc0],                   // mov rax, cr0
-        &[0x0f, 0x23, 0xf8],                   // mov dr7, rax
-        &[0x0f, 0x21, 0xf8],                   // mov rax, dr7
-        &[0x0f, 0x01, 0x14, 0x24],             // lgdt [rsp]
-        &[0x0f, 0x01, 0x1c, 0x24],             // lidt [rsp]
-        &[0x0f, 0x00, 0xd8],                   // ltr ax
-        &[0x0f, 0x00, 0xd0],                   // lldt ax
-        &[0x0f, 0x01, 0xf0],                   // lmsw ax
-        &[0x0f, 0x06],                         // clts
-        &[0x0f, 0x08],                         // invd
-        &[0x0f, 0x09],                         // wbinvd
-        &[0x0f, 0x01, 0x3c, 0x24],             // invlpg [rsp]
-        &[0x0f, 0x01, 0xf8],                   // swapgs
-        &[0x0f, 0x01, 0xd1],                   // xsetbv
-        &[0x0f, 0x01, 0xc1],                   // vmcall
-        &[0x0f, 0x01, 0xd9],                   // vmmcall
-        &[0x0f, 0x07],                         // sysret
-        &[0x48, 0x0f, 0x07],                   // sysretq
-        &[0x0f, 0x35],                         // sysexit
-        &[0xcb],                               // retf
-        &[0x8e, 0xd0],                         // mov ss, ax
-        &[0x0f, 0x01, 0xc8],                   // monitor
-        &[0x0f, 0xaa],                         // rsm
-        &[0xcc],                               // int3
-        &[0xce],                               // into
-        &[0xf1],                               // int1
-        &[0x48, 0x31, 0xc9, 0x48, 0xf7, 0xf1], // xor rcx, rcx; div rcx
-    ];
-    all.iter().try_for_each(|code| ends(code))
-}
-
-/// A return from an interrupt that there was not.
-fn iretq(_: &mut Neighbour) -> Outcome {
-    ends(&[0x48, 0xcf])
+    REFUSED.iter().try_for_each(|(name, code)| ends(code).map_err(|failure| format!("{name}: {failure}").into()))
 }
 
 /// A flag is popped, and then the kernel is entered.
@@ -107,12 +61,11 @@ fn flags(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// Interrupts by number, and the entry that 32-bit programs had.
+/// Interrupts by number.
 fn old_entries(_: &mut Neighbour) -> Outcome {
     for vector in 0..=255 {
         ends(&[0xcd, vector])?;
     }
-    ends(&[0x0f, 0x34])?;
     // A program may set the bases of its segments where the processor lets it; what it loses is its own buffer.
     let job = OwnJob::new()?;
     for code in [&[0xf3, 0x48, 0x0f, 0xae, 0xd8], &[0xf3, 0x48, 0x0f, 0xae, 0xd0]] {

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use abi::hafnon_vproc_state_t;
 
-use crate::files::{self, File};
-use crate::kernel::{Go, Kernel};
-use crate::linux::{Layout, Result, Stop, errno, fails, nr, sig};
-use crate::memory::{Memory, PAGE};
-use crate::program;
-use crate::space::{self, Content, Space, page_behind};
-use crate::task::{Action, Info, Task};
+use super::files::{self, File};
+use super::kernel::{Go, Kernel};
+use super::linux::{Layout, Result, Stop, errno, fails, nr, sig};
+use super::memory::{Memory, PAGE};
+use super::program;
+use super::space::{self, Content, Space, page_behind};
+use super::task::{Action, Info, Task};
 
 /// The longest path, and the longest list of arguments.
 const PATH: usize = 4096;

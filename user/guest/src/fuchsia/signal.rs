@@ -4,10 +4,10 @@
 //! 2. Registers, vector registers and mask are put on the stack, in Linux's layout, and the handler is entered.
 //! 3. The handler returns to code of the program's that calls `rt_sigreturn`, which takes all of them back, changed or not.
 
-use crate::kernel::{Go, Kernel};
-use crate::linux::{Layout, Result, Stop, errno, fails, nr, sig};
-use crate::task::{Action, Info, Task, bit};
-use crate::vector;
+use super::kernel::{Go, Kernel};
+use super::linux::{Layout, Result, Stop, errno, fails, nr, sig};
+use super::task::{Action, Info, Task, bit};
+use super::vector;
 
 /// Bits of `sa_flags`.
 mod sa {
@@ -165,7 +165,7 @@ impl Kernel<'_> {
         let mut bytes = Layout::<{ frame::BYTES }>::new();
         let at = task.state.rsp.wrapping_sub(8);
         let mut vector = [0; vector::BYTES];
-        let mut read = |space: &mut crate::space::Space| {
+        let mut read = |space: &mut super::space::Space| {
             space.read((&mut self.memory, &mut self.counts), at, &mut bytes.0)?;
             match bytes.get(frame::VECTOR) {
                 0 => Ok(false),

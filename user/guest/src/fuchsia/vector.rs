@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use abi::{hafnon_vproc_run_t, hafnon_vproc_state_t};
 use zx::{Exit, Vmar, Vmo, map_runs};
 
-use crate::kernel::Kernel;
-use crate::linux::{Result, Stop};
-use crate::memory::{EXECUTE, PAGE, READ};
-use crate::space::{Space, TOP};
+use super::kernel::Kernel;
+use super::linux::{Result, Stop};
+use super::memory::{EXECUTE, PAGE, READ};
+use super::space::{Space, TOP};
 
 /// Where the instructions are: above all that the program can have.
 const CODE: u64 = TOP + PAGE;

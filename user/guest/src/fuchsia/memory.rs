@@ -3,7 +3,7 @@
 use abi::{ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE};
 use zx::Vmo;
 
-use crate::linux::{Result, errno, fails};
+use super::linux::{Result, errno, fails};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;

@@ -8,10 +8,10 @@ use elf::ElfBytes;
 use elf::abi::{EM_X86_64, ET_EXEC, PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD};
 use elf::endian::LittleEndian;
 
-use crate::counts::Counts;
-use crate::linux::{Result, errno, fails};
-use crate::memory::{EXECUTE, Memory, PAGE, READ, WRITE};
-use crate::space::{Content, Space, TOP, page_behind, page_of};
+use super::counts::Counts;
+use super::linux::{Result, errno, fails};
+use super::memory::{EXECUTE, Memory, PAGE, READ, WRITE};
+use super::space::{Content, Space, TOP, page_behind, page_of};
 
 /// The stack's size, and where it ends.
 const STACK: u64 = 8 << 20;

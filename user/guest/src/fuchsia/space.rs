@@ -11,10 +11,10 @@ use std::rc::Rc;
 use abi::hafnon_vproc_run_t;
 use zx::{Process, Vmar, map_runs};
 
-use crate::counts::Counts;
-use crate::linux::{Result, Stop, errno, fails};
-use crate::memory::{EXECUTE, Frame, Memory, PAGE, READ, WRITE};
-use crate::vector;
+use super::counts::Counts;
+use super::linux::{Result, Stop, errno, fails};
+use super::memory::{EXECUTE, Frame, Memory, PAGE, READ, WRITE};
+use super::vector;
 
 /// The end of what a program can have.
 pub const TOP: u64 = 0x7eff_0000_0000;

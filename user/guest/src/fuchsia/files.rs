@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
-use crate::linux::{Result, Stop, errno, fails};
+use super::linux::{Result, Stop, errno, fails};
 
 /// Bytes that a pipe holds.
 const PIPE: usize = 64 << 10;

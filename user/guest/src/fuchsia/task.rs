@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use abi::hafnon_vproc_state_t;
 
-use crate::files::Files;
-use crate::linux::sig;
-use crate::space::Space;
+use super::files::Files;
+use super::linux::sig;
+use super::space::Space;
 
 /// What a process does about a signal.
 #[derive(Clone, Copy, Default)]

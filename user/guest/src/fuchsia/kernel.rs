@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use abi::{HAFNON_VPROC_FAULT_PRESENT, HAFNON_VPROC_FAULT_WRITE};
 use zx::{Exit, Rights, VirtualProcessor};
 
-use crate::counts::Counts;
-use crate::linux::{Result, Stop, errno, fails, sig};
-use crate::memory::{EXECUTE, Memory, READ, WRITE};
-use crate::program;
-use crate::space::Space;
-use crate::task::{Info, Task};
+use super::counts::Counts;
+use super::linux::{Result, Stop, errno, fails, sig};
+use super::memory::{EXECUTE, Memory, READ, WRITE};
+use super::program;
+use super::space::Space;
+use super::task::{Info, Task};
 
 /// How long a turn is.
 const TURN: Duration = Duration::from_millis(5);
@@ -144,7 +144,7 @@ impl Kernel<'_> {
     /// Runs a program until it ends; gives how.
     fn run(&mut self, arguments: &[Vec<u8>]) -> Result<u32> {
         let Some(path) = arguments.first() else { return fails(errno::ENOENT) };
-        let path = crate::calls::whole(path);
+        let path = super::calls::whole(path);
         let data = self.file(&path)?;
         let mut space = Space::new(&mut self.memory)?;
         let environment: Vec<Vec<u8>> =
@@ -176,7 +176,7 @@ impl Kernel<'_> {
         if let Some(space) = task.space.take() {
             space.end(&mut self.memory)?;
         }
-        (0..crate::files::MOST as u64).try_for_each(|number| task.files.put(number, None))?;
+        (0..super::files::MOST as u64).try_for_each(|number| task.files.put(number, None))?;
         for child in self.tasks.values_mut().filter(|child| child.parent == task.pid) {
             child.parent = FIRST;
         }
