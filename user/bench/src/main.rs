@@ -9,6 +9,8 @@
 #[cfg(target_os = "fuchsia")]
 mod channels;
 #[cfg(target_os = "fuchsia")]
+mod domains;
+#[cfg(target_os = "fuchsia")]
 mod handles;
 #[cfg(target_os = "fuchsia")]
 mod mappings;
@@ -28,7 +30,7 @@ mod waits;
 #[cfg(target_os = "fuchsia")]
 fn main() -> zx::Result<()> {
     type Series = (&'static str, fn(&mut meter::Meter) -> zx::Result<()>);
-    let all: [Series; 11] = [
+    let all: [Series; 12] = [
         // Before the waits, whose packets would serve again here: what packets take is measured, too.
         ("queues", queues::run),
         ("handles", handles::run),
@@ -37,6 +39,7 @@ fn main() -> zx::Result<()> {
         ("mappings", mappings::run),
         ("threads", threads::run),
         ("processes", processes::run),
+        ("domains", domains::run),
         ("commit", memory::commit),
         ("copies", memory::copies),
         ("faults", memory::faults),

@@ -1,10 +1,11 @@
-//! Queues ten thousand deep.
+//! Queues four thousand deep.
 
 use zx::{Channel, MonotonicInstant, Port};
 
 use crate::meter::Meter;
 
-const PORT: [usize; 4] = [10, 100, 1_000, 10_000];
+/// A port takes no more than 4096.
+const PORT: [usize; 4] = [10, 100, 1_000, 4_000];
 /// A channel takes no more than 3500.
 const CHANNEL: [usize; 4] = [10, 100, 1_000, 3_000];
 /// Operations that are measured at each depth.

@@ -91,7 +91,7 @@ pub struct Set {
 /// What operations cost against the number of objects.
 pub const SCALE: Set = Set {
     name: "scale",
-    series: &["queues", "handles", "waits", "channels", "mappings", "threads", "processes"],
+    series: &["queues", "handles", "waits", "channels", "mappings", "threads", "processes", "domains"],
     flat: true,
 };
 
