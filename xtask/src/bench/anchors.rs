@@ -192,6 +192,7 @@ pub const GROUPS: &[(&str, &[Operation])] = &[
                 0,
                 0,
             ),
+            op("vproc_kick", "a kick of code that computes, until its owner has its state", 0, 0, 0),
             op("vproc_upcall", "a kick of one's own, its upcall, and back", 0, 0, 0),
             op(
                 "vproc_thread_switch",

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::thread;
 
 use abi::{hafnon_vproc_run_t, hafnon_vproc_state_t, zx_thread_state_general_regs_t};
 use zx::probe::{counter, undefined_instruction, upcalls};
@@ -12,6 +13,7 @@ use super::sampler::Suite;
 
 const TIMES: usize = 1_000;
 const FAULTS: usize = 500;
+const KICKS: usize = 200;
 const PAGE: u64 = 4096;
 const CODE: u64 = 0x100_0000;
 const DATA: u64 = 0x200_0000;
@@ -19,7 +21,8 @@ const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
 const READ_EXECUTE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
 
 pub fn run(suite: &mut Suite) -> zx::Result<()> {
-    const OWN: [&str; 5] = ["vproc_syscall", "vproc_fault_map", "vproc_intra", "vproc_upcall", "vproc_thread_switch"];
+    const OWN: [&str; 6] =
+        ["vproc_syscall", "vproc_fault_map", "vproc_intra", "vproc_kick", "vproc_upcall", "vproc_thread_switch"];
     exception_channel(suite)?;
     if !suite.wants(&OWN) {
         return Ok(());
@@ -29,6 +32,7 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
     syscall(suite, &mut processor)?;
     fault_map(suite, &mut processor)?;
     intra(suite, &mut processor, &root)?;
+    kick(suite, &mut processor)?;
     upcall(suite, &processor)?;
     thread_switch(suite, &processor)
 }
@@ -135,6 +139,33 @@ fn exception_channel(suite: &mut Suite) -> zx::Result<()> {
     exception.set_state(abi::ZX_EXCEPTION_STATE_HANDLED)?;
     drop(exception);
     runs.join().map_err(|_| zx::Status::BAD_STATE)
+}
+
+/// A kick by a thread that then waits, of code that computes: from before the call to where its owner has its state.
+fn kick(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Result<()> {
+    let (process, _vmar) = domain(&[0xeb, 0xfe])?;
+    let vproc = processor.handle().duplicate(Rights::SAME_RIGHTS)?;
+    let (kicked, (turn, turns)) = (&AtomicU64::new(0), mpsc::channel::<()>());
+    thread::scope(|scope| {
+        let kicker = scope.spawn(move || -> zx::Result<()> {
+            while turns.recv().is_ok() {
+                // Until the code computes, at some moment of its turn.
+                thread::sleep(std::time::Duration::from_micros(2_300));
+                kicked.store(counter(), Ordering::Relaxed);
+                vproc.kick()?;
+            }
+            Ok(())
+        });
+        let measured = suite.measure(["vproc_kick"], KICKS, |[kick]| {
+            turn.send(()).map_err(|_| zx::Status::BAD_STATE)?;
+            expect(begin(processor, &process, CODE)?, Exit::Kick)?;
+            kick.between(kicked.load(Ordering::Relaxed), counter());
+            Ok(())
+        });
+        drop(turn);
+        kicker.join().unwrap_or(Err(zx::Status::INTERNAL))?;
+        measured
+    })
 }
 
 /// A kick of one's own with events enabled.
