@@ -4,7 +4,7 @@ print(os.date("!%Y-%m-%d %H:%M:%S %j %a %A %b %B %p %y %%", 1709208000), os.date
 local parts = os.date("!*t", 1e9)
 print(parts.year, parts.month, parts.day, parts.hour, parts.min, parts.sec, parts.wday, parts.yday, parts.isdst)
 print(os.date("%H:%M", 3600), os.difftime(10, 4), pcall(os.date, "%Ez", 0), pcall(os.date, "%Q"))
-print(math.type(os.time()), os.time() > 1700000000, os.clock() >= 0, os.getenv("TMP") ~= nil, os.getenv("NO_SUCH_VARIABLE"))
+print(math.type(os.time()), os.time() > 1700000000, math.type(os.clock()), os.getenv("TMP") ~= nil, os.getenv("NO_SUCH_VARIABLE"))
 print(os.setlocale(), os.setlocale("C"), os.setlocale(nil, "numeric"))
 local folder = os.getenv("TMP")
 local function write(name, text) local file = assert(io.open(name, "w")) file:write(text) file:close() end
