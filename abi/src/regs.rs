@@ -1,5 +1,7 @@
 //! Registers of a thread, as `zx_thread_read_state` gives them (x86-64).
 
+use crate::zx_exception_report_t;
+
 consts! { TABLE;
     [u32]
         /// [`zx_thread_state_general_regs_t`]
@@ -27,6 +29,14 @@ consts! { TABLE;
         ZX_RESTRICTED_REASON_EXCEPTION = 1;
         /// Restricted mode ended by `zx_restricted_kick`.
         ZX_RESTRICTED_REASON_KICK = 2;
+        /// The flags that a `zx_restricted_state_t` may have.
+        HAFNON_RESTRICTED_FLAGS = 0x24_4dd5;
+        /// `zx_restricted_stop`: it was kicked.
+        HAFNON_RESTRICTED_STOP_KICK = 0;
+        /// `zx_restricted_stop`: a page fault.
+        HAFNON_RESTRICTED_STOP_PAGE_FAULT = 1;
+        /// `zx_restricted_stop`: another exception.
+        HAFNON_RESTRICTED_STOP_EXCEPTION = 2;
 }
 
 structs! { STRUCTS;
@@ -84,6 +94,13 @@ structs! { STRUCTS;
         rdi: u64, rsi: u64, rbp: u64, rbx: u64, rdx: u64, rcx: u64, rax: u64, rsp: u64,
         r8: u64, r9: u64, r10: u64, r11: u64, r12: u64, r13: u64, r14: u64, r15: u64,
         ip: u64, flags: u64, fs_base: u64, gs_base: u64,
+    }
+    #[doc = "What stands at the start of that VMO after `ZX_RESTRICTED_REASON_EXCEPTION`."]
+    struct zx_restricted_exception_t {
+        /// The registers.
+        state: zx_restricted_state_t,
+        /// What happened.
+        exception: zx_exception_report_t,
     }
     #[doc = "`ZX_VCPU_STATE`"]
     #[allow(missing_docs, reason = "a register needs no description")]

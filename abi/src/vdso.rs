@@ -12,6 +12,8 @@ pub const VDSO_DATA_CONSTANTS_SIZE: usize = 0xf80;
 pub const VDSO_DATA_TIME_VALUES: usize = 0x1f80;
 /// Where the image's code starts, in bytes; all before it is mapped read-only.
 pub const VDSO_CODE_START: usize = 0x10000;
+/// Where [`vdso_restricted`] lies in the page of a thread's IPC buffer, in bytes: behind all that the kernel has there.
+pub const VDSO_RESTRICTED: usize = 0x800;
 
 structs! { STRUCTS;
     #[doc = "What does not change while the system runs. A NUL-terminated version string follows."]
@@ -45,6 +47,25 @@ structs! { STRUCTS;
         address_tagging: u32,
         /// Memory.
         vm: u32,
+    }
+    #[doc = "What the vDSO keeps of a thread's restricted mode, for the thread and the server."]
+    struct vdso_restricted {
+        /// Where the page of its state is; 0 if none is bound.
+        state: u64,
+        /// The slot at which it receives.
+        slot: u64,
+        /// 1: it is back by a system call, and enters by its answer.
+        owed: u64,
+        /// 1: it was kicked.
+        kicked: u64,
+        /// Where it goes when it is back.
+        vector: u64,
+        /// What is told there.
+        context: u64,
+        /// The bases with which it was entered, which the code cannot change.
+        fs_base: u64,
+        /// See there.
+        gs_base: u64,
     }
     #[doc = "How the processor's clock becomes time: nanoseconds = (TSC + offset) * numerator / denominator."]
     struct vdso_time_values {

@@ -9,7 +9,7 @@ use core::cell::Cell;
 use crate::machine::{
     Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
     IrqKey, IrqSource, LARGE_PAGE, LARGE_PAGES, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread,
-    MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey,
+    MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey,
 };
 use crate::refusal::{Want, refused};
 
@@ -80,6 +80,9 @@ pub struct FakeMachine {
     next_bell: u32,
     /// See [`Machine::keeps_stack_pointer`].
     pub loses_stack_pointer: bool,
+    /// Pages that are shown to a thread's vDSO, by thread and address.
+    pub shown: BTreeMap<(u32, u64), Frame>,
+    words: BTreeMap<(u32, usize), u64>,
     /// Whose call is being handled.
     pub caller: Option<MachineThread>,
     /// Device memory, interrupts, I/O ports.
@@ -487,6 +490,47 @@ impl Machine for FakeMachine {
     fn runner_registers(&mut self, runner: MachineRunner) -> Registers {
         assert!(self.runners.contains_key(&runner.0), "runner in use");
         Registers::default()
+    }
+
+    fn runs_foreign(&self) -> bool {
+        true
+    }
+
+    fn runner_set_registers(&mut self, runner: MachineRunner, _: &Registers) {
+        self.runner_stop(runner);
+    }
+
+    fn runner_hold(&mut self, runner: MachineRunner) -> Runs {
+        let runs = self.runners.get_mut(&runner.0).expect("runner in use");
+        if core::mem::take(runs) { Runs::Did } else { Runs::Not }
+    }
+
+    fn runner_release(&mut self, runner: MachineRunner) {
+        *self.runners.get_mut(&runner.0).expect("runner in use") = true;
+    }
+
+    fn runner_set_priority(&mut self, runner: MachineRunner, _: Priority) {
+        assert!(self.runners.contains_key(&runner.0), "runner in use");
+    }
+
+    fn thread_show(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory> {
+        ask(Want::Slot)?;
+        assert!(self.threads.contains_key(&thread.0), "thread in use");
+        let address = (0..).find(|&address| !self.shown.contains_key(&(thread.0, address))).ok_or(OutOfMemory)?;
+        self.shown.insert((thread.0, address), frame);
+        Ok(address)
+    }
+
+    fn thread_hide(&mut self, thread: MachineThread, address: u64) {
+        assert!(self.shown.remove(&(thread.0, address)).is_some(), "hidden twice");
+    }
+
+    fn thread_word(&self, thread: MachineThread, offset: usize) -> u64 {
+        self.words.get(&(thread.0, offset)).copied().unwrap_or(0)
+    }
+
+    fn thread_set_word(&mut self, thread: MachineThread, offset: usize, value: u64) {
+        self.words.insert((thread.0, offset), value);
     }
 
     fn runner_destroy(&mut self, runner: MachineRunner) {

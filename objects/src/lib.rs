@@ -80,6 +80,7 @@ mod recent;
 pub mod refusal;
 mod report;
 pub mod resource;
+pub mod restricted;
 mod ring;
 pub mod slab;
 pub mod socket;

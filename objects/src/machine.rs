@@ -254,6 +254,17 @@ impl Perm {
     }
 }
 
+/// What a runner did when it was to be held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Runs {
+    /// It ran, and was stopped.
+    Did,
+    /// It waits to tell its endpoint something.
+    Tells,
+    /// Neither: it was stopped before, or waits for an answer.
+    Not,
+}
+
 /// Whether an address can be where a thread runs, or its FS base.
 pub const fn canonical(address: u64) -> bool {
     address >> 47 == 0
@@ -596,12 +607,22 @@ pub trait Machine {
         endpoint: MachineEndpoint,
         priority: Priority,
     ) -> Result<MachineRunner, OutOfMemory>;
+    /// Whether a runner can be given all registers at each answer, and [`Machine::runner_hold`] tells.
+    fn runs_foreign(&self) -> bool;
     /// Lets it run with these registers, whatever holds it.
     fn runner_enter(&mut self, runner: MachineRunner, registers: &Registers);
     /// Stops it where it is; a message that it is in is withdrawn.
     fn runner_stop(&mut self, runner: MachineRunner);
     /// Its registers; the instruction is the one that holds it.
     fn runner_registers(&mut self, runner: MachineRunner) -> Registers;
+    /// Sets the registers with which it goes on when it is released, whatever holds it.
+    fn runner_set_registers(&mut self, runner: MachineRunner, registers: &Registers);
+    /// Stops it if it runs. A message that it is in stays.
+    fn runner_hold(&mut self, runner: MachineRunner) -> Runs;
+    /// Lets it go on where it was stopped.
+    fn runner_release(&mut self, runner: MachineRunner);
+    /// Sets its priority.
+    fn runner_set_priority(&mut self, runner: MachineRunner, priority: Priority);
     /// Ends it. Its address space may have ended before: then it cannot have executed any further instruction.
     fn runner_destroy(&mut self, runner: MachineRunner);
 
@@ -618,6 +639,15 @@ pub trait Machine {
     fn thread_interrupt(&mut self, thread: MachineThread) -> Registers;
     /// Lets a thread that was stopped so go on with these.
     fn thread_divert(&mut self, thread: MachineThread, registers: &Registers);
+
+    /// Maps a page in a thread's address space for its vDSO, to read and write, where no program maps; tells the address.
+    fn thread_show(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory>;
+    /// Unmaps it.
+    fn thread_hide(&mut self, thread: MachineThread, address: u64);
+    /// A word of those that a thread's vDSO keeps for itself, at an offset in the page of its IPC buffer. The program can change it at any time.
+    fn thread_word(&self, thread: MachineThread, offset: usize) -> u64;
+    /// Sets it.
+    fn thread_set_word(&mut self, thread: MachineThread, offset: usize, value: u64);
 
     // --- native components as clients ---
 

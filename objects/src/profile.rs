@@ -100,6 +100,7 @@ impl<M: Machine> Kernel<M> {
         thread.priority = priority;
         if let Some(machine) = thread.machine {
             self.machine.thread_set_priority(machine, priority);
+            self.restricted_priority(id);
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ use crate::pager::{PageWait, Then};
 use crate::port::Port;
 use crate::portions::Going;
 use crate::process::{Process, ProcessState};
+use crate::restricted::Restricted;
 use crate::slab::Key;
 use crate::timer::Timer;
 use crate::trace;
@@ -109,6 +110,10 @@ pub struct Thread {
     pub(crate) endpoints: Option<Box<Slots>>,
     /// Its virtual processor.
     pub(crate) vproc: Option<Id<Vproc>>,
+    /// Its restricted mode, if it has state bound.
+    pub(crate) restricted: Option<Box<Restricted>>,
+    /// It was kicked while it had none.
+    pub(crate) kicked: bool,
     /// The call that it is blocked in, where calls are traced.
     pub(crate) traced: Option<Box<trace::Call>>,
 }
@@ -241,6 +246,8 @@ impl<M: Machine> Kernel<M> {
             wait_number: 0,
             endpoints: None,
             vproc: None,
+            restricted: None,
+            kicked: false,
             traced: None,
         };
         let id: Id<Thread> = self
@@ -307,8 +314,12 @@ impl<M: Machine> Kernel<M> {
         thread.suspended = suspended;
         let noted = thread.noted;
         match (was_stopped, hold) {
-            (false, true) => self.machine.thread_suspend(machine),
+            (false, true) => {
+                self.machine.thread_suspend(machine);
+                self.restricted_hold(id);
+            }
             (true, false) => {
+                self.restricted_release(id);
                 self.machine.thread_resume(machine);
                 self.turn_ready(id, noted);
             }
@@ -353,6 +364,7 @@ impl<M: Machine> Kernel<M> {
         }
         self.endpoints_leave(id);
         self.vproc_owner_ends(id);
+        self.restricted_unbind(id);
         if let Some(machine) = machine {
             let runtime = self.machine.thread_runtime(machine).unwrap_or(0);
             self.thread_add_runtime(id, runtime);
@@ -441,6 +453,9 @@ impl<M: Machine> Kernel<M> {
     /// `BAD_STATE`: it is neither suspended nor at an exception.
     pub fn thread_registers(&mut self, id: Id<Thread>) -> Result<Registers, Status> {
         let machine = self.shown(id)?;
+        if let Some(restricted) = self.restricted_shown(id) {
+            return Ok(restricted);
+        }
         let found = self.machine.thread_registers(machine);
         Ok(self.with_stack_pointer(id, found))
     }
@@ -452,6 +467,10 @@ impl<M: Machine> Kernel<M> {
     /// As [`Kernel::thread_registers`]. `BAD_STATE` also: it shall go on elsewhere out of a call that is an exception.
     pub fn thread_set_registers(&mut self, id: Id<Thread>, registers: &Registers) -> Result<(), Status> {
         let machine = self.shown(id)?;
+        if self.restricted_shown(id).is_some() {
+            self.restricted_show(id, registers);
+            return Ok(());
+        }
         let thread = self.objects.get(id)?;
         let (stopped, in_exception, is_exception) =
             (thread.stopped, thread.in_exception(), thread.exception().is_some());

@@ -78,7 +78,7 @@ fn registers(state: &hafnon_vproc_state_t) -> Registers {
         rip: state.ip,
         rflags: state.flags,
         fs_base: state.fs_base,
-        gs_base: 0,
+        gs_base: state.gs_base,
     }
 }
 
@@ -112,10 +112,10 @@ impl<M: Machine> Kernel<M> {
     /// `vproc_create`, for the thread that asks (1): gives the page and the slot, too.
     ///
     /// # Errors
-    /// `ALREADY_BOUND`: it has one. `NO_RESOURCES`: it has no free slot. `NOT_SUPPORTED`: it is a component's. `NO_MEMORY`.
+    /// `ALREADY_BOUND`: it has one, or state of restricted mode. `NO_RESOURCES`: it has no free slot. `NOT_SUPPORTED`: it is a component's. `NO_MEMORY`.
     pub fn vproc_create(&mut self, owner: Id<Thread>) -> Result<(Id<Vproc>, Id<Vmo>, u8), Status> {
         let thread = self.objects.get(owner)?;
-        if thread.vproc.is_some() {
+        if thread.vproc.is_some() || thread.restricted.is_some() {
             return Err(Status::ALREADY_BOUND);
         }
         let account = self.objects.get(thread.process)?.account;
@@ -167,7 +167,7 @@ impl<M: Machine> Kernel<M> {
         let page = self.vproc_of(id, thread)?.page;
         let mut state = hafnon_vproc_state_t::new_zeroed();
         self.vmo_read(page, HAFNON_VPROC_STATE_OFFSET, state.as_mut_bytes())?;
-        if !canonical(state.ip) || !canonical(state.fs_base) {
+        if ![state.ip, state.fs_base, state.gs_base].into_iter().all(canonical) {
             return Err(Status::INVALID_ARGS);
         }
         let runner = match self.objects.get(id)?.runners.get(&process) {

@@ -5,7 +5,10 @@ use std::mem::offset_of;
 use std::path::Path;
 use std::{env, fs};
 
-use abi::{vdso_constants, vdso_time_values, zx_clock_details_v1_t, zx_clock_rate_t, zx_clock_transformation_t};
+use abi::{
+    VDSO_RESTRICTED, vdso_constants, vdso_restricted, vdso_time_values, zx_clock_details_v1_t, zx_clock_rate_t,
+    zx_clock_transformation_t, zx_restricted_state_t,
+};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let here = env::var("CARGO_MANIFEST_DIR")?;
@@ -95,6 +98,26 @@ fn offsets() -> Result<String, std::fmt::Error> {
     let rate = line + offset_of!(zx_clock_transformation_t, rate);
     set("CLOCK_RATE_SYNTHETIC", rate + offset_of!(zx_clock_rate_t, synthetic_ticks))?;
     set("CLOCK_RATE_REFERENCE", rate + offset_of!(zx_clock_rate_t, reference_ticks))?;
+    // Restricted mode.
+    set("R_STATE", VDSO_RESTRICTED + offset_of!(vdso_restricted, state))?;
+    set("R_SLOT", VDSO_RESTRICTED + offset_of!(vdso_restricted, slot))?;
+    set("R_OWED", VDSO_RESTRICTED + offset_of!(vdso_restricted, owed))?;
+    set("R_KICKED", VDSO_RESTRICTED + offset_of!(vdso_restricted, kicked))?;
+    set("R_VECTOR", VDSO_RESTRICTED + offset_of!(vdso_restricted, vector))?;
+    set("R_CONTEXT", VDSO_RESTRICTED + offset_of!(vdso_restricted, context))?;
+    set("R_FS_BASE", VDSO_RESTRICTED + offset_of!(vdso_restricted, fs_base))?;
+    set("R_GS_BASE", VDSO_RESTRICTED + offset_of!(vdso_restricted, gs_base))?;
+    set("R_FLAGS", abi::HAFNON_RESTRICTED_FLAGS as usize)?;
+    set("STOP_KICK", abi::HAFNON_RESTRICTED_STOP_KICK as usize)?;
+    set("STOP_PAGE_FAULT", abi::HAFNON_RESTRICTED_STOP_PAGE_FAULT as usize)?;
+    set("STOP_EXCEPTION", abi::HAFNON_RESTRICTED_STOP_EXCEPTION as usize)?;
+    macro_rules! state {
+        ($($name:literal $field:ident)*) => { $(set($name, offset_of!(zx_restricted_state_t, $field))?;)* };
+    }
+    state!("S_RDI" rdi "S_RSI" rsi "S_RBP" rbp "S_RBX" rbx "S_RDX" rdx "S_RCX" rcx "S_RAX" rax "S_RSP" rsp);
+    state!("S_R8" r8 "S_R9" r9 "S_R10" r10 "S_R11" r11 "S_R12" r12 "S_R13" r13 "S_R14" r14 "S_R15" r15);
+    state!("S_IP" ip "S_FLAGS" flags "S_FS_BASE" fs_base "S_GS_BASE" gs_base);
+    set("MESSAGE", abi_gen::stubs::buffer_word(0))?;
     set("BUFFER_ARG_5", abi_gen::stubs::buffer_word(4))?;
     set("BUFFER_ARG_6", abi_gen::stubs::buffer_word(5))?;
     set("BUFFER_ARG_7", abi_gen::stubs::buffer_word(6))?;

@@ -51,8 +51,8 @@ pub use irq::{IrqControl, IrqHandler};
 pub use message::{Message, MessageInfo, Received};
 pub use port::{IoPort, IoPortControl};
 pub use tcb::{
-    FPU_WORDS, KEEPS_STACK_POINTER, KEEPS_TRAP_FLAG, KERNEL_KEEPS_GS, NO_BASES, SchedParams, TELLS_TICKS, Tcb,
-    TcbConfig, UserContext,
+    FPU_WORDS, Held, KEEPS_STACK_POINTER, KEEPS_TRAP_FLAG, KERNEL_KEEPS_GS, NO_BASES, RUNS_FOREIGN, SchedParams,
+    TELLS_TICKS, Tcb, TcbConfig, UserContext,
 };
 pub use untyped::{MAX_OBJECTS_PER_RETYPE, ObjectType, Untyped};
 pub use vspace::{AT_ONCE, Caching, KNOWS_WRITTEN, PAGE_SIZE, Page, PageDirectory, PageTable, Pdpt, Several, VSpace};

@@ -85,6 +85,21 @@ pub const KERNEL_KEEPS_GS: bool = family::KERNEL_KEEPS_GS;
 /// what other threads have there.
 pub const NO_BASES: u64 = family::NO_BASES;
 
+/// Whether the kernel knows code of other operating systems ([`Tcb::write_foreign`]): an answer to such a system call can set all
+/// registers, in two words more also the bases of FS and GS.
+pub const RUNS_FOREIGN: bool = family::RUNS_FOREIGN;
+
+/// What a thread did that was to be held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// It ran, and runs no more.
+    Ran,
+    /// It waits to send a message.
+    Sends,
+    /// It did not run.
+    Neither,
+}
+
 impl Tcb {
     /// Sets everything at once. One entry of the kernel on 5.0.0 if `sched` is given, two otherwise; from 13 on the other way round.
     pub fn configure(self, config: &TcbConfig) -> Result<()> {
@@ -126,10 +141,16 @@ impl Tcb {
         invoke::tcb_write_registers(self, resume, 0_u64, USER_CONTEXT_WORDS as u64, &registers.to_words())
     }
 
-    /// Sets the registers and lets the thread run: what it runs from there on is code of another operating system. Where the
-    /// kernel can, it takes none of its system calls for its own, but for those that a capability of the thread's makes good.
-    pub fn run_foreign(self, registers: &UserContext) -> Result<()> {
-        invoke::tcb_write_registers(self, true, family::FOREIGN, USER_CONTEXT_WORDS as u64, &registers.to_words())
+    /// Sets the registers, the base of GS as well, and lets the thread run if asked to: what it runs from there on is code of another
+    /// operating system. Where the kernel can ([`RUNS_FOREIGN`]), it takes none of its system calls for its own, but for those
+    /// that a capability of the thread's makes good.
+    pub fn write_foreign(self, registers: &UserContext, resume: bool) -> Result<()> {
+        family::write_foreign(self, registers, resume)
+    }
+
+    /// Stops the thread if it runs; a message that it is in stays. `None` where the kernel does not do that.
+    pub fn hold(self) -> Option<Result<Held>> {
+        family::hold(self)
     }
 
     /// Reads the x87 and vector registers, in the standard format of XSAVE: `None` where the kernel does not give them.

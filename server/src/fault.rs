@@ -96,7 +96,7 @@ pub fn again<M: Machine>(kernel: &mut Kernel<M>, thread: Id<Thread>, access: Acc
 
 /// The report of a page fault that cannot be served, with the error code that the processor gives for it. What it says
 /// of a page that is mapped only when it is touched is what the program was promised, not what the processor saw.
-fn page_fault_report(address: u64, write: bool, execute: bool, status: Status) -> zx_exception_report_t {
+pub(crate) fn page_fault_report(address: u64, write: bool, execute: bool, status: Status) -> zx_exception_report_t {
     let mut report = synthetic(ZX_EXCP_FATAL_PAGE_FAULT, status.0 as u32, 0);
     let bits = [
         (status == Status::ACCESS_DENIED, page_fault::PROTECTION),
@@ -110,7 +110,7 @@ fn page_fault_report(address: u64, write: bool, execute: bool, status: Status) -
     report
 }
 
-fn processor_report(vector: u64, code: u64) -> zx_exception_report_t {
+pub(crate) fn processor_report(vector: u64, code: u64) -> zx_exception_report_t {
     let kind = match vector {
         1 => ZX_EXCP_HW_BREAKPOINT,
         3 => ZX_EXCP_SW_BREAKPOINT,

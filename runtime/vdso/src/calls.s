@@ -369,6 +369,8 @@ entry zx_vmar_unmap_handle_close_thread_exit
     ret
 end_entry zx_vmar_unmap_handle_close_thread_exit
 
+// Restricted mode stands in restricted.s.
+
 // ---- The blobs -------------------------------------------------------------------------------------------------
 
 .section .data_constants, "a", @progbits

@@ -19,6 +19,7 @@ mod image {
         include_str!("macros.s"),
         include_str!(concat!(env!("OUT_DIR"), "/stubs.s")),
         include_str!("calls.s"),
+        include_str!("restricted.s"),
         ".text",
         options(raw)
     );

@@ -6,6 +6,8 @@
 // All other registers stay as they are.
 
 .set SEL4_CALL, -1
+.set SEL4_REPLY_RECV, -2
+.set SEL4_RECV, -5
 .set SEL4_YIELD, -7
 .set SLOT_SERVER, 1
 // A tag is a label above twelve bits of lengths. The label is the call's number on the way in; on the way out it is 0

@@ -16,6 +16,7 @@ core::arch::global_asm!(
     include_str!("../src/macros.s"),
     include_str!(concat!(env!("OUT_DIR"), "/stubs.s")),
     include_str!("../src/calls.s"),
+    include_str!("../src/restricted.s"),
     ".globl DATA_CONSTANTS",
     ".globl DATA_TIME_VALUES",
     ".text",

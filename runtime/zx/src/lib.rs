@@ -34,6 +34,7 @@ mod pager;
 mod port;
 #[cfg(feature = "probe")]
 pub mod probe;
+mod restricted;
 #[cfg(feature = "std")]
 pub mod spawn;
 #[cfg(feature = "std")]
@@ -65,6 +66,7 @@ pub use ioports::IoPorts;
 pub use memory::{Mapping, Vmar, Vmo};
 pub use pager::Pager;
 pub use port::Port;
+pub use restricted::{Reason, Restricted, unbind_restricted_state};
 pub use stream::Stream;
 pub use system::{
     cprng_add_entropy, cprng_draw, system_get_dcache_line_size, system_get_event, system_get_num_cpus,

@@ -2,7 +2,7 @@
 
 use crate::generated::{config, invoke};
 use crate::message::{Message, Received};
-use crate::tcb::FPU_WORDS;
+use crate::tcb::{FPU_WORDS, Held, UserContext};
 use crate::{
     CNode, CPtr, CapData, Endpoint, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,
     VSpace,
@@ -65,8 +65,16 @@ pub(crate) fn set_space(tcb: Tcb, fault: CPtr, cspace: CNode, cspace_data: CapDa
 
 pub(crate) const KERNEL_KEEPS_GS: bool = false;
 
-/// Such kernels have no such flag.
-pub(crate) const FOREIGN: u64 = 0;
+pub(crate) const RUNS_FOREIGN: bool = false;
+
+/// Such kernels know no such code.
+pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> Result<()> {
+    tcb.write_registers(registers, resume)
+}
+
+pub(crate) fn hold(_: Tcb) -> Option<Result<Held>> {
+    None
+}
 
 pub(crate) const KEEPS_TRAP_FLAG: bool = false;
 

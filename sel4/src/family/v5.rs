@@ -2,9 +2,9 @@
 
 use core::array;
 
-use crate::generated::{invoke, label, syscall};
+use crate::generated::{USER_CONTEXT_WORDS, invoke, label, syscall};
 use crate::message::{Invocation, Message, Received};
-use crate::tcb::FPU_WORDS;
+use crate::tcb::{FPU_WORDS, Held, UserContext};
 use crate::{
     CNode, CPtr, CapData, Endpoint, Error, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb,
     TcbConfig, VSpace, ipc, sys,
@@ -83,8 +83,15 @@ pub(crate) const TELLS_TICKS: bool = true;
 /// No address, which the kernel takes for what it means (the project's patch 0020).
 pub(crate) const NO_BASES: u64 = 1 << 63;
 
-/// Architecture's flag of writing registers: what runs from there on is code of another operating system (the project's patch 0022).
-pub(crate) const FOREIGN: u64 = 1 << 4;
+/// The project's patches 0022 and 0024.
+pub(crate) const RUNS_FOREIGN: bool = true;
+
+/// In the flags of writing registers: what runs from there on is code of another operating system (patch 0022).
+const FOREIGN: u64 = 1 << 12;
+/// In the flags of writing: the thread runs.
+const RESUME: u64 = 1;
+/// In the flags of reading: whether it runs, which it does no more (patch 0024).
+const HOLD: u64 = 1 << 13;
 
 /// In the flags of reading and writing registers: the state of the FPU instead (the project's patch 0011).
 const FPU: u64 = 1 << 8;
@@ -129,6 +136,32 @@ pub(crate) fn reset(tcb: Tcb) -> Option<Result<()>> {
     call.word::<0>(RESET);
     call.word::<1>(0);
     Some(call.run().map(|_| ()))
+}
+
+/// The base of GS is one word more (patch 0024).
+pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> Result<()> {
+    let words = registers.to_words();
+    let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2 + USER_CONTEXT_WORDS + 1, 0);
+    call.word::<0>(FOREIGN | if resume { RESUME } else { 0 });
+    call.word::<1>(USER_CONTEXT_WORDS as u64 + 1);
+    call.word::<2>(words[0]);
+    call.word::<3>(words[1]);
+    for (i, &word) in words.iter().enumerate().skip(2) {
+        ipc::set_message_word(2 + i, word);
+    }
+    ipc::set_message_word(2 + USER_CONTEXT_WORDS, registers.gs_base);
+    call.run().map(|_| ())
+}
+
+pub(crate) fn hold(tcb: Tcb) -> Option<Result<Held>> {
+    let mut call = Invocation::new(tcb.cptr(), label::TCBREAD_REGISTERS, 2, 0);
+    call.word::<0>(HOLD);
+    call.word::<1>(1);
+    Some(call.run().map(|reply| match reply[0] {
+        1 => Held::Ran,
+        2 => Held::Sends,
+        _ => Held::Neither,
+    }))
 }
 
 pub(crate) fn read_ticks(tcb: Tcb) -> Option<Result<u64>> {

@@ -56,7 +56,7 @@ use core::ptr;
 use objects::machine::{
     Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
     IrqKey, IrqSource, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, MsiBlock, OutOfMemory,
-    PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, ThreadKey, USER_TOP,
+    PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey, USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
 use server_boot::{BootInfo, FLAG_POWER};
@@ -82,15 +82,15 @@ pub const SIGNAL_LINK: u64 = 2;
 /// Notification bit: the root task has news.
 pub const SIGNAL_NEWS: u64 = server_boot::NEWS_BADGE & !thread::NOTIFICATION;
 
-/// Where IPC buffers are mapped in programs' address spaces.
-const BUFFERS: u64 = USER_TOP;
+/// Where pages are mapped in programs' address spaces that they do not map themselves: IPC buffers, and what is shown to their vDSO.
+const HIDDEN: u64 = USER_TOP;
 
 /// One address space with what the machine keeps in it.
 struct Program {
     space: Space,
-    /// Places for IPC buffers that were used and are free, and the next that was not.
-    free_buffers: Vec<u32>,
-    next_buffer: u32,
+    /// Places for such pages that were used and are free, and the next that was not.
+    free_places: Vec<u32>,
+    next_place: u32,
     /// Threads that have ended, as new, at most [`IDLE_THREADS`].
     idle: [Option<MachineThread>; IDLE_THREADS],
     /// It is a component's.
@@ -103,8 +103,8 @@ impl Program {
     fn new(space: Space, component: Option<Parts>) -> Program {
         Program {
             space,
-            free_buffers: Vec::new(),
-            next_buffer: 0,
+            free_places: Vec::new(),
+            next_place: 0,
             idle: [None; IDLE_THREADS],
             unfit: component.is_some(),
             component,
@@ -245,44 +245,46 @@ impl Sel4 {
 
     /// Maps a new IPC buffer into an address space.
     fn buffer_make(&mut self, aspace: Aspace) -> Result<Buffer, OutOfMemory> {
+        let frame = self.memory.frame_alloc()?;
+        let mapped = self.hidden_map(aspace, frame).inspect_err(|_| self.memory.frame_free(frame));
+        mapped.map(|(address, mapping)| Buffer { frame, address, mapping })
+    }
+
+    /// Maps a page above what programs map; tells the address, and the capability that maps it.
+    fn hidden_map(&mut self, aspace: Aspace, frame: Frame) -> Result<(u64, u64), OutOfMemory> {
         let place = {
             let program = self.program(aspace).ok_or(OutOfMemory)?;
             // A place given back must find room.
-            let reserve = program.next_buffer as usize + 1 - program.free_buffers.len();
-            program.free_buffers.room(reserve)?;
-            program.free_buffers.pop().unwrap_or_else(|| {
-                program.next_buffer += 1;
-                program.next_buffer - 1
+            let reserve = program.next_place as usize + 1 - program.free_places.len();
+            program.free_places.room(reserve)?;
+            program.free_places.pop().unwrap_or_else(|| {
+                program.next_place += 1;
+                program.next_place - 1
             })
         };
-        let address = BUFFERS + u64::from(place) * PAGE;
-        let made = self.memory.frame_alloc().and_then(|frame| {
-            let perm = Perm { read: true, write: true, execute: false };
-            let (memory, tables) = (&mut self.memory, &mut self.tables);
-            let program = self.programs[aspace.0 as usize].as_ref().ok_or(OutOfMemory)?;
-            let mapped = program.space.map(memory, tables, address, frame, perm, Cache::Cached);
-            let mapping = mapped.and_then(|()| program.space.mapping(tables, address).ok_or(OutOfMemory));
-            match mapping {
-                Ok(mapping) => Ok(Buffer { frame, address, mapping }),
-                Err(error) => {
-                    memory.frame_free(frame);
-                    Err(error)
-                }
-            }
-        });
-        if made.is_err()
+        let address = HIDDEN + u64::from(place) * PAGE;
+        let perm = Perm { read: true, write: true, execute: false };
+        let (memory, tables) = (&mut self.memory, &mut self.tables);
+        let program = self.programs[aspace.0 as usize].as_ref().ok_or(OutOfMemory)?;
+        let mapped = program.space.map(memory, tables, address, frame, perm, Cache::Cached);
+        let mapping = mapped.and_then(|()| program.space.mapping(tables, address).ok_or(OutOfMemory));
+        if mapping.is_err()
             && let Some(program) = self.program(aspace)
         {
-            program.free_buffers.push(place);
+            program.free_places.push(place);
         }
-        made
+        mapping.map(|mapping| (address, mapping))
+    }
+
+    fn hidden_unmap(&mut self, aspace: Aspace, address: u64) {
+        if let Some(program) = &mut self.programs[aspace.0 as usize] {
+            program.space.unmap(&mut self.memory, &mut self.tables, address, address + PAGE);
+            program.free_places.push(((address - HIDDEN) / PAGE) as u32);
+        }
     }
 
     fn buffer_end(&mut self, aspace: Aspace, buffer: Buffer) {
-        if let Some(program) = &mut self.programs[aspace.0 as usize] {
-            program.space.unmap(&mut self.memory, &mut self.tables, buffer.address, buffer.address + PAGE);
-            program.free_buffers.push(((buffer.address - BUFFERS) / PAGE) as u32);
-        }
+        self.hidden_unmap(aspace, buffer.address);
         self.memory.frame_free(buffer.frame);
     }
 }
@@ -628,7 +630,28 @@ impl Machine for Sel4 {
     }
 
     fn runner_enter(&mut self, runner: MachineRunner, registers: &Registers) {
-        self.enter_runner(runner, registers);
+        self.write_runner(runner, registers, true);
+    }
+
+    fn runs_foreign(&self) -> bool {
+        sel4::RUNS_FOREIGN
+    }
+
+    fn runner_set_registers(&mut self, runner: MachineRunner, registers: &Registers) {
+        self.stop_runner(runner);
+        self.write_runner(runner, registers, false);
+    }
+
+    fn runner_hold(&mut self, runner: MachineRunner) -> Runs {
+        self.hold_runner(runner)
+    }
+
+    fn runner_release(&mut self, runner: MachineRunner) {
+        self.release_runner(runner);
+    }
+
+    fn runner_set_priority(&mut self, runner: MachineRunner, priority: Priority) {
+        self.prioritise_runner(runner, priority);
     }
 
     fn runner_stop(&mut self, runner: MachineRunner) {
@@ -665,6 +688,23 @@ impl Machine for Sel4 {
 
     fn bell_destroy(&mut self, bell: MachineBell) {
         self.end_bell(bell);
+    }
+
+    fn thread_show(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory> {
+        let aspace = self.threads.aspace(thread).ok_or(OutOfMemory)?;
+        self.with_all(|machine| machine.hidden_map(Aspace(aspace), frame)).map(|(address, _)| address)
+    }
+
+    fn thread_hide(&mut self, thread: MachineThread, address: u64) {
+        self.threads.aspace(thread).into_iter().for_each(|aspace| self.hidden_unmap(Aspace(aspace), address));
+    }
+
+    fn thread_word(&self, thread: MachineThread, offset: usize) -> u64 {
+        self.threads.word(thread, offset)
+    }
+
+    fn thread_set_word(&mut self, thread: MachineThread, offset: usize, value: u64) {
+        self.threads.set_word(thread, offset, value);
     }
 
     fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use objects::machine::{
     Aspace, EndpointUse, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, OutOfMemory, Priority,
-    Registers,
+    Registers, Runs,
 };
 use objects::refusal::Grows;
 
@@ -25,6 +25,8 @@ struct Runner {
     unit: Unit,
     tcb: u64,
     cnode: u64,
+    /// The base of GS that it was told, where the kernel does not tell it.
+    gs_base: u64,
 }
 
 /// A notification that is bound to a thread.
@@ -76,6 +78,10 @@ impl<T> Numbered<T> {
         self.list.get(number as usize)?.as_ref()
     }
 
+    fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        self.list.get_mut(number as usize)?.as_mut()
+    }
+
     fn take(&mut self, number: u32) -> Option<T> {
         let one = self.list.get_mut(number as usize)?.take()?;
         self.free.push(number);
@@ -106,7 +112,7 @@ impl Sel4 {
         self.runners.runners.room()?;
         let cnode = self.memory.slot_alloc()?;
         let made = self.memory.unit_object(Object::Tcb).and_then(|(unit, tcb)| {
-            let runner = Runner { unit, tcb, cnode };
+            let runner = Runner { unit, tcb, cnode, gs_base: 0 };
             let further = self.memory.unit_further(unit, Object::CNode(THREAD_BITS), cnode);
             let filled = further.and_then(|()| self.fill_runner(&runner, aspace, endpoint, priority));
             filled.inspect_err(|_| self.memory.unit_free(unit))?;
@@ -139,10 +145,24 @@ impl Sel4 {
             .map_err(|_| OutOfMemory)
     }
 
-    pub(super) fn enter_runner(&mut self, runner: MachineRunner, registers: &Registers) {
-        if let Some(tcb) = self.runners.tcb(runner) {
-            sys::run_foreign(tcb, registers);
+    /// Sets a runner's registers, and lets it run if asked to.
+    pub(super) fn write_runner(&mut self, runner: MachineRunner, registers: &Registers, resume: bool) {
+        if let Some(runner) = self.runners.runners.get_mut(runner.0) {
+            runner.gs_base = registers.gs_base;
+            sys::write_foreign(runner.tcb, registers, resume);
         }
+    }
+
+    pub(super) fn hold_runner(&self, runner: MachineRunner) -> Runs {
+        self.runners.tcb(runner).map_or(Runs::Not, sys::hold)
+    }
+
+    pub(super) fn release_runner(&self, runner: MachineRunner) {
+        self.runners.tcb(runner).into_iter().for_each(sys::resume);
+    }
+
+    pub(super) fn prioritise_runner(&self, runner: MachineRunner, priority: Priority) {
+        self.runners.tcb(runner).into_iter().for_each(|tcb| sys::set_priority(tcb, priority, false));
     }
 
     pub(super) fn stop_runner(&mut self, runner: MachineRunner) {
@@ -150,7 +170,9 @@ impl Sel4 {
     }
 
     pub(super) fn registers_of_runner(&self, runner: MachineRunner) -> Registers {
-        self.runners.tcb(runner).and_then(|tcb| sys::read_registers(tcb).ok()).unwrap_or_default()
+        let Some(runner) = self.runners.runners.get(runner.0) else { return Registers::default() };
+        let registers = sys::read_registers(runner.tcb).unwrap_or_default();
+        if sel4::KERNEL_KEEPS_GS { Registers { gs_base: runner.gs_base, ..registers } } else { registers }
     }
 
     pub(super) fn end_runner(&mut self, runner: MachineRunner) {

@@ -4,11 +4,11 @@
 //! operations that give something back are reported by the debug kernel and otherwise ignored: there is nothing that the
 //! caller could do, and what was to be given back stays with its owner.
 
-use objects::machine::{EndpointUse, Priority, Registers};
+use objects::machine::{EndpointUse, Priority, Registers, Runs};
 use sel4::{
-    AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, IoPort, IrqHandler, Message, MessageInfo, Notification, Page,
-    PageDirectory, PageTable, Pdpt, Received, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig, Untyped,
-    UserContext, VSpace,
+    AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, Held, IoPort, IrqHandler, Message, MessageInfo, Notification,
+    Page, PageDirectory, PageTable, Pdpt, Received, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,
+    Untyped, UserContext, VSpace,
 };
 use server_boot::cspace::{self, LEAF_BITS, root_slot};
 
@@ -342,9 +342,18 @@ pub fn write_registers(tcb: u64, resume: bool, registers: &Registers) {
     complain(Tcb::new(tcb).write_registers(&user_context(registers), resume), "write registers");
 }
 
-/// Sets the registers of a runner, and lets it run: none of its system calls are the kernel's.
-pub fn run_foreign(tcb: u64, registers: &Registers) {
-    complain(Tcb::new(tcb).run_foreign(&user_context(registers)), "write registers");
+/// Sets the registers of a runner, and lets it run if asked to: none of its system calls are the kernel's.
+pub fn write_foreign(tcb: u64, registers: &Registers, resume: bool) {
+    complain(Tcb::new(tcb).write_foreign(&user_context(registers), resume), "write registers");
+}
+
+/// Stops a thread if it runs. Where the kernel cannot tell, it is left alone.
+pub fn hold(tcb: u64) -> Runs {
+    match Tcb::new(tcb).hold() {
+        Some(Ok(Held::Ran)) => Runs::Did,
+        Some(Ok(Held::Sends)) => Runs::Tells,
+        Some(Ok(Held::Neither) | Err(_)) | None => Runs::Not,
+    }
 }
 
 fn user_context(r: &Registers) -> UserContext {

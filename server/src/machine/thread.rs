@@ -473,6 +473,23 @@ impl Threads {
         self.late.take().map(|(tcb, result)| (tcb, done(result)))
     }
 
+    /// A word of the page of a thread's buffer.
+    pub fn word(&self, thread: MachineThread, offset: usize) -> u64 {
+        self.get(thread).map_or(0, |thread| {
+            // SAFETY: as in `read_word`; the offset lies in the page.
+            unsafe { ptr::read_volatile(ptr::with_exposed_provenance(in_page(thread.buffer.frame, offset))) }
+        })
+    }
+
+    /// Sets one.
+    pub fn set_word(&mut self, thread: MachineThread, offset: usize, value: u64) {
+        if let Some(thread) = self.get(thread) {
+            let word = ptr::with_exposed_provenance_mut(in_page(thread.buffer.frame, offset));
+            // SAFETY: the word lies in a page that the window shows, and that nobody here has borrowed.
+            unsafe { ptr::write_volatile(word, value) };
+        }
+    }
+
     /// Arguments 5 to 8 of the thread's call.
     #[inline]
     pub fn extra_args(&self, thread: MachineThread) -> [u64; 4] {
@@ -524,9 +541,14 @@ pub fn done(result: i64) -> Message {
     Message::one(DONE, result as u64)
 }
 
+/// Where a word of a page is; one that does not lie in the page is the first.
+fn in_page(frame: Frame, offset: usize) -> usize {
+    debug_assert!(offset as u64 <= PAGE - 8 && offset.is_multiple_of(8));
+    Memory::address(frame) as usize + if offset as u64 <= PAGE - 8 { offset } else { 0 }
+}
+
 fn word(frame: Frame, word: u64) -> usize {
-    debug_assert!((TAG_WORDS + word) * 8 < PAGE);
-    (Memory::address(frame) + (TAG_WORDS + word) * 8) as usize
+    in_page(frame, ((TAG_WORDS + word) * 8) as usize)
 }
 
 fn read_word(frame: Frame, n: u64) -> u64 {

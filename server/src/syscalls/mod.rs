@@ -36,6 +36,7 @@ pub mod process;
 pub mod profile;
 pub mod property;
 pub mod resource;
+pub mod restricted;
 pub mod socket;
 pub mod stream;
 pub mod system;

@@ -193,6 +193,7 @@ pub const GROUPS: &[(&str, &[Operation])] = &[
                 0,
             ),
             op("vproc_kick", "a kick of code that computes, until its owner has its state", 0, 0, 0),
+            op("restricted_enter_exit", "into restricted mode, and back by a system call", 0, 0, 2_400),
             op("vproc_upcall", "a kick of one's own, its upcall, and back", 0, 0, 0),
             op(
                 "vproc_thread_switch",

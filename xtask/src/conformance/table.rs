@@ -10,8 +10,8 @@ use crate::paths::Paths;
 
 /// How many names may be excused, at most.
 pub const MOST_EXCUSED: usize = 60;
-/// How many names Zircon's suite has.
-pub const NAMES: usize = 859;
+/// How many names Zircon's suite has: those that were counted once, and the newer ones about restricted mode.
+pub const NAMES: usize = 859 + 12;
 
 /// What stands in for one of Zircon's cases.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(entries[2], ("c", Entry::Cases(vec!["x.y.z".into(), "x.y.w".into()])));
         assert_eq!(entries[3], ("d", Entry::Excused("no such device".into())));
         let problems = table.problems(&["x.y.z"].into());
-        assert_eq!(problems, ["A.c: there is no case `x.y.w`", "it has 4 names, expected 859"]);
+        assert_eq!(problems, ["A.c: there is no case `x.y.w`", "it has 4 names, expected 871"]);
     }
 
     #[test]

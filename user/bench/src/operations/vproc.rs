@@ -7,7 +7,10 @@ use std::thread;
 
 use abi::{hafnon_vproc_run_t, hafnon_vproc_state_t, zx_thread_state_general_regs_t};
 use zx::probe::{counter, undefined_instruction, upcalls};
-use zx::{Duration, Exception, Exit, MonotonicInstant, Process, Rights, VirtualProcessor, Vmar, Vmo, map_runs};
+use zx::{
+    Duration, Exception, Exit, MonotonicInstant, Process, Reason, Restricted, Rights, VirtualProcessor, Vmar, Vmo,
+    map_runs,
+};
 
 use super::sampler::Suite;
 
@@ -24,6 +27,7 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
     const OWN: [&str; 6] =
         ["vproc_syscall", "vproc_fault_map", "vproc_intra", "vproc_kick", "vproc_upcall", "vproc_thread_switch"];
     exception_channel(suite)?;
+    restricted(suite)?;
     if !suite.wants(&OWN) {
         return Ok(());
     }
@@ -108,6 +112,25 @@ fn intra(suite: &mut Suite, processor: &mut VirtualProcessor<'_>, root: &Vmar) -
     suite.measure(["vproc_intra"], TIMES, |[exception]| {
         processor.state().ip = ip + 2;
         expect(exception.time(|| processor.resume())?, Exit::Exception(6))
+    })
+}
+
+/// `syscall; jmp .-2` in restricted mode: from normal mode there and back.
+fn restricted(suite: &mut Suite) -> zx::Result<()> {
+    if !suite.wants(&["restricted_enter_exit"]) {
+        return Ok(());
+    }
+    let root = zx::startup::vmar_root_self();
+    let map = root.map_here(READ_EXECUTE, &executable(&[0x0f, 0x05, 0xeb, 0xfc])?, 0, PAGE as usize)?;
+    let mut restricted = match Restricted::bind(&root) {
+        // The kernel beneath cannot.
+        Err(zx::Status::NOT_SUPPORTED) => return Ok(()),
+        bound => bound?,
+    };
+    restricted.state().ip = map.address() as u64;
+    suite.measure(["restricted_enter_exit"], TIMES, |[enter]| match enter.time(|| restricted.enter())? {
+        Reason::Syscall => Ok(()),
+        _ => Err(zx::Status::BAD_STATE),
     })
 }
 

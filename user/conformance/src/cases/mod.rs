@@ -57,6 +57,9 @@ mod process_memory;
 mod profile;
 pub mod pthread;
 mod resource;
+mod restricted;
+mod restricted_fault;
+pub mod restricted_kick;
 mod runtime;
 mod socket;
 mod socket_state;
@@ -194,6 +197,9 @@ pub fn all() -> Vec<Case> {
         policy::cases(),
         profile::cases(),
         resource::cases(),
+        restricted::cases(),
+        restricted_fault::cases(),
+        restricted_kick::cases(),
         system_event::cases(),
         system_memory::cases(),
         vmo::cases(),

@@ -138,7 +138,7 @@ fn create_ends() -> Outcome {
 
 fn enter_registers() -> Outcome {
     let (mut processor, domain) = (processor()?, Domain::new(SYSCALLS)?);
-    let given = hafnon_vproc_state_t { fs_base: 0x7654_3000, ..state(0x1000) };
+    let given = hafnon_vproc_state_t { fs_base: 0x7654_3000, gs_base: 0x1234_5000, ..state(0x1000) };
     *processor.state() = given;
     equal(processor.enter(&domain.process)?, Exit::Syscall)?;
     let ip = CODE + SYSCALL.len() as u64;
@@ -203,6 +203,8 @@ fn enter_bad_address() -> Outcome {
         *processor.state() = hafnon_vproc_state_t { ip: address, ..Default::default() };
         fails(processor.enter(&domain.process), Status::INVALID_ARGS)?;
         *processor.state() = hafnon_vproc_state_t { ip: CODE, fs_base: address, ..Default::default() };
+        fails(processor.enter(&domain.process), Status::INVALID_ARGS)?;
+        *processor.state() = hafnon_vproc_state_t { ip: CODE, gs_base: address, ..Default::default() };
         fails(processor.enter(&domain.process), Status::INVALID_ARGS)?;
     }
     // By the answer to a system call: there is nothing at such an address, whatever becomes of it.

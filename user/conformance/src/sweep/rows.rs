@@ -251,6 +251,8 @@ fn task_rows() -> Vec<Row> {
         row!(zx_endpoint_find, Some(Kind::Resource), [Tested, Memory, Number(8), Memory]),
         row!(zx_endpoint_mint, Some(Kind::Endpoint), [Tested, Good(Kind::Thread), Number(1), Number(0), Memory]),
         row!(zx_endpoint_delete, Some(Kind::Thread), [Tested, Number(3)]),
+        row!(zx_restricted_bind_state, None, [Number(0), Swept, Number(0)]),
+        row!(zx_restricted_kick, Some(Kind::Thread), [Tested, Number(0)]),
         row!(zx_vproc_create, None, [Number(0), Swept, Unswept, Swept]),
         row!(zx_vproc_enter, Some(Kind::Vproc), [Tested, Good(Kind::Process)]),
         row!(zx_vproc_enter, Some(Kind::Process), [Good(Kind::Vproc), Tested]),
