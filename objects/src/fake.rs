@@ -500,6 +500,10 @@ impl Machine for FakeMachine {
         self.runner_stop(runner);
     }
 
+    fn runner_shares(&mut self, runner: MachineRunner, owner: MachineThread) {
+        assert!(self.runners.contains_key(&runner.0) && self.threads.contains_key(&owner.0), "both in use");
+    }
+
     fn runner_hold(&mut self, runner: MachineRunner) -> Runs {
         let runs = self.runners.get_mut(&runner.0).expect("runner in use");
         if core::mem::take(runs) { Runs::Did } else { Runs::Not }

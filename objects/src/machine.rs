@@ -615,6 +615,9 @@ pub trait Machine {
     fn runner_stop(&mut self, runner: MachineRunner);
     /// Its registers; the instruction is the one that holds it.
     fn runner_registers(&mut self, runner: MachineRunner) -> Registers;
+    /// It computes with the x87 and vector registers of a thread, into one of whose slots something was put, until either ends. The thread does so
+    /// with no other runner.
+    fn runner_shares(&mut self, runner: MachineRunner, owner: MachineThread);
     /// Sets the registers with which it goes on when it is released, whatever holds it.
     fn runner_set_registers(&mut self, runner: MachineRunner, registers: &Registers);
     /// Stops it if it runs. A message that it is in stays.

@@ -3,6 +3,7 @@
 //!
 //! 1. A thread that *binds* state gets a VMO of one page for the registers, which the machine shows to the vDSO as well, a
 //!    runner in its process's own address space, and an endpoint at which it receives what the runner does.
+//!    The runner computes with the thread's x87 and vector registers: these are one and the same in both modes.
 //! 2. *Enter*: the first time, and after what is told in 4, the registers go from the page to the runner here. After a system
 //!    call the vDSO gives them by its answer, and nobody here hears of it.
 //! 3. The vDSO receives. A system call it tells by itself.
@@ -209,7 +210,9 @@ impl<M: Machine> Kernel<M> {
                 let made = self.with_left(|kernel| {
                     let bell = kernel.machine.bell_create(machine)?;
                     let runner = kernel.machine.runner_create(aspace, of, priority);
-                    runner.map(|runner| (bell, runner)).inspect_err(|_| kernel.machine.bell_destroy(bell))
+                    let runner = runner.inspect_err(|_| kernel.machine.bell_destroy(bell))?;
+                    kernel.machine.runner_shares(runner, machine);
+                    Ok((bell, runner))
                 });
                 made.map(|(bell, runner)| (slot, bell, runner)).map_err(|OutOfMemory| Status::NO_MEMORY)
             });

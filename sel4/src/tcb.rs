@@ -148,6 +148,12 @@ impl Tcb {
         family::write_foreign(self, registers, resume)
     }
 
+    /// The thread, which does not run, computes with another's x87 and vector registers from now on, until either goes. `None` where the kernel
+    /// does not do that.
+    pub fn share_fpu(self, owner: Tcb) -> Option<Result<()>> {
+        family::share_fpu(self, owner)
+    }
+
     /// Stops the thread if it runs; a message that it is in stays. `None` where the kernel does not do that.
     pub fn hold(self) -> Option<Result<Held>> {
         family::hold(self)

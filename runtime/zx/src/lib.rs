@@ -66,6 +66,8 @@ pub use ioports::IoPorts;
 pub use memory::{Mapping, Vmar, Vmo};
 pub use pager::Pager;
 pub use port::Port;
+#[cfg(feature = "probe")]
+pub use restricted::FxRegisters;
 pub use restricted::{Reason, Restricted, unbind_restricted_state};
 pub use stream::Stream;
 pub use system::{

@@ -1,5 +1,7 @@
 //! Restricted mode: other code in this thread, with registers of its own (`docs/virtual-processors.md`).
 
+#[cfg(feature = "probe")]
+use core::arch::asm;
 use core::arch::naked_asm;
 use core::marker::PhantomData;
 use core::{mem, ptr};
@@ -21,6 +23,22 @@ pub enum Reason {
     /// The thread was kicked ([`Thread::restricted_kick`]).
     Kick,
 }
+
+impl Reason {
+    fn of(reason: u64) -> Result<Self> {
+        match reason {
+            ZX_RESTRICTED_REASON_SYSCALL => Ok(Self::Syscall),
+            ZX_RESTRICTED_REASON_EXCEPTION => Ok(Self::Exception),
+            ZX_RESTRICTED_REASON_KICK => Ok(Self::Kick),
+            _ => Err(Status::INTERNAL),
+        }
+    }
+}
+
+/// x87 and SSE registers, as FXSAVE writes them.
+#[cfg(feature = "probe")]
+#[repr(C, align(16))]
+pub struct FxRegisters(pub [u8; 512]);
 
 /// The state that a thread has bound, mapped in its process; it is unbound when this goes.
 pub struct Restricted<'v> {
@@ -72,12 +90,36 @@ impl<'v> Restricted<'v> {
         // SAFETY: what the code does to this process's memory is told above. The wrapper comes back like any function, whatever the code
         // has in its registers.
         check(unsafe { enter(0, &mut reason) })?;
-        match reason {
-            ZX_RESTRICTED_REASON_SYSCALL => Ok(Reason::Syscall),
-            ZX_RESTRICTED_REASON_EXCEPTION => Ok(Reason::Exception),
-            ZX_RESTRICTED_REASON_KICK => Ok(Reason::Kick),
-            _ => Err(Status::INTERNAL),
+        Reason::of(reason)
+    }
+
+    /// The same with these x87 and SSE registers, which are then those that the code has left.
+    ///
+    /// # Errors
+    /// As [`Self::enter`].
+    #[cfg(feature = "probe")]
+    pub fn enter_with(&mut self, registers: &mut FxRegisters) -> Result<Reason> {
+        let (mut reason, mut own) = (u64::MAX, FxRegisters([0; 512]));
+        let status: i32;
+        // SAFETY: as above. Both areas are as FXSAVE wants them; what is loaded last is what was there.
+        unsafe {
+            asm!(
+                "fxsave [r13]",
+                "fxrstor [r12]",
+                "call {enter}",
+                "fxsave [r12]",
+                "fxrstor [r13]",
+                enter = sym enter,
+                in("r12") &raw mut registers.0,
+                in("r13") &raw mut own.0,
+                inout("edi") 0 => _,
+                inout("rsi") &raw mut reason => _,
+                lateout("eax") status,
+                clobber_abi("C"),
+            );
         }
+        check(status)?;
+        Reason::of(reason)
     }
 
     /// Keeps it bound when this goes, until the thread ends or unbinds it.
@@ -114,7 +156,8 @@ impl Thread {
     }
 }
 
-/// `zx_restricted_enter` as a function that returns: it goes on below with its stack pointer, which is the context.
+/// `zx_restricted_enter` as a function that returns: it goes on below with its stack pointer, which is the context. How this process
+/// calculates (the control words of x87 and SSE) is what the code must not change for it.
 #[unsafe(naked)]
 unsafe extern "C" fn enter(options: u32, reason: *mut u64) -> sys::zx_status_t {
     naked_asm!(
@@ -125,13 +168,19 @@ unsafe extern "C" fn enter(options: u32, reason: *mut u64) -> sys::zx_status_t {
         "push r14",
         "push r15",
         "push rsi",
+        "sub rsp, 8",
+        "stmxcsr [rsp]",
+        "fnstcw [rsp + 4]",
         "lea rsi, [rip + 2f]",
         "mov rdx, rsp",
         "call {enter}",
-        "add rsp, 8",
+        "add rsp, 16",
         "jmp 3f",
         "2:",
         "mov rsp, rdi",
+        "ldmxcsr [rsp]",
+        "fldcw [rsp + 4]",
+        "add rsp, 8",
         "pop rdi",
         "mov [rdi], rsi",
         "xor eax, eax",

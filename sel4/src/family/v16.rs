@@ -72,6 +72,10 @@ pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> 
     tcb.write_registers(registers, resume)
 }
 
+pub(crate) fn share_fpu(_: Tcb, _: Tcb) -> Option<Result<()>> {
+    None
+}
+
 pub(crate) fn hold(_: Tcb) -> Option<Result<Held>> {
     None
 }

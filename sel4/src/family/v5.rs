@@ -153,6 +153,16 @@ pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> 
     call.run().map(|_| ())
 }
 
+/// In the flags of copying: nothing but that the target computes with the source's registers of the FPU (patch 0025).
+const SHARE_FPU: u64 = 1 << 14;
+
+pub(crate) fn share_fpu(tcb: Tcb, owner: Tcb) -> Option<Result<()>> {
+    let mut call = Invocation::new(tcb.cptr(), label::TCBCOPY_REGISTERS, 1, 1);
+    call.cap::<0>(owner.cptr());
+    call.word::<0>(SHARE_FPU);
+    Some(call.run().map(|_| ()))
+}
+
 pub(crate) fn hold(tcb: Tcb) -> Option<Result<Held>> {
     let mut call = Invocation::new(tcb.cptr(), label::TCBREAD_REGISTERS, 2, 0);
     call.word::<0>(HOLD);

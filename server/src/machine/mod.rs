@@ -642,6 +642,10 @@ impl Machine for Sel4 {
         self.write_runner(runner, registers, false);
     }
 
+    fn runner_shares(&mut self, runner: MachineRunner, owner: MachineThread) {
+        self.share_with_runner(runner, owner);
+    }
+
     fn runner_hold(&mut self, runner: MachineRunner) -> Runs {
         self.hold_runner(runner)
     }

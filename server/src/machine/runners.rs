@@ -153,6 +153,12 @@ impl Sel4 {
         }
     }
 
+    pub(super) fn share_with_runner(&self, runner: MachineRunner, owner: MachineThread) {
+        if let (Some(tcb), Some(owner)) = (self.runners.tcb(runner), self.threads.tcb_of_native(owner)) {
+            sys::share_fpu(tcb, owner);
+        }
+    }
+
     pub(super) fn hold_runner(&self, runner: MachineRunner) -> Runs {
         self.runners.tcb(runner).map_or(Runs::Not, sys::hold)
     }

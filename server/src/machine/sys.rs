@@ -347,6 +347,13 @@ pub fn write_foreign(tcb: u64, registers: &Registers, resume: bool) {
     complain(Tcb::new(tcb).write_foreign(&user_context(registers), resume), "write registers");
 }
 
+/// A thread computes with another's x87 and vector registers from now on, if the kernel can do that.
+pub fn share_fpu(tcb: u64, owner: u64) {
+    if let Some(result) = Tcb::new(tcb).share_fpu(Tcb::new(owner)) {
+        complain(result, "share vector registers");
+    }
+}
+
 /// Stops a thread if it runs. Where the kernel cannot tell, it is left alone.
 pub fn hold(tcb: u64) -> Runs {
     match Tcb::new(tcb).hold() {

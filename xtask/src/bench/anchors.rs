@@ -34,7 +34,8 @@ pub const BULK: &str = "many bytes";
 /// How the names of what the kernel itself costs begin: the root task measures them, not the program.
 pub const KERNEL: &str = "sel4_";
 /// What is measured beside the operations whose names begin so.
-pub const BESIDE: &[(&str, &[&str])] = &[("vproc", &["sel4_thread_switch", "exception_channel"])];
+pub const BESIDE: &[(&str, &[&str])] =
+    &[("vproc", &["sel4_thread_switch", "exception_channel", "restricted_enter_exit"])];
 
 /// All of them, in groups; 0 stands for a figure that there is not.
 pub const GROUPS: &[(&str, &[Operation])] = &[

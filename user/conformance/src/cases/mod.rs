@@ -60,6 +60,7 @@ mod resource;
 mod restricted;
 mod restricted_fault;
 pub mod restricted_kick;
+mod restricted_vectors;
 mod runtime;
 mod socket;
 mod socket_state;
@@ -200,6 +201,7 @@ pub fn all() -> Vec<Case> {
         restricted::cases(),
         restricted_fault::cases(),
         restricted_kick::cases(),
+        restricted_vectors::cases(),
         system_event::cases(),
         system_memory::cases(),
         vmo::cases(),
