@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use abi::hafnon_vproc_state_t;
-use zx::{Exit, Rights, Status, VirtualProcessor, Vmo, map_runs};
+use zx::probe::upcalls::{enable, with_upcalls};
+use zx::{Events, Exit, Rights, Status, VirtualProcessor, Vmo, map_runs};
 
 use super::cases;
 use super::process::command;
@@ -306,10 +307,34 @@ fn destroyed() -> Outcome {
     still_runs(&mut processor)
 }
 
+/// Kicks itself and has upcalls, or one that does not end.
+fn upcalls_for_ever(processor: &VirtualProcessor<'_>, stays: bool) -> Outcome {
+    let event = |_: Events| {
+        if stays {
+            println!("it begins");
+            loop {
+                std::hint::spin_loop();
+            }
+        }
+    };
+    if !stays {
+        println!("it begins");
+    }
+    with_upcalls(processor.events(), &event, |events| {
+        enable(events, &event);
+        loop {
+            processor.handle().kick()?;
+        }
+    })
+}
+
 /// What a child does that owns a virtual processor, until it is killed.
 pub fn child(how: &str) -> i32 {
     let work = || -> Outcome {
         let mut processor = processor()?;
+        if how == "upcall" || how == "upcalls" {
+            upcalls_for_ever(&processor, how == "upcall")?;
+        }
         let domains = [Domain::new(if how == "waits" { SPIN } else { SYSCALLS })?, Domain::new(SYSCALLS)?];
         println!("it begins");
         if how == "maps" {
@@ -337,10 +362,10 @@ pub fn child(how: &str) -> i32 {
     }
 }
 
-/// The owner is killed while it waits for its code, while that makes calls, between two sub-domains and while it maps; what it had
-/// goes with it, which is counted behind the cases.
+/// The owner is killed while it waits for its code, while that makes calls, between two sub-domains, while it maps, in an upcall, and while it
+/// has one after the other; what it had goes with it, which is counted behind the cases.
 fn owner_killed() -> Outcome {
-    for how in ["waits", "calls", "turns", "maps"] {
+    for how in ["waits", "calls", "turns", "maps", "upcall", "upcalls"] {
         for moment in 0..4 {
             let mut child = command(&["vproc", how]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
             let mut output = BufReader::new(child.stdout.take().ok_or("it has no output")?);
