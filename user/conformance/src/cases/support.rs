@@ -16,13 +16,13 @@ pub fn cases() -> Vec<Case> {
 
 fn agrees(call: &SyscallInfo) -> Outcome {
     let function = zx::sys::address(call.name).ok_or("it has no entry point")?;
-    // Each pointer gets memory of its own.
+    // Each pointer that must be one gets memory of its own.
     let mut memory = vec![[0_u64; 32]; call.args.len()];
     let words: Vec<u64> = call
         .args
         .iter()
         .zip(&mut memory)
-        .map(|(arg, memory)| if arg.dir.is_some() { memory.as_mut_ptr() as u64 } else { 0 })
+        .map(|(arg, memory)| if arg.dir.is_some() && !arg.optional { memory.as_mut_ptr() as u64 } else { 0 })
         .collect();
     let mut answers = sweep::answers(function)?;
     if answers.is_empty() {
@@ -32,6 +32,9 @@ fn agrees(call: &SyscallInfo) -> Outcome {
             if arg.ty == "handle" && arg.dir.is_some() {
                 drop(zx::Handle::from_raw(memory[0] as u32));
             }
+        }
+        if call.name == "restricted_bind_state" {
+            zx::unbind_restricted_state()?;
         }
     }
     let said = answers.contains(&Status::NOT_SUPPORTED);
