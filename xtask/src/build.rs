@@ -240,7 +240,7 @@ impl Builder<'_> {
     /// What programs are linked with and load: C library, fdio, start file, unwinder.
     fn sysroot(&self, vdso: &Path) -> Result<Vec<(String, PathBuf)>> {
         self.place(vdso, "sysroot/lib/libzircon.so")?;
-        let musl = c::sources::fetch(self.paths, self.ui)?;
+        let musl = c::sources::fetched(self.paths, self.ui)?;
         let include = c::headers::install(self.paths, self.ui, &musl)?;
         c::front::install(self.paths)?;
         let made = self.system_build("building the C library", PROGRAM_TARGET, "-p zlibc").run(self.paths, self.ui)?;

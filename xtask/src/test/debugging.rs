@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
 use super::{Context, Test, expect, expect_part, wrong};
-use crate::setup;
+use crate::{fetch, setup};
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
@@ -255,12 +255,9 @@ fn gdb_break(context: &Context<'_>) -> Result<()> {
 fn judges(context: &Context<'_>) -> Result<PathBuf> {
     let folder = context.paths.out.join("judges");
     if !folder.join("fxt/reader.py").is_file() {
-        let mut pip = Command::new("pip3");
-        pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade", "--target"]);
-        let output = pip.arg(&folder).arg("fxt==0.3.0").output().context("cannot start pip3")?;
-        if !output.status.success() {
-            bail!("pip cannot install the package fxt: {}", String::from_utf8_lossy(&output.stderr));
-        }
+        let mut pip = fetch::pip("install");
+        pip.args(["--upgrade", "--target"]).arg(&folder).arg("fxt==0.3.0");
+        fetch::patiently(&mut pip, "the package fxt")?;
     }
     Ok(folder)
 }

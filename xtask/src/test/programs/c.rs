@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use super::Work;
 use crate::c::front;
 use crate::ecosystem::package;
+use crate::fetch;
 use crate::paths::Paths;
 use crate::test::{Context, Test, tail};
 
@@ -130,24 +131,15 @@ fn lua(paths: &Paths) -> Result<PathBuf> {
         return Ok(folder);
     }
     let archive = tempfile::tempdir().context("cannot make a folder")?;
-    let mut pip = Command::new("pip3");
-    pip.args([
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--require-hashes",
-        "--no-binary=lupa",
-    ]);
+    let mut pip = fetch::pip("download");
+    pip.args(["--require-hashes", "--no-binary=lupa"]).arg("-r").arg(&requirements).arg("-d").arg(archive.path());
     // The package's own set-up would compile one of the releases only to say its name.
-    pip.arg("-r").arg(&requirements).arg("-d").arg(archive.path()).env("LUPA_NO_LUAJIT", "true");
+    fetch::patiently(pip.env("LUPA_NO_LUAJIT", "true"), "Lua")?;
     let mut unpack = Command::new("python3");
-    unpack.args(["-c", UNPACK]).arg(archive.path()).arg(&folder);
-    for command in [&mut pip, &mut unpack] {
-        let output = command.output().with_context(|| format!("cannot start {:?}", command.get_program()))?;
-        if !output.status.success() {
-            bail!("fetching Lua failed: {}", tail(&String::from_utf8_lossy(&output.stderr), 10));
-        }
+    let output = unpack.args(["-c", UNPACK]).arg(archive.path()).arg(&folder).output();
+    let output = output.context("cannot start python3")?;
+    if !output.status.success() {
+        bail!("python3 cannot unpack Lua: {}", tail(&String::from_utf8_lossy(&output.stderr), 10));
     }
     fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))?;
     Ok(folder)
