@@ -5,14 +5,16 @@
 //! tree that a program may have made as deep as it liked.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use abi::Status;
 
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, COMPONENT_BASE, Machine, PAGE, Perm, USER_BASE, USER_TOP};
+use crate::machine::{Aspace, Machine, PAGE, Perm, USER_TOP};
 use crate::object::Id;
 use crate::portions::{UNMAPS, WORK};
 use crate::process::Process;
+use crate::shared::Shows;
 use crate::slab::Key;
 use crate::vmar::{Child, Lots, Vmar, VmarFlags};
 use crate::vmo::Vmo;
@@ -70,6 +72,10 @@ pub struct AddressSpace {
     /// The range of the mapping that is [`Mapping::fixed`]; there is one at most.
     pub(crate) fixed: Option<(u64, u64)>,
     pub(crate) lots: Lots,
+    /// The part of it that is another one's, if it shows one ([`crate::shared`]).
+    pub(crate) shows: Option<Shows>,
+    /// Those that show a part of it.
+    pub(crate) shown_in: Vec<Key>,
     /// The process that is charged for what it takes, once there is one.
     pub(crate) payer: Option<Id<Process>>,
     /// Its mappings.
@@ -141,7 +147,7 @@ impl<M: Machine> Kernel<M> {
     /// The mapping that an address is in.
     #[inline]
     pub fn mapping_at(&self, aspace: Key, address: u64) -> Option<&Mapping> {
-        let vmar = self.aspaces.get(aspace)?.vmar_at(address)?;
+        let vmar = self.aspaces.get(self.space_of(aspace, address))?.vmar_at(address)?;
         match self.objects.get(vmar).ok()?.children.at(address)? {
             Child::Mapping(mapping) => Some(mapping),
             Child::Vmar(..) => None,
@@ -150,13 +156,16 @@ impl<M: Machine> Kernel<M> {
 
     /// The first mapping that begins at an address or above.
     pub fn mapping_from(&self, aspace: Key, mut address: u64) -> Option<&Mapping> {
-        let mut at = self.aspaces.get(aspace)?.vmar_at(address)?;
+        let mut at = self.aspaces.get(self.space_of(aspace, address))?.vmar_at(address)?;
         loop {
             let vmar = self.objects.get(at).ok()?;
             (at, address) = match vmar.children.from(address) {
                 Some(Child::Mapping(mapping)) => return Some(mapping),
                 Some(&Child::Vmar(sub, base, _)) => (sub, base),
-                None => (vmar.parent?, vmar.end()),
+                None => match vmar.parent {
+                    Some(parent) => (parent, vmar.end()),
+                    None => (self.root_after(aspace, vmar.end())?, vmar.end()),
+                },
             };
         }
     }
@@ -168,7 +177,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Changes the mapping that an address is in, but not where it is and what it shows.
     pub(crate) fn mapping_change(&mut self, aspace: Key, address: u64, change: impl FnOnce(&mut Mapping)) {
-        let Some(space) = self.aspaces.get_mut(aspace) else { return };
+        let Some(space) = self.aspaces.get_mut(self.space_of(aspace, address)) else { return };
         space.last = None;
         let vmar = space.vmar_at(address).and_then(|vmar| self.objects.get_mut(vmar).ok());
         if let Some(mapping) = vmar.and_then(|vmar| vmar.children.mapping_mut(address)) {
@@ -179,7 +188,7 @@ impl<M: Machine> Kernel<M> {
     /// [`Kernel::mapping_at`] for a fault, kept for the next one.
     #[inline]
     pub(crate) fn fault_in(&mut self, aspace: Key, address: u64) -> Option<Mapping> {
-        let space = self.aspaces.get_mut(aspace)?;
+        let space = self.aspaces.get_mut(self.space_of(aspace, address))?;
         if let Some(last) = space.last
             && (last.base..last.end()).contains(&address)
         {
@@ -229,10 +238,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A new address space with its root VMAR; of a component's, which there is already, the window.
-    pub(crate) fn aspace_create(&mut self, component: Option<Aspace>) -> Result<(Key, Id<Vmar>), Status> {
-        let base = if component.is_some() { COMPONENT_BASE } else { USER_BASE };
-        let machine = match component {
+    /// A new address space, of which a part may be another one's; in the machine there may be one for it already, which goes on an
+    /// error.
+    pub(crate) fn aspace_create(&mut self, machine: Option<Aspace>, shows: Option<Shows>) -> Result<Key, Status> {
+        let machine = match machine {
             Some(machine) => machine,
             None => self.with_left(|kernel| kernel.machine.aspace_create()).map_err(|_| Status::NO_MEMORY)?,
         };
@@ -244,6 +253,8 @@ impl<M: Machine> Kernel<M> {
             vdso_base: 0,
             fixed: None,
             lots: Lots::default(),
+            shows: None,
+            shown_in: Vec::new(),
             payer: None,
             mapped: 0,
             paid: 0,
@@ -253,20 +264,30 @@ impl<M: Machine> Kernel<M> {
             self.machine.aspace_destroy(machine);
             Status::NO_MEMORY
         })?;
-        let all = VmarFlags { specific: true, read: true, write: true, execute: true };
-        match self.vmar_new(key, None, base, USER_TOP - base, all) {
-            Ok(vmar) => {
-                if let Some(space) = self.aspaces.get_mut(key) {
-                    space.root = Some(vmar);
-                }
-                Ok((key, vmar))
-            }
+        match shows.map_or(Ok(()), |shows| self.space_shows(key, shows)) {
+            Ok(()) => Ok(key),
             Err(status) => {
                 self.aspaces.remove(key);
                 self.machine.aspace_destroy(machine);
                 Err(status)
             }
         }
+    }
+
+    /// The same with a root VMAR.
+    pub(crate) fn aspace_create_with(
+        &mut self,
+        machine: Option<Aspace>,
+        (base, end): (u64, u64),
+        shows: Option<Shows>,
+    ) -> Result<(Key, Id<Vmar>), Status> {
+        let key = self.aspace_create(machine, shows)?;
+        let all = VmarFlags { specific: true, read: true, write: true, execute: true };
+        let vmar = self.vmar_new(key, None, base, end - base, all).inspect_err(|_| self.aspace_destroy(key))?;
+        if let Some(space) = self.aspaces.get_mut(key) {
+            space.root = Some(vmar);
+        }
+        Ok((key, vmar))
     }
 
     /// An address space begins to end: nobody runs in it, and nothing is mapped in it any more.
@@ -301,6 +322,7 @@ impl<M: Machine> Kernel<M> {
             self.worked(STEPS);
             return true;
         }
+        self.space_hides(key);
         self.machine.aspace_destroy(machine);
         self.aspaces.remove(key);
         false

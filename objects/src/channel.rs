@@ -389,7 +389,7 @@ impl<M: Machine> Kernel<M> {
         }
         let Ok(thread) = self.objects.get_mut(id) else { return self.drop_message(message) };
         let Wait::Call { buffers, .. } = thread.wait else { return self.drop_message(message) };
-        let (process, aspace, machine) = (thread.process, thread.aspace, thread.at_hand());
+        let (process, aspace, machine) = (thread.holder, thread.aspace, thread.at_hand());
         if thread.over() {
             self.disarm();
         }
@@ -430,11 +430,12 @@ impl<M: Machine> Kernel<M> {
         message: Message,
         buffers: CallBuffers,
     ) -> Result<(), (Status, Option<Message>)> {
-        let found = self.objects.get(thread).map(|thread| thread.process);
+        let found = self.objects.get(thread).map(|thread| thread.holder);
         let found = found.and_then(|process| Ok((process, self.aspace_of_thread(thread)?)));
-        let checked =
-            found.and_then(|(process, aspace)| Ok((process, self.check_delivery(aspace, process, &message, buffers)?)));
-        let (process, to) = match checked {
+        let checked = found.and_then(|(process, aspace)| {
+            Ok(((process, aspace), self.check_delivery(aspace, process, &message, buffers)?))
+        });
+        let (receiver, to) = match checked {
             Ok(checked) => checked,
             Err(status) => return Err((status, Some(message))),
         };
@@ -443,7 +444,7 @@ impl<M: Machine> Kernel<M> {
         if handles.is_empty() {
             return Ok(());
         }
-        self.deliver_handles(process, handles, to, buffers.etc).map_err(|status| (status, None))
+        self.deliver_handles(receiver, handles, to, buffers.etc).map_err(|status| (status, None))
     }
 
     /// Writes the sizes and the bytes of a message, and makes sure of room for its handles. Says where they go.
@@ -469,22 +470,22 @@ impl<M: Machine> Kernel<M> {
         Ok(to)
     }
 
-    /// Puts a message's handles into a process's table and their values, or descriptions, into an array of the process's
-    /// memory.
+    /// Puts a message's handles into a process's table and their values, or descriptions, into an array in an address
+    /// space.
     ///
     /// # Errors
     /// `NO_MEMORY`, `INVALID_ARGS` (memory not writable); what could not be delivered is closed then.
     #[inline(never)]
     pub fn deliver_handles(
         &mut self,
-        process: Id<Process>,
+        receiver: (Id<Process>, Key),
         mut handles: Vec<Handle>,
         to: Place,
         etc: bool,
     ) -> Result<(), Status> {
         let mut result = Ok(());
         for (i, &handle) in handles.iter().enumerate() {
-            result = result.and(self.deliver_handle(process, handle, to.on(i * handle_size(etc)), etc));
+            result = result.and(self.deliver_handle(receiver, handle, to.on(i * handle_size(etc)), etc));
         }
         handles.clear();
         self.buffers.give_list(handles);
@@ -492,23 +493,24 @@ impl<M: Machine> Kernel<M> {
     }
 
     #[inline(always)]
-    fn deliver_handle(&mut self, process: Id<Process>, handle: Handle, to: Place, etc: bool) -> Result<(), Status> {
-        let (aspace, value) = match self.objects.get_mut(process) {
-            Ok(receiver) => (receiver.aspace, receiver.handles.insert(handle)),
-            Err(status) => (None, Err(status)),
-        };
+    fn deliver_handle(
+        &mut self,
+        (process, aspace): (Id<Process>, Key),
+        handle: Handle,
+        to: Place,
+        etc: bool,
+    ) -> Result<(), Status> {
+        let value = self.objects.get_mut(process).and_then(|receiver| receiver.handles.insert(handle));
         let value = value.inspect_err(|_| self.drop_handle(handle))?;
-        let written = match aspace {
-            None => Err(Status::BAD_STATE),
-            Some(aspace) if etc => {
-                let kind = self.objects.any(handle.object)?.body.object_type();
-                let mut bytes = [0; 16];
-                bytes[..4].copy_from_slice(&value.to_le_bytes());
-                bytes[4..8].copy_from_slice(&kind.to_le_bytes());
-                bytes[8..12].copy_from_slice(&handle.rights.bits().to_le_bytes());
-                self.fill_place(aspace, to, &bytes)
-            }
-            Some(aspace) => self.fill_place(aspace, to, &value.to_le_bytes()),
+        let written = if etc {
+            let kind = self.objects.any(handle.object)?.body.object_type();
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&value.to_le_bytes());
+            bytes[4..8].copy_from_slice(&kind.to_le_bytes());
+            bytes[8..12].copy_from_slice(&handle.rights.bits().to_le_bytes());
+            self.fill_place(aspace, to, &bytes)
+        } else {
+            self.fill_place(aspace, to, &value.to_le_bytes())
         };
         if let Err(status) = written {
             let handle = self.take(process, value)?;

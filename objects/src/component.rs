@@ -27,7 +27,7 @@ use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::name::Name;
 use crate::object::Id;
-use crate::process::Process;
+use crate::process::{Kind, Process};
 use crate::thread::Thread;
 use crate::vmar::Vmar;
 
@@ -62,7 +62,7 @@ impl<M: Machine> Kernel<M> {
         let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
         let name = Name::new(name.get(..len).unwrap_or_default());
         let job = self.components_job().inspect_err(|_| self.machine.aspace_destroy(aspace))?;
-        let made = self.process_make(job, name, Some((component, aspace)));
+        let made = self.process_make(job, name, Kind::Component(component, aspace));
         let (process, window) = made.inspect_err(|_| self.doom(job.object()))?;
         self.components.insert(component, Component { process, clients: None });
         match self.thread_create(process, Name::new(b"main")) {

@@ -26,6 +26,8 @@ const MEMORY: u64 = 1 << 40;
 /// What a thread of the fake machine went through.
 #[derive(Default, Debug)]
 pub struct FakeThread {
+    /// Its address space.
+    aspace: u32,
     /// How its events are named.
     pub key: u32,
     /// It was started.
@@ -258,6 +260,7 @@ impl Machine for FakeMachine {
 
     fn aspace_destroy(&mut self, aspace: Aspace) {
         assert!(self.mapped.remove(&aspace.0).is_some(), "address space destroyed twice");
+        assert!(self.threads.values().all(|thread| thread.aspace != aspace.0), "a thread lives in the address space");
         self.caches.retain(|&(space, _), _| space != aspace.0);
     }
 
@@ -351,10 +354,10 @@ impl Machine for FakeMachine {
         space.range_mut(first..end).for_each(|(_, (_, perm))| perm.write = false);
     }
 
-    fn thread_create(&mut self, _: Aspace, key: ThreadKey, _: &str) -> Result<MachineThread, OutOfMemory> {
+    fn thread_create(&mut self, aspace: Aspace, key: ThreadKey, _: &str) -> Result<MachineThread, OutOfMemory> {
         ask(Want::Unit)?;
         self.next_thread += 1;
-        self.threads.insert(self.next_thread, FakeThread { key: key.0, ..FakeThread::default() });
+        self.threads.insert(self.next_thread, FakeThread { aspace: aspace.0, key: key.0, ..FakeThread::default() });
         Ok(MachineThread(self.next_thread))
     }
 

@@ -88,11 +88,11 @@ pub enum NewOwner {
 }
 
 impl<M: Machine> Kernel<M> {
-    fn futex_key(aspace: Key, address: u64) -> Result<FutexKey, Status> {
+    fn futex_key(&self, aspace: Key, address: u64) -> Result<FutexKey, Status> {
         if !address.is_multiple_of(4) || !(USER_BASE..USER_TOP).contains(&address) {
             return Err(Status::INVALID_ARGS);
         }
-        Ok((aspace, address))
+        Ok((self.space_of(aspace, address), address))
     }
 
     /// `futex_wait`.
@@ -109,7 +109,7 @@ impl<M: Machine> Kernel<M> {
         deadline: i64,
     ) -> Result<Waiting, Status> {
         let aspace = self.aspace_of_thread(thread)?;
-        let key = Self::futex_key(aspace, address)?;
+        let key = self.futex_key(aspace, address)?;
         let mut word = [0; 4];
         self.copy_in(key.0, address, &mut word)?;
         if u32::from_le_bytes(word) != expected {
@@ -162,7 +162,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `INVALID_ARGS`: no such word.
     pub fn futex_wake(&mut self, aspace: Key, address: u64, count: u32, new_owner: NewOwner) -> Result<(), Status> {
-        let key = Self::futex_key(aspace, address)?;
+        let key = self.futex_key(aspace, address)?;
         let woken = self.futex_wake_some(key, count);
         let owner = if new_owner == NewOwner::Woken { woken } else { None };
         self.futex_set_owner(key, owner);
@@ -208,8 +208,8 @@ impl<M: Machine> Kernel<M> {
         owner: Option<Id<Thread>>,
         new_owner: NewOwner,
     ) -> Result<(), Status> {
-        let key = Self::futex_key(aspace, address)?;
-        let to = Self::futex_key(aspace, to)?;
+        let key = self.futex_key(aspace, address)?;
+        let to = self.futex_key(aspace, to)?;
         if key == to {
             return Err(Status::INVALID_ARGS);
         }
@@ -241,7 +241,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `INVALID_ARGS`: no such word.
     pub fn futex_get_owner(&self, aspace: Key, address: u64) -> Result<u64, Status> {
-        let key = Self::futex_key(aspace, address)?;
+        let key = self.futex_key(aspace, address)?;
         let owner = self.futexes.get(&key).and_then(|q| q.owner);
         // A thread that has ended owns nothing.
         let owner = owner.filter(|&thread| self.objects.get(thread).is_ok_and(|t| t.state != ThreadState::Dead));

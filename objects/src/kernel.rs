@@ -57,6 +57,8 @@ pub struct Kernel<M: Machine> {
     /// Threads whose wait for pages is over, and that are to go on.
     pub(crate) paged: List<Waiters>,
     pub(crate) aspaces: Slab<AddressSpace>,
+    /// Those of them that show a part of another: mostly there are none.
+    pub(crate) showing: usize,
     pub(crate) frames: Frames,
     pub(crate) ahead: Ahead,
     /// Discardable VMOs with pages that nobody has locked, those first that have not been for longest.
@@ -133,6 +135,7 @@ impl<M: Machine> Kernel<M> {
             progress: None,
             paged: List::default(),
             aspaces: Slab::default(),
+            showing: 0,
             frames: Frames::default(),
             ahead: Ahead::default(),
             unlocked: List::default(),
@@ -193,7 +196,7 @@ impl<M: Machine> Kernel<M> {
         }
         // From its start to its end.
         let (aspace, machine) = (thread.aspace?, thread.machine?);
-        Some(Caller { thread: Id::new(ObjectId(key)), process: thread.process, aspace, machine })
+        Some(Caller { thread: Id::new(ObjectId(key)), process: thread.holder, aspace, machine })
     }
 
     /// Whether the event that has been dealt with leaves something behind (see [`Kernel::reap`] and

@@ -82,6 +82,7 @@ mod report;
 pub mod resource;
 pub mod restricted;
 mod ring;
+pub mod shared;
 pub mod slab;
 pub mod socket;
 mod sole;

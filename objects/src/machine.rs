@@ -21,6 +21,8 @@ pub const LARGE_PAGES: u64 = LARGE_PAGE / PAGE;
 pub const USER_BASE: u64 = 0x20_0000;
 /// The first address above what a program can map. The machine keeps its own pages above it.
 pub const USER_TOP: u64 = 0x7ff0_0000_0000;
+/// Where the half begins that shared processes have in common, as in Zircon.
+pub const USER_HALF: u64 = 0x4000_0000_0000;
 /// The lowest address that a native component can map, if it is a client of this system: what lies below is its own.
 pub const COMPONENT_BASE: u64 = 0x80_0000_0000;
 

@@ -16,6 +16,8 @@ use crate::vmar::{Child, Vmar};
 pub struct Walk {
     /// Where it began.
     top: Id<Vmar>,
+    /// What it goes on with: all above in an address space that shows another.
+    then: Option<Id<Vmar>>,
     /// The VMAR whose children are visited; none before the first step.
     vmar: Option<Id<Vmar>>,
     /// Children from this address on are still to come.
@@ -36,7 +38,7 @@ pub enum Node<'a> {
 impl Walk {
     /// A walk over a VMAR and all within it.
     pub fn new(top: Id<Vmar>) -> Self {
-        Walk { top, vmar: None, from: 0 }
+        Walk::stopped((top, None), [0, 0])
     }
 
     /// Its place, to be kept while it is stopped.
@@ -44,9 +46,9 @@ impl Walk {
         [self.vmar.map_or(0, |vmar| vmar.object().to_word()), self.from]
     }
 
-    /// A walk over a VMAR that was stopped at a place.
-    pub fn stopped(top: Id<Vmar>, [vmar, from]: [u64; 2]) -> Self {
-        Walk { top, vmar: ObjectId::from_word(vmar).map(Id::new), from }
+    /// A walk over a VMAR, and another one above it, that was stopped at a place.
+    pub fn stopped((top, then): (Id<Vmar>, Option<Id<Vmar>>), [vmar, from]: [u64; 2]) -> Self {
+        Walk { top, then, vmar: ObjectId::from_word(vmar).map(Id::new), from }
     }
 }
 
@@ -58,7 +60,7 @@ impl<M: Machine> Kernel<M> {
             walk.vmar = Some(walk.top);
             return Some((0, Node::Vmar(top)));
         };
-        let at = self.walk_at(top, walk.from, at)?;
+        let at = self.walk_at((top, walk.then), walk.from, at)?;
         let vmar = self.objects.get(at).ok()?;
         let depth = vmar.depth.saturating_sub(top.depth) as usize;
         walk.vmar = Some(at);
@@ -72,7 +74,13 @@ impl<M: Machine> Kernel<M> {
                 walk.from = base;
                 Some((depth + 1, Node::Vmar(self.objects.get(id).ok()?)))
             }
-            None if at == walk.top => None,
+            None if at == walk.top => {
+                let then = walk.then?;
+                let vmar = self.objects.get(then).ok()?;
+                (walk.vmar, walk.from) = (Some(then), vmar.base);
+                Some((0, Node::Vmar(vmar)))
+            }
+            None if Some(at) == walk.then => None,
             None => {
                 walk.from = vmar.end();
                 walk.vmar = Some(vmar.parent?);
@@ -82,12 +90,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The VMAR whose children a walk visits at an address: the one that it was in, or if that is gone, what is there now.
-    fn walk_at(&self, top: &Vmar, from: u64, at: Id<Vmar>) -> Option<Id<Vmar>> {
+    fn walk_at(&self, (top, then): (&Vmar, Option<Id<Vmar>>), from: u64, at: Id<Vmar>) -> Option<Id<Vmar>> {
         if self.objects.get(at).is_ok_and(|vmar| vmar.aspace.is_some()) {
             return Some(at);
         }
-        let aspace = self.aspaces.get(top.aspace?)?;
-        if (top.base..top.end()).contains(&from) { aspace.vmar_at(from) } else { None }
+        let then = then.and_then(|then| self.objects.get(then).ok());
+        let within = [Some(top), then].into_iter().flatten().find(|vmar| (vmar.base..vmar.end()).contains(&from))?;
+        self.aspaces.get(within.aspace?)?.vmar_at(from)
     }
 }
 
@@ -106,7 +115,7 @@ mod tests {
     fn nodes(kernel: &Kernel<FakeMachine>, top: Id<Vmar>) -> Vec<(usize, u64, u64, bool)> {
         let mut walk = Walk::new(top);
         let next = || {
-            walk = Walk::stopped(top, walk.place());
+            walk = Walk::stopped((top, None), walk.place());
             kernel.walk_next(&mut walk).map(|(depth, node)| match node {
                 Node::Vmar(vmar) => Some((depth, vmar.base, vmar.len, true)),
                 Node::Mapping(mapping) => Some((depth, mapping.base, mapping.len, false)),

@@ -13,10 +13,11 @@ use crate::ioports::Grants;
 use crate::job::{Critical, Job};
 use crate::kernel::Kernel;
 use crate::list::{Link, List};
-use crate::machine::{Aspace, Machine};
+use crate::machine::{Aspace, COMPONENT_BASE, Machine, USER_BASE, USER_HALF, USER_TOP};
 use crate::name::Name;
 use crate::object::{Body, Id, Threads};
 use crate::policy::Policy;
+use crate::shared::Sharing;
 use crate::slab::Key;
 use crate::thread::Thread;
 use crate::vmar::Vmar;
@@ -37,8 +38,32 @@ pub enum ProcessState {
 struct Ending {
     /// It was started.
     ran: bool,
-    /// Its address space.
-    aspace: Option<Key>,
+    /// What goes with it.
+    left: Left,
+}
+
+/// What goes with a process that ends.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Left {
+    /// Its address spaces, in the order in which they go.
+    pub(crate) aspaces: [Option<Key>; 2],
+    /// The process whose handles go.
+    pub(crate) holder: Option<Id<Process>>,
+    /// What it has in common with others is looked at when its threads have been stopped and its own address spaces have gone.
+    pub(crate) shares: bool,
+}
+
+/// What a process that is to be made is.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// One with an address space of its own.
+    Alone,
+    /// One that stands for the component of a number, whose address space there is already.
+    Component(u8, Aspace),
+    /// The first of those that share.
+    Prototype,
+    /// A further one, that shares with such a one.
+    Member(Id<Process>),
 }
 
 /// A process.
@@ -59,6 +84,8 @@ pub struct Process {
     pub state: ProcessState,
     /// Its handles.
     pub handles: HandleTable,
+    /// Whom it shares with.
+    pub(crate) sharing: Sharing,
     /// How far it has let go of them, at its end.
     let_go: usize,
     /// From its end on until all that it had has gone.
@@ -101,33 +128,44 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `BAD_STATE`: the job is dead. `NO_RESOURCES`: a job may not have so many. `NO_MEMORY`.
     pub fn process_create(&mut self, job: Id<Job>, name: Name) -> Result<(Id<Process>, Id<Vmar>), Status> {
-        self.process_make(job, name, None)
+        self.process_make(job, name, Kind::Alone)
     }
 
-    /// The same, also for a component, whose address space there is already; on an error that is destroyed.
+    /// The same for each kind; on an error a component's address space is destroyed.
     pub(crate) fn process_make(
         &mut self,
         job: Id<Job>,
         name: Name,
-        component: Option<(u8, Aspace)>,
+        kind: Kind,
     ) -> Result<(Id<Process>, Id<Vmar>), Status> {
-        let machine = component.map(|(_, aspace)| aspace);
-        let (policy, account) = self.process_count(job).inspect_err(|_| {
+        let (number, machine) = match kind {
+            Kind::Component(number, machine) => (Some(number), Some(machine)),
+            _ => (None, None),
+        };
+        let made = self.process_count(job).and_then(|made| Ok((made, self.shows(kind)?)));
+        let ((policy, account), shows) = made.inspect_err(|_| {
             machine.into_iter().for_each(|aspace| self.machine.aspace_destroy(aspace));
         })?;
         let mut secret = [0; 4];
         self.machine.random(&mut secret);
         let uncount = |kernel: &mut Self| kernel.accounts.uncount(account, Counted::Processes, 1);
-        let (aspace, vmar) = self.aspace_create(machine).inspect_err(|_| uncount(self))?;
+        let range = match kind {
+            Kind::Alone => (USER_BASE, USER_TOP),
+            Kind::Component(..) => (COMPONENT_BASE, USER_TOP),
+            Kind::Prototype => (USER_HALF, USER_TOP),
+            Kind::Member(_) => (USER_BASE, USER_HALF),
+        };
+        let (aspace, vmar) = self.aspace_create_with(machine, range, shows).inspect_err(|_| uncount(self))?;
         let process = Process {
             name,
-            component: component.map(|(number, _)| number),
+            component: number,
             job,
             account,
             policy,
             critical: None,
             state: ProcessState::Created,
             handles: HandleTable::new(u32::from_le_bytes(secret)),
+            sharing: Sharing::new(kind, aspace),
             let_go: 0,
             ending: None,
             aspace: Some(aspace),
@@ -154,6 +192,7 @@ impl<M: Machine> Kernel<M> {
         if let Some(space) = self.aspaces.get_mut(aspace) {
             space.payer = Some(id);
         }
+        self.sharing_join(id);
         self.add_ref(job.object());
         self.job_add_process(job, id);
         Ok((id, vmar))
@@ -175,12 +214,14 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `BAD_STATE`: it was started before. `NO_MEMORY`. The handle is closed then.
     pub fn process_begin(&mut self, id: Id<Process>, argument: Option<Handle>) -> Result<u32, Status> {
-        if self.objects.get(id)?.state != ProcessState::Created {
+        let process = self.objects.get(id)?;
+        let holder = process.holder(id);
+        if process.state != ProcessState::Created {
             argument.into_iter().for_each(|handle| self.drop_handle(handle));
             return Err(Status::BAD_STATE);
         }
         let value = match argument {
-            Some(handle) => self.put(id, handle)?,
+            Some(handle) => self.put(holder, handle)?,
             None => 0,
         };
         let start_time = self.machine.now();
@@ -218,7 +259,8 @@ impl<M: Machine> Kernel<M> {
         let (critical, account, component) = (p.critical.take(), p.account, p.component);
         let aspace = p.aspace.take();
         p.root_vmar = None;
-        p.ending = Some(Ending { ran: was == ProcessState::Running, aspace });
+        let left = p.sharing.left(id, aspace);
+        p.ending = Some(Ending { ran: was == ProcessState::Running, left });
         self.accounts.uncount(account, Counted::Processes, 1);
         let threads = self.objects.get(id).map(|p| p.threads).unwrap_or_default();
         let mut next = self.objects.after(threads, None);
@@ -232,7 +274,7 @@ impl<M: Machine> Kernel<M> {
         self.stop_threads(id);
         self.vprocs_leave(id);
         component.into_iter().for_each(|component| self.component_left(component, id));
-        aspace.into_iter().for_each(|aspace| self.aspace_ends(aspace));
+        left.aspaces.into_iter().flatten().for_each(|aspace| self.aspace_ends(aspace));
         critical.and_then(|critical| critical.job_for(return_code))
     }
 
@@ -278,21 +320,37 @@ impl<M: Machine> Kernel<M> {
             self.process_stop_some(id);
             return Held::More;
         }
-        if let Some(aspace) = ending.aspace {
+        let (left, ran, job) = (ending.left, ending.ran, p.job);
+        if let Some((place, aspace)) = left.aspaces.into_iter().enumerate().find_map(|(i, key)| Some((i, key?))) {
             if !self.aspace_end_some(aspace)
                 && let Ok(Process { ending: Some(ending), .. }) = self.objects.get_mut(id)
+                && let Some(aspace) = ending.left.aspaces.get_mut(place)
             {
-                ending.aspace = None;
+                *aspace = None;
             }
             return Held::More;
         }
-        if let Some(value) = p.handles.any(&mut p.let_go) {
-            return self.take(id, value).map_or(Held::More, Held::Handle);
+        if left.shares {
+            let left = self.sharing_leave(id);
+            if let Ok(Process { ending: Some(ending), .. }) = self.objects.get_mut(id) {
+                ending.left = left;
+            }
+            return Held::More;
         }
-        // The table's memory goes as well.
-        let (chunks, ran, job) = (p.handles.allowed(), ending.ran, p.job);
-        (p.handles, p.let_go, p.ending) = (HandleTable::new(0), 0, None);
-        self.table_gone(id, chunks);
+        if let Some(holder) = left.holder
+            && let Ok(p) = self.objects.get_mut(holder)
+        {
+            if let Some(value) = p.handles.any(&mut p.let_go) {
+                return self.take(holder, value).map_or(Held::More, Held::Handle);
+            }
+            // The table's memory goes as well.
+            let chunks = p.handles.allowed();
+            (p.handles, p.let_go) = (HandleTable::new(0), 0);
+            self.table_gone(holder, chunks);
+        }
+        if let Ok(p) = self.objects.get_mut(id) {
+            p.ending = None;
+        }
         self.signal(id.object(), Signals::NONE, Signals::PROCESS_TERMINATED);
         self.job_remove_process(job, id);
         if ran {
@@ -339,6 +397,9 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn process_end(&mut self, _id: Id<Process>, process: Process) {
+        if let Sharing::Member { prototype, .. } = process.sharing {
+            self.drop_ref(prototype.object());
+        }
         self.drop_ref(process.job.object());
     }
 }

@@ -198,9 +198,10 @@ impl<M: Machine> Kernel<M> {
         machine: MachineThread,
     ) -> Result<(Key, Id<Endpoint>, u8, MachineBell, MachineRunner), Status> {
         let thread = self.objects.get(id)?;
-        let (process, priority) = (self.objects.get(thread.process)?, thread.priority);
-        let account = process.account;
-        let aspace = process.aspace.and_then(|key| self.aspaces.get(key)).ok_or(Status::BAD_STATE)?.machine;
+        let (process, priority) = (thread.process, thread.priority);
+        let aspace = self.restricted_aspace(process)?;
+        let aspace = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
+        let account = self.objects.get(process)?.account;
         self.accounts.count(account, Counted::Threads, 1)?;
         let made = self.endpoint_create().and_then(|endpoint| {
             self.add_ref(endpoint.object());

@@ -57,7 +57,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sole_finish(&mut self, id: Id<Thread>, status: Status) -> bool {
         let Ok(thread) = self.objects.get_mut(id) else { return false };
         let Wait::Sole { object, out, closed } = thread.wait else { return false };
-        let (process, aspace, machine) = (thread.process, thread.aspace, thread.at_hand());
+        let (process, aspace, machine) = (thread.holder, thread.aspace, thread.at_hand());
         if thread.over() {
             self.disarm();
         }

@@ -79,6 +79,8 @@ pub struct Thread {
     pub name: Name,
     /// Its process.
     pub process: Id<Process>,
+    /// The process whose handles it uses: its own, but for [shared processes](crate::shared).
+    pub(crate) holder: Id<Process>,
     /// Where it is in its life.
     pub state: ThreadState,
     pub(crate) machine: Option<MachineThread>,
@@ -223,11 +225,12 @@ impl<M: Machine> Kernel<M> {
         if p.component.is_some() && p.state != ProcessState::Created {
             return Err(Status::NOT_SUPPORTED);
         }
-        let account = p.account;
+        let (account, holder) = (p.account, p.holder(process));
         self.accounts.count(account, Counted::Threads, 1)?;
         let thread = Thread {
             name,
             process,
+            holder,
             state: ThreadState::Initial,
             machine: None,
             aspace: None,
@@ -263,6 +266,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `BAD_STATE`: it was started before, or its process does not run. `NO_MEMORY`.
     pub fn thread_start(&mut self, id: Id<Thread>, registers: &Registers) -> Result<(), Status> {
+        self.shared_begin(id)?;
         let thread = self.objects.get(id)?;
         let process = self.objects.get(thread.process)?;
         if thread.state != ThreadState::Initial || process.state != ProcessState::Running {

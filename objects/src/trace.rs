@@ -366,7 +366,8 @@ impl<M: Machine> Kernel<M> {
             },
         );
         if arg.ty == "handle"
-            && let Ok(handle) = self.handle(process, word as u32)
+            && let Ok(holder) = self.objects.get(process).map(|p| p.holder(process))
+            && let Ok(handle) = self.handle(holder, word as u32)
         {
             self.trace_tell(handle.object);
             self.trace.arg(arg.name, Value::Koid(self.koid(handle.object)));

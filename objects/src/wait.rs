@@ -327,7 +327,7 @@ impl<M: Machine> Kernel<M> {
             let found = self.write_observed(thread, items.iter().map(|i| (i.object, false)), out);
             return Ok(Waiting::Over(if found == Status::OK { Status::TIMED_OUT } else { found }));
         }
-        let process = self.objects.get(thread)?.process;
+        let process = self.objects.get(thread)?.holder;
         if let [item] = items
             && self.sole_begin(thread, process, item)
         {

@@ -30,7 +30,7 @@ pub struct Cx<'a, M: Machine> {
     pub kernel: &'a mut Kernel<M>,
     /// Who calls.
     pub thread: Id<Thread>,
-    /// Its process.
+    /// The process whose handles it has: its own, or, of those that are shared, the first ([`Cx::own_process`]).
     pub process: Id<Process>,
     /// Its address space.
     pub aspace: Key,
@@ -91,6 +91,14 @@ impl<'a, M: Machine> Cx<'a, M> {
     pub fn new(kernel: &'a mut Kernel<M>, key: ThreadKey) -> Option<Self> {
         let Caller { thread, process, aspace, machine } = kernel.caller(key.0)?;
         Some(Cx { kernel, thread, process, aspace, machine, offence: None, extra: None, again: false, progress: None })
+    }
+
+    /// The process that the caller is a thread of.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn own_process(&self) -> Result<Id<Process>, Status> {
+        Ok(self.kernel.objects.get(self.thread)?.process)
     }
 
     /// Arguments 5 to 8. The program can change them at any time, so they are read once.

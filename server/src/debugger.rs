@@ -24,10 +24,11 @@ pub fn code_mapped<M: Machine>(cx: &mut Cx<'_, M>) {
 
 #[cold]
 fn tell<M: Machine>(cx: &mut Cx<'_, M>) {
-    let Ok(name) = cx.kernel.objects.get(cx.process).map(|process| process.name) else { return };
+    let Ok(process) = cx.own_process() else { return };
+    let Ok(name) = cx.kernel.objects.get(process).map(|process| process.name) else { return };
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "process {} {name}", cx.kernel.koid(cx.process.object()));
+    let _ = writeln!(text, "process {} {name}", cx.kernel.koid(process.object()));
     cx.kernel.modules(cx.aspace, |line| {
         text.push_str(line);
         text.push('\n');

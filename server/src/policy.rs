@@ -33,7 +33,8 @@ pub fn judge<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4], answer
     let Ok(process) = cx.kernel.objects.get(cx.process) else { return answer };
     match process.policy.action(condition) {
         ZX_POL_ACTION_KILL => {
-            cx.kernel.process_kill(cx.process, ZX_TASK_RETCODE_POLICY_KILL);
+            let process = cx.own_process().unwrap_or(cx.process);
+            cx.kernel.process_kill(process, ZX_TASK_RETCODE_POLICY_KILL);
             Answer::Nothing
         }
         ZX_POL_ACTION_ALLOW_EXCEPTION | ZX_POL_ACTION_DENY_EXCEPTION => {

@@ -39,7 +39,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `ACCESS_DENIED`: its memory is of a kind that has no copies. `NO_MEMORY`.
     pub(crate) fn mapping_copy(&mut self, aspace: Key, at: u64) -> Result<(), Status> {
-        let Some(machine) = self.aspaces.get(aspace).map(|space| space.machine) else { return Ok(()) };
+        let aspace = self.space_of(aspace, at);
         let Some(&mapping) = self.mapping_at(aspace, at) else { return Ok(()) };
         if mapping.max.write || mapping.copied {
             return Ok(());
@@ -49,7 +49,7 @@ impl<M: Machine> Kernel<M> {
         let copy = self.vmo_create_clone(mapping.vmo, CloneKind::Modified, mapping.offset, there, false);
         let vmo = copy.map_err(|status| if status == Status::NO_MEMORY { status } else { Status::ACCESS_DENIED })?;
         self.mapping_remove(mapping.vmar, mapping.base);
-        self.machine.unmap(machine, mapping.base, mapping.len / PAGE);
+        self.space_unmap(aspace, mapping.base, mapping.len / PAGE);
         let copy = Mapping { vmo, offset: 0, named: vmo, named_offset: 0, copied: true, ..mapping };
         self.mapping_insert(aspace, copy);
         Ok(())
@@ -113,15 +113,12 @@ impl<M: Machine> Kernel<M> {
         // Mostly the range is that of one mapping.
         let alone = |mapping: &Mapping| mapping.len == len && !mapping.fixed;
         if let Some((mapping, aspace)) = self.mapping_remove_if(id, base, alone) {
-            if mapping.shown
-                && let Some(space) = self.aspaces.get(aspace)
-            {
-                self.machine.unmap(space.machine, base, len / PAGE);
+            if mapping.shown {
+                self.space_unmap(aspace, base, len / PAGE);
             }
             return Ok(());
         }
         let (_, aspace) = self.vmar_alive(id)?;
-        let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
         self.vmar_check_clear(id, base, len, with_vmars)?;
         // Who unmaps is heard also when there is no memory, but not to have more mappings than before.
         if self.range_is_within_mapping(aspace, base, base + len) {
@@ -129,7 +126,7 @@ impl<M: Machine> Kernel<M> {
         }
         self.mapping_split(aspace, base);
         self.mapping_split(aspace, base + len);
-        self.machine.unmap(machine, base, len / PAGE);
+        self.space_unmap(aspace, base, len / PAGE);
         while let Some(&child) = self.objects.get(id)?.children.from(base).filter(|child| child.base() < base + len) {
             match child {
                 Child::Mapping(mapping) => self.mapping_remove(id, mapping.base),
@@ -202,7 +199,6 @@ impl<M: Machine> Kernel<M> {
         if !vmar.covers(start, end - start) {
             return Err(Status::INVALID_ARGS);
         }
-        let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
         let mut portion = Portion::default();
         loop {
             // The innermost that is there goes first.
@@ -219,7 +215,7 @@ impl<M: Machine> Kernel<M> {
                     let (from, to) = (mapping.base.max(at), mapping.end().min(end));
                     // Who unmaps is heard also when there is no memory for the rest of a mapping that is cut.
                     let pages = match self.heap_reserve() {
-                        Ok(()) => self.machine.stretch(machine, from, (to - from) / PAGE, UNMAPS),
+                        Ok(()) => self.space_stretch(aspace, from, (to - from) / PAGE),
                         Err(_) => (to - from) / PAGE,
                     };
                     self.vmar_clear(inner, from, pages * PAGE, false)?;
@@ -284,7 +280,6 @@ impl<M: Machine> Kernel<M> {
         }
         let end = address + len;
         self.aspace_pays(aspace)?;
-        let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
         let mut at = address;
         while at < end {
             at = self.may_protect(id, aspace, at, perm, with_vmars)?;
@@ -294,9 +289,9 @@ impl<M: Machine> Kernel<M> {
         self.frames.recent.forget(address, len);
         // What is mapped may allow less than it should: an access that it refuses is a fault, which sets it right.
         if !perm.read {
-            self.machine.unmap(machine, address, len / PAGE);
+            self.space_unmap(aspace, address, len / PAGE);
         } else if !perm.write {
-            self.machine.write_protect(machine, address, len / PAGE);
+            self.space_write_protect(aspace, address, len / PAGE);
         }
         let mut at = address;
         while at < end
@@ -331,7 +326,6 @@ impl<M: Machine> Kernel<M> {
         if !vmar.covers(address, len) {
             return Err(Status::INVALID_ARGS);
         }
-        let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
         let (mut done, mut portion) = (done, Portion::default());
         while done < 2 * len {
             let changes = done >= len;
@@ -339,7 +333,7 @@ impl<M: Machine> Kernel<M> {
             let end = self.may_protect(id, aspace, at, perm, with_vmars)?;
             let left = (end.min(address + len) - at) / PAGE;
             if changes {
-                let pages = self.machine.stretch(machine, at, left, UNMAPS);
+                let pages = self.space_stretch(aspace, at, left);
                 self.vmar_protect(id, at, pages * PAGE, perm, with_vmars)?;
                 done += pages * PAGE;
                 self.worked(pages.min(UNMAPS.into()) as u32 / WORK);
@@ -381,8 +375,7 @@ impl<M: Machine> Kernel<M> {
         if self.range_has_fixed(aspace, base, base + len) {
             return Err(Status::ACCESS_DENIED);
         }
-        let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
-        self.machine.unmap(machine, base, len / PAGE);
+        self.space_unmap(aspace, base, len / PAGE);
         self.vmar_take_out(aspace, parent, id)
     }
 

@@ -5,6 +5,7 @@ use crate::aspace::{AddressSpace, Mapping};
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Machine, PAGE};
 use crate::object::{Id, Noun};
+use crate::shared::each_machine;
 use crate::slab::{Key, Slab};
 
 impl<M: Machine> Kernel<M> {
@@ -94,8 +95,6 @@ fn each_mapping(vmo: &Vmo, from: u64, to: u64, aspaces: &Slab<AddressSpace>, mut
     for (offset, len, (aspace, base)) in vmo.mappings.meeting(from, to) {
         let start = from.max(offset);
         let end = to.min(offset + len);
-        if let Some(space) = aspaces.get(aspace) {
-            act(space.machine, base + (start - offset), (end - start) / PAGE);
-        }
+        each_machine(aspaces, aspace, |machine| act(machine, base + (start - offset), (end - start) / PAGE));
     }
 }

@@ -24,6 +24,8 @@ const CLONE_ENVIRON: u32 = 0x10;
 const CLONE_UTC_CLOCK: u32 = 0x20;
 /// All that there is and will be.
 const CLONE_ALL: u32 = 0xffff;
+/// The process can be shared; this library's own.
+const SHARED: u32 = 0x1_0000;
 
 const ACTION_NONE: u32 = 0;
 const ACTION_CLONE_FD: u32 = 1;
@@ -287,7 +289,7 @@ fn spawn(
     if let Some(failure) = failure {
         return Err(failure);
     }
-    if flags & !CLONE_ALL != 0 {
+    if flags & !(CLONE_ALL | SHARED) != 0 {
         return Err(Failure::new(Status::INVALID_ARGS, "unknown flags"));
     }
     let file = file?;
@@ -298,6 +300,10 @@ fn spawn(
     let last = path.rsplit('/').next().unwrap_or(path);
     let name = name.unwrap_or_else(|| String::from(last));
     let mut launcher = Launcher::new(&name, file, &vdso);
+
+    if flags & SHARED != 0 {
+        launcher.shared();
+    }
 
     let given = |wanted: HandleInfo| handles.iter().any(|(info, _)| *info == wanted);
     let mut extra: Vec<(HandleInfo, Handle)> = Vec::new();

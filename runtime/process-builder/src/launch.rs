@@ -96,6 +96,7 @@ pub struct Launcher<'a> {
     args: Vec<&'a [u8]>,
     environ: Vec<&'a [u8]>,
     names: Vec<&'a [u8]>,
+    shared: bool,
 }
 
 impl<'a> Launcher<'a> {
@@ -110,7 +111,14 @@ impl<'a> Launcher<'a> {
             args: Vec::new(),
             environ: Vec::new(),
             names: Vec::new(),
+            shared: false,
         }
+    }
+
+    /// The process can be shared (`ZX_PROCESS_SHARED`): it lives in the upper half of its address space.
+    pub fn shared(&mut self) -> &mut Self {
+        self.shared = true;
+        self
     }
 
     /// The loader service that the dynamic linker asks for libraries.
@@ -170,7 +178,8 @@ impl<'a> Launcher<'a> {
         };
         let vdso_image = Image::library(&VmoSource::new(self.vdso).trying("the vDSO's size")?).map_err(Error::Vdso)?;
 
-        let (process, root) = job.create_process(self.name).trying("create the process")?;
+        let made = if self.shared { job.create_shared_process(self.name) } else { job.create_process(self.name) };
+        let (process, root) = made.trying("create the process")?;
         let built = self.build(&process, &root, &program, linker.as_ref(), &vdso_image);
         if built.is_err() {
             // A process that was never started ends with its last handle; killing it frees its memory now.

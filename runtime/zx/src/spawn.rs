@@ -16,6 +16,8 @@ const CLONE_LDSVC: u32 = 0x02;
 const CLONE_NAMESPACE: u32 = 0x04;
 const CLONE_ENVIRON: u32 = 0x10;
 const CLONE_UTC_CLOCK: u32 = 0x20;
+/// `HAFNON_FDIO_SPAWN_SHARED`.
+const SHARED: u32 = 0x1_0000;
 const ACTION_CLONE_FD: u32 = 1;
 const ACTION_ADD_NS_ENTRY: u32 = 3;
 const ACTION_ADD_HANDLE: u32 = 4;
@@ -84,6 +86,7 @@ pub struct Spawn<'a> {
     args: Vec<String>,
     env: Option<Vec<String>>,
     job: Option<&'a Job>,
+    to_share: bool,
     handles: Vec<(u32, Handle)>,
     shared: Vec<(u16, BorrowedFd<'a>)>,
     entries: Vec<(String, Channel)>,
@@ -97,6 +100,7 @@ impl<'a> Spawn<'a> {
             args: Vec::new(),
             env: None,
             job: None,
+            to_share: false,
             handles: Vec::new(),
             shared: Vec::new(),
             entries: Vec::new(),
@@ -134,6 +138,12 @@ impl<'a> Spawn<'a> {
     /// Starts it in this job, which is its default job too; otherwise in this process's.
     pub fn job(&mut self, job: &'a Job) -> &mut Self {
         self.job = Some(job);
+        self
+    }
+
+    /// Others can share it ([`Process::create_shared`]).
+    pub fn to_share(&mut self) -> &mut Self {
+        self.to_share = true;
         self
     }
 
@@ -177,6 +187,9 @@ impl<'a> Spawn<'a> {
         let mut flags = CLONE_JOB | CLONE_LDSVC | CLONE_NAMESPACE | CLONE_UTC_CLOCK;
         if env.is_none() {
             flags |= CLONE_ENVIRON;
+        }
+        if self.to_share {
+            flags |= SHARED;
         }
         let mut actions: Vec<Action> = Vec::new();
         for (path, channel) in paths.iter().zip(channels) {

@@ -27,11 +27,22 @@ impl Job {
     /// # Errors
     /// `NO_MEMORY`, `BAD_STATE` when the job was killed.
     pub fn create_process(&self, name: &str) -> Result<(Process, Vmar)> {
+        self.create_process_with(name, 0)
+    }
+
+    /// Makes a process that others can share ([`Process::create_shared`]); its root VMAR is the upper half of its address space.
+    ///
+    /// # Errors
+    /// As [`Job::create_process`].
+    pub fn create_shared_process(&self, name: &str) -> Result<(Process, Vmar)> {
+        self.create_process_with(name, abi::ZX_PROCESS_SHARED)
+    }
+
+    fn create_process_with(&self, name: &str, options: u32) -> Result<(Process, Vmar)> {
+        let (job, text, len) = (self.raw_handle(), name.as_ptr().cast(), name.len());
         let (mut process, mut vmar) = (0, 0);
         // SAFETY: the name is valid for its length; both outputs are one handle's place.
-        check(unsafe {
-            sys::zx_process_create(self.raw_handle(), name.as_ptr().cast(), name.len(), 0, &mut process, &mut vmar)
-        })?;
+        check(unsafe { sys::zx_process_create(job, text, len, options, &mut process, &mut vmar) })?;
         Ok((Process(Handle::from_call(process)?), Vmar::from(Handle::from_call(vmar)?)))
     }
 
@@ -93,6 +104,19 @@ impl Process {
     #[cfg(feature = "std")]
     pub fn self_handle() -> Unowned<'static, Process> {
         crate::startup::process_self()
+    }
+
+    /// Makes a process in this one's job that shares its handles, its futexes and the upper half of its address space; gives it and
+    /// the root VMAR of its own lower half. Its first thread is started as any.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when this one was not made to be shared, `BAD_STATE` when all that shared have ended, `NO_RESOURCES`, `NO_MEMORY`.
+    pub fn create_shared(&self, name: &str) -> Result<(Process, Vmar)> {
+        let (shared, text, len) = (self.raw_handle(), name.as_ptr().cast(), name.len());
+        let (mut process, mut vmar) = (0, 0);
+        // SAFETY: the name is valid for its length; both outputs are one handle's place.
+        check(unsafe { sys::zx_process_create_shared(shared, 0, text, len, &mut process, &mut vmar) })?;
+        Ok((Process(Handle::from_call(process)?), Vmar::from(Handle::from_call(vmar)?)))
     }
 
     /// Makes a thread that has not begun.

@@ -240,7 +240,7 @@ fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &R
     }
     let Message { data, handles } = message;
     cx.kernel.buffers.give(data);
-    if handles.is_empty() { Ok(()) } else { cx.kernel.deliver_handles(cx.process, handles, place, to.etc) }
+    if handles.is_empty() { Ok(()) } else { cx.kernel.deliver_handles((cx.process, cx.aspace), handles, place, to.etc) }
 }
 
 #[cold]

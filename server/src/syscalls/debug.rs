@@ -20,8 +20,9 @@ use crate::user::{In, Out};
 pub fn debug_write<M: Machine>(cx: &mut Cx<'_, M>, bytes: In<u8>, len: usize) -> Result<Waiting, Status> {
     let len = len.min(MAX_COPY);
     if !cx.kernel.serial_may_write(cx.process) {
-        let (process, thread) = (cx.kernel.koid(cx.process.object()), cx.kernel.koid(cx.thread.object()));
-        let name = cx.kernel.objects.get(cx.process)?.name;
+        let own = cx.own_process()?;
+        let (process, thread) = (cx.kernel.koid(own.object()), cx.kernel.koid(cx.thread.object()));
+        let name = cx.kernel.objects.get(own)?.name;
         let data = cx.read_bytes(bytes, len)?;
         cx.kernel.log(Level::Debug, name.as_str(), process, thread, &data);
         return Ok(Waiting::Over(Status::OK));

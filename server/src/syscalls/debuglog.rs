@@ -46,8 +46,9 @@ pub fn debuglog_write<M: Machine>(
     }
     cx.get::<Debuglog>(value, Rights::WRITE)?;
     let text = cx.read_bytes(buffer, len.min(MAX_TEXT))?;
-    let (process, thread) = (cx.kernel.koid(cx.process.object()), cx.kernel.koid(cx.thread.object()));
-    let name = cx.kernel.objects.get(cx.process)?.name;
+    let own = cx.own_process()?;
+    let (process, thread) = (cx.kernel.koid(own.object()), cx.kernel.koid(cx.thread.object()));
+    let name = cx.kernel.objects.get(own)?.name;
     cx.kernel.log(Level::Info, name.as_str(), process, thread, &text);
     Ok(())
 }

@@ -18,7 +18,7 @@ fn owner<M: Machine>(cx: &Cx<'_, M>, value: HandleValue) -> Result<Option<Id<Thr
     }
     let thread = cx.get::<Thread>(value, Rights::NONE)?;
     let t = cx.kernel.objects.get(thread)?;
-    if t.process != cx.process || t.state == ThreadState::Initial {
+    if t.holder() != cx.process || t.state == ThreadState::Initial {
         return Err(Status::INVALID_ARGS);
     }
     Ok((t.state == ThreadState::Running).then_some(thread))

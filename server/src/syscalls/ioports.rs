@@ -15,7 +15,8 @@ pub fn ioports_request<M: Machine>(
     count: u32,
 ) -> Result<(), Status> {
     need_range(cx, resource, ZX_RSRC_KIND_IOPORT, first.into(), count.into())?;
-    cx.kernel.ioports_set(cx.process, first, count, true)
+    let process = cx.own_process()?;
+    cx.kernel.ioports_set(process, first, count, true)
 }
 
 /// Takes that back.
@@ -26,5 +27,6 @@ pub fn ioports_release<M: Machine>(
     count: u32,
 ) -> Result<(), Status> {
     need_range(cx, resource, ZX_RSRC_KIND_IOPORT, first.into(), count.into())?;
-    cx.kernel.ioports_set(cx.process, first, count, false)
+    let process = cx.own_process()?;
+    cx.kernel.ioports_set(process, first, count, false)
 }

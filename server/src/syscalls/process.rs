@@ -1,6 +1,6 @@
 //! Processes.
 
-use abi::{Rights, Status, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS};
+use abi::{Rights, Status, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS, ZX_PROCESS_SHARED};
 use alloc::vec::Vec;
 use objects::handle::{Handle, HandleValue, INVALID};
 use objects::job::Job;
@@ -10,6 +10,7 @@ use objects::process::{Process, ProcessState};
 use objects::refusal::Grows;
 use objects::slab::Key;
 use objects::thread::{Thread, ThreadState};
+use objects::vmar::Vmar;
 
 use crate::Answer;
 use crate::cx::{Cx, MAX_COPY};
@@ -27,17 +28,56 @@ pub fn process_create<M: Machine>(
     out_process: Out<u32>,
     out_vmar: Out<u32>,
 ) -> Result<(), Status> {
-    if options != 0 {
+    if options & !ZX_PROCESS_SHARED != 0 {
         return Err(Status::INVALID_ARGS);
     }
     let name = read_name(cx, name, name_len)?;
     cx.may(abi::ZX_POL_NEW_PROCESS)?;
     let job = cx.get::<Job>(job, Rights::MANAGE_PROCESS)?;
-    for out in [out_process, out_vmar] {
-        cx.kernel.check_out(cx.aspace, out.0, size_of::<u32>())?;
+    check_handles(cx, [out_process, out_vmar])?;
+    let made = match options & ZX_PROCESS_SHARED {
+        0 => cx.kernel.process_create(job, name),
+        _ => cx.kernel.process_create_prototype(job, name),
+    };
+    let made = cx.or_when_less_is_left(made)?;
+    hand_out(cx, made, out_process, out_vmar)
+}
+
+/// Creates a process that shares the upper half of its address space, handles and futexes with another, with the root VMAR of its
+/// lower half.
+pub fn process_create_shared<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    shared_proc: HandleValue,
+    options: u32,
+    name: In<u8>,
+    name_len: usize,
+    out_process: Out<u32>,
+    out_vmar: Out<u32>,
+) -> Result<(), Status> {
+    if options != 0 {
+        return Err(Status::INVALID_ARGS);
     }
-    let made = cx.kernel.process_create(job, name);
-    let (process, vmar) = cx.or_when_less_is_left(made)?;
+    cx.may(abi::ZX_POL_NEW_PROCESS)?;
+    let name = read_name(cx, name, name_len)?;
+    let shared = cx.get::<Process>(shared_proc, Rights::MANAGE_PROCESS | Rights::GET_PROPERTY)?;
+    check_handles(cx, [out_process, out_vmar])?;
+    let made = cx.kernel.process_create_shared(shared, name);
+    let made = cx.or_when_less_is_left(made)?;
+    hand_out(cx, made, out_process, out_vmar)
+}
+
+/// Whether handles can be written there.
+fn check_handles<M: Machine>(cx: &mut Cx<'_, M>, places: [Out<u32>; 2]) -> Result<(), Status> {
+    places.into_iter().try_for_each(|out| cx.kernel.check_out(cx.aspace, out.0, size_of::<u32>()))
+}
+
+/// Gives the caller handles to a process that has just been made and its root VMAR.
+fn hand_out<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    (process, vmar): (objects::Id<Process>, objects::Id<Vmar>),
+    out_process: Out<u32>,
+    out_vmar: Out<u32>,
+) -> Result<(), Status> {
     let rights = ZX_DEFAULT_VMAR_RIGHTS | Rights::READ | Rights::WRITE | Rights::EXECUTE;
     // One that nobody has a handle to still hangs in its job: it goes as it came.
     let given = cx.hand_out(process, ZX_DEFAULT_PROCESS_RIGHTS, out_process);
@@ -104,7 +144,8 @@ fn check_start<M: Machine>(
 
 /// Ends the calling process.
 pub fn process_exit<M: Machine>(cx: &mut Cx<'_, M>, code: i64) -> Answer {
-    cx.kernel.process_kill(cx.process, code);
+    let process = cx.own_process().unwrap_or(cx.process);
+    cx.kernel.process_kill(process, code);
     Answer::Nothing
 }
 

@@ -79,7 +79,8 @@ pub fn restricted_stop<M: Machine>(
             let write = code & page_fault::WRITE != 0;
             // Without execute-disable the processor does not tell fetches from loads.
             let execute = code & page_fault::FETCH != 0 || !write && place == ip;
-            match cx.kernel.page_fault(cx.aspace, place, write, execute) {
+            let aspace = cx.kernel.restricted_aspace(cx.own_process()?)?;
+            match cx.kernel.page_fault(aspace, place, write, execute) {
                 Ok(()) => return Ok(Answer::Done(i64::from(Status::OK.0))),
                 Err(PAGE_WAIT) => return Err(PAGE_WAIT),
                 Err(status) => Some(page_fault_report(place, write, execute, status)),

@@ -48,7 +48,7 @@ pub fn task_suspend<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, token: O
         _ => return Err(Status::WRONG_TYPE),
     };
     // Who stands still cannot be given the token.
-    if task == Held::Thread(cx.thread) || task == Held::Process(cx.process) {
+    if task == Held::Thread(cx.thread) || task == Held::Process(cx.own_process()?) {
         return Err(Status::NOT_SUPPORTED);
     }
     let id = cx.kernel.task_suspend(task)?;

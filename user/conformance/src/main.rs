@@ -74,6 +74,8 @@ fn child(arguments: &[String]) -> ExitCode {
         #[cfg(target_os = "fuchsia")]
         ["stack", which] => std::process::exit(cases::stack::child(which)),
         #[cfg(target_os = "fuchsia")]
+        ["shared", what] => std::process::exit(cases::process_shared::child(what)),
+        #[cfg(target_os = "fuchsia")]
         ["restricted", how] => std::process::exit(cases::restricted_kick::child(how)),
         #[cfg(target_os = "fuchsia")]
         ["vproc", "many"] => std::process::exit(cases::vproc_scale::child()),

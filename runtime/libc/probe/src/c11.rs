@@ -50,6 +50,8 @@ unsafe extern "C" {
     pub safe fn thrd_sleep(time: &timespec, remaining: Option<&mut timespec>) -> i32;
     /// The handle stays the library's.
     pub safe fn thrd_get_zx_handle(thread: thrd_t) -> u32;
+    pub safe fn thrd_get_zx_process() -> u32;
+    pub safe fn thrd_set_zx_process(process: u32) -> u32;
     pub safe fn call_once(once: &once_flag, function: extern "C" fn());
 
     pub safe fn mtx_init(mutex: &mtx_t, kind: i32) -> i32;

@@ -143,7 +143,8 @@ pub unsafe fn create(
         let block = (*thread).block;
         let name = if name.is_null() { c"pthread".as_ptr().cast() } else { name };
         let len = crate::memory::strlen(name);
-        let status = sys::zx_thread_create(system::zx_process_self(), name, len, 0, &mut handle);
+        let process = (*current()).process.get();
+        let status = sys::zx_thread_create(thrd_get_zx_process(), name, len, 0, &mut handle);
         if status != sys::OK {
             block.free();
             return error(status);
@@ -152,6 +153,7 @@ pub unsafe fn create(
         (*thread).state.store(if attr.detached != 0 { DETACHED } else { JOINABLE }, Ordering::Relaxed);
         (*thread).start = start;
         (*thread).argument = argument;
+        (*thread).process.set(process);
         // Before it runs: it may end, and be joined, at once.
         *out = thread;
         LIVING.fetch_add(1, Ordering::Relaxed);
@@ -361,6 +363,26 @@ pub unsafe extern "C" fn thrd_get_zx_handle(thread: *mut Thread) -> sys::Handle 
 pub unsafe extern "C" fn pthread_get_zx_handle(thread: *mut Thread) -> sys::Handle {
     // SAFETY: as above.
     unsafe { thrd_get_zx_handle(thread) }
+}
+
+/// The process in which this thread makes threads.
+#[unsafe(no_mangle)]
+pub extern "C" fn thrd_get_zx_process() -> sys::Handle {
+    // SAFETY: this thread's own structure.
+    match unsafe { (*current()).process.get() } {
+        sys::HANDLE_INVALID => system::zx_process_self(),
+        process => process,
+    }
+}
+
+/// Has this thread, and those that it makes, make threads in another process from now on, with which this one is shared
+/// (`zx_process_create_shared`). The handle stays the caller's. Gives what it was.
+#[unsafe(no_mangle)]
+pub extern "C" fn thrd_set_zx_process(process: sys::Handle) -> sys::Handle {
+    let before = thrd_get_zx_process();
+    // SAFETY: as above.
+    unsafe { (*current()).process.set(process) };
+    before
 }
 
 /// Names a thread.

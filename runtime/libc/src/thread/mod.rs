@@ -51,6 +51,8 @@ pub struct Thread {
     argument: *mut c_void,
     result: *mut c_void,
     block: Block,
+    /// The process that it makes threads in: 0 for the one that the program was started in. See `thrd_set_zx_process`.
+    process: Cell<u32>,
     /// The next in the list of ended detached threads.
     next_dead: *mut Thread,
     keys: keys::Values,

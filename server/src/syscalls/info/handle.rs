@@ -6,7 +6,7 @@ use abi::{
 };
 use objects::handle::HandleValue;
 use objects::machine::Machine;
-use objects::process::Process;
+use objects::process::{Process, ProcessState};
 use objects::{Id, Kernel};
 
 use super::sink::{Lists, Sink, Step};
@@ -33,6 +33,12 @@ pub fn count<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> 
 
 /// The handles of a process; a place is one of its table.
 struct Table(Id<Process>);
+
+/// The process in whose table the handles of another are; the other itself, which has none, if that has ended.
+fn holder<M: Machine>(kernel: &Kernel<M>, id: Id<Process>) -> Result<Id<Process>, Status> {
+    let process = kernel.objects.get(id)?;
+    Ok(if process.state == ProcessState::Dead { id } else { process.holder(id) })
+}
 
 impl<M: Machine> Lists<M> for Table {
     type Place = usize;
@@ -63,13 +69,13 @@ impl<M: Machine> Lists<M> for Table {
 pub fn table<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let rights = Rights::INSPECT | Rights::MANAGE_PROCESS | Rights::MANAGE_THREAD;
     let work = cx.work_on::<Process>(value, rights)?;
-    let table = Table(work.object);
+    let table = Table(holder(cx.kernel, work.object)?);
     sink.many(cx, work, &table)
 }
 
 pub fn stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let work = cx.work_on::<Process>(value, Rights::INSPECT)?;
-    let id = work.object;
+    let id = holder(cx.kernel, work.object)?;
     sink.sum(cx, &work, |kernel, place, record: &mut zx_info_process_handle_stats_t| {
         let Some(found) = kernel.objects.get(id)?.handles.at(place as usize) else { return Ok(false) };
         if let Some((_, handle)) = found {

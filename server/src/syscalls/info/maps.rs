@@ -49,7 +49,7 @@ pub fn vmar<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> R
 
 /// A VMAR and all in it, or an address space.
 struct Tree {
-    top: Id<Vmar>,
+    tops: (Id<Vmar>, Option<Id<Vmar>>),
     /// The process whose address space it is all of.
     process: Option<Id<Process>>,
     version: Version,
@@ -84,7 +84,7 @@ impl<M: Machine> Lists<M> for Tree {
         if let (false, Some(process)) = (core::mem::replace(begun, true), self.process) {
             return Ok(Step::Record(aspace_record(kernel, process)));
         }
-        let mut walk = Walk::stopped(self.top, *place);
+        let mut walk = Walk::stopped(self.tops, *place);
         let next = kernel.walk_next(&mut walk);
         *place = walk.place();
         let Some((depth, node)) = next else { return Ok(Step::End) };
@@ -102,7 +102,7 @@ pub fn vmar_maps<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink)
     let work = cx.work_on::<Vmar>(value, Rights::INSPECT)?;
     let top = work.object;
     cx.kernel.objects.get(top)?.aspace.ok_or(Status::BAD_STATE)?;
-    sink.many(cx, work, &Tree { top, process: None, version: Version::Newest })
+    sink.many(cx, work, &Tree { tops: (top, None), process: None, version: Version::Newest })
 }
 
 /// An address space (depth 0), its root VMAR (depth 1), and all in that. A process may look at itself: what is told is
@@ -114,15 +114,9 @@ pub fn process_maps<M: Machine>(
     sink: Sink,
 ) -> Result<(), Status> {
     let work = cx.work_on::<Process>(value, Rights::INSPECT)?;
-    let top = root_of(cx.kernel, work.object)?;
+    let tops = cx.kernel.roots(work.object)?;
     let process = Some(work.object);
-    version.cut(sink).many(cx, work, &Tree { top, process, version })
-}
-
-/// The root VMAR of a process that has not ended.
-pub fn root_of<M: Machine>(kernel: &Kernel<M>, process: Id<Process>) -> Result<Id<Vmar>, Status> {
-    let space = kernel.objects.get(process)?.aspace.and_then(|aspace| kernel.aspace(aspace));
-    space.and_then(|space| space.root).ok_or(Status::BAD_STATE)
+    version.cut(sink).many(cx, work, &Tree { tops, process, version })
 }
 
 fn aspace_record<M: Machine>(kernel: &Kernel<M>, process: Id<Process>) -> zx_info_maps_t {
@@ -202,10 +196,10 @@ pub const TASK_STATS_V1: usize = offset_of!(zx_info_task_stats_t, mem_fractional
 /// too; each address space and each VMO counts for the same part of it.
 pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let mut work = cx.work_on::<Process>(value, Rights::INSPECT)?;
-    let root = root_of(cx.kernel, work.object)?;
+    let roots = cx.kernel.roots(work.object)?;
     let [vmar, from, mut mapped, mut private, mut shared, high, low] = work.kept;
     let mut scaled = u128::from(high) << 64 | u128::from(low);
-    let mut walk = Walk::stopped(root, [vmar, from]);
+    let mut walk = Walk::stopped(roots, [vmar, from]);
     let mut portion = cx.kernel.portion();
     while let Some((_, node)) = cx.kernel.walk_next(&mut walk) {
         if let Node::Mapping(mapping) = node {

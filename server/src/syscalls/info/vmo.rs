@@ -17,7 +17,6 @@ use objects::vmar::Vmar;
 use objects::vmo::{Kind, Vmo};
 use objects::{Id, Kernel};
 
-use super::maps::root_of;
 use super::sink::{Kept, Lists, Sink, Step};
 use crate::cx::Cx;
 
@@ -76,8 +75,9 @@ fn record<M: Machine>(kernel: &Kernel<M>, id: Id<Vmo>, via: u32, rights: Rights)
 
 /// The VMOs that a process can reach: first those that it has handles to, then those that it has mapped.
 struct Reached {
-    process: Id<Process>,
-    root: Id<Vmar>,
+    /// The process whose table they are in.
+    holder: Id<Process>,
+    roots: (Id<Vmar>, Option<Id<Vmar>>),
 }
 
 /// How far that list has come.
@@ -108,7 +108,7 @@ impl<M: Machine> Lists<M> for Reached {
     const WORK: u32 = 16;
 
     fn next(&self, kernel: &Kernel<M>, place: &mut Place) -> Result<Step<Self::Record>, Status> {
-        if let Some(found) = kernel.objects.get(self.process)?.handles.at(place.handle) {
+        if let Some(found) = kernel.objects.get(self.holder)?.handles.at(place.handle) {
             if let Some((_, handle)) = found
                 && let Ok(end) = kernel.objects.typed::<Iob>(handle.object)
                 && let Some(region) = kernel.objects.get(end)?.regions().get(place.region)
@@ -124,7 +124,7 @@ impl<M: Machine> Lists<M> for Reached {
             }
             return Ok(Step::Nothing);
         }
-        let mut walk = Walk::stopped(self.root, place.walk);
+        let mut walk = Walk::stopped(self.roots, place.walk);
         let next = kernel.walk_next(&mut walk);
         place.walk = walk.place();
         match next {
@@ -144,7 +144,8 @@ impl<M: Machine> Lists<M> for Reached {
 
 pub fn process_vmos<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let work = cx.work_on::<Process>(value, Rights::INSPECT)?;
-    let root = root_of(cx.kernel, work.object)?;
-    let reached = Reached { process: work.object, root };
+    let roots = cx.kernel.roots(work.object)?;
+    let holder = cx.kernel.objects.get(work.object)?.holder(work.object);
+    let reached = Reached { holder, roots };
     sink.many(cx, work, &reached)
 }

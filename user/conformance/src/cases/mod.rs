@@ -54,12 +54,14 @@ mod port;
 mod port_async;
 mod process;
 mod process_memory;
+pub mod process_shared;
 mod profile;
 pub mod pthread;
 mod resource;
 mod restricted;
 mod restricted_fault;
 pub mod restricted_kick;
+mod restricted_shared;
 mod restricted_vectors;
 mod runtime;
 mod socket;
@@ -175,6 +177,7 @@ pub fn all() -> Vec<Case> {
         exception_thread::cases(),
         process::cases(),
         process_memory::cases(),
+        process_shared::cases(),
         pthread::cases(),
         stack::cases(),
         stream::cases(),
@@ -201,6 +204,7 @@ pub fn all() -> Vec<Case> {
         restricted::cases(),
         restricted_fault::cases(),
         restricted_kick::cases(),
+        restricted_shared::cases(),
         restricted_vectors::cases(),
         system_event::cases(),
         system_memory::cases(),

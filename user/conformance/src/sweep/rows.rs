@@ -211,6 +211,7 @@ fn task_rows() -> Vec<Row> {
     vec![
         row!(zx_thread_create, PROCESS, [Tested, Memory, Number(4), Number(0), Memory]),
         row!(zx_thread_start, Some(Kind::Thread), [Tested, Number(0x100_0000), Number(0), Number(0), Number(0)]),
+        row!(zx_process_create_shared, Some(Kind::Process), [Tested, Number(0), Memory, Number(4), Memory, Memory]),
         row!(zx_process_create, Some(Kind::Job), [Tested, Memory, Number(4), Number(0), Memory, Memory]),
         row!(
             zx_process_start,

@@ -19,6 +19,9 @@ extern "C" {
 #define FDIO_SPAWN_CLONE_UTC_CLOCK ((uint32_t)0x0020u)
 #define FDIO_SPAWN_CLONE_ALL ((uint32_t)0xffffu)
 
+// Others can share the process (zx_process_create_shared).
+#define HAFNON_FDIO_SPAWN_SHARED ((uint32_t)0x10000u)
+
 #define FDIO_SPAWN_ACTION_CLONE_FD ((uint32_t)1u)
 #define FDIO_SPAWN_ACTION_TRANSFER_FD ((uint32_t)2u)
 #define FDIO_SPAWN_ACTION_ADD_NS_ENTRY ((uint32_t)3u)

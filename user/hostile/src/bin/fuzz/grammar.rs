@@ -87,6 +87,7 @@ const HINTS: &[(&str, &str, &[u64], &str)] = &[
     ("vmo_create_child", "options", &[1, 1, 5, 8, 16, 20, 64, 0x80, 0x21], ""),
     ("vmo_create", "options", &[0, 0, 2, 2, 4, 16], ""),
     ("vmo_set_cache_policy", "cache_policy", &[0, 0, 1, 3], ""),
+    ("process_create", "options", &[0, 0, 1], ""),
     ("stream_create", "options", &[1, 2, 3, 3, 7], ""),
     ("stream_seek", "whence", &[0, 1, 2], ""),
     ("socket_create", "options", &[0, 0, 1], ""),
