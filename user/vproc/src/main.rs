@@ -1,27 +1,31 @@
 //! Events of virtual processors, on every instruction and at random against a model.
 //!
-//! Cases `events.steps.*` have an event fall on each instruction in turn of what enables events, enters an upcall, leaves it, and
-//! switches threads; `events.random.*` have timers, kicks and packets fall wherever they do.
+//! Cases `vproc.steps.*` have an event fall on each instruction in turn of what enables events, enters an upcall, leaves it, and
+//! switches threads; `vproc.random.*` have timers, kicks, packets and suspensions fall wherever they do, for as many steps as the image says.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
 mod fuchsia {
-    mod random;
+    mod domains;
+    mod model;
+    mod plan;
     mod steps;
+    mod threads;
 
     use std::process::ExitCode;
 
     use conformance::Program;
     use conformance::check::Case;
+    use plan::planned;
 
     fn cases() -> Vec<Case> {
         vec![
-            Case::new("events.random.owner", random::owner),
-            Case::new("events.random.threads", random::threads),
-            Case::new("events.steps.pending", steps::pending),
-            Case::new("events.steps.switch", steps::switch),
-            Case::new("events.steps.upcall", steps::upcall),
-            Case::new("events.steps.upcall_within", steps::upcall_within),
+            Case::new("vproc.random.domains", planned(domains::domains)),
+            Case::new("vproc.random.threads", planned(threads::threads)),
+            Case::new("vproc.steps.pending", steps::pending),
+            Case::new("vproc.steps.switch", steps::switch),
+            Case::new("vproc.steps.upcall", steps::upcall),
+            Case::new("vproc.steps.upcall_within", steps::upcall_within),
         ]
     }
 

@@ -32,8 +32,8 @@ pub use record::Record;
 pub const PROGRAM: &str = "/boot/bin/conformance";
 /// Memory of the machines.
 pub const MEMORY: u64 = 512 << 20;
-/// What a group may take.
-const GROUP_TIME: Duration = Duration::from_secs(600);
+/// What a group may take that is of no great length.
+pub const GROUP_TIME: Duration = Duration::from_secs(600);
 /// Machines at the same time.
 const MACHINES: usize = 2;
 
@@ -152,10 +152,21 @@ pub struct Program<'a> {
     pub accel: Accel,
     /// The instances, where they are others than in `system.toml`.
     pub instances: Option<&'a Instances>,
+    /// What a group may take.
+    pub time: Duration,
+    /// A further file of the image.
+    pub config: Option<(&'a str, &'a str)>,
+}
+
+impl<'a> Program<'a> {
+    /// A program of the image, by itself.
+    pub const fn new(file: &'a str, accel: Accel) -> Program<'a> {
+        Program { file, accel, instances: None, time: GROUP_TIME, config: None }
+    }
 }
 
 /// The conformance programs' own, as fast as it goes.
-const CONFORMANCE: Program<'static> = Program { file: PROGRAM, accel: Accel::Tcg, instances: None };
+const CONFORMANCE: Program<'static> = Program::new(PROGRAM, Accel::Tcg);
 
 /// What came of a group.
 pub struct Results {
@@ -175,7 +186,7 @@ pub struct Results {
 /// The system cannot be booted.
 pub fn run_group(built: &Built, program: Program<'_>, group: &str, prefixes: &[String]) -> Result<Results> {
     let mut image = Image::new(built, true, &Devices::default())?;
-    let time = GROUP_TIME.as_millis();
+    let time = program.time.as_millis();
     let mut arguments: Vec<String> = Vec::new();
     let left_out = without::here()?.into_iter().flat_map(|lack| [lack.cases, lack.attacks].concat());
     for case in left_out.filter(|case| prefixes.iter().any(|prefix| case.starts_with(prefix.as_str()))) {
@@ -184,10 +195,17 @@ pub fn run_group(built: &Built, program: Program<'_>, group: &str, prefixes: &[S
     arguments.extend(prefixes.iter().cloned());
     let file = program.file;
     image.add("config/tests", format!("{group}\t{time}\t0\t{file}\t--leaks\t{}\n", arguments.join("\t")))?;
+    if let Some((path, content)) = program.config {
+        image.add(path, content)?;
+    }
     let bytes = image.finish(&Mode::Test, &[])?;
-    let time = GROUP_TIME + Duration::from_secs(30);
-    let (accel, streams) = (program.accel, Streams::Captured(Vec::new()));
-    let outcome = boot_beside(built, program.instances, &bytes, accel, streams, time)?;
+    let time = program.time + Duration::from_secs(30);
+    // Who counts instructions has nothing come from outside, which would be at another one each time.
+    let streams = match program.accel {
+        Accel::Counting => Streams::Overheard,
+        Accel::Tcg | Accel::Kvm => Streams::Captured(Vec::new()),
+    };
+    let outcome = boot_beside(built, program.instances, &bytes, program.accel, streams, time)?;
     let (mut cases, mut whole, mut broken) = (Vec::new(), false, None);
     let said = String::from_utf8_lossy(&outcome.stderr()).into_owned();
     for frame in &outcome.transcript {

@@ -40,7 +40,7 @@ pub fn tests() -> Vec<Test> {
 fn run(context: &Context<'_>, cases: &mut Cases, kind: &str) -> Result<()> {
     let built = context.built_with_tests()?;
     let case = format!("bombs.{kind}.");
-    let program = conformance::Program { file: "/boot/bin/bombs", accel: Accel::Counting, instances: None };
+    let program = conformance::Program::new("/boot/bin/bombs", Accel::Counting);
     let group = conformance::run_group(built, program, "bombs", &[case])?;
     group.said.lines().filter(|line| line.starts_with("rate ")).for_each(|line| cases.note(line));
     group.cases.into_iter().for_each(|(case, detail)| cases.case(&case, detail.map_or(Ok(()), Err)));

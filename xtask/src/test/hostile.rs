@@ -37,8 +37,21 @@ pub(super) fn program(
     arguments: &[&str],
     instances: Option<&Instances>,
 ) -> Result<Vec<String>> {
-    let built = context.built_with_tests()?;
     let file = format!("/boot/bin/{name}");
+    // How long threads wait for each other is counted in instructions, whatever else the host does.
+    let program = conformance::Program { instances, ..conformance::Program::new(&file, Accel::Counting) };
+    run(context, cases, program, name, arguments)
+}
+
+/// The same of a program with a machine of its own kind.
+pub(super) fn run(
+    context: &Context<'_>,
+    cases: &mut Cases,
+    program: conformance::Program<'_>,
+    name: &str,
+    arguments: &[&str],
+) -> Result<Vec<String>> {
+    let built = context.built_with_tests()?;
     let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
     for lack in without::here()? {
         let here = |case: &&String| arguments.iter().any(|argument| case.starts_with(argument.as_str()));
@@ -46,12 +59,10 @@ pub(super) fn program(
             cases.note(&format!("left out {case}: {}", lack.why));
         }
     }
-    // How long threads wait for each other is counted in instructions, whatever else the host does.
-    let program = conformance::Program { file: &file, accel: Accel::Counting, instances };
     let group = conformance::run_group(built, program, name, &arguments)?;
-    if cases.verbose {
-        group.said.lines().filter(|line| line.starts_with("hold ")).for_each(|line| cases.note(line));
-    }
+    let tells = |line: &&str| line.starts_with("random ") || cases.verbose && line.starts_with("hold ");
+    let told: Vec<&str> = group.said.lines().filter(tells).collect();
+    told.into_iter().for_each(|line| cases.note(line));
     group.cases.into_iter().for_each(|(case, detail)| cases.case(&case, detail.map_or(Ok(()), Err)));
     group.broken.map_or(Ok(group.root), |why| Err(anyhow::anyhow!(why)))
 }

@@ -288,7 +288,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         wrong::tests(),
         conformance::tests(&args.cases),
         hostile::tests(),
-        vproc::tests(args.filter.is_none()),
+        vproc::tests(args),
         allocations::tests(),
         bombs::tests(),
         fuzzing::tests(),

@@ -1,14 +1,22 @@
 //! Virtual processors: `./hafnon test vproc`.
 
-use anyhow::bail;
+use std::time::Duration;
 
-use super::{Test, hostile};
-use crate::conformance::{self, News};
+use anyhow::{Result, bail};
+
+use super::{Cases, Context, Test, hostile};
+use crate::cli::{Accel, TestArgs};
+use crate::conformance::{self, GROUP_TIME, News};
+
+/// What a thousand random steps may take: many times what they do take.
+const TIME_PER_THOUSAND: Duration = Duration::from_secs(3);
 
 /// The program of `user/vproc`, and their conformance cases, which a run of everything has among all others.
-pub fn tests(everything: bool) -> Vec<Test> {
-    let mut tests = vec![events()];
-    if !everything {
+pub fn tests(args: &TestArgs) -> Vec<Test> {
+    let (steps, seed) = (args.steps, args.seed);
+    let mut tests =
+        vec![events(), Test::many("vproc.random", move |context, cases| random(context, cases, steps, seed))];
+    if args.filter.is_some() {
         tests.insert(0, cases());
     }
     tests
@@ -26,5 +34,20 @@ fn cases() -> Test {
 }
 
 fn events() -> Test {
-    Test::many("vproc.events", |context, cases| hostile::program(context, cases, "vproc", &["events."], None).map(drop))
+    let arguments = &["vproc.steps."];
+    Test::many("vproc.events", |context, cases| hostile::program(context, cases, "vproc", arguments, None).map(drop))
+}
+
+/// The machine counts instructions and hears nothing of the host, so the seed says all.
+fn random(context: &Context<'_>, cases: &mut Cases, steps: u64, seed: u64) -> Result<()> {
+    let time = GROUP_TIME + TIME_PER_THOUSAND * u32::try_from(steps / 1000)?;
+    let config = format!("{steps} {seed}");
+    let program = conformance::Program {
+        time,
+        config: Some(("config/random", &config)),
+        ..conformance::Program::new("/boot/bin/vproc", Accel::Counting)
+    };
+    cases.note(&format!("--steps {steps} --seed {seed}"));
+    let arguments = ["--timeout", &time.as_millis().to_string(), "vproc.random."];
+    hostile::run(context, cases, program, "vproc", &arguments).map(drop)
 }
