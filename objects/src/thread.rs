@@ -321,9 +321,11 @@ impl<M: Machine> Kernel<M> {
             (false, true) => {
                 self.machine.thread_suspend(machine);
                 self.restricted_hold(id);
+                self.vproc_hold(id);
             }
             (true, false) => {
                 self.restricted_release(id);
+                self.vproc_release(id);
                 self.machine.thread_resume(machine);
                 self.turn_ready(id, noted);
             }

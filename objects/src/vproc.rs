@@ -8,6 +8,8 @@
 //! 3. A process that ends takes the runners in it along, but for one that was entered last: its owner may be waiting for it. That
 //!    one stays, in no address space, so it faults; it goes when another one is entered.
 //! 4. When the last handle or the owner goes, so do the one that runs and the slot, at once; the other runners in portions.
+//! 5. While the owner is held, by a suspend token, an exception of its own or a page that is awaited, the one that runs stands. A message
+//!    that it has sent stays.
 //!
 //! A runner counts as a thread of the owner's job.
 
@@ -23,7 +25,7 @@ use crate::account::Counted;
 use crate::endpoint::Endpoint;
 use crate::ends::Held;
 use crate::kernel::Kernel;
-use crate::machine::{EndpointUse, Machine, MachineBell, MachineRunner, OutOfMemory, PAGE, Registers, canonical};
+use crate::machine::{EndpointUse, Machine, MachineBell, MachineRunner, OutOfMemory, PAGE, Registers, Runs, canonical};
 use crate::object::{Body, Id};
 use crate::process::Process;
 use crate::slab::Key;
@@ -46,6 +48,8 @@ pub struct Vproc {
     /// The runner that was entered last, and its process, as long as that has not ended.
     last: Option<(MachineRunner, Option<Id<Process>>)>,
     stopped: bool,
+    /// The one that was entered last was stopped because the owner is held (5).
+    held: bool,
     /// An upcall is to be made as soon as it can ([`upcall`]).
     due: bool,
 }
@@ -153,7 +157,18 @@ impl<M: Machine> Kernel<M> {
         let machine = self.objects.get(owner)?.machine().ok_or(Status::BAD_STATE)?;
         let bell = self.machine.bell_create(machine).map_err(|OutOfMemory| Status::NO_MEMORY)?;
         let runners = BTreeMap::new();
-        let vproc = Vproc { owner, account, endpoint, page, bell, runners, last: None, stopped: false, due: false };
+        let vproc = Vproc {
+            owner,
+            account,
+            endpoint,
+            page,
+            bell,
+            runners,
+            last: None,
+            stopped: false,
+            held: false,
+            due: false,
+        };
         let id = self.create(Signals::NONE, Body::Vproc(Box::new(vproc)));
         id.inspect_err(|_| self.machine.bell_destroy(bell))
     }
@@ -229,6 +244,30 @@ impl<M: Machine> Kernel<M> {
         if let Ok(vproc) = self.objects.get(id) {
             self.accounts.uncount(vproc.account, Counted::Threads, 1);
         }
+    }
+
+    /// An owner's machine has been stopped (5).
+    pub(crate) fn vproc_hold(&mut self, owner: Id<Thread>) {
+        let Some(vproc) = self.vproc_owned(owner) else { return };
+        let last = vproc.last;
+        let runs = last.map_or(Runs::Not, |(runner, _)| self.machine.runner_hold(runner));
+        if let Some(vproc) = self.vproc_owned(owner) {
+            vproc.held = runs == Runs::Did;
+        }
+    }
+
+    /// It is about to go on. Its runner does too if it was kicked: the owner may have taken that event before it receives.
+    pub(crate) fn vproc_release(&mut self, owner: Id<Thread>) {
+        let Some(vproc) = self.vproc_owned(owner) else { return };
+        if let (true, Some((runner, _))) = (core::mem::take(&mut vproc.held), vproc.last) {
+            self.machine.runner_release(runner);
+        }
+    }
+
+    /// The virtual processor that a thread has.
+    fn vproc_owned(&mut self, owner: Id<Thread>) -> Option<&mut Vproc> {
+        let id = self.objects.get(owner).ok()?.vproc?;
+        self.objects.get_mut(id).ok()
     }
 
     /// A process ends (3).
@@ -396,6 +435,45 @@ mod tests {
         world.kernel.close(world.handle);
         world.kernel.reap();
         assert!(world.kernel.machine.endpoints.own.is_empty());
+    }
+
+    #[test]
+    fn a_held_owner_holds_its_runner() {
+        let mut world = world();
+        let (a, b) = (world.domain(), world.domain());
+        let suspend = |world: &mut World, tokens| {
+            world.kernel.objects.get_mut(world.thread).unwrap().suspends = tokens;
+            world.kernel.thread_settle(world.thread);
+        };
+        // There is none yet.
+        suspend(&mut world, 1);
+        suspend(&mut world, 0);
+        world.enter(b).unwrap();
+        world.enter(a).unwrap();
+        suspend(&mut world, 2);
+        assert_eq!(world.runners(), (2, 0));
+        world.kernel.vproc_event(world.vproc).unwrap();
+        suspend(&mut world, 1);
+        assert_eq!(world.runners(), (2, 0));
+        suspend(&mut world, 0);
+        assert_eq!(world.runners(), (2, 1));
+        // One that does not run is not let run.
+        world.kernel.vproc_state(world.vproc, world.thread).unwrap();
+        suspend(&mut world, 1);
+        suspend(&mut world, 0);
+        assert_eq!(world.runners(), (2, 0));
+        // Its process ends meanwhile, and then the owner.
+        world.enter(a).unwrap();
+        suspend(&mut world, 1);
+        world.kernel.process_kill(a, 0);
+        world.kernel.reap();
+        assert_eq!(world.runners(), (2, 0));
+        suspend(&mut world, 0);
+        assert_eq!(world.runners(), (2, 1));
+        suspend(&mut world, 1);
+        world.kernel.thread_kill(world.thread);
+        world.kernel.reap();
+        assert_eq!(world.runners(), (0, 0));
     }
 
     #[test]

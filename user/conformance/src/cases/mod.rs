@@ -95,6 +95,7 @@ mod vproc_bind;
 mod vproc_events;
 pub mod vproc_hostile;
 pub mod vproc_scale;
+pub mod vproc_suspend;
 mod wait;
 mod zeroed;
 
@@ -220,6 +221,7 @@ pub fn all() -> Vec<Case> {
         vproc_events::cases(),
         vproc_hostile::cases(),
         vproc_scale::cases(),
+        vproc_suspend::cases(),
         vmar::cases(),
         vmar_change::cases(),
         vmar_op_range::cases(),
