@@ -57,6 +57,9 @@ fn ask(want: Want) -> Result<(), OutOfMemory> {
     if refused(want) { Err(OutOfMemory) } else { Ok(()) }
 }
 
+/// Nanoseconds for which each runner has run.
+pub const RUNNER_RAN: i64 = 1_000;
+
 /// See the module's description.
 #[derive(Default)]
 pub struct FakeMachine {
@@ -488,6 +491,11 @@ impl Machine for FakeMachine {
 
     fn runner_stop(&mut self, runner: MachineRunner) {
         *self.runners.get_mut(&runner.0).expect("runner in use") = false;
+    }
+
+    fn runner_runtime(&mut self, runner: MachineRunner) -> Option<i64> {
+        assert!(self.runners.contains_key(&runner.0), "runner in use");
+        Some(RUNNER_RAN)
     }
 
     fn runner_registers(&mut self, runner: MachineRunner) -> Registers {

@@ -615,6 +615,8 @@ pub trait Machine {
     fn runner_enter(&mut self, runner: MachineRunner, registers: &Registers);
     /// Stops it where it is; a message that it is in is withdrawn.
     fn runner_stop(&mut self, runner: MachineRunner);
+    /// Nanoseconds for which it has run, as well as the machine knows; none if it does not.
+    fn runner_runtime(&mut self, runner: MachineRunner) -> Option<i64>;
     /// Its registers; the instruction is the one that holds it.
     fn runner_registers(&mut self, runner: MachineRunner) -> Registers;
     /// It computes with the x87 and vector registers of a thread, into one of whose slots something was put, until either ends. The thread does so

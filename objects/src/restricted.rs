@@ -235,6 +235,8 @@ impl<M: Machine> Kernel<M> {
         for word in [word!(state), word!(owed)] {
             self.machine.thread_set_word(machine, word, 0);
         }
+        let runtime = self.machine.runner_runtime(runner).unwrap_or(0);
+        self.thread_ran(id, runtime);
         self.machine.runner_destroy(runner);
         self.accounts.uncount(account, Counted::Threads, 1);
         self.endpoint_unreachable(endpoint);
@@ -352,6 +354,12 @@ impl<M: Machine> Kernel<M> {
         self.restricted_bases(machine, registers);
     }
 
+    /// Nanoseconds for which a thread's runner has run: they are its own.
+    pub(crate) fn restricted_runtime(&mut self, id: Id<Thread>) -> i64 {
+        let Ok(Thread { restricted: Some(restricted), .. }) = self.objects.get(id) else { return 0 };
+        self.machine.runner_runtime(restricted.runner).unwrap_or(0)
+    }
+
     /// A thread has another priority, and so has its runner.
     pub(crate) fn restricted_priority(&mut self, id: Id<Thread>) {
         let Ok(Thread { restricted: Some(restricted), priority, .. }) = self.objects.get(id) else { return };
@@ -362,7 +370,7 @@ impl<M: Machine> Kernel<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::FakeMachine;
+    use crate::fake::{FakeMachine, RUNNER_RAN};
     use crate::handle::Handle;
     use crate::name::Name;
 
@@ -414,9 +422,12 @@ mod tests {
         assert_eq!(world.runners(), (1, 0));
         assert_eq!(world.enter(zx_restricted_state_t::default()), Ok(true));
         assert_eq!(world.runners(), (1, 1));
+        assert_eq!(world.kernel.thread_runtime(world.thread), Ok(RUNNER_RAN));
         for _ in 0..2 {
             world.kernel.restricted_unbind(world.thread);
             world.kernel.reap();
+            // It stays the thread's.
+            assert_eq!(world.kernel.thread_runtime(world.thread), Ok(RUNNER_RAN));
             assert_eq!(world.runners(), (0, 0));
             assert!(world.kernel.machine.bells.is_empty() && world.kernel.machine.endpoints.own.is_empty());
         }
@@ -426,8 +437,10 @@ mod tests {
         world.kernel.vproc_stop(vproc);
         world.bind().unwrap();
         world.enter(zx_restricted_state_t::default()).unwrap();
+        assert_eq!(world.kernel.thread_runtime(world.thread), Ok(2 * RUNNER_RAN));
         world.kernel.thread_kill(world.thread);
         world.kernel.reap();
+        assert_eq!(world.kernel.thread_runtime(world.thread), Ok(2 * RUNNER_RAN));
         assert_eq!(world.runners(), (0, 0));
         assert!(world.kernel.machine.bells.is_empty() && world.kernel.machine.endpoints.own.is_empty());
         assert!(world.kernel.machine.endpoints.minted.is_empty());

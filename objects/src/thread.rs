@@ -100,7 +100,7 @@ pub struct Thread {
     stopped: bool,
     /// A suspend token is in effect.
     suspended: bool,
-    /// Nanoseconds for which it ran, once it has ended.
+    /// Nanoseconds for which it ran, once it has ended; before, those for which the runners ran that it has no more.
     runtime: i64,
     pub(crate) exceptions: Option<ExceptionChannel>,
     /// It ends by itself: the debugger has been told.
@@ -373,7 +373,8 @@ impl<M: Machine> Kernel<M> {
         self.restricted_unbind(id);
         if let Some(machine) = machine {
             let runtime = self.machine.thread_runtime(machine).unwrap_or(0);
-            self.thread_add_runtime(id, runtime);
+            self.thread_ran(id, runtime);
+            self.thread_count_runtime(id);
             self.machine.thread_destroy(machine);
         }
         self.signal(id.object(), Signals::THREAD_RUNNING | Signals::THREAD_SUSPENDED, Signals::THREAD_TERMINATED);
@@ -526,17 +527,23 @@ impl<M: Machine> Kernel<M> {
     /// `NOT_SUPPORTED`: the machine does not know.
     pub fn thread_runtime(&mut self, id: Id<Thread>) -> Result<i64, Status> {
         let thread = self.objects.get(id)?;
-        match thread.machine {
-            Some(machine) => self.machine.thread_runtime(machine).ok_or(Status::NOT_SUPPORTED),
-            None => Ok(thread.runtime),
+        let (ran, machine) = (thread.runtime, thread.machine);
+        let own = machine.map_or(Some(0), |machine| self.machine.thread_runtime(machine));
+        let own = own.ok_or(Status::NOT_SUPPORTED)?.saturating_add(ran);
+        Ok(own.saturating_add(self.vproc_runtime(id)).saturating_add(self.restricted_runtime(id)))
+    }
+
+    /// What ran for a thread so long ends: a runner, or its machine.
+    pub(crate) fn thread_ran(&mut self, id: Id<Thread>, runtime: i64) {
+        if let Ok(thread) = self.objects.get_mut(id) {
+            thread.runtime = thread.runtime.saturating_add(runtime);
         }
     }
 
-    /// A thread ends that ran for so long: that counts for its process and the jobs above.
-    fn thread_add_runtime(&mut self, id: Id<Thread>, runtime: i64) {
-        let Ok(thread) = self.objects.get_mut(id) else { return };
-        thread.runtime = runtime;
-        let process = thread.process;
+    /// A thread has ended: how long it ran counts for its process and the jobs above.
+    fn thread_count_runtime(&mut self, id: Id<Thread>) {
+        let Ok(thread) = self.objects.get(id) else { return };
+        let (process, runtime) = (thread.process, thread.runtime);
         let Ok(process) = self.objects.get_mut(process) else { return };
         process.runtime_ended = process.runtime_ended.saturating_add(runtime);
         let mut job = Some(process.job);

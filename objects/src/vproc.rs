@@ -240,10 +240,24 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn runner_end(&mut self, id: Id<Vproc>, runner: MachineRunner) {
-        self.machine.runner_destroy(runner);
         if let Ok(vproc) = self.objects.get(id) {
+            let (owner, told) = (vproc.owner, vproc.stopped);
             self.accounts.uncount(vproc.account, Counted::Threads, 1);
+            if !told {
+                let runtime = self.machine.runner_runtime(runner).unwrap_or(0);
+                self.thread_ran(owner, runtime);
+            }
         }
+        self.machine.runner_destroy(runner);
+    }
+
+    /// Nanoseconds for which the runners have run that an owner has: they are its own.
+    pub(crate) fn vproc_runtime(&mut self, owner: Id<Thread>) -> i64 {
+        let Ok(thread) = self.objects.get(owner) else { return 0 };
+        let Some(vproc) = thread.vproc.and_then(|id| self.objects.get(id).ok()) else { return 0 };
+        let of_no_process = vproc.last.and_then(|(runner, process)| process.is_none().then_some(runner));
+        let runners = vproc.runners.values().copied().chain(of_no_process);
+        runners.fold(0, |sum: i64, runner| sum.saturating_add(self.machine.runner_runtime(runner).unwrap_or(0)))
     }
 
     /// An owner's machine has been stopped (5).
@@ -292,11 +306,17 @@ impl<M: Machine> Kernel<M> {
 
     /// What must go at once goes (4).
     pub(crate) fn vproc_stop(&mut self, id: Id<Vproc>) {
-        let Ok(vproc) = self.objects.get_mut(id) else { return };
-        if core::mem::replace(&mut vproc.stopped, true) {
+        let Ok(vproc) = self.objects.get(id) else { return };
+        if vproc.stopped {
             return;
         }
-        let (owner, endpoint, bell, last) = (vproc.owner, vproc.endpoint, vproc.bell, vproc.last.take());
+        // When the last of them goes the owner may have gone.
+        let owner = vproc.owner;
+        let runtime = self.vproc_runtime(owner);
+        self.thread_ran(owner, runtime);
+        let Ok(vproc) = self.objects.get_mut(id) else { return };
+        vproc.stopped = true;
+        let (endpoint, bell, last) = (vproc.endpoint, vproc.bell, vproc.last.take());
         if let Some((runner, process)) = last {
             process.into_iter().for_each(|process| self.runner_forget(id, process));
             self.runner_end(id, runner);
@@ -342,7 +362,7 @@ const RUNNER: u32 = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::FakeMachine;
+    use crate::fake::{FakeMachine, RUNNER_RAN};
     use crate::handle::Handle;
     use crate::name::Name;
 
@@ -435,6 +455,44 @@ mod tests {
         world.kernel.close(world.handle);
         world.kernel.reap();
         assert!(world.kernel.machine.endpoints.own.is_empty());
+    }
+
+    #[test]
+    fn runners_time_is_their_owners() {
+        let mut world = world();
+        let process = world.kernel.objects.get(world.thread).unwrap().process;
+        let job = world.kernel.root_job().unwrap();
+        for object in [world.thread.object(), process.object()] {
+            world.kernel.another(Handle { object, rights: abi::Rights::NONE });
+        }
+        let ran = |world: &mut World, runners| {
+            let kernel = &mut world.kernel;
+            let told = [kernel.thread_runtime(world.thread), kernel.process_runtime(process), kernel.job_runtime(job)];
+            assert_eq!(told, [Ok(runners * RUNNER_RAN); 3]);
+        };
+        let (a, b) = (world.domain(), world.domain());
+        world.enter(a).unwrap();
+        world.enter(b).unwrap();
+        ran(&mut world, 2);
+        // One goes; the one that was entered last stays without its process, and goes when another one is entered.
+        world.kernel.process_kill(a, 0);
+        ran(&mut world, 2);
+        world.kernel.process_kill(b, 0);
+        ran(&mut world, 2);
+        let (c, d) = (world.domain(), world.domain());
+        world.enter(c).unwrap();
+        world.enter(d).unwrap();
+        ran(&mut world, 4);
+        // All of them go, and the owner after them.
+        world.kernel.close(world.handle);
+        world.kernel.reap();
+        ran(&mut world, 4);
+        let (again, _, _) = world.kernel.vproc_create(world.thread).unwrap();
+        world.kernel.vproc_enter(again, world.thread, c).unwrap();
+        ran(&mut world, 5);
+        world.kernel.thread_kill(world.thread);
+        world.kernel.reap();
+        ran(&mut world, 5);
     }
 
     #[test]

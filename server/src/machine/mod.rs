@@ -662,6 +662,10 @@ impl Machine for Sel4 {
         self.stop_runner(runner);
     }
 
+    fn runner_runtime(&mut self, runner: MachineRunner) -> Option<i64> {
+        self.runtime_of_runner(runner)
+    }
+
     fn runner_registers(&mut self, runner: MachineRunner) -> Registers {
         self.registers_of_runner(runner)
     }

@@ -175,6 +175,10 @@ impl Sel4 {
         self.runners.tcb(runner).into_iter().for_each(sys::suspend);
     }
 
+    pub(super) fn runtime_of_runner(&self, runner: MachineRunner) -> Option<i64> {
+        sys::runtime(self.runners.tcb(runner)?)
+    }
+
     pub(super) fn registers_of_runner(&self, runner: MachineRunner) -> Registers {
         let Some(runner) = self.runners.runners.get(runner.0) else { return Registers::default() };
         let registers = sys::read_registers(runner.tcb).unwrap_or_default();

@@ -400,9 +400,10 @@ pub fn write_fpu(tcb: u64, state: &[u64; FPU_WORDS]) {
     }
 }
 
-/// How many ticks have found a thread running, if the kernel counts them.
-pub fn read_ticks(tcb: u64) -> Option<u64> {
-    Tcb::new(tcb).read_ticks()?.ok()
+/// Nanoseconds for which a thread has run, to the kernel's tick, if it counts them.
+pub fn runtime(tcb: u64) -> Option<i64> {
+    let ticks = Tcb::new(tcb).read_ticks()?.ok()?;
+    Some(ticks.saturating_mul(sel4::config::TIMER_TICK_MS * 1_000_000).min(i64::MAX as u64) as i64)
 }
 
 /// Signals a notification.

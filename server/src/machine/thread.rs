@@ -385,8 +385,7 @@ impl Threads {
 
     /// Nanoseconds for which a thread has run, to the kernel's tick.
     pub fn runtime(&self, thread: MachineThread) -> Option<i64> {
-        let ticks = sys::read_ticks(self.get(thread)?.tcb)?;
-        Some(ticks.saturating_mul(sel4::config::TIMER_TICK_MS * 1_000_000).min(i64::MAX as u64) as i64)
+        sys::runtime(self.get(thread)?.tcb)
     }
 
     /// Sets them.

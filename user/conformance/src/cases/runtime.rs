@@ -3,8 +3,14 @@
 //! The system counts in steps of some milliseconds, so all that is asked is that time passes for what runs, and for
 //! nothing else.
 
-use abi::Status;
-use zx::{AsHandleRef, Info, Job, Process, Rights, Signals, TaskInfo, Thread};
+use std::sync::mpsc;
+use std::thread;
+
+use abi::{Status, hafnon_vproc_state_t};
+use zx::{AsHandleRef, Info, Job, Process, Reason, Rights, Signals, TaskInfo, Thread, VirtualProcessor};
+
+use super::restricted::{Code, bind, enters, state};
+use super::vproc::{CODE, Domain, FLAGS};
 
 use super::{cases, late, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails};
@@ -14,6 +20,8 @@ cases! {
     "runtime.thread.grows" => thread_grows,
     "runtime.thread.stands" => thread_stands,
     "runtime.thread.stats" => thread_stats,
+    "runtime.thread.virtual_processor" => thread_virtual_processor,
+    "runtime.thread.restricted" => thread_restricted,
     "runtime.thread.last_processor" => thread_last_processor,
     "runtime.process.sum" => process_sum,
     "runtime.job.sum" => job_sum,
@@ -77,6 +85,58 @@ fn thread_stands() -> Outcome {
     drop(token);
     grows(&tiny.thread, before)?;
     end(&tiny)
+}
+
+/// More than a thread itself can have run that waits.
+const LONG: i64 = 50_000_000;
+
+/// A thread of this process that has other code run, until the last does something: `run` makes it run, and `stop` ends that.
+fn of_others(run: impl FnOnce(Thread) -> Outcome + Send + 'static, stop: impl FnOnce(&Thread) -> Outcome) -> Outcome {
+    let (tell, told) = mpsc::channel();
+    let owner = thread::spawn(move || -> Outcome {
+        let this = zx::startup::thread_self().duplicate(Rights::SAME_RIGHTS)?;
+        tell.send(zx::startup::thread_self().duplicate(Rights::SAME_RIGHTS)?).map_err(|_| "nobody asks")?;
+        run(this)
+    });
+    let thread = told.recv().map_err(|_| "it was not made")?;
+    let first = grows(&thread, 0)?;
+    let second = grows(&thread, first + LONG)?;
+    stop(&thread)?;
+    owner.join().unwrap_or(Err("it panicked".into()))?;
+    thread.wait_one(Signals::THREAD_TERMINATED, late())?;
+    ensure(cpu(&thread)? >= second, "the dead have run less than the living")
+}
+
+/// What a virtual processor runs is its owner's time, also when it has gone.
+fn thread_virtual_processor() -> Outcome {
+    let domain = Domain::new(SPIN)?;
+    let entered = domain.process.duplicate(Rights::SAME_RIGHTS)?;
+    let run = move |this: Thread| {
+        let root = zx::startup::vmar_root_self();
+        let mut processor = VirtualProcessor::create(&root)?;
+        *processor.state() = hafnon_vproc_state_t { ip: CODE, flags: FLAGS, ..Default::default() };
+        // Until there is nothing any more where it was.
+        processor.enter(&entered)?;
+        let ran = cpu(&this)?;
+        ensure(ran >= LONG, "nothing was told of it")?;
+        drop(processor);
+        ensure(cpu(&this)? >= ran, "it was forgotten")
+    };
+    of_others(run, |_| Ok(domain.process.kill()?))
+}
+
+/// So is what runs in restricted mode.
+fn thread_restricted() -> Outcome {
+    let code = Code::new(SPIN)?;
+    let run = move |this: Thread| {
+        let mut restricted = bind()?;
+        equal(enters(&mut restricted, state(1, code.ip()))?.0, Reason::Kick)?;
+        let ran = cpu(&this)?;
+        ensure(ran >= LONG, "nothing was told of it")?;
+        drop(restricted);
+        ensure(cpu(&this)? >= ran, "it was forgotten")
+    };
+    of_others(run, |thread| Ok(thread.restricted_kick()?))
 }
 
 fn thread_stats() -> Outcome {
