@@ -299,6 +299,34 @@ pub struct Registers {
     pub gs_base: u64,
 }
 
+/// A record of general registers out of another one: those whose fields have the same names in all of them, and what else there is.
+#[macro_export]
+macro_rules! general_registers {
+    ($from:expr => $to:ident { $($rest:tt)* }) => {
+        $to {
+            rax: $from.rax,
+            rbx: $from.rbx,
+            rcx: $from.rcx,
+            rdx: $from.rdx,
+            rsi: $from.rsi,
+            rdi: $from.rdi,
+            rbp: $from.rbp,
+            rsp: $from.rsp,
+            r8: $from.r8,
+            r9: $from.r9,
+            r10: $from.r10,
+            r11: $from.r11,
+            r12: $from.r12,
+            r13: $from.r13,
+            r14: $from.r14,
+            r15: $from.r15,
+            fs_base: $from.fs_base,
+            gs_base: $from.gs_base,
+            $($rest)*
+        }
+    };
+}
+
 /// The x87 and vector registers of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FpuRegisters {

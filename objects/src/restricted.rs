@@ -26,6 +26,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::account::Counted;
 use crate::endpoint::Endpoint;
+use crate::general_registers;
 use crate::kernel::Kernel;
 use crate::machine::{
     EndpointUse, Machine, MachineBell, MachineRunner, MachineThread, OutOfMemory, PAGE, Registers, Runs, canonical,
@@ -77,53 +78,11 @@ fn registers(s: &zx_restricted_state_t) -> Result<Registers, Status> {
     if !canonical(s.ip) || s.flags & !FLAGS != 0 || !base(s.fs_base) || !base(s.gs_base) {
         return Err(Status::BAD_STATE);
     }
-    Ok(Registers {
-        rax: s.rax,
-        rbx: s.rbx,
-        rcx: s.rcx,
-        rdx: s.rdx,
-        rsi: s.rsi,
-        rdi: s.rdi,
-        rbp: s.rbp,
-        rsp: s.rsp,
-        r8: s.r8,
-        r9: s.r9,
-        r10: s.r10,
-        r11: s.r11,
-        r12: s.r12,
-        r13: s.r13,
-        r14: s.r14,
-        r15: s.r15,
-        rip: s.ip,
-        rflags: s.flags,
-        fs_base: s.fs_base,
-        gs_base: s.gs_base,
-    })
+    Ok(general_registers!(s => Registers { rip: s.ip, rflags: s.flags }))
 }
 
 fn state(r: &Registers) -> zx_restricted_state_t {
-    zx_restricted_state_t {
-        rdi: r.rdi,
-        rsi: r.rsi,
-        rbp: r.rbp,
-        rbx: r.rbx,
-        rdx: r.rdx,
-        rcx: r.rcx,
-        rax: r.rax,
-        rsp: r.rsp,
-        r8: r.r8,
-        r9: r.r9,
-        r10: r.r10,
-        r11: r.r11,
-        r12: r.r12,
-        r13: r.r13,
-        r14: r.r14,
-        r15: r.r15,
-        ip: r.rip,
-        flags: r.rflags & FLAGS,
-        fs_base: r.fs_base,
-        gs_base: r.gs_base,
-    }
+    general_registers!(r => zx_restricted_state_t { ip: r.rip, flags: r.rflags & FLAGS })
 }
 
 impl<M: Machine> Kernel<M> {

@@ -4,6 +4,7 @@
 //! operations that give something back are reported by the debug kernel and otherwise ignored: there is nothing that the
 //! caller could do, and what was to be given back stays with its owner.
 
+use objects::general_registers;
 use objects::machine::{EndpointUse, Priority, Registers, Runs};
 use sel4::{
     AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, Held, IoPort, IrqHandler, Message, MessageInfo, Notification,
@@ -313,28 +314,7 @@ pub fn stop_and_read(tcb: u64) -> Result<Registers> {
 }
 
 fn from_context(c: UserContext) -> Registers {
-    Registers {
-        rax: c.rax,
-        rbx: c.rbx,
-        rcx: c.rcx,
-        rdx: c.rdx,
-        rsi: c.rsi,
-        rdi: c.rdi,
-        rbp: c.rbp,
-        rsp: c.rsp,
-        r8: c.r8,
-        r9: c.r9,
-        r10: c.r10,
-        r11: c.r11,
-        r12: c.r12,
-        r13: c.r13,
-        r14: c.r14,
-        r15: c.r15,
-        rip: c.rip,
-        rflags: c.rflags,
-        fs_base: c.fs_base,
-        gs_base: c.gs_base,
-    }
+    general_registers!(c => Registers { rip: c.rip, rflags: c.rflags })
 }
 
 /// Sets a thread's registers, and lets it run if asked to.
@@ -364,28 +344,7 @@ pub fn hold(tcb: u64) -> Runs {
 }
 
 fn user_context(r: &Registers) -> UserContext {
-    UserContext {
-        rip: r.rip,
-        rsp: r.rsp,
-        rflags: r.rflags,
-        rax: r.rax,
-        rbx: r.rbx,
-        rcx: r.rcx,
-        rdx: r.rdx,
-        rsi: r.rsi,
-        rdi: r.rdi,
-        rbp: r.rbp,
-        r8: r.r8,
-        r9: r.r9,
-        r10: r.r10,
-        r11: r.r11,
-        r12: r.r12,
-        r13: r.r13,
-        r14: r.r14,
-        r15: r.r15,
-        fs_base: r.fs_base,
-        gs_base: r.gs_base,
-    }
+    general_registers!(r => UserContext { rip: r.rip, rflags: r.rflags })
 }
 
 /// A thread's x87 and vector registers, if the kernel gives them.

@@ -6,6 +6,7 @@ use abi::{
     ZX_THREAD_STATE_VECTOR_REGS, ZX_THREAD_X86_REGISTER_FS, ZX_THREAD_X86_REGISTER_GS, zx_exception_context_t,
     zx_thread_state_fp_regs_t, zx_thread_state_general_regs_t, zx_thread_state_vector_regs_t,
 };
+use objects::general_registers;
 use objects::handle::HandleValue;
 use objects::machine::{FpuRegisters, Machine, Registers, canonical};
 use objects::name::Name;
@@ -196,28 +197,7 @@ fn check_gs_base(registers: &Registers, wanted: u64) -> Result<(), Status> {
 }
 
 fn general(r: &Registers) -> zx_thread_state_general_regs_t {
-    zx_thread_state_general_regs_t {
-        rax: r.rax,
-        rbx: r.rbx,
-        rcx: r.rcx,
-        rdx: r.rdx,
-        rsi: r.rsi,
-        rdi: r.rdi,
-        rbp: r.rbp,
-        rsp: r.rsp,
-        r8: r.r8,
-        r9: r.r9,
-        r10: r.r10,
-        r11: r.r11,
-        r12: r.r12,
-        r13: r.r13,
-        r14: r.r14,
-        r15: r.r15,
-        rip: r.rip,
-        rflags: r.rflags,
-        fs_base: r.fs_base,
-        gs_base: r.gs_base,
-    }
+    general_registers!(r => zx_thread_state_general_regs_t { rip: r.rip, rflags: r.rflags })
 }
 
 fn set_general(r: &mut Registers, new: &zx_thread_state_general_regs_t) -> Result<(), Status> {
@@ -225,28 +205,9 @@ fn set_general(r: &mut Registers, new: &zx_thread_state_general_regs_t) -> Resul
         return Err(Status::INVALID_ARGS);
     }
     check_gs_base(r, new.gs_base)?;
-    *r = Registers {
-        rax: new.rax,
-        rbx: new.rbx,
-        rcx: new.rcx,
-        rdx: new.rdx,
-        rsi: new.rsi,
-        rdi: new.rdi,
-        rbp: new.rbp,
-        rsp: new.rsp,
-        r8: new.r8,
-        r9: new.r9,
-        r10: new.r10,
-        r11: new.r11,
-        r12: new.r12,
-        r13: new.r13,
-        r14: new.r14,
-        r15: new.r15,
-        rip: new.rip,
-        rflags: (r.rflags & !USER_FLAGS) | (new.rflags & USER_FLAGS),
-        fs_base: base(new.fs_base)?,
-        gs_base: r.gs_base,
-    };
+    base(new.fs_base)?;
+    let rflags = (r.rflags & !USER_FLAGS) | (new.rflags & USER_FLAGS);
+    *r = general_registers!(new => Registers { rip: new.rip, rflags });
     Ok(())
 }
 
