@@ -179,6 +179,7 @@ impl Slot {
     pub fn receive(&self, words: &mut Words) -> Result<Received> {
         self.needs(HAFNON_ENDPOINT_RECEIVE)?;
         words.len = 0;
+        owes_nothing();
         Ok(enter(number::RECV, self.number, 0, words))
     }
 
@@ -188,6 +189,7 @@ impl Slot {
     /// `ACCESS_DENIED`: the slot is not for receiving.
     pub fn answer(&self, label: u64, words: &mut Words) -> Result<Received> {
         self.needs(HAFNON_ENDPOINT_RECEIVE)?;
+        owes_nothing();
         Ok(enter(number::REPLY_RECV, self.number, label + u64::from(HAFNON_ENDPOINT_ANSWERS), words))
     }
 
@@ -205,6 +207,15 @@ impl Slot {
     /// The kernel makes a fault of what a capability is not for, so it is refused here.
     fn needs(&self, one_of: u32) -> Result<()> {
         if self.options & one_of == 0 { Err(Status::ACCESS_DENIED) } else { Ok(()) }
+    }
+}
+
+/// Whoever receives loses the answer that it owes code in restricted mode, which is entered by the server then.
+fn owes_nothing() {
+    // SAFETY: GS lies at the thread's IPC buffer, behind whose message this word of the vDSO's is.
+    unsafe {
+        asm!("mov qword ptr gs:[{owed}], 0",
+             owed = const abi::VDSO_RESTRICTED + core::mem::offset_of!(abi::vdso_restricted, owed), options(nostack));
     }
 }
 

@@ -5,11 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use abi::{
-    HAFNON_RESTRICTED_FLAGS, Status, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, zx_restricted_state_t,
+    HAFNON_ENDPOINT_CALL, HAFNON_ENDPOINT_RECEIVE, HAFNON_ENDPOINT_SEND, HAFNON_RESTRICTED_FLAGS,
+    HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, Status, ZX_RSRC_KIND_SYSTEM, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ,
+    ZX_VM_PERM_WRITE, zx_restricted_state_t,
 };
-use zx::{Info, Mapping, Reason, Restricted, Rights, Thread, Unowned, Vmar, Vmo, sys, unbind_restricted_state};
+use zx::{
+    Endpoint, Info, Mapping, Reason, Restricted, Rights, Thread, Unowned, Vmar, Vmo, Words, sys,
+    unbind_restricted_state,
+};
 
-use super::cases;
+use super::{cases, root_resource};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::tiny::code;
 
@@ -30,6 +35,7 @@ cases! {
     "restricted.enter.numbers" => enter_numbers,
     "restricted.enter.patterns" => enter_patterns,
     "restricted.enter.threads" => enter_threads,
+    "restricted.enter.after_receive" => enter_after_receive,
 }
 
 pub(super) const PAGE: u64 = 4096;
@@ -470,5 +476,37 @@ fn enter_threads() -> Outcome {
             })
             .collect();
         threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Err("it panicked".into())))
+    })
+}
+
+/// A thread that receives a message between two entries is in restricted mode again all the same.
+fn enter_after_receive() -> Outcome {
+    let right = root_resource()?.create_child(ZX_RSRC_KIND_SYSTEM, HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, 1, "endpoints")?;
+    let endpoint = Endpoint::create(&right)?;
+    let slot = endpoint.mint_here(&this()?, HAFNON_ENDPOINT_RECEIVE, 0)?;
+    let code = Code::new(SYSCALLS)?;
+    let mut restricted = bind()?;
+    thread::scope(|scope| {
+        let sends = scope.spawn(|| -> Outcome {
+            let slot = endpoint.mint_here(&this()?, HAFNON_ENDPOINT_SEND | HAFNON_ENDPOINT_CALL, 1)?;
+            (0..10).try_for_each(|word| slot.send(0, &Words::new(&[word])))?;
+            slot.call(0, &mut Words::new(&[10]))?;
+            Ok(slot.send(0, &Words::new(&[11]))?)
+        });
+        let mut words = Words::new(&[]);
+        let mut goes_on = |word: u64, words: &Words| -> Outcome {
+            equal(words.as_slice(), &[word][..])?;
+            let given = state(word, code.ip());
+            equal(enters(&mut restricted, given)?, (Reason::Syscall, after_call(given)))
+        };
+        for word in 0..10 {
+            slot.receive(&mut words)?;
+            goes_on(word, &words)?;
+        }
+        slot.receive(&mut words)?;
+        equal(words.as_slice(), &[10][..])?;
+        slot.answer(0, &mut words)?;
+        goes_on(11, &words)?;
+        sends.join().map_err(|_| "it panicked")?
     })
 }
