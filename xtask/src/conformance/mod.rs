@@ -154,6 +154,8 @@ pub struct Program<'a> {
     pub instances: Option<&'a Instances>,
     /// What a group may take.
     pub time: Duration,
+    /// Nothing comes from outside, which would be at another instruction each time.
+    pub repeats: bool,
     /// A further file of the image.
     pub config: Option<(&'a str, &'a str)>,
 }
@@ -161,7 +163,7 @@ pub struct Program<'a> {
 impl<'a> Program<'a> {
     /// A program of the image, by itself.
     pub const fn new(file: &'a str, accel: Accel) -> Program<'a> {
-        Program { file, accel, instances: None, time: GROUP_TIME, config: None }
+        Program { file, accel, instances: None, time: GROUP_TIME, repeats: false, config: None }
     }
 }
 
@@ -200,11 +202,7 @@ pub fn run_group(built: &Built, program: Program<'_>, group: &str, prefixes: &[S
     }
     let bytes = image.finish(&Mode::Test, &[])?;
     let time = program.time + Duration::from_secs(30);
-    // Who counts instructions has nothing come from outside, which would be at another one each time.
-    let streams = match program.accel {
-        Accel::Counting => Streams::Overheard,
-        Accel::Tcg | Accel::Kvm => Streams::Captured(Vec::new()),
-    };
+    let streams = if program.repeats { Streams::Overheard } else { Streams::Captured(Vec::new()) };
     let outcome = boot_beside(built, program.instances, &bytes, program.accel, streams, time)?;
     let (mut cases, mut whole, mut broken) = (Vec::new(), false, None);
     let said = String::from_utf8_lossy(&outcome.stderr()).into_owned();

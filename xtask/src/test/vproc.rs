@@ -44,6 +44,7 @@ fn random(context: &Context<'_>, cases: &mut Cases, steps: u64, seed: u64) -> Re
     let config = format!("{steps} {seed}");
     let program = conformance::Program {
         time,
+        repeats: true,
         config: Some(("config/random", &config)),
         ..conformance::Program::new("/boot/bin/vproc", Accel::Counting)
     };
