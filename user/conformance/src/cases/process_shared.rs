@@ -340,7 +340,7 @@ fn crash() -> Outcome {
     let member = Member::new()?;
     let channel = member.process.create_exception_channel(0)?;
     let own = zx::startup::process_self().create_exception_channel(0)?;
-    drop(member.runs(|| zx::probe::undefined_instruction()));
+    drop(member.runs(zx::probe::undefined_instruction));
     let caught = catch_type(&channel, abi::ZX_EXCP_UNDEFINED_INSTRUCTION)?;
     equal(caught.info.pid, koid(&member.process)?)?;
     equal(koid(&caught.exception.process()?)?, koid(&member.process)?)?;
