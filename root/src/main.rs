@@ -18,6 +18,8 @@ mod component;
 #[cfg(target_os = "none")]
 mod console;
 #[cfg(target_os = "none")]
+mod cspace;
+#[cfg(target_os = "none")]
 mod devices;
 #[cfg(target_os = "none")]
 mod elf;

@@ -8,9 +8,10 @@
 use core::ptr;
 
 use sel4::bootinfo::{INIT_CNODE, INIT_VSPACE};
-use sel4::{BootInfo, CPtr, Caching, ObjectType, Page, Rights, Untyped};
+use sel4::{BootInfo, CNode, CPtr, Caching, ObjectType, Page, Rights, Untyped};
 use server_boot::layout::{CHUNK, CHUNK_BITS};
 
+use crate::cspace;
 use crate::error::{Context, Error};
 use crate::make::{Make, own_slot};
 use crate::ports;
@@ -56,8 +57,8 @@ pub struct Gift {
 }
 
 impl Memory {
-    /// Takes over what the kernel lists.
-    pub fn new(boot: &BootInfo) -> Self {
+    /// Takes over what the kernel lists, and moves to a CNode with more slots.
+    pub fn new(boot: &BootInfo) -> Result<Self, Error> {
         let slots = boot.empty();
         // Those of I/O ports come first.
         let first = slots.start + ports::SLOTS;
@@ -78,7 +79,11 @@ impl Memory {
                 given: false,
             });
         }
-        memory
+        let cnode = CNode(memory.make(ObjectType::CNode(cspace::BITS))?);
+        // Its own capability, which is the last, is not needed there.
+        cspace::move_to(cnode, cnode.cptr().0, boot.user_image_pages())?;
+        memory.end_slot = 1 << cspace::BITS;
+        Ok(memory)
     }
 
     /// So many empty slots, one after the other; gives the first.

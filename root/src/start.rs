@@ -59,7 +59,7 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     info!("firmware and kernel took {} thousand ticks of the processor's counter", console::start() / 1000);
     // What is written into the program later is not what the compiler knows.
     let system = System::embedded(core::hint::black_box(&SYSTEM)).map_err(Error::Description)?;
-    let mut memory = Memory::new(boot);
+    let mut memory = Memory::new(boot)?;
     let mebibytes = (memory.untouched_chunks() * server_boot::layout::CHUNK) >> 20;
     info!("{mebibytes} MiB of memory, processor counter at {} MHz", boot.tsc_mhz().unwrap_or(0));
     #[cfg(feature = "measure")]
