@@ -5,8 +5,8 @@
 //! Nobody is to wait for that.
 //!
 //! 1. What a call ends is put on lists ([`Kernel::stop_threads`], [`Kernel::doom`], [`Kernel::drop_handle`], [`Kernel::vmo_left`]) and
-//!    carried out when it is done, before anybody else is served ([`Kernel::reap`]): first the threads of processes are stopped, of
-//!    all of them, then the rest goes. A thread that is to be stopped can make no calls, and its faults are not served.
+//!    carried out when it is done, before anybody else is served ([`Kernel::reap`]): first those are told who wait for what the call has
+//!    changed, if they are many ([`crate::wait`]), then the threads of processes are stopped, of all of them, then the rest goes. A thread that is to be stopped can make no calls, and its faults are not served.
 //! 2. If that takes longer than a portion, the rest is *left*. What later calls end comes before what is left.
 //! 3. The thread whose call that was is not answered yet. It makes its call again, as in [`crate::portions`], and each time a
 //!    portion of what is left is carried out ([`Kernel::left_portion`]); when there is nothing but memory of VMOs left, it is
@@ -27,6 +27,7 @@ use crate::machine::{Machine, OutOfMemory, PAGE};
 use crate::object::{Body, Id, ObjectId, Stopping};
 use crate::process::Process;
 use crate::vmo::Vmo;
+use crate::wait::{Interests, Through};
 
 /// How long a portion is, in nanoseconds.
 const PORTION: i64 = 250_000;
@@ -53,6 +54,12 @@ pub(crate) struct Ends {
     new_vmos: usize,
     /// When the next portion is due; the end of time if nothing is left.
     due: i64,
+    /// Interests that are settled, not all of whose observers have been told ([`crate::wait`], step 4).
+    pub(crate) settled: List<Interests>,
+    /// Observers through handles that are gone ([`crate::wait`], step 5).
+    pub(crate) cancelled: List<Through>,
+    /// Some of these are this event's.
+    pub(crate) tells: bool,
     /// Work since the clock was looked at.
     work: u32,
     /// What this event ended was more than a portion.
@@ -69,6 +76,9 @@ impl Default for Ends {
             vmos: None,
             new_vmos: 0,
             due: i64::MAX,
+            settled: List::default(),
+            cancelled: List::default(),
+            tells: false,
             work: 0,
             more: false,
         }
@@ -158,7 +168,9 @@ impl<M: Machine> Kernel<M> {
         let mut portion = Portion::default();
         loop {
             let first = if self.ends.doomed > 0 { self.doomed.first().map(ObjectId) } else { None };
-            if self.ends.stops {
+            if self.ends.tells {
+                self.ends.tells = self.tell_one();
+            } else if self.ends.stops {
                 self.ends.stops = self.stop_some();
             } else if self.closing.len() > self.ends.closing
                 && let Some(handle) = self.closing.pop()
@@ -190,6 +202,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Step 2.
     fn leave_rest(&mut self) {
+        self.ends.tells = false;
         self.ends.stops = false;
         self.ends.doomed = 0;
         self.ends.closing = self.closing.len();
@@ -214,7 +227,8 @@ impl<M: Machine> Kernel<M> {
 
     /// Whether anything is left that is more than memory.
     pub fn is_left_to_see(&self) -> bool {
-        !self.ends.stopping.is_empty() || !self.doomed.is_empty() || !self.closing.is_empty()
+        let told = self.ends.settled.is_empty() && self.ends.cancelled.is_empty();
+        !told || !self.ends.stopping.is_empty() || !self.doomed.is_empty() || !self.closing.is_empty()
     }
 
     /// A portion of what is left, the oldest first. Says whether there was anything. Not to be called in the midst of a call.
@@ -224,7 +238,7 @@ impl<M: Machine> Kernel<M> {
         }
         let mut portion = Portion::default();
         loop {
-            if self.stop_some() {
+            if self.tell_one() || self.stop_some() {
                 // Nobody waits for what threads have that still run.
             } else if let Some(handle) = self.closing.pop() {
                 self.close_now(handle);
@@ -320,13 +334,24 @@ impl<M: Machine> Kernel<M> {
     /// Takes something out of an object that is at its end.
     fn held_by(&mut self, id: ObjectId) -> Held {
         let Ok(object) = self.objects.any_mut(id) else { return Held::Nothing };
-        let unneeded = object.refs == 0 && object.handles == 0;
+        let (unreachable, unneeded) = (object.handles == 0, object.refs == 0 && object.handles == 0);
+        if unneeded && object.is_watched() && self.drop_observer_of(id) {
+            return Held::More;
+        }
+        let Ok(object) = self.objects.any_mut(id) else { return Held::Nothing };
         match &mut object.body {
             Body::Process(process) => {
                 let account = process.account;
                 let held = self.process_let_go(crate::Id::new(id));
                 self.worked_on(account);
                 held
+            }
+            Body::Port(_) if unreachable => {
+                if self.port_let_go(Id::new(id)) {
+                    Held::More
+                } else {
+                    Held::Nothing
+                }
             }
             Body::Vproc(vproc) if unneeded || vproc.has_stopped() => self.vproc_let_go(crate::Id::new(id)),
             Body::Channel(channel) if unneeded => channel.let_go().map_or(Held::Nothing, Held::Handle),

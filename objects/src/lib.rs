@@ -62,6 +62,8 @@ pub mod job;
 pub mod kernel;
 pub mod list;
 pub mod machine;
+#[cfg(test)]
+mod many_tests;
 pub mod maps;
 #[cfg(test)]
 mod model;

@@ -105,6 +105,19 @@ impl<C: Chain> List<C> {
         self.first = Some(key);
     }
 
+    /// Puts all entries of another list at the end, however many they are.
+    pub fn append(&mut self, slab: &mut Slab<C::Entry>, other: List<C>) {
+        let (Some(first), Some(second)) = (self.first, other.first) else {
+            self.first = self.first.or(other.first);
+            return;
+        };
+        let (Some(middle), Some(last)) = (self.last(slab), other.last(slab)) else { return };
+        Self::set_next(slab, middle, second);
+        Self::set_previous(slab, second, middle);
+        Self::set_next(slab, last, first);
+        Self::set_previous(slab, first, last);
+    }
+
     /// Takes an entry of this list out; one that is in no list stays as it is.
     pub fn remove(&mut self, slab: &mut Slab<C::Entry>, key: Key) {
         let Some((before, after)) = Self::link_of(slab, key).and_then(|link| link.0.take()) else { return };

@@ -164,7 +164,7 @@ impl Object {
 
     /// Whether anybody waits for its signals.
     #[inline(always)]
-    fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         self.sole.is_some() || !self.interests.is_empty()
     }
 }
@@ -420,8 +420,10 @@ impl<M: Machine> Kernel<M> {
         let Ok(object) = self.objects.any(id) else { return };
         if object.refs == 0 && object.handles == 0 {
             match &object.body {
+                _ if object.is_watched() => self.doom(id),
                 Body::Process(_) | Body::Vproc(_) => self.doom(id),
                 Body::Channel(channel) if !channel.is_empty() => self.doom(id),
+                Body::Port(port) if !port.is_empty() => self.doom(id),
                 _ => self.take_apart(id),
             }
         }
@@ -452,13 +454,9 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn take_apart(&mut self, id: ObjectId) {
         let Ok(object) = self.objects.any(id) else { return };
-        let watched = object.is_watched();
         let listed = matches!(object.body, Body::Job(_) | Body::Thread(_) | Body::Process(_) | Body::Vmo(_));
         if object.doomed.is_linked() {
             self.doomed.remove(&mut self.objects.slab, id.0);
-        }
-        if watched {
-            self.drop_observers_of(id);
         }
         if listed {
             self.leave_lists(id);

@@ -27,6 +27,8 @@ use crate::wait::Waiting;
 const MAX_QUEUED: usize = 4096;
 /// Waits that may be bound to a port before it is taken for a runaway's.
 const MAX_WAITS: usize = 50_000;
+/// Packets that are ended at once.
+const AT_ONCE: u64 = 128;
 
 /// Bytes that a packet takes.
 const PACKET_BYTES: u64 = 128;
@@ -41,6 +43,9 @@ pub const PACKET_SIZE: usize = 48;
 
 /// The handle that a wait was asked for through.
 pub(crate) type Through = (Id<Process>, HandleValue);
+
+/// What the packets of waits are found by.
+type Name = (u64, Through);
 
 /// A packet. That of a wait is there from the outset, so that nothing can fail when the wait is satisfied.
 pub(crate) struct Packet {
@@ -109,12 +114,17 @@ pub struct Port {
     paid: usize,
     waiters: List<Waiters>,
     /// The packets of waits, queued or not, by key and handle.
-    waits: BTreeMap<(u64, Through), List<Alike>>,
+    waits: BTreeMap<Name, List<Alike>>,
     /// The virtual processor for which packets are events.
     pub(crate) vproc: Option<Id<Vproc>>,
 }
 
 impl Port {
+    /// Whether there is nothing in it and nobody waits for anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.waits.is_empty() && self.waiters.is_empty() && self.interrupts.is_empty()
+    }
+
     /// Packets that it is to be charged for.
     #[inline(always)]
     fn owes(&self) -> usize {
@@ -533,54 +543,73 @@ impl<M: Machine> Kernel<M> {
         self.packets.remove(key);
     }
 
-    /// `port_cancel`: ends the waits that were asked for through a handle with a key, and drops their packets.
+    /// `port_cancel`: ends the waits that were asked for through a handle with a key, and drops their packets, `done` of
+    /// which are ended. Says how many are then, if some are left.
     ///
     /// # Errors
     /// `NOT_FOUND`: there was neither.
-    pub fn port_cancel(&mut self, port: Id<Port>, through: Through, key: u64) -> Result<(), Status> {
-        let waits = self.objects.get_mut(port)?.waits.remove(&(key, through)).ok_or(Status::NOT_FOUND)?;
-        self.packets_end(waits);
-        Ok(())
+    pub fn port_cancel(
+        &mut self,
+        port: Id<Port>,
+        through: Through,
+        key: u64,
+        done: u64,
+    ) -> Result<Option<u64>, Status> {
+        self.packets_cancel(port, (key, through), done, |name| *name == (key, through))
     }
 
     /// `port_cancel_key`: the same for every handle.
     ///
     /// # Errors
     /// `NOT_FOUND`.
-    pub fn port_cancel_key(&mut self, port: Id<Port>, key: u64) -> Result<(), Status> {
-        let mut found = Err(Status::NOT_FOUND);
-        loop {
-            let waits = &mut self.objects.get_mut(port)?.waits;
-            let first = waits.range((key, (Id::FIRST, 0))..).next().filter(|(name, _)| name.0 == key);
-            let Some(name) = first.map(|(name, _)| *name) else { return found };
-            if let Some(alike) = waits.remove(&name) {
-                self.packets_end(alike);
-            }
-            found = Ok(());
-        }
+    pub fn port_cancel_key(&mut self, port: Id<Port>, key: u64, done: u64) -> Result<Option<u64>, Status> {
+        self.packets_cancel(port, (key, (Id::FIRST, 0)), done, |name| name.0 == key)
     }
 
-    fn packets_end(&mut self, mut alike: List<Alike>) {
-        while let Some(packet) = alike.pop(&mut self.packets) {
-            self.packet_end(packet);
-        }
-    }
-
-    /// The last handle is gone: nothing is queued any more, and nobody waits.
-    pub(crate) fn port_unreachable(&mut self, port: Id<Port>) {
-        while let Some(thread) = self.port_first_waiter(port) {
-            self.finish_wait(thread, Status::CANCELED);
-            self.port_forget_waiter(port, thread);
-        }
-        while let Some(packet) = self.objects.get(port).ok().and_then(|p| p.interrupts.first()) {
-            let Some(&Packet { origin: Origin::Interrupt(interrupt), .. }) = self.packets.get(packet) else { break };
-            self.interrupt_part(interrupt, packet);
-        }
-        while let Some(packet) = self.objects.get(port).ok().and_then(|p| p.queue.first()) {
+    /// Ends some of the waits from those of a name on, as long as the name is right.
+    fn packets_cancel(
+        &mut self,
+        port: Id<Port>,
+        first: Name,
+        done: u64,
+        right: impl Fn(&Name) -> bool,
+    ) -> Result<Option<u64>, Status> {
+        for ended in 0..AT_ONCE {
+            let waits = self.objects.get(port)?.waits.range(first..).next().filter(|(name, _)| right(name));
+            let Some(packet) = waits.and_then(|(_, alike)| alike.first()) else {
+                return if done + ended == 0 { Err(Status::NOT_FOUND) } else { Ok(None) };
+            };
             self.packet_drop(packet);
         }
-        while let Some((_, waits)) = self.objects.get_mut(port).ok().and_then(|p| p.waits.pop_first()) {
-            self.packets_end(waits);
+        Ok(Some(done + AT_ONCE))
+    }
+
+    /// The last handle is gone: nothing is queued any more, and nobody waits. What does not go at once is let go of later.
+    pub(crate) fn port_unreachable(&mut self, port: Id<Port>) {
+        for _ in 0..AT_ONCE {
+            if !self.port_let_go(port) {
+                return;
+            }
         }
+        self.doom(port.object());
+    }
+
+    /// Something of what a port holds that nobody has any more goes. Says whether there was anything.
+    pub(crate) fn port_let_go(&mut self, port: Id<Port>) -> bool {
+        if let Some(thread) = self.port_first_waiter(port) {
+            self.finish_wait(thread, Status::CANCELED);
+            self.port_forget_waiter(port, thread);
+            return true;
+        }
+        let Ok(p) = self.objects.get(port) else { return false };
+        if let Some(&Packet { origin: Origin::Interrupt(interrupt), .. }) =
+            p.interrupts.first().and_then(|packet| self.packets.get(packet))
+            && let Some(packet) = p.interrupts.first()
+        {
+            self.interrupt_part(interrupt, packet);
+            return true;
+        }
+        let packet = p.queue.first().or_else(|| p.waits.first_key_value().and_then(|(_, alike)| alike.first()));
+        packet.inspect(|&packet| self.packet_drop(packet)).is_some()
     }
 }

@@ -16,7 +16,7 @@ use crate::object::{Id, ObjectId};
 use crate::process::Process;
 use crate::thread::{Thread, Wait};
 use crate::vmo::PAGE_WAIT;
-use crate::wait::WaitItem;
+use crate::wait::{WaitItem, met};
 
 /// See the module's description.
 #[derive(Clone, Copy)]
@@ -64,7 +64,7 @@ impl<M: Machine> Kernel<M> {
         self.sole_end(process, object);
         let mut status = status;
         if let (Some(address), Some(aspace)) = (out.place(0), aspace) {
-            let found = self.found(object, closed).to_le_bytes();
+            let found = self.found(object, met(closed)).to_le_bytes();
             match self.copy_out(aspace, address, &found) {
                 Err(PAGE_WAIT) => {
                     self.page_hand(id, alloc::vec![(address, found.to_vec())], status);

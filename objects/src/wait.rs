@@ -15,7 +15,17 @@
 //!
 //! A thread that is the only one to wait for the only object that it waits for does without lists: see [`crate::sole`].
 //!
-//! Because the kernel does one thing at a time, no end can meet another one half done.
+//! Many may wait for one signal or through one handle, and others are not to wait until all of them are told. So 3A and 3C
+//! reach [`AT_ONCE`] observers; with what is beyond that the rest of the call goes on in portions, as with what it has ended
+//! ([`crate::ends`]):
+//!
+//! 4. An interest that is satisfied leaves its object and is *settled*: it notes what signals there were, and whatever ends the
+//!    waits of its observers then, they find those ([`Kernel::signals_wait_over`], [`Kernel::cancel_observer`]). Who waits
+//!    later gets another interest.
+//! 5. Observers through a handle that is gone leave its list as a whole, for a list of those that are to be cancelled. Which of
+//!    the two one is in is known by who is first; in a ring that is all that matters ([`Kernel::unobserve`]).
+//!
+//! Otherwise, because the kernel does one thing at a time, no end can meet another one half done.
 
 use alloc::vec::Vec;
 
@@ -24,7 +34,7 @@ use abi::{
 };
 
 use crate::handle::HandleValue;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, LEFT};
 use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
 use crate::object::{Id, Object, ObjectId};
@@ -36,10 +46,17 @@ use crate::sole::Sole;
 use crate::thread::{Thread, Wait};
 use crate::vmo::PAGE_WAIT;
 
+/// Observers that are told at once.
+const AT_ONCE: usize = 64;
+/// Sets of signals of one object that can be waited for at a time: each change of its signals looks at all of them.
+const INTERESTS: usize = 256;
+
 /// Signals of an object, any of which some wait for.
 pub(crate) struct Interest {
     object: ObjectId,
     signals: Signals,
+    /// The object's signals when one of these was set, if not all observers have been told yet (step 4).
+    settled: Option<Signals>,
     observers: List<Alike>,
     link: Link,
 }
@@ -141,11 +158,17 @@ impl<M: Machine> Kernel<M> {
     /// An interest in signals of an object, which lasts as long as it has observers.
     fn interest(&mut self, object: ObjectId, signals: Signals) -> Result<Key, Status> {
         let list = self.objects.any(object)?.interests;
-        let alike = |&key: &Key| self.interests.get(key).is_some_and(|interest| interest.signals == signals);
-        if let Some(key) = list.iter(&self.interests).find(alike) {
-            return Ok(key);
+        let mut others = 0;
+        for key in list.iter(&self.interests) {
+            if self.interests.get(key).is_some_and(|interest| interest.signals == signals) {
+                return Ok(key);
+            }
+            others += 1;
         }
-        let interest = Interest { object, signals, observers: List::default(), link: Link::default() };
+        if others >= INTERESTS {
+            return Err(Status::NO_MEMORY);
+        }
+        let interest = Interest { object, signals, settled: None, observers: List::default(), link: Link::default() };
         let key = self.interests.insert(interest).map_err(|_| Status::NO_MEMORY)?;
         self.objects.any_mut(object)?.interests.push(&mut self.interests, key);
         Ok(key)
@@ -154,7 +177,9 @@ impl<M: Machine> Kernel<M> {
     /// Ends an interest that nobody has any more.
     fn interest_settle(&mut self, key: Key) {
         let Some(interest) = self.interests.get(key).filter(|interest| interest.observers.is_empty()) else { return };
-        if let Ok(object) = self.objects.any_mut(interest.object) {
+        if interest.settled.is_some() {
+            self.ends.settled.remove(&mut self.interests, key);
+        } else if let Ok(object) = self.objects.any_mut(interest.object) {
             object.interests.remove(&mut self.interests, key);
         }
         self.interests.remove(key);
@@ -191,8 +216,12 @@ impl<M: Machine> Kernel<M> {
             interest.observers.remove(&mut self.observers, key);
         }
         self.interest_settle(interest);
-        if let Some(watchers) = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle)) {
-            watchers.remove(&mut self.observers, key);
+        if self.ends.cancelled.first() == Some(key) {
+            self.ends.cancelled.remove(&mut self.observers, key);
+        } else {
+            // Step 5: if that handle is gone, this is a list of others, which such an observer is not the first of, or of nobody.
+            let watchers = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle));
+            watchers.unwrap_or(&mut List::default()).remove(&mut self.observers, key);
         }
         self.observers.remove(key);
     }
@@ -204,26 +233,42 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends the wait of an observer for which there will be no signal.
+    /// Ends the wait of an observer for which there will be no signal; that of one that was to be told as if it had been (step 4).
     fn cancel_observer(&mut self, key: Key) {
-        let Some(target) = self.observers.get(key).map(|observer| observer.target) else { return };
-        match target {
-            Target::Thread(thread) => self.finish_wait(thread, Status::CANCELED),
-            Target::Packet(packet) => self.packet_drop(packet),
+        let Some(&Observer { target, interest, .. }) = self.observers.get(key) else { return };
+        match (target, self.interests.get(interest).and_then(|interest| interest.settled)) {
+            (Target::Packet(_), Some(now)) => self.satisfy_one(key, now),
+            (Target::Packet(packet), None) => self.packet_drop(packet),
+            (Target::Thread(thread), _) => self.finish_wait(thread, Status::CANCELED),
         }
         // The wait's end has taken it off; nothing is left to be done.
         self.unobserve(key);
     }
 
-    /// Ends whatever still observes an object that is about to go.
-    pub(crate) fn drop_observers_of(&mut self, object: ObjectId) {
-        self.sole_cancel(object);
-        while let Some(interest) = self.objects.any(object).ok().and_then(|o| o.interests.first()) {
-            match self.interests.get(interest).and_then(|interest| interest.observers.first()) {
-                Some(observer) => self.cancel_observer(observer),
-                None => self.interest_settle(interest),
+    /// The same if it is because its handle is gone. A thread may have waited for several things through that.
+    fn cancel_closed(&mut self, key: Key) {
+        let Some(&Observer { target, process, handle, .. }) = self.observers.get(key) else { return };
+        if let Target::Thread(thread) = target
+            && let Ok(Thread { wait: Wait::Signals { observers, .. }, .. }) = self.objects.get(thread)
+        {
+            for &key in observers {
+                if let Some(observer) = self.observers.get_mut(key) {
+                    observer.closed |= (observer.process, observer.handle) == (process, handle);
+                }
             }
         }
+        self.cancel_observer(key);
+    }
+
+    /// Ends the wait of one that still observes an object which nobody has any more; says whether there was one.
+    pub(crate) fn drop_observer_of(&mut self, object: ObjectId) -> bool {
+        self.sole_cancel(object);
+        let Some(interest) = self.objects.any(object).ok().and_then(|o| o.interests.first()) else { return false };
+        match self.interests.get(interest).and_then(|interest| interest.observers.first()) {
+            Some(observer) => self.cancel_observer(observer),
+            None => self.interest_settle(interest),
+        }
+        true
     }
 
     /// The signals of an object.
@@ -255,34 +300,73 @@ impl<M: Machine> Kernel<M> {
     fn notify(&mut self, id: ObjectId, set: Signals, now: Signals) {
         let interests = |kernel: &Self| kernel.objects.any(id).map(|object| object.interests).unwrap_or_default();
         let mut next = interests(self).first();
-        while let Some(interest) = next {
-            let Some(signals) = self.interests.get(interest).map(|interest| interest.signals) else {
+        let mut at_once = AT_ONCE;
+        while let Some(key) = next {
+            let Some(signals) = self.interests.get(key).map(|interest| interest.signals) else {
                 // A thread that waited for several things has taken it along.
                 next = interests(self).first();
                 continue;
             };
             next = interests(self).after(&self.interests, next);
             if signals.intersects(set) {
-                self.satisfy(interest, now);
+                self.satisfy(key, now, &mut at_once);
             }
         }
     }
 
-    /// Tells all observers of an interest.
-    fn satisfy(&mut self, interest: Key, now: Signals) {
-        while let Some(key) = self.interests.get(interest).and_then(|interest| interest.observers.first()) {
-            let Some(target) = self.observers.get(key).map(|observer| observer.target) else { return };
-            match target {
-                Target::Thread(thread) => {
-                    self.finish_wait(thread, Status::OK);
-                    self.unobserve(key);
-                }
-                Target::Packet(packet) => {
-                    self.unobserve(key);
-                    self.packet_satisfied(packet, now);
-                }
+    /// Tells the observers of an interest: so many at once, the others later (step 4).
+    fn satisfy(&mut self, interest: Key, now: Signals, at_once: &mut usize) {
+        while let Some(observer) = self.interests.get(interest).and_then(|interest| interest.observers.first()) {
+            if *at_once == 0 {
+                return self.settle(interest, now);
+            }
+            *at_once -= 1;
+            self.satisfy_one(observer, now);
+        }
+    }
+
+    /// Step 4.
+    #[cold]
+    fn settle(&mut self, key: Key, now: Signals) {
+        let Some(interest) = self.interests.get_mut(key) else { return };
+        interest.settled = Some(now);
+        if let Ok(object) = self.objects.any_mut(interest.object) {
+            object.interests.remove(&mut self.interests, key);
+        }
+        self.ends.settled.push_first(&mut self.interests, key);
+        self.ends.tells = true;
+        self.unsettled |= LEFT;
+    }
+
+    /// Tells an observer that its interest is satisfied.
+    fn satisfy_one(&mut self, key: Key, now: Signals) {
+        let Some(target) = self.observers.get(key).map(|observer| observer.target) else { return };
+        match target {
+            Target::Thread(thread) => {
+                self.finish_wait(thread, Status::OK);
+                self.unobserve(key);
+            }
+            Target::Packet(packet) => {
+                self.unobserve(key);
+                self.packet_satisfied(packet, now);
             }
         }
+    }
+
+    /// Steps 4 and 5: tells one of those that have not been told yet. Says whether there was one.
+    pub(crate) fn tell_one(&mut self) -> bool {
+        if let Some(observer) = self.ends.cancelled.first() {
+            self.cancel_closed(observer);
+        } else if let Some(key) = self.ends.settled.first() {
+            let told = |interest: &Interest| Some((interest.observers.first()?, interest.settled?));
+            match self.interests.get(key).and_then(told) {
+                Some((observer, now)) => self.satisfy_one(observer, now),
+                None => self.interest_settle(key),
+            }
+        } else {
+            return false;
+        }
+        true
     }
 
     /// The first wait that goes through a handle.
@@ -293,17 +377,15 @@ impl<M: Machine> Kernel<M> {
     /// Ends the waits (3C) that go through a handle which is about to leave its process's table.
     pub(crate) fn cancel_waits_through(&mut self, process: Id<Process>, handle: HandleValue) {
         self.sole_cancel_through(process, handle);
-        let Ok(p) = self.objects.get_mut(process) else { return };
-        let Some(watchers) = p.handles.watchers(handle).map(|watchers| *watchers) else { return };
-        let mut next = watchers.first();
-        while let Some(key) = next {
-            if let Some(observer) = self.observers.get_mut(key) {
-                observer.closed = true;
-            }
-            next = watchers.after(&self.observers, next);
+        for _ in 0..AT_ONCE {
+            let Some(key) = self.watcher(process, handle) else { return };
+            self.cancel_closed(key);
         }
-        while let Some(key) = self.watcher(process, handle) {
-            self.cancel_observer(key);
+        // Step 5.
+        if let Some(watchers) = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle)) {
+            self.ends.cancelled.append(&mut self.observers, core::mem::take(watchers));
+            self.ends.tells = true;
+            self.unsettled |= LEFT;
         }
     }
 
@@ -320,11 +402,11 @@ impl<M: Machine> Kernel<M> {
         out: Observed,
     ) -> Result<Waiting, Status> {
         if items.iter().any(|item| self.signals(item.object).intersects(item.signals)) {
-            let found = self.write_observed(thread, items.iter().map(|i| (i.object, false)), out);
+            let found = self.write_observed(thread, items.iter().map(|i| (i.object, Signals::NONE)), out);
             return Ok(Waiting::Over(found));
         }
         if deadline != ZX_TIME_INFINITE && deadline <= self.machine.now() {
-            let found = self.write_observed(thread, items.iter().map(|i| (i.object, false)), out);
+            let found = self.write_observed(thread, items.iter().map(|i| (i.object, Signals::NONE)), out);
             return Ok(Waiting::Over(if found == Status::OK { Status::TIMED_OUT } else { found }));
         }
         let process = self.objects.get(thread)?.holder;
@@ -347,17 +429,17 @@ impl<M: Machine> Kernel<M> {
         self.block(thread, Wait::Signals { observers, out }, deadline)
     }
 
-    /// Writes what a wait found of each object, and whether the handle to it was closed meanwhile.
+    /// Writes what a wait found of each object, and what it has met beside that.
     fn write_observed(
         &mut self,
         thread: Id<Thread>,
-        objects: impl Iterator<Item = (ObjectId, bool)>,
+        objects: impl Iterator<Item = (ObjectId, Signals)>,
         out: Observed,
     ) -> Status {
         let Ok(aspace) = self.aspace_of_thread(thread) else { return Status::OK };
-        for (i, (object, closed)) in objects.enumerate() {
+        for (i, (object, met)) in objects.enumerate() {
             let Some(address) = out.place(i) else { return Status::OK };
-            let signals = self.found(object, closed);
+            let signals = self.found(object, met);
             if let Err(status) = self.copy_out(aspace, address, &signals.to_le_bytes()) {
                 return status;
             }
@@ -365,10 +447,9 @@ impl<M: Machine> Kernel<M> {
         Status::OK
     }
 
-    /// What a wait finds of an object.
-    pub(crate) fn found(&self, object: ObjectId, closed: bool) -> u32 {
-        let closed = if closed { Signals::HANDLE_CLOSED } else { Signals::NONE };
-        (self.signals(object) | closed).bits()
+    /// What a wait finds of an object, which has met these signals, too.
+    pub(crate) fn found(&self, object: ObjectId, met: Signals) -> u32 {
+        (self.signals(object) | met).bits()
     }
 
     /// What a wait on signals leaves behind when it ends with `status`; returns the status to report, or, if the memory
@@ -381,15 +462,22 @@ impl<M: Machine> Kernel<M> {
         status: Status,
     ) -> Result<Status, Vec<(u64, Vec<u8>)>> {
         let mut objects = Vec::new();
+        let mut status = status;
         if objects.room_exact(observers.len()).is_ok() {
-            let found = |observer: &Observer| Some((self.interests.get(observer.interest)?.object, observer.closed));
-            objects.extend(observers.iter().filter_map(|&key| found(self.observers.get(key)?)));
+            let found = |observer: &Observer| {
+                let interest = self.interests.get(observer.interest)?;
+                if interest.settled.is_some() && matches!(status, Status::TIMED_OUT | Status::CANCELED) {
+                    status = Status::OK;
+                }
+                Some((interest.object, met(observer.closed) | interest.settled.unwrap_or(Signals::NONE)))
+            };
+            objects.extend(observers.iter().filter_map(|&key| self.observers.get(key)).filter_map(found));
         }
         self.unobserve_all(observers);
         match self.write_observed(thread, objects.iter().copied(), out) {
             PAGE_WAIT => {
-                let one = |(i, &(object, closed)): (usize, &(ObjectId, bool))| {
-                    Some((out.place(i)?, self.found(object, closed).to_le_bytes().to_vec()))
+                let one = |(i, &(object, met)): (usize, &(ObjectId, Signals))| {
+                    Some((out.place(i)?, self.found(object, met).to_le_bytes().to_vec()))
                 };
                 Err(objects.iter().enumerate().filter_map(one).collect())
             }
@@ -421,6 +509,11 @@ impl<M: Machine> Kernel<M> {
         self.packet_observes(packet, observer);
         Ok(self.port_is_overwatched(port))
     }
+}
+
+/// What a wait has met by its handle, which may have been closed.
+pub(crate) fn met(closed: bool) -> Signals {
+    if closed { Signals::HANDLE_CLOSED } else { Signals::NONE }
 }
 
 /// Where a wait's findings go.

@@ -24,6 +24,36 @@ use crate::portions::{MAKES, WORK};
 use crate::slab::Key;
 use crate::vmo::Vmo;
 
+/// Parts of VMOs that a portion of [`Kernel::pager_query_dirty_ranges`] comes by.
+const TOLD: usize = 512;
+
+/// How far a list of dirty ranges has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DirtyQuery {
+    /// Something is known of it.
+    pub has_begun: bool,
+    /// The page from which on nothing has been looked at.
+    pub at: u64,
+    /// The first page of a range that is not told yet, because more may belong to it.
+    pub start: u64,
+    /// The page behind it.
+    pub end: u64,
+    /// Whether it is zero.
+    pub zero: bool,
+}
+
+impl DirtyQuery {
+    /// The range that is not told yet, to which nothing more belongs.
+    fn close(&mut self) -> Option<zx_vmo_dirty_range_t> {
+        let range = zx_vmo_dirty_range_t {
+            offset: self.start * PAGE,
+            length: (self.end - self.start) * PAGE,
+            options: if self.zero { ZX_VMO_DIRTY_RANGE_IS_ZERO } else { 0 },
+        };
+        (core::mem::take(&mut self.end) > core::mem::take(&mut self.start)).then_some(range)
+    }
+}
+
 /// What a page is to its pager that is not clean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dirt {
@@ -272,48 +302,43 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `pager_query_dirty_ranges`: the dirty ranges of a range of bytes, rounded to pages, in order. `each` gets one
-    /// after another.
+    /// A portion of `pager_query_dirty_ranges`: the dirty ranges of a range of bytes, rounded to pages, in order. `each` gets one
+    /// after the other. Says whether some are left.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: the VMO is not the pager's. `OUT_OF_RANGE`.
+    /// `INVALID_ARGS`: the VMO is not the pager's. `OUT_OF_RANGE`. As `each`.
     pub fn pager_query_dirty_ranges(
         &self,
         pager: Id<Pager>,
         vmo: Id<Vmo>,
         (offset, length): (u64, u64),
-        mut each: impl FnMut(zx_vmo_dirty_range_t),
-    ) -> Result<(), Status> {
+        query: &mut DirtyQuery,
+        mut each: impl FnMut(zx_vmo_dirty_range_t) -> Result<(), Status>,
+    ) -> Result<bool, Status> {
         let key = self.source_of(pager, vmo)?;
-        let end = offset.checked_add(length).ok_or(Status::OUT_OF_RANGE)?;
-        if end > self.vmo_size(vmo)? {
+        let (size, mut end) = (self.vmo_size(vmo)?, offset.checked_add(length).ok_or(Status::OUT_OF_RANGE)?);
+        if end > size && !query.has_begun {
             return Err(Status::OUT_OF_RANGE);
         }
+        if !query.has_begun {
+            *query = DirtyQuery { at: offset / PAGE, has_begun: true, ..DirtyQuery::default() };
+        }
+        // What the VMO has lost meanwhile is left out.
+        end = end.min(size);
         let dirt = &self.sources.get(key).ok_or(Status::INTERNAL)?.dirt;
-        let (mut at, end) = (offset / PAGE, end.div_ceil(PAGE));
-        let mut range = |pages: Range<u64>, zero: bool| {
-            each(zx_vmo_dirty_range_t {
-                offset: pages.start * PAGE,
-                length: (pages.end - pages.start) * PAGE,
-                options: if zero { ZX_VMO_DIRTY_RANGE_IS_ZERO } else { 0 },
-            });
-        };
-        let mut open: Option<(Range<u64>, bool)> = None;
-        while let Some((part, dirt)) = dirt.first(at..end) {
-            at = part.end;
-            match &mut open {
-                Some((pages, zero)) if pages.end == part.start && *zero == dirt.is_zero() => pages.end = part.end,
-                _ => {
-                    if let Some((pages, zero)) = open.replace((part, dirt.is_zero())) {
-                        range(pages, zero);
-                    }
-                }
+        for _ in 0..TOLD {
+            let Some((part, dirt)) = dirt.first(query.at..end.div_ceil(PAGE)) else {
+                return query.close().map_or(Ok(()), each).map(|()| false);
+            };
+            query.at = part.end;
+            if query.end == part.start && query.zero == dirt.is_zero() && query.start < query.end {
+                query.end = part.end;
+                continue;
             }
+            query.close().map_or(Ok(()), &mut each)?;
+            (query.start, query.end, query.zero) = (part.start, part.end, dirt.is_zero());
         }
-        if let Some((pages, zero)) = open {
-            range(pages, zero);
-        }
-        Ok(())
+        Ok(true)
     }
 
     /// `pager_query_vmo_stats`: whether a VMO was modified, since that was last to be forgotten.

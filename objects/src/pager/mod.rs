@@ -48,6 +48,7 @@ use crate::slab::Key;
 use crate::vmo::{Beneath, Vmo};
 
 pub(crate) use dirty::Dirt;
+pub use dirty::DirtyQuery;
 pub(crate) use requests::Kind;
 use requests::{Requests, Told};
 pub(crate) use runs::Runs;

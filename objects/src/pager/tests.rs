@@ -268,8 +268,10 @@ impl World {
         let range = (0, self.size * PAGE);
         let each = |range: abi::zx_vmo_dirty_range_t| {
             found.extend(range.offset / PAGE..(range.offset + range.length) / PAGE);
+            Ok(())
         };
-        self.kernel.pager_query_dirty_ranges(self.pager, self.vmo, range, each).unwrap();
+        let mut query = DirtyQuery::default();
+        assert_eq!(self.kernel.pager_query_dirty_ranges(self.pager, self.vmo, range, &mut query, each), Ok(false));
         let dirty = self.pages.iter().filter(|(_, page)| page.dirty.is_some()).map(|(&page, _)| page);
         assert_eq!(found, dirty.collect::<Vec<_>>());
     }

@@ -1,12 +1,17 @@
 //! Where VMOs are mapped.
 
+use super::pages::Entry;
 use super::{Beneath, Vmo};
 use crate::aspace::{AddressSpace, Mapping};
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Machine, PAGE};
 use crate::object::{Id, Noun};
+use crate::portions::GIVES_BACK;
 use crate::shared::each_machine;
 use crate::slab::{Key, Slab};
+
+/// Mappings of a VMO from which on less of it is given back at a time.
+const MANY_PLACES: u64 = 4;
 
 impl<M: Machine> Kernel<M> {
     /// The VMOs of a mapping that has come into being know of it and live as long.
@@ -58,6 +63,23 @@ impl<M: Machine> Kernel<M> {
         if object.refs == 0 && object.handles == 0 {
             self.doom(vmo.object());
         }
+    }
+
+    /// Pages around one of a VMO that a portion gives back: the fewer, the more mappings they have to be taken out of. A large page
+    /// is not divided.
+    pub(crate) fn vmo_portion(&self, id: Id<Vmo>, page: u64) -> u64 {
+        let Ok(vmo) = self.objects.get(id) else { return GIVES_BACK };
+        let from = page / GIVES_BACK * GIVES_BACK;
+        let meeting = vmo.mappings.meeting(from * PAGE, (from + GIVES_BACK) * PAGE);
+        let places = meeting.take(GIVES_BACK as usize).count() as u64;
+        let is_large = |vmo: &Vmo| match vmo.pages().map(|pages| pages.get(page)) {
+            Some(Entry::Frame(frame)) => self.machine.frame_is_large(frame),
+            _ => false,
+        };
+        if places < MANY_PLACES || is_large(vmo) {
+            return GIVES_BACK;
+        }
+        GIVES_BACK / places.next_power_of_two()
     }
 
     /// Takes the pages `[from, to)` out of all address spaces that map them, also where a clone shows them. Costs what is

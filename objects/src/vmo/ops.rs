@@ -6,7 +6,7 @@ use super::{Access, Beneath, Kind, Vmo, range};
 use crate::kernel::Kernel;
 use crate::machine::{LARGE_PAGES, Machine, PAGE, PAGE_SIZE};
 use crate::object::Id;
-use crate::portions::{GIVES_BACK, MAKES};
+use crate::portions::MAKES;
 
 /// Pages that are committed before it is seen to that there is memory for the table to grow by.
 const STRIDE: u64 = 64;
@@ -161,7 +161,7 @@ impl<M: Machine> Kernel<M> {
         let (target, from) = self.vmo_resolve(id, at)?;
         let end = from.saturating_add(left);
         let portion = match self.vmo_first_page(target, from / PAGE, end.div_ceil(PAGE)) {
-            Some(page) => ((page + 1).next_multiple_of(GIVES_BACK) * PAGE).min(end) - from,
+            Some(page) => ((page + 1).next_multiple_of(self.vmo_portion(target, page)) * PAGE).min(end) - from,
             None => left,
         };
         Ok((at, portion))

@@ -3,7 +3,6 @@
 use abi::Status;
 
 use super::{Backing, Beneath, Vmo, round_up};
-use crate::ends::Portion;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::Id;
@@ -46,13 +45,16 @@ impl<M: Machine> Kernel<M> {
     pub fn vmo_set_size_portion(&mut self, id: Id<Vmo>, size: u64) -> Result<bool, Status> {
         let rounded = round_up(size)?;
         let (target, _) = self.vmo_resolve(id, 0)?;
-        let mut portion = Portion::default();
+        let mut portion = self.portion();
         loop {
             let vmo = self.objects.get(target)?;
             let (first, end) = (rounded / PAGE, vmo.size / PAGE);
             let pinned = first < end && vmo.is_pinned(first, end);
             let last = vmo.pages().and_then(|pages| pages.last(first, end));
-            let from = last.map_or(first, |last| (last / GIVES_BACK * GIVES_BACK).max(first));
+            let from = last.map_or(first, |last| {
+                let part = self.vmo_portion(target, last);
+                (last / part * part).max(first)
+            });
             if from == first || pinned || vmo.source().is_some() {
                 return self.vmo_set_size(id, size).map(|()| false);
             }
@@ -112,14 +114,17 @@ impl<M: Machine> Kernel<M> {
         if size > vmo.content_size && self.vmo_content_zero_portion(id, size)? {
             return Ok(true);
         }
-        let mut portion = Portion::default();
+        let mut portion = self.portion();
         loop {
             let old = self.objects.get(id)?.content_size;
             let (first, end) = (size.div_ceil(PAGE), old.div_ceil(PAGE));
             let (own, offset) = self.vmo_resolve(id, 0)?;
             let shift = offset / PAGE;
             let last = self.objects.get(own)?.pages().and_then(|pages| pages.last(shift + first, shift + end));
-            let from = last.map_or(first, |last| ((last - shift) / GIVES_BACK * GIVES_BACK).max(first));
+            let from = last.map_or(first, |last| {
+                let part = self.vmo_portion(own, last);
+                ((last - shift) / part * part).max(first)
+            });
             self.objects.get_mut(id)?.content_size = if from == first { size } else { from * PAGE };
             // Mappings that end with the content show it no longer; others fault their pages in again.
             if from < end {

@@ -3,7 +3,6 @@
 use abi::Status;
 
 use super::{Beneath, Kind, Vmo, range};
-use crate::ends::Portion;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::Id;
@@ -102,8 +101,7 @@ impl<M: Machine> Kernel<M> {
         from: (Id<Vmo>, u64),
         mut done: u64,
     ) -> Result<Option<u64>, Status> {
-        let part = GIVES_BACK * PAGE;
-        if len <= part {
+        if done == 0 && (len <= PAGE || self.vmo_transfer_part(to, from) >= len) {
             return self.vmo_transfer(to, len, from).map(|()| None);
         }
         if done == 0 {
@@ -112,7 +110,7 @@ impl<M: Machine> Kernel<M> {
             let moved = self.objects.get(source)?.pages().map_or(0, |pages| pages.count(page, page + len / PAGE));
             self.may_charge(target.object(), moved * PAGE)?;
         }
-        let mut portion = Portion::default();
+        let mut portion = self.portion();
         while done < len {
             let [(target, to_page), (source, from_page)] = self.vmo_may_transfer(to, len, from)?;
             let count = len / PAGE;
@@ -128,6 +126,8 @@ impl<M: Machine> Kernel<M> {
                 next.map_or(len, |next| next * PAGE)
             };
             let skipped = all(target, to_page).min(all(source, from_page));
+            let first = if upwards { skipped } else { len.saturating_sub(skipped + PAGE) };
+            let part = self.vmo_transfer_part((to.0, to.1 + first), (from.0, from.1 + first));
             let next = skipped.saturating_add(part).min(len);
             let at = if upwards { done } else { len - next };
             self.vmo_transfer((to.0, to.1 + at), next - done, (from.0, from.1 + at))?;
@@ -138,6 +138,15 @@ impl<M: Machine> Kernel<M> {
             }
         }
         Ok(Some(done).filter(|&done| done < len))
+    }
+
+    /// Bytes that are moved at a time from one offset in a VMO to one in another.
+    fn vmo_transfer_part(&self, to: (Id<Vmo>, u64), from: (Id<Vmo>, u64)) -> u64 {
+        let part = |(id, offset)| match self.vmo_resolve(id, offset) {
+            Ok((target, at)) => self.vmo_portion(target, at / PAGE) * PAGE,
+            Err(_) => PAGE,
+        };
+        part(to).min(part(from))
     }
 
     /// Makes room in the table of `to` for all that is to come there, so that nothing has been moved when there is none.

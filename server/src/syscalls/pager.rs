@@ -8,7 +8,7 @@ use abi::{
 use alloc::vec::Vec;
 use objects::handle::HandleValue;
 use objects::machine::Machine;
-use objects::pager::Pager;
+use objects::pager::{DirtyQuery, Pager};
 use objects::port::Port;
 use objects::refusal::Grows;
 use objects::vmo::Vmo;
@@ -16,9 +16,6 @@ use objects::{Id, ObjectId};
 
 use crate::cx::Cx;
 use crate::user::Out;
-
-/// Dirty ranges that one call tells at most; it says how many there are, and the next one can go on from there.
-const MAX_RANGES: usize = 1024;
 
 /// Makes a pager.
 pub fn pager_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, out: Out<u32>) -> Result<(), Status> {
@@ -129,21 +126,27 @@ pub fn pager_query_dirty_ranges<M: Machine>(
     actual: Out<usize>,
     avail: Out<usize>,
 ) -> Result<(), Status> {
-    let (pager, vmo) = both(cx, (pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
-    let room = (buffer_size / size_of::<zx_vmo_dirty_range_t>()).min(MAX_RANGES);
-    let (mut ranges, mut found) = (Vec::new(), 0);
-    ranges.room_exact(room)?;
-    cx.kernel.pager_query_dirty_ranges(pager, vmo, (offset, length), |range| {
-        found += 1;
-        if ranges.len() < room {
-            ranges.push(range);
-        }
+    let (mut work, vmo) = cx.work_on_both::<Pager, Vmo>((pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
+    let room = (buffer_size / size_of::<zx_vmo_dirty_range_t>()) as u64;
+    let [mut found, at, start, end, zero, ..] = work.kept;
+    let mut query = DirtyQuery { has_begun: work.done != 0, at, start, end, zero: zero != 0 };
+    let mut told = Vec::new();
+    let goes_on = cx.kernel.pager_query_dirty_ranges(work.object, vmo, (offset, length), &mut query, |range| {
+        told.room(1)?;
+        told.push(range);
+        Ok(())
     })?;
-    for (i, range) in ranges.iter().enumerate() {
-        cx.write(Out::<zx_vmo_dirty_range_t>::new(buffer.0).nth(i), *range)?;
+    for range in told {
+        if found < room {
+            cx.write(Out::<zx_vmo_dirty_range_t>::new(buffer.0).nth(found as usize), range)?;
+        }
+        found += 1;
     }
-    cx.write_optional(actual, ranges.len())?;
-    cx.write_optional(avail, found)
+    let DirtyQuery { at, start, end, zero, .. } = query;
+    (work.kept[0], work.kept[1], work.kept[2], work.kept[3], work.kept[4]) = (found, at, start, end, zero.into());
+    cx.worked(&work, goes_on.then_some(work.done + 1))?;
+    cx.write_optional(actual, found.min(room) as usize)?;
+    cx.write_optional(avail, found as usize)
 }
 
 /// Tells whether a VMO was modified.

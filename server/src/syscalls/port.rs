@@ -84,9 +84,12 @@ pub fn port_cancel<M: Machine>(
     source: HandleValue,
     key: u64,
 ) -> Result<(), Status> {
-    let port = cx.get::<Port>(value, Rights::WRITE)?;
-    cx.get_any(source, Rights::WAIT)?;
-    cx.kernel.port_cancel(port, (cx.process, source), key)
+    let work = cx.work_on::<Port>(value, Rights::WRITE)?;
+    if work.done == 0 {
+        cx.get_any(source, Rights::WAIT)?;
+    }
+    let goes_on = cx.kernel.port_cancel(work.object, (cx.process, source), key, work.done)?;
+    cx.worked(&work, goes_on)
 }
 
 /// Ends all waits that a key set up.
@@ -99,6 +102,7 @@ pub fn port_cancel_key<M: Machine>(
     if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let port = cx.get::<Port>(value, Rights::WRITE)?;
-    cx.kernel.port_cancel_key(port, key)
+    let work = cx.work_on::<Port>(value, Rights::WRITE)?;
+    let goes_on = cx.kernel.port_cancel_key(work.object, key, work.done)?;
+    cx.worked(&work, goes_on)
 }

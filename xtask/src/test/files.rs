@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::{Context, Test, expect, expect_part};
 use crate::cargo;
-use crate::run::{Capture, example};
+use crate::run::Capture;
 use crate::session::End;
 use crate::setup;
 
@@ -48,7 +48,7 @@ fn disk(context: &Context<'_>, folder: &TempDir, mib: u64, bits: &str) -> Result
 /// The example `files` in the system; gives its code, what it wrote, and what was said beside that.
 fn run(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<(End, String, String)> {
     let built = context.built()?;
-    let program = example(context.paths, &context.ui, "files")?;
+    let program = context.example("files")?;
     let mut capture = Capture::new(built, &program);
     capture.args = args.iter().map(ToString::to_string).collect();
     capture.devices.disk = Some(disk.to_path_buf());
@@ -111,7 +111,7 @@ fn as_on_the_host(context: &Context<'_>) -> Result<()> {
 fn driver_dies(context: &Context<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let (path, name) = disk(context, &folder, 64, "32")?;
-    let program = example(context.paths, &context.ui, "files")?;
+    let program = context.example("files")?;
     tool("mcopy", &["-i", &name, program.to_str().context("no text")?, "::/program"])?;
     let script =
         "cat /disk/nothing\nkill virtio-blk\n/disk/program fill /disk 3\nkill virtio-blk\n/disk/program sum /disk\n";

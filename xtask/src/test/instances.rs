@@ -10,7 +10,7 @@ use super::{Context, Test, expect, expect_part};
 use crate::build::Built;
 use crate::cli::Accel;
 use crate::link::Frame;
-use crate::run::{Capture, example};
+use crate::run::Capture;
 use crate::session::beside::Heard;
 use crate::session::{End, Outcome};
 use crate::system::instances::Instances;
@@ -80,7 +80,7 @@ fn steady(outcome: &Outcome) -> Result<String> {
 
 /// Two servers, each with its memory, timer, console and link.
 fn side_by_side(context: &Context<'_>) -> Result<()> {
-    let program = example(context.paths, &context.ui, "neighbours")?;
+    let program = context.example("neighbours")?;
     let path = program.to_string_lossy();
     let instances = instances(context, "", &[&path, "busy"])?;
     let (outcome, second) = boot(context.built()?, instances, 1, &program, &["steady", "2"])?;
@@ -110,7 +110,7 @@ fn restarts() -> u32 {
 /// Servers that are ended at any moment, again and again, while another instance works.
 fn restart(context: &Context<'_>) -> Result<()> {
     let restarts = restarts();
-    let program = example(context.paths, &context.ui, "neighbours")?;
+    let program = context.example("neighbours")?;
     let path = program.to_string_lossy();
     let policy = format!(
         "restart = {{ times = {restarts}, within = '60m' }}\n\
@@ -148,7 +148,7 @@ fn restart(context: &Context<'_>) -> Result<()> {
 
 /// A policy that allows one more life, and no further one: the other instance goes on.
 fn no_restart(context: &Context<'_>) -> Result<()> {
-    let program = example(context.paths, &context.ui, "neighbours")?;
+    let program = context.example("neighbours")?;
     let path = program.to_string_lossy();
     let policy = "restart = { times = 1, within = '60m', after = '300ms' }\n\
                   trial = { times = 2, from = '100ms', to = '200ms' }";

@@ -149,8 +149,16 @@ impl Context<'_> {
     /// # Errors
     /// It does not build.
     pub fn hello(&self) -> Result<&PathBuf> {
+        self.hello.get(|| self.example("hello"))
+    }
+
+    /// Any example, built for the system, whose libraries it takes.
+    ///
+    /// # Errors
+    /// It does not build.
+    pub fn example(&self, name: &str) -> Result<PathBuf> {
         self.built()?;
-        self.hello.get(|| run::example(self.paths, &self.ui, "hello"))
+        run::example(self.paths, &self.ui, name)
     }
 }
 

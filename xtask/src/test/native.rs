@@ -11,7 +11,7 @@ use crate::build::kernel_variables;
 use crate::build::program_flags;
 use crate::cargo::{self, BARE_TARGET, Build};
 use crate::cli::Accel;
-use crate::run::{Capture, example};
+use crate::run::Capture;
 use crate::session::{End, Outcome};
 use crate::system::instances::Instances;
 
@@ -82,7 +82,7 @@ fn restart(context: &Context<'_>) -> Result<()> {
          trial = {{ times = {ENDS}, from = '1ms', to = '200ms', seed = 1 }}"
     );
     let instances = instances(context, |text| text.replace("restart = { times = 3, within = \"1m\" }", &trial))?;
-    let program = example(context.paths, &context.ui, "neighbours")?;
+    let program = context.example("neighbours")?;
     let outcome = boot(context, instances, &program, &["steady", "2"])?;
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
     expect("how the steady work ended", &outcome.end, &End::Exit(0))?;
@@ -111,6 +111,8 @@ fn key(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
 
 /// Builds an example's program.
 fn client(context: &Context<'_>, example: &str, name: &str) -> Result<PathBuf> {
+    // Whose libraries it takes.
+    context.built()?;
     let paths = context.paths;
     let arguments = format!("--release --locked --target {}", cargo::PROGRAM_TARGET);
     let mut build = Build::new("building a program that talks with a component", &arguments);
@@ -185,7 +187,7 @@ fn server_ends(context: &Context<'_>) -> Result<()> {
         text.replace("offers-to = [\"main\"]", "offers-to = [\"second\"]")
     };
     let instances = described(context, ("samples", "sampler", None), change)?;
-    let program = example(context.paths, &context.ui, "neighbours")?;
+    let program = context.example("neighbours")?;
     let outcome = boot(context, instances, &program, &["steady", "4"])?;
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
     expect("how the steady work ended", &outcome.end, &End::Exit(0))?;

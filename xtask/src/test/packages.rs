@@ -13,7 +13,7 @@ use crate::cargo_command;
 use crate::cli::CargoArgs;
 use crate::ecosystem::{self, List, Outcome, Package, Where};
 use crate::paths::Paths;
-use crate::run::{Capture, example};
+use crate::run::Capture;
 use crate::rust_tests::{self, SUITES};
 use crate::session::End;
 
@@ -67,7 +67,7 @@ fn package(context: &Context<'_>, cases: &mut Cases, package: &Package) -> Resul
 /// Builds `same-source` for the host and for the system; both must print the same bytes.
 fn same_source(context: &Context<'_>) -> Result<()> {
     let built = context.built()?;
-    let there = example(context.paths, &context.ui, "same-source")?;
+    let there = context.example("same-source")?;
     let mut command = cargo::command(&context.paths.workspace.join("examples/same-source"));
     command.args(["run", "--release", "--locked", "--quiet", "--target-dir"]).arg(context.paths.out.join("examples"));
     let here = command.output().context("cannot start cargo")?;

@@ -43,6 +43,8 @@ pub fn tests() -> Vec<Test> {
 fn made(context: &Context<'_>) -> Result<(PathBuf, PathBuf, PathBuf)> {
     static MAKING: Mutex<()> = Mutex::new(());
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    // Whose libraries it takes.
+    context.built()?;
     let folder = context.paths.out.join("programs/of-guest");
     let build =
         Build::new("building the test guest", &format!("--release --locked --target {PROGRAM_TARGET} -p guest"));

@@ -10,8 +10,10 @@
 mod fuchsia {
     mod lists;
     mod memory;
+    mod shown;
     mod streams;
     mod tasks;
+    mod waits;
 
     use std::io::Read;
     use std::process::{Command, ExitCode, Stdio};
@@ -359,8 +361,10 @@ mod fuchsia {
         ];
         all.extend(lists::cases());
         all.extend(memory::cases());
+        all.extend(shown::cases());
         all.extend(streams::cases());
         all.extend(tasks::cases());
+        all.extend(waits::cases());
         all
     }
 

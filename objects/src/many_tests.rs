@@ -1,0 +1,253 @@
+//! Many who wait for one signal, through one handle, or at one port: nobody else waits until all of them have been told.
+
+use abi::{Rights, Signals, Status, ZX_TIME_INFINITE};
+use std::vec::Vec;
+
+use crate::fake::FakeMachine;
+use crate::handle::HandleValue;
+use crate::machine::{Registers, USER_BASE};
+use crate::name::Name;
+use crate::object::Noun;
+use crate::port::Port;
+use crate::process::Process;
+use crate::thread::Thread;
+use crate::wait::{Observed, WaitItem, Waiting};
+use crate::{Id, Kernel};
+
+/// More than are told at once, and more than in a portion of a machine whose clock goes on with each look.
+const MANY: usize = 3000;
+
+struct World {
+    kernel: Kernel<FakeMachine>,
+    process: Id<Process>,
+    port: Id<Port>,
+    port_value: HandleValue,
+    threads: Vec<Id<Thread>>,
+}
+
+impl World {
+    fn new(threads: usize) -> World {
+        let mut kernel = Kernel::new(FakeMachine::new(1000)).unwrap();
+        let job = kernel.root_job().unwrap();
+        let (process, _) = kernel.process_create(job, Name::new(b"test")).unwrap();
+        kernel.process_begin(process, None).unwrap();
+        let port = kernel.port_create(false).unwrap();
+        let port_value = kernel.give_new(process, port, Rights::all()).unwrap();
+        let mut world = World { kernel, process, port, port_value, threads: Vec::new() };
+        for _ in 0..threads {
+            let thread = world.kernel.thread_create(process, Name::new(b"thread")).unwrap();
+            world.kernel.thread_start(thread, &Registers::default()).unwrap();
+            world.threads.push(thread);
+        }
+        // Each look at the clock finds half a portion over.
+        world.kernel.machine.pace = 125_000;
+        world
+    }
+
+    fn give<T: Noun>(&mut self, id: Id<T>) -> HandleValue {
+        self.kernel.give_new(self.process, id, Rights::all()).unwrap()
+    }
+
+    fn ask(&mut self, value: HandleValue, key: impl Fn(usize) -> u64) -> WaitItem {
+        let object = self.kernel.handle(self.process, value).unwrap().object;
+        let item = WaitItem { object, handle: value, signals: Signals::USER_0 };
+        for i in 0..MANY {
+            self.kernel.wait_async(self.process, item, self.port, key(i), 0).unwrap();
+        }
+        item
+    }
+
+    /// The keys of the packets that are there, and what they tell was observed.
+    fn packets(&mut self) -> Vec<(u64, u32)> {
+        let mut all = Vec::new();
+        while let Ok(Some(packet)) = self.kernel.port_wait(self.port, self.threads[0], 0, USER_BASE) {
+            let observed = u32::from_le_bytes(packet[20..24].try_into().unwrap());
+            all.push((u64::from_le_bytes(packet[..8].try_into().unwrap()), observed));
+        }
+        all
+    }
+
+    /// The end of the event that has begun something, and of what is left then. Gives the portions.
+    fn carry_out(&mut self) -> usize {
+        self.kernel.reap();
+        let mut portions = 0;
+        while self.kernel.is_left_to_see() {
+            self.kernel.left_portion();
+            portions += 1;
+            assert!(portions < MANY);
+        }
+        portions
+    }
+
+    fn close(&mut self, value: HandleValue) {
+        let handle = self.kernel.take(self.process, value).unwrap();
+        self.kernel.close(handle);
+    }
+
+    fn woken(&self, n: usize) -> Vec<Status> {
+        let machine = self.kernel.objects.get(self.threads[n]).unwrap().machine().unwrap();
+        self.kernel.machine.threads[&machine.0].woken.iter().map(|&status| Status(status as i32)).collect()
+    }
+
+    fn nothing_is_left(&self) {
+        assert!(self.kernel.interests.is_empty() && self.kernel.observers.is_empty());
+    }
+}
+
+#[test]
+fn each_is_told_what_there_was() {
+    let mut w = World::new(1);
+    let event = w.kernel.event_create().unwrap();
+    let value = w.give(event);
+    w.ask(value, |i| i as u64);
+    w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0);
+    // Whatever becomes of the signal, and of who waits for it from now on.
+    w.kernel.signal(event.object(), Signals::USER_0, Signals::USER_1);
+    w.ask(value, |i| (MANY + i) as u64);
+    assert!(w.carry_out() > 1);
+    let told = w.packets();
+    assert_eq!(told.len(), MANY);
+    assert!(told.iter().enumerate().all(|(i, &(key, observed))| key == i as u64 && observed == Signals::USER_0.bits()));
+    w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0);
+    w.carry_out();
+    assert_eq!(w.packets().len(), MANY);
+    w.nothing_is_left();
+}
+
+#[test]
+fn a_handle_that_goes_takes_all_waits_along_and_no_others() {
+    let mut w = World::new(1);
+    let event = w.kernel.event_create().unwrap();
+    let (value, other) = (w.give(event), w.give(event));
+    w.ask(value, |i| i as u64);
+    let item = w.ask(other, |i| i as u64);
+    w.close(value);
+    w.kernel.reap();
+    // A handle at the same place, whose waits are others; 32 of them give the old value again.
+    for _ in 0..40 {
+        let next = w.give(event);
+        let item = WaitItem { handle: next, ..item };
+        (0..3).for_each(|_| assert_eq!(w.kernel.wait_async(w.process, item, w.port, 7, 0), Ok(false)));
+        w.close(next);
+        w.kernel.reap();
+    }
+    assert!(w.carry_out() > 1);
+    assert!(w.packets().is_empty());
+    w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0);
+    w.carry_out();
+    assert_eq!(w.packets().len(), MANY);
+    w.nothing_is_left();
+}
+
+#[test]
+fn the_last_handle_that_goes_takes_the_object_along() {
+    let mut w = World::new(1);
+    let before = w.kernel.census();
+    let event = w.kernel.event_create().unwrap();
+    let value = w.give(event);
+    w.ask(value, |i| i as u64);
+    w.close(value);
+    w.carry_out();
+    assert_eq!(w.kernel.census(), before);
+    w.nothing_is_left();
+}
+
+#[test]
+fn who_was_to_be_told_is_told_although_the_handle_goes() {
+    let mut w = World::new(1);
+    let event = w.kernel.event_create().unwrap();
+    let value = w.give(event);
+    w.ask(value, |i| i as u64);
+    w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0);
+    w.close(value);
+    w.carry_out();
+    assert_eq!(w.packets().len(), MANY);
+    w.nothing_is_left();
+}
+
+#[test]
+fn a_deadline_that_comes_before_one_is_told_comes_too_late() {
+    const THREADS: usize = 200;
+    let mut w = World::new(THREADS);
+    let event = w.kernel.event_create().unwrap();
+    let value = w.give(event);
+    let item = WaitItem { object: event.object(), handle: value, signals: Signals::USER_0 };
+    let deadline = w.kernel.machine.time + 1_000_000_000;
+    for n in 0..THREADS {
+        let waits = w.kernel.wait(w.threads[n], &[item, item], deadline, Observed::Nowhere).unwrap();
+        assert_eq!(waits, Waiting::Blocked);
+    }
+    w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0);
+    assert!(w.woken(THREADS - 1).is_empty());
+    w.kernel.machine.time = deadline;
+    w.kernel.expire();
+    w.carry_out();
+    assert!((0..THREADS).all(|n| w.woken(n) == [Status::OK]));
+    w.nothing_is_left();
+}
+
+#[test]
+fn threads_whose_handle_goes_are_told() {
+    const THREADS: usize = 200;
+    let mut w = World::new(THREADS);
+    let event = w.kernel.event_create().unwrap();
+    let value = w.give(event);
+    let item = WaitItem { object: event.object(), handle: value, signals: Signals::USER_0 };
+    for n in 0..THREADS {
+        w.kernel.wait(w.threads[n], &[item, item], ZX_TIME_INFINITE, Observed::Nowhere).unwrap();
+    }
+    w.close(value);
+    w.carry_out();
+    assert!((0..THREADS).all(|n| w.woken(n) == [Status::CANCELED]));
+    w.nothing_is_left();
+}
+
+#[test]
+fn waits_are_cancelled_in_portions() {
+    let mut w = World::new(1);
+    let event = w.kernel.event_create().unwrap();
+    let (value, other) = (w.give(event), w.give(event));
+    w.ask(value, |_| 7);
+    w.ask(other, |_| 7);
+    w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0);
+    w.carry_out();
+    let mut done = 0;
+    while let Some(more) = w.kernel.port_cancel(w.port, (w.process, value), 7, done).unwrap() {
+        assert!(more > done);
+        done = more;
+    }
+    assert_eq!(w.kernel.port_cancel(w.port, (w.process, value), 7, 0), Err(Status::NOT_FOUND));
+    let mut done = 0;
+    while let Some(more) = w.kernel.port_cancel_key(w.port, 7, done).unwrap() {
+        done = more;
+    }
+    assert!(w.packets().is_empty());
+    w.nothing_is_left();
+}
+
+#[test]
+fn a_port_that_goes_takes_all_waits_along() {
+    let mut w = World::new(1);
+    let event = w.kernel.event_create().unwrap();
+    let value = w.give(event);
+    w.ask(value, |i| i as u64);
+    w.ask(value, |_| 7);
+    w.close(w.port_value);
+    assert!(w.carry_out() > 1);
+    assert!(w.kernel.packets.is_empty());
+    w.nothing_is_left();
+}
+
+#[test]
+fn so_many_sets_of_signals_of_one_object() {
+    let mut w = World::new(1);
+    let event = w.kernel.event_create().unwrap();
+    let value = w.give(event);
+    let mut ask = |bits| {
+        let item = WaitItem { object: event.object(), handle: value, signals: Signals::from_bits_retain(bits) };
+        w.kernel.wait_async(w.process, item, w.port, 0, 0)
+    };
+    assert!((1..=256).all(|n| ask(n << 8).is_ok()));
+    assert_eq!(ask(257 << 8), Err(Status::NO_MEMORY));
+    assert!(ask(1 << 8).is_ok());
+}
