@@ -512,8 +512,9 @@ impl<M: Machine> Kernel<M> {
 }
 
 /// What a wait has met by its handle, which may have been closed.
+#[inline(always)]
 pub(crate) fn met(closed: bool) -> Signals {
-    if closed { Signals::HANDLE_CLOSED } else { Signals::NONE }
+    Signals::from_bits_retain(u32::from(closed) * Signals::HANDLE_CLOSED.bits())
 }
 
 /// Where a wait's findings go.

@@ -21,12 +21,12 @@ pub const BITS: u8 = 16;
 /// The bits of an address that the CNode does not resolve are zero.
 const GUARD: CapData = CapData::guard(0, 64 - BITS);
 
-/// Moves the capabilities in the first `end` slots, but those of the image, into an empty CNode of [`BITS`], and goes on there.
-pub fn move_to(cnode: CNode, end: u64, image: SlotRange) -> Result<(), Error> {
+/// Moves the capabilities in the first `end` slots, but those that stay, into an empty CNode of [`BITS`], and goes on there.
+pub fn move_to(cnode: CNode, end: u64, stays: SlotRange) -> Result<(), Error> {
     let fixed = [INIT_TCB.cptr().0, INIT_VSPACE.cptr().0, INIT_CNODE.cptr().0];
     let place = |slot: u64| cnode.slot(slot, BITS);
     // Step 1.
-    for slot in (0..end).filter(|slot| !fixed.contains(slot) && !(image.start..image.end).contains(slot)) {
+    for slot in (0..end).filter(|slot| !fixed.contains(slot) && !(stays.start..stays.end).contains(slot)) {
         match place(slot).move_from(own_slot(slot)) {
             // Nothing is there.
             Ok(()) | Err(KernelError::FailedLookup { source: true, .. }) => {}

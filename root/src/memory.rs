@@ -7,7 +7,7 @@
 
 use core::ptr;
 
-use sel4::bootinfo::{INIT_CNODE, INIT_VSPACE};
+use sel4::bootinfo::{INIT_CNODE, INIT_VSPACE, SlotRange};
 use sel4::{BootInfo, CNode, CPtr, Caching, ObjectType, Page, Rights, Untyped};
 use server_boot::layout::{CHUNK, CHUNK_BITS};
 
@@ -80,8 +80,11 @@ impl Memory {
             });
         }
         let cnode = CNode(memory.make(ObjectType::CNode(cspace::BITS))?);
+        // What is measured shows its own image to others.
+        let image = boot.user_image_pages();
+        let stays = if cfg!(feature = "measure") { SlotRange { end: image.start, ..image } } else { image };
         // Its own capability, which is the last, is not needed there.
-        cspace::move_to(cnode, cnode.cptr().0, boot.user_image_pages())?;
+        cspace::move_to(cnode, cnode.cptr().0, stays)?;
         memory.end_slot = 1 << cspace::BITS;
         Ok(memory)
     }
