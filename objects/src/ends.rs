@@ -58,8 +58,8 @@ pub(crate) struct Ends {
     pub(crate) settled: List<Interests>,
     /// Observers through handles that are gone ([`crate::wait`], step 5).
     pub(crate) cancelled: List<Through>,
-    /// Some of these are this event's.
-    pub(crate) tells: bool,
+    /// Some of these are this event's, and `stops` is set, too: one look at that does for both.
+    tells: bool,
     /// Work since the clock was looked at.
     work: u32,
     /// What this event ended was more than a portion.
@@ -116,6 +116,20 @@ impl<M: Machine> Kernel<M> {
         self.unsettled |= LEFT;
     }
 
+    /// Step 1: there are some who are to be told before anything else of this event is carried out.
+    #[cold]
+    pub(crate) fn tell_first(&mut self) {
+        self.ends.tells = true;
+        self.ends.stops = true;
+        self.unsettled |= LEFT;
+    }
+
+    /// Tells one of those, or stops a thread. Says whether there was one.
+    fn first_some(&mut self) -> bool {
+        self.ends.tells = self.ends.tells && self.tell_one();
+        self.ends.tells || self.stop_some()
+    }
+
     /// Stops a thread of those. Says whether there was one.
     fn stop_some(&mut self) -> bool {
         let Some(first) = self.ends.stopping.first() else { return false };
@@ -168,10 +182,8 @@ impl<M: Machine> Kernel<M> {
         let mut portion = Portion::default();
         loop {
             let first = if self.ends.doomed > 0 { self.doomed.first().map(ObjectId) } else { None };
-            if self.ends.tells {
-                self.ends.tells = self.tell_one();
-            } else if self.ends.stops {
-                self.ends.stops = self.stop_some();
+            if self.ends.stops {
+                self.ends.stops = self.first_some();
             } else if self.closing.len() > self.ends.closing
                 && let Some(handle) = self.closing.pop()
             {

@@ -34,7 +34,7 @@ use abi::{
 };
 
 use crate::handle::HandleValue;
-use crate::kernel::{Kernel, LEFT};
+use crate::kernel::Kernel;
 use crate::list::{Chain, Link, List};
 use crate::machine::Machine;
 use crate::object::{Id, Object, ObjectId};
@@ -334,8 +334,7 @@ impl<M: Machine> Kernel<M> {
             object.interests.remove(&mut self.interests, key);
         }
         self.ends.settled.push_first(&mut self.interests, key);
-        self.ends.tells = true;
-        self.unsettled |= LEFT;
+        self.tell_first();
     }
 
     /// Tells an observer that its interest is satisfied.
@@ -384,8 +383,7 @@ impl<M: Machine> Kernel<M> {
         // Step 5.
         if let Some(watchers) = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle)) {
             self.ends.cancelled.append(&mut self.observers, core::mem::take(watchers));
-            self.ends.tells = true;
-            self.unsettled |= LEFT;
+            self.tell_first();
         }
     }
 
