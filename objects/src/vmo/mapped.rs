@@ -70,7 +70,8 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn vmo_portion(&self, id: Id<Vmo>, page: u64) -> u64 {
         let Ok(vmo) = self.objects.get(id) else { return GIVES_BACK };
         let from = page / GIVES_BACK * GIVES_BACK;
-        let meeting = vmo.mappings.meeting(from * PAGE, (from + GIVES_BACK) * PAGE);
+        let end = from.saturating_add(GIVES_BACK).saturating_mul(PAGE);
+        let meeting = vmo.mappings.meeting(from.saturating_mul(PAGE), end);
         let places = meeting.take(GIVES_BACK as usize).count() as u64;
         let is_large = |vmo: &Vmo| match vmo.pages().map(|pages| pages.get(page)) {
             Some(Entry::Frame(frame)) => self.machine.frame_is_large(frame),

@@ -101,12 +101,12 @@ impl<M: Machine> Kernel<M> {
         from: (Id<Vmo>, u64),
         mut done: u64,
     ) -> Result<Option<u64>, Status> {
-        if done == 0 && (len <= PAGE || self.vmo_transfer_part(to, from) >= len) {
-            return self.vmo_transfer(to, len, from).map(|()| None);
-        }
         if done == 0 {
-            // All that can be wrong with the rest shows now.
+            // All that can be wrong with any of it shows now.
             let [(target, _), (source, page)] = self.vmo_may_transfer(to, len, from)?;
+            if len <= PAGE || self.vmo_transfer_part(to, from) >= len {
+                return self.vmo_transfer(to, len, from).map(|()| None);
+            }
             let moved = self.objects.get(source)?.pages().map_or(0, |pages| pages.count(page, page + len / PAGE));
             self.may_charge(target.object(), moved * PAGE)?;
         }

@@ -76,20 +76,20 @@ fn crowd(kind: &str, wait: impl Fn() + Send + Clone + 'static, act: impl FnOnce(
 fn signal_threads() -> Outcome {
     let event = std::sync::Arc::new(Event::create()?);
     let waited = event.clone();
-    let wait = move || drop(waited.wait_one(Signals::USER_0, MonotonicInstant::INFINITE));
+    let wait = move || assert!(waited.wait_one(Signals::USER_0, MonotonicInstant::INFINITE).is_ok());
     crowd("signal-threads", wait, move || Ok(event.signal(Signals::NONE, Signals::USER_0)?))
 }
 
 fn futex_wake() -> Outcome {
     static WORD: AtomicU32 = AtomicU32::new(0);
-    let wait = || drop(zx::futex_wait(&WORD, 0, None, MonotonicInstant::INFINITE));
+    let wait = || assert!(zx::futex_wait(&WORD, 0, None, MonotonicInstant::INFINITE).is_ok());
     crowd("futex-wake", wait, || Ok(zx::futex_wake(&WORD, u32::MAX)?))
 }
 
 fn futex_requeue() -> Outcome {
     static WORD: AtomicU32 = AtomicU32::new(0);
     static OTHER: AtomicU32 = AtomicU32::new(0);
-    let wait = || drop(zx::futex_wait(&WORD, 0, None, MonotonicInstant::INFINITE));
+    let wait = || assert!(zx::futex_wait(&WORD, 0, None, MonotonicInstant::INFINITE).is_ok());
     crowd("futex-requeue", wait, || {
         zx::futex_requeue(&WORD, 0, 0, &OTHER, u32::MAX, None)?;
         Ok(zx::futex_wake(&OTHER, u32::MAX)?)
