@@ -1,12 +1,18 @@
 //! Boots the system with the example `hello` and with the built-in programs; looks at what comes out.
 
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
 use anyhow::{Context as _, Result, bail};
 
-use super::{Context, Test, expect, expect_part};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Context, Test, expect, expect_part, wrong};
 use crate::cli::Accel;
 use crate::image::{Image, Mode};
 use crate::link::Frame;
-use crate::qemu::{Devices, Machine};
+use crate::qemu::{Devices, Machine, QEMU};
 use crate::run::{Capture, PATIENCE};
 use crate::session::{End, Outcome, Session, Streams};
 
@@ -24,6 +30,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("boot.input", input),
         Test::one("boot.several-programs", several_programs),
         Test::one("boot.tour", tour),
+        Test::one("boot.stopped-now-and-then", stopped),
     ];
     let kinds = [
         ("abort", "abort", ""),
@@ -175,4 +182,60 @@ fn tour(context: &Context<'_>) -> Result<()> {
     let outcome = ended(outcome, 0)?;
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
     expect("whether the tour says something", &(stdout.lines().count() > 10), &true)
+}
+
+/// The host is busy while the system starts: time is measured right nevertheless. Where it is not, one boot of two shows it.
+fn stopped(context: &Context<'_>) -> Result<()> {
+    let built = context.built_with_tests()?;
+    let program =
+        built.test_programs.iter().find(|(name, _)| name == "conformance").context("no conformance program")?;
+    for _ in 0..4 {
+        let mut command = wrong::tool(context)?;
+        command.arg("run").arg(&program.1).arg("runtime.thread.in_time").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot start this tool")?;
+        let stops = stop_machine(&mut child)?;
+        let output = child.wait_with_output().context("cannot wait")?;
+        let said = [output.stdout, output.stderr].concat();
+        expect_part("what it said", &String::from_utf8_lossy(&said), "1 ok, 0 failed")?;
+        expect("whether the machine was stopped while it started", &(stops > 5), &true)?;
+    }
+    Ok(())
+}
+
+/// Stops the machine of this tool again and again in its first second, for most of the time; tells how often.
+fn stop_machine(tool: &mut Child) -> Result<u32> {
+    let (mut machine, mut stops) = (None, 0);
+    while tool.try_wait().context("cannot wait")?.is_none() {
+        let Some((pid, start)) = machine else {
+            machine = machine_of(tool.id())?.map(|pid| (pid, Instant::now()));
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        if start.elapsed() > Duration::from_secs(1) || kill_process(pid, Signal::STOP).is_err() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(18));
+        // It may have ended.
+        let _ = kill_process(pid, Signal::CONT);
+        thread::sleep(Duration::from_millis(4));
+        stops += 1;
+    }
+    Ok(stops)
+}
+
+/// The machine that a tool has started, if it has.
+fn machine_of(tool: u32) -> Result<Option<Pid>> {
+    for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
+        // Its number, its name in parentheses, its state, its parent. It may have ended.
+        let Ok(text) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        let Some((name, rest)) = text.rsplit_once(") ") else { continue };
+        let parent = rest.split(' ').nth(1).and_then(|parent| parent.parse().ok());
+        // The kernel keeps 15 letters of a name.
+        let is_machine = name.split_once('(').is_some_and(|(_, name)| name.len() > 8 && QEMU.starts_with(name));
+        if parent == Some(tool) && is_machine {
+            let pid = entry.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
+            return Ok(pid);
+        }
+    }
+    Ok(None)
 }

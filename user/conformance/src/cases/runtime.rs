@@ -18,6 +18,7 @@ use crate::tiny::{self, KILLED, SPIN, Tiny};
 
 cases! {
     "runtime.thread.grows" => thread_grows,
+    "runtime.thread.in_time" => thread_in_time,
     "runtime.thread.stands" => thread_stands,
     "runtime.thread.stats" => thread_stats,
     "runtime.thread.virtual_processor" => thread_virtual_processor,
@@ -72,6 +73,20 @@ fn thread_grows() -> Outcome {
     ensure(last >= second, "the dead have run less than the living")?;
     pause();
     equal(cpu(&tiny.thread)?, last)
+}
+
+/// Nobody runs for longer than time passes, for as long as it takes to see that a step is as long as is said.
+fn thread_in_time() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    let start = zx::MonotonicInstant::now();
+    tiny.start(None, 0)?;
+    thread::sleep(std::time::Duration::from_millis(500));
+    let ran = cpu(&tiny.thread)?;
+    let passed = (zx::MonotonicInstant::now() - start).into_nanos();
+    if ran > passed + passed / 50 + 4_000_000 {
+        return Err(format!("it ran for {ran} ns of {passed} ns").into());
+    }
+    end(&tiny)
 }
 
 fn thread_stands() -> Outcome {
