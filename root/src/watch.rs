@@ -6,6 +6,9 @@ use sel4::Tcb;
 use crate::console::{counts, micros, tsc};
 use crate::error::{Context, Error};
 
+/// Microseconds after which a trial of which nothing came is made again.
+const AGAIN: u64 = 10_000;
+
 /// Where its owner stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -72,6 +75,7 @@ impl Watch {
     pub fn begin(&mut self, trial: Option<Trial>) {
         self.state = State::Runs(tsc());
         self.lives += 1;
+        self.trial_age = None;
         if let Some(trial) = trial.filter(|_| self.trials > 0) {
             self.chance ^= self.chance << 13;
             self.chance ^= self.chance >> 7;
@@ -82,23 +86,30 @@ impl Watch {
     }
 
     /// Ends the life of its thread where it is, if a trial is due.
+    ///
+    /// A server that has just stopped a component, its client, lets it go on with the registers that it read: then nothing comes of
+    /// it, and it is tried again.
     pub fn try_it(&mut self, now: u64, tcb: Tcb) -> Result<(), Error> {
         let State::Runs(since) = self.state else { return Ok(()) };
-        if self.trial_age.is_none_or(|age| micros(since, now) < age) {
+        let lived = micros(since, now);
+        if self.trial_age.is_none_or(|age| lived < age) {
             return Ok(());
         }
-        self.trials -= 1;
-        self.trial_age = None;
+        self.trial_age = Some(lived.saturating_add(AGAIN));
         // Its next instruction is where there is none: what follows is what follows any fault.
         let mut registers = tcb.read_registers(true).context("ending a life")?;
-        self.trial = Some(registers.rip);
+        if registers.rip != 0 {
+            self.trial = Some(registers.rip);
+        }
         registers.rip = 0;
         tcb.write_registers(&registers, true).context("ending a life")
     }
 
     /// Where a trial ended it, if one did.
     pub fn was_on_trial(&mut self) -> Option<u64> {
-        self.trial.take()
+        let place = self.trial.take()?;
+        self.trials = self.trials.saturating_sub(1);
+        Some(place)
     }
 
     /// It has ended at that reading of the processor's counter. Gives how many counts the next life has to wait, if there
