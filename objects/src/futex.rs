@@ -2,6 +2,9 @@
 //!
 //! A futex is nothing but an address in an address space; it has a queue here only while threads wait on it or it has
 //! an owner.
+//!
+//! Many threads are woken, and moved to another futex, in portions ([`crate::portions`]), as many as waited at the end of the first.
+//! Who begins to wait between two portions may be among them: every waiter has to look at its word again anyway.
 
 use alloc::collections::BTreeMap;
 
@@ -23,6 +26,29 @@ pub type FutexKey = (Key, u64);
 pub struct FutexQueue {
     waiters: List<Waiters>,
     owner: Option<Id<Thread>>,
+}
+
+/// Threads that are woken or moved at once.
+pub const AT_ONCE: u32 = 64;
+
+/// Threads that a requeue has still to wake, and those that it has still to move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Left {
+    /// To be woken.
+    pub wakes: u32,
+    /// To be moved, after that.
+    pub moves: u32,
+}
+
+/// A requeue's two futexes, and who is to own the second.
+#[derive(Clone, Copy, Debug)]
+pub struct Requeue {
+    /// The address on which threads wait.
+    pub from: u64,
+    /// That on which some will.
+    pub to: u64,
+    /// Its owner.
+    pub owner: Option<Id<Thread>>,
 }
 
 /// Places that are looked at first.
@@ -157,16 +183,33 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `futex_wake` and `futex_wake_single_owner`: wakes up to `count` threads, those that waited longest.
+    /// `futex_wake` and `futex_wake_single_owner`: wakes up to `count` threads, those that waited longest. Says how many are left,
+    /// if there are more than [`AT_ONCE`].
     ///
     /// # Errors
     /// `INVALID_ARGS`: no such word.
-    pub fn futex_wake(&mut self, aspace: Key, address: u64, count: u32, new_owner: NewOwner) -> Result<(), Status> {
+    pub fn futex_wake(&mut self, aspace: Key, address: u64, count: u32, new_owner: NewOwner) -> Result<u32, Status> {
         let key = self.futex_key(aspace, address)?;
-        let woken = self.futex_wake_some(key, count);
+        let woken = self.futex_wake_some(key, count.min(AT_ONCE));
         let owner = if new_owner == NewOwner::Woken { woken } else { None };
         self.futex_set_owner(key, owner);
-        Ok(())
+        if count <= AT_ONCE { Ok(0) } else { Ok(self.futex_count(key, count - AT_ONCE)) }
+    }
+
+    /// Wakes more of those that are left, and says how many are left then.
+    ///
+    /// # Errors
+    /// As [`Kernel::futex_wake`].
+    pub fn futex_wake_more(&mut self, aspace: Key, address: u64, left: u32) -> Result<u32, Status> {
+        let key = self.futex_key(aspace, address)?;
+        self.futex_wake_some(key, left.min(AT_ONCE));
+        Ok(if self.futexes.get(&key).is_none() { 0 } else { left.saturating_sub(AT_ONCE) })
+    }
+
+    /// Threads that wait, `most` of them at the most.
+    fn futex_count(&self, key: FutexKey, most: u32) -> u32 {
+        let Some(queue) = self.futexes.get(&key) else { return 0 };
+        queue.waiters.iter(&self.objects.slab).zip(0..most).count() as u32
     }
 
     /// Wakes up to `count`; returns the last one woken.
@@ -192,37 +235,62 @@ impl<M: Machine> Kernel<M> {
         woken
     }
 
-    /// `futex_requeue` and `futex_requeue_single_owner`: wakes some and moves others to another futex.
+    /// `futex_requeue` and `futex_requeue_single_owner`: wakes some and moves others to another futex. Says how many are left,
+    /// if there are more than [`AT_ONCE`].
     ///
     /// # Errors
     /// `INVALID_ARGS`: no such word, or both are one. `BAD_STATE`: the word has another value. `NO_MEMORY`.
-    #[allow(clippy::too_many_arguments)]
     pub fn futex_requeue(
         &mut self,
         aspace: Key,
-        address: u64,
-        wake_count: u32,
+        what: Requeue,
         expected: u32,
-        to: u64,
-        move_count: u32,
-        owner: Option<Id<Thread>>,
+        counts: Left,
         new_owner: NewOwner,
-    ) -> Result<(), Status> {
-        let key = self.futex_key(aspace, address)?;
-        let to = self.futex_key(aspace, to)?;
+    ) -> Result<Left, Status> {
+        let (key, to) = (self.futex_key(aspace, what.from)?, self.futex_key(aspace, what.to)?);
         if key == to {
             return Err(Status::INVALID_ARGS);
         }
         let mut word = [0; 4];
-        self.copy_in(key.0, address, &mut word)?;
+        self.copy_in(key.0, what.from, &mut word)?;
         if u32::from_le_bytes(word) != expected {
             return Err(Status::BAD_STATE);
         }
-        if owner.is_some_and(|owner| self.futex_waits(owner, key) || self.futex_waits(owner, to)) {
+        if what.owner.is_some_and(|owner| self.futex_waits(owner, key) || self.futex_waits(owner, to)) {
             return Err(Status::INVALID_ARGS);
         }
-        let woken = self.futex_wake_some(key, wake_count);
-        for _ in 0..move_count {
+        let (woken, left) = self.futex_requeue_some(key, to, what.owner, counts);
+        self.futex_set_owner(key, if new_owner == NewOwner::Woken { woken } else { None });
+        self.futex_set_owner(to, what.owner);
+        let wakes = self.futex_count(key, left.wakes);
+        Ok(Left { wakes, moves: self.futex_count(key, left.moves.saturating_add(wakes)) - wakes })
+    }
+
+    /// Wakes and moves more of those that are left, and says how many are left then.
+    ///
+    /// # Errors
+    /// As [`Kernel::futex_requeue`].
+    pub fn futex_requeue_more(&mut self, aspace: Key, what: Requeue, left: Left) -> Result<Left, Status> {
+        let (key, to) = (self.futex_key(aspace, what.from)?, self.futex_key(aspace, what.to)?);
+        let (_, left) = self.futex_requeue_some(key, to, what.owner, left);
+        Ok(if self.futexes.get(&key).is_none() { Left { wakes: 0, moves: 0 } } else { left })
+    }
+
+    /// Wakes and moves [`AT_ONCE`] at the most; gives the last one woken, and how many are left. The second futex gets its owner if
+    /// nobody waited on it.
+    fn futex_requeue_some(
+        &mut self,
+        key: FutexKey,
+        to: FutexKey,
+        owner: Option<Id<Thread>>,
+        counts: Left,
+    ) -> (Option<Id<Thread>>, Left) {
+        let wakes = counts.wakes.min(AT_ONCE);
+        let woken = self.futex_wake_some(key, wakes);
+        let moves = counts.moves.min(AT_ONCE - wakes);
+        let is_new = self.futexes.get(&to).is_none();
+        for _ in 0..moves {
             let Some(thread) = self.futex_first(key) else { break };
             self.futex_forget(key, thread);
             let queue = self.futexes.get_or_default(to);
@@ -231,9 +299,11 @@ impl<M: Machine> Kernel<M> {
                 thread.wait = Wait::Futex { key: to };
             }
         }
-        self.futex_set_owner(key, if new_owner == NewOwner::Woken { woken } else { None });
-        self.futex_set_owner(to, owner);
-        Ok(())
+        if is_new {
+            let owner = owner.filter(|&owner| !self.futex_waits(owner, to));
+            self.futex_set_owner(to, owner);
+        }
+        (woken, Left { wakes: counts.wakes - wakes, moves: counts.moves - moves })
     }
 
     /// `futex_get_owner`: the owner's number, 0 if there is none.

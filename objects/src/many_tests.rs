@@ -4,13 +4,16 @@ use abi::{Rights, Signals, Status, ZX_TIME_INFINITE};
 use std::vec::Vec;
 
 use crate::fake::FakeMachine;
+use crate::futex::{AT_ONCE, Left, NewOwner, Requeue};
 use crate::handle::HandleValue;
-use crate::machine::{Registers, USER_BASE};
+use crate::machine::{PAGE, Perm, Registers, USER_BASE};
 use crate::name::Name;
 use crate::object::Noun;
 use crate::port::Port;
 use crate::process::Process;
+use crate::slab::Key;
 use crate::thread::Thread;
+use crate::vmar::{MapRequest, Place};
 use crate::wait::{Observed, WaitItem, Waiting};
 use crate::{Id, Kernel};
 
@@ -250,4 +253,79 @@ fn so_many_sets_of_signals_of_one_object() {
     assert!((1..=256).all(|n| ask(n << 8).is_ok()));
     assert_eq!(ask(257 << 8), Err(Status::NO_MEMORY));
     assert!(ask(1 << 8).is_ok());
+}
+
+/// More threads than are woken at once, twice, which wait on a word.
+fn crowd() -> (World, Key) {
+    let mut w = World::new(3 * AT_ONCE as usize);
+    let process = w.kernel.objects.get(w.process).unwrap();
+    let (aspace, root) = (process.aspace.unwrap(), process.root_vmar.unwrap());
+    let vmo = w.kernel.vmo_create(PAGE, false).unwrap();
+    let rw = Perm { read: true, write: true, execute: false };
+    let request = MapRequest { vmo, offset: 0, len: PAGE, perm: rw, max: rw, fixed: false };
+    w.kernel.vmar_map(root, Place::At(0), request).unwrap();
+    for n in 0..w.threads.len() {
+        w.wait(n);
+    }
+    (w, aspace)
+}
+
+impl World {
+    fn wait(&mut self, n: usize) {
+        assert_eq!(self.kernel.futex_wait(self.threads[n], USER_BASE, 0, None, ZX_TIME_INFINITE), Ok(Waiting::Blocked));
+    }
+
+    /// How many were woken.
+    fn all_woken(&self) -> usize {
+        (0..self.threads.len()).map(|n| self.woken(n).len()).sum()
+    }
+}
+
+#[test]
+fn threads_that_wait_again_are_not_woken_for_ever() {
+    let (mut w, aspace) = crowd();
+    let mut left = w.kernel.futex_wake(aspace, USER_BASE, u32::MAX, NewOwner::Nobody).unwrap();
+    assert_eq!((left, w.all_woken()), (2 * AT_ONCE, AT_ONCE as usize));
+    let mut portions = 1;
+    while left != 0 {
+        // Who was woken waits again at once.
+        (0..AT_ONCE as usize).for_each(|n| {
+            if portions == 1 {
+                w.wait(n)
+            }
+        });
+        left = w.kernel.futex_wake_more(aspace, USER_BASE, left).unwrap();
+        portions += 1;
+    }
+    assert_eq!((portions, w.all_woken()), (3, 3 * AT_ONCE as usize));
+    assert_eq!(w.kernel.futex_wake(aspace, USER_BASE, AT_ONCE, NewOwner::Nobody), Ok(0));
+    assert!(w.kernel.futexes.is_empty());
+}
+
+#[test]
+fn many_are_woken_and_moved_in_their_order() {
+    let (mut w, aspace) = crowd();
+    let (all, at_once) = (w.threads.len(), AT_ONCE as usize);
+    let to = USER_BASE + 8;
+    let owner = w.kernel.thread_create(w.process, Name::new(b"owner")).unwrap();
+    w.kernel.thread_start(owner, &Registers::default()).unwrap();
+    let what = Requeue { from: USER_BASE, to, owner: Some(owner) };
+    let counts = Left { wakes: AT_ONCE + 1, moves: u32::MAX };
+    let mut left = w.kernel.futex_requeue(aspace, what, 0, counts, NewOwner::Nobody).unwrap();
+    assert_eq!(left, Left { wakes: 1, moves: 2 * AT_ONCE - 1 });
+    assert_eq!(w.all_woken(), at_once);
+    while left != (Left { wakes: 0, moves: 0 }) {
+        left = w.kernel.futex_requeue_more(aspace, what, left).unwrap();
+    }
+    assert_eq!(w.all_woken(), at_once + 1);
+    assert_eq!(w.kernel.futex_get_owner(aspace, to), Ok(w.kernel.koid(owner.object())));
+    // Those that have waited longest come first there, too.
+    assert_eq!(w.kernel.futex_wake(aspace, to, 1, NewOwner::Nobody), Ok(0));
+    assert_eq!(w.woken(at_once + 1), [Status::OK]);
+    let mut left = w.kernel.futex_wake(aspace, to, u32::MAX, NewOwner::Nobody).unwrap();
+    while left != 0 {
+        left = w.kernel.futex_wake_more(aspace, to, left).unwrap();
+    }
+    assert_eq!(w.all_woken(), all);
+    assert!(w.kernel.futexes.is_empty());
 }

@@ -9,7 +9,7 @@ use crate::Id;
 use crate::Kernel;
 use crate::channel::{CallBuffers, Channel, Message};
 use crate::fake::FakeMachine;
-use crate::futex::NewOwner;
+use crate::futex::{Left, NewOwner, Requeue};
 use crate::handle::{Handle, HandleValue};
 use crate::machine::{PAGE, Perm, Registers, USER_BASE};
 use crate::name::Name;
@@ -288,7 +288,8 @@ fn futexes_wake_in_order_and_move() {
     assert_eq!(w.woken(0), [Status::OK]);
     assert!(w.woken(1).is_empty());
     let to = USER_BASE + 8;
-    w.kernel.futex_requeue(w.aspace, USER_BASE, 1, 7, to, 1, None, NewOwner::Nobody).unwrap();
+    let what = Requeue { from: USER_BASE, to, owner: None };
+    w.kernel.futex_requeue(w.aspace, what, 7, Left { wakes: 1, moves: 1 }, NewOwner::Nobody).unwrap();
     assert_eq!(w.woken(1), [Status::OK]);
     w.kernel.futex_wake(w.aspace, to, 10, NewOwner::Nobody).unwrap();
     assert_eq!(w.woken(2), [Status::OK]);
@@ -569,14 +570,15 @@ proptest! {
                         continue;
                     }
                     let id = owner.map(|owner| w.threads[owner]);
-                    let (from, target) = (address(word), address(to));
-                    let answer = w.kernel.futex_requeue(w.aspace, from, wake, 0, target, count, id, NewOwner::Nobody);
+                    let what = Requeue { from: address(word), to: address(to), owner: id };
+                    let counts = Left { wakes: wake, moves: count };
+                    let answer = w.kernel.futex_requeue(w.aspace, what, 0, counts, NewOwner::Nobody);
                     let waits = |word: usize| queues[word].iter().any(|&(waiter, _)| Some(waiter) == owner);
                     if waits(word) || waits(to) {
                         prop_assert_eq!(answer, Err(Status::INVALID_ARGS));
                         continue;
                     }
-                    prop_assert_eq!(answer, Ok(()));
+                    prop_assert_eq!(answer, Ok(Left { wakes: 0, moves: 0 }));
                     let wake = queues[word].len().min(wake as usize);
                     queues[word].drain(..wake).for_each(|(waiter, _)| results[waiter].push(Status::OK));
                     let count = queues[word].len().min(count as usize);

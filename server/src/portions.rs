@@ -5,6 +5,7 @@ use objects::handle::HandleValue;
 use objects::machine::{Machine, ThreadKey};
 use objects::object::Noun;
 use objects::portions::{Kept, Progress};
+use objects::process::Process;
 use objects::{Id, Kernel, ObjectId, refusal};
 
 use crate::cx::Cx;
@@ -48,7 +49,15 @@ impl<M: Machine> Cx<'_, M> {
         }
     }
 
-    /// The same for a call that needs another object, too.
+    /// The same for a call that needs no handle: it works for the caller's process.
+    pub fn work_of_process(&mut self) -> Work<Process> {
+        match self.progress.take() {
+            Some(Progress { with, rights, done, kept, .. }) => Work { object: self.process, with, rights, done, kept },
+            None => Work::begins(self.process, Rights::NONE),
+        }
+    }
+
+    /// As [`Cx::work_on`] for a call that needs another object, too.
     ///
     /// # Errors
     /// As [`Cx::work_on`], of the one first.

@@ -2,7 +2,7 @@
 
 use abi::{Rights, Status};
 use objects::Id;
-use objects::futex::NewOwner;
+use objects::futex::{AT_ONCE, Left, NewOwner, Requeue};
 use objects::handle::{HandleValue, INVALID};
 use objects::machine::Machine;
 use objects::thread::{Thread, ThreadState};
@@ -48,7 +48,23 @@ pub fn futex_wake<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, count: u32) -> 
     if word.is_null() {
         return Err(Status::INVALID_ARGS);
     }
-    cx.kernel.futex_wake(cx.aspace, word.0, count, NewOwner::Nobody)
+    if count > AT_ONCE {
+        return wake_many(cx, word, count);
+    }
+    cx.kernel.futex_wake(cx.aspace, word.0, count, NewOwner::Nobody).map(drop)
+}
+
+/// Wakes many, in portions.
+#[inline(never)]
+fn wake_many<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, count: u32) -> Result<(), Status> {
+    let mut work = cx.work_of_process();
+    let left = match work.done {
+        0 => cx.kernel.futex_wake(cx.aspace, word.0, count, NewOwner::Nobody)?,
+        _ => cx.kernel.futex_wake_more(cx.aspace, word.0, work.kept[0] as u32)?,
+    };
+    work.kept[0] = left.into();
+    let done = work.done + u64::from(AT_ONCE);
+    cx.worked(&work, (left != 0).then_some(done))
 }
 
 /// Wakes one thread and makes it the owner.
@@ -56,7 +72,7 @@ pub fn futex_wake_single_owner<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>) ->
     if word.is_null() {
         return Err(Status::INVALID_ARGS);
     }
-    cx.kernel.futex_wake(cx.aspace, word.0, 1, NewOwner::Woken)
+    cx.kernel.futex_wake(cx.aspace, word.0, 1, NewOwner::Woken).map(drop)
 }
 
 /// The owner that a requeue gives to its second futex. The words come first, as in [`futex_wait`].
@@ -76,18 +92,42 @@ fn requeue_owner<M: Machine>(
     owner(cx, new_owner)
 }
 
+/// Wakes some threads and moves others to another futex, in portions if they are many.
+fn requeue<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    (word, to): (In<i32>, In<i32>),
+    expected: i32,
+    counts: Left,
+    new_owner: HandleValue,
+    first_owner: NewOwner,
+) -> Result<(), Status> {
+    let mut work = cx.work_of_process();
+    let what = |owner| Requeue { from: word.0, to: to.0, owner };
+    let left = if work.done == 0 {
+        let owner = requeue_owner(cx, word, expected, to, new_owner)?;
+        work.with = owner.map(Id::object);
+        cx.kernel.futex_requeue(cx.aspace, what(owner), expected as u32, counts, first_owner)?
+    } else {
+        let owner = work.with.map(|owner| cx.kernel.objects.typed(owner)).transpose()?;
+        let [wakes, moves, ..] = work.kept.map(|word| word as u32);
+        cx.kernel.futex_requeue_more(cx.aspace, what(owner), Left { wakes, moves })?
+    };
+    (work.kept[0], work.kept[1]) = (left.wakes.into(), left.moves.into());
+    let done = work.done + u64::from(AT_ONCE);
+    cx.worked(&work, (left.wakes != 0 || left.moves != 0).then_some(done))
+}
+
 /// Wakes some threads and moves others to another futex.
 pub fn futex_requeue<M: Machine>(
     cx: &mut Cx<'_, M>,
     word: In<i32>,
-    wake_count: u32,
+    wakes: u32,
     expected: i32,
     to: In<i32>,
-    move_count: u32,
+    moves: u32,
     new_owner: HandleValue,
 ) -> Result<(), Status> {
-    let owner = requeue_owner(cx, word, expected, to, new_owner)?;
-    cx.kernel.futex_requeue(cx.aspace, word.0, wake_count, expected as u32, to.0, move_count, owner, NewOwner::Nobody)
+    requeue(cx, (word, to), expected, Left { wakes, moves }, new_owner, NewOwner::Nobody)
 }
 
 /// Wakes one thread, makes it the owner, and moves others to another futex.
@@ -96,11 +136,10 @@ pub fn futex_requeue_single_owner<M: Machine>(
     word: In<i32>,
     expected: i32,
     to: In<i32>,
-    move_count: u32,
+    moves: u32,
     new_owner: HandleValue,
 ) -> Result<(), Status> {
-    let owner = requeue_owner(cx, word, expected, to, new_owner)?;
-    cx.kernel.futex_requeue(cx.aspace, word.0, 1, expected as u32, to.0, move_count, owner, NewOwner::Woken)
+    requeue(cx, (word, to), expected, Left { wakes: 1, moves }, new_owner, NewOwner::Woken)
 }
 
 /// The number of a futex's owner.
