@@ -8,17 +8,23 @@ use zx::{AsHandleRef, MonotonicInstant, Rights, Signals, Suspend, Thread, Unowne
 use super::{late, soon};
 use crate::check::{Failure, Outcome};
 
-/// Waits until a thread of this process sleeps on a futex; the handle stays the C library's.
-pub fn until_on_futex(handle: u32) -> Outcome {
+/// Waits until a thread of this process is in one of these states, however little others let it run; the handle stays whose it
+/// is.
+pub fn until(handle: u32, states: &[u32]) -> Outcome {
     let thread = Unowned::<Thread>::from_raw(handle).ok_or("a thread without a handle")?;
     let limit = late();
-    while thread.info()?.state != abi::ZX_THREAD_STATE_BLOCKED_FUTEX {
+    while !states.contains(&thread.info()?.state) {
         if MonotonicInstant::now() > limit {
-            return Err("it does not sleep on a futex".into());
+            return Err("it does not wait there".into());
         }
         zx::nanosleep(soon(1))?;
     }
     Ok(())
+}
+
+/// The same for one that is to sleep on a futex.
+pub fn until_on_futex(handle: u32) -> Outcome {
+    until(handle, &[abi::ZX_THREAD_STATE_BLOCKED_FUTEX])
 }
 
 /// The handle that the C library keeps for a thread of `std`'s. Between the two stands only the type of `as_pthread_t`.

@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 use abi::{Rights, Status, zx_channel_call_args_t, zx_handle_disposition_t, zx_handle_info_t};
 use zx::{AsHandleRef, Channel, Event, Handle, HandleRef, MessageSize, MonotonicInstant, Signals};
 
+use super::asleep::until;
 use super::{cases, late, raw, soon};
 use crate::caught::against_policy;
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
@@ -435,13 +436,15 @@ fn killed_caller() -> Outcome {
 fn closed_while_waiting() -> Outcome {
     let (client, _end) = Channel::create()?;
     let raw = client.raw_handle();
+    let caller = zx::startup::thread_self().raw_handle();
     let closer = thread::spawn(move || {
-        thread::sleep(std::time::Duration::from_millis(30));
+        let waits = until(caller, &[abi::ZX_THREAD_STATE_BLOCKED_CHANNEL]);
         drop(Handle::from_raw(raw));
+        waits
     });
     let result = client.call(late(), b"\0\0\0\0", [], &mut [0; 4], &mut []);
     std::mem::forget(client);
-    closer.join().map_err(|_| "the closer panicked")?;
+    closer.join().map_err(|_| "the closer panicked")??;
     fails(result, Status::CANCELED)
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use abi::Status;
 use zx::{AsHandleRef, Event, HandleRef, Info, MonotonicInstant};
 
+use super::asleep::{native, until_on_futex};
 use super::{cases, late, raw, soon};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 
@@ -40,8 +41,8 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Starts `count` threads and gives them time to wait.
-    pub fn start(count: u32) -> Self {
+    /// Starts `count` threads, which wait when this returns.
+    pub fn start(count: u32) -> Result<Self, Failure> {
         let (word, woken) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let wait = || {
             let (word, woken) = (Arc::clone(&word), Arc::clone(&woken));
@@ -51,9 +52,9 @@ impl Waiters {
                 Ok(())
             })
         };
-        let threads = (0..count).map(|_| wait()).collect();
-        thread::sleep(Duration::from_millis(40));
-        Self { word, woken, threads }
+        let threads: Vec<_> = (0..count).map(|_| wait()).collect();
+        threads.iter().try_for_each(|thread| until_on_futex(native(thread)))?;
+        Ok(Self { word, woken, threads })
     }
 
     /// After a moment, exactly `count` must be awake.
@@ -128,14 +129,14 @@ fn wake_null() -> Outcome {
 }
 
 fn wake_one() -> Outcome {
-    let waiters = Waiters::start(3);
+    let waiters = Waiters::start(3)?;
     zx::futex_wake(&waiters.word, 1)?;
     waiters.awake(1)?;
     waiters.finish(None)
 }
 
 fn wake_some() -> Outcome {
-    let waiters = Waiters::start(5);
+    let waiters = Waiters::start(5)?;
     zx::futex_wake(&waiters.word, 3)?;
     waiters.awake(3)?;
     zx::futex_wake(&waiters.word, 0)?;
@@ -144,28 +145,28 @@ fn wake_some() -> Outcome {
 }
 
 fn wake_all() -> Outcome {
-    let waiters = Waiters::start(6);
+    let waiters = Waiters::start(6)?;
     zx::futex_wake(&waiters.word, u32::MAX)?;
     waiters.awake(6)?;
     waiters.finish(None)
 }
 
 fn wake_other_address() -> Outcome {
-    let waiters = Waiters::start(1);
+    let waiters = Waiters::start(1)?;
     zx::futex_wake(&AtomicU32::new(0), u32::MAX)?;
     waiters.awake(0)?;
     waiters.finish(None)
 }
 
 fn wake_single_owner_wakes() -> Outcome {
-    let waiters = Waiters::start(2);
+    let waiters = Waiters::start(2)?;
     zx::futex_wake_single_owner(&waiters.word)?;
     waiters.awake(1)?;
     waiters.finish(None)
 }
 
 fn requeue_moves() -> Outcome {
-    let (waiters, other) = (Waiters::start(4), AtomicU32::new(0));
+    let (waiters, other) = (Waiters::start(4)?, AtomicU32::new(0));
     zx::futex_requeue(&waiters.word, 1, 0, &other, 2, None)?;
     waiters.awake(1)?;
     // Two wait at the other word now, one still at the first.
@@ -175,7 +176,7 @@ fn requeue_moves() -> Outcome {
 }
 
 fn requeue_changed() -> Outcome {
-    let (waiters, other) = (Waiters::start(1), AtomicU32::new(0));
+    let (waiters, other) = (Waiters::start(1)?, AtomicU32::new(0));
     fails(zx::futex_requeue(&waiters.word, 1, 1, &other, 1, None), Status::BAD_STATE)?;
     waiters.awake(0)?;
     waiters.finish(Some(&other))
@@ -192,7 +193,7 @@ fn get_owner_told() -> Outcome {
     let me = zx::startup::thread_self().duplicate_handle(zx::Rights::SAME_RIGHTS)?;
     let twin = Arc::clone(&word);
     let waiter = thread::spawn(move || zx::futex_wait(&twin, 0, Some(me.as_handle_ref()), late()));
-    thread::sleep(Duration::from_millis(30));
+    until_on_futex(native(&waiter))?;
     let owner = zx::futex_get_owner(&word);
     zx::futex_wake(&word, 1)?;
     waiter.join().map_err(|_| "the waiter panicked")??;

@@ -107,7 +107,7 @@ fn wait_gone_after_timeout() -> Outcome {
     let twin = Arc::clone(&word);
     let patient = thread::spawn(move || zx::futex_wait(&twin, 0, None, late()));
     fails(impatient.join().map_err(|_| "a waiter panicked")?, Status::TIMED_OUT)?;
-    thread::sleep(Duration::from_millis(20));
+    until_on_futex(native(&patient))?;
     zx::futex_wake(&word, 1)?;
     patient.join().map_err(|_| "a waiter panicked")?.map_err(Into::into)
 }
@@ -125,9 +125,11 @@ fn wake_first_come() -> Outcome {
         }));
         threads.last().map_or(Ok(()), |thread| until_on_futex(native(thread)))?;
     }
-    for _ in 0..count {
+    for woken in 1..=count {
         zx::futex_wake(&word, 1)?;
-        thread::sleep(Duration::from_millis(15));
+        while order.lock().map_err(|_| "poisoned")?.len() < woken {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
     for thread in threads {
         thread.join().map_err(|_| "a waiter panicked")??;
@@ -155,7 +157,7 @@ fn requeue_times_out_there() -> Outcome {
     let patient = thread::spawn(move || zx::futex_wait(&twin, 0, None, late()));
     fails(impatient.join().map_err(|_| "a waiter panicked")?, Status::TIMED_OUT)?;
     // The one wake-up there is goes to the one that still waits.
-    thread::sleep(Duration::from_millis(20));
+    until_on_futex(native(&patient))?;
     zx::futex_wake(&second, 1)?;
     patient.join().map_err(|_| "a waiter panicked")?.map_err(Into::into)
 }
@@ -171,7 +173,7 @@ fn requeue_unaligned() -> Outcome {
 }
 
 fn requeue_bad_owner() -> Outcome {
-    let (waiters, other, event) = (Waiters::start(2), AtomicU32::new(0), Event::create()?);
+    let (waiters, other, event) = (Waiters::start(2)?, AtomicU32::new(0), Event::create()?);
     let bad = Some(HandleRef::from_raw(0xffff_fffb));
     fails(zx::futex_requeue(&waiters.word, 1, 0, &other, 1, bad), Status::BAD_HANDLE)?;
     let wrong = Some(event.as_handle_ref());
@@ -191,7 +193,7 @@ fn requeue_value_before_owner() -> Outcome {
 }
 
 fn requeue_owners() -> Outcome {
-    let (waiters, other) = (Waiters::start(3), AtomicU32::new(0));
+    let (waiters, other) = (Waiters::start(3)?, AtomicU32::new(0));
     let me = zx::startup::thread_self();
     zx::futex_requeue(&waiters.word, 1, 0, &other, 1, Some(me.as_handle_ref()))?;
     // The first word has no owner, the second the one that was named.
@@ -202,7 +204,7 @@ fn requeue_owners() -> Outcome {
 }
 
 fn requeue_single_owner_hands_over() -> Outcome {
-    let (waiters, other) = (Waiters::start(3), AtomicU32::new(0));
+    let (waiters, other) = (Waiters::start(3)?, AtomicU32::new(0));
     let me = zx::startup::thread_self();
     gives(
         raw!(zx_futex_requeue_single_owner, waiters.word.as_ptr(), 0, other.as_ptr(), 1, me.raw_handle()),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use abi::{Rights, Status};
 use zx::{AsHandleRef, Channel, Event, Handle, HandleRef, MonotonicInstant, Port, Signals};
 
+use super::asleep::{native, until};
 use super::{cases, late, raw, soon, user_packet};
 use crate::caught::against_policy;
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
@@ -129,7 +130,7 @@ fn wait_first_come() -> Outcome {
     for _ in 0..5 {
         let twin = Arc::clone(&port);
         waiters.push(thread::spawn(move || twin.wait(late()).map(|packet| packet.key)));
-        thread::sleep(Duration::from_millis(20));
+        waiters.last().map_or(Ok(()), |waiter| until(native(waiter), &[abi::ZX_THREAD_STATE_BLOCKED_PORT]))?;
     }
     for key in 0..5 {
         port.queue(&user_packet(key, [0; 4]))?;
@@ -402,7 +403,7 @@ fn close_ends_waits() -> Outcome {
             })
         })
         .collect();
-    thread::sleep(Duration::from_millis(30));
+    waiters.iter().try_for_each(|waiter| until(native(waiter), &[abi::ZX_THREAD_STATE_BLOCKED_PORT]))?;
     drop(Handle::from_raw(port.raw_handle()));
     for waiter in waiters {
         fails(join(waiter)?, Status::CANCELED)?;

@@ -5,6 +5,7 @@ use std::thread;
 use abi::Status;
 use zx::{AsHandleRef, Info, Signals, Vmo};
 
+use super::asleep::until;
 use super::{cases, late, raw, without};
 use crate::check::{Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
@@ -128,7 +129,7 @@ fn info_states() -> Outcome {
         twin.wait_one(Signals::USER_0, late())
     });
     let handle = zx::Thread::from(receiver.recv().map_err(|_| "the thread is gone")??);
-    thread::sleep(std::time::Duration::from_millis(30));
+    until(handle.raw_handle(), &[abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE])?;
     let state = handle.info()?.state;
     event.signal(Signals::NONE, Signals::USER_0)?;
     waiter.join().map_err(|_| "the thread panicked")??;
@@ -252,8 +253,11 @@ fn handles_closed() -> Outcome {
         tiny.process.read_memory(word - 64, &mut bytes).map(|_| u64::from_le_bytes(bytes))
     };
     let before = count()?;
-    thread::sleep(std::time::Duration::from_millis(50));
-    ensure(count()? != before, "it does not run")?;
+    let limit = late();
+    while count()? == before {
+        ensure(zx::MonotonicInstant::now() < limit, "it does not run")?;
+        thread::sleep(std::time::Duration::from_millis(2));
+    }
     // Its process knows it.
     equal(tiny.process.thread(koid)?.info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
     tiny.process.kill()?;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use abi::{Rights, Status, zx_wait_item_t};
 use zx::{AsHandleRef, Channel, Event, HandleRef, Info, MonotonicInstant, Signals};
 
+use super::asleep::until;
 use super::{cases, late, raw, soon, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 
@@ -56,16 +57,18 @@ fn item(object: &impl AsHandleRef, signals: Signals) -> zx_wait_item_t {
     zx_wait_item_t { handle: object.raw_handle(), waitfor: signals.bits(), pending: 0 }
 }
 
-/// Runs `action` in a thread a moment from now, when the caller waits already.
-fn in_a_moment(action: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+/// Runs `action` in a thread when the caller waits.
+fn in_a_moment(action: impl FnOnce() + Send + 'static) -> thread::JoinHandle<Outcome> {
+    let caller = zx::startup::thread_self().raw_handle();
     thread::spawn(move || {
-        thread::sleep(Duration::from_millis(20));
+        let waits = until(caller, &[abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE, abi::ZX_THREAD_STATE_BLOCKED_WAIT_MANY]);
         action();
+        waits
     })
 }
 
-fn join(thread: thread::JoinHandle<()>) -> Outcome {
-    thread.join().map_err(|_| Failure::from("the other thread panicked"))
+fn join(thread: thread::JoinHandle<Outcome>) -> Outcome {
+    thread.join().map_err(|_| Failure::from("the other thread panicked"))?
 }
 
 fn one_already() -> Outcome {
