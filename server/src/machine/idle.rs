@@ -1,6 +1,6 @@
 //! What is kept for later of threads and processes that have ended.
 //!
-//! A thread is three objects of the kernel with capabilities to and in them, and a mapped page; an address space is a root
+//! A thread is two objects of the kernel with capabilities to and in them, and a mapped page; an address space is a root
 //! with a number, and paging structures. Processes and threads come and go, so a few of both lie *idle* instead of being
 //! destroyed: of threads up to [`IDLE_THREADS`] in each address space, whose next threads they become; of address spaces up
 //! to [`IDLE_SPACES`], emptied, with one idle thread each, for the next processes; and of the paging structures some are kept without one. An idle thread is as new
@@ -12,6 +12,7 @@ use objects::machine::{Aspace, Held, Machine, MachineThread, OutOfMemory, PAGE_S
 use objects::refusal::Grows;
 
 use super::aspace::Space;
+use super::memory::thread_objects::THREAD_UNITS;
 use super::{Program, Sel4};
 
 /// Threads that an address space keeps for those to come.
@@ -156,8 +157,9 @@ impl Sel4 {
     pub(super) fn held_by_others(&self) -> Held {
         let mut held = self.memory.held();
         let idle = self.threads.idle();
-        // A thread is a unit, its buffer a page, and one of its capabilities stands at a loose slot.
-        (held.frames, held.units, held.slots) = (held.frames - idle, held.units - idle, held.slots - idle);
+        // A thread's buffer is a page, and one of its capabilities stands at a loose slot.
+        (held.frames, held.slots) = (held.frames - idle, held.slots - idle);
+        held.units -= idle * THREAD_UNITS;
         held.units -= self.tables.spares();
         for number in self.idle_programs.into_iter().flatten() {
             let has_thread =

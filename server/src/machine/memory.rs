@@ -6,7 +6,7 @@
 //!   `WINDOW + f * 4096`, and the slots of its capabilities follow from `f` too: slot `f % 512` of the chunk's leaf for
 //!   the one by which the window shows it, slot `512 + f % 512` for the one by which a program sees it (its *spare*).
 //!   Most pages are mapped by one program at most; further mappings take loose slots.
-//! - **units**: 512 untypeds of 4 KiB. A unit becomes kernel objects (a thread with its CNode, a
+//! - **units**: 512 untypeds of 4 KiB. A unit becomes kernel objects ([those of a thread](thread_objects), a
 //!   paging structure) and can be used again when they are gone. Slot `u % 512` holds the untyped, `512 + u % 512` its
 //!   first object.
 //! - **large**: 512 frames under one capability ([`large`]).
@@ -27,6 +27,7 @@ use server_boot::layout::{CHUNK, CHUNK_BITS, WINDOW};
 mod contiguous;
 mod large;
 pub mod several;
+pub mod thread_objects;
 
 use self::several::Strips;
 use super::chunks::{CHUNKS, NONE, untyped_of};
@@ -313,7 +314,7 @@ impl Memory {
         self.part_free(unit.0);
     }
 
-    /// Makes an object that fills a unit, or the first one in it.
+    /// Makes the object that fills a unit, or the first one in it.
     pub fn unit_object(&mut self, object: Object) -> Result<(Unit, u64), OutOfMemory> {
         let unit = self.unit_alloc()?;
         match self.unit_first(unit, object) {
@@ -334,11 +335,6 @@ impl Memory {
     /// Where the capability of the first object of a unit is.
     pub fn unit_slot(&self, unit: Unit) -> u64 {
         leaf_slot(self.leaf_base + u64::from(unit.0 / PARTS), u64::from(PARTS + unit.0 % PARTS))
-    }
-
-    /// Makes a further object in a unit, at a loose slot.
-    pub fn unit_further(&mut self, unit: Unit, object: Object, slot: u64) -> Result<(), OutOfMemory> {
-        self.make_at(self.slot(unit.0, 0), object, slot)
     }
 
     /// Makes an object of an untyped, at a loose slot.

@@ -15,6 +15,7 @@ use objects::refusal::Grows;
 
 use super::Sel4;
 use super::memory::Unit;
+use super::memory::thread_objects::ThreadObjects;
 use super::sys::{self, Object, THREAD_BITS};
 
 /// Bits of a guard that are drawn: as many as every kernel takes.
@@ -22,9 +23,7 @@ const GUARD_BITS: u32 = 18;
 
 /// One runner.
 struct Runner {
-    unit: Unit,
-    tcb: u64,
-    cnode: u64,
+    made_of: ThreadObjects,
     /// The base of GS that it was told, where the kernel does not tell it.
     gs_base: u64,
 }
@@ -98,7 +97,7 @@ pub struct Runners {
 
 impl Runners {
     fn tcb(&self, runner: MachineRunner) -> Option<u64> {
-        self.runners.get(runner.0).map(|runner| runner.tcb)
+        self.runners.get(runner.0).map(|runner| runner.made_of.tcb)
     }
 }
 
@@ -110,21 +109,15 @@ impl Sel4 {
         priority: Priority,
     ) -> Result<MachineRunner, OutOfMemory> {
         self.runners.runners.room()?;
-        let cnode = self.memory.slot_alloc()?;
-        let made = self.memory.unit_object(Object::Tcb).and_then(|(unit, tcb)| {
-            let runner = Runner { unit, tcb, cnode, gs_base: 0 };
-            let further = self.memory.unit_further(unit, Object::CNode(THREAD_BITS), cnode);
-            let filled = further.and_then(|()| self.fill_runner(&runner, aspace, endpoint, priority));
-            filled.inspect_err(|_| self.memory.unit_free(unit))?;
-            Ok(runner)
-        });
-        let runner = made.inspect_err(|_| self.memory.slot_free(cnode))?;
-        Ok(MachineRunner(self.runners.runners.add(runner)))
+        let made_of = self.memory.thread_objects()?;
+        let filled = self.fill_runner(made_of, aspace, endpoint, priority);
+        filled.inspect_err(|_| self.memory.thread_objects_free(made_of))?;
+        Ok(MachineRunner(self.runners.runners.add(Runner { made_of, gs_base: 0 })))
     }
 
     fn fill_runner(
         &mut self,
-        runner: &Runner,
+        objects: ThreadObjects,
         aspace: Aspace,
         endpoint: MachineEndpoint,
         priority: Priority,
@@ -140,8 +133,8 @@ impl Sel4 {
         program.unfit = true;
         let vspace = program.space.vspace;
         let for_what = EndpointUse { call: true, send: true, receive: false };
-        sys::mint_own(runner.cnode, slot, endpoint, 0, for_what)
-            .and_then(|()| sys::runner_configure(runner.tcb, runner.cnode, (guard, slot), vspace, priority))
+        sys::mint_own(objects.cnode, slot, endpoint, 0, for_what)
+            .and_then(|()| sys::runner_configure(objects.tcb, objects.cnode, (guard, slot), vspace, priority))
             .map_err(|_| OutOfMemory)
     }
 
@@ -149,7 +142,7 @@ impl Sel4 {
     pub(super) fn write_runner(&mut self, runner: MachineRunner, registers: &Registers, resume: bool) {
         if let Some(runner) = self.runners.runners.get_mut(runner.0) {
             runner.gs_base = registers.gs_base;
-            sys::write_foreign(runner.tcb, registers, resume);
+            sys::write_foreign(runner.made_of.tcb, registers, resume);
         }
     }
 
@@ -181,14 +174,13 @@ impl Sel4 {
 
     pub(super) fn registers_of_runner(&self, runner: MachineRunner) -> Registers {
         let Some(runner) = self.runners.runners.get(runner.0) else { return Registers::default() };
-        let registers = sys::read_registers(runner.tcb).unwrap_or_default();
+        let registers = sys::read_registers(runner.made_of.tcb).unwrap_or_default();
         if sel4::KERNEL_KEEPS_GS { Registers { gs_base: runner.gs_base, ..registers } } else { registers }
     }
 
     pub(super) fn end_runner(&mut self, runner: MachineRunner) {
         if let Some(gone) = self.runners.runners.take(runner.0) {
-            self.memory.unit_free(gone.unit);
-            self.memory.slot_free(gone.cnode);
+            self.memory.thread_objects_free(gone.made_of);
         }
     }
 

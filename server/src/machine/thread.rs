@@ -1,6 +1,6 @@
 //! Threads of programs.
 //!
-//! One unit of memory holds a thread's two kernel objects: TCB, and a CNode of sixteen slots, which is all that the thread
+//! A thread is two kernel objects ([`ThreadObjects`]): TCB, and a CNode of sixteen slots, which is all that the thread
 //! has of the kernel:
 //!
 //! | slot | capability |
@@ -41,7 +41,8 @@ use sel4::Message;
 
 use super::components::{NO_MEMORY, Parts};
 use super::fpu;
-use super::memory::{Memory, Unit};
+use super::memory::Memory;
+use super::memory::thread_objects::ThreadObjects;
 use super::sys::{self, Object};
 
 /// Badge bit of a thread's fault capability. Keys are below it.
@@ -81,7 +82,7 @@ pub struct Buffer {
 /// One thread.
 pub struct Thread {
     /// What it is made of; a component's thread is not made here.
-    unit: Option<Unit>,
+    made_of: Option<ThreadObjects>,
     /// A component's thread that has been told nothing yet.
     untold: bool,
     tcb: u64,
@@ -103,9 +104,9 @@ pub struct Thread {
 }
 
 impl Thread {
-    fn new(unit: Option<Unit>, (tcb, cnode): (u64, u64), buffer: Buffer, aspace: u32) -> Thread {
+    fn new(made_of: Option<ThreadObjects>, (tcb, cnode): (u64, u64), buffer: Buffer, aspace: u32) -> Thread {
         Thread {
-            unit,
+            made_of,
             untold: false,
             tcb,
             cnode,
@@ -120,7 +121,7 @@ impl Thread {
     }
 
     fn prioritise(&mut self, priority: Priority, preferred: bool) {
-        if self.unit.is_some() && (priority, preferred) != (self.priority, self.preferred) {
+        if self.made_of.is_some() && (priority, preferred) != (self.priority, self.preferred) {
             (self.priority, self.preferred) = (priority, preferred);
             sys::set_priority(self.tcb, priority, preferred);
         }
@@ -221,11 +222,8 @@ impl Threads {
             self.idle -= 1;
         }
         self.free.push(thread.0);
-        match gone.unit {
-            Some(unit) => {
-                memory.unit_free(unit);
-                memory.slot_free(gone.cnode);
-            }
+        match gone.made_of {
+            Some(objects) => memory.thread_objects_free(objects),
             None => {
                 if gone.untold {
                     sys::answer(gone.tcb, done(NO_MEMORY));
@@ -499,21 +497,15 @@ impl Threads {
 }
 
 fn make(memory: &mut Memory, vspace: u64, aspace: u32, buffer: Buffer, number: u32) -> Result<Thread, OutOfMemory> {
-    let cnode = memory.slot_alloc()?;
-    let thread = memory.unit_object(Object::Tcb).and_then(|(unit, tcb)| {
-        let thread = Thread::new(Some(unit), (tcb, cnode), buffer, aspace);
-        let filled = memory
-            .unit_further(unit, Object::CNode(CNODE_BITS), cnode)
-            .and_then(|()| fill(&thread, vspace, number).map_err(|_| OutOfMemory));
-        match filled {
-            Ok(()) => Ok(thread),
-            Err(error) => {
-                memory.unit_free(unit);
-                Err(error)
-            }
+    let objects = memory.thread_objects()?;
+    let thread = Thread::new(Some(objects), (objects.tcb, objects.cnode), buffer, aspace);
+    match fill(&thread, vspace, number) {
+        Ok(()) => Ok(thread),
+        Err(_) => {
+            memory.thread_objects_free(objects);
+            Err(OutOfMemory)
         }
-    });
-    thread.inspect_err(|_| memory.slot_free(cnode))
+    }
 }
 
 /// Gives a new thread its capabilities, its address space and its priority.

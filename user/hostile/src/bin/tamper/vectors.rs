@@ -1,7 +1,7 @@
 //! Vector registers: whoever saves them without having used them finds what a new thread has, and whoever loads them changes nobody's
 //! but its own. All in programs of a few instructions, as those that a compiler makes use them at once.
 //!
-//! A *victim* fills them and computes with them for ever. An *attacker* waits, without touching them, until the victim has run since:
+//! A *victim* fills them, those of AVX if the kernel was configured for them and otherwise those of SSE, and computes with them for ever. An *attacker* waits, without touching them, until the victim has run since:
 //! it is in the midst of its code then, with the victim's registers in the processor if the kernel has left them there.
 
 use std::thread;
@@ -39,10 +39,13 @@ const AREA_BYTES: usize = 832;
 
 const SECRETS: [u64; 4] = [0x5ec2_e701_0203_0405, 0x5ec2_e711_1213_1415, 0x5ec2_e721_2223_2425, 0x5ec2_e731_3233_3435];
 
-const VICTIM: &[u8] = &[
-    0x0f, 0xae, 0x96, 0x20, 0x08, 0x00, 0x00, //       ldmxcsr [rsi + 0x820]
-    0xd9, 0xae, 0x28, 0x08, 0x00, 0x00, //             fldcw [rsi + 0x828]
-    0xdd, 0x86, 0x00, 0x08, 0x00, 0x00, //             fld qword ptr [rsi + 0x800]
+const FILLS: &[u8] = &[
+    0x0f, 0xae, 0x96, 0x20, 0x08, 0x00, 0x00, // ldmxcsr [rsi + 0x820]
+    0xd9, 0xae, 0x28, 0x08, 0x00, 0x00, //       fldcw [rsi + 0x828]
+    0xdd, 0x86, 0x00, 0x08, 0x00, 0x00, //       fld qword ptr [rsi + 0x800]
+];
+/// The victim's turns behind that, with AVX.
+const TURNS_AVX: &[u8] = &[
     0xc5, 0xfe, 0x6f, 0x86, 0x00, 0x08, 0x00, 0x00, // vmovdqu ymm0, [rsi + 0x800]
     0xc5, 0xfd, 0x6f, 0xf8, //                         vmovdqa ymm7, ymm0
     0xc5, 0x7d, 0x6f, 0xf8, //                         vmovdqa ymm15, ymm0
@@ -57,6 +60,27 @@ const VICTIM: &[u8] = &[
     0x48, 0x89, 0x46, 0x08, //                         M: mov [rsi + 8], rax
     0x0f, 0x0b, //                                     ud2
 ];
+/// And with SSE.
+const TURNS_SSE: &[u8] = &[
+    0xf3, 0x0f, 0x6f, 0x86, 0x00, 0x08, 0x00, 0x00, // movdqu xmm0, [rsi + 0x800]
+    0x66, 0x0f, 0x6f, 0xf8, //                         movdqa xmm7, xmm0
+    0x66, 0x44, 0x0f, 0x6f, 0xf8, //                   movdqa xmm15, xmm0
+    0x48, 0xff, 0x06, //                               L: inc qword ptr [rsi]
+    0xf3, 0x0f, 0x7f, 0xbe, 0x40, 0x08, 0x00, 0x00, // movdqu [rsi + 0x840], xmm7
+    0x48, 0x8b, 0x86, 0x40, 0x08, 0x00, 0x00, //       mov rax, [rsi + 0x840]
+    0x48, 0x3b, 0x86, 0x00, 0x08, 0x00, 0x00, //       cmp rax, [rsi + 0x800]
+    0x75, 0x10, //                                     jne M
+    0x48, 0x8b, 0x86, 0x48, 0x08, 0x00, 0x00, //       mov rax, [rsi + 0x848]
+    0x48, 0x3b, 0x86, 0x08, 0x08, 0x00, 0x00, //       cmp rax, [rsi + 0x808]
+    0x74, 0xd5, //                                     je L
+    0x48, 0x89, 0x46, 0x08, //                         M: mov [rsi + 8], rax
+    0x0f, 0x0b, //                                     ud2
+];
+
+/// Whether the kernel keeps AVX's registers; it has said so to the processor.
+fn has_avx() -> bool {
+    std::is_x86_feature_detected!("avx")
+}
 
 /// Waits until the victim has made a turn, without a vector register.
 const WAITS: &[u8] = &[
@@ -164,7 +188,8 @@ impl Runs {
 /// A victim that computes, in a job of its own.
 fn victim(memory: &Vmo, on_processor: bool) -> Result<(OwnJob, Runs), Failure> {
     let job = OwnJob::new()?;
-    let victim = Runs::new(&job, VICTIM, memory, on_processor)?;
+    let turns = if has_avx() { TURNS_AVX } else { TURNS_SSE };
+    let victim = Runs::new(&job, &[FILLS, turns].concat(), memory, on_processor)?;
     goes_on(memory)?;
     Ok((job, victim))
 }
@@ -251,8 +276,8 @@ fn loaded(_: &mut Neighbour) -> Outcome {
             let job = OwnJob::new()?;
             let mut area = at_start();
             area[160..416].fill(0xee);
-            // The components of it, and the upper halves.
-            area[512] = 7;
+            // The components of it (others than the kernel keeps are refused), and the upper halves.
+            area[512] = if has_avx() { 7 } else { 3 };
             area[576..].fill(0xee);
             memory.write(&area, AREA)?;
             // It runs once more after the victim has.
