@@ -1,11 +1,15 @@
 //! Deadlines: what is to happen when, in O(log n), with cancellation in O(1).
 //!
-//! A cancelled deadline stays in the heap until its time or until such entries outnumber the rest; whoever set it
+//! A cancelled deadline stays in its heap until its time or until such entries outnumber the rest; whoever set it
 //! gives each a number ([`Due::number`]) and ignores those with an old one.
+//!
+//! There are two heaps. A program may have as many timers as it has handles, and have all of them go off at one time, so timers
+//! go off in portions, with pauses between them; waits, of which a thread has one, do not come after all of those.
 //!
 //! Timers may have slack: one that is set goes off together with another one that is set for about the same time, if
 //! there is one. For that the times of set timers are kept in order as well.
 
+use alloc::collections::binary_heap::PeekMut;
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BinaryHeap};
 use core::cmp::Reverse;
@@ -28,41 +32,60 @@ pub(crate) struct Due {
     pub number: u32,
 }
 
+type Heap = BinaryHeap<Reverse<Due>>;
+
+/// Whose a deadline is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Whose {
+    /// A waiting thread's.
+    Wait,
+    /// A timer's.
+    Timer,
+}
+
 #[derive(Default)]
 pub(crate) struct Deadlines {
-    heap: BinaryHeap<Reverse<Due>>,
+    waits: Heap,
+    timers: Heap,
+    /// No timer goes off before this time.
+    pause: i64,
     order: u64,
     cancelled: usize,
     /// When set timers fire, and how many at that time.
-    timers: BTreeMap<i64, u32>,
+    firing: BTreeMap<i64, u32>,
 }
 
 impl Deadlines {
     /// Sets a deadline. Says whether it is now the earliest.
-    pub fn set(&mut self, at: i64, object: ObjectId, number: u32) -> Result<bool, Status> {
-        self.heap.room(1)?;
+    pub fn set(&mut self, whose: Whose, at: i64, object: ObjectId, number: u32) -> Result<bool, Status> {
+        let earliest = self.earliest();
+        let (heap, comes) = match whose {
+            Whose::Wait => (&mut self.waits, at),
+            Whose::Timer => (&mut self.timers, at.max(self.pause)),
+        };
+        heap.room(1)?;
         self.order += 1;
-        self.heap.push(Reverse(Due { at, order: self.order, object, number }));
-        Ok(self.heap.peek().is_some_and(|Reverse(due)| due.order == self.order))
+        heap.push(Reverse(Due { at, order: self.order, object, number }));
+        Ok(earliest.is_none_or(|earliest| comes < earliest))
     }
 
     /// The time of a timer that may fire from `earliest` to `latest`: that of the set timer nearest to `deadline`, so
     /// that both take one interruption, or `deadline` itself. It counts as set until [`Deadlines::timer_unset`].
     pub fn timer_set(&mut self, deadline: i64, earliest: i64, latest: i64) -> i64 {
-        let before = self.timers.range(earliest..=deadline).next_back().map(|(&at, _)| at);
-        let after = self.timers.range(deadline..=latest).next().map(|(&at, _)| at);
+        let before = self.firing.range(earliest..=deadline).next_back().map(|(&at, _)| at);
+        let after = self.firing.range(deadline..=latest).next().map(|(&at, _)| at);
         let at = match (before, after) {
             (Some(before), Some(after)) if after.abs_diff(deadline) < deadline.abs_diff(before) => after,
             (Some(at), _) | (None, Some(at)) => at,
             (None, None) => deadline,
         };
-        *self.timers.entry(at).or_default() += 1;
+        *self.firing.entry(at).or_default() += 1;
         at
     }
 
     /// A timer that was to fire then has fired, or will not.
     pub fn timer_unset(&mut self, at: i64) {
-        if let Entry::Occupied(mut timers) = self.timers.entry(at) {
+        if let Entry::Occupied(mut timers) = self.firing.entry(at) {
             match timers.get().checked_sub(1) {
                 Some(left) if left > 0 => *timers.get_mut() = left,
                 _ => drop(timers.remove()),
@@ -73,30 +96,48 @@ impl Deadlines {
     /// Notes that one deadline that was set no longer counts. Says whether it is time to [`Deadlines::sweep`].
     pub fn cancelled(&mut self) -> bool {
         self.cancelled += 1;
-        self.cancelled > 64 && self.cancelled > self.heap.len() / 2
+        self.cancelled > 64 && self.cancelled > (self.waits.len() + self.timers.len()) / 2
     }
 
     /// Drops all entries that no longer count.
     pub fn sweep(&mut self, counts: impl Fn(&Due) -> bool) {
-        self.heap.retain(|Reverse(due)| counts(due));
+        self.waits.retain(|Reverse(due)| counts(due));
+        self.timers.retain(|Reverse(due)| counts(due));
         self.cancelled = 0;
     }
 
     /// The next entry due at `now`, taken out.
     pub fn next(&mut self, now: i64) -> Option<Due> {
-        if self.heap.peek().is_some_and(|Reverse(due)| due.at <= now) {
-            return self.heap.pop().map(|Reverse(due)| due);
+        let timer = first(&self.timers).filter(|_| self.pause <= now);
+        if timer.is_some_and(|timer| first(&self.waits).is_none_or(|wait| timer < wait)) {
+            return due(&mut self.timers, now);
         }
-        None
+        due(&mut self.waits, now)
     }
 
-    /// When the next entry is due.
+    /// No timer is to go off before that time.
+    pub fn pause(&mut self, until: i64) {
+        self.pause = until;
+    }
+
+    /// When the next entry comes.
     pub fn earliest(&self) -> Option<i64> {
-        self.heap.peek().map(|Reverse(due)| due.at)
+        let timer = first(&self.timers).map(|timer| timer.at.max(self.pause));
+        first(&self.waits).map(|wait| wait.at).into_iter().chain(timer).min()
     }
 
     /// Notes that an entry that no longer counted came up.
     pub fn stale(&mut self) {
         self.cancelled = self.cancelled.saturating_sub(1);
     }
+}
+
+fn first(heap: &Heap) -> Option<&Due> {
+    heap.peek().map(|Reverse(due)| due)
+}
+
+/// The first entry if it is due at `now`, taken out.
+fn due(heap: &mut Heap, now: i64) -> Option<Due> {
+    let first = heap.peek_mut().filter(|first| first.0.at <= now)?;
+    Some(PeekMut::pop(first).0)
 }

@@ -6,7 +6,7 @@ use std::vec::Vec;
 use crate::fake::FakeMachine;
 use crate::futex::{AT_ONCE, Left, NewOwner, Requeue};
 use crate::handle::HandleValue;
-use crate::machine::{PAGE, Perm, Registers, USER_BASE};
+use crate::machine::{Machine, PAGE, Perm, Registers, USER_BASE};
 use crate::name::Name;
 use crate::object::Noun;
 use crate::port::Port;
@@ -187,6 +187,42 @@ fn a_deadline_that_comes_before_one_is_told_comes_too_late() {
     w.carry_out();
     assert!((0..THREADS).all(|n| w.woken(n) == [Status::OK]));
     w.nothing_is_left();
+}
+
+#[test]
+fn timers_that_are_due_at_one_time_go_off_in_portions_and_nobody_waits_behind_them() {
+    let mut w = World::new(2);
+    let due = w.kernel.machine.time + 1_000_000_000;
+    let timers: Vec<_> = (0..MANY).map(|_| w.kernel.timer_create(0).unwrap()).collect();
+    timers.iter().for_each(|&timer| w.kernel.timer_set(timer, due, 0).unwrap());
+    assert_eq!(w.kernel.sleep(w.threads[0], due + 1), Ok(Waiting::Blocked));
+    w.kernel.machine.time = due + 1_000_000;
+    let gone_off = |w: &World| {
+        let signals = timers.iter().map(|timer| w.kernel.signals(timer.object()));
+        signals.filter(|signals| signals.contains(Signals::TIMER_SIGNALED)).count()
+    };
+    w.kernel.expire();
+    let first = gone_off(&w);
+    assert!(first > 0 && first < MANY / 10);
+    assert_eq!(w.woken(0), [Status::OK]);
+    // In the pause those who wait are told, and nothing else happens.
+    w.kernel.machine.pace = 0;
+    let soon = w.kernel.machine.now() + 1;
+    assert_eq!(w.kernel.sleep(w.threads[1], soon), Ok(Waiting::Blocked));
+    w.kernel.machine.time += 1;
+    w.kernel.expire();
+    assert_eq!(w.woken(1), [Status::OK]);
+    assert_eq!(gone_off(&w), first);
+    let mut portions = 1;
+    w.kernel.machine.pace = 125_000;
+    while gone_off(&w) < MANY {
+        let next = *w.kernel.machine.deadlines.range(w.kernel.machine.now()..).next().unwrap();
+        w.kernel.machine.time = w.kernel.machine.time.max(next);
+        w.kernel.expire();
+        portions += 1;
+        assert!(portions < MANY);
+    }
+    assert!(portions > 10);
 }
 
 #[test]

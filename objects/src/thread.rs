@@ -10,8 +10,9 @@ use abi::{Signals, Status, ZX_TIME_INFINITE};
 
 use crate::account::Counted;
 use crate::channel::{CallBuffers, Channel};
-use crate::deadline::Due;
+use crate::deadline::{Due, Whose};
 use crate::endpoint::Slots;
+use crate::ends::Portion;
 use crate::exception::{After, Exception, ExceptionChannel};
 use crate::futex::FutexKey;
 use crate::interrupt::Interrupt;
@@ -570,7 +571,7 @@ impl<M: Machine> Kernel<M> {
         }
         thread.has_deadline = true;
         let number = thread.wait_number;
-        match self.arm(deadline, id.object(), number) {
+        match self.arm(Whose::Wait, deadline, id.object(), number) {
             Ok(()) => Ok(Waiting::Blocked),
             Err(status) => {
                 self.block_failed(id);
@@ -697,8 +698,8 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Sees to it that [`Kernel::expire`] comes upon `object` at `at`.
-    pub(crate) fn arm(&mut self, at: i64, object: ObjectId, number: u32) -> Result<(), Status> {
-        if self.deadlines.set(at, object, number)? {
+    pub(crate) fn arm(&mut self, whose: Whose, at: i64, object: ObjectId, number: u32) -> Result<(), Status> {
+        if self.deadlines.set(whose, at, object, number)? {
             self.machine.set_deadline(at);
         }
         Ok(())
@@ -716,29 +717,41 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The time has come for whatever was due (3B).
+    /// The time has come for whatever was due (3B). When that has taken a portion, there is a pause for timers that is as long:
+    /// what waits for a time goes on, and so does everybody else.
     pub fn expire(&mut self) {
         let now = self.machine.now();
-        while let Some(Due { object, number, .. }) = self.deadlines.next(now) {
-            match self.objects.any(object).map(|o| &o.body) {
-                Ok(Body::Thread(thread)) if thread.has_deadline && thread.wait_number == number => {
-                    let id = Id::new(object);
-                    // The entry is out of the heap already: nothing to disarm.
-                    if let Ok(thread) = self.objects.get_mut::<Thread>(id) {
-                        thread.has_deadline = false;
-                    }
-                    self.finish_wait(id, Status::TIMED_OUT);
-                }
-                Ok(Body::Timer(timer)) if timer.deadline.is_some() && timer.number == number => {
-                    self.timer_fired(Id::<Timer>::new(object));
-                }
-                _ => self.deadlines.stale(),
+        let mut portion = Portion::default();
+        let mut pauses = false;
+        while let Some(due) = self.deadlines.next(now) {
+            self.expired(due);
+            if !pauses && self.portion_over(&mut portion) {
+                pauses = true;
+                let over = self.machine.now();
+                self.deadlines.pause(over.saturating_add(over.saturating_sub(now)));
             }
         }
         let turn = self.turn_over(now);
         let left = self.left_due(now);
         if let Some(at) = self.deadlines.earliest().into_iter().chain(turn).chain(left).min() {
             self.machine.set_deadline(at);
+        }
+    }
+
+    fn expired(&mut self, Due { object, number, .. }: Due) {
+        match self.objects.any(object).map(|o| &o.body) {
+            Ok(Body::Thread(thread)) if thread.has_deadline && thread.wait_number == number => {
+                let id = Id::new(object);
+                // The entry is out of the heap already: nothing to disarm.
+                if let Ok(thread) = self.objects.get_mut::<Thread>(id) {
+                    thread.has_deadline = false;
+                }
+                self.finish_wait(id, Status::TIMED_OUT);
+            }
+            Ok(Body::Timer(timer)) if timer.deadline.is_some() && timer.number == number => {
+                self.timer_fired(Id::<Timer>::new(object));
+            }
+            _ => self.deadlines.stale(),
         }
     }
 }

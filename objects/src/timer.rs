@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status, ZX_TIMER_SLACK_EARLY, ZX_TIMER_SLACK_LATE};
 
+use crate::deadline::Whose;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::{Body, Id};
@@ -49,7 +50,7 @@ impl<M: Machine> Kernel<M> {
             _ => (slack, slack),
         };
         let fires = self.deadlines.timer_set(deadline, deadline.saturating_sub(early), deadline.saturating_add(late));
-        self.arm(fires, id.object(), number).inspect_err(|_| self.deadlines.timer_unset(fires))?;
+        self.arm(Whose::Timer, fires, id.object(), number).inspect_err(|_| self.deadlines.timer_unset(fires))?;
         let timer = self.objects.get_mut(id)?;
         timer.deadline = Some(deadline);
         timer.slack = slack;

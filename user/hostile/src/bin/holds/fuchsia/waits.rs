@@ -5,12 +5,14 @@ use std::thread;
 use std::time::Duration;
 
 use conformance::check::{Case, Failure, Outcome, ensure};
-use zx::{AsHandleRef, Event, EventPair, MonotonicInstant, Port, Rights, Signals};
+use zx::{AsHandleRef, Event, EventPair, MonotonicInstant, Port, Rights, Signals, Timer};
 
 use super::{ends, holds_shortly};
 
 /// Waits on one object.
 const WAITS: u64 = 40_000;
+/// Timers that go off at one time.
+const TIMERS: usize = 20_000;
 /// Threads that wait for one thing.
 const THREADS: usize = 1000;
 
@@ -96,6 +98,19 @@ fn futex_requeue() -> Outcome {
     })
 }
 
+fn timers() -> Outcome {
+    let all = (0..TIMERS).map(|_| Timer::create(0)).collect::<zx::Result<Vec<_>>>()?;
+    let due = MonotonicInstant::after(zx::Duration::from_millis(200));
+    all.iter().try_for_each(|timer| timer.set(due, zx::Duration::from_millis(0)))?;
+    ensure(MonotonicInstant::now() < due, "they were due before all of them were set")?;
+    holds_shortly("timers-due", || {
+        let last = all.last().ok_or("there are none")?;
+        Ok(last.wait_one(Signals::TIMER_SIGNALED, MonotonicInstant::INFINITE).map(drop)?)
+    })?;
+    let late = all.iter().find(|timer| timer.wait_one(Signals::TIMER_SIGNALED, MonotonicInstant::ZERO).is_err());
+    ensure(late.is_none(), "one went off after the last")
+}
+
 pub fn cases() -> Vec<Case> {
     vec![
         Case::new("holds.cancel", cancel),
@@ -106,5 +121,6 @@ pub fn cases() -> Vec<Case> {
         Case::new("holds.futex.wake", futex_wake),
         Case::new("holds.signal.packets", signal_packets),
         Case::new("holds.signal.threads", signal_threads),
+        Case::new("holds.timers", timers),
     ]
 }
