@@ -6,7 +6,8 @@
 //!
 //! 1. What a call ends is put on lists ([`Kernel::stop_threads`], [`Kernel::doom`], [`Kernel::drop_handle`], [`Kernel::vmo_left`]) and
 //!    carried out when it is done, before anybody else is served ([`Kernel::reap`]): first those are told who wait for what the call has
-//!    changed, if they are many ([`crate::wait`]), then the threads of processes are stopped, of all of them, then the rest goes. A thread that is to be stopped can make no calls, and its faults are not served.
+//!    changed, if they are many ([`crate::wait`]), then the threads of processes are stopped, of all of them, then the rest goes.
+//!    A thread that is to be stopped can make no calls, and its faults are not served.
 //! 2. If that takes longer than a portion, the rest is *left*. What later calls end comes before what is left.
 //! 3. The thread whose call that was is not answered yet. It makes its call again, as in [`crate::portions`], and each time a
 //!    portion of what is left is carried out ([`Kernel::left_portion`]); when there is nothing but memory of VMOs left, it is

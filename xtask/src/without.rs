@@ -14,7 +14,8 @@ use crate::kernel;
 pub struct Lack {
     /// What it is.
     pub why: String,
-    /// Settings of the kernel: it is only there where the kernel was configured with one of them. Where none is named it is on all.
+    /// Settings of the kernel: it is only there where the kernel was configured with one of them, or with all of those that `&`
+    /// joins. Where none is named it is on all.
     #[serde(default)]
     pub with: Vec<String>,
     /// Conformance cases.
@@ -43,7 +44,8 @@ pub fn here() -> Result<Vec<Lack>> {
 
 impl Lack {
     fn is_with(&self, config: &Config) -> bool {
-        self.with.is_empty() || self.with.iter().any(|setting| config.is_set(setting))
+        let is_set = |settings: &String| settings.split('&').all(|setting| config.is_set(setting.trim()));
+        self.with.is_empty() || self.with.iter().any(is_set)
     }
 }
 
@@ -80,5 +82,12 @@ mod tests {
             left_out(debug, "tamper.kernel.unknown_numbers") && !left_out(release, "tamper.kernel.unknown_numbers")
         );
         assert!([release, debug].iter().all(|settings| left_out(settings, "tamper.instructions.nested_task")));
+        let lazy = |also: &str| {
+            left_out(
+                &format!("{release}#define CONFIG_FPU_MAX_RESTORES_SINCE_SWITCH 64\n{also}"),
+                "tamper.vectors.saved",
+            )
+        };
+        assert!(lazy("#define CONFIG_XSAVE 1\n") && !lazy("") && !left_out(release, "tamper.vectors.saved"));
     }
 }
