@@ -57,16 +57,22 @@ pub(crate) struct Deadlines {
 
 impl Deadlines {
     /// Sets a deadline. Says whether it is now the earliest.
+    #[inline]
     pub fn set(&mut self, whose: Whose, at: i64, object: ObjectId, number: u32) -> Result<bool, Status> {
-        let earliest = self.earliest();
-        let (heap, comes) = match whose {
-            Whose::Wait => (&mut self.waits, at),
-            Whose::Timer => (&mut self.timers, at.max(self.pause)),
+        let heap = match whose {
+            Whose::Wait => &mut self.waits,
+            Whose::Timer => &mut self.timers,
         };
         heap.room(1)?;
         self.order += 1;
         heap.push(Reverse(Due { at, order: self.order, object, number }));
-        Ok(earliest.is_none_or(|earliest| comes < earliest))
+        // It is the first of its kind, and none of the other kind comes before it.
+        let is_first = first(heap).is_some_and(|first| first.order == self.order);
+        Ok(is_first
+            && match whose {
+                Whose::Wait => first(&self.timers).is_none_or(|timer| at < timer.at.max(self.pause)),
+                Whose::Timer => first(&self.waits).is_none_or(|wait| at.max(self.pause) < wait.at),
+            })
     }
 
     /// The time of a timer that may fire from `earliest` to `latest`: that of the set timer nearest to `deadline`, so

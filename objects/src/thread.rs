@@ -698,6 +698,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Sees to it that [`Kernel::expire`] comes upon `object` at `at`.
+    #[inline]
     pub(crate) fn arm(&mut self, whose: Whose, at: i64, object: ObjectId, number: u32) -> Result<(), Status> {
         if self.deadlines.set(whose, at, object, number)? {
             self.machine.set_deadline(at);
