@@ -43,7 +43,7 @@ use super::components::{NO_MEMORY, Parts};
 use super::fpu;
 use super::memory::Memory;
 use super::memory::thread_objects::ThreadObjects;
-use super::sys::{self, Object};
+use super::sys;
 
 /// Badge bit of a thread's fault capability. Keys are below it.
 pub const FAULT: u64 = 1 << 26;
