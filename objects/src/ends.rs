@@ -31,7 +31,7 @@ use crate::vmo::Vmo;
 use crate::wait::{Interests, Through};
 
 /// How long a portion is, in nanoseconds.
-const PORTION: i64 = 250_000;
+pub(crate) const PORTION: i64 = 250_000;
 /// How much longer than a portion is the pause after it.
 const PAUSE: i64 = 3;
 /// The end of a thread is as much as so many ends of small objects.

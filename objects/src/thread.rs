@@ -12,7 +12,7 @@ use crate::account::Counted;
 use crate::channel::{CallBuffers, Channel};
 use crate::deadline::{Due, Whose};
 use crate::endpoint::Slots;
-use crate::ends::Portion;
+use crate::ends::{PORTION, Portion};
 use crate::exception::{After, Exception, ExceptionChannel};
 use crate::futex::FutexKey;
 use crate::interrupt::Interrupt;
@@ -728,8 +728,8 @@ impl<M: Machine> Kernel<M> {
             self.expired(due);
             if !pauses && self.portion_over(&mut portion) {
                 pauses = true;
-                let over = self.machine.now();
-                self.deadlines.pause(over.saturating_add(over.saturating_sub(now)));
+                // Not as long as it took: a machine that stood still meanwhile would pause for as long again.
+                self.deadlines.pause(self.machine.now().saturating_add(PORTION));
             }
         }
         let turn = self.turn_over(now);

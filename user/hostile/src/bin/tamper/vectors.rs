@@ -1,8 +1,9 @@
 //! Vector registers: whoever saves them without having used them finds what a new thread has, and whoever loads them changes nobody's
 //! but its own. All in programs of a few instructions, as those that a compiler makes use them at once.
 //!
-//! A *victim* fills them, those of AVX if the kernel was configured for them and otherwise those of SSE, and computes with them for ever. An *attacker* waits, without touching them, until the victim has run since:
-//! it is in the midst of its code then, with the victim's registers in the processor if the kernel has left them there.
+//! A *victim* fills them, those of AVX if the kernel was configured for them and otherwise those of SSE, and computes with
+//! them for ever. An *attacker* waits, without touching them, until the victim has run since: it is in the midst of its
+//! code then, with the victim's registers in the processor if the kernel has left them there.
 
 use std::thread;
 use std::time::{Duration, Instant};
