@@ -53,4 +53,8 @@ consts! { TABLE;
         /// Bytes that wait to be read in channels and sockets that its processes made: messages, with what each of them takes,
         /// and data. They are counted as memory, too.
         HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT = 0x4866_0008;
+        /// Whether a full channel or port is a status for the process's calls (1) or a policy exception (0, as it starts), `u64`.
+        /// Not Zircon's: an extension for services, whose clients decide what is full. `channel_write` and `port_queue` answer
+        /// `ZX_ERR_SHOULD_WAIT`; `object_wait_async` answers `ZX_ERR_NO_RESOURCES` and binds nothing. A child starts with 0.
+        HAFNON_PROP_PROCESS_OVERFLOW_STATUS = 0x4866_0009;
 }

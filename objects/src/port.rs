@@ -213,6 +213,11 @@ impl<M: Machine> Kernel<M> {
         self.objects.get(port).is_ok_and(|p| p.bound > MAX_WAITS)
     }
 
+    /// Whether one more wait would be more than anybody needs.
+    pub fn port_is_full_of_waits(&self, port: Id<Port>) -> bool {
+        self.objects.get(port).is_ok_and(|p| p.bound >= MAX_WAITS)
+    }
+
     fn port_push(&mut self, port: Id<Port>, packet: Key) {
         let Ok(p) = self.objects.get_mut(port) else { return };
         p.queue.push(&mut self.packets, packet);

@@ -120,6 +120,8 @@ pub struct Process {
     pub debug_addr: u64,
     /// `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
     pub break_on_load: u64,
+    /// `HAFNON_PROP_PROCESS_OVERFLOW_STATUS`.
+    pub overflow_status: bool,
 }
 
 impl<M: Machine> Kernel<M> {
@@ -184,6 +186,7 @@ impl<M: Machine> Kernel<M> {
             vprocs: BTreeSet::new(),
             debug_addr: 0,
             break_on_load: 0,
+            overflow_status: false,
         };
         let id = self.create(Signals::NONE, Body::Process(Box::new(process))).inspect_err(|_| {
             self.aspace_destroy(aspace);
@@ -381,6 +384,20 @@ impl<M: Machine> Kernel<M> {
     /// None that a caller can cause.
     pub fn process_set_break_on_load(&mut self, id: Id<Process>, wanted: u64) -> Result<(), Status> {
         self.objects.get_mut(id)?.break_on_load = wanted;
+        Ok(())
+    }
+
+    /// `HAFNON_PROP_PROCESS_OVERFLOW_STATUS`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: it is neither 0 nor 1.
+    pub fn process_set_overflow_status(&mut self, id: Id<Process>, wanted: u64) -> Result<(), Status> {
+        let process = self.objects.get_mut(id)?;
+        process.overflow_status = match wanted {
+            0 => false,
+            1 => true,
+            _ => return Err(Status::INVALID_ARGS),
+        };
         Ok(())
     }
 

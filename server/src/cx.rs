@@ -308,6 +308,17 @@ impl<'a, M: Machine> Cx<'a, M> {
         self.blocked_or_gone()
     }
 
+    /// The answer to a call that found a queue full: the caller is taken for a runaway, which whoever watches it is told by a
+    /// policy exception; a process that asked for statuses ([`abi::HAFNON_PROP_PROCESS_OVERFLOW_STATUS`]) gets only `answer`.
+    pub fn overflow(&mut self, code: u32, answer: Answer) -> Answer {
+        if self.overflow_is_status() { answer } else { self.policy_exception(code, 0, answer) }
+    }
+
+    /// Whether a full channel or port is a status for the caller.
+    pub fn overflow_is_status(&self) -> bool {
+        self.kernel.objects.get(self.process).is_ok_and(|process| process.overflow_status)
+    }
+
     /// The answer to a call that is over only later, unless its thread has ended meanwhile.
     pub fn blocked_or_gone(&self) -> Answer {
         match self.kernel.objects.get(self.thread) {

@@ -106,6 +106,15 @@ impl Process {
         crate::startup::process_self()
     }
 
+    /// Has a full channel or port be a status for the process's calls, and no policy exception
+    /// (`HAFNON_PROP_PROCESS_OVERFLOW_STATUS`): for services, whose clients decide what is full.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn set_overflow_status(&self, wanted: bool) -> Result<()> {
+        self.set_property(abi::HAFNON_PROP_PROCESS_OVERFLOW_STATUS, &u64::from(wanted).to_ne_bytes())
+    }
+
     /// Makes a process in this one's job that shares its handles, its futexes and the upper half of its address space; gives it and
     /// the root VMAR of its own lower half. Its first thread is started as any.
     ///

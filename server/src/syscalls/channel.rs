@@ -125,7 +125,7 @@ const WRITE: Wanted = Wanted { rights: Rights::WRITE, bytes: 0 };
 fn written<M: Machine>(cx: &mut Cx<'_, M>, result: Result<Answer, Status>) -> Answer {
     match result {
         Err(status @ Status::SHOULD_WAIT) => {
-            cx.policy_exception(ZX_EXCP_POLICY_CODE_CHANNEL_FULL_WRITE, 0, Err::<(), _>(status).into_answer())
+            cx.overflow(ZX_EXCP_POLICY_CODE_CHANNEL_FULL_WRITE, Err::<(), _>(status).into_answer())
         }
         result => result.into_answer(),
     }

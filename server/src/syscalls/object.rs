@@ -113,6 +113,9 @@ fn bind<M: Machine>(
     }
     let port = cx.get::<Port>(port, Rights::WRITE)?;
     let handle = cx.get_any(value, Rights::WAIT)?;
+    if cx.kernel.port_is_full_of_waits(port) && cx.overflow_is_status() {
+        return Err(Status::NO_RESOURCES);
+    }
     let item = WaitItem { object: handle.object, handle: value, signals: Signals::from_bits_retain(signals) };
     cx.kernel.wait_async(cx.process, item, port, key, options)
 }

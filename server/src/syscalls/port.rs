@@ -30,7 +30,7 @@ pub fn port_queue<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, packet: In
     let result = queue(cx, value, packet);
     let answer = result.into_answer();
     match result {
-        Err(Status::SHOULD_WAIT) => cx.policy_exception(ZX_EXCP_POLICY_CODE_PORT_TOO_MANY_PACKETS, 0, answer),
+        Err(Status::SHOULD_WAIT) => cx.overflow(ZX_EXCP_POLICY_CODE_PORT_TOO_MANY_PACKETS, answer),
         _ => answer,
     }
 }

@@ -5,10 +5,11 @@
 use abi::{
     HAFNON_PROP_JOB_HANDLE_LIMIT, HAFNON_PROP_JOB_JOB_LIMIT, HAFNON_PROP_JOB_MEMORY_LIMIT, HAFNON_PROP_JOB_MEMORY_USED,
     HAFNON_PROP_JOB_MESSAGE_LIMIT, HAFNON_PROP_JOB_PROCESS_LIMIT, HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT,
-    HAFNON_PROP_JOB_THREAD_LIMIT, Rights, Status, ZX_MAX_NAME_LEN, ZX_PROP_EXCEPTION_STATE, ZX_PROP_EXCEPTION_STRATEGY,
-    ZX_PROP_JOB_KILL_ON_OOM, ZX_PROP_NAME, ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR,
-    ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, ZX_PROP_REGISTER_FS, ZX_PROP_REGISTER_GS, ZX_PROP_SOCKET_RX_THRESHOLD,
-    ZX_PROP_SOCKET_TX_THRESHOLD, ZX_PROP_STREAM_MODE_APPEND, ZX_PROP_VMO_CONTENT_SIZE,
+    HAFNON_PROP_JOB_THREAD_LIMIT, HAFNON_PROP_PROCESS_OVERFLOW_STATUS, Rights, Status, ZX_MAX_NAME_LEN,
+    ZX_PROP_EXCEPTION_STATE, ZX_PROP_EXCEPTION_STRATEGY, ZX_PROP_JOB_KILL_ON_OOM, ZX_PROP_NAME,
+    ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR, ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, ZX_PROP_REGISTER_FS,
+    ZX_PROP_REGISTER_GS, ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD, ZX_PROP_STREAM_MODE_APPEND,
+    ZX_PROP_VMO_CONTENT_SIZE,
 };
 use objects::Id;
 use objects::ObjectId;
@@ -56,6 +57,7 @@ pub fn object_get_property<M: Machine>(
         | ZX_PROP_SOCKET_RX_THRESHOLD
         | ZX_PROP_SOCKET_TX_THRESHOLD
         | ZX_PROP_VMO_CONTENT_SIZE
+        | HAFNON_PROP_PROCESS_OVERFLOW_STATUS
         | HAFNON_PROP_JOB_MEMORY_LIMIT
         | HAFNON_PROP_JOB_MEMORY_USED
         | HAFNON_PROP_JOB_PROCESS_LIMIT
@@ -99,6 +101,9 @@ fn word_of<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, property: u32) -> R
         }
         ZX_PROP_PROCESS_DEBUG_ADDR => objects.get(objects.typed::<Process>(object)?)?.debug_addr,
         ZX_PROP_PROCESS_BREAK_ON_LOAD => objects.get(objects.typed::<Process>(object)?)?.break_on_load,
+        HAFNON_PROP_PROCESS_OVERFLOW_STATUS => {
+            u64::from(objects.get(objects.typed::<Process>(object)?)?.overflow_status)
+        }
         ZX_PROP_PROCESS_VDSO_BASE_ADDRESS => {
             let aspace = objects.get(objects.typed::<Process>(object)?)?.aspace;
             aspace.and_then(|aspace| cx.kernel.aspace(aspace)).map_or(0, |space| space.vdso_base)
@@ -189,6 +194,12 @@ pub fn object_set_property<M: Machine>(
             let process = cx.kernel.objects.typed::<Process>(object)?;
             let wanted = word(cx)?;
             cx.kernel.process_set_break_on_load(process, wanted)
+        }
+        HAFNON_PROP_PROCESS_OVERFLOW_STATUS => {
+            fits(size, size_of::<u64>())?;
+            let process = cx.kernel.objects.typed::<Process>(object)?;
+            let wanted = word(cx)?;
+            cx.kernel.process_set_overflow_status(process, wanted)
         }
         ZX_PROP_SOCKET_RX_THRESHOLD | ZX_PROP_SOCKET_TX_THRESHOLD => {
             fits(size, size_of::<usize>())?;

@@ -31,7 +31,10 @@ pub fn main() {
     let tasks: &'static Tasks = Box::leak(Box::new(Tasks::new()));
     let resource = zx::startup::resource().and_then(|resource| resource.duplicate(zx::Rights::SAME_RIGHTS).ok());
     let resource = resource.map(|resource| &*Box::leak(Box::new(resource)));
-    let result = session(link, tasks, resource);
+    // Programs write to channels of this process's and let them fill up: that must not end it.
+    let statuses = zx::startup::process_self().set_overflow_status(true);
+    let result = statuses.map_err(|status| io::Error::other(format!("full queues cannot be made statuses: {status}")));
+    let result = result.and_then(|()| session(link, tasks, resource));
     let code = result.unwrap_or_else(|error| {
         link.complain(&error.to_string());
         NOT_STARTED

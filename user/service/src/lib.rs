@@ -25,11 +25,14 @@ pub struct Client {
 }
 
 impl Clients {
-    /// Takes them.
+    /// Takes them. From here on a full channel or port is a status for this process: its clients decide what is full, and must not
+    /// be able to end it.
     ///
     /// # Errors
     /// A sentence for the log: this was not started as a service.
     pub fn take() -> std::result::Result<Clients, String> {
+        let statuses = zx::startup::process_self().set_overflow_status(true);
+        statuses.map_err(|status| format!("full queues cannot be made statuses: {status}"))?;
         let channel =
             zx::startup::take(CHANNELS, 0).ok_or("this is a service: `init` starts it, from the system description")?;
         Ok(Clients(Channel::from(channel)))

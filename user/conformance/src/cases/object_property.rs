@@ -1,7 +1,7 @@
 //! `zx_object_get_property` and `zx_object_set_property`, property by property.
 
 use abi::{Rights, Status};
-use zx::{AsHandleRef, Event, Handle, Job, Process, Socket, Thread, Vmo};
+use zx::{AsHandleRef, Channel, Event, Handle, Job, Port, Process, Signals, Socket, Thread, Vmo};
 
 use super::{cases, raw, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
@@ -23,6 +23,8 @@ cases! {
     "object.property.bad_handle" => bad_handle,
     "object.property.debug_addr_once" => debug_addr_once,
     "object.property.break_on_load" => break_on_load,
+    "object.property.overflow_status" => overflow_status,
+    "object.property.overflow_status.values" => overflow_status_values,
     "object.property.vdso_base" => vdso_base,
     "object.property.fs_base" => fs_base,
     "object.property.fs_base_of_another" => fs_base_of_another,
@@ -252,6 +254,57 @@ fn break_on_load() -> Outcome {
         equal(process.get_property_u64(abi::ZX_PROP_PROCESS_BREAK_ON_LOAD)?, value)?;
     }
     Ok(())
+}
+
+/// The process is one with statuses until it is dropped.
+struct Statuses;
+
+impl Statuses {
+    fn new() -> zx::Result<Statuses> {
+        zx::startup::process_self().set_overflow_status(true).map(|()| Statuses)
+    }
+}
+
+impl Drop for Statuses {
+    fn drop(&mut self) {
+        let _ = zx::startup::process_self().set_overflow_status(false);
+    }
+}
+
+fn overflow_status() -> Outcome {
+    // Nobody handles exceptions here: a policy exception would end the process.
+    let _statuses = Statuses::new()?;
+    let (a, b) = Channel::create()?;
+    let written = (0_u32..).find(|_| a.write(b"1", []).is_err()).ok_or("it never gets full")?;
+    ensure(written >= 3500, "a channel holds very few messages")?;
+    fails(a.write(b"1", []), Status::SHOULD_WAIT)?;
+    let mut byte = [0];
+    b.read(&mut byte, &mut []).map_err(|(status, _)| status)?;
+    a.write(b"1", [])?;
+    let (port, packet) = (Port::create()?, abi::zx_port_packet_t { key: 7, type_: 0, status: 0, payload: [0; 4] });
+    let queued = (0..).find(|_| port.queue(&packet).is_err()).ok_or("it never gets full")?;
+    equal(queued, 4096)?;
+    fails(port.queue(&packet), Status::SHOULD_WAIT)?;
+    let (port, event) = (Port::create()?, Event::create()?);
+    for key in 0..50_000 {
+        event.wait_async(&port, key, Signals::USER_0, 0)?;
+    }
+    fails(event.wait_async(&port, 50_000, Signals::USER_0, 0), Status::NO_RESOURCES)?;
+    port.cancel(&event, 7)?;
+    event.wait_async(&port, 50_000, Signals::USER_0, 0)?;
+    Ok(())
+}
+
+fn overflow_status_values() -> Outcome {
+    let process = unstarted()?;
+    let property = abi::HAFNON_PROP_PROCESS_OVERFLOW_STATUS;
+    equal(process.get_property_u64(property)?, 0)?;
+    process.set_overflow_status(true)?;
+    equal(process.get_property_u64(property)?, 1)?;
+    fails(process.set_property(property, &2_u64.to_ne_bytes()), Status::INVALID_ARGS)?;
+    fails(process.set_property(property, &[1; 7]), Status::BUFFER_TOO_SMALL)?;
+    fails(Socket::create(0)?.0.set_property(property, &1_u64.to_ne_bytes()), Status::WRONG_TYPE)?;
+    equal(process.get_property_u64(property)?, 1)
 }
 
 fn vdso_base() -> Outcome {
