@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{env, fs, thread};
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::paths::Paths;
+use crate::threads::Watcher;
 use crate::ui::{Step, Ui};
 
 /// The compiler that everything is built with.
@@ -89,7 +90,7 @@ impl<'a> Build<'a> {
         command.envs(&self.env).stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
         let mut child = command.spawn().context("cannot start cargo")?;
         let messages = child.stdout.take().context("cargo without an output")?;
-        let reader = thread::spawn(move || artifacts(messages));
+        let reader = Watcher::none().start("artifacts", move || artifacts(messages))?;
         let mut step = ui.step(self.title);
         let said = follow(child.stderr.take().context("cargo without an output")?, &mut step, ui.verbose)?;
         let status = child.wait().context("cannot wait for cargo")?;
@@ -98,7 +99,7 @@ impl<'a> Build<'a> {
             std::io::stderr().write_all(said.as_bytes()).context("cannot write")?;
             bail!("{} failed", self.title);
         }
-        reader.join().unwrap_or_else(|_| bail!("reading cargo's output failed"))
+        reader.join()?
     }
 }
 

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
-use std::{env, fs, thread};
+use std::{env, fs};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
@@ -24,7 +24,9 @@ use crate::paths::Paths;
 use crate::run;
 use crate::setup;
 use crate::symbols::Files;
+use crate::threads::Watcher;
 use crate::ui::Ui;
+use crate::words;
 
 /// How `--mem`, `--timeout` and `--raw-backtraces` reach the runner through cargo.
 const MEMORY: &str = "HAFNON_RUN_MEM";
@@ -50,13 +52,18 @@ pub fn cargo(paths: &Paths, args: &CargoArgs) -> Result<u8> {
     // A Ctrl-C reaches cargo and its runners by itself; the machine is ended when they are.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch signals")?;
     let (handle, id) = (signals.handle(), child.id());
-    thread::spawn(move || {
+    // Without it a signal would not end cargo: then this tool ends with it.
+    let watcher = Watcher::new(move |failed| {
+        words::say(&format!("hafnon: {failed}"));
+        std::process::exit(125);
+    });
+    watcher.start("signals", move || {
         let cargo = i32::try_from(id).ok().and_then(Pid::from_raw);
         for signal in signals.forever().filter(|signal| *signal != SIGINT) {
             let signal = if signal == SIGHUP { Signal::HUP } else { Signal::TERM };
             let _ = cargo.map(|cargo| kill_process(cargo, signal));
         }
-    });
+    })?;
     let status = child.wait().context("cannot wait for cargo")?;
     handle.close();
     drop(keeper);

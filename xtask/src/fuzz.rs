@@ -4,7 +4,6 @@
 //! and the same answers, which the digest shows.
 
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -17,7 +16,9 @@ use crate::paths::Paths;
 use crate::qemu::Devices;
 use crate::session::{End, Streams};
 use crate::setup;
+use crate::threads::Watcher;
 use crate::ui::Ui;
+use crate::words;
 
 /// What a run may take beside its calls, and for each thousand of them: many times what it does take.
 const TIME: Duration = Duration::from_secs(600);
@@ -62,7 +63,7 @@ impl Found {
     }
 
     fn made(&self) -> u64 {
-        self.counts.iter().map(|count| count.reached).sum()
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(count.reached))
     }
 
     /// What was made and answered, as one number.
@@ -82,10 +83,10 @@ pub fn fuzz(paths: &Paths, args: &FuzzArgs) -> Result<u8> {
     let seed = args.seed.unwrap_or_else(|| u64::from(std::process::id()));
     println!("seed {seed}");
     let (follower, output) = channel();
-    let telling = thread::spawn(move || tell(&output));
+    let telling = Watcher::none().start("output", move || tell(&output))?;
     let found = run(&built, args.calls, seed, Streams::Followed(follower));
     // The run has let go of its end, so this ends.
-    let _ = telling.join();
+    telling.join()?;
     let found = found?;
     println!("{:>10} {:>10}", "made", "succeeded");
     for Count { name, reached, succeeded } in &found.counts {
@@ -102,18 +103,13 @@ pub fn fuzz(paths: &Paths, args: &FuzzArgs) -> Result<u8> {
 
 /// Tells what the program says as it says it, but for the counts, which come as a table in the end.
 fn tell(output: &Receiver<Vec<u8>>) {
-    let mut line = Vec::new();
-    for byte in output.iter().flatten() {
-        if byte != b'\n' {
-            line.push(byte);
-            continue;
+    let mut lines = words::Lines::default();
+    let tell = |line: &str| {
+        if !line.starts_with(COUNT) {
+            println!("{}", words::visible(line));
         }
-        let text = String::from_utf8_lossy(&line);
-        if !text.starts_with(COUNT) {
-            println!("{text}");
-        }
-        line.clear();
-    }
+    };
+    output.iter().for_each(|piece| lines.push(&piece, tell));
 }
 
 /// Boots the system for so many calls.
@@ -159,6 +155,13 @@ pub fn replays(built: &Built, calls: u64, seed: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_without_end() {
+        let most = u64::MAX;
+        let found = Found::read(&format!("call a {most} {most}\ncall b {most} 1\ncall c 99999999999999999999 -1\n"));
+        assert_eq!((found.made(), found.counts.len()), (most, 3));
+    }
 
     #[test]
     fn output() {

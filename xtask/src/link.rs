@@ -18,6 +18,17 @@ pub enum Frame {
     Event(String),
 }
 
+impl Frame {
+    /// Bytes of what it carries.
+    pub fn size(&self) -> usize {
+        match self {
+            Frame::Stdout(bytes) | Frame::Stderr(bytes) | Frame::Trace(bytes) => bytes.len(),
+            Frame::Event(text) => text.len(),
+            Frame::Exit(_) => 8,
+        }
+    }
+}
+
 /// A frame to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToSystem<'a> {
@@ -68,6 +79,8 @@ pub struct Decoder {
     mark: Option<Mark>,
     /// The last bytes, in which a mark may have begun.
     tail: Vec<u8>,
+    /// What came was no frame: nothing is one before the next mark.
+    lost: Option<u8>,
 }
 
 impl Decoder {
@@ -89,6 +102,7 @@ impl Decoder {
             return piece;
         }
         self.pending.clear();
+        self.lost = None;
         &piece[start.saturating_sub(before)..]
     }
 
@@ -98,13 +112,17 @@ impl Decoder {
     /// [`OutOfStep`].
     pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Frame>, OutOfStep> {
         let piece = self.behind_mark(piece);
+        if let Some(kind) = self.lost {
+            return Err(OutOfStep(kind));
+        }
         self.pending.extend_from_slice(piece);
         let mut frames = Vec::new();
         let mut at = 0;
         while let Some(&[kind, low, high]) = self.pending[at..].first_chunk() {
             let end = at + 3 + usize::from(u16::from_le_bytes([low, high]));
             let Some(payload) = self.pending.get(at + 3..end) else { break };
-            frames.push(frame(kind, payload)?);
+            let frame = frame(kind, payload).inspect_err(|_| self.lost = Some(kind));
+            frames.push(frame.inspect_err(|_| self.pending.clear())?);
             at = end;
         }
         self.pending.drain(..at);
@@ -205,6 +223,37 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Decoder::default().push(&bytes);
+        }
+
+        /// Frames of the right shape, the longest and the shortest, cut anywhere, with marks in between.
+        #[test]
+        fn no_frames_make_it_panic_or_hold_much(
+            frames in proptest::collection::vec((0u8..8, prop_oneof![Just(0u16), Just(8), Just(u16::MAX), any::<u16>()]), 0..20),
+            size in 1usize..70_000,
+            with_mark in any::<bool>(),
+        ) {
+            let mark = *b"0123456789abcdef";
+            let mut bytes = Vec::new();
+            for (n, (kind, length)) in frames.into_iter().enumerate() {
+                bytes.push(kind);
+                bytes.extend_from_slice(&length.to_le_bytes());
+                bytes.extend(std::iter::repeat_n(0xff, usize::from(length) / (1 + n % 2)));
+                if n % 5 == 4 {
+                    bytes.extend_from_slice(&mark);
+                }
+            }
+            let mut decoder = if with_mark { Decoder::with_mark(mark) } else { Decoder::default() };
+            for piece in bytes.chunks(size) {
+                if decoder.push(piece).is_err() {
+                    break;
+                }
+                prop_assert!(decoder.pending.len() < 3 + usize::from(u16::MAX) && decoder.tail.len() < mark.len());
+            }
+        }
+
+        #[test]
+        fn any_code_is_an_exit_code(code in any::<i64>()) {
+            let _ = exit_code(code);
         }
     }
 }

@@ -38,11 +38,13 @@ mod symbols;
 mod system;
 mod terminal;
 mod test;
+mod threads;
 mod trace;
 mod trusted_base;
 mod ui;
 mod unwinder;
 mod without;
+mod words;
 
 use std::process::ExitCode;
 
@@ -55,10 +57,11 @@ use crate::paths::Paths;
 use crate::ui::Ui;
 
 fn main() -> ExitCode {
-    match dispatch(&Cli::parse()) {
+    let cli = Cli::parse();
+    match threads::main(|| dispatch(&cli)) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("hafnon: {error:#}");
+            words::say(&format!("hafnon: {error:#}"));
             ExitCode::from(match error.downcast_ref::<Refusal>() {
                 Some(Refusal::Missing(_)) => 127,
                 Some(Refusal::NoProgram(_)) => 126,

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::words;
+
 /// How to speak to the person.
 #[derive(Clone, Copy, Debug)]
 pub struct Ui {
@@ -34,7 +36,7 @@ impl Ui {
 
     /// A line of ours, on standard error.
     pub fn note(&self, text: &str) {
-        eprintln!("hafnon: {text}");
+        words::say(&format!("hafnon: {text}"));
     }
 }
 
@@ -61,7 +63,7 @@ impl Step {
                 bar.enable_steady_tick(Duration::from_millis(120));
                 self.bar = Some(bar);
             } else {
-                eprintln!("hafnon: {}", self.title);
+                words::say(&format!("hafnon: {}", self.title));
             }
         }
         if let Some(bar) = &self.bar {
@@ -75,7 +77,7 @@ impl Drop for Step {
         let (Some(bar), Some(begun)) = (self.bar.take(), self.begun) else { return };
         bar.finish_and_clear();
         if begun.elapsed() > Duration::from_secs(2) {
-            eprintln!("hafnon: {} ({} s)", self.title, begun.elapsed().as_secs());
+            words::say(&format!("hafnon: {} ({} s)", self.title, begun.elapsed().as_secs()));
         }
     }
 }

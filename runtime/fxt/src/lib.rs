@@ -95,6 +95,24 @@ mod tests {
     }
 
     #[test]
+    fn texts_without_end_are_not_held() {
+        let mut reader = read::Reader::default();
+        let text = "x".repeat(MAX_TEXT);
+        let mut give = |index: u16| {
+            let mut words = Vec::new();
+            write::string(&mut words, index, &text);
+            reader.push(&bytes(&words)).is_ok()
+        };
+        // Under one number any number of times; under many only so many.
+        assert!((0..10_000).all(|_| give(1)));
+        let held = (1..0x7fff).take_while(|index| give(*index)).count();
+        assert!(held * MAX_TEXT <= 4 << 20, "{held}");
+        // One that is longer than any that we write.
+        let long = [kind::STRING | 1 << 16 | 2000 << 32 | 251 << 4].into_iter().chain([0; 250]);
+        assert!(read::Reader::default().push(&bytes(&long.collect::<Vec<u64>>())).is_err());
+    }
+
+    #[test]
     fn what_is_written_is_read() {
         let mut out = Vec::new();
         magic(&mut out);

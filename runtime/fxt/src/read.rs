@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::{Phase, arg, kind};
+use crate::{MAX_TEXT, Phase, arg, kind};
 
 /// A record.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,11 +74,17 @@ impl core::fmt::Display for Damaged {
 
 impl core::error::Error for Damaged {}
 
-/// Puts records together from pieces of any size.
+/// The most bytes of all texts that have numbers.
+const MOST: usize = 4 << 20;
+
+/// Puts records together from pieces of any size. What it holds has an end, whatever they are: a piece gives records of at
+/// most some hundred times its size.
 #[derive(Debug, Default)]
 pub struct Reader {
     pending: Vec<u8>,
     strings: BTreeMap<u64, String>,
+    /// Bytes of all of them.
+    held: usize,
     threads: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -112,9 +118,16 @@ impl Reader {
         match header & 0xf {
             kind::INITIALIZATION => Ok(Some(Record::Ticks(words.next()?))),
             kind::STRING => {
-                let text = words.text((header >> 32 & 0x7fff) as usize)?;
-                self.strings.insert(header >> 16 & 0x7fff, text);
-                Ok(None)
+                let length = (header >> 32 & 0x7fff) as usize;
+                // A short record can name it many times over.
+                if length > MAX_TEXT {
+                    return Err(Damaged);
+                }
+                let text = words.text(length)?;
+                self.held += text.len();
+                let before = self.strings.insert(header >> 16 & 0x7fff, text);
+                self.held -= before.map_or(0, |text| text.len());
+                if self.held > MOST { Err(Damaged) } else { Ok(None) }
             }
             kind::THREAD => {
                 let thread = (words.next()?, words.next()?);

@@ -6,7 +6,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ::batch::{Decoder as Messages, KEPT, Order, Said, encode};
@@ -20,7 +19,9 @@ use crate::line::Line;
 use crate::link::{Decoder as Frames, Frame, ToSystem};
 use crate::qemu::{self, Devices, Machine, Running};
 use crate::run::check_memory;
-use crate::session::console::{Console, watch_console};
+use crate::session::console::{Console, Listener};
+use crate::threads::{Thread, Watcher};
+use crate::words;
 
 /// The program inside.
 const BATCH: &str = "/boot/bin/batch";
@@ -38,7 +39,7 @@ pub struct BatchMachine {
     mailbox: File,
     shared: Arc<Shared>,
     running: Mutex<Running>,
-    console: Mutex<Option<JoinHandle<Console>>>,
+    console: Mutex<Option<Thread<Console>>>,
     /// What it keeps, the newest first, with the numbers of the parcels.
     kept: Mutex<VecDeque<(Folder, u32)>>,
 }
@@ -130,11 +131,14 @@ impl BatchMachine {
         let shared = Arc::new(Shared::default());
         let (ready, is_ready) = channel();
         let (link, heard) = (clone(&running.link)?, shared.clone());
-        thread::spawn(move || {
+        let told = shared.clone();
+        let watcher = Watcher::new(move |failed| told.died(&failed.to_string()));
+        watcher.start("link", move || {
             let why = listen(link, &heard, &ready);
             heard.died(&why);
-        });
-        let console = watch_console(clone(&running.console)?, String::new(), false, true, None);
+        })?;
+        let listener = Listener { verbose: false, ours: true, files: None, watcher };
+        let console = listener.watch(clone(&running.console)?, String::new())?;
         let machine = BatchMachine {
             link: Mutex::new(clone(&running.link)?),
             mailbox,
@@ -236,6 +240,7 @@ impl BatchMachine {
 /// Passes on what the machine says until it is silent for good; gives why that is.
 fn listen(mut link: Line, shared: &Shared, ready: &Sender<()>) -> String {
     let (mut frames, mut messages) = (Frames::default(), Messages::default());
+    let mut errors = words::Lines::default();
     let mut buffer = vec![0; 1 << 16];
     loop {
         let count = match link.read(&mut buffer) {
@@ -251,7 +256,8 @@ fn listen(mut link: Line, shared: &Shared, ready: &Sender<()>) -> String {
         for frame in frames {
             match frame {
                 Frame::Stdout(bytes) => messages.push(&bytes),
-                Frame::Stderr(bytes) => drop(std::io::stderr().write_all(&bytes)),
+                // Not programs' own, which come as messages, but what the system says of itself.
+                Frame::Stderr(bytes) => errors.push(&bytes, |line| words::say(&words::visible(line))),
                 Frame::Exit(code) => return format!("the program that runs programs ended ({code})"),
                 Frame::Event(_) | Frame::Trace(_) => {}
             }
@@ -287,6 +293,24 @@ fn pass_on(said: Said, shared: &Shared, ready: &Sender<()>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the machine says of programs that there are not, or are no longer, is nothing to anybody.
+    #[test]
+    fn news_of_nobody() {
+        let (shared, ready) = (Shared::default(), channel().0);
+        for id in [0, 1, u32::MAX] {
+            for said in [
+                Said::Ready { room: u64::MAX },
+                Said::Fetched { id },
+                Said::InputTaken { id, count: usize::MAX },
+                Said::Output { id, bytes: vec![0x1b; 9] },
+                Said::Ended { id, end: ::batch::End::Returned(i64::MIN) },
+            ] {
+                pass_on(said, &shared, &ready);
+            }
+        }
+        assert!(shared.state().programs.is_empty());
+    }
 
     #[test]
     fn places_do_not_overlap_and_come_back() {

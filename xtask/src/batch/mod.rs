@@ -21,7 +21,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use ::batch::{Decoder, End, Order, Said, Start, encode};
@@ -33,6 +32,7 @@ use crate::build::Built;
 use crate::elf;
 use crate::qemu;
 use crate::run::check_program;
+use crate::threads::{Thread, Watcher};
 use crate::ui::Ui;
 use machine::{BatchMachine, Handed};
 use parcel::Folder;
@@ -69,7 +69,7 @@ pub struct Keeper {
     folder: TempDir,
     /// Ends the thread that has the machine.
     wanted: Option<Sender<Wanted>>,
-    thread: Option<thread::JoinHandle<()>>,
+    thread: Option<Thread<()>>,
 }
 
 /// Somebody who wants a machine that lives.
@@ -95,15 +95,17 @@ impl Keeper {
         let (wanted, who) = channel();
         let of_machines = built.clone();
         // QEMU ends with the thread that started it: so one thread starts them all, and lives as long as they.
-        let thread = thread::spawn(move || keep(&of_machines, memory, &who));
+        // Whoever waits for one of these threads sees its end by that of a channel or a socket.
+        let thread = Watcher::none().start("keeper", move || keep(&of_machines, memory, &who))?;
         let service =
             Arc::new(Service { built: built.clone(), memory, wanted: wanted.clone(), alone: RwLock::default() });
-        thread::spawn(move || {
+        Watcher::none().start("runners", move || {
             for stream in listener.incoming().flatten() {
                 let service = service.clone();
-                thread::spawn(move || service.serve(stream));
+                // A runner whose thread cannot be made sees the end of its connection.
+                let _ = Watcher::none().start("runner", move || service.serve(stream));
             }
-        });
+        })?;
         Ok(Keeper { folder, wanted: Some(wanted), thread: Some(thread) })
     }
 
@@ -240,7 +242,11 @@ impl Service {
         let id = handed.id;
         if let (true, Some(decoder), Ok(stream)) = (request.start.input, decoder.take(), stream.try_clone()) {
             let machine = machine.clone();
-            thread::spawn(move || pass_input_on(stream, decoder, &machine, id));
+            // A program whose input is lost must not wait for it.
+            let ended = machine.clone();
+            let watcher = Watcher::new(move |_| drop(ended.order(&Order::Kill { id })));
+            let started = watcher.start("input", move || pass_input_on(stream, decoder, &machine, id));
+            started.map_err(|error| Lost::NotStarted(format!("{error:#}")))?;
         }
         let deadline = request.limit.map(|limit| Instant::now() + limit + GRACE);
         let mut heard = false;

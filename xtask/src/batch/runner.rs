@@ -3,11 +3,11 @@
 use std::env;
 use std::fs::File;
 use std::io::{IsTerminal, Read};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use ::batch::{CREDIT, Decoder, End, Said, Start};
@@ -18,6 +18,7 @@ use crate::cargo::PROGRAM_TARGET;
 use crate::link::exit_code;
 use crate::session::console::Shown;
 use crate::symbols::Files;
+use crate::threads::Watcher;
 use crate::ui::Ui;
 
 /// Input that was sent and has not been taken.
@@ -64,7 +65,10 @@ pub fn run(
     let credit = Arc::new(Credit::default());
     if input {
         let (stream, credit) = (stream.try_clone().context("cannot share a socket")?, credit.clone());
-        thread::spawn(move || pump_input(stream, &credit));
+        // The keeper takes a connection that is closed for a runner that has gone, and ends the program.
+        let closed = stream.try_clone().context("cannot share a socket")?;
+        let watcher = Watcher::new(move |_| drop(closed.shutdown(Shutdown::Both)));
+        watcher.start("input", move || pump_input(stream, &credit))?;
     }
     let mut decoder = Decoder::default();
     let (mut output, mut errors) = (Shown::new(names.clone()), Shown::new(names));
@@ -144,7 +148,7 @@ fn pump_input(mut stream: UnixStream, credit: &Credit) {
 impl Credit {
     fn use_up(&self, count: usize) {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let none = |used: &mut usize| *used + count > CREDIT;
+        let none = |used: &mut usize| used.saturating_add(count) > CREDIT;
         *self.less.wait_while(used, none).unwrap_or_else(PoisonError::into_inner) += count;
     }
 

@@ -286,14 +286,23 @@ pub fn figure(words: &[&str], (commit, kernel, options): &(String, String, Strin
     Ok(Figure {
         name: (*name).into(),
         unit: (*unit).into(),
-        mean: mean.parse()?,
-        min: min.parse()?,
-        max: max.parse()?,
+        mean: number(mean)?,
+        min: number(min)?,
+        max: number(max)?,
         samples: samples.parse()?,
         commit: commit.clone(),
         kernel: kernel.clone(),
         options: options.clone(),
     })
+}
+
+/// A number that can be drawn: one that is none, or without end, is no measurement.
+///
+/// # Errors
+/// It is none.
+pub fn number(text: &str) -> Result<f64> {
+    let number: f64 = text.parse()?;
+    if number.is_finite() { Ok(number) } else { bail!("`{text}` is no number") }
 }
 
 /// Prints a table, with what they cost elsewhere beside it.
@@ -324,7 +333,29 @@ fn print(operations: &[&Operation], figures: &[Figure], linux: Option<&[Figure]>
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn extreme() -> impl Strategy<Value = String> {
+        let all = ["0", "-0", "1e308", "-1e308", "4.9e-324", "inf", "NaN", "18446744073709551615", "-1", "x", ""];
+        prop_oneof![any::<f64>().prop_map(|n| n.to_string()), (0..all.len()).prop_map(move |n| all[n].to_string())]
+    }
+
+    proptest! {
+        /// A benchmark's lines with any numbers: no figure, or one that can be printed, drawn and judged.
+        #[test]
+        fn no_numbers_make_it_panic(numbers in proptest::collection::vec(extreme(), 4)) {
+            let line = format!("figure null0 instructions {}", numbers.join(" "));
+            let common = (String::new(), String::new(), String::new());
+            if let Ok(figure) = figure(&line.split(' ').collect::<Vec<_>>(), &common) {
+                prop_assert!([figure.mean, figure.min, figure.max].iter().all(|number| number.is_finite()));
+                let _ = verdict(Some(figure.steady()), figure.mean);
+                let _ = clock_table(std::slice::from_ref(&figure));
+                print(&operations().collect::<Vec<_>>(), std::slice::from_ref(&figure), None);
+            }
+        }
+    }
 
     #[test]
     fn what_is_too_long() {

@@ -21,8 +21,9 @@ use super::operations::{Figure, figure};
 use crate::cli::Accel;
 use crate::paths::Paths;
 use crate::qemu::{Devices, Machine};
-use crate::session::console::watch_console;
+use crate::session::console::Listener;
 use crate::setup;
+use crate::threads::Watcher;
 use crate::ui::Ui;
 
 /// Linux' figures in the tree.
@@ -32,6 +33,9 @@ const COMMAND_LINE: &str = "console=ttyS0 quiet mitigations=off tsc=reliable pan
 const SOURCES: [&str; 5] = ["main.c", "calls.c", "memory.c", "parties.c", "tasks.c"];
 /// How long the machine may say nothing.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The most bytes of its figures.
+const MOST: u64 = 1 << 20;
 
 /// An operation of ours, the figure of Linux that stands beside it, and what is done there.
 pub const PEERS: &[(&str, &str, &str)] = &[
@@ -109,13 +113,14 @@ pub fn measure(paths: &Paths, ui: &Ui, memory: u64) -> Result<Vec<Figure>> {
     let step = ui.step("measuring Linux");
     let mut running = machine.start()?;
     let console = running.console.try_clone().context("cannot share a serial port")?;
-    let console = watch_console(console, String::new(), false, false, None);
+    let listener = Listener { verbose: false, ours: false, files: None, watcher: Watcher::none() };
+    let console = listener.watch(console, String::new())?;
     running.link.set_read_timeout(PATIENCE);
     let mut text = String::new();
-    let read = running.link.read_to_string(&mut text);
+    let read = running.link.try_clone()?.take(MOST).read_to_string(&mut text);
     let complaints = running.end(Duration::ZERO);
     drop(step);
-    let last: Vec<String> = console.join().unwrap_or_default().last.into();
+    let last: Vec<String> = console.join()?.last.into();
     read.with_context(|| format!("Linux said nothing more; before that:\n{text}{}\n{complaints}", last.join("\n")))?;
     let common = (
         commit(paths),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use super::operations::number;
 use super::{commit, program};
 use crate::build::{self, What};
 use crate::cli::Accel;
@@ -172,9 +173,9 @@ pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>)
 
 fn take(report: &mut Report, words: &[&str]) -> Result<()> {
     match words {
-        ["calibration", ticks] => report.ticks_per_instruction = ticks.parse()?,
+        ["calibration", ticks] => report.ticks_per_instruction = number(ticks)?,
         ["cost", series, operation, count, instructions] => {
-            let point = (count.parse()?, instructions.parse()?);
+            let point = (count.parse()?, number(instructions)?);
             match report.costs.iter_mut().find(|cost| cost.series == *series && cost.operation == *operation) {
                 Some(cost) => cost.points.push(point),
                 None => {
@@ -224,4 +225,44 @@ fn print(report: &Report, judge: bool) -> bool {
 pub fn read(report: &Path) -> Result<Report> {
     let text = fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} is no report of this kind", report.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::curves;
+    use super::*;
+
+    fn extreme() -> impl Strategy<Value = String> {
+        let all = ["0", "1e308", "-1e308", "4.9e-324", "inf", "-inf", "NaN", "18446744073709551615", "-1", "x"];
+        prop_oneof![any::<u64>().prop_map(|n| n.to_string()), (0..all.len()).prop_map(move |n| all[n].to_string())]
+    }
+
+    proptest! {
+        /// A benchmark's lines with any numbers: refused, or a report that can be printed and drawn.
+        #[test]
+        fn no_numbers_make_it_panic(lines in proptest::collection::vec((0..3, extreme(), extreme()), 0..10)) {
+            let mut report = Report {
+                benchmark: String::new(),
+                unit: String::new(),
+                commit: String::new(),
+                kernel: String::new(),
+                options: String::new(),
+                ticks_per_instruction: 1.0,
+                costs: Vec::new(),
+                memory: Vec::new(),
+            };
+            for (kind, a, b) in lines {
+                let line = match kind {
+                    0 => format!("calibration {a}"),
+                    1 => format!("cost series operation {a} {b}"),
+                    _ => format!("memory object {a} {b}"),
+                };
+                let _ = take(&mut report, &line.split(' ').collect::<Vec<_>>());
+            }
+            print(&report, true);
+            prop_assert!(curves::of_report(&report).len() < 1 << 20);
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! for each case. Both are read from one pipe, so that they come in their order. A program that ends in the middle of a
 //! case has failed in it; one that has no harness is a case by itself.
 
-use std::io::{BufRead, BufReader, PipeReader};
+use std::io::{ErrorKind, PipeReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use super::Package;
 use crate::batch::Keeper;
 use crate::paths::Paths;
 use crate::test::tail;
+use crate::words;
 
 /// Seconds that a program may run, where the package does not say.
 const LIMIT: u64 = 600;
@@ -206,26 +207,33 @@ impl Suite<'_> {
     }
 }
 
-fn read(pipe: PipeReader) -> Result<(Vec<Case>, String)> {
+fn read(mut pipe: PipeReader) -> Result<(Vec<Case>, String)> {
     let mut reader = Reader::default();
     let mut said = String::new();
-    for line in BufReader::new(pipe).split(b'\n') {
-        let line = line.context("cannot read what cargo prints")?;
-        let line = String::from_utf8_lossy(&line);
-        reader.line(line.trim_end_matches('\r'));
-        said.push_str(&line);
+    let mut take = |line: &str| {
+        reader.line(line);
+        said.push_str(line);
         said.push('\n');
         if said.len() > 1 << 20 {
-            let mut from = said.len() - (1 << 16);
-            while !said.is_char_boundary(from) {
-                from += 1;
-            }
-            said.drain(..from);
+            said.drain(..said.ceil_char_boundary(said.len() - (1 << 16)));
+        }
+    };
+    let (mut lines, mut buffer) = (words::Lines::default(), vec![0; 1 << 16]);
+    loop {
+        match pipe.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => lines.push(&buffer[..count], &mut take),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("cannot read what cargo prints"),
         }
     }
+    lines.end(take);
     reader.end_of_program();
     Ok((reader.cases, said))
 }
+
+/// No suite has more cases; what a program prints over that is left out.
+const MOST: usize = 1 << 18;
 
 /// Puts lines together to cases.
 #[derive(Debug, Default)]
@@ -306,6 +314,9 @@ impl Reader {
 
     fn case(&mut self, name: &str, outcome: Outcome, said: String) {
         let Some(program) = self.program.clone() else { return };
+        if self.cases.len() >= MOST {
+            return;
+        }
         let said = if outcome == Outcome::Failed { said } else { String::new() };
         // How the harness is to take a panic, and an example's end, are no part of its name.
         let name = name.strip_suffix(" - should panic").unwrap_or(name);
@@ -369,6 +380,28 @@ mod tests {
         text.lines().for_each(|line| reader.line(line));
         reader.end_of_program();
         reader.cases.iter().map(|case| (case.full_name(), case.outcome)).collect()
+    }
+
+    proptest::proptest! {
+        /// Lines of the right shape, in any order.
+        #[test]
+        fn no_lines_make_it_panic(lines in proptest::collection::vec(0..12usize, 0..40)) {
+            let all = [
+                "     Running unittests src/lib.rs (target/deps/x-1)", "   Doc-tests x", "     Running  ()",
+                "running 18446744073709551616 tests", "test a ... ok", "test a ... said", "test  ...  - compile fail ... FAILED",
+                "---- a stdout ----", "----  stdout ----", "test result: ok. 99999999999999999999 passed", "FAILED",
+                "error: test failed, to rerun pass `--lib`",
+            ];
+            cases(&lines.iter().map(|n| all[*n]).collect::<Vec<_>>().join("\n"));
+        }
+    }
+
+    #[test]
+    fn cases_without_end_are_not_kept() {
+        let mut reader = Reader::default();
+        reader.line("     Running unittests src/lib.rs (target/deps/x-1)");
+        (0..2 * MOST).for_each(|n| reader.line(&format!("test {n} ... ok")));
+        assert_eq!(reader.cases.len(), MOST);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 
 use super::verdict::{Failure, Verdict, percentage};
 use crate::test::tail;
+use crate::words;
 
 /// What must pass of all cases, and of each package's.
 const ALL: f64 = 95.0;
@@ -39,12 +40,13 @@ pub fn finish(verdicts: &[Verdict], time: Duration) -> bool {
     for verdict in verdicts {
         let name = &verdict.record.name;
         for failure in &verdict.failures {
-            println!("FAILED  {name}: {}{}", failure.name, times(failure));
+            println!("FAILED  {name}: {}{}", words::visible(&failure.name), times(failure));
             match &failure.reason {
                 Some(reason) => println!("        {reason}"),
                 None => {
                     println!("        no reason is listed in xtask/packages/reasons.toml; it said:");
-                    tail(failure.said.trim(), 12).lines().for_each(|line| println!("        | {line}"));
+                    let said = tail(failure.said.trim(), 12);
+                    said.lines().for_each(|line| println!("        | {}", words::visible(line)));
                 }
             }
         }

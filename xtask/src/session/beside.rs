@@ -1,13 +1,15 @@
 //! The instances beside the main one: what they say is shown with their names before it, or collected.
 
-use std::io::{ErrorKind, Read};
-use std::thread::{self, JoinHandle};
+use std::io::{ErrorKind, Read, Write};
 
-use super::console::{Console, watch_console};
+use anyhow::Result;
+
+use super::console::{Console, Listener};
 use crate::line::Line;
 use crate::link::{Decoder, Frame, Mark};
 use crate::qemu::Lines;
-use crate::symbols::Files;
+use crate::threads::{Failed, Thread};
+use crate::words;
 
 /// What an instance beside the main one said.
 #[derive(Debug, Default)]
@@ -23,30 +25,39 @@ pub struct Heard {
 /// Follows an instance.
 pub struct Follower {
     name: String,
-    console: Option<JoinHandle<Console>>,
-    link: Option<JoinHandle<Vec<Frame>>>,
+    console: Option<Thread<Console>>,
+    link: Option<Thread<Vec<Frame>>>,
 }
 
 impl Follower {
-    /// Shows what it says on our own output, where `ours`.
-    pub fn new(lines: Lines, mark: Mark, verbose: bool, ours: bool, files: Option<Files>) -> Follower {
-        let who = format!("{}: ", lines.name);
-        let console = lines.console.map(|console| watch_console(console, who.clone(), verbose, ours, files));
-        let link = lines.link.map(|link| thread::spawn(move || watch(link, mark, &who, ours)));
-        Follower { name: lines.name, console, link }
+    /// Follows its console and its link.
+    ///
+    /// # Errors
+    /// There is no room for the threads.
+    pub fn new(lines: Lines, mark: Mark, listener: &Listener) -> Result<Follower> {
+        let (who, ours) = (format!("{}: ", lines.name), listener.ours);
+        let console = lines.console.map(|console| listener.watch(console, who.clone())).transpose()?;
+        let link = lines.link.map(|link| listener.watcher.start("beside", move || follow(link, mark, &who, ours)));
+        Ok(Follower { name: lines.name, console, link: link.transpose()? })
     }
 
     /// Waits until the machine has ended.
-    pub fn end(self) -> Heard {
-        let console = self.console.and_then(|console| console.join().ok()).unwrap_or_default();
-        let transcript = self.link.and_then(|link| link.join().ok()).unwrap_or_default();
-        Heard { name: self.name, console, transcript }
+    ///
+    /// # Errors
+    /// A thread has failed.
+    pub fn end(self) -> Result<Heard, Failed> {
+        let console = self.console.map(Thread::join).transpose()?.unwrap_or_default();
+        let transcript = self.link.map(Thread::join).transpose()?.unwrap_or_default();
+        Ok(Heard { name: self.name, console, transcript })
     }
 }
 
-fn watch(mut link: Line, mark: Mark, who: &str, ours: bool) -> Vec<Frame> {
-    let mut transcript = Vec::new();
-    let (mut stdout, mut stderr) = (Lined::default(), Lined::default());
+/// The most bytes of output that are kept of an instance; what is over that is left out.
+const MOST: usize = 64 << 20;
+
+fn follow(mut link: Line, mark: Mark, who: &str, ours: bool) -> Vec<Frame> {
+    let (mut transcript, mut size) = (Vec::new(), 0_usize);
+    let (mut stdout, mut stderr) = (words::Lines::default(), words::Lines::default());
     let mut decoder = Decoder::with_mark(mark);
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -59,29 +70,23 @@ fn watch(mut link: Line, mark: Mark, who: &str, ours: bool) -> Vec<Frame> {
         let frames = decoder.push(&buffer[..count]).unwrap_or_default();
         for frame in frames {
             if !ours {
-                transcript.push(frame);
+                size = size.saturating_add(64 + frame.size());
+                if size <= MOST {
+                    transcript.push(frame);
+                }
                 continue;
             }
+            // Behind the name of its instance, what a program says is a word like others'. Nobody need be there to read it.
             match frame {
-                Frame::Stdout(bytes) => stdout.push(&bytes, |line| println!("{who}{line}")),
-                Frame::Stderr(bytes) => stderr.push(&bytes, |line| eprintln!("{who}{line}")),
-                Frame::Exit(code) => eprintln!("{who}its program ended with {code}"),
+                Frame::Stdout(bytes) => stdout.push(&bytes, |line| {
+                    let _ = writeln!(std::io::stdout(), "{who}{}", words::visible(line));
+                }),
+                Frame::Stderr(bytes) => {
+                    stderr.push(&bytes, |line| words::say(&format!("{who}{}", words::visible(line))))
+                }
+                Frame::Exit(code) => words::say(&format!("{who}its program ended with {code}")),
                 Frame::Trace(_) | Frame::Event(_) => {}
             }
-        }
-    }
-}
-
-/// Makes lines of pieces.
-#[derive(Default)]
-struct Lined(Vec<u8>);
-
-impl Lined {
-    fn push(&mut self, bytes: &[u8], show: impl Fn(&str)) {
-        self.0.extend_from_slice(bytes);
-        while let Some(end) = self.0.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.0.drain(..=end).collect();
-            show(&String::from_utf8_lossy(&line[..end]));
         }
     }
 }

@@ -1,13 +1,16 @@
 //! What comes out for people to read: the console's lines, and programs' output with names in its backtraces.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
-use std::sync::mpsc::channel;
-use std::thread::{self, JoinHandle};
+use std::io::{ErrorKind, IsTerminal, Read, Write};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use anyhow::Result;
 
 use crate::symbols::Files;
 use crate::symbols::markup::Filter;
 use crate::symbols::report::Reports;
+use crate::threads::{Thread, Watcher};
+use crate::words;
 
 /// A stream of the program's that is shown: backtraces in it get names.
 pub struct Shown(Option<Filter>);
@@ -53,68 +56,100 @@ pub struct Console {
     pub last: VecDeque<String>,
 }
 
-/// Shows what the root task and the server have to say: with `verbose` all, otherwise what is wrong.
-/// Each line begins with `who`, where that is an instance beside the main one.
-pub fn watch_console(
-    console: impl Read + Send + 'static,
-    who: String,
-    verbose: bool,
-    ours: bool,
-    files: Option<Files>,
-) -> JoinHandle<Console> {
-    const LAST: usize = 32;
-    thread::spawn(move || {
-        let full = std::env::var_os("RUST_BACKTRACE").is_some_and(|how| how == "full");
-        let mut reports = files.map(|files| Reports::new(files, full));
-        let mut found = Console::default();
-        let color = std::io::stderr().is_terminal();
-        follow(console, |line| {
-            let warning = warning(&line);
-            if verbose {
-                // Grey, so that it is told from the program's own output.
-                if color { eprintln!("\x1b[90m{who}{line}\x1b[0m") } else { eprintln!("{who}{line}") }
-            } else if let (Some(text), true) = (warning, ours) {
-                eprintln!("{who}{text}");
-            }
-            let line_of_it = line.split_once("] ").map_or("", |(_, text)| text);
-            if let Some(backtrace) = reports.as_mut().and_then(|reports| reports.line(line_of_it)) {
-                eprint!("{backtrace}");
-            }
-            if let Some(text) = line_of_it.split_once(" root: ").map(|(_, text)| text) {
-                found.root.push(text.to_string());
-            } else if let Some((_, text)) = line_of_it.split_once(' ') {
-                found.others.push(text.to_string());
-            }
-            if let Some(text) = warning {
-                found.warnings.push(text.to_string());
-            }
-            if !line.is_empty() {
-                found.last.push_back(line);
-                if found.last.len() > LAST {
-                    found.last.pop_front();
-                }
-            }
-        });
-        found
-    })
+/// How consoles are listened to.
+pub struct Listener {
+    /// Show all that is said; otherwise what is wrong.
+    pub verbose: bool,
+    /// It goes to this process' own standard error; otherwise it is collected.
+    pub ours: bool,
+    /// Backtraces get names from these.
+    pub files: Option<Files>,
+    /// Whom a thread's failure is told.
+    pub watcher: Watcher,
 }
 
-/// Gives each line to `line`, until the console ends. The console is read meanwhile, however long `line` takes: looking
-/// up the first name in a backtrace opens large files, and a port that does not move for long loses text.
-fn follow(console: impl Read + Send + 'static, mut line: impl FnMut(String)) {
-    let (sender, lines) = channel();
-    let reader = thread::spawn(move || {
-        for line in BufReader::new(console).split(b'\n') {
-            let Ok(line) = line else { break };
-            let line = String::from_utf8_lossy(&line).trim_end().to_string();
-            if sender.send(line).is_err() {
-                break;
+/// The last lines that are kept.
+const LAST: usize = 32;
+/// The most lines that are collected; what comes after them is shown, and not kept.
+const MOST: usize = 1 << 18;
+/// Lines that wait for their turn.
+const WAITING: usize = 4096;
+
+impl Listener {
+    /// Follows a console. Each line is shown with `who` before it, where that is an instance beside the main one.
+    ///
+    /// # Errors
+    /// There is no room for the threads.
+    pub fn watch(&self, console: impl Read + Send + 'static, who: String) -> Result<Thread<Console>> {
+        let Listener { verbose, ours, files, watcher } = self;
+        let (verbose, ours, files) = (*verbose, *ours, files.clone());
+        let lines = read_lines(console, watcher)?;
+        watcher.start("console", move || {
+            let full = std::env::var_os("RUST_BACKTRACE").is_some_and(|how| how == "full");
+            let mut reports = files.map(|files| Reports::new(files, full));
+            let mut found = Console::default();
+            let color = std::io::stderr().is_terminal();
+            for line in lines {
+                let warning = warning(&line);
+                if verbose {
+                    // Grey, so that it is told from the program's own output.
+                    let (grey, plain) = if color { ("\x1b[90m", "\x1b[0m") } else { ("", "") };
+                    let _ = writeln!(std::io::stderr(), "{grey}{who}{line}{plain}");
+                } else if let (Some(text), true) = (warning, ours) {
+                    words::say(&format!("{who}{text}"));
+                }
+                let line_of_it = line.split_once("] ").map_or("", |(_, text)| text);
+                if let Some(backtrace) = reports.as_mut().and_then(|reports| reports.line(line_of_it)) {
+                    words::say(backtrace.trim_end());
+                }
+                if !ours {
+                    found.collect(&line, line_of_it);
+                }
+                if !line.is_empty() {
+                    found.last.push_back(line);
+                    if found.last.len() > LAST {
+                        found.last.pop_front();
+                    }
+                }
+            }
+            found
+        })
+    }
+}
+
+impl Console {
+    /// Keeps a line; `text` is what stands behind its time.
+    fn collect(&mut self, line: &str, text: &str) {
+        if self.root.len() + self.others.len() + self.warnings.len() >= MOST {
+            return;
+        }
+        if let Some(text) = text.split_once(" root: ").map(|(_, text)| text) {
+            self.root.push(text.to_string());
+        } else if let Some((_, text)) = text.split_once(' ') {
+            self.others.push(text.to_string());
+        }
+        self.warnings.extend(warning(line).map(str::to_string));
+    }
+}
+
+/// The console's lines, with nothing in them that acts. The console is read meanwhile, however long whoever takes them is
+/// busy: looking up the first name in a backtrace opens large files, and a port that does not move for long loses text.
+fn read_lines(mut console: impl Read + Send + 'static, watcher: &Watcher) -> Result<Receiver<String>> {
+    let (sender, lines) = sync_channel(WAITING);
+    watcher.start("port", move || {
+        let (mut whole, mut buffer) = (words::Lines::default(), [0; 4096]);
+        let mut gone = false;
+        let mut send = |line: &str| gone |= sender.send(words::visible(line.trim_end()).into_owned()).is_err();
+        loop {
+            match console.read(&mut buffer) {
+                Ok(count) if count > 0 => whole.push(&buffer[..count], &mut send),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                _ => break,
             }
         }
-    });
-    lines.into_iter().for_each(&mut line);
-    // It has nothing to tell: it ended when the lines did.
-    let _ = reader.join();
+        whole.end(send);
+    })?;
+    Ok(lines)
 }
 
 /// `who: text` of a console line `[  0.123456] W who: text` whose level is W or E.
@@ -136,22 +171,34 @@ mod tests {
     fn a_slow_look_at_a_line_stops_nobody() {
         let (mut port, console) = UnixStream::pair().unwrap();
         port.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
-        let (sender, written) = channel();
-        let writer = thread::spawn(move || {
+        let write = move || {
             let text = "a line of the console\r\n".repeat(1000);
-            let all = text.bytes().all(|byte| port.write_all(&[byte]).is_ok());
-            sender.send(all).unwrap();
-        });
-        let mut lines = 0;
-        follow(console, |line| {
-            if lines == 0 {
-                assert!(written.recv().unwrap(), "the port stood still");
-            }
-            assert_eq!(line, "a line of the console");
-            lines += 1;
-        });
-        writer.join().unwrap();
-        assert_eq!(lines, 1000);
+            text.bytes().all(|byte| port.write_all(&[byte]).is_ok())
+        };
+        let writer = Watcher::none().start("writer", write).unwrap();
+        let lines = read_lines(console, &Watcher::none()).unwrap();
+        let first = lines.recv().unwrap();
+        assert!(writer.join().unwrap(), "the port stood still");
+        let all: Vec<String> = std::iter::once(first).chain(lines).collect();
+        assert!(all.len() == 1000 && all.iter().all(|line| line == "a line of the console"));
+    }
+
+    #[test]
+    fn nothing_on_the_console_acts_on_the_terminal() {
+        let said: &[u8] = b"[  0.1] E exception: \x1b[2J\x9b31m\rE init: all is well\n\xff\x00";
+        let lines: Vec<String> = read_lines(said, &Watcher::none()).unwrap().into_iter().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines.iter().all(|line| !line.contains(char::is_control)), "{lines:?}");
+    }
+
+    /// However much is said, only so much is kept.
+    #[test]
+    fn what_is_kept_has_an_end() {
+        let mut console = Console::default();
+        for n in 0..2 * MOST {
+            console.collect("[  0.1] E a: b", if n % 2 == 0 { "E root: b" } else { "E a: b" });
+        }
+        assert!(console.root.len() + console.others.len() + console.warnings.len() <= MOST + 1);
     }
 
     #[test]

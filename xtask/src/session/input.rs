@@ -3,15 +3,15 @@
 use std::io::{ErrorKind, Read};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::{Streams, write_frame};
-use crate::line::Line;
+use super::Streams;
+use super::control::ToLink;
 use crate::link::ToSystem;
 
 /// Sends the input, then its end, never more of it than the system has room for: so an interrupt always gets through.
-pub fn pump_input(streams: Streams, link: &Mutex<Line>, window: &Window) {
+pub fn pump_input(streams: Streams, link: &ToLink, window: &Window) {
     let send = |bytes: &[u8]| {
         window.wait_for_room(bytes.len());
-        write_frame(link, ToSystem::Stdin(bytes))
+        link.write(ToSystem::Stdin(bytes))
     };
     match streams {
         Streams::Overheard | Streams::Followed(_) => return,

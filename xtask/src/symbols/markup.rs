@@ -17,6 +17,9 @@ use super::{Files, Symbols, frame};
 const TAGS: [&str; 4] = ["{{{reset:", "{{{module:", "{{{mmap:", "{{{bt:"];
 /// A longer line is none.
 const LONGEST: usize = 4096;
+/// The most images, and the most parts of them, between two `reset`: a program has fewer, and what comes after them
+/// passes as it is.
+const MOST: usize = 1024;
 
 /// A part of an image in memory.
 struct Mapping {
@@ -108,10 +111,14 @@ impl Filter {
                 Some(String::new())
             }
             ["module", number, name, "elf", id] => {
-                self.modules.insert(parse(number)?, Module { name: name.into(), id: id.to_lowercase() });
+                let number = parse(number)?;
+                if self.modules.len() >= MOST && !self.modules.contains_key(&number) {
+                    return None;
+                }
+                self.modules.insert(number, Module { name: name.into(), id: id.to_lowercase() });
                 Some(String::new())
             }
-            ["mmap", start, size, "load", module, _, address] => {
+            ["mmap", start, size, "load", module, _, address] if self.mappings.len() < MOST => {
                 let [start, size, module, address] = [start, size, module, address].map(parse);
                 self.mappings.push(Mapping { start: start?, size: size?, module: module?, address: address? });
                 Some(String::new())
@@ -122,13 +129,17 @@ impl Filter {
     }
 
     fn frame(&mut self, number: &str, address: u64) -> String {
+        // All the numbers are the program's: any sum of them may be too large for an address, and then none is meant.
         let call = address.saturating_sub(1);
-        let mapping = self.mappings.iter().find(|m| call.checked_sub(m.start).is_some_and(|offset| offset < m.size));
-        let Some(mapping) = mapping else { return format!("{number:>4}: {address:#x}\n") };
-        let inside = call - mapping.start + mapping.address;
-        let Some(module) = self.modules.get(&mapping.module) else { return format!("{number:>4}: {address:#x}\n") };
+        let inside = |mapping: &Mapping| {
+            let offset = call.checked_sub(mapping.start).filter(|offset| *offset < mapping.size)?;
+            Some((self.modules.get(&mapping.module)?, mapping.address.checked_add(offset)?))
+        };
+        let Some((module, inside)) = self.mappings.iter().find_map(inside) else {
+            return format!("{number:>4}: {address:#x}\n");
+        };
         match self.symbols.find(&module.id, inside).as_slice() {
-            [] => format!("{number:>4}: {address:#x} ({}+{:#x})\n", called(&module.name), inside + 1),
+            [] => format!("{number:>4}: {address:#x} ({}+{:#x})\n", called(&module.name), inside.saturating_add(1)),
             places => frame(number, places),
         }
     }
@@ -193,7 +204,49 @@ mod tests {
         assert_eq!(all(&[long.as_bytes()]), long);
     }
 
+    /// A number as markup has it, the extreme ones often.
+    fn number() -> impl Strategy<Value = String> {
+        let extreme = prop_oneof![Just(0), Just(1), Just(0x1000), Just(i64::MAX as u64), Just(u64::MAX), any::<u64>()];
+        (extreme, any::<bool>()).prop_map(|(n, hex)| if hex { format!("{n:#x}") } else { n.to_string() })
+    }
+
+    /// A line of markup of the right shape.
+    fn element() -> impl Strategy<Value = String> {
+        prop_oneof![
+            Just("{{{reset:begin}}}\n".to_string()),
+            number().prop_map(|n| format!("{{{{{{module:{n}:name:elf:aa}}}}}}\n")),
+            (number(), number(), number(), number()).prop_map(|(start, size, module, address)| format!(
+                "{{{{{{mmap:{start}:{size}:load:{module}:rx:{address}}}}}}}\n"
+            )),
+            (0u32.., number()).prop_map(|(n, address)| format!("{{{{{{bt:{n}:{address}}}}}}}\n")),
+        ]
+    }
+
+    /// What a program printed to make this tool's thread panic.
+    #[test]
+    fn a_module_at_the_end_of_all_addresses() {
+        let text = "{{{reset:begin}}}\n{{{module:0:x:elf:aa}}}\n\
+                    {{{mmap:0x0:0xffffffffffffffff:load:0:rx:0xffffffffffffffff}}}\n{{{bt:0:0x1000}}}\n";
+        assert_eq!(all(&[text.as_bytes()]), "   0: 0x1000\n");
+        let text = "{{{module:0:x:elf:aa}}}\n{{{mmap:0x1000:0x10:load:0:rx:0xffffffffffffffff}}}\n{{{bt:0:0x1001}}}\n";
+        assert_eq!(all(&[text.as_bytes()]), "   0: 0x1001 (x+0xffffffffffffffff)\n");
+    }
+
+    #[test]
+    fn images_without_end_are_not_kept() {
+        let mut filter = Filter::new(Files::default());
+        for n in 0..3 * MOST {
+            filter.push(format!("{{{{{{module:{n}:x:elf:{n}}}}}}}\n{{{{{{mmap:{n}:1:load:0:rx:0}}}}}}\n").as_bytes());
+        }
+        assert_eq!((filter.modules.len(), filter.mappings.len()), (MOST, MOST));
+    }
+
     proptest! {
+        #[test]
+        fn no_numbers_make_it_panic(lines in proptest::collection::vec(element(), 0..12)) {
+            all(&[lines.concat().as_bytes()]);
+        }
+
         #[test]
         fn other_bytes_stay_as_they_are(
             pieces in proptest::collection::vec(proptest::collection::vec(prop_oneof![Just(b'{'), Just(b'\n'), Just(b'b'), any::<u8>()], 0..40), 0..12),

@@ -123,10 +123,9 @@ impl Symbols {
             return known.clone();
         }
         let by_id = self.by_id.get_or_insert_with(|| self.files.by_build_id());
-        let image = by_id.get(id).and_then(|file| {
-            let end = end_of(file)?;
-            Some(Rc::new(Image { loader: Loader::new(file).ok()?, end }))
-        });
+        // Of ids that are no file's nothing is noted: programs can name any number of them.
+        let file = by_id.get(id)?;
+        let image = end_of(file).and_then(|end| Some(Rc::new(Image { loader: Loader::new(file).ok()?, end })));
         self.images.insert(id.to_string(), image.clone());
         image
     }
@@ -181,6 +180,20 @@ mod tests {
         assert_eq!(plain("core::panicking::panic_fmt::h0123456789abcdef"), "core::panicking::panic_fmt");
         assert_eq!(plain("a::hello"), "a::hello");
         assert_eq!(plain("memcpy"), "memcpy");
+    }
+
+    #[test]
+    fn no_address_is_too_large() {
+        let program = env::current_exe().unwrap();
+        let id = build_id(&program);
+        let files = Files { components: vec![("own".into(), program.clone())], images: vec![program], server: None };
+        let mut symbols = Symbols::new(files);
+        for id in [id, Some(component("own")), Some("no such".into())].into_iter().flatten() {
+            for address in [0, 1, 0x1000, i64::MAX as u64, 1 << 63, u64::MAX - 1, u64::MAX] {
+                let _ = symbols.find(&id, address);
+            }
+        }
+        assert!(!symbols.images.contains_key("no such"));
     }
 
     #[test]

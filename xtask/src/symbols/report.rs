@@ -8,6 +8,10 @@
 
 use super::{Files, SERVER, Symbols, component, frame};
 
+/// The most images of a report, and the most bytes of its text: the kernel names fewer.
+const MODULES: usize = 256;
+const LONGEST: usize = 64 << 10;
+
 /// Where `std` begins what is a program's own; what is below that is seldom of interest.
 const BEGINNING: &str = "__rust_begin_short_backtrace";
 
@@ -39,7 +43,9 @@ impl Reports {
         if let Some(module) = line.strip_prefix("module ") {
             let (base, name_and_id) = module.split_once(' ')?;
             let id = name_and_id.rsplit(' ').next().unwrap_or_default();
-            self.modules.push((number(base)?, id.to_string()));
+            if self.modules.len() < MODULES {
+                self.modules.push((number(base)?, id.to_string()));
+            }
         } else if let Some(place) = line.strip_prefix('#') {
             let (n, rest) = place.split_once(' ')?;
             self.frame(n, rest.trim_start());
@@ -73,7 +79,7 @@ impl Reports {
 
     fn frame(&mut self, n: &str, rest: &str) {
         let address = rest.split(' ').next().and_then(number);
-        let (Some(address), false) = (address, self.done) else { return };
+        let (Some(address), false) = (address, self.done || self.text.len() > LONGEST) else { return };
         // Behind a call stands what comes after it, which may be another function's.
         let instruction = if n == "0" { address } else { address.saturating_sub(1) };
         let module = self.modules.iter().filter(|(base, _)| *base <= instruction).max_by_key(|(base, _)| *base);
@@ -147,6 +153,34 @@ mod tests {
             ["component \"other\" wrote to 0x0 at 0x10", "server \"store\" wrote to 0x0 at 0x10", "component \"store"]
         {
             assert!(!names(&report(&format!("E root: {first}"))), "{first}");
+        }
+    }
+
+    #[test]
+    fn a_report_without_end_is_not_kept() {
+        let mut reports = Reports::new(Files::default(), true);
+        for n in 0..100_000 {
+            reports.line(&format!("I exception: module {n:#x} a abcdef"));
+            reports.line(&format!("I exception: #{n}  {n:#x} (a+0x1)"));
+        }
+        assert!(reports.modules.len() <= MODULES && reports.text.len() < 2 * LONGEST);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_numbers_make_it_panic(
+            lines in proptest::collection::vec((0..4, proptest::prelude::any::<u64>(), proptest::prelude::any::<bool>()), 0..20),
+        ) {
+            let mut reports = Reports::new(Files::default(), true);
+            for (kind, n, extreme) in lines {
+                let n = if extreme { u64::MAX - n % 2 } else { n };
+                reports.line(&match kind {
+                    0 => format!("I exception: module {n:#x} a abcdef"),
+                    1 => format!("I exception: #{n} {n:#x}"),
+                    2 => format!("E root:   #{n} {n:#x}"),
+                    _ => "I exception: end".into(),
+                });
+            }
         }
     }
 

@@ -49,6 +49,7 @@ use crate::rust_tests;
 use crate::setup;
 use crate::ui::Ui;
 use crate::without;
+use crate::words;
 
 /// What a test does: reports its cases, or fails as a whole.
 type Body = Box<dyn Fn(&Context<'_>, &mut Cases) -> Result<()> + Send + Sync>;
@@ -213,7 +214,8 @@ impl Cases {
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        let _ = writeln!(self.text, "{line}");
+        // Much of it are words out of the system.
+        let _ = writeln!(self.text, "{}", words::visible_lines(&line.to_string()));
     }
 
     /// Runs a test, unless the kernel that the system runs on lacks what it takes.

@@ -14,9 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::units::copy_folder;
-use super::{Context, Test, expect, expect_part};
+use super::{Cases, Context, Test, expect, expect_part};
 use crate::lock;
 use crate::qemu::find_program;
+use crate::threads;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
@@ -60,6 +61,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("front-door.closed-output", closed_output),
         Test::one("front-door.interrupt", interrupt),
         Test::one("front-door.cargo-run", cargo_run),
+        Test::many("front-door.failing-thread", failing_thread),
     ]
 }
 
@@ -230,6 +232,24 @@ fn ends_within(child: &mut std::process::Child, time: Duration) -> Result<Option
         }
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A thread of the tool that fails ends the run, whichever it is: with a sentence, and in bounded time.
+fn failing_thread(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
+    let hello = context.hello()?;
+    for name in ["link", "console", "port", "signals", "input"] {
+        let mut command = tool(context)?;
+        command.arg("run").arg(hello).arg("loop").env(threads::TRIAL, name);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("cannot start this tool")?;
+        let result = ends_within(&mut child, Duration::from_secs(300)).and_then(|code| {
+            let mut stderr = String::new();
+            child.stderr.take().context("no errors")?.read_to_string(&mut stderr).context("cannot read")?;
+            expect_part("standard error", &stderr, &threads::Failed(name).to_string())?;
+            expect("the exit code", &code, &Some(125))
+        });
+        cases.case(name, result.map_err(|error| format!("{error:#}")));
+    }
+    Ok(())
 }
 
 fn cargo_run(context: &Context<'_>) -> Result<()> {

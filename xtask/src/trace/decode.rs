@@ -183,7 +183,7 @@ fn time(value: i64, start: u64) -> String {
         i64::MAX => "ZX_TIME_INFINITE".into(),
         i64::MIN => "ZX_TIME_INFINITE_PAST".into(),
         0 => "0".into(),
-        value if value > start as i64 => format!("now+{}", duration(value - start as i64)),
+        value if value > start as i64 => format!("now+{}", duration(value.saturating_sub(start as i64))),
         value => format!("now-{}", duration((start as i64).saturating_sub(value))),
     }
 }
@@ -307,6 +307,15 @@ mod tests {
         assert_eq!(status(-20), abi::Status(-20).name().unwrap_or("?"));
         assert_eq!(time(i64::MAX, 5), "ZX_TIME_INFINITE");
         assert_eq!(time(1_500_000_000, 500_000_000), "now+1.00 s");
+    }
+
+    #[test]
+    fn no_time_is_too_far() {
+        for value in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX] {
+            for start in [0, 1, i64::MAX as u64, 1 << 63, u64::MAX] {
+                assert!(!time(value, start).is_empty() && !duration(value).is_empty());
+            }
+        }
     }
 
     #[test]

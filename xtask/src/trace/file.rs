@@ -56,7 +56,9 @@ impl Writer {
     /// # Errors
     /// It cannot be written.
     pub fn call(&mut self, event: &Event, call: &Call) -> Result<()> {
-        self.threads.entry(event.process).or_insert(event.thread);
+        if self.threads.len() < super::MOST {
+            self.threads.entry(event.process).or_insert(event.thread);
+        }
         let name = format!("zx_{}", call.info.name);
         let place = (event.process, event.thread);
         let (category, name) = (Text::Inline(&event.category), Text::Inline(&name));

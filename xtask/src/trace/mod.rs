@@ -17,6 +17,8 @@ use anyhow::{Context, Result, bail};
 use fxt::Phase;
 use fxt::read::{Event, Reader, Record, Value};
 
+use crate::words;
+
 /// What is to be made of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
@@ -60,7 +62,20 @@ fn chosen(call: &abi::SyscallInfo, name: &str) -> bool {
 #[derive(Debug, Default)]
 struct Objects(HashMap<u64, (u8, String)>);
 
+/// The most objects whose names are known, and the most threads of which something is noted; those that come after them have
+/// none.
+const MOST: usize = 1 << 18;
+/// The longest name: the kernel's are shorter.
+const NAME: usize = 64;
+
 impl Objects {
+    fn add(&mut self, koid: u64, kind: u8, mut name: String) {
+        name.truncate(name.floor_char_boundary(NAME));
+        if self.0.len() < MOST || self.0.contains_key(&koid) {
+            self.0.insert(koid, (kind, name));
+        }
+    }
+
     fn name(&self, koid: u64) -> &str {
         self.0.get(&koid).map_or("", |(_, name)| name)
     }
@@ -127,7 +142,7 @@ impl Trace {
             notes.push(format!(
                 "the trace is not whole: {} of {} records were lost",
                 self.lost,
-                self.lost + self.calls
+                self.lost.saturating_add(self.calls)
             ));
         }
         notes
@@ -137,17 +152,19 @@ impl Trace {
         match record {
             Record::Ticks(_) => {}
             Record::Object { koid, kind, name, args } => {
+                // A program's own word for itself.
+                let name = words::visible(&name).into_owned();
                 if let Some(file) = &mut self.file {
                     file.object(koid, kind, &name, &args)?;
                 }
-                self.objects.0.insert(koid, (kind, name));
+                self.objects.add(koid, kind, name);
             }
             Record::Event(event) if event.category == "kernel:syscall" => self.call(event)?,
             Record::Event(event) => {
                 if event.name == "records lost"
                     && let Some((_, Value::U64(count))) = event.args.first()
                 {
-                    self.lost += count;
+                    self.lost = self.lost.saturating_add(*count);
                 }
                 if let Some(text) = &mut self.text {
                     text.event(&event, &self.objects)?;
@@ -175,9 +192,106 @@ impl Trace {
         if let Some(file) = &mut self.file {
             file.call(&event, &call)?;
         }
-        if event.phase == Phase::Begin {
+        if event.phase == Phase::Begin && (self.begun.len() < MOST || self.begun.contains_key(&event.thread)) {
             self.begun.insert(event.thread, event);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fxt::write::{self, Text, Value as Written};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A trace that tells everything of everything, into files that nobody keeps.
+    fn all() -> (Trace, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let wanted = Wanted {
+            lines: Some(Vec::new()),
+            output: Some(folder.path().join("lines")),
+            file: Some(folder.path().join("file")),
+        };
+        (Trace::new(&wanted).unwrap(), folder)
+    }
+
+    fn number() -> impl Strategy<Value = u64> {
+        prop_oneof![Just(0), Just(1), Just(i64::MAX as u64), Just(1 << 63), Just(u64::MAX), any::<u64>()]
+    }
+
+    /// An event of any call with any numbers for its arguments.
+    fn event() -> impl Strategy<Value = Vec<u64>> {
+        let numbers = proptest::collection::vec((number(), 0..4), 14);
+        let phase =
+            prop_oneof![Just(Phase::Begin), Just(Phase::End), Just(Phase::Instant), number().prop_map(Phase::Complete)];
+        (0..abi::SYSCALLS.len(), number(), 0..3u64, numbers, phase).prop_map(|(call, time, thread, numbers, phase)| {
+            let info = &abi::SYSCALLS[call];
+            let mut words = Vec::new();
+            let name = Text::Inline(info.name);
+            let mut event = write::Event::new(&mut words, time, (1, thread), Text::Inline("kernel:syscall"), name);
+            let names = info.args.iter().map(|arg| arg.name).chain(["result"]);
+            for (name, (number, kind)) in names.zip(numbers) {
+                let hex = "ff".repeat((number % 80) as usize);
+                let value = match kind {
+                    0 => Written::U64(number),
+                    1 => Written::I64(number as i64),
+                    2 => Written::Pointer(number),
+                    _ => Written::Text(&hex),
+                };
+                event.arg(Text::Inline(name), value);
+            }
+            event.finish(phase);
+            words
+        })
+    }
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn no_numbers_make_it_panic(events in proptest::collection::vec(event(), 0..20)) {
+            let (mut trace, _folder) = all();
+            events.iter().for_each(|words| trace.push(&bytes(words)));
+            prop_assert_eq!(trace.problem.as_deref(), None);
+            trace.end();
+        }
+    }
+
+    #[test]
+    fn losses_without_number() {
+        let (mut trace, _folder) = all();
+        for _ in 0..3 {
+            let mut words = Vec::new();
+            let name = Text::Inline("records lost");
+            let mut event = write::Event::new(&mut words, 0, (1, 2), Text::Inline("kernel"), name);
+            event.arg(Text::Inline("count"), Written::U64(u64::MAX));
+            event.finish(Phase::Instant);
+            trace.push(&bytes(&words));
+        }
+        assert!(trace.end().iter().any(|note| note.contains("were lost")));
+    }
+
+    #[test]
+    fn names_do_not_act_and_have_an_end() {
+        let (mut trace, folder) = all();
+        let mut words = Vec::new();
+        for koid in 0..2 * MOST as u64 {
+            words.clear();
+            write::kernel_object(&mut words, koid, 1, Text::Inline("a\x1b[31m\nE init: b"), None);
+            trace.push(&bytes(&words));
+        }
+        assert_eq!(trace.objects.0.len(), MOST);
+        words.clear();
+        let event = write::Event::new(&mut words, 0, (1, 2), Text::Inline("kernel"), Text::Inline("process ended"));
+        event.finish(Phase::Instant);
+        trace.push(&bytes(&words));
+        trace.end();
+        let lines = std::fs::read_to_string(folder.path().join("lines")).unwrap();
+        assert_eq!(lines.lines().count(), 1);
+        assert!(!lines.trim_end().contains(char::is_control), "{lines:?}");
     }
 }
