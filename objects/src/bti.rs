@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
-use crate::debuglog::Level;
+use crate::debuglog::{Level, Speaker};
 use crate::iommu::Iommu;
 use crate::kernel::Kernel;
 use crate::list::{Link, List};
@@ -122,7 +122,7 @@ impl<M: Machine> Kernel<M> {
         let Ok(bti) = self.objects.get(id) else { return };
         if bti.quarantined != 0 {
             let text = alloc::format!("bti '{}' ({:#x}): its quarantine is lost", bti.name, bti.number);
-            self.log(Level::Warning, "bti", 0, 0, text.as_bytes());
+            self.log(Level::Warning, Speaker::Kernel("bti"), text.as_bytes());
         }
     }
 

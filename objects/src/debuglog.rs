@@ -10,6 +10,7 @@ use abi::{Signals, Status};
 
 use crate::kernel::Kernel;
 use crate::machine::Machine;
+use crate::name::Name;
 use crate::object::{Body, Id, ObjectId};
 use crate::refusal::Grows;
 
@@ -53,6 +54,32 @@ impl Level {
     }
 }
 
+/// Who writes a record. On the console a program's lines begin with its number, which the kernel's never do: so no program
+/// speaks as somebody else, whatever it calls itself and whatever it writes.
+#[derive(Clone, Copy)]
+pub enum Speaker {
+    /// The kernel, in this matter.
+    Kernel(&'static str),
+    /// A program.
+    Program {
+        /// What it calls itself.
+        name: Name,
+        /// Number of its process.
+        process: u64,
+        /// Number of the thread that writes.
+        thread: u64,
+    },
+}
+
+impl core::fmt::Display for Speaker {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Speaker::Kernel(matter) => f.write_str(matter),
+            Speaker::Program { name, process, thread } => write!(f, "{process}:{thread}> {name}"),
+        }
+    }
+}
+
 /// A record.
 #[derive(Clone)]
 pub struct Record {
@@ -66,7 +93,7 @@ pub struct Record {
     pub process: u64,
     /// Number of the thread that wrote it; 0 is the kernel.
     pub thread: u64,
-    /// The text.
+    /// The text, as it was written.
     pub text: Vec<u8>,
 }
 
@@ -109,7 +136,11 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Writes a record: to the log, and as a line or lines to the console.
-    pub fn log(&mut self, level: Level, who: &str, process: u64, thread: u64, text: &[u8]) {
+    pub fn log(&mut self, level: Level, who: Speaker, text: &[u8]) {
+        let (process, thread) = match who {
+            Speaker::Kernel(_) => (0, 0),
+            Speaker::Program { process, thread, .. } => (process, thread),
+        };
         let time = self.machine.now();
         let mut line = String::new();
         let shown = level >= self.log.console;
@@ -168,5 +199,45 @@ impl<M: Machine> Kernel<M> {
                 Err(Status::SHOULD_WAIT)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeMachine;
+
+    /// Whatever a program calls itself and writes, each line begins with the time, a level and its number.
+    #[test]
+    fn a_program_speaks_as_itself() {
+        let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
+        kernel.set_console_level(Level::Debug);
+        for name in ["a\n[1.0] E init", "exception", "\x1b[31;1mkernel\x1b[0m", ""] {
+            kernel.machine.console.clear();
+            let who = Speaker::Program { name: Name::new(name.as_bytes()), process: 5, thread: 6 };
+            let text = b"module 0x0 a\r\n[1.0] E exception: b\n\x1b[2Jc\xff";
+            kernel.log(Level::Info, who, text);
+            let lines: Vec<&str> = kernel.machine.console.split_terminator("\r\n").collect();
+            assert_eq!(lines.len(), 3);
+            for line in lines {
+                let (time, rest) = line.split_once("] ").unwrap();
+                assert!(time.starts_with('[') && rest.starts_with("I 5:6> "), "{line:?}");
+                assert!(!line.contains(char::is_control), "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_kernels_records_are_nobody_elses() {
+        let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
+        let reader = kernel.debuglog_create(true).unwrap();
+        kernel.add_handle(reader.object());
+        kernel.log(Level::Error, Speaker::Kernel("exception"), b"x");
+        let who = Speaker::Program { name: Name::default(), process: 5, thread: 6 };
+        kernel.log(Level::Info, who, b"\0\xff\n");
+        let [first, second] = [(); 2].map(|()| kernel.debuglog_read(reader).unwrap());
+        assert_eq!((first.process, first.thread), (0, 0));
+        // Its bytes are as it wrote them: they are told from others' by its number.
+        assert_eq!((second.process, second.thread, second.text.as_slice()), (5, 6, &b"\0\xff\n"[..]));
     }
 }

@@ -134,6 +134,21 @@ fn each_handler_in_turn_then_the_end() {
     assert_eq!(w.kernel.channel_read(ends[DEBUGGER]).err(), Some(Status::PEER_CLOSED));
 }
 
+/// A report is the kernel's word: nothing in a name makes a line of it.
+#[test]
+fn names_make_no_lines_of_a_report() {
+    let mut w = World::new(1);
+    let forged = Name::new(b"a' (1)\n[1.0] E init: \x1b[2J");
+    w.kernel.objects.get_mut(w.process).unwrap().name = forged;
+    w.kernel.objects.get_mut(w.threads[0]).unwrap().name = forged;
+    w.fault(0);
+    let console = &w.kernel.machine.console;
+    let head = console.lines().find(|line| line.contains("undefined instruction")).unwrap();
+    assert!(head.contains("E exception: process 'a\\' (1)\\n[1.0] E init: \\u{1b}[2J' ("), "{head}");
+    assert!(console.split("\r\n").all(|line| !line.contains(char::is_control)), "{console:?}");
+    assert!(console.lines().all(|line| !line.starts_with("[1.0]")), "{console:?}");
+}
+
 #[test]
 fn a_handler_lets_the_thread_go_on() {
     let mut w = World::new(1);

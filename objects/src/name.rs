@@ -1,5 +1,7 @@
 //! Names of tasks and VMOs: up to 31 bytes, for people to read.
 
+use core::fmt::Write;
+
 /// A name.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Name {
@@ -35,14 +37,44 @@ impl Name {
     }
 }
 
+/// For people: a name is its owner's own word, so what in it would begin a line, move a cursor or end the quotation marks
+/// around it is shown as what it is.
 impl core::fmt::Display for Name {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(self.as_str())
+        for c in self.as_str().chars() {
+            match c {
+                '\'' | '\\' => write!(f, "\\{c}")?,
+                c if c.is_control() => write!(f, "{}", c.escape_default())?,
+                c => f.write_char(c)?,
+            }
+        }
+        Ok(())
     }
 }
 
 impl core::fmt::Debug for Name {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         core::fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn names_are_shown_so_that_they_do_nothing() {
+        for (name, shown) in [
+            ("plain name", "plain name"),
+            ("a\n[1.0] E init", "a\\n[1.0] E init"),
+            ("\x1b[31mred", "\\u{1b}[31mred"),
+            ("it's", "it\\'s"),
+            ("a\\n", "a\\\\n"),
+        ] {
+            assert_eq!(Name::new(name.as_bytes()).to_string(), shown);
+        }
+        assert_eq!(Name::new(b"ab\xffc").to_string(), "ab");
     }
 }

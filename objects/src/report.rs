@@ -12,7 +12,7 @@ use abi::{
     ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNALIGNED_ACCESS, ZX_EXCP_UNDEFINED_INSTRUCTION, zx_exception_report_t,
 };
 
-use crate::debuglog::Level;
+use crate::debuglog::{Level, Speaker};
 use crate::exception::page_fault;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, Registers};
@@ -56,12 +56,6 @@ fn describe(report: &zx_exception_report_t) -> &'static str {
     }
 }
 
-/// A report that is being written: to whom its lines belong.
-struct Lines {
-    pid: u64,
-    tid: u64,
-}
-
 impl<M: Machine> Kernel<M> {
     /// Writes the report of a thread's exception.
     pub(crate) fn report_exception(&mut self, thread: Id<Thread>, report: &zx_exception_report_t) {
@@ -70,22 +64,21 @@ impl<M: Machine> Kernel<M> {
         let Ok(name) = self.objects.get(process).map(|p| p.name) else { return };
         let Ok(aspace) = self.aspace_of_thread(thread) else { return };
         let registers = self.machine.thread_registers(machine);
-        let lines = Lines { pid: self.koid(process.object()), tid: self.koid(thread.object()) };
-        self.report_head(&lines, (name, thread_name), report, &registers);
-        self.report_registers(&lines, &registers);
-        self.report_modules(&lines, aspace);
-        self.report_backtrace(&lines, aspace, &registers);
-        self.report_line(&lines, Level::Info, "end");
+        let who = [(name, self.koid(process.object())), (thread_name, self.koid(thread.object()))];
+        self.report_head(who, report, &registers);
+        self.report_registers(&registers);
+        self.report_modules(aspace);
+        self.report_backtrace(aspace, &registers);
+        self.report_line(Level::Info, "end");
     }
 
-    fn report_line(&mut self, lines: &Lines, level: Level, text: &str) {
-        self.log(level, "exception", lines.pid, lines.tid, text.as_bytes());
+    fn report_line(&mut self, level: Level, text: &str) {
+        self.log(level, Speaker::Kernel("exception"), text.as_bytes());
     }
 
     fn report_head(
         &mut self,
-        lines: &Lines,
-        names: (Name, Name),
+        [(process, pid), (thread, tid)]: [(Name, u64); 2],
         report: &zx_exception_report_t,
         registers: &Registers,
     ) {
@@ -94,11 +87,7 @@ impl<M: Machine> Kernel<M> {
         let is_page_fault = report.header.type_ == ZX_EXCP_FATAL_PAGE_FAULT;
         let at = if is_page_fault { context.arch.cr2 } else { registers.rip };
         // Formatting into a String cannot fail.
-        let _ = write!(
-            line,
-            "process '{}' ({}), thread '{}' ({}): {kind} at 0x{at:x}",
-            names.0, lines.pid, names.1, lines.tid
-        );
+        let _ = write!(line, "process '{process}' ({pid}), thread '{thread}' ({tid}): {kind} at 0x{at:x}");
         if is_page_fault {
             let why = Status(context.synth_code as i32);
             line.push_str(match why {
@@ -116,10 +105,10 @@ impl<M: Machine> Kernel<M> {
             let _ = write!(line, ", code {} ({:#x})", context.synth_code, context.synth_data);
         }
         line.push_str("; the process is ended");
-        self.report_line(lines, Level::Error, &line);
+        self.report_line(Level::Error, &line);
     }
 
-    fn report_registers(&mut self, lines: &Lines, r: &Registers) {
+    fn report_registers(&mut self, r: &Registers) {
         let mut line = String::new();
         let _ = write!(line, "rip {:#x} rsp {:#x} rbp {:#x}", r.rip, r.rsp, r.rbp);
         let _ = write!(line, "\nrflags {:#x} fs {:#x}", r.rflags, r.fs_base);
@@ -130,7 +119,7 @@ impl<M: Machine> Kernel<M> {
         );
         let _ = write!(line, "\nr8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x}", r.r8, r.r9, r.r10, r.r11);
         let _ = write!(line, "\nr12 {:#x} r13 {:#x} r14 {:#x} r15 {:#x}", r.r12, r.r13, r.r14, r.r15);
-        self.report_line(lines, Level::Info, &line);
+        self.report_line(Level::Info, &line);
     }
 
     /// Where an address is: the name of what is mapped there and the offset in it.
@@ -138,16 +127,13 @@ impl<M: Machine> Kernel<M> {
         let Some(mapping) = self.mapping_at(aspace, address) else { return };
         let offset = mapping.named_offset.wrapping_add(address - mapping.base);
         let Ok(named) = self.objects.get(mapping.named) else { return };
-        let _ = match named.name.as_str() {
-            "" => write!(out, " (+0x{offset:x})"),
-            name => write!(out, " ({name}+0x{offset:x})"),
-        };
+        let _ = write!(out, " ({}+0x{offset:x})", named.name);
     }
 
     /// Where the thread stands, then the return addresses by the frame pointers. They are the program's: each must lie
     /// above the last, and what is not mapped ends it.
-    fn report_backtrace(&mut self, lines: &Lines, aspace: Key, registers: &Registers) {
-        self.report_frame(lines, aspace, 0, registers.rip);
+    fn report_backtrace(&mut self, aspace: Key, registers: &Registers) {
+        self.report_frame(aspace, 0, registers.rip);
         let mut frame = registers.rbp;
         // A call through a wild pointer: the return address is on top of the stack, and this function has no frame.
         let mut n = 1;
@@ -155,12 +141,12 @@ impl<M: Machine> Kernel<M> {
             && self.mapping_at(aspace, registers.rip).is_none()
             && let Some([address]) = self.peek::<1>(aspace, registers.rsp)
         {
-            self.report_frame(lines, aspace, n, address);
+            self.report_frame(aspace, n, address);
             n += 1;
         }
         while n <= FRAMES && frame != 0 && frame.is_multiple_of(8) {
             let Some([next, address]) = self.peek::<2>(aspace, frame) else { break };
-            self.report_frame(lines, aspace, n, address);
+            self.report_frame(aspace, n, address);
             if next <= frame {
                 break;
             }
@@ -168,18 +154,18 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    fn report_frame(&mut self, lines: &Lines, aspace: Key, n: usize, address: u64) {
+    fn report_frame(&mut self, aspace: Key, n: usize, address: u64) {
         let mut line = String::new();
         let _ = write!(line, "#{n:<2} {address:#x}");
         self.place(aspace, address, &mut line);
-        self.report_line(lines, Level::Info, &line);
+        self.report_line(Level::Info, &line);
     }
 
-    fn report_modules(&mut self, lines: &Lines, aspace: Key) {
+    fn report_modules(&mut self, aspace: Key) {
         let mut modules = Vec::new();
         self.modules(aspace, |line| modules.push(String::from(line)));
         for line in modules {
-            self.report_line(lines, Level::Info, &line);
+            self.report_line(Level::Info, &line);
         }
     }
 

@@ -14,7 +14,7 @@ use abi::{
     ZX_DEFAULT_VMAR_RIGHTS, vdso_constants, vdso_features, vdso_time_values,
 };
 use objects::channel::Message;
-use objects::debuglog::Level;
+use objects::debuglog::{Level, Speaker};
 use objects::handle::Handle;
 use objects::machine::{Frame, Machine, PAGE, PAGE_SIZE, Perm};
 use objects::name::Name;
@@ -142,7 +142,7 @@ impl<M: Machine> Server<M> {
         let top = stack_base + STACK_SIZE - 8;
         let registers = initial(entry, top, u64::from(value), vdso_base);
         kernel.thread_start(thread, &registers).at("start the first thread")?;
-        kernel.log(Level::Info, "kernel", 0, 0, b"the first process runs");
+        kernel.log(Level::Info, Speaker::Kernel("kernel"), b"the first process runs");
         kernel.reap();
         Ok(server)
     }

@@ -4,7 +4,7 @@ use alloc::format;
 
 use abi::{Rights, Status, ZX_RSRC_SYSTEM_DEBUG_BASE};
 use objects::debug::WRITES;
-use objects::debuglog::Level;
+use objects::debuglog::{Level, Speaker};
 use objects::handle::HandleValue;
 use objects::machine::{Held, Machine};
 use objects::portions::{GOES_ON, Progress};
@@ -12,6 +12,7 @@ use objects::refusal::{Made, Plan, Want};
 use objects::wait::Waiting;
 
 use crate::cx::{Cx, MAX_COPY};
+use crate::syscalls::debuglog::speaker;
 use crate::syscalls::resource::need_system;
 use crate::user::{In, Out};
 
@@ -20,11 +21,9 @@ use crate::user::{In, Out};
 pub fn debug_write<M: Machine>(cx: &mut Cx<'_, M>, bytes: In<u8>, len: usize) -> Result<Waiting, Status> {
     let len = len.min(MAX_COPY);
     if !cx.kernel.serial_may_write(cx.process) {
-        let own = cx.own_process()?;
-        let (process, thread) = (cx.kernel.koid(own.object()), cx.kernel.koid(cx.thread.object()));
-        let name = cx.kernel.objects.get(own)?.name;
+        let who = speaker(cx)?;
         let data = cx.read_bytes(bytes, len)?;
-        cx.kernel.log(Level::Debug, name.as_str(), process, thread, &data);
+        cx.kernel.log(Level::Debug, who, &data);
         return Ok(Waiting::Over(Status::OK));
     }
     let written = write_portion(cx, bytes, len);
@@ -103,7 +102,7 @@ pub fn debug_send_command<M: Machine>(
         }
         _ => return Err(Status::NOT_SUPPORTED),
     };
-    cx.kernel.log(Level::Debug, "kernel", 0, 0, answer.as_bytes());
+    cx.kernel.log(Level::Debug, Speaker::Kernel("kernel"), answer.as_bytes());
     Ok(())
 }
 

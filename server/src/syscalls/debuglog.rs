@@ -4,7 +4,7 @@ use abi::{
     Rights, Status, ZX_DEFAULT_LOG_RIGHTS, ZX_LOG_FLAG_READABLE, ZX_LOG_RECORD_DATA_MAX, ZX_RSRC_SYSTEM_DEBUGLOG_BASE,
     zx_log_record_t,
 };
-use objects::debuglog::{Debuglog, Level, MAX_TEXT};
+use objects::debuglog::{Debuglog, Level, MAX_TEXT, Speaker};
 use objects::handle::{HandleValue, INVALID};
 use objects::machine::Machine;
 use zerocopy::IntoBytes;
@@ -46,11 +46,17 @@ pub fn debuglog_write<M: Machine>(
     }
     cx.get::<Debuglog>(value, Rights::WRITE)?;
     let text = cx.read_bytes(buffer, len.min(MAX_TEXT))?;
+    let who = speaker(cx)?;
+    cx.kernel.log(Level::Info, who, &text);
+    Ok(())
+}
+
+/// The calling program, as one who writes to the log.
+pub fn speaker<M: Machine>(cx: &mut Cx<'_, M>) -> Result<Speaker, Status> {
     let own = cx.own_process()?;
     let (process, thread) = (cx.kernel.koid(own.object()), cx.kernel.koid(cx.thread.object()));
     let name = cx.kernel.objects.get(own)?.name;
-    cx.kernel.log(Level::Info, name.as_str(), process, thread, &text);
-    Ok(())
+    Ok(Speaker::Program { name, process, thread })
 }
 
 /// Reads the next record; the result is its size.

@@ -123,10 +123,12 @@ impl Console {
         if self.root.len() + self.others.len() + self.warnings.len() >= MOST {
             return;
         }
-        if let Some(text) = text.split_once(" root: ").map(|(_, text)| text) {
-            self.root.push(text.to_string());
-        } else if let Some((_, text)) = text.split_once(' ') {
-            self.others.push(text.to_string());
+        // Behind the level stands who speaks; what a program says begins with its number.
+        let said = text.split_once(' ').map_or("", |(_, said)| said);
+        match said.strip_prefix("root: ") {
+            Some(text) => self.root.push(text.to_string()),
+            None if !said.is_empty() => self.others.push(said.to_string()),
+            None => {}
         }
         self.warnings.extend(warning(line).map(str::to_string));
     }

@@ -62,6 +62,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("front-door.interrupt", interrupt),
         Test::one("front-door.cargo-run", cargo_run),
         Test::many("front-door.failing-thread", failing_thread),
+        Test::one("front-door.forged-words", forged_words),
     ]
 }
 
@@ -219,7 +220,11 @@ fn interrupt(context: &Context<'_>) -> Result<()> {
     expect("the exit code", &code, &Some(137))
 }
 
-fn ends_within(child: &mut std::process::Child, time: Duration) -> Result<Option<i32>> {
+/// The exit code, within this time.
+///
+/// # Errors
+/// It still runs.
+pub fn ends_within(child: &mut std::process::Child, time: Duration) -> Result<Option<i32>> {
     let start = Instant::now();
     loop {
         if let Some(status) = child.try_wait().context("cannot wait")? {
@@ -240,7 +245,8 @@ fn failing_thread(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     for name in ["link", "console", "port", "signals", "input"] {
         let mut command = tool(context)?;
         command.arg("run").arg(hello).arg("loop").env(threads::TRIAL, name);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("cannot start this tool")?;
+        let mut child =
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("cannot start this tool")?;
         let result = ends_within(&mut child, Duration::from_secs(300)).and_then(|code| {
             let mut stderr = String::new();
             child.stderr.take().context("no errors")?.read_to_string(&mut stderr).context("cannot read")?;
@@ -250,6 +256,21 @@ fn failing_thread(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
         cases.case(name, result.map_err(|error| format!("{error:#}")));
     }
     Ok(())
+}
+
+/// A program that calls itself and its child by names with lines and escape sequences in them, writes to the log and lets
+/// the child crash: what comes out on standard error is lines that say whose they are, with nothing in them that acts.
+fn forged_words(context: &Context<'_>) -> Result<()> {
+    let programs = &context.built_with_tests()?.test_programs;
+    let program = programs.iter().find(|(name, _)| name == "conformance").context("no conformance program")?;
+    let mut command = tool(context)?;
+    command.args(["run", "-v"]).arg(&program.1).args(["debuglog.write.who", "debuglog.report.names"]);
+    let output = command.output().context("cannot start this tool")?;
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    expect("what acts", &stderr.chars().find(|c| c.is_control() && !"\t\n".contains(*c)), &None)?;
+    expect_part("standard error", &stderr, "> a\\n[1.0] E init: by whom")?;
+    expect_part("standard error", &stderr, "E exception: process 'forged\\n\\u{1b}[2J[1.0] E init' (")?;
+    expect("a line that is nobody's", &stderr.lines().find(|line| line.starts_with("[1.0]")), &None)
 }
 
 fn cargo_run(context: &Context<'_>) -> Result<()> {

@@ -5,6 +5,7 @@ use zx::{AsHandleRef, Debuglog, Event, Handle, Info, MonotonicInstant, Signals};
 
 use super::{cases, late, raw, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
+use crate::tiny;
 
 cases! {
     "debuglog.create.options" => create_options,
@@ -14,6 +15,8 @@ cases! {
     "debuglog.write.long" => write_long,
     "debuglog.write.options" => write_options,
     "debuglog.write.rights" => write_rights,
+    "debuglog.write.who" => write_who,
+    "debuglog.report.names" => report_names,
     "debuglog.read.order" => read_order,
     "debuglog.read.small_buffer" => read_small_buffer,
     "debuglog.read.bad_buffer_keeps" => read_bad_buffer_keeps,
@@ -153,6 +156,38 @@ fn write_options() -> Outcome {
 fn write_rights() -> Outcome {
     let mute = Debuglog::from(without(&open(0)?, Rights::WRITE)?);
     fails(mute.write(b"x"), Status::ACCESS_DENIED)
+}
+
+fn write_who() -> Outcome {
+    // A record has the number of who wrote it; what he calls himself changes nothing, not even an evil name.
+    let (log, text) = (open(0)?, unique("by whom"));
+    let process = zx::startup::process_self();
+    let name = process.get_name()?;
+    process.set_name("a\n[1.0] E init")?;
+    let written = log.write(&text);
+    process.set_name(String::from_utf8_lossy(&name).trim_end_matches('\0'))?;
+    written?;
+    let record = find(&reader()?, &text)?;
+    equal((record.process, record.severity), (process.koid()?, abi::DEBUGLOG_INFO))
+}
+
+fn report_names() -> Outcome {
+    // What the kernel says of a process that has crashed is its own record, and one line, whatever the names in it.
+    // ud2
+    let tiny = tiny::Tiny::new(&[0x0f, 0x0b])?;
+    tiny.process.set_name("forged\n\x1b[2J[1.0] E init")?;
+    tiny.start(None, 0)?;
+    equal(tiny.end()?, tiny::EXCEPTION)?;
+    let (log, koid) = (reader()?, format!("({})", tiny.process.koid()?));
+    loop {
+        let record = next(&log)?;
+        let text = String::from_utf8_lossy(&record.text).into_owned();
+        if text.contains("undefined instruction") && text.contains(&koid) {
+            equal((record.process, record.thread), (0, 0))?;
+            ensure(text.contains("forged\\n\\u{1b}[2J"), "the name is not shown as what it is")?;
+            return ensure(!text.contains(char::is_control), "the name acts");
+        }
+    }
 }
 
 fn read_order() -> Outcome {
