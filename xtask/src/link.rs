@@ -38,6 +38,8 @@ pub enum ToSystem<'a> {
     WindowSize(u16, u16),
     /// Ctrl-C.
     Interrupt,
+    /// The system is to end, in order.
+    End,
 }
 
 impl ToSystem<'_> {
@@ -47,6 +49,7 @@ impl ToSystem<'_> {
             ToSystem::Stdin(bytes) => (0x10, bytes.to_vec()),
             ToSystem::WindowSize(columns, rows) => (0x11, [columns.to_le_bytes(), rows.to_le_bytes()].concat()),
             ToSystem::Interrupt => (0x12, Vec::new()),
+            ToSystem::End => (0x13, Vec::new()),
         };
         let length = u16::try_from(payload.len()).unwrap_or(u16::MAX);
         let mut frame = vec![kind];
@@ -184,6 +187,7 @@ mod tests {
         assert_eq!(ToSystem::Stdin(b"ab").encode(), [0x10, 2, 0, b'a', b'b']);
         assert_eq!(ToSystem::WindowSize(80, 24).encode(), [0x11, 4, 0, 80, 0, 24, 0]);
         assert_eq!(ToSystem::Interrupt.encode(), [0x12, 0, 0]);
+        assert_eq!(ToSystem::End.encode(), [0x13, 0, 0]);
     }
 
     #[test]

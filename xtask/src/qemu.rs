@@ -80,6 +80,8 @@ pub struct Running {
     pub link: Line,
     /// The third serial port, where there is one.
     pub terminal: Option<Line>,
+    /// QEMU's own words about the machine (its protocol QMP), where it has a disk.
+    pub monitor: Option<Line>,
     /// Console and link of each instance beside the main one, where it has them.
     pub beside: Vec<Lines>,
     /// What comes on a host link where another life of its instance begins.
@@ -139,6 +141,7 @@ impl Machine<'_> {
             let link = beside.link.map(|_| line(&line_file("link", number))).transpose()?;
             waiting.push((&beside.name, console, link));
         }
+        let monitor = self.has_monitor().then(|| line("monitor")).transpose()?;
         let errors = fs::File::create(folder.path().join("errors")).context("cannot make a temporary file")?;
         let mut child = self.command(folder.path()).stderr(errors).spawn().context("cannot start QEMU")?;
         let started = Instant::now();
@@ -153,11 +156,11 @@ impl Machine<'_> {
                 let link = link.as_ref().map(&mut accept).transpose()?;
                 beside.push(Lines { name: String::clone(name), console, link });
             }
-            Ok((console, link, terminal, beside))
+            Ok((console, link, terminal, beside, monitor.as_ref().map(&mut accept).transpose()?))
         };
         match streams() {
-            Ok((console, link, terminal, beside)) => {
-                Ok(Running { child, console, link, terminal, beside, mark, started, folder })
+            Ok((console, link, terminal, beside, monitor)) => {
+                Ok(Running { child, console, link, terminal, monitor, beside, mark, started, folder })
             }
             Err(error) => {
                 let _ = child.kill();
@@ -165,6 +168,11 @@ impl Machine<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// Whether QEMU is asked what becomes of the disk. A machine that counts is not disturbed.
+    fn has_monitor(&self) -> bool {
+        self.devices.disk.is_some() && self.accel != Accel::Counting
     }
 
     /// The command line. QEMU takes commas and blanks in some of its paths for separators, so it runs in a folder of
@@ -241,7 +249,12 @@ impl Machine<'_> {
         }
         if self.devices.disk.is_some() {
             command.args(["-drive", "if=none,id=disk,format=raw,file=disk.img"]);
-            command.args(["-device", "virtio-blk-pci,drive=disk,disable-legacy=on"]);
+            // What fails on the host, a full disk too, is told to the machine: by itself QEMU would stop it and say nothing.
+            let errors = "werror=report,rerror=report";
+            command.arg("-device").arg(format!("virtio-blk-pci,drive=disk,disable-legacy=on,{errors}"));
+        }
+        if self.has_monitor() {
+            command.args(["-chardev", "pipe,id=monitor,path=monitor", "-mon", "chardev=monitor,mode=control"]);
         }
         if self.accel == Accel::Counting {
             command.args(["-icount", "shift=0,sleep=off"]);

@@ -1,7 +1,7 @@
 //! Works on files in a directory and says what it sees: the same on every system and every file system.
 //!
 //! `files fill DIR SEED` makes a tree; `files sum DIR` lists it; `files full DIR` writes until there is no room, and again after
-//! making some; `files poke DIR` does everything to all that is there, whatever the answers.
+//! making some; `files poke DIR` does everything to all that is there, whatever the answers; `files hold DIR` writes a file and never ends.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -32,9 +32,21 @@ fn main() -> Result<()> {
         ["sum", dir] => sum(Path::new(dir), "")?,
         ["full", dir] => full(Path::new(dir))?,
         ["poke", dir] => poke(Path::new(dir), 0),
-        _ => return Err("usage: files fill DIR SEED | sum DIR | full DIR | poke DIR".into()),
+        ["hold", dir] => hold(Path::new(dir))?,
+        _ => return Err("usage: files fill DIR SEED | sum DIR | full DIR | poke DIR | hold DIR".into()),
     }
     Ok(())
+}
+
+/// Writes a file and goes on until it is ended, with the file still open.
+fn hold(dir: &Path) -> Result<()> {
+    let mut file = File::create(dir.join("held"))?;
+    file.write_all(&[b'h'; 100_000])?;
+    println!("held");
+    loop {
+        println!("and on");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
 }
 
 fn fill(dir: &Path, mut numbers: Numbers) -> Result<()> {

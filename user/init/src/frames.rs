@@ -23,6 +23,8 @@ pub const STDIN: u8 = 0x10;
 pub const WINDOW_SIZE: u8 = 0x11;
 /// The user wants the foreground program to end.
 pub const INTERRUPT: u8 = 0x12;
+/// The system is to end: what runs is ended, what was written is made to stay, EXIT follows.
+pub const END: u8 = 0x13;
 
 const HEADER: usize = 3;
 

@@ -8,3 +8,4 @@ pub mod frames;
 pub mod given;
 pub mod program;
 pub mod stdin;
+pub mod words;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use init::frames::{self, Decoder, Frame};
 use init::stdin::Stdin;
+use init::words::visible;
 use zx::Resource;
 
 use crate::tasks::Tasks;
@@ -57,7 +58,7 @@ impl Link {
 
     /// A line on the host's standard error, for init's own words.
     pub fn complain(&self, text: &str) {
-        self.send_all(frames::STDERR, format!("init: {text}\n").as_bytes());
+        self.send_all(frames::STDERR, format!("init: {}\n", visible(text)).as_bytes());
     }
 
     /// Columns and rows of the host's terminal, if it has told them.
@@ -103,6 +104,10 @@ impl Link {
             (frames::INTERRUPT, _) => {
                 let what = tasks.interrupt();
                 self.event(&["interrupted", &what]);
+            }
+            (frames::END, _) => {
+                self.event(&["ending"]);
+                tasks.end();
             }
             // A newer host may know more types than this side.
             _ => {}

@@ -110,6 +110,9 @@ impl Runner {
     }
 
     fn start(&self, command: &config::Command, connection: &Connection) -> Result<Child, String> {
+        if self.tasks.ending() {
+            return Err("the system is ending".to_owned());
+        }
         let path = command.program.as_str();
         let mut file = File::open(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => "there is no such program".to_owned(),

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use description::services::Service;
 use init::frames;
+use init::words::visible;
 use zx::{AsHandleRef, Channel, Handle, Job, MonotonicInstant, Port, Signals, Status};
 
 use crate::link::Link;
@@ -409,7 +410,7 @@ impl Log {
         };
         for line in self.line[..whole].split_inclusive(|byte| *byte == b'\n') {
             let text = String::from_utf8_lossy(line);
-            link.send_all(frames::STDERR, format!("{}: {}\n", self.name, text.trim_end()).as_bytes());
+            link.send_all(frames::STDERR, format!("{}: {}\n", self.name, visible(text.trim_end())).as_bytes());
         }
         self.line.drain(..whole);
         more

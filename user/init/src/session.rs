@@ -96,10 +96,10 @@ fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static
         Mode::Run => run(&runner),
         Mode::Tour => Ok(tour::run(&runner)),
         Mode::Shell => Ok(shell(&runner)),
-        Mode::TourThenShell => {
-            tour::run(&runner);
-            Ok(shell(&runner))
-        }
+        Mode::TourThenShell => match tour::run(&runner) {
+            code if tasks.ending() => Ok(code),
+            _ => Ok(shell(&runner)),
+        },
         Mode::Test => test(&runner),
     };
     if let Some(names) = &runner.names {
@@ -127,7 +127,7 @@ fn run(runner: &Runner) -> io::Result<i64> {
 
 fn shell(runner: &Runner) -> i64 {
     let command = Command::new(SHELL, &[]);
-    for _ in 0..SHELLS {
+    for _ in (0..SHELLS).take_while(|_| !runner.tasks.ending()) {
         let Some(console) =
             runner.names.as_ref().and_then(|names| Console::connect(names, runner.link, runner.tasks).ok())
         else {

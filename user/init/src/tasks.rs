@@ -18,6 +18,8 @@ pub struct Tasks {
     kept: Mutex<BTreeSet<u64>>,
     /// Of a shell, which knows itself what to end.
     shell: Mutex<Option<Event>>,
+    /// The system is ending: nothing is started any more.
+    ending: Mutex<bool>,
 }
 
 impl Tasks {
@@ -25,7 +27,19 @@ impl Tasks {
     pub fn new() -> Self {
         let root = zx::startup::job_default();
         let kept = root.as_ref().map(|root| koids(root, abi::ZX_INFO_JOB_PROCESSES)).unwrap_or_default();
-        Self { root, kept: Mutex::new(kept.into_iter().collect()), shell: Mutex::new(None) }
+        Self { root, kept: Mutex::new(kept.into_iter().collect()), shell: Mutex::new(None), ending: Mutex::new(false) }
+    }
+
+    /// Ends what runs in the foreground, and lets nothing begin any more. Whoever waits for it goes on to the system's end.
+    pub fn end(&self) {
+        // A job that is being made is there when this has the lock, and is ended with the others.
+        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.kill_foreground();
+    }
+
+    /// Whether the system is ending.
+    pub fn ending(&self) -> bool {
+        *self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps one more process, or a job with all in it, by a handle to it.
@@ -63,8 +77,12 @@ impl Tasks {
     /// A job for a program: one of its own, or, for a test that wants all there is, the root job.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// What the kernel answers; `CANCELED`: the system is ending.
     pub fn job(&self, name: &str, root: bool) -> zx::Result<Job> {
+        let ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        if *ending {
+            return Err(Status::CANCELED);
+        }
         let all = self.root.as_ref().ok_or(Status::NOT_FOUND)?;
         if root {
             return all.duplicate(Rights::SAME_RIGHTS);

@@ -46,6 +46,9 @@ pub fn run(runner: &Runner) -> i64 {
     ));
     let mut failed = 0;
     for (index, stop) in STOPS.iter().enumerate() {
+        if runner.tasks.ending() {
+            return 1;
+        }
         link.say(&format!("\n[{}/{}] {}", index + 1, STOPS.len(), stop.program));
         link.say(stop.words);
         let command = Command::new(&format!("/boot/bin/{}", stop.program), stop.arguments);

@@ -17,6 +17,7 @@ use crate::link::ToSystem;
 use crate::qemu::Running;
 use crate::terminal::{self, Raw};
 use crate::threads::Watcher;
+use crate::words;
 
 /// What decides over a session.
 pub struct Control<'a> {
@@ -63,100 +64,194 @@ impl ToLink {
     }
 }
 
+/// How long the system may take to end in order, once it is told to.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// The machine's end: what it means for this process, and whether the machine is turning itself off.
+pub struct Ended {
+    /// How it ended.
+    pub end: End,
+    /// What was written is where it belongs, and the machine is about to be off.
+    pub in_order: bool,
+}
+
+impl Ended {
+    fn at_once(end: End) -> Ended {
+        Ended { end, in_order: false }
+    }
+}
+
+/// A session that is under way.
+struct State<'a> {
+    control: &'a Control<'a>,
+    to_system: ToLink,
+    window: Arc<Window>,
+    /// Until somebody sends it.
+    input: Option<Streams>,
+    /// It is this process' own, and somebody may have a disk that is to be whole afterwards.
+    ours: bool,
+    /// `init` hears what is sent.
+    ready: bool,
+    /// A program has the terminal.
+    attached: bool,
+    raw: Option<Raw>,
+    interrupted: Option<Instant>,
+    /// When something was heard last.
+    heard: Instant,
+    /// The system was told to end, for this reason, and has until then.
+    ending: Option<(End, Instant)>,
+}
+
 impl Control<'_> {
     /// Waits until something ends the session.
     ///
     /// # Errors
     /// There is no room for what this tool needs.
-    pub fn run(self, streams: Streams) -> Result<End> {
-        let Control { running, happenings, sender, watcher, deadline, quiet, heard: heard_terminal } = self;
-        let ours = matches!(streams, Streams::Ours(_));
-        let line = running.link.try_clone().context("cannot share a serial port")?;
-        let to_system = ToLink { line: Arc::new(Mutex::new(line)), watcher: watcher.clone() };
-        let window = Arc::new(Window::default());
-        let mut input = Some(streams);
-        let pump = |streams: Streams| {
-            let (to_system, window) = (to_system.clone(), window.clone());
-            watcher.start("input", move || pump_input(streams, &to_system, &window))
+    pub fn run(self, streams: Streams) -> Result<Ended> {
+        let line = self.running.link.try_clone().context("cannot share a serial port")?;
+        let mut state = State {
+            to_system: ToLink { line: Arc::new(Mutex::new(line)), watcher: self.watcher.clone() },
+            window: Arc::new(Window::default()),
+            ours: matches!(streams, Streams::Ours(_)),
+            input: Some(streams),
+            ready: false,
+            attached: false,
+            raw: None,
+            interrupted: None,
+            heard: self.running.started,
+            ending: None,
+            control: &self,
         };
-        let mut interrupted: Option<Instant> = None;
-        let mut ready = false;
-        let mut raw = None;
-        let mut attached = false;
-        let mut heard = running.started;
         loop {
-            let silent = quiet.map(|quiet| heard + quiet);
-            let deadline = [deadline, silent].into_iter().flatten().min();
+            let deadline = state.deadline();
             let wait = deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
-            let happening = match happenings.recv_timeout(wait) {
-                Ok(happening) => happening,
-                Err(RecvTimeoutError::Timeout) if deadline.is_some_and(|at| at <= Instant::now()) => {
-                    return Ok(End::TimedOut);
+            let ended = match self.happenings.recv_timeout(wait) {
+                Ok(happening) => state.happened(happening)?,
+                Err(RecvTimeoutError::Timeout) if deadline.is_some_and(|at| at <= Instant::now()) => state.late()?,
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    Some(Ended::at_once(End::Stopped("the connection to QEMU broke".into())))
                 }
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => return Ok(End::Stopped("the connection to QEMU broke".into())),
             };
-            match happening {
-                Happening::Word => heard = Instant::now(),
-                Happening::FirstFrame => {
-                    // Before `init` listens the serial port would lose what is sent.
-                    ready = true;
-                    if running.terminal.is_none()
-                        && let Some(streams) = input.take()
-                    {
-                        pump(streams)?;
-                    }
-                    if ours {
-                        to_system.send_window_size()?;
-                    }
-                }
-                Happening::Console => {
-                    attached = true;
-                    if let (Some(streams), Some(stream)) = (input.take(), &running.terminal) {
-                        raw = ours.then(Raw::take);
-                        let stream = stream.try_clone().context("cannot share a serial port")?;
-                        let (sender, heard) = (sender.clone(), heard_terminal.clone());
-                        watcher.start("keys", move || terminal::pump(streams, stream, &sender, &heard))?;
-                    }
-                }
-                Happening::NoConsole => {
-                    attached = false;
-                    raw = None;
-                    if running.terminal.is_some()
-                        && let Some(streams) = input.take()
-                    {
-                        pump(streams)?;
-                    }
-                }
-                Happening::Suspend => terminal::suspend(),
-                Happening::Signal(SIGCONT) => {
-                    if let Some(raw) = &raw {
-                        raw.again();
-                    }
-                }
-                Happening::InputTaken(count) => window.taken(count),
-                Happening::FirstOutput => return Ok(End::Output),
-                Happening::Exit(code) => return Ok(End::Exit(code)),
-                Happening::OutputClosed => return Ok(End::OutputClosed),
-                Happening::LinkEnded(why) => {
-                    return Ok(End::Stopped(why.unwrap_or_else(|| "the machine turned off".into())));
-                }
-                Happening::Failed(failed) => return Ok(End::Stopped(failed.to_string())),
-                Happening::Signal(SIGWINCH) if ready => to_system.send_window_size()?,
-                Happening::Signal(SIGWINCH) => {}
-                Happening::Signal(SIGINT) if ready && interrupted.is_none_or(|at| at.elapsed() > PATIENCE) => {
-                    interrupted = Some(Instant::now());
-                    match &running.terminal {
-                        Some(stream) if attached => {
-                            let mut stream = stream.try_clone().context("cannot share a serial port")?;
-                            watcher.start("interrupt", move || stream.write_all(&[terminal::INTERRUPT]))?;
-                        }
-                        _ => to_system.send(ToSystem::Interrupt)?,
-                    }
-                }
-                Happening::Signal(signal) => return Ok(End::Signal(signal)),
+            if let Some(ended) = ended {
+                return Ok(ended);
             }
         }
+    }
+}
+
+impl State<'_> {
+    /// When the next patience ends.
+    fn deadline(&self) -> Option<Instant> {
+        if let Some((_, until)) = self.ending {
+            return Some(until);
+        }
+        [self.control.deadline, self.control.quiet.map(|quiet| self.heard + quiet)].into_iter().flatten().min()
+    }
+
+    /// Time has run out.
+    fn late(&mut self) -> Result<Option<Ended>> {
+        let Some((end, _)) = self.ending.take() else { return self.end(End::TimedOut) };
+        let seconds = SETTLING.as_secs();
+        words::say(&format!("hafnon: the system did not end within {seconds} s; what was written last may be lost"));
+        Ok(Some(Ended::at_once(end)))
+    }
+
+    /// The session is to end for this reason: the system has some time to write what it has. Where nothing can be told to it,
+    /// or it was told before, the end is now.
+    fn end(&mut self, end: End) -> Result<Option<Ended>> {
+        if !self.ours || !self.ready || self.ending.is_some() {
+            return Ok(Some(Ended::at_once(end)));
+        }
+        self.to_system.send(ToSystem::End)?;
+        self.ending = Some((end, Instant::now() + SETTLING));
+        Ok(None)
+    }
+
+    /// The system has ended by itself: for the reason for which it was told to, if it was.
+    fn over(&mut self, end: End) -> Option<Ended> {
+        let in_order = self.ending.is_some() || matches!(end, End::Exit(_));
+        Some(Ended { end: self.ending.take().map_or(end, |(reason, _)| reason), in_order })
+    }
+
+    /// Input goes over the link.
+    fn send_input(&mut self) -> Result<()> {
+        let Some(streams) = self.input.take() else { return Ok(()) };
+        let (to_system, window) = (self.to_system.clone(), self.window.clone());
+        self.control.watcher.start("input", move || pump_input(streams, &to_system, &window)).map(drop)
+    }
+
+    /// A program has the terminal now.
+    fn attach(&mut self) -> Result<()> {
+        self.attached = true;
+        let Control { running, sender, watcher, heard, .. } = self.control;
+        if let (Some(streams), Some(stream)) = (self.input.take(), &running.terminal) {
+            self.raw = self.ours.then(Raw::take);
+            let stream = stream.try_clone().context("cannot share a serial port")?;
+            let (sender, heard) = (sender.clone(), heard.clone());
+            watcher.start("keys", move || terminal::pump(streams, stream, &sender, &heard))?;
+        }
+        Ok(())
+    }
+
+    /// Ctrl-C: for the program, and a second one soon after it for the whole. Where a shell has the terminal, the first was
+    /// no more than a key, so the second is the first that the system is told.
+    fn interrupt(&mut self) -> Result<Option<Ended>> {
+        if self.ending.is_some() || self.interrupted.is_some_and(|at| at.elapsed() <= PATIENCE) {
+            return if self.attached {
+                self.end(End::Signal(SIGINT))
+            } else {
+                Ok(Some(Ended::at_once(End::Signal(SIGINT))))
+            };
+        }
+        self.interrupted = Some(Instant::now());
+        match &self.control.running.terminal {
+            Some(stream) if self.attached => {
+                let mut stream = stream.try_clone().context("cannot share a serial port")?;
+                self.control.watcher.start("interrupt", move || stream.write_all(&[terminal::INTERRUPT]))?;
+            }
+            _ => self.to_system.send(ToSystem::Interrupt)?,
+        }
+        Ok(None)
+    }
+
+    fn happened(&mut self, happening: Happening) -> Result<Option<Ended>> {
+        match happening {
+            Happening::Word => self.heard = Instant::now(),
+            Happening::FirstFrame => {
+                // Before `init` listens the serial port would lose what is sent.
+                self.ready = true;
+                if self.control.running.terminal.is_none() {
+                    self.send_input()?;
+                }
+                if self.ours {
+                    self.to_system.send_window_size()?;
+                }
+            }
+            Happening::Console => self.attach()?,
+            Happening::NoConsole => {
+                self.attached = false;
+                self.raw = None;
+                if self.control.running.terminal.is_some() {
+                    self.send_input()?;
+                }
+            }
+            Happening::Suspend => terminal::suspend(),
+            Happening::InputTaken(count) => self.window.taken(count),
+            Happening::FirstOutput => return Ok(Some(Ended::at_once(End::Output))),
+            Happening::Exit(code) => return Ok(self.over(End::Exit(code))),
+            Happening::OutputClosed => return self.end(End::OutputClosed),
+            Happening::LinkEnded(why) => {
+                return Ok(self.over(End::Stopped(why.unwrap_or_else(|| "the machine turned off".into()))));
+            }
+            Happening::Failed(failed) => return Ok(Some(Ended::at_once(End::Stopped(failed.to_string())))),
+            Happening::Signal(SIGCONT) => self.raw.iter().for_each(Raw::again),
+            Happening::Signal(SIGWINCH) if self.ready => self.to_system.send_window_size()?,
+            Happening::Signal(SIGWINCH) => {}
+            Happening::Signal(SIGINT) if self.ready => return self.interrupt(),
+            Happening::Signal(signal) => return self.end(End::Signal(signal)),
+        }
+        Ok(None)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod beside;
 pub mod console;
 mod control;
 mod input;
+mod monitor;
 mod output;
 
 use std::collections::VecDeque;
@@ -22,7 +23,8 @@ use anyhow::{Context, Result};
 
 use beside::Follower;
 use console::{Console, Listener};
-use control::{Control, watch_signals};
+use control::{Control, Ended, watch_signals};
+use monitor::follow_monitor;
 pub use output::Heard;
 use output::{Output, follow_link, follow_terminal};
 
@@ -84,7 +86,7 @@ pub enum End {
     TimedOut,
     /// The program wrote, and that was all that was wanted.
     Output,
-    /// A signal with this number ended it.
+    /// A signal to this process with this number ended it.
     Signal(i32),
     /// Whoever read our output went away.
     OutputClosed,
@@ -201,6 +203,9 @@ impl Session<'_> {
         let follow = |lines| Follower::new(lines, running.mark, &listener);
         let beside: Vec<Follower> = beside.into_iter().map(follow).collect::<Result<_>>()?;
         let console = listener.watch(clone(&running.console)?, String::new())?;
+        if let Some(monitor) = running.monitor.take() {
+            watcher.start("monitor", move || follow_monitor(monitor))?;
+        }
         let heard = Arc::new(Heard::default());
         let terminal = match &running.terminal {
             Some(stream) => {
@@ -222,8 +227,8 @@ impl Session<'_> {
             quiet: self.quiet,
             heard: heard.clone(),
         };
-        let mut end = control.run(self.streams)?;
-        let complaints = running.end(if matches!(end, End::Exit(_)) { PATIENCE } else { Duration::ZERO });
+        let Ended { mut end, in_order } = control.run(self.streams)?;
+        let complaints = running.end(if in_order { PATIENCE } else { Duration::ZERO });
         if let Some(signals) = signals {
             signals.close();
         }

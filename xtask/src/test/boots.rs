@@ -224,7 +224,10 @@ fn stop_machine(tool: &mut Child) -> Result<u32> {
 }
 
 /// The machine that a tool has started, if it has.
-fn machine_of(tool: u32) -> Result<Option<Pid>> {
+///
+/// # Errors
+/// What runs cannot be listed.
+pub fn machine_of(tool: u32) -> Result<Option<Pid>> {
     for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
         // Its number, its name in parentheses, its state, its parent. It may have ended.
         let Ok(text) = fs::read_to_string(entry.path().join("stat")) else { continue };

@@ -1,13 +1,18 @@
 //! The file system on a disk: what the system writes, the host's tools find in order, and the other way round.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{Context, Test, expect, expect_part};
+use super::boots::machine_of;
+use super::wrong;
+use super::{Cases, Context, Test, expect, expect_part};
 use crate::cargo;
 use crate::run::Capture;
 use crate::session::End;
@@ -21,6 +26,8 @@ pub fn tests() -> Vec<Test> {
         Test::one("files.disk-full", full),
         Test::one("files.disk-damaged", damaged),
         Test::one("files.disk-without-file-system", without_file_system),
+        Test::many("files.ends-in-order", ends_in_order),
+        Test::many("files.host-disk-full", host_disk_full),
     ]
 }
 
@@ -183,4 +190,127 @@ fn without_file_system(context: &Context<'_>) -> Result<()> {
     let (end, _, stderr) = run(context, &path, &["sum", "/disk"])?;
     expect("its end", &end, &End::Exit(1))?;
     expect_part("standard error", &stderr, "there is no FAT file system on it")
+}
+
+/// How a run is ended from outside.
+#[derive(Clone, Copy)]
+enum Ending {
+    Signal(Signal),
+    Timeout,
+    ClosedOutput,
+}
+
+/// However a run ends, the disk is whole afterwards, and what the program wrote is there: it is told of no end, and makes
+/// nothing stay by itself.
+fn ends_in_order(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
+    for (name, ending, code) in [
+        ("SIGTERM", Ending::Signal(Signal::TERM), 143),
+        ("SIGHUP", Ending::Signal(Signal::HUP), 129),
+        ("SIGINT", Ending::Signal(Signal::INT), 137),
+        ("timeout", Ending::Timeout, 124),
+        ("closed output", Ending::ClosedOutput, 141),
+    ] {
+        let result = ended(context, ending, code);
+        cases.case(name, result.map_err(|error| format!("{error:#}")));
+    }
+    let result = stands_still(context);
+    cases.case("a machine that stands still", result.map_err(|error| format!("{error:#}")));
+    Ok(())
+}
+
+/// This tool, with a program that holds files on a disk open: it has begun when this returns.
+fn holding(context: &Context<'_>, disk: &Path, options: &[&str]) -> Result<(Child, BufReader<ChildStdout>)> {
+    let program = context.example("files")?;
+    let mut command = wrong::tool(context)?;
+    command.arg("run").args(options).arg("--disk").arg(disk).arg(program).args(["hold", "/disk"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cannot start this tool")?;
+    let mut output = BufReader::new(child.stdout.take().context("no output")?);
+    let mut line = String::new();
+    output.read_line(&mut line).context("cannot read")?;
+    if line != "held\n" {
+        let _ = child.kill();
+        let stderr = child.wait_with_output().map(|output| wrong::said(&output)).unwrap_or_default();
+        bail!("the program says {line:?}\n{stderr}");
+    }
+    Ok((child, output))
+}
+
+fn ended(context: &Context<'_>, ending: Ending, code: i32) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let (path, name) = disk(context, &folder, 64, "32")?;
+    let options: &[&str] = if matches!(ending, Ending::Timeout) { &["--timeout", "40"] } else { &[] };
+    let (mut child, output) = holding(context, &path, options)?;
+    let mut output = Some(output);
+    match ending {
+        Ending::Signal(signal) => send(&child, signal)?,
+        Ending::Timeout => {}
+        Ending::ClosedOutput => drop(output.take()),
+    }
+    // What it still says has to go somewhere.
+    if let Some(mut output) = output {
+        std::io::copy(&mut output, &mut std::io::sink()).context("cannot read")?;
+    }
+    let found = wrong::ends_within(&mut child, Duration::from_secs(120))?;
+    expect("the exit code", &found, &Some(code))?;
+    tool("fsck.vfat", &["-n", &name])?;
+    let back = folder.path().join("back");
+    tool("mcopy", &["-i", &name, "::/held", back.to_str().context("no text")?])?;
+    let bytes = fs::read(&back).context("cannot read what was written")?;
+    expect("how much is there", &bytes.len(), &100_000)?;
+    expect("whether it is what was written", &bytes.iter().all(|byte| *byte == b'h'), &true)
+}
+
+/// A system that does not answer has some seconds; a second signal ends it at once.
+fn stands_still(context: &Context<'_>) -> Result<()> {
+    const LATE: &str = "did not end within";
+    for (second, late) in [(true, false), (false, true)] {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let (path, _) = disk(context, &folder, 64, "32")?;
+        let (mut child, mut output) = holding(context, &path, &[])?;
+        let machine = machine_of(child.id())?.context("there is no machine")?;
+        kill_process(machine, Signal::STOP).context("cannot stop the machine")?;
+        send(&child, Signal::TERM)?;
+        // Another one: two of one kind could come as one.
+        if second {
+            send(&child, Signal::HUP)?;
+        }
+        std::io::copy(&mut output, &mut std::io::sink()).context("cannot read")?;
+        let code = wrong::ends_within(&mut child, Duration::from_secs(120))?;
+        expect("whether a signal ended it", &matches!(code, Some(143 | 129)), &true)?;
+        let mut stderr = String::new();
+        child.stderr.take().context("no errors")?.read_to_string(&mut stderr).context("cannot read")?;
+        expect("whether it says that it was late", &stderr.contains(LATE), &late)?;
+    }
+    Ok(())
+}
+
+fn send(child: &Child, signal: Signal) -> Result<()> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("no process")?;
+    kill_process(pid, signal).context("cannot send a signal")
+}
+
+/// Where the host has no room for what the machine writes, it is told, and so is the user; nothing stands still.
+fn host_disk_full(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
+    // A file system of six megabytes, which nobody else sees.
+    const SCRIPT: &str = "mount -t tmpfs -o size=6M none \"$1\" || exit 77
+        truncate -s 64M \"$1/disk.img\" && mkfs.vfat -F 32 \"$1/disk.img\" >/dev/null || exit 78
+        exec \"$2\" run --timeout 300 --disk \"$1/disk.img\" \"$3\" full /disk";
+    setup::for_disks(&context.ui)?;
+    context.built()?;
+    let program = context.example("files")?;
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let tool = wrong::tool(context)?;
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", SCRIPT, "sh"]).arg(folder.path()).arg(tool.get_program()).arg(program);
+    command.env("HAFNON_ROOT", &context.paths.workspace).stdin(Stdio::null());
+    let output = command.output().context("cannot start unshare")?;
+    let stderr = wrong::said(&output);
+    if output.status.code() == Some(77) || stderr.contains("unshare failed") {
+        cases.not_made("left out: this user may not mount anything in a name space of its own");
+        return Ok(());
+    }
+    expect_part("standard error", &stderr, "the host's disk is full: a write to the machine's disk failed")?;
+    expect("whether it had to be ended", &(output.status.code() == Some(124)), &false)?;
+    cases.pass_whole();
+    Ok(())
 }

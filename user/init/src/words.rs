@@ -1,0 +1,20 @@
+//! What the system says of itself on the host's standard error.
+
+/// A line with nothing in it that acts on a terminal or ends the line: names and reasons may come from programs.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\t' { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_is_shown() {
+        assert_eq!(visible("a\nb\x1b[31m\tc\u{9b}"), "a\\nb\\u{1b}[31m\tc\\u{9b}");
+    }
+}
