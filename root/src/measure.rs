@@ -10,7 +10,7 @@ mod samples;
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sel4::bootinfo::{INIT_ASID_POOL, INIT_CNODE, INIT_TCB, INIT_VSPACE};
+use sel4::bootinfo::{DOMAIN, INIT_ASID_POOL, INIT_CNODE, INIT_TCB, INIT_VSPACE};
 use sel4::{
     BootInfo, CPtr, Caching, CapData, Endpoint, Fault, Message, Notification, ObjectType, Page, Rights, SchedParams,
     Tcb, TcbConfig, Untyped, UserContext, VSpace,
@@ -104,7 +104,7 @@ fn partner(
         rdi: cap.0,
         ..UserContext::default()
     };
-    tcb.without_fpu().context("a partner without FPU")?;
+    tcb.without_fpu(DOMAIN).context("a partner without FPU")?;
     tcb.write_registers(&registers, true).context("starting a partner")?;
     Ok(tcb)
 }

@@ -1,7 +1,7 @@
 //! Builds a server out of an instance's estate: see [`server_boot`] for what it finds when it starts.
 
 use description::Instance as Wanted;
-use sel4::bootinfo::{ASID_CONTROL, INIT_ASID_POOL, INIT_TCB, IRQ_CONTROL};
+use sel4::bootinfo::{ASID_CONTROL, DOMAIN, INIT_ASID_POOL, INIT_TCB, IRQ_CONTROL};
 use sel4::{
     CNode, CPtr, Caching, CapData, Endpoint, NO_BASES, Notification, ObjectType, Page, Rights, SchedParams, Slot, Tcb,
     TcbConfig, Untyped, UserContext, VSpace,
@@ -284,7 +284,7 @@ impl Server {
             fs_base: NO_BASES,
             ..UserContext::default()
         };
-        self.tcb.without_fpu().context("a server without FPU")?;
+        self.tcb.without_fpu(DOMAIN).context("a server without FPU")?;
         self.tcb.write_registers(&registers, true).context("starting a server")
     }
 }

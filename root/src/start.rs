@@ -2,7 +2,7 @@
 
 use description::{COMPONENTS, System};
 use sel4::BootInfo;
-use sel4::bootinfo::{self, INIT_TCB};
+use sel4::bootinfo::{self, DOMAIN, INIT_TCB};
 use server_boot::EXIT_ROOT_FAILED;
 use server_boot::cspace::ASID_POOLS;
 
@@ -55,7 +55,7 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     if SERVER.is_empty() {
         return Err(Error::NoServer);
     }
-    INIT_TCB.without_fpu().context("the root task without FPU")?;
+    INIT_TCB.without_fpu(DOMAIN).context("the root task without FPU")?;
     info!("firmware and kernel took {} thousand ticks of the processor's counter", console::start() / 1000);
     // What is written into the program later is not what the compiler knows.
     let system = System::embedded(core::hint::black_box(&SYSTEM)).map_err(Error::Description)?;

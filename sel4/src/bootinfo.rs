@@ -21,6 +21,8 @@ pub const ASID_CONTROL: AsidControl = AsidControl::new(5);
 pub const INIT_ASID_POOL: AsidPool = AsidPool::new(6);
 /// The authority over I/O ports.
 pub const IO_PORT_CONTROL: IoPortControl = IoPortControl::new(7);
+/// The authority over scheduling domains, of which there is one capability alone: whoever has it is trusted by all.
+pub const DOMAIN: CPtr = CPtr(11);
 /// The page that holds the boot information.
 pub const BOOT_INFO_PAGE: Page = Page::new(9);
 /// The page of its IPC buffer.

@@ -10,7 +10,7 @@ use crate::CPtr;
 use crate::generated::syscall as nr;
 use crate::message::{Message, MessageInfo, Received};
 
-/// Sends and then receives, in one entry. `number` decides which.
+/// Sends and then receives, in one entry. `number` decides which, and does not survive where it says that somebody is answered first.
 #[inline(always)]
 pub(crate) fn exchange(number: i64, dest: u64, message: Message) -> Received {
     let (badge, info): (u64, u64);
@@ -22,7 +22,7 @@ pub(crate) fn exchange(number: i64, dest: u64, message: Message) -> Received {
             "mov r14, rsp",
             "syscall",
             "mov rsp, r14",
-            in("rdx") number,
+            inlateout("rdx") number => _,
             inlateout("rdi") dest => badge,
             inlateout("rsi") message.info.0 => info,
             inlateout("r10") m0,

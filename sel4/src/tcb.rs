@@ -170,9 +170,10 @@ impl Tcb {
     }
 
     /// Says that the thread never touches x87 and vector registers. Where the kernel can, it leaves those of the thread's callers where
-    /// they are, then, while it works for them: the thread is trusted with them. A thread may say it of itself.
-    pub fn without_fpu(self) -> Result<()> {
-        family::without_fpu(self)
+    /// they are, then, while it works for them: the thread is trusted with them. So it takes the capability to domains. A thread may say
+    /// it of itself.
+    pub fn without_fpu(self, domains: CPtr) -> Result<()> {
+        family::without_fpu(self, domains)
     }
 
     /// How often the timer, which ticks every [`crate::config::TIMER_TICK_MS`], has found the thread running: `None`

@@ -91,7 +91,7 @@ pub(crate) const TELLS_TICKS: bool = false;
 pub(crate) const NO_BASES: u64 = 0;
 
 /// Nothing is said: 13 switches when a thread first touches them, the others each time.
-pub(crate) fn without_fpu(_: Tcb) -> Result<()> {
+pub(crate) fn without_fpu(_: Tcb, _: CPtr) -> Result<()> {
     Ok(())
 }
 

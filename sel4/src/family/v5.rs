@@ -107,8 +107,9 @@ const ANSWER: u64 = 1 << 11;
 /// In the flags of writing: nothing but that the thread never touches the FPU (patch 0023).
 const WITHOUT_FPU: u64 = 1 << 13;
 
-pub(crate) fn without_fpu(tcb: Tcb) -> Result<()> {
-    let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2, 0);
+pub(crate) fn without_fpu(tcb: Tcb, domains: CPtr) -> Result<()> {
+    let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2, 1);
+    call.cap::<0>(domains);
     call.word::<0>(WITHOUT_FPU);
     call.word::<1>(0);
     call.run().map(|_| ())
