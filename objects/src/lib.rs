@@ -99,6 +99,7 @@ pub mod thread;
 pub mod timer;
 mod trace;
 mod turns;
+pub mod user_registers;
 pub mod usermem;
 pub mod vmar;
 pub mod vmo;

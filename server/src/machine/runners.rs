@@ -12,6 +12,7 @@ use objects::machine::{
     Registers, Runs,
 };
 use objects::refusal::Grows;
+use objects::user_registers::UserRegisters;
 
 use super::Sel4;
 use super::memory::Unit;
@@ -141,8 +142,9 @@ impl Sel4 {
     /// Sets a runner's registers, and lets it run if asked to.
     pub(super) fn write_runner(&mut self, runner: MachineRunner, registers: &Registers, resume: bool) {
         if let Some(runner) = self.runners.runners.get_mut(runner.0) {
-            runner.gs_base = registers.gs_base;
-            sys::write_foreign(runner.made_of.tcb, registers, resume);
+            let registers = UserRegisters::new(*registers);
+            runner.gs_base = registers.get().gs_base;
+            sys::write_foreign(runner.made_of.tcb, &registers, resume);
         }
     }
 

@@ -6,6 +6,7 @@
 
 use objects::general_registers;
 use objects::machine::{EndpointUse, Priority, Registers, Runs};
+use objects::user_registers::UserRegisters;
 use sel4::{
     AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, Held, IoPort, IrqHandler, Message, MessageInfo, Notification,
     Page, PageDirectory, PageTable, Pdpt, Received, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,
@@ -318,12 +319,12 @@ fn from_context(c: UserContext) -> Registers {
 }
 
 /// Sets a thread's registers, and lets it run if asked to.
-pub fn write_registers(tcb: u64, resume: bool, registers: &Registers) {
+pub fn write_registers(tcb: u64, resume: bool, registers: &UserRegisters) {
     complain(Tcb::new(tcb).write_registers(&user_context(registers), resume), "write registers");
 }
 
 /// Sets the registers of a runner, and lets it run if asked to: none of its system calls are the kernel's.
-pub fn write_foreign(tcb: u64, registers: &Registers, resume: bool) {
+pub fn write_foreign(tcb: u64, registers: &UserRegisters, resume: bool) {
     complain(Tcb::new(tcb).write_foreign(&user_context(registers), resume), "write registers");
 }
 
@@ -343,7 +344,8 @@ pub fn hold(tcb: u64) -> Runs {
     }
 }
 
-fn user_context(r: &Registers) -> UserContext {
+fn user_context(registers: &UserRegisters) -> UserContext {
+    let r = registers.get();
     general_registers!(r => UserContext { rip: r.rip, rflags: r.rflags })
 }
 

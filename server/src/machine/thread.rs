@@ -36,6 +36,7 @@ use core::ptr;
 
 use objects::machine::{FpuRegisters, Frame, MachineThread, OutOfMemory, PAGE, Priority, Registers, ThreadKey};
 use objects::refusal::Grows;
+use objects::user_registers::UserRegisters;
 
 use sel4::Message;
 
@@ -127,9 +128,11 @@ impl Thread {
         }
     }
 
-    /// The registers with the base of GS at the buffer, where calls look for it; on some kernels it is nobody else's.
-    fn with_gs(&self, registers: &Registers) -> Registers {
-        Registers { gs_base: if sel4::KERNEL_KEEPS_GS { 0 } else { self.buffer.address }, ..*registers }
+    /// The registers as they go to the kernel, with the base of GS at the buffer, where calls look for it; on some kernels it is nobody
+    /// else's.
+    fn with_gs(&self, registers: &Registers) -> UserRegisters {
+        let gs_base = if sel4::KERNEL_KEEPS_GS { 0 } else { self.buffer.address };
+        UserRegisters::new(Registers { gs_base, ..*registers })
     }
 }
 

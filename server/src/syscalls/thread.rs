@@ -12,6 +12,7 @@ use objects::machine::{FpuRegisters, Machine, Registers, canonical};
 use objects::name::Name;
 use objects::process::Process;
 use objects::thread::Thread;
+use objects::user_registers::USER_FLAGS;
 use objects::wait::Waiting;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -90,9 +91,6 @@ pub fn thread_raise_exception<M: Machine>(
     cx.kernel.exception_user(cx.thread, context.synth_code, context.synth_data)
 }
 
-/// Flags that a program may have as it likes: carry, parity, adjust, zero, sign, trap, direction, overflow, nested task,
-/// alignment check, identification.
-const USER_FLAGS: u64 = 0x24_4dd5;
 /// The flag by which a thread stops after each instruction.
 const TRAP_FLAG: u64 = 1 << 8;
 /// The longest state that a program may hand in, as in Zircon; the longest that there is has about 2 KiB.

@@ -30,6 +30,10 @@ const CODE: &[u8] = &[
     0x0f, 0x0b, // ud2
     0x48, 0xff, 0x07, // again: inc qword [rdi]
     0xeb, 0xfb, // jmp again
+    0x48, 0x89, 0xe3, // mov rbx, rsp
+    0x0f, 0x05, // syscall
+    0x48, 0x89, 0xdc, // mov rsp, rbx
+    0x41, 0xff, 0xe4, // jmp r12
 ];
 
 /// What a thread can be sent to do: the place in the code.
@@ -49,6 +53,8 @@ pub enum Move {
     Spin = 34,
     /// Count at `rdi`, for ever.
     Count = 40,
+    /// Enter the kernel as [`Move::Enter`] does, and go to `r12`.
+    Leave = 45,
 }
 
 /// What became of a move.
@@ -283,7 +289,15 @@ impl Hand {
         self.make(Move::Enter, |registers| set(registers, message))
     }
 
-    /// The same, without waiting for what becomes of it.
+    /// Has it enter the kernel and then go to an address, without waiting for what becomes of it.
+    pub fn send_away(&mut self, message: &Message, to: u64) -> Outcome {
+        self.send(Move::Leave, |registers| {
+            set(registers, message);
+            registers.r12 = to;
+        })
+    }
+
+    /// Enters the kernel, without waiting for what becomes of it.
     pub fn send_in(&mut self, message: &Message) -> Outcome {
         self.send(Move::Enter, |registers| set(registers, message))
     }

@@ -74,6 +74,7 @@ pub fn tests() -> Vec<Test> {
             }
         }),
         check("check.unsafe-only-where-allowed", unsafe_code),
+        check("check.registers-in-one-place", registers),
         check("check.clippy-host", |context| {
             let mut args = vec!["--workspace", "--all-features", "--all-targets"];
             for package in BARE.iter().chain(&LIBRARIES) {
@@ -179,6 +180,47 @@ fn unsafe_code(context: &Context<'_>) -> Result<()> {
         let exempt = short.starts_with("server/src/lib.rs") && text.contains("deny(unsafe_code)");
         if is_crate_root(&path) && !text.contains("forbid(unsafe_code)") && !exempt {
             wrong.push(format!("{}: does not forbid unsafe code", short.display()));
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
+}
+
+/// Where the server writes a thread's registers: file, what stands there, how often. The functions of `sys.rs` take registers that are fit
+/// for user mode (`UserRegisters`) and nobody else makes what the kernel takes. Whoever adds a way adds it here, and to the cases
+/// `tamper.registers.*`.
+const REGISTER_WRITES: [(&str, &str, usize); 6] = [
+    // A start, registers set from outside, a base of FS, an upcall.
+    ("server/src/machine/thread.rs", "sys::write_registers(", 4),
+    // Code of a virtual processor or of restricted mode, entered or left standing.
+    ("server/src/machine/runners.rs", "sys::write_foreign(", 1),
+    ("server/src/machine/sys.rs", ".write_registers(&user_context(", 1),
+    ("server/src/machine/sys.rs", ".write_foreign(&user_context(", 1),
+    ("server/src/machine/sys.rs", "registers: &UserRegisters", 3),
+    // Its use, its type where registers are read, and where it is made.
+    ("server/src/machine/sys.rs", "UserContext", 4),
+];
+
+/// All that goes to the kernel as registers of a program's thread goes one way.
+fn registers(context: &Context<'_>) -> Result<()> {
+    let mut wrong = Vec::new();
+    for path in cargo::sources(&context.paths.workspace)? {
+        let short = context.paths.short(&path).to_path_buf();
+        if !short.starts_with("server/src") || path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let lines: Vec<&str> = text.lines().map(code).collect();
+        for what in ["write_registers(", "write_foreign(", "UserContext", "registers: &UserRegisters"] {
+            let found: usize = lines.iter().map(|line| line.matches(what).count()).sum();
+            let known = |(file, known, count): &(&str, &str, usize)| {
+                if short == Path::new(file) && known.contains(what) { *count } else { 0 }
+            };
+            // Two functions of these names are in the place that may write.
+            let own = usize::from(short == Path::new("server/src/machine/sys.rs") && what.ends_with('('));
+            let allowed = REGISTER_WRITES.iter().map(known).sum::<usize>() + own;
+            if found != allowed {
+                wrong.push(format!("{}: {what} {found} times, and {allowed} are known", short.display()));
+            }
         }
     }
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }

@@ -1,5 +1,7 @@
 //! Hostile programs in the booted system: `./hafnon test hostile`.
 
+use std::env;
+
 use anyhow::Result;
 
 use super::{Cases, Context, Test};
@@ -18,7 +20,10 @@ const SEED: u64 = 1;
 /// All of them.
 pub fn tests() -> Vec<Test> {
     vec![
-        Test::many("hostile.tamper", |context, cases| program(context, cases, "tamper", &["tamper."], None).map(drop)),
+        Test::many("hostile.tamper", |context, cases| {
+            let wanted = env::var("HAFNON_TAMPER").unwrap_or_else(|_| "tamper.".to_owned());
+            program(context, cases, "tamper", &[&wanted], None).map(drop)
+        }),
         Test::many("hostile.holds", |context, cases| program(context, cases, "holds", &["holds."], None).map(drop)),
         Test::one("hostile.fuzz", |context| {
             let found = fuzz::run(context.built_with_tests()?, CALLS, SEED, Streams::Overheard)?;

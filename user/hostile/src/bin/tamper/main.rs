@@ -16,6 +16,10 @@ mod instructions;
 #[cfg(target_os = "fuchsia")]
 mod link;
 #[cfg(target_os = "fuchsia")]
+mod registers;
+#[cfg(target_os = "fuchsia")]
+mod state;
+#[cfg(target_os = "fuchsia")]
 mod vectors;
 
 #[cfg(target_os = "fuchsia")]
@@ -23,10 +27,20 @@ fn main() -> std::process::ExitCode {
     use conformance::Program;
     let child = |arguments: &[String]| match arguments {
         [name] if name == hostile::neighbour::NAME => hostile::neighbour::work(false),
+        [name, rounds] if name == state::SERVICES => state::beside_services(rounds),
         _ => std::process::ExitCode::from(2),
     };
     let cases = || {
-        let parts = [buffer::cases, entries::cases, faults::cases, instructions::cases, link::cases, vectors::cases];
+        let parts = [
+            buffer::cases,
+            entries::cases,
+            faults::cases,
+            instructions::cases,
+            link::cases,
+            registers::cases,
+            state::cases,
+            vectors::cases,
+        ];
         let mut all: Vec<_> = parts.into_iter().flat_map(|cases| cases()).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all

@@ -1,0 +1,102 @@
+//! The pages that attackers and victims share.
+//!
+//! | where | what |
+//! |---|---|
+//! | 0x100, 0x180, … | a line for each of them: turns made, what was found wrong, and room to look at registers |
+//! | 0x800 | what victims have in their registers, and behind it the control words of victims and attackers |
+//! | 0x900 | what a victim's FS points to; a time that is soon; a far pointer with a null selector |
+//! | 0xa00 | selectors that can be loaded: how many, then each |
+//! | 0x1000, 0x1400 | x87 and vector registers that attackers load: all, and those of SSE alone |
+//! | 0x1800 | stacks of those who are no threads |
+
+use conformance::check::Failure;
+use zx::{MonotonicInstant, Vmo};
+
+/// Bytes of it.
+pub const SIZE: u64 = 0x2000;
+const LINES: u64 = 0x100;
+const LINE: u64 = 0x80;
+pub const PATTERN: u64 = 0x800;
+pub const MASKS: u64 = 0x820;
+/// Where a victim's FS points to.
+pub const FS_WORD: u64 = 0x900;
+pub const DEADLINE: u64 = 0x910;
+const SELECTORS: u64 = 0xa00;
+const IMAGES: [(u64, u8); 2] = [(0x1000, 7), (0x1400, 2)];
+const STACKS: u64 = 0x1800;
+const STACK: u64 = 0x200;
+
+const WORDS: [u64; 4] = [0x5ec2_e701_0203_0405, 0x5ec2_e711_1213_1415, 0x5ec2_e721_2223_2425, 0x5ec2_e731_3233_3435];
+const FS_CONTENT: u64 = 0x5ec2_e7f5_f5f5_f5f5;
+
+/// The shared pages.
+pub struct Memory(pub Vmo);
+
+/// Where the line of one of them is.
+pub fn line(number: u64) -> u64 {
+    LINES + number * LINE
+}
+
+/// The top of its stack, if it is no thread.
+pub fn stack(number: u64) -> u64 {
+    STACKS + (number + 1) * STACK
+}
+
+impl Memory {
+    /// With what victims have, and what attackers load: these selectors, and registers.
+    pub fn new(selectors: &[u64]) -> Result<Memory, Failure> {
+        let vmo = Vmo::create(SIZE, 0)?;
+        for (word, place) in WORDS.into_iter().zip((PATTERN..).step_by(8)) {
+            vmo.write(&word.to_le_bytes(), place)?;
+        }
+        // The victims' MXCSR (flush to zero) and the attackers' (rounding to zero), with all exceptions masked; the victims' FCW (less
+        // precision) and the attackers' (an exception for a division by zero).
+        vmo.write(&0x9fc0_u32.to_le_bytes(), MASKS)?;
+        vmo.write(&0x7f80_u32.to_le_bytes(), MASKS + 4)?;
+        vmo.write(&0x007f_u16.to_le_bytes(), MASKS + 8)?;
+        vmo.write(&0x037b_u16.to_le_bytes(), MASKS + 10)?;
+        vmo.write(&FS_CONTENT.to_le_bytes(), FS_WORD)?;
+        for (word, place) in [selectors.len() as u64].iter().chain(selectors).zip((SELECTORS..IMAGES[0].0).step_by(8)) {
+            vmo.write(&word.to_le_bytes(), place)?;
+        }
+        for (at, components) in IMAGES {
+            let mut image = [0; 832];
+            image[..2].copy_from_slice(&0x037f_u16.to_le_bytes());
+            image[24..28].copy_from_slice(&0x7f80_u32.to_le_bytes());
+            image[32..416].fill(0xee);
+            // Components that the kernel has not enabled are refused.
+            image[512] = components & if super::has_avx() { 7 } else { 3 };
+            image[576..].fill(0xee);
+            vmo.write(&image, at)?;
+        }
+        Ok(Memory(vmo))
+    }
+
+    /// A word of it.
+    pub fn word(&self, place: u64) -> Result<u64, Failure> {
+        let mut bytes = [0; 8];
+        self.0.read(&mut bytes, place)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Turns that one of them has made, and what it found wrong.
+    pub fn turns(&self, number: u64) -> Result<(u64, u64), Failure> {
+        Ok((self.word(line(number))?, self.word(line(number) + 8)?))
+    }
+
+    /// What one of them was asked to tell.
+    pub fn told(&self, number: u64) -> Result<u64, Failure> {
+        self.word(line(number) + 16)
+    }
+
+    /// The selectors that are listed.
+    pub fn selectors(&self) -> Result<Vec<u64>, Failure> {
+        (1..=self.word(SELECTORS)?).map(|number| self.word(SELECTORS + number * 8)).collect()
+    }
+
+    /// Those who sleep wake soon.
+    pub fn wind(&self) -> Result<(), Failure> {
+        let soon = MonotonicInstant::after(zx::Duration::from_micros(200)).0;
+        Ok(self.0.write(&soon.to_le_bytes(), DEADLINE)?)
+    }
+}

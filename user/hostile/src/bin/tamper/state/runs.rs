@@ -1,0 +1,168 @@
+//! What runs code on the shared pages: a thread, a virtual processor in a process without threads, or a thread of this process in
+//! restricted mode.
+
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use abi::{
+    Rights, ZX_EXCP_UNDEFINED_INSTRUCTION, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, ZX_VM_SPECIFIC,
+    hafnon_vproc_run_t, hafnon_vproc_state_t, zx_restricted_state_t, zx_thread_state_general_regs_t,
+};
+use conformance::caught::catch_type;
+use conformance::check::{Failure, Outcome};
+use conformance::tiny::{OwnJob, Tiny, code};
+use zx::{AsHandleRef, Exit, Process, Reason, Restricted, Signals, Status, Thread, VirtualProcessor, map_runs};
+
+use super::memory::{FS_WORD, Memory, SIZE, line, stack};
+
+/// Where the shared pages are in processes of their own.
+const SHARED: u64 = 0x300_0000;
+const CODE: u64 = 0x100_0000;
+const PAGE: usize = 4096;
+const READ_WRITE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
+const READ_EXECUTE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_EXECUTE;
+/// Where the base of GS is of who has one of his own: at the shared pages, 0x3f0 before what is used of them nowhere.
+const GS: u64 = 0x400;
+
+/// Where code runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In the thread of a process with so many threads before it, which do not run. So its IPC buffer is where it is of other
+    /// processes' threads of that number.
+    Thread(usize),
+    /// In a sub-domain.
+    Processor,
+    /// In restricted mode.
+    Restricted,
+}
+
+/// One of them.
+pub struct Runs {
+    process: Option<Process>,
+    /// It, and those before it.
+    threads: Vec<Thread>,
+    owner: Option<JoinHandle<Outcome>>,
+    kick: Option<Thread>,
+}
+
+impl Runs {
+    /// Lets code run, with a line of the pages.
+    pub fn start(job: &OwnJob, place: Place, bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
+        match place {
+            Place::Thread(before) => Runs::thread(job, before, bytes, memory, (number, true)),
+            Place::Processor => Runs::processor(job, bytes, memory, number),
+            Place::Restricted => Runs::restricted(bytes, memory, number),
+        }
+    }
+
+    /// The same for a process's first thread whose FS nobody has set.
+    pub fn start_new(job: &OwnJob, bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
+        Runs::thread(job, 0, bytes, memory, (number, false))
+    }
+
+    fn thread(
+        job: &OwnJob,
+        before: usize,
+        bytes: &[u8],
+        memory: &Memory,
+        (number, has_fs): (u64, bool),
+    ) -> Result<Runs, Failure> {
+        const FIRST: [u8; 2] = [0x0f, 0x0b]; // ud2
+        let mut tiny = Tiny::in_job(job, &[&FIRST, bytes].concat())?;
+        let at = tiny.vmar.map(READ_WRITE | ZX_VM_SPECIFIC, SHARED as usize, &memory.0, 0, SIZE as usize)? as u64;
+        let mut threads = Vec::new();
+        for _ in 0..before {
+            threads.push(std::mem::replace(&mut tiny.thread, tiny.process.create_thread("tiny")?));
+        }
+        // It stands at its first instruction until it has its registers.
+        let channel = tiny.thread.create_exception_channel(0)?;
+        tiny.start(None, 0)?;
+        let caught = catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
+        let mut registers: zx_thread_state_general_regs_t = tiny.thread.registers()?;
+        registers.rip += FIRST.len() as u64;
+        (registers.rdi, registers.rsi) = (at + line(number), at);
+        registers.fs_base = if has_fs { at + FS_WORD } else { 0 };
+        tiny.thread.set_registers(&registers)?;
+        caught.handled()?;
+        threads.push(tiny.thread);
+        Ok(Runs { process: Some(tiny.process), threads, owner: None, kick: None })
+    }
+
+    fn processor(job: &OwnJob, bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
+        let (process, vmar) = job.create_process("domain")?;
+        let run = |address, len, options| hafnon_vproc_run_t { address, offset: 0, len, options, reserved: 0 };
+        map_runs(&vmar, &code(bytes)?, &[run(CODE, PAGE as u64, READ_EXECUTE)])?;
+        map_runs(&vmar, &memory.0, &[run(SHARED, SIZE, READ_WRITE)])?;
+        let entered = process.duplicate(Rights::SAME_RIGHTS)?;
+        let owner = thread::spawn(move || {
+            let root = zx::startup::vmar_root_self();
+            let mut processor = VirtualProcessor::create(&root)?;
+            *processor.state() = hafnon_vproc_state_t {
+                ip: CODE,
+                rdi: SHARED + line(number),
+                rsi: SHARED,
+                rsp: SHARED + stack(number),
+                fs_base: SHARED + FS_WORD,
+                gs_base: SHARED + GS,
+                flags: 0x202,
+                ..Default::default()
+            };
+            let mut exit = processor.enter(&entered)?;
+            while exit == Exit::Syscall {
+                exit = processor.resume()?;
+            }
+            Ok(())
+        });
+        Ok(Runs { process: Some(process), threads: Vec::new(), owner: Some(owner), kick: None })
+    }
+
+    fn restricted(bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
+        let (code, shared) = (code(bytes)?, memory.0.duplicate(Rights::SAME_RIGHTS)?);
+        let (tell, told) = mpsc::channel();
+        let owner = thread::spawn(move || {
+            let root = zx::startup::vmar_root_self();
+            let code = root.map_here(READ_EXECUTE, &code, 0, PAGE)?;
+            let shared = root.map_here(READ_WRITE, &shared, 0, SIZE as usize)?;
+            let at = shared.address() as u64;
+            let mut restricted = Restricted::bind(&root)?;
+            *restricted.state() = zx_restricted_state_t {
+                ip: code.address() as u64,
+                rdi: at + line(number),
+                rsi: at,
+                rsp: at + stack(number),
+                fs_base: at + FS_WORD,
+                gs_base: at + GS,
+                ..Default::default()
+            };
+            let this = zx::startup::thread_self().duplicate(Rights::SAME_RIGHTS)?;
+            tell.send(this).map_err(|_| "nobody is told")?;
+            while restricted.enter()? == Reason::Syscall {}
+            Ok(())
+        });
+        let kick = told.recv().map_err(|_| "it has ended before it was entered")?;
+        Ok(Runs { process: None, threads: Vec::new(), owner: Some(owner), kick: Some(kick) })
+    }
+
+    /// Its code has come to an end by itself.
+    pub fn has_ended(&self) -> Result<bool, Failure> {
+        if let Some(owner) = &self.owner {
+            return Ok(owner.is_finished());
+        }
+        let thread = self.threads.last().ok_or("it has no thread")?;
+        Ok(thread.signals()?.contains(Signals::TASK_TERMINATED))
+    }
+
+    /// Ends it from outside, if it has not ended.
+    pub fn end(self) -> Outcome {
+        if let Some(process) = &self.process {
+            process.kill()?;
+        }
+        if let Some(kick) = &self.kick {
+            match kick.restricted_kick() {
+                Ok(()) | Err(Status::BAD_STATE) => {}
+                Err(status) => return Err(status.into()),
+            }
+        }
+        self.owner.map_or(Ok(()), |owner| owner.join().map(drop).map_err(|_| "it panicked".into()))
+    }
+}
