@@ -24,6 +24,7 @@ const LIFE: Duration = Duration::from_secs(10);
 pub fn tests() -> Vec<Test> {
     vec![
         Test::one("hostile.two-instances", side_by_side),
+        Test::one("hostile.two-instances-state", state),
         Test::one("hostile.devices-of-instances", devices),
         Test::one("hostile.restart", restart),
         Test::one("hostile.no-restart", no_restart),
@@ -56,7 +57,8 @@ fn boot(built: &Built, instances: Instances, lives: u32, program: &Path, args: &
     Ok((outcome, second))
 }
 
-fn said(frames: &[Frame]) -> (String, String) {
+/// What a program wrote on both its outputs.
+pub(super) fn said(frames: &[Frame]) -> (String, String) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     for frame in frames {
         match frame {
@@ -92,6 +94,21 @@ fn side_by_side(context: &Context<'_>) -> Result<()> {
     expect("whether the second has its 96 MiB", &ready(second.console.last.iter().collect()), &true)?;
     expect("whether the first has as much", &ready(outcome.said.iter().collect()), &false)?;
     expect("what went wrong", &[outcome.warnings, second.console.warnings].concat(), &Vec::new())
+}
+
+/// In one instance attackers change what a program can of the processor's state, beside its services; what the other does goes on.
+fn state(context: &Context<'_>) -> Result<()> {
+    let program = context.example("neighbours")?;
+    let instances = instances(context, "", &[&program.to_string_lossy(), "busy"])?;
+    let attacks = ["--child", "services", "40"];
+    let (outcome, second) = boot(context.built_with_tests()?, instances, 1, Path::new("tamper"), &attacks)?;
+    expect_part("the attacked services", &String::from_utf8_lossy(&outcome.stdout()), "services: all is well after ")?;
+    expect("how that ended", &outcome.end, &End::Exit(0))?;
+    let (stdout, stderr) = said(&second.transcript);
+    expect_part("what the second instance wrote", &stdout, "busy: round 3 is done")?;
+    expect("its complaints", &stderr.as_str(), &"")?;
+    let ended = outcome.root.iter().find(|line| line.contains("\"second\" has ended"));
+    expect("whether it has ended", &ended, &None)
 }
 
 /// The clock's driver runs where the description gives it the clock, and nowhere else.
