@@ -19,7 +19,7 @@ pub use component::{COMPONENTS, Component, OFFERS};
 use serde::{Deserialize, Serialize};
 
 /// First byte of an encoded description; another value means that host tool and root task do not belong together.
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 
 /// How much memory an instance gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,6 +22,8 @@ pub struct Service {
     pub arguments: Vec<String>,
     /// Every program may connect to it; otherwise only `init` and the services that use it.
     pub public: bool,
+    /// Programs that may connect to it although it is not public: names in the image's `bin`.
+    pub programs: Vec<String>,
     /// It is a file system, which every program has at this path.
     pub mount: Option<String>,
     /// Bytes of memory that its job may have; `None`: no limit of its own.
@@ -89,6 +91,7 @@ mod tests {
             program: "virtio-blk".into(),
             arguments: vec!["-v".into()],
             public: true,
+            programs: vec!["disk".into()],
             mount: Some("/disk".into()),
             memory: Some(1 << 20),
             resources: vec![Resource::Ports { first: 0x3e8, last: 0x3ef }, Resource::Pin(5), Resource::Msi],

@@ -46,46 +46,53 @@ fn call(loader: &Channel, request: Request<'_>, handle: Option<Handle>) -> Resul
 }
 
 /// What a request was.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Answered {
+    /// There is none.
+    Nothing,
     /// It was answered; more may come.
     Yes,
-    /// The client opened another connection, to be served too.
-    Cloned(Channel),
     /// The client is done.
     Done,
 }
 
-/// Reads one request from a client without waiting and answers it. `find` gives the memory object of a library.
+/// Reads one request from a client without waiting and answers it. `find` gives the memory object of a library, `add` takes
+/// what the client sent as another connection, which is to be served too.
 ///
 /// # Errors
-/// [`Status::SHOULD_WAIT`] when there is no request; with everything else ([`Status::PEER_CLOSED`], a message that is
-/// none) the connection is at its end: drop the channel.
-pub fn answer(client: &Channel, find: impl FnOnce(&str) -> Result<Vmo, Status>) -> Result<Answered, Status> {
+/// The connection is at its end: drop the channel. The client has gone ([`Status::PEER_CLOSED`]), it sent a message that is
+/// none, or it does not read its answers ([`Status::SHOULD_WAIT`]).
+pub fn answer(
+    client: &Channel,
+    find: impl FnOnce(&str) -> Result<Vmo, Status>,
+    add: impl FnOnce(Handle) -> Result<(), Status>,
+) -> Result<Answered, Status> {
     let mut bytes = [0; ldsvc::MAX_MESSAGE];
     let mut handles = [None];
-    let size = client.read(&mut bytes, &mut handles).map_err(|(status, _)| status)?;
+    let size = match client.read(&mut bytes, &mut handles) {
+        Ok(size) => size,
+        Err((Status::SHOULD_WAIT, _)) => return Ok(Answered::Nothing),
+        Err((status, _)) => return Err(status),
+    };
     let (transaction, request) =
         Request::decode(&bytes[..size.bytes], size.handles).map_err(|_| Status::INVALID_ARGS)?;
-    let (ordinal, status, object, answered) = match request {
+    let (ordinal, result) = match request {
         Request::Done => return Ok(Answered::Done),
-        Request::LoadObject(name) => match find(name) {
-            Ok(vmo) => (ldsvc::LOAD_OBJECT, Status::OK, Some(vmo), Answered::Yes),
-            Err(status) => (ldsvc::LOAD_OBJECT, status, None, Answered::Yes),
-        },
+        Request::LoadObject(name) => (ldsvc::LOAD_OBJECT, find(name).map(Some)),
         // There are no variants of libraries to choose from.
-        Request::Config(_) => (ldsvc::CONFIG, Status::NOT_SUPPORTED, None, Answered::Yes),
+        Request::Config(_) => (ldsvc::CONFIG, Err(Status::NOT_SUPPORTED)),
         Request::Clone => {
             let [handle] = &mut handles;
             let other = handle.take().ok_or(Status::INVALID_ARGS)?;
-            (ldsvc::CLONE, Status::OK, None, Answered::Cloned(Channel::from(other)))
+            (ldsvc::CLONE, add(other).map(|()| None))
         }
     };
+    let (status, object) = result.map_or_else(|status| (status, None), |object| (Status::OK, object));
     let mut reply = [0; ldsvc::MAX_MESSAGE];
     let response = Response { ordinal, status: status.0, has_object: object.is_some() };
     let len = response.encode(transaction, &mut reply).map_err(|_| Status::INTERNAL)?;
     client.write_handles(&reply[..len], object.map(Vmo::into_handle))?;
-    Ok(answered)
+    Ok(Answered::Yes)
 }
 
 /// A file of a BOOTFS image as a memory object of its own, which can be read, mapped and executed, not written. No

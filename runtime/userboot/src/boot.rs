@@ -210,13 +210,17 @@ impl Service {
                 if items.get(index + 1).is_none_or(|item| item.pending == 0) {
                     continue;
                 }
-                match loader::answer(&self.clients[index], |name| self.files.find(name)) {
-                    Ok(Answered::Yes) | Err(Status::SHOULD_WAIT) => {}
-                    // As many as can be waited for; the connection that is one too many closes.
-                    Ok(Answered::Cloned(client)) if self.clients.len() < MAX_CLIENTS => self.clients.push(client),
-                    Ok(Answered::Cloned(_)) => {}
-                    Ok(Answered::Done) | Err(_) => drop(self.clients.remove(index)),
+                // As many as can be waited for.
+                let (full, mut more) = (self.clients.len() >= MAX_CLIENTS, None);
+                let add = |handle| {
+                    more = Some(Channel::from(handle)).filter(|_| !full);
+                    if full { Err(Status::NO_RESOURCES) } else { Ok(()) }
+                };
+                let answered = loader::answer(&self.clients[index], |name| self.files.find(name), add);
+                if !matches!(answered, Ok(Answered::Yes | Answered::Nothing)) {
+                    drop(self.clients.remove(index));
                 }
+                self.clients.extend(more);
             }
         }
     }

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use abi::{HAFNON_PROP_JOB_MEMORY_LIMIT, HAFNON_PROP_JOB_MEMORY_USED, ZX_VMO_OP_ZERO};
 use file_protocol::{Error, Result};
-use service::Clients;
+use service::{Clients, Event};
 use zx::{AsHandleRef, Channel, Handle, Info, Job, MonotonicInstant, Port, Rights, Signals, Status, Stream, Vmo};
 
 use crate::memory::{Content, Source, Tree};
@@ -50,7 +50,8 @@ pub fn run() -> std::result::Result<(), String> {
         let packet = port.wait(MonotonicInstant::INFINITE).map_err(step("the port"))?;
         if packet.key == CLIENTS {
             match clients.next() {
-                Ok(client) => {
+                Ok(Event::Ended(_)) => {}
+                Ok(Event::Client(client)) => {
                     for channel in client.handles.into_iter().map(Channel::from) {
                         if channel.wait_async(&port, channels.len() as u64 + 1, signals, 0).is_ok() {
                             channels.push(Some(channel));

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use file_protocol::{Answer, Error, Request, Result, decode, encode, transaction};
-use service::{Client, Clients};
+use service::{Client, Clients, Event};
 use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Port, Signals, Status, Stream, Vmo};
 
 use crate::locks::Locks;
@@ -141,7 +141,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             let packet = self.port.wait(MonotonicInstant::INFINITE)?;
             if packet.key == CLIENTS {
                 match clients.next() {
-                    Ok(client) => self.client(client),
+                    Ok(Event::Client(client)) => self.client(client),
+                    Ok(Event::Ended(_)) => {}
                     Err(Status::SHOULD_WAIT) => {}
                     Err(_) => {
                         more = false;

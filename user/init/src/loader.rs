@@ -2,67 +2,188 @@
 //!
 //! A dynamic linker holds a channel to this service and asks for libraries by name. Programs that start others clone
 //! their connection (`Clone` brings the server's end of a new channel), so that there are as many connections as
-//! programs: one thread waits for all of them on a port, where a connection's key is its number here.
+//! processes: one thread waits for all of them on a port, where a connection's key is its number here.
+//!
+//! Each connection is a program's, clones included: a program has so many, and with the program's end all are closed. A
+//! client that does not read its answers is cut off. A library's memory object is made once; everybody gets
+//! handles to the same, so that what a program hoards it pays for itself.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use process_builder::loader::{self, Answered};
-use zx::{AsHandleRef, Channel, MonotonicInstant, Port, Signals, Status};
+use service::{End, Ends, Ledger, Program};
+use zx::{AsHandleRef, Channel, Handle, Info, Job, MonotonicInstant, Port, Rights, Signals, Status, Vmo};
 
 use crate::boot::Boot;
 
 /// Where libraries lie in BOOTFS.
 const DIRECTORY: &str = "lib";
+/// The most connections: fewer than a port can wait for.
+const CONNECTIONS: u64 = 40_000;
+/// The most connections of a program. It may have 256 processes, each of which has one for good and one more while it starts another.
+const OF_A_PROGRAM: u64 = 1024;
+/// Of the packet that tells of a new program.
+const NEW: u64 = 0;
+
+/// The way to the loader service, for who starts programs.
+pub struct Loader {
+    port: Port,
+    new: Mutex<Vec<New>>,
+}
+
+/// A program's first connection.
+struct New {
+    channel: Channel,
+    /// Whose it is; `None`: of `init` itself.
+    job: Option<Job>,
+}
 
 /// Becomes the loader service of this process and, with that, of all that it starts.
 ///
 /// # Errors
 /// When the old service cannot be replaced; that one stays then.
-pub fn serve(boot: Arc<Boot>) -> zx::Result<()> {
-    let (client, server) = Channel::create()?;
-    let mut service = Service { port: Port::create()?, connections: HashMap::new(), next: 0, boot };
-    service.add(server)?;
+pub fn serve(boot: Arc<Boot>) -> zx::Result<Arc<Loader>> {
+    let loader = Arc::new(Loader { port: Port::create()?, new: Mutex::new(Vec::new()) });
+    let connections = Connections {
+        loader: loader.clone(),
+        all: HashMap::new(),
+        ends: Ends::default(),
+        ledger: Ledger::new(CONNECTIONS, OF_A_PROGRAM),
+        next: NEW,
+    };
+    let libraries = Libraries { boot, made: HashMap::new() };
+    let mut service = Service { loader: loader.clone(), libraries, connections, programs: HashMap::new() };
     thread::Builder::new().name("loader".to_owned()).spawn(move || service.run()).map_err(|_| Status::NO_RESOURCES)?;
-    drop(zx::startup::set_loader_service(client));
-    Ok(())
+    drop(zx::startup::set_loader_service(loader.connect(None)?));
+    Ok(loader)
+}
+
+impl Loader {
+    /// A connection for the program of this job; for `init` itself without one.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn connect(&self, job: Option<&Job>) -> zx::Result<Channel> {
+        let (client, channel) = Channel::create()?;
+        let job = job.map(|job| job.duplicate(Rights::SAME_RIGHTS)).transpose()?;
+        self.new.lock().unwrap_or_else(PoisonError::into_inner).push(New { channel, job });
+        self.port.queue(&abi::zx_port_packet_t { key: NEW, ..Default::default() })?;
+        Ok(client)
+    }
+}
+
+struct Connection {
+    end: End,
+    program: Program,
 }
 
 struct Service {
-    port: Port,
-    connections: HashMap<u64, Channel>,
-    next: u64,
+    loader: Arc<Loader>,
+    libraries: Libraries,
+    connections: Connections,
+    /// By the key of their packets, which [`Connections`] draws for both.
+    programs: HashMap<u64, (Program, Job)>,
+}
+
+/// Memory objects that somebody has asked for; at most all that are in the image.
+struct Libraries {
     boot: Arc<Boot>,
+    made: HashMap<String, Vmo>,
+}
+
+/// The connections by the key of their packets.
+struct Connections {
+    loader: Arc<Loader>,
+    all: HashMap<u64, Connection>,
+    ends: Ends,
+    ledger: Ledger,
+    next: u64,
 }
 
 impl Service {
-    fn add(&mut self, channel: Channel) -> zx::Result<()> {
+    fn run(&mut self) {
+        while let Ok(packet) = self.loader.port.wait(MonotonicInstant::INFINITE) {
+            if packet.key == NEW {
+                let new = std::mem::take(&mut *self.loader.new.lock().unwrap_or_else(PoisonError::into_inner));
+                // What cannot be served is closed, which its owner sees.
+                new.into_iter().for_each(|new| drop(self.begin(new)));
+            } else if let Some((program, _)) = self.programs.remove(&packet.key) {
+                self.connections.ended(program);
+            } else {
+                self.serve(packet.key);
+            }
+        }
+    }
+
+    fn begin(&mut self, New { channel, job }: New) -> zx::Result<()> {
+        let mut program = Program::INIT;
+        if let Some(job) = job {
+            program = Program(job.koid()?);
+            if !self.programs.values().any(|(known, _)| *known == program) {
+                let key = self.connections.key();
+                job.wait_async(&self.loader.port, key, Signals::JOB_TERMINATED, 0)?;
+                self.programs.insert(key, (program, job));
+            }
+        }
+        self.connections.add(channel.into_handle(), program)
+    }
+
+    /// Answers one request of a connection, or notices its end.
+    fn serve(&mut self, key: u64) {
+        let Some(connection) = self.connections.all.remove(&key) else { return };
+        let find = |name: &str| self.libraries.find(name);
+        let add = |handle| self.connections.add(handle, connection.program);
+        let answered = loader::answer(&connection.end, find, add);
+        let goes_on = matches!(answered, Ok(Answered::Yes | Answered::Nothing));
+        if goes_on && self.connections.wait_for(&connection.end, key).is_ok() {
+            self.connections.all.insert(key, connection);
+        } else {
+            self.connections.ledger.give(connection.program, 1);
+        }
+    }
+}
+
+impl Libraries {
+    /// A handle to a library's memory object, which nobody can change.
+    fn find(&mut self, name: &str) -> zx::Result<Vmo> {
+        if let Some(vmo) = self.made.get(name) {
+            return vmo.duplicate(Rights::SAME_RIGHTS);
+        }
+        let vmo = self.boot.open(&format!("{DIRECTORY}/{name}"))?;
+        let given = vmo.duplicate(Rights::SAME_RIGHTS);
+        self.made.insert(name.to_owned(), vmo);
+        given
+    }
+}
+
+impl Connections {
+    fn key(&mut self) -> u64 {
         self.next += 1;
-        self.wait_for(&channel, self.next)?;
-        self.connections.insert(self.next, channel);
-        Ok(())
+        self.next
     }
 
     fn wait_for(&self, channel: &Channel, key: u64) -> zx::Result<()> {
-        channel.wait_async(&self.port, key, Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED, 0)
+        channel.wait_async(&self.loader.port, key, Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED, 0)
     }
 
-    fn run(&mut self) {
-        while let Ok(packet) = self.port.wait(MonotonicInstant::INFINITE) {
-            let Some(channel) = self.connections.remove(&packet.key) else { continue };
-            match loader::answer(&channel, |name| self.boot.open(&format!("{DIRECTORY}/{name}"))) {
-                Ok(Answered::Done) => continue,
-                Ok(Answered::Cloned(other)) => {
-                    // A connection that cannot be waited for is closed, which its owner sees.
-                    let _ = self.add(other);
-                }
-                Ok(Answered::Yes) | Err(Status::SHOULD_WAIT) => {}
-                Err(_) => continue,
-            }
-            if self.wait_for(&channel, packet.key).is_ok() {
-                self.connections.insert(packet.key, channel);
-            }
+    fn add(&mut self, handle: Handle, program: Program) -> zx::Result<()> {
+        let end = self.ends.take(handle)?;
+        if !self.ledger.take(program, 1) {
+            return Err(Status::NO_RESOURCES);
         }
+        let key = self.key();
+        let waits = self.wait_for(&end, key);
+        match waits {
+            Ok(()) => drop(self.all.insert(key, Connection { end, program })),
+            Err(_) => self.ledger.give(program, 1),
+        }
+        waits
+    }
+
+    fn ended(&mut self, program: Program) {
+        self.all.retain(|_, connection| connection.program != program);
+        self.ledger.ended(program);
     }
 }

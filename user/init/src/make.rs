@@ -14,16 +14,23 @@ use processargs::{
 use zx::{AsHandleRef, Channel, Handle, Info, Job, Process, Rights, Socket, Status, Vmo};
 
 use crate::boot::Boot;
+use crate::loader::Loader;
 
 /// What processes are made from.
 pub struct Maker {
     pub boot: Arc<Boot>,
     vdso: Vmo,
+    /// Where libraries come from; without it, from the starter of the system still.
+    loader: Option<Arc<Loader>>,
+    /// The job of all there is.
+    all: Option<u64>,
 }
 
 /// A service that runs.
 pub struct Running {
     pub process: Process,
+    /// In which it runs; ended with it.
+    pub job: Job,
     /// Its clients' ends of channels are sent here.
     pub clients: Channel,
 }
@@ -47,9 +54,18 @@ impl Maker {
     ///
     /// # Errors
     /// A sentence for the user.
-    pub fn new(boot: Arc<Boot>) -> Result<Maker, String> {
+    pub fn new(boot: Arc<Boot>, loader: Option<Arc<Loader>>) -> Result<Maker, String> {
         let vdso = zx::startup::take(u32::from(processargs::PA_VMO_VDSO), 0).ok_or("there is no vDSO")?;
-        Ok(Maker { boot, vdso: vdso.into() })
+        let all = zx::startup::job_default().and_then(|job| job.koid().ok());
+        Ok(Maker { boot, vdso: vdso.into(), loader, all })
+    }
+
+    /// A connection to the loader service for what runs in this job. What runs in the job of all has no job to end.
+    fn libraries(&self, job: &Job) -> zx::Result<Channel> {
+        match &self.loader {
+            Some(loader) => loader.connect(if job.koid().ok() == self.all { None } else { Some(job) }),
+            None => zx::startup::clone_loader_service(),
+        }
     }
 
     /// Starts a process in a job.
@@ -65,7 +81,7 @@ impl Maker {
         handles: Vec<(HandleInfo, Handle)>,
     ) -> Result<Process, String> {
         let mut launcher = Launcher::new(name, program, &self.vdso);
-        launcher.loader(zx::startup::clone_loader_service().map_err(step("its libraries"))?);
+        launcher.loader(self.libraries(job).map_err(step("its libraries"))?);
         for argument in &strings.arguments {
             launcher.arg(argument.as_bytes());
         }
@@ -123,7 +139,7 @@ impl Maker {
     /// A sentence for the user.
     pub fn start_service(
         &self,
-        job: &Job,
+        job: Job,
         service: &Service,
         connections: Vec<Channel>,
         names: Option<Channel>,
@@ -160,8 +176,8 @@ impl Maker {
             strings.names.push("/svc");
             handles.push((HandleInfo::with_arg(PA_NS_DIR, 0), names.into()));
         }
-        let process = self.start(job, &service.program, program, &strings, handles)?;
-        Ok((Running { process, clients }, log))
+        let process = self.start(&job, &service.program, program, &strings, handles)?;
+        Ok((Running { process, job, clients }, log))
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use init::program;
 use init::{config, frames, given};
 use processargs::{HandleInfo, PA_FD, PA_NS_DIR, PA_RESOURCE, PA_USER0};
-use zx::{AsHandleRef, Event, Handle, MonotonicInstant, Process, Rights, Signals, Socket, Status};
+use zx::{AsHandleRef, Event, Handle, Job, MonotonicInstant, Process, Rights, Signals, Socket, Status, Vmo};
 
 use crate::link::Link;
 use crate::make::{Maker, Strings};
@@ -71,9 +71,9 @@ pub struct Runner {
 /// A program that runs, and the other ends of its input and output.
 struct Child {
     process: Process,
-    input: Option<Socket>,
-    output: Option<Socket>,
-    errors: Option<Socket>,
+    input: Option<Arc<Socket>>,
+    output: Option<Arc<Socket>>,
+    errors: Option<Arc<Socket>>,
     trace: Option<trace::Running>,
 }
 
@@ -89,17 +89,28 @@ impl Runner {
             }
         };
         self.link.event(&["started", &command.program]);
-        if let Some(input) = child.input
+        if let Some(input) = &child.input
             && connection.input
         {
-            self.feed(input);
+            self.feed(input.clone());
         }
-        let output = child.output.and_then(|socket| self.pump("stdout", frames::STDOUT, socket, connection));
-        let errors = child.errors.and_then(|socket| self.pump("stderr", frames::STDERR, socket, connection));
+        let pump = |name: &str, kind: u8, socket: &Option<Arc<Socket>>| {
+            socket.as_ref().and_then(|socket| self.pump(name, kind, socket.clone(), connection))
+        };
+        let output = pump("stdout", frames::STDOUT, &child.output);
+        let errors = pump("stderr", frames::STDERR, &child.errors);
         let end = wait(&child.process, connection.timeout);
         self.tasks.set_shell(None);
-        // What the program left running would hold its output open.
+        // What the program left running has ended with it, and with that all that may write.
         self.tasks.kill_foreground();
+        // Others may hold the ends that were its own: who got them from it must not keep the run from ending. What has been
+        // written is still read.
+        for socket in child.output.iter().chain(&child.errors) {
+            let _ = socket.set_disposition(0, abi::ZX_SOCKET_DISPOSITION_WRITE_DISABLED);
+        }
+        if let Some(input) = &child.input {
+            let _ = input.set_disposition(abi::ZX_SOCKET_DISPOSITION_WRITE_DISABLED, 0);
+        }
         if let Some(trace) = child.trace {
             trace.end();
         }
@@ -124,12 +135,28 @@ impl Runner {
         let executable = self.maker.boot.open(in_image).map_err(step("it cannot be opened"))?;
         let name = path.rsplit('/').next().unwrap_or(path);
         let job = self.tasks.job(name, self.resource.is_some()).map_err(step("its job"))?;
+        let started = self.start_in(&job, (path, name), executable, command, connection);
+        if started.is_err() && self.resource.is_none() {
+            // Nothing runs there, and those who were told of the program are to forget it.
+            let _ = job.kill();
+        }
+        started
+    }
 
+    fn start_in(
+        &self,
+        job: &Job,
+        (path, name): (&str, &str),
+        executable: Vmo,
+        command: &config::Command,
+        connection: &Connection,
+    ) -> Result<Child, String> {
+        let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
         let mut strings = Strings { environment: self.variables(), ..Strings::default() };
         strings.arguments = [&command.program].into_iter().chain(&command.arguments).map(String::as_str).collect();
-        let mut handles = self.maker.usual(&job)?;
+        let mut handles = self.maker.usual(job)?;
         if let Some(names) = &self.names {
-            for (index, (path, channel)) in (0..).zip(names.entries().map_err(step("its name space"))?) {
+            for (index, (path, channel)) in (0..).zip(names.entries(job, path).map_err(step("its name space"))?) {
                 strings.names.push(path);
                 handles.push((HandleInfo::with_arg(PA_NS_DIR, index), channel.into()));
             }
@@ -151,15 +178,15 @@ impl Runner {
             };
             handles.push((HandleInfo::with_arg(PA_FD, fd), handle));
         }
-        let trace = self.tracer.map(|tracer| tracer.start(&job)).transpose().map_err(step("its trace"))?;
-        let process = match self.maker.start(&job, name, executable, &strings, handles) {
+        let trace = self.tracer.map(|tracer| tracer.start(job)).transpose().map_err(step("its trace"))?;
+        let process = match self.maker.start(job, name, executable, &strings, handles) {
             Ok(process) => process,
             Err(reason) => {
                 trace.into_iter().for_each(trace::Running::end);
                 return Err(reason);
             }
         };
-        let [input, output, errors] = ends;
+        let [input, output, errors] = ends.map(|end| end.map(Arc::new));
         Ok(Child { process, input, output, errors, trace })
     }
 
@@ -200,7 +227,7 @@ impl Runner {
     }
 
     /// Gives the program the host's input until one of them ends.
-    fn feed(&self, input: Socket) {
+    fn feed(&self, input: Arc<Socket>) {
         let link = self.link;
         let claim = link.stdin.claim();
         let feed = move || {
@@ -220,7 +247,7 @@ impl Runner {
     }
 
     /// Sends what a program writes until its end.
-    fn pump(&self, name: &str, kind: u8, socket: Socket, connection: &Connection) -> Option<JoinHandle<()>> {
+    fn pump(&self, name: &str, kind: u8, socket: Arc<Socket>, connection: &Connection) -> Option<JoinHandle<()>> {
         let link = self.link;
         let observer = connection.observer.clone().filter(|_| kind == frames::STDOUT);
         let pump = move || {

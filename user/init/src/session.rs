@@ -48,7 +48,8 @@ pub fn main() {
 
 fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static zx::Resource>) -> io::Result<i64> {
     let boot = Arc::new(Boot::take().map_err(|status| io::Error::other(format!("the boot files: {status}")))?);
-    if let Err(status) = loader::serve(boot.clone()) {
+    let loader = loader::serve(boot.clone());
+    if let Err(status) = &loader {
         link.complain(&format!("libraries come from the starter of the system still: {status}"));
     }
     match resource {
@@ -67,7 +68,7 @@ fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static
         config::strings("config/endpoints", &optional("/boot/config/endpoints")?).map_err(io::Error::other)?;
     let mode = read("/boot/config/mode")?;
     let mode = Mode::parse(&String::from_utf8_lossy(&mode)).map_err(io::Error::other)?;
-    let maker = Arc::new(Maker::new(boot).map_err(io::Error::other)?);
+    let maker = Arc::new(Maker::new(boot, loader.ok()).map_err(io::Error::other)?);
     let mut runner = Runner {
         link,
         tasks,

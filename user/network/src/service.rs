@@ -7,7 +7,7 @@ use std::rc::Rc;
 use network::ports::Id;
 use network::stack::Stack;
 use network_protocol::{Error, LONGEST, Reply, Request};
-use service::Clients;
+use service::{Clients, Event};
 use smoltcp::time::Instant;
 use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Port, Signals, Status};
 
@@ -102,7 +102,8 @@ impl Service {
 
     fn new_client(&mut self) -> Result<(), Status> {
         match self.clients.next() {
-            Ok(client) => {
+            Ok(Event::Ended(_)) => {}
+            Ok(Event::Client(client)) => {
                 for handle in client.handles {
                     if self.client_count < CLIENTS_MAX {
                         let id = self.last + 1;

@@ -80,6 +80,8 @@ struct ServiceText {
     needs: Option<Need>,
     #[serde(default)]
     public: bool,
+    #[serde(default)]
+    programs: Vec<String>,
     mount: Option<String>,
     memory: Option<String>,
     #[serde(default)]
@@ -97,6 +99,8 @@ struct DriverText {
     needs: Option<Need>,
     #[serde(default)]
     public: bool,
+    #[serde(default)]
+    programs: Vec<String>,
     memory: Option<String>,
     #[serde(default)]
     ports: Vec<String>,
@@ -197,6 +201,7 @@ impl ServiceText {
             program: self.program.clone(),
             arguments: self.arguments.clone(),
             public: self.public,
+            programs: self.programs.clone(),
             mount: self.mount.clone(),
             memory: limit(self.memory.as_deref())?,
             resources: Vec::new(),
@@ -227,6 +232,7 @@ impl DriverText {
             program: self.program.clone(),
             arguments: self.arguments.clone(),
             public: self.public,
+            programs: self.programs.clone(),
             mount: None,
             memory: limit(self.memory.as_deref())?,
             resources,

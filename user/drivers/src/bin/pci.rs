@@ -13,7 +13,7 @@ mod here {
 
     use drivers::pci::{self, Found, Messages, Place, Registers, Request, Window};
     use drivers::startup;
-    use service::{Client, Clients};
+    use service::{Client, Clients, End, Ends, Event, Program};
     use zx::{
         AsHandleRef, Bti, Channel, Handle, IoPorts, Iommu, MonotonicInstant, Msi, Port, Resource, Rights, Signals,
         Status, Vmo,
@@ -61,7 +61,9 @@ mod here {
         msi: Resource,
         devices: Vec<Device>,
         port: Port,
-        channels: HashMap<u64, Channel>,
+        /// Of each driver: no more than there are devices.
+        channels: HashMap<u64, (End, Program)>,
+        ends: Ends,
         next: u64,
     }
 
@@ -93,6 +95,7 @@ mod here {
             msi,
             port: Port::create().map_err(step("port"))?,
             channels: HashMap::new(),
+            ends: Ends::default(),
             next: FIRST,
         };
         // An earlier bus driver may have left devices at work whose drivers have lost it.
@@ -110,7 +113,8 @@ mod here {
                 continue;
             }
             match clients.next() {
-                Ok(client) => pci.add(client),
+                Ok(Event::Client(client)) => pci.add(client),
+                Ok(Event::Ended(program)) => pci.program_ended(program),
                 Err(Status::SHOULD_WAIT) => {}
                 Err(_) => return Ok(()),
             }
@@ -144,7 +148,7 @@ mod here {
             let fits = |device: &&mut Device| {
                 wanted == Some((device.found.vendor, device.found.device)) && device.driver.is_none()
             };
-            let Some(handle) = handles.next() else { return };
+            let Some(Ok(channel)) = handles.next().map(|handle| self.ends.take(handle)) else { return };
             let Some(device) = self.devices.iter_mut().find(fits) else {
                 eprintln!("there is no device {} that is free", client.words);
                 return;
@@ -152,9 +156,8 @@ mod here {
             let key = self.next;
             self.next += 1;
             device.driver = Some(key);
-            let channel = Channel::from(handle);
             if self.watch(&channel, key).is_ok() {
-                self.channels.insert(key, channel);
+                self.channels.insert(key, (channel, client.program));
             } else {
                 self.ended(key);
             }
@@ -162,7 +165,7 @@ mod here {
 
         /// Answers one request, or notices that the driver has gone.
         fn serve(&mut self, key: u64) {
-            let Some(channel) = self.channels.remove(&key) else { return };
+            let Some((channel, program)) = self.channels.remove(&key) else { return };
             let mut bytes = [0; pci::REQUEST];
             let goes_on = match channel.read(&mut bytes, &mut []) {
                 Ok(size) => match Request::from_bytes(&bytes[..size.bytes]) {
@@ -179,8 +182,18 @@ mod here {
                 Err(_) => false,
             };
             if goes_on && self.watch(&channel, key).is_ok() {
-                self.channels.insert(key, channel);
+                self.channels.insert(key, (channel, program));
             } else {
+                self.ended(key);
+            }
+        }
+
+        /// A driver's program has ended, whoever holds its channel.
+        fn program_ended(&mut self, program: Program) {
+            let of = |(key, (_, of)): (&u64, &(End, Program))| (*of == program).then_some(*key);
+            let keys: Vec<u64> = self.channels.iter().filter_map(of).collect();
+            for key in keys {
+                self.channels.remove(&key);
                 self.ended(key);
             }
         }

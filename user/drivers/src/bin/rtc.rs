@@ -10,20 +10,31 @@ mod here {
 
     use drivers::clock::{self, Time};
     use drivers::startup;
-    use service::Clients;
-    use zx::{AsHandleRef, Channel, Interrupt, IoPorts, MonotonicInstant, Port, Signals, Status};
+    use service::{Clients, End, Ends, Event, Ledger, Program};
+    use zx::{AsHandleRef, Channel, Handle, Interrupt, IoPorts, MonotonicInstant, Port, Signals, Status};
 
     const INTERRUPT: u64 = 1;
     const CLIENTS: u64 = 2;
     const FIRST_CLIENT: u64 = 3;
 
+    /// The most clients, and the most of a program.
+    const MOST_CLIENTS: u64 = 4096;
+    const OF_A_PROGRAM: u64 = 256;
+
+    struct Client {
+        channel: End,
+        program: Program,
+        /// It waits for the next second.
+        waits: bool,
+    }
+
     struct Rtc {
         ports: IoPorts,
         port: Port,
-        clients: HashMap<u64, Channel>,
+        clients: HashMap<u64, Client>,
+        ends: Ends,
+        ledger: Ledger,
         next: u64,
-        /// Those who wait for the next second.
-        waiting: Vec<u64>,
         interrupts: u64,
     }
 
@@ -38,8 +49,15 @@ mod here {
         interrupt.bind(&port, INTERRUPT).map_err(step("interrupt"))?;
         let clients = Clients::take()?;
         let ports = IoPorts::of(&ports).map_err(step("ports"))?;
-        let mut rtc =
-            Rtc { ports, port, clients: HashMap::new(), next: FIRST_CLIENT, waiting: Vec::new(), interrupts: 0 };
+        let mut rtc = Rtc {
+            ports,
+            port,
+            clients: HashMap::new(),
+            ends: Ends::default(),
+            ledger: Ledger::new(MOST_CLIENTS, OF_A_PROGRAM),
+            next: FIRST_CLIENT,
+            interrupts: 0,
+        };
         // What an earlier driver asked for, and an interrupt that nobody has settled.
         rtc.interrupt_at_change(false);
         rtc.register(clock::STATUS_C);
@@ -56,7 +74,11 @@ mod here {
                 }
                 CLIENTS => {
                     match clients.next() {
-                        Ok(client) => client.handles.into_iter().for_each(|handle| rtc.add(handle.into())),
+                        // One that cannot be served is closed, which its owner sees.
+                        Ok(Event::Client(client)) => {
+                            client.handles.into_iter().for_each(|handle| drop(rtc.add(handle, client.program)));
+                        }
+                        Ok(Event::Ended(program)) => rtc.ended(program),
                         Err(Status::SHOULD_WAIT) => {}
                         Err(_) => return Ok(()),
                     }
@@ -64,7 +86,7 @@ mod here {
                 }
                 key => {
                     if rtc.answer(key).is_err() {
-                        rtc.clients.remove(&key);
+                        rtc.forget(key);
                     }
                 }
             }
@@ -99,40 +121,64 @@ mod here {
             channel.wait_async(&self.port, key, Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED, 0)
         }
 
-        fn add(&mut self, channel: Channel) {
-            if self.watch(&channel, self.next).is_ok() {
-                self.clients.insert(self.next, channel);
-                self.next += 1;
+        fn add(&mut self, handle: Handle, program: Program) -> zx::Result<()> {
+            let channel = self.ends.take(handle)?;
+            self.watch(&channel, self.next)?;
+            if !self.ledger.take(program, 1) {
+                return Err(Status::NO_RESOURCES);
+            }
+            self.clients.insert(self.next, Client { channel, program, waits: false });
+            self.next += 1;
+            Ok(())
+        }
+
+        fn forget(&mut self, key: u64) {
+            if let Some(client) = self.clients.remove(&key) {
+                self.ledger.give(client.program, 1);
             }
         }
 
-        /// Answers a client's request, or remembers that it waits.
+        fn ended(&mut self, program: Program) {
+            self.clients.retain(|_, client| client.program != program);
+            self.ledger.ended(program);
+        }
+
+        /// Answers a client's request, or remembers that it waits: for one second at a time.
         fn answer(&mut self, key: u64) -> zx::Result<()> {
-            let Some(client) = self.clients.get(&key) else { return Ok(()) };
+            let Some(client) = self.clients.get_mut(&key) else { return Ok(()) };
             let mut request = [0; 1];
-            match client.read(&mut request, &mut []) {
+            match client.channel.read(&mut request, &mut []) {
+                Ok(_) if request[0] == clock::NEXT && client.waits => return Err(Status::BAD_STATE),
                 Ok(_) if request[0] == clock::NEXT => {
-                    self.waiting.push(key);
+                    client.waits = true;
                     self.interrupt_at_change(true);
                 }
                 Ok(_) => {
                     let time = Time { seconds: self.time(), at: 0, interrupts: self.interrupts };
-                    client.write(&time.to_bytes(), [])?;
+                    self.tell(key, time)?;
                 }
                 Err((Status::SHOULD_WAIT, _)) => {}
                 Err((status, _)) => return Err(status),
             }
-            self.watch(client, key)
+            let client = self.clients.get(&key).ok_or(Status::NOT_FOUND)?;
+            self.watch(&client.channel, key)
+        }
+
+        /// One who does not read its answers is given up.
+        fn tell(&self, key: u64, time: Time) -> zx::Result<()> {
+            let client = self.clients.get(&key).ok_or(Status::NOT_FOUND)?;
+            client.channel.write(&time.to_bytes(), [])
         }
 
         /// A second has begun.
         fn second(&mut self, at: MonotonicInstant) {
             self.interrupts += 1;
             let time = Time { seconds: self.time(), at: at.0, interrupts: self.interrupts };
-            for key in std::mem::take(&mut self.waiting) {
-                if let Some(client) = self.clients.get(&key) {
-                    // One that has gone is seen by its own packet.
-                    let _ = client.write(&time.to_bytes(), []);
+            let waited = |(key, client): (&u64, &mut Client)| std::mem::take(&mut client.waits).then_some(*key);
+            let waited: Vec<u64> = self.clients.iter_mut().filter_map(waited).collect();
+            for key in waited {
+                if self.tell(key, time).is_err() {
+                    self.forget(key);
                 }
             }
             self.interrupt_at_change(false);

@@ -12,8 +12,8 @@ mod here {
     use drivers::startup;
     use drivers::terminal::{Terminal, Typed};
     use drivers::uart::{self, Cause};
-    use service::{Client, Clients};
-    use zx::{AsHandleRef, Channel, Interrupt, IoPorts, MonotonicInstant, Port, Signals, Socket, Status};
+    use service::{Client, Clients, End, Ends, Event};
+    use zx::{AsHandleRef, Interrupt, IoPorts, MonotonicInstant, Port, Signals, Socket, Status};
 
     /// Keys of packets; those of a session have its number above them.
     const INTERRUPT: u64 = 1;
@@ -35,7 +35,7 @@ mod here {
     struct Session {
         number: u64,
         socket: Socket,
-        control: Channel,
+        control: End,
         /// The program's ends are closed, and everything has been read.
         over: bool,
         /// A packet will tell of output; of room for input.
@@ -47,6 +47,7 @@ mod here {
         ports: IoPorts,
         port: Port,
         clients: Clients,
+        ends: Ends,
         terminal: Terminal,
         /// On its way to the line.
         output: VecDeque<u8>,
@@ -71,6 +72,7 @@ mod here {
             ports: IoPorts::of(&ports).map_err(step("ports"))?,
             port,
             clients: Clients::take()?,
+            ends: Ends::default(),
             terminal: Terminal::default(),
             output: VecDeque::new(),
             input: VecDeque::new(),
@@ -89,11 +91,14 @@ mod here {
                     interrupt.ack().map_err(step("interrupt"))?;
                 }
                 CLIENTS => match serial.clients.next() {
-                    Ok(client) => {
+                    Ok(Event::Client(client)) => {
                         serial.begin(client);
                         serial.await_clients().map_err(step("clients"))?;
                     }
-                    Err(Status::SHOULD_WAIT) => serial.await_clients().map_err(step("clients"))?,
+                    // There are sessions of `init` only.
+                    Ok(Event::Ended(_)) | Err(Status::SHOULD_WAIT) => {
+                        serial.await_clients().map_err(step("clients"))?
+                    }
                     // Nobody is there any more to be served.
                     Err(_) => return Ok(()),
                 },
@@ -120,14 +125,14 @@ mod here {
         fn begin(&mut self, client: Client) {
             let mut handles = client.handles.into_iter();
             let (Some(socket), Some(control)) = (handles.next(), handles.next()) else { return };
-            let control = Channel::from(control);
+            let (Ok(socket), Ok(control)) = (service::socket(socket), self.ends.take(control)) else { return };
             // A client that has gone already is seen at its socket.
             let _ = control.write(&[BEGUN], []);
             self.sessions += 1;
             self.ended = false;
             self.session = Some(Session {
                 number: self.sessions,
-                socket: socket.into(),
+                socket,
                 control,
                 over: false,
                 awaits_output: false,

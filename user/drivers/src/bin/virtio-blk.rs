@@ -14,7 +14,7 @@ mod here {
     use driver::{Dma, Window};
     use drivers::block::{Answer, ELEMENT, MOST, OPEN, Operation, Request, Shape};
     use drivers::pci;
-    use service::Clients;
+    use service::{Clients, End, Ends, Event, Ledger, Program};
     use zx::{AsHandleRef, Bti, Channel, Fifo, Handle, Interrupt, MonotonicInstant, Port, Rights, Signals, Status};
 
     const INTERRUPT: u64 = 1;
@@ -24,8 +24,9 @@ mod here {
 
     /// Bytes of a client's buffer.
     const BUFFER: usize = 512 << 10;
-    /// The most clients at once: each has its buffer in one piece.
-    const MOST_CLIENTS: usize = 16;
+    /// The most clients at once, and the most of a program: each has its buffer in one piece.
+    const MOST_CLIENTS: u64 = 16;
+    const OF_A_PROGRAM: u64 = 4;
 
     /// The device, by way of the bus driver.
     #[derive(Clone)]
@@ -58,7 +59,8 @@ mod here {
     }
 
     struct Client {
-        channel: Channel,
+        channel: End,
+        program: Program,
         /// Once it has opened the disk.
         session: Option<Session>,
         /// It has gone, or broke the rules; what it has under way is waited for.
@@ -81,7 +83,11 @@ mod here {
         port: Port,
         /// By their key.
         clients: HashMap<u64, Client>,
+        ends: Ends,
+        ledger: Ledger,
         next: u64,
+        /// Who comes first when requests are started: another one each time.
+        turn: usize,
         /// Whose request it is, and its number there.
         requests: HashMap<Token, (u64, u32)>,
         /// Who waits for all that is under way to be done, and then for a flush.
@@ -126,7 +132,10 @@ mod here {
             bti,
             port,
             clients: HashMap::new(),
+            ends: Ends::default(),
+            ledger: Ledger::new(MOST_CLIENTS, OF_A_PROGRAM),
             next: FIRST,
+            turn: 0,
             requests: HashMap::new(),
             flushes: Vec::new(),
         };
@@ -138,7 +147,11 @@ mod here {
                 INTERRUPT => interrupt.ack().map_err(step("interrupt"))?,
                 CLIENTS => {
                     match clients.next() {
-                        Ok(client) => client.handles.into_iter().for_each(|handle| server.add(handle.into())),
+                        // One that cannot be served is closed, which its owner sees.
+                        Ok(Event::Client(client)) => {
+                            client.handles.into_iter().for_each(|handle| drop(server.add(handle, client.program)));
+                        }
+                        Ok(Event::Ended(program)) => server.ended(program),
                         Err(Status::SHOULD_WAIT) => {}
                         Err(_) => return Ok(()),
                     }
@@ -160,11 +173,21 @@ mod here {
             channel.wait_async(&self.port, key, Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED, 0)
         }
 
-        fn add(&mut self, channel: Channel) {
-            if self.clients.len() < MOST_CLIENTS && self.watch(&channel, self.next).is_ok() {
-                self.clients.insert(self.next, Client { channel, session: None, gone: false, under_way: 0 });
-                self.next += 2;
+        fn add(&mut self, handle: Handle, program: Program) -> zx::Result<()> {
+            let channel = self.ends.take(handle)?;
+            self.watch(&channel, self.next)?;
+            if !self.ledger.take(program, 1) {
+                return Err(Status::NO_RESOURCES);
             }
+            self.clients.insert(self.next, Client { channel, program, session: None, gone: false, under_way: 0 });
+            self.next += 2;
+            Ok(())
+        }
+
+        /// Its clients have gone; what they have under way is waited for.
+        fn ended(&mut self, program: Program) {
+            let clients = self.clients.values_mut().filter(|client| client.program == program);
+            clients.for_each(|client| client.gone = true);
         }
 
         /// A client's first message, or its end.
@@ -207,7 +230,11 @@ mod here {
         fn go_on(&mut self) {
             loop {
                 self.finish();
-                let keys: Vec<u64> = self.clients.keys().copied().collect();
+                let mut keys: Vec<u64> = self.clients.keys().copied().collect();
+                keys.sort_unstable();
+                let first = self.turn % keys.len().max(1);
+                self.turn = first + 1;
+                keys.rotate_left(first);
                 keys.into_iter().for_each(|key| self.start(key));
                 // For a flush that nothing under way keeps from being made, nothing will interrupt.
                 if self.flushes.is_empty() || self.disk.under_way() > 0 {
@@ -217,7 +244,9 @@ mod here {
             let over: Vec<u64> =
                 self.clients.iter().filter(|(_, c)| c.gone && c.under_way == 0).map(|(key, _)| *key).collect();
             for key in over {
-                if let Some(Client { session: Some(session), .. }) = self.clients.remove(&key) {
+                let Some(client) = self.clients.remove(&key) else { continue };
+                self.ledger.give(client.program, 1);
+                if let Some(session) = client.session {
                     self.disk.forget(&session.buffer);
                 }
             }
@@ -247,19 +276,19 @@ mod here {
             }
         }
 
-        /// Starts requests of a client.
+        /// Starts requests of a client, as many as its FIFO holds at most: with more, others have their turn first.
         fn start(&mut self, key: u64) {
             let Some(client) = self.clients.get_mut(&key).filter(|client| !client.gone) else { return };
-            while self.flushes.is_empty() && self.disk.under_way() < virtio::MOST_REQUESTS {
+            for _ in 0..MOST {
+                if !self.flushes.is_empty() || self.disk.under_way() >= virtio::MOST_REQUESTS {
+                    // What is under way brings it here again.
+                    return;
+                }
                 let Some(session) = client.session.as_mut().filter(|session| !session.awaits) else { return };
                 let mut bytes = [0; ELEMENT];
                 match session.fifo.read(ELEMENT, &mut bytes) {
                     Ok(_) => {}
-                    Err(Status::SHOULD_WAIT) => {
-                        let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
-                        session.awaits = session.fifo.wait_async(&self.port, key + 1, signals, 0).is_ok();
-                        return;
-                    }
+                    Err(Status::SHOULD_WAIT) => break,
                     Err(_) => {
                         client.gone = true;
                         return;
@@ -291,6 +320,10 @@ mod here {
                     None => client.answer(id, Status::OUT_OF_RANGE),
                 }
             }
+            let Some(session) = client.session.as_mut().filter(|session| !session.awaits) else { return };
+            let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
+            session.awaits = session.fifo.wait_async(&self.port, key + 1, signals, 0).is_ok();
+            client.gone |= !session.awaits;
         }
     }
 

@@ -1,0 +1,504 @@
+//! The services of the system by name, and the programs behind them.
+//!
+//! Every program has a channel to here, `/svc`. A message on it is a name and one end of a channel: the end goes on to the
+//! program that offers the service; where there is none, it is closed. A name that begins with a slash is the path of a
+//! file system. The empty name asks for another such channel.
+//!
+//! A service is started when somebody needs it, and again when somebody needs it after it has died. So nothing is started
+//! that nobody uses, and one that dies at its start is not started over and over by itself. Its death is told on the host's
+//! standard error; one that dies too often is let be for a while. One that gives no sign of life for long is ended.
+//!
+//! File systems: 1. each program starts with a channel for each of them, whose other end waits here. 2. The first message on
+//! the channel wakes this end, unread. 3. The end goes to the service as a client, and the service reads the message.
+//!
+//! Each channel is a program's, and so is each client that comes by it: which one, the service is told with the client. When a program's job
+//! has ended, its channels here are closed, and the services that had clients of it are told.
+//!
+//! Nobody is waited for. Of a program only so many clients are on their way to a service: who asks for more has its
+//! channel left unread until the service has taken some. What cannot be sent is closed.
+
+mod known;
+mod log;
+mod names;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use description::services::Service;
+use service::{End, Ends, Ledger, Program};
+use zx::{AsHandleRef, Channel, Handle, Info, Job, MonotonicInstant, Signals, Status};
+
+use crate::link::Link;
+use crate::make::Maker;
+use crate::tasks::Tasks;
+use known::{Known, Look};
+use log::Log;
+pub use names::Names;
+use names::{NEW, New, RUNNING, Starting};
+
+/// No request is longer: a name and words for the service.
+const LONGEST: usize = service::message::WORDS;
+/// How many channels may wait here: fewer than a port can wait for.
+const CHANNELS: u64 = 40_000;
+/// How many of them a program and all that it started may have.
+const OF_A_PROGRAM: u64 = 1000;
+/// How long after one look at the services the next one comes.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Becomes the services of all that `init` starts.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn serve(
+    services: Vec<Service>,
+    link: &'static Link,
+    tasks: &'static Tasks,
+    maker: Arc<Maker>,
+    resource: Option<&'static zx::Resource>,
+) -> Result<Names, String> {
+    let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
+    let root = zx::startup::job_default().ok_or("there is no job for services")?;
+    let job = root.create_child().map_err(step("a job for services"))?;
+    job.set_name("services").map_err(step("a job for services"))?;
+    tasks.keep(job.as_handle_ref());
+    let mounts = services.iter().filter_map(|service| service.mount.clone()).collect();
+    let starting = Starting::new().map_err(step("a port"))?;
+    let mut services = Services {
+        starting: starting.clone(),
+        link,
+        maker,
+        job,
+        resource,
+        known: services.into_iter().map(Known::new).collect(),
+        programs: HashMap::new(),
+        clients: HashMap::new(),
+        waiting: HashMap::new(),
+        logs: HashMap::new(),
+        channels: Ledger::new(CHANNELS, OF_A_PROGRAM),
+        ends: Ends::default(),
+        resumed: VecDeque::new(),
+        next: NEW,
+    };
+    let (private, ours) = Channel::create().map_err(step("a channel"))?;
+    let access = Access { program: Program::INIT, may: May::All };
+    services.add_client(ours.into_handle(), access).map_err(step("a channel"))?;
+    let run = move || services.run();
+    thread::Builder::new().name("services".to_owned()).spawn(run).map_err(|error| error.to_string())?;
+    Ok(Names { starting, private, mounts })
+}
+
+/// What those at the other end of a channel may do, and whose it is.
+#[derive(Clone, Copy)]
+struct Access {
+    program: Program,
+    may: May,
+}
+
+/// To which services they may connect.
+#[derive(Clone, Copy)]
+enum May {
+    /// `init`: to all.
+    All,
+    /// A program: to those that are public, and those that it is named for.
+    Program,
+    /// A service, by its place: to those that it uses, public or not, and to no others.
+    Service(usize),
+}
+
+/// Somebody who asks for services by name.
+struct Client {
+    channel: End,
+    access: Access,
+    /// What was asked for and cannot be done yet; until then nothing more is read.
+    held: Option<Request>,
+}
+
+/// What goes to a service.
+struct Request {
+    service: usize,
+    words: String,
+    handles: Vec<Handle>,
+}
+
+/// An end of a channel on which nobody has said anything yet.
+struct Waiting {
+    channel: End,
+    /// The file system that it is for.
+    service: usize,
+    program: Program,
+}
+
+/// A program that runs.
+struct Running {
+    program: Program,
+    job: Job,
+    /// The path of its file.
+    path: String,
+}
+
+struct Services {
+    starting: Arc<Starting>,
+    link: &'static Link,
+    maker: Arc<Maker>,
+    /// Each service has a job of its own below this.
+    job: Job,
+    resource: Option<&'static zx::Resource>,
+    known: Vec<Known>,
+    /// By the key of their packets, as are the next three.
+    programs: HashMap<u64, Running>,
+    clients: HashMap<u64, Client>,
+    waiting: HashMap<u64, Waiting>,
+    logs: HashMap<u64, Log>,
+    /// Clients and those that wait.
+    channels: Ledger,
+    ends: Ends,
+    /// Channels that have waited for a service, and can go on.
+    resumed: VecDeque<u64>,
+    next: u64,
+}
+
+impl Services {
+    fn run(&mut self) {
+        let mut look = MonotonicInstant::after(LOOK.into());
+        loop {
+            match self.starting.port.wait(look) {
+                Ok(packet) => self.packet(packet.key),
+                Err(Status::TIMED_OUT) => {}
+                Err(status) => return self.link.complain(&format!("services are not served any more: {status}")),
+            }
+            // Each of them waits for its service again, or is done with.
+            while let Some(key) = self.resumed.pop_front() {
+                self.go_on(key);
+            }
+            if MonotonicInstant::now() >= look {
+                self.look();
+                look = MonotonicInstant::after(LOOK.into());
+            }
+        }
+    }
+
+    fn packet(&mut self, key: u64) {
+        if key == NEW {
+            for new in self.starting.take() {
+                // What cannot be served is closed, which the program sees.
+                let _ = self.begin(new);
+            }
+        } else if let Some(running) = self.programs.remove(&key) {
+            self.ended(running.program);
+        } else if let Some(mut log) = self.logs.remove(&key) {
+            if log.pass_on(self.link) && self.wait(&log.socket, key).is_ok() {
+                self.logs.insert(key, log);
+            }
+        } else if let Some(index) = self.known.iter().position(|known| known.keys.0 == key) {
+            self.died(index);
+        } else if let Some(index) = self.known.iter().position(|known| known.keys.1 == key) {
+            self.heard(index, key);
+        } else {
+            self.go_on(key);
+        }
+    }
+
+    fn key(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn wait(&self, object: &impl AsHandleRef, key: u64) -> zx::Result<()> {
+        // Channels and sockets have the same bits for these two.
+        object.wait_async(&self.starting.port, key, Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED, 0)
+    }
+
+    /// A program is about to start.
+    fn begin(&mut self, New { job, path, names, mounts }: New) -> zx::Result<()> {
+        let (key, program) = (self.key(), Program(job.koid()?));
+        job.wait_async(&self.starting.port, key, Signals::JOB_TERMINATED, 0)?;
+        self.programs.insert(key, Running { program, job, path });
+        self.add_client(names.into_handle(), Access { program, may: May::Program })?;
+        for (mount, channel) in mounts {
+            if let Some(service) = self.mounted(&mount) {
+                self.add_waiting(channel.into_handle(), service, program)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A program has ended, or a run of a service: nothing is kept of it, here and in the services.
+    fn ended(&mut self, program: Program) {
+        self.clients.retain(|_, client| client.access.program != program);
+        self.waiting.retain(|_, waiting| waiting.program != program);
+        self.channels.ended(program);
+        self.known.iter_mut().for_each(|known| known.tell_end(program));
+    }
+
+    fn add_client(&mut self, handle: Handle, access: Access) -> zx::Result<()> {
+        let (channel, key) = self.add(handle, access.program)?;
+        self.clients.insert(key, Client { channel, access, held: None });
+        Ok(())
+    }
+
+    fn add_waiting(&mut self, handle: Handle, service: usize, program: Program) -> zx::Result<()> {
+        let (channel, key) = self.add(handle, program)?;
+        self.waiting.insert(key, Waiting { channel, service, program });
+        Ok(())
+    }
+
+    fn add(&mut self, handle: Handle, program: Program) -> zx::Result<(End, u64)> {
+        let (channel, key) = (self.ends.take(handle)?, self.key());
+        self.wait(&channel, key)?;
+        if self.channels.take(program, 1) { Ok((channel, key)) } else { Err(Status::NO_RESOURCES) }
+    }
+
+    /// There is something on a channel, or it has waited for a service that can be had now.
+    fn go_on(&mut self, key: u64) {
+        if let Some(mut client) = self.clients.remove(&key) {
+            let program = client.access.program;
+            // A client that breaks the rules is cut off, as one that has gone.
+            let Ok(held) = self.serve(&mut client) else { return self.channels.give(program, 1) };
+            match held {
+                Some(request) => {
+                    self.known[request.service].hold(program, key);
+                    client.held = Some(request);
+                }
+                None if self.wait(&client.channel, key).is_err() => return self.channels.give(program, 1),
+                None => {}
+            }
+            self.clients.insert(key, client);
+        } else if let Some(waiting) = self.waiting.remove(&key) {
+            self.woken(key, waiting);
+        }
+    }
+
+    /// Carries out the request that is held, or else reads one; gives it back if it has to be held.
+    fn serve(&mut self, client: &mut Client) -> zx::Result<Option<Request>> {
+        let request = match client.held.take() {
+            Some(held) => held,
+            None => match self.read(client)? {
+                Some(request) => request,
+                None => return Ok(None),
+            },
+        };
+        if !self.known[request.service].has_way(client.access.program) {
+            return Ok(Some(request));
+        }
+        self.connect_or_complain(request, client.access.program);
+        Ok(None)
+    }
+
+    /// Reads one request; gives it if it is for a service.
+    fn read(&mut self, client: &Client) -> zx::Result<Option<Request>> {
+        let mut bytes = [0; LONGEST];
+        let mut handles = [None, None];
+        let size = match client.channel.read(&mut bytes, &mut handles) {
+            Ok(size) => size,
+            Err((Status::SHOULD_WAIT, _)) => return Ok(None),
+            Err((status, _)) => return Err(status),
+        };
+        let name = std::str::from_utf8(&bytes[..size.bytes]).map_err(|_| Status::INVALID_ARGS)?;
+        let mut handles: Vec<Handle> = handles.into_iter().flatten().collect();
+        let access = client.access;
+        if name.is_empty() {
+            // One that cannot be served is closed, which its owner sees.
+            handles.into_iter().for_each(|handle| drop(self.add_client(handle, access)));
+            return Ok(None);
+        }
+        if let Some(mount) = name.strip_prefix(RUNNING).filter(|_| matches!(access.may, May::All)) {
+            let service = self.mounted(mount).filter(|service| self.known[*service].running.is_some());
+            return Ok(service.map(|service| Request { service, words: String::new(), handles }));
+        }
+        if name.starts_with('/') && !matches!(access.may, May::Service(_)) {
+            if let (Some(service), Some(handle)) = (self.mounted(name), handles.pop()) {
+                // 1.
+                let _ = self.add_waiting(handle, service, access.program);
+            }
+            return Ok(None);
+        }
+        let (service, words) = name.split_once('/').unwrap_or((name, ""));
+        // Where there is none, whoever asked sees it on the channel.
+        let service = self.known.iter().position(|known| known.service.name == service);
+        let service = service.filter(|service| self.may(access, *service));
+        Ok(service.map(|service| Request { service, words: words.to_owned(), handles }))
+    }
+
+    fn mounted(&self, path: &str) -> Option<usize> {
+        self.known.iter().position(|known| known.service.mount.as_deref() == Some(path))
+    }
+
+    fn may(&self, access: Access, index: usize) -> bool {
+        let service = &self.known[index].service;
+        match access.may {
+            May::All => true,
+            May::Service(of) => {
+                let mut uses = self.known[of].service.uses.iter();
+                uses.any(|used| used.split('/').next() == Some(&service.name))
+            }
+            May::Program => {
+                let running = self.programs.values().find(|running| running.program == access.program);
+                let name = running.and_then(|running| running.path.strip_prefix("/boot/bin/"));
+                service.public || service.programs.iter().any(|program| Some(program.as_str()) == name)
+            }
+        }
+    }
+
+    /// 2. What waited has a message or has gone.
+    fn woken(&mut self, key: u64, waiting: Waiting) {
+        let Waiting { service, program, .. } = waiting;
+        if waiting.channel.wait_one(Signals::CHANNEL_READABLE, MonotonicInstant(0)).is_err() {
+            return self.channels.give(program, 1);
+        }
+        if !self.known[service].has_way(program) {
+            self.known[service].hold(program, key);
+            self.waiting.insert(key, waiting);
+            return;
+        }
+        // 3.
+        self.channels.give(program, 1);
+        let request = Request { service, words: String::new(), handles: vec![waiting.channel.into_handle()] };
+        self.connect_or_complain(request, program);
+    }
+
+    /// Hands a client's ends to a service, and says it if the service cannot be had.
+    fn connect_or_complain(&mut self, mut request: Request, program: Program) {
+        if let Err(reason) = self.connect(request.service, program, &request.words, &mut request.handles) {
+            // Before the handles are closed: whoever sees that may end the system. Once, however often it is asked for.
+            if !std::mem::replace(&mut self.known[request.service].complained, true) {
+                self.link.complain(&reason);
+            }
+        }
+    }
+
+    /// Hands a client's ends to a service, with words for it. Starts it if it does not run.
+    fn connect(
+        &mut self,
+        index: usize,
+        program: Program,
+        words: &str,
+        handles: &mut Vec<Handle>,
+    ) -> Result<(), String> {
+        if self.known[index].running.as_ref().is_some_and(|running| exited(&running.process)) {
+            self.died(index);
+        }
+        if self.known[index].running.is_none() {
+            let start = self.start(index);
+            start
+                .map_err(|reason| format!("the service {} does not start: {reason}", self.known[index].service.name))?;
+        }
+        self.known[index].send(program, words, handles.drain(..));
+        Ok(())
+    }
+
+    fn start(&mut self, index: usize) -> Result<(), String> {
+        self.known[index].count_start()?;
+        let service = self.known[index].service.clone();
+        let job = self.service_job(&service).map_err(|status| format!("its job: {status}"))?;
+        let program = Program(job.koid().map_err(|status| format!("its job: {status}"))?);
+        let started = self.start_in(index, &service, program, &job);
+        if started.is_err() {
+            self.ended(program);
+            let _ = job.kill();
+        }
+        started
+    }
+
+    fn start_in(&mut self, index: usize, service: &Service, program: Program, job: &Job) -> Result<(), String> {
+        let failed = |status: Status| status.to_string();
+        // Services use only those that stand above them, so this ends.
+        let mut connections = Vec::new();
+        for used in &service.uses {
+            let (name, words) = used.split_once('/').unwrap_or((used, ""));
+            let known = self.known.iter().position(|known| known.service.name == name);
+            let known = known.ok_or_else(|| format!("this machine has no {name}"))?;
+            let (ours, theirs) = Channel::create().map_err(failed)?;
+            self.connect(known, program, words, &mut vec![theirs.into_handle()])?;
+            connections.push(ours);
+        }
+        let names = self.names_of(index, program).map_err(|status| format!("its name space: {status}"))?;
+        let job = job.duplicate(zx::Rights::SAME_RIGHTS).map_err(failed)?;
+        let (running, socket) = self.maker.start_service(job, service, connections, names, self.resource)?;
+        let (key, words_key, log_key) = (self.key(), self.key(), self.key());
+        running.process.wait_async(&self.starting.port, key, Signals::TASK_TERMINATED, 0).map_err(failed)?;
+        self.wait(&running.clients, words_key).map_err(failed)?;
+        if self.wait(&socket, log_key).is_ok() {
+            self.logs.insert(log_key, Log::new(socket, service.name.clone()));
+        }
+        self.link.event(&["service", &service.name, "started"]);
+        self.known[index].began(running, program, (key, words_key));
+        Ok(())
+    }
+
+    /// By what a service connects again to those that it uses, should they have ended; nothing for one that uses none.
+    fn names_of(&mut self, index: usize, program: Program) -> zx::Result<Option<Channel>> {
+        if self.known[index].service.uses.is_empty() {
+            return Ok(None);
+        }
+        let (ours, theirs) = Channel::create()?;
+        self.add_client(ours.into_handle(), Access { program, may: May::Service(index) })?;
+        Ok(Some(theirs))
+    }
+
+    /// A job for one run of a service.
+    fn service_job(&self, service: &Service) -> zx::Result<Job> {
+        let job = self.job.create_child()?;
+        job.set_name(&service.name)?;
+        if let Some(bytes) = service.memory {
+            job.set_property(abi::HAFNON_PROP_JOB_MEMORY_LIMIT, &bytes.to_le_bytes())?;
+        }
+        Ok(job)
+    }
+
+    /// A service has said something to `init`.
+    fn heard(&mut self, index: usize, key: u64) {
+        let known = &mut self.known[index];
+        match known.heard() {
+            Ok(freed) => self.resumed.extend(freed),
+            // One that has gone is told of by its own packet.
+            Err(Status::PEER_CLOSED) => return,
+            Err(status) => {
+                self.link.complain(&format!("the service {} says what no service says: {status}", known.service.name));
+                return self.end(index);
+            }
+        }
+        let waits = self.known[index].running.as_ref().map(|running| self.wait(&running.clients, key));
+        if waits.is_some_and(|waits| waits.is_err()) {
+            self.end(index);
+        }
+    }
+
+    /// Asks the services for a sign of life. One that has given none for long waits for what does not come, or computes
+    /// without end; what it had to do nobody does.
+    fn look(&mut self) {
+        for index in 0..self.known.len() {
+            if self.known[index].look() == Look::Dead {
+                let name = &self.known[index].service.name;
+                self.link.complain(&format!("the service {name} gives no sign of life any more: it is ended"));
+                self.end(index);
+            }
+        }
+    }
+
+    /// Ends a service's run; that it has ended, its own packet tells.
+    fn end(&self, index: usize) {
+        if let Some(running) = &self.known[index].running {
+            let _ = running.process.kill();
+        }
+    }
+
+    /// Tells of a service's end and forgets it; its clients' channels ended with it.
+    fn died(&mut self, index: usize) {
+        let program = self.known[index].program;
+        let Some((running, held)) = self.known[index].ended() else { return };
+        // Who waited for it may ask for its next run.
+        self.resumed.extend(held);
+        self.ended(program);
+        let _ = running.job.kill();
+        let code = running.process.info().map_or(0, |info| info.return_code);
+        let name = self.known[index].service.name.clone();
+        self.link.event(&["service", &name, "ended", &code.to_string()]);
+        self.link.complain(&format!("the service {name} ended ({code}); it starts again when it is needed"));
+    }
+}
+
+fn exited(process: &zx::Process) -> bool {
+    process.info().is_ok_and(|info| info.flags & abi::ZX_INFO_PROCESS_FLAG_EXITED != 0)
+}

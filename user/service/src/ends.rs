@@ -1,0 +1,99 @@
+//! The ends of channels that clients gave.
+
+use std::collections::HashSet;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zx::{AsHandleRef, Channel, Handle, HandleRef, Info, Result, Rights, Socket, Status};
+
+/// The koids of the ends that a service holds.
+type Koids = Arc<Mutex<HashSet<u64>>>;
+
+/// The ends of clients' channels that a service holds. Of no channel does it hold both: such a channel would never
+/// close, whoever sent it.
+#[derive(Clone, Debug, Default)]
+pub struct Ends(Koids);
+
+/// An end of a channel that a service holds.
+#[derive(Debug)]
+pub struct End {
+    // Closed before it is forgotten.
+    channel: Channel,
+    _held: Held,
+}
+
+/// That an end is held.
+#[derive(Debug)]
+struct Held {
+    koid: u64,
+    all: Koids,
+}
+
+impl Ends {
+    /// Takes what a client sent as an end of a channel; or an end that the service made itself, so that its other end cannot come
+    /// back as a client.
+    ///
+    /// # Errors
+    /// `WRONG_TYPE`: it is none. `ACCESS_DENIED`: it cannot be read, written or waited for. `INVALID_ARGS`: the service holds
+    /// this end already, or the other one.
+    pub fn take(&self, handle: Handle) -> Result<End> {
+        let info = checked(&handle, abi::ZX_OBJ_TYPE_CHANNEL, Rights::READ | Rights::WRITE | Rights::WAIT)?;
+        let mut held = lock(&self.0);
+        if held.contains(&info.related_koid) || !held.insert(info.koid) {
+            return Err(Status::INVALID_ARGS);
+        }
+        Ok(End { channel: handle.into(), _held: Held { koid: info.koid, all: self.0.clone() } })
+    }
+}
+
+impl End {
+    /// Gives the end away: the service does not hold it any more.
+    pub fn into_handle(self) -> Handle {
+        self.channel.into_handle()
+    }
+}
+
+/// Takes what a client sent as an end of a socket.
+///
+/// # Errors
+/// `WRONG_TYPE`: it is none. `ACCESS_DENIED`: it cannot be read, written or waited for.
+pub fn socket(handle: Handle) -> Result<Socket> {
+    checked(&handle, abi::ZX_OBJ_TYPE_SOCKET, Rights::READ | Rights::WRITE | Rights::WAIT)?;
+    Ok(handle.into())
+}
+
+/// What a handle is, if it is of this kind and has these rights.
+fn checked(handle: &Handle, kind: u32, rights: Rights) -> Result<abi::zx_info_handle_basic_t> {
+    let info = handle.basic_info()?;
+    if info.type_ != kind {
+        return Err(Status::WRONG_TYPE);
+    }
+    if !Rights::from_bits_retain(info.rights).contains(rights) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    Ok(info)
+}
+
+fn lock(held: &Koids) -> MutexGuard<'_, HashSet<u64>> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Deref for End {
+    type Target = Channel;
+
+    fn deref(&self) -> &Channel {
+        &self.channel
+    }
+}
+
+impl AsHandleRef for End {
+    fn as_handle_ref(&self) -> HandleRef<'_> {
+        self.channel.as_handle_ref()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        lock(&self.all).remove(&self.koid);
+    }
+}

@@ -1,0 +1,126 @@
+//! What `init` and a service tell each other on the service's first channel.
+//!
+//! A message is a head of 16 bytes and, with a client, the words that stood behind the service's name. The client's ends
+//! are the message's handles.
+//!
+//! 1. `init` sends a client ([`ToService::Client`]); the service answers when it has taken it ([`ToInit::Taken`]). So `init` knows
+//!    how many clients of a program the service has yet to take, and sends only so many at a time.
+//! 2. `init` sends the end of a program of which the service had clients ([`ToService::Ended`]).
+//! 3. `init` asks for a sign of life now and then ([`ToService::Ping`]), and the service gives it ([`ToInit::Alive`]).
+
+use crate::Program;
+
+/// Bytes of a head.
+pub const HEAD: usize = 16;
+/// The most bytes of words.
+pub const WORDS: usize = 256;
+
+const CLIENT: u8 = 1;
+const ENDED: u8 = 2;
+const PING: u8 = 3;
+const TAKEN: u8 = 4;
+const ALIVE: u8 = 5;
+
+/// From `init` to a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToService<'a> {
+    /// A client; its ends are the handles.
+    Client {
+        /// Whose it is.
+        program: Program,
+        /// What stood behind the service's name.
+        words: &'a [u8],
+    },
+    /// A program and all that it started has ended.
+    Ended(Program),
+    /// A question for a sign of life.
+    Ping,
+}
+
+/// From a service to `init`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToInit {
+    /// A client of this program was taken.
+    Taken(Program),
+    /// The sign of life.
+    Alive,
+}
+
+fn head(kind: u8, number: u64) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    head[0] = kind;
+    head[8..].copy_from_slice(&number.to_le_bytes());
+    head
+}
+
+/// Kind, number, and what is behind the head.
+fn split(bytes: &[u8]) -> Option<(u8, u64, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
+    let (_, number) = head.split_last_chunk::<8>()?;
+    Some((head[0], u64::from_le_bytes(*number), rest))
+}
+
+impl<'a> ToService<'a> {
+    /// For the channel.
+    pub fn to_bytes(self) -> Vec<u8> {
+        match self {
+            ToService::Client { program, words } => [&head(CLIENT, program.0), words].concat(),
+            ToService::Ended(program) => head(ENDED, program.0).to_vec(),
+            ToService::Ping => head(PING, 0).to_vec(),
+        }
+    }
+
+    /// From the channel; `None`: it is no message.
+    pub fn from_bytes(bytes: &'a [u8]) -> Option<ToService<'a>> {
+        match split(bytes)? {
+            (CLIENT, program, words) => Some(ToService::Client { program: Program(program), words }),
+            (ENDED, program, []) => Some(ToService::Ended(Program(program))),
+            (PING, _, []) => Some(ToService::Ping),
+            _ => None,
+        }
+    }
+}
+
+impl ToInit {
+    /// For the channel.
+    pub fn to_bytes(self) -> [u8; HEAD] {
+        match self {
+            ToInit::Taken(program) => head(TAKEN, program.0),
+            ToInit::Alive => head(ALIVE, 0),
+        }
+    }
+
+    /// From the channel; `None`: it is no message.
+    pub fn from_bytes(bytes: &[u8]) -> Option<ToInit> {
+        match split(bytes)? {
+            (TAKEN, program, []) => Some(ToInit::Taken(Program(program))),
+            (ALIVE, _, []) => Some(ToInit::Alive),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(program in any::<u64>(), words in proptest::collection::vec(any::<u8>(), 0..WORDS)) {
+            let program = Program(program);
+            for message in [ToService::Client { program, words: &words }, ToService::Ended(program), ToService::Ping] {
+                prop_assert_eq!(ToService::from_bytes(&message.to_bytes()), Some(message));
+            }
+            for message in [ToInit::Taken(program), ToInit::Alive] {
+                prop_assert_eq!(ToInit::from_bytes(&message.to_bytes()), Some(message));
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = ToService::from_bytes(&bytes);
+            let _ = ToInit::from_bytes(&bytes);
+        }
+    }
+}
