@@ -10,8 +10,8 @@
 //! Cargo decides what of a part must be built again; outputs go on to the next part only where they differ, so that a
 //! change travels no further than it has to. Where no source changed at all since the last build, none of it is asked.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::hash::{Hash, Hasher};
@@ -115,6 +115,18 @@ pub fn variant(paths: &Paths, ui: &Ui, built: &Built, tree: &Path) -> Result<Bui
     let (vdso, userboot) = (paths.out.join("vdso/libzircon.so"), paths.out.join("userboot/userboot"));
     let (server, root) = builder.server_and_root(&kernel, &vdso, &userboot, &System::read(paths)?)?;
     Ok(Built { server, root, ..built.clone() })
+}
+
+/// The names of all programs that stand in images, with a shell or without, as they are known before anything is built.
+///
+/// # Errors
+/// Cargo does not say what the packages make.
+pub fn program_names(paths: &Paths) -> Result<BTreeSet<String>> {
+    let image = System::read(paths)?.image;
+    let packages: Vec<&String> = image.programs.iter().chain(&image.shell_programs).collect();
+    let mut names = cargo::binaries(paths, |package| packages.iter().any(|name| *name == package))?;
+    names.extend(image.names.into_values().flatten());
+    Ok(names)
 }
 
 /// What the last build for programs gave, whatever has changed since.

@@ -1,6 +1,6 @@
 //! Calls cargo for the parts of the system and learns from it what it made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -125,6 +125,25 @@ pub fn command(folder: &Path) -> Command {
     }
     command.env("RUSTUP_TOOLCHAIN", TOOLCHAIN).current_dir(folder);
     command
+}
+
+/// The names of the programs that some packages of the tree make.
+///
+/// # Errors
+/// Cargo does not say.
+pub fn binaries(paths: &Paths, wanted: impl Fn(&str) -> bool) -> Result<BTreeSet<String>> {
+    let mut metadata = command(&paths.workspace);
+    metadata.args(["metadata", "--no-deps", "--format-version", "1"]).stdin(Stdio::null());
+    let output = metadata.output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("cargo does not say what there is:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cannot read cargo's metadata")?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let packages = packages.filter(|package| package["name"].as_str().is_some_and(&wanted));
+    let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    let programs = targets.filter(|target| target["kind"][0] == "bin");
+    Ok(programs.filter_map(|target| Some(target["name"].as_str()?.to_owned())).collect())
 }
 
 /// The compiler of our toolchain.

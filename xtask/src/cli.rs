@@ -25,8 +25,12 @@ pub enum Command {
     /// system follows. With PROGRAM, its output, input and exit code are this command's.
     ///
     /// Exit codes of our own: 124 the time given by --timeout ran out, 125 the system or this tool failed, 126 the file
-    /// is no program for the system, 127 there is no such program, 130 interrupted. A program that an exception ends
-    /// gives 134, one that was killed 137.
+    /// is no program for the system, 127 there is no such program. A program that an exception ends gives 134, one that
+    /// was killed 137.
+    ///
+    /// Ctrl-C (SIGINT) kills the program: 137. A second one within two seconds ends the machine: 130. SIGTERM ends the
+    /// machine: 143, SIGHUP: 129; so does standard output that nobody reads any more: 141. Before a machine ends so, or by
+    /// --timeout, it has 10 seconds to write what belongs on its disk; another signal ends it at once.
     Run(RunArgs),
     /// Builds everything that `run` boots.
     Build {

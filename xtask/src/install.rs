@@ -64,6 +64,21 @@ pub fn original(paths: &Paths, name: &str) -> PathBuf {
     root(paths).join("bin").join(name)
 }
 
+/// The names of the installed programs.
+///
+/// # Errors
+/// Their folder cannot be read.
+pub fn names(paths: &Paths) -> Result<Vec<String>> {
+    let folder = root(paths).join("bin");
+    match fs::read_dir(&folder) {
+        Ok(entries) => {
+            let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+            names.collect::<std::io::Result<_>>().with_context(|| format!("cannot read {}", folder.display()))
+        }
+        Err(_) => Ok(Vec::new()),
+    }
+}
+
 /// Name and file of every installed program, as it comes into the image.
 ///
 /// # Errors

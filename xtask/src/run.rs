@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::build::{Built, What, build, program_flags};
+use crate::build::{self, Built, What, build, program_flags};
 use crate::cargo::{self, Build};
 use crate::cli::{Accel, RunArgs};
 use crate::elf::{self, Refusal};
@@ -48,8 +48,10 @@ fn inherited(name: &str) -> bool {
 pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     let ui = Ui::new(args.verbose);
     // Looked at before anything is built: a wrong name should not cost a build.
-    if let Some(program) = args.program.first().map(Path::new).filter(|program| is_path(program)) {
-        elf::read(program)?;
+    match args.program.first().map(Path::new) {
+        Some(program) if is_path(program) => drop(elf::read(program)?),
+        Some(program) => check_name(paths, &program.to_string_lossy())?,
+        None => {}
     }
     wanted_trace(args)?;
     setup::for_booting(&ui)?;
@@ -314,6 +316,19 @@ fn is_path(program: &Path) -> bool {
         || program.is_absolute()
         || program.as_os_str().to_string_lossy().contains('/')
         || program.is_file()
+}
+
+/// Refuses a name that no program in the image will have.
+fn check_name(paths: &Paths, name: &str) -> Result<()> {
+    let mut names = build::program_names(paths)?;
+    names.extend(install::names(paths)?);
+    match names.contains(name) {
+        true => Ok(()),
+        false => {
+            let names = names.into_iter().collect::<Vec<_>>().join(", ");
+            Err(Refusal::Missing(format!("{name}: no such program; built in are {names}")).into())
+        }
+    }
 }
 
 /// Puts the program into the image; gives its path there as programs see it.

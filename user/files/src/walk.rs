@@ -102,6 +102,21 @@ pub fn walk(system: &mut impl FileSystem, start: Node, path: &[u8], follow: bool
     }
 }
 
+/// The same for what makes or removes the last name of a path: a symbolic link that has it is meant itself, also with a slash
+/// behind it.
+///
+/// # Errors
+/// As [`walk`].
+pub fn walk_to_name(system: &mut impl FileSystem, start: Node, path: &[u8]) -> Result<Place> {
+    let end = path.iter().rposition(|byte| *byte != b'/').map_or(path.len(), |last| last + 1);
+    Ok(match walk(system, start, &path[..end], false)? {
+        Place::Missing { directory, name, slash } => {
+            Place::Missing { directory, name, slash: slash || end < path.len() }
+        }
+        place => place,
+    })
+}
+
 /// The path of a directory from the root of its tree, without a slash at its start.
 ///
 /// # Errors

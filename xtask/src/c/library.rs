@@ -61,9 +61,8 @@ pub fn build(paths: &Paths, ui: &Ui, musl: &Sources, include: &Path, rust: &Path
     let folder = paths.out.join("libc");
     let exports = folder.join("exports");
     let list = folder.join("objects.txt");
-    let lines: String = objects.iter().map(|object| format!("{}\n", object.display())).collect();
     fs::write(&exports, EXPORTS).context("cannot write the list of exports")?;
-    fs::write(&list, lines).context("cannot write the list of objects")?;
+    fs::write(&list, response(&objects)?).context("cannot write the list of objects")?;
     let library = folder.join("libc.so");
     let mut linker = Command::new("ld.lld");
     linker.args(LINK.split_whitespace()).arg("--version-script").arg(&exports);
@@ -76,6 +75,16 @@ pub fn build(paths: &Paths, ui: &Ui, musl: &Sources, include: &Path, rust: &Path
         bail!("linking libc.so failed:\n{}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(library)
+}
+
+/// A file of arguments for a linker: one a line, so that blanks and quotation marks in a path are part of it.
+fn response(objects: &[PathBuf]) -> Result<String> {
+    let mut text = String::new();
+    for object in objects {
+        let path = object.to_str().with_context(|| format!("{}: the path is not UTF-8", object.display()))?;
+        text.push_str(&format!("\"{}\"\n", path.replace('\\', "\\\\").replace('"', "\\\"")));
+    }
+    Ok(text)
 }
 
 impl Selection {
@@ -215,5 +224,21 @@ impl Compiler {
             bail!("compiling {name} failed:\n{}", String::from_utf8_lossy(&output.stderr));
         }
         fs::rename(&part, object).with_context(|| format!("cannot write {}", object.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The host's compiler reads such files as linkers do.
+    #[test]
+    fn any_path_is_one_argument() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, list) = (folder.path().join("a b\"c\\d'e.c"), folder.path().join("list"));
+        fs::write(&source, "int marker;\n").unwrap();
+        fs::write(&list, response(std::slice::from_ref(&source)).unwrap()).unwrap();
+        let output = Command::new("cc").arg("-E").arg(format!("@{}", list.display())).output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).contains("int marker;"), "{output:?}");
     }
 }

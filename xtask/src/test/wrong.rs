@@ -45,8 +45,15 @@ pub fn tests() -> Vec<Test> {
         }),
         Test::one("wrong.missing-file", |context| says(context, &["run", "no/such/file"], 127, "no such file")),
         Test::one("wrong.unknown-program", |context| {
-            context.built_with_shell()?;
-            says(context, &["run", "nothing-of-this-name"], 127, "built in are")
+            // Told before anything is built: here nothing could be.
+            let mut command = tool(context)?;
+            let output = command.args(["run", "nothing-of-this-name"]).env("SEL4_PREFIX", "/nowhere").output();
+            let output = output.context("cannot start this tool")?;
+            let stderr = said(&output);
+            for part in ["built in are", "primes", "sha256sum", " sh,"] {
+                expect_part("standard error", &stderr, part)?;
+            }
+            expect("the exit code", &output.status.code(), &Some(127))
         }),
         Test::one("wrong.image-larger-than-memory", |context| says(context, &["run", "--mem", "32M"], 125, "give it")),
         Test::one("wrong.unknown-option", |context| says(context, &["run", "--no-such-option"], 2, "--no-such-option")),
@@ -63,6 +70,27 @@ pub fn tests() -> Vec<Test> {
         Test::one("front-door.cargo-run", cargo_run),
         Test::many("front-door.failing-thread", failing_thread),
         Test::one("front-door.forged-words", forged_words),
+        Test::one("front-door.home-unset", |context| {
+            let script = context.paths.workspace.join("hafnon");
+            let output = Command::new(script).arg("--version").env_remove("HOME").output();
+            let output = output.context("cannot start the script")?;
+            expect("the exit code", &(output.status.code(), said(&output)), &(Some(0), String::new()))
+        }),
+        Test::one("front-door.no-room-to-build", |context| {
+            // What cannot be made, though this may be the superuser: a folder in the place of a file.
+            let says = "cannot be written, and this builds everything there";
+            script_elsewhere(context, |folder| fs::write(folder.join("target"), ""), says)
+        }),
+        Test::one("front-door.lock-file", |context| {
+            // A tree whose packages are not those of its lock file: it has none.
+            let prepare = |folder: &Path| {
+                let manifest = "[package]\nname = \"xtask\"\nedition = \"2024\"\n[workspace]\n";
+                fs::create_dir(folder.join("src"))?;
+                fs::write(folder.join("Cargo.toml"), manifest)?;
+                fs::write(folder.join("src/main.rs"), "fn main() {}\n")
+            };
+            script_elsewhere(context, prepare, "--locked")
+        }),
     ]
 }
 
@@ -271,6 +299,17 @@ fn forged_words(context: &Context<'_>) -> Result<()> {
     expect_part("standard error", &stderr, "> a\\n[1.0] E init: by whom")?;
     expect_part("standard error", &stderr, "E exception: process 'forged\\n\\u{1b}[2J[1.0] E init' (")?;
     expect("a line that is nobody's", &stderr.lines().find(|line| line.starts_with("[1.0]")), &None)
+}
+
+/// The script in a folder of its own, where `prepare` has put something: it has to end with 125, and say this.
+fn script_elsewhere(context: &Context<'_>, prepare: impl Fn(&Path) -> std::io::Result<()>, says: &str) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let script = folder.path().join("hafnon");
+    fs::copy(context.paths.workspace.join("hafnon"), &script).context("cannot copy the script")?;
+    prepare(folder.path()).context("cannot prepare the folder")?;
+    let output = Command::new("sh").arg(script).arg("--version").output().context("cannot start the script")?;
+    expect_part("standard error", &String::from_utf8_lossy(&output.stderr), says)?;
+    expect("the exit code", &output.status.code(), &Some(125))
 }
 
 fn cargo_run(context: &Context<'_>) -> Result<()> {

@@ -2,7 +2,7 @@
 use std::cell::RefCell;
 
 use super::*;
-use crate::walk::{Place, is_below, path_of, walk};
+use crate::walk::{Place, is_below, path_of, walk, walk_to_name};
 
 struct Bytes(RefCell<Vec<u8>>);
 
@@ -80,6 +80,24 @@ fn links_are_followed_and_lead_out() {
     assert_eq!(leads(&mut tree, b".."), elsewhere(true, b""));
     tree.change(dir, &Change { mode: Some(0o600), ..Change::default() }).unwrap();
     assert_eq!(there(&mut tree, "dir/file"), Err(Error::Access));
+}
+
+#[test]
+fn a_name_to_make_or_remove_is_no_way_through_a_link() {
+    let (mut tree, _) = tree(1 << 20);
+    let dir = tree.make(ROOT, b"dir", New::Directory(0o755)).unwrap();
+    for (name, target) in [("dangling", "nothing"), ("to", "dir"), ("out", "/else/where")] {
+        let link = tree.make(ROOT, name.as_bytes(), New::Link(target.as_bytes())).unwrap();
+        for path in [name.to_string(), format!("{name}/"), format!("dir/../{name}//")] {
+            let found = walk_to_name(&mut tree, ROOT, path.as_bytes()).unwrap();
+            assert!(matches!(found, Place::There { node, entry: Some(_) } if node == link), "{path}: {found:?}");
+        }
+    }
+    let missing = |name: &[u8], slash| Ok(Place::Missing { directory: dir, name: name.to_vec(), slash });
+    assert_eq!(walk_to_name(&mut tree, ROOT, b"to/new"), missing(b"new", false));
+    assert_eq!(walk_to_name(&mut tree, ROOT, b"to/new///"), missing(b"new", true));
+    assert_eq!(walk_to_name(&mut tree, ROOT, b"/"), Err(Error::Invalid));
+    assert!(matches!(walk_to_name(&mut tree, ROOT, b""), Ok(Place::There { entry: None, .. })));
 }
 
 #[test]

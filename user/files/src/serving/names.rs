@@ -9,7 +9,7 @@ use super::open::{Open, WRITE};
 use super::{MOST_WAITING, Reply, Served, Service, Waiting};
 use crate::locks::{File, Wanted};
 use crate::system::{FileSystem, New, Node};
-use crate::walk::{Place, SEARCH, is_below, path_of, walk};
+use crate::walk::{Place, SEARCH, is_below, path_of, walk, walk_to_name};
 
 /// A lock that was asked for: of the whole file, or of a range.
 #[derive(Clone, Copy)]
@@ -164,7 +164,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
 
     fn make(&mut self, open: &Open, path: &[u8], new: New<'_>) -> Result<Reply> {
         let system = self.system(open)?;
-        let (directory, name) = match place!(walk(system, open.node, path, false), false) {
+        let (directory, name) = match place!(walk_to_name(system, open.node, path), false) {
             Place::Missing { slash: true, .. } if !matches!(new, New::Directory(_)) => return Err(Error::NotFound),
             Place::Missing { directory, name, .. } => (directory, name),
             _ => return Err(Error::Exists),
@@ -177,7 +177,10 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
 
     fn unlink(&mut self, open: &Open, path: &[u8], directory: bool) -> Result<Reply> {
         let system = self.system(open)?;
-        match place!(walk(system, open.node, path, false), false) {
+        // A file's name has no slash behind it, a directory's may have.
+        let place =
+            if directory { walk_to_name(system, open.node, path) } else { walk(system, open.node, path, false) };
+        match place!(place, false) {
             Place::There { node, entry: Some((place, name)) } => {
                 match (system.kind(node)?.0, directory) {
                     (Kind::Directory, false) => return Err(Error::IsDirectory),
@@ -232,7 +235,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let Place::There { node, .. } = place!(walk(system, open.node, from, follow), false) else {
             return Err(Error::NotFound);
         };
-        let (directory, name) = match place!(walk(system, open.node, to, false), true) {
+        let (directory, name) = match place!(walk_to_name(system, open.node, to), true) {
             Place::Missing { slash: true, .. } => return Err(Error::NotFound),
             Place::Missing { directory, name, .. } => (directory, name),
             _ => return Err(Error::Exists),
