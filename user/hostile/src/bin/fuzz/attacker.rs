@@ -19,47 +19,15 @@ use conformance::tiny::{OwnJob, Tiny, koid};
 use hostile::Dice;
 use zx::{AsHandleRef, Channel, Duration, Handle, Info, Job, Mapping, MonotonicInstant, Signals, Vmo};
 
-use crate::grammar::{CELLS, ROOM, View};
-
-/// The loop of step 3: r12 is the call's record, r13 the batch's end. Behind it, [`SCRIBBLE`].
-const CODE: &[u8] = &[
-    0x0f, 0x0b, // ud2
-    0x4d, 0x39, 0xec, // next: cmp r12, r13
-    0x73, 0x3e, // jae done
-    0x49, 0x8b, 0x7c, 0x24, 0x08, // mov rdi, [r12 + 8]
-    0x49, 0x8b, 0x74, 0x24, 0x10, // mov rsi, [r12 + 16]
-    0x49, 0x8b, 0x54, 0x24, 0x18, // mov rdx, [r12 + 24]
-    0x49, 0x8b, 0x4c, 0x24, 0x20, // mov rcx, [r12 + 32]
-    0x4d, 0x8b, 0x44, 0x24, 0x28, // mov r8, [r12 + 40]
-    0x4d, 0x8b, 0x4c, 0x24, 0x30, // mov r9, [r12 + 48]
-    0x41, 0xff, 0x74, 0x24, 0x40, // push [r12 + 64]
-    0x41, 0xff, 0x74, 0x24, 0x38, // push [r12 + 56]
-    0x41, 0xff, 0x14, 0x24, // call [r12]
-    0x48, 0x83, 0xc4, 0x10, // add rsp, 16
-    0x49, 0x89, 0x44, 0x24, 0x48, // mov [r12 + 72], rax
-    0x49, 0x81, 0xc4, 0x80, 0x00, 0x00, 0x00, // add r12, 128
-    0xeb, 0xbd, // jmp next
-    0x0f, 0x0b, // done: ud2
-    0x48, 0x89, 0xd0, // scribble: mov rax, rdx
-    0x48, 0x69, 0xc0, 0x6d, 0x4e, 0xc6, 0x41, // again: imul rax, rax, 0x41c64e6d
-    0x48, 0x05, 0x39, 0x30, 0x00, 0x00, // add rax, 0x3039
-    0x49, 0x89, 0xc2, // mov r10, rax
-    0x49, 0xc1, 0xea, 0x20, // shr r10, 32
-    0x49, 0x21, 0xca, // and r10, rcx
-    0x4a, 0x89, 0x04, 0x17, // mov [rdi + r10], rax
-    0x48, 0xff, 0xce, // dec rsi
-    0x75, 0xe0, // jnz again
-    0xc3, // ret
-];
-const NEXT: u64 = 2;
-const DONE: u64 = 69;
-/// Where the code lies that writes rsi words into memory at rdi, at offsets within the mask rcx, from the number rdx on.
-pub const SCRIBBLE: u64 = 71;
+use crate::code::{self, BACK, DONE, NEXT, Piece};
+use crate::grammar::{CELLS, Gift, Held, Places, ROOM, View};
 
 /// Calls of a batch.
-pub const BATCH: usize = 32;
-/// Threads of a process.
-pub const THREADS: usize = 2;
+pub const BATCH: usize = 64;
+/// Threads of a process that are driven: the last one is the partner of the others.
+pub const THREADS: usize = 3;
+/// Its number.
+pub const PARTNER: usize = THREADS - 1;
 /// How often a thread is fetched in a row before it is given up: more often than a batch has calls that wait.
 const FETCHES: u32 = 2 * BATCH as u32;
 const RECORD: usize = 128;
@@ -72,7 +40,13 @@ const PAGE: usize = 4096;
 /// Pages of a thread's records.
 const RECORD_PAGES: usize = BATCH * RECORD / PAGE;
 /// Pages of memory that all calls use; the last ones are the rooms.
-const ARENA_PAGES: usize = 32;
+const ARENA_PAGES: usize = 48;
+/// Bytes of what a thread keeps from one call for later ones: its slots.
+const SLOTS: usize = PAGE;
+/// Pages of records and slots.
+const NOTES: usize = THREADS * (RECORD_PAGES * PAGE + SLOTS);
+/// Where the feed's handle lies in the arena, and behind it what comes by it.
+const FED: usize = 64;
 const ROOM_PAGES: usize = THREADS * BATCH * ROOM as usize / PAGE;
 
 const _: () = assert!(CELL + CELLS as usize * 8 <= RECORD && BATCH * RECORD == RECORD_PAGES * PAGE);
@@ -84,12 +58,21 @@ const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
 pub struct Laid {
     /// Its place in the table of calls; none for something else that a thread does in between.
     pub call: Option<usize>,
-    /// The address of what is called, as this program has it in its vDSO, or of the attacker's own code.
-    pub function: u64,
+    /// What is called.
+    pub function: Function,
     /// Its arguments.
     pub words: [u64; 8],
     /// What is in its room.
     pub room: Vec<u8>,
+}
+
+/// What a thread can be sent to do.
+#[derive(Clone, Copy)]
+pub enum Function {
+    /// A system call: its address, as this program has it in its vDSO.
+    Call(u64),
+    /// A piece of the attacker's own code.
+    Own(Piece),
 }
 
 /// A thread of an attacker.
@@ -127,6 +110,8 @@ pub struct Attacker<'v> {
     records_there: u64,
     arena_there: u64,
     slide: u64,
+    /// By what it gets handles while it lives.
+    feed: Channel,
     stack: u64,
     /// What it has.
     pub view: View,
@@ -134,6 +119,8 @@ pub struct Attacker<'v> {
     maps_in: u32,
     /// Batches until it is killed.
     pub lives: u64,
+    /// The call by which it tries to use something up.
+    pub greed: Option<usize>,
 }
 
 /// What an exception meant.
@@ -149,25 +136,29 @@ impl<'v> Attacker<'v> {
     pub fn new(
         job: &Job,
         vmar: &'v zx::Vmar,
-        mut handles: Vec<Handle>,
+        mut gifts: Vec<(Gift, Handle)>,
+        handles: Vec<Handle>,
         dice: &mut Dice,
     ) -> Result<Attacker<'v>, Failure> {
         let job = OwnJob::below(job)?;
-        let tiny = Tiny::in_job(&job, CODE)?;
+        let tiny = Tiny::in_job(&job, &code::all())?;
         let slide = tiny.map_vdso()?;
-        let records = Vmo::create((THREADS * RECORD_PAGES * PAGE) as u64, 0)?;
+        let records = Vmo::create(NOTES as u64, 0)?;
         let arena = Vmo::create((ARENA_PAGES * PAGE) as u64, 0)?;
-        let size = THREADS * RECORD_PAGES * PAGE;
-        let records_there = tiny.vmar.map(READ_WRITE, 0, &records, 0, size)? as u64;
+        let records_there = tiny.vmar.map(READ_WRITE, 0, &records, 0, NOTES)? as u64;
         let arena_there = tiny.vmar.map(READ_WRITE, 0, &arena, 0, ARENA_PAGES * PAGE)? as u64;
         let exceptions = tiny.process.create_exception_channel(0)?;
 
         let everything = |object: &dyn AsHandleRef| object.duplicate_handle(Rights::SAME_RIGHTS);
-        handles.extend([everything(&tiny.process)?, everything(&*job)?, everything(&tiny.vmar)?]);
-        handles.extend([everything(&arena)?, everything(&tiny.thread)?]);
-        let (ours, theirs) = Channel::create()?;
-        let count = handles.len() as u64;
-        ours.write_handles(b"handles!", handles)?;
+        gifts.push((Gift::Process, everything(&tiny.process)?));
+        gifts.push((Gift::Job, everything(&*job)?));
+        gifts.push((Gift::Vmar, everything(&tiny.vmar)?));
+        gifts.push((Gift::Thread, everything(&tiny.thread)?));
+        let (feed, theirs) = Channel::create()?;
+        let named: Vec<Gift> = gifts.iter().map(|gift| gift.0).collect();
+        let count = (gifts.len() + handles.len() + 1) as u64;
+        let all = gifts.into_iter().map(|gift| gift.1).chain(handles).chain([everything(&arena)?]);
+        feed.write_handles(b"handles!", all)?;
         tiny.start(Some(theirs.into_handle()), 0)?;
 
         let root = vmar;
@@ -175,21 +166,26 @@ impl<'v> Attacker<'v> {
             job,
             exceptions,
             workers: Vec::new(),
-            records: root.map_here(READ_WRITE, &records, 0, size)?,
+            records: root.map_here(READ_WRITE, &records, 0, NOTES)?,
             arena: root.map_here(READ_WRITE, &arena, 0, ARENA_PAGES * PAGE)?,
             records_there,
             arena_there,
             slide,
+            feed,
             stack: tiny.stack as u64 & !0xfff,
             view: View::default(),
             maps_in: 0,
-            lives: 10 + dice.below(150),
+            lives: 10 + dice.below(100),
+            greed: None,
             tiny,
         };
         let entry = attacker.tiny.entry as u64;
         let exit = zx::sys::address("thread_exit").unwrap_or_default() as u64;
         // Places from which a thread comes back soon: the processor is shared by turns, and who never ends takes whole ones.
         attacker.view.code = [entry, entry + DONE, exit.wrapping_add(slide)];
+        attacker.view.vector = entry + BACK.place();
+        attacker.view.restricted = entry + code::RESTRICTED.place();
+        attacker.view.process = koid(&attacker.tiny.process)?;
         attacker.view.arena = (arena_there, ((ARENA_PAGES - ROOM_PAGES) * PAGE) as u64);
         let first = attacker.tiny.thread.duplicate(Rights::SAME_RIGHTS)?;
         attacker.take_on(first)?;
@@ -200,11 +196,17 @@ impl<'v> Attacker<'v> {
         }
         // The first call of the first thread takes the handles.
         let channel = attacker.workers[0].thread.registers::<zx_thread_state_general_regs_t>()?.rdi;
-        let (bytes, places) = (arena_there, arena_there + 64);
+        let (bytes, places) = (arena_there, arena_there + FED as u64);
         let words = [channel, 0, bytes, places, 8, count, places + 512, places + 520];
-        let function = zx::sys::address("channel_read").unwrap_or_default() as u64;
+        let function = Function::Call(zx::sys::address("channel_read").unwrap_or_default() as u64);
         attacker.post(0, vec![Laid { call: None, function, words, room: Vec::new() }])?;
         attacker.await_ready(0)?;
+        attacker.view.gifts.push((Gift::Feed, channel as u32));
+        for (n, gift) in named.into_iter().enumerate() {
+            let mut value = [0; 4];
+            attacker.arena.read(FED + 4 * n, &mut value)?;
+            attacker.view.gifts.push((gift, u32::from_le_bytes(value)));
+        }
         Ok(attacker)
     }
 
@@ -238,13 +240,26 @@ impl<'v> Attacker<'v> {
     }
 
     /// Where a call's own memory is, in the attacker.
-    pub fn places(&self, worker: usize, n: usize) -> crate::grammar::Places {
+    pub fn places(&self, worker: usize, n: usize) -> Places {
         let number = worker * BATCH + n;
         let rooms = self.arena_there + ((ARENA_PAGES - ROOM_PAGES) * PAGE) as u64;
-        crate::grammar::Places {
+        let slots = self.records_there + (THREADS * RECORD_PAGES * PAGE) as u64;
+        Places {
+            record: self.records_there + (number * RECORD) as u64,
             cells: self.records_there + (number * RECORD + CELL) as u64,
             room: rooms + number as u64 * ROOM,
+            slots: slots + (worker * SLOTS) as u64,
+            partner: slots + (PARTNER * SLOTS) as u64,
         }
+    }
+
+    /// Whether a worker's slot has a handle that is still there.
+    pub fn has(&self, worker: usize, slot: u64) -> bool {
+        let mut value = [0; 4];
+        let at = THREADS * RECORD_PAGES * PAGE + worker * SLOTS + 8 * slot as usize;
+        // This program's own mapping: it can always be read.
+        let _ = self.records.read(at, &mut value);
+        self.view.handles.iter().any(|held| held.value == u32::from_le_bytes(value))
     }
 
     /// Looks at what it has.
@@ -254,8 +269,12 @@ impl<'v> Attacker<'v> {
         let size = self.tiny.process.get_info_records(abi::ZX_INFO_HANDLE_TABLE, &mut handles);
         self.view.handles.clear();
         let count = size.map_or(0, |size| size.actual).min(handles.len());
-        let all = handles[..count].iter().map(|h| (h.handle_value, h.type_, Rights::from_bits_retain(h.rights)));
-        self.view.handles.extend(all);
+        let held = |h: &abi::zx_info_handle_extended_t| Held {
+            value: h.handle_value,
+            kind: h.type_,
+            rights: Rights::from_bits_retain(h.rights),
+        };
+        self.view.handles.extend(handles[..count].iter().map(held));
         if self.maps_in == 0 {
             self.maps_in = 8;
             let mut maps = [abi::zx_info_maps_t::default(); 64];
@@ -270,13 +289,16 @@ impl<'v> Attacker<'v> {
     pub fn post(&mut self, which: usize, batch: Vec<Laid>) -> Result<(), Failure> {
         let first = which * BATCH;
         let rooms = (ARENA_PAGES - ROOM_PAGES) * PAGE;
+        // For who comes back from restricted mode, without anything but the record's address.
+        let begin = self.records_there + (first * RECORD) as u64;
+        let back = [OPEN, begin + (batch.len() * RECORD) as u64, self.stack - which as u64 * PAGE as u64];
         for (n, laid) in batch.iter().enumerate() {
-            let mut record = [0; CELL];
+            let mut record = [0; CELL + 16];
             let function = match laid.function {
-                own @ ..DONE_AND_MORE => self.tiny.entry as u64 + own,
-                function => function.wrapping_add(self.slide),
+                Function::Own(piece) => self.tiny.entry as u64 + piece.place(),
+                Function::Call(address) => address.wrapping_add(self.slide),
             };
-            for (place, word) in [function].iter().chain(&laid.words).chain(&[OPEN]).enumerate() {
+            for (place, word) in [function].iter().chain(&laid.words).chain(&back).enumerate() {
                 record[place * 8..place * 8 + 8].copy_from_slice(&word.to_le_bytes());
             }
             self.records.write((first + n) * RECORD, &record)?;
@@ -285,19 +307,17 @@ impl<'v> Attacker<'v> {
                 self.arena.write(rooms + (first + n) * ROOM as usize, room)?;
             }
         }
-        let records = self.records_there;
         let (entry, stack) = (self.tiny.entry as u64, self.stack);
         let worker = &mut self.workers[which];
         let count = batch.len();
         worker.batch = batch.into_iter().map(|laid| laid.call).collect();
         worker.since = MonotonicInstant::now();
-        let begin = records + (first * RECORD) as u64;
         send(worker, |registers| {
             registers.r12 = begin;
             registers.r13 = begin + (count * RECORD) as u64;
             registers.rsp = stack - which as u64 * PAGE as u64;
             registers.rip = entry + NEXT;
-            registers.rflags &= !0x100;
+            registers.rflags &= KEPT;
         });
         Ok(())
     }
@@ -330,9 +350,12 @@ impl<'v> Attacker<'v> {
             return Ok(Came::Nothing);
         };
         let Some(which) = self.workers.iter().position(|worker| worker.koid == info.tid) else {
-            // A thread that it has made itself.
+            // A thread that it has made itself. What becomes of it is sometimes its own to decide.
             if !dice.one_in(8) {
                 let _ = exception.set_state(ZX_EXCEPTION_STATE_THREAD_EXIT);
+            }
+            if dice.one_in(2) {
+                let _ = self.feed.write_handles(b"exception", [Handle::from(exception)]);
             }
             return Ok(Came::Nothing);
         };
@@ -370,7 +393,7 @@ impl<'v> Attacker<'v> {
             registers.r13 = end;
             registers.rsp = stack - which as u64 * PAGE as u64;
             registers.rip = entry + NEXT;
-            registers.rflags &= !0x100;
+            registers.rflags &= KEPT;
         });
         true
     }
@@ -413,10 +436,17 @@ impl<'v> Attacker<'v> {
         registers.r13 = end;
         registers.rsp = self.stack - which as u64 * PAGE as u64;
         registers.rip = self.tiny.entry as u64 + NEXT;
-        registers.rflags &= !0x100;
+        registers.rflags &= KEPT;
         let set = self.workers[which].thread.set_registers(&registers).is_ok();
         drop(token);
         set
+    }
+
+    /// From now on it mostly makes one call, and lets go of nothing; of memory it may have so much.
+    pub fn be_greedy(&mut self, call: Option<usize>, memory: u64) -> Result<(), Failure> {
+        self.job.set_property(abi::HAFNON_PROP_JOB_MEMORY_LIMIT, &memory.to_le_bytes())?;
+        self.greed = call;
+        Ok(())
     }
 
     /// Kills its job.
@@ -425,8 +455,8 @@ impl<'v> Attacker<'v> {
     }
 }
 
-/// Functions below this are places in [`CODE`].
-const DONE_AND_MORE: u64 = 0x1000;
+/// Flags with which a thread goes on: it neither steps nor goes backwards, and aligns nothing.
+const KEPT: u64 = !0x4_0500;
 
 /// Lets a worker that stands go on, with registers changed. If it cannot be, it has ended, or others have a hand in it.
 fn send(worker: &mut Worker, change: impl FnOnce(&mut zx_thread_state_general_regs_t)) {

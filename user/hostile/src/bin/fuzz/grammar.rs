@@ -17,16 +17,82 @@ const PAGE: u64 = 4096;
 /// What an attacker has, for whoever draws arguments for it.
 #[derive(Default)]
 pub struct View {
-    /// Its handles: value, type, rights.
-    pub handles: Vec<(u32, u32, Rights)>,
+    /// Its handles.
+    pub handles: Vec<Held>,
+    /// What it began with and is known by name.
+    pub gifts: Vec<(Gift, u32)>,
     /// Its mappings: address and size.
     pub maps: Vec<(u64, u64)>,
     /// Memory that all its calls read and write.
     pub arena: (u64, u64),
     /// Addresses of code at which a thread can begin.
     pub code: [u64; 3],
+    /// Where restricted mode ends, and code for it.
+    pub vector: u64,
+    /// See there.
+    pub restricted: u64,
+    /// Its process' koid.
+    pub process: u64,
     /// The time.
     pub now: i64,
+}
+
+impl View {
+    /// A gift's handle, or 0.
+    pub fn gift(&self, gift: Gift) -> u64 {
+        self.gifts.iter().find(|known| known.0 == gift).map_or(0, |known| known.1.into())
+    }
+
+    /// Whether a handle is one.
+    pub fn is_gift(&self, value: u32) -> bool {
+        self.gifts.iter().any(|known| known.1 == value)
+    }
+}
+
+/// A handle of an attacker.
+#[derive(Clone, Copy)]
+pub struct Held {
+    /// Its value.
+    pub value: u32,
+    /// Its object's type.
+    pub kind: u32,
+    /// Its rights.
+    pub rights: Rights,
+}
+
+/// What an attacker is given by name: without it, a call can never succeed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gift {
+    /// What it is itself.
+    Process,
+    /// Its first thread.
+    Thread,
+    /// Its address space.
+    Vmar,
+    /// The job that it is in.
+    Job,
+    /// The channel by which it is given more.
+    Feed,
+    /// A pager.
+    Pager,
+    /// A port.
+    Port,
+    /// Memory that can be executed.
+    Vmex,
+    /// A bus transaction initiator.
+    Bti,
+    /// See there.
+    Msi,
+    /// See there.
+    DebugLog,
+    /// See there.
+    Profile,
+    /// See there.
+    Endpoint,
+    /// Sixteen I/O ports that nothing is at.
+    IoPorts,
+    /// A resource that no recipe needs.
+    Other,
 }
 
 /// Where a call finds its own memory.
@@ -36,6 +102,12 @@ pub struct Places {
     pub cells: u64,
     /// Of whatever else it reads.
     pub room: u64,
+    /// The call's record.
+    pub record: u64,
+    /// What its thread keeps from one call for later ones.
+    pub slots: u64,
+    /// The same of its partner.
+    pub partner: u64,
 }
 
 /// A call's arguments, and what lies in its [`ROOM`].
@@ -373,17 +445,17 @@ impl<'a> Drawer<'a> {
             return number(self.dice) & 0xffff_ffff;
         }
         if !self.dice.one_in(12) {
-            let fits = |&&(_, kind, rights): &&(u32, u32, Rights)| {
-                (types.is_empty() || types.contains(&kind)) && rights.contains(needs)
-            };
+            let fits = |held: &&Held| (types.is_empty() || types.contains(&held.kind)) && held.rights.contains(needs);
             // From a random place on, the first that fits.
             let from = self.dice.below(handles.len() as u64) as usize;
             let (before, behind) = handles.split_at(from);
+            // What it cannot get again is not thrown away with the rest.
+            let fits = |held: &&Held| fits(held) && !(types.is_empty() && self.view.is_gift(held.value));
             if let Some(found) = behind.iter().find(fits).or_else(|| before.iter().find(fits)) {
-                return found.0.into();
+                return found.value.into();
             }
         }
-        self.dice.pick(handles).0.into()
+        self.dice.pick(handles).value.into()
     }
 
     /// An address in or near something that is mapped.

@@ -1,7 +1,8 @@
 //! The fuzzer of system calls: hostile processes make any call with any arguments, in several threads each, while their
 //! memory is written under the system's hands, handles go from one to another, and they are killed in the midst of it.
 //!
-//! [`attacker`] tells how they are driven, [`grammar`] how calls are drawn. All of it follows from one seed: in a machine that
+//! [`attacker`] tells how they are driven, [`grammar`] how calls are drawn, [`recipes`] what is done for those that need
+//! something before them. All of it follows from one seed: in a machine that
 //! counts instructions a run is repeated exactly by its seed, which the digest over all results shows.
 //!
 //! The run is good only if every call was reached, enough of them succeeded, the neighbours found nothing wrong and went
@@ -11,9 +12,19 @@
 #[cfg(target_os = "fuchsia")]
 mod attacker;
 #[cfg(target_os = "fuchsia")]
+mod code;
+#[cfg(target_os = "fuchsia")]
+mod counts;
+#[cfg(target_os = "fuchsia")]
+mod drawing;
+#[cfg(target_os = "fuchsia")]
 mod grammar;
 #[cfg(target_os = "fuchsia")]
+mod recipes;
+#[cfg(target_os = "fuchsia")]
 mod run;
+#[cfg(target_os = "fuchsia")]
+mod supplies;
 
 #[cfg(target_os = "fuchsia")]
 fn main() -> std::process::ExitCode {

@@ -1,0 +1,89 @@
+//! What attackers are given beside what they make.
+
+use abi::Rights;
+use conformance::check::Failure;
+use hostile::Dice;
+use zx::{
+    AsHandleRef, Bti, Channel, Clock, Counter, Event, EventPair, Fifo, Handle, Iommu, Pager, Port, Resource, Socket,
+    Timer, Vmo,
+};
+
+use crate::grammar::Gift;
+
+/// See the module's description.
+pub struct Supplies {
+    resources: Vec<(Gift, Resource)>,
+    /// One for all: what stays pinned when its holder ends is released by who holds this.
+    bti: Bti,
+    /// Other ends of what earlier ones were given, and handles to those themselves.
+    others: Vec<Handle>,
+}
+
+impl Supplies {
+    /// For a round.
+    pub fn new() -> Result<Supplies, Failure> {
+        let root = zx::startup::resource().ok_or("this program was not given the root resource")?;
+        let system = abi::ZX_RSRC_KIND_SYSTEM;
+        // What can be held only by who is trusted with the machine is left out: power, tracing, the host's line.
+        let parts = [
+            (Gift::Vmex, system, abi::ZX_RSRC_SYSTEM_VMEX_BASE, 1),
+            (Gift::Msi, system, abi::ZX_RSRC_SYSTEM_MSI_BASE, 1),
+            (Gift::DebugLog, system, abi::ZX_RSRC_SYSTEM_DEBUGLOG_BASE, 1),
+            (Gift::Profile, system, abi::ZX_RSRC_SYSTEM_PROFILE_BASE, 1),
+            (Gift::Endpoint, system, abi::HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, 1),
+            (Gift::IoPorts, abi::ZX_RSRC_KIND_IOPORT, 0x300, 16),
+        ];
+        let create = |(gift, kind, base, size)| Ok((gift, root.create_child(kind, base, size, "hostile")?));
+        let mut resources = parts.into_iter().map(create).collect::<Result<Vec<_>, Failure>>()?;
+        for base in [abi::ZX_RSRC_SYSTEM_INFO_BASE, abi::ZX_RSRC_SYSTEM_CPU_BASE] {
+            resources.push((Gift::Other, root.create_child(system, base, 1, "hostile")?));
+        }
+        let bti = Bti::create(&Iommu::create_stub(&root)?, 1)?;
+        Ok(Supplies { resources, bti, others: Vec::new() })
+    }
+
+    /// What a new attacker is given by name.
+    pub fn gifts(&self) -> Result<Vec<(Gift, Handle)>, Failure> {
+        let mut gifts: Vec<(Gift, Handle)> = Vec::new();
+        for (gift, resource) in &self.resources {
+            gifts.push((*gift, resource.duplicate(Rights::SAME_RIGHTS)?.into()));
+        }
+        gifts.extend([(Gift::Port, Port::create()?.into()), (Gift::Pager, Pager::create()?.into())]);
+        gifts.push((Gift::Bti, self.bti.duplicate(Rights::SAME_RIGHTS)?.into()));
+        Ok(gifts)
+    }
+
+    /// Releases what attackers that have ended had pinned.
+    pub fn release(&self) -> Result<(), Failure> {
+        Ok(self.bti.release_quarantine()?)
+    }
+
+    /// What else it is given.
+    pub fn draw(&mut self, dice: &mut Dice) -> Result<Vec<Handle>, Failure> {
+        let mut handles: Vec<Handle> = Vec::new();
+        handles.extend([Vmo::create(8 * 4096, 0)?.into(), Vmo::create(16 * 4096, abi::ZX_VMO_RESIZABLE)?.into()]);
+        handles.extend([Port::create()?.into(), Event::create()?.into(), Timer::create(0)?.into()]);
+        handles.extend([Counter::create()?.into(), Port::create_for_interrupts()?.into()]);
+        handles.extend([Clock::create(abi::ZX_CLOCK_OPT_MAPPABLE)?.into()]);
+        let (a, b) = Channel::create()?;
+        handles.extend([a.into(), b.into()]);
+        let (a, b) = Socket::create(0)?;
+        handles.extend([a.into(), b.into()]);
+        // One end of each, the other is somebody else's.
+        let (a, b) = Channel::create()?;
+        let (c, d) = EventPair::create()?;
+        let (e, f) = Fifo::create(8, 8)?;
+        let (g, h) = Socket::create(abi::ZX_SOCKET_DATAGRAM)?;
+        let near: [Handle; 4] = [a.into(), c.into(), e.into(), g.into()];
+        let far: [Handle; 4] = [b.into(), d.into(), f.into(), h.into()];
+        handles.extend(near);
+        let shared = Vmo::create(8 * 4096, 0)?;
+        handles.push(shared.duplicate(Rights::SAME_RIGHTS)?.into());
+        handles.append(&mut self.others);
+        self.others.extend(far);
+        self.others.push(shared.into());
+        // Not always the same, so that a handle's value says little.
+        handles.truncate(20 + dice.below(18) as usize);
+        Ok(handles)
+    }
+}
