@@ -66,6 +66,8 @@ pub mod machine;
 mod many_tests;
 pub mod maps;
 #[cfg(test)]
+mod marks_tests;
+#[cfg(test)]
 mod model;
 pub mod msi;
 pub mod name;

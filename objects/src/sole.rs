@@ -5,7 +5,8 @@
 //! marked. Whoever comes later gets an observer. The steps are those of [`crate::wait`]:
 //!
 //! - 2S. The thread is put into the object, the handle that it went through is marked, and the thread is blocked.
-//! - 3S. Whatever ends the wait ([`Kernel::take_wait`]) takes both back.
+//! - 3S. Whatever ends the wait ([`Kernel::take_wait`]) takes both back, from where 2S has noted them: whose thread it is, and whether
+//!   that has ended, doesn't matter.
 
 use abi::{Signals, Status};
 
@@ -21,11 +22,13 @@ use crate::wait::{WaitItem, met};
 /// See the module's description.
 #[derive(Clone, Copy)]
 pub(crate) struct Sole {
-    thread: Id<Thread>,
+    pub(crate) thread: Id<Thread>,
     /// Any of these ends the wait.
     signals: Signals,
-    /// The handle that the wait goes through, of the thread's process.
-    handle: HandleValue,
+    /// The handle that the wait goes through, and the process in whose table it is, which need not be the thread's own
+    /// ([shared processes](crate::shared)).
+    pub(crate) handle: HandleValue,
+    pub(crate) process: Id<Process>,
 }
 
 impl<M: Machine> Kernel<M> {
@@ -35,7 +38,7 @@ impl<M: Machine> Kernel<M> {
         if object.sole.is_some() || !object.interests.is_empty() {
             return false;
         }
-        object.sole = Some(Sole { thread, signals: item.signals, handle: item.handle });
+        object.sole = Some(Sole { thread, signals: item.signals, handle: item.handle, process });
         let marked = self.objects.get_mut(process).is_ok_and(|p| p.handles.set_sole(item.handle, true));
         if !marked && let Ok(object) = self.objects.any_mut(item.object) {
             object.sole = None;
@@ -44,9 +47,9 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Step 3S.
-    pub(crate) fn sole_end(&mut self, process: Id<Process>, object: ObjectId) {
+    pub(crate) fn sole_end(&mut self, object: ObjectId) {
         let Some(sole) = self.objects.any_mut(object).ok().and_then(|object| object.sole.take()) else { return };
-        if let Ok(process) = self.objects.get_mut(process) {
+        if let Ok(process) = self.objects.get_mut(sole.process) {
             process.handles.set_sole(sole.handle, false);
         }
     }
@@ -57,11 +60,11 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn sole_finish(&mut self, id: Id<Thread>, status: Status) -> bool {
         let Ok(thread) = self.objects.get_mut(id) else { return false };
         let Wait::Sole { object, out, closed } = thread.wait else { return false };
-        let (process, aspace, machine) = (thread.holder, thread.aspace, thread.at_hand());
+        let (aspace, machine) = (thread.aspace, thread.at_hand());
         if thread.over() {
             self.disarm();
         }
-        self.sole_end(process, object);
+        self.sole_end(object);
         let mut status = status;
         if let (Some(address), Some(aspace)) = (out.place(0), aspace) {
             let found = self.found(object, met(closed)).to_le_bytes();

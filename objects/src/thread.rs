@@ -604,7 +604,6 @@ impl<M: Machine> Kernel<M> {
     /// signals, which are the caller's to take off their lists.
     pub(crate) fn take_wait(&mut self, id: Id<Thread>) -> Option<Wait> {
         let thread = self.objects.get_mut(id).ok()?;
-        let process = thread.process;
         let wait = core::mem::replace(&mut thread.wait, Wait::None);
         if matches!(wait, Wait::None) {
             return None;
@@ -615,7 +614,7 @@ impl<M: Machine> Kernel<M> {
         }
         match wait {
             Wait::None | Wait::Sleep | Wait::Signals { .. } => {}
-            Wait::Sole { object, .. } => self.sole_end(process, object),
+            Wait::Sole { object, .. } => self.sole_end(object),
             Wait::Port { port, .. } => self.port_forget_waiter(port, id),
             Wait::Futex { key } => self.futex_forget(key, id),
             Wait::Call { channel, txid, .. } => self.channel_forget_caller(channel, txid),

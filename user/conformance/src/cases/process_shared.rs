@@ -27,6 +27,7 @@ cases! {
     "process.create_shared.threads" => || inside("threads"),
     "process.create_shared.futexes" => || inside("futexes"),
     "process.create_shared.exits" => || inside("exits"),
+    "process.create_shared.killed_while_it_waits" => || inside("killed-while-it-waits"),
     "process.create_shared.crash" => || inside("crash"),
     "process.create_shared.unmapped_under" => || inside("unmapped-under"),
     "process.create_shared.many" => || inside("many"),
@@ -66,6 +67,7 @@ pub fn child(what: &str) -> i32 {
         "threads" => threads(),
         "futexes" => futexes(),
         "exits" => exits(),
+        "killed-while-it-waits" => killed_while_it_waits(),
         "crash" => crash(),
         "unmapped-under" => unmapped_under(),
         "many" => many(),
@@ -333,6 +335,25 @@ fn exits() -> Outcome {
     drop(tell);
     equal(staying.join().map_err(|_| "it panicked")?, 7)?;
     equal(end(&stays.process)?, 0)
+}
+
+/// A member is killed while a thread of it is the only one to wait for an object: the handle, which is that of all, is as if nobody
+/// had waited.
+fn killed_while_it_waits() -> Outcome {
+    let (event, begins) = (Event::create()?, Event::create()?);
+    let (handle, tells) = (event.raw_handle(), begins.raw_handle());
+    let member = Member::new()?;
+    drop(member.runs(move || {
+        let _ = raw!(zx_object_signal, tells, 0, Signals::USER_0.bits());
+        raw!(zx_object_wait_one, handle, Signals::USER_7.bits(), i64::MAX, 0)
+    }));
+    begins.wait_one(Signals::USER_0, MonotonicInstant::INFINITE)?;
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    member.process.kill()?;
+    equal(end(&member.process)?, KILLED)?;
+    let handle = event.into_handle().into_raw();
+    gives(raw!(zx_handle_close, handle), Status::OK)?;
+    gives(raw!(zx_handle_close, handle), Status::BAD_HANDLE)
 }
 
 /// What a thread of a member does wrong is told of that process, and ends it alone.
