@@ -234,9 +234,15 @@ pub fn vmo_create_child<M: Machine>(
         let goes_on = cx.kernel.vmo_clone_portion(parent, offset, size, work.done)?;
         cx.worked(&work, goes_on)?;
     }
+    // A reference is the same memory: who may not resize that gets nothing by which it can be resized. A copy is the caller's own.
+    let is_reference = options & ZX_VMO_CHILD_REFERENCE != 0;
+    if is_reference && resizable && !parent_rights.contains(Rights::RESIZE) && cx.kernel.objects.get(parent)?.resizable
+    {
+        return Err(Status::ACCESS_DENIED);
+    }
     let child = match copy {
         Some(kind) => cx.kernel.vmo_create_clone(parent, kind, offset, size, resizable)?,
-        None if options & ZX_VMO_CHILD_REFERENCE != 0 => cx.kernel.vmo_create_reference(parent, resizable)?,
+        None if is_reference => cx.kernel.vmo_create_reference(parent, resizable)?,
         None => cx.kernel.vmo_create_slice(parent, offset, size)?,
     };
     if copy == Some(CloneKind::Snapshot) && no_write {

@@ -7,9 +7,9 @@ use abi::{
 };
 use zx::{AsHandleRef, Info, Signals, Vmo};
 
-use super::cases;
 use super::vmar::{READ, READ_WRITE};
 use super::vmo_clone::{PAGE, mark, numbered, shows, snapshot, taken};
+use super::{cases, without};
 use crate::check::{Outcome, ensure, equal, fails};
 use crate::prober::Prober;
 
@@ -33,6 +33,7 @@ cases! {
     "vmo_reference.create.arguments" => reference_arguments,
     "vmo_reference.size.is_the_parents" => reference_size,
     "vmo_reference.size.changes_the_parents" => reference_resizes,
+    "vmo_reference.size.takes_the_right" => reference_takes_the_right,
     "vmo_reference.outlives.its_parent" => reference_outlives,
 }
 
@@ -269,6 +270,25 @@ fn reference_resizes() -> Outcome {
     all.set_size(2 * PAGE)?;
     shows(&vmo, &[1, 0])?;
     shows(&second, &[1, 0])
+}
+
+/// Who may not resize a VMO does not get there by a reference, nor by a reference of one.
+fn reference_takes_the_right() -> Outcome {
+    let vmo = numbered(2, ZX_VMO_RESIZABLE)?;
+    let weak = Vmo::from(without(&vmo, Rights::RESIZE)?);
+    fails(weak.set_size(PAGE), Status::ACCESS_DENIED)?;
+    fails(reference(&weak, ZX_VMO_CHILD_RESIZABLE), Status::ACCESS_DENIED)?;
+    let all = reference(&weak, 0)?;
+    fails(all.set_size(PAGE), Status::UNAVAILABLE)?;
+    fails(reference(&all, ZX_VMO_CHILD_RESIZABLE), Status::NOT_SUPPORTED)?;
+    let strong = reference(&vmo, ZX_VMO_CHILD_RESIZABLE)?;
+    let weak = Vmo::from(without(&strong, Rights::RESIZE)?);
+    fails(reference(&weak, ZX_VMO_CHILD_RESIZABLE), Status::ACCESS_DENIED)?;
+    shows(&vmo, &[1, 2])?;
+    // A copy is its maker's own.
+    let copy = weak.create_child(ZX_VMO_CHILD_SNAPSHOT | ZX_VMO_CHILD_RESIZABLE, 0, PAGE)?;
+    copy.set_size(0)?;
+    shows(&vmo, &[1, 2])
 }
 
 fn reference_outlives() -> Outcome {
