@@ -20,13 +20,14 @@ pub fn debuglog_create<M: Machine>(
     options: u32,
     out: Out<u32>,
 ) -> Result<(), Status> {
-    if resource != INVALID {
+    let readable = options & ZX_LOG_FLAG_READABLE != 0;
+    // Anybody may say something; what all others have said is not for anybody.
+    if readable || resource != INVALID {
         need_system(cx, resource, ZX_RSRC_SYSTEM_DEBUGLOG_BASE)?;
     }
     if options & !ZX_LOG_FLAG_READABLE != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let readable = options & ZX_LOG_FLAG_READABLE != 0;
     let log = cx.kernel.debuglog_create(readable)?;
     let mut rights = ZX_DEFAULT_LOG_RIGHTS;
     rights.set(Rights::READ, readable);

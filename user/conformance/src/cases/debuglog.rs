@@ -11,6 +11,7 @@ cases! {
     "debuglog.create.options" => create_options,
     "debuglog.create.rights" => create_rights,
     "debuglog.create.resource" => create_resource,
+    "debuglog.create.reader_without_resource" => create_reader_without_resource,
     "debuglog.write.then_read" => write_then_read,
     "debuglog.write.long" => write_long,
     "debuglog.write.options" => write_options,
@@ -31,9 +32,16 @@ cases! {
     "membarrier.sync.stores_seen" => membarrier_stores_seen,
 }
 
+/// What reading takes.
+fn resource() -> Result<zx::Unowned<'static, zx::Resource>, Status> {
+    zx::startup::resource().ok_or(Status::NOT_FOUND)
+}
+
+/// A handle to the log: a resource is named where it must be.
 fn open(options: u32) -> Result<Debuglog, Status> {
     let mut out = 0_u32;
-    match raw!(zx_debuglog_create, 0, options, &raw mut out) {
+    let resource = if options & abi::ZX_LOG_FLAG_READABLE == 0 { 0 } else { resource()?.raw_handle() };
+    match raw!(zx_debuglog_create, resource, options, &raw mut out) {
         Status::OK => Ok(Debuglog::from(Handle::from_raw(out).ok_or(Status::INTERNAL)?)),
         status => Err(status),
     }
@@ -112,6 +120,28 @@ fn create_resource() -> Outcome {
     gives(raw!(zx_debuglog_create, event.raw_handle(), 0, &raw mut out), Status::WRONG_TYPE)?;
     gives(raw!(zx_debuglog_create, 0xffff_fffb_u32, 0, &raw mut out), Status::BAD_HANDLE)?;
     equal(out, 0)
+}
+
+/// The log tells of all programs, so nobody reads it who was not given a resource for that.
+fn create_reader_without_resource() -> Outcome {
+    let mut out = 0_u32;
+    gives(raw!(zx_debuglog_create, 0, abi::ZX_LOG_FLAG_READABLE, &raw mut out), Status::BAD_HANDLE)?;
+    let event = Event::create()?;
+    gives(raw!(zx_debuglog_create, event.raw_handle(), abi::ZX_LOG_FLAG_READABLE, &raw mut out), Status::WRONG_TYPE)?;
+    let system = |base| resource()?.create_child(abi::ZX_RSRC_KIND_SYSTEM, base, 1, "log");
+    let other = system(abi::ZX_RSRC_SYSTEM_VMEX_BASE)?;
+    gives(raw!(zx_debuglog_create, other.raw_handle(), abi::ZX_LOG_FLAG_READABLE, &raw mut out), Status::OUT_OF_RANGE)?;
+    equal(out, 0)?;
+    let right = system(abi::ZX_RSRC_SYSTEM_DEBUGLOG_BASE)?;
+    gives(raw!(zx_debuglog_create, right.raw_handle(), abi::ZX_LOG_FLAG_READABLE, &raw mut out), Status::OK)?;
+    let reader = Debuglog::from(Handle::from_raw(out).ok_or(Status::INTERNAL)?);
+    let text = unique("read with the log's own resource");
+    open(0)?.write(&text)?;
+    find(&reader, &text)?;
+    // Who may only write gets no more by another handle.
+    let writer = open(0)?;
+    fails(writer.duplicate(Rights::READ | Rights::WRITE), Status::INVALID_ARGS)?;
+    fails(writer.read(&mut [0; 256]), Status::ACCESS_DENIED)
 }
 
 fn write_then_read() -> Outcome {

@@ -202,13 +202,8 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
         }
         Kind::Job => one(job()?.create_child()?.into()),
         Kind::Debuglog => {
-            let mut out = 0_u32;
-            // The typed call insists on a resource.
-            zx::probe::call(
-                zx::sys::zx_debuglog_create as *const () as usize,
-                &[0, u64::from(abi::ZX_LOG_FLAG_READABLE), &raw mut out as u64],
-            );
-            one(Handle::from_raw(out).ok_or(Status::NOT_FOUND)?)
+            let resource = zx::startup::resource().ok_or(Status::NOT_FOUND)?;
+            one(zx::Debuglog::create(&resource, abi::ZX_LOG_FLAG_READABLE)?.into())
         }
         Kind::Pager => one(zx::Pager::create()?.into()),
         Kind::Profile => {
