@@ -250,6 +250,25 @@ fn clones() {
     });
 }
 
+/// What a copy shares of one run of its parent's table lies in two of its own, and there is memory for the first.
+#[test]
+fn clones_across_runs() {
+    starve(|w| {
+        let parent = w.vmo("vmo_create", |w| w.kernel.vmo_create(200 * PAGE, false));
+        for page in [10, 64, 65, 120, 127, 128, 190] {
+            w.write(parent, page, page + 1);
+        }
+        for (offset, pages) in [(1, 199), (32, 168), (63, 137), (65, 100)] {
+            let copy = w.vmo("clone", |w| {
+                w.kernel.vmo_create_clone(parent, CloneKind::Snapshot, offset * PAGE, pages * PAGE, false)
+            });
+            w.write(copy, 127 - offset, offset);
+        }
+        let other = w.vmo("vmo_create", |w| w.kernel.vmo_create(200 * PAGE, false));
+        w.step("transfer", Keeps::All, |w| w.kernel.vmo_transfer((other, 30 * PAGE), 160 * PAGE, (parent, 3 * PAGE)));
+    });
+}
+
 #[test]
 fn windows() {
     starve(|w| {

@@ -243,7 +243,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Puts in what a chunk tells, where nothing is known yet: of page `from` as of page `to`, and so on.
+    /// Puts in what a chunk tells, where nothing is known yet: of page `from` as of page `to`, and so on. All of it or, without
+    /// memory, nothing: whose frames they are afterwards is never in doubt.
     pub fn put(&mut self, chunk: &Chunk, from: u64, to: u64) -> Result<(), OutOfMemory> {
         // Page numbers are far below 2^63. The chunk's first page may come to lie below page 0, its known ones do not.
         let origin = chunk.base as i64 + to as i64 - from as i64;
@@ -251,13 +252,13 @@ impl Pages {
         let low = (first, chunk.used << shift, chunk.zero << shift);
         let beyond = RUN as u32 - shift;
         let high = (first + 1, chunk.used.unbounded_shr(beyond), chunk.zero.unbounded_shr(beyond));
-        for (key, used, zero) in [low, high] {
-            if used | zero == 0 {
-                continue;
-            }
+        let both = [low, high].into_iter().filter(|(_, used, zero)| used | zero != 0);
+        for (key, ..) in both.clone() {
+            self.runs.made(u64::try_from(key).map_err(|_| OutOfMemory)?)?;
+        }
+        for (key, used, zero) in both {
             let base = key << RUN_BITS;
-            let key = u64::try_from(key).map_err(|_| OutOfMemory)?;
-            let run = self.runs.made(key)?;
+            let Some(run) = u64::try_from(key).ok().and_then(|key| self.runs.get_mut(key)) else { continue };
             if shift == 0 && run.used == 0 {
                 run.frames.copy_from_slice(&chunk.frames);
             } else {
