@@ -27,6 +27,7 @@ use objects::thread::Thread;
 use objects::vmo::Vmo;
 
 use crate::cx::Cx;
+use crate::portions::Work;
 use crate::user::{In, Out};
 
 /// Whether a value of `needed` bytes fits.
@@ -154,6 +155,31 @@ pub fn name_of<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Name, Sta
     })
 }
 
+/// How much of a VMO is content, as `vmo_set_stream_size`: in portions, so what the program says is read once.
+fn set_content_size<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    value: HandleValue,
+    from: In<u8>,
+    size: usize,
+) -> Result<(), Status> {
+    let work = if cx.progress.is_some() {
+        cx.work_on::<Vmo>(value, Rights::NONE)?
+    } else {
+        let handle = cx.get_any(value, Rights::SET_PROPERTY)?;
+        fits(size, size_of::<u64>())?;
+        let vmo = cx.kernel.objects.typed::<Vmo>(handle.object)?;
+        if !handle.rights.contains(Rights::WRITE) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        let content = cx.read(In::<u64>::new(from.0))?;
+        let mut work = Work::begins(vmo, handle.rights);
+        work.kept[0] = content;
+        work
+    };
+    let goes_on = cx.kernel.vmo_set_content_size_portion(work.object, work.kept[0])?;
+    cx.worked(&work, goes_on.then_some(work.done + 1))
+}
+
 /// Sets a property.
 pub fn object_set_property<M: Machine>(
     cx: &mut Cx<'_, M>,
@@ -162,6 +188,9 @@ pub fn object_set_property<M: Machine>(
     from: In<u8>,
     size: usize,
 ) -> Result<(), Status> {
+    if property == ZX_PROP_VMO_CONTENT_SIZE {
+        return set_content_size(cx, value, from, size);
+    }
     let handle = cx.get_any(value, Rights::SET_PROPERTY)?;
     let object = handle.object;
     if property == ZX_PROP_NAME {
@@ -234,15 +263,6 @@ pub fn object_set_property<M: Machine>(
                 Some(what) => cx.kernel.job_limit_count(job, what, limit),
                 None => cx.kernel.job_limit_memory(job, limit),
             }
-        }
-        ZX_PROP_VMO_CONTENT_SIZE => {
-            fits(size, size_of::<u64>())?;
-            let vmo = cx.kernel.objects.typed::<Vmo>(object)?;
-            if !handle.rights.contains(Rights::WRITE) {
-                return Err(Status::ACCESS_DENIED);
-            }
-            let size = word(cx)?;
-            cx.kernel.vmo_set_content_size(vmo, size)
         }
         ZX_PROP_EXCEPTION_STATE | ZX_PROP_EXCEPTION_STRATEGY => {
             fits(size, size_of::<u32>())?;
