@@ -85,6 +85,8 @@ impl<M: Machine> Kernel<M> {
         let mapping = self.fault_in(key, address).ok_or(Status::NOT_FOUND)?;
         let at = address / PAGE * PAGE;
         let first = (mapping.offset + (at - mapping.base)) / PAGE;
+        // A page that is made may take memory that others give back: none of those that are found here.
+        self.ahead_wanted(mapping.vmo);
         let Some(frame) = self.page_to_map(&mapping, first, write)? else {
             return self.page_fault(key, address, write, false).map(|()| 1);
         };
@@ -101,6 +103,14 @@ impl<M: Machine> Kernel<M> {
             let Ok(Some(frame)) = self.page_to_map(&mapping, page, write) else { break };
             *place = frame;
             count += 1;
+        }
+        // What is mapped is what the VMO has now, whatever making the last of them has taken.
+        let is_there = |(page, frame): &(u64, &Frame)| {
+            self.vmo_page_if_there(mapping.vmo, *page).is_some_and(|(there, _)| there == **frame)
+        };
+        let count = (first..).zip(frames.iter().take(count)).take_while(is_there).count();
+        if count == 0 {
+            return self.page_fault(key, address, write, false).map(|()| 1);
         }
         let cache = self.objects.get(mapping.vmo)?.cache;
         let run = frames.get(..count).unwrap_or_default();

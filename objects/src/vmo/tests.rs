@@ -6,8 +6,10 @@ use super::{Access, CloneKind, Vmo};
 use crate::Kernel;
 use crate::fake::FakeMachine;
 use crate::handle::Handle;
-use crate::machine::{PAGE, PAGE_SIZE};
+use crate::machine::{PAGE, PAGE_SIZE, Perm};
+use crate::name::Name;
 use crate::object::Id;
+use crate::vmar::{MapRequest, Place};
 
 fn vmo(kernel: &mut Kernel<FakeMachine>, pages: u64) -> Id<Vmo> {
     let id = kernel.vmo_create(pages * PAGE, false).unwrap();
@@ -38,6 +40,35 @@ fn a_huge_vmo_costs_what_is_written() {
     assert_eq!(byte, [7]);
     assert_eq!(kernel.vmo_decommit(copy, 0, 1 << 20), Err(Status::NOT_SUPPORTED));
     assert_eq!(kernel.machine.frames_in_use(), 3);
+}
+
+/// Pages are mapped together, the last of which takes memory where there is none: what was made ahead and nobody has touched is
+/// given back for it, but not the pages that are to be mapped.
+#[test]
+fn pages_that_are_mapped_together_are_all_there() {
+    const RW: Perm = Perm { read: true, write: true, execute: false };
+    let mut kernel = Kernel::new(FakeMachine::new(20_000)).unwrap();
+    let job = kernel.root_job().unwrap();
+    let (process, root) = kernel.process_create(job, Name::new(b"p")).unwrap();
+    let both = [vmo(&mut kernel, 64), vmo(&mut kernel, 64)];
+    let aspace = kernel.objects.get(process).unwrap().aspace.unwrap();
+    let bases = both.map(|vmo| {
+        let request = MapRequest { vmo, offset: 0, len: 64 * PAGE, perm: RW, max: RW, fixed: false };
+        let base = kernel.vmar_map(root, Place::Anywhere { align: PAGE, limit: None }, request).unwrap();
+        // The second fault goes on with the first, and makes some ahead.
+        for page in 0..2 {
+            kernel.page_fault(aspace, base + page * PAGE, true, false).unwrap();
+        }
+        base
+    });
+    let made = kernel.vmo_committed(both[0]).unwrap() / PAGE;
+    assert!(made > 3, "nothing was made ahead");
+    kernel.machine.limit = kernel.machine.frames_in_use();
+    let mapped = kernel.pages_map(aspace, bases[0] + 2 * PAGE, made, true).unwrap();
+    assert_eq!(mapped, made);
+    kernel.check_memory();
+    assert_eq!(kernel.vmo_committed(both[0]), Ok((made + 2) * PAGE));
+    assert!(kernel.vmo_committed(both[1]).unwrap() < made * PAGE, "the other one has kept what it did not touch");
 }
 
 #[test]
