@@ -233,6 +233,12 @@ impl<M: Machine> Kernel<M> {
         self.machine.set_deadline(self.ends.due);
     }
 
+    /// VMOs that are gone, but for their pages.
+    #[cfg(any(test, feature = "fake"))]
+    pub(crate) fn left_vmos(&self) -> impl Iterator<Item = &Vmo> {
+        core::iter::successors(self.ends.vmos.as_deref(), |vmo| vmo.left.as_ref().map(|left| &***left))
+    }
+
     /// Whether anything is left.
     pub fn is_left(&self) -> bool {
         self.ends.vmos.is_some() || self.is_left_to_see()

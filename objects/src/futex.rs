@@ -168,6 +168,13 @@ impl<M: Machine> Kernel<M> {
         self.objects.get(thread).is_ok_and(|t| matches!(t.wait, Wait::Futex { key: k } if k == key))
     }
 
+    /// The same as the futex itself knows it.
+    #[cfg(any(test, feature = "fake"))]
+    pub(crate) fn futex_has(&self, key: FutexKey, thread: Id<Thread>) -> bool {
+        let waiters = self.futexes.get(&key).map(|queue| queue.waiters);
+        waiters.is_some_and(|waiters| self.objects.listed(waiters).any(|id| id == thread.object()))
+    }
+
     fn futex_set_owner(&mut self, key: FutexKey, owner: Option<Id<Thread>>) {
         if let Some(queue) = self.futexes.get_mut(&key) {
             queue.owner = owner;

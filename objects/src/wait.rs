@@ -83,6 +83,25 @@ pub(crate) struct Observer {
     through: Link,
 }
 
+#[cfg(any(test, feature = "fake"))]
+impl Observer {
+    /// Whether it is a thread's.
+    pub fn is_thread(&self, id: Id<Thread>) -> bool {
+        matches!(self.target, Target::Thread(thread) if thread == id)
+    }
+
+    /// Whether who is to be told is there, and waits.
+    pub fn is_of<M: Machine>(&self, kernel: &Kernel<M>) -> bool {
+        let waits = match self.target {
+            Target::Packet(packet) => kernel.packets.get(packet).is_some(),
+            Target::Thread(thread) => {
+                kernel.objects.get(thread).is_ok_and(|thread| matches!(thread.wait, Wait::Signals { .. }))
+            }
+        };
+        waits && kernel.interests.get(self.interest).is_some()
+    }
+}
+
 macro_rules! chains {
     ($($(#[$doc:meta])* $chain:ident = $entry:ident.$field:ident;)*) => {
         $(

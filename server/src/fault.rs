@@ -30,7 +30,9 @@ const SYSCALL_LENGTH: u64 = 2;
 pub fn handle<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, fault: Fault) -> Answer {
     let Some(thread) = kernel.thread_at(key.0) else { return Answer::Nothing };
     // Step 5C of long calls: only a debugger takes a thread out of one, and then to anywhere.
-    kernel.going_take(thread);
+    if kernel.going_take(thread).is_some() {
+        kernel.serial_written(thread);
+    }
     let Ok(t) = kernel.objects.get(thread) else { return Answer::Nothing };
     let (true, false, Some(machine)) = (t.state == ThreadState::Running, t.is_waiting(), t.machine()) else {
         // A thread that waits in a call cannot fault: the message is forged.

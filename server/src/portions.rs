@@ -151,6 +151,7 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, ar
     let Some(going) = kernel.going_take(thread) else { return Answer::Nothing };
     if going.number != number {
         // Step 5C.
+        kernel.serial_written(thread);
         let Some(mut cx) = Cx::new(kernel, key) else { return Answer::Nothing };
         return attended(&mut cx, number, args);
     }

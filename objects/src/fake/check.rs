@@ -2,10 +2,16 @@
 
 use alloc::collections::BTreeMap;
 
+use alloc::vec::Vec;
+
 use super::FakeMachine;
+use crate::aspace::AddressSpace;
 use crate::kernel::Kernel;
 use crate::machine::{Frame, PAGE};
-use crate::object::Body;
+use crate::object::{Body, Id, ObjectId};
+use crate::slab::Key;
+use crate::thread::{Thread, ThreadState, Wait};
+use crate::vmar::{Child, Vmar};
 
 impl Kernel<FakeMachine> {
     /// Every frame that a VMO has is owned as often as VMOs have it, and no other frame is in use. Every page that is
@@ -16,8 +22,119 @@ impl Kernel<FakeMachine> {
     /// If it is not so.
     pub fn check_memory(&self) {
         self.check_frames();
+        self.check_regions();
         self.check_mapped();
         self.check_recent();
+        self.check_marks();
+    }
+
+    /// Children of VMARs lie in them and never overlap, what is known flat of them is so, and each mapping is known to its VMO.
+    fn check_regions(&self) {
+        let mut mappings = 0;
+        for (key, space) in self.aspaces.iter() {
+            let before = mappings;
+            let mut regions: Vec<_> = space.root.into_iter().collect();
+            while let Some(id) = regions.pop() {
+                mappings += self.check_region((key, space), id, &mut regions);
+            }
+            if space.root.is_some() {
+                assert_eq!(space.mapped, mappings - before, "an address space has counted its mappings wrong");
+            }
+        }
+        let ending = self.aspaces.iter().any(|(_, space)| space.root.is_none());
+        let known = self.objects.iter().filter_map(|object| match &object.body {
+            Body::Vmo(vmo) => Some(vmo.mappings.meeting(0, u64::MAX).count() as u64),
+            _ => None,
+        });
+        assert!(ending || known.sum::<u64>() == mappings, "VMOs know of mappings that are not there");
+    }
+
+    /// Says how many mappings a VMAR has of its own.
+    fn check_region(&self, (key, space): (Key, &AddressSpace), id: Id<Vmar>, regions: &mut Vec<Id<Vmar>>) -> u64 {
+        let vmar = self.objects.get(id).expect("a VMAR in a tree is there");
+        assert_eq!(vmar.aspace, Some(key), "a VMAR in a tree has an address space");
+        let (mut last, mut mappings) = (vmar.base, 0);
+        for child in vmar.children.all() {
+            let (base, end) = (child.base(), child.end());
+            assert!(last <= base && base < end && end <= vmar.end(), "{base:#x} overlaps what is before it");
+            if last < base {
+                assert!(space.is_all_of(id, last, base), "{last:#x} is known to be another VMAR's");
+            }
+            last = end;
+            match child {
+                Child::Vmar(sub, ..) => {
+                    let vmar = self.objects.get(sub).expect("a VMAR in a tree is there");
+                    assert_eq!((vmar.base, vmar.end(), vmar.parent), (base, end, Some(id)));
+                    regions.push(sub);
+                }
+                Child::Mapping(mapping) => {
+                    assert_eq!(mapping.vmar, id, "{base:#x} hangs in another VMAR");
+                    assert!(space.is_all_of(id, base, end), "{base:#x} is known to be another VMAR's");
+                    let vmo = self.objects.get(mapping.vmo).expect("a mapping keeps its VMO");
+                    let place = (mapping.offset, mapping.len, (key, base));
+                    let mut known = vmo.mappings.meeting(mapping.offset, mapping.offset + 1);
+                    assert!(known.any(|known| known == place), "{base:#x} is not known to its VMO");
+                    mappings += 1;
+                }
+            }
+        }
+        mappings
+    }
+
+    /// Each mark that a wait has left is that of a thread which waits so, and none is left of one that doesn't.
+    pub fn check_marks(&self) {
+        for (key, object) in self.objects.slab.iter() {
+            let id = ObjectId(key);
+            if let Some(sole) = object.sole {
+                let thread = self.objects.get(sole.thread).expect("who waits alone is there");
+                let waits = matches!(thread.wait, Wait::Sole { object, .. } if object == id);
+                assert!(
+                    waits && thread.state == ThreadState::Running,
+                    "one who waits alone for {} doesn't",
+                    object.koid
+                );
+                let marked = self.objects.get(sole.process).ok().and_then(|process| process.handles.sole(sole.handle));
+                assert_eq!(marked, Some(id), "the handle of a sole wait is not marked");
+            }
+            match &object.body {
+                Body::Thread(thread) => self.check_wait(Id::new(id), thread),
+                Body::Process(process) => {
+                    for (value, handle) in process.handles.iter() {
+                        let Some(marked) = process.handles.sole(value) else { continue };
+                        assert_eq!(marked, handle.object);
+                        let sole = self.objects.any(marked).ok().and_then(|object| object.sole);
+                        let place = sole.map(|sole| (sole.process, sole.handle));
+                        assert_eq!(place, Some((Id::new(id), value)), "a handle is marked through which nobody waits");
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (_, observer) in self.observers.iter() {
+            assert!(observer.is_of(self), "an observer is nobody's");
+        }
+        for &thread in self.turns.preferred() {
+            let ended = self.objects.get(thread).map_or(true, |thread| thread.machine.is_none());
+            let preferred =
+                self.objects.get(thread).ok().and_then(|thread| self.machine.threads.get(&thread.machine?.0));
+            assert!(ended || preferred.is_some_and(|thread| thread.preferred), "one is to come first and doesn't");
+        }
+    }
+
+    fn check_wait(&self, id: Id<Thread>, thread: &Thread) {
+        assert!(thread.state == ThreadState::Running || !thread.is_waiting(), "a thread waits that doesn't run");
+        match &thread.wait {
+            Wait::Sole { object, .. } => {
+                let sole = self.objects.any(*object).ok().and_then(|object| object.sole);
+                assert_eq!(sole.map(|sole| sole.thread), Some(id), "an object does not know who waits for it alone");
+            }
+            Wait::Signals { observers, .. } => {
+                let of = |key: &Key| self.observers.get(*key).is_some_and(|observer| observer.is_thread(id));
+                assert!(observers.iter().all(of), "a thread waits for signals by observers that are not there");
+            }
+            Wait::Futex { key } => assert!(self.futex_has(*key, id), "a futex does not know who waits on it"),
+            _ => {}
+        }
     }
 
     fn check_frames(&self) {
@@ -31,6 +148,9 @@ impl Kernel<FakeMachine> {
                 let within = pages.count(0, vmo.size / PAGE);
                 assert_eq!(pages.len(), within, "VMO {} has pages beyond its end", object.koid);
             }
+        }
+        for frame in self.left_vmos().filter_map(|vmo| vmo.pages()).flat_map(|pages| pages.frames(0, u64::MAX)) {
+            *owners.entry(frame.0).or_default() += 1;
         }
         for (&frame, &count) in &owners {
             assert_eq!(self.frames.owners(Frame(frame)), count, "owners of frame {frame}");
@@ -71,7 +191,11 @@ impl Kernel<FakeMachine> {
             assert_eq!(object.body.object_type(), kind, "{value:#x} is remembered as of another type");
         }
         for (aspace, address, frame, writable) in self.frames.recent.known() {
-            self.aspaces.get(aspace).expect("an address space that is remembered is there");
+            let space = self.aspaces.get(aspace).expect("an address space that is remembered is there");
+            if space.root.is_none() {
+                // Nobody is in it any more.
+                continue;
+            }
             let Some(mapping) = self.mapping_at(aspace, address) else {
                 panic!("{address:#x} is remembered and not mapped")
             };

@@ -124,6 +124,14 @@ pub(crate) struct Turns {
     due: i64,
 }
 
+#[cfg(any(test, feature = "fake"))]
+impl Turns {
+    /// Those that are preferred at the present turn.
+    pub fn preferred(&self) -> &[Id<Thread>] {
+        &self.preferred
+    }
+}
+
 impl Default for Turns {
     fn default() -> Self {
         Turns {

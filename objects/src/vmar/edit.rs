@@ -18,6 +18,16 @@ fn whole_pages(address: u64, len: u64) -> Result<u64, Status> {
     if address.is_multiple_of(PAGE) { Ok(len) } else { Err(Status::INVALID_ARGS) }
 }
 
+/// How much is done of a range when it has come to an address: never 0, which is said of what begins.
+fn come_from(base: u64, at: u64) -> u64 {
+    at - base + 1
+}
+
+/// Where it has come to then.
+fn come_to(base: u64, done: u64) -> u64 {
+    base + done.saturating_sub(1)
+}
+
 impl<M: Machine> Kernel<M> {
     /// Cuts the mapping that an address is in the midst of in two.
     fn mapping_split(&mut self, aspace: Key, at: u64) {
@@ -95,11 +105,12 @@ impl<M: Machine> Kernel<M> {
         if self.aspaces.get(aspace).is_some_and(|space| space.is_all_of(id, base, end)) {
             return Ok(());
         }
-        let goes = |child: &Child| match *child {
-            Child::Mapping(_) => true,
-            Child::Vmar(_, from, to) => with_vmars && from >= base && to <= end,
+        // However many there are, only the first and the last may lie in it in part.
+        let in_part = |at| match vmar.children.at(at) {
+            Some(&Child::Vmar(_, from, to)) => from < base || to > end,
+            _ => false,
         };
-        if vmar.children.overlapping(base, end).all(goes) { Ok(()) } else { Err(Status::INVALID_ARGS) }
+        if !with_vmars || in_part(base) || in_part(end - 1) { Err(Status::INVALID_ARGS) } else { Ok(()) }
     }
 
     /// Whether clearing a range leaves more mappings than there were: it lies within one.
@@ -108,18 +119,25 @@ impl<M: Machine> Kernel<M> {
         mapping.is_some_and(|mapping| mapping.base < base && end < mapping.end())
     }
 
-    /// Takes everything out of a range of a VMAR.
-    pub(super) fn vmar_clear(&mut self, id: Id<Vmar>, base: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
-        // Mostly the range is that of one mapping.
+    /// Takes out the mapping that is all of a range. Says whether there was one.
+    #[inline]
+    fn vmar_clear_one(&mut self, id: Id<Vmar>, base: u64, len: u64) -> bool {
         let alone = |mapping: &Mapping| mapping.len == len && !mapping.fixed;
-        if let Some((mapping, aspace)) = self.mapping_remove_if(id, base, alone) {
-            if mapping.shown {
-                self.space_unmap(aspace, base, len / PAGE);
-            }
+        let Some((mapping, aspace)) = self.mapping_remove_if(id, base, alone) else { return false };
+        if mapping.shown {
+            self.space_unmap(aspace, base, len / PAGE);
+        }
+        true
+    }
+
+    /// Takes all mappings out of a range of a VMAR in which no VMAR is.
+    pub(super) fn vmar_clear(&mut self, id: Id<Vmar>, base: u64, len: u64) -> Result<(), Status> {
+        // Mostly the range is that of one mapping.
+        if self.vmar_clear_one(id, base, len) {
             return Ok(());
         }
         let (_, aspace) = self.vmar_alive(id)?;
-        self.vmar_check_clear(id, base, len, with_vmars)?;
+        self.vmar_check_clear(id, base, len, false)?;
         // Who unmaps is heard also when there is no memory, but not to have more mappings than before.
         if self.range_is_within_mapping(aspace, base, base + len) {
             self.with_left(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
@@ -127,18 +145,17 @@ impl<M: Machine> Kernel<M> {
         self.mapping_split(aspace, base);
         self.mapping_split(aspace, base + len);
         self.space_unmap(aspace, base, len / PAGE);
-        while let Some(&child) = self.objects.get(id)?.children.from(base).filter(|child| child.base() < base + len) {
-            match child {
-                Child::Mapping(mapping) => self.mapping_remove(id, mapping.base),
-                Child::Vmar(sub, ..) => self.vmar_take_out(aspace, id, sub)?,
-            }
+        while let Some(child) = self.objects.get(id)?.children.from(base).filter(|child| child.base() < base + len) {
+            let base = child.base();
+            self.mapping_remove(id, base);
         }
         Ok(())
     }
 
-    /// Ends a VMAR, whose range is unmapped in the machine already, and all within it.
+    /// Ends a VMAR in which nothing is any more.
     fn vmar_take_out(&mut self, aspace: Key, parent: Id<Vmar>, id: Id<Vmar>) -> Result<(), Status> {
         let vmar = self.objects.get(id)?;
+        debug_assert!(vmar.children.from(0).is_none());
         let (base, end) = (vmar.base, vmar.end());
         let parent_vmar = self.objects.get_mut(parent)?;
         parent_vmar.children.remove(&mut self.nodes, base);
@@ -147,11 +164,15 @@ impl<M: Machine> Kernel<M> {
             space.last = None;
             space.vmar_ends(base, end, parent);
         }
-        self.vmar_tree_dead(aspace, id);
+        if let Ok(vmar) = self.objects.get_mut(id) {
+            vmar.parent = None;
+        }
+        self.vmar_tree_step(aspace, id);
         Ok(())
     }
 
-    /// A portion of [`Kernel::vmar_unmap`], of which `done` bytes are done. Says how many are then, if some are left.
+    /// A portion of [`Kernel::vmar_unmap`], of which so much is done. Says how much is then, if some is left. Mappings alone in a short
+    /// range go at once; VMARs lie in each other in any number, however short they are.
     ///
     /// # Errors
     /// As `vmar_unmap`.
@@ -164,26 +185,39 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<Option<u64>, Status> {
         let len = whole_pages(address, len)?;
         if done == 0 {
+            if len <= SHORT && self.vmar_clear_one(id, address, len) {
+                return Ok(None);
+            }
+            if len <= SHORT && self.vmar_is_plain(id, address, len) {
+                return self.vmar_clear(id, address, len).map(|()| None);
+            }
             self.vmar_check_clear(id, address, len, with_vmars)?;
         }
-        if let Some(at) = self.vmar_clear_portion(id, (address, address + len), address + done, with_vmars)? {
-            return Ok(Some(at - address));
-        }
-        self.vmar_clear(id, address, len, with_vmars).map(|()| None)
+        let at = self.vmar_clear_portion(id, (address, address + len), come_to(address, done), with_vmars)?;
+        Ok(at.map(|at| come_from(address, at)))
     }
 
-    /// A portion of [`Kernel::vmar_destroy`], of which `done` bytes are done. Says how many are then, if some are left.
+    /// Whether a range lies in a VMAR and in none within that.
+    fn vmar_is_plain(&self, id: Id<Vmar>, base: u64, len: u64) -> bool {
+        let aspace = self.objects.get(id).ok().and_then(|vmar| self.aspaces.get(vmar.aspace?));
+        aspace.is_some_and(|space| space.is_all_of(id, base, base.saturating_add(len)))
+    }
+
+    /// A portion of [`Kernel::vmar_destroy`], of which so much is done. Says how much is then, if some is left.
     ///
     /// # Errors
     /// As `vmar_destroy`.
     pub fn vmar_destroy_portion(&mut self, id: Id<Vmar>, done: u64) -> Result<Option<u64>, Status> {
         let (vmar, aspace) = self.vmar_alive(id)?;
         let (base, end) = (vmar.base, vmar.end());
-        let long = end - base > SHORT && !vmar.is_root() && !self.range_has_fixed(aspace, base, end);
-        if long && let Some(at) = self.vmar_clear_portion(id, (base, end), base + done, true)? {
-            return Ok(Some(at - base));
+        let parent = vmar.parent.ok_or(Status::NOT_SUPPORTED)?;
+        if self.range_has_fixed(aspace, base, end) {
+            return Err(Status::ACCESS_DENIED);
         }
-        self.vmar_destroy(id).map(|()| None)
+        match self.vmar_clear_portion(id, (base, end), come_to(base, done), true)? {
+            Some(at) => Ok(Some(come_from(base, at))),
+            None => self.vmar_take_out(aspace, parent, id).map(|()| None),
+        }
     }
 
     /// Removes mappings and VMARs from a range of a VMAR, from an address on, as many as go in a portion. Says how far it has come;
@@ -218,7 +252,7 @@ impl<M: Machine> Kernel<M> {
                         Ok(()) => self.space_stretch(aspace, from, (to - from) / PAGE),
                         Err(_) => (to - from) / PAGE,
                     };
-                    self.vmar_clear(inner, from, pages * PAGE, false)?;
+                    self.vmar_clear(inner, from, pages * PAGE)?;
                     at = from + pages * PAGE;
                     self.worked(pages.min(UNMAPS.into()) as u32 / WORK);
                 }
@@ -249,14 +283,17 @@ impl<M: Machine> Kernel<M> {
         child.is_some_and(|child| matches!(child, Child::Vmar(..)) && child.base() >= start && child.end() <= end)
     }
 
-    /// `vmar_unmap`: removes all mappings in a range, and, if `with_vmars`, destroys all VMARs in it.
+    /// `vmar_unmap`: removes all mappings in a range, and, if `with_vmars`, destroys all VMARs in it. All portions at once.
     ///
     /// # Errors
     /// `INVALID_ARGS`: not whole pages, not within the VMAR, a VMAR that is not to go or only in part. `BAD_STATE`:
     /// destroyed. `ACCESS_DENIED`: the vDSO's code is there. `NO_MEMORY`: for the second part of what is left.
     pub fn vmar_unmap(&mut self, id: Id<Vmar>, address: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
-        let len = whole_pages(address, len)?;
-        self.vmar_clear(id, address, len, with_vmars)
+        let mut done = 0;
+        while let Some(next) = self.vmar_unmap_portion(id, (address, len), with_vmars, done)? {
+            done = next;
+        }
+        Ok(())
     }
 
     /// `vmar_protect`. Within VMARs below this one, if `with_vmars` says that they may be touched at all, permissions
@@ -364,34 +401,21 @@ impl<M: Machine> Kernel<M> {
         Ok(mapping.end())
     }
 
-    /// `vmar_destroy`: unmaps everything in a VMAR and ends it and all VMARs in it.
+    /// `vmar_destroy`: unmaps everything in a VMAR and ends it and all VMARs in it. All portions at once.
     ///
     /// # Errors
     /// `BAD_STATE`: it is destroyed. `NOT_SUPPORTED`: it is the root. `ACCESS_DENIED`: the vDSO's code is in it.
     pub fn vmar_destroy(&mut self, id: Id<Vmar>) -> Result<(), Status> {
-        let (vmar, aspace) = self.vmar_alive(id)?;
-        let (base, len) = (vmar.base, vmar.len);
-        let parent = vmar.parent.ok_or(Status::NOT_SUPPORTED)?;
-        if self.range_has_fixed(aspace, base, base + len) {
-            return Err(Status::ACCESS_DENIED);
+        let mut done = 0;
+        while let Some(next) = self.vmar_destroy_portion(id, done)? {
+            done = next;
         }
-        self.space_unmap(aspace, base, len / PAGE);
-        self.vmar_take_out(aspace, parent, id)
+        Ok(())
     }
 
-    /// Marks a VMAR and all VMARs within it as destroyed and removes their mappings. Takes one child after the other out
-    /// of the tree and goes down into it, then back up by the parent: a tree of any shape needs no memory.
-    fn vmar_tree_dead(&mut self, aspace: Key, id: Id<Vmar>) {
-        if let Ok(vmar) = self.objects.get_mut(id) {
-            vmar.parent = None;
-        }
-        let mut at = Some(id);
-        while let Some(next) = at {
-            at = self.vmar_tree_step(aspace, next);
-        }
-    }
-
-    /// A step of [`Kernel::vmar_tree_dead`] from a VMAR of the tree; gives the one from which the next is to be made.
+    /// A step by which a VMAR and all within it end, whose pages are unmapped in the machine already: takes a child out and goes down
+    /// into it, or marks the VMAR as destroyed and goes back up by its parent. Gives the VMAR from which the next step is to be made. So
+    /// a tree of any shape needs no memory.
     pub(crate) fn vmar_tree_step(&mut self, aspace: Key, at: Id<Vmar>) -> Option<Id<Vmar>> {
         let vmar = self.objects.get_mut(at).ok()?;
         match vmar.children.pop(&mut self.nodes) {

@@ -143,7 +143,7 @@ impl<M: Machine> Kernel<M> {
         let (base, aspace) = self.vmar_place(id, place, mapping.len)?;
         self.aspace_pays(aspace)?;
         if let Place::Over(_) = place {
-            self.vmar_clear(id, base, mapping.len, false)?;
+            self.vmar_clear(id, base, mapping.len)?;
         }
         mapping.base = base;
         self.mapping_insert(aspace, mapping);
@@ -208,8 +208,10 @@ impl<M: Machine> Kernel<M> {
             self.vmar_check_clear(id, base, wanted.len, false)?;
         }
         let cleared = self.vmar_clear_portion(id, (at, end), at, false);
-        // What is free now is mapped, also when clearing has failed on the way.
-        let next = self.objects.get(id)?.children.from(at).map_or(end, |child| child.base().min(end));
+        // What is free now is mapped, also when clearing has failed on the way. Others may have put something there since the last
+        // portion, and it may begin before this one does.
+        let children = &self.objects.get(id)?.children;
+        let next = children.at(at).or_else(|| children.from(at)).map_or(end, |child| child.base().clamp(at, end));
         let before = at.checked_sub(1).and_then(|before| self.mapping_at(aspace, before)).copied();
         let all = Mapping { base, len: next - base, ..wanted };
         if next > at {

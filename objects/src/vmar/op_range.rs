@@ -4,10 +4,11 @@ use abi::Status;
 
 use super::Vmar;
 use crate::aspace::Mapping;
+use crate::ends::Portion;
 use crate::kernel::Kernel;
 use crate::machine::{LARGE_PAGES, Machine, PAGE};
 use crate::object::Id;
-use crate::portions::SHOWS;
+use crate::portions::{SHOWS, WORK};
 use crate::slab::Key;
 use crate::vmo::Access;
 
@@ -60,7 +61,7 @@ impl<M: Machine> Kernel<M> {
         }
         // What asks for more than the mapping allows now does not go through a VMAR below, as protecting does not.
         let own = !with_vmars || matches!(op, RangeOp::Commit | RangeOp::Decommit | RangeOp::Prefetch);
-        let mut at = address.saturating_add(done);
+        let (mut at, mut portion) = (address.saturating_add(done), Portion::default());
         while at < end {
             let mapping = *self.mapping_at(aspace, at).ok_or(Status::BAD_STATE)?;
             if own && mapping.vmar != id {
@@ -70,7 +71,12 @@ impl<M: Machine> Kernel<M> {
             if let Some(part) = self.mapping_op(aspace, &mapping, op, at, to)? {
                 return Ok(Some(at + part - address));
             }
+            // A range may have any number of short mappings.
+            self.worked(((to - at) / PAGE).min(SHOWS) as u32 / WORK);
             at = to;
+            if at < end && self.portion_over(&mut portion) {
+                return Ok(Some(at - address));
+            }
         }
         Ok(None)
     }

@@ -236,8 +236,9 @@ pub fn map_common<M: Machine>(
         cx.kernel.check_out(cx.aspace, out.0, size_of::<usize>())?;
     }
     let content_only = has(ZX_VM_FAULT_BEYOND_STREAM_SIZE);
+    let in_portions = matches!(place, Place::Over(_)) && rounded > SHORT && !fixed;
     let address = match place {
-        Place::Over(offset) if rounded > SHORT && !fixed => {
+        Place::Over(offset) if in_portions => {
             map_over(cx, (vmar, vmar_rights), offset, vmo_rights, (request, content_only))?
         }
         _ => cx.kernel.vmar_map(vmar, place, request)?,
@@ -245,7 +246,11 @@ pub fn map_common<M: Machine>(
     if fixed {
         cx.kernel.vdso_mapped(vmar, address.wrapping_sub(vmo_offset))?;
     }
-    if content_only && let Some(aspace) = cx.kernel.objects.get(vmar)?.aspace {
+    // What is mapped in portions says so from the start; by now another mapping may be there.
+    if content_only
+        && !in_portions
+        && let Some(aspace) = cx.kernel.objects.get(vmar)?.aspace
+    {
         cx.kernel.mapping_ends_with_content(aspace, address);
     }
     if perm.execute {
@@ -339,12 +344,16 @@ pub fn vmar_unmap<M: Machine>(
 ) -> Result<(), Status> {
     if len as u64 <= SHORT && cx.progress.is_none() {
         let (vmar, rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
-        return cx.kernel.vmar_unmap(vmar, address as u64, len as u64, rights.contains(Rights::OP_CHILDREN));
+        let (range, with_vmars) = ((address as u64, len as u64), rights.contains(Rights::OP_CHILDREN));
+        return match cx.kernel.vmar_unmap_portion(vmar, range, with_vmars, 0)? {
+            None => Ok(()),
+            goes_on => cx.worked(&Work::begins(vmar, rights), goes_on),
+        };
     }
     unmap_long(cx, value, address, len)
 }
 
-/// A call that may be made in portions.
+/// The same for a range that is long, or a call that goes on.
 #[inline(never)]
 fn unmap_long<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, address: usize, len: usize) -> Result<(), Status> {
     let work = cx.work_on::<Vmar>(value, Rights::NONE)?;

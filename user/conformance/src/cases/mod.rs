@@ -82,6 +82,7 @@ mod vmar;
 mod vmar_change;
 mod vmar_op_range;
 mod vmar_place;
+mod vmar_portions;
 mod vmo;
 mod vmo_clone;
 mod vmo_large;
@@ -226,6 +227,7 @@ pub fn all() -> Vec<Case> {
         vmar_change::cases(),
         vmar_op_range::cases(),
         vmar_place::cases(),
+        vmar_portions::cases(),
         fault::cases(),
         fifo::cases(),
         ktrace::cases(),
