@@ -34,7 +34,8 @@ const BUILD_TOOLS: [Tool; 6] = [
 ];
 
 /// What tests of the disk's file system make and check images with.
-const DISK_TOOLS: [Tool; 2] = [
+const DISK_TOOLS: [Tool; 3] = [
+    Tool { program: "mke2fs", package: "e2fsprogs", purpose: "makes, reads and checks ext4 on disks" },
     Tool { program: "mkfs.vfat", package: "dosfstools", purpose: "makes and checks file systems on disks" },
     Tool { program: "mcopy", package: "mtools", purpose: "reads and writes files in them" },
 ];

@@ -8,6 +8,10 @@
 //! had.
 #![forbid(unsafe_code)]
 
+pub mod blocks;
+#[cfg(test)]
+mod cuts;
+pub mod ext4;
 pub mod fat;
 pub mod locks;
 pub mod memory;

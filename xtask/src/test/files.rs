@@ -32,7 +32,7 @@ pub fn tests() -> Vec<Test> {
 }
 
 /// Runs a tool of the host; gives its output.
-fn tool(name: &str, args: &[&str]) -> Result<String> {
+pub(super) fn tool(name: &str, args: &[&str]) -> Result<String> {
     let output = Command::new(name).args(args).stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("cannot start {name}"))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -53,7 +53,7 @@ fn disk(context: &Context<'_>, folder: &TempDir, mib: u64, bits: &str) -> Result
 }
 
 /// The example `files` in the system; gives its code, what it wrote, and what was said beside that.
-fn run(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<(End, String, String)> {
+pub(super) fn run(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<(End, String, String)> {
     let built = context.built()?;
     let program = context.example("files")?;
     let mut capture = Capture::new(built, &program);
@@ -65,7 +65,7 @@ fn run(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<(End, String
     Ok((outcome.end, stdout, stderr))
 }
 
-fn good(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<String> {
+pub(super) fn good(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<String> {
     match run(context, disk, args)? {
         (End::Exit(0), stdout, _) => Ok(stdout),
         (end, stdout, stderr) => bail!("files {args:?} ended with {end:?}\n{stdout}\n{stderr}"),
@@ -73,7 +73,7 @@ fn good(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<String> {
 }
 
 /// The example `files` on the host.
-fn here(context: &Context<'_>, args: &[&str]) -> Result<String> {
+pub(super) fn here(context: &Context<'_>, args: &[&str]) -> Result<String> {
     let mut command = cargo::command(&context.paths.workspace.join("examples/files"));
     command.args(["run", "--release", "--locked", "--quiet", "--target-dir"]).arg(context.paths.out.join("examples"));
     let output = command.arg("--").args(args).output().context("cannot start cargo")?;

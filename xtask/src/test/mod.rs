@@ -15,6 +15,7 @@ mod checks;
 mod conformance;
 mod debugging;
 mod drivers;
+mod ext4;
 mod files;
 mod fuzzing;
 mod hostile;
@@ -293,6 +294,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         instances::tests(),
         native::tests(),
         files::tests(),
+        ext4::tests(),
         shell::tests(),
         debugging::tests(),
         wrong::tests(),

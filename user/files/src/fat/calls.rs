@@ -7,9 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use fatfs::FsOptions;
 use file_protocol::{Error, Result};
 
+use super::layout::{Found, Layout, Place};
 use super::nodes::{Inode, ROOT};
-use super::volume::{Blocks, Volume};
-use super::{ASCII, CLOCK, ENTRY, Fat, Fs, LARGEST, LONGEST_NAME, REMOVED, ZEROES, of_io};
+use super::volume::{Plan, Volume};
+use super::{ASCII, CLOCK, ENTRY, Fat, Fs, LARGEST, NAMES, REMOVED, ZEROES, check, of_io};
+use crate::blocks::Blocks;
 use crate::system::{FileSystem, Node};
 
 impl Fat {
@@ -18,8 +20,16 @@ impl Fat {
     /// # Errors
     /// A sentence: there is none, or it makes no sense.
     pub fn mount(disk: Box<dyn Blocks>) -> std::result::Result<Fat, String> {
-        let read_only = disk.read_only();
+        let mut read_only = disk.read_only();
         let volume = Volume::new(disk);
+        volume.refuel();
+        let layout = Layout::read(&volume).map_err(|error| format!("there is no FAT file system on it: {error}"))?;
+        volume.set_layout(layout.clone(), if layout.bits == 32 { 0x41 } else { 0x25 });
+        match check::after_a_cut(&volume, &layout, read_only) {
+            Ok(true) => {}
+            Ok(false) => read_only = true,
+            Err(error) => return Err(format!("its FAT file system makes no sense: {error}")),
+        }
         let options = FsOptions::new().time_provider(&CLOCK).oem_cp_converter(&ASCII).update_accessed_date(false);
         let parts = volume.clone();
         let made = catch_unwind(AssertUnwindSafe(move || Fs::new(parts, options)));
@@ -29,7 +39,6 @@ impl Fat {
             Err(_) => return Err("its FAT file system makes no sense".to_owned()),
         };
         let wide = fs.fat_type() == fatfs::FatType::Fat32;
-        volume.set_flag(if wide { 0x41 } else { 0x25 });
         let header: io::Result<([u8; 2], [u8; 2])> = volume.at(11).and_then(|sector| Ok((sector, volume.at(48)?)));
         let (sector, summary) = header.map_err(|error| error.to_string())?;
         let summary = u64::from(u16::from_le_bytes(sector)) * u64::from(u16::from_le_bytes(summary));
@@ -40,8 +49,10 @@ impl Fat {
             names: HashMap::new(),
             next: ROOT + 1,
             read_only,
+            layout,
             changed: false,
             broken: false,
+            failed: false,
             summary: wide.then_some(summary).filter(|at| *at > 0),
             held: 0,
         };
@@ -61,14 +72,15 @@ impl Fat {
                     found.push(entry.file_name());
                 }
             }
-            for name in found {
-                fat.changed = true;
-                fat.fs.root_dir().remove(&name)?;
-            }
-            Ok(())
+            Ok(found)
         });
         // A volume that cannot be read says so to whoever uses it.
-        let _ = found;
+        for name in found.unwrap_or_default() {
+            if self.begin().is_ok() {
+                let removed = self.guard(|fat| fat.fs.root_dir().remove(&name));
+                let _ = self.end(Plan::Shrink, removed);
+            }
+        }
         self.settle();
     }
 
@@ -102,10 +114,126 @@ impl Fat {
         Ok((stats.free_clusters().into(), stats.cluster_size().into()))
     }
 
-    /// That a name can be added. `fatfs` leaves half a name where it finds out in between that there is no room.
-    pub(super) fn check_room_for_name(&mut self) -> Result<()> {
-        let (free, cluster) = self.free()?;
-        if free * cluster < LONGEST_NAME { Err(Error::Full) } else { Ok(()) }
+    /// A request that changes names begins: what was written to files goes first, so that whatever fails can be taken back alone.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        self.check_change()?;
+        self.write_back(Plan::Grow)
+    }
+
+    /// The request is done: what it changed goes to the disk, or is taken back.
+    pub(super) fn end<T>(&mut self, plan: Plan, done: Result<T>) -> Result<T> {
+        match done {
+            Ok(done) => self.write_back(plan).map(|()| done),
+            Err(error) => {
+                self.volume.discard();
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn write_back(&mut self, plan: Plan) -> Result<()> {
+        self.disk_done(self.volume.write_back(plan))
+    }
+
+    /// What the disk does not take ends all writing: what is on it is in order, and what would come next need not be.
+    pub(super) fn disk_done(&mut self, done: io::Result<()>) -> Result<()> {
+        done.map_err(|error| {
+            if !self.failed {
+                eprintln!("the disk failed ({error}); from here on it is only read");
+            }
+            (self.failed, self.read_only) = (true, true);
+            self.volume.discard();
+            Error::Damaged
+        })
+    }
+
+    /// An entry, found by its name.
+    fn entry(&mut self, directory: Node, name: &str) -> Result<Found> {
+        let place = self.place(directory)?;
+        let small = name.to_lowercase();
+        self.guard(|fat| {
+            let names = fat.layout.names(&fat.volume, place, NAMES)?;
+            names.into_iter().find(|found| found.name.to_lowercase() == small).ok_or(io::ErrorKind::NotFound.into())
+        })
+    }
+
+    /// Where a directory lies.
+    fn place(&mut self, directory: Node) -> Result<Place> {
+        if directory == ROOT {
+            return Ok(self.layout.root_place());
+        }
+        let inode = self.inode(directory)?;
+        let (above, name) = (inode.above, inode.name.clone());
+        Ok(Place::Chain(self.entry(above, &name)?.cluster()))
+    }
+
+    /// The name that a file gets in the root while it is open and has no other.
+    pub(super) fn hide(&mut self, node: Node) -> Result<String> {
+        let hidden = format!("{REMOVED}{node}");
+        self.let_go(node);
+        let root = self.dir(ROOT)?;
+        // One may be there from a run that could not remove it.
+        match self.guard(|_| root.open_file(&hidden).map(drop)) {
+            Err(Error::NotFound) => Ok(hidden),
+            Err(error) => Err(error),
+            Ok(()) => Err(Error::Exists),
+        }
+    }
+
+    /// Gives an entry another name, in this directory or another one. A cut leaves the old name, both, or the new one.
+    pub(super) fn move_entry(&mut self, from: (Node, &str), to: (Node, &str)) -> Result<()> {
+        let added = self.add_entry(from, to);
+        self.end(Plan::Grow, added)?;
+        let old = self.entry(from.0, from.1)?;
+        let taken = self.guard(|fat| Layout::delete(&fat.volume, &old));
+        self.end(Plan::Shrink, taken)
+    }
+
+    /// Adds a second name to a chain, for a moment.
+    fn add_entry(&mut self, from: (Node, &str), to: (Node, &str)) -> Result<()> {
+        let target = self.dir(to.0)?;
+        self.guard(|_| target.create_file(to.1).map(drop))?;
+        let (old, new) = (self.entry(from.0, from.1)?, self.entry(to.0, to.1)?);
+        self.guard(|fat| fat.volume.put(new.at, &new.with_all_of(&old)))
+    }
+
+    /// Gives a file the name of another one, which is gone; tells the name as it is written. A cut leaves the other's content or the new
+    /// one under the name.
+    ///
+    /// 1. Where somebody has the other one open, its chain gets a second, hidden name.
+    /// 2. The entry of the name gets the chain, the size and the times of the file: one sector.
+    /// 3. The file's old entry goes, and
+    /// 4. the clusters that the name had are free: for that the old entry has them when it goes, which the disk never sees.
+    pub(super) fn rename_over(&mut self, from: (Node, &str), directory: Node, over: Node) -> Result<String> {
+        let inode = self.inode(over)?;
+        let (name, held) = (inode.name.clone(), inode.holders > 0);
+        self.let_go(over);
+        let hidden = if held { Some(self.hide(over)?) } else { None };
+        if let Some(hidden) = &hidden {
+            let added = self.add_entry((directory, &name), (ROOT, hidden));
+            self.end(Plan::Grow, added)?;
+        }
+        let (file, target) = (self.entry(from.0, from.1)?, self.entry(directory, &name)?);
+        let put = self.guard(|fat| fat.volume.put(target.at, &target.with_all_of(&file)));
+        self.end(Plan::Grow, put)?;
+        let mut old = self.entry(from.0, from.1)?;
+        let (cluster, size) = if hidden.is_some() { (0, 0) } else { (target.cluster(), target.size()) };
+        old.set_cluster(cluster);
+        old.set_size(size);
+        let source = self.dir(from.0)?;
+        let removed = self.guard(|fat| {
+            fat.volume.put(old.at, &old.entry)?;
+            source.remove(from.1)
+        });
+        self.end(Plan::Shrink, removed)?;
+        match hidden {
+            Some(hidden) => {
+                let inode = self.inode_mut(over)?;
+                (inode.above, inode.name, inode.removed) = (ROOT, hidden.clone(), Some(hidden));
+            }
+            None => drop(self.nodes.remove(&over)),
+        }
+        Ok(name)
     }
 
     /// Mends the first entries of a new directory: `fatfs` gives `.` and `..` long names beside the short ones, which no other system
@@ -141,19 +269,18 @@ impl Fat {
         while at < to {
             let len = (to - at).min(ZEROES as u64) as usize;
             at += self.write_at(file, at, &zeroes[..len])? as u64;
-            // What it writes need not stay in memory.
-            self.volume.write_back().map_err(|_| Error::Damaged)?;
         }
-        Ok(())
+        self.write_back(Plan::Grow)
     }
 
     /// Writes within a file or at its end.
     pub(super) fn write_at(&mut self, file: Node, offset: u64, bytes: &[u8]) -> Result<usize> {
+        let volume = self.volume.clone();
         let written = self.with_file(file, |place| {
             place.seek(SeekFrom::Start(offset))?;
             let mut done = 0;
             while done < bytes.len() {
-                match place.write(&bytes[done..]) {
+                match volume.content(|| place.write(&bytes[done..])) {
                     Ok(0) => break,
                     Ok(len) => done += len,
                     Err(error) if done == 0 => return Err(error),
@@ -163,6 +290,8 @@ impl Fat {
             place.flush()?;
             Ok(done)
         })?;
+        // It need not stay in memory; and what the disk does not take is an error here.
+        self.disk_done(self.volume.write_content())?;
         if let Some(inode) = self.nodes.get_mut(&file) {
             inode.size = inode.size.max(offset + written as u64);
             inode.modified = crate::now();

@@ -6,6 +6,8 @@
 //! touched any more.
 
 mod calls;
+mod check;
+mod layout;
 mod nodes;
 #[cfg(test)]
 mod tests;
@@ -19,8 +21,9 @@ use fatfs::OemCpConverter;
 use file_protocol::{Attributes, Change, Entry, Error, Information, Kind, Result, push_entry};
 
 use crate::system::{FileSystem, New, Node};
+use layout::Layout;
 use nodes::{Inode, ROOT};
-use volume::Volume;
+use volume::{Plan, Volume};
 
 type Fs = fatfs::FileSystem<Volume>;
 type Dir = fatfs::Dir<'static, Volume>;
@@ -31,11 +34,11 @@ const REMOVED: &str = ".removed-while-open-";
 /// No file can be larger.
 const LARGEST: u64 = u32::MAX as u64;
 /// Bytes of an entry in a directory.
-const ENTRY: usize = 32;
-/// Bytes of all entries that a name may take.
-const LONGEST_NAME: u64 = 21 * ENTRY as u64;
+const ENTRY: usize = layout::ENTRY as usize;
 /// Zeroes that are written at once.
 const ZEROES: usize = 64 << 10;
+/// Names that a directory may have.
+const NAMES: usize = 65_536;
 static CLOCK: time::Clock = time::Clock;
 
 /// A volume.
@@ -47,6 +50,8 @@ pub struct Fat {
     names: HashMap<(Node, String), Node>,
     next: Node,
     read_only: bool,
+    /// What lies where.
+    layout: Layout,
     /// Something was changed since it was clean.
     changed: bool,
     /// It made no sense; nothing is done to it any more.
@@ -55,6 +60,8 @@ pub struct Fat {
     summary: Option<u64>,
     /// How many files are held.
     held: u64,
+    /// The disk did not take something; nothing more is written to it.
+    failed: bool,
 }
 
 fn of_io(error: &io::Error) -> Error {
@@ -113,7 +120,7 @@ impl FileSystem for Fat {
 
     #[allow(deprecated)] // The only way to set a time that is not the present.
     fn change(&mut self, node: Node, change: &Change) -> Result<()> {
-        self.check_change()?;
+        self.begin()?;
         let inode = self.inode(node)?;
         // FAT knows of permissions whether something may be written, and `fatfs` cannot change that.
         if change.mode.is_some_and(|mode| (mode ^ inode.mode) & 0o200 != 0) {
@@ -134,6 +141,7 @@ impl FileSystem for Fat {
             }
             file.flush()
         })?;
+        self.write_back(Plan::Grow)?;
         if let Some(inode) = self.nodes.get_mut(&node) {
             inode.accessed = change.accessed.unwrap_or(inode.accessed);
             inode.modified = change.modified.unwrap_or(inode.modified);
@@ -158,14 +166,13 @@ impl FileSystem for Fat {
     }
 
     fn make(&mut self, directory: Node, name: &[u8], new: New<'_>) -> Result<Node> {
-        self.check_change()?;
+        self.begin()?;
         let name = nodes::check_name(name)?;
         if let New::Link(_) = new {
             return Err(Error::Unsupported);
         }
-        self.check_room_for_name()?;
         let dir = self.dir(directory)?;
-        self.guard(|fat| match new {
+        let made = self.guard(|fat| match new {
             New::Directory(_) => {
                 // A file first: it needs the same room for its name, and can be removed again.
                 drop(dir.create_file(name)?);
@@ -174,7 +181,8 @@ impl FileSystem for Fat {
                 fat.mend_dots(made.ok_or(io::ErrorKind::InvalidData)?, directory == ROOT)
             }
             _ => dir.create_file(name).map(drop),
-        })?;
+        });
+        self.end(Plan::Grow, made)?;
         self.look_up(directory, name)
     }
 
@@ -187,7 +195,7 @@ impl FileSystem for Fat {
     }
 
     fn unlink(&mut self, directory: Node, name: &[u8]) -> Result<()> {
-        self.check_change()?;
+        self.begin()?;
         let node = self.find(directory, name)?;
         let inode = self.inode(node)?;
         let (name, kind, held) = (inode.name.clone(), inode.kind, inode.holders > 0);
@@ -195,18 +203,18 @@ impl FileSystem for Fat {
             // Whoever has it open finds nothing in it any more; with names in it, it cannot be removed.
             self.check_empty(node)?;
         }
-        self.let_go(node);
-        let dir = self.dir(directory)?;
         if held && kind == Kind::File {
-            let hidden = format!("{REMOVED}{node}");
-            let root = self.dir(ROOT)?;
-            self.guard(|_| dir.rename(&name, &root, &hidden))?;
+            let hidden = self.hide(node)?;
+            let hidden = self.move_entry((directory, &name), (ROOT, &hidden)).map(|()| hidden)?;
             self.forget_name(directory, &name);
             let inode = self.inode_mut(node)?;
             (inode.above, inode.name, inode.removed) = (ROOT, hidden.clone(), Some(hidden));
             return Ok(());
         }
-        self.guard(|_| dir.remove(&name))?;
+        self.let_go(node);
+        let dir = self.dir(directory)?;
+        let removed = self.guard(|_| dir.remove(&name));
+        self.end(Plan::Shrink, removed)?;
         self.forget_name(directory, &name);
         if held {
             self.inode_mut(node)?.removed = Some(String::new());
@@ -217,34 +225,41 @@ impl FileSystem for Fat {
     }
 
     fn rename(&mut self, from: (Node, &[u8]), to: (Node, &[u8])) -> Result<()> {
-        self.check_change()?;
+        self.begin()?;
         let node = self.find(from.0, from.1)?;
         let new = nodes::check_name(to.1)?;
-        if self.inode(node)?.kind == Kind::Directory && from.0 != to.0 {
-            // `fatfs` would leave the entry for the directory above as it is.
+        let kind = self.inode(node)?.kind;
+        if kind == Kind::Directory && from.0 != to.0 {
+            // Its entry for the directory above would have to change with it.
             return Err(Error::Unsupported);
         }
-        match self.find(to.0, to.1) {
-            Ok(old) if old == node => return Ok(()),
-            Ok(_) => self.unlink(to.0, to.1)?,
-            Err(Error::NotFound) => {}
+        let over = match self.find(to.0, to.1) {
+            Ok(over) if over == node => return Ok(()),
+            Ok(over) => Some(over),
+            Err(Error::NotFound) => None,
             Err(error) => return Err(error),
-        }
-        self.check_room_for_name()?;
+        };
         let old = self.inode(node)?.name.clone();
         // What knows where its entry lies must not outlive that.
         self.let_go(node);
-        let (source, target) = (self.dir(from.0)?, self.dir(to.0)?);
-        self.guard(|_| {
-            // `fatfs` takes the old name away before it finds out whether there is room for the new one.
-            drop(target.create_file(new)?);
-            target.remove(new)?;
-            source.rename(&old, &target, new)
-        })?;
+        let name = match over {
+            Some(over) if kind == Kind::File => self.rename_over((from.0, &old), to.0, over)?,
+            Some(over) => {
+                // An empty directory, of which nothing is lost.
+                self.check_empty(over)?;
+                self.unlink(to.0, to.1)?;
+                self.move_entry((from.0, &old), (to.0, new))?;
+                new.to_owned()
+            }
+            None => {
+                self.move_entry((from.0, &old), (to.0, new))?;
+                new.to_owned()
+            }
+        };
         self.forget_name(from.0, &old);
-        self.names.insert((to.0, new.to_lowercase()), node);
+        self.names.insert((to.0, name.to_lowercase()), node);
         let inode = self.inode_mut(node)?;
-        (inode.above, inode.name) = (to.0, new.to_owned());
+        (inode.above, inode.name) = (to.0, name);
         Ok(())
     }
 
@@ -321,17 +336,18 @@ impl FileSystem for Fat {
     }
 
     fn resize(&mut self, file: Node, size: u64) -> Result<()> {
-        self.check_change()?;
+        self.begin()?;
         let old = self.inode(file)?.size;
         if size > old {
             return self.extend(file, old, size);
         }
         if size < old {
-            self.with_file(file, |place| {
+            let cut = self.with_file(file, |place| {
                 place.seek(SeekFrom::Start(size))?;
                 place.truncate()?;
                 place.flush()
-            })?;
+            });
+            self.end(Plan::Shrink, cut)?;
             let inode = self.inode_mut(file)?;
             (inode.size, inode.modified) = (size, crate::now());
         }
@@ -339,13 +355,20 @@ impl FileSystem for Fat {
     }
 
     fn sync(&mut self) -> Result<()> {
-        if self.changed && !self.broken {
+        if self.broken || self.failed {
+            return Err(Error::Damaged);
+        }
+        self.write_back(Plan::Grow)?;
+        if self.held > 0 {
+            return self.disk_done(self.volume.flush());
+        }
+        if self.changed {
             if let Some(summary) = self.summary {
                 let (free, _) = self.free()?;
                 let free = u32::try_from(free).unwrap_or(u32::MAX);
                 self.volume.put(summary + 488, &free.to_le_bytes()).map_err(|error| of_io(&error))?;
             }
-            self.volume.clean().map_err(|error| of_io(&error))?;
+            self.disk_done(self.volume.clean())?;
             self.changed = false;
         }
         Ok(())
@@ -377,22 +400,19 @@ impl FileSystem for Fat {
         {
             self.let_go(node);
             self.nodes.remove(&node);
-            if !hidden.is_empty() {
+            if !hidden.is_empty() && self.begin().is_ok() {
                 // What cannot be removed now is at the next start.
-                let _ = self.guard(|fat| fat.fs.root_dir().remove(&hidden));
+                let removed = self.guard(|fat| fat.fs.root_dir().remove(&hidden));
+                let _ = self.end(Plan::Shrink, removed);
             }
         }
     }
 
     fn settle(&mut self) {
         self.tidy();
-        if self.changed && self.held == 0 {
-            // Nothing is open: the volume is as if it had never been.
-            if let Err(error) = self.sync() {
-                eprintln!("what was written did not get to the disk: {error:?}");
-            }
-        } else if let Err(error) = self.volume.write_back() {
-            eprintln!("what was written did not get to the disk: {error}");
+        // What is written to files that are open may wait; what was closed is on the disk, and the volume as if it had never been used.
+        if self.changed && self.held == 0 && !self.failed && !self.broken {
+            let _ = self.sync();
         }
     }
 }

@@ -1,21 +1,40 @@
 //! The bytes of a volume, as the crate `fatfs` wants them: a place that is read, written and sought in.
 //!
-//! Between it and the disk are pages that are kept: `fatfs` reads and writes a few bytes at a time. What was changed goes to
-//! the disk at the end of each request.
+//! Between it and the disk are pages that are kept: `fatfs` reads and writes a few bytes at a time, in an order of its own. What was
+//! changed goes to the disk in the order that loses nothing when the power goes, whatever order it was changed in. FAT has no
+//! journal, so the order is all that there is:
+//!
+//! *To take clusters* ([`Plan::Grow`]: making, writing, a second name):
+//! 1. content, and directories that nobody knows yet;
+//! 2. flush, and the table's sectors in which nothing but free clusters changes;
+//! 3. flush, and those that change a cluster in use: the link to what is new;
+//! 4. flush, and directories, in the order in which they were changed, with a flush between two sectors.
+//!
+//! *To give clusters back* ([`Plan::Shrink`]: removing, making shorter):
+//! 5. directories, the last change first, with a flush between two sectors;
+//! 6. flush, and the table.
+//!
+//! What is changed in between on the disk is a name that is there or not, and clusters that nobody has: never a name on clusters
+//! of somebody else. A change that fails in the midst is taken back here, before anything of it got to the disk ([`Volume::discard`]).
 //!
 //! A damaged volume may lead `fatfs` in circles, along a chain of clusters that bites its tail. So each request has *fuel*, more than
 //! any that makes sense needs, and when it is used up, reading fails.
 //!
-//! The flag that says that the volume is in use is kept here, not by `fatfs`, which takes it back at its end only: it is set
-//! before the first change and taken back as soon as everything is on the disk and nothing is open.
+//! The flag that says that the volume is in use is kept here, not by `fatfs`, which takes it back at its end only: it is on the disk
+//! before the first change and taken back when everything is on the disk and nothing is open.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
 use std::rc::Rc;
 
-/// Bytes of a page that is kept; a multiple of a block.
+use super::layout::Layout;
+use crate::blocks::Blocks;
+
+/// Bytes of a page that is kept; a multiple of a sector.
 const PAGE: u64 = 4096;
+/// Bytes that a disk writes whole or not at all.
+const SECTOR: u64 = 512;
 /// Pages that are kept between requests.
 const KEPT: usize = 1024;
 /// What a request may read and write: so many pieces, and as many again for each page of the volume.
@@ -23,32 +42,28 @@ const FUEL: u64 = 3_000_000;
 /// The flag of a volume in use.
 const IN_USE: u8 = 1;
 
-/// A disk.
-pub trait Blocks {
-    /// Bytes.
-    fn size(&self) -> u64;
-    /// Nothing can be written.
-    fn read_only(&self) -> bool;
-    /// Reads whole pages.
-    ///
-    /// # Errors
-    /// The disk's.
-    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()>;
-    /// Writes whole pages.
-    ///
-    /// # Errors
-    /// The disk's.
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Has it all stay.
-    ///
-    /// # Errors
-    /// The disk's.
-    fn flush(&mut self) -> Result<()>;
+/// In which order changes get to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// What takes clusters.
+    Grow,
+    /// What gives clusters back.
+    Shrink,
+}
+
+/// What a change is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Of content.
+    Content,
+    /// Of anything else that is not a table: names, and what the volume says of itself.
+    Names,
 }
 
 struct Page {
     bytes: Box<[u8]>,
-    changed: bool,
+    /// What the disk has, where something was changed.
+    disk: Option<Box<[u8]>>,
     /// When it was used last.
     used: u64,
 }
@@ -57,8 +72,18 @@ struct Inner {
     disk: Box<dyn Blocks>,
     pages: HashMap<u64, Page>,
     clock: u64,
-    /// Where the flag lies, once that is known.
+    /// Where the flag lies, and what lies where, once that is known.
     flag: Option<u64>,
+    layout: Option<Layout>,
+    /// Sectors that were changed, in the order of their first change.
+    changed: Vec<(u64, Kind)>,
+    /// What is being changed.
+    kind: Kind,
+    /// The disk may lose what was written last.
+    unflushed: bool,
+    /// For the test that the order matters: there is none.
+    #[cfg(test)]
+    by_number: bool,
 }
 
 /// A volume. All clones are the same.
@@ -72,21 +97,37 @@ pub struct Volume {
     size: u64,
 }
 
-/// Bytes of the smallest block.
-const BLOCK: usize = 512;
-
 impl Volume {
     /// A volume that is a whole disk.
     pub fn new(disk: Box<dyn Blocks>) -> Volume {
-        let size = disk.size() / PAGE * PAGE;
-        let inner = Inner { disk, pages: HashMap::new(), clock: 0, flag: None };
+        let size = disk.size() / SECTOR * SECTOR;
+        let inner = Inner {
+            disk,
+            pages: HashMap::new(),
+            clock: 0,
+            flag: None,
+            layout: None,
+            changed: Vec::new(),
+            kind: Kind::Names,
+            unflushed: false,
+            #[cfg(test)]
+            by_number: false,
+        };
         let (fuel, zeroed) = (Rc::new(Cell::new(FUEL)), Rc::new(Cell::new(None)));
         Volume { inner: Rc::new(RefCell::new(inner)), fuel, zeroed, position: 0, size }
     }
 
-    /// Says where the flag of a volume in use lies.
-    pub fn set_flag(&self, offset: u64) {
-        self.inner.borrow_mut().flag = Some(offset);
+    /// Says what lies where, and where the flag of a volume in use is.
+    pub fn set_layout(&self, layout: Layout, flag: u64) {
+        let mut inner = self.inner.borrow_mut();
+        (inner.layout, inner.flag) = (Some(layout), Some(flag));
+    }
+
+    /// Whether the flag is set.
+    pub fn is_in_use(&self) -> Result<bool> {
+        let mut inner = self.inner.borrow_mut();
+        let Some(flag) = inner.flag else { return Ok(false) };
+        Ok(inner.bytes(flag, 1)?[0] & IN_USE != 0)
     }
 
     /// Carries out `call` and tells where it first wrote a block of zeroes: the cluster of a new directory.
@@ -96,28 +137,72 @@ impl Volume {
         Ok(self.zeroed.get())
     }
 
+    /// Carries out `call`, whose changes are of content.
+    pub fn content<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.inner.borrow_mut().kind = Kind::Content;
+        let done = call();
+        self.inner.borrow_mut().kind = Kind::Names;
+        done
+    }
+
     /// A request begins.
     pub fn refuel(&self) {
         self.fuel.set(FUEL + self.size / PAGE);
     }
 
-    /// Writes what was changed to the disk.
-    pub fn write_back(&self) -> Result<()> {
-        self.inner.borrow_mut().write_back()
+    /// Whether something was changed that is not on the disk.
+    pub fn is_changed(&self) -> bool {
+        !self.inner.borrow().changed.is_empty()
     }
 
-    /// The same, has it stay, and takes the flag back.
+    /// Writes what was changed to the disk.
+    pub fn write_back(&self, plan: Plan) -> Result<()> {
+        self.inner.borrow_mut().write_back(plan)
+    }
+
+    /// Writes content to the disk, and nothing that leads to what is new of it (step 1).
+    pub fn write_content(&self) -> Result<()> {
+        let mut inner = self.inner.borrow_mut();
+        inner.set_flag()?;
+        inner.write(|class| class == Class::Content)?;
+        inner.forget_old();
+        Ok(())
+    }
+
+    /// From here on there is no order.
+    #[cfg(test)]
+    pub fn write_by_number(&self) {
+        self.inner.borrow_mut().by_number = true;
+    }
+
+    /// Takes back what was changed and is not on the disk.
+    pub fn discard(&self) {
+        let mut inner = self.inner.borrow_mut();
+        inner.changed.clear();
+        for page in inner.pages.values_mut() {
+            if let Some(disk) = page.disk.take() {
+                page.bytes = disk;
+            }
+        }
+    }
+
+    /// Has all stay and takes the flag back.
     pub fn clean(&self) -> Result<()> {
         let mut inner = self.inner.borrow_mut();
-        inner.write_back()?;
-        inner.disk.flush()?;
+        inner.write_back(Plan::Grow)?;
+        inner.flush()?;
         let Some(flag) = inner.flag else { return Ok(()) };
         if inner.bytes(flag, 1)?[0] & IN_USE != 0 {
             inner.change(flag, |byte| byte[0] &= !IN_USE, 1)?;
-            inner.write_back()?;
-            inner.disk.flush()?;
+            inner.write(|_| true)?;
+            inner.flush()?;
         }
         Ok(())
+    }
+
+    /// Has all stay that was written.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.borrow_mut().flush()
     }
 
     /// Reads at an offset.
@@ -150,14 +235,26 @@ impl Volume {
     }
 }
 
+/// What a changed sector is to the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// Steps 1, 2, 3 and 4.
+    Content,
+    FreeClusters,
+    UsedClusters,
+    Names,
+}
+
 impl Inner {
     fn page(&mut self, offset: u64) -> Result<&mut Page> {
         let number = offset / PAGE;
         self.clock += 1;
         if !self.pages.contains_key(&number) {
-            let mut bytes = vec![0; PAGE as usize].into_boxed_slice();
+            // The last page of a disk may be a part of one.
+            let len = PAGE.min((self.disk.size() / SECTOR * SECTOR).saturating_sub(number * PAGE));
+            let mut bytes = vec![0; len as usize].into_boxed_slice();
             self.disk.read(number * PAGE, &mut bytes)?;
-            self.pages.insert(number, Page { bytes, changed: false, used: 0 });
+            self.pages.insert(number, Page { bytes, disk: None, used: 0 });
         }
         let clock = self.clock;
         let page = self.pages.get_mut(&number).ok_or(ErrorKind::NotFound)?;
@@ -167,38 +264,209 @@ impl Inner {
 
     fn bytes(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         let at = (offset % PAGE) as usize;
-        Ok(&self.page(offset)?.bytes[at..at + len])
+        self.page(offset)?.bytes.get(at..at + len).ok_or_else(|| ErrorKind::InvalidData.into())
     }
 
     fn change(&mut self, offset: u64, change: impl FnOnce(&mut [u8]), len: usize) -> Result<()> {
         if self.disk.read_only() {
             return Err(ErrorKind::ReadOnlyFilesystem.into());
         }
-        let at = (offset % PAGE) as usize;
+        let (at, kind) = ((offset % PAGE) as usize, self.kind);
         let page = self.page(offset)?;
-        page.changed = true;
-        change(&mut page.bytes[at..at + len]);
+        if page.disk.is_none() {
+            page.disk = Some(page.bytes.clone());
+        }
+        change(page.bytes.get_mut(at..at + len).ok_or(ErrorKind::InvalidData)?);
+        for sector in offset / SECTOR..(offset + len as u64).div_ceil(SECTOR) {
+            if !self.changed.iter().rev().any(|(known, _)| *known == sector) {
+                self.changed.push((sector, kind));
+            }
+        }
         Ok(())
     }
 
-    fn write_back(&mut self) -> Result<()> {
-        let mut changed: Vec<u64> =
-            self.pages.iter().filter(|(_, page)| page.changed).map(|(number, _)| *number).collect();
-        changed.sort_unstable();
-        for number in changed {
-            if let Some(page) = self.pages.get_mut(&number) {
-                self.disk.write(number * PAGE, &page.bytes)?;
-                page.changed = false;
+    /// A sector's bytes, as they are here and on the disk.
+    fn both(&self, sector: u64) -> Option<(&[u8], &[u8])> {
+        let page = self.pages.get(&(sector * SECTOR / PAGE))?;
+        let at = (sector * SECTOR % PAGE) as usize;
+        let range = at..at + SECTOR as usize;
+        Some((page.bytes.get(range.clone())?, page.disk.as_ref()?.get(range)?))
+    }
+
+    fn class(&mut self, sector: u64, kind: Kind) -> Class {
+        let Some(layout) = self.layout.clone() else { return Class::Names };
+        let offset = sector * SECTOR;
+        if layout.all_tables().contains(&offset) {
+            let length = layout.table.end - layout.table.start;
+            let from = (offset - layout.table.start) % length;
+            let Some((now, before)) = self.both(sector) else { return Class::UsedClusters };
+            let changes_used = layout.clusters_in(from..from + SECTOR).any(|cluster| {
+                let entries = (layout.entry_in(now, from, cluster), layout.entry_in(before, from, cluster));
+                // One that lies in two sectors is not looked at: it may be in use.
+                !matches!(entries, (Some(_), Some(0))) && entries.0.is_none_or(|now| Some(now) != entries.1)
+            });
+            return if changes_used { Class::UsedClusters } else { Class::FreeClusters };
+        }
+        if kind == Kind::Content {
+            return Class::Content;
+        }
+        // A directory that is new: its cluster is free on the disk.
+        match layout.cluster_of(offset) {
+            Some(cluster) if self.is_free_on_disk(&layout, cluster) => Class::Content,
+            _ => Class::Names,
+        }
+    }
+
+    fn is_free_on_disk(&mut self, layout: &Layout, cluster: u32) -> bool {
+        let bit = u64::from(cluster) * u64::from(layout.bits);
+        let mut bytes = [0; 4];
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            let at = layout.table.start + bit / 8 + index as u64;
+            let Ok(page) = self.page(at) else { return false };
+            let Some(found) = page.disk.as_ref().unwrap_or(&page.bytes).get((at % PAGE) as usize) else {
+                return false;
+            };
+            *byte = *found;
+        }
+        layout.entry_in(&bytes, bit / 8, cluster) == Some(0)
+    }
+
+    /// The flag gets to the disk before anything else.
+    fn set_flag(&mut self) -> Result<()> {
+        let Some(flag) = self.flag.filter(|_| !self.changed.is_empty()) else { return Ok(()) };
+        if self.bytes(flag, 1)?[0] & IN_USE != 0 {
+            return Ok(());
+        }
+        // The sector may have been changed otherwise, which has its own time: so it is written as the disk has it.
+        let sector = flag / SECTOR;
+        let page = self.page(flag)?;
+        let at = (sector * SECTOR % PAGE) as usize;
+        let mut bytes = page.disk.as_ref().unwrap_or(&page.bytes)[at..at + SECTOR as usize].to_vec();
+        bytes[(flag % SECTOR) as usize] |= IN_USE;
+        let place = (flag % PAGE) as usize;
+        page.bytes[place] |= IN_USE;
+        if let Some(disk) = &mut page.disk {
+            disk[place] |= IN_USE;
+        }
+        self.disk.write(sector * SECTOR, &bytes)?;
+        self.unflushed = true;
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.unflushed {
+            self.disk.flush()?;
+            self.unflushed = false;
+        }
+        Ok(())
+    }
+
+    /// Writes the changed sectors of a class behind all that was written before.
+    fn write_behind(&mut self, wanted: Class) -> Result<()> {
+        for (sector, kind) in self.changed.clone() {
+            if self.class(sector, kind) == wanted {
+                self.flush()?;
+                return self.write(|class| class == wanted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the changed sectors of some classes.
+    fn write(&mut self, wanted: impl Fn(Class) -> bool) -> Result<()> {
+        let mut sectors = BTreeSet::new();
+        for (sector, kind) in self.changed.clone() {
+            if wanted(self.class(sector, kind)) {
+                sectors.insert(sector);
+            }
+        }
+        // Sectors side by side go together, up to the end of a page.
+        let mut sectors = sectors.into_iter().peekable();
+        while let Some(first) = sectors.next() {
+            let mut last = first;
+            while let Some(next) = sectors.next_if(|next| *next == last + 1 && next * SECTOR % PAGE != 0) {
+                last = next;
+            }
+            self.write_sectors(first, last)?;
+        }
+        Ok(())
+    }
+
+    fn write_sectors(&mut self, first: u64, last: u64) -> Result<()> {
+        let Some(page) = self.pages.get_mut(&(first * SECTOR / PAGE)) else { return Ok(()) };
+        let (from, to) = ((first * SECTOR % PAGE) as usize, (last * SECTOR % PAGE + SECTOR) as usize);
+        self.unflushed = true;
+        self.disk.write(first * SECTOR, &page.bytes[from..to])?;
+        if let Some(disk) = &mut page.disk {
+            disk[from..to].copy_from_slice(&page.bytes[from..to]);
+        }
+        self.changed.retain(|(sector, _)| !(first..=last).contains(sector));
+        Ok(())
+    }
+
+    /// Writes directories, sector after sector.
+    fn write_names(&mut self, backwards: bool) -> Result<()> {
+        let mut sectors = Vec::new();
+        for (sector, kind) in self.changed.clone() {
+            if self.class(sector, kind) == Class::Names {
+                sectors.push(sector);
+            }
+        }
+        if backwards {
+            sectors.reverse();
+        }
+        for sector in sectors {
+            self.flush()?;
+            self.write_sectors(sector, sector)?;
+        }
+        Ok(())
+    }
+
+    fn write_back(&mut self, plan: Plan) -> Result<()> {
+        if self.changed.is_empty() {
+            return Ok(());
+        }
+        self.set_flag()?;
+        #[cfg(test)]
+        if self.by_number {
+            self.write(|_| true)?;
+            self.forget_old();
+            return Ok(());
+        }
+        // Step 1; content may go with what was written before, as nothing on the disk leads to it.
+        self.write(|class| class == Class::Content)?;
+        match plan {
+            Plan::Grow => {
+                // Steps 2 to 4.
+                self.write_behind(Class::FreeClusters)?;
+                self.write_behind(Class::UsedClusters)?;
+                self.write_names(false)?;
+            }
+            Plan::Shrink => {
+                // Steps 5 and 6.
+                self.write_names(true)?;
+                self.flush()?;
+                self.write(|_| true)?;
+            }
+        }
+        self.forget_old();
+        Ok(())
+    }
+
+    /// Lets go of pages that were not used for long, where many are kept and nothing waits in them.
+    fn forget_old(&mut self) {
+        let waiting: BTreeSet<u64> = self.changed.iter().map(|(sector, _)| sector * SECTOR / PAGE).collect();
+        for (number, page) in &mut self.pages {
+            if !waiting.contains(number) {
+                page.disk = None;
             }
         }
         if self.pages.len() > KEPT {
-            // Half of them go, those that were not used for the longest time.
             let mut used: Vec<u64> = self.pages.values().map(|page| page.used).collect();
             used.sort_unstable();
             let middle = used[used.len() / 2];
-            self.pages.retain(|_, page| page.used > middle);
+            self.pages.retain(|number, page| page.used > middle || waiting.contains(number));
         }
-        Ok(())
     }
 }
 
@@ -222,27 +490,20 @@ impl Write for Volume {
         if len == 0 {
             return if bytes.is_empty() { Ok(0) } else { Err(ErrorKind::InvalidData.into()) };
         }
-        if len >= BLOCK && self.zeroed.get().is_none() && bytes.iter().all(|byte| *byte == 0) {
+        if len as u64 >= SECTOR && self.zeroed.get().is_none() && bytes.iter().all(|byte| *byte == 0) {
             self.zeroed.set(Some(self.position));
         }
         let mut inner = self.inner.borrow_mut();
-        match inner.flag {
-            // The flag is not for others to change.
-            Some(flag) if flag == self.position && len == 1 => {}
-            Some(flag) => {
-                if inner.bytes(flag, 1)?[0] & IN_USE == 0 {
-                    inner.change(flag, |byte| byte[0] |= IN_USE, 1)?;
-                }
-                inner.change(self.position, |place| place.copy_from_slice(&bytes[..len]), len)?;
-            }
-            None => inner.change(self.position, |place| place.copy_from_slice(&bytes[..len]), len)?,
+        // The flag is not for others to change.
+        if inner.flag != Some(self.position) || len != 1 {
+            inner.change(self.position, |place| place.copy_from_slice(&bytes[..len]), len)?;
         }
         drop(inner);
         self.position += len as u64;
         Ok(len)
     }
 
-    /// At the end of a request, not each time.
+    /// When its turn comes, not each time.
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }

@@ -74,7 +74,13 @@ impl Names {
         let (ours, theirs) = Channel::create()?;
         self.private.write_handles(format!("{RUNNING}{mount}").as_bytes(), [theirs.into_handle()])?;
         let sync = file_protocol::encode(0, &file_protocol::Request::Sync, &[]).map_err(|_| Status::INTERNAL)?;
-        ours.call(deadline, &sync, [], &mut [0; 256], &mut []).map(drop)
+        let mut answer = [0; 256];
+        let size = ours.call(deadline, &sync, [], &mut answer, &mut [])?;
+        let answer = file_protocol::decode::<file_protocol::Result<file_protocol::Answer>>(&answer[..size.bytes]);
+        match answer {
+            Ok((Ok(_), _)) => Ok(()),
+            _ => Err(Status::IO),
+        }
     }
 
     /// The name space of a new program, which runs in this job and has its file at this path: paths and channels.

@@ -1,0 +1,308 @@
+//! The disk beneath `rsext4`, with the order in which its last blocks get there.
+//!
+//! `rsext4` 0.9.2 writes two kinds of blocks that say "the journal is not needed any more" together with the blocks that the journal
+//! was needed for, and flushes once behind all of them: the superblock when it unmounts, the journal's superblock when it replays and
+//! when it makes room. A disk may keep any of them and lose the others when the power goes. So such a block waits here:
+//!
+//! 1. A write to the superblock, or of a block that looks like a journal's superblock, is kept in memory. Reads find it there.
+//! 2. At the next flush the disk flushes what was written before;
+//! 3. then the kept blocks are written, in the order in which they came,
+//! 4. and the disk flushes again.
+//!
+//! The superblock is two sectors of 512 bytes, and a disk promises one whole. Torn, it has a checksum that is wrong, and nobody mounts it.
+//! So there is a second copy, in the 1,024 bytes before it, which ext4 leaves to boot loaders, where there is nothing else:
+//!
+//! 5. Before a kept superblock is written, its copy is, and the disk flushes.
+//! 6. At the mount a superblock whose checksum is wrong is replaced by the copy, if that one's is right.
+//!
+//! To `rsext4` nothing changes: what is written before a flush may reach the disk in any order. File content that looks like a
+//! journal's superblock waits as well; when [`MOST_KEPT`] wait, the disk is flushed, so no content takes more memory than that.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::rc::Rc;
+
+use rsext4::crc32c::{crc32c_append, crc32c_init};
+use rsext4::{BlockIo, DeviceCapabilities, DeviceGeometry, Ext4Error, Ext4Result, SectorId};
+
+use crate::blocks::Blocks;
+
+/// Where the superblock lies.
+const SUPERBLOCK: Range<u64> = 1024..2048;
+/// Where in it the checksum lies, of all before it.
+const CHECKSUM: usize = 1020;
+/// Where the flag lies that says that there is one, in the fourth byte of features that old kernels may ignore for reading.
+const HAS_CHECKSUM: (usize, u8) = (101, 4);
+/// The file system's own number.
+const UUID: Range<usize> = 104..120;
+/// The number that a superblock has, and where in it.
+const MAGIC: (usize, [u8; 2]) = (56, 0xef53_u16.to_le_bytes());
+/// A journal's blocks begin with this number, most significant byte first, and then with their kind.
+const JOURNAL_MAGIC: [u8; 4] = 0xc03b_3998_u32.to_be_bytes();
+/// The kinds that are superblocks, of the first and the second version.
+const JOURNAL_SUPERBLOCKS: [[u8; 4]; 2] = [3_u32.to_be_bytes(), 4_u32.to_be_bytes()];
+/// Blocks that wait for a flush, at most.
+const MOST_KEPT: usize = 8;
+/// Bytes of a piece in the cache, and pieces in it. `rsext4` keeps next to nothing of what it reads.
+const PIECE: u64 = 4096;
+const PIECES: usize = 1024;
+
+struct Kept {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+struct Inner {
+    disk: Box<dyn Blocks>,
+    kept: Vec<Kept>,
+    cache: HashMap<u64, Box<[u8]>>,
+    /// Pieces of the cache, the oldest first.
+    ages: VecDeque<u64>,
+    /// A write or flush of the disk failed.
+    failed: bool,
+    /// There is room for the superblock's copy.
+    copies: bool,
+}
+
+/// The disk. All clones are the same: `rsext4` does not give back what it was given.
+#[derive(Clone)]
+pub struct Device(Rc<RefCell<Inner>>);
+
+impl Device {
+    /// The device over a disk.
+    pub fn new(disk: Box<dyn Blocks>) -> Device {
+        let inner = Inner {
+            disk,
+            kept: Vec::new(),
+            cache: HashMap::new(),
+            ages: VecDeque::new(),
+            failed: false,
+            copies: false,
+        };
+        Device(Rc::new(RefCell::new(inner)))
+    }
+
+    /// The disk, if nobody else has the device.
+    pub fn into_disk(self) -> Option<Box<dyn Blocks>> {
+        Rc::into_inner(self.0).map(|inner| inner.into_inner().disk)
+    }
+
+    /// Looks for a superblock, and mends one that is torn (step 6). Says whether there is one.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn find_superblock(&self) -> std::io::Result<bool> {
+        let mut inner = self.0.borrow_mut();
+        let mut bytes = [0; 4096];
+        if inner.disk.size() < bytes.len() as u64 {
+            return Ok(false);
+        }
+        inner.disk.read(0, &mut bytes)?;
+        let (copy, superblock) = (&bytes[..1024], &bytes[1024..2048]);
+        let of_same = copy[UUID].eq(&superblock[UUID]);
+        let is_copy = is_whole(copy) && of_same;
+        inner.copies = inner.disk.block() <= 1024 && (is_copy || copy.iter().all(|byte| *byte == 0));
+        if is_copy && inner.copies && !is_whole(superblock) && is_superblock(superblock) && !inner.disk.read_only() {
+            eprintln!("the power went while the superblock was written; its copy takes its place");
+            let copy = copy.to_vec();
+            inner.write_through(SUPERBLOCK.start, &copy)?;
+            inner.flush()?;
+            return Ok(true);
+        }
+        Ok(is_superblock(superblock))
+    }
+
+    /// Nothing can be written.
+    pub fn read_only(&self) -> bool {
+        self.0.borrow().disk.read_only()
+    }
+
+    /// Whether a write or a flush has failed since this was asked last.
+    pub fn take_failed(&self) -> bool {
+        std::mem::take(&mut self.0.borrow_mut().failed)
+    }
+}
+
+/// Whether these bytes are a superblock's.
+fn is_superblock(bytes: &[u8]) -> bool {
+    bytes[MAGIC.0..].starts_with(&MAGIC.1)
+}
+
+/// The same, and its checksum is right.
+fn is_whole(bytes: &[u8]) -> bool {
+    let told = bytes[CHECKSUM..].first_chunk().map(|told| u32::from_le_bytes(*told));
+    let has = bytes[HAS_CHECKSUM.0] & HAS_CHECKSUM.1 != 0;
+    is_superblock(bytes) && has && told == Some(crc32c_append(crc32c_init(), &bytes[..CHECKSUM]))
+}
+
+/// The start of a transfer, in bytes, where all of it lies on the disk.
+fn place(disk: &dyn Blocks, sector: SectorId, len: usize) -> Ext4Result<u64> {
+    let offset = sector.raw().checked_mul(u64::from(disk.block())).ok_or_else(Ext4Error::overflow)?;
+    let end = offset.checked_add(len as u64).ok_or_else(Ext4Error::overflow)?;
+    if end > disk.size() { Err(Ext4Error::io().with_operation("beyond the disk")) } else { Ok(offset) }
+}
+
+/// Whether a block of the file system must not reach the disk before what was written earlier.
+fn comes_last(bytes: &[u8]) -> bool {
+    bytes.starts_with(&JOURNAL_MAGIC) && JOURNAL_SUPERBLOCKS.iter().any(|kind| bytes[4..].starts_with(kind))
+}
+
+impl Inner {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        let piece = offset / PIECE;
+        let whole = (piece + 1) * PIECE <= self.disk.size();
+        if bytes.len() as u64 > PIECE - offset % PIECE || !whole {
+            self.disk.read(offset, bytes)?;
+        } else {
+            if !self.cache.contains_key(&piece) {
+                let mut fresh = vec![0; PIECE as usize].into_boxed_slice();
+                self.disk.read(piece * PIECE, &mut fresh)?;
+                self.remember(piece, fresh);
+            }
+            if let Some(cached) = self.cache.get(&piece) {
+                let at = (offset % PIECE) as usize;
+                bytes.copy_from_slice(&cached[at..at + bytes.len()]);
+            }
+        }
+        // Step 1.
+        for kept in &self.kept {
+            overlay(bytes, offset, &kept.bytes, kept.offset);
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, piece: u64, bytes: Box<[u8]>) {
+        if self.ages.len() >= PIECES
+            && let Some(oldest) = self.ages.pop_front()
+        {
+            self.cache.remove(&oldest);
+        }
+        self.ages.push_back(piece);
+        self.cache.insert(piece, bytes);
+    }
+
+    fn write_through(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        for piece in offset / PIECE..(offset + bytes.len() as u64).div_ceil(PIECE) {
+            if let Some(cached) = self.cache.get_mut(&piece) {
+                overlay(cached, piece * PIECE, bytes, offset);
+            }
+        }
+        let written = self.disk.write(offset, bytes);
+        if written.is_err() {
+            self.failed = true;
+            // What the disk holds there is not known.
+            self.cache.clear();
+            self.ages.clear();
+        }
+        written
+    }
+
+    /// Step 1.
+    fn keep(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.offset == offset && kept.bytes.len() == bytes.len()) {
+            kept.bytes.copy_from_slice(bytes);
+            return Ok(());
+        }
+        if self.kept.len() >= MOST_KEPT {
+            self.flush()?;
+        }
+        self.kept.push(Kept { offset, bytes: bytes.to_vec() });
+        Ok(())
+    }
+
+    /// Takes back what waits where something newer is written.
+    fn forget_kept(&mut self, offset: u64, bytes: &[u8]) {
+        for kept in &mut self.kept {
+            overlay(&mut kept.bytes, kept.offset, bytes, offset);
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let done = self.flush_in_order();
+        self.failed |= done.is_err();
+        done
+    }
+
+    fn flush_in_order(&mut self) -> std::io::Result<()> {
+        // Step 2.
+        self.disk.flush()?;
+        if self.kept.is_empty() {
+            return Ok(());
+        }
+        // Step 3. What cannot be written waits on.
+        while let Some(kept) = self.kept.first() {
+            let (offset, bytes) = (kept.offset, kept.bytes.clone());
+            // Step 5.
+            if self.copies && offset == SUPERBLOCK.start && bytes.len() == 1024 {
+                self.write_through(0, &bytes)?;
+                self.disk.flush()?;
+            }
+            self.write_through(offset, &bytes)?;
+            self.kept.remove(0);
+        }
+        // Step 4.
+        self.disk.flush()
+    }
+}
+
+/// Copies into `target`, which lies at `at`, what `source` at `from` has for it.
+fn overlay(target: &mut [u8], at: u64, source: &[u8], from: u64) {
+    let (end, last) = (at + target.len() as u64, from + source.len() as u64);
+    let (first, last) = (at.max(from), end.min(last));
+    if first < last {
+        let (to, of, len) = ((first - at) as usize, (first - from) as usize, (last - first) as usize);
+        target[to..to + len].copy_from_slice(&source[of..of + len]);
+    }
+}
+
+fn of_io(_error: std::io::Error) -> Ext4Error {
+    Ext4Error::io()
+}
+
+impl BlockIo for Device {
+    fn write(&mut self, buffer: &[u8], sector: SectorId, _count: u32) -> Ext4Result<()> {
+        let mut inner = self.0.borrow_mut();
+        let offset = place(&*inner.disk, sector, buffer.len())?;
+        let end = offset + buffer.len() as u64;
+        // The disk's blocks that hold the superblock wait; what lies around them goes its way.
+        let block = u64::from(inner.disk.block());
+        let (first, last) = (SUPERBLOCK.start / block * block, SUPERBLOCK.end.next_multiple_of(block));
+        let (first, last) = (first.max(offset), last.min(end));
+        if first < last {
+            let (before, rest) = buffer.split_at((first - offset) as usize);
+            let (superblock, behind) = rest.split_at((last - first) as usize);
+            for (at, bytes) in [(offset, before), (last, behind)] {
+                // The copy is not `rsext4`'s: what it has read of it may be older than what is there.
+                if !(bytes.is_empty() || inner.copies && at < SUPERBLOCK.start) {
+                    inner.write_through(at, bytes).map_err(of_io)?;
+                }
+            }
+            return inner.keep(first, superblock).map_err(of_io);
+        }
+        if comes_last(buffer) {
+            return inner.keep(offset, buffer).map_err(of_io);
+        }
+        inner.forget_kept(offset, buffer);
+        inner.write_through(offset, buffer).map_err(of_io)
+    }
+
+    fn read(&mut self, buffer: &mut [u8], sector: SectorId, _count: u32) -> Ext4Result<()> {
+        let mut inner = self.0.borrow_mut();
+        let offset = place(&*inner.disk, sector, buffer.len())?;
+        inner.read(offset, buffer).map_err(of_io)
+    }
+
+    fn geometry(&self) -> DeviceGeometry {
+        let inner = self.0.borrow();
+        DeviceGeometry::new(inner.disk.block(), inner.disk.size() / u64::from(inner.disk.block()))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        DeviceCapabilities { read_only: self.read_only(), flush: true, ..DeviceCapabilities::default() }
+    }
+
+    fn flush(&mut self) -> Ext4Result<()> {
+        self.0.borrow_mut().flush().map_err(of_io)
+    }
+}

@@ -1,0 +1,552 @@
+//! ext4 on a disk, by the crate `rsext4`.
+//!
+//! A node's number is the inode's. What is here, and not in `rsext4`: inodes that are open and have no name any more are reaped when the
+//! last holder lets go; directories know their names ([`names`]); the disk gets what it must get in order ([`device`]); and three rules
+//! for what stays when the power goes:
+//!
+//! 1. **Durable**: `sync` commits the journal and flushes the disk. A request that leaves nothing open does the same, so what a program
+//!    closed is safe when its last file is closed.
+//! 2. **Freed blocks**: `rsext4` gives freed blocks to the next file at once, and writes content before it commits. So whatever
+//!    writes content commits first where something was freed since the last commit; else a cut would show the new content in a
+//!    file whose removal has not happened yet.
+//! 3. **Clean**: a `sync` while nothing is open unmounts, so that the image needs no journal afterwards; the next request mounts again.
+//!
+//! A damaged image is an error. One that makes `rsext4` panic is caught, and nothing is done to it any more.
+
+pub mod device;
+mod names;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use file_protocol::{Attributes, Change, Entry, Error, Information, Kind, Result, push_entry};
+use rsext4::bmalloc::InodeNumber;
+use rsext4::{
+    Clock, DirectoryCursor, DirectoryEntryType, EntropySource, Ext4Error, Ext4ErrorKind, Ext4Result, Ext4Timestamp,
+    FileName, FilePermissions, InodeInfo, InodeMetadataUpdate, MountServices, MountedServices, MutationContext,
+    NoopObserver, RenameOptions,
+};
+
+use crate::system::{FileSystem, New, Node};
+use device::Device;
+use names::Names;
+
+/// The root directory's inode.
+const ROOT: Node = 2;
+/// Whoever makes something is the super-user.
+const CONTEXT: MutationContext = MutationContext::new(0, 0, 0, 0);
+/// Entries that are asked for at once; more do not fit into an answer.
+const ENTRIES: usize = 2048;
+/// No file can be larger: 2^32 blocks of 1 KiB, which any block size allows.
+const LARGEST: u64 = 1 << 42;
+/// A longer target of a symbolic link is damage.
+const LONGEST_TARGET: u64 = 4096;
+/// The times that are read back right: 32 bits of seconds.
+const TIMES: std::ops::RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
+const SECOND: i64 = 1_000_000_000;
+
+type Fs = rsext4::Ext4<Device, MountedServices<Entropy, NoopObserver>>;
+
+/// The time of day.
+struct Now;
+
+impl Clock for Now {
+    fn now(&self) -> Ext4Result<Ext4Timestamp> {
+        Ok(stamp(crate::now()))
+    }
+}
+
+/// Numbers that nobody else has: by the hasher's keys, which are drawn by lot for each.
+struct Entropy;
+
+impl EntropySource for Entropy {
+    fn fill_bytes(&mut self, output: &mut [u8]) -> Ext4Result<()> {
+        use std::hash::{BuildHasher, Hasher, RandomState};
+        for chunk in output.chunks_mut(8) {
+            let random = RandomState::new().build_hasher().finish().to_le_bytes();
+            chunk.copy_from_slice(&random[..chunk.len()]);
+        }
+        Ok(())
+    }
+}
+
+/// An inode that is held.
+struct Held {
+    count: u64,
+    is_file: bool,
+}
+
+/// A mounted image, or one that is mounted when it is next used.
+pub struct Ext4 {
+    device: Device,
+    fs: Option<Fs>,
+    /// It can be read and not written: the disk is so, or the image has errors recorded in it.
+    read_only: bool,
+    /// It made no sense; nothing is done to it any more.
+    broken: bool,
+    /// Something was changed since the last commit.
+    changed: bool,
+    /// Something was freed since the last commit.
+    freed: bool,
+    /// The inodes that are held.
+    holders: HashMap<Node, Held>,
+    /// Of those, the ones without a name.
+    unnamed: HashSet<Node>,
+    /// How many files are held.
+    files: u64,
+    names: Names,
+}
+
+fn stamp(time: i64) -> Ext4Timestamp {
+    Ext4Timestamp::new(time.div_euclid(SECOND), time.rem_euclid(SECOND) as u32)
+}
+
+/// Of a time on the disk, whose seconds have 32 bits.
+fn nanoseconds(seconds: u32) -> i64 {
+    i64::from(seconds.cast_signed()) * SECOND
+}
+
+fn of_ext4(error: &Ext4Error) -> Error {
+    match error.kind() {
+        Ext4ErrorKind::NotFound => Error::NotFound,
+        Ext4ErrorKind::AlreadyExists => Error::Exists,
+        Ext4ErrorKind::NotDirectory => Error::NotDirectory,
+        Ext4ErrorKind::IsDirectory => Error::IsDirectory,
+        Ext4ErrorKind::NotEmpty => Error::NotEmpty,
+        Ext4ErrorKind::NoSpace | Ext4ErrorKind::QuotaExceeded => Error::Full,
+        Ext4ErrorKind::NoMemory => Error::Memory,
+        Ext4ErrorKind::TooManyLinks => Error::TooManyLinks,
+        Ext4ErrorKind::Busy => Error::Busy,
+        Ext4ErrorKind::ReadOnly | Ext4ErrorKind::JournalAborted => Error::ReadOnly,
+        Ext4ErrorKind::PermissionDenied => Error::NotPermitted,
+        Ext4ErrorKind::FileTooLarge | Ext4ErrorKind::Overflow => Error::TooLarge,
+        Ext4ErrorKind::InvalidInput => Error::Invalid,
+        Ext4ErrorKind::Unsupported | Ext4ErrorKind::UnsupportedFeature | Ext4ErrorKind::UnsupportedCapability => {
+            Error::Unsupported
+        }
+        _ => Error::Damaged,
+    }
+}
+
+fn number(node: Node) -> Ext4Result<InodeNumber> {
+    InodeNumber::from_u64(node)
+}
+
+fn permissions(mode: u32) -> Ext4Result<FilePermissions> {
+    FilePermissions::new((mode & 0o7777) as u16)
+}
+
+/// What an inode is to programs; what is none of the three has no content that anybody could use, and is shown as a file.
+fn kind_of(kind: DirectoryEntryType) -> Kind {
+    match kind {
+        DirectoryEntryType::Directory => Kind::Directory,
+        DirectoryEntryType::Symlink => Kind::Link,
+        _ => Kind::File,
+    }
+}
+
+/// A place in a directory as a number that a client keeps: 0 at the start, the highest bit for a plain directory's offset, else a
+/// hash as Linux tells it. Names with the same hash of 63 bits may be told twice.
+fn cookie_of(cursor: DirectoryCursor) -> u64 {
+    match cursor {
+        DirectoryCursor::Start => 0,
+        DirectoryCursor::Linear { offset } => offset | 1 << 63,
+        DirectoryCursor::HTree { major, minor, .. } => u64::from(major >> 1) << 32 | u64::from(minor),
+        DirectoryCursor::End => u64::MAX,
+    }
+}
+
+fn cursor_of(cookie: u64) -> DirectoryCursor {
+    match cookie {
+        0 => DirectoryCursor::Start,
+        u64::MAX => DirectoryCursor::End,
+        cookie if cookie >> 63 == 1 => DirectoryCursor::Linear { offset: cookie & !(1 << 63) },
+        cookie => DirectoryCursor::HTree { major: (cookie >> 32) as u32 * 2, minor: cookie as u32, collision: 0 },
+    }
+}
+
+impl Ext4 {
+    /// Mounts the image on a device.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub fn mount(device: Device) -> std::result::Result<Ext4, String> {
+        if !device.find_superblock().map_err(|error| format!("the disk cannot be read: {error}"))? {
+            return Err("there is no ext4 file system on it".to_owned());
+        }
+        let mut ext4 = Ext4 {
+            device,
+            fs: None,
+            read_only: false,
+            broken: false,
+            changed: false,
+            freed: false,
+            holders: HashMap::new(),
+            unnamed: HashSet::new(),
+            files: 0,
+            names: Names::default(),
+        };
+        ext4.call(|_| Ok(())).map_err(|error| match error {
+            Error::Unsupported => "its ext4 has features that are not there".to_owned(),
+            _ => "its ext4 file system is damaged; check it with e2fsck".to_owned(),
+        })?;
+        Ok(ext4)
+    }
+
+    fn mounted(&mut self) -> Ext4Result<&mut Fs> {
+        if self.fs.is_none() {
+            let services = MountServices::new(Now, Entropy, NoopObserver);
+            let fs = Fs::mount_with_readonly_fallback(self.device.clone(), services)?;
+            if fs.options().readonly && !self.device.read_only() {
+                eprintln!("it has errors recorded in it, so it is only read; `e2fsck` mends it");
+            }
+            self.read_only = fs.options().readonly;
+            self.fs = Some(fs);
+        }
+        self.fs.as_mut().ok_or_else(Ext4Error::busy)
+    }
+
+    /// Calls `rsext4`: caught.
+    fn call<T>(&mut self, call: impl FnOnce(&mut Fs) -> Ext4Result<T>) -> Result<T> {
+        if self.broken {
+            return Err(Error::Damaged);
+        }
+        match catch_unwind(AssertUnwindSafe(|| self.mounted().and_then(call))) {
+            Ok(done) => done.map_err(|error| of_ext4(&error)),
+            Err(_) => {
+                eprintln!("the disk makes no sense; nothing is read or written any more");
+                self.broken = true;
+                Err(Error::Damaged)
+            }
+        }
+    }
+
+    /// The same for what changes something.
+    fn change_by<T>(&mut self, call: impl FnOnce(&mut Fs) -> Ext4Result<T>) -> Result<T> {
+        self.call(|_| Ok(()))?;
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.changed = true;
+        self.call(call)
+    }
+
+    /// The same for what writes content (rule 2).
+    fn write_by<T>(&mut self, call: impl FnOnce(&mut Fs) -> Ext4Result<T>) -> Result<T> {
+        if self.freed {
+            self.commit()?;
+        }
+        self.change_by(call)
+    }
+
+    /// Has all that was changed stay (rule 1).
+    fn commit(&mut self) -> Result<()> {
+        if self.changed || self.freed {
+            self.call(Fs::sync)?;
+            (self.changed, self.freed) = (false, false);
+        }
+        Ok(())
+    }
+
+    fn inode(&mut self, node: Node) -> Result<InodeInfo> {
+        self.call(|fs| fs.inode(number(node)?))
+    }
+
+    /// An inode lost a name, and has no other where `gone` says so.
+    fn lost_name(&mut self, node: Node, gone: bool) -> Result<()> {
+        if !gone {
+            return Ok(());
+        }
+        self.names.forget(node);
+        if self.holders.contains_key(&node) {
+            self.unnamed.insert(node);
+            return Ok(());
+        }
+        self.reap(node)
+    }
+
+    fn reap(&mut self, node: Node) -> Result<()> {
+        self.freed = true;
+        self.change_by(|fs| fs.reap_unlinked_inode(number(node)?))
+    }
+
+    /// A directory without a name has nothing in it, and gets nothing.
+    fn check_named(&self, directory: Node) -> Result<()> {
+        if self.unnamed.contains(&directory) { Err(Error::NotFound) } else { Ok(()) }
+    }
+
+    /// Ends the mount where nothing is open, so that the image needs no journal (rule 3).
+    fn unmount(&mut self) -> Result<()> {
+        if self.fs.is_some() && !self.read_only && self.files == 0 && self.unnamed.is_empty() {
+            let unmounted = self.call(Fs::unmount);
+            self.fs = None;
+            match unmounted {
+                // `rsext4` 0.9.2 makes no room in a journal that is used up while it changes a block. All is committed: mounting
+                // again replays the journal, and leaves it empty.
+                Err(Error::Busy) => self.call(Fs::unmount)?,
+                unmounted => unmounted?,
+            }
+            self.fs = None;
+        }
+        Ok(())
+    }
+}
+
+impl FileSystem for Ext4 {
+    fn root(&self) -> Node {
+        ROOT
+    }
+
+    fn kind(&mut self, node: Node) -> Result<(Kind, u32)> {
+        let inode = self.inode(node)?;
+        let mode = u32::from(inode.mode) & 0o7777;
+        Ok((kind_of(inode.file_type()), if self.read_only { mode & !0o222 } else { mode }))
+    }
+
+    fn attributes(&mut self, node: Node) -> Result<Attributes> {
+        let (kind, mode) = self.kind(node)?;
+        let inode = self.inode(node)?;
+        Ok(Attributes {
+            kind,
+            mode,
+            size: inode.size,
+            // Counted in 512 bytes, as `stat` tells it.
+            stored: inode.blocks.saturating_mul(512),
+            links: u64::from(inode.links),
+            node,
+            tree: 0,
+            accessed: nanoseconds(inode.atime),
+            modified: nanoseconds(inode.mtime),
+            changed: nanoseconds(inode.ctime),
+        })
+    }
+
+    fn change(&mut self, node: Node, change: &Change) -> Result<()> {
+        let times = [change.accessed, change.modified];
+        if times.into_iter().flatten().any(|time| !TIMES.contains(&time.div_euclid(SECOND))) {
+            return Err(Error::Invalid);
+        }
+        self.change_by(|fs| {
+            let permissions = change.mode.map(permissions).transpose()?;
+            let (atime, mtime) = (change.accessed.map(stamp), change.modified.map(stamp));
+            let update = InodeMetadataUpdate { permissions, atime, mtime, ..InodeMetadataUpdate::default() };
+            fs.update_inode_metadata(number(node)?, update).map(drop)
+        })
+    }
+
+    fn find(&mut self, directory: Node, name: &[u8]) -> Result<Node> {
+        self.check_named(directory)?;
+        let found = self.call(|fs| fs.lookup_child(number(directory)?, FileName::new(name)?))?;
+        let inode = found.ok_or(Error::NotFound)?;
+        let node = inode.number.as_u64();
+        if inode.is_directory() {
+            self.names.learn(node, directory, name, &self.holders);
+        }
+        Ok(node)
+    }
+
+    fn above(&mut self, directory: Node) -> Result<Node> {
+        if directory == ROOT {
+            return Ok(ROOT);
+        }
+        self.names.above(directory)
+    }
+
+    fn name(&mut self, directory: Node) -> Result<Vec<u8>> {
+        self.names.name(directory)
+    }
+
+    fn make(&mut self, directory: Node, name: &[u8], new: New<'_>) -> Result<Node> {
+        self.check_named(directory)?;
+        let made = match new {
+            New::File(mode) => self.change_by(|fs| {
+                fs.create_regular_file(CONTEXT, number(directory)?, FileName::new(name)?, permissions(mode)?)
+            }),
+            New::Directory(mode) => self.change_by(|fs| {
+                fs.create_directory(CONTEXT, number(directory)?, FileName::new(name)?, permissions(mode)?)
+            }),
+            // A long target is content.
+            New::Link(target) => {
+                self.write_by(|fs| fs.create_symlink(CONTEXT, number(directory)?, FileName::new(name)?, target))
+            }
+        }?;
+        let node = made.number.as_u64();
+        if made.is_directory() {
+            self.names.learn(node, directory, name, &self.holders);
+        }
+        Ok(node)
+    }
+
+    fn target(&mut self, link: Node) -> Result<Vec<u8>> {
+        let inode = self.inode(link)?;
+        if inode.file_type() != DirectoryEntryType::Symlink {
+            return Err(Error::Invalid);
+        }
+        if inode.size > LONGEST_TARGET {
+            return Err(Error::Damaged);
+        }
+        let mut target = vec![0; inode.size as usize];
+        let read = self.call(|fs| fs.read_inode(number(link)?, 0, &mut target))?;
+        target.truncate(read);
+        Ok(target)
+    }
+
+    fn link(&mut self, node: Node, directory: Node, name: &[u8]) -> Result<()> {
+        self.check_named(directory)?;
+        self.check_named(node)?;
+        self.change_by(|fs| fs.hard_link(number(node)?, number(directory)?, FileName::new(name)?).map(drop))
+    }
+
+    fn unlink(&mut self, directory: Node, name: &[u8]) -> Result<()> {
+        let node = self.find(directory, name)?;
+        let is_directory = self.inode(node)?.is_directory();
+        let outcome = self.change_by(|fs| {
+            let (directory, name) = (number(directory)?, FileName::new(name)?);
+            if is_directory { fs.remove_empty_directory(directory, name) } else { fs.unlink(directory, name) }
+        })?;
+        self.lost_name(node, outcome.requires_reap())
+    }
+
+    fn rename(&mut self, from: (Node, &[u8]), to: (Node, &[u8])) -> Result<()> {
+        self.check_named(to.0)?;
+        let node = self.find(from.0, from.1)?;
+        let outcome = self.change_by(|fs| {
+            let (old, new) = ((number(from.0)?, FileName::new(from.1)?), (number(to.0)?, FileName::new(to.1)?));
+            fs.rename(old.0, old.1, new.0, new.1, RenameOptions::REPLACE)
+        })?;
+        self.names.moved(node, to.0, to.1);
+        match outcome.replaced {
+            Some(replaced) => self.lost_name(replaced.inode.as_u64(), replaced.requires_reap()),
+            None => Ok(()),
+        }
+    }
+
+    fn entries(&mut self, directory: Node, cookie: u64, data: &mut Vec<u8>) -> Result<()> {
+        if self.unnamed.contains(&directory) || cookie == u64::MAX {
+            return Ok(());
+        }
+        let found = self.call(|fs| fs.read_directory(number(directory)?, cursor_of(cookie), ENTRIES))?;
+        for entry in found {
+            if entry.name == b"." || entry.name == b".." {
+                continue;
+            }
+            let (kind, node) = (kind_of(entry.file_type), entry.inode.as_u64());
+            if !push_entry(data, &Entry { name: &entry.name, kind, node, cookie: cookie_of(entry.next_cursor) }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn size(&mut self, file: Node) -> Result<u64> {
+        Ok(self.inode(file)?.size)
+    }
+
+    fn read(&mut self, file: Node, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        self.call(|fs| fs.read_inode(number(file)?, offset, bytes))
+    }
+
+    fn write(&mut self, file: Node, offset: u64, bytes: &[u8]) -> Result<usize> {
+        if offset >= LARGEST {
+            return Err(Error::TooLarge);
+        }
+        let bytes = &bytes[..bytes.len().min((LARGEST - offset) as usize)];
+        match self.write_by(|fs| fs.write_inode(number(file)?, offset, bytes)) {
+            Ok(()) => Ok(bytes.len()),
+            // As much as there is room for, by the smallest blocks that there are.
+            Err(Error::Full) => {
+                let mut done = 0;
+                while done < bytes.len() {
+                    let len = (1024 - (offset as usize + done) % 1024).min(bytes.len() - done);
+                    let piece = &bytes[done..done + len];
+                    match self.write_by(|fs| fs.write_inode(number(file)?, offset + done as u64, piece)) {
+                        Ok(()) => done += len,
+                        Err(_) if done > 0 => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(done)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn resize(&mut self, file: Node, size: u64) -> Result<()> {
+        if size > LARGEST {
+            return Err(Error::TooLarge);
+        }
+        let old = self.size(file)?;
+        self.write_by(|fs| fs.truncate_inode(number(file)?, size))?;
+        self.freed |= size < old;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.commit()?;
+        self.unmount()
+    }
+
+    fn information(&mut self) -> Information {
+        let stats = self.call(|fs| Ok(fs.statfs()));
+        let read_only = self.read_only || self.broken;
+        let Ok(stats) = stats else {
+            return Information { bytes: 0, used_bytes: 0, nodes: 0, used_nodes: 0, block: 4096, read_only, tree: 0 };
+        };
+        let block = u32::try_from(stats.block_size).unwrap_or(4096);
+        let bytes = stats.total_blocks.saturating_mul(u64::from(block));
+        let free = stats.free_blocks.saturating_mul(u64::from(block));
+        let (nodes, free_nodes) = (u64::from(stats.total_inodes), u64::from(stats.free_inodes));
+        Information {
+            bytes,
+            used_bytes: bytes.saturating_sub(free),
+            nodes,
+            used_nodes: nodes.saturating_sub(free_nodes),
+            block,
+            read_only,
+            tree: 0,
+        }
+    }
+
+    fn hold(&mut self, node: Node) {
+        if let Some(held) = self.holders.get_mut(&node) {
+            held.count += 1;
+            return;
+        }
+        let is_file = self.kind(node).is_ok_and(|(kind, _)| kind == Kind::File);
+        self.files += u64::from(is_file);
+        self.holders.insert(node, Held { count: 1, is_file });
+    }
+
+    fn release(&mut self, node: Node) {
+        let Some(held) = self.holders.get_mut(&node) else { return };
+        held.count -= 1;
+        if held.count > 0 {
+            return;
+        }
+        self.files -= u64::from(held.is_file);
+        self.holders.remove(&node);
+        if self.unnamed.remove(&node) {
+            // What cannot be reaped now is by the next mount: the disk has a list of such.
+            let _ = self.reap(node);
+        }
+    }
+
+    fn settle(&mut self) {
+        if self.changed && self.files == 0 && self.commit().is_err() {
+            eprintln!("what was written did not get to the disk");
+        }
+    }
+}
+
+#[cfg(target_os = "fuchsia")]
+impl crate::serving::Served for Ext4 {
+    fn stream(&mut self, _file: Node, _flags: u32) -> Result<Option<zx::Stream>> {
+        Ok(None)
+    }
+
+    fn memory(&mut self, _file: Node, _write: bool) -> Result<zx::Vmo> {
+        Err(Error::Unsupported)
+    }
+}

@@ -1,0 +1,230 @@
+//! An image in memory: what is written is read; what was synced stays, at whichever write the power goes; damage does no harm.
+
+use file_protocol::{Change, Error, Kind};
+use rsext4::MkfsOptions;
+
+use super::device::Device;
+use super::{Ext4, Now};
+use crate::cuts::{Cuts, Memory, Tree, content, names, steps, verdict, walk, write_all};
+use crate::system::{FileSystem, New, Node};
+
+fn formatted(mib: usize) -> Memory {
+    formatted_by(mib, MkfsOptions::default())
+}
+
+fn formatted_by(mib: usize, options: MkfsOptions) -> Memory {
+    let disk = Memory::of(vec![0; mib << 20]);
+    rsext4::format(Device::new(Box::new(disk.clone())), Now, options).unwrap();
+    disk
+}
+
+fn mount(disk: &Memory) -> Ext4 {
+    Ext4::mount(Device::new(Box::new(disk.clone()))).unwrap()
+}
+
+fn file(fs: &mut Ext4, directory: Node, name: &str, content: &[u8]) -> Node {
+    let node = fs.make(directory, name.as_bytes(), New::File(0o644)).unwrap();
+    fs.hold(node);
+    write_all(fs, node, 0, content);
+    node
+}
+
+#[test]
+fn what_is_written_is_there_after_the_next_start() {
+    let disk = formatted(24);
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    let dir = fs.make(root, b"A directory", New::Directory(0o755)).unwrap();
+    let node = file(&mut fs, dir, "Übergroß.txt", &[7; 5000]);
+    assert_eq!(fs.find(dir, "übergroß.txt".as_bytes()), Err(Error::NotFound));
+    fs.resize(node, 100).unwrap();
+    fs.write(node, 3000, b"end").unwrap();
+    fs.link(node, root, b"second").unwrap();
+    let short = fs.make(root, b"short", New::Link(b"A directory")).unwrap();
+    let long = fs.make(root, b"long", New::Link(&[b'x'; 1000])).unwrap();
+    fs.change(node, &Change { mode: Some(0o600), accessed: Some(5_000_000_000), modified: Some(-7_000_000_000) })
+        .unwrap();
+    fs.release(node);
+    fs.sync().unwrap();
+    drop(fs);
+    let mut fs = mount(&disk);
+    let dir = fs.find(root, b"A directory").unwrap();
+    assert_eq!((fs.above(dir), fs.name(dir)), (Ok(root), Ok(b"A directory".to_vec())));
+    let node = fs.find(dir, "Übergroß.txt".as_bytes()).unwrap();
+    let mut expected = vec![7; 100];
+    expected.resize(3000, 0);
+    expected.extend_from_slice(b"end");
+    let told = fs.attributes(node).unwrap();
+    assert_eq!((told.kind, told.mode, told.links), (Kind::File, 0o600, 2));
+    assert_eq!((told.accessed, told.modified), (5_000_000_000, -7_000_000_000));
+    assert_eq!(content(&mut fs, node), expected);
+    assert_eq!(fs.find(root, b"second"), Ok(node));
+    assert_eq!((fs.target(short), fs.target(long)), (Ok(b"A directory".to_vec()), Ok(vec![b'x'; 1000])));
+    assert_eq!(names(&mut fs, root), ["A directory", "long", "second", "short"]);
+    assert_eq!(fs.unlink(root, b"A directory"), Err(Error::NotEmpty));
+    let far = Change { modified: Some(i64::from(u32::MAX) * 1_000_000_000), ..Change::default() };
+    assert_eq!(fs.change(node, &far), Err(Error::Invalid));
+}
+
+/// Whether the image says that its journal has to be replayed.
+fn needs_recovery(disk: &Memory) -> bool {
+    disk.0.borrow().bytes[1024 + 96] & 4 != 0
+}
+
+#[test]
+fn an_image_is_clean_when_all_was_synced_and_nothing_is_open() {
+    let disk = formatted(24);
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    fs.hold(root);
+    let node = file(&mut fs, root, "file", &[1; 5000]);
+    fs.sync().unwrap();
+    assert!(needs_recovery(&disk), "with a file open it stays mounted");
+    fs.release(node);
+    fs.settle();
+    fs.sync().unwrap();
+    assert!(!needs_recovery(&disk));
+    // Looking at it changes nothing.
+    assert_eq!(names(&mut fs, root), ["file"]);
+    fs.hold(node);
+    fs.release(node);
+    fs.sync().unwrap();
+    assert!(!needs_recovery(&disk));
+}
+
+/// The journal is used up again and again, with syncs and without, and the image is clean in the end.
+#[test]
+fn the_journal_wraps() {
+    for block_size in [4096, 1024] {
+        let disk = formatted_by(24, MkfsOptions { block_size, ..MkfsOptions::default() });
+        let mut fs = mount(&disk);
+        let root = fs.root();
+        let node = file(&mut fs, root, "open", b"");
+        for index in 0..3000_u64 {
+            let name = format!("file {}", index % 40);
+            if fs.find(root, name.as_bytes()).is_ok() {
+                fs.unlink(root, name.as_bytes()).unwrap();
+            }
+            let made = fs.make(root, name.as_bytes(), New::File(0o644)).unwrap();
+            write_all(&mut fs, made, 0, &[index as u8; 3000]);
+            write_all(&mut fs, node, index % 50 * 5000, &index.to_le_bytes());
+            if index % 3 != 0 {
+                fs.sync().unwrap();
+            }
+        }
+        fs.release(node);
+        fs.sync().unwrap();
+        assert!(!needs_recovery(&disk));
+        let mut fs = mount(&disk);
+        assert_eq!(names(&mut fs, root).len(), 41);
+    }
+}
+
+#[test]
+fn what_is_open_outlives_its_name() {
+    let disk = formatted(24);
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    let (one, two) = (file(&mut fs, root, "one", b"1"), file(&mut fs, root, "two", b"2"));
+    let used = fs.information().used_bytes;
+    fs.rename((root, b"one"), (root, b"two")).unwrap();
+    assert_eq!(names(&mut fs, root), ["two"]);
+    assert_eq!((content(&mut fs, one), content(&mut fs, two)), (b"1".to_vec(), b"2".to_vec()));
+    fs.write(two, 1, b"3").unwrap();
+    assert_eq!(content(&mut fs, two), b"23");
+    fs.release(two);
+    fs.settle();
+    assert!(fs.information().used_bytes < used, "what nobody has is not freed");
+    let dir = fs.make(root, b"dir", New::Directory(0o755)).unwrap();
+    fs.hold(dir);
+    fs.unlink(root, b"dir").unwrap();
+    assert_eq!(fs.make(dir, b"lost", New::File(0o644)), Err(Error::NotFound));
+    assert_eq!((fs.above(dir), names(&mut fs, dir)), (Err(Error::NotFound), Vec::new()));
+    fs.release(dir);
+    fs.unlink(root, b"two").unwrap();
+    fs.release(one);
+    fs.sync().unwrap();
+    let mut fs = mount(&disk);
+    assert_eq!(names(&mut fs, root), [""; 0]);
+}
+
+#[test]
+fn a_full_image_works_again() {
+    let disk = formatted(24);
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    let kept = file(&mut fs, root, "kept", &[1; 70_000]);
+    let big = file(&mut fs, root, "big", b"");
+    let (mut len, piece) = (0, [2; 60 << 10]);
+    let error = loop {
+        match fs.write(big, len, &piece) {
+            Ok(written) => len += written as u64,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, Error::Full);
+    // A save by renaming keeps what was there, whatever is missing for the new one.
+    let new = file(&mut fs, root, "new", b"");
+    assert_eq!(fs.write(new, 0, &[3; 9000]), Err(Error::Full));
+    fs.rename((root, b"new"), (root, b"kept")).unwrap();
+    assert_eq!(content(&mut fs, kept), [1; 70_000]);
+    fs.release(kept);
+    fs.resize(big, 10).unwrap();
+    assert_eq!(fs.write(new, 0, &[3; 9000]), Ok(9000));
+    fs.release(big);
+    fs.release(new);
+    fs.sync().unwrap();
+    let mut fs = mount(&disk);
+    let kept = fs.find(root, b"kept").unwrap();
+    assert_eq!(content(&mut fs, kept), [3; 9000]);
+}
+
+#[test]
+fn ten_thousand_names() {
+    let disk = formatted(192);
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    let dir = fs.make(root, b"many", New::Directory(0o755)).unwrap();
+    for index in 0..10_000 {
+        fs.make(dir, format!("file {index}").as_bytes(), New::File(0o644)).unwrap();
+    }
+    let all = names(&mut fs, dir);
+    assert_eq!(all.len(), 10_000);
+    for name in &all {
+        fs.unlink(dir, name.as_bytes()).unwrap();
+    }
+    fs.unlink(root, b"many").unwrap();
+    fs.sync().unwrap();
+}
+
+#[test]
+fn a_disk_that_fails_is_an_error() {
+    let disk = formatted(24);
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    let node = file(&mut fs, root, "file", &[1; 5000]);
+    fs.sync().unwrap();
+    disk.0.borrow_mut().fails_in = Some(0);
+    let written = fs.write(node, 0, &[2; 5000]).map(drop).and_then(|()| fs.sync());
+    assert!(written.is_err(), "nothing can be written, and that is no error");
+}
+
+/// The tree of an image, after a mount that replays its journal.
+fn read(image: Vec<u8>) -> Result<Tree, String> {
+    let mut fs = Ext4::mount(Device::new(Box::new(Memory::of(image))))?;
+    let (mut tree, root) = (Tree::new(), fs.root());
+    walk(&mut fs, root, "", &mut tree);
+    Ok(tree)
+}
+
+/// With nothing open a sync unmounts, so the writes of unmounting and mounting are cut, too.
+#[test]
+fn what_was_synced_stays_at_whichever_write_the_power_goes() {
+    let steps = steps(4);
+    for (seed, block_size) in [(1, 4096), (2, 1024)] {
+        let disk = formatted_by(24, MkfsOptions { block_size, ..MkfsOptions::default() });
+        let mut cuts = Cuts { states: 0, bad: Vec::new(), reader: &read };
+        cuts.run(&disk, &mut mount(&disk), seed, steps);
+        verdict(&format!("ext4 with blocks of {block_size}"), &cuts, steps);
+    }
+}

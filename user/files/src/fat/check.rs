@@ -1,0 +1,277 @@
+//! What is looked at after a cut: a volume whose flag says that it was in use.
+//!
+//! The order in which changes get to the disk ([`super::volume`]) leaves three things behind, and each is mended here: clusters that
+//! nobody has, which become free; a chain that goes on behind the end of its file, which is cut off; and two names on one chain, from
+//! a renaming, of which a hidden one goes, and any other gets a copy. Whatever else is found was done by somebody else. It is told, the
+//! volume is only read, and the flag stays.
+
+use std::collections::HashMap;
+use std::io::Result;
+
+use super::REMOVED;
+use super::layout::{Found, Layout, Place};
+use super::volume::{Plan, Volume};
+
+/// The most directories and names that are looked at: more than fit onto what anybody has.
+const MOST: usize = 10_000_000;
+/// How deep directories are looked for.
+const DEEPEST: usize = 128;
+/// Bytes that are copied at once.
+const PIECE: usize = 512;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Clusters that are taken, and belong to nothing.
+    pub lost: Vec<u32>,
+    /// Clusters behind the last that the size of a file needs: that last one.
+    pub long: Vec<u32>,
+    /// Files whose first cluster is another one's first cluster as well.
+    shared: Vec<Found>,
+    /// What is not mended, in words.
+    pub wrong: Vec<String>,
+}
+
+struct Walk<'a> {
+    volume: &'a Volume,
+    layout: &'a Layout,
+    /// Whose each cluster is: a number for each chain, and 0 for nobody's.
+    owners: Vec<u32>,
+    /// Files by their first cluster.
+    files: HashMap<u32, Found>,
+    chains: u32,
+    names: usize,
+    report: Report,
+}
+
+impl Walk<'_> {
+    fn wrong(&mut self, path: &str, what: &str) {
+        if self.report.wrong.len() < 20 {
+            self.report.wrong.push(format!("{path} {what}"));
+        }
+    }
+
+    /// Goes along a chain; gives its clusters. What is not a chain of its own is told.
+    fn chain(&mut self, path: &str, first: u32) -> Result<Vec<u32>> {
+        self.chains += 1;
+        let (mut clusters, mut at) = (Vec::new(), first);
+        loop {
+            if !self.layout.is_cluster(at) {
+                self.wrong(path, "begins outside of the volume");
+                return Ok(clusters);
+            }
+            match self.owners[at as usize] {
+                0 => self.owners[at as usize] = self.chains,
+                own if own == self.chains => {
+                    self.wrong(path, "leads in a circle");
+                    return Ok(clusters);
+                }
+                _ => {
+                    self.wrong(path, "shares clusters with another file");
+                    return Ok(clusters);
+                }
+            }
+            clusters.push(at);
+            let next = self.layout.next(self.volume, at)?;
+            // The values from 8 below the last on end a chain.
+            if next >= self.layout.last() - 7 {
+                return Ok(clusters);
+            }
+            if !self.layout.is_cluster(next) {
+                self.wrong(path, "has a chain that ends in a cluster that is free or bad");
+                return Ok(clusters);
+            }
+            at = next;
+        }
+    }
+
+    fn file(&mut self, path: &str, found: Found) -> Result<()> {
+        let (first, size) = (found.cluster(), u64::from(found.size()));
+        if first == 0 {
+            if size > 0 {
+                self.wrong(path, "has a size and no clusters");
+            }
+            return Ok(());
+        }
+        // A renaming was cut: the whole chain has two names.
+        if let Some(other) = self.files.get(&first) {
+            if other.size() == found.size() {
+                let hidden = other.name.starts_with(REMOVED);
+                self.report.shared.push(if hidden { other.clone() } else { found.clone() });
+            } else {
+                self.wrong(path, "has the clusters of another file");
+            }
+            return Ok(());
+        }
+        let clusters = self.chain(path, first)?;
+        let needed = size.div_ceil(self.layout.cluster);
+        match (clusters.len() as u64).cmp(&needed) {
+            std::cmp::Ordering::Less => self.wrong(path, "is longer than its clusters"),
+            std::cmp::Ordering::Equal => {}
+            // A file of no size keeps its first cluster: its entry names it.
+            std::cmp::Ordering::Greater if clusters.len() > 1 => {
+                self.report.long.push(clusters[(needed.max(1) - 1) as usize]);
+            }
+            std::cmp::Ordering::Greater => {}
+        }
+        self.files.insert(first, found);
+        Ok(())
+    }
+
+    fn directory(&mut self, path: &str, place: Place, depth: usize) -> Result<()> {
+        if depth > DEEPEST {
+            self.wrong(path, "lies too deep");
+            return Ok(());
+        }
+        if let Place::Chain(first) = place {
+            let before = self.report.wrong.len();
+            self.chain(path, first)?;
+            if self.report.wrong.len() > before {
+                return Ok(());
+            }
+        }
+        for found in self.layout.names(self.volume, place, MOST)? {
+            self.names += 1;
+            if self.names > MOST {
+                self.wrong(path, "has too many names");
+                return Ok(());
+            }
+            self.volume.refuel();
+            let path = format!("{path}/{}", found.name);
+            if found.is_directory() {
+                self.directory(&path, Place::Chain(found.cluster()), depth + 1)?;
+            } else {
+                self.file(&path, found)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks at all of a volume.
+///
+/// # Errors
+/// The disk's.
+pub fn look(volume: &Volume, layout: &Layout) -> Result<Report> {
+    let mut walk = Walk {
+        volume,
+        layout,
+        owners: vec![0; layout.end as usize],
+        files: HashMap::new(),
+        chains: 0,
+        names: 0,
+        report: Report::default(),
+    };
+    walk.directory("", layout.root_place(), 0)?;
+    let (mut report, owners) = (walk.report, walk.owners);
+    for cluster in (2..layout.end).filter(|cluster| owners[*cluster as usize] == 0) {
+        volume.refuel();
+        let value = layout.next(volume, cluster)?;
+        // The value for a bad cluster is 9 below the last.
+        if value != 0 && value != layout.last() - 8 {
+            report.lost.push(cluster);
+        }
+    }
+    Ok(report)
+}
+
+/// Looks at a volume whose flag is set, and mends what a cut leaves. Says whether it may be written.
+///
+/// # Errors
+/// The disk's.
+pub fn after_a_cut(volume: &Volume, layout: &Layout, read_only: bool) -> Result<bool> {
+    if !volume.is_in_use()? {
+        return Ok(true);
+    }
+    let report = look(volume, layout)?;
+    let (lost, shared) = (report.lost.len(), report.shared.len());
+    eprintln!(
+        "it was in use when the power went: {lost} lost clusters, {} chains too long, {shared} names twice, {} other faults",
+        report.long.len(),
+        report.wrong.len()
+    );
+    for wrong in &report.wrong {
+        eprintln!("{}", wrong.escape_debug());
+    }
+    if !report.wrong.is_empty() {
+        eprintln!("it is only read; `fsck.vfat` mends it");
+        return Ok(false);
+    }
+    if read_only {
+        return Ok(false);
+    }
+    mend(volume, layout, &report)
+}
+
+fn mend(volume: &Volume, layout: &Layout, report: &Report) -> Result<bool> {
+    let mut free = Vec::new();
+    for last in &report.long {
+        volume.refuel();
+        let mut at = layout.next(volume, *last)?;
+        layout.set_next(volume, *last, layout.last())?;
+        volume.write_back(Plan::Shrink)?;
+        while layout.is_cluster(at) {
+            free.push(at);
+            at = layout.next(volume, at)?;
+        }
+    }
+    // Clusters that are lost can take a copy.
+    free.extend(&report.lost);
+    for cluster in free {
+        volume.refuel();
+        layout.set_next(volume, cluster, 0)?;
+    }
+    volume.write_back(Plan::Shrink)?;
+    for found in &report.shared {
+        volume.refuel();
+        if found.name.starts_with(REMOVED) {
+            Layout::delete(volume, found)?;
+            volume.write_back(Plan::Shrink)?;
+        } else if !copy(volume, layout, found)? {
+            eprintln!("there is no room to give each of two names its own content; it is only read");
+            return Ok(false);
+        }
+    }
+    volume.clean()?;
+    Ok(true)
+}
+
+/// Gives a name a copy of its chain. Says whether there was room.
+fn copy(volume: &Volume, layout: &Layout, found: &Found) -> Result<bool> {
+    let (mut chain, mut at) = (Vec::new(), found.cluster());
+    while layout.is_cluster(at) && chain.len() < layout.end as usize {
+        chain.push(at);
+        at = layout.next(volume, at)?;
+    }
+    let mut fresh = Vec::new();
+    for cluster in 2..layout.end {
+        volume.refuel();
+        if fresh.len() == chain.len() {
+            break;
+        }
+        if layout.next(volume, cluster)? == 0 {
+            fresh.push(cluster);
+        }
+    }
+    if fresh.len() < chain.len() {
+        return Ok(false);
+    }
+    for (from, to) in chain.iter().zip(&fresh) {
+        volume.refuel();
+        for at in (0..layout.cluster).step_by(PIECE) {
+            let bytes: [u8; PIECE] = volume.at(layout.offset(*from) + at)?;
+            volume.content(|| volume.put(layout.offset(*to) + at, &bytes))?;
+        }
+        volume.write_content()?;
+    }
+    for (index, cluster) in fresh.iter().enumerate() {
+        layout.set_next(volume, *cluster, fresh.get(index + 1).copied().unwrap_or(layout.last()))?;
+    }
+    let mut found = found.clone();
+    if let Some(first) = fresh.first() {
+        found.set_cluster(*first);
+    }
+    volume.put(found.at, &found.entry)?;
+    volume.write_back(Plan::Grow)?;
+    Ok(true)
+}
