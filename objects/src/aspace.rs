@@ -89,9 +89,7 @@ pub struct AddressSpace {
 /// VMARs and mappings that go at a time, when an address space ends.
 const STEPS: u32 = 8;
 /// Bytes that a mapping takes.
-const MAPPING: u64 = 256;
-/// Bytes that a page of the machine's tables takes, with what is known of it.
-const TABLE: u64 = PAGE + PAGE / 2;
+pub(crate) const MAPPING: u64 = 256;
 /// Bytes by which is paid, and that may be paid too much.
 const STEP: u64 = 12 * PAGE;
 const SPARE: u64 = 4 * STEP;
@@ -208,14 +206,15 @@ impl<M: Machine> Kernel<M> {
         self.vmo_content_size(mapping.named).is_ok_and(|size| page >= size.div_ceil(PAGE))
     }
 
-    /// Sees to it that a process is charged for the mappings and tables of its address space, where they may become more.
+    /// Sees to it that a process is charged for the mappings of its address space, and for what the machine needs for it, where
+    /// they may become more.
     ///
     /// # Errors
     /// `NO_MEMORY`: its job may not have so much.
     #[inline]
     pub(crate) fn aspace_pays(&mut self, key: Key) -> Result<(), Status> {
         let Some(space) = self.aspaces.get(key) else { return Ok(()) };
-        let owed = space.mapped * MAPPING + self.machine.aspace_tables(space.machine) * TABLE;
+        let owed = space.mapped * MAPPING + self.machine.aspace_bytes(space.machine);
         // Neither too little, nor much too much.
         if space.paid.wrapping_sub(owed) <= SPARE { Ok(()) } else { self.aspace_pays_anew(key, owed) }
     }

@@ -499,8 +499,9 @@ pub trait Machine {
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory>;
     /// Ends an address space: all its mappings go, the frames stay. No thread lives in it any more.
     fn aspace_destroy(&mut self, aspace: Aspace);
-    /// Pages of the tables that an address space is made of, beyond those that every one has.
-    fn aspace_tables(&self, _aspace: Aspace) -> u64 {
+    /// Bytes that an address space takes beyond what every one does: for its tables, and for each mapping of a page that
+    /// is mapped elsewhere, too, be it the page of zeroes.
+    fn aspace_bytes(&self, _aspace: Aspace) -> u64 {
         0
     }
     /// Maps a page at a page-aligned address, in place of whatever was mapped there. All mappings of a page should be

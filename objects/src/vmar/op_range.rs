@@ -137,8 +137,8 @@ impl<M: Machine> Kernel<M> {
         (end < to).then_some(end - from)
     }
 
-    /// Maps the pages of a part of a mapping that exist. A favour: without memory for it they are mapped when they are
-    /// touched.
+    /// Maps the pages of a part of a mapping that exist. A favour: without memory for it, or where the process may
+    /// not have so much, they are mapped when they are touched.
     fn mapping_fill(&mut self, aspace: Key, mapping: &Mapping, from: u64, to: u64) {
         if !mapping.perm.read || mapping.content_only {
             return;
@@ -149,6 +149,9 @@ impl<M: Machine> Kernel<M> {
         let (mut page, last) = (page_of(from), page_of(to));
         while let Some(next) = self.vmo_first_page(mapping.vmo, page, last) {
             let at = mapping.base + (next * PAGE - mapping.offset);
+            if self.aspace_pays(aspace).is_err() {
+                return;
+            }
             if self.vmo_map_large(machine, mapping, at, false) {
                 page = next - next % LARGE_PAGES + LARGE_PAGES;
                 continue;

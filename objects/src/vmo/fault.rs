@@ -83,6 +83,7 @@ impl<M: Machine> Kernel<M> {
     pub fn pages_map(&mut self, key: Key, address: u64, wanted: u64, write: bool) -> Result<u64, Status> {
         let machine = self.aspaces.get(key).ok_or(Status::BAD_STATE)?.machine;
         let mapping = self.fault_in(key, address).ok_or(Status::NOT_FOUND)?;
+        self.aspace_pays(key)?;
         let at = address / PAGE * PAGE;
         let first = (mapping.offset + (at - mapping.base)) / PAGE;
         // A page that is made may take memory that others give back: none of those that are found here.

@@ -127,14 +127,30 @@ pub mod cspace {
     /// leaf: a look-up that meets a CNode before its bits are used up goes on through it.
     pub const SELF: u64 = leaf_slot(SOURCES_LEAF, LEAF_SLOTS - 1);
 
+    /// The leaves for slots that are handed out in a run, the last of the lower half.
+    pub const STRIP_LEAVES: u64 = 16;
+    /// Leaves whose slots are handed out one by one for each chunk: a slot for about 128 bytes of memory, so that what a
+    /// program shows of memory that others show, too, can be paid for in memory.
+    const LOOSE_LEAVES: u64 = 15;
+    /// With so many, pointers to slots have 28 bits.
+    const ROOT_BITS: u8 = 18;
+
     /// The root CNode's size (binary logarithm of its slots) for so many chunks: its upper half holds a leaf for each
     /// chunk, its lower half everything else.
     pub const fn root_bits(chunks: u64) -> u8 {
         let mut bits = 10;
+        while bits < ROOT_BITS && 1u64 << (bits - 1) < LOOSE_LEAF + STRIP_LEAVES + chunks * LOOSE_LEAVES {
+            bits += 1;
+        }
         while 1u64 << (bits - 1) < chunks {
             bits += 1;
         }
         bits
+    }
+
+    /// Slots that can be handed out one by one with a root CNode of a size.
+    pub const fn loose_slots(root_bits: u8) -> u64 {
+        ((1 << (root_bits - 1)) - LOOSE_LEAF - STRIP_LEAVES) * LEAF_SLOTS
     }
 }
 

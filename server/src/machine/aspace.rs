@@ -68,6 +68,9 @@ impl Table {
 #[derive(Default)]
 struct Pools([u32; ASID_POOLS as usize]);
 
+/// Bytes that a table takes: the kernel's, and its mirror.
+const TABLE: u64 = PAGE + PAGE / 2;
+
 /// Numbers in a pool.
 const IN_POOL: u32 = 512;
 
@@ -240,6 +243,8 @@ pub struct Space {
     pub vspace: u64,
     /// Tables below the root.
     tables: Cell<u32>,
+    /// Slots by which it shows what others show, too.
+    slots: Cell<u64>,
     /// Where its number comes from, if that is the server's.
     pool: Option<u64>,
 }
@@ -290,7 +295,7 @@ impl Space {
         let vspace = memory.unit_slot(spare.unit);
         let pool = tables.pools.assign(vspace).inspect_err(|_| memory.unit_free(spare.unit))?;
         match tables.add(spare) {
-            Ok(root) => Ok(Space { root, vspace, tables: Cell::new(0), pool: Some(pool) }),
+            Ok(root) => Ok(Space { root, vspace, tables: Cell::new(0), slots: Cell::new(0), pool: Some(pool) }),
             Err(spare) => {
                 memory.unit_free(spare.unit);
                 tables.pools.give(pool);
@@ -303,7 +308,7 @@ impl Space {
     pub fn of_component(memory: &mut Memory, tables: &mut Tables, vspace: u64) -> Result<Self, OutOfMemory> {
         let spare = tables.spare(memory, ROOT, Object::VSpace)?;
         match tables.add(spare) {
-            Ok(root) => Ok(Space { root, vspace, tables: Cell::new(0), pool: None }),
+            Ok(root) => Ok(Space { root, vspace, tables: Cell::new(0), slots: Cell::new(0), pool: None }),
             Err(spare) => {
                 memory.unit_free(spare.unit);
                 Err(OutOfMemory)
@@ -344,11 +349,20 @@ impl Space {
             return Ok(());
         }
         let leaf = self.descend_leaf(memory, tables, address)?;
+        let before = memory.mapping_slots();
         let mapped = self.map_in(memory, tables, leaf, address, frame, flags);
+        self.slots_since(memory, before);
         if mapped.is_err() {
             self.prune(memory, tables, address);
         }
         mapped
+    }
+
+    /// Counts the slots that were taken and given back for it, since there were so many.
+    #[inline]
+    fn slots_since(&self, memory: &Memory, before: u64) {
+        let change = memory.mapping_slots().wrapping_sub(before);
+        self.slots.update(|slots| slots.wrapping_add(change));
     }
 
     fn map_in(
@@ -530,10 +544,12 @@ impl Space {
         }
         self.unmap(memory, tables, address, address + span(LARGE_LEVEL));
         let table = self.descend(memory, tables, address, LARGE_LEVEL)?;
+        let before = memory.mapping_slots();
         let mapped = memory.large_take(first).and_then(|slot| {
             let mapped = sys::page_map(slot, self.vspace, address, write, caching);
             mapped.map(|()| slot).map_err(|_| memory.large_give(slot)).map_err(|()| OutOfMemory)
         });
+        self.slots_since(memory, before);
         match mapped {
             Ok(slot) => {
                 tables.set(table, index(address, LARGE_LEVEL), slot as u32 | flags);
@@ -560,7 +576,9 @@ impl Space {
             let i = index(address, level);
             let mut below = tables.entry(table, i);
             if below & LARGE != 0 {
+                let before = memory.mapping_slots();
                 memory.large_give(u64::from(below & !FLAGS));
+                self.slots_since(memory, before);
                 tables.set(table, i, 0);
                 below = 0;
             }
@@ -648,9 +666,10 @@ impl Space {
 
     /// Unmaps from `start` on what is mapped, up to `end`, but no more than so much work makes; says where it has stopped.
     pub fn unmap_some(&self, memory: &mut Memory, tables: &mut Tables, start: u64, end: u64, most: u32) -> u64 {
-        let before = tables.len();
+        let (before, slots) = (tables.len(), memory.mapping_slots());
         let mut left = most.max(1);
         let stop = unmap_below(memory, tables, self.root, ROOT, (start, end.min(1 << 47)), &mut left);
+        self.slots_since(memory, slots);
         self.tables.update(|own| own.saturating_sub(before.saturating_sub(tables.len()) as u32));
         stop
     }
@@ -661,9 +680,10 @@ impl Space {
         stretch_below(tables, self.root, ROOT, start, end.min(1 << 47), &mut most.max(1))
     }
 
-    /// Tables that it has, beyond the root.
-    pub fn tables(&self) -> u32 {
-        self.tables.get()
+    /// Bytes that it takes beyond its root: its tables, with their mirrors, and its slots.
+    #[inline]
+    pub fn bytes(&self, memory: &Memory) -> u64 {
+        u64::from(self.tables.get()) * TABLE + self.slots.get() * memory.slot_price()
     }
 }
 

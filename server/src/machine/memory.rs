@@ -16,12 +16,13 @@
 //! use is revoked and given back when somebody asks for a chunk and there is no other. All numbers are O(1) to turn
 //! into each other; no table has a size that is not the size of memory.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use objects::machine::{Frame, Held, OutOfMemory};
 use objects::refusal::{Grows, Want, refused};
-use server_boot::cspace::{LEAF_BITS, LEAF_SLOTS, LOOSE_LEAF, leaf_slot};
+use server_boot::cspace::{LEAF_BITS, LEAF_SLOTS, LOOSE_LEAF, STRIP_LEAVES, leaf_slot, loose_slots};
 use server_boot::layout::{CHUNK, CHUNK_BITS, WINDOW};
 
 mod contiguous;
@@ -40,6 +41,8 @@ pub const PARTS: u32 = 512;
 const LEAVES: u32 = (CHUNK >> (LEAF_BITS + 5)) as u32;
 /// Objects that the kernel makes in one call.
 const BATCH: u32 = 256;
+/// The least that a slot counts as, in bytes: the kernel's record, and what is noted of it.
+const SLOT: u64 = 64;
 
 /// 4 KiB of memory for kernel objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,6 +135,8 @@ pub struct Memory {
     kept: u64,
     /// Pages of devices, by number from [`Frame::DEVICE`] on.
     devices: Vec<DevicePage>,
+    /// Bytes of memory for each slot that can be handed out by itself.
+    slot_price: u64,
 }
 
 /// A page of a device.
@@ -143,12 +148,48 @@ struct DevicePage {
 
 /// Slots that are handed out one by one.
 struct Loose {
-    free: Vec<u64>,
-    /// For each slot that has ever been handed out, the page that it maps, if it maps one.
-    frames: Vec<u32>,
+    /// Of each leaf, for each slot that has ever been handed out: the page that it maps, if it maps one, or, while it is
+    /// free, the number of the next free one.
+    notes: Vec<Box<[u32]>>,
+    /// The number of the first free one.
+    free: u32,
+    /// How many are free.
+    count: u64,
+    /// How many map a page.
+    mapping: u64,
     next: u64,
     end: u64,
     leaf: u64,
+}
+
+impl Loose {
+    /// The number of a slot.
+    fn number(slot: u64) -> u32 {
+        (slot - leaf_slot(LOOSE_LEAF, 0)) as u32
+    }
+
+    fn note(&mut self, number: u32) -> &mut u32 {
+        &mut self.notes[number as usize / LEAF_SLOTS as usize][number as usize % LEAF_SLOTS as usize]
+    }
+
+    /// The page that a slot maps.
+    #[inline]
+    fn frame(&self, slot: u64) -> u32 {
+        let number = Self::number(slot) as usize;
+        self.notes[number / LEAF_SLOTS as usize][number % LEAF_SLOTS as usize]
+    }
+
+    /// Room for what is noted of a leaf's slots: there is some for all of them, so that giving them back cannot fail.
+    fn make_room(&mut self) -> Result<(), OutOfMemory> {
+        if self.notes.len() as u64 <= self.leaf - LOOSE_LEAF {
+            let mut leaf = Vec::new();
+            leaf.room_exact(LEAF_SLOTS as usize)?;
+            leaf.resize(LEAF_SLOTS as usize, 0);
+            self.notes.room(1)?;
+            self.notes.push(leaf.into_boxed_slice());
+        }
+        Ok(())
+    }
 }
 
 fn bit(map: &[u64; 8], i: u32) -> bool {
@@ -178,7 +219,7 @@ impl Memory {
             leaf_chunk: NONE,
             leaves_used: 0,
             spent: 0,
-            loose: Loose { free: Vec::new(), frames: Vec::new(), next: 0, end: 0, leaf: LOOSE_LEAF },
+            loose: Loose { notes: Vec::new(), free: NONE, count: 0, mapping: 0, next: 0, end: 0, leaf: LOOSE_LEAF },
             live: [0; 2],
             windows: 0,
             large: BTreeSet::new(),
@@ -186,6 +227,7 @@ impl Memory {
             strips: Strips::default(),
             kept: 0,
             devices: Vec::new(),
+            slot_price: (chunks * CHUNK).div_ceil(loose_slots(root_bits)).max(SLOT),
         })
     }
 
@@ -202,7 +244,7 @@ impl Memory {
         Held {
             frames: self.live[0],
             units: self.live[1].saturating_sub(self.windows),
-            slots: taken.saturating_sub(self.loose.free.len() as u64 + self.kept),
+            slots: taken.saturating_sub(self.loose.count + self.kept),
         }
     }
 
@@ -260,15 +302,15 @@ impl Memory {
             self.slot_free(slot);
             return Err(OutOfMemory);
         }
-        let number = (slot - leaf_slot(LOOSE_LEAF, 0)) as usize;
-        self.loose.frames[number] = frame.0;
+        *self.loose.note(Loose::number(slot)) = frame.0;
+        self.loose.mapping += 1;
         Ok(slot)
     }
 
     /// The page that a capability from [`Memory::mapping_take`] stands for.
     #[inline]
     pub fn mapping_frame(&self, slot: u64) -> Frame {
-        let loose = || self.loose.frames[(slot - leaf_slot(LOOSE_LEAF, 0)) as usize];
+        let loose = || self.loose.frame(slot);
         Frame(self.spare_of(slot).or_else(|| self.strip_frame(slot)).unwrap_or_else(loose))
     }
 
@@ -279,6 +321,19 @@ impl Memory {
         }
         sys::delete(slot);
         self.slot_free(slot);
+        self.loose.mapping -= 1;
+    }
+
+    /// Slots handed out by [`Memory::mapping_take`] and [`Memory::large_take`] one by one, not by what they map.
+    #[inline]
+    pub fn mapping_slots(&self) -> u64 {
+        self.loose.mapping
+    }
+
+    /// What such a slot counts as, in bytes: if all are taken, all memory is paid for.
+    #[inline]
+    pub fn slot_price(&self) -> u64 {
+        self.slot_price
     }
 
     /// The frame whose spare capability this is.
@@ -347,20 +402,18 @@ impl Memory {
     /// An empty slot.
     pub fn slot_alloc(&mut self) -> Result<u64, OutOfMemory> {
         granted(Want::Slot)?;
-        if let Some(slot) = self.loose.free.pop() {
-            return Ok(slot);
+        if self.loose.free != NONE {
+            let number = self.loose.free;
+            self.loose.free = *self.loose.note(number);
+            self.loose.count -= 1;
+            return Ok(leaf_slot(LOOSE_LEAF, 0) + u64::from(number));
         }
         if self.loose.next == self.loose.end {
-            // Giving slots back must not fail, so there is room for all of them from the start.
-            let all = (self.loose.leaf - LOOSE_LEAF + 1) * LEAF_SLOTS;
-            self.loose.free.room_exact(all as usize)?;
-            let more = (all as usize).saturating_sub(self.loose.frames.len());
-            self.loose.frames.room_exact(more)?;
-            if self.loose.leaf >= self.strips.lowest(self.leaf_base) {
+            if self.loose.leaf >= self.leaf_base - STRIP_LEAVES {
                 return Err(OutOfMemory);
             }
+            self.loose.make_room()?;
             self.leaf_make(self.loose.leaf)?;
-            self.loose.frames.resize(all as usize, 0);
             self.loose.next = leaf_slot(self.loose.leaf, 0);
             self.loose.end = self.loose.next + LEAF_SLOTS;
             self.loose.leaf += 1;
@@ -376,7 +429,10 @@ impl Memory {
 
     /// Takes back a slot that is empty again.
     pub fn slot_free(&mut self, slot: u64) {
-        self.loose.free.push(slot);
+        let number = Loose::number(slot);
+        let next = core::mem::replace(&mut self.loose.free, number);
+        *self.loose.note(number) = next;
+        self.loose.count += 1;
     }
 
     // --- the common part ---

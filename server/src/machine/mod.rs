@@ -429,9 +429,9 @@ impl Machine for Sel4 {
         self.space_end(aspace);
     }
 
-    fn aspace_tables(&self, aspace: Aspace) -> u64 {
+    fn aspace_bytes(&self, aspace: Aspace) -> u64 {
         let program = self.programs.get(aspace.0 as usize).and_then(Option::as_ref);
-        program.map_or(0, |program| u64::from(program.space.tables()))
+        program.map_or(0, |program| program.space.bytes(&self.memory))
     }
 
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory> {

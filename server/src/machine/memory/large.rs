@@ -72,7 +72,7 @@ impl Memory {
 
     /// The first page that a capability from [`Memory::large_take`] stands for; none if it was split.
     pub fn large_frame(&self, slot: u64) -> Option<Frame> {
-        Some(self.loose.frames[loose_number(slot)]).filter(|frame| *frame != GONE).map(Frame)
+        Some(self.loose.frame(slot)).filter(|frame| *frame != GONE).map(Frame)
     }
 
     /// Ends the mapping made with a capability from [`Memory::large_take`], and takes it back.
@@ -82,6 +82,7 @@ impl Memory {
             sys::delete(slot);
         }
         self.slot_free(slot);
+        self.loose.mapping -= 1;
     }
 
     /// See the module's description.
@@ -91,7 +92,7 @@ impl Memory {
         sys::revoke(untyped_of(number));
         while let Some(&(chunk, slot)) = self.large.range((number, 0)..(number + 1, 0)).next() {
             self.large.remove(&(chunk, slot));
-            self.loose.frames[loose_number(slot)] = GONE;
+            *self.loose.note(Loose::number(slot)) = GONE;
         }
         let chunk = &mut self.chunks[number as usize];
         chunk.kind = Kind::Pages;
@@ -116,10 +117,6 @@ impl Memory {
         self.split(number as u32);
         true
     }
-}
-
-fn loose_number(slot: u64) -> usize {
-    (slot - leaf_slot(LOOSE_LEAF, 0)) as usize
 }
 
 /// Copies what the window shows of one chunk to another.

@@ -14,7 +14,7 @@ const STRIP: u32 = 16;
 /// Pages for which a strip pays.
 const WORTH: u32 = 3;
 /// The most strips.
-const STRIPS: usize = 1024;
+const STRIPS: usize = (STRIP_LEAVES * LEAF_SLOTS) as usize / STRIP as usize;
 
 /// Strips, which stand in leaves of their own, from the last one for loose slots downwards.
 #[derive(Default)]
@@ -159,11 +159,7 @@ impl Memory {
         let strip = if self.strips.list.len() < STRIPS {
             self.strips.list.room(1).ok()?;
             if u64::from(number * STRIP) == self.strips.leaves * LEAF_SLOTS {
-                let leaf = self.leaf_base - 1 - self.strips.leaves;
-                if leaf < self.loose.leaf {
-                    return None;
-                }
-                self.leaf_make(leaf).ok()?;
+                self.leaf_make(self.leaf_base - 1 - self.strips.leaves).ok()?;
                 self.strips.leaves += 1;
             }
             self.strips.list.push(new);
