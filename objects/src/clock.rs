@@ -24,6 +24,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Conversion, Machine, PAGE};
 use crate::name::Name;
 use crate::object::{Body, Id};
+use crate::process::Process;
 use crate::vmo::Vmo;
 use zerocopy::IntoBytes;
 
@@ -183,18 +184,25 @@ impl Clock {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `clock_create`. With `started` it shows `started` plus the monotonic time from the outset.
+    /// `clock_create`, for a process, whose job is charged for its page, or for nobody. With `started` it shows `started` plus
+    /// the monotonic time from the outset.
     ///
     /// # Errors
     /// `NO_MEMORY`.
-    pub fn clock_create(&mut self, options: u64, backstop: i64, started: Option<i64>) -> Result<Id<Clock>, Status> {
+    pub fn clock_create(
+        &mut self,
+        process: Option<Id<Process>>,
+        options: u64,
+        backstop: i64,
+        started: Option<i64>,
+    ) -> Result<Id<Clock>, Status> {
         let line = started.map(|reading| ClockLine { reference: 0, reading, ppm: 0 });
         let signals = if line.is_some() { Signals::CLOCK_STARTED } else { Signals::NONE };
         let error_bound = ZX_CLOCK_UNKNOWN_ERROR;
         let updated = if line.is_some() { [self.ticks(); 3] } else { [0; 3] };
         let page = match options & ZX_CLOCK_OPT_MAPPABLE {
             0 => None,
-            _ => Some(self.clock_page()?),
+            _ => Some(self.clock_page(process)?),
         };
         let clock = Clock { options, backstop, line, error_bound, updated, generation: 0, page };
         let id = self.create(signals, Body::Clock(Box::new(clock))).inspect_err(|_| {
@@ -207,8 +215,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// A page for a clock, which is there from the start.
-    fn clock_page(&mut self) -> Result<Id<Vmo>, Status> {
+    fn clock_page(&mut self, process: Option<Id<Process>>) -> Result<Id<Vmo>, Status> {
         let page = self.vmo_create(MAPPED_SIZE, false)?;
+        let charged = process.map_or(Ok(()), |process| self.charge_to(process, page));
+        charged.inspect_err(|_| self.doom(page.object()))?;
         self.add_ref(page.object());
         let there = self.vmo_commit(page, 0, MAPPED_SIZE);
         if there.is_err() {

@@ -85,7 +85,8 @@ impl<M: Machine> Kernel<M> {
     fn vmo_to_copy(&mut self, id: Id<Vmo>, offset: u64, len: u64, access: Access) -> Result<(Id<Vmo>, u64), Status> {
         let limit = self.vmo_size(id)?;
         offset.checked_add(len).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
-        self.vmo_require(id, offset, len, access)?;
+        // What lies further on is looked at when its turn comes.
+        self.vmo_require_part(id, offset, len, access)?;
         self.vmo_readable(id)?;
         self.vmo_resolve(id, offset)
     }

@@ -26,8 +26,9 @@ use crate::kernel::{Kernel, LEFT};
 use crate::list::List;
 use crate::machine::{Machine, OutOfMemory, PAGE};
 use crate::object::{Body, Id, ObjectId, Stopping};
+use crate::portions::WORK;
 use crate::process::Process;
-use crate::vmo::Vmo;
+use crate::vmo::{NOTES, Vmo};
 use crate::wait::{Interests, Through};
 
 /// How long a portion is, in nanoseconds.
@@ -303,6 +304,7 @@ impl<M: Machine> Kernel<M> {
                 chunk.frames().for_each(|(_, frame)| self.frames.release(&mut self.machine, frame));
                 self.worked(2);
             }
+            None if vmo.zeroed.forget_some(NOTES) => self.worked(NOTES as u32 / WORK),
             None => {
                 self.ends.vmos = vmo.left.take().map(ManuallyDrop::into_inner);
                 self.ends.new_vmos = self.ends.new_vmos.saturating_sub(1);
@@ -367,6 +369,13 @@ impl<M: Machine> Kernel<M> {
             }
             Body::Port(_) if unreachable => {
                 if self.port_let_go(Id::new(id)) {
+                    Held::More
+                } else {
+                    Held::Nothing
+                }
+            }
+            Body::Pager(_) if unreachable => {
+                if self.pager_let_go(Id::new(id)) {
                     Held::More
                 } else {
                     Held::Nothing

@@ -28,6 +28,10 @@ use crate::slab::Key;
 use crate::stream::Part;
 use crate::vmo::Vmo;
 
+mod blob;
+
+pub use blob::Blob;
+
 /// Regions that an IOBuffer can have.
 pub const MAX_REGIONS: usize = 64;
 
@@ -114,11 +118,6 @@ pub struct IobSharedRegion {
     vmo: Id<Vmo>,
     size: u64,
 }
-
-/// The beginning of a region of numbered blobs: the next number, and where the last blob begins. After it come size and
-/// place of each blob, by number; the blobs lie at the end, the first one last.
-const ID_HEADER: u64 = 8;
-const ID_ENTRY: u64 = 8;
 
 /// The beginning of a record in a ring: tag and bytes of data. Records begin at multiples of eight.
 const RING_RECORD: u64 = 16;
@@ -269,11 +268,17 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The window through which an end maps a region once, which the mapping is to keep in being: it is let go with
-    /// [`Kernel::iob_window_made`] when that is done or has failed. Also its bytes, and what the end may map it for.
+    /// [`Kernel::iob_window_made`] when that is done or has failed. Also its bytes, and what the end may map it for. The job
+    /// of the process that maps is charged for it.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: no such region. `NO_MEMORY`.
-    pub fn iob_window(&mut self, id: Id<Iob>, index: u32) -> Result<(Id<Vmo>, u64, Perm), Status> {
+    pub fn iob_window(
+        &mut self,
+        process: Id<Process>,
+        id: Id<Iob>,
+        index: u32,
+    ) -> Result<(Id<Vmo>, u64, Perm), Status> {
         let (region, access) = self.iob_region_at(id, index)?;
         let perm = Perm {
             read: access & ZX_IOB_ACCESS_EP0_CAN_MAP_READ != 0,
@@ -281,6 +286,7 @@ impl<M: Machine> Kernel<M> {
             execute: false,
         };
         let window = self.vmo_create_reference(region.vmo, false)?;
+        self.charge_to(process, window).inspect_err(|_| self.doom(window.object()))?;
         let name = self.objects.get(region.vmo)?.name;
         let vmo = self.objects.get_mut(window)?;
         vmo.name = name;
@@ -319,32 +325,6 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::ACCESS_DENIED);
         }
         Ok((region, what))
-    }
-
-    /// `iob_allocate_id`: copies a blob of a program's memory in and tells its number.
-    ///
-    /// # Errors
-    /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: one that keeps no blobs. `ACCESS_DENIED`: not by this end.
-    /// `IO_DATA_INTEGRITY`: the region's memory was written to and makes no sense. `NO_MEMORY`: it is full, or there is
-    /// no memory for the blob. `INVALID_ARGS`: the blob is no memory of the program's.
-    /// [`PAGE_WAIT`](crate::vmo::PAGE_WAIT).
-    pub fn iob_allocate_id(&mut self, id: Id<Iob>, index: u32, aspace: Key, blob: Part) -> Result<u32, Status> {
-        let keeps_blobs = |discipline| (discipline == Discipline::IdAllocator).then_some(());
-        let (region, ()) = self.iob_mediated(id, index, keeps_blobs)?;
-        let mut header = [0; ID_HEADER as usize];
-        self.vmo_read(region.vmo, 0, &mut header)?;
-        let header = u64::from_le_bytes(header);
-        let (number, head) = (header & u64::from(u32::MAX), header >> 32);
-        let entry = ID_HEADER + number * ID_ENTRY;
-        if head > region.size || entry > head {
-            return Err(Status::IO_DATA_INTEGRITY);
-        }
-        let at = head.checked_sub(blob.len).filter(|&at| at >= entry + ID_ENTRY).ok_or(Status::NO_MEMORY)?;
-        // The blob is there before it has a number.
-        self.user_to_vmo(region.vmo, at, aspace, blob.address, blob.len).1?;
-        self.vmo_write(region.vmo, entry, &(blob.len | at << 32).to_le_bytes())?;
-        self.vmo_write(region.vmo, 0, &((number + 1) | at << 32).to_le_bytes())?;
-        Ok(number as u32)
     }
 
     /// `iob_writev`: a record with the parts of a program's memory as its data.

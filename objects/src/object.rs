@@ -424,6 +424,7 @@ impl<M: Machine> Kernel<M> {
                 Body::Process(_) | Body::Vproc(_) => self.doom(id),
                 Body::Channel(channel) if !channel.is_empty() => self.doom(id),
                 Body::Port(port) if !port.is_empty() => self.doom(id),
+                Body::Pager(pager) if !pager.is_empty() => self.doom(id),
                 _ => self.take_apart(id),
             }
         }

@@ -19,6 +19,11 @@ pub const CAPACITY: usize = 256 * 1024;
 /// Bytes of a buffer that an end does not keep when it is empty.
 const LARGE: usize = 4096;
 
+/// Bytes that a datagram takes beside its place in the queue and its own: what the heap rounds it up by.
+const DATAGRAM: usize = 32;
+/// Places for datagrams that a queue keeps when it is empty.
+const FEW: usize = 16;
+
 /// What an end has received.
 enum Inbox {
     Stream(Ring),
@@ -32,6 +37,40 @@ impl Inbox {
             Inbox::Datagrams { bytes, .. } => *bytes,
         }
     }
+
+    /// Bytes that it is charged for: of datagrams also what keeps them apart.
+    fn cost(&self) -> u64 {
+        match self {
+            Inbox::Stream(bytes) => bytes.len() as u64,
+            Inbox::Datagrams { queue, bytes } if queue.is_empty() => *bytes as u64,
+            Inbox::Datagrams { queue, bytes } => {
+                (bytes + queue.len() * DATAGRAM + queue.capacity() * size_of::<Vec<u8>>()) as u64
+            }
+        }
+    }
+
+    /// The same with so many bytes more.
+    fn cost_with(&self, more: usize) -> u64 {
+        let own = match self {
+            Inbox::Stream(_) => 0,
+            // A queue that is full becomes twice as long.
+            Inbox::Datagrams { queue, .. } if queue.len() == queue.capacity() => {
+                DATAGRAM + queue.len().max(FEW) * size_of::<Vec<u8>>()
+            }
+            Inbox::Datagrams { .. } => DATAGRAM,
+        };
+        self.cost() + (own + more) as u64
+    }
+
+    /// Makes a queue shorter that is much too long for what is in it.
+    fn shrink(&mut self) {
+        if let Inbox::Datagrams { queue, .. } = self
+            && queue.capacity() > FEW
+            && queue.len() < queue.capacity() / 4
+        {
+            queue.shrink_to((queue.capacity() / 2).max(FEW));
+        }
+    }
 }
 
 /// One end of a socket.
@@ -40,7 +79,7 @@ pub struct Socket {
     /// The other end's number, also when it is gone.
     pub peer_koid: u64,
     inbox: Inbox,
-    /// Bytes that the end is charged for on behalf of what it has received: at most [`STEP`] more than that has.
+    /// Bytes that the end is charged for on behalf of what it has received: at most [`STEP`] more than that takes.
     paid: u64,
     /// What is counted for it.
     pub(crate) counted: Held,
@@ -217,7 +256,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     fn socket_prepare(&mut self, end: Id<Socket>, more: usize) -> Result<(), Status> {
         let socket = self.objects.get(end)?;
-        let missing = ((socket.inbox.len() + more) as u64).saturating_sub(socket.paid);
+        let missing = socket.inbox.cost_with(more).saturating_sub(socket.paid);
         if missing > 0 {
             let (counted, bytes) = (socket.counted, socket.paid + missing);
             if !counted.is_enough(bytes, 0) {
@@ -297,7 +336,8 @@ impl<M: Machine> Kernel<M> {
             bytes.drop_front(len);
             large = left == 0 && bytes.capacity() > LARGE;
         }
-        let too_much = socket.paid > left as u64 + STEP;
+        socket.inbox.shrink();
+        let too_much = socket.paid > socket.inbox.cost() + STEP;
         let (peer, plain) = (socket.peer, socket.read_threshold == 0);
         let watched = socket.peer_has_threshold || held == CAPACITY;
         if plain && left == 0 && !has_datagram(&socket.inbox) {
@@ -352,7 +392,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(never)]
     fn socket_shrink(&mut self, end: Id<Socket>, large: bool) {
         let Ok(socket) = self.objects.get_mut(end) else { return };
-        let surplus = socket.paid.saturating_sub(socket.inbox.len() as u64);
+        let surplus = socket.paid.saturating_sub(socket.inbox.cost());
         socket.paid -= surplus;
         if large && let Some(ring) = socket.ring() {
             let buffer = ring.take_buffer();

@@ -414,7 +414,7 @@ fn streams_and_buffers() {
         w.hold(two.object());
         w.step("iob_allocate_id", Keeps::Content, |w| w.kernel.iob_allocate_id(one, 1, space, part(1, 60)));
         w.step("vmar_map_iob", Keeps::Content, |w| {
-            let (window, len, perm) = w.kernel.iob_window(one, 0)?;
+            let (window, len, perm) = w.kernel.iob_window(process, one, 0)?;
             let request = MapRequest { vmo: window, offset: 0, len, perm, max: perm, fixed: false };
             let mapped = w.kernel.vmar_map(root, Place::Over(100 * PAGE), request);
             w.kernel.iob_window_made(window);

@@ -10,6 +10,8 @@ use abi::Status;
 use crate::aspace::Mapping;
 use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE, PAGE_SIZE};
+use crate::object::Id;
+use crate::process::Process;
 use crate::slab::Key;
 use crate::vmo::{Access, Beneath, PAGE_WAIT};
 
@@ -291,12 +293,19 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Copies into the memory of a program that the caller may debug, within one mapping. Where the program could not be
-    /// allowed to write, the mapping gets a copy first: others who have the same memory did not agree.
+    /// allowed to write, the mapping gets a copy first, for which the caller's job is charged: others who have the same memory did not
+    /// agree.
     ///
     /// # Errors
     /// As [`Kernel::copy_in_forced`]. `ACCESS_DENIED`: it cannot be copied.
-    pub fn copy_out_forced(&mut self, aspace: Key, address: u64, data: &[u8]) -> Result<(), Status> {
-        self.mapping_copy(aspace, address)?;
+    pub fn copy_out_forced(
+        &mut self,
+        caller: Id<Process>,
+        aspace: Key,
+        address: u64,
+        data: &[u8],
+    ) -> Result<(), Status> {
+        self.mapping_copy(caller, aspace, address)?;
         self.each_page(aspace, address, data.len(), Access::Write, Rules::Forced, |machine, frame, offset, range| {
             if let (Some(part), Some(frame)) = (data.get(range), frame) {
                 machine.frame_write(frame, offset, part);

@@ -96,7 +96,7 @@ impl<M: Machine> Server<M> {
         let resource = kernel.resource_root().at("make the root resource")?;
         let date = kernel.machine.utc_offset();
         let options = ZX_CLOCK_OPT_MONOTONIC | ZX_CLOCK_OPT_CONTINUOUS;
-        let utc = kernel.clock_create(options, 0, Some(date)).at("make the clock with the time of day")?;
+        let utc = kernel.clock_create(None, options, 0, Some(date)).at("make the clock with the time of day")?;
         let job = kernel.root_job().at("find the root job")?;
         let (process, vmar) = kernel.process_create(job, Name::new(b"userboot")).at("create the first process")?;
         let thread = kernel.thread_create(process, Name::new(b"main")).at("create the first thread")?;

@@ -40,6 +40,8 @@ mod counts;
 mod held;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod ways;
 mod work;
 
 pub(crate) use counts::KINDS;
@@ -432,7 +434,9 @@ impl<M: Machine> Kernel<M> {
         let object = self.objects.any_mut(id.object())?;
         if object.charge.account.is_none() {
             let held = match &object.body {
-                Body::Vmo(vmo) if T::TYPE == abi::ZX_OBJ_TYPE_VMO => vmo.own_pages().saturating_mul(PAGE),
+                Body::Vmo(vmo) if T::TYPE == abi::ZX_OBJ_TYPE_VMO => {
+                    vmo.own_pages().saturating_mul(PAGE).saturating_add(vmo.notes_paid)
+                }
                 _ => 0,
             };
             let bytes = const { own_bytes(T::TYPE) } + held;

@@ -112,7 +112,7 @@ impl Source {
 ///
 /// # Errors
 /// `INVALID_ARGS`: they are not whole pages. `OUT_OF_RANGE`: they are not within `size` bytes.
-fn whole_pages(offset: u64, length: u64, size: u64) -> Result<Range<u64>, Status> {
+pub(super) fn whole_pages(offset: u64, length: u64, size: u64) -> Result<Range<u64>, Status> {
     if !offset.is_multiple_of(PAGE) || !length.is_multiple_of(PAGE) {
         return Err(Status::INVALID_ARGS);
     }
@@ -211,7 +211,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `INVALID_ARGS`: the VMO is not the pager's, the range is not whole pages, or `data` means nothing. `OUT_OF_RANGE`.
     /// `NOT_SUPPORTED`: there is no such operation. `NOT_FOUND`: pages that are to be dirty are not there. `BAD_STATE`: the
-    /// VMO is detached.
+    /// VMO is detached. `NO_MEMORY`: its job may not have what is to be noted.
     pub fn pager_op_range(
         &mut self,
         pager: Id<Pager>,
@@ -220,29 +220,27 @@ impl<M: Machine> Kernel<M> {
         (offset, length): (u64, u64),
         data: u64,
     ) -> Result<(), Status> {
-        let failure = match op {
-            ZX_PAGER_OP_FAIL => Some(failure(data)?),
-            ZX_PAGER_OP_WRITEBACK_BEGIN if data != 0 && data != ZX_VMO_DIRTY_RANGE_IS_ZERO => {
-                return Err(Status::INVALID_ARGS);
-            }
-            ZX_PAGER_OP_DIRTY | ZX_PAGER_OP_WRITEBACK_END if data != 0 => return Err(Status::INVALID_ARGS),
-            ZX_PAGER_OP_DIRTY | ZX_PAGER_OP_WRITEBACK_BEGIN | ZX_PAGER_OP_WRITEBACK_END => None,
-            _ => return Err(Status::NOT_SUPPORTED),
-        };
-        let key = self.source_of(pager, vmo)?;
-        let pages = whole_pages(offset, length, self.vmo_size(vmo)?)?;
-        let source = self.sources.get_mut(key).ok_or(Status::INTERNAL)?;
-        if source.detached && matches!(op, ZX_PAGER_OP_FAIL | ZX_PAGER_OP_DIRTY) {
-            return Err(Status::BAD_STATE);
-        }
+        let (key, pages) = self.pager_may_op(pager, op, vmo, (offset, length), data)?;
+        self.source_op(key, op, vmo, pages, data)
+    }
+
+    /// The same for pages of which it has been seen that it can be.
+    pub(super) fn source_op(
+        &mut self,
+        key: Key,
+        op: u32,
+        vmo: Id<Vmo>,
+        pages: Range<u64>,
+        data: u64,
+    ) -> Result<(), Status> {
         match op {
             ZX_PAGER_OP_FAIL => {
-                self.source_failed(key, pages.start, pages.end, failure.unwrap_or(Status::IO));
-                Ok(())
+                self.source_failed(key, pages.start, pages.end, failure(data)?);
             }
-            ZX_PAGER_OP_DIRTY => self.source_make_dirty(vmo, key, pages),
+            ZX_PAGER_OP_DIRTY => self.source_make_dirty(vmo, key, pages)?,
             ZX_PAGER_OP_WRITEBACK_BEGIN => {
                 let zeroes_only = data != 0;
+                let source = self.sources.get_mut(key).ok_or(Status::INTERNAL)?;
                 source.dirt.change(pages.clone(), |dirt| {
                     Some(match dirt {
                         Dirt::Dirty if !zeroes_only => Dirt::Cleaning,
@@ -251,13 +249,11 @@ impl<M: Machine> Kernel<M> {
                     })
                 });
                 self.vmo_protect_pages(vmo, pages.start, pages.end);
-                Ok(())
             }
-            _ => {
-                self.source_cleaned(vmo, key, pages);
-                Ok(())
-            }
+            _ => self.source_cleaned(vmo, key, pages),
         }
+        self.vmo_noted(vmo);
+        Ok(())
     }
 
     /// The pager has pages be dirty that are there.
@@ -350,18 +346,14 @@ impl<M: Machine> Kernel<M> {
         Ok(self.sources.get(key).is_some_and(|source| source.modified))
     }
 
-    /// Forgets that a VMO was modified: from now on, the next store into a mapping of it is noticed.
+    /// Forgets that a VMO was modified, and says whether it was. Only then may a mapping allow to write: who asks sees to it that none
+    /// does ([`Kernel::pager_protect_portion`]), so that the next store is noticed. A store meanwhile is one that was told of.
     ///
     /// # Errors
     /// As [`Kernel::pager_query_modified`].
-    pub fn pager_forget_modified(&mut self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<(), Status> {
+    pub fn pager_forget_modified(&mut self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<bool, Status> {
         let key = self.source_of(pager, vmo)?;
-        if let Some(source) = self.sources.get_mut(key) {
-            source.modified = false;
-        }
-        let pages = self.vmo_size(vmo)? / PAGE;
-        self.vmo_protect_pages(vmo, 0, pages);
-        Ok(())
+        Ok(self.sources.get_mut(key).is_some_and(|source| core::mem::take(&mut source.modified)))
     }
 
     /// `pager_supply_pages`.
@@ -434,6 +426,25 @@ impl<M: Machine> Kernel<M> {
         }
         Ok(Some(done).filter(|&done| done < length))
     }
+}
+
+/// Whether there is such an operation, with such data.
+///
+/// # Errors
+/// `NOT_SUPPORTED`, `INVALID_ARGS`.
+pub(super) fn op_is_known(op: u32, data: u64) -> Result<(), Status> {
+    match op {
+        ZX_PAGER_OP_FAIL => failure(data).map(drop),
+        ZX_PAGER_OP_WRITEBACK_BEGIN if data != 0 && data != ZX_VMO_DIRTY_RANGE_IS_ZERO => Err(Status::INVALID_ARGS),
+        ZX_PAGER_OP_DIRTY | ZX_PAGER_OP_WRITEBACK_END if data != 0 => Err(Status::INVALID_ARGS),
+        ZX_PAGER_OP_DIRTY | ZX_PAGER_OP_WRITEBACK_BEGIN | ZX_PAGER_OP_WRITEBACK_END => Ok(()),
+        _ => Err(Status::NOT_SUPPORTED),
+    }
+}
+
+/// Whether an operation is about what a pager may be asked for.
+pub(super) fn op_asks(op: u32) -> bool {
+    matches!(op, ZX_PAGER_OP_FAIL | ZX_PAGER_OP_DIRTY)
 }
 
 /// The status that a pager fails requests with.

@@ -26,6 +26,7 @@
 //!    is made again from its start, with the words kept, or the fault is served again; that may lead to step 1.
 
 mod dirty;
+mod portions;
 mod requests;
 mod runs;
 #[cfg(test)]
@@ -92,6 +93,8 @@ pub(crate) struct Source {
     traps: bool,
     /// Nothing more can be asked for.
     detached: bool,
+    /// Once it is detached: up to which page its VMO has none any more that the pager has as they are.
+    pub evicted: u64,
     /// What its VMO's pages are that are not clean.
     pub dirt: Runs<Dirt>,
     /// The VMO was changed since that was last to be forgotten.
@@ -146,16 +149,6 @@ impl<M: Machine> Kernel<M> {
         Ok(vmo)
     }
 
-    /// `pager_detach_vmo`: nothing more is asked for. Pages that the pager has as they are go.
-    ///
-    /// # Errors
-    /// `INVALID_ARGS`: the VMO is not the pager's.
-    pub fn pager_detach_vmo(&mut self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<(), Status> {
-        let source = self.source_of(pager, vmo)?;
-        self.source_detach(source, true);
-        Ok(())
-    }
-
     /// A source of a pager's, for a VMO that is about to be made; `traps` says that it wants to know of writes first.
     ///
     /// # Errors
@@ -177,6 +170,7 @@ impl<M: Machine> Kernel<M> {
             key,
             traps,
             detached: false,
+            evicted: 0,
             dirt: Runs::default(),
             modified: false,
             requests: Requests::default(),
@@ -329,22 +323,6 @@ impl<M: Machine> Kernel<M> {
 
     // --- the ends of sources ---
 
-    /// 4C: nothing can be asked for any more; `tell` the port.
-    fn source_detach(&mut self, key: Key, tell: bool) {
-        let Some(source) = self.sources.get_mut(key) else { return };
-        if core::mem::replace(&mut source.detached, true) {
-            return;
-        }
-        let vmo = source.vmo;
-        self.source_finish_all(key, Status::BAD_STATE);
-        if let Some(vmo) = vmo {
-            self.source_evict(vmo, key);
-        }
-        if tell {
-            self.source_complete(key);
-        }
-    }
-
     /// The last packet is due.
     fn source_complete(&mut self, key: Key) {
         let Some(source) = self.sources.get_mut(key) else { return };
@@ -362,23 +340,15 @@ impl<M: Machine> Kernel<M> {
         self.source_settle(key);
     }
 
-    /// 4D: the VMO is at its end.
-    pub(crate) fn source_vmo_gone(&mut self, key: Key) {
-        let Some(source) = self.sources.get_mut(key) else { return };
+    /// 4D: the VMO is at its end. What was noted of its pages is the VMO's, which lets go of it.
+    pub(crate) fn source_vmo_gone(&mut self, key: Key) -> Runs<Dirt> {
+        let Some(source) = self.sources.get_mut(key) else { return Runs::default() };
         source.vmo = None;
+        let dirt = core::mem::take(&mut source.dirt);
         self.source_finish_all(key, Status::OK);
         self.source_complete(key);
         self.source_settle(key);
-    }
-
-    /// The last handle to a pager is gone: its VMOs are on their own, and nobody is told.
-    pub(crate) fn pager_unreachable(&mut self, pager: Id<Pager>) {
-        while let Some(key) = self.objects.get(pager).ok().and_then(|p| p.sources.first()) {
-            self.source_leave(key);
-            self.source_detach(key, false);
-            self.source_withdraw(key);
-            self.source_settle(key);
-        }
+        dirt
     }
 
     /// Takes a source off its pager's list.

@@ -115,6 +115,11 @@ impl Requests {
         before.or_else(|| requests.range(range).next()).map(|(&start, request)| (start, request.end))
     }
 
+    /// The first page of the request that has so many before it among those that begin in a range.
+    pub fn nth(&self, kind: Kind, range: Range<u64>, count: usize) -> Option<u64> {
+        if range.is_empty() { None } else { self.of(kind).range(range).nth(count).map(|(&start, _)| start) }
+    }
+
     /// The number of the request that has a page.
     #[cfg(test)]
     pub fn number(&self, kind: Kind, page: u64) -> Option<u64> {

@@ -16,6 +16,33 @@ impl<T> Default for Runs<T> {
 }
 
 impl<T: Copy + PartialEq> Runs<T> {
+    /// How many runs there are.
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// The first page of the run that has so many before it among those that begin in a range.
+    pub fn nth(&self, range: Range<u64>, count: usize) -> Option<u64> {
+        if range.is_empty() { None } else { self.runs.range(range).nth(count).map(|(&start, _)| start) }
+    }
+
+    /// The page behind the run that has so many after it among those that begin in a range.
+    pub fn nth_back(&self, range: Range<u64>, count: usize) -> Option<u64> {
+        let nth = if range.is_empty() { None } else { self.runs.range(range.clone()).nth_back(count) };
+        nth.map(|(_, &(end, _))| end.min(range.end))
+    }
+
+    /// Whether a range begins or ends in the midst of a run.
+    pub fn cuts(&self, range: &Range<u64>) -> bool {
+        let within = |page| self.runs.range(..page).next_back().is_some_and(|(_, &(end, _))| page < end);
+        within(range.start) || within(range.end)
+    }
+
+    /// Forgets some runs. Says whether there was one.
+    pub fn forget_some(&mut self, count: usize) -> bool {
+        (0..count).map_while(|_| self.runs.pop_last()).count() != 0
+    }
+
     /// The value of a page.
     pub fn get(&self, page: u64) -> Option<T> {
         let (_, &(end, value)) = self.runs.range(..=page).next_back()?;

@@ -76,6 +76,11 @@ impl<M: Machine> Kernel<M> {
         self.wanted = Some(Wanted { source, kind, pages });
     }
 
+    /// The first page of those that were noted last, if they are wanted for that.
+    pub(crate) fn first_wanted(&self, kind: Kind) -> Option<u64> {
+        self.wanted.as_ref().filter(|wanted| wanted.kind == kind).map(|wanted| wanted.pages.start)
+    }
+
     /// Step 2: blocks a thread whose call or fault ended with [`crate::vmo::PAGE_WAIT`].
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::object::Id;
 use crate::portions::{SHORT, UNMAPS, WORK};
+use crate::process::Process;
 use crate::slab::Key;
 use crate::vmo::CloneKind;
 
@@ -44,11 +45,12 @@ impl<M: Machine> Kernel<M> {
         self.mapping_insert(aspace, rest);
     }
 
-    /// Makes the mapping that an address is in show a copy of its own, unless it may be made writable anyway.
+    /// Makes the mapping that an address is in show a copy of its own, unless it may be made writable anyway. The job of the
+    /// caller is charged for the copy.
     ///
     /// # Errors
     /// `ACCESS_DENIED`: its memory is of a kind that has no copies. `NO_MEMORY`.
-    pub(crate) fn mapping_copy(&mut self, aspace: Key, at: u64) -> Result<(), Status> {
+    pub(crate) fn mapping_copy(&mut self, caller: Id<Process>, aspace: Key, at: u64) -> Result<(), Status> {
         let aspace = self.space_of(aspace, at);
         let Some(&mapping) = self.mapping_at(aspace, at) else { return Ok(()) };
         if mapping.max.write || mapping.copied {
@@ -58,6 +60,7 @@ impl<M: Machine> Kernel<M> {
         let there = self.vmo_size(mapping.vmo)?.saturating_sub(mapping.offset).min(mapping.len);
         let copy = self.vmo_create_clone(mapping.vmo, CloneKind::Modified, mapping.offset, there, false);
         let vmo = copy.map_err(|status| if status == Status::NO_MEMORY { status } else { Status::ACCESS_DENIED })?;
+        self.charge_to(caller, vmo).inspect_err(|_| self.doom(vmo.object()))?;
         self.mapping_remove(mapping.vmar, mapping.base);
         self.space_unmap(aspace, mapping.base, mapping.len / PAGE);
         let copy = Mapping { vmo, offset: 0, named: vmo, named_offset: 0, copied: true, ..mapping };

@@ -118,7 +118,9 @@ impl<M: Machine> Kernel<M> {
             RangeOp::Prefetch => {
                 allowed(mapping.max.read)?;
                 within()?;
-                self.vmo_require(vmo, offset, len, Access::Read)?;
+                let there = self.vmo_require_part(vmo, offset, len, Access::Read)?;
+                let done = self.mapping_fill_portion(aspace, mapping, from, from + there).unwrap_or(there);
+                return Ok(Some(done).filter(|&done| done < len));
             }
             RangeOp::MapRange => within()?,
             RangeOp::AlwaysNeed => {}

@@ -85,6 +85,7 @@ impl<M: Machine> Kernel<M> {
         vmo.backing = Backing::Pages(pages);
         vmo.beneath = beneath;
         vmo.zeroed = zeroed;
+        vmo.notes_paid = vmo.note_bytes();
         vmo.is_clone = true;
         vmo.shares = true;
         if let Beneath::Other { vmo, .. } = beneath {

@@ -18,6 +18,7 @@
 //!   `ahead`: what a thread gets before it does;
 //! - `family`: parents and children; `windows`, `clones`: how children come about;
 //! - `data`, `ops`, `size`, `transfer`: what is done to the content;
+//! - `notes`: what is known of pages that have no frame;
 //! - `discard`, `pins`: content that may go, and pages that may not; `special`: memory of devices and for them.
 
 mod ahead;
@@ -29,6 +30,7 @@ mod fault;
 mod info;
 mod large;
 mod mapped;
+mod notes;
 mod ops;
 mod page;
 mod pages;
@@ -51,6 +53,7 @@ use abi::{Signals, Status};
 pub(crate) use self::ahead::Ahead;
 pub use self::clones::CloneKind;
 pub use self::info::{FRACTION, Memory};
+pub(crate) use self::notes::NOTES;
 pub use self::page::Access;
 pub(crate) use self::pages::Chunk;
 pub use self::pins::Pin;
@@ -65,14 +68,14 @@ use crate::list::{Link, List};
 use crate::machine::{Cache, Frame, Machine, PAGE};
 use crate::name::Name;
 use crate::object::{Body, Id, VmoChildren, VmoReaders};
-use crate::pager::Runs;
+use crate::pager::{Dirt, Runs};
 use crate::slab::Key;
 use crate::spans::Spans;
 
 /// The largest size a VMO can have: 2^62 bytes, far above any address space.
 pub const MAX_SIZE: u64 = 1 << 62;
 
-/// Pages that are given back at once when their VMO ends.
+/// Pages, and notes of pages, that are let go of at once when their VMO ends.
 const FEW: u64 = 256;
 
 /// Where a VMO's bytes are.
@@ -136,8 +139,10 @@ pub struct Vmo {
     pub(crate) reader: Link,
     pub(crate) backing: Backing,
     pub(crate) beneath: Beneath,
-    /// Pages that are zero where it has none of its own, whatever lies beneath.
-    pub(crate) zeroed: Runs<()>,
+    /// Pages that are zero where it has none of its own, whatever lies beneath; at its end what its source knew of all.
+    pub(crate) zeroed: Runs<Dirt>,
+    /// Bytes that it is charged for what is noted of its pages.
+    pub(crate) notes_paid: u64,
     pub(crate) kind: Kind,
     pub(crate) discard: Option<Discard>,
     /// Its place among the discardable VMOs that nobody has locked.
@@ -230,6 +235,7 @@ impl<M: Machine> Kernel<M> {
             backing,
             beneath: Beneath::Zeroes,
             zeroed: Runs::default(),
+            notes_paid: 0,
             kind: Kind::Plain,
             discard: None,
             unlocked: Link::default(),
@@ -294,11 +300,15 @@ impl<M: Machine> Kernel<M> {
         }
         match vmo.beneath {
             Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) => {}
-            Beneath::Source(source) => self.source_vmo_gone(source),
+            Beneath::Source(source) => vmo.zeroed = self.source_vmo_gone(source),
             Beneath::Other { vmo: other, .. } => self.drop_ref(other.object()),
         }
         match &mut vmo.backing {
-            Backing::Pages(pages) if pages.len() > FEW => self.vmo_left(vmo),
+            Backing::Pages(pages)
+                if pages.len() > FEW || pages.runs() > FEW as usize || vmo.zeroed.len() > FEW as usize =>
+            {
+                self.vmo_left(vmo);
+            }
             Backing::Pages(pages) if pages.len() != 0 => {
                 self.worked(pages.len() as u32 / 32);
                 self.vmo_discard_table(core::mem::take(pages));

@@ -6,6 +6,7 @@ use super::{Access, Beneath, Kind, Vmo, range};
 use crate::kernel::Kernel;
 use crate::machine::{LARGE_PAGES, Machine, PAGE, PAGE_SIZE};
 use crate::object::Id;
+use crate::pager::Dirt;
 use crate::portions::MAKES;
 
 /// Pages that are committed before it is seen to that there is memory for the table to grow by.
@@ -45,9 +46,14 @@ impl<M: Machine> Kernel<M> {
         }
         let (target, from) = self.vmo_resolve(id, first * PAGE)?;
         let vmo = self.objects.get(target)?;
-        if vmo.source().is_some() || matches!(vmo.kind, Kind::Physical { .. }) {
-            // The one waits for its pages as a whole, the other fails.
-            return self.vmo_commit(id, offset, len).map(|()| None);
+        if matches!(vmo.kind, Kind::Physical { .. }) {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        if vmo.source().is_some() {
+            // What a pager supplies is there when it has come.
+            self.ahead_wanted(target);
+            let there = self.vmo_require_portion(target, from, (end - first) * PAGE, done * PAGE)?;
+            return Ok(there.map(|there| there / PAGE));
         }
         let shift = from / PAGE;
         let (at, end) = (shift + done, shift + (end - first));
@@ -160,11 +166,8 @@ impl<M: Machine> Kernel<M> {
         }
         let (target, from) = self.vmo_resolve(id, at)?;
         let end = from.saturating_add(left);
-        let portion = match self.vmo_first_page(target, from / PAGE, end.div_ceil(PAGE)) {
-            Some(page) => ((page + 1).next_multiple_of(self.vmo_portion(target, page)) * PAGE).min(end) - from,
-            None => left,
-        };
-        Ok((at, portion))
+        let to = self.vmo_part(target, from / PAGE, end.div_ceil(PAGE));
+        Ok((at, to.saturating_mul(PAGE).min(end).saturating_sub(from)))
     }
 
     /// `ZX_VMO_OP_ZERO`. Whole pages are given back if they may go.
@@ -224,6 +227,10 @@ impl<M: Machine> Kernel<M> {
             return self.source_zero(id, source, from, to);
         }
         let vmo = self.objects.get(id)?;
+        if matches!(vmo.beneath, Beneath::Other { .. }) {
+            self.vmo_may_note(id)?;
+        }
+        let vmo = self.objects.get(id)?;
         if vmo.kind == Kind::Contiguous || vmo.is_pinned(from, to) {
             self.vmo_zero_in_place(id, from, to)?;
             if matches!(self.objects.get(id)?.beneath, Beneath::Other { .. }) {
@@ -236,9 +243,10 @@ impl<M: Machine> Kernel<M> {
         let Vmo { beneath, zeroed, .. } = self.objects.get_mut(id)?;
         match beneath {
             Beneath::Other { end, .. } if to >= *end => *end = (*end).min(from),
-            Beneath::Other { .. } => zeroed.set(from..to, Some(())),
-            Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) | Beneath::Source(_) => {}
+            Beneath::Other { .. } => zeroed.set(from..to, Some(Dirt::Zero)),
+            Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) | Beneath::Source(_) => return Ok(()),
         }
+        self.vmo_noted(id);
         Ok(())
     }
 
@@ -257,6 +265,11 @@ impl<M: Machine> Kernel<M> {
     /// Unmaps the pages `[from, to)` and lets go of their frames.
     pub(crate) fn vmo_drop_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
         self.vmo_unmap_pages(id, from, to);
+        self.vmo_let_go_of_pages(id, from, to);
+    }
+
+    /// The same for pages that are mapped nowhere.
+    pub(super) fn vmo_let_go_of_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
         let Ok(pages) = self.objects.get_mut(id).and_then(|vmo| vmo.pages_mut().ok_or(Status::INTERNAL)) else {
             return;
         };

@@ -187,6 +187,29 @@ impl Pages {
         self.len
     }
 
+    /// Runs that there are.
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// The first page of the run, of those of which something is known, that has so many before it in `[from, to)`.
+    pub fn nth_run(&self, from: u64, to: u64, count: usize) -> Option<u64> {
+        let first = |(key, _): (u64, &Run)| (key << RUN_BITS).max(from);
+        self.known_runs(from, to).nth(count).map(first)
+    }
+
+    /// The page behind the run, of those of which something is known, that has so many after it in `[from, to)`.
+    pub fn nth_run_back(&self, from: u64, to: u64, count: usize) -> Option<u64> {
+        let end = |(key, _): (u64, &Run)| ((key + 1) << RUN_BITS).min(to);
+        self.known_runs(from, to).nth_back(count).map(end)
+    }
+
+    fn known_runs(&self, from: u64, to: u64) -> impl DoubleEndedIterator<Item = (u64, &Run)> + '_ {
+        let last = split(to.saturating_sub(1).max(from)).0;
+        let known = |(_, run): &(u64, &Run)| run.used | run.zero != 0;
+        self.runs.range(split(from).0..=last).filter(known)
+    }
+
     /// Bytes of the kernel's own memory that the map takes.
     pub fn metadata_bytes(&self) -> usize {
         self.runs.len() * (size_of::<(u64, Run)>() + RUN * size_of::<u32>())

@@ -13,6 +13,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `UNAVAILABLE`: not resizable. `OUT_OF_RANGE`: too large. `BAD_STATE`: pages that would go are pinned.
+    /// `NO_MEMORY`: its job may not have what is to be noted.
     pub fn vmo_set_size(&mut self, id: Id<Vmo>, size: u64) -> Result<(), Status> {
         if !self.objects.get(id)?.resizable {
             return Err(Status::UNAVAILABLE);
@@ -20,6 +21,9 @@ impl<M: Machine> Kernel<M> {
         let rounded = round_up(size)?;
         let (id, _) = self.vmo_resolve(id, 0)?;
         let old = self.objects.get(id)?.size;
+        if rounded > old && self.objects.get(id)?.source().is_some() {
+            self.vmo_may_note(id)?;
+        }
         if rounded < old {
             if self.objects.get(id)?.is_pinned(rounded / PAGE, old / PAGE) {
                 return Err(Status::BAD_STATE);
@@ -34,6 +38,7 @@ impl<M: Machine> Kernel<M> {
             *end = (*end).min(rounded / PAGE);
         }
         self.source_resized(id, old / PAGE, rounded / PAGE);
+        self.vmo_noted(id);
         Ok(())
     }
 
@@ -50,12 +55,8 @@ impl<M: Machine> Kernel<M> {
             let vmo = self.objects.get(target)?;
             let (first, end) = (rounded / PAGE, vmo.size / PAGE);
             let pinned = first < end && vmo.is_pinned(first, end);
-            let last = vmo.pages().and_then(|pages| pages.last(first, end));
-            let from = last.map_or(first, |last| {
-                let part = self.vmo_portion(target, last);
-                (last / part * part).max(first)
-            });
-            if from == first || pinned || vmo.source().is_some() {
+            let from = if first < end { self.vmo_last_part(target, first, end) } else { first };
+            if from == first || pinned {
                 return self.vmo_set_size(id, size).map(|()| false);
             }
             self.vmo_set_size(id, from * PAGE)?;
@@ -148,8 +149,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn vmo_content_zero_portion(&mut self, id: Id<Vmo>, size: u64) -> Result<bool, Status> {
         let old = self.vmo_content_size(id)?;
         let gap = size.saturating_sub(old);
-        let (target, _) = self.vmo_resolve(id, 0)?;
-        if gap == 0 || self.objects.get(target)?.source().is_some() {
+        if gap == 0 {
             return self.vmo_zero(id, old, gap).map(|()| false);
         }
         match self.vmo_zero_portion(id, old, gap, 0)? {

@@ -48,6 +48,7 @@ impl<M: Machine> Kernel<M> {
         if access == Access::Read {
             return Ok(None);
         }
+        self.vmo_may_note(id)?;
         let frame = match entry {
             Entry::Frame(frame) if !self.frames.is_shared(frame) => frame,
             Entry::Frame(frame) => self.vmo_page_anew(id, page, Some(frame))?,
@@ -61,6 +62,7 @@ impl<M: Machine> Kernel<M> {
             }
         };
         self.source_written(source, page);
+        self.vmo_noted(id);
         Ok(Some(frame))
     }
 
@@ -103,11 +105,11 @@ impl<M: Machine> Kernel<M> {
                 let to = pages.end.min(end);
                 while let Some(gap) = self.objects.get(id)?.pages().and_then(|table| table.gap(at, to)) {
                     let gap = match self.objects.get(id)?.zeroed.first(gap.clone()) {
-                        Some((zeroed, ())) if zeroed.start == gap.start => {
+                        Some((zeroed, _)) if zeroed.start == gap.start => {
                             at = zeroed.end;
                             continue;
                         }
-                        Some((zeroed, ())) => gap.start..zeroed.start,
+                        Some((zeroed, _)) => gap.start..zeroed.start,
                         None => gap,
                     };
                     at = gap.end;
@@ -180,8 +182,10 @@ impl<M: Machine> Kernel<M> {
     /// As [`Kernel::vmo_require`].
     pub(super) fn source_zero(&mut self, id: Id<Vmo>, key: Key, from: u64, to: u64) -> Result<(), Status> {
         self.source_may_zero(id, key, from, to)?;
+        self.vmo_may_note(id)?;
         self.vmo_drop_pages(id, from, to);
         self.source_zeroed(key, from..to);
+        self.vmo_noted(id);
         Ok(())
     }
 
@@ -196,17 +200,29 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Lets go of all pages that the pager has as they are.
-    pub(crate) fn source_evict(&mut self, id: Id<Vmo>, key: Key) {
-        let mut at = 0;
-        while let Some(next) = self.sources.get(key).map(|source| source.dirt.first(at..u64::MAX)) {
-            let (clean, end) = next.as_ref().map_or((u64::MAX, u64::MAX), |(dirty, _)| (dirty.start, dirty.end));
-            self.vmo_drop_pages(id, at, clean);
-            if next.is_none() {
-                return;
+    /// Lets go of some of the pages that the pager has as they are. Says whether there was anything to be looked at.
+    pub(crate) fn source_evict_some(&mut self, id: Id<Vmo>, key: Key) -> bool {
+        let Some(from) = self.sources.get(key).map(|source| source.evicted).filter(|&from| from < u64::MAX) else {
+            return false;
+        };
+        let to = self.vmo_part(id, from, u64::MAX);
+        // Who shows the others looks once more.
+        self.vmo_unmap_pages(id, from, to);
+        let mut at = from;
+        while at < to
+            && let Some(source) = self.sources.get(key)
+        {
+            let dirty = source.dirt.first(at..to).map_or(to..to, |(dirty, _)| dirty);
+            if at < dirty.start {
+                self.vmo_let_go_of_pages(id, at, dirty.start);
             }
-            at = end;
+            at = dirty.end;
         }
+        if let Some(source) = self.sources.get_mut(key) {
+            source.evicted = to;
+        }
+        self.vmo_noted(id);
+        true
     }
 
     /// Moves pages out of a plain VMO into one with a source, where they are not there yet, from page `to` on. The
@@ -222,6 +238,7 @@ impl<M: Machine> Kernel<M> {
         (aux, from): (Id<Vmo>, u64),
     ) -> Result<(), Status> {
         let count = to.end - to.start;
+        self.vmo_may_note(id)?;
         self.ahead_settle_of(aux);
         self.vmo_unmap_pages(aux, from, from + count);
         let mut result = Ok(());
@@ -239,6 +256,7 @@ impl<M: Machine> Kernel<M> {
         // What could not be moved stays, so that it can be tried again.
         let moved = if result.is_ok() { count } else { at - to.start };
         self.vmo_drop_pages(aux, from, from + moved);
+        self.vmo_noted(id);
         result
     }
 

@@ -44,7 +44,7 @@ pub fn clock_create<M: Machine>(cx: &mut Cx<'_, M>, options: u64, args: In<u8>, 
     if start && cx.kernel.machine.now() < backstop {
         return Err(Status::INVALID_ARGS);
     }
-    let clock = cx.kernel.clock_create(options, backstop, start.then_some(0))?;
+    let clock = cx.kernel.clock_create(Some(cx.process), options, backstop, start.then_some(0))?;
     let mut rights = ZX_DEFAULT_CLOCK_RIGHTS;
     rights.set(Rights::MAP, options & ZX_CLOCK_OPT_MAPPABLE != 0);
     cx.hand_out(clock, rights, out)

@@ -10,7 +10,7 @@ use abi::{
     ZX_VM_SPECIFIC, ZX_VM_SPECIFIC_OVERWRITE, zx_iob_discipline_t, zx_iob_region_t, zx_iovec_t,
 };
 use objects::handle::HandleValue;
-use objects::iob::{Discipline, Iob, IobSharedRegion, MAX_REGIONS, Region, RegionSpec, Source};
+use objects::iob::{Blob, Discipline, Iob, IobSharedRegion, MAX_REGIONS, Region, RegionSpec, Source};
 use objects::machine::{Machine, PAGE};
 use objects::refusal::Grows;
 use objects::stream::Part;
@@ -110,11 +110,19 @@ pub fn iob_allocate_id<M: Machine>(
     if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let iob = cx.get::<Iob>(value, Rights::WRITE)?;
-    cx.kernel.check_out(cx.aspace, out.0, size_of::<u32>())?;
-    let blob = Part { address: blob.0, len: size as u64 };
-    let number = cx.kernel.iob_allocate_id(iob, index, cx.aspace, blob)?;
-    cx.write(out, number)
+    let mut work = cx.work_on::<Iob>(value, Rights::WRITE)?;
+    if work.done == 0 {
+        cx.kernel.check_out(cx.aspace, out.0, size_of::<u32>())?;
+    }
+    let part = Part { address: blob.0, len: size as u64 };
+    let [checked, at, copied, ..] = work.kept;
+    let mut blob = Blob { checked, at, copied };
+    let number = cx.kernel.iob_allocate_id_portion(work.object, index, cx.aspace, part, &mut blob)?;
+    (work.kept[0], work.kept[1], work.kept[2]) = (blob.checked, blob.at, blob.copied);
+    match number {
+        Some(number) => cx.write(out, number),
+        None => cx.worked(&work, Some(1)),
+    }
 }
 
 /// Writes a record into a ring.
@@ -162,7 +170,7 @@ pub fn vmar_map_iob<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     let last = region_offset.checked_add(len as u64).ok_or(Status::OUT_OF_RANGE)?;
-    let (window, size, access) = cx.kernel.iob_window(iob, index)?;
+    let (window, size, access) = cx.kernel.iob_window(cx.process, iob, index)?;
     let mut allowed = Rights::NONE;
     allowed.set(Rights::READ, access.read);
     allowed.set(Rights::WRITE, access.write);

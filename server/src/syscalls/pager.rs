@@ -6,13 +6,13 @@ use abi::{
     zx_pager_vmo_stats_t, zx_vmo_dirty_range_t,
 };
 use alloc::vec::Vec;
+use objects::ObjectId;
 use objects::handle::HandleValue;
 use objects::machine::Machine;
 use objects::pager::{DirtyQuery, Pager};
 use objects::port::Port;
 use objects::refusal::Grows;
 use objects::vmo::Vmo;
-use objects::{Id, ObjectId};
 
 use crate::cx::Cx;
 use crate::user::Out;
@@ -62,20 +62,12 @@ pub fn pager_create_vmo<M: Machine>(
     cx.hand_out(vmo, rights, out)
 }
 
-/// The pager and the VMO that most calls name.
-fn both<M: Machine>(
-    cx: &Cx<'_, M>,
-    pager: (HandleValue, Rights),
-    vmo: (HandleValue, Rights),
-) -> Result<(Id<Pager>, Id<Vmo>), Status> {
-    Ok((cx.get(pager.0, pager.1)?, cx.get(vmo.0, vmo.1)?))
-}
-
 /// Has nothing more asked of a VMO.
 pub fn pager_detach_vmo<M: Machine>(cx: &mut Cx<'_, M>, pager: HandleValue, vmo: HandleValue) -> Result<(), Status> {
     let rights = Rights::ATTACH_VMO | Rights::MANAGE_VMO;
-    let (pager, vmo) = both(cx, (pager, rights), (vmo, Rights::WRITE))?;
-    cx.kernel.pager_detach_vmo(pager, vmo)
+    let (work, vmo) = cx.work_on_both::<Pager, Vmo>((pager, rights), (vmo, Rights::WRITE))?;
+    let goes_on = cx.kernel.pager_detach_vmo_portion(work.object, vmo, work.done == 0)?;
+    cx.worked(&work, goes_on.then_some(1))
 }
 
 /// Moves pages into a VMO.
@@ -109,8 +101,9 @@ pub fn pager_op_range<M: Machine>(
     length: u64,
     data: u64,
 ) -> Result<(), Status> {
-    let (pager, vmo) = both(cx, (pager, Rights::MANAGE_VMO), (vmo, Rights::WRITE))?;
-    cx.kernel.pager_op_range(pager, op, vmo, (offset, length), data)
+    let (work, vmo) = cx.work_on_both::<Pager, Vmo>((pager, Rights::MANAGE_VMO), (vmo, Rights::WRITE))?;
+    let goes_on = cx.kernel.pager_op_range_portion(work.object, op, vmo, (offset, length), data, work.done)?;
+    cx.worked(&work, goes_on)
 }
 
 /// Lists the dirty ranges of a VMO.
@@ -158,18 +151,27 @@ pub fn pager_query_vmo_stats<M: Machine>(
     buffer: Out<u8>,
     buffer_size: usize,
 ) -> Result<(), Status> {
-    let (pager, vmo) = both(cx, (pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
+    let (mut work, vmo) = cx.work_on_both::<Pager, Vmo>((pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
     if options & !ZX_PAGER_RESET_VMO_STATS != 0 {
         return Err(Status::INVALID_ARGS);
     }
     if buffer_size < size_of::<zx_pager_vmo_stats_t>() {
         return Err(Status::BUFFER_TOO_SMALL);
     }
-    let modified = cx.kernel.pager_query_modified(pager, vmo)?;
-    let stats = zx_pager_vmo_stats_t { modified: if modified { ZX_PAGER_VMO_STATS_MODIFIED } else { 0 } };
-    cx.write(Out::new(buffer.0), stats)?;
-    if options & ZX_PAGER_RESET_VMO_STATS != 0 {
-        cx.kernel.pager_forget_modified(pager, vmo)?;
+    let out = Out::<zx_pager_vmo_stats_t>::new(buffer.0);
+    let modified = match options & ZX_PAGER_RESET_VMO_STATS {
+        0 => cx.kernel.pager_query_modified(work.object, vmo)?,
+        _ if work.done != 0 => work.kept[0] != 0,
+        _ => {
+            cx.kernel.check_out(cx.aspace, out.0, size_of::<zx_pager_vmo_stats_t>())?;
+            cx.kernel.pager_forget_modified(work.object, vmo)?
+        }
+    };
+    if modified && options & ZX_PAGER_RESET_VMO_STATS != 0 {
+        work.kept[0] = modified.into();
+        let goes_on = cx.kernel.pager_protect_portion(vmo, work.done)?;
+        cx.worked(&work, goes_on)?;
     }
-    Ok(())
+    let stats = zx_pager_vmo_stats_t { modified: if modified { ZX_PAGER_VMO_STATS_MODIFIED } else { 0 } };
+    cx.write(out, stats)
 }

@@ -220,7 +220,7 @@ pub fn process_write_memory<M: Machine>(
     while done < end {
         let part = (end - done).min(MAX_COPY);
         let bytes = cx.read_bytes(In::new(buffer.0.wrapping_add(done as u64)), part)?;
-        cx.kernel.copy_out_forced(space, (address + done) as u64, &bytes)?;
+        cx.kernel.copy_out_forced(cx.process, space, (address + done) as u64, &bytes)?;
         done += part;
     }
     cx.worked(&work, (done < len).then_some(done as u64))?;

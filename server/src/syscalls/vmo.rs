@@ -15,7 +15,7 @@ use objects::bti::Bti;
 use objects::handle::{Handle, HandleValue, INVALID};
 use objects::machine::{Cache, Machine, PAGE};
 use objects::portions::COPIES;
-use objects::vmo::{Access, CloneKind, Vmo};
+use objects::vmo::{CloneKind, Vmo};
 
 use crate::cx::Cx;
 use crate::portions::Work;
@@ -168,7 +168,8 @@ pub fn vmo_op_range<M: Machine>(
                 _ => return Err(Status::OUT_OF_RANGE),
             }
             if op == ZX_VMO_OP_PREFETCH {
-                return cx.kernel.vmo_require(vmo, offset, size, Access::Read);
+                let goes_on = cx.kernel.vmo_require_portion(vmo, offset, size, done)?;
+                return cx.worked(&work, goes_on);
             }
             if size == 0 && op < ZX_VMO_OP_ZERO { Err(Status::INVALID_ARGS) } else { Ok(()) }
         }

@@ -34,6 +34,7 @@ mod ioports;
 mod job;
 mod job_count;
 mod job_memory;
+mod job_ways;
 mod ktrace;
 mod memory_mapping;
 mod memory_storm;
@@ -198,6 +199,7 @@ pub fn all() -> Vec<Case> {
         job::cases(),
         job_count::cases(),
         job_memory::cases(),
+        job_ways::cases(),
         memory_mapping::cases(),
         memory_storm::cases(),
         policy::cases(),
