@@ -264,7 +264,8 @@ impl<M: Machine> Kernel<M> {
         p.root_vmar = None;
         let left = p.sharing.left(id, aspace);
         p.ending = Some(Ending { ran: was == ProcessState::Running, left });
-        self.accounts.uncount(account, Counted::Processes, 1);
+        // What it shares counts until the last that shares it has ended.
+        self.accounts.uncount(account, Counted::Processes, left.aspaces.iter().flatten().count() as u64);
         let threads = self.objects.get(id).map(|p| p.threads).unwrap_or_default();
         let mut next = self.objects.after(threads, None);
         while let Some(thread) = next {

@@ -18,6 +18,7 @@
 
 use abi::Status;
 
+use crate::account::{Counted, SPACE};
 use crate::aspace::AddressSpace;
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Machine, USER_BASE, USER_HALF, USER_TOP};
@@ -170,6 +171,9 @@ impl<M: Machine> Kernel<M> {
         }
         let half = *half;
         self.aspace_ends(half);
+        if let Ok(account) = self.objects.get(holder).map(|process| process.account) {
+            self.accounts.uncount(account, Counted::Processes, 1);
+        }
         Left { aspaces: [Some(half), None], holder: Some(holder), shares: false }
     }
 
@@ -183,19 +187,24 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The address space in which code of a process runs in restricted mode (3).
+    /// The address space in which code of a process runs in restricted mode (3). Where that is one more, it counts as a process more:
+    /// there are only so many address spaces.
     ///
     /// # Errors
-    /// `BAD_STATE`: it has ended. `NO_MEMORY`.
+    /// `BAD_STATE`: it has ended. `NO_MEMORY`. `NO_RESOURCES`: its job may not have so many.
     pub fn restricted_aspace(&mut self, id: Id<Process>) -> Result<Key, Status> {
         let process = self.objects.get(id)?;
-        let aspace = process.aspace.ok_or(Status::BAD_STATE)?;
+        let (aspace, account) = (process.aspace.ok_or(Status::BAD_STATE)?, process.account);
         match process.sharing {
             Sharing::Member { restricted: None, .. } => {}
             Sharing::Member { restricted: Some(restricted), .. } => return Ok(restricted),
             _ => return Ok(aspace),
         }
-        let key = self.aspace_create(None, Some(Shows { of: aspace, from: USER_BASE, end: USER_HALF }))?;
+        self.may_charge(id.object(), SPACE)?;
+        self.accounts.count(account, Counted::Processes, 1)?;
+        let made = self.aspace_create(None, Some(Shows { of: aspace, from: USER_BASE, end: USER_HALF }));
+        let key = made.inspect_err(|_| self.accounts.uncount(account, Counted::Processes, 1))?;
+        self.charge(id.object(), SPACE);
         if let Some(space) = self.aspaces.get_mut(key) {
             space.payer = Some(id);
         }

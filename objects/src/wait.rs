@@ -51,6 +51,11 @@ const AT_ONCE: usize = 64;
 /// Sets of signals of one object that can be waited for at a time: each change of its signals looks at all of them.
 const INTERESTS: usize = 256;
 
+/// Bytes that a thread can wait with, for as many objects as one call names. It is charged for them from the start, so that no wait
+/// fails for its job's limit.
+pub(crate) const WAITS: u64 =
+    abi::ZX_WAIT_MANY_MAX_ITEMS as u64 * (size_of::<Observer>() + size_of::<Interest>() + size_of::<Key>()) as u64;
+
 /// Signals of an object, any of which some wait for.
 pub(crate) struct Interest {
     object: ObjectId,

@@ -322,6 +322,9 @@ impl Accounts {
     }
 }
 
+/// Bytes that an address space takes by itself: its uppermost tables.
+pub(crate) const SPACE: u64 = 4 * PAGE;
+
 /// What an object is charged for.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Charge {
@@ -332,10 +335,9 @@ pub(crate) struct Charge {
 /// Bytes that an object of a type takes by itself, including what the machine needs for it.
 const fn own_bytes(kind: u32) -> u64 {
     let machine = match kind {
-        // The uppermost tables of an address space.
-        abi::ZX_OBJ_TYPE_PROCESS => 4 * PAGE,
-        // The kernel's record of a thread, its capabilities, and the page for its calls.
-        abi::ZX_OBJ_TYPE_THREAD => 4 * PAGE,
+        abi::ZX_OBJ_TYPE_PROCESS => SPACE,
+        // The kernel's record of a thread, its capabilities, and the page for its calls; and all that it can wait with at a time.
+        abi::ZX_OBJ_TYPE_THREAD => 3 * PAGE + crate::wait::WAITS,
         _ => 0,
     };
     let body = match kind {
@@ -343,6 +345,8 @@ const fn own_bytes(kind: u32) -> u64 {
         abi::ZX_OBJ_TYPE_PROCESS => size_of::<Process>(),
         abi::ZX_OBJ_TYPE_THREAD => size_of::<crate::thread::Thread>(),
         abi::ZX_OBJ_TYPE_JOB => size_of::<Job>(),
+        // Its place in the region that it is in, and in its address space.
+        abi::ZX_OBJ_TYPE_VMAR => size_of::<crate::vmar::Vmar>() + crate::aspace::MAPPING as usize,
         abi::ZX_OBJ_TYPE_FIFO => crate::fifo::MAX_BYTES as usize,
         // Few are larger, and none by much.
         _ => 128,

@@ -96,6 +96,26 @@ fn a_page_of_the_common_half_is_mapped_where_it_is_touched_and_goes_everywhere()
 }
 
 #[test]
+fn each_address_space_counts_as_a_process_until_it_goes() {
+    let mut world = world(2);
+    let job = world.kernel.root_job().unwrap();
+    let count = |world: &World| world.kernel.job_count(job, Counted::Processes).unwrap().used;
+    assert_eq!(count(&world), 3);
+    let restricted = world.kernel.restricted_aspace(world.processes[1]).unwrap();
+    assert_eq!(world.kernel.restricted_aspace(world.processes[1]), Ok(restricted));
+    assert_eq!(count(&world), 4);
+    world.kernel.job_limit_count(job, Counted::Processes, 4).unwrap();
+    assert_eq!(world.kernel.restricted_aspace(world.processes[2]), Err(Status::NO_RESOURCES));
+    // What the first process shared is there until the last has ended.
+    world.kill(0);
+    assert_eq!(count(&world), 4);
+    world.kill(1);
+    assert_eq!(count(&world), 2);
+    world.kill(2);
+    assert_eq!(count(&world), 0);
+}
+
+#[test]
 fn lower_halves_are_apart_and_all_that_restricted_mode_sees() {
     let mut world = world(2);
     assert_eq!(world.kernel.restricted_aspace(world.processes[0]), Ok(world.aspace(0)));
