@@ -41,6 +41,12 @@ pub enum Command {
         #[arg(short, long)]
         verbose: bool,
     },
+    /// Makes disks for `run --disk`, and fills and reads them on the host: no superuser, nothing mounted.
+    Disk {
+        /// What to do.
+        #[command(subcommand)]
+        what: DiskCommand,
+    },
     /// Runs cargo for the system, in any crate's folder.
     ///
     /// Target, libraries and runner are set, so that `cargo run` and `cargo test` run inside the system.
@@ -119,6 +125,60 @@ pub enum Command {
     Bench(BenchArgs),
     /// Says what is there and what is missing for building and booting; installs nothing.
     Doctor,
+}
+
+/// What to do with a disk.
+#[derive(Clone, Debug, Subcommand)]
+pub enum DiskCommand {
+    /// Makes an image with an empty file system.
+    New {
+        /// The image's file, which is not there yet.
+        image: PathBuf,
+        /// Its size, in MiB or with K, M or G.
+        #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
+        size: u64,
+        /// With FAT, which the system mounts as /disk and every other system can read. That is what is made unless another is
+        /// named.
+        #[arg(long, conflicts_with = "ext4")]
+        fat: bool,
+        /// With ext4; the system does not mount it yet.
+        #[arg(long)]
+        ext4: bool,
+    },
+    /// Lists what lies in a folder, with sizes in bytes.
+    Ls {
+        /// The image's file.
+        image: PathBuf,
+        /// The folder.
+        #[arg(default_value = "/")]
+        path: String,
+    },
+    /// Copies a file or a folder onto the disk.
+    Put {
+        /// The image's file.
+        image: PathBuf,
+        /// What is copied.
+        from: PathBuf,
+        /// A folder that it comes into, or its new name.
+        #[arg(default_value = "/")]
+        to: String,
+    },
+    /// Copies a file or a folder from the disk.
+    Get {
+        /// The image's file.
+        image: PathBuf,
+        /// What is copied.
+        from: String,
+        /// A folder that it comes into, or its new name.
+        #[arg(default_value = ".")]
+        to: PathBuf,
+    },
+    /// Says whether the file system is in order: by e2fsck or fsck.vfat where they are installed, and by reading all of it.
+    /// The exit code is 1 where it is not.
+    Check {
+        /// The image's file.
+        image: PathBuf,
+    },
 }
 
 /// Options of `run`.

@@ -13,6 +13,7 @@ mod cargo;
 mod cargo_command;
 mod cli;
 mod conformance;
+mod disk;
 mod docs;
 mod ecosystem;
 mod elf;
@@ -86,6 +87,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Cc { args } => c::front::cc(&paths, args),
         Command::Runner { program, args } => cargo_command::runner(&paths, program.clone(), args.clone()),
         Command::Bench(args) => bench::bench(&paths, args),
+        Command::Disk { what } => disk::disk(what),
         Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
         Command::Fuzz(args) => fuzz::fuzz(&paths, args),
         Command::Coverage(args) => Ok(u8::from(!conformance::coverage::coverage(&paths, args)?)),

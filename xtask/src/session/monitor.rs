@@ -11,6 +11,9 @@ use crate::words;
 /// What is asked for: events, which come only after this.
 const BEGIN: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n";
 
+/// How the host's library calls it.
+const NO_SPACE: &str = "No space left on device";
+
 /// Tells of each kind of failure of the disk once, until the machine ends.
 pub fn follow_monitor(mut monitor: Line) {
     if monitor.write_all(BEGIN).is_err() {
@@ -40,12 +43,13 @@ fn failure(line: &str) -> Option<String> {
     }
     let data = &event["data"];
     let operation = if data["operation"] == "read" { "read from" } else { "write to" };
-    if data["nospace"] == true {
+    let reason = data["reason"].as_str().unwrap_or("it does not say why");
+    // It says so by itself only where the machine is stopped.
+    if data["nospace"] == true || reason == NO_SPACE {
         return Some(format!(
             "the host's disk is full: a {operation} the machine's disk failed, and the system was told so"
         ));
     }
-    let reason = data["reason"].as_str().unwrap_or("it does not say why");
     Some(format!("a {operation} the machine's disk failed on the host, and the system was told so: {reason}"))
 }
 
@@ -56,11 +60,13 @@ mod tests {
     #[test]
     fn failures_of_the_disk() {
         let event = |data: &str| failure(&format!("{{\"event\": \"BLOCK_IO_ERROR\", \"data\": {data}}}"));
-        let text = event(r#"{"operation": "write", "action": "report", "nospace": true, "reason": "No space left"}"#);
+        let text = event(r#"{"operation": "write", "action": "report", "nospace": true, "reason": "x"}"#);
         assert!(text.unwrap().contains("the host's disk is full: a write to"));
         let text =
             event(r#"{"operation": "read", "action": "report", "nospace": false, "reason": "Input/output error"}"#);
         assert!(text.unwrap().ends_with(": Input/output error"));
+        let text = event(r#"{"operation": "write", "nospace": false, "reason": "No space left on device"}"#);
+        assert!(text.unwrap().contains("the host's disk is full"));
         assert!(event("7").is_some());
         for other in ["", "x", "[]", "{}", r#"{"QMP": {}}"#, r#"{"return": {}}"#, r#"{"event": "SHUTDOWN"}"#] {
             assert_eq!(failure(other), None, "{other}");

@@ -1,0 +1,262 @@
+//! `disk`: disks for `run --disk`, made, filled and read on the host, without the superuser and without mounting anything.
+//!
+//! FAT is read and written by what the system mounts it with ([`fat`]), ext4 by a package ([`ext4`]). An image was
+//! perhaps written by a machine, which is believed nothing: names are looked at before anything is made by them, and what
+//! leads round in circles comes to an end ([`device`]).
+
+mod device;
+mod ext4;
+mod fat;
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::cli::DiskCommand;
+use crate::qemu::find_program;
+use crate::words;
+use device::Device;
+
+/// How deep folders may lie in each other.
+const DEPTH: usize = 64;
+
+/// A file system.
+trait Volume {
+    /// What lies in a folder.
+    fn list(&mut self, path: &[String]) -> Result<Vec<Entry>>;
+    /// A file's content.
+    fn read(&mut self, path: &[String], to: &mut dyn Write) -> Result<()>;
+    /// A folder, unless it is there already.
+    fn make_folder(&mut self, path: &[String]) -> Result<()>;
+    /// A file with this content, in the place of one that was there.
+    fn write(&mut self, path: &[String], from: &mut dyn Read) -> Result<()>;
+    /// Removes a file.
+    fn remove(&mut self, path: &[String]) -> Result<()>;
+    /// Writes what there is to write, and marks the file system as left in order.
+    fn end(self: Box<Self>) -> Result<()>;
+    /// What it says of itself, if something is wrong.
+    fn complaint(&mut self) -> Result<Option<String>>;
+}
+
+/// What something in a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    File,
+    Folder,
+    /// A link, or what else there may be.
+    Other,
+}
+
+/// Something in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    name: String,
+    kind: Kind,
+    size: u64,
+}
+
+/// Whether an image holds ext4, by its superblock's magic number.
+fn is_ext4(device: &Device) -> bool {
+    let mut magic = [0; 2];
+    device.read_at(&mut magic, 1024 + 56).is_ok() && magic == [0x53, 0xef]
+}
+
+fn open(image: &Path, writable: bool) -> Result<Box<dyn Volume>> {
+    let device = Device::open(image, writable)?;
+    let volume = if is_ext4(&device) {
+        ext4::Ext::open(device, writable).map(|volume| Box::new(volume) as Box<dyn Volume>)
+    } else {
+        fat::Tree::open(device, writable).map(|volume| Box::new(volume) as Box<dyn Volume>)
+    };
+    volume.with_context(|| image.display().to_string())
+}
+
+/// Does what the command line says; gives this process' exit code.
+///
+/// # Errors
+/// An image or a file cannot be read or written, or is damaged.
+pub fn disk(command: &DiskCommand) -> Result<u8> {
+    match command {
+        DiskCommand::New { image, size, fat: _, ext4 } => new(image, *size, *ext4).map(|()| 0),
+        DiskCommand::Ls { image, path } => {
+            for Entry { name, kind, size } in list(&mut *open(image, false)?, &parts(path)?)? {
+                let end = if kind == Kind::Folder { "/" } else { "" };
+                writeln!(std::io::stdout(), "{size:>12} {}{end}", words::visible(&name)).context("cannot write")?;
+            }
+            Ok(0)
+        }
+        DiskCommand::Put { image, from, to } => {
+            let mut volume = open(image, true)?;
+            let name = from.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+            let name = name.with_context(|| format!("{}: it has no name in UTF-8", from.display()))?;
+            let mut path = parts(to)?;
+            // Into a folder that is there; otherwise the last name is the new one.
+            if volume.list(&path).is_ok() {
+                path.push(name);
+            }
+            let put = put(&mut *volume, from, &mut path);
+            // What has been written stays, whether the rest could be or not.
+            let end = volume.end();
+            put.and(end).map(|()| 0)
+        }
+        DiskCommand::Get { image, from, to } => {
+            let mut volume = open(image, false)?;
+            let mut path = parts(from)?;
+            let name = path.last().map(String::as_str).unwrap_or_default();
+            let to = if to.is_dir() { to.join(name) } else { to.clone() };
+            get(&mut *volume, &mut path, &to).map(|()| 0)
+        }
+        DiskCommand::Check { image } => check(image),
+    }
+}
+
+/// The names of a path on an image.
+fn parts(path: &str) -> Result<Vec<String>> {
+    let parts: Vec<String> =
+        path.split('/').filter(|part| !part.is_empty() && *part != ".").map(str::to_string).collect();
+    match parts.iter().find(|part| *part == "..") {
+        Some(_) => bail!("{path}: `..` means nothing on an image"),
+        None => Ok(parts),
+    }
+}
+
+fn new(image: &Path, size: u64, ext4: bool) -> Result<()> {
+    let name = image.display();
+    let file = File::create_new(image).with_context(|| format!("cannot make {name}"))?;
+    let make = || {
+        file.set_len(size.next_multiple_of(1 << 20))?;
+        let device = Device::open(image, true)?;
+        if ext4 { ext4::format(device) } else { fat::format(device) }
+    };
+    make().with_context(|| format!("cannot make {name}")).inspect_err(|_| drop(fs::remove_file(image)))
+}
+
+/// What lies in a folder, by names.
+fn list(volume: &mut dyn Volume, path: &[String]) -> Result<Vec<Entry>> {
+    let mut entries = volume.list(path).with_context(|| format!("/{}", path.join("/")))?;
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+fn put(volume: &mut dyn Volume, from: &Path, path: &mut Vec<String>) -> Result<()> {
+    let here = || format!("{} to /{}", from.display(), path.join("/"));
+    let data = fs::metadata(from).with_context(here)?;
+    if !data.is_dir() {
+        let mut file = File::open(from).with_context(here)?;
+        // Half a file under its name would pass for a whole one.
+        let written = volume.write(path, &mut file);
+        return written.or_else(|error| volume.remove(path).and(Err(error))).with_context(here);
+    }
+    volume.make_folder(path).with_context(here)?;
+    let entries = fs::read_dir(from).with_context(here)?;
+    let mut entries = entries.collect::<std::io::Result<Vec<_>>>().with_context(here)?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let entry = entry.path();
+        if entry.is_symlink() {
+            words::say(&format!("hafnon: {}: a link, which is left out", entry.display()));
+            continue;
+        }
+        let name = entry.file_name().and_then(|name| name.to_str());
+        path.push(name.with_context(|| format!("{}: the name is not UTF-8", entry.display()))?.to_owned());
+        put(volume, &entry, path)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+fn get(volume: &mut dyn Volume, path: &mut Vec<String>, to: &Path) -> Result<()> {
+    let here = || format!("/{} to {}", path.join("/"), to.display());
+    if path.len() > DEPTH {
+        bail!("{}: folders lie too deep in each other", here());
+    }
+    let kind = match path.split_last() {
+        None => Kind::Folder,
+        Some((name, above)) => {
+            let entries = volume.list(above).with_context(here)?;
+            let is_it = |entry: &&Entry| entry.name == *name;
+            entries.iter().find(is_it).with_context(|| format!("/{}: it is not there", path.join("/")))?.kind
+        }
+    };
+    match kind {
+        Kind::Other => words::say(&format!("hafnon: /{}: a link, which is left out", path.join("/"))),
+        Kind::File => {
+            let mut file = File::create(to).with_context(here)?;
+            volume.read(path, &mut file).with_context(here)?;
+        }
+        Kind::Folder => {
+            fs::create_dir_all(to).with_context(here)?;
+            for Entry { name, .. } in list(volume, path)? {
+                // A name is a machine's word: here it must be one, and no path.
+                if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
+                    bail!("/{}: a name that cannot be one: {}", path.join("/"), words::visible(&name));
+                }
+                path.push(name.clone());
+                get(volume, path, &to.join(name))?;
+                path.pop();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Says whether the file system is in order: by the host's own program where there is one, and by reading all of it.
+fn check(image: &Path) -> Result<u8> {
+    let device = Device::open(image, false)?;
+    let (program, args) = if is_ext4(&device) { ("e2fsck", "-fn") } else { ("fsck.vfat", "-n") };
+    drop(device);
+    let mut found = None;
+    // Where it lies is often no part of an ordinary user's path.
+    let places = [find_program(program), Some(Path::new("/sbin").join(program))];
+    if let Some(program) = places.into_iter().flatten().find(|program| program.is_file()) {
+        let output = Command::new(&program).arg(args).arg(image).stdin(Stdio::null()).output();
+        let output = output.with_context(|| format!("cannot start {}", program.display()))?;
+        words::say(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim_end());
+        if !output.status.success() {
+            found = Some(format!("{} finds something wrong", program.display()));
+        }
+    }
+    let mut volume = open(image, false)?;
+    found = found.or(volume.complaint()?);
+    let read = count(&mut *volume, &mut Vec::new());
+    let found = match read {
+        Ok((files, bytes)) if found.is_none() => {
+            words::say(&format!("hafnon: in order: {files} files, {bytes} bytes"));
+            return Ok(0);
+        }
+        Ok(_) => found.unwrap_or_default(),
+        Err(error) => format!("{error:#}"),
+    };
+    words::say(&format!("hafnon: {}: {found}", image.display()));
+    Ok(1)
+}
+
+/// Reads everything; how many files there are, and how many bytes in them.
+fn count(volume: &mut dyn Volume, path: &mut Vec<String>) -> Result<(u64, u64)> {
+    if path.len() > DEPTH {
+        bail!("/{}: folders lie too deep in each other", path.join("/"));
+    }
+    let mut sum = (0, 0);
+    for Entry { name, kind, size } in list(volume, path)? {
+        path.push(name);
+        match kind {
+            Kind::Other => {}
+            Kind::File => {
+                volume.read(path, &mut std::io::sink()).with_context(|| format!("/{}", path.join("/")))?;
+                sum = (sum.0 + 1, sum.1 + size);
+            }
+            Kind::Folder => {
+                let inside = count(volume, path)?;
+                sum = (sum.0 + inside.0, sum.1 + inside.1);
+            }
+        }
+        path.pop();
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests;
