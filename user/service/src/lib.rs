@@ -21,9 +21,11 @@ mod clients;
 mod ends;
 mod ledger;
 pub mod message;
+mod turns;
 
 #[cfg(target_os = "fuchsia")]
 pub use clients::{Client, Clients, Event, uses};
 #[cfg(target_os = "fuchsia")]
 pub use ends::{End, Ends, socket};
 pub use ledger::{Ledger, Program};
+pub use turns::Turns;

@@ -1,0 +1,131 @@
+//! Work of several programs, which take turns.
+//!
+//! A service takes everything from its port as it comes, but works it off in turns: one step for each program that has any
+//! waiting. So what a program waits for is a step of each of the others, however many steps these have asked for.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::Program;
+
+/// How many requests of a program go before work of its own that goes on for long.
+const BEFORE: u32 = 4;
+
+/// Steps that wait, of each program in their order.
+#[derive(Debug)]
+pub struct Turns<T> {
+    steps: HashMap<Program, Steps<T>>,
+    /// Programs that have steps, each once; the first is next.
+    order: VecDeque<Program>,
+    len: usize,
+}
+
+/// The steps of a program.
+#[derive(Debug)]
+struct Steps<T> {
+    requests: VecDeque<T>,
+    /// Steps of what goes on for long.
+    long: VecDeque<T>,
+    /// Requests since the last of those.
+    since: u32,
+}
+
+impl<T> Steps<T> {
+    fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.long.is_empty()
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let long = self.requests.is_empty() || self.since >= BEFORE && !self.long.is_empty();
+        self.since = if long { 0 } else { self.since + 1 };
+        if long { self.long.pop_front() } else { self.requests.pop_front() }
+    }
+}
+
+impl<T> Default for Turns<T> {
+    fn default() -> Turns<T> {
+        Turns { steps: HashMap::new(), order: VecDeque::new(), len: 0 }
+    }
+}
+
+impl<T> Turns<T> {
+    /// Adds a step: it comes behind what waits of the program, but for what goes on for long.
+    pub fn push(&mut self, program: Program, step: T) {
+        self.steps(program).requests.push_back(step);
+    }
+
+    /// Adds a step of something that goes on for long: requests of the same program go before it, some at a time.
+    pub fn push_long(&mut self, program: Program, step: T) {
+        self.steps(program).long.push_back(step);
+    }
+
+    fn steps(&mut self, program: Program) -> &mut Steps<T> {
+        let none = || Steps { requests: VecDeque::new(), long: VecDeque::new(), since: 0 };
+        let steps = self.steps.entry(program).or_insert_with(none);
+        if steps.is_empty() {
+            self.order.push_back(program);
+        }
+        self.len += 1;
+        steps
+    }
+
+    /// Takes the first step of the program whose turn it is.
+    pub fn pop(&mut self) -> Option<(Program, T)> {
+        let program = self.order.pop_front()?;
+        let steps = self.steps.get_mut(&program)?;
+        let step = steps.pop()?;
+        self.len -= 1;
+        if steps.is_empty() {
+            self.steps.remove(&program);
+        } else {
+            self.order.push_back(program);
+        }
+        Some((program, step))
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// How many steps wait.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Program, Turns};
+
+    #[test]
+    fn programs_take_turns_and_each_keeps_its_order() {
+        let mut turns = Turns::default();
+        for step in 0..1000 {
+            turns.push(Program(1), step);
+        }
+        turns.push(Program(2), 0);
+        turns.push(Program(2), 1);
+        let first: Vec<(u64, u32)> =
+            std::iter::from_fn(|| turns.pop()).take(5).map(|(program, step)| (program.0, step)).collect();
+        assert_eq!(first, [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2)]);
+        // Who comes later waits for one step.
+        turns.push(Program(3), 7);
+        assert_eq!([turns.pop(), turns.pop()].map(|step| step.map(|(program, _)| program.0)), [Some(1), Some(3)]);
+        assert_eq!(turns.len(), 996);
+        assert_eq!(std::iter::from_fn(|| turns.pop()).count(), 996);
+        assert!(turns.is_empty() && turns.steps.is_empty());
+    }
+
+    #[test]
+    fn what_goes_on_for_long_lets_requests_pass() {
+        let mut turns = Turns::default();
+        for step in 0..50 {
+            turns.push_long(Program(1), step);
+        }
+        for step in 100..106 {
+            turns.push(Program(1), step);
+        }
+        let steps: Vec<u32> = std::iter::from_fn(|| turns.pop()).take(9).map(|(_, step)| step).collect();
+        assert_eq!(steps, [100, 101, 102, 103, 0, 104, 105, 1, 2]);
+    }
+}
