@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use abi::{Rights, Signals, Status, ZX_SOCKET_DATAGRAM, ZX_SOCKET_DISPOSITION_WRITE_DISABLED};
+use abi::{Rights, Signals, Status, ZX_SOCKET_DATAGRAM, ZX_SOCKET_DISPOSITION_WRITE_DISABLED, ZX_SOCKET_STREAM};
 use network_protocol::{self as protocol, Choice, DATAGRAM_MAX, Error, Family, HEADER, Kind, LONGEST, Reply, Request};
 use sync::Lock;
 use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Socket};
@@ -90,8 +90,10 @@ fn call<const N: usize, const M: usize>(
     Ok((reply, out))
 }
 
-/// Opens a socket over this process' connection, or over a new one when there is none or the service has ended since.
-fn open(family: Family, kind: Kind) -> Result<(Channel, Handle)> {
+/// Opens a socket over this process' connection, or over a new one when there is none or the service has ended since. Gives its
+/// control channel and its data socket.
+fn open(family: Family, kind: Kind) -> Result<(Channel, Socket)> {
+    let options = if kind == Kind::Datagram { ZX_SOCKET_DATAGRAM } else { ZX_SOCKET_STREAM };
     let mut client = CLIENT.lock();
     for again in [true, false] {
         let channel = match client.take() {
@@ -103,11 +105,13 @@ fn open(family: Family, kind: Kind) -> Result<(Channel, Handle)> {
             }
         };
         let (ours, theirs) = Channel::create()?;
-        match call(&channel, Request::Open(family, kind), [theirs.into_handle()]) {
-            Ok((reply, [data])) => {
+        let (data, far) = Socket::create(options)?;
+        let handles = [theirs.into_handle(), far.into_handle(), data.duplicate_handle(Rights::SAME_RIGHTS)?];
+        match call(&channel, Request::Open(family, kind), handles) {
+            Ok((reply, [])) => {
                 *client = Some(channel);
                 reply?;
-                return Ok((ours, data.ok_or(ENETDOWN)?));
+                return Ok((ours, data));
             }
             Err(Status::PEER_CLOSED) if again => {}
             Err(Status::PEER_CLOSED) => return Err(ENETDOWN),
@@ -127,7 +131,7 @@ impl Network {
     /// `ENETDOWN`: there is no network service. `EMFILE`, `ENOMEM`.
     pub fn open(family: Family, kind: Kind) -> Result<Network> {
         let (control, data) = open(family, kind)?;
-        Ok(Network::new(control, Socket::from(data), kind, FRESH))
+        Ok(Network::new(control, data, kind, FRESH))
     }
 
     fn new(control: Channel, data: Socket, kind: Kind, state: u32) -> Network {
@@ -285,11 +289,12 @@ impl Network {
                     return Err(ECONNABORTED);
                 }
             }
-            let (reply, [control, data]) =
-                call(&self.control, Request::Accept, []).map_err(|_: Status| ECONNABORTED)?;
-            match (reply, control, data) {
-                (Ok(Reply::Address(peer)), Some(control), Some(data)) => {
-                    let accepted = Network::new(Channel::from(control), Socket::from(data), Kind::Stream, OPEN);
+            let (control, theirs) = Channel::create()?;
+            let (reply, [data]) =
+                call(&self.control, Request::Accept, [theirs.into_handle()]).map_err(|_: Status| ECONNABORTED)?;
+            match (reply, data) {
+                (Ok(Reply::Address(peer)), Some(data)) => {
+                    let accepted = Network::new(control, Socket::from(data), Kind::Stream, OPEN);
                     return Ok((accepted, peer));
                 }
                 // Another thread or process was faster.

@@ -5,14 +5,15 @@
 //! over the channel. The steps, by whose numbers the code refers to them:
 //!
 //! 1. **Reach.** A process connects to the service [`SERVICE`] once: the *client's channel*.
-//! 2. **Open.** Over it goes [`Request::Open`] with one end of a new channel, the control channel. The answer carries the
-//!    data socket: a stream for TCP, datagrams for UDP.
+//! 2. **Open.** Over it goes [`Request::Open`] with the service's end of a new channel, the control channel, and with handles to
+//!    both ends of a new socket of Zircon, the data socket: the service's end, then the client's, which it keeps a handle to.
+//!    It is a stream for TCP and has datagrams for UDP. What waits in it is charged to the client's job, which made it.
 //! 3. **Ask.** Every other request goes over the control channel. Each is answered at once, also where what was asked for
 //!    takes longer: then with [`Error::InProgress`] or [`Error::Again`], and a signal on the data socket tells of the end.
 //! 4. **Connect.** After [`Request::Connect`] the data socket has [`CONNECTED`], or [`ERROR`]; which error it was, the
 //!    option [`Choice::Error`] tells, once.
 //! 5. **Listen.** A listener's data socket carries nothing; it has [`LISTENING`], and [`INCOMING`] while a connection waits.
-//!    [`Request::Accept`] gives its control channel, its data socket and its peer's address.
+//!    [`Request::Accept`] goes with the service's end of a new control channel; the answer has its data socket and its peer's address.
 //! 6. **Carry.** TCP's bytes are the data socket's bytes. Writing is ended (`shutdown`) by the socket's disposition, at
 //!    either end; a peer that ended shows as the end of the bytes, one that was lost as [`ERROR`] too. A datagram is a
 //!    [header](encode_header) with the address of its other party, and the bytes.
@@ -75,7 +76,7 @@ pub enum Kind {
 /// What a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Makes a socket (2). With the service's end of the control channel.
+    /// Makes a socket (2). With the service's end of the control channel, and with both ends of the data socket.
     Open(Family, Kind),
     /// Makes another control channel (8). With its end.
     Clone,
@@ -90,7 +91,7 @@ pub enum Request {
     },
     /// Makes it a listener (5) for which that many connections may wait.
     Listen(u32),
-    /// Takes a connection (5).
+    /// Takes a connection (5). With the service's end of its control channel.
     Accept,
     /// The local address.
     LocalAddress,

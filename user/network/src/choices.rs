@@ -46,7 +46,7 @@ impl<W: World> Stack<W> {
         }
         if let Socket { body: Body::Flow(Flow { way: Way::Packets(handle), peer, .. }), choices, .. } = socket {
             apply(self.set.get_mut::<tcp::Socket<'static>>(*handle), choices, *peer);
-            self.touched.insert(id);
+            self.touch(id);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Data sockets: Zircon's, with one end here and the other with a client.
+//! Data sockets: Zircon's, with one end here and the other with a client, who has made it.
 
 use std::rc::Rc;
 
@@ -6,7 +6,7 @@ use network::ports::Id;
 use network::socket::{End, Given, Taken};
 use network::stack::World;
 use network_protocol::{DATAGRAM_MAX, Error, HEADER, Kind};
-use zx::{AsHandleRef, Handle, Port, Rights, Signals, Socket, Status};
+use zx::{AsHandleRef, Handle, Info, Port, Rights, Signals, Socket, Status};
 
 /// The kinds of packets of the service's port, in the last two bits of their keys; above stands a number.
 pub const CLIENTS: u64 = 0;
@@ -22,7 +22,8 @@ pub fn key(number: u64, kind: u64) -> u64 {
     number << 2 | kind
 }
 
-/// What a client can do with its end: nothing to the signals, by which the service speaks.
+/// What a client can do with the end of a connection that it accepted: nothing to the signals, by which the service speaks. Who
+/// asked for the connection has made the socket, and can do as much to the other as a peer can: end it.
 const RIGHTS: Rights = Rights::TRANSFER
     .union(Rights::DUPLICATE)
     .union(Rights::WAIT)
@@ -44,23 +45,61 @@ pub struct DataEnd {
     port: Rc<Port>,
 }
 
+/// What the service does with both ends of a data socket.
+const NEEDED: Rights = Rights::DUPLICATE
+    .union(Rights::READ)
+    .union(Rights::WRITE)
+    .union(Rights::WAIT)
+    .union(Rights::INSPECT)
+    .union(Rights::SIGNAL)
+    .union(Rights::SET_PROPERTY)
+    .union(Rights::MANAGE_SOCKET);
+
+/// That handles are those of the two ends of one socket of this kind, with all rights that the service needs.
+fn check(ours: &Handle, theirs: &Handle, options: u32) -> zx::Result<bool> {
+    let (one, other) = (ours.basic_info()?, theirs.basic_info()?);
+    let able = |info: &abi::zx_info_handle_basic_t| {
+        info.type_ == abi::ZX_OBJ_TYPE_SOCKET && Rights::from_bits_retain(info.rights).contains(NEEDED)
+    };
+    let is = able(&one) && able(&other) && one.koid == other.related_koid;
+    Ok(is && ours.info_record::<abi::zx_info_socket_t>(abi::ZX_INFO_SOCKET)?.options == options)
+}
+
+fn options(kind: Kind) -> u32 {
+    if kind == Kind::Stream { 0 } else { abi::ZX_SOCKET_DATAGRAM }
+}
+
 impl World for Sockets {
     type End = DataEnd;
+    /// The service's end and the client's.
+    type Brought = [Handle; 2];
+
+    fn take(&mut self, id: Id, kind: Kind, [ours, theirs]: [Handle; 2]) -> Result<DataEnd, Error> {
+        if !check(&ours, &theirs, options(kind)).unwrap_or(false) {
+            return Err(Error::Malformed);
+        }
+        self.end(id, kind, ours.into(), theirs.into())
+    }
 
     fn make(&mut self, id: Id, kind: Kind) -> Result<DataEnd, Error> {
-        let options = if kind == Kind::Stream { 0 } else { abi::ZX_SOCKET_DATAGRAM };
-        let (ours, theirs) = Socket::create(options).map_err(|_| Error::NoMemory)?;
+        let (ours, theirs) = Socket::create(options(kind)).map_err(|_| Error::NoMemory)?;
+        self.end(id, kind, ours, theirs)
+    }
+
+    fn other(&mut self, id: Id, end: &DataEnd) -> Result<DataEnd, Error> {
+        let again = |socket: &Socket| socket.duplicate(Rights::SAME_RIGHTS).map_err(|_| Error::NoMemory);
+        Ok(DataEnd { id, ours: again(&end.theirs)?, theirs: again(&end.ours)?, port: self.0.clone() })
+    }
+}
+
+impl Sockets {
+    fn end(&self, id: Id, kind: Kind, ours: Socket, theirs: Socket) -> Result<DataEnd, Error> {
         if kind == Kind::Datagram {
             // A client waits for room for the longest datagram, not for room.
             let room = (HEADER + DATAGRAM_MAX).to_ne_bytes();
             theirs.set_property(abi::ZX_PROP_SOCKET_TX_THRESHOLD, &room).map_err(|_| Error::NoMemory)?;
         }
         Ok(DataEnd { id, ours, theirs, port: self.0.clone() })
-    }
-
-    fn other(&mut self, id: Id, end: &DataEnd) -> Result<DataEnd, Error> {
-        let again = |socket: &Socket| socket.duplicate(Rights::SAME_RIGHTS).map_err(|_| Error::NoMemory);
-        Ok(DataEnd { id, ours: again(&end.theirs)?, theirs: again(&end.ours)?, port: self.0.clone() })
     }
 }
 

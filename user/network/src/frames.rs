@@ -3,10 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use smoltcp::wire::{
-    Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet, IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket,
-    UdpPacket,
-};
+use smoltcp::wire::{IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket};
 
 /// What a frame is to the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,18 +18,6 @@ pub enum Frame {
     /// Something else of a connection.
     Segment {
         /// By whom.
-        from: SocketAddr,
-        /// To whom.
-        to: SocketAddr,
-    },
-    /// A datagram.
-    Datagram {
-        /// To whom.
-        to: SocketAddr,
-    },
-    /// A datagram that one of ours sent met nobody.
-    Unreachable {
-        /// Who sent it.
         from: SocketAddr,
         /// To whom.
         to: SocketAddr,
@@ -56,18 +41,6 @@ fn inside(frame: &[u8]) -> Option<Frame> {
             let asks = segment.syn() && !segment.ack() && !segment.rst();
             Some(if asks { Frame::Syn { from, to } } else { Frame::Segment { from, to } })
         }
-        IpProtocol::Udp => {
-            let datagram = UdpPacket::new_checked(payload).ok()?;
-            Some(Frame::Datagram { to: SocketAddr::new(target, datagram.dst_port()) })
-        }
-        IpProtocol::Icmp => {
-            let told = Icmpv4Packet::new_checked(payload).ok()?;
-            (told.msg_type() == Icmpv4Message::DstUnreachable).then(|| unreachable(told.data()))?
-        }
-        IpProtocol::Icmpv6 => {
-            let told = Icmpv6Packet::new_checked(payload).ok()?;
-            (told.msg_type() == Icmpv6Message::DstUnreachable).then(|| unreachable(told.payload()))?
-        }
         _ => None,
     }
 }
@@ -84,27 +57,4 @@ fn open(frame: &[u8]) -> Option<(IpAddr, IpAddr, IpProtocol, &[u8])> {
             Some((packet.src_addr().into(), packet.dst_addr().into(), packet.next_header(), packet.payload()))
         }
     }
-}
-
-/// The addresses in the beginning of a packet that came back.
-fn unreachable(packet: &[u8]) -> Option<Frame> {
-    // Cut off, so its length does not fit what is there.
-    packet.first()?;
-    let (source, target, protocol, start): (IpAddr, IpAddr, _, _) = match IpVersion::of_packet(packet).ok()? {
-        IpVersion::Ipv4 => {
-            let ip = Ipv4Packet::new_unchecked(packet);
-            let header = usize::from(packet.first()? & 0xf) * 4;
-            let start = packet.get(header..).filter(|_| header >= 20)?;
-            (ip.src_addr().into(), ip.dst_addr().into(), ip.next_header(), start)
-        }
-        IpVersion::Ipv6 => {
-            let start = packet.get(40..)?;
-            let ip = Ipv6Packet::new_unchecked(packet);
-            (ip.src_addr().into(), ip.dst_addr().into(), ip.next_header(), start)
-        }
-    };
-    let [a, b, c, d] = *start.first_chunk()?;
-    let from = SocketAddr::new(source, u16::from_be_bytes([a, b]));
-    let to = SocketAddr::new(target, u16::from_be_bytes([c, d]));
-    (protocol == IpProtocol::Udp).then_some(Frame::Unreachable { from, to })
 }

@@ -1,4 +1,8 @@
 //! Channels: each message answered, each end noticed.
+//!
+//! The port is emptied first, and what has come is put in turns by the programs that caused it; then some requests are
+//! answered and some sockets moved, and the port is looked at again. So whoever comes waits for a step of each other
+//! program, whatever these have asked for.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -7,41 +11,69 @@ use std::rc::Rc;
 use network::ports::Id;
 use network::stack::Stack;
 use network_protocol::{Error, LONGEST, Reply, Request};
-use service::{Clients, Event};
+use service::{Client, Clients, End, Ends, Event, Ledger, Program, Turns};
 use smoltcp::time::Instant;
-use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Port, Signals, Status};
+use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals, Status};
 
-use crate::ends::{self, CLIENTS, CONTROL, READABLE, Sockets, WRITABLE, key};
+use crate::ends::{CLIENTS, CONTROL, READABLE, Sockets, WRITABLE, key};
 
-/// Connections of clients that there may be.
-const CLIENTS_MAX: usize = 1024;
-/// Packets that are taken from the port before what they touched is moved.
-const BATCH: usize = 32;
+/// Connections of clients that there may be, and those of one program.
+const CLIENTS_MAX: u64 = 1024;
+const CLIENTS_OF_PROGRAM: u64 = 256;
+/// Control channels of sockets that there may be, and those of one program. With the clients' channels and two waits of
+/// each data socket these are fewer than a port has waits (50,000).
+const CONTROLS_MAX: u64 = 16_384;
+const CONTROLS_OF_PROGRAM: u64 = 4096;
+/// Packets that are taken from the port before what they ask for is done.
+const BATCH: usize = 1024;
+/// What `init` tells that is taken before others have their turn.
+const EVENTS: usize = 8;
+/// Requests that are answered before sockets have their turn.
+const REQUESTS: usize = 16;
+/// The handles of a message: a control channel and the two ends of a data socket.
+const HANDLES: usize = 3;
+/// When a wait that found no memory is tried again.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// Whom a channel speaks for.
 #[derive(Clone, Copy)]
 enum Holder {
     /// A process (protocol step 1).
-    Client(Id),
+    Client,
     /// A socket (step 3).
     Socket(Id),
 }
 
 struct Control {
-    channel: Channel,
+    end: End,
     holder: Holder,
+    program: Program,
 }
 
-/// An answer, and the handles that go with it.
-type Answer = Result<(Reply, Vec<Handle>), Error>;
+/// Something to do for a program, with the number of a control channel.
+#[derive(Clone, Copy)]
+enum Step {
+    /// There is a message on it, or its end.
+    Message(u64),
+    /// Its program has ended.
+    Cut(u64),
+}
+
+/// An answer, and the handle that goes with it.
+type Answer = Result<(Reply, Option<Handle>), Error>;
 
 struct Service {
     port: Rc<Port>,
     clients: Clients,
+    /// A packet will come when `init` tells something.
+    listens: bool,
     stack: Stack<Sockets>,
+    ends: Ends,
     /// By the number in the keys of their packets.
     controls: HashMap<u64, Control>,
-    client_count: usize,
+    client_ledger: Ledger,
+    control_ledger: Ledger,
+    turns: Turns<Step>,
     last: u64,
 }
 
@@ -56,7 +88,18 @@ pub fn run() -> Result<(), String> {
     // For who wants to see packets of connections that need none.
     let direct = !std::env::args().any(|argument| argument == "packets");
     let stack = Stack::new(Sockets(port.clone()), seed, now(), direct);
-    let mut service = Service { port, clients, stack, controls: HashMap::new(), client_count: 0, last: 0 };
+    let mut service = Service {
+        port,
+        clients,
+        listens: false,
+        stack,
+        ends: Ends::default(),
+        controls: HashMap::new(),
+        client_ledger: Ledger::new(CLIENTS_MAX, CLIENTS_OF_PROGRAM),
+        control_ledger: Ledger::new(CONTROLS_MAX, CONTROLS_OF_PROGRAM),
+        turns: Turns::default(),
+        last: 0,
+    };
     service.serve().map_err(|status| format!("the service ends: {status}"))
 }
 
@@ -66,9 +109,14 @@ fn now() -> Instant {
 
 impl Service {
     fn serve(&mut self) -> Result<(), Status> {
-        self.watch(&self.clients.0, key(0, CLIENTS))?;
         let mut deadline = MonotonicInstant::INFINITE;
         loop {
+            if !self.listens {
+                self.listens = self.watch(&self.clients.0, key(0, CLIENTS)).is_ok();
+            }
+            if !self.listens {
+                deadline = deadline.min(MonotonicInstant::after(AGAIN));
+            }
             for _ in 0..BATCH {
                 match self.port.wait(deadline) {
                     Ok(packet) => self.packet(packet.key)?,
@@ -77,10 +125,20 @@ impl Service {
                 }
                 deadline = MonotonicInstant::ZERO;
             }
+            for _ in 0..REQUESTS {
+                match self.turns.pop() {
+                    Some((_, Step::Message(number))) => self.control(number),
+                    Some((_, Step::Cut(number))) => self.cut(number),
+                    None => break,
+                }
+            }
             deadline = match self.stack.poll(now()) {
                 Some(at) => MonotonicInstant(at.total_micros().saturating_mul(1000)),
                 None => MonotonicInstant::INFINITE,
             };
+            if !self.turns.is_empty() {
+                deadline = MonotonicInstant::ZERO;
+            }
         }
     }
 
@@ -91,8 +149,12 @@ impl Service {
     fn packet(&mut self, packet: u64) -> Result<(), Status> {
         let number = packet >> 2;
         match packet & 3 {
-            CLIENTS => return self.new_client(),
-            CONTROL => self.control(number),
+            CLIENTS => return self.told(),
+            CONTROL => {
+                if let Some(control) = self.controls.get(&number) {
+                    self.turns.push(control.program, Step::Message(number));
+                }
+            }
             READABLE => self.stack.readable(number),
             WRITABLE => self.stack.writable(number),
             _ => {}
@@ -100,102 +162,121 @@ impl Service {
         Ok(())
     }
 
-    fn new_client(&mut self) -> Result<(), Status> {
-        match self.clients.next() {
-            Ok(Event::Ended(_)) => {}
-            Ok(Event::Client(client)) => {
-                for handle in client.handles {
-                    if self.client_count < CLIENTS_MAX {
-                        let id = self.last + 1;
-                        if self.add(Channel::from(handle), Holder::Client(id)).is_ok() {
-                            self.client_count += 1;
-                        }
-                    }
+    /// What `init` tells.
+    fn told(&mut self) -> Result<(), Status> {
+        self.listens = false;
+        for _ in 0..EVENTS {
+            match self.clients.next() {
+                Ok(Event::Client(client)) => self.new_client(client),
+                Ok(Event::Ended(program)) => {
+                    let its = self.controls.iter().filter(|(_, control)| control.program == program);
+                    its.for_each(|(number, _)| self.turns.push_long(program, Step::Cut(*number)));
                 }
+                Err(Status::SHOULD_WAIT) => break,
+                Err(status) => return Err(status),
             }
-            Err(Status::SHOULD_WAIT) => {}
-            Err(status) => return Err(status),
         }
-        self.watch(&self.clients.0, key(0, CLIENTS))
-    }
-
-    fn add(&mut self, channel: Channel, holder: Holder) -> Result<(), Status> {
-        self.last += 1;
-        self.watch(&channel, key(self.last, CONTROL))?;
-        self.controls.insert(self.last, Control { channel, holder });
         Ok(())
     }
 
-    /// One message of a channel, or its end. Who breaks the rules is cut off, as who has gone.
+    /// One that cannot be served is closed, which says it.
+    fn new_client(&mut self, client: Client) {
+        for handle in client.handles {
+            let Ok(end) = self.ends.take(handle) else { continue };
+            if self.client_ledger.take(client.program, 1) && self.add(end, Holder::Client, client.program).is_err() {
+                self.client_ledger.give(client.program, 1);
+            }
+        }
+    }
+
+    fn add(&mut self, end: End, holder: Holder, program: Program) -> Result<(), Status> {
+        self.last += 1;
+        self.watch(&end, key(self.last, CONTROL))?;
+        self.controls.insert(self.last, Control { end, holder, program });
+        Ok(())
+    }
+
+    /// One message of a channel, or its end. Who breaks the rules is cut off, as who has gone; so is who does not read.
     fn control(&mut self, number: u64) {
         let Some(control) = self.controls.remove(&number) else { return };
-        let holder = control.holder;
-        let goes_on = self.message(&control).is_ok() && self.watch(&control.channel, key(number, CONTROL)).is_ok();
-        if goes_on {
-            self.controls.insert(number, control);
-        } else {
-            match holder {
-                Holder::Client(_) => self.client_count -= 1,
-                Holder::Socket(id) => self.stack.close(id),
+        let goes_on = self.message(&control).is_ok() && self.watch(&control.end, key(number, CONTROL)).is_ok();
+        self.controls.insert(number, control);
+        if !goes_on {
+            self.cut(number);
+        }
+    }
+
+    /// Closes a channel.
+    fn cut(&mut self, number: u64) {
+        let Some(Control { end, holder, program }) = self.controls.remove(&number) else { return };
+        drop(end);
+        match holder {
+            Holder::Client => self.client_ledger.give(program, 1),
+            Holder::Socket(id) => {
+                self.control_ledger.give(program, 1);
+                self.stack.close(id);
             }
         }
     }
 
     fn message(&mut self, control: &Control) -> Result<(), Status> {
         let mut bytes = [0; LONGEST];
-        let mut handles = [None];
-        let size = match control.channel.read(&mut bytes, &mut handles) {
+        let mut handles = [const { None }; HANDLES];
+        let size = match control.end.read(&mut bytes, &mut handles) {
             Ok(size) => size,
             Err((Status::SHOULD_WAIT, _)) => return Ok(()),
             Err((status, _)) => return Err(status),
         };
-        let [handle] = handles;
         let (transaction, request) = Request::decode(&bytes[..size.bytes]).ok_or(Status::INVALID_ARGS)?;
-        let answer = request.ok_or(Error::Malformed).and_then(|request| self.answer(control.holder, request, handle));
-        let (reply, handles) = match answer {
-            Ok((reply, handles)) => (Ok(reply), handles),
-            Err(error) => (Err(error), Vec::new()),
+        let answer = request.ok_or(Error::Malformed).and_then(|request| self.answer(control, request, handles));
+        let (reply, handle) = match answer {
+            Ok((reply, handle)) => (Ok(reply), handle),
+            Err(error) => (Err(error), None),
         };
-        control.channel.write_handles(Reply::encode(transaction, reply).as_bytes(), handles)
+        control.end.write_handles(Reply::encode(transaction, reply).as_bytes(), handle)
     }
 
-    fn answer(&mut self, holder: Holder, request: Request, handle: Option<Handle>) -> Answer {
-        match (holder, request, handle) {
-            (Holder::Client(client), Request::Open(family, kind), Some(control)) => {
-                let id = self.stack.open(client, family, kind)?;
-                let data = self.give(id, Channel::from(control))?;
-                Ok((Reply::Done, vec![data]))
+    fn answer(&mut self, control: &Control, request: Request, handles: [Option<Handle>; HANDLES]) -> Answer {
+        let program = control.program;
+        match (control.holder, request, handles) {
+            (Holder::Client, Request::Open(family, kind), [Some(control), Some(ours), Some(theirs)]) => {
+                let id = self.stack.open(program, family, kind, [ours, theirs])?;
+                self.give(id, control, program)?;
+                Ok((Reply::Done, None))
             }
-            (Holder::Socket(id), Request::Clone, Some(control)) => {
+            (Holder::Socket(id), Request::Clone, [Some(control), None, None]) => {
                 self.stack.share(id)?;
-                self.give(id, Channel::from(control))?;
-                Ok((Reply::Done, Vec::new()))
+                self.give(id, control, program)?;
+                Ok((Reply::Done, None))
             }
-            (Holder::Socket(id), Request::Accept, None) => {
+            (Holder::Socket(id), Request::Accept, [Some(control), None, None]) => {
                 let (id, peer) = self.stack.accept(id)?;
-                let made = Channel::create().map_err(|_| Error::NoMemory);
-                let given = made.and_then(|(theirs, ours)| Ok((self.give(id, ours)?, theirs)));
-                let Ok((data, theirs)) = given else {
-                    self.stack.close(id);
-                    return Err(Error::NoMemory);
-                };
-                Ok((Reply::Address(peer), vec![theirs.into(), data]))
+                self.give(id, control, program)?;
+                let data = self.stack.end(id).ok_or(Error::Invalid)?.for_client()?;
+                Ok((Reply::Address(peer), Some(data)))
             }
-            (Holder::Socket(id), request, None) => Ok((self.stack.request(id, request)?, Vec::new())),
+            (Holder::Socket(id), request, [None, None, None]) => Ok((self.stack.request(id, request)?, None)),
             _ => Err(Error::Malformed),
         }
     }
 
-    /// Gives a socket a control channel; it is the one that the socket counts already. Gives the client's data socket.
-    fn give(&mut self, id: Id, control: Channel) -> Result<Handle, Error> {
-        let data = self.stack.end(id).ok_or(Error::Invalid).and_then(ends::DataEnd::for_client);
-        let added = data.and_then(|data| {
-            self.add(control, Holder::Socket(id)).map_err(|_| Error::NoMemory)?;
-            Ok(data)
-        });
-        if added.is_err() {
+    /// Gives a socket the control channel that it counts already.
+    fn give(&mut self, id: Id, control: Handle, program: Program) -> Result<(), Error> {
+        let given = self.take_control(id, control, program);
+        if given.is_err() {
             self.stack.close(id);
         }
-        added
+        given
+    }
+
+    fn take_control(&mut self, id: Id, control: Handle, program: Program) -> Result<(), Error> {
+        let end = self.ends.take(control).map_err(|_| Error::Malformed)?;
+        if !self.control_ledger.take(program, 1) {
+            return Err(Error::TooMany);
+        }
+        self.add(end, Holder::Socket(id), program).map_err(|_| {
+            self.control_ledger.give(program, 1);
+            Error::NoMemory
+        })
     }
 }

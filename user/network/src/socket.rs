@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use network_protocol::{Error, Family, Kind};
+use service::Program;
 use smoltcp::iface::SocketHandle;
 use smoltcp::time::Instant;
 
@@ -111,8 +112,8 @@ impl Default for Choices {
 /// A socket.
 #[derive(Debug)]
 pub struct Socket<E> {
-    /// The client that it counts for.
-    pub client: Id,
+    /// The program that it counts for.
+    pub program: Program,
     /// Its addresses' family.
     pub family: Family,
     /// What it carries.
@@ -135,6 +136,10 @@ pub struct Socket<E> {
     pub reads: bool,
     /// A packet will come when there is room.
     pub writes: bool,
+    /// It waits for its turn.
+    pub touched: bool,
+    /// Nobody has it any more; it ends when its turn comes.
+    pub closing: bool,
 }
 
 /// What a socket is at.
@@ -159,6 +164,8 @@ pub struct Listener {
     pub waiting: VecDeque<Id>,
     /// Those that are about to be.
     pub coming: Vec<Id>,
+    /// Those that ask for a place and wait until there is one.
+    pub asking: VecDeque<Id>,
 }
 
 impl Listener {
@@ -193,6 +200,8 @@ pub enum Way {
     Packets(SocketHandle),
     /// Not at all: the other party is this socket, and the two clients have the two ends of one data socket.
     Direct(Id),
+    /// Not yet: this listener has no place for it.
+    Waits(Id),
     /// No more.
     Gone,
 }
@@ -215,8 +224,6 @@ pub struct Flow {
 /// What a socket of datagrams has.
 #[derive(Debug)]
 pub struct Datagrams {
-    /// smoltcp's socket, once it is bound.
-    pub udp: Option<SocketHandle>,
     /// The only party that it hears and, without another address, speaks to.
     pub peer: Option<SocketAddr>,
 }

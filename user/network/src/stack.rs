@@ -1,37 +1,49 @@
 //! All sockets, and what moves between them: clients' data sockets on one side, smoltcp on the other.
 //!
 //! Nothing here waits. The service calls for each request and for each packet of its port, then [`Stack::poll`], which
-//! moves what can be moved and says when it wants to be called again if nothing happens. What a client can make the
-//! stack keep is bounded by the limits below; what one call does, by the buffers.
+//! moves some of what can be moved and says when it wants to be called again if nothing happens. What a program can make the
+//! stack keep is bounded by the limits below; what one call does, by a number of steps. The sockets that something happened
+//! to have turns, one of each program after the other.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use network_protocol::{Error, Family, INCOMING, Kind, Reply, Request};
+use service::{Ledger, Program, Turns};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpCidr};
 
 use crate::frames::{self, Frame};
 use crate::ports::{Binding, Id, Ports};
-use crate::socket::{Body, Choices, Datagrams, End, Listener, Phase, Socket};
+use crate::socket::{Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Way};
 use crate::wire::Wire;
 
 /// Sockets that there may be.
 pub const SOCKETS: usize = 4096;
-/// Sockets that may count for one client.
-pub const SOCKETS_OF_CLIENT: usize = 1024;
+/// Sockets that may count for one program.
+pub const SOCKETS_OF_PROGRAM: usize = 1024;
 /// Control channels of one socket.
 pub const HOLDERS: u32 = 64;
 /// The most connections that may wait for one listener.
 const BACKLOG: u32 = 1024;
-/// How often a poll goes around before others have their turn.
+/// Sockets that have their turn in one poll, before the service looks at its port again.
+pub const STEPS: usize = 32;
+/// How often a poll goes around at most.
 const ROUNDS: usize = 64;
 
 /// Where data sockets come from.
 pub trait World {
     /// The service's end of one.
     type End: End;
+    /// What a client brings along from which that is made.
+    type Brought;
+
+    /// Takes one for a socket of this number that the client has made, so that its job pays for what waits in there.
+    ///
+    /// # Errors
+    /// `Malformed`: it is none.
+    fn take(&mut self, id: Id, kind: Kind, brought: Self::Brought) -> Result<Self::End, Error>;
 
     /// Makes one for a socket of this number.
     ///
@@ -57,7 +69,9 @@ pub struct Stack<W: World> {
     pub(crate) flows: HashMap<(SocketAddr, SocketAddr), Id>,
     pub(crate) ports: Ports,
     /// Those that something happened to.
-    pub(crate) touched: BTreeSet<Id>,
+    turns: Turns<Id>,
+    /// When those that wait for a place in a listener's queue give up.
+    pub(crate) asking: BTreeSet<(Instant, Id)>,
     /// Those of smoltcp that send a last packet, a reset, and are gone then.
     pub(crate) dying: Vec<SocketHandle>,
     /// Connections without a client, by age.
@@ -69,7 +83,7 @@ pub struct Stack<W: World> {
     pub(crate) direct: bool,
     /// When smoltcp wants to be called.
     deadline: Option<Instant>,
-    counts: HashMap<Id, usize>,
+    ledger: Ledger,
     last: Id,
 }
 
@@ -96,14 +110,15 @@ impl<W: World> Stack<W> {
             sockets: HashMap::new(),
             flows: HashMap::new(),
             ports: Ports::new((seed >> 32) as u16),
-            touched: BTreeSet::new(),
+            turns: Turns::default(),
+            asking: BTreeSet::new(),
             dying: Vec::new(),
             orphans: VecDeque::new(),
             now,
             scratch: vec![0; network_protocol::HEADER + usize::from(u16::MAX)],
             direct,
             deadline: None,
-            counts: HashMap::new(),
+            ledger: Ledger::new(SOCKETS as u64, SOCKETS_OF_PROGRAM as u64),
             last: 0,
         }
     }
@@ -123,16 +138,16 @@ impl<W: World> Stack<W> {
         self.sockets.is_empty()
     }
 
-    /// Makes a socket with one holder (protocol step 2).
+    /// Makes a socket with one holder (protocol step 2), over the data socket that its client brought.
     ///
     /// # Errors
-    /// `TooMany`, `NoMemory`.
-    pub fn open(&mut self, client: Id, family: Family, kind: Kind) -> Result<Id, Error> {
+    /// `TooMany`, `NoMemory`, `Malformed`.
+    pub fn open(&mut self, program: Program, family: Family, kind: Kind, brought: W::Brought) -> Result<Id, Error> {
         let body = match kind {
             Kind::Stream => Body::Fresh,
-            Kind::Datagram => Body::Datagrams(Datagrams { udp: None, peer: None }),
+            Kind::Datagram => Body::Datagrams(Datagrams { peer: None }),
         };
-        let id = self.add(client, family, kind, body, None)?;
+        let id = self.add(program, family, kind, body, Source::Client(brought))?;
         if kind == Kind::Datagram
             && let Some(socket) = self.sockets.get_mut(&id)
         {
@@ -142,28 +157,31 @@ impl<W: World> Stack<W> {
         Ok(id)
     }
 
-    /// Adds a socket, with a data socket of its own or the other side of another's.
+    /// Adds a socket.
     pub(crate) fn add(
         &mut self,
-        client: Id,
+        program: Program,
         family: Family,
         kind: Kind,
         body: Body,
-        other: Option<Id>,
+        source: Source<W::Brought>,
     ) -> Result<Id, Error> {
-        let count = self.counts.get(&client).copied().unwrap_or(0);
-        if self.sockets.len() >= SOCKETS || count >= SOCKETS_OF_CLIENT {
+        if !self.ledger.take(program, 1) {
             return Err(Error::TooMany);
         }
         self.last += 1;
         let id = self.last;
-        let end = match other.and_then(|other| self.sockets.get(&other)) {
-            Some(other) => self.world.other(id, &other.end)?,
-            None => self.world.make(id, kind)?,
+        let end = match source {
+            Source::Client(brought) => self.world.take(id, kind, brought),
+            Source::Other(other) => match self.sockets.get(&other) {
+                Some(other) => self.world.other(id, &other.end),
+                None => Err(Error::Invalid),
+            },
+            Source::Here => self.world.make(id, kind),
         };
-        self.counts.insert(client, count + 1);
+        let end = end.inspect_err(|_| self.ledger.give(program, 1))?;
         let socket = Socket {
-            client,
+            program,
             family,
             kind,
             holders: 1,
@@ -175,9 +193,20 @@ impl<W: World> Stack<W> {
             body,
             reads: false,
             writes: false,
+            touched: false,
+            closing: false,
         };
         self.sockets.insert(id, socket);
         Ok(id)
+    }
+
+    /// Something happened to a socket: it gets a turn.
+    pub(crate) fn touch(&mut self, id: Id) {
+        if let Some(socket) = self.sockets.get_mut(&id)
+            && !std::mem::replace(&mut socket.touched, true)
+        {
+            self.turns.push(socket.program, id);
+        }
     }
 
     /// Forgets a socket. What smoltcp has of it must be gone.
@@ -186,12 +215,7 @@ impl<W: World> Stack<W> {
         if let Some(port) = socket.bound {
             self.ports.free(socket.kind, id, port);
         }
-        if let Some(count) = self.counts.get_mut(&socket.client) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&socket.client);
-            }
-        }
+        self.ledger.give(socket.program, 1);
     }
 
     /// Another control channel (protocol step 8).
@@ -275,9 +299,6 @@ impl<W: World> Stack<W> {
         let port = self.ports.bind(socket.kind, binding)?;
         address.set_port(port);
         (socket.local, socket.bound) = (Some(address), Some(port));
-        if socket.kind == Kind::Datagram {
-            self.bind_datagrams(id, address)?;
-        }
         Ok(())
     }
 
@@ -289,6 +310,9 @@ impl<W: World> Stack<W> {
             Body::Listener(_) => {
                 if let Some(Socket { body: Body::Listener(listener), .. }) = self.sockets.get_mut(&id) {
                     listener.backlog = backlog;
+                    if let Some(next) = listener.asking.front().copied() {
+                        self.touch(next);
+                    }
                 }
                 return Ok(());
             }
@@ -301,7 +325,8 @@ impl<W: World> Stack<W> {
         }
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         self.ports.listen(id, socket.bound.ok_or(Error::Invalid)?)?;
-        socket.body = Body::Listener(Listener { backlog, waiting: VecDeque::new(), coming: Vec::new() });
+        let (waiting, asking) = (VecDeque::new(), VecDeque::new());
+        socket.body = Body::Listener(Listener { backlog, waiting, coming: Vec::new(), asking });
         socket.end.tell(0, network_protocol::LISTENING);
         Ok(())
     }
@@ -316,6 +341,9 @@ impl<W: World> Stack<W> {
         let taken = listener.waiting.pop_front().ok_or(Error::Again)?;
         if listener.waiting.is_empty() {
             socket.end.tell(INCOMING, 0);
+        }
+        if let Some(next) = listener.asking.front().copied() {
+            self.touch(next);
         }
         let socket = self.sockets.get_mut(&taken).ok_or(Error::Again)?;
         let Body::Flow(flow) = &mut socket.body else { return Err(Error::Again) };
@@ -354,7 +382,7 @@ impl<W: World> Stack<W> {
     pub fn readable(&mut self, id: Id) {
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.reads = false;
-            self.touched.insert(id);
+            self.touch(id);
         }
     }
 
@@ -362,41 +390,46 @@ impl<W: World> Stack<W> {
     pub fn writable(&mut self, id: Id) {
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.writes = false;
-            self.touched.insert(id);
+            self.touch(id);
         }
     }
 
-    /// Moves what can be moved. Gives when to call again at the latest; the same moment: there is more to do.
+    /// Moves some of what can be moved. Gives when to call again at the latest; the same moment: there is more to do.
     pub fn poll(&mut self, now: Instant) -> Option<Instant> {
         self.now = self.now.max(now);
         self.end_orphans();
+        self.end_asking();
         let timer = self.deadline.is_some_and(|at| at <= self.now);
+        let mut steps = STEPS;
         for round in 0..ROUNDS {
             if timer && round == 1 {
                 // Somebody's time had come in the round before. smoltcp does not say whose.
-                self.touched.extend(self.flows.values());
+                let flows: Vec<Id> = self.flows.values().copied().collect();
+                flows.into_iter().for_each(|id| self.touch(id));
             }
-            let moved = self.round();
+            let moved = self.round(&mut steps);
             let look_again = timer && round == 0;
             if !moved && !look_again {
                 self.deadline = self.interface.poll_at(self.now, &self.set);
                 let orphans = self.orphans.front().map(|(at, _)| *at);
-                return self.deadline.into_iter().chain(orphans).min();
+                let asking = self.asking.first().map(|(at, _)| *at);
+                return self.deadline.into_iter().chain(orphans).chain(asking).min();
+            }
+            if steps == 0 {
+                break;
             }
         }
         Some(self.now)
     }
 
-    /// Everything that was touched, then a frame of each socket, then the frames that came; says whether there was any.
-    pub(crate) fn round(&mut self) -> bool {
-        let mut any = false;
-        for id in std::mem::take(&mut self.touched) {
-            any = true;
-            match self.sockets.get(&id).map(|socket| socket.kind) {
-                Some(Kind::Stream) => self.pump_flow(id),
-                Some(Kind::Datagram) => self.pump_datagrams(id),
-                None => {}
-            }
+    /// A turn for each that was touched before, as long as there are steps; then a frame of each socket, then the frames that
+    /// came. Says whether there was any of it.
+    pub(crate) fn round(&mut self, steps: &mut usize) -> bool {
+        let mut any = !self.turns.is_empty();
+        for _ in 0..self.turns.len().min(*steps) {
+            let Some((_, id)) = self.turns.pop() else { break };
+            *steps -= 1;
+            self.turn(id);
         }
         any |= self.interface.poll_egress(self.now, &mut self.wire, &mut self.set) == PollResult::SocketStateChanged;
         for handle in self.dying.drain(..) {
@@ -411,17 +444,39 @@ impl<W: World> Stack<W> {
                         continue;
                     }
                 }
-                Frame::Segment { from, to } => self.touched.extend(self.flows.get(&(to, from))),
-                Frame::Datagram { to } => {
-                    self.touched.extend(self.ports.at(Kind::Datagram, to.port()).iter().map(|binding| binding.id));
+                Frame::Segment { from, to } => {
+                    if let Some(id) = self.flows.get(&(to, from)).copied() {
+                        self.touch(id);
+                    }
                 }
-                Frame::Unreachable { from, to } => self.unreachable(from, to),
                 Frame::Other => {}
             }
             self.interface.poll_ingress_single(self.now, &mut self.wire, &mut self.set);
         }
         any
     }
+
+    /// A socket's turn: some of what it has to do.
+    fn turn(&mut self, id: Id) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        socket.touched = false;
+        match (&socket.body, socket.kind) {
+            (_, Kind::Datagram) => self.pump_datagrams(id),
+            _ if socket.closing => self.abort(id),
+            (Body::Flow(Flow { way: Way::Waits(_), .. }), _) => self.ask_again(id),
+            _ => self.pump_flow(id),
+        }
+    }
+}
+
+/// Where a socket's data socket comes from.
+pub(crate) enum Source<B> {
+    /// Its client brought it.
+    Client(B),
+    /// It is the other side of this socket's.
+    Other(Id),
+    /// It is made here.
+    Here,
 }
 
 /// No address of a family.

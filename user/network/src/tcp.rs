@@ -10,7 +10,7 @@ use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
 use crate::ports::{self, Id};
 use crate::socket::{Body, Choices, End, Flow, Given, Phase, Socket, Taken, Way};
-use crate::stack::{Stack, World, localhost};
+use crate::stack::{STEPS, Source, Stack, World, localhost};
 
 /// Bytes that smoltcp holds in each direction; the data socket holds more.
 const BUFFER: usize = 64 << 10;
@@ -18,6 +18,16 @@ const BUFFER: usize = 64 << 10;
 const SILENCE: Duration = Duration::from_secs(120);
 /// How long a connection without a client may take to send the rest.
 const ORPHANED: Duration = Duration::from_secs(60);
+
+/// Where somebody can connect.
+enum Place {
+    /// Nobody listens there.
+    None,
+    /// This listener has no room.
+    Taken(Id),
+    /// This one has.
+    Free(Id),
+}
 
 impl<W: World> Stack<W> {
     fn make_tcp(&mut self, choices: &Choices, peer: SocketAddr) -> tcp::Socket<'static> {
@@ -64,8 +74,8 @@ impl<W: World> Stack<W> {
         socket.error = None;
         socket.end.tell(ERROR, 0);
         let choices = socket.choices;
-        if self.direct && self.join(id, local, to) {
-            return if wait { Ok(()) } else { Err(Error::InProgress) };
+        if self.direct {
+            return self.connect_directly(id, local, to, wait);
         }
         let mut tcp = self.make_tcp(&choices, to);
         tcp.connect(self.interface.context(), endpoint(to), endpoint(local)).map_err(|_| Error::Unreachable)?;
@@ -79,8 +89,9 @@ impl<W: World> Stack<W> {
             return Err(Error::InProgress);
         }
         // Both parties are here: five frames settle it.
+        let mut steps = STEPS;
         for _ in 0..5 {
-            self.round();
+            self.round(&mut steps);
         }
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         match &socket.body {
@@ -93,24 +104,94 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// Connects a client with a listener's next client directly: each has one end of the same data socket, and what one
-    /// writes the other reads, without a copy here. Says whether it could: not where the listener has no room, which is
-    /// then asked by packets, as often as TCP asks.
-    fn join(&mut self, id: Id, local: SocketAddr, to: SocketAddr) -> bool {
-        let Some(listener) = self.ports.listener(to) else { return false };
-        let Some(Socket { client, family, choices, body: Body::Listener(queue), .. }) = self.sockets.get(&listener)
-        else {
-            return false;
+    /// Connects without packets: at once where the listener has a place, else as soon as it has one.
+    fn connect_directly(&mut self, id: Id, local: SocketAddr, to: SocketAddr, wait: bool) -> Result<(), Error> {
+        let joined = match self.place(to) {
+            Place::Free(listener) => self.join(id, listener, local, to),
+            Place::None => Err(Error::Refused),
+            Place::Taken(listener) => {
+                let phase = Phase::Connecting(self.now);
+                let flow = Flow { way: Way::Waits(listener), peer: to, phase, sent_end: false, told_end: false };
+                if let Some(socket) = self.sockets.get_mut(&id) {
+                    socket.body = Body::Flow(flow);
+                }
+                if let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {
+                    queue.asking.push_back(id);
+                }
+                self.flows.insert((local, to), id);
+                self.asking.insert((self.now + SILENCE, id));
+                return Err(Error::InProgress);
+            }
         };
-        if !queue.has_room() {
-            return false;
+        match joined {
+            _ if wait => joined,
+            Ok(()) => Err(Error::InProgress),
+            Err(error) => {
+                if let Some(socket) = self.sockets.get_mut(&id) {
+                    socket.error = Some(error);
+                    socket.end.tell(0, ERROR);
+                }
+                Err(Error::InProgress)
+            }
         }
+    }
+
+    /// Whether an address has a listener, and that has a place.
+    fn place(&self, to: SocketAddr) -> Place {
+        let Some(listener) = self.ports.listener(to) else { return Place::None };
+        match self.sockets.get(&listener) {
+            Some(Socket { body: Body::Listener(queue), .. }) if queue.has_room() => Place::Free(listener),
+            Some(Socket { body: Body::Listener(_), .. }) => Place::Taken(listener),
+            _ => Place::None,
+        }
+    }
+
+    /// A connection that waits for a place has its turn: there may be one, its time may be over, or the listener gone.
+    pub(crate) fn ask_again(&mut self, id: Id) {
+        let Some(Socket { body: Body::Flow(Flow { phase: Phase::Connecting(since), peer, .. }), local, .. }) =
+            self.sockets.get(&id)
+        else {
+            return;
+        };
+        let (since, to) = (*since, *peer);
+        let Some(local) = *local else { return };
+        let joined = match self.place(to) {
+            Place::Free(listener) => {
+                self.forget_flow(id);
+                self.join(id, listener, local, to)
+            }
+            Place::Taken(_) if self.now - since < SILENCE => return,
+            Place::Taken(_) => Err(Error::TimedOut),
+            Place::None => Err(Error::Refused),
+        };
+        if let Err(error) = joined {
+            self.forget_flow(id);
+            self.not_connected(id, error);
+        }
+    }
+
+    /// Connections that have waited for a place for too long have a turn.
+    pub(crate) fn end_asking(&mut self) {
+        while let Some((at, id)) = self.asking.first().copied()
+            && at <= self.now
+        {
+            self.asking.pop_first();
+            self.touch(id);
+        }
+    }
+
+    /// Connects a client with a listener's next client directly: each has one end of the same data socket, and what one
+    /// writes the other reads, without a copy here.
+    fn join(&mut self, id: Id, listener: Id, local: SocketAddr, to: SocketAddr) -> Result<(), Error> {
+        let listening = self.sockets.get(&listener).ok_or(Error::Refused)?;
+        let (program, family, choices) = (listening.program, listening.family, listening.choices);
         let flow = |other, peer, phase| {
             Body::Flow(Flow { way: Way::Direct(other), peer, phase, sent_end: false, told_end: false })
         };
-        let (client, family, choices) = (*client, *family, *choices);
         let body = flow(id, local, Phase::Waiting(listener));
-        let Ok(other) = self.add(client, family, network_protocol::Kind::Stream, body, Some(id)) else { return false };
+        // Who listens may have as many sockets as it may have.
+        let stream = network_protocol::Kind::Stream;
+        let other = self.add(program, family, stream, body, Source::Other(id)).map_err(|_| Error::Refused)?;
         if let Some(socket) = self.sockets.get_mut(&other) {
             (socket.holders, socket.local, socket.choices) = (0, Some(to), choices);
             socket.end.tell(0, CONNECTED);
@@ -121,7 +202,7 @@ impl<W: World> Stack<W> {
         }
         self.flows.extend([((local, to), id), ((to, local), other)]);
         self.arrived(listener, other);
-        true
+        Ok(())
     }
 
     /// The client of a direct connection has gone. The other reads what is left; then, unless it was a reset, the end.
@@ -145,11 +226,12 @@ impl<W: World> Stack<W> {
     /// has room. Says whether the frame shall go on; where nobody listens, smoltcp answers it with a reset.
     pub(crate) fn expect(&mut self, from: SocketAddr, to: SocketAddr) -> bool {
         if let Some(id) = self.flows.get(&(to, from)) {
-            self.touched.insert(*id);
+            let id = *id;
+            self.touch(id);
             return true;
         }
         let Some(listener) = self.ports.listener(to) else { return true };
-        let Some(Socket { client, family, choices, body: Body::Listener(queue), .. }) = self.sockets.get(&listener)
+        let Some(Socket { program, family, choices, body: Body::Listener(queue), .. }) = self.sockets.get(&listener)
         else {
             return true;
         };
@@ -157,7 +239,7 @@ impl<W: World> Stack<W> {
             // It is asked again.
             return false;
         }
-        let (client, family, choices) = (*client, *family, *choices);
+        let (program, family, choices) = (*program, *family, *choices);
         let mut tcp = self.make_tcp(&choices, from);
         if tcp.listen(IpListenEndpoint::from(endpoint(to))).is_err() {
             return true;
@@ -165,7 +247,8 @@ impl<W: World> Stack<W> {
         let handle = self.set.add(tcp);
         let phase = Phase::Arriving(listener);
         let flow = Flow { way: Way::Packets(handle), peer: from, phase, sent_end: false, told_end: false };
-        let Ok(id) = self.add(client, family, network_protocol::Kind::Stream, Body::Flow(flow), None) else {
+        let stream = network_protocol::Kind::Stream;
+        let Ok(id) = self.add(program, family, stream, Body::Flow(flow), Source::Here) else {
             self.set.remove(handle);
             return true;
         };
@@ -176,7 +259,7 @@ impl<W: World> Stack<W> {
         if let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {
             queue.coming.push(id);
         }
-        self.touched.insert(id);
+        self.touch(id);
         true
     }
 
@@ -191,6 +274,9 @@ impl<W: World> Stack<W> {
             (Phase::Connecting(_), State::SynSent | State::SynReceived) => return,
             (Phase::Connecting(since), State::Closed) => {
                 let error = if self.now - since >= SILENCE { Error::TimedOut } else { Error::Refused };
+                if let Some(handle) = self.forget_flow(id) {
+                    self.set.remove(handle);
+                }
                 return self.not_connected(id, error);
             }
             (Phase::Connecting(_), _) => {
@@ -280,8 +366,6 @@ impl<W: World> Stack<W> {
 
     /// A connection that was asked for has not come about.
     fn not_connected(&mut self, id: Id, error: Error) {
-        let Some(handle) = self.forget_flow(id) else { return };
-        self.set.remove(handle);
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.body = Body::Fresh;
             socket.error = Some(error);
@@ -319,6 +403,16 @@ impl<W: World> Stack<W> {
         {
             self.flows.remove(&(local, flow.peer));
         }
+        if let (Way::Waits(listener), Phase::Connecting(since)) = (way, flow.phase) {
+            self.asking.remove(&(since + SILENCE, id));
+            if let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {
+                queue.asking.retain(|asking| *asking != id);
+                // Its place in the row may be one that is free.
+                if let Some(next) = queue.asking.front().copied() {
+                    self.touch(next);
+                }
+            }
+        }
         if let Way::Packets(handle) = way { Some(handle) } else { None }
     }
 
@@ -344,12 +438,18 @@ impl<W: World> Stack<W> {
         self.remove(id);
     }
 
+    /// Nobody listens any more: those that were not accepted end, those that waited for a place are refused, each in its turn.
     pub(crate) fn close_listener(&mut self, id: Id) {
         let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&id) else { return };
-        let children: Vec<Id> = queue.waiting.drain(..).chain(queue.coming.drain(..)).collect();
-        for child in children {
-            self.abort(child);
+        let (waiting, coming) = (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.coming));
+        let asking = std::mem::take(&mut queue.asking);
+        for child in waiting.into_iter().chain(coming) {
+            if let Some(socket) = self.sockets.get_mut(&child) {
+                socket.closing = true;
+            }
+            self.touch(child);
         }
+        asking.into_iter().for_each(|id| self.touch(id));
         self.remove(id);
     }
 
@@ -361,6 +461,7 @@ impl<W: World> Stack<W> {
         let handle = match flow.way {
             Way::Gone => return self.remove(id),
             Way::Direct(other) => return self.part(id, other, reset),
+            Way::Waits(_) => return self.abort(id),
             Way::Packets(handle) => handle,
         };
         reset |= self.set.get::<tcp::Socket<'static>>(handle).can_recv();
@@ -369,7 +470,7 @@ impl<W: World> Stack<W> {
         }
         flow.phase = Phase::Orphan;
         self.orphans.push_back((self.now + ORPHANED, id));
-        self.touched.insert(id);
+        self.touch(id);
     }
 
     /// Resets connections that have been without a client for too long.

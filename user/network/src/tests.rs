@@ -4,13 +4,15 @@ mod machine;
 
 use std::net::SocketAddr;
 
-use network_protocol::{CONNECTED, Choice, ERROR, Error, Family, INCOMING, Kind, Reply, Request};
+use network_protocol::{CONNECTED, Choice, DATAGRAM_MAX, ERROR, Error, Family, HEADER, INCOMING, Kind, Reply, Request};
 use proptest::prelude::*;
+use service::Program;
 use smoltcp::time::Duration;
 
 use crate::frames::{self, Frame};
 use crate::ports::Id;
-use crate::stack::{HOLDERS, SOCKETS_OF_CLIENT};
+use crate::stack::{HOLDERS, SOCKETS_OF_PROGRAM, STEPS};
+use crate::udp::TURN;
 use machine::Machine;
 
 #[test]
@@ -175,13 +177,13 @@ fn a_queue_that_stays_full() {
 }
 
 #[test]
-fn limits_of_a_client() {
+fn limits_of_a_program() {
     let mut machine = Machine::new(false);
-    for _ in 0..SOCKETS_OF_CLIENT {
+    for _ in 0..SOCKETS_OF_PROGRAM {
         machine.open(Family::V4, Kind::Stream);
     }
-    assert_eq!(machine.stack.open(1, Family::V4, Kind::Stream), Err(Error::TooMany));
-    let other = machine.stack.open(2, Family::V6, Kind::Stream).unwrap();
+    assert_eq!(machine.stack.open(Program(1), Family::V4, Kind::Stream, ()), Err(Error::TooMany));
+    let other = machine.stack.open(Program(2), Family::V6, Kind::Stream, ()).unwrap();
     for _ in 1..HOLDERS {
         machine.stack.share(other).unwrap();
     }
@@ -190,6 +192,110 @@ fn limits_of_a_client() {
         machine.stack.close(other);
     }
     assert!(machine.stack.end(other).is_none());
+}
+
+/// A datagram of that many bytes to an address.
+fn datagram(to: SocketAddr, len: usize) -> Vec<u8> {
+    [&network_protocol::encode_header(Some(to))[..], &vec![7; len]].concat()
+}
+
+/// A program's socket with datagrams that it has written and nobody looked at.
+fn sender(machine: &mut Machine, program: Program, to: SocketAddr, count: usize) -> Id {
+    let id = machine.stack.open(program, Family::V4, Kind::Datagram, ()).unwrap();
+    let pipe = machine.pipe(id);
+    pipe.service().inbox.extend((0..count).map(|_| datagram(to, 1)));
+    id
+}
+
+#[test]
+fn a_thousand_senders_of_one_program_keep_another_for_a_turn() {
+    let mut machine = Machine::new(true);
+    let nobody: SocketAddr = "127.0.0.1:9".parse().unwrap();
+    let senders: Vec<Id> = (0..1000).map(|_| sender(&mut machine, Program(1), nobody, 50)).collect();
+    let waiting = |machine: &Machine| -> usize {
+        senders.iter().filter_map(|id| Some(machine.stack.end(*id)?.service().inbox.len())).sum()
+    };
+    machine.packets();
+    assert!(machine.poll());
+    let before = waiting(&machine);
+    assert!(50_000 - before <= STEPS * TURN, "one poll sent {}", 50_000 - before);
+    // Whoever comes now is behind one step of the other program.
+    let receiver = machine.stack.open(Program(2), Family::V4, Kind::Datagram, ()).unwrap();
+    machine.stack.request(receiver, Request::Bind("127.0.0.1:40000".parse().unwrap())).unwrap();
+    sender(&mut machine, Program(2), "127.0.0.1:40000".parse().unwrap(), 1);
+    machine.packets();
+    assert!(machine.poll());
+    assert_eq!(machine.pipe(receiver).client().inbox.len(), 1);
+    // When all their clients go, that takes no more at a time.
+    for id in &senders {
+        machine.stack.close(*id);
+    }
+    let before = waiting(&machine);
+    assert!(before > 0 && machine.poll());
+    assert!(before - waiting(&machine) <= STEPS * TURN);
+    while machine.poll() {}
+    assert_eq!(machine.stack.len(), 2);
+}
+
+#[test]
+fn the_longest_datagrams() {
+    for ip in ["127.0.0.1", "::1"] {
+        let mut machine = Machine::new(true);
+        let family = if ip == "::1" { Family::V6 } else { Family::V4 };
+        let (a, b) = (machine.open(family, Kind::Datagram), machine.open(family, Kind::Datagram));
+        machine.ask(b, Request::Bind(SocketAddr::new(ip.parse().unwrap(), 0))).unwrap();
+        let to = machine.address(b);
+        machine.write(a, &datagram(to, DATAGRAM_MAX));
+        assert_eq!(machine.read(b).len(), HEADER + DATAGRAM_MAX, "{ip}");
+        machine.write(a, &datagram(to, DATAGRAM_MAX + 1));
+        assert!(machine.read(b).is_empty());
+    }
+}
+
+#[test]
+fn who_speaks_to_one_hears_one() {
+    let mut machine = Machine::new(true);
+    let [a, b, c] = [(); 3].map(|()| machine.open(Family::V4, Kind::Datagram));
+    for id in [a, b, c] {
+        machine.ask(id, Request::Bind("127.0.0.1:0".parse().unwrap())).unwrap();
+    }
+    let [to_a, to_b] = [a, b].map(|id| machine.address(id));
+    machine.ask(a, Request::Connect { to: to_b, wait: true }).unwrap();
+    machine.write(c, &datagram(to_a, 1));
+    assert!(machine.read(a).is_empty());
+    machine.write(b, &datagram(to_a, 1));
+    assert_eq!(machine.read(a).len(), HEADER + 1);
+    // Nobody is there any more: only who speaks to nobody else is told.
+    machine.stack.close(b);
+    machine.settle();
+    machine.write(a, &datagram(to_b, 1));
+    machine.write(c, &datagram(to_b, 1));
+    assert_ne!(machine.signals(a) & ERROR, 0);
+    assert_eq!(machine.signals(c) & ERROR, 0);
+    assert_eq!(machine.ask(a, Request::Get(Choice::Error)), Ok(Reply::Value(Error::Refused as u32)));
+}
+
+#[test]
+fn a_listener_that_goes_refuses_in_turns() {
+    let mut machine = Machine::new(true);
+    let (listener, at) = machine.listener(100);
+    let clients: Vec<Id> = (0..300)
+        .map(|_| {
+            let id = machine.stack.open(Program(2), Family::V4, Kind::Stream, ()).unwrap();
+            let _ = machine.stack.request(id, Request::Connect { to: at, wait: false });
+            id
+        })
+        .collect();
+    machine.settle();
+    assert_eq!(machine.stack.len(), 1 + 300 + 101);
+    machine.stack.close(listener);
+    let told = |machine: &Machine| clients.iter().filter(|id| machine.signals(**id) & ERROR != 0).count();
+    assert_eq!(told(&machine), 0);
+    assert!(machine.poll());
+    assert!((1..=STEPS).contains(&told(&machine)));
+    machine.settle();
+    assert_eq!((told(&machine), machine.stack.len()), (300, 300));
+    assert!(machine.stack.asking.is_empty());
 }
 
 #[test]
@@ -318,6 +424,7 @@ proptest! {
         machine.pass(Duration::from_secs(100));
         prop_assert!(machine.stack.is_empty());
         prop_assert!(machine.stack.flows.is_empty() && machine.stack.dying.is_empty());
+        prop_assert!(machine.stack.asking.is_empty());
         prop_assert_eq!(machine.stack.set.iter().count(), 0);
         prop_assert_eq!(machine.settle(), None);
     }

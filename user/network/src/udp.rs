@@ -1,36 +1,21 @@
-//! UDP: datagrams between smoltcp's sockets and clients' data sockets.
+//! UDP: datagrams from one client's data socket to another's.
+//!
+//! On the loop nothing has to be made a packet: what a client has written is read here, its receiver found by address, and the
+//! datagram written there. So nothing is kept in between, and what waits to be read is charged to the reader's job, which made
+//! the data socket.
 
 use std::net::SocketAddr;
 
 use network_protocol::{DATAGRAM_MAX, ERROR, Error, Family, HEADER, Kind, decode_header, encode_header};
-use smoltcp::socket::udp::{self, PacketBuffer, PacketMetadata};
-use smoltcp::wire::IpListenEndpoint;
 
 use crate::ports::{self, Id};
 use crate::socket::{Body, Choices, Datagrams, End, Given, Socket, Taken};
-use crate::stack::{Stack, World, shown, unspecified};
-use crate::tcp::endpoint;
+use crate::stack::{Stack, World, localhost, shown, unspecified};
 
-/// Bytes of datagrams that smoltcp holds in each direction: the longest must fit beside another.
-const BUFFER: usize = 128 << 10;
-/// Datagrams that it holds.
-const PACKETS: usize = 64;
 /// Datagrams that a socket sends before others have their turn.
-const TURN: usize = 16;
+pub(crate) const TURN: usize = 4;
 
 impl<W: World> Stack<W> {
-    pub(crate) fn bind_datagrams(&mut self, id: Id, address: SocketAddr) -> Result<(), Error> {
-        let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
-        let Body::Datagrams(datagrams) = &mut socket.body else { return Err(Error::Invalid) };
-        let buffer = || PacketBuffer::new(vec![PacketMetadata::EMPTY; PACKETS], vec![0; BUFFER]);
-        let mut udp = udp::Socket::new(buffer(), buffer());
-        let ip = address.ip();
-        let listen = IpListenEndpoint { addr: (!ip.is_unspecified()).then(|| ip.into()), port: address.port() };
-        udp.bind(listen).map_err(|_| Error::Invalid)?;
-        datagrams.udp = Some(self.set.add(udp));
-        Ok(())
-    }
-
     /// Whether this socket may send to an address; gives it as it is meant.
     fn check_target(socket: &Socket<W::End>, to: SocketAddr) -> Result<SocketAddr, Error> {
         Self::check_family(socket, to)?;
@@ -82,131 +67,107 @@ impl<W: World> Stack<W> {
         Ok(())
     }
 
-    /// Sends what the client wrote, and gives it what came.
+    /// Sends some of what the client wrote; the rest has its turn later. When the client has gone and all is sent, so has the
+    /// socket.
     pub(crate) fn pump_datagrams(&mut self, id: Id) {
-        for _ in 0..TURN {
-            match self.send_one(id, false) {
-                Some(true) => {}
-                Some(false) => return self.receive(id),
-                None => break,
-            }
+        let all = (0..TURN).any(|_| !self.send_one(id));
+        if !all {
+            self.touch(id);
+        } else if self.sockets.get(&id).is_some_and(|socket| socket.closing) {
+            self.remove(id);
         }
-        // The client may have written more.
-        self.touched.insert(id);
-        self.receive(id);
     }
 
-    /// Sends one datagram of a client, the `last` ones when it has gone. Says whether there was one; none: there is no room.
-    fn send_one(&mut self, id: Id, last: bool) -> Option<bool> {
-        let socket = self.sockets.get_mut(&id)?;
-        if socket.reads && !last {
-            return Some(false);
-        }
-        if let Body::Datagrams(Datagrams { udp: Some(handle), .. }) = &socket.body {
-            let udp = self.set.get::<udp::Socket<'static>>(*handle);
-            if !udp.can_send() || udp.payload_send_capacity() - udp.send_queue() < DATAGRAM_MAX {
-                return None;
-            }
+    /// Sends one datagram of a client. Says whether there was one.
+    fn send_one(&mut self, id: Id) -> bool {
+        let Some(socket) = self.sockets.get_mut(&id) else { return false };
+        if socket.reads {
+            return false;
         }
         let count = match socket.end.take(&mut self.scratch) {
             Taken::Bytes(count) => count,
-            Taken::Nothing if !last => {
+            Taken::Nothing if !socket.closing => {
                 socket.reads = true;
                 socket.end.watch_readable();
-                return Some(false);
+                return false;
             }
             // There will be nothing to ask for.
             Taken::Nothing | Taken::End => {
                 socket.reads = true;
-                return Some(false);
+                return false;
             }
         };
         // What a client has not prepared, or what is none, goes nowhere, as on any network.
-        let datagram = std::mem::take(&mut self.scratch);
-        if let Some((to, bytes)) = decode_header(&datagram[..count]) {
-            let _ = self.send(id, to, bytes);
+        let mut datagram = std::mem::take(&mut self.scratch);
+        if let Some(datagram) = datagram.get_mut(..count) {
+            let _ = self.send(id, datagram);
         }
         self.scratch = datagram;
-        Some(true)
+        true
     }
 
-    fn send(&mut self, id: Id, to: Option<SocketAddr>, bytes: &[u8]) -> Result<(), Error> {
+    /// Sends a datagram, whose header says to whom; then it says from whom.
+    fn send(&mut self, id: Id, datagram: &mut [u8]) -> Result<(), Error> {
+        let (to, bytes) = decode_header(datagram).ok_or(Error::Malformed)?;
+        if bytes.len() > DATAGRAM_MAX {
+            return Err(Error::Invalid);
+        }
         let socket = self.sockets.get(&id).ok_or(Error::Invalid)?;
         let Body::Datagrams(datagrams) = &socket.body else { return Err(Error::Invalid) };
         let to = match to {
             Some(to) => Self::check_target(socket, to)?,
             None => datagrams.peer.ok_or(Error::NoDestination)?,
         };
-        if bytes.len() > DATAGRAM_MAX {
-            return Err(Error::Invalid);
-        }
         self.bind_any(id)?;
-        let Some(Socket { body: Body::Datagrams(Datagrams { udp: Some(handle), .. }), choices, .. }) =
-            self.sockets.get(&id)
-        else {
-            return Err(Error::Invalid);
+        let local = self.sockets.get(&id).and_then(|socket| socket.local).ok_or(Error::Invalid)?;
+        let ip = if local.ip().is_unspecified() { localhost(to).ip() } else { local.ip() };
+        let from = SocketAddr::new(ip, local.port());
+        let Some(receiver) = self.receiver(from, to) else {
+            self.unreachable(id, to);
+            return Err(Error::Refused);
         };
-        let udp = self.set.get_mut::<udp::Socket<'static>>(*handle);
-        let hops = if to.is_ipv4() { choices.ttl } else { choices.hops };
-        udp.set_hop_limit(Some(hops.max(1)));
-        udp.send_slice(bytes, endpoint(to)).map_err(|_| Error::Unreachable)
+        let Socket { end, family, .. } = self.sockets.get_mut(&receiver).ok_or(Error::Refused)?;
+        datagram[..HEADER].copy_from_slice(&encode_header(Some(shown(*family, from))));
+        // What the reader has no room for is lost, as on any network.
+        let _: Given = end.give(datagram);
+        Ok(())
     }
 
-    /// Gives a client what came. What it has no room for is lost, as on any network.
-    fn receive(&mut self, id: Id) {
-        let Some(Socket { body: Body::Datagrams(datagrams), end, family, choices, .. }) = self.sockets.get_mut(&id)
-        else {
-            return;
-        };
-        let Some(handle) = datagrams.udp else { return };
-        let udp = self.set.get_mut::<udp::Socket<'static>>(handle);
-        while let Ok((bytes, about)) = udp.recv() {
-            let from = SocketAddr::new(about.endpoint.addr.into(), about.endpoint.port);
-            if !hears(*family, choices, from) || datagrams.peer.is_some_and(|peer| peer != from) {
-                continue;
-            }
-            let len = HEADER + bytes.len();
-            let Some(place) = self.scratch.get_mut(..len) else { continue };
-            place[..HEADER].copy_from_slice(&encode_header(Some(shown(*family, from))));
-            place[HEADER..].copy_from_slice(bytes);
-            let _: Given = end.give(place);
+    /// Who takes a datagram: who speaks to its sender only before who speaks to all, who named the address before who takes all
+    /// addresses.
+    fn receiver(&self, from: SocketAddr, to: SocketAddr) -> Option<Id> {
+        let here = self.ports.at(Kind::Datagram, to.port()).iter().filter(|binding| binding.takes(to.ip()));
+        let able = here.filter_map(|binding| {
+            let Socket { body: Body::Datagrams(Datagrams { peer }), family, choices, .. } =
+                self.sockets.get(&binding.id)?
+            else {
+                return None;
+            };
+            let wanted = hears(*family, choices, from) && peer.is_none_or(|peer| peer == from);
+            wanted.then_some((binding, peer.is_none()))
+        });
+        able.min_by_key(|(binding, anybody)| (*anybody, binding.address.ip().is_unspecified()))
+            .map(|(found, _)| found.id)
+    }
+
+    /// A datagram met nobody. Only a socket that speaks to nobody else can make use of that.
+    fn unreachable(&mut self, id: Id, to: SocketAddr) {
+        if let Some(Socket { body: Body::Datagrams(datagrams), end, error, .. }) = self.sockets.get_mut(&id)
+            && datagrams.peer == Some(to)
+        {
+            *error = Some(Error::Refused);
+            end.tell(0, ERROR);
         }
     }
 
-    /// A datagram that was sent `to` met nobody. Only a socket that speaks to nobody else can make use of that.
-    pub(crate) fn unreachable(&mut self, from: SocketAddr, to: SocketAddr) {
-        for binding in self.ports.at(Kind::Datagram, from.port()) {
-            if let Some(Socket { body: Body::Datagrams(datagrams), end, error, .. }) = self.sockets.get_mut(&binding.id)
-                && datagrams.peer == Some(to)
-            {
-                *error = Some(Error::Refused);
-                end.tell(0, ERROR);
-            }
-        }
-    }
-
-    /// The client has gone. What it wrote before is sent.
+    /// The client has gone. What it wrote before is sent, in turns; the address is free at once.
     pub(crate) fn close_datagrams(&mut self, id: Id) {
-        // The data socket holds no more than a few hundred kilobytes; smaller datagrams than these are lost.
-        for _ in 0..TURN * TURN {
-            match self.send_one(id, true) {
-                Some(true) => {}
-                Some(false) => break,
-                None => {
-                    self.round();
-                }
-            }
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        (socket.closing, socket.reads) = (true, false);
+        if let Some(port) = socket.bound {
+            self.ports.free(Kind::Datagram, id, port);
         }
-        // smoltcp's last ones.
-        while let Some(Socket { body: Body::Datagrams(Datagrams { udp: Some(handle), .. }), .. }) =
-            self.sockets.get(&id)
-            && self.set.get::<udp::Socket<'static>>(*handle).send_queue() > 0
-            && self.round()
-        {}
-        if let Some(Socket { body: Body::Datagrams(Datagrams { udp: Some(handle), .. }), .. }) = self.sockets.get(&id) {
-            self.set.remove(*handle);
-        }
-        self.remove(id);
+        self.touch(id);
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use network_protocol::{Error, Family, Kind, Reply, Request};
+use service::Program;
 use smoltcp::time::{Duration, Instant};
 
 use crate::ports::Id;
@@ -109,6 +110,11 @@ pub struct Pipes;
 
 impl World for Pipes {
     type End = Pipe;
+    type Brought = ();
+
+    fn take(&mut self, id: Id, kind: Kind, (): ()) -> Result<Pipe, Error> {
+        self.make(id, kind)
+    }
 
     fn make(&mut self, _id: Id, kind: Kind) -> Result<Pipe, Error> {
         Ok(Pipe { sides: Rc::default(), client: 0, datagrams: kind == Kind::Datagram })
@@ -132,7 +138,7 @@ impl Machine {
     }
 
     pub fn open(&mut self, family: Family, kind: Kind) -> Id {
-        self.stack.open(1, family, kind).unwrap()
+        self.stack.open(Program(1), family, kind, ()).unwrap()
     }
 
     pub fn ask(&mut self, id: Id, request: Request) -> Result<Reply, Error> {
@@ -148,29 +154,40 @@ impl Machine {
         }
     }
 
+    /// Delivers what a port would. Says whether there was anything.
+    pub fn packets(&mut self) -> bool {
+        let mut moved = false;
+        let ids: Vec<Id> = self.stack.sockets.keys().copied().collect();
+        for id in ids {
+            let Some(pipe) = self.stack.end(id).cloned() else { continue };
+            let stopped = pipe.client().stopped;
+            let room = held(&pipe.client().inbox) < ROOM;
+            let mut side = pipe.service();
+            let readable = side.wants_readable && (!side.inbox.is_empty() || stopped);
+            let writable = side.wants_writable && (room || side.stopped);
+            side.wants_readable &= !readable;
+            side.wants_writable &= !writable;
+            drop(side);
+            if readable {
+                self.stack.readable(id);
+            }
+            if writable {
+                self.stack.writable(id);
+            }
+            moved |= readable || writable;
+        }
+        moved
+    }
+
+    /// One poll; says whether there is more to do.
+    pub fn poll(&mut self) -> bool {
+        self.stack.poll(self.now).is_some_and(|at| at <= self.now)
+    }
+
     /// Delivers packets and polls until nothing moves any more. Gives when the stack wants to be called again.
     pub fn settle(&mut self) -> Option<Instant> {
-        for _ in 0..10_000 {
-            let mut moved = false;
-            let ids: Vec<Id> = self.stack.sockets.keys().copied().collect();
-            for id in ids {
-                let Some(pipe) = self.stack.end(id).cloned() else { continue };
-                let stopped = pipe.client().stopped;
-                let room = held(&pipe.client().inbox) < ROOM;
-                let mut side = pipe.service();
-                let readable = side.wants_readable && (!side.inbox.is_empty() || stopped);
-                let writable = side.wants_writable && (room || side.stopped);
-                side.wants_readable &= !readable;
-                side.wants_writable &= !writable;
-                drop(side);
-                if readable {
-                    self.stack.readable(id);
-                }
-                if writable {
-                    self.stack.writable(id);
-                }
-                moved |= readable || writable;
-            }
+        for _ in 0..100_000 {
+            let moved = self.packets();
             let next = self.stack.poll(self.now);
             if !moved && next.is_none_or(|at| at > self.now) {
                 return next;
