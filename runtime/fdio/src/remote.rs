@@ -50,7 +50,7 @@ pub enum Reached<T> {
 struct Reply {
     answer: Answer,
     data: Vec<u8>,
-    handles: [Option<Handle>; 2],
+    handle: Option<Handle>,
 }
 
 fn broken(status: Status) -> Errno {
@@ -74,23 +74,38 @@ impl Remote {
 
     /// Steps 1 and 2.
     fn call(&self, request: &Request<'_>, data: &[u8], room: usize) -> Result<Reply> {
+        self.call_with::<0>(request, data, [], room)
+    }
+
+    /// The same with handles.
+    fn call_with<const N: usize>(
+        &self,
+        request: &Request<'_>,
+        data: &[u8],
+        handles: [Handle; N],
+        room: usize,
+    ) -> Result<Reply> {
         let bytes = encode(0, request, data)?;
         let mut reply = vec![0; room];
-        let mut handles = [None, None];
+        let mut handle = [None];
         let size =
-            self.channel.call(MonotonicInstant::INFINITE, &bytes, [], &mut reply, &mut handles).map_err(broken)?;
+            self.channel.call(MonotonicInstant::INFINITE, &bytes, handles, &mut reply, &mut handle).map_err(broken)?;
         let (answer, data) =
             decode::<core::result::Result<Answer, Error>>(&reply[..size.bytes]).map_err(|_: Error| EIO)?;
         let begin = size.bytes - data.len();
         let answer = answer?;
         reply.truncate(size.bytes);
         reply.drain(..begin);
-        Ok(Reply { answer, data: reply, handles })
+        let [handle] = handle;
+        Ok(Reply { answer, data: reply, handle })
     }
 
     /// A request with paths.
     fn reach<T>(&self, request: &Request<'_>, done: impl FnOnce(Reply) -> Option<T>) -> Result<Reached<T>> {
-        let reply = self.call(request, &[], SMALL)?;
+        Self::reached(self.call(request, &[], SMALL)?, done)
+    }
+
+    fn reached<T>(reply: Reply, done: impl FnOnce(Reply) -> Option<T>) -> Result<Reached<T>> {
         match reply.answer {
             Answer::Elsewhere { second, above } => Ok(Reached::Elsewhere { second, above, rest: reply.data }),
             _ => done(reply).map(Reached::Done).ok_or(EIO),
@@ -117,9 +132,12 @@ impl Remote {
 
     /// Opens a path.
     pub fn open(&self, path: &[u8], flags: u32, mode: u32) -> Result<Reached<RemoteFile>> {
-        self.reach(&Request::Open { path, flags, mode }, |reply| match (reply.answer, reply.handles) {
-            (Answer::Opened(opened), [Some(channel), stream]) if opened.stream == stream.is_some() => {
-                Some(RemoteFile::new(Remote::new(channel.into(), self.entry.clone()), opened, stream))
+        let (channel, theirs) = Channel::create()?;
+        let request = Request::Open { path, flags, mode };
+        let reply = self.call_with(&request, &[], [theirs.into_handle()], SMALL)?;
+        Self::reached(reply, |reply| match (reply.answer, reply.handle) {
+            (Answer::Opened(opened), stream) if opened.stream == stream.is_some() => {
+                Some(RemoteFile::new(Remote::new(channel, self.entry.clone()), opened, stream))
             }
             _ => None,
         })
@@ -198,8 +216,8 @@ impl RemoteFile {
     pub fn describe(channel: Channel) -> core::result::Result<RemoteFile, Status> {
         let remote = Remote::new(channel, None);
         let reply = remote.call(&Request::Describe, &[], SMALL).map_err(|_| Status::NOT_SUPPORTED)?;
-        match (reply.answer, reply.handles) {
-            (Answer::Opened(opened), [stream, _]) if opened.stream == stream.is_some() => {
+        match (reply.answer, reply.handle) {
+            (Answer::Opened(opened), stream) if opened.stream == stream.is_some() => {
                 Ok(RemoteFile::new(remote, opened, stream))
             }
             _ => Err(Status::NOT_SUPPORTED),
@@ -321,8 +339,7 @@ impl RemoteFile {
         }
         let write = self.opened.flags & flags::WRITE != 0;
         let reply = self.remote.call(&Request::Memory { write }, &[], SMALL).map_err(|_| Status::ACCESS_DENIED)?;
-        let [vmo, _] = reply.handles;
-        vmo.map(Vmo::from).ok_or(Status::ACCESS_DENIED)
+        reply.handle.map(Vmo::from).ok_or(Status::ACCESS_DENIED)
     }
 
     /// A copy of its content as memory, which nothing changes any more but its owner.

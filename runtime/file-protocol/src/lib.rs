@@ -68,7 +68,8 @@ pub mod flags {
 /// What a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request<'a> {
-    /// Opens what a path names; see [`flags`]. A new file gets `mode`.
+    /// Opens what a path names; see [`flags`]. A new file gets `mode`. With the file system's end of a channel, which leads to
+    /// it then; the client has made it, so that what waits in it is the client's.
     Open {
         /// The path; empty for what is open already, as another description.
         path: &'a [u8],
@@ -265,7 +266,7 @@ pub struct Change {
 pub enum Answer {
     /// It is done.
     Done,
-    /// Something is open: with the channel (not to [`Request::Describe`]), then the stream where [`Opened::stream`] says so.
+    /// Something is open: with the stream where [`Opened::stream`] says so.
     Opened(Opened),
     /// What was asked.
     Attributes(Attributes),

@@ -1,20 +1,26 @@
 //! Who has locked what.
 //!
 //! A lock is of a whole file and an open description's, or of a range of bytes and a process'. The two kinds do not know of each other.
+//! What becomes free is told, so that those are asked again who waited for that, and no others.
 
 use std::collections::HashMap;
 
 use file_protocol::{Error, Lock, Result};
+use service::{Ledger, Program};
 
 /// A file: its tree and its node.
 pub type File = (u64, u64);
 
 /// The most ranges that are locked in one file.
 const MOST_RANGES: usize = 4096;
+/// The most ranges in all files, and those of one program.
+const RANGES: u64 = 65_536;
+const RANGES_OF_PROGRAM: u64 = 8192;
 
 #[derive(Clone, Copy, Debug)]
 struct Range {
-    owner: u64,
+    /// The process and its program: a program can only speak for itself.
+    owner: (Program, u64),
     /// The open description by which it was locked, with whose end it goes.
     by: u64,
     lock: Lock,
@@ -25,6 +31,8 @@ struct Range {
 /// A range as it is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
+    /// The process' program.
+    pub program: Program,
     /// The process.
     pub owner: u64,
     /// How.
@@ -35,35 +43,95 @@ pub struct Wanted {
     pub end: u64,
 }
 
+/// A lock that was asked for: of the whole file, or of a range.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked {
+    /// The file.
+    Whole(Lock),
+    /// The range.
+    Range(Wanted),
+}
+
+/// What became free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freed {
+    /// The whole file, for somebody.
+    pub whole: bool,
+    /// Something from this byte on, before that one.
+    pub range: Option<(u64, u64)>,
+}
+
+impl Freed {
+    /// Whether somebody who waits for this may have it now.
+    pub fn concerns(&self, asked: &Asked) -> bool {
+        match asked {
+            Asked::Whole(_) => self.whole,
+            Asked::Range(wanted) => self.range.is_some_and(|(start, end)| wanted.start < end && start < wanted.end),
+        }
+    }
+
+    fn add(&mut self, start: u64, end: u64) {
+        self.range = Some(self.range.map_or((start, end), |(from, to)| (from.min(start), to.max(end))));
+    }
+}
+
 #[derive(Debug, Default)]
 struct Held {
-    /// By open description.
+    /// By open description. One that is exclusive is alone.
     whole: HashMap<u64, Lock>,
     ranges: Vec<Range>,
 }
 
 /// All locks.
-#[derive(Debug, Default)]
-pub struct Locks(HashMap<File, Held>);
+#[derive(Debug)]
+pub struct Locks {
+    files: HashMap<File, Held>,
+    /// Ranges.
+    ledger: Ledger,
+}
+
+impl Default for Locks {
+    fn default() -> Locks {
+        Locks { files: HashMap::new(), ledger: Ledger::new(RANGES, RANGES_OF_PROGRAM) }
+    }
+}
 
 impl Locks {
-    /// Locks a file for an open description, in the place of what it had.
+    /// Locks a file for an open description, or a range for a process.
+    ///
+    /// # Errors
+    /// As [`Locks::whole`] and [`Locks::range`]; `Invalid`: a range without bytes.
+    pub fn ask(&mut self, file: File, by: u64, asked: &Asked) -> (Result<()>, Freed) {
+        match asked {
+            Asked::Whole(lock) => self.whole(file, by, *lock),
+            Asked::Range(wanted) if wanted.start >= wanted.end => (Err(Error::Invalid), Freed::default()),
+            Asked::Range(wanted) => match self.range(file, by, wanted) {
+                Ok(freed) => (Ok(()), freed),
+                Err(error) => (Err(error), Freed::default()),
+            },
+        }
+    }
+
+    /// Locks a file for an open description, in the place of what it had. Tells what that made free, whether or not it got the
+    /// lock.
     ///
     /// # Errors
     /// `Locked`: somebody else hinders, and what it had is free now.
-    pub fn whole(&mut self, file: File, by: u64, lock: Lock) -> Result<()> {
-        let held = self.0.entry(file).or_default();
-        held.whole.remove(&by);
+    pub fn whole(&mut self, file: File, by: u64, lock: Lock) -> (Result<()>, Freed) {
+        let held = self.files.entry(file).or_default();
+        let had = held.whole.remove(&by);
         let hindered = match lock {
             Lock::Free => false,
-            Lock::Shared => held.whole.values().any(|other| *other == Lock::Exclusive),
+            Lock::Shared => held.whole.values().next() == Some(&Lock::Exclusive),
             Lock::Exclusive => !held.whole.is_empty(),
         };
         if !hindered && lock != Lock::Free {
             held.whole.insert(by, lock);
         }
+        let has = held.whole.get(&by).copied();
         self.tidy(file);
-        if hindered { Err(Error::Locked) } else { Ok(()) }
+        let less = had.is_some() && has != Some(Lock::Exclusive) && has != had;
+        (if hindered { Err(Error::Locked) } else { Ok(()) }, Freed { whole: less, range: None })
     }
 
     /// Who hinders a range's lock: owner, lock, first byte, first byte behind.
@@ -74,58 +142,74 @@ impl Locks {
         let hinders = |range: &&Range| {
             let both = range.start < wanted.end && wanted.start < range.end;
             let exclusive = range.lock == Lock::Exclusive || wanted.lock == Lock::Exclusive;
-            both && exclusive && range.owner != wanted.owner
+            both && exclusive && range.owner != (wanted.program, wanted.owner)
         };
-        let range = self.0.get(&file)?.ranges.iter().find(hinders)?;
-        Some((range.owner, range.lock, range.start, range.end))
+        let range = self.files.get(&file)?.ranges.iter().find(hinders)?;
+        Some((range.owner.1, range.lock, range.start, range.end))
     }
 
-    /// Locks a range for a process, in the place of what it had there.
+    /// Locks a range for a process, in the place of what it had there. Gives what that made free.
     ///
     /// # Errors
     /// `Locked`: somebody else hinders; nothing has changed. `Memory`: there are too many.
-    pub fn range(&mut self, file: File, by: u64, wanted: &Wanted) -> Result<()> {
+    pub fn range(&mut self, file: File, by: u64, wanted: &Wanted) -> Result<Freed> {
         if self.hinders(file, wanted).is_some() {
             return Err(Error::Locked);
         }
-        let held = self.0.entry(file).or_default();
-        if held.ranges.len() + 2 > MOST_RANGES {
-            return Err(Error::Memory);
-        }
-        let mut ranges = Vec::with_capacity(held.ranges.len() + 2);
-        for range in held.ranges.drain(..) {
-            if range.owner != wanted.owner || range.end <= wanted.start || range.start >= wanted.end {
-                ranges.push(range);
+        let Wanted { program, owner, lock, start, end } = *wanted;
+        let held = self.files.entry(file).or_default();
+        let before = held.ranges.len();
+        let mut freed = Freed::default();
+        let mut ranges = Vec::with_capacity(before + 2);
+        for range in &held.ranges {
+            if range.owner != (program, owner) || range.end <= start || range.start >= end {
+                ranges.push(*range);
                 continue;
             }
-            if range.start < wanted.start {
-                ranges.push(Range { end: wanted.start, ..range });
+            if lock == Lock::Free || lock == Lock::Shared && range.lock == Lock::Exclusive {
+                freed.add(range.start.max(start), range.end.min(end));
             }
-            if range.end > wanted.end {
-                ranges.push(Range { start: wanted.end, ..range });
+            if range.start < start {
+                ranges.push(Range { end: start, ..*range });
+            }
+            if range.end > end {
+                ranges.push(Range { start: end, ..*range });
             }
         }
-        if wanted.lock != Lock::Free {
-            let Wanted { owner, lock, start, end } = *wanted;
-            ranges.push(Range { owner, by, lock, start, end });
+        if lock != Lock::Free {
+            ranges.push(Range { owner: (program, owner), by, lock, start, end });
         }
-        held.ranges = ranges;
+        let after = ranges.len();
+        let more = after.saturating_sub(before) as u64;
+        let has_room = after <= MOST_RANGES && self.ledger.take(program, more);
+        if has_room {
+            held.ranges = ranges;
+            self.ledger.give(program, before.saturating_sub(after) as u64);
+        }
         self.tidy(file);
-        Ok(())
+        if has_room { Ok(freed) } else { Err(Error::Memory) }
     }
 
     /// An open description has ended: what was locked by it is free.
-    pub fn ended(&mut self, file: File, by: u64) {
-        if let Some(held) = self.0.get_mut(&file) {
-            held.whole.remove(&by);
-            held.ranges.retain(|range| range.by != by);
+    pub fn ended(&mut self, file: File, by: u64) -> Freed {
+        let mut freed = Freed::default();
+        if let Some(held) = self.files.get_mut(&file) {
+            freed.whole = held.whole.remove(&by).is_some();
+            held.ranges.retain(|range| {
+                if range.by == by {
+                    freed.add(range.start, range.end);
+                    self.ledger.give(range.owner.0, 1);
+                }
+                range.by != by
+            });
         }
         self.tidy(file);
+        freed
     }
 
     fn tidy(&mut self, file: File) {
-        if self.0.get(&file).is_some_and(|held| held.whole.is_empty() && held.ranges.is_empty()) {
-            self.0.remove(&file);
+        if self.files.get(&file).is_some_and(|held| held.whole.is_empty() && held.ranges.is_empty()) {
+            self.files.remove(&file);
         }
     }
 }
@@ -137,36 +221,94 @@ mod tests {
     const FILE: File = (1, 2);
 
     fn wanted(owner: u64, lock: Lock, start: u64, end: u64) -> Wanted {
-        Wanted { owner, lock, start, end }
+        Wanted { program: Program(1), owner, lock, start, end }
+    }
+
+    fn freed(start: u64, end: u64) -> Freed {
+        Freed { whole: false, range: Some((start, end)) }
+    }
+
+    fn is_empty(locks: &Locks) -> bool {
+        locks.files.is_empty() && locks.ledger.total() == 0
     }
 
     #[test]
     fn whole_files() {
         let mut locks = Locks::default();
-        assert_eq!(locks.whole(FILE, 1, Lock::Shared), Ok(()));
-        assert_eq!(locks.whole(FILE, 2, Lock::Shared), Ok(()));
-        assert_eq!(locks.whole(FILE, 2, Lock::Exclusive), Err(Error::Locked));
+        let (nothing, whole) = (Freed::default(), Freed { whole: true, range: None });
+        assert_eq!(locks.whole(FILE, 1, Lock::Shared), (Ok(()), nothing));
+        assert_eq!(locks.whole(FILE, 2, Lock::Shared), (Ok(()), nothing));
+        assert_eq!(locks.whole(FILE, 2, Lock::Exclusive), (Err(Error::Locked), whole));
         // It lost what it had when it asked for more.
-        assert_eq!(locks.whole(FILE, 1, Lock::Exclusive), Ok(()));
-        assert_eq!(locks.whole(FILE, 2, Lock::Shared), Err(Error::Locked));
-        locks.ended(FILE, 1);
-        assert_eq!(locks.whole(FILE, 2, Lock::Exclusive), Ok(()));
+        assert_eq!(locks.whole(FILE, 1, Lock::Exclusive), (Ok(()), nothing));
+        assert_eq!(locks.whole(FILE, 2, Lock::Shared), (Err(Error::Locked), nothing));
+        assert_eq!(locks.whole(FILE, 1, Lock::Shared), (Ok(()), whole));
+        assert_eq!(locks.whole(FILE, 1, Lock::Exclusive), (Ok(()), nothing));
+        assert_eq!(locks.ended(FILE, 1), whole);
+        assert_eq!(locks.whole(FILE, 2, Lock::Exclusive), (Ok(()), nothing));
         locks.ended(FILE, 2);
-        assert!(locks.0.is_empty());
+        assert!(is_empty(&locks));
     }
 
     #[test]
     fn ranges_split_and_are_upgraded_by_their_owner() {
         let mut locks = Locks::default();
-        assert_eq!(locks.range(FILE, 1, &wanted(10, Lock::Exclusive, 0, 100)), Ok(()));
+        let nothing = Freed::default();
+        assert_eq!(locks.range(FILE, 1, &wanted(10, Lock::Exclusive, 0, 100)), Ok(nothing));
         assert_eq!(locks.range(FILE, 3, &wanted(11, Lock::Shared, 50, 60)), Err(Error::Locked));
-        assert_eq!(locks.range(FILE, 2, &wanted(10, Lock::Free, 40, 70)), Ok(()));
-        assert_eq!(locks.range(FILE, 3, &wanted(11, Lock::Shared, 50, 60)), Ok(()));
+        assert_eq!(locks.range(FILE, 2, &wanted(10, Lock::Free, 40, 70)), Ok(freed(40, 70)));
+        assert_eq!(locks.range(FILE, 3, &wanted(11, Lock::Shared, 50, 60)), Ok(nothing));
         assert_eq!(locks.hinders(FILE, &wanted(11, Lock::Shared, 60, 80)), Some((10, Lock::Exclusive, 70, 100)));
         assert_eq!(locks.hinders(FILE, &wanted(10, Lock::Exclusive, 0, 200)), Some((11, Lock::Shared, 50, 60)));
-        locks.ended(FILE, 3);
-        assert_eq!(locks.range(FILE, 1, &wanted(10, Lock::Exclusive, 0, 200)), Ok(()));
+        assert_eq!(locks.ended(FILE, 3), freed(50, 60));
+        assert_eq!(locks.range(FILE, 1, &wanted(10, Lock::Exclusive, 0, 200)), Ok(nothing));
+        assert_eq!(locks.range(FILE, 1, &wanted(10, Lock::Shared, 150, 300)), Ok(freed(150, 200)));
         locks.ended(FILE, 1);
-        assert!(locks.0.is_empty());
+        assert!(is_empty(&locks));
+    }
+
+    #[test]
+    fn who_waits_for_something_else_is_not_asked() {
+        let freed = freed(40, 70);
+        for (start, end, concerned) in [(0, 40, false), (39, 41, true), (69, 100, true), (70, 80, false)] {
+            assert_eq!(freed.concerns(&Asked::Range(wanted(1, Lock::Shared, start, end))), concerned, "{start}");
+        }
+        assert!(!freed.concerns(&Asked::Whole(Lock::Shared)));
+        assert!(Freed { whole: true, range: None }.concerns(&Asked::Whole(Lock::Shared)));
+    }
+
+    #[test]
+    fn nobody_speaks_for_a_process_of_another_program() {
+        let mut locks = Locks::default();
+        locks.range(FILE, 1, &wanted(10, Lock::Exclusive, 0, 100)).unwrap();
+        let other = |lock| Wanted { program: Program(2), owner: 10, lock, start: 0, end: 100 };
+        assert_eq!(locks.range(FILE, 2, &other(Lock::Free)), Ok(Freed::default()));
+        assert_eq!(locks.range(FILE, 2, &other(Lock::Shared)), Err(Error::Locked));
+    }
+
+    #[test]
+    fn a_program_has_its_share_of_ranges() {
+        let mut locks = Locks::default();
+        let mut locked = 0;
+        'files: for file in 0.. {
+            for at in 0..MOST_RANGES as u64 {
+                match locks.range((1, file), 1, &wanted(10, Lock::Exclusive, 2 * at, 2 * at + 1)) {
+                    Ok(_) => locked += 1,
+                    Err(error) => {
+                        assert_eq!(error, Error::Memory);
+                        break 'files;
+                    }
+                }
+            }
+            // A file has no place for more.
+            assert_eq!(locks.range((1, file), 1, &wanted(11, Lock::Shared, 1, 2)), Err(Error::Memory));
+        }
+        assert_eq!(locked, RANGES_OF_PROGRAM);
+        let other = Wanted { program: Program(2), ..wanted(10, Lock::Exclusive, 0, 1) };
+        assert!(locks.range((2, 1), 2, &other).is_ok());
+        // Freeing the middle of one makes two of it, which is one too many.
+        assert_eq!(locks.range((1, 0), 1, &wanted(10, Lock::Free, 0, 1)), Ok(freed(0, 1)));
+        assert!(locks.range((1, 0), 1, &wanted(10, Lock::Exclusive, 20_000, 20_010)).is_ok());
+        assert_eq!(locks.range((1, 0), 1, &wanted(10, Lock::Free, 20_001, 20_002)), Err(Error::Memory));
     }
 }

@@ -1,13 +1,16 @@
 //! The file system in memory: what names lead to. What a file holds is a [`Content`], elsewhere.
 //!
-//! Names, links and directories lie in this process and are counted against a [`Budget`], which all trees of the process share.
+//! Names, links and directories lie in this process and are counted against a [`Budget`], which all trees of the process share. Each
+//! is paid for by the program that made it, as long as it is there.
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::collections::hash_map::{self, HashMap};
 use std::ops::Bound;
 use std::rc::Rc;
 
 use file_protocol::{Attributes, Change, Entry, Error, Information, Kind, Result, push_entry};
+use service::{Ledger, Program};
 
 use crate::now;
 use crate::system::{FileSystem, New, Node};
@@ -63,32 +66,37 @@ pub trait Source {
 #[derive(Debug)]
 pub struct Budget {
     most: u64,
-    used: Cell<u64>,
+    ledger: RefCell<Ledger>,
     nodes: Cell<u64>,
 }
 
 impl Budget {
-    /// So many bytes.
-    pub fn new(most: u64) -> Rc<Budget> {
-        Rc::new(Budget { most, used: Cell::new(0), nodes: Cell::new(0) })
+    /// So many bytes, of which a program may have so many.
+    pub fn new(most: u64, of_program: u64) -> Rc<Budget> {
+        Rc::new(Budget { most, ledger: RefCell::new(Ledger::new(most, of_program)), nodes: Cell::new(0) })
     }
 
-    fn take(&self, cost: u64) -> Result<()> {
-        let used = self.used.get() + cost;
-        if used > self.most {
-            return Err(Error::Full);
-        }
-        self.used.set(used);
-        Ok(())
+    fn take(&self, program: Program, cost: u64) -> Result<()> {
+        if self.ledger.borrow_mut().take(program, cost) { Ok(()) } else { Err(Error::Full) }
     }
 
-    fn give(&self, cost: u64) {
-        self.used.set(self.used.get().saturating_sub(cost));
+    fn give(&self, program: Program, cost: u64) {
+        self.ledger.borrow_mut().give(program, cost);
     }
 }
 
+/// What a name stands for.
+#[derive(Clone, Copy)]
+struct Named {
+    node: Node,
+    /// The number that it got.
+    number: u64,
+    /// Who pays for it.
+    payer: Program,
+}
+
 struct Directory {
-    names: BTreeMap<Vec<u8>, (Node, u64)>,
+    names: BTreeMap<Vec<u8>, Named>,
     /// Names by the number that each got: the order in which they are told. A number is never used again, so whoever has
     /// read up to one misses nothing and sees nothing twice.
     order: BTreeMap<u64, Vec<u8>>,
@@ -105,6 +113,8 @@ enum Body<C> {
 
 struct Inode<C> {
     body: Body<C>,
+    /// Who pays for it.
+    payer: Program,
     mode: u32,
     links: u64,
     holders: u64,
@@ -119,19 +129,28 @@ pub struct Tree<S: Source> {
     next: Node,
     source: S,
     budget: Rc<Budget>,
-    /// What of the budget is this tree's.
-    taken: u64,
+    /// Who pays for what is made.
+    payer: Program,
+    /// What is left of a tree that has ended, and what is being let go of.
+    ending: hash_map::IntoIter<Node, Inode<S::Content>>,
+    last: Option<(Node, Inode<S::Content>)>,
 }
 
 fn name_cost(name: &[u8]) -> u64 {
     NAME_COST + 2 * name.len() as u64
 }
 
+/// What a node takes of the budget, without its names.
+fn node_cost<C>(body: &Body<C>) -> u64 {
+    NODE_COST + if let Body::Link(target) = body { target.len() as u64 } else { 0 }
+}
+
 impl<S: Source> Tree<S> {
     /// A tree with nothing but a root, which anybody may use.
     pub fn new(source: S, budget: Rc<Budget>) -> Tree<S> {
         let root = Directory { names: BTreeMap::new(), order: BTreeMap::new(), next: 1, above: None };
-        let mut tree = Tree { nodes: HashMap::new(), next: ROOT, source, budget, taken: 0 };
+        let (nodes, ending, payer) = (HashMap::new(), HashMap::new().into_iter(), Program::INIT);
+        let mut tree = Tree { nodes, next: ROOT, source, budget, payer, ending, last: None };
         tree.add(Body::Directory(root), 0o777, 2);
         tree
     }
@@ -141,21 +160,11 @@ impl<S: Source> Tree<S> {
         self.next += 1;
         let time = now();
         let mode = mode & PERMISSIONS;
-        let inode = Inode { body, mode, links, holders: 0, accessed: time, modified: time, changed: time };
+        let payer = self.payer;
+        let inode = Inode { body, payer, mode, links, holders: 0, accessed: time, modified: time, changed: time };
         self.nodes.insert(node, inode);
         self.budget.nodes.set(self.budget.nodes.get() + 1);
         node
-    }
-
-    fn take(&mut self, cost: u64) -> Result<()> {
-        self.budget.take(cost)?;
-        self.taken += cost;
-        Ok(())
-    }
-
-    fn give(&mut self, cost: u64) {
-        self.budget.give(cost);
-        self.taken = self.taken.saturating_sub(cost);
     }
 
     fn get(&self, node: Node) -> Result<&Inode<S::Content>> {
@@ -198,11 +207,12 @@ impl<S: Source> Tree<S> {
         if directory != ROOT && self.directory(directory)?.above.is_none() {
             return Err(Error::NotFound);
         }
-        self.take(name_cost(name))?;
+        let payer = self.payer;
+        self.budget.take(payer, name_cost(name))?;
         let place = self.directory_mut(directory)?;
         let number = place.next;
         place.next += 1;
-        place.names.insert(name.to_vec(), (node, number));
+        place.names.insert(name.to_vec(), Named { node, number, payer });
         place.order.insert(number, name.to_vec());
         self.touch(directory, true);
         Ok(())
@@ -211,9 +221,9 @@ impl<S: Source> Tree<S> {
     /// Takes a name out of a directory.
     fn remove(&mut self, directory: Node, name: &[u8]) -> Result<Node> {
         let place = self.directory_mut(directory)?;
-        let (node, number) = place.names.remove(name).ok_or(Error::NotFound)?;
+        let Named { node, number, payer } = place.names.remove(name).ok_or(Error::NotFound)?;
         place.order.remove(&number);
-        self.give(name_cost(name));
+        self.budget.give(payer, name_cost(name));
         self.touch(directory, true);
         Ok(node)
     }
@@ -249,17 +259,23 @@ impl<S: Source> Tree<S> {
         if inode.links > 0 || inode.holders > 0 || node == ROOT {
             return;
         }
-        let cost = NODE_COST + if let Body::Link(target) = &inode.body { target.len() as u64 } else { 0 };
-        self.nodes.remove(&node);
+        if let Some(inode) = self.nodes.remove(&node) {
+            self.gone(&inode, true);
+        }
+    }
+
+    /// A node is gone. The root is nobody's.
+    fn gone(&self, inode: &Inode<S::Content>, paid: bool) {
+        if paid {
+            self.budget.give(inode.payer, node_cost(&inode.body));
+        }
         self.budget.nodes.set(self.budget.nodes.get().saturating_sub(1));
-        self.give(cost);
     }
 }
 
 impl<S: Source> Drop for Tree<S> {
     fn drop(&mut self) {
-        self.budget.give(self.taken);
-        self.budget.nodes.set(self.budget.nodes.get().saturating_sub(self.nodes.len() as u64));
+        self.end(usize::MAX);
     }
 }
 
@@ -300,7 +316,7 @@ impl<S: Source> FileSystem for Tree<S> {
     }
 
     fn find(&mut self, directory: Node, name: &[u8]) -> Result<Node> {
-        self.directory(directory)?.names.get(name).map(|(node, _)| *node).ok_or(Error::NotFound)
+        self.directory(directory)?.names.get(name).map(|named| named.node).ok_or(Error::NotFound)
     }
 
     fn above(&mut self, directory: Node) -> Result<Node> {
@@ -318,7 +334,7 @@ impl<S: Source> FileSystem for Tree<S> {
 
     fn make(&mut self, directory: Node, name: &[u8], new: New<'_>) -> Result<Node> {
         let cost = NODE_COST + if let New::Link(target) = new { target.len() as u64 } else { 0 };
-        self.take(cost)?;
+        self.budget.take(self.payer, cost)?;
         let made = match new {
             New::File(mode) => self.source.create().map(|content| (Body::File(content), mode, 1)),
             New::Link(target) => Ok((Body::Link(target.to_vec()), 0o777, 1)),
@@ -328,7 +344,7 @@ impl<S: Source> FileSystem for Tree<S> {
                 Ok((Body::Directory(empty), mode, 2))
             }
         };
-        let (body, mode, links) = made.inspect_err(|_| self.give(cost))?;
+        let (body, mode, links) = made.inspect_err(|_| self.budget.give(self.payer, cost))?;
         let node = self.add(body, mode, links);
         if let Err(error) = self.enter(directory, name, node) {
             self.get_mut(node)?.links = 0;
@@ -388,8 +404,8 @@ impl<S: Source> FileSystem for Tree<S> {
         match old {
             // The name is there and so is its place: nothing can fail.
             Some(old) => {
-                if let Some((place, _)) = self.directory_mut(to.0)?.names.get_mut(to.1) {
-                    *place = node;
+                if let Some(named) = self.directory_mut(to.0)?.names.get_mut(to.1) {
+                    named.node = node;
                 }
                 self.lost_name(old);
                 self.touch(to.0, true);
@@ -409,7 +425,7 @@ impl<S: Source> FileSystem for Tree<S> {
     fn entries(&mut self, directory: Node, cookie: u64, data: &mut Vec<u8>) -> Result<()> {
         let place = self.directory(directory)?;
         for (number, name) in place.order.range((Bound::Excluded(cookie), Bound::Unbounded)) {
-            let Some((node, _)) = place.names.get(name) else { continue };
+            let Some(Named { node, .. }) = place.names.get(name) else { continue };
             let kind = match &self.get(*node)?.body {
                 Body::File(_) => Kind::File,
                 Body::Directory(_) => Kind::Directory,
@@ -449,7 +465,8 @@ impl<S: Source> FileSystem for Tree<S> {
     fn information(&mut self) -> Information {
         let (bytes, used_bytes) = self.source.usage();
         let nodes = self.budget.most / (NODE_COST + NAME_COST);
-        let used_nodes = (self.budget.used.get() / (NODE_COST + NAME_COST)).max(self.budget.nodes.get()).min(nodes);
+        let used_nodes =
+            (self.budget.ledger.borrow().total() / (NODE_COST + NAME_COST)).max(self.budget.nodes.get()).min(nodes);
         Information { bytes, used_bytes, nodes, used_nodes, block: BLOCK, read_only: false, tree: 0 }
     }
 
@@ -464,6 +481,35 @@ impl<S: Source> FileSystem for Tree<S> {
             inode.holders = inode.holders.saturating_sub(1);
         }
         self.reap(node);
+    }
+
+    fn charge(&mut self, program: Program) {
+        self.payer = program;
+    }
+
+    fn end(&mut self, parts: usize) -> bool {
+        if !self.nodes.is_empty() {
+            self.ending = std::mem::take(&mut self.nodes).into_iter();
+        }
+        for _ in 0..parts {
+            let Some((_, inode)) = &mut self.last else {
+                self.last = self.ending.next();
+                if self.last.is_none() {
+                    return true;
+                }
+                continue;
+            };
+            if let Body::Directory(directory) = &mut inode.body
+                && let Some((name, named)) = directory.names.pop_first()
+            {
+                directory.order.remove(&named.number);
+                self.budget.give(named.payer, name_cost(&name));
+            } else if let Some((node, inode)) = self.last.take() {
+                // The root was paid for by nobody.
+                self.gone(&inode, node != ROOT);
+            }
+        }
+        self.last.is_none() && self.ending.len() == 0
     }
 }
 

@@ -1,32 +1,46 @@
 //! Serving trees: who has what open, and the port that everything comes through.
 //!
 //! One thread does all of it. No request waits for anything, but those for locks, which are put aside until they can be had; so no
-//! client keeps others waiting. What stands here in steps is told in [`file_protocol`].
+//! client keeps others waiting. Nor does what a client makes large: all work is steps that are bounded, and programs take turns
+//! with theirs. What a program can have at once has a limit, which is its share; with its end goes what is left. What
+//! stands here in steps is told in [`file_protocol`].
 
 mod content;
 mod fill;
 mod names;
 mod open;
+mod waiting;
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use file_protocol::{Answer, Error, Request, Result, decode, encode, transaction};
-use service::{Client, Clients, Event};
-use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Port, Signals, Status, Stream, Vmo};
+use service::{Client, Clients, End, Ends, Event, Ledger, Program, Turns};
+use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals, Status, Stream, Vmo};
 
-use crate::locks::Locks;
+use crate::locks::{File, Locks};
 use crate::system::{FileSystem, Node};
+use fill::Fill;
 use open::Open;
+use waiting::Waiting;
 
 /// The packets of new clients; connections have those above it.
 const CLIENTS: u64 = 0;
-/// The most connections at once.
-const MOST: usize = 60_000;
-/// The most locks that are waited for at once.
-const MOST_WAITING: usize = 4096;
+/// The most connections at once, and those of one program. They are fewer than a port has waits (50,000).
+const CONNECTIONS: u64 = 40_000;
+const CONNECTIONS_OF_PROGRAM: u64 = 20_000;
 /// The most handles of a message; the protocol needs one.
 const HANDLES: usize = 2;
+/// Packets that are taken from the port before what they ask for is done.
+const BATCH: usize = 1024;
+/// Steps that are done before the port is looked at again.
+const STEPS: usize = 16;
+/// What `init` tells that is taken before others have their turn.
+const EVENTS: usize = 8;
+/// Parts of a tree that are let go of in a step.
+const PARTS: usize = 128;
+/// When a wait that found no memory is tried again.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// A file system whose content may be had without asking it.
 pub trait Served: FileSystem {
@@ -60,22 +74,36 @@ impl Reply {
 }
 
 struct Connection {
-    channel: Channel,
+    end: End,
     open: Rc<Open>,
+    program: Program,
+    /// A request that goes on; the connection's next one waits for its end.
+    filling: Option<Fill>,
+    /// It is to be closed when that has come to its end.
+    closing: bool,
 }
 
-/// A lock that is waited for.
-struct Waiting {
-    connection: u64,
-    transaction: u32,
-    open: Rc<Open>,
-    lock: names::Asked,
+/// Something to do for a program.
+#[derive(Clone, Copy)]
+enum Step {
+    /// A connection has a message, or has ended.
+    Message(u64),
+    /// A connection's program has ended.
+    Cut(u64),
+    /// A connection's [`Fill`] goes on.
+    Fill(u64),
+    /// What this one waits for may be had.
+    Lock(File, u64),
+    /// A tree lets go of what it has.
+    End(u64),
 }
 
 struct Tree<F> {
     system: F,
     /// Its number, as clients see it.
     number: u64,
+    /// Whose it is.
+    program: Program,
     /// Open descriptions in it.
     open: u64,
     /// It stays without any.
@@ -85,10 +113,16 @@ struct Tree<F> {
 /// A service.
 pub struct Service<F, M> {
     port: Port,
+    ends: Ends,
     connections: HashMap<u64, Connection>,
+    /// Connections.
+    ledger: Ledger,
     trees: HashMap<u64, Tree<F>>,
+    /// Trees that have ended.
+    ending: HashMap<u64, F>,
     locks: Locks,
-    waiting: Vec<Waiting>,
+    waiting: Waiting,
+    turns: Turns<Step>,
     /// Makes a tree, if there can be one more.
     make: M,
     next: u64,
@@ -110,22 +144,26 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let koid = zx::startup::process_self().basic_info()?.koid;
         let mut service = Service {
             port: Port::create()?,
+            ends: Ends::default(),
             connections: HashMap::new(),
+            ledger: Ledger::new(CONNECTIONS, CONNECTIONS_OF_PROGRAM),
             trees: HashMap::new(),
+            ending: HashMap::new(),
             locks: Locks::default(),
-            waiting: Vec::new(),
+            waiting: Waiting::default(),
+            turns: Turns::default(),
             make,
             next: CLIENTS,
             koid,
         };
-        service.add_tree(MAIN, true);
+        service.add_tree(MAIN, Program::INIT, true);
         Ok(service)
     }
 
     /// Adds a tree, if there can be one more.
-    fn add_tree(&mut self, key: u64, stays: bool) {
+    fn add_tree(&mut self, key: u64, program: Program, stays: bool) {
         if let Some(system) = (self.make)() {
-            self.trees.insert(key, Tree { system, number: self.koid << 20 ^ key, open: 0, stays });
+            self.trees.insert(key, Tree { system, number: self.koid << 20 ^ key, program, open: 0, stays });
         }
     }
 
@@ -134,34 +172,80 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     /// # Errors
     /// What the kernel answers.
     pub fn run(&mut self, clients: &Clients) -> zx::Result<()> {
-        let signals = Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED;
-        clients.0.wait_async(&self.port, CLIENTS, signals, 0)?;
-        let (mut buffer, mut more) = (file_protocol::buffer(), true);
+        let mut buffer = file_protocol::buffer();
+        let (mut more, mut listens) = (true, false);
         while more || !self.connections.is_empty() {
-            let packet = self.port.wait(MonotonicInstant::INFINITE)?;
-            if packet.key == CLIENTS {
-                match clients.next() {
-                    Ok(Event::Client(client)) => self.client(client),
-                    Ok(Event::Ended(_)) => {}
-                    Err(Status::SHOULD_WAIT) => {}
-                    Err(_) => {
-                        more = false;
-                        continue;
+            if more && !listens {
+                listens = self.watch(&clients.0, CLIENTS).is_ok();
+            }
+            let mut deadline = match () {
+                () if !self.turns.is_empty() => MonotonicInstant::ZERO,
+                () if more && !listens => MonotonicInstant::after(AGAIN),
+                () => MonotonicInstant::INFINITE,
+            };
+            for _ in 0..BATCH {
+                match self.port.wait(deadline) {
+                    Ok(packet) if packet.key == CLIENTS => (listens, more) = (false, self.told(clients)),
+                    Ok(packet) => {
+                        if let Some(connection) = self.connections.get(&packet.key) {
+                            self.turns.push(connection.program, Step::Message(packet.key));
+                        }
                     }
+                    Err(Status::TIMED_OUT) => break,
+                    Err(status) => return Err(status),
                 }
-                clients.0.wait_async(&self.port, CLIENTS, signals, 0)?;
-            } else if self.connections.contains_key(&packet.key) && self.message(packet.key, &mut buffer).is_err() {
-                self.disconnect(packet.key);
+                deadline = MonotonicInstant::ZERO;
+            }
+            for _ in 0..STEPS {
+                let Some((program, step)) = self.turns.pop() else { break };
+                self.step(program, step, &mut buffer);
             }
         }
         Ok(())
     }
 
+    fn step(&mut self, program: Program, step: Step, buffer: &mut [u8]) {
+        match step {
+            Step::Message(key) => {
+                if self.message(key, buffer).is_err() {
+                    self.disconnect(key);
+                }
+            }
+            Step::Cut(key) => self.disconnect(key),
+            Step::Fill(key) => self.fill_on(key),
+            Step::Lock(file, waiter) => self.lock_again(file, waiter),
+            Step::End(key) => {
+                if self.ending.get_mut(&key).is_some_and(|system| system.end(PARTS)) {
+                    self.ending.remove(&key);
+                } else {
+                    self.turns.push_long(program, Step::End(key));
+                }
+            }
+        }
+    }
+
+    /// What `init` tells; says whether it may tell more.
+    fn told(&mut self, clients: &Clients) -> bool {
+        for _ in 0..EVENTS {
+            match clients.next() {
+                Ok(Event::Client(client)) => self.client(client),
+                Ok(Event::Ended(program)) => {
+                    let its = self.connections.iter().filter(|(_, connection)| connection.program == program);
+                    its.for_each(|(key, _)| self.turns.push_long(program, Step::Cut(*key)));
+                }
+                Err(Status::SHOULD_WAIT) => break,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
     /// Gives a client the root: of the tree that is everybody's, or of one that is its own.
     fn client(&mut self, client: Client) {
+        let program = client.program;
         let tree = if client.words == FRESH {
             self.next += 1;
-            self.add_tree(self.next, false);
+            self.add_tree(self.next, program, false);
             self.next
         } else {
             MAIN
@@ -170,24 +254,38 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         for handle in client.handles {
             if let Ok(open) = self.open_node(tree, root, 0) {
                 // One that cannot be served is closed, which says it.
-                let _ = self.connect(handle.into(), &open);
+                let _ = self.connect(handle, &open, program);
                 self.forget(open);
             }
         }
-        if self.trees.get(&tree).is_some_and(|tree| tree.open == 0 && !tree.stays) {
-            self.trees.remove(&tree);
+        self.end_tree(tree);
+    }
+
+    /// Ends a tree in which nothing is open, if it is somebody's own.
+    fn end_tree(&mut self, key: u64) {
+        if self.trees.get(&key).is_some_and(|tree| tree.open == 0 && !tree.stays)
+            && let Some(tree) = self.trees.remove(&key)
+        {
+            self.turns.push_long(tree.program, Step::End(key));
+            self.ending.insert(key, tree.system);
         }
     }
 
-    fn connect(&mut self, channel: Channel, open: &Rc<Open>) -> Result<u64> {
-        if self.connections.len() >= MOST {
+    /// Takes a channel from a client, over which it has what is open.
+    fn connect(&mut self, channel: Handle, open: &Rc<Open>, program: Program) -> Result<()> {
+        let end = self.ends.take(channel).map_err(|_| Error::Invalid)?;
+        if !self.ledger.take(program, 1) {
             return Err(Error::TooManyOpen);
         }
         self.next += 1;
         let key = self.next;
-        self.watch(&channel, key).map_err(|_| Error::Memory)?;
-        self.connections.insert(key, Connection { channel, open: open.clone() });
-        Ok(key)
+        if self.watch(&end, key).is_err() {
+            self.ledger.give(program, 1);
+            return Err(Error::Memory);
+        }
+        let connection = Connection { end, open: open.clone(), program, filling: None, closing: false };
+        self.connections.insert(key, connection);
+        Ok(())
     }
 
     fn watch(&self, channel: &Channel, key: u64) -> zx::Result<()> {
@@ -196,45 +294,52 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
 
     /// Step 6: a channel is closed.
     fn disconnect(&mut self, key: u64) {
-        self.waiting.retain(|waiting| waiting.connection != key);
-        if let Some(connection) = self.connections.remove(&key) {
-            drop(connection.channel);
-            self.forget(connection.open);
+        if let Some(Connection { filling: Some(fill), closing, .. }) = self.connections.get_mut(&key) {
+            // First it undoes what it did.
+            fill.stop();
+            *closing = true;
+            return;
         }
+        let Some(Connection { end, open, program, .. }) = self.connections.remove(&key) else { return };
+        self.waiting.remove((open.tree, open.node), key);
+        drop(end);
+        self.ledger.give(program, 1);
+        self.forget(open);
     }
 
     /// Lets go of a description; with the last reference it ends.
     fn forget(&mut self, open: Rc<Open>) {
         let Some(open) = Rc::into_inner(open) else { return };
         let file = (open.tree, open.node);
-        self.locks.ended(file, open.id);
+        let freed = self.locks.ended(file, open.id);
         if let Some(tree) = self.trees.get_mut(&open.tree) {
             tree.system.release(open.node);
             tree.system.settle();
             tree.open -= 1;
-            if tree.open == 0 && !tree.stays {
-                self.trees.remove(&open.tree);
-            }
         }
-        self.retry(file);
+        self.end_tree(open.tree);
+        self.wake(file, freed);
     }
 
-    /// Steps 1 and 2: takes one request and answers it.
+    /// Steps 1 and 2: takes one request and answers it. Who does not read its answers has its channel closed, as who sends what is
+    /// no message.
     fn message(&mut self, key: u64, buffer: &mut [u8]) -> zx::Result<()> {
         let Some(connection) = self.connections.get(&key) else { return Ok(()) };
         let mut handles = [const { None }; HANDLES];
-        let size = match connection.channel.read(buffer, &mut handles) {
+        let size = match connection.end.read(buffer, &mut handles) {
             Ok(size) => size,
-            Err((Status::SHOULD_WAIT, _)) => return self.watch(&connection.channel, key),
+            Err((Status::SHOULD_WAIT, _)) => return self.watch(&connection.end, key),
             Err((status, _)) => return Err(status),
         };
-        let open = connection.open.clone();
+        let (open, program) = (connection.open.clone(), connection.program);
         let message = &buffer[..size.bytes];
-        // Who sends what is no message has its channel closed.
         let transaction = transaction(message).ok_or(Status::INVALID_ARGS)?;
         let done = match decode::<Request<'_>>(message) {
             Ok((request, data)) => {
                 let handle = handles.into_iter().flatten().next();
+                if let Some(tree) = self.trees.get_mut(&open.tree) {
+                    tree.system.charge(program);
+                }
                 self.request(key, transaction, &open, request, data, handle)
             }
             Err(error) => Some(Err(error)),
@@ -247,8 +352,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             self.answer(key, transaction, done)?;
         }
         match self.connections.get(&key) {
-            Some(connection) => self.watch(&connection.channel, key),
-            None => Ok(()),
+            Some(connection) if connection.filling.is_none() => self.watch(&connection.end, key),
+            _ => Ok(()),
         }
     }
 
@@ -260,7 +365,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             Err(error) => (Err::<Answer, Error>(error), Vec::new(), Vec::new()),
         };
         let bytes = encode(transaction, &answer, &data).map_err(|_| Status::INTERNAL)?;
-        connection.channel.write_handles(&bytes, handles)
+        connection.end.write_handles(&bytes, handles)
     }
 
     /// The file system of a description.

@@ -1,6 +1,7 @@
 //! What a file system has to know.
 
 use file_protocol::{Attributes, Change, Information, Kind, Result};
+use service::Program;
 
 /// A node's number.
 pub type Node = u64;
@@ -115,4 +116,10 @@ pub trait FileSystem {
     fn release(&mut self, node: Node);
     /// A request is done.
     fn settle(&mut self) {}
+    /// Says for whom the next requests are: who pays for what they make.
+    fn charge(&mut self, _program: Program) {}
+    /// The tree has ended: lets go of so many of its parts, and says whether that was all.
+    fn end(&mut self, _parts: usize) -> bool {
+        true
+    }
 }

@@ -48,34 +48,34 @@ pub fn walk(system: &mut impl FileSystem, start: Node, path: &[u8], follow: bool
         return Err(Error::Invalid);
     }
     let (mut at, mut entry) = (start, None);
-    let mut rest = path.to_vec();
+    // What is left begins at `begin`: nothing is moved for a part, of which there may be two thousand in each of forty links.
+    let (mut path, mut begin) = (path.to_vec(), 0);
     let mut links = 0;
     loop {
-        let begin = rest.iter().position(|byte| *byte != b'/').unwrap_or(rest.len());
-        rest.drain(..begin);
-        if rest.is_empty() {
+        let slashes = |from: usize| path[from..].iter().take_while(|byte| **byte == b'/').count();
+        begin += slashes(begin);
+        if begin == path.len() {
             return Ok(Place::There { node: at, entry });
         }
-        let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
-        let tail = rest.split_off(end);
-        let part = std::mem::replace(&mut rest, tail);
-        let last = rest.iter().all(|byte| *byte == b'/');
-        let slash = last && !rest.is_empty();
+        let end = path[begin..].iter().position(|byte| *byte == b'/').map_or(path.len(), |len| begin + len);
+        let next = end + slashes(end);
+        let (last, slash) = (next == path.len(), next == path.len() && next > end);
+        let part = &path[begin..end];
         match system.kind(at)? {
             (Kind::Directory, mode) if mode & SEARCH == 0 => return Err(Error::Access),
             (Kind::Directory, _) => {}
             _ => return Err(Error::NotDirectory),
         }
-        match part.as_slice() {
+        match part {
             b"." => entry = None,
             b".." if at == system.root() => {
-                return Ok(Place::Elsewhere { above: true, rest: rest.split_off(rest.len().min(1)) });
+                return Ok(Place::Elsewhere { above: true, rest: path.split_off(path.len().min(end + 1)) });
             }
             b".." => (at, entry) = (system.above(at)?, None),
             name if name.len() > NAME_MAX => return Err(Error::TooLong),
             name => match system.find(at, name) {
                 Err(Error::NotFound) if last => {
-                    return Ok(Place::Missing { directory: at, name: part, slash });
+                    return Ok(Place::Missing { directory: at, name: name.to_vec(), slash });
                 }
                 Err(error) => return Err(error),
                 Ok(node) => match system.kind(node)?.0 {
@@ -85,20 +85,22 @@ pub fn walk(system: &mut impl FileSystem, start: Node, path: &[u8], follow: bool
                             return Err(Error::Links);
                         }
                         let mut target = system.target(node)?;
-                        target.append(&mut rest);
+                        target.extend_from_slice(&path[end..]);
                         if target.len() >= PATH_MAX {
                             return Err(Error::TooLong);
                         }
                         if target.first() == Some(&b'/') {
                             return Ok(Place::Elsewhere { above: false, rest: target });
                         }
-                        rest = target;
+                        (path, begin) = (target, 0);
+                        continue;
                     }
                     kind if slash && kind != Kind::Directory => return Err(Error::NotDirectory),
-                    _ => (entry, at) = (Some((at, part)), node),
+                    _ => (entry, at) = (Some((at, name.to_vec())), node),
                 },
             },
         }
+        begin = end;
     }
 }
 

@@ -11,6 +11,8 @@ fn main() {
 
     /// What names and nodes may take of this process' memory.
     const NAMES: u64 = 64 << 20;
+    /// And those that one program made.
+    const NAMES_OF_PROGRAM: u64 = 32 << 20;
 
     let served = if std::env::args().nth(1).as_deref() == Some("keeper") {
         keeper::run()
@@ -18,7 +20,7 @@ fn main() {
         let serve = || {
             let clients = service::Clients::take()?;
             let keeper = service::uses(0).map_err(|status| format!("no keeper: {status}"))?;
-            let (keeper, budget) = (Keeper::new(keeper), Budget::new(NAMES));
+            let (keeper, budget) = (Keeper::new(keeper), Budget::new(NAMES, NAMES_OF_PROGRAM));
             let mut service = Service::new(move || Some(Tree::new(keeper.clone(), budget.clone())))
                 .map_err(|status| format!("a port: {status}"))?;
             service.run(&clients).map_err(|status| format!("its port: {status}"))

@@ -46,8 +46,12 @@ impl Source for Vecs {
 }
 
 fn tree(budget: u64) -> (Tree<Vecs>, Rc<Budget>) {
-    let budget = Budget::new(budget);
+    let budget = Budget::new(budget, budget);
     (Tree::new(Vecs, budget.clone()), budget)
+}
+
+fn used(budget: &Budget) -> u64 {
+    budget.ledger.borrow().total()
 }
 
 fn there(tree: &mut Tree<Vecs>, path: &str) -> Result<Node> {
@@ -103,7 +107,7 @@ fn a_name_to_make_or_remove_is_no_way_through_a_link() {
 #[test]
 fn nodes_live_as_long_as_names_and_holders() {
     let (mut tree, budget) = tree(1 << 20);
-    let before = budget.used.get();
+    let before = used(&budget);
     let dir = tree.make(ROOT, b"dir", New::Directory(0o755)).unwrap();
     let file = tree.make(dir, b"a", New::File(0o644)).unwrap();
     tree.link(file, ROOT, b"b").unwrap();
@@ -121,7 +125,7 @@ fn nodes_live_as_long_as_names_and_holders() {
     assert_eq!(tree.make(dir, b"x", New::File(0)), Err(Error::NotFound));
     assert_eq!(path_of(&mut tree, dir), Err(Error::NotFound));
     tree.release(dir);
-    assert_eq!((budget.used.get(), budget.nodes.get()), (before, 1));
+    assert_eq!((used(&budget), budget.nodes.get()), (before, 1));
 }
 
 #[test]
@@ -146,14 +150,14 @@ fn a_budget_that_is_used_up_takes_nothing_from_what_is_there() {
     while tree.make(ROOT, &name(made), New::File(0o644)).is_ok() {
         made += 1;
     }
-    let used = budget.used.get();
+    let all = used(&budget);
     assert_eq!(tree.make(ROOT, b"one more", New::Link(b"x")), Err(Error::Full));
-    assert_eq!(budget.used.get(), used);
+    assert_eq!(used(&budget), all);
     assert!((0..made).all(|number| tree.find(ROOT, &name(number)).is_ok()));
     tree.unlink(ROOT, b"0").unwrap();
     tree.make(ROOT, b"0", New::File(0o644)).unwrap();
     drop(tree);
-    assert_eq!((budget.used.get(), budget.nodes.get()), (0, 0));
+    assert_eq!((used(&budget), budget.nodes.get()), (0, 0));
 }
 
 #[test]
@@ -172,4 +176,69 @@ fn listing_goes_on_while_names_go() {
     tree.entries(ROOT, cookies[3], &mut data).unwrap();
     let names: Vec<u8> = file_protocol::entries(&data).map(|entry| entry.name[0]).collect();
     assert_eq!(names, b"6789");
+}
+
+#[test]
+fn names_are_paid_for_by_who_made_them() {
+    let (mut tree, budget) = tree(1 << 20);
+    let name = |number: u32| number.to_string().into_bytes();
+    tree.charge(Program(1));
+    let mut made = 0;
+    while tree.make(ROOT, &name(made), New::File(0o644)).is_ok() {
+        made += 1;
+    }
+    assert!(used(&budget) > (1 << 19) - 2 * NODE_COST && used(&budget) <= 1 << 19);
+    // Half is left for others. A name of theirs for the first one's file is theirs.
+    tree.charge(Program(2));
+    tree.make(ROOT, b"another", New::File(0o644)).unwrap();
+    let file = tree.find(ROOT, b"0").unwrap();
+    tree.link(file, ROOT, b"name").unwrap();
+    let cost = NODE_COST + name_cost(b"another") + name_cost(b"name");
+    assert_eq!(budget.ledger.borrow().used(Program(2)), cost);
+    // Whoever removes it, the one who paid gets it back.
+    for number in 0..made {
+        tree.unlink(ROOT, &name(number)).unwrap();
+    }
+    assert_eq!(budget.ledger.borrow().used(Program(1)), NODE_COST);
+    tree.rename((ROOT, b"name"), (ROOT, b"moved")).unwrap();
+    tree.unlink(ROOT, b"moved").unwrap();
+    assert_eq!(budget.ledger.borrow().used(Program(1)), 0);
+    tree.unlink(ROOT, b"another").unwrap();
+    assert_eq!(used(&budget), 0);
+}
+
+#[test]
+fn a_tree_ends_in_portions() {
+    let (mut tree, budget) = tree(1 << 24);
+    for folder in [b"a", b"b"] {
+        let folder = tree.make(ROOT, folder, New::Directory(0o755)).unwrap();
+        for number in 0..1000 {
+            tree.make(folder, number.to_string().as_bytes(), New::Link(b"x")).unwrap();
+        }
+    }
+    let mut turns = 0;
+    let mut before = used(&budget);
+    while !tree.end(100) {
+        turns += 1;
+        assert!(before - used(&budget) <= 100 * (NODE_COST + name_cost(b"999")));
+        before = used(&budget);
+    }
+    // A name, a node and the next node are a part each.
+    assert!((40..=70).contains(&turns), "{turns}");
+    assert_eq!((used(&budget), budget.nodes.get()), (0, 0));
+    assert!(tree.end(1));
+}
+
+#[test]
+fn the_longest_walk_looks_at_each_part_once() {
+    let (mut tree, _) = tree(1 << 24);
+    // Forty links, each with as many parts as a path can have.
+    let dots = "./".repeat(2000);
+    for number in 0..40 {
+        let target = format!("{dots}{}", number + 1);
+        tree.make(ROOT, number.to_string().as_bytes(), New::Link(target.as_bytes())).unwrap();
+    }
+    let file = tree.make(ROOT, b"40", New::File(0o644)).unwrap();
+    assert_eq!(there(&mut tree, "0"), Ok(file));
+    assert_eq!(there(&mut tree, ".///././/0"), Ok(file));
 }

@@ -1,68 +1,245 @@
 //! Files that come along with a program: out of a BOOTFS image, into a tree of its own.
+//!
+//! The image is a client's, who may change it meanwhile and say in it what it likes. It is read in pieces, each of which is
+//! checked when it has been read, and never mapped. Work goes by portions, so that others come in between; what
+//! fails in the midst is undone by portions, too.
 
-use bootfs::{Directory, HEADER_SIZE, Header};
+use bootfs::{Directory, HEADER_SIZE, Header, MAX_NAME};
 use file_protocol::{Answer, Error, Kind, Result, check_name};
-use zx::{Handle, Vmo};
+use zx::{Handle, Info, Rights, Vmo};
 
 use super::names::check_change;
 use super::open::Open;
-use super::{Reply, Served, Service};
-use crate::system::New;
+use super::{Reply, Served, Service, Step};
+use crate::system::{FileSystem, New, Node};
 
 /// What files and folders of an image may be used for: all, as far as their owner is asked.
 const FOLDER: u32 = 0o755;
 const FILE: u32 = 0o755;
 /// Bytes that are copied at once.
 const PIECE: usize = 64 << 10;
+/// Bytes that are copied in a portion.
+const PORTION: usize = 2 * PIECE;
+/// For how many bytes the making of a file or a folder stands.
+const NAME: usize = PORTION / 8;
+/// Names that are taken away in a portion.
+const UNDONE: usize = 32;
+/// Bytes of an entry before its name.
+const ENTRY_HEADER: usize = 12;
+/// The most bytes of an entry: its name has a NUL, and is filled up to four bytes.
+const LONGEST_ENTRY: usize = ENTRY_HEADER + (MAX_NAME + 1).next_multiple_of(4);
 
-impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
-    /// The image is read, never mapped: whoever sent it may change it meanwhile. What it can take is bounded as all else is.
-    pub(super) fn fill(&mut self, open: &Open, folder: &[u8], image: Option<Handle>) -> Result<Reply> {
-        let image = Vmo::from(image.ok_or(Error::Invalid)?);
-        let folder = std::str::from_utf8(folder).map_err(|_| Error::Invalid)?;
-        let system = self.system(open)?;
+/// A request that goes on.
+pub(super) struct Fill {
+    transaction: u32,
+    image: Vmo,
+    size: u64,
+    /// What names begin with, the slash included.
+    folder: String,
+    /// Where the next entry begins, and where the last one ends.
+    next: u64,
+    end: u64,
+    /// The file that is being copied.
+    file: Option<Copying>,
+    /// What was made: the directory, the name, what has it.
+    made: Vec<(Node, Vec<u8>, Node)>,
+    /// Why all of it is being undone.
+    failed: Option<Error>,
+}
+
+struct Copying {
+    file: Node,
+    offset: u64,
+    done: u64,
+    size: u64,
+}
+
+fn unreadable<E>(_: E) -> Error {
+    Error::Invalid
+}
+
+/// A memory object that never makes its reader wait: none with a pager beneath it.
+fn readable(image: Handle) -> zx::Result<Option<Vmo>> {
+    let about = image.basic_info()?;
+    let rights = Rights::from_bits_retain(about.rights);
+    if about.type_ != abi::ZX_OBJ_TYPE_VMO || !rights.contains(Rights::READ) {
+        return Ok(None);
+    }
+    let flags = image.info_record::<abi::zx_info_vmo_t>(abi::ZX_INFO_VMO)?.flags;
+    Ok((flags & abi::ZX_INFO_VMO_PAGER_BACKED == 0).then(|| image.into()))
+}
+
+impl Fill {
+    fn begin(
+        system: &mut impl FileSystem,
+        open: &Open,
+        transaction: u32,
+        folder: &[u8],
+        image: Option<Handle>,
+    ) -> Result<Fill> {
+        let image = image.and_then(|image| readable(image).ok().flatten()).ok_or(Error::Invalid)?;
+        let folder = format!("{}/", std::str::from_utf8(folder).map_err(unreadable)?);
         check_change(system, open.node)?;
         let mut entries = Vec::new();
         system.entries(open.node, 0, &mut entries)?;
         if open.kind != Kind::Directory || !entries.is_empty() {
             return Err(Error::NotEmpty);
         }
-        let unreadable = |_| Error::Invalid;
         let size = image.get_size().map_err(unreadable)?;
         let mut header = [0; HEADER_SIZE];
         image.read(&mut header, 0).map_err(unreadable)?;
-        let header = Header::parse(&header).map_err(|_| Error::Invalid)?;
-        let mut bytes = vec![0; header.directory_size()];
-        image.read(&mut bytes, HEADER_SIZE as u64).map_err(unreadable)?;
-        let directory = Directory::parse(&bytes, size).map_err(|_| Error::Invalid)?;
-        for entry in directory.entries() {
-            let Some(path) = entry.name.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')) else { continue };
-            let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-            let mut node = open.node;
-            for name in above.split('/').filter(|name| !name.is_empty()) {
-                check_name(name.as_bytes())?;
-                node = match system.find(node, name.as_bytes()) {
-                    Ok(node) => node,
-                    Err(Error::NotFound) => system.make(node, name.as_bytes(), New::Directory(FOLDER))?,
-                    Err(error) => return Err(error),
-                };
-            }
-            check_name(name.as_bytes())?;
-            if system.find(node, name.as_bytes()).is_ok() {
-                return Err(Error::Exists);
-            }
-            let file = system.make(node, name.as_bytes(), New::File(FILE))?;
-            let (mut done, size) = (0, u64::from(entry.size));
-            let mut piece = vec![0; PIECE];
-            while done < size {
-                let wanted = PIECE.min((size - done) as usize);
-                image.read(&mut piece[..wanted], u64::from(entry.offset) + done).map_err(unreadable)?;
-                match system.write(file, done, &piece[..wanted])? {
-                    0 => return Err(Error::Full),
-                    count => done += count as u64,
+        let header = Header::parse(&header).map_err(unreadable)?;
+        let next = HEADER_SIZE as u64;
+        let end = next + header.directory_size() as u64;
+        Ok(Fill { transaction, image, size, folder, next, end, file: None, made: Vec::new(), failed: None })
+    }
+
+    /// Nobody wants it any more.
+    pub(super) fn stop(&mut self) {
+        self.failed.get_or_insert(Error::Invalid);
+    }
+
+    /// A portion; at the end what came of all.
+    fn go_on(&mut self, system: &mut impl FileSystem, root: Node) -> Option<Result<()>> {
+        if let Some(error) = self.failed {
+            return self.undo(system).then_some(Err(error));
+        }
+        let mut left = PORTION;
+        while left > 0 {
+            let went = match &self.file {
+                Some(_) => self.copy(system),
+                None if self.next >= self.end => return Some(Ok(())),
+                None => self.entry(system, root),
+            };
+            match went {
+                Ok(cost) => left = left.saturating_sub(cost),
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
                 }
             }
         }
-        Ok(Reply::new(Answer::Done))
+        None
+    }
+
+    /// Copies a piece of a file. Gives its cost.
+    fn copy(&mut self, system: &mut impl FileSystem) -> Result<usize> {
+        let Some(copying) = &mut self.file else { return Ok(0) };
+        let wanted = PIECE.min(usize::try_from(copying.size - copying.done).unwrap_or(PIECE));
+        if wanted == 0 {
+            self.file = None;
+            return Ok(0);
+        }
+        let mut piece = vec![0; wanted];
+        self.image.read(&mut piece, copying.offset + copying.done).map_err(unreadable)?;
+        match system.write(copying.file, copying.done, &piece)? {
+            0 => Err(Error::Full),
+            count => {
+                copying.done += count as u64;
+                Ok(count)
+            }
+        }
+    }
+
+    /// Makes what the next entry names. Gives its cost.
+    fn entry(&mut self, system: &mut impl FileSystem, root: Node) -> Result<usize> {
+        let mut bytes = [0; LONGEST_ENTRY];
+        let there = usize::try_from(self.end - self.next).map_or(LONGEST_ENTRY, |left| left.min(LONGEST_ENTRY));
+        let bytes = &mut bytes[..there];
+        self.image.read(bytes, self.next).map_err(unreadable)?;
+        let len = bytes.first_chunk().map(|len| u32::from_le_bytes(*len) as usize).ok_or(Error::Invalid)?;
+        let len = len.checked_add(ENTRY_HEADER).filter(|len| *len <= LONGEST_ENTRY).ok_or(Error::Invalid)?;
+        let bytes = &bytes[..there.min(len.next_multiple_of(4))];
+        let directory = Directory::parse(bytes, self.size).map_err(unreadable)?;
+        let entry = directory.entries().next().ok_or(Error::Invalid)?;
+        self.next += bytes.len() as u64;
+        let Some(path) = entry.name.strip_prefix(self.folder.as_str()) else { return Ok(NAME) };
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (mut node, mut cost) = (root, NAME);
+        for name in above.split('/').filter(|name| !name.is_empty()) {
+            check_name(name.as_bytes())?;
+            node = match system.find(node, name.as_bytes()) {
+                Ok(node) => node,
+                Err(Error::NotFound) => self.make(system, node, name, New::Directory(FOLDER))?,
+                Err(error) => return Err(error),
+            };
+            cost += NAME;
+        }
+        check_name(name.as_bytes())?;
+        if system.find(node, name.as_bytes()).is_ok() {
+            return Err(Error::Exists);
+        }
+        let file = self.make(system, node, name, New::File(FILE))?;
+        self.file = Some(Copying { file, offset: entry.offset.into(), done: 0, size: entry.size.into() });
+        Ok(cost)
+    }
+
+    fn make(&mut self, system: &mut impl FileSystem, place: Node, name: &str, new: New<'_>) -> Result<Node> {
+        let node = system.make(place, name.as_bytes(), new)?;
+        self.made.push((place, name.as_bytes().to_vec(), node));
+        Ok(node)
+    }
+
+    /// Takes some of what was made away, the last first; says whether that was all. What others have put in its place stays.
+    fn undo(&mut self, system: &mut impl FileSystem) -> bool {
+        for _ in 0..UNDONE {
+            let Some((place, name, node)) = self.made.pop() else { return true };
+            if system.find(place, &name) == Ok(node) {
+                // A folder in which others have put something stays.
+                let _ = system.unlink(place, &name);
+            }
+        }
+        false
+    }
+}
+
+impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
+    /// `Fill`: nothing to answer yet where it has begun.
+    pub(super) fn fill(
+        &mut self,
+        (key, transaction): (u64, u32),
+        open: &Open,
+        folder: &[u8],
+        image: Option<Handle>,
+    ) -> Option<Result<Reply>> {
+        let begun = self.system(open).and_then(|system| Fill::begin(system, open, transaction, folder, image));
+        match begun {
+            Ok(fill) => {
+                let connection = self.connections.get_mut(&key)?;
+                connection.filling = Some(fill);
+                self.turns.push_long(connection.program, Step::Fill(key));
+                None
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// A turn of a connection's `Fill`. At its end the connection is read again.
+    pub(super) fn fill_on(&mut self, key: u64) {
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        let Some(mut fill) = connection.filling.take() else { return };
+        let (open, program) = (connection.open.clone(), connection.program);
+        let came = match self.trees.get_mut(&open.tree) {
+            Some(tree) => {
+                tree.system.charge(program);
+                let came = fill.go_on(&mut tree.system, open.node);
+                tree.system.settle();
+                came
+            }
+            None => Some(Err(Error::NotFound)),
+        };
+        self.forget(open);
+        let Some(came) = came else {
+            if let Some(connection) = self.connections.get_mut(&key) {
+                connection.filling = Some(fill);
+                self.turns.push_long(program, Step::Fill(key));
+            }
+            return;
+        };
+        let answered = self.answer(key, fill.transaction, came.map(|()| Reply::new(Answer::Done)));
+        let Some(connection) = self.connections.get(&key) else { return };
+        if answered.is_err() || connection.closing || self.watch(&connection.end, key).is_err() {
+            self.disconnect(key);
+        }
     }
 }

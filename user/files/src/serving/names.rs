@@ -2,21 +2,15 @@
 
 use std::rc::Rc;
 
-use file_protocol::{Answer, Change, Error, Kind, LINKS_MAX, Lock, PATH_MAX, Request, Result, check_name};
+use file_protocol::{Answer, Change, Error, Kind, Lock, PATH_MAX, Request, Result, check_name};
+use service::Program;
 use zx::Handle;
 
 use super::open::{Open, WRITE};
-use super::{MOST_WAITING, Reply, Served, Service, Waiting};
-use crate::locks::{File, Wanted};
+use super::{Reply, Served, Service};
+use crate::locks::{Asked, Wanted};
 use crate::system::{FileSystem, New, Node};
 use crate::walk::{Place, SEARCH, is_below, path_of, walk, walk_to_name};
-
-/// A lock that was asked for: of the whole file, or of a range.
-#[derive(Clone, Copy)]
-pub enum Asked {
-    Whole(Lock),
-    Range(Wanted),
-}
 
 /// Step 3: the path leads out of the tree.
 pub fn elsewhere(second: bool, above: bool, rest: Vec<u8>) -> Reply {
@@ -43,7 +37,7 @@ macro_rules! place {
 }
 
 impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
-    /// Carries a request out; nothing to answer yet where it waits for a lock.
+    /// Carries a request out; nothing to answer yet where it waits for a lock, or goes on.
     pub(super) fn request(
         &mut self,
         key: u64,
@@ -53,36 +47,33 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         data: &[u8],
         handle: Option<Handle>,
     ) -> Option<Result<Reply>> {
-        let lock = match request {
-            Request::Lock { lock, wait } => Some((Asked::Whole(lock), wait)),
+        let program = self.connections.get(&key)?.program;
+        match request {
+            Request::Lock { lock, wait } => self.lock((key, transaction), open, Asked::Whole(lock), wait),
             Request::LockRange { owner, lock, wait, start, end } => {
-                Some((Asked::Range(Wanted { owner, lock, start, end }), wait))
+                let wanted = Wanted { program, owner, lock, start, end };
+                self.lock((key, transaction), open, Asked::Range(wanted), wait)
             }
-            _ => None,
-        };
-        Some(match lock {
-            Some((lock, wait)) => match self.lock(open, lock) {
-                Err(Error::Locked) if wait && self.waiting.len() < MOST_WAITING => {
-                    self.waiting.push(Waiting { connection: key, transaction, open: open.clone(), lock });
-                    return None;
-                }
-                done => done.map(|()| Reply::new(Answer::Done)),
-            },
-            None => self.carry_out(open, request, data, handle),
-        })
+            Request::Fill { folder } => self.fill((key, transaction), open, folder, handle),
+            request => Some(self.carry_out(program, open, request, data, handle)),
+        }
     }
 
     fn carry_out(
         &mut self,
+        program: Program,
         open: &Rc<Open>,
         request: Request<'_>,
         data: &[u8],
         handle: Option<Handle>,
     ) -> Result<Reply> {
         match request {
-            Request::Open { path, flags, mode } => self.open_path(open, path, flags, mode),
+            Request::Open { path, flags, mode } => {
+                let channel = handle.ok_or(Error::Invalid)?;
+                self.open_path(open, (path, flags, mode), channel, program)
+            }
             Request::Clone => {
-                self.connect(handle.ok_or(Error::Invalid)?.into(), open)?;
+                self.connect(handle.ok_or(Error::Invalid)?, open, program)?;
                 Ok(Reply::new(Answer::Done))
             }
             Request::Describe => Self::describe(open),
@@ -102,7 +93,6 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 self.system(open)?.entries(open.node, cookie, &mut data)?;
                 Ok(Reply::data(data))
             }
-            Request::Fill { folder } => self.fill(open, folder, handle),
             Request::MakeDirectory { path, mode } => self.make(open, path, New::Directory(mode)),
             Request::MakeLink { path, target } => match target.len() {
                 0 => Err(Error::NotFound),
@@ -129,13 +119,13 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 Ok(Reply::new(Answer::Information(information)))
             }
             Request::TestRange { owner, lock, start, end } => {
-                let wanted = Wanted { owner, lock, start, end };
+                let wanted = Wanted { program, owner, lock, start, end };
                 let held = self.locks.hinders((open.tree, open.node), &wanted);
                 let (owner, lock, start, end) = held.unwrap_or((0, Lock::Free, start, end));
                 Ok(Reply::new(Answer::Held { owner, lock, start, end }))
             }
             // Seen to before.
-            Request::Lock { .. } | Request::LockRange { .. } => Err(Error::Invalid),
+            Request::Lock { .. } | Request::LockRange { .. } | Request::Fill { .. } => Err(Error::Invalid),
         }
     }
 
@@ -267,42 +257,5 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             _ => path_of(system, node)?,
         };
         Ok(Reply::data(path))
-    }
-
-    fn lock(&mut self, open: &Open, lock: Asked) -> Result<()> {
-        let file = (open.tree, open.node);
-        let done = match lock {
-            Asked::Whole(lock) => self.locks.whole(file, open.id, lock),
-            Asked::Range(wanted) if wanted.start >= wanted.end => return Err(Error::Invalid),
-            Asked::Range(wanted) => self.locks.range(file, open.id, &wanted),
-        };
-        self.retry(file);
-        done
-    }
-
-    /// Gives those who wait for locks of a file what they can have now.
-    pub(super) fn retry(&mut self, file: File) {
-        let mut index = 0;
-        let mut rounds = self.waiting.len() * LINKS_MAX as usize;
-        while let Some(waiting) = self.waiting.get(index).filter(|_| rounds > 0) {
-            rounds -= 1;
-            let (open, lock) = (waiting.open.clone(), waiting.lock);
-            let mine = (open.tree, open.node) == file;
-            let had = match lock {
-                _ if !mine => Err(Error::Locked),
-                Asked::Whole(lock) => self.locks.whole(file, open.id, lock),
-                Asked::Range(wanted) => self.locks.range(file, open.id, &wanted),
-            };
-            drop(open);
-            if had == Err(Error::Locked) {
-                index += 1;
-                continue;
-            }
-            let waiting = self.waiting.remove(index);
-            let done = had.map(|()| Reply::new(Answer::Done));
-            // One that has gone is seen by its own packet.
-            let _ = self.answer(waiting.connection, waiting.transaction, done);
-            self.forget(waiting.open);
-        }
     }
 }

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use file_protocol::{Answer, Error, Kind, Opened, Result, flags};
-use zx::{AsHandleRef, Channel, Rights, Stream};
+use service::Program;
+use zx::{AsHandleRef, Handle, Rights, Stream};
 
 use super::{Reply, Served, Service};
 use crate::system::{New, Node};
@@ -35,7 +36,7 @@ impl Open {
     }
 
     /// The stream for a client.
-    fn handles(&self) -> Result<Vec<zx::Handle>> {
+    fn handles(&self) -> Result<Vec<Handle>> {
         let stream = self.stream.as_ref().map(|stream| stream.duplicate_handle(Rights::SAME_RIGHTS));
         Ok(stream.transpose().map_err(|_| Error::Memory)?.into_iter().collect())
     }
@@ -56,8 +57,14 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Ok(Rc::new(Open { id, tree: key, node, kind, flags, position, stream }))
     }
 
-    /// `Open`: step 4 where there is a stream.
-    pub(super) fn open_path(&mut self, from: &Open, path: &[u8], wanted: u32, mode: u32) -> Result<Reply> {
+    /// `Open`: step 4 where there is a stream. The channel is the client's, as is what waits in it.
+    pub(super) fn open_path(
+        &mut self,
+        from: &Open,
+        (path, wanted, mode): (&[u8], u32, u32),
+        channel: Handle,
+        program: Program,
+    ) -> Result<Reply> {
         let exclusive = wanted & flags::CREATE != 0 && wanted & flags::EXCLUSIVE != 0;
         let follow = !exclusive && wanted & flags::NO_FOLLOW == 0;
         let system = self.system(from)?;
@@ -94,18 +101,15 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             system.resize(node, 0)?;
         }
         let open = self.open_node(from.tree, node, wanted)?;
-        let reply = self.hand_out(&open);
+        let reply = self.hand_out(&open, channel, program);
         self.forget(open);
         reply
     }
 
-    /// Makes a channel to a description for a client.
-    fn hand_out(&mut self, open: &Rc<Open>) -> Result<Reply> {
-        let (theirs, ours) = Channel::create().map_err(|_| Error::Memory)?;
-        let streams = open.handles()?;
-        self.connect(ours, open)?;
-        let mut handles = vec![theirs.into_handle()];
-        handles.extend(streams);
+    /// Gives a client a description over its channel.
+    fn hand_out(&mut self, open: &Rc<Open>, channel: Handle, program: Program) -> Result<Reply> {
+        let handles = open.handles()?;
+        self.connect(channel, open, program)?;
         Ok(Reply { answer: Answer::Opened(open.opened()), data: Vec::new(), handles })
     }
 
