@@ -112,11 +112,19 @@ pub fn descriptor(handle: Handle) -> Result<OwnedFd> {
 /// # Errors
 /// `NOT_FOUND`: this process was not given any services.
 pub fn connect(name: &str) -> Result<Channel> {
-    let path = CString::new(std::format!("/svc/{name}")).map_err(|_| Status::INVALID_ARGS)?;
     let (ours, theirs) = Channel::create()?;
-    // SAFETY: a C string.
-    check(unsafe { fdio_service_connect(path.as_ptr(), theirs.into_handle().into_raw()) })?;
+    connect_with(name, theirs.into_handle())?;
     Ok(ours)
+}
+
+/// The same with what is to be the service's end, be it one or not.
+///
+/// # Errors
+/// `NOT_FOUND`: this process was not given any services.
+pub fn connect_with(name: &str, end: Handle) -> Result<()> {
+    let path = CString::new(std::format!("/svc/{name}")).map_err(|_| Status::INVALID_ARGS)?;
+    // SAFETY: a C string.
+    check(unsafe { fdio_service_connect(path.as_ptr(), end.into_raw()) })
 }
 
 /// Makes `channel` the one that this process, and those that it starts, reach services by.

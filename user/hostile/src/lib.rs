@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
+pub mod attack;
+#[cfg(target_os = "fuchsia")]
 pub mod hand;
 #[cfg(target_os = "fuchsia")]
 pub mod neighbour;

@@ -30,7 +30,14 @@ pub fn tests() -> Vec<Test> {
             found.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!("{}\n{problem}", found.said.join("\n"))))
         }),
         Test::one("hostile.replay", |context| fuzz::replays(context.built_with_tests()?, REPLAYED, SEED)),
+        Test::many("hostile.services.files", |context, cases| attacks(context, cases, "files")),
+        Test::many("hostile.services.network", |context, cases| attacks(context, cases, "network")),
     ]
+}
+
+/// What a hostile client does to one service. How long others wait is told.
+fn attacks(context: &Context<'_>, cases: &mut Cases, service: &str) -> Result<()> {
+    program(context, cases, &format!("{service}-attacks"), &[&format!("{service}.")], None).map(drop)
 }
 
 /// Cases of one of the programs of `user/hostile`, with other instances than those of `system.toml` if there are some. Gives what the

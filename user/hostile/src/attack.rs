@@ -1,0 +1,56 @@
+//! Attacks on services: a child that does what it should not, and how long an ordinary request takes beside it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use conformance::check::{Failure, Outcome, ensure};
+
+/// How long one ordinary use of a service may take beside an attack, in the guest's time.
+pub const LONGEST: Duration = Duration::from_millis(100);
+/// What a child prints when its attack has begun.
+pub const BEGUN: &str = "begun";
+
+/// This program as another process, which attacks until it is dropped.
+pub struct Attacker(Child);
+
+impl Attacker {
+    /// Starts an attack, and waits until it has begun.
+    ///
+    /// # Errors
+    /// It does not begin.
+    pub fn start(kind: &str) -> Result<Attacker, Failure> {
+        let program = std::env::args().next().ok_or("this program does not know its name")?;
+        let mut child = Command::new(program).args(["--child", kind]).stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().ok_or("an attacker without a pipe")?;
+        let attacker = Attacker(child);
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        ensure(line.trim_end() == BEGUN, &format!("the attacker says {line:?}"))?;
+        Ok(attacker)
+    }
+}
+
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Does something ordinary now and then. None of it may take long.
+///
+/// # Errors
+/// What it says; that it took too long.
+pub fn goes_on(what: &str, times: usize, act: impl Fn() -> std::io::Result<()>) -> Outcome {
+    let mut worst = Duration::ZERO;
+    for _ in 0..times {
+        let begin = Instant::now();
+        act()?;
+        worst = worst.max(begin.elapsed());
+        thread::sleep(Duration::from_millis(20));
+    }
+    eprintln!("hold {what}: {} us at most", worst.as_micros());
+    ensure(worst < LONGEST, &format!("{what} took {worst:?}"))
+}
