@@ -371,13 +371,16 @@ const OTHERS: &[(&str, Event)] = &[
     }),
 ];
 
+/// The same, whatever it is.
+type Happens = Box<dyn Fn(&mut World, u64) -> Vec<Answer>>;
+
 /// All that may happen.
-fn events() -> impl Iterator<Item = (&'static str, Box<dyn Fn(&mut World, u64) -> Vec<Answer>>)> {
+fn events() -> impl Iterator<Item = (&'static str, Happens)> {
     let one = |&(name, call): &(&'static str, Call)| {
         let event = move |world: &mut World, cell: u64| vec![world.whole(1, call(world, cell)).0];
-        (name, Box::new(event) as Box<dyn Fn(&mut World, u64) -> Vec<Answer>>)
+        (name, Box::new(event) as Happens)
     };
-    let other = |&(name, event): &(&'static str, Event)| (name, Box::new(event) as Box<dyn Fn(&mut World, u64) -> _>);
+    let other = |&(name, event): &(&'static str, Event)| (name, Box::new(event) as Happens);
     SHORT.iter().map(one).chain(LONG.iter().map(one)).chain(OTHERS.iter().map(other))
 }
 

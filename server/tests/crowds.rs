@@ -32,6 +32,7 @@ const OUT: u64 = USER_BASE + 512;
 
 type Words = (u32, [u64; 8]);
 type Step = fn(&mut World) -> Words;
+type Event = fn(&mut World);
 
 /// A process with two threads that make calls, and threads of three processes that wait: for a signal, at a futex, through a handle.
 struct World {
@@ -224,7 +225,7 @@ fn once(world: &mut World, words: Words) {
 }
 
 /// What else may happen.
-const EVENTS: &[(&str, fn(&mut World))] = &[
+const EVENTS: &[(&str, Event)] = &[
     ("wake one", |w| once(w, (nr::FUTEX_WAKE, [WORD, 1, 0, 0, 0, 0, 0, 0]))),
     ("wake one of the other", |w| once(w, (nr::FUTEX_WAKE, [OTHER, 1, 0, 0, 0, 0, 0, 0]))),
     ("move them back", |w| once(w, (nr::FUTEX_REQUEUE, [OTHER, 0, 0, WORD, 50, 0, 0, 0]))),
@@ -277,15 +278,15 @@ fn each_of_a_crowd_is_told_once_and_by_one_of_those_who_tell() {
             portions
         };
         portioned += usize::from(portions > 1);
-        type Event = Box<dyn Fn(&mut World)>;
+        type Happens = Box<dyn Fn(&mut World)>;
         let others = LONG.iter().map(|&(name, step)| {
-            let event: Event = Box::new(move |world: &mut World| {
+            let event: Happens = Box::new(move |world: &mut World| {
                 let words = step(world);
                 world.whole(1, words);
             });
             (name, event)
         });
-        let events = EVENTS.iter().map(|&(name, event)| (name, Box::new(event) as Event)).chain(others);
+        let events = EVENTS.iter().map(|&(name, event)| (name, Box::new(event) as Happens)).chain(others);
         for (other, event) in events {
             let order = |first: bool, reversed: bool| {
                 let mut world = World::new();
