@@ -12,7 +12,7 @@ use crate::machine::{PAGE, Perm, USER_BASE};
 use crate::name::Name;
 use crate::port::Port;
 use crate::stream::{Part, Where};
-use crate::vmar::{MapRequest, Place, RangeOp};
+use crate::vmar::{MapRequest, Place, RangeOp, VmarFlags};
 use crate::vmo::{CloneKind, MAX_SIZE, Vmo};
 use crate::{Id, Kernel};
 
@@ -216,6 +216,40 @@ fn mappings_without_end() {
     k.reap();
     w.close([held]);
     w.end();
+}
+
+/// Regions that lie in each other go some at a time, however short the outermost is.
+#[test]
+fn regions_in_regions() {
+    for destroy in [false, true] {
+        let mut w = World::new();
+        let job = w.kernel.root_job().unwrap();
+        let (process, root) = w.kernel.process_create(job, Name::new(b"deep")).unwrap();
+        let held = Handle { object: process.object(), rights: Rights::NONE };
+        w.kernel.add_handle(process.object());
+        let flags = VmarFlags { specific: true, read: true, write: true, execute: false };
+        let (outermost, base) = w.kernel.vmar_allocate(root, Place::At(PAGE), PAGE, flags).unwrap();
+        let mut innermost = outermost;
+        for _ in 0..DEEP {
+            innermost = w.kernel.vmar_allocate(innermost, Place::At(0), PAGE, flags).unwrap().0;
+        }
+        w.kernel.machine.pace = 200_000;
+        let (mut done, mut portions) = (0, 1);
+        let part = |w: &mut World, done| match destroy {
+            true => w.kernel.vmar_destroy_portion(outermost, done),
+            false => w.kernel.vmar_unmap_portion(root, (base, PAGE), true, done),
+        };
+        while let Some(next) = part(&mut w, done).unwrap() {
+            (done, portions) = (next, portions + 1);
+        }
+        assert!(portions > DEEP / 200, "{portions} portions");
+        w.kernel.machine.pace = 0;
+        w.kernel.process_kill(process, 0);
+        w.kernel.reap();
+        w.close([held]);
+        while w.kernel.left_portion() {}
+        w.end();
+    }
 }
 
 #[test]
