@@ -129,9 +129,10 @@ pub mod cspace {
 
     /// The leaves for slots that are handed out in a run, the last of the lower half.
     pub const STRIP_LEAVES: u64 = 16;
-    /// Leaves whose slots are handed out one by one for each chunk: a slot for about 128 bytes of memory, so that what a
-    /// program shows of memory that others show, too, can be paid for in memory.
-    const LOOSE_LEAVES: u64 = 15;
+    /// Leaves whose slots are handed out one by one for each chunk: a slot for about 256 bytes of memory, so that what a
+    /// program shows of memory that others show, too, can be paid for in memory. Leaves stay once they are made, so there are no
+    /// more: all of them take an eighth of the memory.
+    const LOOSE_LEAVES: u64 = 7;
     /// With so many, pointers to slots have 28 bits.
     const ROOT_BITS: u8 = 18;
 

@@ -16,7 +16,6 @@
 //! use is revoked and given back when somebody asks for a chunk and there is no other. All numbers are O(1) to turn
 //! into each other; no table has a size that is not the size of memory.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -27,9 +26,11 @@ use server_boot::layout::{CHUNK, CHUNK_BITS, WINDOW};
 
 mod contiguous;
 mod large;
+mod loose;
 pub mod several;
 pub mod thread_objects;
 
+use self::loose::Loose;
 use self::several::Strips;
 use super::chunks::{CHUNKS, NONE, untyped_of};
 use super::heap;
@@ -146,52 +147,6 @@ struct DevicePage {
     slot: u64,
 }
 
-/// Slots that are handed out one by one.
-struct Loose {
-    /// Of each leaf, for each slot that has ever been handed out: the page that it maps, if it maps one, or, while it is
-    /// free, the number of the next free one.
-    notes: Vec<Box<[u32]>>,
-    /// The number of the first free one.
-    free: u32,
-    /// How many are free.
-    count: u64,
-    /// How many map a page.
-    mapping: u64,
-    next: u64,
-    end: u64,
-    leaf: u64,
-}
-
-impl Loose {
-    /// The number of a slot.
-    fn number(slot: u64) -> u32 {
-        (slot - leaf_slot(LOOSE_LEAF, 0)) as u32
-    }
-
-    fn note(&mut self, number: u32) -> &mut u32 {
-        &mut self.notes[number as usize / LEAF_SLOTS as usize][number as usize % LEAF_SLOTS as usize]
-    }
-
-    /// The page that a slot maps.
-    #[inline]
-    fn frame(&self, slot: u64) -> u32 {
-        let number = Self::number(slot) as usize;
-        self.notes[number / LEAF_SLOTS as usize][number % LEAF_SLOTS as usize]
-    }
-
-    /// Room for what is noted of a leaf's slots: there is some for all of them, so that giving them back cannot fail.
-    fn make_room(&mut self) -> Result<(), OutOfMemory> {
-        if self.notes.len() as u64 <= self.leaf - LOOSE_LEAF {
-            let mut leaf = Vec::new();
-            leaf.room_exact(LEAF_SLOTS as usize)?;
-            leaf.resize(LEAF_SLOTS as usize, 0);
-            self.notes.room(1)?;
-            self.notes.push(leaf.into_boxed_slice());
-        }
-        Ok(())
-    }
-}
-
 fn bit(map: &[u64; 8], i: u32) -> bool {
     map[i as usize / 64] >> (i % 64) & 1 != 0
 }
@@ -219,7 +174,7 @@ impl Memory {
             leaf_chunk: NONE,
             leaves_used: 0,
             spent: 0,
-            loose: Loose { notes: Vec::new(), free: NONE, count: 0, mapping: 0, next: 0, end: 0, leaf: LOOSE_LEAF },
+            loose: Loose::default(),
             live: [0; 2],
             windows: 0,
             large: BTreeSet::new(),
@@ -324,18 +279,6 @@ impl Memory {
         self.loose.mapping -= 1;
     }
 
-    /// Slots handed out by [`Memory::mapping_take`] and [`Memory::large_take`] one by one, not by what they map.
-    #[inline]
-    pub fn mapping_slots(&self) -> u64 {
-        self.loose.mapping
-    }
-
-    /// What such a slot counts as, in bytes: if all are taken, all memory is paid for.
-    #[inline]
-    pub fn slot_price(&self) -> u64 {
-        self.slot_price
-    }
-
     /// The frame whose spare capability this is.
     fn spare_of(&self, slot: u64) -> Option<u32> {
         let chunk = (slot >> LEAF_BITS).checked_sub(self.leaf_base)?;
@@ -395,44 +338,6 @@ impl Memory {
     /// Makes an object of an untyped, at a loose slot.
     pub fn make_at(&mut self, untyped: u64, object: Object, slot: u64) -> Result<(), OutOfMemory> {
         sys::retype(untyped, object, Some(slot >> LEAF_BITS), slot % LEAF_SLOTS, 1).map_err(|_| OutOfMemory)
-    }
-
-    // --- slots ---
-
-    /// An empty slot.
-    pub fn slot_alloc(&mut self) -> Result<u64, OutOfMemory> {
-        granted(Want::Slot)?;
-        if self.loose.free != NONE {
-            let number = self.loose.free;
-            self.loose.free = *self.loose.note(number);
-            self.loose.count -= 1;
-            return Ok(leaf_slot(LOOSE_LEAF, 0) + u64::from(number));
-        }
-        if self.loose.next == self.loose.end {
-            if self.loose.leaf >= self.leaf_base - STRIP_LEAVES {
-                return Err(OutOfMemory);
-            }
-            self.loose.make_room()?;
-            self.leaf_make(self.loose.leaf)?;
-            self.loose.next = leaf_slot(self.loose.leaf, 0);
-            self.loose.end = self.loose.next + LEAF_SLOTS;
-            self.loose.leaf += 1;
-        }
-        self.loose.next += 1;
-        Ok(self.loose.next - 1)
-    }
-
-    /// Says of `count` slots in use that they will stay so.
-    pub fn slots_keep(&mut self, count: usize) {
-        self.kept += count as u64;
-    }
-
-    /// Takes back a slot that is empty again.
-    pub fn slot_free(&mut self, slot: u64) {
-        let number = Loose::number(slot);
-        let next = core::mem::replace(&mut self.loose.free, number);
-        *self.loose.note(number) = next;
-        self.loose.count += 1;
     }
 
     // --- the common part ---

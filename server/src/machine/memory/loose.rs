@@ -1,0 +1,112 @@
+//! Loose slots: those for capabilities that have no place of their own.
+//!
+//! There are so many that each stands for some 256 bytes of memory. Whoever shows a page that is shown already takes one, and is charged
+//! as much ([`Memory::slot_price`]). Leaves are made when they are needed, and stay.
+
+use alloc::boxed::Box;
+
+use super::*;
+
+/// Slots that are handed out one by one.
+pub(super) struct Loose {
+    /// Of each leaf, for each slot that has ever been handed out: the page that it maps, if it maps one, or, while it is
+    /// free, the number of the next free one.
+    notes: Vec<Box<[u32]>>,
+    /// The number of the first free one.
+    free: u32,
+    /// How many are free.
+    pub count: u64,
+    /// How many map a page.
+    pub mapping: u64,
+    /// The next that was never handed out.
+    pub next: u64,
+    end: u64,
+    leaf: u64,
+}
+
+impl Default for Loose {
+    fn default() -> Self {
+        Loose { notes: Vec::new(), free: NONE, count: 0, mapping: 0, next: 0, end: 0, leaf: LOOSE_LEAF }
+    }
+}
+
+impl Loose {
+    /// The number of a slot.
+    pub fn number(slot: u64) -> u32 {
+        (slot - leaf_slot(LOOSE_LEAF, 0)) as u32
+    }
+
+    /// What is noted of a slot.
+    pub fn note(&mut self, number: u32) -> &mut u32 {
+        &mut self.notes[number as usize / LEAF_SLOTS as usize][number as usize % LEAF_SLOTS as usize]
+    }
+
+    /// The page that a slot maps.
+    #[inline]
+    pub fn frame(&self, slot: u64) -> u32 {
+        let number = Self::number(slot) as usize;
+        self.notes[number / LEAF_SLOTS as usize][number % LEAF_SLOTS as usize]
+    }
+
+    /// Room for what is noted of a leaf's slots: there is some for all of them, so that giving them back cannot fail.
+    fn make_room(&mut self) -> Result<(), OutOfMemory> {
+        if self.notes.len() as u64 <= self.leaf - LOOSE_LEAF {
+            let mut leaf = Vec::new();
+            leaf.room_exact(LEAF_SLOTS as usize)?;
+            leaf.resize(LEAF_SLOTS as usize, 0);
+            self.notes.room(1)?;
+            self.notes.push(leaf.into_boxed_slice());
+        }
+        Ok(())
+    }
+}
+
+impl Memory {
+    /// Slots handed out by [`Memory::mapping_take`] and [`Memory::large_take`] one by one, not by what they map.
+    #[inline]
+    pub fn mapping_slots(&self) -> u64 {
+        self.loose.mapping
+    }
+
+    /// What such a slot counts as, in bytes: if all are taken, all memory is paid for.
+    #[inline]
+    pub fn slot_price(&self) -> u64 {
+        self.slot_price
+    }
+
+    /// An empty slot.
+    pub fn slot_alloc(&mut self) -> Result<u64, OutOfMemory> {
+        granted(Want::Slot)?;
+        if self.loose.free != NONE {
+            let number = self.loose.free;
+            self.loose.free = *self.loose.note(number);
+            self.loose.count -= 1;
+            return Ok(leaf_slot(LOOSE_LEAF, 0) + u64::from(number));
+        }
+        if self.loose.next == self.loose.end {
+            if self.loose.leaf >= self.leaf_base - STRIP_LEAVES {
+                return Err(OutOfMemory);
+            }
+            self.loose.make_room()?;
+            self.leaf_make(self.loose.leaf)?;
+            self.loose.next = leaf_slot(self.loose.leaf, 0);
+            self.loose.end = self.loose.next + LEAF_SLOTS;
+            self.loose.leaf += 1;
+        }
+        self.loose.next += 1;
+        Ok(self.loose.next - 1)
+    }
+
+    /// Says of `count` slots in use that they will stay so.
+    pub fn slots_keep(&mut self, count: usize) {
+        self.kept += count as u64;
+    }
+
+    /// Takes back a slot that is empty again.
+    pub fn slot_free(&mut self, slot: u64) {
+        let number = Loose::number(slot);
+        let next = core::mem::replace(&mut self.loose.free, number);
+        *self.loose.note(number) = next;
+        self.loose.count += 1;
+    }
+}
