@@ -8,8 +8,10 @@
 
 #[cfg(target_os = "fuchsia")]
 mod fuchsia {
+    mod calls;
     mod lists;
     mod memory;
+    mod noted;
     mod shown;
     mod streams;
     mod tasks;
@@ -359,8 +361,10 @@ mod fuchsia {
             Case::new("holds.zero.large", || op("zero-large", ZX_VMO_OP_ZERO, false)),
             Case::new("holds.zero.mapped", || op_on_mapped("zero-mapped", ZX_VMO_OP_ZERO)),
         ];
+        all.extend(calls::cases());
         all.extend(lists::cases());
         all.extend(memory::cases());
+        all.extend(noted::cases());
         all.extend(shown::cases());
         all.extend(streams::cases());
         all.extend(tasks::cases());
