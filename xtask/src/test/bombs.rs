@@ -9,25 +9,45 @@ use crate::cli::Accel;
 use crate::conformance;
 
 /// What the bombs make: the names of the program's cases.
-const KINDS: [&str; 18] = [
+const KINDS: [&str; 38] = [
     "channel",
+    "clock",
+    "copy",
+    "counter",
+    "datagram",
+    "eventpair",
     "exception",
+    "fifo",
+    "forced",
     "fork",
     "futex",
     "handle",
+    "iob",
     "job",
     "jobs_computing",
     "log",
     "mapping",
     "message",
     "packet",
+    "page_table",
+    "pager_vmo",
+    "region",
+    "shown",
     "socket",
+    "split",
+    "stream",
+    "supplied",
     "thread",
     "threads_calling",
     "threads_computing",
     "timer",
     "vmo",
     "wait_async",
+    "wait_many",
+    "window",
+    "zeroed",
+    "zeroed_copy",
+    "zeroes",
 ];
 
 /// A test for each of them, in a machine of its own that counts instructions, so that no other work of the host decides what

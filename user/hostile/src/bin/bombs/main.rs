@@ -4,20 +4,27 @@
 //! and kills it; once beside a neighbour that computes, too, and once beside one that only makes calls and waits. The neighbour
 //! must keep its share each time and find nothing wrong, and what the bomb took must come back: the case `leak.bombs` sees to
 //! that, for which all is done again, so that each bomb goes off four times. A line `rate KIND` on standard error tells what the neighbour kept.
+//!
+//! While a bomb goes on, this program, which is in another job, does what any program does: it starts a process and a thread, and uses
+//! files, sockets and memory. And it compares what is charged to jobs with what is in use in the system: where a bomb takes
+//! much that nobody is charged for, its case fails and tells how much.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
 mod fuchsia {
+    mod ways;
+
     use std::process::ExitCode;
     use std::thread;
     use std::time::{Duration, Instant};
 
+    use self::ways::With;
     use conformance::Program;
     use conformance::check::{Case, Failure, Outcome, ensure};
     use conformance::tiny::{OwnJob, SPIN, Tiny};
     use hostile::neighbour::{self, Neighbour};
     use zx::spawn::Spawn;
-    use zx::{AsHandleRef, Channel, Event, Job, MonotonicInstant, Port, Signals, Socket, Timer, Vmo};
+    use zx::{AsHandleRef, Channel, Event, Info, Job, MonotonicInstant, Port, Signals, Socket, Timer, Vmo};
 
     /// What a bomb may have. Where memory is what ends first, a bomb may end with it: a stack can do without no page.
     const LIMITS: [(u32, u64); 7] = [
@@ -41,11 +48,8 @@ mod fuchsia {
     /// A bomb: takes one more of something; what it takes stays taken.
     type Take = fn(&With) -> zx::Result<()>;
 
-    /// What a bomb works with.
-    pub struct With {
-        event: Event,
-        vmo: Vmo,
-    }
+    /// What the system needs for itself, or has in use and not given out, beside what is charged.
+    const UNCHARGED: u64 = 2 << 20;
 
     const BOMBS: &[(&str, Take)] = &[
         ("channel", |_| keep(Channel::create()?)),
@@ -136,9 +140,47 @@ mod fuchsia {
         keep(child)
     }
 
+    /// Bytes that are in use in the system, and bytes that this program's job and those below it are charged.
+    fn accounts() -> Result<[u64; 2], Failure> {
+        let resource = zx::startup::resource().ok_or("this program was not given the root resource")?;
+        let stats = resource.info_record::<abi::zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS)?;
+        let job = zx::startup::job_default().ok_or("there is no job")?;
+        let used = stats.total_bytes - stats.free_bytes - stats.free_heap_bytes;
+        Ok([used, job.get_property_u64(abi::HAFNON_PROP_JOB_MEMORY_USED)?])
+    }
+
+    /// Where nothing ends while a bomb goes on, what is in use can be told.
+    fn is_kept(kind: &str) -> bool {
+        ways::WAYS.iter().any(|(way, _)| *way == kind)
+            || ["channel", "handle", "job", "mapping", "message", "packet", "socket", "timer", "vmo", "wait_async"]
+                .contains(&kind)
+    }
+
+    /// What any program does, and whether it could.
+    fn ordinary() -> Vec<(&'static str, Result<(), String>)> {
+        let told = |failed: std::io::Error| failed.to_string();
+        let program = std::env::args().next().unwrap_or_default();
+        let process =
+            || std::process::Command::new(program).args(["--child", "nothing"]).status().map(drop).map_err(told);
+        let file = || {
+            std::fs::write("/tmp/bombs", b"ordinary").map_err(told)?;
+            std::fs::remove_file("/tmp/bombs").map_err(told)
+        };
+        let socket = || std::net::UdpSocket::bind("127.0.0.1:0").map(drop).map_err(told);
+        let memory = || Vmo::create(64 * 4096, 0).and_then(|vmo| vmo.op_range(abi::ZX_VMO_OP_COMMIT, 0, 64 * 4096));
+        let thread = || thread::Builder::new().spawn(|| ()).map_err(told)?.join().map_err(|_| "it panicked".to_owned());
+        vec![
+            ("a process", process()),
+            ("a file", file()),
+            ("a socket", socket()),
+            ("memory", memory().map_err(|status| status.to_string())),
+            ("a thread", thread()),
+        ]
+    }
+
     /// Takes more and more, also when nothing more is to be had.
     fn go_off(take: Take) -> Result<(), zx::Status> {
-        let with = With { event: Event::create()?, vmo: Vmo::create(4096, 0)? };
+        let with = With::new()?;
         loop {
             // At the end of what it may have it goes on trying.
             let _ = take(&with);
@@ -150,7 +192,8 @@ mod fuchsia {
             [name] if name == neighbour::NAME => neighbour::work(false),
             [name] if name == neighbour::BUSY => neighbour::work(true),
             [name] if name == "crash" => std::process::abort(),
-            [name] => match BOMBS.iter().find(|(known, _)| known == name) {
+            [name] if name == "nothing" => ExitCode::SUCCESS,
+            [name] => match BOMBS.iter().chain(ways::WAYS).find(|(known, _)| known == name) {
                 Some((_, take)) => go_off(*take).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
                 None => ExitCode::from(2),
             },
@@ -178,6 +221,8 @@ mod fuchsia {
         let mut neighbour = if busy { Neighbour::start_busy()? } else { Neighbour::start()? };
         neighbour.goes_on()?;
         let alone = rate(&mut neighbour, ALONE)?;
+        let possible = ordinary();
+        let before = if is_kept(kind) { Some(accounts()?) } else { None };
         let job = OwnJob::new()?;
         LIMITS.into_iter().try_for_each(|(property, limit)| job.set_property(property, &limit.to_le_bytes()))?;
         if kind == "jobs_computing" {
@@ -186,6 +231,8 @@ mod fuchsia {
         let started = starts(kind, &job)?;
         let beside = rate(&mut neighbour, TIME);
         let going_on = !started.signals()?.contains(Signals::TASK_TERMINATED);
+        let now_possible = ordinary();
+        let after = if is_kept(kind) { Some(accounts()?) } else { None };
         job.kill()?;
         let deadline = MonotonicInstant::after(zx::Duration::from_seconds(60));
         started.wait_one(Signals::TASK_TERMINATED, deadline)?;
@@ -196,6 +243,18 @@ mod fuchsia {
         let computing = if busy { format!(", {} % of its {} sums", percent[1], alone[1]) } else { String::new() };
         eprintln!("rate {kind}: {} % of its {} rounds of calls a second{computing}", percent[0], alone[0]);
         ensure(going_on, "the bomb ended by itself")?;
+        for ((what, before), (_, now)) in possible.into_iter().zip(now_possible) {
+            // Not every system has files and sockets.
+            ensure(before.is_err() || now.is_ok(), &format!("meanwhile others cannot have {what}: {now:?}"))?;
+        }
+        if let (Some(before), Some(after)) = (before, after) {
+            let [used, charged] = [0, 1].map(|what| after[what].saturating_sub(before[what]));
+            eprintln!("charged {kind}: {} of {} KiB", charged >> 10, used >> 10);
+            ensure(
+                used <= charged + charged / 4 + UNCHARGED,
+                &format!("{used} bytes are in use, {charged} are charged"),
+            )?;
+        }
         let least = percent.into_iter().take(if busy { 2 } else { 1 }).min().unwrap_or_default();
         ensure(least >= KEPT, &format!("the neighbour kept {percent:?} % of its rates of {alone:?} a second"))
     }
@@ -209,7 +268,8 @@ mod fuchsia {
 
     pub fn main() -> ExitCode {
         let cases = || {
-            BOMBS.iter().map(|&(kind, _)| Case::new(&format!("bombs.{kind}.contained"), move || bomb(kind))).collect()
+            let all = BOMBS.iter().chain(ways::WAYS);
+            all.map(|&(kind, _)| Case::new(&format!("bombs.{kind}.contained"), move || bomb(kind))).collect()
         };
         Program { name: "bombs", cases, known: &[], child }.main()
     }
