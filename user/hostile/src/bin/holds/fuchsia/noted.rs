@@ -13,8 +13,8 @@ use zx::{AsHandleRef, Iob, IobDiscipline, Pager, Port, Vmo};
 use super::{LESS, ends, holds_shortly, memory};
 
 const PAGE: u64 = 4096;
-/// Notes of one VMO.
-const NOTES: u64 = 60_000;
+/// Notes of one VMO. What the kernel's heap has grown by for them stays with it, so there are no more.
+const NOTES: u64 = 16_000;
 /// Bytes of a blob.
 const BLOB: u64 = 64 << 20;
 
