@@ -52,7 +52,7 @@ mod tests {
 
     /// Where addresses begin and end that are some, and what lies around.
     fn addresses() -> impl Strategy<Value = u64> {
-        let edges = [0, 1 << 47, 0xffff_8000_0000_0000, 1 << 48, 1 << 63];
+        let edges = [0_u64, 1 << 47, 0xffff_8000_0000_0000, 1 << 48, 1 << 63];
         prop_oneof![
             any::<u64>(),
             (0..edges.len(), 0..8_u64).prop_map(move |(edge, off)| edges[edge].wrapping_add(off).wrapping_sub(4)),

@@ -200,6 +200,8 @@ fn processors(_: &mut Neighbour) -> Outcome {
                 if exit.is_err() {
                     continue;
                 }
+                // Where it stopped, whatever of that the exit has told.
+                processor.fill_state()?;
                 let seen = *processor.state();
                 for address in [seen.ip, seen.fs_base, seen.gs_base] {
                     ensure(is_canonical(address), &format!("{exit:?} of {state:x?}: {address:#x} is no address"))?;

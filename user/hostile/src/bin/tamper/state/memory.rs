@@ -49,11 +49,11 @@ impl Memory {
         for (word, place) in WORDS.into_iter().zip((PATTERN..).step_by(8)) {
             vmo.write(&word.to_le_bytes(), place)?;
         }
-        // The victims' MXCSR (flush to zero) and the attackers' (rounding to zero), with all exceptions masked; the victims' FCW (less
-        // precision) and the attackers' (an exception for a division by zero).
+        // The victims' MXCSR (flush to zero) and the attackers' (rounding to zero), with all exceptions masked; the victims' FCW (rounding
+        // up) and the attackers' (an exception for a division by zero).
         vmo.write(&0x9fc0_u32.to_le_bytes(), MASKS)?;
         vmo.write(&0x7f80_u32.to_le_bytes(), MASKS + 4)?;
-        vmo.write(&0x007f_u16.to_le_bytes(), MASKS + 8)?;
+        vmo.write(&0x0b7f_u16.to_le_bytes(), MASKS + 8)?;
         vmo.write(&0x037b_u16.to_le_bytes(), MASKS + 10)?;
         vmo.write(&FS_CONTENT.to_le_bytes(), FS_WORD)?;
         for (word, place) in [selectors.len() as u64].iter().chain(selectors).zip((SELECTORS..IMAGES[0].0).step_by(8)) {
