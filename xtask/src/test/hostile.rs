@@ -1,10 +1,12 @@
 //! Hostile programs in the booted system: `./hafnon test hostile`.
 
 use std::env;
+use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::{Cases, Context, Test};
+use crate::build::Built;
 use crate::cli::Accel;
 use crate::conformance;
 use crate::fuzz;
@@ -53,6 +55,15 @@ pub(super) fn program(
     // How long threads wait for each other is counted in instructions, whatever else the host does.
     let program = conformance::Program { instances, ..conformance::Program::new(&file, Accel::Counting) };
     run(context, cases, program, name, arguments)
+}
+
+/// The program that attacks, as a file: it runs in a system with services.
+///
+/// # Errors
+/// It was not built.
+pub(super) fn attacker(built: &Built) -> Result<&Path> {
+    let tamper = built.test_programs.iter().find(|(name, _)| name == "tamper");
+    tamper.map(|(_, file)| file.as_path()).context("there is no program tamper")
 }
 
 /// The same of a program with a machine of its own kind.

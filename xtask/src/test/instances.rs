@@ -6,6 +6,7 @@ use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::hostile::attacker;
 use super::{Context, Test, expect, expect_part};
 use crate::build::Built;
 use crate::cli::Accel;
@@ -101,7 +102,8 @@ fn state(context: &Context<'_>) -> Result<()> {
     let program = context.example("neighbours")?;
     let instances = instances(context, "", &[&program.to_string_lossy(), "busy"])?;
     let attacks = ["--child", "services", "40"];
-    let (outcome, second) = boot(context.built_with_tests()?, instances, 1, Path::new("tamper"), &attacks)?;
+    let built = context.built_with_tests()?;
+    let (outcome, second) = boot(built, instances, 1, attacker(built)?, &attacks)?;
     expect_part("the attacked services", &String::from_utf8_lossy(&outcome.stdout()), "services: all is well after ")?;
     expect("how that ended", &outcome.end, &End::Exit(0))?;
     let (stdout, stderr) = said(&second.transcript);

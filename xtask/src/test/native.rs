@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use super::hostile::program;
+use super::hostile::{attacker, program};
 use super::instances::said;
 use super::{Cases, Context, Test, expect, expect_part};
 use crate::build::{Built, kernel_variables, program_flags};
@@ -163,7 +163,7 @@ fn state(context: &Context<'_>) -> Result<()> {
     };
     let instances = instances(context, change)?;
     let built = context.built_with_tests()?;
-    let mut outcome = boot_of(built, instances, Path::new("tamper"), &["--child", "services", "40"])?;
+    let mut outcome = boot_of(built, instances, attacker(built)?, &["--child", "services", "40"])?;
     let second = outcome.beside.pop().context("there is no second instance")?;
     expect_part("the attackers", &String::from_utf8_lossy(&outcome.stdout()), "services: all is well after ")?;
     expect("how they ended", &outcome.end, &End::Exit(0))?;
