@@ -37,6 +37,9 @@ class Process:
         return new
 
 
+# Bytes of the longest text of a process.
+LONGEST = 1 << 16
+
 PROCESSES = {}
 WANTED = []
 
@@ -54,17 +57,32 @@ class Told(gdb.Breakpoint):
 
     def stop(self):
         address, length = (int(gdb.parse_and_eval(r)) & (2**64 - 1) for r in ("$rdi", "$rsi"))
-        text = gdb.selected_inferior().read_memory(address, length).tobytes().decode(errors="replace")
-        head, *images = text.splitlines()
-        _, koid, name = head.split(" ", 2)
-        process = PROCESSES.setdefault(int(koid), Process(int(koid), name))
-        process.name = name
-        process.images = []
-        for line in images:
-            _, base, rest = line.split(" ", 2)
-            image, _, build_id = rest.rpartition(" ")
-            process.images.append((int(base, 16), image, build_id))
+        text = gdb.selected_inferior().read_memory(address, min(length, LONGEST)).tobytes().decode(errors="replace")
+        # Names are programs' own words: a line that makes no sense for them is left out.
+        try:
+            koid, name, images = told(text)
+        except ValueError:
+            return False
+        process = PROCESSES.setdefault(koid, Process(koid, name))
+        process.name, process.images = name, images
         return any(wanted == name for wanted, _ in WANTED)
+
+
+def told(text):
+    """A process's number, its name, and its images: address, name and build id of each."""
+    head, *lines = text.split("\n")
+    _, koid, name = head.split(" ", 2)
+    images = []
+    for line in filter(None, lines):
+        _, base, rest = line.split(" ", 2)
+        image, _, build_id = rest.rpartition(" ")
+        images.append((int(base, 16), visible(image), build_id))
+    return int(koid), visible(name), images
+
+
+def visible(name):
+    """A name in which what acts on a terminal is shown as what it is."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 def found(which):
