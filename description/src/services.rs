@@ -22,7 +22,8 @@ pub struct Service {
     pub arguments: Vec<String>,
     /// Every program may connect to it; otherwise only `init` and the services that use it.
     pub public: bool,
-    /// Programs that may connect to it although it is not public: names in the image's `bin`.
+    /// Programs that may connect to it although it is not public, when the system was booted for them: names in the image's `bin`.
+    /// What they start may not.
     pub programs: Vec<String>,
     /// It is a file system, which every program has at this path.
     pub mount: Option<String>,

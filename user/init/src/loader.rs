@@ -107,8 +107,10 @@ impl Service {
         while let Ok(packet) = self.loader.port.wait(MonotonicInstant::INFINITE) {
             if packet.key == NEW {
                 let new = std::mem::take(&mut *self.loader.new.lock().unwrap_or_else(PoisonError::into_inner));
-                // What cannot be served is closed, which its owner sees.
-                new.into_iter().for_each(|new| drop(self.begin(new)));
+                for new in new {
+                    // What cannot be served is closed, which its owner sees.
+                    let _ = self.begin(new);
+                }
             } else if let Some((program, _)) = self.programs.remove(&packet.key) {
                 self.connections.ended(program);
             } else {

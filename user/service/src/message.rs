@@ -110,7 +110,8 @@ mod tests {
         fn what_is_written_is_read(program in any::<u64>(), words in proptest::collection::vec(any::<u8>(), 0..WORDS)) {
             let program = Program(program);
             for message in [ToService::Client { program, words: &words }, ToService::Ended(program), ToService::Ping] {
-                prop_assert_eq!(ToService::from_bytes(&message.to_bytes()), Some(message));
+                let bytes = message.to_bytes();
+                prop_assert_eq!(ToService::from_bytes(&bytes), Some(message));
             }
             for message in [ToInit::Taken(program), ToInit::Alive] {
                 prop_assert_eq!(ToInit::from_bytes(&message.to_bytes()), Some(message));

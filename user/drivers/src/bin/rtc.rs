@@ -74,9 +74,11 @@ mod here {
                 }
                 CLIENTS => {
                     match clients.next() {
-                        // One that cannot be served is closed, which its owner sees.
                         Ok(Event::Client(client)) => {
-                            client.handles.into_iter().for_each(|handle| drop(rtc.add(handle, client.program)));
+                            for handle in client.handles {
+                                // One that cannot be served is closed, which its owner sees.
+                                let _ = rtc.add(handle, client.program);
+                            }
                         }
                         Ok(Event::Ended(program)) => rtc.ended(program),
                         Err(Status::SHOULD_WAIT) => {}

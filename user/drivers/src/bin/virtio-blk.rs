@@ -147,9 +147,11 @@ mod here {
                 INTERRUPT => interrupt.ack().map_err(step("interrupt"))?,
                 CLIENTS => {
                     match clients.next() {
-                        // One that cannot be served is closed, which its owner sees.
                         Ok(Event::Client(client)) => {
-                            client.handles.into_iter().for_each(|handle| drop(server.add(handle, client.program)));
+                            for handle in client.handles {
+                                // One that cannot be served is closed, which its owner sees.
+                                let _ = server.add(handle, client.program);
+                            }
                         }
                         Ok(Event::Ended(program)) => server.ended(program),
                         Err(Status::SHOULD_WAIT) => {}

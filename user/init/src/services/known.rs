@@ -1,9 +1,10 @@
 //! A service of the description: its runs, its clients' way to it, its signs of life.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use description::services::Service;
+use init::under_way::{self, UnderWay};
 use service::Program;
 use service::message::{HEAD, ToInit, ToService};
 use zx::{Handle, Status};
@@ -14,8 +15,6 @@ use crate::make::Running;
 const STARTS: usize = 10;
 /// The time in which starts are counted.
 const WHILE: Duration = Duration::from_secs(60);
-/// How many clients of a program may be on their way to a service that it has not taken. What is asked for beyond that waits, unread.
-const UNDER_WAY: usize = 64;
 /// After how many looks in a row without a sign of life a service is ended.
 const LOOKS: u32 = 24;
 
@@ -31,10 +30,8 @@ pub struct Known {
     starts: VecDeque<Instant>,
     /// It was said that it does not start.
     pub complained: bool,
-    /// The programs of which this run has had clients, and how many of those it has not taken yet.
-    clients: HashMap<Program, usize>,
-    /// The channels that wait for it to take clients, by the program that they are of, as they came.
-    held: HashMap<Program, VecDeque<u64>>,
+    /// What was sent to this run.
+    pub clients: UnderWay,
     life: Life,
 }
 
@@ -63,8 +60,7 @@ impl Known {
             program: Program::INIT,
             starts: VecDeque::new(),
             complained: false,
-            clients: HashMap::new(),
-            held: HashMap::new(),
+            clients: UnderWay::default(),
             life: Life::default(),
         }
     }
@@ -93,18 +89,7 @@ impl Known {
     pub fn ended(&mut self) -> Option<(Running, Vec<u64>)> {
         let running = self.running.take()?;
         self.keys = (0, 0);
-        self.clients.clear();
-        Some((running, self.held.drain().flat_map(|(_, keys)| keys).collect()))
-    }
-
-    /// Whether one more client of a program may be sent to it.
-    pub fn has_way(&self, program: Program) -> bool {
-        self.clients.get(&program).is_none_or(|under_way| *under_way < UNDER_WAY)
-    }
-
-    /// Has a channel wait until the service has taken one of this program's clients.
-    pub fn hold(&mut self, program: Program, key: u64) {
-        self.held.entry(program).or_default().push_back(key);
+        Some((running, self.clients.over()))
     }
 
     /// Sends it a client. One that cannot be sent is closed, which its owner sees.
@@ -113,14 +98,13 @@ impl Known {
         let message = ToService::Client { program, words: words.as_bytes() }.to_bytes();
         // A service that ended meanwhile is told of by its own packet.
         if running.clients.write_handles(&message, handles).is_ok() {
-            *self.clients.entry(program).or_default() += 1;
+            self.clients.sent(program);
         }
     }
 
     /// Tells it of the end of a program, if it has had clients of it.
     pub fn tell_end(&mut self, program: Program) {
-        self.held.remove(&program);
-        if self.clients.remove(&program).is_some()
+        if self.clients.ended(program)
             && let Some(running) = &self.running
             && running.clients.write(&ToService::Ended(program).to_bytes(), []) == Err(Status::SHOULD_WAIT)
         {
@@ -137,7 +121,7 @@ impl Known {
         let mut freed = Vec::new();
         let Some(running) = &self.running else { return Err(Status::PEER_CLOSED) };
         // So many at a time, then others have their turn.
-        for _ in 0..UNDER_WAY {
+        for _ in 0..under_way::MOST {
             let mut bytes = [0; HEAD];
             let size = match running.clients.read(&mut bytes, &mut []) {
                 Ok(size) => size,
@@ -145,15 +129,7 @@ impl Known {
                 Err((status, _)) => return Err(status),
             };
             match ToInit::from_bytes(&bytes[..size.bytes]).ok_or(Status::IO_DATA_INTEGRITY)? {
-                ToInit::Taken(program) => {
-                    // Of a program that has ended meanwhile nothing is counted any more.
-                    let Some(under_way) = self.clients.get_mut(&program) else { continue };
-                    *under_way = under_way.saturating_sub(1);
-                    freed.extend(self.held.get_mut(&program).and_then(VecDeque::pop_front));
-                    if self.held.get(&program).is_some_and(VecDeque::is_empty) {
-                        self.held.remove(&program);
-                    }
-                }
+                ToInit::Taken(program) => freed.extend(self.clients.taken(program)),
                 ToInit::Alive => self.life = Life::default(),
             }
         }

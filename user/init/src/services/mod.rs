@@ -101,8 +101,10 @@ struct Access {
 enum May {
     /// `init`: to all.
     All,
-    /// A program: to those that are public, and those that it is named for.
-    Program,
+    /// What a program was started with: to those that are public, and those that it is named for.
+    Named,
+    /// What it made of that, for those that it starts: to those that are public.
+    Public,
     /// A service, by its place: to those that it uses, public or not, and to no others.
     Service(usize),
 }
@@ -133,7 +135,8 @@ struct Waiting {
 /// A program that runs.
 struct Running {
     program: Program,
-    job: Job,
+    /// Its end is waited for as long as it is held.
+    _job: Job,
     /// The path of its file.
     path: String,
 }
@@ -163,7 +166,9 @@ impl Services {
     fn run(&mut self) {
         let mut look = MonotonicInstant::after(LOOK.into());
         loop {
-            match self.starting.port.wait(look) {
+            // With nothing that runs there is nothing to look at.
+            let runs = self.known.iter().any(|known| known.running.is_some());
+            match self.starting.port.wait(if runs { look } else { MonotonicInstant::INFINITE }) {
                 Ok(packet) => self.packet(packet.key),
                 Err(Status::TIMED_OUT) => {}
                 Err(status) => return self.link.complain(&format!("services are not served any more: {status}")),
@@ -172,7 +177,7 @@ impl Services {
             while let Some(key) = self.resumed.pop_front() {
                 self.go_on(key);
             }
-            if MonotonicInstant::now() >= look {
+            if runs && MonotonicInstant::now() >= look {
                 self.look();
                 look = MonotonicInstant::after(LOOK.into());
             }
@@ -214,8 +219,8 @@ impl Services {
     fn begin(&mut self, New { job, path, names, mounts }: New) -> zx::Result<()> {
         let (key, program) = (self.key(), Program(job.koid()?));
         job.wait_async(&self.starting.port, key, Signals::JOB_TERMINATED, 0)?;
-        self.programs.insert(key, Running { program, job, path });
-        self.add_client(names.into_handle(), Access { program, may: May::Program })?;
+        self.programs.insert(key, Running { program, _job: job, path });
+        self.add_client(names.into_handle(), Access { program, may: May::Named })?;
         for (mount, channel) in mounts {
             if let Some(service) = self.mounted(&mount) {
                 self.add_waiting(channel.into_handle(), service, program)?;
@@ -258,7 +263,7 @@ impl Services {
             let Ok(held) = self.serve(&mut client) else { return self.channels.give(program, 1) };
             match held {
                 Some(request) => {
-                    self.known[request.service].hold(program, key);
+                    self.known[request.service].clients.put_aside(program, key);
                     client.held = Some(request);
                 }
                 None if self.wait(&client.channel, key).is_err() => return self.channels.give(program, 1),
@@ -279,7 +284,7 @@ impl Services {
                 None => return Ok(None),
             },
         };
-        if !self.known[request.service].has_way(client.access.program) {
+        if !self.known[request.service].clients.has_way(client.access.program) {
             return Ok(Some(request));
         }
         self.connect_or_complain(request, client.access.program);
@@ -299,8 +304,11 @@ impl Services {
         let mut handles: Vec<Handle> = handles.into_iter().flatten().collect();
         let access = client.access;
         if name.is_empty() {
+            let may = if matches!(access.may, May::Named) { May::Public } else { access.may };
             // One that cannot be served is closed, which its owner sees.
-            handles.into_iter().for_each(|handle| drop(self.add_client(handle, access)));
+            for handle in handles {
+                let _ = self.add_client(handle, Access { may, ..access });
+            }
             return Ok(None);
         }
         if let Some(mount) = name.strip_prefix(RUNNING).filter(|_| matches!(access.may, May::All)) {
@@ -333,7 +341,8 @@ impl Services {
                 let mut uses = self.known[of].service.uses.iter();
                 uses.any(|used| used.split('/').next() == Some(&service.name))
             }
-            May::Program => {
+            May::Public => service.public,
+            May::Named => {
                 let running = self.programs.values().find(|running| running.program == access.program);
                 let name = running.and_then(|running| running.path.strip_prefix("/boot/bin/"));
                 service.public || service.programs.iter().any(|program| Some(program.as_str()) == name)
@@ -347,8 +356,8 @@ impl Services {
         if waiting.channel.wait_one(Signals::CHANNEL_READABLE, MonotonicInstant(0)).is_err() {
             return self.channels.give(program, 1);
         }
-        if !self.known[service].has_way(program) {
-            self.known[service].hold(program, key);
+        if !self.known[service].clients.has_way(program) {
+            self.known[service].clients.put_aside(program, key);
             self.waiting.insert(key, waiting);
             return;
         }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use zx::{AsHandleRef, Channel, Handle, Job, MonotonicInstant, Port, Rights, Status};
+use zx::{Channel, Handle, Job, MonotonicInstant, Port, Rights, Status};
 
 /// Before a mounted file system's path: connect to it only if it runs.
 pub const RUNNING: &str = "running:";

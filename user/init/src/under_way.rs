@@ -1,0 +1,130 @@
+//! Clients on their way to a service: how many of each program it has yet to take, and who waits until it has.
+//!
+//! A service may be slow, or not serve at all, and a program may ask without end. So of each program only so many are sent at a time. A channel that
+//! asks for more is put aside, and goes on, in its turn, when the service has taken one of that program's.
+
+use std::collections::{HashMap, VecDeque};
+
+use service::Program;
+
+/// How many clients of a program may be on their way to a service.
+pub const MOST: usize = 64;
+
+/// The clients on their way to one run of a service.
+#[derive(Debug, Default)]
+pub struct UnderWay {
+    /// By the programs of which it has had clients.
+    sent: HashMap<Program, usize>,
+    /// The keys of the channels that are put aside, as they came.
+    aside: HashMap<Program, VecDeque<u64>>,
+}
+
+impl UnderWay {
+    /// Whether one more client of a program may be sent.
+    pub fn has_way(&self, program: Program) -> bool {
+        self.sent.get(&program).is_none_or(|sent| *sent < MOST)
+    }
+
+    /// One was sent.
+    pub fn sent(&mut self, program: Program) {
+        *self.sent.entry(program).or_default() += 1;
+    }
+
+    /// Puts a channel aside until the service has taken a client of its program.
+    pub fn put_aside(&mut self, program: Program, channel: u64) {
+        self.aside.entry(program).or_default().push_back(channel);
+    }
+
+    /// The service has taken one; gives a channel that may go on now.
+    pub fn taken(&mut self, program: Program) -> Option<u64> {
+        // Of a program that has ended meanwhile nothing is counted any more.
+        let sent = self.sent.get_mut(&program)?;
+        *sent = sent.saturating_sub(1);
+        let aside = self.aside.get_mut(&program)?;
+        let channel = aside.pop_front();
+        if aside.is_empty() {
+            self.aside.remove(&program);
+        }
+        channel
+    }
+
+    /// A program has ended; says whether the service has had clients of it.
+    pub fn ended(&mut self, program: Program) -> bool {
+        self.aside.remove(&program);
+        self.sent.remove(&program).is_some()
+    }
+
+    /// The service has ended; gives all channels that were put aside.
+    pub fn over(&mut self) -> Vec<u64> {
+        self.sent.clear();
+        self.aside.drain().flat_map(|(_, channels)| channels).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Program = Program(1);
+    const OTHER: Program = Program(2);
+
+    fn full() -> UnderWay {
+        let mut under_way = UnderWay::default();
+        while under_way.has_way(ONE) {
+            under_way.sent(ONE);
+        }
+        under_way
+    }
+
+    #[test]
+    fn a_program_has_so_many_under_way_and_others_theirs() {
+        let under_way = full();
+        assert!(!under_way.has_way(ONE) && under_way.has_way(OTHER));
+        assert_eq!(under_way.sent[&ONE], MOST);
+    }
+
+    #[test]
+    fn who_was_put_aside_goes_on_in_turn() {
+        let mut under_way = full();
+        under_way.put_aside(ONE, 7);
+        under_way.put_aside(ONE, 8);
+        assert_eq!(under_way.taken(OTHER), None);
+        assert_eq!(under_way.taken(ONE), Some(7));
+        assert!(under_way.has_way(ONE));
+        assert_eq!(under_way.taken(ONE), Some(8));
+        assert_eq!(under_way.taken(ONE), None);
+        assert!(under_way.aside.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_program_that_has_ended() {
+        let mut under_way = full();
+        under_way.put_aside(ONE, 7);
+        assert!(under_way.ended(ONE));
+        assert!(!under_way.ended(ONE));
+        // What the service takes late counts for nobody.
+        assert_eq!(under_way.taken(ONE), None);
+        assert!(under_way.sent.is_empty() && under_way.aside.is_empty());
+    }
+
+    #[test]
+    fn a_service_that_takes_more_than_was_sent_does_no_harm() {
+        let mut under_way = UnderWay::default();
+        under_way.sent(ONE);
+        for _ in 0..3 {
+            assert_eq!(under_way.taken(ONE), None);
+        }
+        assert!(under_way.has_way(ONE));
+    }
+
+    #[test]
+    fn with_the_service_all_go_on() {
+        let mut under_way = full();
+        under_way.put_aside(ONE, 7);
+        under_way.put_aside(OTHER, 8);
+        let mut channels = under_way.over();
+        channels.sort_unstable();
+        assert_eq!(channels, [7, 8]);
+        assert!(under_way.has_way(ONE));
+    }
+}
