@@ -2,7 +2,7 @@
 
 use bootfs::{Directory, HEADER_SIZE, Header};
 use process_builder::loader;
-use zx::{AsHandleRef, Handle, Rights, Status, Vmo};
+use zx::{AsHandleRef, Handle, Info, Rights, Status, Vmo};
 
 /// The image and its directory.
 pub struct Boot {
@@ -29,12 +29,14 @@ impl Boot {
         Ok(Self { image, directory })
     }
 
-    /// Another handle to the image, for a process that names files in it.
+    /// Another handle to the image, for a process that names files in it. All have it in common: nobody can change it, or leave a
+    /// name or a signal on it.
     ///
     /// # Errors
     /// What the kernel answers.
     pub fn image(&self) -> zx::Result<Handle> {
-        self.image.duplicate_handle(Rights::SAME_RIGHTS)
+        let rights = Rights::BASIC | Rights::READ | Rights::EXECUTE | Rights::MAP | Rights::GET_PROPERTY;
+        self.image.duplicate_handle(Rights::from_bits_retain(self.image.basic_info()?.rights) & rights)
     }
 
     /// A handle to a file's bytes, by its path in the image.

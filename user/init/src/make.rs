@@ -118,12 +118,7 @@ impl Maker {
             (HandleInfo::new(PA_JOB_DEFAULT), same(&|| job.duplicate_handle(rights), "its job")?),
             (HandleInfo::new(PA_VMO_BOOTFS), same(&|| self.boot.image(), "the boot files")?),
         ];
-        if let Some(clock) = zx::startup::utc_reference() {
-            handles.push((
-                HandleInfo::new(PA_CLOCK_UTC),
-                same(&|| clock.duplicate_handle(Rights::SAME_RIGHTS), "the clock")?,
-            ));
-        }
+        handles.extend(time_of_day()?);
         Ok(handles)
     }
 
@@ -162,10 +157,7 @@ impl Maker {
             let account = job.duplicate_handle(Rights::GET_PROPERTY | Rights::TRANSFER).map_err(step("its job"))?;
             handles.push((HandleInfo::new(PA_USER2), account));
         }
-        if let Some(clock) = zx::startup::utc_reference() {
-            let clock = clock.duplicate_handle(Rights::SAME_RIGHTS).map_err(step("the clock"))?;
-            handles.push((HandleInfo::new(PA_CLOCK_UTC), clock));
-        }
+        handles.extend(time_of_day()?);
         let (log, theirs) = Socket::create(0).map_err(step("a socket"))?;
         let second = theirs.duplicate_handle(Rights::SAME_RIGHTS).map_err(step("a socket"))?;
         handles.push((HandleInfo::with_arg(PA_FD, 1), theirs.into()));
@@ -179,6 +171,16 @@ impl Maker {
         let process = self.start(&job, &service.program, program, &strings, handles)?;
         Ok((Running { process, job, clients }, log))
     }
+}
+
+/// The clock of the time of day, which all have in common: to be read, and for nobody to leave a name or a signal on.
+fn time_of_day() -> Result<Option<(HandleInfo, Handle)>, String> {
+    let Some(clock) = zx::startup::utc_reference() else { return Ok(None) };
+    let shared = clock.basic_info().and_then(|info| {
+        let rights = Rights::BASIC | Rights::READ | Rights::MAP | Rights::GET_PROPERTY;
+        clock.duplicate_handle(Rights::from_bits_retain(info.rights) & rights)
+    });
+    Ok(Some((HandleInfo::new(PA_CLOCK_UTC), shared.map_err(step("the clock"))?)))
 }
 
 /// The resource for one part of the machine and nothing else. Ranges are the driver's alone.
