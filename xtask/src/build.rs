@@ -28,7 +28,7 @@ use crate::kernel::{self, Variant};
 use crate::lock::BuildLock;
 use crate::paths::Paths;
 use crate::setup;
-use crate::system::{Known, System};
+use crate::system::{Known, Need, System};
 use crate::ui::Ui;
 use crate::unwinder;
 
@@ -187,9 +187,12 @@ impl Builder<'_> {
             false => Vec::new(),
         };
         let services = system.services()?;
-        if let Some(Known { service, .. }) =
-            services.iter().find(|known| !programs.iter().any(|(name, _)| *name == known.service.program))
-        {
+        let made = |known: &Known| {
+            let of_tests: &[_] = if known.needs == Some(Need::Tests) { &test_programs } else { &[] };
+            let left_out = known.needs == Some(Need::Tests) && !self.what.tests;
+            left_out || programs.iter().chain(of_tests).any(|(name, _)| *name == known.service.program)
+        };
+        if let Some(Known { service, .. }) = services.iter().find(|known| !made(known)) {
             bail!(
                 "system.toml: the service `{}` has the program `{}`, which no package of the image makes",
                 service.name,

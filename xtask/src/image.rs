@@ -43,6 +43,7 @@ impl Image {
         let there = |known: &&Known| match known.needs {
             Some(Need::Terminal) => devices.terminal,
             Some(Need::Disk) => devices.disk.is_some() && !(devices.mailbox && known.service.mount.is_some()),
+            Some(Need::Tests) => tests,
             None => true,
         };
         let services: Vec<Service> = built.services.iter().filter(there).map(|known| known.service.clone()).collect();
@@ -105,6 +106,21 @@ impl Image {
             } else if entry.is_dir() && !entry.is_symlink() {
                 self.add_folder(&path, &entry)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Names the programs that run beside the one of the run: a name in `bin` and arguments for each.
+    ///
+    /// # Errors
+    /// It was said before.
+    pub fn add_beside(&mut self, commands: &[Vec<String>]) -> Result<()> {
+        for (index, command) in commands.iter().enumerate() {
+            let words = command.iter().enumerate().map(|(place, word)| match place {
+                0 => format!("/boot/bin/{word}"),
+                _ => word.clone(),
+            });
+            self.add(&format!("config/beside/{index}"), strings(&words.collect::<Vec<String>>()))?;
         }
         Ok(())
     }

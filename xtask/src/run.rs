@@ -231,6 +231,10 @@ pub struct Capture<'a> {
     pub files: Option<&'a Path>,
     /// The instances, where they are others than in `system.toml`.
     pub instances: Option<Instances>,
+    /// Built-in programs that run beside it, one after the other, with their arguments. What they write is its input.
+    pub beside: Vec<Vec<String>>,
+    /// The programs for tests are in the image, too.
+    pub tests: bool,
 }
 
 impl<'a> Capture<'a> {
@@ -251,6 +255,8 @@ impl<'a> Capture<'a> {
             programs: Vec::new(),
             files: None,
             instances: None,
+            beside: Vec::new(),
+            tests: false,
         }
     }
 
@@ -259,8 +265,9 @@ impl<'a> Capture<'a> {
     /// # Errors
     /// The program or the machine cannot be started.
     pub fn run(&self) -> Result<Outcome> {
-        let mut image = Image::new(self.built, false, &self.devices)?;
+        let mut image = Image::new(self.built, self.tests, &self.devices)?;
         image.add_installed(&self.programs)?;
+        image.add_beside(&self.beside)?;
         if let Some(folder) = self.files {
             image.add_folder(FILES, folder)?;
         }

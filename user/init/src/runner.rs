@@ -36,6 +36,22 @@ pub struct Connection {
     pub observer: Option<Observer>,
     /// Its input and output are this socket, and not the host link's.
     pub console: Option<Arc<Socket>>,
+    /// Its input comes from here: from a program beside it.
+    pub from: Option<Arc<Socket>>,
+    /// It runs beside another program, and its output goes there. Its end is no other's.
+    pub beside: Option<Arc<Socket>>,
+}
+
+impl Connection {
+    /// What is a descriptor of the program already, if it is not the host link's.
+    fn given(&self, fd: usize) -> Option<&Arc<Socket>> {
+        let own = match fd {
+            0 => &self.from,
+            1 => &self.beside,
+            _ => &None,
+        };
+        self.console.as_ref().or(own.as_ref())
+    }
 }
 
 /// How a program ended.
@@ -71,11 +87,15 @@ pub struct Runner {
 /// A program that runs, and the other ends of its input and output.
 struct Child {
     process: Process,
+    job: Job,
     input: Option<Arc<Socket>>,
     output: Option<Arc<Socket>>,
     errors: Option<Arc<Socket>>,
     trace: Option<trace::Running>,
 }
+
+/// A process that was started, the other ends of its descriptors, and its trace.
+type Started = (Process, [Option<Socket>; 3], Option<trace::Running>);
 
 impl Runner {
     /// Runs a program to its end and sends everything that it writes.
@@ -102,7 +122,11 @@ impl Runner {
         let end = wait(&child.process, connection.timeout);
         self.tasks.set_shell(None);
         // What the program left running has ended with it, and with that all that may write.
-        self.tasks.kill_foreground();
+        if connection.beside.is_some() {
+            let _ = child.job.kill();
+        } else {
+            self.tasks.kill_foreground();
+        }
         // Others may hold the ends that were its own: who got them from it must not keep the run from ending. What has been
         // written is still read.
         for socket in child.output.iter().chain(&child.errors) {
@@ -135,12 +159,19 @@ impl Runner {
         let executable = self.maker.boot.open(in_image).map_err(step("it cannot be opened"))?;
         let name = path.rsplit('/').next().unwrap_or(path);
         let job = self.tasks.job(name, self.resource.is_some()).map_err(step("its job"))?;
-        let started = self.start_in(&job, (path, name), executable, command, connection);
-        if started.is_err() && self.resource.is_none() {
-            // Nothing runs there, and those who were told of the program are to forget it.
-            let _ = job.kill();
+        match self.start_in(&job, (path, name), executable, command, connection) {
+            Ok((process, ends, trace)) => {
+                let [input, output, errors] = ends.map(|end| end.map(Arc::new));
+                Ok(Child { process, job, input, output, errors, trace })
+            }
+            Err(reason) => {
+                // Nothing runs there, and those who were told of the program are to forget it.
+                if self.resource.is_none() {
+                    let _ = job.kill();
+                }
+                Err(reason)
+            }
         }
-        started
     }
 
     fn start_in(
@@ -150,7 +181,7 @@ impl Runner {
         executable: Vmo,
         command: &config::Command,
         connection: &Connection,
-    ) -> Result<Child, String> {
+    ) -> Result<Started, String> {
         let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
         let mut strings = Strings { environment: self.variables(), ..Strings::default() };
         strings.arguments = [&command.program].into_iter().chain(&command.arguments).map(String::as_str).collect();
@@ -168,7 +199,7 @@ impl Runner {
         handles.extend(self.extras(path, connection).map_err(step("what it is trusted with"))?);
         let mut ends = [None, None, None];
         for (fd, end) in (0..).zip(&mut ends) {
-            let handle: Handle = match &connection.console {
+            let handle: Handle = match connection.given(usize::from(fd)) {
                 Some(socket) => socket.duplicate_handle(Rights::SAME_RIGHTS).map_err(step("the console"))?,
                 None => {
                     let (ours, theirs) = Socket::create(0).map_err(step("a socket"))?;
@@ -179,15 +210,13 @@ impl Runner {
             handles.push((HandleInfo::with_arg(PA_FD, fd), handle));
         }
         let trace = self.tracer.map(|tracer| tracer.start(job)).transpose().map_err(step("its trace"))?;
-        let process = match self.maker.start(job, name, executable, &strings, handles) {
-            Ok(process) => process,
+        match self.maker.start(job, name, executable, &strings, handles) {
+            Ok(process) => Ok((process, ends, trace)),
             Err(reason) => {
                 trace.into_iter().for_each(trace::Running::end);
-                return Err(reason);
+                Err(reason)
             }
-        };
-        let [input, output, errors] = ends.map(|end| end.map(Arc::new));
-        Ok(Child { process, input, output, errors, trace })
+        }
     }
 
     fn variables(&self) -> Vec<String> {

@@ -3,10 +3,13 @@
 use std::fs;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use init::config::{self, Command, Mode, Test};
 use init::frames;
+
+use zx::Socket;
 
 use crate::boot::Boot;
 use crate::console::Console;
@@ -122,8 +125,40 @@ fn optional(path: &str) -> io::Result<Vec<u8>> {
 
 fn run(runner: &Runner) -> io::Result<i64> {
     let command = Command::parse(&read("/boot/config/run")?).map_err(io::Error::other)?;
-    let connection = Connection { input: true, ..Connection::default() };
+    let mut connection = Connection { input: true, ..Connection::default() };
+    let beside = beside()?;
+    if !beside.is_empty() {
+        connection.from = Some(run_beside(runner, beside)?);
+    }
     Ok(code(runner, &command, runner.run(&command, &connection)))
+}
+
+/// The programs that run beside the one of the run, one after the other: `config/beside/0` and so on.
+fn beside() -> io::Result<Vec<Command>> {
+    let mut commands = Vec::new();
+    loop {
+        let file = optional(&format!("/boot/config/beside/{}", commands.len()))?;
+        if file.is_empty() {
+            return Ok(commands);
+        }
+        commands.push(Command::parse(&file).map_err(io::Error::other)?);
+    }
+}
+
+/// Runs programs beside another one, whose input is then what they write, and ends when they have ended.
+fn run_beside(runner: &Runner, commands: Vec<Command>) -> io::Result<Arc<Socket>> {
+    let (input, output) = Socket::create(0).map_err(|status| io::Error::other(format!("a socket: {status}")))?;
+    let (runner, output) = (runner.clone(), Arc::new(output));
+    let run = move || {
+        for command in commands {
+            let connection = Connection { beside: Some(output.clone()), ..Connection::default() };
+            code(&runner, &command, runner.run(&command, &connection));
+        }
+        // Whoever may hold it still.
+        let _ = output.set_disposition(abi::ZX_SOCKET_DISPOSITION_WRITE_DISABLED, 0);
+    };
+    thread::Builder::new().name("beside".to_owned()).spawn(run)?;
+    Ok(Arc::new(input))
 }
 
 fn shell(runner: &Runner) -> i64 {

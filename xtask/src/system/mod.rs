@@ -60,7 +60,7 @@ pub struct Known {
     pub service: Service,
 }
 
-/// Devices that only some machines have.
+/// What only some machines have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
@@ -68,6 +68,8 @@ pub enum Need {
     Terminal,
     /// A disk.
     Disk,
+    /// None: but the image has the programs of tests.
+    Tests,
 }
 
 #[derive(Debug, Deserialize)]

@@ -17,6 +17,7 @@ mod debugging;
 mod drivers;
 mod ext4;
 mod files;
+mod flood;
 mod fuzzing;
 mod hostile;
 mod instances;
@@ -303,6 +304,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         vproc::tests(args),
         allocations::tests(),
         bombs::tests(),
+        flood::tests(),
         fuzzing::tests(),
         packages::tests(paths)?,
         programs::tests(),

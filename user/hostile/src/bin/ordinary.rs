@@ -1,0 +1,108 @@
+//! Does ordinary work while others attack: starts a process, writes and reads a file, connects a socket, reads the clock.
+//!
+//! Its input comes from a program beside it, and ends when that one has ended. It works as long as that, and [`AFTERWARDS`] rounds more; all
+//! must be as always. What comes in goes out.
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "fuchsia")]
+mod fuchsia {
+    use std::io::{BufRead, Read, Write};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::process::{Command, ExitCode};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+    use std::{fs, thread};
+
+    use drivers::clock::{self, Time};
+    use zx::MonotonicInstant;
+
+    /// How many rounds follow when the other program has ended.
+    const AFTERWARDS: u64 = 3;
+    /// How long a service may take for what it always does. The host may be busy; a service that does not serve takes for ever.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    type Outcome = Result<(), String>;
+
+    fn process() -> Outcome {
+        let program = std::env::args().next().unwrap_or_default();
+        match Command::new(program).args(["child", "of", "ordinary"]).status() {
+            Ok(status) if status.code() == Some(7) => Ok(()),
+            other => Err(format!("a process: {other:?}")),
+        }
+    }
+
+    fn file(round: u64) -> Outcome {
+        let path = format!("/tmp/ordinary-{}", round % 3);
+        let bytes = round.to_le_bytes().repeat(1000);
+        fs::write(&path, &bytes).map_err(|error| format!("writing a file: {error}"))?;
+        match fs::read(&path) {
+            Ok(read) if read == bytes => Ok(()),
+            Ok(_) => Err("a file holds something else".into()),
+            Err(error) => Err(format!("reading a file: {error}")),
+        }
+    }
+
+    fn socket() -> Outcome {
+        let step = |what: &'static str| move |error: std::io::Error| format!("{what}: {error}");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(step("a listener"))?;
+        let address = listener.local_addr().map_err(step("its address"))?;
+        let mut client = TcpStream::connect(address).map_err(step("connecting"))?;
+        let (mut server, _) = listener.accept().map_err(step("accepting"))?;
+        client.write_all(b"ping").map_err(step("sending"))?;
+        let mut four = [0; 4];
+        server.read_exact(&mut four).map_err(step("receiving"))?;
+        if &four == b"ping" { Ok(()) } else { Err("other bytes than were sent".into()) }
+    }
+
+    fn clock() -> Outcome {
+        let step = |what: &'static str| move |status: zx::Status| format!("{what}: {status}");
+        let clock = zx::startup::connect("clock").map_err(step("the clock"))?;
+        clock.write(&[clock::NOW], []).map_err(step("asking the clock"))?;
+        let mut bytes = [0; 64];
+        let deadline = MonotonicInstant::after(PATIENCE.into());
+        let size = clock.read_wait(&mut bytes, &mut [], deadline).map_err(step("the clock's answer"))?;
+        Time::from_bytes(&bytes[..size.bytes]).map(drop).ok_or_else(|| "the clock tells no time".into())
+    }
+
+    fn round(number: u64) -> Outcome {
+        process()?;
+        file(number)?;
+        socket()?;
+        clock()
+    }
+
+    pub fn main() -> ExitCode {
+        if std::env::args().len() > 1 {
+            return ExitCode::from(7);
+        }
+        static OVER: AtomicBool = AtomicBool::new(false);
+        thread::spawn(|| {
+            for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+                println!("{line}");
+            }
+            OVER.store(true, Ordering::Release);
+        });
+        let (mut rounds, mut after) = (0, 0);
+        while after < AFTERWARDS {
+            let over = OVER.load(Ordering::Acquire);
+            if let Err(why) = round(rounds) {
+                println!("ordinary: round {rounds}, {}: {why}", if over { "afterwards" } else { "beside the other" });
+                return ExitCode::FAILURE;
+            }
+            rounds += 1;
+            after += u64::from(over);
+        }
+        println!("ordinary: {} rounds beside the other, {after} afterwards", rounds - after);
+        ExitCode::SUCCESS
+    }
+}
+
+#[cfg(target_os = "fuchsia")]
+fn main() -> std::process::ExitCode {
+    fuchsia::main()
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+fn main() {
+    eprintln!("ordinary: this program works on Hafnon");
+}
