@@ -53,7 +53,13 @@ const PARTS: [Part; 7] = [
     },
     Part {
         name: "userboot and init, which start programs and hold all rights",
-        places: &["runtime/userboot/src", "runtime/bootfs/src", "runtime/process-builder/src", "user/init/src"],
+        places: &[
+            "runtime/userboot/src",
+            "runtime/bootfs/src",
+            "runtime/process-builder/src",
+            "user/service/src",
+            "user/init/src",
+        ],
         whose: INSTANCE,
     },
 ];
