@@ -1,7 +1,7 @@
 //! What a thread does next: calls, and what attacks without any.
 
 use crate::attacker::{Attacker, BATCH, Function, Laid, PARTNER};
-use crate::code::{BASES, DATA_SELECTORS, FLAGS, FLOATS, Piece, SCRIBBLE, VECTORS};
+use crate::code::{BASES, DATA_SELECTORS, FLAGS, FLOATS, Piece, SCRIBBLE, SELECTORS, VECTORS};
 use crate::counts::Counts;
 use crate::grammar::Drawer;
 use crate::recipes::{ANSWERED, ASKED, Recipe};
@@ -104,12 +104,13 @@ fn close(dice: &mut Dice, counts: &Counts, attacker: &Attacker<'_>) -> Option<La
 /// it, or changes what the processor keeps for it.
 fn disturb(dice: &mut Dice, arena: u64) -> Laid {
     let base = |dice: &mut Dice| dice.pick(&[0, 1, arena, 1 << 46, (1 << 47) - 1, 1 << 47, u64::MAX, u64::MAX << 47]);
-    let (piece, words): (Piece, [u64; 4]) = match dice.below(12) {
+    let (piece, words): (Piece, [u64; 4]) = match dice.below(14) {
         0 => (FLAGS, [dice.word() & 0x24_4dd5 | dice.below(2) << 9, 0, 0, 0]),
         1 => (VECTORS, [dice.word() & 0x1_ffff, dice.word(), dice.word(), 0]),
         2 => (FLOATS, [dice.word() & 0xffff, 0, 0, 0]),
         3 => (DATA_SELECTORS, [selector(dice), selector(dice), 0, 0]),
-        4 => (BASES, [base(dice), base(dice), 0, 0]),
+        4 => (SELECTORS, [selector(dice), selector(dice), 0, 0]),
+        5 => (BASES, [base(dice), base(dice), 0, 0]),
         _ => (SCRIBBLE, [arena, 1 + dice.below(64), dice.word(), dice.pick(&[0xff8, 0xfff8, 0x1fff8])]),
     };
     let [a, b, c, d] = words;

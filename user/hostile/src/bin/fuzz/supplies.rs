@@ -4,7 +4,7 @@ use abi::Rights;
 use conformance::check::Failure;
 use hostile::Dice;
 use zx::{
-    AsHandleRef, Bti, Channel, Clock, Counter, Event, EventPair, Fifo, Handle, Iommu, Pager, Port, Resource, Socket,
+    Bti, Channel, Clock, Counter, Event, EventPair, Fifo, Handle, Iommu, Pager, Port, Resource, Socket,
     Timer, Vmo,
 };
 
