@@ -4,8 +4,7 @@ use abi::Rights;
 use conformance::check::Failure;
 use hostile::Dice;
 use zx::{
-    Bti, Channel, Clock, Counter, Event, EventPair, Fifo, Handle, Iommu, Pager, Port, Resource, Socket,
-    Timer, Vmo,
+    Bti, Channel, Clock, Counter, Event, EventPair, Fifo, Handle, Iommu, Pager, Port, Resource, Socket, Timer, Vmo,
 };
 
 use crate::grammar::Gift;
