@@ -321,10 +321,10 @@ pub struct TestArgs {
     /// For `mutations`: only the fault of this number.
     #[arg(long, value_name = "N")]
     pub only: Option<u32>,
-    /// For `vproc.random`: how many steps.
+    /// For `vproc.random` and `kernel.random`: how many steps.
     #[arg(long, value_name = "N", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub steps: u64,
-    /// For `vproc.random`: what all random numbers follow from.
+    /// For `vproc.random` and `kernel.random`: what all random numbers follow from.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
     /// Show the output of the passing ones too.

@@ -178,15 +178,7 @@ impl Machine<'_> {
     /// The command line. QEMU takes commas and blanks in some of its paths for separators, so it runs in a folder of
     /// its own where everything has a plain name.
     fn command(&self, folder: &Path) -> Command {
-        // A tool that is killed outright must not leave QEMU behind; only the kernel can see to that.
-        let mut command = match find_program("setpriv") {
-            Some(setpriv) => {
-                let mut command = Command::new(setpriv);
-                command.args(["--pdeathsig", "KILL", QEMU]);
-                command
-            }
-            None => Command::new(QEMU),
-        };
+        let mut command = mortal();
         let accel = match self.accel {
             Accel::Tcg | Accel::Counting => "tcg",
             Accel::Kvm => "kvm",
@@ -267,6 +259,18 @@ impl Machine<'_> {
         // Its own process group: a Ctrl-C on the terminal is ours to pass on.
         command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         command
+    }
+}
+
+/// QEMU, which ends with this tool: one that is killed outright must not leave it behind, and only the kernel can see to that.
+pub fn mortal() -> Command {
+    match find_program("setpriv") {
+        Some(setpriv) => {
+            let mut command = Command::new(setpriv);
+            command.args(["--pdeathsig", "KILL", QEMU]);
+            command
+        }
+        None => Command::new(QEMU),
     }
 }
 

@@ -21,6 +21,7 @@ mod flood;
 mod fuzzing;
 mod hostile;
 mod instances;
+mod kernel;
 mod native;
 mod network;
 mod packages;
@@ -94,6 +95,7 @@ pub struct Context<'a> {
     built_with_shell: Once<Built>,
     built_with_tests: Once<Built>,
     hello: Once<PathBuf>,
+    attacker: Once<kernel::Attacker>,
 }
 
 /// What is made when the first test asks for it, and again when that failed.
@@ -287,6 +289,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
     let tests = [
         units::tests(paths)?,
         checks::tests(),
+        kernel::tests(args),
         boots::tests(),
         bench::tests(),
         c::tests(),
@@ -329,7 +332,8 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
     // Bars of several tests at once would overwrite each other.
     let ui = Ui::plain();
     let (built, built_with_shell, built_with_tests) = (Once::new(), Once::new(), Once::new());
-    let context = Context { paths, ui, built, built_with_shell, built_with_tests, hello: Once::new() };
+    let context =
+        Context { paths, ui, built, built_with_shell, built_with_tests, hello: Once::new(), attacker: Once::new() };
     let (passed, failed) = run_all(&tests, &context, args.verbose);
     println!("{passed} passed, {failed} failed");
     Ok(failed == 0)

@@ -1,0 +1,111 @@
+//! What the root task, the driver and the second component have in common: one page, which nobody else is to reach.
+
+use crate::world::{FIELD, read, write};
+
+/// Where it lies in all three.
+pub const SHARED: u64 = FIELD + 0x1f_f000;
+
+/// Slots of the driver's table.
+pub const SLOTS: u64 = 256;
+pub const SLOT_BITS: u8 = 8;
+
+/// A word of the page.
+#[derive(Clone, Copy)]
+#[repr(u64)]
+pub enum Word {
+    /// Steps that the driver has begun.
+    Steps,
+    /// What its next numbers follow from.
+    Chance,
+    /// How often everything was made anew.
+    Round,
+    /// How often the second component has looked at what it has, and what was wrong with it.
+    Looks,
+    Wrong,
+    /// Invocations that succeeded.
+    Done,
+    /// The last step's kind of object and number, for who looks why the machine stands.
+    Last,
+    /// From here on the kinds of what is in the table, a byte each.
+    Kinds,
+}
+
+impl Word {
+    fn address(self) -> u64 {
+        SHARED + self as u64 * 8
+    }
+
+    /// What it is.
+    pub fn get(self) -> u64 {
+        read(self.address())
+    }
+
+    /// Sets it.
+    pub fn set(self, word: u64) {
+        write(self.address(), word);
+    }
+}
+
+/// What is in a slot, as far as the driver knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum Kind {
+    Nothing,
+    Untyped,
+    Tcb,
+    Endpoint,
+    Notification,
+    CNode,
+    Page,
+    LargePage,
+    PageTable,
+    PageDirectory,
+    Pdpt,
+    VSpace,
+    AsidControl,
+    AsidPool,
+    IrqControl,
+    IrqHandler,
+    IoPort,
+}
+
+/// All of them.
+pub const KINDS: [Kind; 17] = [
+    Kind::Nothing,
+    Kind::Untyped,
+    Kind::Tcb,
+    Kind::Endpoint,
+    Kind::Notification,
+    Kind::CNode,
+    Kind::Page,
+    Kind::LargePage,
+    Kind::PageTable,
+    Kind::PageDirectory,
+    Kind::Pdpt,
+    Kind::VSpace,
+    Kind::AsidControl,
+    Kind::AsidPool,
+    Kind::IrqControl,
+    Kind::IrqHandler,
+    Kind::IoPort,
+];
+
+fn place(slot: u64) -> *mut u8 {
+    (Word::Kinds.address() + slot) as *mut u8
+}
+
+/// The kind of what is in a slot.
+pub fn kind(slot: u64) -> Kind {
+    // SAFETY: the page is mapped in whoever calls this, and a slot's byte lies in it.
+    let number = if slot < SLOTS { unsafe { place(slot).read_volatile() } } else { 0 };
+    KINDS.get(number as usize).copied().unwrap_or(Kind::Nothing)
+}
+
+/// Says it.
+pub fn set_kind(slot: u64, kind: Kind) {
+    if slot < SLOTS {
+        // SAFETY: as above.
+        unsafe { place(slot).write_volatile(kind as u8) };
+    }
+}
