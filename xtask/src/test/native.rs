@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use super::hostile::{attacker, program};
-use super::instances::said;
+use super::hostile::program;
 use super::{Cases, Context, Test, expect, expect_part};
-use crate::build::{Built, kernel_variables, program_flags};
+use crate::build::kernel_variables;
+use crate::build::program_flags;
 use crate::cargo::{self, BARE_TARGET, Build};
 use crate::cli::Accel;
 use crate::run::Capture;
@@ -24,7 +24,6 @@ pub fn tests() -> Vec<Test> {
         Test::one("hostile.native-restart", restart),
         Test::many("hostile.native-key", key),
         Test::one("hostile.native-calls", calls),
-        Test::one("hostile.native-state", state),
         Test::one("hostile.native-client", clients),
         Test::one("hostile.native-client-server", server_ends),
     ]
@@ -66,10 +65,7 @@ fn instances(context: &Context<'_>, change: impl FnOnce(String) -> String) -> Re
 }
 
 fn boot(context: &Context<'_>, instances: Instances, program: &Path, args: &[&str]) -> Result<Outcome> {
-    boot_of(context.built()?, instances, program, args)
-}
-
-fn boot_of(built: &Built, instances: Instances, program: &Path, args: &[&str]) -> Result<Outcome> {
+    let built = context.built()?;
     let mut capture = Capture::new(built, program);
     capture.args = args.iter().map(ToString::to_string).collect();
     // In the machine's own time, which does not depend on what else the host does.
@@ -145,29 +141,6 @@ fn calls(context: &Context<'_>) -> Result<()> {
     let lives = outcome.root.iter().filter(|line| line.contains("component \"key-store\" runs again")).count();
     expect("whether it came back each time", &(ends >= 2 && ends - lives <= 1), &true)?;
     whose(&outcome.root)
-}
-
-/// In an instance attackers change what a program can of the processor's state. Beside it a component signs what a program of another
-/// instance sends: each message, and with the one key of its one life.
-fn state(context: &Context<'_>) -> Result<()> {
-    const SIGNATURES: &str = "5000";
-    let sign = client(context, "key-store", "sign")?;
-    let second = format!(
-        "[[instance]]\nname = 'second'\nmemory = '96M'\ntimer = 'hpet'\nconsole = {{ port = 0x2e8, irq = 7 }}\n\
-         link = {{ port = 0x3e8, irq = 5 }}\nboot-files = true\nrestart = 'never'\n\
-         program = [{:?}, 'a message', '{SIGNATURES}']\n\n# A program for",
-        sign.to_string_lossy()
-    );
-    let change = |text: String| {
-        text.replace("# A program for", &second).replace("offers-to = [\"main\"]", "offers-to = [\"second\"]")
-    };
-    let instances = instances(context, change)?;
-    let built = context.built_with_tests()?;
-    let mut outcome = boot_of(built, instances, attacker(built)?, &["--child", "services", "40"])?;
-    let second = outcome.beside.pop().context("there is no second instance")?;
-    expect_part("the attackers", &String::from_utf8_lossy(&outcome.stdout()), "services: all is well after ")?;
-    expect("how they ended", &outcome.end, &End::Exit(0))?;
-    expect_part("what was signed", &said(&second.transcript).0, &format!("{SIGNATURES} signatures, 1 keys"))
 }
 
 /// Components that were ended, and those that came back; all lives must take the same.
