@@ -350,7 +350,7 @@ fn wait_many() -> Outcome {
     let event = Event::create()?;
     let item =
         abi::zx_wait_item_t { handle: event.raw_handle(), waitfor: abi::Signals::USER_0.bits(), ..Default::default() };
-    let mut items = [item; abi::ZX_WAIT_MANY_MAX_ITEMS as usize];
+    let mut items = [item; abi::ZX_WAIT_MANY_MAX_ITEMS];
     holds_shortly("wait-many", || {
         let soon = zx::MonotonicInstant::after(zx::Duration::from_millis(2));
         ensure(zx::wait_many(&mut items, soon).is_err(), "there was something")
