@@ -338,6 +338,9 @@ pub struct FuzzArgs {
     /// How many calls.
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub calls: u64,
+    /// Asks services instead: so many requests of hostile clients to all that there are.
+    #[arg(long, value_name = "N", conflicts_with = "calls", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub requests: Option<u64>,
     /// What all random numbers follow from; another one each time unless it is given.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
@@ -378,6 +381,9 @@ pub struct CoverageArgs {
     /// Run all cases first.
     #[arg(long)]
     pub run: bool,
+    /// Count lines instead: those of the objects and of the server that the server's tests on the host run.
+    #[arg(long, conflicts_with_all = ["json", "open", "failing", "run"])]
+    pub lines: bool,
 }
 
 /// Options of `bench`.

@@ -1,8 +1,12 @@
-//! `fuzz`: hostile programs in the system make random calls (`user/hostile`), and everything else must go on.
+//! `fuzz`: hostile programs in the system make random calls, or ask services for anything (`user/hostile`), and everything else
+//! must go on.
 //!
 //! The machine counts instructions and hears nothing of the host, so a seed says all: the same one gives the same calls
 //! and the same answers, which the digest shows.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -13,7 +17,7 @@ use crate::cli::{Accel, FuzzArgs};
 use crate::conformance;
 use crate::image::{Image, Mode};
 use crate::paths::Paths;
-use crate::qemu::Devices;
+use crate::qemu::{Devices, runtime_folder};
 use crate::session::{End, Streams};
 use crate::setup;
 use crate::threads::Watcher;
@@ -24,8 +28,33 @@ use crate::words;
 const TIME: Duration = Duration::from_secs(600);
 const TIME_PER_THOUSAND: Duration = Duration::from_secs(2);
 
-/// What a line with a call's counts begins with.
-const COUNT: &str = "call ";
+/// Requests of one hostile program, and of the first one, which does not count.
+const REQUESTS_OF_ONE: u64 = 20_000;
+const FIRST_REQUESTS: u64 = 6000;
+/// MiB of the disk that services are asked on.
+const DISK: u64 = 16;
+
+/// What is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fuzzed {
+    /// System calls.
+    Calls,
+    /// Services.
+    Services,
+}
+
+impl Fuzzed {
+    /// The option that says how much.
+    fn option(self) -> &'static str {
+        match self {
+            Fuzzed::Calls => "--calls",
+            Fuzzed::Services => "--requests",
+        }
+    }
+}
+
+/// What lines of the table begin with: a call's counts, and how often it gave an answer.
+const TABLE: [&str; 2] = ["call ", "answer "];
 
 /// A call's counts: its name, how often it was made, how often it succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +62,22 @@ pub struct Count {
     name: String,
     reached: u64,
     succeeded: u64,
+    /// The same for who tried to use something up.
+    wanted: [u64; 2],
+    /// Each answer, the most frequent first, and how often it came.
+    answers: Vec<(String, u64)>,
+}
+
+impl Count {
+    /// As a line of the table.
+    fn line(&self) -> String {
+        let Count { name, reached, succeeded, wanted, answers } = self;
+        let answers: Vec<String> = answers.iter().map(|(answer, count)| format!("{answer} {count}")).collect();
+        let percent = *succeeded as f64 * 100.0 / (*reached).max(1) as f64;
+        let wanted = if wanted[0] == 0 { String::new() } else { format!(" (greedy {} of {})", wanted[1], wanted[0]) };
+        let answers = if answers.is_empty() { String::new() } else { format!(": {}", answers.join(", ")) };
+        format!("{reached:>10} {succeeded:>10} {percent:>5.1} %  {name}{wanted}{answers}")
+    }
 }
 
 /// What came of a run.
@@ -51,11 +96,19 @@ impl Found {
         let mut found = Found { counts: Vec::new(), said: Vec::new(), problem: None, time: Duration::ZERO };
         for line in output.lines() {
             match line.split_whitespace().collect::<Vec<_>>().as_slice() {
-                ["call", name, reached, succeeded] => found.counts.push(Count {
+                ["call", name, reached, succeeded, wanted, got] => found.counts.push(Count {
                     name: (*name).to_string(),
                     reached: reached.parse().unwrap_or_default(),
                     succeeded: succeeded.parse().unwrap_or_default(),
+                    wanted: [wanted.parse().unwrap_or_default(), got.parse().unwrap_or_default()],
+                    answers: Vec::new(),
                 }),
+                ["answer", name, answer, count] => {
+                    if let Some(known) = found.counts.iter_mut().find(|known| known.name == *name) {
+                        known.answers.push(((*answer).to_string(), count.parse().unwrap_or_default()));
+                        known.answers.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+                    }
+                }
                 _ => found.said.push(line.to_string()),
             }
         }
@@ -63,7 +116,7 @@ impl Found {
     }
 
     fn made(&self) -> u64 {
-        self.counts.iter().fold(0, |sum, count| sum.saturating_add(count.reached))
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(count.reached).saturating_add(count.wanted[0]))
     }
 
     /// What was made and answered, as one number.
@@ -84,19 +137,22 @@ pub fn fuzz(paths: &Paths, args: &FuzzArgs) -> Result<u8> {
     println!("seed {seed}");
     let (follower, output) = channel();
     let telling = Watcher::none().start("output", move || tell(&output))?;
-    let found = run(&built, args.calls, seed, Streams::Followed(follower));
+    let (what, count) = args.requests.map_or((Fuzzed::Calls, args.calls), |count| (Fuzzed::Services, count));
+    let found = run(&built, what, count, seed, Streams::Followed(follower));
     // The run has let go of its end, so this ends.
     telling.join()?;
     let found = found?;
-    println!("{:>10} {:>10}", "made", "succeeded");
-    for Count { name, reached, succeeded } in &found.counts {
-        println!("{reached:>10} {succeeded:>10}  {name}");
+    println!("{:>10} {:>10}", "made", if what == Fuzzed::Calls { "succeeded" } else { "answers read" });
+    found.counts.iter().for_each(|count| println!("{}", count.line()));
+    let answers: usize = found.counts.iter().map(|count| count.answers.len()).sum();
+    if what == Fuzzed::Calls {
+        println!("{answers} different answers of {} calls", found.counts.len());
     }
     let seconds = found.time.as_secs_f64();
-    println!("{} calls in {seconds:.0} s, {:.0} a second", found.made(), found.made() as f64 / seconds);
+    println!("{} in {seconds:.0} s, {:.0} a second", found.made(), found.made() as f64 / seconds);
     if let Some(problem) = &found.problem {
         println!("{problem}");
-        println!("`./hafnon fuzz --calls {} --seed {seed}` repeats it", args.calls);
+        println!("`./hafnon fuzz {} {count} --seed {seed}` repeats it", what.option());
     }
     Ok(u8::from(found.problem.is_some()))
 }
@@ -105,40 +161,73 @@ pub fn fuzz(paths: &Paths, args: &FuzzArgs) -> Result<u8> {
 fn tell(output: &Receiver<Vec<u8>>) {
     let mut lines = words::Lines::default();
     let tell = |line: &str| {
-        if !line.starts_with(COUNT) {
+        if !TABLE.iter().any(|start| line.starts_with(start)) {
             println!("{}", words::visible(line));
         }
     };
     output.iter().for_each(|piece| lines.push(&piece, tell));
 }
 
-/// Boots the system for so many calls.
+/// Boots the system for so many calls or requests.
 ///
 /// # Errors
-/// The machine cannot be started.
-pub fn run(built: &Built, calls: u64, seed: u64, streams: Streams) -> Result<Found> {
-    let mut image = Image::new(built, true, &Devices::default())?;
-    let time = TIME + TIME_PER_THOUSAND * u32::try_from(calls / 1000).context("so many calls take too long")?;
-    image.add("config/tests", format!("fuzz\t{}\t0\t/boot/bin/fuzz\t{calls}\t{seed}\n", time.as_millis()))?;
-    let bytes = image.finish(&Mode::Test, &[])?;
+/// The machine cannot be started, or has no disk to be asked for.
+pub fn run(built: &Built, what: Fuzzed, count: u64, seed: u64, streams: Streams) -> Result<Found> {
+    let folder = runtime_folder()?;
+    let disk = (what == Fuzzed::Services).then(|| disk(folder.path())).transpose()?;
+    let devices = Devices { disk, ..Devices::default() };
+    let mut image = Image::new(built, true, &devices)?;
+    let time = TIME + TIME_PER_THOUSAND * u32::try_from(count / 1000).context("so many take too long")?;
+    let mode = match what {
+        Fuzzed::Calls => {
+            image.add("config/tests", format!("fuzz\t{}\t0\t/boot/bin/fuzz\t{count}\t{seed}\n", time.as_millis()))?;
+            Mode::Test
+        }
+        Fuzzed::Services => {
+            image.add_beside(&askers(count, seed))?;
+            Mode::Run("/boot/bin/watch".into(), Vec::new())
+        }
+    };
+    let bytes = image.finish(&mode, &[])?;
     let start = Instant::now();
-    let outcome = conformance::boot(built, &bytes, Accel::Counting, streams, time)?;
+    let outcome = conformance::boot_with(built, devices, &bytes, Accel::Counting, streams, time)?;
     let mut found = Found::read(&String::from_utf8_lossy(&outcome.stdout()));
     found.time = start.elapsed();
-    if outcome.end != End::Exit(0) {
+    let errors = String::from_utf8_lossy(&outcome.stderr()).into_owned();
+    // What ended, and was started again, would not be noticed by who asks it for the first time.
+    let service_ended = errors.lines().any(|line| line.contains("the service ") && line.contains(" ended"));
+    if outcome.end != End::Exit(0) || service_ended {
         let said: Vec<&str> = outcome.said.iter().map(String::as_str).collect();
-        let errors = String::from_utf8_lossy(&outcome.stderr()).into_owned();
         found.problem = Some(format!("{:?}\n{errors}{}", outcome.end, said.join("\n")));
     }
     Ok(found)
+}
+
+/// The hostile programs that ask services, one after the other: one at whose end services have done everything for the first time, a
+/// pause in which what is in use is counted, and those that make the requests.
+fn askers(count: u64, seed: u64) -> Vec<Vec<String>> {
+    let asks = |count: u64, seed: u64| vec!["requests".to_string(), count.to_string(), seed.to_string()];
+    let programs = count.div_ceil(REQUESTS_OF_ONE);
+    let mut all = vec![asks(FIRST_REQUESTS.min(count), seed ^ 1 << 40), vec!["requests".into(), "pause".into()]];
+    all.extend((0..programs).map(|n| asks(count / programs, seed.wrapping_add(n << 41))));
+    all
+}
+
+/// A disk with an empty file system, in a folder.
+fn disk(folder: &Path) -> Result<PathBuf> {
+    setup::for_disks(&Ui::new(false))?;
+    let path = folder.join("disk.img");
+    fs::File::create(&path).and_then(|file| file.set_len(DISK << 20)).context("cannot make a disk")?;
+    let made = Command::new("mkfs.vfat").args(["-F", "16"]).arg(&path).output().context("mkfs.vfat cannot be run")?;
+    if made.status.success() { Ok(path) } else { bail!("mkfs.vfat: {}", String::from_utf8_lossy(&made.stderr)) }
 }
 
 /// The same calls give the same answers.
 ///
 /// # Errors
 /// They do not, or something went wrong.
-pub fn replays(built: &Built, calls: u64, seed: u64) -> Result<()> {
-    let once = || run(built, calls, seed, Streams::Overheard);
+pub fn replays(built: &Built, what: Fuzzed, count: u64, seed: u64) -> Result<()> {
+    let once = || run(built, what, count, seed, Streams::Overheard);
     let runs = [once()?, once()?];
     for found in &runs {
         if let Some(problem) = &found.problem {
@@ -159,14 +248,22 @@ mod tests {
     #[test]
     fn counts_without_end() {
         let most = u64::MAX;
-        let found = Found::read(&format!("call a {most} {most}\ncall b {most} 1\ncall c 99999999999999999999 -1\n"));
+        let found = Found::read(&format!(
+            "call a {most} {most} 0 0\ncall b {most} 1 0 0\ncall c 99999999999999999999 -1 0 0\n"
+        ));
         assert_eq!((found.made(), found.counts.len()), (most, 3));
     }
 
     #[test]
     fn output() {
-        let found = Found::read("call vmo_read 7 3\nfuzz: 7 calls, digest 00ff\nfuzz: all is well\n");
-        assert_eq!(found.counts, [Count { name: "vmo_read".into(), reached: 7, succeeded: 3 }]);
+        let table = "call vmo_read 7 3 0 0\nanswer vmo_read OK 3\nanswer vmo_read BAD_HANDLE 4\n";
+        let found = Found::read(&format!("{table}fuzz: 7 calls, digest 00ff\nfuzz: all is well\n"));
+        let answers = vec![("BAD_HANDLE".to_string(), 4), ("OK".to_string(), 3)];
+        assert_eq!(
+            found.counts,
+            [Count { name: "vmo_read".into(), reached: 7, succeeded: 3, wanted: [0; 2], answers }]
+        );
+        assert!(found.counts[0].line().ends_with(" 42.9 %  vmo_read: BAD_HANDLE 4, OK 3"));
         assert_eq!((found.made(), found.digest()), (7, Some("00ff")));
         assert_eq!(found.said.len(), 2);
     }

@@ -90,6 +90,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Disk { what } => disk::disk(what),
         Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
         Command::Fuzz(args) => fuzz::fuzz(&paths, args),
+        Command::Coverage(args) if args.lines => host::lines::lines(&paths).map(|()| 0),
         Command::Coverage(args) => Ok(u8::from(!conformance::coverage::coverage(&paths, args)?)),
         Command::FuzzHost(args) => host::fuzz::fuzz(&paths, args),
         Command::Miri(args) => host::miri::miri(&paths, args),

@@ -11,6 +11,8 @@ pub mod attack;
 pub mod hand;
 #[cfg(target_os = "fuchsia")]
 pub mod neighbour;
+#[cfg(target_os = "fuchsia")]
+pub mod served;
 
 /// Small numbers with a long period (xorshift64*), the same for the same seed.
 #[derive(Clone)]

@@ -3,7 +3,8 @@
 //! It is started as a child of an attacker's program, `PROGRAM --child neighbour`, outside of the attacker's job. Three threads
 //! work: one echoes messages with handles over channels, one writes memory objects, copies and maps them and looks at
 //! what they hold, one sets timers and takes packets from a port. A *busy* neighbour has a fourth, which only computes and never
-//! waits. A line on its standard input asks how often each has
+//! waits. A *served* one does what takes services instead: it writes files and reads them, connects sockets, and starts programs
+//! (`crate::served`). A line on its standard input asks how often each has
 //! done its work; what is wrong ends the process with a word on it.
 
 use std::hint::black_box;
@@ -24,6 +25,9 @@ pub const NAME: &str = "neighbour";
 /// The one that makes it a busy one.
 pub const BUSY: &str = "busy-neighbour";
 
+/// The one that makes it a served one.
+pub const SERVED: &str = "served-neighbour";
+
 /// What the threads that make calls do.
 const CALLS: usize = 3;
 /// All that threads do.
@@ -35,12 +39,23 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// How long a neighbour may seem to stand still, with attackers of its own priority beside it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// One thing that a neighbour does, again and again.
+pub type Work = fn(&mut Dice) -> Outcome;
+
 /// The neighbour's own part: works until its input ends.
 pub fn work(busy: bool) -> ExitCode {
     if busy {
         thread::spawn(compute);
     }
-    let work: [fn(&mut Dice) -> Outcome; CALLS] = [echoes, memory, time];
+    work_at([echoes, memory, time])
+}
+
+/// The same of a served one.
+pub fn work_served() -> ExitCode {
+    work_at(crate::served::WORK)
+}
+
+fn work_at(work: [Work; CALLS]) -> ExitCode {
     for (kind, work) in work.into_iter().enumerate() {
         thread::spawn(move || {
             let mut dice = Dice::new(kind as u64);
@@ -168,6 +183,11 @@ impl Neighbour {
     /// Starts one.
     pub fn start() -> Result<Neighbour, Failure> {
         Neighbour::start_as(NAME)
+    }
+
+    /// Starts a served one.
+    pub fn start_served() -> Result<Neighbour, Failure> {
+        Neighbour::start_as(SERVED)
     }
 
     /// Starts a busy one.

@@ -203,7 +203,7 @@ pub fn run_group(built: &Built, program: Program<'_>, group: &str, prefixes: &[S
     let bytes = image.finish(&Mode::Test, &[])?;
     let time = program.time + Duration::from_secs(30);
     let streams = if program.repeats { Streams::Overheard } else { Streams::Captured(Vec::new()) };
-    let outcome = boot_beside(built, program.instances, &bytes, program.accel, streams, time)?;
+    let outcome = boot_beside(built, program.instances, Devices::default(), &bytes, program.accel, streams, time)?;
     let (mut cases, mut whole, mut broken) = (Vec::new(), false, None);
     let said = String::from_utf8_lossy(&outcome.stderr()).into_owned();
     for frame in &outcome.transcript {
@@ -233,20 +233,36 @@ pub fn run_group(built: &Built, program: Program<'_>, group: &str, prefixes: &[S
 /// # Errors
 /// It cannot be started.
 pub fn boot(built: &Built, image: &[u8], accel: Accel, streams: Streams, timeout: Duration) -> Result<Outcome> {
-    boot_beside(built, None, image, accel, streams, timeout)
+    boot_beside(built, None, Devices::default(), image, accel, streams, timeout)
+}
+
+/// The same with devices.
+///
+/// # Errors
+/// It cannot be started.
+pub fn boot_with(
+    built: &Built,
+    devices: Devices,
+    image: &[u8],
+    accel: Accel,
+    streams: Streams,
+    timeout: Duration,
+) -> Result<Outcome> {
+    boot_beside(built, None, devices, image, accel, streams, timeout)
 }
 
 /// The same with other instances, and components.
 fn boot_beside(
     built: &Built,
     instances: Option<&Instances>,
+    devices: Devices,
     image: &[u8],
     accel: Accel,
     streams: Streams,
     timeout: Duration,
 ) -> Result<Outcome> {
     let folder = runtime_folder()?;
-    let mut devices = Devices { teaching: true, ..Devices::default() };
+    let mut devices = Devices { teaching: true, ..devices };
     let root = described(built, instances, (&mut devices, MEMORY), &folder.path().join("root.elf"))?;
     let machine =
         Machine { kernel: &built.kernel, root: &root, image, memory: MEMORY, accel, gdb: None, devices, linux: None };

@@ -1,7 +1,9 @@
-//! What looks at our code on the host with tools of others: libFuzzer ([`fuzz`]), Miri ([`miri`]), cargo-deny ([`deny`]).
+//! What looks at our code on the host with tools of others: libFuzzer ([`fuzz`]), Miri ([`miri`]), cargo-deny ([`deny`]), and
+//! LLVM's counters of lines ([`lines`]).
 
 pub mod deny;
 pub mod fuzz;
+pub mod lines;
 pub mod miri;
 
 use std::fs;

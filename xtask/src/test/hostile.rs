@@ -9,14 +9,16 @@ use super::{Cases, Context, Test};
 use crate::build::Built;
 use crate::cli::Accel;
 use crate::conformance;
-use crate::fuzz;
+use crate::fuzz::{self, Fuzzed};
 use crate::session::Streams;
 use crate::system::instances::Instances;
 use crate::without;
 
 /// Calls of the fuzzer's run, and of the two that must be the same.
-const CALLS: u64 = 60_000;
+const CALLS: u64 = 50_000;
 const REPLAYED: u64 = 10_000;
+/// Requests to services.
+const REQUESTS: u64 = 10_000;
 const SEED: u64 = 1;
 
 /// All of them.
@@ -27,14 +29,20 @@ pub fn tests() -> Vec<Test> {
             program(context, cases, "tamper", &[&wanted], None).map(drop)
         }),
         Test::many("hostile.holds", |context, cases| program(context, cases, "holds", &["holds."], None).map(drop)),
-        Test::one("hostile.fuzz", |context| {
-            let found = fuzz::run(context.built_with_tests()?, CALLS, SEED, Streams::Overheard)?;
-            found.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!("{}\n{problem}", found.said.join("\n"))))
+        Test::one("hostile.fuzz", |context| fuzzed(context, Fuzzed::Calls, CALLS)),
+        Test::one("hostile.services.fuzz", |context| fuzzed(context, Fuzzed::Services, REQUESTS)),
+        Test::one("hostile.replay", |context| {
+            fuzz::replays(context.built_with_tests()?, Fuzzed::Calls, REPLAYED, SEED)
         }),
-        Test::one("hostile.replay", |context| fuzz::replays(context.built_with_tests()?, REPLAYED, SEED)),
         Test::many("hostile.services.files", |context, cases| attacks(context, cases, "files")),
         Test::many("hostile.services.network", |context, cases| attacks(context, cases, "network")),
     ]
+}
+
+/// A run of one of the fuzzers, which must find nothing.
+fn fuzzed(context: &Context<'_>, what: Fuzzed, count: u64) -> Result<()> {
+    let found = fuzz::run(context.built_with_tests()?, what, count, SEED, Streams::Overheard)?;
+    found.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!("{}\n{problem}", found.said.join("\n"))))
 }
 
 /// What a hostile client does to one service. How long others wait is told.

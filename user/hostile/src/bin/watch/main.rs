@@ -1,0 +1,31 @@
+//! Watches over services while hostile programs ([`requests`](../requests)) ask them for anything.
+//!
+//! Those run beside this program, one after the other, each a program of its own as `init` sees it, and what they write comes
+//! in here. [`witnesses`] of before must stand, a neighbour must go on, and when all have ended, jobs, threads, handles, messages and
+//! memory of the whole system are what they were: [`watch`].
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "fuchsia")]
+mod watch;
+#[cfg(target_os = "fuchsia")]
+mod witnesses;
+
+#[cfg(target_os = "fuchsia")]
+fn main() -> std::process::ExitCode {
+    use std::process::ExitCode;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["--child", name] if *name == hostile::neighbour::SERVED => hostile::neighbour::work_served(),
+        ["--child", name] if *name == hostile::served::NOTHING => ExitCode::from(hostile::served::CODE),
+        [] => watch::watch(),
+        _ => {
+            eprintln!("watch: there is nothing to be said to this program");
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+fn main() {
+    eprintln!("watch: there is nothing to see here");
+}

@@ -1,0 +1,175 @@
+//! What the hostile programs say, what they leave, and the verdict.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use abi::hafnon_info_job_usage_t;
+use conformance::check::{Failure, Outcome, ensure};
+use hostile::neighbour::Neighbour;
+use init::given;
+use zx::Job;
+
+use crate::witnesses::Witnesses;
+
+/// How long what has ended may take until it is gone.
+const SETTLING: Duration = Duration::from_secs(20);
+/// What services may keep of memory for good, all together: their heaps do not shrink.
+const KEPT: u64 = 8 << 20;
+
+/// What is in use in the whole system.
+struct Use(hafnon_info_job_usage_t);
+
+impl Use {
+    /// Now.
+    fn now(root: &Job) -> Result<Use, Failure> {
+        Ok(Use(root.usage()?))
+    }
+
+    /// What has become more since.
+    fn since(&self, before: &Use) -> Vec<String> {
+        let (now, then) = (&self.0, &before.0);
+        let pairs = [
+            ("processes", then.processes, now.processes),
+            ("threads", then.threads, now.threads),
+            ("jobs", then.jobs, now.jobs),
+            ("handles", then.handles, now.handles),
+            ("messages", then.messages, now.messages),
+            ("bytes", then.memory + KEPT, now.memory),
+        ];
+        let more = pairs.into_iter().filter(|(_, then, now)| now > then);
+        more.map(|(name, then, now)| format!("{name} {then} -> {now}")).collect()
+    }
+}
+
+/// What the hostile programs told.
+#[derive(Default)]
+struct Told {
+    /// By service: requests made, answers read.
+    asked: BTreeMap<String, [u64; 2]>,
+    clients: u64,
+    lost: u64,
+    digest: u64,
+}
+
+impl Told {
+    fn sum(&self, which: usize) -> u64 {
+        self.asked.values().map(|count| count[which]).sum()
+    }
+
+    fn tell(&self) {
+        for (service, [made, answered]) in &self.asked {
+            println!("call {service} {made} {answered} 0 0");
+        }
+        println!(
+            "fuzz: {} requests by {} processes, {} of which were ended by others; {} answers read, digest {:016x}",
+            self.sum(0),
+            self.clients,
+            self.lost,
+            self.sum(1),
+            self.digest
+        );
+    }
+}
+
+/// A number that another program wrote.
+fn number(text: &str, radix: u32) -> Result<u64, Failure> {
+    u64::from_str_radix(text, radix).map_err(|error| format!("{text}: {error}").into())
+}
+
+struct Watch {
+    root: Job,
+    witnesses: Witnesses,
+    neighbour: Option<Neighbour>,
+    /// Taken when services have done everything for the first time.
+    before: Option<Use>,
+    told: Told,
+}
+
+impl Watch {
+    fn new() -> Result<Watch, Failure> {
+        let root = zx::startup::take(given::KIND, given::TASKS).map(Job::from);
+        Ok(Watch {
+            root: root.ok_or("this program may not look at all tasks")?,
+            witnesses: Witnesses::new()?,
+            neighbour: Some(Neighbour::start_served()?),
+            before: None,
+            told: Told::default(),
+        })
+    }
+
+    /// One line of a hostile program's.
+    fn line(&mut self, line: &str) -> Outcome {
+        match line.split_whitespace().collect::<Vec<_>>().as_slice() {
+            ["round"] => {
+                self.witnesses.stand()?;
+                self.neighbour.as_mut().ok_or("no neighbour")?.goes_on()
+            }
+            ["pause"] => {
+                // Nobody asks for anything now.
+                self.neighbour = None;
+                thread::sleep(Duration::from_secs(1));
+                self.before = Some(Use::now(&self.root)?);
+                self.told = Told::default();
+                self.neighbour = Some(Neighbour::start_served()?);
+                Ok(())
+            }
+            ["asked", service, made, answered] => {
+                let count = self.told.asked.entry((*service).to_owned()).or_default();
+                count[0] += number(made, 10)?;
+                count[1] += number(answered, 10)?;
+                Ok(())
+            }
+            ["clients", clients, lost, digest] => {
+                self.told.clients += number(clients, 10)?;
+                self.told.lost += number(lost, 10)?;
+                self.told.digest = self.told.digest.rotate_left(1) ^ number(digest, 16)?;
+                println!("fuzz: {} requests made", self.told.sum(0));
+                Ok(())
+            }
+            _ => Err(format!("a hostile program says: {line}").into()),
+        }
+    }
+
+    /// When all have ended.
+    fn end(&mut self) -> Outcome {
+        self.told.tell();
+        self.witnesses.stand()?;
+        self.neighbour = None;
+        let before = self.before.take().ok_or("there was no pause")?;
+        let start = Instant::now();
+        loop {
+            let more = Use::now(&self.root)?.since(&before);
+            if more.is_empty() {
+                break;
+            }
+            ensure(start.elapsed() < SETTLING, &format!("not everything has come back: {}", more.join(", ")))?;
+            thread::sleep(Duration::from_millis(100));
+        }
+        // Else hardly anything would have been understood.
+        ensure(self.told.sum(1) * 20 > self.told.sum(0), "hardly any answers were read")
+    }
+}
+
+/// What this program does.
+pub fn watch() -> ExitCode {
+    let whole = || -> Outcome {
+        let mut watch = Watch::new()?;
+        for line in io::stdin().lines() {
+            watch.line(&line?)?;
+        }
+        watch.end()
+    };
+    match whole() {
+        Ok(()) => {
+            println!("fuzz: all is well");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            println!("fuzz: FAILED: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
