@@ -384,7 +384,7 @@ impl Inner {
         let mut sectors = sectors.into_iter().peekable();
         while let Some(first) = sectors.next() {
             let mut last = first;
-            while let Some(next) = sectors.next_if(|next| *next == last + 1 && next * SECTOR % PAGE != 0) {
+            while let Some(next) = sectors.next_if(|next| *next == last + 1 && !(next * SECTOR).is_multiple_of(PAGE)) {
                 last = next;
             }
             self.write_sectors(first, last)?;
