@@ -22,6 +22,7 @@ use crate::cli::TestArgs;
 use crate::kernel::{self, Variant};
 use crate::qemu;
 use crate::setup;
+use crate::threads::Watcher;
 use words::Memory;
 
 /// What a case may take: many times what it does take.
@@ -126,13 +127,14 @@ impl Machine {
         let mut output = child.stdout.take().context("QEMU without an output")?;
         let said = Arc::new(Mutex::new(String::new()));
         let heard = Arc::clone(&said);
-        thread::spawn(move || {
+        // When it ends, nothing more is heard, and the case says so.
+        Watcher::none().start("kernel console", move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
                 let text = String::from_utf8_lossy(&bytes[..count]);
                 heard.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
             }
-        });
+        })?;
         Ok(Machine { child, folder, said })
     }
 
