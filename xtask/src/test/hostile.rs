@@ -17,8 +17,6 @@ use crate::without;
 /// Calls of the fuzzer's run, and of the two that must be the same.
 const CALLS: u64 = 50_000;
 const REPLAYED: u64 = 10_000;
-/// Requests to services.
-const REQUESTS: u64 = 10_000;
 const SEED: u64 = 1;
 
 /// All of them.
@@ -30,7 +28,6 @@ pub fn tests() -> Vec<Test> {
         }),
         Test::many("hostile.holds", |context, cases| program(context, cases, "holds", &["holds."], None).map(drop)),
         Test::one("hostile.fuzz", |context| fuzzed(context, Fuzzed::Calls, CALLS)),
-        Test::one("hostile.services.fuzz", |context| fuzzed(context, Fuzzed::Services, REQUESTS)),
         Test::one("hostile.replay", |context| {
             fuzz::replays(context.built_with_tests()?, Fuzzed::Calls, REPLAYED, SEED)
         }),
