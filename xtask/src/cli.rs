@@ -137,13 +137,9 @@ pub enum DiskCommand {
         /// Its size, in MiB or with K, M or G.
         #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
         size: u64,
-        /// With FAT, which the system mounts as /disk and every other system can read. That is what is made unless another is
-        /// named.
-        #[arg(long, conflicts_with = "ext4")]
-        fat: bool,
-        /// With ext4; the system does not mount it yet.
+        /// With FAT, which every other system can read, in the place of ext4, which keeps links and permissions.
         #[arg(long)]
-        ext4: bool,
+        fat: bool,
     },
     /// Lists what lies in a folder, with sizes in bytes.
     Ls {

@@ -25,6 +25,7 @@ pub struct State {
     pub bytes: Vec<u8>,
     log: Vec<Act>,
     logged: bool,
+    pub read_only: bool,
     /// So many writes and flushes from now on one fails.
     pub fails_in: Option<u32>,
 }
@@ -64,7 +65,7 @@ impl Blocks for Memory {
         self.0.borrow().bytes.len() as u64
     }
     fn read_only(&self) -> bool {
-        false
+        self.0.borrow().read_only
     }
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         bytes.copy_from_slice(&self.0.borrow().bytes[offset as usize..][..bytes.len()]);

@@ -1,12 +1,11 @@
 //! `disk`: disks for `run --disk`, made, filled and read on the host, without the superuser and without mounting anything.
 //!
-//! FAT is read and written by what the system mounts it with ([`fat`]), ext4 by a package ([`ext4`]). An image was
+//! Images are read and written by what the system mounts them with ([`tree`]). An image was
 //! perhaps written by a machine, which is believed nothing: names are looked at before anything is made by them, and what
 //! leads round in circles comes to an end ([`device`]).
 
 mod device;
-mod ext4;
-mod fat;
+mod tree;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -58,20 +57,9 @@ struct Entry {
     size: u64,
 }
 
-/// Whether an image holds ext4, by its superblock's magic number.
-fn is_ext4(device: &Device) -> bool {
-    let mut magic = [0; 2];
-    device.read_at(&mut magic, 1024 + 56).is_ok() && magic == [0x53, 0xef]
-}
-
 fn open(image: &Path, writable: bool) -> Result<Box<dyn Volume>> {
     let device = Device::open(image, writable)?;
-    let volume = if is_ext4(&device) {
-        ext4::Ext::open(device, writable).map(|volume| Box::new(volume) as Box<dyn Volume>)
-    } else {
-        fat::Tree::open(device, writable).map(|volume| Box::new(volume) as Box<dyn Volume>)
-    };
-    volume.with_context(|| image.display().to_string())
+    tree::open(device, writable).with_context(|| image.display().to_string())
 }
 
 /// Does what the command line says; gives this process' exit code.
@@ -80,7 +68,7 @@ fn open(image: &Path, writable: bool) -> Result<Box<dyn Volume>> {
 /// An image or a file cannot be read or written, or is damaged.
 pub fn disk(command: &DiskCommand) -> Result<u8> {
     match command {
-        DiskCommand::New { image, size, fat: _, ext4 } => new(image, *size, *ext4).map(|()| 0),
+        DiskCommand::New { image, size, fat } => new(image, *size, *fat).map(|()| 0),
         DiskCommand::Ls { image, path } => {
             for Entry { name, kind, size } in list(&mut *open(image, false)?, &parts(path)?)? {
                 let end = if kind == Kind::Folder { "/" } else { "" };
@@ -123,13 +111,13 @@ fn parts(path: &str) -> Result<Vec<String>> {
     }
 }
 
-fn new(image: &Path, size: u64, ext4: bool) -> Result<()> {
+fn new(image: &Path, size: u64, fat: bool) -> Result<()> {
     let name = image.display();
     let file = File::create_new(image).with_context(|| format!("cannot make {name}"))?;
     let make = || {
         file.set_len(size.next_multiple_of(1 << 20))?;
         let device = Device::open(image, true)?;
-        if ext4 { ext4::format(device) } else { fat::format(device) }
+        if fat { tree::format_fat(device) } else { tree::format_ext4(device) }
     };
     make().with_context(|| format!("cannot make {name}")).inspect_err(|_| drop(fs::remove_file(image)))
 }
@@ -206,7 +194,7 @@ fn get(volume: &mut dyn Volume, path: &mut Vec<String>, to: &Path) -> Result<()>
 /// Says whether the file system is in order: by the host's own program where there is one, and by reading all of it.
 fn check(image: &Path) -> Result<u8> {
     let device = Device::open(image, false)?;
-    let (program, args) = if is_ext4(&device) { ("e2fsck", "-fn") } else { ("fsck.vfat", "-n") };
+    let (program, args) = if tree::is_ext4(&device) { ("e2fsck", "-fn") } else { ("fsck.vfat", "-n") };
     drop(device);
     let mut found = None;
     // Where it lies is often no part of an ordinary user's path.

@@ -21,7 +21,7 @@ fn tree() -> tempfile::TempDir {
 
 fn image(folder: &Path, ext4: bool) -> PathBuf {
     let image = folder.join("disk.img");
-    disk(&DiskCommand::New { image: image.clone(), size: 32 << 20, fat: !ext4, ext4 }).unwrap();
+    disk(&DiskCommand::New { image: image.clone(), size: 32 << 20, fat: !ext4 }).unwrap();
     image
 }
 
@@ -82,7 +82,7 @@ fn what_cannot_be_is_said() {
     let ext = image(folder.path(), true);
     fs::rename(&ext, folder.path().join("ext.img")).unwrap();
     let image = image(folder.path(), false);
-    let again = DiskCommand::New { image: image.clone(), size: 1 << 20, fat: true, ext4: false };
+    let again = DiskCommand::New { image: image.clone(), size: 1 << 20, fat: true };
     assert!(format!("{:#}", disk(&again).unwrap_err()).contains("exists"));
     assert!(copy_out(&image, "/nothing", &folder.path().join("x")).is_err());
     assert!(copy_in(&image, &folder.path().join("nothing"), "/").is_err());

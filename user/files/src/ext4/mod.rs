@@ -25,10 +25,11 @@ use file_protocol::{Attributes, Change, Entry, Error, Information, Kind, Result,
 use rsext4::bmalloc::InodeNumber;
 use rsext4::{
     Clock, DirectoryCursor, DirectoryEntryType, EntropySource, Ext4Error, Ext4ErrorKind, Ext4Result, Ext4Timestamp,
-    FileName, FilePermissions, InodeInfo, InodeMetadataUpdate, MountServices, MountedServices, MutationContext,
-    NoopObserver, RenameOptions,
+    FileName, FilePermissions, InodeInfo, InodeMetadataUpdate, MkfsOptions, MountOptions, MountServices,
+    MountedServices, MutationContext, NoopObserver, RenameOptions,
 };
 
+use crate::blocks::Blocks;
 use crate::system::{FileSystem, New, Node};
 use device::Device;
 use names::Names;
@@ -167,6 +168,18 @@ fn cursor_of(cookie: u64) -> DirectoryCursor {
     }
 }
 
+/// Makes an empty file system on a disk.
+///
+/// # Errors
+/// A sentence: the disk is too small, or fails.
+pub fn format(disk: Box<dyn Blocks>) -> std::result::Result<(), String> {
+    let made = rsext4::format(Device::new(disk), Now, MkfsOptions::default());
+    made.map(drop).map_err(|error| match error.kind() {
+        Ext4ErrorKind::NoSpace => "the disk is too small for ext4".to_owned(),
+        _ => format!("ext4 cannot be made: {error}"),
+    })
+}
+
 impl Ext4 {
     /// Mounts the image on a device.
     ///
@@ -198,7 +211,12 @@ impl Ext4 {
     fn mounted(&mut self) -> Ext4Result<&mut Fs> {
         if self.fs.is_none() {
             let services = MountServices::new(Now, Entropy, NoopObserver);
-            let fs = Fs::mount_with_readonly_fallback(self.device.clone(), services)?;
+            let fs = if self.device.read_only() {
+                // What waits in the journal stays there.
+                Fs::mount(self.device.clone(), services, MountOptions::read_only_no_journal_replay())?
+            } else {
+                Fs::mount_with_readonly_fallback(self.device.clone(), services)?
+            };
             if fs.options().readonly && !self.device.read_only() {
                 eprintln!("it has errors recorded in it, so it is only read; `e2fsck` mends it");
             }

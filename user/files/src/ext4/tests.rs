@@ -180,6 +180,24 @@ fn a_full_image_works_again() {
 }
 
 #[test]
+fn a_disk_that_is_only_read_is_not_changed() {
+    let disk = formatted(24);
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    let node = file(&mut fs, root, "file", &[1; 5000]);
+    fs.release(node);
+    fs.sync().unwrap();
+    let before = disk.0.borrow().bytes.clone();
+    disk.0.borrow_mut().read_only = true;
+    let mut fs = mount(&disk);
+    assert_eq!(content(&mut fs, node), [1; 5000]);
+    assert_eq!(fs.write(node, 0, b"2"), Err(Error::ReadOnly));
+    assert_eq!(fs.make(root, b"more", New::File(0o644)), Err(Error::ReadOnly));
+    fs.sync().unwrap();
+    assert!(disk.0.borrow().bytes == before);
+}
+
+#[test]
 fn ten_thousand_names() {
     let disk = formatted(192);
     let mut fs = mount(&disk);

@@ -1,4 +1,4 @@
-//! FAT12, 16 and 32: the system's own file system (the package `files`), on an image.
+//! The system's own file systems (the package `files`), on an image: ext4, and FAT12, 16 and 32.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -6,20 +6,21 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use fatfs::{FormatVolumeOptions, format_volume};
 use file_protocol::{Error, Kind as What, entries};
 use files::blocks::Blocks;
+use files::ext4::Ext4;
 use files::fat::Fat;
 use files::{FileSystem, New, Node};
 
 use super::device::Device;
 use super::{Entry, Kind, Volume};
 
-/// The most entries of a folder, by the format.
-const ENTRIES: usize = 1 << 16;
-/// Bytes of the pages in which the file system reads; what is behind the last whole one is no part of it.
-const PAGE: u64 = 4096;
+/// The most entries of a folder that are listed.
+const ENTRIES: usize = 1 << 20;
+/// Bytes of a sector.
+const SECTOR: u64 = 512;
 
 /// A file system on an image.
-pub struct Tree {
-    system: Fat,
+pub struct Tree<F> {
+    system: F,
     device: Device,
 }
 
@@ -31,7 +32,7 @@ struct Disk {
 
 impl Blocks for Disk {
     fn size(&self) -> u64 {
-        self.device.size() / PAGE * PAGE
+        self.device.size() / SECTOR * SECTOR
     }
 
     fn read_only(&self) -> bool {
@@ -51,19 +52,36 @@ impl Blocks for Disk {
     }
 }
 
-/// Makes an empty file system.
+/// Makes an empty ext4.
+///
+/// # Errors
+/// The image is too small.
+pub fn format_ext4(device: Device) -> Result<()> {
+    files::ext4::format(Box::new(Disk { device, writable: true })).map_err(|why| anyhow!(why))
+}
+
+/// Makes an empty FAT.
 ///
 /// # Errors
 /// The image is too small or too large.
-pub fn format(mut device: Device) -> Result<()> {
+pub fn format_fat(mut device: Device) -> Result<()> {
     format_volume(&mut device, FormatVolumeOptions::new().volume_label(*b"HAFNON     "))?;
     Ok(device.settle()?)
 }
 
-/// Whether the mark of a volume in use is set: whoever used it last did not end in order.
+/// Whether an image holds ext4, by its superblock's magic number.
+pub fn is_ext4(device: &Device) -> bool {
+    let mut magic = [0; 2];
+    device.read_at(&mut magic, 1024 + 56).is_ok() && magic == [0x53, 0xef]
+}
+
+/// Whether whoever used it last did not end in order: FAT has a flag for that, and ext4 a journal to be replayed.
 fn in_use(device: &Device) -> io::Result<bool> {
-    let mut header = [0; 512];
+    let mut header = [0; 2048];
     device.read_at(&mut header, 0)?;
+    if is_ext4(device) {
+        return Ok(header[1024 + 96] & 4 != 0);
+    }
     // Only FAT32 has no length of a table in the old place.
     let wide = header[22..24] == [0, 0];
     Ok(header[if wide { 0x41 } else { 0x25 }] & 1 != 0)
@@ -83,20 +101,24 @@ fn said(error: Error) -> anyhow::Error {
     })
 }
 
-impl Tree {
-    /// Opens it.
-    ///
-    /// # Errors
-    /// There is none on the image, or it is to be changed and was not left in order.
-    pub fn open(device: Device, writable: bool) -> Result<Tree> {
-        if writable && in_use(&device)? {
-            bail!("the machine that used it last did not end in order; look at it with `disk check` first");
-        }
-        let disk = Disk { device: device.clone(), writable };
-        let system = Fat::mount(Box::new(disk)).map_err(|why| anyhow!(why))?;
-        Ok(Tree { system, device })
+/// Opens what is on an image.
+///
+/// # Errors
+/// There is nothing, or it is to be changed and was not left in order.
+pub fn open(device: Device, writable: bool) -> Result<Box<dyn Volume>> {
+    let disk = Box::new(Disk { device: device.clone(), writable });
+    if is_ext4(&device) {
+        let system = Ext4::mount(files::ext4::device::Device::new(disk)).map_err(|why| anyhow!(why))?;
+        return Ok(Box::new(Tree { system, device }));
     }
+    if writable && in_use(&device)? {
+        bail!("the machine that used it last did not end in order; look at it with `disk check` first");
+    }
+    let system = Fat::mount(disk).map_err(|why| anyhow!(why))?;
+    Ok(Box::new(Tree { system, device }))
+}
 
+impl<F: FileSystem> Tree<F> {
     fn find(&mut self, path: &[String]) -> Result<Node> {
         self.device.turn();
         let mut at = self.system.root();
@@ -107,7 +129,7 @@ impl Tree {
     }
 }
 
-impl Volume for Tree {
+impl<F: FileSystem> Volume for Tree<F> {
     fn list(&mut self, path: &[String]) -> Result<Vec<Entry>> {
         let folder = self.find(path)?;
         if self.system.kind(folder).map_err(said)?.0 != What::Directory {
@@ -120,7 +142,11 @@ impl Volume for Tree {
             let before = found.len();
             for entry in entries(&data) {
                 cookie = entry.cookie;
-                let kind = if entry.kind == What::Directory { Kind::Folder } else { Kind::File };
+                let kind = match entry.kind {
+                    What::Directory => Kind::Folder,
+                    What::File => Kind::File,
+                    What::Link => Kind::Other,
+                };
                 found.push(Entry { name: String::from_utf8_lossy(entry.name).into_owned(), kind, size: 0 });
             }
             if found.len() > ENTRIES {
@@ -203,7 +229,7 @@ impl Volume for Tree {
     }
 }
 
-impl Tree {
+impl<F: FileSystem> Tree<F> {
     /// Writes a file's content from its beginning.
     fn fill(&mut self, file: Node, from: &mut dyn Read) -> Result<()> {
         let (mut at, mut buffer) = (0, vec![0; 1 << 16]);
