@@ -74,15 +74,14 @@ mod here {
         spawn.arg(&program).arg(LOST).entry("/svc", theirs).descriptor_like(2, errors.as_fd());
         let client = spawn.start().map_err(|(status, text)| format!("its client: {status}: {text}"))?;
         // The order of a client: it connects to the service, opens a socket, and asks over the socket's channel.
-        let (.., handle) = next(&services).map_err(step)?;
+        let (.., [handle, ..]) = next(&services).map_err(step)?;
         let connection = Channel::from(handle.ok_or("no connection came")?);
-        let (_, transaction, handle) = next(&connection).map_err(step)?;
-        let control = Channel::from(handle.ok_or("no channel of a socket came")?);
-        let (_end, data) = Socket::create(0).map_err(step)?;
-        let signaled = data.duplicate(Rights::SAME_RIGHTS).map_err(step)?;
-        let signal = |clear, set| signaled.signal(Signals::from_bits_retain(clear), Signals::from_bits_retain(set));
+        let (_, transaction, handles) = next(&connection).map_err(step)?;
+        let [Some(control), Some(_end), Some(data)] = handles else { return Err("no ends of a socket came".into()) };
+        let (control, data) = (Channel::from(control), Socket::from(data));
+        let signal = |clear, set| data.signal(Signals::from_bits_retain(clear), Signals::from_bits_retain(set));
         let opened = Reply::encode(transaction, Ok(Reply::Done));
-        connection.write_handles(opened.as_bytes(), [data.into_handle()]).map_err(step)?;
+        connection.write(opened.as_bytes(), []).map_err(step)?;
         let mut error = Error::Reset as u32;
         // It ends with its client.
         while let Ok((request, transaction, _)) = next(&control) {
@@ -103,13 +102,12 @@ mod here {
         }
     }
 
-    /// The next message of a channel: the request if it is one, its transaction and a handle.
-    fn next(channel: &Channel) -> Result<(Option<Request>, u32, Option<Handle>), Status> {
-        let (mut bytes, mut handles) = ([0; LONGEST], [None]);
+    /// The next message of a channel: the request if it is one, its transaction and its handles.
+    fn next(channel: &Channel) -> Result<(Option<Request>, u32, [Option<Handle>; 3]), Status> {
+        let (mut bytes, mut handles) = ([0; LONGEST], [const { None }; 3]);
         let size = channel.read_wait(&mut bytes, &mut handles, MonotonicInstant::INFINITE)?.bytes;
         let (transaction, request) = Request::decode(&bytes[..size]).unwrap_or_default();
-        let [handle] = handles;
-        Ok((request, transaction, handle))
+        Ok((request, transaction, handles))
     }
 
     pub fn main() -> Result<(), String> {
