@@ -271,6 +271,8 @@ impl Runner {
                     taken = 0;
                 }
             }
+            // The end of the host's input is the program's: this end of the socket is open for as long as the program runs.
+            let _ = input.set_disposition(abi::ZX_SOCKET_DISPOSITION_WRITE_DISABLED, 0);
         };
         let _ = thread::Builder::new().name("stdin".to_owned()).spawn(feed);
     }
