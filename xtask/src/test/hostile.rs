@@ -2,14 +2,16 @@
 
 use std::env;
 use std::path::Path;
+use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::{Cases, Context, Test};
 use crate::build::Built;
 use crate::cli::Accel;
 use crate::conformance;
 use crate::fuzz::{self, Fuzzed};
+use crate::run::Capture;
 use crate::session::Streams;
 use crate::system::instances::Instances;
 use crate::without;
@@ -18,6 +20,8 @@ use crate::without;
 const CALLS: u64 = 50_000;
 const REPLAYED: u64 = 10_000;
 const SEED: u64 = 1;
+/// What the attacks on a service may take: many times what they do take.
+const ATTACKS: Duration = Duration::from_secs(1200);
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
@@ -42,9 +46,30 @@ fn fuzzed(context: &Context<'_>, what: Fuzzed, count: u64) -> Result<()> {
     found.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!("{}\n{problem}", found.said.join("\n"))))
 }
 
-/// What a hostile client does to one service. How long others wait is told.
+/// What a hostile client does to one service, in a system with services.
 fn attacks(context: &Context<'_>, cases: &mut Cases, service: &str) -> Result<()> {
-    program(context, cases, &format!("{service}-attacks"), &[&format!("{service}.")], None).map(drop)
+    let built = context.built_with_tests()?;
+    let name = format!("{service}-attacks");
+    let mut capture = Capture::new(built, test_program(built, &name)?);
+    capture.args = vec![format!("{service}.")];
+    // How long others wait is counted in instructions.
+    (capture.accel, capture.timeout, capture.tests) = (Accel::Counting, ATTACKS, true);
+    let outcome = capture.run()?;
+    let (stdout, stderr) = (outcome.stdout(), outcome.stderr());
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    let mut whole = false;
+    for line in stdout.lines() {
+        match line.splitn(4, ' ').collect::<Vec<_>>().as_slice() {
+            ["case", case, "ok", ..] => cases.case(case, Ok(())),
+            ["case", case, "failed", rest @ ..] => cases.case(case, Err(rest.join(" "))),
+            ["summary", ..] => whole = true,
+            _ => {}
+        }
+    }
+    if !whole {
+        bail!("{name} ended with {:?}\n{stdout}\n{stderr}", outcome.end);
+    }
+    Ok(())
 }
 
 /// Cases of one of the programs of `user/hostile`, with other instances than those of `system.toml` if there are some. Gives what the
@@ -62,13 +87,13 @@ pub(super) fn program(
     run(context, cases, program, name, arguments)
 }
 
-/// The program that attacks, as a file: it runs in a system with services.
+/// A program for tests as a file: it runs in a system with services.
 ///
 /// # Errors
 /// It was not built.
-pub(super) fn attacker(built: &Built) -> Result<&Path> {
-    let tamper = built.test_programs.iter().find(|(name, _)| name == "tamper");
-    tamper.map(|(_, file)| file.as_path()).context("there is no program tamper")
+pub(super) fn test_program<'a>(built: &'a Built, name: &str) -> Result<&'a Path> {
+    let program = built.test_programs.iter().find(|(there, _)| there == name);
+    program.map(|(_, file)| file.as_path()).with_context(|| format!("there is no program {name}"))
 }
 
 /// The same of a program with a machine of its own kind.

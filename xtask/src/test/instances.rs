@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::hostile::attacker;
+use super::hostile::test_program;
 use super::{Context, Test, expect, expect_part};
 use crate::build::Built;
 use crate::cli::Accel;
@@ -103,7 +103,7 @@ fn state(context: &Context<'_>) -> Result<()> {
     let instances = instances(context, "", &[&program.to_string_lossy(), "busy"])?;
     let attacks = ["--child", "services", "40"];
     let built = context.built_with_tests()?;
-    let (outcome, second) = boot(built, instances, 1, attacker(built)?, &attacks)?;
+    let (outcome, second) = boot(built, instances, 1, test_program(built, "tamper")?, &attacks)?;
     expect_part("the attacked services", &String::from_utf8_lossy(&outcome.stdout()), "services: all is well after ")?;
     expect("how that ended", &outcome.end, &End::Exit(0))?;
     let (stdout, stderr) = said(&second.transcript);
