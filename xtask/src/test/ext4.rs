@@ -42,7 +42,7 @@ fn folder_in(folder: &TempDir, name: &str) -> Result<String> {
 }
 
 /// What the example `files` says of a tree, but for the folder that only ext4 has.
-fn without_lost_and_found(sum: &str) -> String {
+pub(super) fn without_lost_and_found(sum: &str) -> String {
     sum.lines().filter(|line| *line != "/lost+found/").map(|line| format!("{line}\n")).collect()
 }
 

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::boots::machine_of;
+use super::ext4::without_lost_and_found;
 use super::wrong;
 use super::{Cases, Context, Test, expect, expect_part};
 use crate::cargo;
@@ -293,29 +294,34 @@ fn send(child: &Child, signal: Signal) -> Result<()> {
 /// From nothing to a program that keeps its data, with this tool alone: what the system writes onto a disk that `disk new`
 /// has made, `disk get` brings back, and what `disk put` has put there, the system reads.
 fn disk_tool(context: &Context<'_>) -> Result<()> {
-    let folder = TempDir::new().context("cannot make a temporary folder")?;
-    let (image, back) = (folder.path().join("disk.img"), folder.path().join("back"));
-    let disk = |args: &[&str], paths: &[&Path]| -> Result<String> {
-        let mut command = wrong::tool(context)?;
-        let output = command.arg("disk").args(args).args(paths).output().context("cannot start this tool")?;
-        expect("the exit code", &(output.status.code(), wrong::said(&output)), &(Some(0), String::new()))?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    };
-    disk(&["new"], &[&image])?;
-    let tree = folder.path().join("tree");
-    fs::create_dir(&tree).context("cannot make a folder")?;
-    here(context, &["fill", tree.to_str().context("no text")?, "7"])?;
-    let expected = here(context, &["sum", tree.to_str().context("no text")?])?;
-    expect("the system's tree", &good(context, &image, &["fill", "/disk", "7"])?.as_str(), &"filled\n")?;
-    disk(&["get"], &[&image, Path::new("/"), &back])?;
-    expect("what comes back", &here(context, &["sum", back.to_str().context("no text")?])?, &expected)?;
-    let other = folder.path().join("other.img");
-    disk(&["new", "--size", "20M"], &[&other])?;
-    for entry in fs::read_dir(&tree).context("cannot read")? {
-        disk(&["put"], &[&other, &entry.context("cannot read")?.path()])?;
+    for kind in [&[][..], &["--fat"]] {
+        let folder = TempDir::new().context("cannot make a temporary folder")?;
+        let (image, back) = (folder.path().join("disk.img"), folder.path().join("back"));
+        let disk = |args: &[&str], paths: &[&Path]| -> Result<String> {
+            let mut command = wrong::tool(context)?;
+            let output = command.arg("disk").args(args).args(paths).output().context("cannot start this tool")?;
+            expect("the exit code", &(output.status.code(), wrong::said(&output)), &(Some(0), String::new()))?;
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        disk(&[&["new"], kind].concat(), &[&image])?;
+        let tree = folder.path().join("tree");
+        fs::create_dir(&tree).context("cannot make a folder")?;
+        here(context, &["fill", tree.to_str().context("no text")?, "7"])?;
+        let expected = here(context, &["sum", tree.to_str().context("no text")?])?;
+        expect("the system's tree", &good(context, &image, &["fill", "/disk", "7"])?.as_str(), &"filled\n")?;
+        disk(&["get"], &[&image, Path::new("/"), &back])?;
+        let found = without_lost_and_found(&here(context, &["sum", back.to_str().context("no text")?])?);
+        expect("what comes back", &found, &expected)?;
+        let other = folder.path().join("other.img");
+        disk(&[&["new", "--size", "24M"], kind].concat(), &[&other])?;
+        for entry in fs::read_dir(&tree).context("cannot read")? {
+            disk(&["put"], &[&other, &entry.context("cannot read")?.path()])?;
+        }
+        let found = without_lost_and_found(&good(context, &other, &["sum", "/disk"])?);
+        expect("what the system reads", &found, &expected)?;
+        expect_part("the list", &disk(&["ls"], &[&other])?, "folder 0 with a long name/")?;
     }
-    expect("what the system reads", &good(context, &other, &["sum", "/disk"])?, &expected)?;
-    expect_part("the list", &disk(&["ls"], &[&other])?, "folder 0 with a long name/")
+    Ok(())
 }
 
 /// Where the host has no room for what the machine writes, it is told, and so is the user; nothing stands still.
