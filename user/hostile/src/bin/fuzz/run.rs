@@ -161,7 +161,8 @@ fn round(seed: u64, counts: &mut Counts, calls: u64) -> Outcome {
     let mut round = Round::new(seed, &vmar)?;
     let attacked = round.attack(counts, calls);
     round.attackers.iter().for_each(Attacker::kill);
-    attacked
+    // What they had pinned to the end would go with the BTI, for good.
+    attacked.and(round.supplies.release())
 }
 
 /// What a worker does: makes the calls, beside neighbours, and says what it found.
