@@ -31,7 +31,7 @@ fn ten_thousand_open_files() {
         assert_eq!(usize::from_le_bytes(bytes), index);
     }
     let count = open.len();
-    assert_eq!(fs::read_dir(dir.path()).map_or(count, |names| names.count()), count);
+    assert_eq!(fs::read_dir(dir.path()).map_or(count, |names| names.map(Result::unwrap).count()), count);
     drop(open);
     assert_eq!(fs::read(dir.join("17")).unwrap(), 17_usize.to_le_bytes());
 }

@@ -136,7 +136,7 @@ fn limit(job: &Job) -> zx::Result<()> {
         (abi::HAFNON_PROP_JOB_THREAD_LIMIT, 4096),
         (abi::HAFNON_PROP_JOB_JOB_LIMIT, 4096),
         (abi::HAFNON_PROP_JOB_HANDLE_LIMIT, 256 * 1024),
-        (abi::HAFNON_PROP_JOB_MESSAGE_LIMIT, 256 * 1024),
+        (abi::HAFNON_PROP_JOB_MESSAGE_LIMIT, 1024 * 1024),
         (abi::HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT, 256 << 20),
     ];
     // Of the whole memory a part stays for others.
