@@ -102,8 +102,11 @@ mod here {
         }
     }
 
-    /// The next message of a channel: the request if it is one, its transaction and its handles.
-    fn next(channel: &Channel) -> Result<(Option<Request>, u32, [Option<Handle>; 3]), Status> {
+    /// A message: the request if it is one, its transaction and its handles.
+    type Message = (Option<Request>, u32, [Option<Handle>; 3]);
+
+    /// The next message of a channel.
+    fn next(channel: &Channel) -> Result<Message, Status> {
         let (mut bytes, mut handles) = ([0; LONGEST], [const { None }; 3]);
         let size = channel.read_wait(&mut bytes, &mut handles, MonotonicInstant::INFINITE)?.bytes;
         let (transaction, request) = Request::decode(&bytes[..size]).unwrap_or_default();
