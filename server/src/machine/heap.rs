@@ -3,7 +3,8 @@
 //! An allocation costs a bounded number of instructions. What the heap has taken it keeps; freed blocks serve later
 //! allocations. When nothing fits, the region grows by as many chunks as the allocation needs; when there is no chunk
 //! left the allocation fails with a null pointer, which fallible allocation turns into an error, and [`starved`] says
-//! so, upon which chunks that lie idle elsewhere are collected for the next attempt.
+//! so, upon which chunks that lie idle elsewhere are collected for the next attempt: one before each call, since each
+//! takes some hundred microseconds.
 //!
 //! Small allocations often cannot report failure. [`reserve`], called before each call is handled, sees to it that they
 //! need not: it keeps [`RESERVE`] bytes free, and, as free bytes may lie scattered, one block of [`SPARE`] bytes aside
@@ -46,21 +47,14 @@ struct Heap {
     ample: usize,
     /// Something else is to be done before each call, so `ample` stays 0.
     attended: bool,
-    /// There was no chunk to grow by.
-    starved: bool,
+    /// Chunks that there were not to grow by.
+    starved: usize,
     /// The block that is kept aside.
     spare: Option<NonNull<u8>>,
 }
 
-static HEAP_STATE: Single<Heap> = Single::new(Heap {
-    blocks: Blocks::new(),
-    mapped: 0,
-    used: 0,
-    ample: 0,
-    attended: false,
-    starved: false,
-    spare: None,
-});
+static HEAP_STATE: Single<Heap> =
+    Single::new(Heap { blocks: Blocks::new(), mapped: 0, used: 0, ample: 0, attended: false, starved: 0, spare: None });
 
 /// The allocator that the language knows.
 pub struct Allocator;
@@ -97,9 +91,14 @@ pub fn rest() -> bool {
     })
 }
 
-/// Whether an allocation has failed for want of chunks since this was last asked.
+/// Whether an allocation has failed for want of chunks, of which no more than one is to be collected now.
 pub fn starved() -> bool {
-    HEAP_STATE.with(|heap| core::mem::take(&mut heap.starved))
+    HEAP_STATE.with(|heap| heap.starved != 0)
+}
+
+/// A chunk has been collected, or there is none that could be.
+pub fn collected(one: bool) {
+    HEAP_STATE.with(|heap| heap.starved = if one { heap.starved.saturating_sub(1) } else { 0 });
 }
 
 /// Bytes of memory that the heap has taken, and those of them that are not handed out.
@@ -132,7 +131,7 @@ impl Heap {
         if self.spare.is_none() {
             self.spare = self.take(SPARE_LAYOUT);
         }
-        if self.spare.is_some() && !self.attended {
+        if self.spare.is_some() && !self.attended && self.starved == 0 {
             self.ample = self.mapped.saturating_sub(RESERVE * 2);
         }
         self.spare.is_some()
@@ -170,12 +169,12 @@ impl Heap {
         // The allocator rounds a request up to its size class, by less than a sixteenth, and heads each block.
         let Some(bytes) = bytes.checked_add(bytes / 16 + 4096) else { return false };
         let chunks = bytes.div_ceil(CHUNK as usize);
-        for _ in 0..chunks {
+        for missing in (1..=chunks).rev() {
             if self.mapped as u64 + CHUNK > HEAP_LIMIT {
                 return false;
             }
             let Some(chunk) = CHUNKS.with(|chunks| chunks.take()) else {
-                self.starved = true;
+                self.starved = missing;
                 self.ample = 0;
                 return false;
             };

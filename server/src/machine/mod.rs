@@ -233,8 +233,7 @@ impl Sel4 {
             return Err(OutOfMemory);
         }
         if heap::starved() {
-            // A few at a time: each takes as long as some hundred calls.
-            let _ = (0..4).all(|_| self.memory.release_one());
+            heap::collected(self.memory.release_one());
         }
         if heap::reserve() || (self.memory.release_one() && heap::reserve()) { Ok(()) } else { Err(OutOfMemory) }
     }

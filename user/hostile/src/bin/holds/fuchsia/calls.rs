@@ -369,13 +369,8 @@ fn write_memory() -> Outcome {
 }
 
 /// What is not cut up.
-pub const KNOWN: &[(&str, &str)] = &[
-    ("holds.call.pin", "bti_pin goes through all pages at once, 64 MiB in 4.6 ms; whoever calls it was given a BTI"),
-    (
-        "holds.zeroes.close",
-        "closing a pager's VMO with 16,000 pages known to be zero holds the kernel for 1.8 ms in one piece",
-    ),
-];
+pub const KNOWN: &[(&str, &str)] =
+    &[("holds.call.pin", "bti_pin goes through all pages at once, 64 MiB in 4.6 ms; whoever calls it was given a BTI")];
 
 pub fn cases() -> Vec<Case> {
     vec![
