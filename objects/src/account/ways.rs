@@ -3,11 +3,12 @@
 use super::*;
 use crate::clock::MAPPED_SIZE;
 use crate::fake::FakeMachine;
-use crate::handle::Handle;
+use crate::handle::{Handle, HandleValue};
 use crate::iob::{Discipline, Iob, RegionSpec, Source};
 use crate::machine::{Perm, USER_BASE};
 use crate::name::Name;
 use crate::pager::Pager;
+use crate::port::Port;
 use crate::socket::Socket;
 use crate::vmar::{MapRequest, Place, Vmar};
 use crate::vmo::{CloneKind, Vmo};
@@ -27,6 +28,8 @@ struct World {
     space: Key,
     held: Vec<Handle>,
     pager: Id<Pager>,
+    pager_handle: HandleValue,
+    port: Id<Port>,
     paged: Id<Vmo>,
     trapping: Id<Vmo>,
     copy: Id<Vmo>,
@@ -49,7 +52,7 @@ impl World {
             kernel.give_new(process, vmo, Rights::all()).unwrap();
         };
         let pager = kernel.pager_create().unwrap();
-        kernel.give_new(process, pager, Rights::all()).unwrap();
+        let pager_handle = kernel.give_new(process, pager, Rights::all()).unwrap();
         let port = kernel.port_create(false).unwrap();
         kernel.give_new(process, port, Rights::all()).unwrap();
         let [paged, trapping] = [false, true].map(|traps| {
@@ -76,7 +79,23 @@ impl World {
             kernel.vmar_map(root, Place::At(at), request).unwrap();
         }
         kernel.copy_out(space, USER_BASE, &[1]).unwrap();
-        World { kernel, job, process, root, space, held, pager, paged, trapping, copy, supply, iob, datagrams }
+        World {
+            kernel,
+            job,
+            process,
+            root,
+            space,
+            held,
+            pager,
+            pager_handle,
+            port,
+            paged,
+            trapping,
+            copy,
+            supply,
+            iob,
+            datagrams,
+        }
     }
 
     fn used(&self) -> u64 {
@@ -114,6 +133,12 @@ fn ways() -> Vec<(&'static str, u64, Take)> {
                 w.kernel.vmo_zero(w.paged, 0, 1 << 40)?;
             }
             w.kernel.pager_op_range(w.pager, ZX_PAGER_OP_WRITEBACK_BEGIN, w.paged, ((2 * n + 1) * PAGE, PAGE), 0)
+        }),
+        ("VMOs that have ended, whose pager has not taken the packet that says so", 256, |w, n| {
+            let vmo = w.kernel.pager_create_vmo(w.pager, (w.port, n), PAGE, false, false)?;
+            let handle = w.kernel.another(Handle { object: vmo.object(), rights: Rights::NONE });
+            w.kernel.close(handle);
+            Ok(())
         }),
         ("clocks that can be mapped", MAPPED_SIZE, |w, _| {
             let clock = w.kernel.clock_create(Some(w.process), ZX_CLOCK_OPT_MAPPABLE, 0, None)?;
@@ -163,6 +188,33 @@ fn each_way_stops_at_the_limit() {
         assert!(w.used() <= w.kernel.job_memory(w.job).unwrap().1, "{name}: more is charged than may be");
         w.end();
     }
+}
+
+#[test]
+fn a_source_without_a_pager_is_charged_to_its_vmo() {
+    let mut w = World::new();
+    let before = w.used();
+    let handles: Vec<_> = (0..100)
+        .map(|_| {
+            let vmo = w.kernel.pager_create_vmo(w.pager, (w.port, 0), PAGE, false, false).unwrap();
+            w.kernel.give_new(w.process, vmo, Rights::all()).unwrap()
+        })
+        .collect();
+    let with_pager = w.used() - before;
+    let pager = w.kernel.take(w.process, w.pager_handle).unwrap();
+    w.kernel.close(pager);
+    w.kernel.reap();
+    while w.kernel.is_left() {
+        w.kernel.left_portion();
+    }
+    let without = w.used() - before;
+    assert!(without + 1024 >= with_pager, "{with_pager} bytes were charged, {without} are");
+    for handle in handles {
+        let handle = w.kernel.take(w.process, handle).unwrap();
+        w.kernel.close(handle);
+        w.kernel.reap();
+    }
+    w.end();
 }
 
 #[test]

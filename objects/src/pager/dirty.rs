@@ -79,6 +79,11 @@ impl Source {
         self.traps
     }
 
+    /// Whether its pager is still there.
+    pub fn has_pager(&self) -> bool {
+        self.pager.is_some()
+    }
+
     /// Whether nobody can be asked any more.
     pub fn is_detached(&self) -> bool {
         self.detached

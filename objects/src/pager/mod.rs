@@ -46,7 +46,7 @@ use crate::machine::{Machine, PAGE};
 use crate::object::{Body, Id};
 use crate::port::{PACKET_SIZE, Port};
 use crate::slab::Key;
-use crate::vmo::{Beneath, Vmo};
+use crate::vmo::{Beneath, SOURCE, Vmo};
 
 pub(crate) use dirty::Dirt;
 pub use dirty::DirtyQuery;
@@ -161,6 +161,7 @@ impl<M: Machine> Kernel<M> {
         traps: bool,
     ) -> Result<Key, Status> {
         self.objects.get(pager)?;
+        self.may_charge(pager.object(), SOURCE)?;
         let packet = self.packet_of_source(port)?;
         let source = Source {
             pager: Some(pager),
@@ -185,6 +186,7 @@ impl<M: Machine> Kernel<M> {
         self.packet_is_of(packet, source);
         self.add_ref(port.object());
         self.objects.get_mut(pager)?.sources.push(&mut self.sources, source);
+        self.charge(pager.object(), SOURCE);
         Ok(source)
     }
 
@@ -351,11 +353,16 @@ impl<M: Machine> Kernel<M> {
         dirt
     }
 
-    /// Takes a source off its pager's list.
+    /// Takes a source off its pager's list; its VMO, if there still is one, is charged for it from now on.
     fn source_leave(&mut self, key: Key) {
-        let Some(pager) = self.sources.get_mut(key).and_then(|source| source.pager.take()) else { return };
-        if let Ok(pager) = self.objects.get_mut(pager) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        let (Some(id), vmo) = (source.pager.take(), source.vmo) else { return };
+        if let Ok(pager) = self.objects.get_mut(id) {
             pager.sources.remove(&mut self.sources, key);
+        }
+        self.discharge(id.object(), SOURCE);
+        if let Some(vmo) = vmo {
+            self.vmo_noted(vmo);
         }
     }
 

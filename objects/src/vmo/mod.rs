@@ -53,7 +53,7 @@ use abi::{Signals, Status};
 pub(crate) use self::ahead::Ahead;
 pub use self::clones::CloneKind;
 pub use self::info::{FRACTION, Memory};
-pub(crate) use self::notes::NOTES;
+pub(crate) use self::notes::{NOTES, SOURCE};
 pub use self::page::Access;
 pub(crate) use self::pages::Chunk;
 pub use self::pins::Pin;

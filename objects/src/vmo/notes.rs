@@ -14,12 +14,16 @@ use crate::ends::Portion;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::Id;
-use crate::pager::Kind;
+use crate::pager::{Kind, Source};
+use crate::port::Packet;
 
 /// Bytes that a run of the table takes.
 const RUN: u64 = 384;
 /// Bytes that a range takes, or a page that is waited for.
 const RANGE: u64 = 64;
+/// Bytes of a source: the record itself, the packet by which it asks, and where both are kept. The pager is charged for it, as
+/// it may outlive the VMO; once there is no pager, the VMO is.
+pub(crate) const SOURCE: u64 = (size_of::<Source>() + size_of::<Packet>()) as u64 + 2 * RANGE;
 /// Bytes that an operation on one range may add: runs at both of its ends, and ranges that it cuts.
 const ADDED: u64 = 2 * RUN + 4 * RANGE;
 /// Notes that are gone through at a time.
@@ -47,8 +51,11 @@ impl<M: Machine> Kernel<M> {
         let owed = vmo.note_bytes()
             + match (&vmo.backing, vmo.beneath) {
                 (Backing::Pages(pages), Beneath::Source(source)) => {
-                    let ranges = self.sources.get(source).map_or(0, |source| source.dirt.len());
-                    pages.runs() as u64 * RUN + ranges as u64 * RANGE
+                    let own = self.sources.get(source).map_or(0, |source| {
+                        let record = if source.has_pager() { 0 } else { SOURCE };
+                        record + source.dirt.len() as u64 * RANGE
+                    });
+                    own + pages.runs() as u64 * RUN
                 }
                 _ => 0,
             };

@@ -9,7 +9,7 @@ use crate::cli::Accel;
 use crate::conformance;
 
 /// What the bombs make: the names of the program's cases.
-const KINDS: [&str; 38] = [
+const KINDS: [&str; 39] = [
     "channel",
     "clock",
     "copy",
@@ -30,6 +30,7 @@ const KINDS: [&str; 38] = [
     "message",
     "packet",
     "page_table",
+    "pager_ended",
     "pager_vmo",
     "region",
     "shown",

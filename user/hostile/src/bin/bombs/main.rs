@@ -149,12 +149,9 @@ mod fuchsia {
         Ok([used, job.get_property_u64(abi::HAFNON_PROP_JOB_MEMORY_USED)?])
     }
 
-    /// Of these more is in use than is charged, which is a fault of ours: what is noted of where a pager's VMO has its pages from.
-    const KNOWN: [&str; 1] = ["pager_vmo"];
-
     /// Where nothing ends while a bomb goes on, what is in use can be told.
     fn is_kept(kind: &str) -> bool {
-        ways::WAYS.iter().any(|(way, _)| *way == kind && !KNOWN.contains(way))
+        ways::WAYS.iter().any(|(way, _)| *way == kind)
             || ["channel", "handle", "job", "mapping", "message", "packet", "socket", "timer", "vmo", "wait_async"]
                 .contains(&kind)
     }

@@ -117,6 +117,8 @@ pub const WAYS: &[(&str, Take)] = &[
             Ok(())
         })
     }),
+    // Nobody takes the packets that say that they have ended.
+    ("pager_ended", |with| with.pager.create_vmo(0, &with.port, 1, PAGE).map(drop)),
     ("pager_vmo", |with| keep(with.pager.create_vmo(0, &with.port, 1, PAGE)?)),
     ("region", |_| {
         let can = ZX_VM_CAN_MAP_READ | ZX_VM_CAN_MAP_SPECIFIC;
