@@ -154,8 +154,14 @@ impl Machine for FakeMachine {
             return Err(OutOfMemory);
         }
         let zero = Some(Box::new([0; PAGE_SIZE]));
-        match self.free.pop() {
+        // What has come back of a large page is handed out by itself when nothing else is left: the page is split then.
+        let small = self.free.iter().rposition(|&n| !self.frame_is_large(Frame(n)));
+        let none = small.is_none() && self.frames.len() < self.limit;
+        match small.or_else(|| self.free.len().checked_sub(1).filter(|_| !none)).map(|at| self.free.remove(at)) {
             Some(n) => {
+                if self.frame_is_large(Frame(n)) {
+                    self.split(n - n % LARGE_PAGES as u32);
+                }
                 self.frames[n as usize] = zero;
                 Ok(Frame(n))
             }

@@ -10,7 +10,7 @@ use crate::object::Id;
 use crate::slab::Key;
 
 /// Pages that a fault maps along if they are committed: those around it in a block of this many.
-const FAULT_AROUND: u64 = 16;
+pub(super) const FAULT_AROUND: u64 = 16;
 
 impl<M: Machine> Kernel<M> {
     /// A thread of an address space touched an address. A store makes the page; a load of a page that is not there maps
@@ -39,28 +39,35 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::OUT_OF_RANGE);
         }
         if write {
-            let (frame, new) = self.vmo_page_to_write(mapping.vmo, page)?;
-            let large = self.machine.frame_is_large(frame);
-            if large && self.vmo_map_large(machine, &mapping, at, true) {
-                return Ok(());
+            let (mut frame, new) = self.vmo_page_to_write(mapping.vmo, page)?;
+            if self.machine.frame_is_large(frame) {
+                if self.vmo_map_large(machine, &mapping, at, true) {
+                    return Ok(());
+                }
+                self.vmo_leave_large(&mapping, at);
+                (frame, _) = self.vmo_page_to_write(mapping.vmo, page)?;
             }
             // Around a page that is new there is seldom one that is there and not mapped.
             if new && !mapping.content_only {
                 let room = (mapping.end() - at) / PAGE - 1;
                 return self.vmo_ahead((key, at), (mapping.vmo, page, frame), room, mapping.perm);
             }
-            // A large page that cannot be mapped as such is split by this one, and the others are small then.
-            if mapping.content_only || large {
+            // A large page that its frame could not leave is split by this one, and the others are small then.
+            if mapping.content_only || self.machine.frame_is_large(frame) {
                 self.vmo_map_frame(machine, at, mapping.vmo, frame, mapping.perm)?;
             }
             if mapping.content_only {
                 return Ok(());
             }
         } else if let Some(frame) = self.vmo_page(mapping.vmo, page, self.read_access(mapping.vmo))? {
-            if self.machine.frame_is_large(frame) && self.vmo_map_large(machine, &mapping, at, false) {
-                return Ok(());
+            if self.machine.frame_is_large(frame) {
+                if self.vmo_map_large(machine, &mapping, at, false) {
+                    return Ok(());
+                }
+                self.vmo_leave_large(&mapping, at);
             }
-            if mapping.content_only || self.machine.frame_is_large(frame) {
+            let left = |kernel: &Self| kernel.vmo_page_if_there(mapping.vmo, page).map(|(frame, _)| frame);
+            if mapping.content_only || left(self).is_some_and(|frame| self.machine.frame_is_large(frame)) {
                 self.vmo_map_if_there(machine, at, mapping.vmo, page, mapping.perm)?;
             }
             if mapping.content_only {

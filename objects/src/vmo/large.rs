@@ -6,11 +6,16 @@
 //! address, one mapping stands for 512. Mapping one of them by itself splits the page in the machine, which is what
 //! happens after a part was given back, written in a copy, protected or unmapped, and touched again.
 
+use super::fault::FAULT_AROUND;
+use super::pages::Entry;
 use super::{Beneath, Kind, Vmo};
 use crate::aspace::Mapping;
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Frame, LARGE_PAGE, LARGE_PAGES, Machine, PAGE, Perm};
 use crate::object::Id;
+
+/// Mappings of a page with which no others leave a large page along with it: they are taken out of each.
+const PLACES: usize = 4;
 
 impl Vmo {
     /// Whether a large page at `page` could be mapped as such wherever the VMO is mapped.
@@ -82,6 +87,35 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
+impl<M: Machine> Kernel<M> {
+    /// Has the page at an address of a mapping leave its large page, and with it those around it that a fault maps, too, if nobody
+    /// else has them. If there is no memory for it, it stays.
+    pub(crate) fn vmo_leave_large(&mut self, mapping: &Mapping, at: u64) {
+        let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
+        let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
+        let page = page_of(at);
+        let end = (block + FAULT_AROUND * PAGE).min(mapping.end());
+        let around = page_of(block.max(mapping.base))..page_of(end - PAGE) + 1;
+        let alone = self.objects.get(mapping.vmo).is_ok_and(|vmo| {
+            let meeting = vmo.mappings.meeting(around.start * PAGE, around.end * PAGE);
+            vmo.readers.is_empty() && meeting.take(PLACES).count() < PLACES && !mapping.content_only
+        });
+        let others = if alone { around } else { page..page };
+        for near in core::iter::once(page).chain(others) {
+            let Ok(vmo) = self.objects.get(mapping.vmo) else { return };
+            let Some(Entry::Frame(frame)) = vmo.pages().map(|pages| pages.get(near)) else { continue };
+            let moves = vmo.kind == Kind::Plain && !vmo.is_pinned(near, near + 1);
+            let is_wanted = near == page || !self.frames.is_shared(frame);
+            if !moves || !is_wanted || !self.machine.frame_is_large(frame) {
+                continue;
+            }
+            if self.vmo_page_anew(mapping.vmo, near, Some(frame)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::fake::FakeMachine;
@@ -144,7 +178,7 @@ mod tests {
         world.kernel.vmo_decommit(world.vmo, 8 * PAGE, PAGE).unwrap();
         assert_eq!((world.mapped(), world.kernel.machine.splits), (0, 0));
         world.touch(9 * PAGE, false);
-        assert_eq!((world.mapped(), world.kernel.machine.splits), (15, 1));
+        assert_eq!((world.mapped(), world.kernel.machine.splits), (15, 0));
         let mut kept = [0; 4];
         world.kernel.vmo_read(world.vmo, 9 * PAGE, &mut kept).unwrap();
         assert_eq!(&kept, b"kept");
@@ -159,7 +193,7 @@ mod tests {
         world.kernel.vmo_write(clone, 3 * PAGE, b"new").unwrap();
         assert_eq!((world.mapped(), world.kernel.machine.splits), (512, 0));
         world.touch(3 * PAGE, true);
-        assert_eq!(world.kernel.machine.splits, 1);
+        assert_eq!(world.kernel.machine.splits, 0);
         let mut old = [1; 3];
         world.kernel.vmo_read(world.vmo, 3 * PAGE, &mut old).unwrap();
         assert_eq!(old, [0; 3]);
@@ -168,12 +202,40 @@ mod tests {
     #[test]
     fn what_is_mapped_out_of_line_gets_small_pages() {
         let mut world = world(PAGE);
+        world.kernel.vmo_write(world.vmo, 0, b"kept").unwrap();
         world.touch(0, true);
-        assert_eq!(world.kernel.machine.splits, 1);
+        world.touch(20 * PAGE, false);
+        assert_eq!(world.kernel.machine.splits, 0);
+        let mut kept = [0; 4];
+        world.kernel.vmo_read(world.vmo, 0, &mut kept).unwrap();
+        assert_eq!(&kept, b"kept");
         // Committed where a mapping is out of line already: no large page in the first place.
         let mut kernel = world.kernel;
         kernel.vmo_decommit(world.vmo, 0, 2 * LARGE_PAGE).unwrap();
         kernel.vmo_commit(world.vmo, 0, 2 * LARGE_PAGE).unwrap();
         assert!(kernel.machine.large.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_leave_a_large_page_has_it_split() {
+        let mut world = world(PAGE);
+        let pin = world.kernel.vmo_pin(world.vmo, 2 * PAGE, PAGE).unwrap();
+        let before = world.kernel.vmo_pinned_frame(&pin, 0).unwrap();
+        world.touch(PAGE, true);
+        assert_eq!(world.kernel.machine.splits, 1);
+        assert_eq!(world.kernel.vmo_pinned_frame(&pin, 0).unwrap(), before);
+        world.kernel.vmo_unpin(pin);
+    }
+
+    #[test]
+    fn without_memory_a_large_page_is_split() {
+        let mut world = world(PAGE);
+        let rest = world.kernel.vmo_create(4096 * PAGE, false).unwrap();
+        let mut page = 0;
+        while world.kernel.vmo_commit(rest, page * PAGE, PAGE).is_ok() {
+            page += 1;
+        }
+        world.touch(0, true);
+        assert_eq!(world.kernel.machine.splits, 1);
     }
 }

@@ -4,7 +4,7 @@
 //! given back one by one. But there is one capability for all of them, so a program can see them by one mapping at an
 //! aligned address, and making them costs one call of the kernel instead of a thousand.
 //!
-//! The kernel cannot split a page. When one of the frames is to be mapped by itself, the chunk is *split*: its content is
+//! The kernel cannot split a page. When one of the frames is to be mapped by itself all the same, the chunk is *split*: its content is
 //! copied aside, the page is destroyed with all its mappings, small pages are made in its place, and the content is
 //! copied back. The numbers stay. That costs about four times what making the large page did. It cannot fail for want of
 //! memory: what it takes (the window's page table, slots, 2 MiB to copy to) is put aside when the first such page is

@@ -1,12 +1,14 @@
 //! Copies of memory, what is mapped over what is mapped, and pages that move.
 
+use std::time::Duration;
+
 use abi::{
     ZX_VM_MAP_RANGE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, ZX_VM_SPECIFIC, ZX_VM_SPECIFIC_OVERWRITE, ZX_VMO_CHILD_SNAPSHOT,
 };
 use conformance::check::{Case, Outcome, ensure};
 use zx::{Pager, Port, Vmar, Vmo};
 
-use super::{CAN, FILLS, LESS, MAPPINGS, holds_shortly, many, memory, unmap};
+use super::{CAN, FILLS, LARGE, LESS, MAPPINGS, hold, holds_shortly, many, memory, unmap};
 
 /// Bytes in small pages that are copied: their table is made at once.
 const COPIED: u64 = 128 << 20;
@@ -67,11 +69,29 @@ fn destroy() -> Outcome {
     Ok(())
 }
 
+/// No fault takes as long as making a large page.
+const FAULT: Duration = Duration::from_micros(300);
+
+/// Large pages that are seen where they cannot be mapped as such, each touched once.
+fn apart() -> Outcome {
+    let vmo = memory(LESS, false)?;
+    let root = zx::startup::vmar_root_self();
+    let len = (LESS - LARGE) as usize;
+    let mapping = root.map_here(ZX_VM_PERM_READ, &vmo, 4096, len)?;
+    let (longest, lasted) = hold(|| {
+        let mut byte = [0];
+        (0..len).step_by(LARGE as usize).try_for_each(|at| Ok(mapping.read(at, &mut byte)?))
+    })?;
+    eprintln!("hold large-apart: {} of {} us", longest.as_micros(), lasted.as_micros());
+    ensure(longest < FAULT, &format!("the kernel was held for {longest:?}"))
+}
+
 pub fn cases() -> Vec<Case> {
     vec![
         Case::new("holds.clone.mapped", || clone("clone-mapped", true)),
         Case::new("holds.clone.more", || clone("clone-more", false)),
         Case::new("holds.destroy.regions", destroy),
+        Case::new("holds.large.apart", apart),
         Case::new("holds.map.over", || unmap("map-over", |vmar, _| over(vmar, LESS as usize))),
         Case::new("holds.map.over.many", || many("map-over-many", |vmar, _, _| over(vmar, MAPPINGS * 2 * 4096))),
         Case::new("holds.supply", supply),
