@@ -6,7 +6,7 @@ use file_protocol::{Answer, Change, Error, Kind, Lock, PATH_MAX, Request, Result
 use service::Program;
 use zx::Handle;
 
-use super::open::{Open, WRITE};
+use super::open::{Open, READ, WRITE};
 use super::{Reply, Served, Service};
 use crate::locks::{Asked, Wanted};
 use crate::system::{FileSystem, New, Node};
@@ -24,6 +24,12 @@ pub fn check_change(system: &mut impl FileSystem, directory: Node) -> Result<()>
         (Kind::Directory, _) => Ok(()),
         _ => Err(Error::NotDirectory),
     }
+}
+
+/// Whether all can be done in a directory with this mode.
+fn keeps_open(mode: u32) -> bool {
+    const ALL: u32 = READ | WRITE | SEARCH;
+    mode & ALL == ALL
 }
 
 /// Takes the result of a walk apart, or answers that it leads elsewhere.
@@ -148,7 +154,12 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         if system.kind(node)?.0 == Kind::Link && change.mode.is_some() {
             return Err(Error::Unsupported);
         }
-        system.change(node, change)?;
+        // A tree that is everybody's is not closed to others by one of them.
+        let closes = node == system.root() && change.mode.is_some_and(|mode| !keeps_open(mode));
+        if closes && self.trees.get(&open.tree).is_some_and(|tree| tree.stays) {
+            return Err(Error::NotPermitted);
+        }
+        self.system(open)?.change(node, change)?;
         Ok(Reply::new(Answer::Done))
     }
 

@@ -12,7 +12,7 @@ mod fuchsia {
     use bootfs::{HEADER_SIZE, MAGIC};
     use conformance::Program;
     use conformance::check::{Case, Failure, Outcome, ensure, equal};
-    use file_protocol::{Answer, Error, Lock, Request, decode, encode, flags};
+    use file_protocol::{Answer, Change, Error, Lock, Request, decode, encode, flags};
     use hostile::attack::{Attacker, BEGUN, goes_on};
     use zx::{AsHandleRef, Channel, Event, Handle, MonotonicInstant, Pager, Port, Rights, Status, Vmo};
 
@@ -338,6 +338,23 @@ mod fuchsia {
         ensure(last < first * 3 / 2, &format!("a thousand files took {first:?} at first, {last:?} at last"))
     }
 
+    /// A program may close a tree of its own, but not the one that is everybody's.
+    fn root() -> Outcome {
+        let close = |tree: &Channel, mode: u32| {
+            let change = Change { mode: Some(mode), accessed: None, modified: None };
+            call(tree, &Request::SetAttributes { path: b"", follow: true, change }, None)
+        };
+        let tmp = zx::startup::connect(TMP)?;
+        for mode in [0, 0o077, 0o300, 0o500, 0o600] {
+            equal(close(&tmp, mode)?, Err(Error::NotPermitted))?;
+        }
+        equal(close(&tmp, 0o777)?, Ok(Answer::Done))?;
+        write()?;
+        let fresh = zx::startup::connect(FRESH)?;
+        equal(close(&fresh, 0)?, Ok(Answer::Done))?;
+        ensure(open(&fresh, "file").is_err(), "a tree that its owner has closed is open")
+    }
+
     fn child(arguments: &[String]) -> ExitCode {
         let done = match arguments {
             [name] if name == "fill" => fill_child(),
@@ -362,6 +379,7 @@ mod fuchsia {
                 Case::new("files.fill_undone", fill_undone),
                 Case::new("files.locks", locks),
                 Case::new("files.pager", pager),
+                Case::new("files.root", root),
                 Case::new("files.ten_thousand", ten_thousand),
                 Case::new("files.unheard", unheard),
                 Case::new("files.unread", unread),

@@ -1,6 +1,8 @@
 //! A hostile client: asks, sends along what was not asked for, reads answers or does not, and ends in the midst of it.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
 
 use hostile::Dice;
 use zx::AsHandleRef;
@@ -17,6 +19,13 @@ const PATIENCE: Duration = Duration::from_millis(4);
 /// Requests of a flood, most often and now and then: more than a channel holds.
 const FLOOD: u64 = 300;
 const GREAT_FLOOD: u64 = 4000;
+
+/// How long a client may take for one step, in which nothing waits for long.
+const STANDSTILL: std::time::Duration = std::time::Duration::from_secs(120);
+
+/// How many steps were made, and what the last one does.
+static STEPS: AtomicU64 = AtomicU64::new(0);
+static DOING: AtomicU64 = AtomicU64::new(0);
 
 /// A connection.
 struct Connection {
@@ -49,6 +58,7 @@ pub fn attack(requests: u64, seed: u64) -> ExitCode {
         println!("lost: this program has no services");
         return ExitCode::FAILURE;
     };
+    watch_for_standstill();
     while client.made() < requests {
         client.step();
     }
@@ -59,7 +69,7 @@ pub fn attack(requests: u64, seed: u64) -> ExitCode {
         1 => {
             println!("kill");
             loop {
-                std::thread::park();
+                thread::park();
             }
         }
         _ => ExitCode::SUCCESS,
@@ -89,6 +99,28 @@ fn names() -> Option<Channel> {
     })
 }
 
+/// Whether who touches this memory may wait for a pager.
+fn waits_for_pages(vmo: &Handle) -> bool {
+    let about = vmo.info_record::<abi::zx_info_vmo_t>(abi::ZX_INFO_VMO);
+    about.is_ok_and(|about| about.flags & abi::ZX_INFO_VMO_PAGER_BACKED != 0)
+}
+
+/// Ends the program, with a word on it, when it has done nothing for too long: it waits for what nobody does.
+fn watch_for_standstill() {
+    thread::spawn(|| {
+        let mut last = None;
+        loop {
+            let now = STEPS.load(Relaxed);
+            if last == Some(now) {
+                println!("stands at its step {now}: {}", DOING.load(Relaxed));
+                std::process::exit(1);
+            }
+            last = Some(now);
+            thread::sleep(STANDSTILL);
+        }
+    });
+}
+
 impl Client {
     fn new(seed: u64) -> Option<Client> {
         // To look for the channel that names are said on is to say what others do not understand, who then close theirs.
@@ -115,7 +147,10 @@ impl Client {
 
     /// One thing that it does.
     fn step(&mut self) {
-        match self.dice.below(40) {
+        let which = self.dice.below(40);
+        DOING.store(which, Relaxed);
+        STEPS.fetch_add(1, Relaxed);
+        match which {
             0..5 => self.connect(),
             5..8 => self.play(),
             8 => self.drop_one(),
@@ -302,6 +337,8 @@ impl Client {
                 }
                 fifo.into_handle()
             }
+            // Its own threads would wait for pages that nobody supplies.
+            abi::ZX_OBJ_TYPE_VMO if waits_for_pages(&handle) => handle,
             abi::ZX_OBJ_TYPE_VMO => {
                 let vmo = Vmo::from(handle);
                 let _ = vmo.write(&self.dice.word().to_le_bytes(), shapes::number(&mut self.dice) & 0xffff);
