@@ -6,44 +6,16 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use abi::hafnon_info_job_usage_t;
 use conformance::check::{Failure, Outcome, ensure};
 use hostile::neighbour::Neighbour;
 use init::given;
 use zx::Job;
 
+use crate::usage::Use;
 use crate::witnesses::Witnesses;
 
 /// How long what has ended may take until it is gone.
 const SETTLING: Duration = Duration::from_secs(20);
-/// What services may keep of memory for good, all together: their heaps do not shrink.
-const KEPT: u64 = 8 << 20;
-
-/// What is in use in the whole system.
-struct Use(hafnon_info_job_usage_t);
-
-impl Use {
-    /// Now.
-    fn now(root: &Job) -> Result<Use, Failure> {
-        Ok(Use(root.usage()?))
-    }
-
-    /// What has become more since.
-    fn since(&self, before: &Use) -> Vec<String> {
-        let (now, then) = (&self.0, &before.0);
-        let pairs = [
-            ("processes", then.processes, now.processes),
-            ("threads", then.threads, now.threads),
-            ("jobs", then.jobs, now.jobs),
-            ("handles", then.handles, now.handles),
-            ("messages", then.messages, now.messages),
-            ("bytes", then.memory + KEPT, now.memory),
-        ];
-        let more = pairs.into_iter().filter(|(_, then, now)| now > then);
-        more.map(|(name, then, now)| format!("{name} {then} -> {now}")).collect()
-    }
-}
-
 /// What the hostile programs told.
 #[derive(Default)]
 struct Told {
@@ -145,7 +117,10 @@ impl Watch {
             if more.is_empty() {
                 break;
             }
-            ensure(start.elapsed() < SETTLING, &format!("not everything has come back: {}", more.join(", ")))?;
+            if start.elapsed() > SETTLING {
+                let by_job = Use::now(&self.root)?.by_job(&before);
+                return Err(format!("not everything has come back: {}\n{}", more.join(", "), by_job.join("\n")).into());
+            }
             thread::sleep(Duration::from_millis(100));
         }
         // Else hardly anything would have been understood.
