@@ -34,8 +34,9 @@ const CALLS: usize = 3;
 const KINDS: usize = CALLS + 1;
 /// How often each thread has done its work.
 static DONE: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
-/// What each thread waits between two of its works.
+/// What each thread waits between two of its works, and one of a served neighbour, whose work is long.
 const PAUSE: Duration = Duration::from_millis(2);
+const LONG_PAUSE: Duration = Duration::from_millis(20);
 /// How long a neighbour may seem to stand still, with attackers of its own priority beside it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -47,15 +48,15 @@ pub fn work(busy: bool) -> ExitCode {
     if busy {
         thread::spawn(compute);
     }
-    work_at([echoes, memory, time])
+    work_at([echoes, memory, time], PAUSE)
 }
 
 /// The same of a served one.
 pub fn work_served() -> ExitCode {
-    work_at(crate::served::WORK)
+    work_at(crate::served::WORK, LONG_PAUSE)
 }
 
-fn work_at(work: [Work; CALLS]) -> ExitCode {
+fn work_at(work: [Work; CALLS], pause: Duration) -> ExitCode {
     for (kind, work) in work.into_iter().enumerate() {
         thread::spawn(move || {
             let mut dice = Dice::new(kind as u64);
@@ -67,7 +68,7 @@ fn work_at(work: [Work; CALLS]) -> ExitCode {
                 }
                 DONE[kind].fetch_add(1, Relaxed);
                 // There is enough to do, but an attacker is to get its turns too.
-                thread::sleep(PAUSE);
+                thread::sleep(pause);
             }
         });
     }

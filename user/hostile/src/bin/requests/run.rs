@@ -13,7 +13,7 @@ use crate::shapes::ALL;
 /// Clients at a time.
 const CLIENTS: usize = 2;
 /// Requests of each.
-const REQUESTS: u64 = 1500;
+const REQUESTS: u64 = 3000;
 /// How long it asks for nothing, so that others can count what is in use.
 const PAUSE: Duration = Duration::from_secs(4);
 

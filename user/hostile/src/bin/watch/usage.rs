@@ -8,6 +8,8 @@ use zx::{AsHandleRef, Info, Job, Rights};
 
 /// What services may keep of memory for good, all together: their heaps do not shrink.
 const KEPT: u64 = 8 << 20;
+/// What channels may keep of places for messages: 32 each to spare.
+const PLACES: u64 = 256;
 /// Jobs in one job that are looked at.
 const CHILDREN: usize = 256;
 
@@ -28,7 +30,7 @@ impl Use {
 
     /// What has become more since.
     pub fn since(&self, before: &Use) -> Vec<String> {
-        more(&before.whole, &self.whole, KEPT)
+        more(&before.whole, &self.whole, [PLACES, KEPT])
     }
 
     /// The same for each job.
@@ -36,22 +38,22 @@ impl Use {
         let nothing = hafnon_info_job_usage_t::default();
         let line = |(koid, (name, now)): (&u64, &(String, hafnon_info_job_usage_t))| {
             let then = before.jobs.get(koid).map_or(&nothing, |(_, then)| then);
-            let more = more(then, now, 0);
+            let more = more(then, now, [0, 0]);
             (!more.is_empty()).then(|| format!("fuzz: job {koid} ({name}): {}", more.join(", ")))
         };
         self.jobs.iter().filter_map(line).collect()
     }
 }
 
-/// What has become more, with some memory to spare.
-fn more(then: &hafnon_info_job_usage_t, now: &hafnon_info_job_usage_t, spare: u64) -> Vec<String> {
+/// What has become more, with some places for messages and bytes to spare.
+fn more(then: &hafnon_info_job_usage_t, now: &hafnon_info_job_usage_t, [places, bytes]: [u64; 2]) -> Vec<String> {
     let pairs = [
         ("processes", then.processes, now.processes),
         ("threads", then.threads, now.threads),
         ("jobs", then.jobs, now.jobs),
         ("handles", then.handles, now.handles),
-        ("messages", then.messages, now.messages),
-        ("bytes", then.memory + spare, now.memory),
+        ("messages", then.messages + places, now.messages),
+        ("bytes", then.memory + bytes, now.memory),
     ];
     let more = pairs.into_iter().filter(|(_, then, now)| now > then);
     more.map(|(name, then, now)| format!("{name} {then} -> {now}")).collect()
