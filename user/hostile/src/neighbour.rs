@@ -25,6 +25,8 @@ pub const NAME: &str = "neighbour";
 /// The one that makes it a busy one.
 pub const BUSY: &str = "busy-neighbour";
 
+/// The one that makes it a calm one, which works less often: for runs in which others do most.
+pub const CALM: &str = "calm-neighbour";
 /// The one that makes it a served one.
 pub const SERVED: &str = "served-neighbour";
 
@@ -34,7 +36,7 @@ const CALLS: usize = 3;
 const KINDS: usize = CALLS + 1;
 /// How often each thread has done its work.
 static DONE: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
-/// What each thread waits between two of its works, and one of a served neighbour, whose work is long.
+/// What each thread waits between two of its works, and one of a neighbour that is calm or served.
 const PAUSE: Duration = Duration::from_millis(2);
 const LONG_PAUSE: Duration = Duration::from_millis(20);
 /// How long a neighbour may seem to stand still, with attackers of its own priority beside it.
@@ -49,6 +51,11 @@ pub fn work(busy: bool) -> ExitCode {
         thread::spawn(compute);
     }
     work_at([echoes, memory, time], PAUSE)
+}
+
+/// The same of a calm one.
+pub fn work_calmly() -> ExitCode {
+    work_at([echoes, memory, time], LONG_PAUSE)
 }
 
 /// The same of a served one.
@@ -184,6 +191,11 @@ impl Neighbour {
     /// Starts one.
     pub fn start() -> Result<Neighbour, Failure> {
         Neighbour::start_as(NAME)
+    }
+
+    /// Starts a calm one.
+    pub fn start_calm() -> Result<Neighbour, Failure> {
+        Neighbour::start_as(CALM)
     }
 
     /// Starts a served one.

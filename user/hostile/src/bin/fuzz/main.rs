@@ -30,7 +30,7 @@ mod supplies;
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["--child", name] if *name == hostile::neighbour::NAME => hostile::neighbour::work(false),
+        ["--child", name] if *name == hostile::neighbour::CALM => hostile::neighbour::work_calmly(),
         ["--work", calls, seed] => {
             numbers(calls, seed).map_or(std::process::ExitCode::from(2), |(calls, seed)| run::work(calls, seed))
         }

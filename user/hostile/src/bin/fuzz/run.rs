@@ -44,7 +44,7 @@ impl<'v> Round<'v> {
     fn new(seed: u64, vmar: &'v zx::Vmar) -> Result<Round<'v>, Failure> {
         let job = OwnJob::new()?;
         job.set_property(abi::HAFNON_PROP_JOB_MEMORY_LIMIT, &MEMORY.to_le_bytes())?;
-        let neighbours = (0..NEIGHBOURS).map(|_| Neighbour::start()).collect::<Result<_, _>>()?;
+        let neighbours = (0..NEIGHBOURS).map(|_| Neighbour::start_calm()).collect::<Result<_, _>>()?;
         let (dice, supplies) = (Dice::new(seed), Supplies::new()?);
         Ok(Round { dice, job, vmar, supplies, attackers: Vec::new(), neighbours })
     }
