@@ -13,6 +13,8 @@ pub mod hand;
 pub mod neighbour;
 #[cfg(target_os = "fuchsia")]
 pub mod served;
+#[cfg(target_os = "fuchsia")]
+pub mod usage;
 
 /// Small numbers with a long period (xorshift64*), the same for the same seed.
 #[derive(Clone)]

@@ -72,7 +72,8 @@ fn beside<'a>(context: &'a Context<'_>, way: &str, services: &[&str], count: u64
     let mut capture = Capture::new(context.built_with_tests()?, Path::new("ordinary"));
     capture.tests = true;
     let flood = |service: &&str| ["flood", way, service, &count.to_string()].map(str::to_owned).to_vec();
-    capture.beside = services.iter().map(flood).collect();
+    let pause = ["ordinary", "pause"].map(str::to_owned).to_vec();
+    capture.beside = [pause].into_iter().chain(services.iter().map(flood)).collect();
     Ok(capture)
 }
 

@@ -1,25 +1,31 @@
 //! Does ordinary work while others attack: starts a process, writes and reads a file, connects a socket, reads the clock.
 //!
-//! Its input comes from a program beside it, and ends when that one has ended. It works as long as that, and [`AFTERWARDS`] rounds more; all
-//! must be as always. What comes in goes out.
+//! Its input comes from programs beside it, and ends when those have ended. The first of them is this one again, with the argument `pause`: while
+//! that waits, what is in use in the system is noted. Then the attackers follow. It works as long as they, and [`AFTERWARDS`] rounds more; all
+//! must be as always, and then no more in use than there was. What comes in goes out.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
 mod fuchsia {
-    use std::io::{BufRead, Read, Write};
+    use std::io::{self, Read, Write};
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
     use std::process::{Command, ExitCode};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
     use std::{fs, thread};
 
+    use conformance::check::Failure;
     use drivers::clock::{self, Time};
+    use hostile::usage::{self, Use};
     use zx::MonotonicInstant;
 
     /// How many rounds follow when the other program has ended.
     const AFTERWARDS: u64 = 3;
     /// How long a service may take for what it always does. The host may be busy; a service that does not serve takes for ever.
     const PATIENCE: Duration = Duration::from_secs(60);
+    /// The argument of a program that waits until what is in use has been noted, what it says, and the file that tells it.
+    const PAUSE: &str = "pause";
+    const NOTED: &str = "/tmp/ordinary-noted";
 
     type Outcome = Result<(), String>;
 
@@ -71,13 +77,30 @@ mod fuchsia {
         clock()
     }
 
-    pub fn main() -> ExitCode {
-        if std::env::args().len() > 1 {
-            return ExitCode::from(7);
+    /// Says that it is there, and waits.
+    fn pause() -> ExitCode {
+        println!("{PAUSE}");
+        while fs::metadata(NOTED).is_err() {
+            thread::sleep(Duration::from_millis(10));
         }
+        ExitCode::SUCCESS
+    }
+
+    /// Works until the input has ended, and some rounds more; says how many rounds that were.
+    fn work() -> Result<u64, Failure> {
         static OVER: AtomicBool = AtomicBool::new(false);
-        thread::spawn(|| {
-            for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let root = usage::root()?;
+        let mut first = String::new();
+        io::stdin().read_line(&mut first)?;
+        if first.trim_end() != PAUSE {
+            return Err("there was no pause".to_owned().into());
+        }
+        // What services keep when they do something for the first time.
+        (0..3).try_for_each(round)?;
+        let before = Use::now(&root)?;
+        fs::write(NOTED, b"")?;
+        thread::spawn(move || {
+            for line in io::stdin().lines().map_while(Result::ok) {
                 println!("{line}");
             }
             OVER.store(true, Ordering::Release);
@@ -85,15 +108,31 @@ mod fuchsia {
         let (mut rounds, mut after) = (0, 0);
         while after < AFTERWARDS {
             let over = OVER.load(Ordering::Acquire);
-            if let Err(why) = round(rounds) {
-                println!("ordinary: round {rounds}, {}: {why}", if over { "afterwards" } else { "beside the other" });
-                return ExitCode::FAILURE;
-            }
+            let when = if over { "afterwards" } else { "beside the other" };
+            round(rounds).map_err(|why| format!("round {rounds}, {when}: {why}"))?;
             rounds += 1;
             after += u64::from(over);
         }
-        println!("ordinary: {} rounds beside the other, {after} afterwards", rounds - after);
-        ExitCode::SUCCESS
+        before.comes_back(&root)?;
+        Ok(rounds - after)
+    }
+
+    pub fn main() -> ExitCode {
+        match std::env::args().nth(1).as_deref() {
+            None => {}
+            Some(PAUSE) => return pause(),
+            Some(_) => return ExitCode::from(7),
+        }
+        match work() {
+            Ok(rounds) => {
+                println!("ordinary: {rounds} rounds beside the other, {AFTERWARDS} afterwards, and all has come back");
+                ExitCode::SUCCESS
+            }
+            Err(failure) => {
+                println!("ordinary: {failure}");
+                ExitCode::FAILURE
+            }
+        }
     }
 }
 

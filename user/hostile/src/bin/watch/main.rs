@@ -6,8 +6,6 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
-mod usage;
-#[cfg(target_os = "fuchsia")]
 mod watch;
 #[cfg(target_os = "fuchsia")]
 mod witnesses;

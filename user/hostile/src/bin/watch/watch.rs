@@ -4,18 +4,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::process::ExitCode;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use conformance::check::{Failure, Outcome, ensure};
 use hostile::neighbour::Neighbour;
-use init::given;
+use hostile::usage::{Use, root};
 use zx::Job;
 
-use crate::usage::Use;
 use crate::witnesses::Witnesses;
 
-/// How long what has ended may take until it is gone.
-const SETTLING: Duration = Duration::from_secs(20);
 /// What the hostile programs told.
 #[derive(Default)]
 struct Told {
@@ -62,9 +59,8 @@ struct Watch {
 
 impl Watch {
     fn new() -> Result<Watch, Failure> {
-        let root = zx::startup::take(given::KIND, given::TASKS).map(Job::from);
         Ok(Watch {
-            root: root.ok_or("this program may not look at all tasks")?,
+            root: root()?,
             witnesses: Witnesses::new()?,
             neighbour: Some(Neighbour::start_served()?),
             before: None,
@@ -111,18 +107,7 @@ impl Watch {
         self.witnesses.stand()?;
         self.neighbour = None;
         let before = self.before.take().ok_or("there was no pause")?;
-        let start = Instant::now();
-        loop {
-            let more = Use::now(&self.root)?.since(&before);
-            if more.is_empty() {
-                break;
-            }
-            if start.elapsed() > SETTLING {
-                let by_job = Use::now(&self.root)?.by_job(&before);
-                return Err(format!("not everything has come back: {}\n{}", more.join(", "), by_job.join("\n")).into());
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
+        before.comes_back(&self.root)?;
         // Else hardly anything would have been understood.
         ensure(self.told.sum(1) * 20 > self.told.sum(0), "hardly any answers were read")
     }

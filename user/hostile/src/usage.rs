@@ -1,11 +1,16 @@
 //! What is in use in the whole system, and by which jobs.
 
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use abi::hafnon_info_job_usage_t;
-use conformance::check::Failure;
+use conformance::check::{Failure, Outcome};
+use init::given;
 use zx::{AsHandleRef, Info, Job, Rights};
 
+/// How long what has ended may take until it is gone.
+const SETTLING: Duration = Duration::from_secs(20);
 /// What services may keep of memory for good, all together: their heaps do not shrink.
 const KEPT: u64 = 8 << 20;
 /// What channels may keep of places for messages: 32 each to spare.
@@ -20,26 +25,53 @@ pub struct Use {
     jobs: BTreeMap<u64, (String, hafnon_info_job_usage_t)>,
 }
 
+/// The job of all, for a program that may look at it.
+///
+/// # Errors
+/// It may not.
+pub fn root() -> Result<Job, Failure> {
+    let root = zx::startup::take(given::KIND, given::TASKS).map(Job::from);
+    root.ok_or_else(|| "this program may not look at all tasks".to_owned().into())
+}
+
 impl Use {
     /// Now.
+    ///
+    /// # Errors
+    /// What the kernel answers.
     pub fn now(root: &Job) -> Result<Use, Failure> {
         let mut jobs = BTreeMap::new();
         note(root, &mut jobs)?;
         Ok(Use { whole: root.usage()?, jobs })
     }
 
-    /// What has become more since.
-    pub fn since(&self, before: &Use) -> Vec<String> {
-        more(&before.whole, &self.whole, [PLACES, KEPT])
+    /// Waits until no more is in use than was then.
+    ///
+    /// # Errors
+    /// What has become more, in the whole system and by job.
+    pub fn comes_back(&self, root: &Job) -> Outcome {
+        let start = Instant::now();
+        loop {
+            let now = Use::now(root)?;
+            let more = more(&self.whole, &now.whole, [PLACES, KEPT]);
+            if more.is_empty() {
+                return Ok(());
+            }
+            if start.elapsed() > SETTLING {
+                let by_job = now.by_job(self).join("; ");
+                return Err(format!("not everything has come back: {}; {by_job}", more.join(", ")).into());
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
     }
 
-    /// The same for each job.
-    pub fn by_job(&self, before: &Use) -> Vec<String> {
+    /// What has become more since for each job.
+    fn by_job(&self, before: &Use) -> Vec<String> {
         let nothing = hafnon_info_job_usage_t::default();
         let line = |(koid, (name, now)): (&u64, &(String, hafnon_info_job_usage_t))| {
             let then = before.jobs.get(koid).map_or(&nothing, |(_, then)| then);
             let more = more(then, now, [0, 0]);
-            (!more.is_empty()).then(|| format!("fuzz: job {koid} ({name}): {}", more.join(", ")))
+            (!more.is_empty()).then(|| format!("job {koid} ({name}): {}", more.join(", ")))
         };
         self.jobs.iter().filter_map(line).collect()
     }
