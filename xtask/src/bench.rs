@@ -4,6 +4,7 @@ mod anchors;
 mod bars;
 mod builds;
 mod curves;
+mod holds;
 pub mod operations;
 pub mod page;
 mod peers;
@@ -35,6 +36,7 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<u8> {
         None => operations::bench(paths, args).map(|()| 0),
         Some(Bench::Boot { runs, json, accel }) => boot(paths, *runs, *accel, json.as_deref()).map(|()| 0),
         Some(Bench::Build { json }) => builds::measure(paths, json.as_deref()).map(|()| 0),
+        Some(Bench::Holds { accept }) => Ok(u8::from(!holds::measure(paths, *accept)?)),
         Some(Bench::Memory { series, json, .. }) => {
             Ok(u8::from(!scale::measure(paths, &scale::MEMORY_COSTS, series, json.as_deref())?))
         }

@@ -432,6 +432,14 @@ pub enum Bench {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+    /// How long each call keeps others from being served, in instructions, with the most that it can be given.
+    ///
+    /// The exit code is 1 if one keeps them longer than it may.
+    Holds {
+        /// Write the table down in the tree (docs/measurements/holds.txt).
+        #[arg(long)]
+        accept: bool,
+    },
     /// What operations cost, in instructions, against the number of objects there are.
     ///
     /// The exit code is 1 if an operation costs more than 1.5 times as much with many as with few.

@@ -1,8 +1,9 @@
 //! Holds: how long one call keeps everybody else from being served.
 //!
 //! Each case makes a call that is as long as a program may make it, while a thread that comes before all others sleeps for
-//! short times. What it wakes too late is how long the kernel was held. A line `hold KIND MICROSECONDS LASTED` on
-//! standard error tells of the longest, and how long the call lasted. The machine counts instructions, so both are exact: a
+//! short times. What it wakes too late is how long the kernel was held. A line `hold CASE KIND: MICROSECONDS of LASTED us` on
+//! standard error tells of the longest, and how long the call lasted; a line `call NAME CASES`, or `call NAME - WHY`, what makes which call
+//! long ([`calls`](fuchsia::calls)): `./hafnon bench holds` makes a table of them. The machine counts instructions, so both are exact: a
 //! microsecond is a thousand instructions.
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod fuchsia {
     use std::io::Read;
     use std::process::{Command, ExitCode, Stdio};
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::sync::{Mutex, PoisonError};
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -89,10 +91,23 @@ mod fuchsia {
         Ok((Duration::from_nanos(longest.unsigned_abs()), lasted))
     }
 
+    /// The case that is being run, without `holds.`.
+    static CASE: Mutex<String> = Mutex::new(String::new());
+
+    /// A case that says so when it is run.
+    fn named(Case { name, run }: Case) -> Case {
+        let own = name.trim_start_matches("holds.").to_owned();
+        Case::new(&name, move || {
+            CASE.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&own);
+            run()
+        })
+    }
+
     /// A case's call: nobody waits for long.
     fn holds_shortly(kind: &str, what: impl FnOnce() -> Outcome) -> Outcome {
         let (longest, lasted) = hold(what)?;
-        eprintln!("hold {kind}: {} of {} us", longest.as_micros(), lasted.as_micros());
+        let case = CASE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        eprintln!("hold {case} {kind}: {} of {} us", longest.as_micros(), lasted.as_micros());
         ensure(longest < BOUND, &format!("the kernel was held for {longest:?}"))
     }
 
@@ -369,7 +384,7 @@ mod fuchsia {
         all.extend(streams::cases());
         all.extend(tasks::cases());
         all.extend(waits::cases());
-        all
+        all.into_iter().map(named).collect()
     }
 
     /// Uses all memory once. seL4 clears a piece of memory whole when something is first made of it, and the pieces that it

@@ -258,8 +258,12 @@ fn every_call() -> Outcome {
                     let name = format!("holds.{case}");
                     ensure(known.iter().any(|known| known.name == name), &format!("{call}: there is no case {name}"))?;
                 }
+                eprintln!("call {call} {}", cases.join(" "));
             }
-            No(why) => ensure(!why.is_empty(), call)?,
+            No(why) => {
+                ensure(!why.is_empty(), call)?;
+                eprintln!("call {call} - {why}");
+            }
         }
     }
     Ok(())

@@ -1,0 +1,180 @@
+//! `bench holds`: how long each call keeps others from being served, with the most that it can be given.
+//!
+//! The program `holds` (user/hostile) says for each of its cases what a thread that comes before all others waited for at most, and
+//! which cases make which call long. The machine counts instructions: a microsecond is a thousand of them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use super::commit;
+use crate::build::{self, What};
+use crate::cli::Accel;
+use crate::conformance::{self, Program};
+use crate::paths::Paths;
+use crate::setup;
+use crate::ui::Ui;
+
+/// The table in the tree.
+const FILE: &str = "docs/measurements/holds.txt";
+
+/// One piece of work of a case: its name, the longest wait beside it, and how long it lasted, in microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hold {
+    kind: String,
+    wait: u64,
+    lasted: u64,
+}
+
+/// What makes a call long: cases, or nothing because of something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Length {
+    Cases(Vec<String>),
+    None(String),
+}
+
+/// What the program said.
+#[derive(Debug, Default)]
+struct Said {
+    /// By case.
+    holds: BTreeMap<String, Vec<Hold>>,
+    /// By call.
+    calls: BTreeMap<String, Length>,
+}
+
+impl Said {
+    fn read(text: &str) -> Said {
+        let mut said = Said::default();
+        for line in text.lines() {
+            match line.split_whitespace().collect::<Vec<_>>().as_slice() {
+                ["hold", case, kind, wait, "of", lasted, "us"] => {
+                    let (Ok(wait), Ok(lasted)) = (wait.parse(), lasted.parse()) else { continue };
+                    let kind = kind.trim_end_matches(':').to_owned();
+                    said.holds.entry((*case).to_owned()).or_default().push(Hold { kind, wait, lasted });
+                }
+                ["call", call, "-", why @ ..] => drop(said.calls.insert((*call).to_owned(), Length::None(why.join(" ")))),
+                ["call", call, cases @ ..] => {
+                    let cases = cases.iter().map(ToString::to_string).collect();
+                    said.calls.insert((*call).to_owned(), Length::Cases(cases));
+                }
+                _ => {}
+            }
+        }
+        said
+    }
+
+    /// The longest wait of a case.
+    fn longest(&self, case: &str) -> Option<&Hold> {
+        self.holds.get(case)?.iter().max_by_key(|hold| hold.wait)
+    }
+
+    /// The longest wait of some cases, and in which.
+    fn longest_of<'a>(&'a self, cases: &'a [String]) -> Option<(&'a str, &'a Hold)> {
+        let all = cases.iter().filter_map(|case| Some((case.as_str(), self.longest(case)?)));
+        all.max_by_key(|(_, hold)| hold.wait)
+    }
+
+    /// The tables.
+    fn tables(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        let mut rows: Vec<_> = Vec::new();
+        let mut without: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (call, length) in &self.calls {
+            match length {
+                Length::Cases(cases) => rows.push((call, self.longest_of(cases))),
+                Length::None(why) => without.entry(why).or_default().push(call),
+            }
+        }
+        rows.sort_by_key(|(call, longest)| (std::cmp::Reverse(longest.map(|(_, hold)| hold.wait)), *call));
+        writeln!(text, "Calls: the longest wait beside one, how long that one took, its case\n")?;
+        for (call, longest) in rows {
+            match longest {
+                Some((case, Hold { wait, lasted, .. })) => writeln!(text, "{wait:>8} {lasted:>10}  {call:<28} {case}")?,
+                None => writeln!(text, "{:>8} {:>10}  {call:<28} not measured", "-", "-")?,
+            }
+        }
+        writeln!(text, "\nCalls that have no length, and why\n")?;
+        for (why, calls) in without {
+            writeln!(text, "{why}: {}", calls.join(", "))?;
+        }
+        writeln!(text, "\nCases: the longest wait beside each piece of work, how long that took\n")?;
+        for (case, holds) in &self.holds {
+            for Hold { kind, wait, lasted } in holds {
+                writeln!(text, "{wait:>8} {lasted:>10}  {case:<28} {kind}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Measures, prints the tables, and writes them down in the tree where that is wanted; says whether all cases passed.
+///
+/// # Errors
+/// Something does not build or boot, or the file cannot be written.
+pub fn measure(paths: &Paths, accept: bool) -> Result<bool> {
+    let ui = Ui::new(false);
+    setup::for_booting(&ui)?;
+    let built = build::build(paths, &ui, What { tests: true, ..What::default() })?;
+    let step = ui.step("measuring");
+    let results = conformance::run_group(
+        &built,
+        Program::new("/boot/bin/holds", Accel::Counting),
+        "holds",
+        &["holds.".to_owned()],
+    )?;
+    drop(step);
+    if let Some(why) = results.broken {
+        bail!("the program did not come to its end: {why}");
+    }
+    let tables = Said::read(&results.said).tables();
+    print!("{tables}");
+    let mut passed = true;
+    for (case, detail) in results.cases {
+        if let Some(detail) = detail {
+            println!("failed: {case}: {detail}");
+            passed = false;
+        }
+    }
+    if accept {
+        let memory = conformance::MEMORY >> 20;
+        let head = format!(
+            "# ./hafnon bench holds --accept\n\
+             # of {}, seL4 5.0.0 with the patches there, QEMU TCG, one processor, {memory} MiB, -icount shift=0,sleep=off\n\
+             # Microseconds, each of a thousand instructions. A thread that comes before all others sleeps for 50 at a time: how much\n\
+             # too late it wakes at most while a call does the most that it can be given, and how long all of that took.\n\n",
+            commit(paths)
+        );
+        let file = paths.workspace.join(FILE);
+        fs::write(&file, head + &tables).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_made_of_what_the_program_says() {
+        let said = Said::read(
+            "hold read read: 120 of 4000 us\nhold map map: 30 of 90 us\nhold map map-over: 300 of 900 us\n\
+             call vmar_map map read\ncall vmo_read read\ncall nanosleep - it waits\ncall vmo_write nothing\nanything else\n",
+        );
+        assert_eq!(said.longest("map").map(|hold| hold.wait), Some(300));
+        let tables = said.tables();
+        let rows: Vec<Vec<&str>> = tables.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(rows.contains(&vec!["300", "900", "vmar_map", "map"]));
+        assert!(rows.contains(&vec!["120", "4000", "vmo_read", "read"]));
+        assert!(rows.contains(&vec!["-", "-", "vmo_write", "not", "measured"]));
+        assert!(tables.contains("it waits: nanosleep\n"));
+        assert!(tables.find("vmar_map") < tables.find("vmo_read"));
+    }
+}
