@@ -19,6 +19,8 @@ use crate::without;
 /// Calls of the fuzzer's run, and of the two that must be the same.
 const CALLS: u64 = 50_000;
 const REPLAYED: u64 = 10_000;
+/// Requests of the one that asks services.
+const REQUESTS: u64 = 40_000;
 const SEED: u64 = 1;
 /// What the attacks on a service may take: many times what they do take.
 const ATTACKS: Duration = Duration::from_secs(1200);
@@ -32,6 +34,7 @@ pub fn tests() -> Vec<Test> {
         }),
         Test::many("hostile.holds", |context, cases| program(context, cases, "holds", &["holds."], None).map(drop)),
         Test::one("hostile.fuzz", |context| fuzzed(context, Fuzzed::Calls, CALLS)),
+        Test::one("hostile.requests", |context| fuzzed(context, Fuzzed::Services, REQUESTS)),
         Test::one("hostile.replay", |context| {
             fuzz::replays(context.built_with_tests()?, Fuzzed::Calls, REPLAYED, SEED)
         }),

@@ -115,8 +115,9 @@ mod fuchsia {
             return Ok(connection);
         }
         let (ours, theirs) = Channel::create()?;
+        let (data, far) = Socket::create(0)?;
         let open = network_protocol::Request::Open(Family::V4, Kind::Stream).encode(7);
-        connection.write_handles(open.as_bytes(), [theirs.into_handle()])?;
+        connection.write_handles(open.as_bytes(), [theirs.into_handle(), far.into(), data.into()])?;
         answer(&connection)?;
         // The socket is its control channel's now.
         Ok(ours)

@@ -6,7 +6,9 @@ use std::thread;
 
 use hostile::Dice;
 use zx::AsHandleRef;
-use zx::{Channel, Duration, Fifo, Handle, Info, MonotonicInstant, Signals, Socket, Status, Stream, Unowned, Vmo};
+use zx::{
+    Channel, Duration, Fifo, Handle, Info, MonotonicInstant, Rights, Signals, Socket, Status, Stream, Unowned, Vmo,
+};
 
 use crate::objects;
 use crate::shapes::{self, ALL, Request, Service};
@@ -38,6 +40,8 @@ struct Connection {
 struct Count {
     made: u64,
     answered: u64,
+    /// Answers that say that it was done.
+    succeeded: u64,
 }
 
 struct Client {
@@ -249,6 +253,13 @@ impl Client {
             };
             self.connections.push(Connection { service: leads_to, channel: ours });
             handles.push(theirs.into_handle());
+            if let Some(options) = request.socket
+                && let Ok((data, far)) = Socket::create(options)
+            {
+                handles.push(far.into_handle());
+                handles.extend(data.duplicate_handle(Rights::SAME_RIGHTS).ok());
+                self.kept.push(data.into_handle());
+            }
         }
         if odd {
             for _ in 0..self.dice.pick(&[0, 1, 1, 1, 2, 3]) {
@@ -273,7 +284,10 @@ impl Client {
                 return;
             }
         };
+        let given = handles.iter().flatten().count();
+        let is_success = shapes::is_success(service, &self.buffer[..size.bytes], given);
         self.counts[service as usize].answered += 1;
+        self.counts[service as usize].succeeded += u64::from(is_success);
         self.note(size.bytes as u64 | u64::from(self.buffer[4]) << 32);
         for handle in handles.into_iter().flatten() {
             let kind = handle.basic_info().map_or(0, |info| info.type_);
@@ -356,7 +370,7 @@ impl Client {
 
     fn tell(&self) {
         for (service, count) in ALL.iter().zip(self.counts) {
-            println!("asked {service:?} {} {}", count.made, count.answered);
+            println!("asked {service:?} {} {} {}", count.made, count.answered, count.succeeded);
         }
         println!("digest {:016x}", self.digest);
     }

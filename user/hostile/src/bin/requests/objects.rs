@@ -76,12 +76,16 @@ fn memory(dice: &mut Dice, kept: &mut Vec<Handle>) -> Result<Handle> {
             vmo.into()
         }
         1 => {
-            // The same behind a copy.
+            // The same behind a copy, a part, or a copy of one of them.
+            const COPY: u32 = abi::ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE;
             let (pager, port) = (Pager::create()?, Port::create()?);
             let vmo = pager.create_vmo(0, &port, 1, 8192)?;
-            let copy = vmo.create_child(abi::ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, 0, 8192)?;
+            let mut child = vmo.create_child(dice.pick(&[COPY, abi::ZX_VMO_CHILD_SLICE]), 0, 8192)?;
+            if dice.one_in(2) {
+                child = child.create_child(COPY, 0, 8192)?;
+            }
             kept.extend([Handle::from(pager), port.into(), vmo.into()]);
-            copy.into()
+            child.into()
         }
         2 => plain(abi::ZX_VMO_RESIZABLE)?.into(),
         3 => plain(abi::ZX_VMO_DISCARDABLE)?.into(),

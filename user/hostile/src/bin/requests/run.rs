@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_secs(4);
 
 /// What came of the requests.
 struct Counts {
-    /// Of each service: made, answered.
-    asked: Vec<[u64; 2]>,
+    /// Of each service: made, answered, succeeded.
+    asked: Vec<[u64; 3]>,
     clients: u64,
     /// Clients that did not get to their end.
     lost: u64,
@@ -41,10 +41,11 @@ impl Counts {
         for line in BufReader::new(output).lines() {
             let line = line?;
             match line.split_whitespace().collect::<Vec<_>>().as_slice() {
-                ["asked", name, made, answered] => {
+                ["asked", name, counts @ ..] => {
                     if let Some(place) = ALL.iter().position(|service| format!("{service:?}") == *name) {
-                        self.asked[place][0] += number(made, 10)?;
-                        self.asked[place][1] += number(answered, 10)?;
+                        for (sum, count) in self.asked[place].iter_mut().zip(counts) {
+                            *sum += number(count, 10)?;
+                        }
                     }
                 }
                 ["digest", digest] => {
@@ -66,8 +67,8 @@ impl Counts {
     }
 
     fn tell(&self) {
-        for (service, [made, answered]) in ALL.iter().zip(&self.asked) {
-            println!("asked {service:?} {made} {answered}");
+        for (service, [made, answered, succeeded]) in ALL.iter().zip(&self.asked) {
+            println!("asked {service:?} {made} {answered} {succeeded}");
         }
         println!("clients {} {} {:016x}", self.clients, self.lost, self.digest);
     }
@@ -88,7 +89,7 @@ pub fn drive(requests: u64, seed: u64) -> ExitCode {
             Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?)
         };
         let mut dice = Dice::new(seed);
-        let mut counts = Counts { asked: vec![[0; 2]; ALL.len()], clients: 0, lost: 0, digest: 0xcbf2_9ce4_8422_2325 };
+        let mut counts = Counts { asked: vec![[0; 3]; ALL.len()], clients: 0, lost: 0, digest: 0xcbf2_9ce4_8422_2325 };
         while counts.made() < requests {
             let clients = (0..CLIENTS).map(|_| start(dice.word())).collect::<Result<Vec<_>, _>>()?;
             for client in clients {

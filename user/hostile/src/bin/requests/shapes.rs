@@ -113,6 +113,14 @@ pub struct Request {
     pub bytes: Vec<u8>,
     /// One end of a channel comes along when all is as it should be.
     pub channel: bool,
+    /// And both ends of a socket, made with these options.
+    pub socket: Option<u32>,
+}
+
+impl Request {
+    fn new(bytes: Vec<u8>, channel: bool) -> Request {
+        Request { bytes, channel, socket: None }
+    }
 }
 
 /// A request to a service.
@@ -123,8 +131,25 @@ pub fn request(dice: &mut Dice, service: Service) -> Request {
         Service::Files => files(dice),
         Service::Network => open_socket(dice),
         Service::Socket => socket(dice),
-        Service::Clock => Request { bytes: vec![dice.pick(&[0, 0, 1, 2, 255])], channel: false },
-        Service::Disk => Request { bytes: vec![dice.pick(&[block::OPEN, block::OPEN, 0, 2])], channel: false },
+        Service::Clock => Request::new(vec![dice.pick(&[0, 0, 1, 2, 255])], false),
+        Service::Disk => Request::new(vec![dice.pick(&[block::OPEN, block::OPEN, 0, 2])], false),
+    }
+}
+
+/// Whether an answer says that what was asked for was done.
+pub fn is_success(service: Service, bytes: &[u8], handles: usize) -> bool {
+    match service {
+        Service::Loader => {
+            ldsvc::Response::decode(bytes, handles).is_ok_and(|(_, response)| response.status == abi::ZX_OK)
+        }
+        Service::Names => false,
+        Service::Files => {
+            let answer = file_protocol::decode::<file_protocol::Result<file_protocol::Answer>>(bytes);
+            matches!(answer, Ok((Ok(_), _)))
+        }
+        Service::Network | Service::Socket => matches!(network_protocol::Reply::decode(bytes), Some(Ok(_))),
+        Service::Clock => drivers::clock::Time::from_bytes(bytes).is_some(),
+        Service::Disk => handles > 0,
     }
 }
 
@@ -158,13 +183,13 @@ fn loader(dice: &mut Dice) -> Request {
     let mut bytes = vec![0; ldsvc::MAX_MESSAGE];
     let len = request.encode(dice.word() as u32, &mut bytes).unwrap_or(0);
     bytes.truncate(len);
-    Request { bytes, channel: request == ldsvc::Request::Clone }
+    Request::new(bytes, request == ldsvc::Request::Clone)
 }
 
 fn names(dice: &mut Dice) -> Request {
     let name = dice.pick(NAMES);
     let bytes = if dice.one_in(12) { name.repeat(1 + dice.below(60) as usize) } else { name.to_owned() };
-    Request { bytes: bytes.into_bytes(), channel: true }
+    Request::new(bytes.into_bytes(), true)
 }
 
 fn files(dice: &mut Dice) -> Request {
@@ -222,7 +247,7 @@ fn files(dice: &mut Dice) -> Request {
         _ => Asks::TestRange { owner: dice.below(4), lock: lock(dice), start: number(dice), end: number(dice) },
     };
     let bytes = file_protocol::encode(dice.word() as u32, &asks, &data).unwrap_or_default();
-    Request { bytes, channel: matches!(asks, Asks::Clone) }
+    Request::new(bytes, matches!(asks, Asks::Clone | Asks::Open { .. }))
 }
 
 fn address(dice: &mut Dice) -> SocketAddr {
@@ -242,7 +267,8 @@ fn address(dice: &mut Dice) -> SocketAddr {
 fn open_socket(dice: &mut Dice) -> Request {
     let (family, kind) = (dice.pick(&[Family::V4, Family::V6]), dice.pick(&[Kind::Stream, Kind::Datagram]));
     let message = network_protocol::Request::Open(family, kind).encode(dice.word() as u32);
-    Request { bytes: message.as_bytes().to_vec(), channel: true }
+    let socket = Some(if kind == Kind::Datagram { abi::ZX_SOCKET_DATAGRAM } else { abi::ZX_SOCKET_STREAM });
+    Request { bytes: message.as_bytes().to_vec(), channel: true, socket }
 }
 
 fn socket(dice: &mut Dice) -> Request {
@@ -261,7 +287,7 @@ fn socket(dice: &mut Dice) -> Request {
         _ => Asks::Open(Family::V4, Kind::Stream),
     };
     let message = asks.encode(dice.word() as u32);
-    Request { bytes: message.as_bytes().to_vec(), channel: asks == Asks::Clone }
+    Request::new(message.as_bytes().to_vec(), asks == Asks::Clone)
 }
 
 /// Bytes for a data socket: a datagram with a header, or any.
