@@ -140,7 +140,7 @@ pub fn request(dice: &mut Dice, service: Service) -> Request {
 pub fn is_success(service: Service, bytes: &[u8], handles: usize) -> bool {
     match service {
         Service::Loader => {
-            ldsvc::Response::decode(bytes, handles).is_ok_and(|(_, response)| response.status == abi::ZX_OK)
+            ldsvc::Response::decode(bytes, handles).is_ok_and(|(_, response)| response.status == 0)
         }
         Service::Names => false,
         Service::Files => {
