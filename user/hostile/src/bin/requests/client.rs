@@ -48,6 +48,8 @@ struct Client {
     dice: Dice,
     /// By what services are reached.
     names: Channel,
+    /// And the loader: nothing but `Clone` is said here.
+    loader: Channel,
     connections: Vec<Connection>,
     kept: Vec<Handle>,
     counts: [Count; ALL.len()],
@@ -133,7 +135,8 @@ impl Client {
         Some(Client {
             dice: Dice::new(seed),
             names,
-            connections: vec![Connection { service: Service::Loader, channel: loader }],
+            loader,
+            connections: Vec::new(),
             kept: Vec::new(),
             counts: [Count::default(); ALL.len()],
             buffer: vec![0; 1 << 16],
@@ -184,8 +187,16 @@ impl Client {
             ("network", Service::Network),
             ("clock", Service::Clock),
             ("disk", Service::Disk),
+            ("", Service::Loader),
         ]);
         let Ok((ours, theirs)) = Channel::create() else { return };
+        if service == Service::Loader {
+            let asked = self.loader.write_handles(&shapes::clone_loader(), [theirs.into_handle()]);
+            let deadline = MonotonicInstant::after(PATIENCE);
+            let answer = self.loader.read_wait(&mut self.buffer, &mut [None], deadline);
+            self.note(u64::from(asked.is_ok()) | u64::from(answer.is_ok()) << 1);
+            return self.connections.push(Connection { service, channel: ours });
+        }
         self.counts[Service::Names as usize].made += 1;
         if self.names.write_handles(name.as_bytes(), [theirs.into_handle()]).is_ok() {
             self.connections.push(Connection { service, channel: ours });

@@ -186,6 +186,13 @@ fn loader(dice: &mut Dice) -> Request {
     Request::new(bytes, request == ldsvc::Request::Clone)
 }
 
+/// What asks the loader for another connection.
+pub fn clone_loader() -> Vec<u8> {
+    let mut bytes = [0; ldsvc::MAX_MESSAGE];
+    let len = ldsvc::Request::Clone.encode(1, &mut bytes).unwrap_or(0);
+    bytes[..len].to_vec()
+}
+
 fn names(dice: &mut Dice) -> Request {
     let name = dice.pick(NAMES);
     let bytes = if dice.one_in(12) { name.repeat(1 + dice.below(60) as usize) } else { name.to_owned() };

@@ -13,7 +13,7 @@ use zx::Job;
 
 use crate::witnesses::Witnesses;
 
-/// Services of whose answers a tenth must say that something was done, and a twentieth of whose requests must be answered, where
+/// Services of whose answers a twentieth must say that something was done, and a twentieth of whose requests must be answered, where
 /// there were so many: not the raw disk, which is the file system's alone, and not the names, which nobody answers.
 const SUCCEED: &[&str] = &["Clock", "Files", "Loader", "Network", "Socket"];
 const ENOUGH: u64 = 1000;
@@ -118,7 +118,7 @@ impl Watch {
         // Else hardly anything would have been understood.
         for (service, [made, answered, succeeded]) in &self.told.asked {
             let judged = SUCCEED.contains(&service.as_str()) && *made >= ENOUGH;
-            let few = judged && (answered * 20 < *made || succeeded * 10 < *answered);
+            let few = judged && (answered * 20 < *made || succeeded * 20 < *answered);
             ensure(!few, &format!("{service}: {made} requests, {answered} answers read, {succeeded} were done"))?;
         }
         Ok(())
