@@ -54,7 +54,9 @@ impl Said {
                     let kind = kind.trim_end_matches(':').to_owned();
                     said.holds.entry((*case).to_owned()).or_default().push(Hold { kind, wait, lasted });
                 }
-                ["call", call, "-", why @ ..] => drop(said.calls.insert((*call).to_owned(), Length::None(why.join(" ")))),
+                ["call", call, "-", why @ ..] => {
+                    said.calls.insert((*call).to_owned(), Length::None(why.join(" ")));
+                }
                 ["call", call, cases @ ..] => {
                     let cases = cases.iter().map(ToString::to_string).collect();
                     said.calls.insert((*call).to_owned(), Length::Cases(cases));

@@ -139,9 +139,7 @@ pub fn request(dice: &mut Dice, service: Service) -> Request {
 /// Whether an answer says that what was asked for was done.
 pub fn is_success(service: Service, bytes: &[u8], handles: usize) -> bool {
     match service {
-        Service::Loader => {
-            ldsvc::Response::decode(bytes, handles).is_ok_and(|(_, response)| response.status == 0)
-        }
+        Service::Loader => ldsvc::Response::decode(bytes, handles).is_ok_and(|(_, response)| response.status == 0),
         Service::Names => false,
         Service::Files => {
             let answer = file_protocol::decode::<file_protocol::Result<file_protocol::Answer>>(bytes);
