@@ -3,7 +3,7 @@
 //! Each case makes a call that is as long as a program may make it, while a thread that comes before all others sleeps for
 //! short times. What it wakes too late is how long the kernel was held. A line `hold CASE KIND: MICROSECONDS of LASTED us` on
 //! standard error tells of the longest, and how long the call lasted; a line `call NAME CASES`, or `call NAME - WHY`, what makes which call
-//! long ([`calls`](fuchsia::calls)): `./hafnon bench holds` makes a table of them. The machine counts instructions, so both are exact: a
+//! long ([`calls`](fuchsia::calls)); `known CASE` is one that takes too long, which is known. `./hafnon bench holds` makes a table of them. The machine counts instructions, so both are exact: a
 //! microsecond is a thousand instructions.
 #![forbid(unsafe_code)]
 
