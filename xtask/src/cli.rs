@@ -320,7 +320,13 @@ pub struct TestArgs {
     /// For `vproc.random` and `kernel.random`: how many steps.
     #[arg(long, value_name = "N", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub steps: u64,
-    /// For `vproc.random` and `kernel.random`: what all random numbers follow from.
+    /// For `disk.cuts`: how many operations are played, each of which is cut at each of its writes.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub cuts: Option<u64>,
+    /// For `disk.`: as long as it takes to be sure, which is hours: 3000 operations, and the machine killed 100 times.
+    #[arg(long)]
+    pub all: bool,
+    /// For `vproc.random`, `kernel.random` and `disk.`: what all random numbers follow from.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
     /// Show the output of the passing ones too.

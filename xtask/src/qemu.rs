@@ -51,6 +51,8 @@ pub struct Devices {
     pub teaching: bool,
     /// A disk on the PCI bus whose contents are this file.
     pub disk: Option<PathBuf>,
+    /// A file that each write to that disk, and each flush, is written down in.
+    pub disk_log: Option<PathBuf>,
     /// That disk is a mailbox: no file system is looked for on it.
     pub mailbox: bool,
     /// The instances beside the main one, and the BOOTFS image of each.
@@ -125,9 +127,10 @@ impl Machine<'_> {
         for (name, file) in [("kernel.elf", self.kernel), ("root.elf", self.root)] {
             symlink(file, folder.path().join(name)).context("cannot make a temporary file")?;
         }
-        if let Some(disk) = &self.devices.disk {
-            let disk = disk.canonicalize().with_context(|| format!("cannot find {}", disk.display()))?;
-            symlink(disk, folder.path().join("disk.img")).context("cannot make a temporary file")?;
+        for (file, name) in [(&self.devices.disk, "disk.img"), (&self.devices.disk_log, "disk.log")] {
+            let Some(file) = file else { continue };
+            let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
+            symlink(file, folder.path().join(name)).context("cannot make a temporary file")?;
         }
         let mut mark = Mark::default();
         let drawn = fs::File::open("/dev/urandom").and_then(|mut chance| chance.read_exact(&mut mark));
@@ -240,7 +243,13 @@ impl Machine<'_> {
             command.args(["-device", "edu,dma_mask=0xffffffffffffffff"]);
         }
         if self.devices.disk.is_some() {
-            command.args(["-drive", "if=none,id=disk,format=raw,file=disk.img"]);
+            if self.devices.disk_log.is_some() {
+                command.args(["-blockdev", "driver=raw,node-name=bytes,file.driver=file,file.filename=disk.img"]);
+                command.args(["-blockdev", "driver=file,node-name=log,filename=disk.log"]);
+                command.args(["-blockdev", "driver=blklogwrites,node-name=disk,file=bytes,log=log"]);
+            } else {
+                command.args(["-drive", "if=none,id=disk,format=raw,file=disk.img"]);
+            }
             // What fails on the host, a full disk too, is told to the machine: by itself QEMU would stop it and say nothing.
             let errors = "werror=report,rerror=report";
             command.arg("-device").arg(format!("virtio-blk-pci,drive=disk,disable-legacy=on,{errors}"));

@@ -14,6 +14,7 @@ mod c;
 mod checks;
 mod conformance;
 mod debugging;
+mod disk;
 mod drivers;
 mod ext4;
 mod files;
@@ -299,6 +300,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         native::tests(),
         files::tests(),
         ext4::tests(),
+        disk::tests(args),
         shell::tests(),
         debugging::tests(),
         wrong::tests(),

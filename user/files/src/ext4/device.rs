@@ -6,7 +6,8 @@
 //!
 //! 1. A write to the superblock, or of a block that looks like a journal's superblock, is kept in memory. Reads find it there.
 //! 2. At the next flush the disk flushes what was written before;
-//! 3. then the kept blocks are written, in the order in which they came,
+//! 3. then the kept blocks are written, in the order in which they came, with a flush between two: `rsext4` says "there is a journal to
+//!    be replayed" before there is one, and "there is none" after it;
 //! 4. and the disk flushes again.
 //!
 //! The superblock is two sectors of 512 bytes, and a disk promises one whole. Torn, it has a checksum that is wrong, and nobody mounts it.
@@ -102,9 +103,10 @@ impl Device {
         let (copy, superblock) = (&bytes[..1024], &bytes[1024..2048]);
         let of_same = copy[UUID].eq(&superblock[UUID]);
         let is_copy = is_whole(copy) && of_same;
-        inner.copies = inner.disk.block() <= 1024 && (is_copy || copy.iter().all(|byte| *byte == 0));
+        // A copy that is torn itself is ours all the same.
+        inner.copies = inner.disk.block() <= 1024 && (is_superblock(copy) || copy.iter().all(|byte| *byte == 0));
         if is_copy && inner.copies && !is_whole(superblock) && is_superblock(superblock) && !inner.disk.read_only() {
-            eprintln!("the power went while the superblock was written; its copy takes its place");
+            crate::say("the power went while the superblock was written; its copy takes its place");
             let copy = copy.to_vec();
             inner.write_through(SUPERBLOCK.start, &copy)?;
             inner.flush()?;
@@ -200,7 +202,8 @@ impl Inner {
 
     /// Step 1.
     fn keep(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
-        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.offset == offset && kept.bytes.len() == bytes.len()) {
+        // One behind another stays there: in between may stand what the first had to come before.
+        if let Some(kept) = self.kept.last_mut().filter(|kept| kept.offset == offset && kept.bytes.len() == bytes.len()) {
             kept.bytes.copy_from_slice(bytes);
             return Ok(());
         }
@@ -240,9 +243,10 @@ impl Inner {
             }
             self.write_through(offset, &bytes)?;
             self.kept.remove(0);
+            // And step 4 behind the last.
+            self.disk.flush()?;
         }
-        // Step 4.
-        self.disk.flush()
+        Ok(())
     }
 }
 

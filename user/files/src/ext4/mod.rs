@@ -218,7 +218,7 @@ impl Ext4 {
                 Fs::mount_with_readonly_fallback(self.device.clone(), services)?
             };
             if fs.options().readonly && !self.device.read_only() {
-                eprintln!("it has errors recorded in it, so it is only read; `e2fsck` mends it");
+                crate::say("it has errors recorded in it, so it is only read; `e2fsck` mends it");
             }
             self.read_only = fs.options().readonly;
             self.fs = Some(fs);
@@ -234,7 +234,7 @@ impl Ext4 {
         match catch_unwind(AssertUnwindSafe(|| self.mounted().and_then(call))) {
             Ok(done) => done.map_err(|error| of_ext4(&error)),
             Err(_) => {
-                eprintln!("the disk makes no sense; nothing is read or written any more");
+                crate::say("the disk makes no sense; nothing is read or written any more");
                 self.broken = true;
                 Err(Error::Damaged)
             }
@@ -553,7 +553,7 @@ impl FileSystem for Ext4 {
 
     fn settle(&mut self) {
         if self.changed && self.files == 0 && self.commit().is_err() {
-            eprintln!("what was written did not get to the disk");
+            crate::say("what was written did not get to the disk");
         }
     }
 }

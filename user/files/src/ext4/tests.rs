@@ -1,11 +1,15 @@
 //! An image in memory: what is written is read; what was synced stays, at whichever write the power goes; damage does no harm.
 
+use cuts::judge::Promise;
+use cuts::plan::Abilities;
+use cuts::replay::Replay;
 use file_protocol::{Change, Error, Kind};
 use rsext4::MkfsOptions;
 
 use super::device::Device;
 use super::{Ext4, Now};
-use crate::cuts::{Cuts, Memory, Tree, content, names, steps, verdict, walk, write_all};
+use crate::judged::Ext4Images;
+use crate::played::{Memory, content, names, play, steps, verdict, write_all};
 use crate::system::{FileSystem, New, Node};
 
 fn formatted(mib: usize) -> Memory {
@@ -227,22 +231,38 @@ fn a_disk_that_fails_is_an_error() {
     assert!(written.is_err(), "nothing can be written, and that is no error");
 }
 
-/// The tree of an image, after a mount that replays its journal.
-fn read(image: Vec<u8>) -> Result<Tree, String> {
-    let mut fs = Ext4::mount(Device::new(Box::new(Memory::of(image))))?;
-    let (mut tree, root) = (Tree::new(), fs.root());
-    walk(&mut fs, root, "", &mut tree);
-    Ok(tree)
+/// The power goes while the superblock's copy is written, and at the next chance while the superblock is: there is a copy again by then.
+#[test]
+fn a_torn_copy_of_the_superblock_is_made_anew() {
+    let disk = formatted(24);
+    let write = |name: &str| {
+        let mut fs = mount(&disk);
+        let root = fs.root();
+        let node = file(&mut fs, root, name, &[1; 5000]);
+        fs.release(node);
+        fs.settle();
+        fs.sync().unwrap();
+    };
+    let tear = |at: usize| disk.0.borrow_mut().bytes[at + 512..at + 1024].fill(7);
+    write("one");
+    tear(0);
+    write("two");
+    tear(1024);
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    assert_eq!(names(&mut fs, root), ["one", "two"]);
 }
 
 /// With nothing open a sync unmounts, so the writes of unmounting and mounting are cut, too.
 #[test]
 fn what_was_synced_stays_at_whichever_write_the_power_goes() {
-    let steps = steps(4);
+    let steps = steps(12);
     for (seed, block_size) in [(1, 4096), (2, 1024)] {
         let disk = formatted_by(24, MkfsOptions { block_size, ..MkfsOptions::default() });
-        let mut cuts = Cuts { states: 0, bad: Vec::new(), reader: &read };
-        cuts.run(&disk, &mut mount(&disk), seed, steps);
-        verdict(&format!("ext4 with blocks of {block_size}"), &cuts, steps);
+        let can = Abilities { links: true, moves_directories: true };
+        let played = play(&disk, &mut mount(&disk), seed, steps, can, false);
+        let mut replay = Replay::new(&Ext4Images, &played.trees, Promise::Whole, seed).starting_in_one_of(20);
+        replay.run(&played.base, &played.acts);
+        verdict(&format!("ext4 with blocks of {block_size}"), &replay, steps);
     }
 }

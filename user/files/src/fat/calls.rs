@@ -93,7 +93,7 @@ impl Fat {
         match catch_unwind(AssertUnwindSafe(|| call(self))) {
             Ok(done) => done.map_err(|error| of_io(&error)),
             Err(_) => {
-                eprintln!("the volume makes no sense; nothing is read or written any more");
+                crate::say("the volume makes no sense; nothing is read or written any more");
                 self.broken = true;
                 Err(Error::Damaged)
             }
@@ -139,7 +139,7 @@ impl Fat {
     pub(super) fn disk_done(&mut self, done: io::Result<()>) -> Result<()> {
         done.map_err(|error| {
             if !self.failed {
-                eprintln!("the disk failed ({error}); from here on it is only read");
+                crate::say(&format!("the disk failed ({error}); from here on it is only read"));
             }
             (self.failed, self.read_only) = (true, true);
             self.volume.discard();

@@ -11,6 +11,7 @@ use std::io::Result;
 use super::REMOVED;
 use super::layout::{Found, Layout, Place};
 use super::volume::{Plan, Volume};
+use crate::blocks::Blocks;
 
 /// The most directories and names that are looked at: more than fit onto what anybody has.
 const MOST: usize = 10_000_000;
@@ -175,6 +176,21 @@ pub fn look(volume: &Volume, layout: &Layout) -> Result<Report> {
     Ok(report)
 }
 
+/// What a look at the volume on a disk finds that is not as it should be, in words.
+///
+/// # Errors
+/// A sentence: there is none, or the disk fails.
+pub fn faults(disk: Box<dyn Blocks>) -> std::result::Result<Vec<String>, String> {
+    let volume = Volume::new(disk);
+    volume.refuel();
+    let found = Layout::read(&volume).and_then(|layout| look(&volume, &layout)).map_err(|error| error.to_string())?;
+    let mut faults = found.wrong;
+    let counts = [(found.lost.len(), "lost clusters"), (found.long.len(), "chains too long")];
+    let counts = counts.into_iter().chain([(found.shared.len(), "names on the clusters of another")]);
+    faults.extend(counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+    Ok(faults)
+}
+
 /// Looks at a volume whose flag is set, and mends what a cut leaves. Says whether it may be written.
 ///
 /// # Errors
@@ -185,16 +201,16 @@ pub fn after_a_cut(volume: &Volume, layout: &Layout, read_only: bool) -> Result<
     }
     let report = look(volume, layout)?;
     let (lost, shared) = (report.lost.len(), report.shared.len());
-    eprintln!(
+    crate::say(&format!(
         "it was in use when the power went: {lost} lost clusters, {} chains too long, {shared} names twice, {} other faults",
         report.long.len(),
         report.wrong.len()
-    );
+    ));
     for wrong in &report.wrong {
-        eprintln!("{}", wrong.escape_debug());
+        crate::say(&wrong.escape_debug().to_string());
     }
     if !report.wrong.is_empty() {
-        eprintln!("it is only read; `fsck.vfat` mends it");
+        crate::say("it is only read; `fsck.vfat` mends it");
         return Ok(false);
     }
     if read_only {
@@ -228,7 +244,7 @@ fn mend(volume: &Volume, layout: &Layout, report: &Report) -> Result<bool> {
             Layout::delete(volume, found)?;
             volume.write_back(Plan::Shrink)?;
         } else if !copy(volume, layout, found)? {
-            eprintln!("there is no room to give each of two names its own content; it is only read");
+            crate::say("there is no room to give each of two names its own content; it is only read");
             return Ok(false);
         }
     }

@@ -14,6 +14,8 @@ mod tests;
 mod time;
 pub mod volume;
 
+pub use check::faults;
+
 use std::collections::HashMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -30,7 +32,7 @@ type Dir = fatfs::Dir<'static, Volume>;
 type File = fatfs::File<'static, Volume>;
 
 /// How files are named that were removed while they were open.
-const REMOVED: &str = ".removed-while-open-";
+pub const REMOVED: &str = ".removed-while-open-";
 /// No file can be larger.
 const LARGEST: u64 = u32::MAX as u64;
 /// Bytes of an entry in a directory.

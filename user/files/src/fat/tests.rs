@@ -2,12 +2,16 @@
 
 use std::io::Cursor;
 
+use cuts::judge::Promise;
+use cuts::plan::Abilities;
+use cuts::replay::Replay;
 use fatfs::{FatType, FormatVolumeOptions};
 use file_protocol::{Error, Kind, entries};
 use proptest::prelude::*;
 
 use super::Fat;
-use crate::cuts::{Cuts, Memory, Tree, content, names, steps, verdict, write_all};
+use crate::judged::FatImages;
+use crate::played::{Memory, Played, content, names, play, steps, verdict, write_all};
 use crate::system::{FileSystem, New, Node};
 
 fn formatted(kind: FatType) -> Memory {
@@ -173,157 +177,33 @@ fn what_is_no_volume_is_refused() {
     }
 }
 
-/// A reader of its own, which knows nothing of what is tested: the names and contents that the bytes of a volume hold.
-mod reader {
-    use std::collections::HashSet;
-
-    use super::Tree;
-
-    struct Volume {
-        bytes: Vec<u8>,
-        wide: bool,
-        table: usize,
-        root: (usize, usize),
-        data: usize,
-        cluster: usize,
-        clusters: usize,
-    }
-
-    impl Volume {
-        fn word(&self, at: usize) -> usize {
-            usize::from(self.bytes[at]) | usize::from(self.bytes[at + 1]) << 8
-        }
-
-        fn long(&self, at: usize) -> usize {
-            self.word(at) | self.word(at + 2) << 16
-        }
-
-        /// The bytes of a chain.
-        fn chain(&self, first: usize) -> Result<Vec<u8>, String> {
-            let (mut bytes, mut at, mut seen) = (Vec::new(), first, HashSet::new());
-            let last = if self.wide { 0x0fff_fff8 } else { 0xfff8 };
-            while at < last {
-                if at < 2 || at >= self.clusters + 2 || !seen.insert(at) {
-                    return Err(format!("a chain goes to {at}"));
-                }
-                let place = self.data + (at - 2) * self.cluster;
-                bytes.extend(&self.bytes[place..place + self.cluster]);
-                at = if self.wide {
-                    self.long(self.table + 4 * at) & 0x0fff_ffff
-                } else {
-                    self.word(self.table + 2 * at)
-                };
-            }
-            Ok(bytes)
-        }
-
-        fn directory(&self, entries: &[u8], prefix: &str, tree: &mut Tree) -> Result<(), String> {
-            let mut long: Vec<u16> = Vec::new();
-            for entry in entries.chunks(32) {
-                let word = |at: usize| usize::from(entry[at]) | usize::from(entry[at + 1]) << 8;
-                match (entry[0], entry[11]) {
-                    (0, _) => return Ok(()),
-                    (0xe5, _) => long.clear(),
-                    (_, 0x0f) => {
-                        let part: Vec<u16> =
-                            [1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30].map(|at| word(at) as u16).into();
-                        long = [part, std::mem::take(&mut long)].concat();
-                    }
-                    (b'.', _) => {}
-                    (_, attributes) if attributes & 8 != 0 => {}
-                    (_, attributes) => {
-                        let units: Vec<u16> = long.drain(..).take_while(|unit| *unit != 0 && *unit != 0xffff).collect();
-                        if units.is_empty() {
-                            return Err("a file has lost its long name".to_owned());
-                        }
-                        let name = String::from_utf16_lossy(&units);
-                        if name.starts_with(super::super::REMOVED) {
-                            continue;
-                        }
-                        let first = word(20) << 16 | word(26);
-                        let bytes = if first == 0 { Vec::new() } else { self.chain(first)? };
-                        if attributes & 0x10 != 0 {
-                            let path = format!("{prefix}{name}/");
-                            self.directory(&bytes, &path, tree)?;
-                            tree.insert(path, Vec::new());
-                        } else {
-                            let size = word(28) | word(30) << 16;
-                            let content = bytes.get(..size).ok_or("a file is longer than its clusters")?;
-                            tree.insert(format!("{prefix}{name}"), content.to_vec());
-                        }
-                    }
-                }
-            }
-            Ok(())
-        }
-    }
-
-    pub fn read(bytes: Vec<u8>) -> Result<Tree, String> {
-        let mut volume = Volume { bytes, wide: false, table: 0, root: (0, 0), data: 0, cluster: 0, clusters: 0 };
-        let sector = volume.word(11);
-        volume.wide = volume.word(22) == 0;
-        let table = if volume.wide { volume.long(36) } else { volume.word(22) } * sector;
-        let total = if volume.word(19) == 0 { volume.long(32) } else { volume.word(19) } * sector;
-        volume.table = volume.word(14) * sector;
-        let root = volume.table + usize::from(volume.bytes[16]) * table;
-        volume.root = (root, root + volume.word(17) * 32);
-        volume.data = volume.root.1;
-        volume.cluster = usize::from(volume.bytes[13]) * sector;
-        volume.clusters = (total - volume.data) / volume.cluster;
-        let mut tree = Tree::new();
-        let root = if volume.wide {
-            volume.chain(volume.long(44))?
-        } else {
-            volume.bytes[volume.root.0..volume.root.1].to_vec()
-        };
-        volume.directory(&root, "", &mut tree)?;
-        Ok(tree)
-    }
-}
-
-/// The tree of an image after the next start, which looks at it and mends it; and what stands in its bytes is no less.
-fn read(image: Vec<u8>) -> Result<Tree, String> {
-    let raw = reader::read(image.clone())?;
-    let disk = Memory::of(image);
-    let fat = Fat::mount(Box::new(disk.clone()))?;
-    if fat.read_only {
-        return Err("it is only read after the cut".to_owned());
-    }
-    drop(fat);
-    let mended = disk.0.borrow().bytes.clone();
-    let after = reader::read(mended.clone())?;
-    if after != raw {
-        return Err("looking at it changed what is there".to_owned());
-    }
-    // A second look finds nothing any more.
-    let volume = super::volume::Volume::new(Box::new(Memory::of(mended)));
-    volume.refuel();
-    let layout = super::layout::Layout::read(&volume).map_err(|error| error.to_string())?;
-    let report = super::check::look(&volume, &layout).map_err(|error| error.to_string())?;
-    if !report.lost.is_empty() || !report.long.is_empty() || !report.wrong.is_empty() {
-        return Err(format!("after the mending there is still {report:?}"));
-    }
-    Ok(raw)
-}
+const CAN: Abilities = Abilities { links: false, moves_directories: false };
 
 #[test]
 fn what_was_synced_stays_at_whichever_write_the_power_goes() {
-    let steps = steps(4);
+    let steps = steps(12);
     for (seed, kind) in [(1, FatType::Fat16), (2, FatType::Fat32)] {
         let disk = formatted(kind);
-        let mut cuts = Cuts { states: 0, bad: Vec::new(), reader: &read };
-        cuts.run(&disk, &mut mount(&disk), seed, steps);
-        verdict(&format!("{kind:?}"), &cuts, steps);
+        let played = play(&disk, &mut mount(&disk), seed, steps, CAN, false);
+        let mut replay = Replay::new(&FatImages, &played.trees, Promise::Each, seed).starting_in_one_of(20);
+        replay.run(&played.base, &played.acts);
+        verdict(&format!("{kind:?}"), &replay, steps);
     }
 }
 
-/// The order of before: pages by their number, in one go. The judge must find what it loses.
-#[test]
-fn the_judge_sees_the_old_order() {
+/// Operations in the order of before: pages by their number, in one go.
+fn old_order(steps: usize, marking: bool) -> Played {
     let disk = formatted(FatType::Fat16);
-    let mut cuts = Cuts { states: 0, bad: Vec::new(), reader: &|image| reader::read(image) };
     let mut fat = mount(&disk);
     fat.volume.write_by_number();
-    cuts.run(&disk, &mut fat, 1, 30);
-    assert!(cuts.bad.len() > 5, "{} of {} states are bad", cuts.bad.len(), cuts.states);
+    play(&disk, &mut fat, 1, steps, CAN, marking)
+}
+
+/// The judge must find what that order loses.
+#[test]
+fn the_judge_sees_the_old_order() {
+    let played = old_order(30, false);
+    let mut replay = Replay::new(&FatImages, &played.trees, Promise::Each, 1).starting_in_one_of(1000);
+    replay.run(&played.base, &played.acts);
+    assert!(replay.bad > 5, "{} of {} states are bad", replay.bad, replay.states());
 }

@@ -1,0 +1,121 @@
+//! Changes files on a disk, for tests that cut the power: `churn play FOLDER SEED COUNT KIND` and `churn save FOLDER FIRST`.
+//!
+//! `play` carries out operations by lot ([`cuts::plan`]) for a file system of the kind `ext4` or `fat`, and syncs each as its number
+//! wants it. Behind a sync that was answered it marks how far it is, in a file of the disk.
+//!
+//! `save` saves four files for ever, in turn, as editors do: a new file is written, synced, and renamed over the old one. It says
+//! `saved N` when that is synced, too.
+#![forbid(unsafe_code)]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Error, ErrorKind, Result, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use cuts::log::mark;
+use cuts::plan::{Abilities, MARK, Model, Operation, Way, way};
+use cuts::{Lot, saves};
+
+const USAGE: &str = "usage: churn play FOLDER SEED COUNT ext4|fat, or churn save FOLDER FIRST";
+
+fn carry_out(root: &Path, operation: &Operation) -> Result<()> {
+    match operation {
+        Operation::Make(path, content) => File::create_new(root.join(path))?.write_all(content),
+        Operation::MakeDirectory(path) => fs::create_dir(root.join(path)),
+        Operation::Link(from, to) => fs::hard_link(root.join(from), root.join(to)),
+        Operation::Append(path, content) => {
+            OpenOptions::new().append(true).open(root.join(path))?.write_all(content)
+        }
+        Operation::Overwrite(path, at, content) => {
+            let mut file = OpenOptions::new().write(true).open(root.join(path))?;
+            file.seek(SeekFrom::Start(*at as u64))?;
+            file.write_all(content)
+        }
+        Operation::Resize(path, size) => OpenOptions::new().write(true).open(root.join(path))?.set_len(*size as u64),
+        Operation::Rename(from, to, open) => {
+            let _held = open.then(|| File::open(root.join(to))).transpose()?;
+            fs::rename(root.join(from), root.join(to))
+        }
+        Operation::Remove(path, open) => {
+            let _held = open.then(|| File::open(root.join(path))).transpose()?;
+            fs::remove_file(root.join(path))
+        }
+        Operation::RemoveDirectory(path) => fs::remove_dir(root.join(path)),
+    }
+}
+
+/// Syncs by a directory's handle.
+fn sync(root: &Path) -> Result<()> {
+    File::open(root)?.sync_all()
+}
+
+/// Marks how much is synced. A file that is given stays open.
+fn tell(root: &Path, open: Option<&mut File>, number: u64) -> Result<()> {
+    let mut own = None;
+    let file = match open {
+        Some(file) => file,
+        None => own.insert(OpenOptions::new().write(true).open(root.join(MARK))?),
+    };
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(&mark(number))?;
+    file.sync_data()
+}
+
+fn play(root: &Path, seed: u64, count: u64, can: Abilities) -> Result<()> {
+    let (mut lot, mut model) = (Lot::new(seed), Model::default());
+    File::create_new(root.join(MARK))?.write_all(&mark(0))?;
+    sync(root)?;
+    let mut open = None;
+    for index in 0..count {
+        let (way, synced) = way(seed, index);
+        match way {
+            Way::Closed => open = None,
+            _ if open.is_none() => open = Some(OpenOptions::new().write(true).open(root.join(MARK))?),
+            _ => {}
+        }
+        let operation = model.draw(&mut lot, can);
+        carry_out(root, &operation).map_err(|error| {
+            let shown = format!("{operation:?}");
+            Error::other(format!("operation {index}, {}: {error}", shown.chars().take(100).collect::<String>()))
+        })?;
+        model.apply(&operation);
+        if synced || index + 1 == count {
+            sync(root)?;
+            tell(root, open.as_mut(), index + 1)?;
+        }
+        if way == Way::Closed {
+            // With nothing open this unmounts.
+            sync(root)?;
+        }
+    }
+    println!("played {count}");
+    Ok(())
+}
+
+fn save(root: &Path, first: u64) -> Result<()> {
+    for number in first.. {
+        let (path, new) = (root.join(saves::name(number)), root.join("new"));
+        let mut file = File::create(&new)?;
+        file.write_all(&saves::content(number))?;
+        file.sync_all()?;
+        drop(file);
+        fs::rename(&new, &path)?;
+        sync(root)?;
+        println!("saved {number}");
+    }
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let usage = || Error::new(ErrorKind::InvalidInput, USAGE);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse().map_err(|_| usage());
+    match arguments.as_slice() {
+        ["play", root, seed, count, kind] => {
+            let can = Abilities::of(kind).ok_or_else(usage)?;
+            play(Path::new(root), number(seed)?, number(count)?, can)
+        }
+        ["save", root, first] => save(Path::new(root), number(first)?),
+        _ => Err(usage()),
+    }
+}

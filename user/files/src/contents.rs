@@ -1,0 +1,84 @@
+//! All that a file system holds, for whoever looks at it from outside.
+
+use std::collections::BTreeMap;
+
+use file_protocol::{Error, Kind, Result, entries};
+
+use crate::system::{FileSystem, Node};
+
+/// How deep directories may lie in each other.
+const DEEPEST: usize = 64;
+
+/// The names in a directory, sorted.
+///
+/// # Errors
+/// The file system's, or a name is not UTF-8.
+pub fn names(fs: &mut impl FileSystem, directory: Node) -> Result<Vec<String>> {
+    let (mut all, mut cookie) = (Vec::new(), 0);
+    loop {
+        let mut data = Vec::new();
+        fs.entries(directory, cookie, &mut data)?;
+        let before = all.len();
+        for entry in entries(&data) {
+            all.push(String::from_utf8(entry.name.to_vec()).map_err(|_| Error::Damaged)?);
+            cookie = entry.cookie;
+        }
+        if all.len() == before {
+            all.sort();
+            return Ok(all);
+        }
+    }
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// The file system's.
+pub fn content(fs: &mut impl FileSystem, file: Node) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(fs.size(file)?).map_err(|_| Error::TooLarge)?];
+    let mut done = 0;
+    while done < bytes.len() {
+        match fs.read(file, done as u64, &mut bytes[done..])? {
+            // It is shorter than it says.
+            0 => return Err(Error::Damaged),
+            read => done += read,
+        }
+    }
+    Ok(bytes)
+}
+
+/// The content of all files by their paths, and directories by theirs, which end with a slash. `lost+found` is no part of it.
+///
+/// # Errors
+/// The file system's, or directories lie too deep in each other.
+pub fn all(fs: &mut impl FileSystem) -> Result<BTreeMap<String, Vec<u8>>> {
+    let (mut tree, root) = (BTreeMap::new(), fs.root());
+    walk(fs, root, "", 0, &mut tree)?;
+    Ok(tree)
+}
+
+fn walk(
+    fs: &mut impl FileSystem,
+    directory: Node,
+    prefix: &str,
+    depth: usize,
+    tree: &mut BTreeMap<String, Vec<u8>>,
+) -> Result<()> {
+    if depth > DEEPEST {
+        return Err(Error::Damaged);
+    }
+    for name in names(fs, directory)? {
+        let (node, path) = (fs.find(directory, name.as_bytes())?, format!("{prefix}{name}"));
+        if path == "lost+found" {
+            continue;
+        }
+        if fs.kind(node)?.0 == Kind::Directory {
+            walk(fs, node, &format!("{path}/"), depth + 1, tree)?;
+            tree.insert(format!("{path}/"), Vec::new());
+        } else {
+            let found = content(fs, node)?;
+            tree.insert(path, found);
+        }
+    }
+    Ok(())
+}

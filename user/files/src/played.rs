@@ -1,0 +1,216 @@
+//! What tests of file systems on disks share: a disk in memory that logs what is written to it, and operations by lot on a mounted
+//! file system, whose log is [replayed](cuts::replay).
+
+use std::cell::RefCell;
+use std::io::Result;
+use std::rc::Rc;
+
+use cuts::Lot;
+use cuts::image::Image;
+use cuts::log::Act;
+use cuts::plan::{Abilities, MARK, Model, Operation, split};
+use cuts::replay::Replay;
+
+use crate::blocks::Blocks;
+use crate::contents;
+use crate::system::{FileSystem, New, Node};
+
+/// A disk's bytes, and what is done to it.
+#[derive(Default)]
+pub struct State {
+    pub bytes: Vec<u8>,
+    log: Vec<Act>,
+    logged: bool,
+    pub read_only: bool,
+    /// So many writes and flushes from now on one fails.
+    pub fails_in: Option<u32>,
+}
+
+/// A disk whose bytes outlive the mount, and whose writes and flushes can be logged.
+#[derive(Clone, Default)]
+pub struct Memory(pub Rc<RefCell<State>>);
+
+impl Memory {
+    pub fn of(bytes: Vec<u8>) -> Memory {
+        Memory(Rc::new(RefCell::new(State { bytes, ..State::default() })))
+    }
+
+    /// The log so far; from here on there is one, or none.
+    pub fn logged(&self, logged: bool) -> Vec<Act> {
+        let mut state = self.0.borrow_mut();
+        state.logged = logged;
+        std::mem::take(&mut state.log)
+    }
+
+    pub fn image(&self) -> Image {
+        Image::new(&self.0.borrow().bytes)
+    }
+
+    fn act(&self, act: impl FnOnce() -> Act) -> Result<()> {
+        let mut state = self.0.borrow_mut();
+        match &mut state.fails_in {
+            Some(0) => return Err(std::io::ErrorKind::Other.into()),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        if state.logged {
+            state.log.push(act());
+        }
+        Ok(())
+    }
+}
+
+impl Blocks for Memory {
+    fn size(&self) -> u64 {
+        self.0.borrow().bytes.len() as u64
+    }
+    fn read_only(&self) -> bool {
+        self.0.borrow().read_only
+    }
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(&self.0.borrow().bytes[offset as usize..][..bytes.len()]);
+        Ok(())
+    }
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.act(|| Act::Write(offset, bytes.to_vec()))?;
+        self.0.borrow_mut().bytes[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<()> {
+        self.act(|| Act::Flush)
+    }
+}
+
+fn find(fs: &mut impl FileSystem, path: &str) -> Node {
+    let root = fs.root();
+    path.split('/').filter(|part| !part.is_empty()).fold(root, |at, part| fs.find(at, part.as_bytes()).unwrap())
+}
+
+/// The names in a directory, sorted.
+pub fn names(fs: &mut impl FileSystem, directory: Node) -> Vec<String> {
+    let mut names = contents::names(fs, directory).unwrap();
+    names.retain(|name| name != "lost+found");
+    names
+}
+
+/// Writes content, all of it.
+pub fn write_all(fs: &mut impl FileSystem, node: Node, mut offset: u64, content: &[u8]) {
+    for piece in content.chunks(60 << 10) {
+        assert_eq!(fs.write(node, offset, piece), Ok(piece.len()));
+        offset += piece.len() as u64;
+    }
+}
+
+/// Reads content, all of it.
+pub fn content(fs: &mut impl FileSystem, node: Node) -> Vec<u8> {
+    contents::content(fs, node).unwrap()
+}
+
+fn carry_out(fs: &mut impl FileSystem, model: &Model, operation: &Operation) {
+    let place = |fs: &mut _, path| {
+        let (folder, name) = split(path);
+        (find(fs, folder), name.as_bytes().to_vec())
+    };
+    let len = |path: &str| model.object(path).and_then(|object| model.content(object)).map_or(0, |bytes| bytes.len());
+    match operation {
+        Operation::Make(path, bytes) => {
+            let (folder, name) = place(fs, path);
+            let node = fs.make(folder, &name, New::File(0o644)).unwrap();
+            fs.hold(node);
+            write_all(fs, node, 0, bytes);
+            fs.release(node);
+        }
+        Operation::MakeDirectory(path) => {
+            let (folder, name) = place(fs, path);
+            fs.make(folder, &name, New::Directory(0o755)).unwrap();
+        }
+        Operation::Link(from, to) => {
+            let (node, (folder, name)) = (find(fs, from), place(fs, to));
+            fs.link(node, folder, &name).unwrap();
+        }
+        Operation::Append(path, bytes) => {
+            let node = find(fs, path);
+            write_all(fs, node, len(path) as u64, bytes);
+        }
+        Operation::Overwrite(path, at, bytes) => {
+            let node = find(fs, path);
+            write_all(fs, node, *at as u64, bytes);
+        }
+        Operation::Resize(path, size) => {
+            let node = find(fs, path);
+            fs.resize(node, *size as u64).unwrap();
+        }
+        // Two names of one file: nothing is done, and nobody asks the file system.
+        Operation::Rename(from, to, _) if model.object(from) == model.object(to) => {}
+        Operation::Rename(from, to, open) => {
+            let held = open.then(|| find(fs, to));
+            held.into_iter().for_each(|node| fs.hold(node));
+            let (from, to) = (place(fs, from), place(fs, to));
+            fs.rename((from.0, &from.1), (to.0, &to.1)).unwrap();
+            held.into_iter().for_each(|node| fs.release(node));
+        }
+        Operation::Remove(path, open) => {
+            let held = open.then(|| find(fs, path));
+            held.into_iter().for_each(|node| fs.hold(node));
+            let (folder, name) = place(fs, path);
+            fs.unlink(folder, &name).unwrap();
+            held.into_iter().for_each(|node| fs.release(node));
+        }
+        Operation::RemoveDirectory(path) => {
+            let (folder, name) = place(fs, path);
+            fs.unlink(folder, &name).unwrap();
+        }
+    }
+    fs.settle();
+}
+
+/// What was played: the image before, the log since, and the trees.
+pub struct Played {
+    pub base: Image,
+    pub acts: Vec<Act>,
+    pub trees: Vec<Model>,
+}
+
+/// Operations by lot with a sync after each, and a mark behind it. With `marking` the mark is a file of the disk.
+pub fn play(disk: &Memory, fs: &mut impl FileSystem, seed: u64, steps: usize, can: Abilities, marking: bool) -> Played {
+    let (mut lot, mut model) = (Lot::new(seed), Model::default());
+    let root = fs.root();
+    if marking {
+        let node = fs.make(root, MARK.as_bytes(), New::File(0o644)).unwrap();
+        write_all(fs, node, 0, &cuts::log::mark(0));
+        fs.settle();
+        fs.sync().unwrap();
+    }
+    let base = disk.image();
+    disk.logged(true);
+    let mut trees = vec![model.clone()];
+    for number in 1..=steps {
+        let operation = model.draw(&mut lot, can);
+        carry_out(fs, &model, &operation);
+        fs.sync().unwrap();
+        model.apply(&operation);
+        trees.push(model.clone());
+        if marking {
+            let node = find(fs, MARK);
+            write_all(fs, node, 0, &cuts::log::mark(number as u64));
+            fs.settle();
+            fs.sync().unwrap();
+        } else {
+            disk.0.borrow_mut().log.push(Act::Mark(number as u64));
+        }
+    }
+    Played { base, acts: disk.logged(false), trees }
+}
+
+/// How many operations are cut: `HAFNON_CUTS`, or few.
+pub fn steps(few: usize) -> usize {
+    std::env::var("HAFNON_CUTS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(few)
+}
+
+/// Says what was found; nothing may be bad, and the last state is that of the last tree.
+pub fn verdict(what: &str, replay: &Replay<'_>, steps: usize) {
+    let (counts, bad) = (replay.counts, replay.bad);
+    println!("{what}: {steps} operations, {counts:?}, {bad} bad");
+    assert!(bad == 0, "{bad} of {} states are bad: {:#?}", replay.states(), replay.told);
+    assert!(counts.cuts > 2 * steps && counts.torn > steps, "only {counts:?}");
+}

@@ -1,0 +1,213 @@
+//! What was synced stays, whenever the power goes: `./hafnon test disk`.
+//!
+//! The program `churn` changes files in the booted system, on a disk whose writes and flushes QEMU writes down. All the states that a
+//! cut of the power can leave come out of that log ([`cuts::replay`]); each is read and judged on the host, by the same file system
+//! that the system mounts. e2fsck looks at some of those of ext4.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use cuts::image::Image;
+use cuts::judge::{Promise, judge};
+use cuts::plan::{Abilities, history};
+use cuts::replay::Replay;
+use cuts::log;
+use files::judged::{Ext4Images, FatImages};
+use tempfile::TempDir;
+
+use super::files::tool;
+use super::hostile::test_program;
+use super::{Cases, Context, Test};
+use crate::cli::TestArgs;
+use crate::run::{Capture, PATIENCE};
+use crate::session::End;
+use crate::setup;
+
+/// A kind of file system.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    name: &'static str,
+    /// What `churn` is told.
+    abilities: &'static str,
+    promise: Promise,
+    mib: u64,
+    make: &'static [&'static str],
+    /// In one of so many states the system starts, and is cut again.
+    starts: usize,
+}
+
+const KINDS: [Kind; 4] = [
+    Kind {
+        name: "ext4-4k",
+        abilities: "ext4",
+        promise: Promise::Whole,
+        mib: 24,
+        make: &["mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096"],
+        starts: 60,
+    },
+    Kind {
+        name: "ext4-1k",
+        abilities: "ext4",
+        promise: Promise::Whole,
+        mib: 24,
+        make: &["mke2fs", "-q", "-F", "-t", "ext4", "-b", "1024"],
+        starts: 60,
+    },
+    Kind {
+        name: "fat16",
+        abilities: "fat",
+        promise: Promise::Each,
+        mib: 16,
+        make: &["mkfs.vfat", "-F", "16", "-s", "2"],
+        starts: 20,
+    },
+    Kind {
+        name: "fat32",
+        abilities: "fat",
+        promise: Promise::Each,
+        mib: 40,
+        make: &["mkfs.vfat", "-F", "32", "-s", "1"],
+        starts: 60,
+    },
+];
+
+/// Operations where nobody says how many.
+const FEW: u64 = 60;
+/// How many states e2fsck looks at: one for so many operations, or so many.
+const OPERATIONS_A_SAMPLE: u64 = 10;
+const LEAST_SAMPLES: u64 = 30;
+/// And a thousand operations may take this much longer.
+const TIME_PER_THOUSAND: Duration = Duration::from_secs(600);
+
+/// A test for each kind of file system.
+pub fn tests(args: &TestArgs) -> Vec<Test> {
+    let (count, seed) = (args.cuts.unwrap_or(if args.all { 3000 } else { FEW }), args.seed);
+    let cuts = KINDS.into_iter().map(move |kind| {
+        Test::many(format!("disk.cuts.{}", kind.name), move |context, cases| cut(context, cases, kind, count, seed))
+    });
+    cuts.collect()
+}
+
+impl Kind {
+    /// A disk with an empty file system.
+    fn disk(&self, context: &Context<'_>, path: &Path) -> Result<()> {
+        setup::for_disks(&context.ui)?;
+        File::create(path).and_then(|file| file.set_len(self.mib << 20)).context("cannot make a disk")?;
+        let name = path.to_str().context("a temporary folder's name is no text")?;
+        tool(self.make[0], &[&self.make[1..], &[name]].concat()).map(drop)
+    }
+
+    fn is_ext4(&self) -> bool {
+        self.abilities == "ext4"
+    }
+
+    fn system(&self) -> Box<dyn cuts::replay::System> {
+        if self.is_ext4() { Box::new(Ext4Images) } else { Box::new(FatImages) }
+    }
+
+    /// A disk that was left in order is clean for the host's tools.
+    fn check(&self, path: &Path) -> Result<()> {
+        let name = path.to_str().context("a temporary folder's name is no text")?;
+        if !self.is_ext4() {
+            return tool("fsck.vfat", &["-n", name]).map(drop);
+        }
+        tool("e2fsck", &["-fn", name])?;
+        let features = tool("dumpe2fs", &["-h", name])?;
+        if features.contains("needs_recovery") { bail!("it still needs its journal") } else { Ok(()) }
+    }
+}
+
+/// What was written by one run of `churn`, and what it left on the disk.
+struct Logged {
+    base: Image,
+    acts: Vec<log::Act>,
+    end: Image,
+}
+
+fn play(context: &Context<'_>, kind: Kind, folder: &Path, count: u64, seed: u64) -> Result<Logged> {
+    let (disk, written) = (folder.join("disk.img"), folder.join("disk.log"));
+    kind.disk(context, &disk)?;
+    let base = Image::new(&fs::read(&disk).context("cannot read the disk")?);
+    File::create(&written).context("cannot make a log")?;
+    let built = context.built_with_tests()?;
+    let mut capture = Capture::new(built, test_program(built, "churn")?);
+    capture.args = ["play", "/disk", &seed.to_string(), &count.to_string(), kind.abilities].map(str::to_owned).to_vec();
+    capture.timeout = PATIENCE + TIME_PER_THOUSAND * u32::try_from(count / 1000)?;
+    (capture.devices.disk, capture.devices.disk_log) = (Some(disk.clone()), Some(written.clone()));
+    let outcome = capture.run()?;
+    if outcome.end != End::Exit(0) {
+        let (stdout, stderr) = (outcome.stdout(), outcome.stderr());
+        let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).join("\n");
+        bail!("churn ended with {:?}\n{said}", outcome.end);
+    }
+    let log = File::open(&written).context("cannot open the log")?;
+    let acts = log::read(std::io::BufReader::new(log)).map_err(|why| anyhow!(why))?;
+    let end = Image::new(&fs::read(&disk).context("cannot read the disk")?);
+    kind.check(&disk)?;
+    Ok(Logged { base, acts, end })
+}
+
+/// The states that cuts of the power leave, while `churn` changes files.
+fn cut(context: &Context<'_>, cases: &mut Cases, kind: Kind, count: u64, seed: u64) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let logged = play(context, kind, folder.path(), count, seed)?;
+    let abilities = Abilities::of(kind.abilities).context("nobody knows what it can")?;
+    let trees = history(seed, count, abilities);
+    let system = kind.system();
+    let samples = if kind.is_ext4() { (count / OPERATIONS_A_SAMPLE).max(LEAST_SAMPLES) as usize } else { 0 };
+    let replay = Replay::new(&*system, &trees, kind.promise, seed);
+    let mut replay = replay.starting_in_one_of(kind.starts).keeping(samples);
+    let end = replay.run(&logged.base, &logged.acts);
+    let counts = replay.counts;
+    let sum = format!(
+        "{count} operations: {} cuts, {} torn, {} subsets, {} in starts after them, {} bad",
+        counts.cuts, counts.torn, counts.subsets, counts.starts, replay.bad
+    );
+    cases.note(&format!("--seed {seed}: {sum}"));
+    let whole = replay.bad == 0 && counts.cuts as u64 > count;
+    cases.case("all states", if whole { Ok(()) } else { Err(replay.told.join("\n")) });
+    // The log is all that there is to it: what it makes is what the machine left.
+    let found = system.read(&logged.end).and_then(|mut found| judge(&mut found, &trees[count as usize..], kind.promise));
+    cases.case("an orderly end", found);
+    cases.case("the log", if same(&end, &logged.end) { Ok(()) } else { Err("it is not all that was written".into()) });
+    if kind.is_ext4() {
+        let checked = fsck(&folder.path().join("sample.img"), &replay.samples)?;
+        cases.note(&format!("e2fsck -fp of {} states: {} clean, {} mended", checked.states, checked.clean, checked.mended));
+        cases.case("e2fsck", if checked.bad.is_empty() { Ok(()) } else { Err(checked.bad.join("\n")) });
+    }
+    Ok(())
+}
+
+fn same(one: &Image, other: &Image) -> bool {
+    let size = one.size() as usize;
+    one.size() == other.size() && one.at(0, size) == other.at(0, size)
+}
+
+/// What e2fsck said.
+#[derive(Default)]
+struct Checked {
+    states: usize,
+    clean: usize,
+    mended: usize,
+    bad: Vec<String>,
+}
+
+/// Has e2fsck mend states by itself, which must not be too much for it.
+fn fsck(file: &Path, states: &[Image]) -> Result<Checked> {
+    let mut checked = Checked::default();
+    for state in states {
+        state.save(File::create(file).context("cannot make a file")?).context("cannot write a state")?;
+        let output = Command::new("e2fsck").arg("-fp").arg(file).stdin(Stdio::null()).output();
+        let output = output.context("cannot start e2fsck")?;
+        checked.states += 1;
+        match output.status.code() {
+            Some(0) => checked.clean += 1,
+            Some(1) => checked.mended += 1,
+            code => checked.bad.push(format!("{code:?}: {}", String::from_utf8_lossy(&output.stdout).trim())),
+        }
+    }
+    Ok(checked)
+}
