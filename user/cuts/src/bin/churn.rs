@@ -1,10 +1,13 @@
-//! Changes files on a disk, for tests that cut the power: `churn play FOLDER SEED COUNT KIND` and `churn save FOLDER FIRST`.
+//! Changes files on a disk, for tests that cut the power: `churn play FOLDER SEED COUNT KIND`, `churn save FOLDER FIRST` and
+//! `churn write FOLDER MIB TIMES`.
 //!
 //! `play` carries out operations by lot ([`cuts::plan`]) for a file system of the kind `ext4` or `fat`, and syncs each as its number
 //! wants it. Behind a sync that was answered it marks how far it is, in a file of the disk.
 //!
 //! `save` saves four files for ever, in turn, as editors do: a new file is written, synced, and renamed over the old one. It says
 //! `saved N` when that is synced, too.
+//!
+//! `write` writes so many MiB to one file, and says so often on the way how far it is.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
@@ -12,10 +15,10 @@ use std::io::{Error, ErrorKind, Result, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use cuts::log::mark;
-use cuts::plan::{Abilities, MARK, Model, Operation, Way, way};
+use cuts::plan::{Abilities, MARK, Model, Operation, Way, content, way};
 use cuts::{Lot, saves};
 
-const USAGE: &str = "usage: churn play FOLDER SEED COUNT ext4|fat, or churn save FOLDER FIRST";
+const USAGE: &str = "usage: churn play FOLDER SEED COUNT ext4|fat, churn save FOLDER FIRST, or churn write FOLDER MIB TIMES";
 
 fn carry_out(root: &Path, operation: &Operation) -> Result<()> {
     match operation {
@@ -105,6 +108,17 @@ fn save(root: &Path, first: u64) -> Result<()> {
     Ok(())
 }
 
+fn write(root: &Path, mib: u64, times: u64) -> Result<()> {
+    let mut file = File::create(root.join("written"))?;
+    for number in 0..mib {
+        file.write_all(&content(number as u8, 1 << 20))?;
+        if number * (times + 1) / mib != (number + 1) * (times + 1) / mib && number + 1 < mib {
+            println!("{} MiB", number + 1);
+        }
+    }
+    file.sync_all()
+}
+
 fn main() -> Result<()> {
     let usage = || Error::new(ErrorKind::InvalidInput, USAGE);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -116,6 +130,7 @@ fn main() -> Result<()> {
             play(Path::new(root), number(seed)?, number(count)?, can)
         }
         ["save", root, first] => save(Path::new(root), number(first)?),
+        ["write", root, mib, times] => write(Path::new(root), number(mib)?, number(times)?),
         _ => Err(usage()),
     }
 }

@@ -6,9 +6,10 @@
 //!
 //! 1. A write to the superblock, or of a block that looks like a journal's superblock, is kept in memory. Reads find it there.
 //! 2. At the next flush the disk flushes what was written before;
-//! 3. then the kept blocks are written, in the order in which they came, with a flush between two: `rsext4` says "there is a journal to
-//!    be replayed" before there is one, and "there is none" after it;
-//! 4. and the disk flushes again.
+//! 3. then the kept blocks are written, in the order in which they came, with a flush behind each. Before the journal's superblock says
+//!    that there is something in it, the superblock says that the journal is needed: `rsext4` has that wait in the journal itself.
+//! 4. A superblock that says that it is not needed stays behind, over flushes, until the journal's superblock says that it is empty. With
+//!    the other order nothing is lost, but `e2fsck -p` leaves such an image to a human being.
 //!
 //! The superblock is two sectors of 512 bytes, and a disk promises one whole. Torn, it has a checksum that is wrong, and nobody mounts it.
 //! So there is a second copy, in the 1,024 bytes before it, which ext4 leaves to boot loaders, where there is nothing else:
@@ -35,6 +36,10 @@ const SUPERBLOCK: Range<u64> = 1024..2048;
 const CHECKSUM: usize = 1020;
 /// Where the flag lies that says that there is one, in the fourth byte of features that old kernels may ignore for reading.
 const HAS_CHECKSUM: (usize, u8) = (101, 4);
+/// Where the flag lies that says that the journal is needed.
+const NEEDS_RECOVERY: (u64, u8) = (96, 4);
+/// Where a journal's superblock says where in it the log begins: nowhere, if it is 0.
+const JOURNAL_START: Range<usize> = 28..32;
 /// The file system's own number.
 const UUID: Range<usize> = 104..120;
 /// The number that a superblock has, and where in it.
@@ -64,6 +69,8 @@ struct Inner {
     failed: bool,
     /// There is room for the superblock's copy.
     copies: bool,
+    /// The journal's superblock on the disk says that there is something in it.
+    in_journal: bool,
 }
 
 /// The disk. All clones are the same: `rsext4` does not give back what it was given.
@@ -80,6 +87,7 @@ impl Device {
             ages: VecDeque::new(),
             failed: false,
             copies: false,
+            in_journal: false,
         };
         Device(Rc::new(RefCell::new(inner)))
     }
@@ -143,6 +151,20 @@ fn place(disk: &dyn Blocks, sector: SectorId, len: usize) -> Ext4Result<u64> {
     let offset = sector.raw().checked_mul(u64::from(disk.block())).ok_or_else(Ext4Error::overflow)?;
     let end = offset.checked_add(len as u64).ok_or_else(Ext4Error::overflow)?;
     if end > disk.size() { Err(Ext4Error::io().with_operation("beyond the disk")) } else { Ok(offset) }
+}
+
+impl Kept {
+    /// Whether it is a superblock that says that the journal is not needed.
+    fn needs_no_journal(&self) -> bool {
+        let at = (SUPERBLOCK.start + NEEDS_RECOVERY.0).checked_sub(self.offset);
+        let flags = at.and_then(|at| self.bytes.get(usize::try_from(at).ok()?));
+        flags.is_some_and(|flags| flags & NEEDS_RECOVERY.1 == 0)
+    }
+
+    /// Of a journal's superblock, whether there is something in the journal.
+    fn in_journal(&self) -> Option<bool> {
+        comes_last(&self.bytes).then(|| self.bytes[JOURNAL_START].iter().any(|byte| *byte != 0))
+    }
 }
 
 /// Whether a block of the file system must not reach the disk before what was written earlier.
@@ -210,6 +232,10 @@ impl Inner {
         if self.kept.len() >= MOST_KEPT {
             self.flush()?;
         }
+        if offset <= SUPERBLOCK.start {
+            // One that stayed behind is overtaken.
+            self.kept.retain(|kept| kept.offset != offset || !kept.needs_no_journal());
+        }
         self.kept.push(Kept { offset, bytes: bytes.to_vec() });
         Ok(())
     }
@@ -233,20 +259,56 @@ impl Inner {
         if self.kept.is_empty() {
             return Ok(());
         }
-        // Step 3. What cannot be written waits on.
-        while let Some(kept) = self.kept.first() {
-            let (offset, bytes) = (kept.offset, kept.bytes.clone());
-            // Step 5.
-            if self.copies && offset == SUPERBLOCK.start && bytes.len() == 1024 {
-                self.write_through(0, &bytes)?;
-                self.disk.flush()?;
+        // Steps 3 and 4. What cannot be written waits on.
+        let comes_now = |inner: &Inner| inner.kept.iter().position(|kept| !(inner.in_journal && kept.needs_no_journal()));
+        while let Some(place) = comes_now(self) {
+            let (offset, bytes) = (self.kept[place].offset, self.kept[place].bytes.clone());
+            if !self.in_journal && self.kept[place].in_journal() == Some(true) {
+                self.need_journal()?;
+            }
+            if offset == SUPERBLOCK.start {
+                self.write_copy(&bytes)?;
             }
             self.write_through(offset, &bytes)?;
-            self.kept.remove(0);
-            // And step 4 behind the last.
+            self.in_journal = self.kept.remove(place).in_journal().unwrap_or(self.in_journal);
             self.disk.flush()?;
         }
         Ok(())
+    }
+}
+
+impl Inner {
+    /// Step 5, for the bytes from the superblock's start on.
+    fn write_copy(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        if self.copies && bytes.len() == 1024 {
+            self.write_through(0, bytes)?;
+            self.disk.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Has the superblock on the disk say that the journal is needed (step 3).
+    fn need_journal(&mut self) -> std::io::Result<()> {
+        let block = u64::from(self.disk.block());
+        let (first, end) = (SUPERBLOCK.start / block * block, SUPERBLOCK.end.next_multiple_of(block));
+        let mut bytes = vec![0; (end - first) as usize];
+        self.disk.read(first, &mut bytes)?;
+        let at = (SUPERBLOCK.start - first) as usize;
+        let superblock = &mut bytes[at..at + 1024];
+        let flags = NEEDS_RECOVERY.0 as usize;
+        if !is_superblock(superblock) || superblock[flags] & NEEDS_RECOVERY.1 != 0 {
+            return Ok(());
+        }
+        superblock[flags] |= NEEDS_RECOVERY.1;
+        if superblock[HAS_CHECKSUM.0] & HAS_CHECKSUM.1 != 0 {
+            let checksum = crc32c_append(crc32c_init(), &superblock[..CHECKSUM]);
+            superblock[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+        }
+        if first == SUPERBLOCK.start {
+            self.write_copy(&bytes)?;
+        }
+        self.write_through(first, &bytes)?;
+        self.disk.flush()
     }
 }
 

@@ -1,6 +1,7 @@
 //! An image in memory: what is written is read; what was synced stays, at whichever write the power goes; damage does no harm.
 
 use cuts::judge::Promise;
+use cuts::log::Act;
 use cuts::plan::Abilities;
 use cuts::replay::Replay;
 use file_protocol::{Change, Error, Kind};
@@ -229,6 +230,48 @@ fn a_disk_that_fails_is_an_error() {
     disk.0.borrow_mut().fails_in = Some(0);
     let written = fs.write(node, 0, &[2; 5000]).map(drop).and_then(|()| fs.sync());
     assert!(written.is_err(), "nothing can be written, and that is no error");
+}
+
+/// Whether this is a journal's superblock, and whether it says that there is something in the journal.
+fn in_journal(bytes: &[u8]) -> Option<bool> {
+    bytes.starts_with(&[0xc0, 0x3b, 0x39, 0x98, 0, 0, 0, 4]).then(|| bytes[28..32] != [0; 4])
+}
+
+/// Whenever there is something in the journal, the superblock says that it is needed: else `e2fsck -p` does not mend an image that a
+/// cut has left.
+#[test]
+fn a_journal_with_something_in_it_is_needed() {
+    let disk = formatted(24);
+    disk.logged(true);
+    for name in ["one", "two"] {
+        let mut fs = mount(&disk);
+        let root = fs.root();
+        let node = file(&mut fs, root, name, &[1; 5000]);
+        fs.sync().unwrap();
+        fs.write(node, 0, &[2; 5000]).unwrap();
+        fs.release(node);
+        fs.settle();
+        fs.sync().unwrap();
+        assert!(!needs_recovery(&disk));
+    }
+    let (mut needed, mut filled, mut fills) = (false, false, 0);
+    let mut since = Vec::new();
+    for (index, act) in disk.logged(false).iter().enumerate() {
+        // Each of the states of both between two flushes.
+        let mut states = vec![(needed, filled)];
+        match act {
+            Act::Write(at, bytes) if *at == 1024 => needed = bytes[96] & 4 != 0,
+            Act::Write(_, bytes) => filled = in_journal(bytes).unwrap_or(filled),
+            Act::Flush => since.clear(),
+            Act::Mark(_) => {}
+        }
+        fills += usize::from(filled && !states[0].1);
+        states.push((needed, filled));
+        since.extend(states);
+        let mixed = |one: &(bool, bool)| since.iter().any(|other| other.1 && !one.0);
+        assert!(!since.iter().any(mixed), "at {index} the journal is filled, and the superblock says that it is not needed");
+    }
+    assert!(fills > 1, "the journal was filled {fills} times");
 }
 
 /// The power goes while the superblock's copy is written, and at the next chance while the superblock is: there is a copy again by then.

@@ -4,6 +4,8 @@
 //! cut of the power can leave come out of that log ([`cuts::replay`]); each is read and judged on the host, by the same file system
 //! that the system mounts. e2fsck looks at some of those of ext4.
 
+mod kills;
+
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,6 +27,7 @@ use crate::cli::TestArgs;
 use crate::run::{Capture, PATIENCE};
 use crate::session::End;
 use crate::setup;
+use kills::Ending;
 
 /// A kind of file system.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +38,7 @@ struct Kind {
     promise: Promise,
     mib: u64,
     make: &'static [&'static str],
-    /// In one of so many states the system starts, and is cut again.
+    /// In one of so many states the system starts, and is cut again; in fewer, where there are many operations.
     starts: usize,
 }
 
@@ -82,20 +85,34 @@ const LEAST_SAMPLES: u64 = 30;
 /// And a thousand operations may take this much longer.
 const TIME_PER_THOUSAND: Duration = Duration::from_secs(600);
 
-/// A test for each kind of file system.
+/// Machines that are killed, that get SIGTERM, and drivers that are killed; and with `--all`.
+const ENDS: [u64; 3] = [3, 2, 5];
+const ALL_ENDS: [u64; 3] = [100, 20, 20];
+
+/// Tests for each kind of file system.
 pub fn tests(args: &TestArgs) -> Vec<Test> {
     let (count, seed) = (args.cuts.unwrap_or(if args.all { 3000 } else { FEW }), args.seed);
-    let cuts = KINDS.into_iter().map(move |kind| {
-        Test::many(format!("disk.cuts.{}", kind.name), move |context, cases| cut(context, cases, kind, count, seed))
-    });
-    cuts.collect()
+    let [kills, terms, drivers] = if args.all { ALL_ENDS } else { ENDS };
+    let of_kind = move |kind: Kind| {
+        let name = |what: &str| format!("disk.{what}.{}", kind.name);
+        let ends = move |name: String, ending, rounds| {
+            Test::many(name, move |context, cases| kills::saves(context, cases, kind, ending, rounds, seed))
+        };
+        [
+            Test::many(name("cuts"), move |context, cases| cut(context, cases, kind, count, seed)),
+            ends(name("kills"), Ending::Killed, kills),
+            ends(name("terms"), Ending::Terminated, terms),
+            Test::one(name("driver-dies"), move |context| kills::driver_dies(context, kind, drivers)),
+        ]
+    };
+    KINDS.into_iter().flat_map(of_kind).collect()
 }
 
 impl Kind {
     /// A disk with an empty file system.
-    fn disk(&self, context: &Context<'_>, path: &Path) -> Result<()> {
+    fn disk(&self, context: &Context<'_>, path: &Path, mib: u64) -> Result<()> {
         setup::for_disks(&context.ui)?;
-        File::create(path).and_then(|file| file.set_len(self.mib << 20)).context("cannot make a disk")?;
+        File::create(path).and_then(|file| file.set_len(mib << 20)).context("cannot make a disk")?;
         let name = path.to_str().context("a temporary folder's name is no text")?;
         tool(self.make[0], &[&self.make[1..], &[name]].concat()).map(drop)
     }
@@ -129,7 +146,7 @@ struct Logged {
 
 fn play(context: &Context<'_>, kind: Kind, folder: &Path, count: u64, seed: u64) -> Result<Logged> {
     let (disk, written) = (folder.join("disk.img"), folder.join("disk.log"));
-    kind.disk(context, &disk)?;
+    kind.disk(context, &disk, kind.mib)?;
     let base = Image::new(&fs::read(&disk).context("cannot read the disk")?);
     File::create(&written).context("cannot make a log")?;
     let built = context.built_with_tests()?;
@@ -159,7 +176,7 @@ fn cut(context: &Context<'_>, cases: &mut Cases, kind: Kind, count: u64, seed: u
     let system = kind.system();
     let samples = if kind.is_ext4() { (count / OPERATIONS_A_SAMPLE).max(LEAST_SAMPLES) as usize } else { 0 };
     let replay = Replay::new(&*system, &trees, kind.promise, seed);
-    let mut replay = replay.starting_in_one_of(kind.starts).keeping(samples);
+    let mut replay = replay.starting_in_one_of(kind.starts.max(count as usize / 8)).keeping(samples);
     let end = replay.run(&logged.base, &logged.acts);
     let counts = replay.counts;
     let sum = format!(
