@@ -137,7 +137,8 @@ impl States<'_> {
         }
         let right = |(at, byte): (usize, &u8)| {
             let mut states = self.contents.iter().map(|state| state.get(at));
-            states.clone().any(|state| state == Some(byte)) || *byte == 0 && (young || states.any(|state| state.is_none()))
+            states.clone().any(|state| state == Some(byte))
+                || *byte == 0 && (young || states.any(|state| state.is_none()))
         };
         // Most are one of the states.
         if self.contents.iter().any(|state| state.as_slice() == content) {

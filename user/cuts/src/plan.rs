@@ -15,7 +15,7 @@ const FILES: usize = 24;
 const DIRECTORIES: usize = 8;
 const LONG: usize = 60_000;
 /// Operations that are synced in the same way.
-const PORTION: u64 = 16;
+const PORTION: u64 = 12;
 
 /// What a file system can do that not every one can.
 #[derive(Clone, Copy, Debug)]
@@ -89,11 +89,10 @@ fn drawn(lot: &mut Lot) -> Vec<u8> {
     content(lot.below(256) as u8, len)
 }
 
-/// How operation `index` is synced, and whether there is a sync behind it.
+/// How operation `index` is synced, and whether there is a sync behind it: by turns.
 pub fn way(seed: u64, index: u64) -> (Way, bool) {
-    let portion = Lot::new(seed ^ (index / PORTION).wrapping_mul(0x0100_0000_01b3)).below(4);
     let last = index % PORTION == PORTION - 1;
-    match portion {
+    match index / PORTION % 3 {
         0 => (Way::Closed, true),
         1 => (Way::Open, true),
         _ => (Way::Seldom, last || Lot::new(seed.wrapping_add(index)).below(6) == 0),
@@ -137,14 +136,16 @@ impl Model {
 
     /// Draws an operation.
     pub fn draw(&self, lot: &mut Lot, can: Abilities) -> Operation {
-        let (directories, files): (Vec<&String>, Vec<&String>) = self.names.keys().partition(|path| path.ends_with('/'));
+        let (directories, files): (Vec<&String>, Vec<&String>) =
+            self.names.keys().partition(|path| path.ends_with('/'));
         let folder = |lot: &mut Lot| match lot.below(directories.len() + 1) {
             0 => String::new(),
             some => directories[some - 1].clone(),
         };
         let fresh = |lot: &mut Lot, end: &str| loop {
             let number = lot.below(10_000);
-            let name = if number % 3 == 0 { format!("F{number}") } else { format!("a name of its own, number {number}") };
+            let name =
+                if number % 3 == 0 { format!("F{number}") } else { format!("a name of its own, number {number}") };
             let path = format!("{}{name}", folder(lot));
             // With or without a slash it is the same name.
             if !self.names.contains_key(&path) && !self.names.contains_key(&format!("{path}/")) {
@@ -178,7 +179,11 @@ impl Model {
                 let path = directories[lot.below(directories.len())].clone();
                 let to = if can.moves_directories { fresh(lot, "/") } else { format!("{}moved/", split(&path).0) };
                 let taken = self.names.contains_key(&to) || self.names.contains_key(to.trim_end_matches('/'));
-                if taken || to.starts_with(&path) { Operation::Remove(old, false) } else { Operation::Rename(path, to, false) }
+                if taken || to.starts_with(&path) {
+                    Operation::Remove(old, false)
+                } else {
+                    Operation::Rename(path, to, false)
+                }
             }
             16 if let Some(empty) = directories.iter().find(|path| self.is_empty(path)) => {
                 Operation::RemoveDirectory(String::clone(empty))

@@ -18,16 +18,15 @@ use cuts::log::mark;
 use cuts::plan::{Abilities, MARK, Model, Operation, Way, content, way};
 use cuts::{Lot, saves};
 
-const USAGE: &str = "usage: churn play FOLDER SEED COUNT ext4|fat, churn save FOLDER FIRST, or churn write FOLDER MIB TIMES";
+const USAGE: &str =
+    "usage: churn play FOLDER SEED COUNT ext4|fat, churn save FOLDER FIRST, or churn write FOLDER MIB TIMES";
 
 fn carry_out(root: &Path, operation: &Operation) -> Result<()> {
     match operation {
         Operation::Make(path, content) => File::create_new(root.join(path))?.write_all(content),
         Operation::MakeDirectory(path) => fs::create_dir(root.join(path)),
         Operation::Link(from, to) => fs::hard_link(root.join(from), root.join(to)),
-        Operation::Append(path, content) => {
-            OpenOptions::new().append(true).open(root.join(path))?.write_all(content)
-        }
+        Operation::Append(path, content) => OpenOptions::new().append(true).open(root.join(path))?.write_all(content),
         Operation::Overwrite(path, at, content) => {
             let mut file = OpenOptions::new().write(true).open(root.join(path))?;
             file.seek(SeekFrom::Start(*at as u64))?;

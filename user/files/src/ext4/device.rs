@@ -225,7 +225,8 @@ impl Inner {
     /// Step 1.
     fn keep(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
         // One behind another stays there: in between may stand what the first had to come before.
-        if let Some(kept) = self.kept.last_mut().filter(|kept| kept.offset == offset && kept.bytes.len() == bytes.len()) {
+        if let Some(kept) = self.kept.last_mut().filter(|kept| kept.offset == offset && kept.bytes.len() == bytes.len())
+        {
             kept.bytes.copy_from_slice(bytes);
             return Ok(());
         }
@@ -260,7 +261,8 @@ impl Inner {
             return Ok(());
         }
         // Steps 3 and 4. What cannot be written waits on.
-        let comes_now = |inner: &Inner| inner.kept.iter().position(|kept| !(inner.in_journal && kept.needs_no_journal()));
+        let comes_now =
+            |inner: &Inner| inner.kept.iter().position(|kept| !(inner.in_journal && kept.needs_no_journal()));
         while let Some(place) = comes_now(self) {
             let (offset, bytes) = (self.kept[place].offset, self.kept[place].bytes.clone());
             if !self.in_journal && self.kept[place].in_journal() == Some(true) {

@@ -269,7 +269,10 @@ fn a_journal_with_something_in_it_is_needed() {
         states.push((needed, filled));
         since.extend(states);
         let mixed = |one: &(bool, bool)| since.iter().any(|other| other.1 && !one.0);
-        assert!(!since.iter().any(mixed), "at {index} the journal is filled, and the superblock says that it is not needed");
+        assert!(
+            !since.iter().any(mixed),
+            "at {index} the journal is filled, and the superblock says that it is not needed"
+        );
     }
     assert!(fills > 1, "the journal was filled {fills} times");
 }

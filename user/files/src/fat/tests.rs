@@ -218,7 +218,7 @@ fn the_judge_sees_the_old_order() {
 
 /// The file `old-order.log` is a log in QEMU's format of a few operations in that order: first the image, a sector a write, and a
 /// flush; then what the operations wrote.
-const OLD_ORDER: (u64, usize) = (13, 7);
+const OLD_ORDER: (u64, usize) = (75, 6);
 
 /// And it must find it in a log that is kept, whatever becomes of the code that wrote it.
 #[test]
@@ -235,7 +235,7 @@ fn the_judge_sees_the_old_order_in_a_log_that_is_kept() {
     let trees = cuts::plan::history(OLD_ORDER.0, OLD_ORDER.1 as u64, CAN);
     let (replay, end) = judged(&trees, &base, &acts[formatted..]);
     println!("the old order: {:?}, {} bad; the first: {:#?}", replay.counts, replay.bad, replay.told);
-    assert!(replay.bad > 5, "{} of {} states are bad", replay.bad, replay.states());
+    assert!(replay.bad > 3, "{} of {} states are bad", replay.bad, replay.states());
     // It is the order that is wrong, and not the log: where no power goes, all is well.
     let found = cuts::fat::read(&end, super::REMOVED);
     assert_eq!(found.and_then(|mut found| judge(&mut found, &trees[OLD_ORDER.1..], Promise::Each)), Ok(()));

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use cuts::image::Image;
@@ -39,7 +39,14 @@ pub enum Ending {
 }
 
 /// A program saves files on one disk, while one machine after the other ends beneath it. What it said to be saved is there each time.
-pub fn saves(context: &Context<'_>, cases: &mut Cases, kind: Kind, ending: Ending, rounds: u64, seed: u64) -> Result<()> {
+pub fn saves(
+    context: &Context<'_>,
+    cases: &mut Cases,
+    kind: Kind,
+    ending: Ending,
+    rounds: u64,
+    seed: u64,
+) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let disk = folder.path().join("disk.img");
     kind.disk(context, &disk, kind.mib)?;
