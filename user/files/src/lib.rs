@@ -11,6 +11,7 @@
 pub mod blocks;
 pub mod contents;
 pub mod ext4;
+pub mod failures;
 pub mod fat;
 #[cfg(any(test, feature = "judge"))]
 pub mod judged;

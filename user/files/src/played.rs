@@ -24,6 +24,8 @@ pub struct State {
     pub read_only: bool,
     /// So many writes and flushes from now on one fails.
     pub fails_in: Option<u32>,
+    /// And the next ones are fine again.
+    pub fails_once: bool,
 }
 
 /// A disk whose bytes outlive the mount, and whose writes and flushes can be logged.
@@ -49,7 +51,12 @@ impl Memory {
     fn act(&self, act: impl FnOnce() -> Act) -> Result<()> {
         let mut state = self.0.borrow_mut();
         match &mut state.fails_in {
-            Some(0) => return Err(std::io::ErrorKind::Other.into()),
+            Some(0) => {
+                if state.fails_once {
+                    state.fails_in = None;
+                }
+                return Err(std::io::ErrorKind::Other.into());
+            }
             Some(left) => *left -= 1,
             None => {}
         }

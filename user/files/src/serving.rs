@@ -18,6 +18,7 @@ use file_protocol::{Answer, Error, Request, Result, decode, encode, transaction}
 use service::{Client, Clients, End, Ends, Event, Ledger, Program, Turns};
 use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals, Status, Stream, Vmo};
 
+use crate::failures::Failures;
 use crate::locks::{File, Locks};
 use crate::system::{FileSystem, Node};
 use fill::Fill;
@@ -106,8 +107,18 @@ struct Tree<F> {
     program: Program,
     /// Open descriptions in it.
     open: u64,
+    /// What of them may be lost.
+    failures: Failures,
     /// It stays without any.
     stays: bool,
+}
+
+impl<F: FileSystem> Tree<F> {
+    /// A request is done.
+    fn settle(&mut self) {
+        self.system.settle();
+        self.failures.note(&mut self.system);
+    }
 }
 
 /// A service.
@@ -163,7 +174,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     /// Adds a tree, if there can be one more.
     fn add_tree(&mut self, key: u64, program: Program, stays: bool) {
         if let Some(system) = (self.make)() {
-            self.trees.insert(key, Tree { system, number: self.koid << 20 ^ key, program, open: 0, stays });
+            self.trees.insert(key, 
+                Tree { system, number: self.koid << 20 ^ key, program, open: 0, failures: Failures::default(), stays });
         }
     }
 
@@ -314,7 +326,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let freed = self.locks.ended(file, open.id);
         if let Some(tree) = self.trees.get_mut(&open.tree) {
             tree.system.release(open.node);
-            tree.system.settle();
+            tree.settle();
+            tree.failures.closed(open.node);
             tree.open -= 1;
         }
         self.end_tree(open.tree);
@@ -334,6 +347,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let (open, program) = (connection.open.clone(), connection.program);
         let message = &buffer[..size.bytes];
         let transaction = transaction(message).ok_or(Status::INVALID_ARGS)?;
+        let tree = self.trees.get(&open.tree);
+        let told = tree.is_some_and(|tree| tree.failures.is_told(open.node, &open.failures));
         let done = match decode::<Request<'_>>(message) {
             Ok((request, data)) => {
                 let handle = handles.into_iter().flatten().next();
@@ -345,7 +360,11 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             Err(error) => Some(Err(error)),
         };
         if let Some(tree) = self.trees.get_mut(&open.tree) {
-            tree.system.settle();
+            tree.settle();
+            if told && matches!(done, Some(Err(Error::Damaged))) {
+                // What failed meanwhile is what this answer says.
+                tree.failures.tell(open.node, &open.failures);
+            }
         }
         self.forget(open);
         if let Some(done) = done {
@@ -366,6 +385,19 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         };
         let bytes = encode(transaction, &answer, &data).map_err(|_| Status::INTERNAL)?;
         connection.end.write_handles(&bytes, handles)
+    }
+
+    /// A request changes a node of a description's tree.
+    fn changes(&mut self, open: &Open, node: Node) {
+        if let Some(tree) = self.trees.get_mut(&open.tree) {
+            tree.failures.changes(node);
+        }
+    }
+
+    /// A request needs all that was written before to be whole.
+    fn check_failures(&mut self, open: &Open) -> Result<()> {
+        let tree = self.trees.get_mut(&open.tree).ok_or(Error::NotFound)?;
+        tree.failures.check(open.node, &open.failures)
     }
 
     /// The file system of a description.

@@ -106,8 +106,16 @@ pub trait FileSystem {
     /// Has it all stay.
     ///
     /// # Errors
-    /// The disk fails.
+    /// The disk fails. `ReadOnly`: it failed earlier, and nothing is written any more.
     fn sync(&mut self) -> Result<()>;
+    /// Whether something that was changed is not on the disk for good.
+    fn is_pending(&self) -> bool {
+        false
+    }
+    /// Whether something that was answered may not stay, because the disk failed since this was asked last.
+    fn take_lost(&mut self) -> bool {
+        false
+    }
     /// How full it is, but for the tree's number.
     fn information(&mut self) -> Information;
     /// A node is open once more.

@@ -11,6 +11,9 @@
 //!    file whose removal has not happened yet.
 //! 3. **Clean**: a `sync` while nothing is open unmounts, so that the image needs no journal afterwards; the next request mounts again.
 //!
+//! Where the disk does not take content, that is the error of who wrote it. Where it does not take the journal, the image is only read
+//! from then on, and what was not committed is lost ([`crate::failures`] says who is told).
+//!
 //! A damaged image is an error. One that makes `rsext4` panic is caught, and nothing is done to it any more.
 
 pub mod device;
@@ -51,7 +54,7 @@ const SECOND: i64 = 1_000_000_000;
 type Fs = rsext4::Ext4<Device, MountedServices<Entropy, NoopObserver>>;
 
 /// The time of day.
-struct Now;
+pub(crate) struct Now;
 
 impl Clock for Now {
     fn now(&self) -> Ext4Result<Ext4Timestamp> {
@@ -91,6 +94,10 @@ pub struct Ext4 {
     changed: bool,
     /// Something was freed since the last commit.
     freed: bool,
+    /// The disk did not take the journal; nothing more is written.
+    failed: bool,
+    /// Something was lost by that since it was asked last.
+    lost: bool,
     /// The inodes that are held.
     holders: HashMap<Node, Held>,
     /// Of those, the ones without a name.
@@ -196,6 +203,8 @@ impl Ext4 {
             broken: false,
             changed: false,
             freed: false,
+            failed: false,
+            lost: false,
             holders: HashMap::new(),
             unnamed: HashSet::new(),
             files: 0,
@@ -220,7 +229,7 @@ impl Ext4 {
             if fs.options().readonly && !self.device.read_only() {
                 crate::say("it has errors recorded in it, so it is only read; `e2fsck` mends it");
             }
-            self.read_only = fs.options().readonly;
+            self.read_only = fs.options().readonly || self.failed;
             self.fs = Some(fs);
         }
         self.fs.as_mut().ok_or_else(Ext4Error::busy)
@@ -235,6 +244,7 @@ impl Ext4 {
             Ok(done) => done.map_err(|error| of_ext4(&error)),
             Err(_) => {
                 crate::say("the disk makes no sense; nothing is read or written any more");
+                self.lost = self.changed || self.freed;
                 self.broken = true;
                 Err(Error::Damaged)
             }
@@ -248,7 +258,12 @@ impl Ext4 {
             return Err(Error::ReadOnly);
         }
         self.changed = true;
-        self.call(call)
+        let done = self.call(call);
+        if done.is_err() && self.device.take_failed() {
+            // What failed may have been content alone: the journal says whether it still works.
+            self.commit()?;
+        }
+        done
     }
 
     /// The same for what writes content (rule 2).
@@ -262,10 +277,22 @@ impl Ext4 {
     /// Has all that was changed stay (rule 1).
     fn commit(&mut self) -> Result<()> {
         if self.changed || self.freed {
-            self.call(Fs::sync)?;
+            let done = self.call(Fs::sync);
             (self.changed, self.freed) = (false, false);
+            if done.is_err() {
+                self.fail();
+            }
+            done?;
         }
         Ok(())
+    }
+
+    /// What was not committed is lost.
+    fn fail(&mut self) {
+        if !self.failed {
+            eprintln!("the disk failed; from here on it is only read");
+        }
+        (self.failed, self.lost, self.read_only) = (true, true, true);
     }
 
     fn inode(&mut self, node: Node) -> Result<InodeInfo> {
@@ -502,8 +529,22 @@ impl FileSystem for Ext4 {
     }
 
     fn sync(&mut self) -> Result<()> {
+        if self.broken {
+            return Err(Error::Damaged);
+        }
+        if self.failed {
+            return Err(Error::ReadOnly);
+        }
         self.commit()?;
         self.unmount()
+    }
+
+    fn is_pending(&self) -> bool {
+        self.changed || self.freed
+    }
+
+    fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
     }
 
     fn information(&mut self) -> Information {

@@ -53,6 +53,7 @@ impl Fat {
             changed: false,
             broken: false,
             failed: false,
+            lost: false,
             summary: wide.then_some(summary).filter(|at| *at > 0),
             held: 0,
         };
@@ -94,7 +95,7 @@ impl Fat {
             Ok(done) => done.map_err(|error| of_io(&error)),
             Err(_) => {
                 crate::say("the volume makes no sense; nothing is read or written any more");
-                self.broken = true;
+                (self.broken, self.lost) = (true, self.volume.is_pending());
                 Err(Error::Damaged)
             }
         }
@@ -141,7 +142,7 @@ impl Fat {
             if !self.failed {
                 crate::say(&format!("the disk failed ({error}); from here on it is only read"));
             }
-            (self.failed, self.read_only) = (true, true);
+            (self.failed, self.read_only, self.lost) = (true, true, true);
             self.volume.discard();
             Error::Damaged
         })
@@ -276,6 +277,7 @@ impl Fat {
     /// Writes within a file or at its end.
     pub(super) fn write_at(&mut self, file: Node, offset: u64, bytes: &[u8]) -> Result<usize> {
         let volume = self.volume.clone();
+        let size = self.inode(file)?.size;
         let written = self.with_file(file, |place| {
             place.seek(SeekFrom::Start(offset))?;
             let mut done = 0;
@@ -290,8 +292,16 @@ impl Fat {
             place.flush()?;
             Ok(done)
         })?;
-        // It need not stay in memory; and what the disk does not take is an error here.
-        self.disk_done(self.volume.write_content())?;
+        // It need not stay in memory; and what the disk does not take is an error here, and of this file alone.
+        if let Err(error) = self.volume.write_content() {
+            eprintln!("the disk did not take what a file holds ({error})");
+            self.with_file(file, |place| {
+                place.seek(SeekFrom::Start(size))?;
+                place.truncate()?;
+                place.flush()
+            })?;
+            return Err(Error::Damaged);
+        }
         if let Some(inode) = self.nodes.get_mut(&file) {
             inode.size = inode.size.max(offset + written as u64);
             inode.modified = crate::now();

@@ -62,8 +62,10 @@ pub struct Fat {
     summary: Option<u64>,
     /// How many files are held.
     held: u64,
-    /// The disk did not take something; nothing more is written to it.
+    /// The disk did not take names or tables; nothing more is written to it.
     failed: bool,
+    /// Something was lost by that since it was asked last.
+    lost: bool,
 }
 
 fn of_io(error: &io::Error) -> Error {
@@ -357,8 +359,11 @@ impl FileSystem for Fat {
     }
 
     fn sync(&mut self) -> Result<()> {
-        if self.broken || self.failed {
+        if self.broken {
             return Err(Error::Damaged);
+        }
+        if self.failed {
+            return Err(Error::ReadOnly);
         }
         self.write_back(Plan::Grow)?;
         if self.held > 0 {
@@ -374,6 +379,14 @@ impl FileSystem for Fat {
             self.changed = false;
         }
         Ok(())
+    }
+
+    fn is_pending(&self) -> bool {
+        self.volume.is_pending()
+    }
+
+    fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
     }
 
     fn information(&mut self) -> Information {

@@ -118,6 +118,120 @@ fn a_full_volume_works_again() {
     file(&mut fat, root, "much", &[3; 3000]);
 }
 
+/// The root of the smaller kinds has so many entries. Where there is no place for a hidden name, what is open keeps its own.
+#[test]
+fn a_full_root_loses_nothing() {
+    let disk = formatted(FatType::Fat16);
+    let mut fat = mount(&disk);
+    let root = fat.root();
+    let held = file(&mut fat, root, "held", b"content");
+    let mut count = 0;
+    let error = loop {
+        match fat.make(root, format!("file {count}").as_bytes(), New::File(0)) {
+            Ok(_) => count += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error, count > 100), (Error::Full, true));
+    assert_eq!(fat.unlink(root, b"held"), Err(Error::Full));
+    assert_eq!((fat.find(root, b"held"), content(&mut fat, held)), (Ok(held), b"content".to_vec()));
+    // A save by renaming needs no place for a name.
+    let new = fat.find(root, b"file 0").unwrap();
+    assert_eq!(fat.rename((root, b"file 0"), (root, b"held")), Err(Error::Full));
+    assert_eq!(content(&mut fat, held), b"content");
+    fat.release(held);
+    fat.rename((root, b"file 0"), (root, b"held")).unwrap();
+    assert_eq!(fat.find(root, b"held"), Ok(new));
+    fat.unlink(root, b"file 1").unwrap();
+    let two = fat.find(root, b"file 2").unwrap();
+    fat.hold(two);
+    fat.unlink(root, b"file 2").unwrap();
+    fat.release(two);
+    assert_eq!(names(&mut fat, root).len(), count - 2);
+    fat.sync().unwrap();
+    drop(fat);
+    assert_eq!(names(&mut mount(&disk), root).len(), count - 2);
+}
+
+/// Whether the flag of a volume in use is set.
+fn in_use(disk: &Memory) -> bool {
+    disk.0.borrow().bytes[0x25] & 1 != 0
+}
+
+/// A volume that was in use when the power went is looked at: what a cut of ours leaves is mended. Where files share clusters, nobody
+/// writes any more, and the flag stays.
+#[test]
+fn a_volume_in_use_is_looked_at() {
+    for crossed in [false, true] {
+        let disk = formatted(FatType::Fat16);
+        let mut fat = mount(&disk);
+        let root = fat.root();
+        let nodes = ["one", "two"].map(|name| file(&mut fat, root, name, name.repeat(1000).as_bytes()));
+        nodes.map(|node| fat.release(node));
+        fat.settle();
+        assert!(!in_use(&disk));
+        let layout = fat.layout.clone();
+        drop(fat);
+        let volume = super::volume::Volume::new(Box::new(disk.clone()));
+        volume.refuel();
+        let found = layout.names(&volume, layout.root_place(), 10).unwrap();
+        if crossed {
+            let mut two = found[1].clone();
+            two.set_cluster(found[0].cluster());
+            two.set_size(10);
+            volume.put(two.at, &two.entry).unwrap();
+        } else {
+            // A cluster that nobody has.
+            layout.set_next(&volume, layout.end - 1, layout.last()).unwrap();
+        }
+        volume.write_back(super::volume::Plan::Grow).unwrap();
+        drop(volume);
+        disk.0.borrow_mut().bytes[0x25] |= 1;
+        let before = disk.0.borrow().bytes.clone();
+        let mut fat = mount(&disk);
+        let root = fat.root();
+        assert_eq!((fat.read_only, in_use(&disk)), (crossed, crossed));
+        let one = fat.find(root, b"one").unwrap();
+        assert_eq!(content(&mut fat, one), "one".repeat(1000).as_bytes());
+        if crossed {
+            assert_eq!(fat.make(root, b"more", New::File(0)), Err(Error::ReadOnly));
+            fat.sync().unwrap();
+            assert!(disk.0.borrow().bytes == before, "something was written");
+        } else {
+            let two = fat.find(root, b"two").unwrap();
+            assert_eq!(content(&mut fat, two), "two".repeat(1000).as_bytes());
+            fat.make(root, b"more", New::File(0)).unwrap();
+        }
+    }
+}
+
+/// An image that ends in the midst of a page is used to its end.
+#[test]
+fn the_tail_of_an_image_can_be_used() {
+    let mut bytes = vec![0; (8 << 20) + 3 * 512];
+    let options = FormatVolumeOptions::new().fat_type(FatType::Fat16).bytes_per_cluster(512);
+    fatfs::format_volume(Cursor::new(&mut bytes), options).unwrap();
+    let disk = Memory::of(bytes);
+    let mut fat = mount(&disk);
+    let root = fat.root();
+    let big = fat.make(root, b"big", New::File(0)).unwrap();
+    fat.hold(big);
+    let (free, cluster) = fat.free().unwrap();
+    let piece: Vec<u8> = (0..50_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+    let mut len = 0;
+    while let Ok(written) = fat.write(big, len, &piece) {
+        len += written as u64;
+    }
+    assert_eq!(len, free * cluster);
+    fat.release(big);
+    fat.settle();
+    drop(fat);
+    let mut fat = mount(&disk);
+    let big = fat.find(root, b"big").unwrap();
+    let found = content(&mut fat, big);
+    assert!(found.chunks(piece.len()).all(|part| piece.starts_with(part)));
+}
+
 /// Does everything to all that is there, whatever the answers.
 fn poke(fat: &mut Fat, directory: Node, depth: u32) {
     let mut data = Vec::new();

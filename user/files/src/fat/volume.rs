@@ -150,9 +150,10 @@ impl Volume {
         self.fuel.set(FUEL + self.size / PAGE);
     }
 
-    /// Whether something was changed that is not on the disk.
-    pub fn is_changed(&self) -> bool {
-        !self.inner.borrow().changed.is_empty()
+    /// Whether something was changed that is not on the disk for good.
+    pub fn is_pending(&self) -> bool {
+        let inner = self.inner.borrow();
+        !inner.changed.is_empty() || inner.unflushed
     }
 
     /// Writes what was changed to the disk.
@@ -160,13 +161,16 @@ impl Volume {
         self.inner.borrow_mut().write_back(plan)
     }
 
-    /// Writes content to the disk, and nothing that leads to what is new of it (step 1).
+    /// Writes content to the disk, and nothing that leads to what is new of it (step 1). What the disk does not take is forgotten.
     pub fn write_content(&self) -> Result<()> {
         let mut inner = self.inner.borrow_mut();
         inner.set_flag()?;
-        inner.write(|class| class == Class::Content)?;
+        let done = inner.write(|class| class == Class::Content);
+        if done.is_err() {
+            inner.forget_content();
+        }
         inner.forget_old();
-        Ok(())
+        done
     }
 
     /// From here on there is no order.
@@ -343,14 +347,15 @@ impl Inner {
         let at = (sector * SECTOR % PAGE) as usize;
         let mut bytes = page.disk.as_ref().unwrap_or(&page.bytes)[at..at + SECTOR as usize].to_vec();
         bytes[(flag % SECTOR) as usize] |= IN_USE;
-        let place = (flag % PAGE) as usize;
+        self.unflushed = true;
+        self.disk.write(sector * SECTOR, &bytes)?;
+        self.flush()?;
+        let (place, page) = ((flag % PAGE) as usize, self.page(flag)?);
         page.bytes[place] |= IN_USE;
         if let Some(disk) = &mut page.disk {
             disk[place] |= IN_USE;
         }
-        self.disk.write(sector * SECTOR, &bytes)?;
-        self.unflushed = true;
-        self.flush()
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -451,6 +456,22 @@ impl Inner {
         }
         self.forget_old();
         Ok(())
+    }
+
+    /// Takes back content that is not on the disk.
+    fn forget_content(&mut self) {
+        for (sector, kind) in self.changed.clone() {
+            if self.class(sector, kind) != Class::Content {
+                continue;
+            }
+            self.changed.retain(|(known, _)| *known != sector);
+            let at = (sector * SECTOR % PAGE) as usize;
+            if let Some(page) = self.pages.get_mut(&(sector * SECTOR / PAGE))
+                && let Some(disk) = &page.disk
+            {
+                page.bytes[at..at + SECTOR as usize].copy_from_slice(&disk[at..at + SECTOR as usize]);
+            }
+        }
     }
 
     /// Lets go of pages that were not used for long, where many are kept and nothing waits in them.

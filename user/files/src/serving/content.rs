@@ -29,6 +29,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
 
     pub(super) fn write(&mut self, open: &Open, at: Option<u64>, data: &[u8]) -> Result<Reply> {
         check(open, flags::WRITE)?;
+        self.check_failures(open)?;
+        self.changes(open, open.node);
         let system = self.system(open)?;
         let offset = match at {
             Some(offset) => offset,
@@ -57,7 +59,10 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
 
     pub(super) fn resize(&mut self, open: &Open, size: u64) -> Result<Reply> {
         match open.kind {
-            Kind::File if open.flags.get() & flags::WRITE != 0 => self.system(open)?.resize(open.node, size)?,
+            Kind::File if open.flags.get() & flags::WRITE != 0 => {
+                self.changes(open, open.node);
+                self.system(open)?.resize(open.node, size)?;
+            }
             _ => return Err(Error::Invalid),
         }
         Ok(Reply::new(Answer::Done))
@@ -69,6 +74,13 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let change = Change { modified: Some(at.min(now())), ..Change::default() };
         self.system(open)?.change(open.node, &change)?;
         Ok(Reply::new(Answer::Done))
+    }
+
+    /// Has all stay, and tells of what was lost before.
+    pub(super) fn sync(&mut self, open: &Open) -> Result<Reply> {
+        let done = self.system(open)?.sync();
+        self.check_failures(open)?;
+        done.map(|()| Reply::new(Answer::Done))
     }
 
     pub(super) fn set_append(open: &Open, append: bool) -> Reply {

@@ -223,7 +223,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             Some(tree) => {
                 tree.system.charge(program);
                 let came = fill.go_on(&mut tree.system, open.node);
-                tree.system.settle();
+                tree.settle();
                 came
             }
             None => Some(Err(Error::NotFound)),

@@ -117,7 +117,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 }
             }
             Request::Resolve { path } => self.resolve(open, path),
-            Request::Sync => self.system(open)?.sync().map(|()| Reply::new(Answer::Done)),
+            Request::Sync => self.sync(open),
             Request::Information => {
                 let tree = self.trees.get_mut(&open.tree).ok_or(Error::NotFound)?;
                 let mut information = tree.system.information();
@@ -160,6 +160,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             return Err(Error::NotPermitted);
         }
         self.system(open)?.change(node, change)?;
+        self.changes(open, node);
         Ok(Reply::new(Answer::Done))
     }
 
@@ -173,6 +174,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         check_name(&name)?;
         check_change(system, directory)?;
         system.make(directory, &name, new)?;
+        self.changes(open, directory);
         Ok(Reply::new(Answer::Done))
     }
 
@@ -190,6 +192,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 }
                 check_change(system, place)?;
                 system.unlink(place, &name)?;
+                self.changes(open, place);
+                self.changes(open, node);
                 Ok(Reply::new(Answer::Done))
             }
             // Its own root, or a path that ends with dots.
@@ -228,6 +232,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             }
         }
         system.rename((from.0, &from.1), (to.0, &to.1))?;
+        [from.0, to.0, node].into_iter().for_each(|node| self.changes(open, node));
         Ok(Reply::new(Answer::Done))
     }
 
@@ -247,6 +252,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         check_name(&name)?;
         check_change(system, directory)?;
         system.link(node, directory, &name)?;
+        [node, directory].into_iter().for_each(|node| self.changes(open, node));
         Ok(Reply::new(Answer::Done))
     }
 

@@ -28,6 +28,8 @@ pub struct Open {
     /// Where the next read or write begins, if there is no stream.
     pub position: Cell<u64>,
     pub stream: Option<Stream>,
+    /// The failures of the node that it was told of.
+    pub failures: Cell<u64>,
 }
 
 impl Open {
@@ -53,8 +55,9 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let stream = if kind == Kind::File { tree.system.stream(node, flags)? } else { None };
         tree.system.hold(node);
         tree.open += 1;
+        let failures = tree.failures.opened(node);
         let (flags, position) = (Cell::new(flags), Cell::new(0));
-        Ok(Rc::new(Open { id, tree: key, node, kind, flags, position, stream }))
+        Ok(Rc::new(Open { id, tree: key, node, kind, flags, position, stream, failures }))
     }
 
     /// `Open`: step 4 where there is a stream. The channel is the client's, as is what waits in it.
@@ -77,9 +80,12 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             Place::Missing { directory, name, .. } => {
                 super::names::check_change(system, directory)?;
                 file_protocol::check_name(&name)?;
-                (system.make(directory, &name, New::File(mode))?, true)
+                let node = system.make(directory, &name, New::File(mode))?;
+                self.changes(from, directory);
+                (node, true)
             }
         };
+        let system = self.system(from)?;
         let (kind, permissions) = system.kind(node)?;
         let access = wanted & (flags::READ | flags::WRITE);
         match kind {
@@ -97,10 +103,14 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         if !made && (refused(flags::READ, READ) || refused(flags::WRITE, WRITE)) {
             return Err(Error::Access);
         }
-        if wanted & flags::TRUNCATE != 0 && !made && access & flags::WRITE != 0 {
+        let truncates = wanted & flags::TRUNCATE != 0 && !made && access & flags::WRITE != 0;
+        if truncates {
             system.resize(node, 0)?;
         }
         let open = self.open_node(from.tree, node, wanted)?;
+        if made || truncates {
+            self.changes(&open, node);
+        }
         let reply = self.hand_out(&open, channel, program);
         self.forget(open);
         reply
