@@ -53,6 +53,8 @@ pub struct Devices {
     pub disk: Option<PathBuf>,
     /// A file that each write to that disk, and each flush, is written down in.
     pub disk_log: Option<PathBuf>,
+    /// The sector of that disk, of 512 bytes, that takes no writes.
+    pub bad_sector: Option<u64>,
     /// That disk is a mailbox: no file system is looked for on it.
     pub mailbox: bool,
     /// The instances beside the main one, and the BOOTFS image of each.
@@ -131,6 +133,10 @@ impl Machine<'_> {
             let Some(file) = file else { continue };
             let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
             symlink(file, folder.path().join(name)).context("cannot make a temporary file")?;
+        }
+        if let Some(sector) = self.devices.bad_sector {
+            let rule = format!("[inject-error]\nevent = \"none\"\niotype = \"write\"\nsector = \"{sector}\"\n");
+            fs::write(folder.path().join("failures"), rule).context("cannot write a temporary file")?;
         }
         let mut mark = Mark::default();
         let drawn = fs::File::open("/dev/urandom").and_then(|mut chance| chance.read_exact(&mut mark));
@@ -248,7 +254,8 @@ impl Machine<'_> {
                 command.args(["-blockdev", "driver=file,node-name=log,filename=disk.log"]);
                 command.args(["-blockdev", "driver=blklogwrites,node-name=disk,file=bytes,log=log"]);
             } else {
-                command.args(["-drive", "if=none,id=disk,format=raw,file=disk.img"]);
+                let file = if self.devices.bad_sector.is_some() { "blkdebug:failures:disk.img" } else { "disk.img" };
+                command.args(["-drive", &format!("if=none,id=disk,format=raw,file={file}")]);
             }
             // What fails on the host, a full disk too, is told to the machine: by itself QEMU would stop it and say nothing.
             let errors = "werror=report,rerror=report";

@@ -1,7 +1,8 @@
 //! Works on files in a directory and says what it sees: the same on every system and every file system.
 //!
 //! `files fill DIR SEED` makes a tree; `files sum DIR` lists it; `files full DIR` writes until there is no room, and again after
-//! making some; `files poke DIR` does everything to all that is there, whatever the answers; `files hold DIR` writes a file and never ends.
+//! making some; `files poke DIR` does everything to all that is there, whatever the answers; `files hold DIR` writes a file and never ends;
+//! `files errors DIR` writes and syncs until the disk fails, and counts who is told; `files overwrite DIR` writes over a file that is there.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -33,7 +34,12 @@ fn main() -> Result<()> {
         ["full", dir] => full(Path::new(dir))?,
         ["poke", dir] => poke(Path::new(dir), 0),
         ["hold", dir] => hold(Path::new(dir))?,
-        _ => return Err("usage: files fill DIR SEED | sum DIR | full DIR | poke DIR | hold DIR".into()),
+        ["errors", dir] => errors(Path::new(dir))?,
+        ["overwrite", dir] => overwrite(Path::new(dir))?,
+        _ => {
+            let words = "fill DIR SEED | sum DIR | full DIR | poke DIR | hold DIR | errors DIR | overwrite DIR";
+            return Err(format!("usage: files {words}").into());
+        }
     }
     Ok(())
 }
@@ -47,6 +53,60 @@ fn hold(dir: &Path) -> Result<()> {
         println!("and on");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
+}
+
+/// The number of the error that says that a disk failed.
+const EIO: Option<i32> = Some(5);
+
+/// How many of some syncs of a file say that the disk failed.
+fn told(file: &File) -> usize {
+    (0..4).filter(|_| file.sync_all().is_err_and(|error| error.raw_os_error() == EIO)).count()
+}
+
+/// Two files grow, and one of them is synced; a third is only open.
+fn errors(dir: &Path) -> Result<()> {
+    let make = |name: &str| -> Result<File> {
+        let mut file = File::create(dir.join(name))?;
+        file.write_all(name.as_bytes())?;
+        file.sync_all()?;
+        Ok(file)
+    };
+    let (mut one, mut two, quiet) = (make("one")?, make("two")?, make("quiet")?);
+    let piece = [b'p'; 5000];
+    let error = loop {
+        one.write_all(&piece)?;
+        two.write_all(&piece)?;
+        if let Err(error) = one.sync_all() {
+            break error;
+        }
+    };
+    println!("a sync says that the disk failed: {}", error.raw_os_error() == EIO);
+    println!("and then: one {}, two {}, quiet {}", told(&one), told(&two), told(&quiet));
+    println!("a write: {:?}", two.write_all(&piece).map_err(|error| error.kind()));
+    println!("a new file: {:?}", File::create(dir.join("new")).map(drop).map_err(|error| error.kind()));
+    println!("what is read: {}", fs::read_to_string(dir.join("quiet"))?);
+    Ok(())
+}
+
+/// Writes over the content of a file, piece by piece, beside another one.
+fn overwrite(dir: &Path) -> Result<()> {
+    let mut beside = File::create(dir.join("beside"))?;
+    beside.write_all(b"beside")?;
+    let mut file = File::options().write(true).open(dir.join("bad"))?;
+    let mut failed = 0;
+    for piece in 0..file.metadata()?.len() / 4096 {
+        file.seek(SeekFrom::Start(piece * 4096))?;
+        match file.write_all(&[b'n'; 4096]) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == EIO => failed += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    println!("writes that failed: {failed}, and then: bad {}, beside {}", told(&file), told(&beside));
+    drop((file, beside));
+    fs::write(dir.join("new"), "new")?;
+    println!("what is read: {}{}", fs::read_to_string(dir.join("beside"))?, fs::read_to_string(dir.join("new"))?);
+    Ok(())
 }
 
 fn fill(dir: &Path, mut numbers: Numbers) -> Result<()> {

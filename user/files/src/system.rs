@@ -108,6 +108,10 @@ pub trait FileSystem {
     /// # Errors
     /// The disk fails. `ReadOnly`: it failed earlier, and nothing is written any more.
     fn sync(&mut self) -> Result<()>;
+    /// Nothing can be written.
+    fn is_read_only(&self) -> bool {
+        false
+    }
     /// Whether something that was changed is not on the disk for good.
     fn is_pending(&self) -> bool {
         false

@@ -24,7 +24,7 @@ pub fn tests() -> Vec<Test> {
 }
 
 /// A disk with blocks of so many bytes, and what lies in `content`.
-fn disk(context: &Context<'_>, folder: &TempDir, mib: u64, block: &str, content: &str) -> Result<(PathBuf, String)> {
+pub(super) fn disk(context: &Context<'_>, folder: &TempDir, mib: u64, block: &str, content: &str) -> Result<(PathBuf, String)> {
     setup::for_disks(&context.ui)?;
     let path = folder.path().join("disk.img");
     fs::File::create(&path).and_then(|file| file.set_len(mib << 20)).context("cannot make a disk")?;
@@ -35,7 +35,7 @@ fn disk(context: &Context<'_>, folder: &TempDir, mib: u64, block: &str, content:
 }
 
 /// A new folder in another; its name.
-fn folder_in(folder: &TempDir, name: &str) -> Result<String> {
+pub(super) fn folder_in(folder: &TempDir, name: &str) -> Result<String> {
     let path = folder.path().join(name);
     fs::create_dir(&path).context("cannot make a folder")?;
     Ok(path.to_str().context("no text")?.to_owned())

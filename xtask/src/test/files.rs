@@ -15,6 +15,7 @@ use super::ext4::without_lost_and_found;
 use super::wrong;
 use super::{Cases, Context, Test, expect, expect_part};
 use crate::cargo;
+use crate::qemu::Devices;
 use crate::run::Capture;
 use crate::session::End;
 use crate::setup;
@@ -45,7 +46,7 @@ pub(super) fn tool(name: &str, args: &[&str]) -> Result<String> {
 }
 
 /// A disk with an empty file system of so many bits.
-fn disk(context: &Context<'_>, folder: &TempDir, mib: u64, bits: &str) -> Result<(PathBuf, String)> {
+pub(super) fn disk(context: &Context<'_>, folder: &TempDir, mib: u64, bits: &str) -> Result<(PathBuf, String)> {
     setup::for_disks(&context.ui)?;
     let path = folder.path().join("disk.img");
     fs::File::create(&path).and_then(|file| file.set_len(mib << 20)).context("cannot make a disk")?;
@@ -56,11 +57,16 @@ fn disk(context: &Context<'_>, folder: &TempDir, mib: u64, bits: &str) -> Result
 
 /// The example `files` in the system; gives its code, what it wrote, and what was said beside that.
 pub(super) fn run(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<(End, String, String)> {
+    run_with(context, Devices { disk: Some(disk.to_path_buf()), ..Devices::default() }, args)
+}
+
+/// The same on a machine with these devices.
+pub(super) fn run_with(context: &Context<'_>, devices: Devices, args: &[&str]) -> Result<(End, String, String)> {
     let built = context.built()?;
     let program = context.example("files")?;
     let mut capture = Capture::new(built, &program);
     capture.args = args.iter().map(ToString::to_string).collect();
-    capture.devices.disk = Some(disk.to_path_buf());
+    capture.devices = devices;
     let outcome = capture.run()?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let (stdout, stderr) = (text(outcome.stdout()), text(outcome.stderr()));

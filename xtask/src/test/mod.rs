@@ -17,6 +17,7 @@ mod debugging;
 mod disk;
 mod drivers;
 mod ext4;
+mod failing;
 mod files;
 mod flood;
 mod fuzzing;
@@ -301,6 +302,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         files::tests(),
         ext4::tests(),
         disk::tests(args),
+        failing::tests(),
         shell::tests(),
         debugging::tests(),
         wrong::tests(),

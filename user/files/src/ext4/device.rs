@@ -17,6 +17,12 @@
 //! 5. Before a kept superblock is written, its copy is, and the disk flushes.
 //! 6. At the mount a superblock whose checksum is wrong is replaced by the copy, if that one's is right.
 //!
+//! What a file holds `rsext4` writes at once, and where the disk does not take it again at each sync: then no sync would pass for anybody. Its
+//! writer has been told, so:
+//!
+//! 7. Writes that failed in a request are left out of the commit behind it ([`Device::forgive`]). The journal's are not: it
+//!    makes no second try of them.
+//!
 //! To `rsext4` nothing changes: what is written before a flush may reach the disk in any order. File content that looks like a
 //! journal's superblock waits as well; when [`MOST_KEPT`] wait, the disk is flushed, so no content takes more memory than that.
 
@@ -65,8 +71,12 @@ struct Inner {
     cache: HashMap<u64, Box<[u8]>>,
     /// Pieces of the cache, the oldest first.
     ages: VecDeque<u64>,
-    /// A write or flush of the disk failed.
+    /// A flush of the disk failed.
     failed: bool,
+    /// Writes that failed.
+    unwritten: Vec<Range<u64>>,
+    /// Writes that are left out.
+    forgiven: Vec<Range<u64>>,
     /// There is room for the superblock's copy.
     copies: bool,
     /// The journal's superblock on the disk says that there is something in it.
@@ -86,6 +96,8 @@ impl Device {
             cache: HashMap::new(),
             ages: VecDeque::new(),
             failed: false,
+            unwritten: Vec::new(),
+            forgiven: Vec::new(),
             copies: false,
             in_journal: false,
         };
@@ -128,9 +140,27 @@ impl Device {
         self.0.borrow().disk.read_only()
     }
 
-    /// Whether a write or a flush has failed since this was asked last.
-    pub fn take_failed(&self) -> bool {
-        std::mem::take(&mut self.0.borrow_mut().failed)
+    /// A request begins: what failed before is past.
+    pub fn begin(&self) {
+        let mut inner = self.0.borrow_mut();
+        inner.failed = false;
+        inner.unwritten.clear();
+    }
+
+    /// Whether a write or a flush has failed since then.
+    pub fn has_failed(&self) -> bool {
+        let inner = self.0.borrow();
+        inner.failed || !inner.unwritten.is_empty()
+    }
+
+    /// Step 7, for what `call` writes.
+    pub fn forgive<T>(&self, call: impl FnOnce() -> T) -> T {
+        let mut inner = self.0.borrow_mut();
+        inner.forgiven = std::mem::take(&mut inner.unwritten);
+        drop(inner);
+        let done = call();
+        self.0.borrow_mut().forgiven.clear();
+        done
     }
 }
 
@@ -206,7 +236,24 @@ impl Inner {
         self.cache.insert(piece, bytes);
     }
 
+    /// Step 7.
     fn write_through(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        let end = offset + bytes.len() as u64;
+        let Some(forgiven) = self.forgiven.iter().find(|forgiven| forgiven.start < end && offset < forgiven.end) else {
+            return self.write_all_through(offset, bytes);
+        };
+        let (first, last) = (forgiven.start.max(offset), forgiven.end.min(end));
+        for (at, part) in
+            [(offset, &bytes[..(first - offset) as usize]), (last, &bytes[(last - offset) as usize..])]
+        {
+            if !part.is_empty() {
+                self.write_through(at, part)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_all_through(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
         for piece in offset / PIECE..(offset + bytes.len() as u64).div_ceil(PIECE) {
             if let Some(cached) = self.cache.get_mut(&piece) {
                 overlay(cached, piece * PIECE, bytes, offset);
@@ -214,7 +261,7 @@ impl Inner {
         }
         let written = self.disk.write(offset, bytes);
         if written.is_err() {
-            self.failed = true;
+            self.unwritten.push(offset..offset + bytes.len() as u64);
             // What the disk holds there is not known.
             self.cache.clear();
             self.ages.clear();

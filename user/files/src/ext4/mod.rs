@@ -258,10 +258,12 @@ impl Ext4 {
             return Err(Error::ReadOnly);
         }
         self.changed = true;
+        self.device.begin();
         let done = self.call(call);
-        if done.is_err() && self.device.take_failed() {
+        if done.is_err() && self.device.has_failed() {
             // What failed may have been content alone: the journal says whether it still works.
-            self.commit()?;
+            let device = self.device.clone();
+            device.forgive(|| self.commit())?;
         }
         done
     }
@@ -347,7 +349,7 @@ impl FileSystem for Ext4 {
     fn kind(&mut self, node: Node) -> Result<(Kind, u32)> {
         let inode = self.inode(node)?;
         let mode = u32::from(inode.mode) & 0o7777;
-        Ok((kind_of(inode.file_type()), if self.read_only { mode & !0o222 } else { mode }))
+        Ok((kind_of(inode.file_type()), mode))
     }
 
     fn attributes(&mut self, node: Node) -> Result<Attributes> {
@@ -537,6 +539,10 @@ impl FileSystem for Ext4 {
         }
         self.commit()?;
         self.unmount()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     fn is_pending(&self) -> bool {

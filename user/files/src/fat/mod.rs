@@ -109,7 +109,7 @@ impl FileSystem for Fat {
 
     fn kind(&mut self, node: Node) -> Result<(Kind, u32)> {
         let inode = self.inode(node)?;
-        Ok((inode.kind, if self.read_only { inode.mode & !0o222 } else { inode.mode }))
+        Ok((inode.kind, inode.mode))
     }
 
     fn attributes(&mut self, node: Node) -> Result<Attributes> {
@@ -379,6 +379,10 @@ impl FileSystem for Fat {
             self.changed = false;
         }
         Ok(())
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     fn is_pending(&self) -> bool {

@@ -167,7 +167,7 @@ fn a_volume_in_use_is_looked_at() {
         let mut fat = mount(&disk);
         let root = fat.root();
         let nodes = ["one", "two"].map(|name| file(&mut fat, root, name, name.repeat(1000).as_bytes()));
-        nodes.map(|node| fat.release(node));
+        nodes.into_iter().for_each(|node| fat.release(node));
         fat.settle();
         assert!(!in_use(&disk));
         let layout = fat.layout.clone();

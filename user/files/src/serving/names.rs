@@ -20,6 +20,7 @@ pub fn elsewhere(second: bool, above: bool, rest: Vec<u8>) -> Reply {
 /// That names in a directory may be changed.
 pub fn check_change(system: &mut impl FileSystem, directory: Node) -> Result<()> {
     match system.kind(directory)? {
+        (Kind::Directory, _) if system.is_read_only() => Err(Error::ReadOnly),
         (Kind::Directory, mode) if mode & (WRITE | SEARCH) != WRITE | SEARCH => Err(Error::Access),
         (Kind::Directory, _) => Ok(()),
         _ => Err(Error::NotDirectory),

@@ -103,6 +103,9 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         if !made && (refused(flags::READ, READ) || refused(flags::WRITE, WRITE)) {
             return Err(Error::Access);
         }
+        if access & flags::WRITE != 0 && system.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
         let truncates = wanted & flags::TRUNCATE != 0 && !made && access & flags::WRITE != 0;
         if truncates {
             system.resize(node, 0)?;
