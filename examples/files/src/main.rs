@@ -2,7 +2,8 @@
 //!
 //! `files fill DIR SEED` makes a tree; `files sum DIR` lists it; `files full DIR` writes until there is no room, and again after
 //! making some; `files poke DIR` does everything to all that is there, whatever the answers; `files hold DIR` writes a file and never ends;
-//! `files errors DIR` writes and syncs until the disk fails, and counts who is told; `files overwrite DIR` writes over a file that is there.
+//! `files errors DIR` writes and syncs until the disk fails, and counts who is told; `files overwrite DIR` writes over a file that is there;
+//! `files beside DIR` works on files while one becomes very large, and gets small again.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -36,8 +37,9 @@ fn main() -> Result<()> {
         ["hold", dir] => hold(Path::new(dir))?,
         ["errors", dir] => errors(Path::new(dir))?,
         ["overwrite", dir] => overwrite(Path::new(dir))?,
+        ["beside", dir] => beside(Path::new(dir))?,
         _ => {
-            let words = "fill DIR SEED | sum DIR | full DIR | poke DIR | hold DIR | errors DIR | overwrite DIR";
+            let words = "fill DIR SEED | sum DIR | full DIR | poke DIR | hold DIR | errors DIR | overwrite DIR | beside DIR";
             return Err(format!("usage: files {words}").into());
         }
     }
@@ -85,6 +87,38 @@ fn errors(dir: &Path) -> Result<()> {
     println!("a write: {:?}", two.write_all(&piece).map_err(|error| error.kind()));
     println!("a new file: {:?}", File::create(dir.join("new")).map(drop).map_err(|error| error.kind()));
     println!("what is read: {}", fs::read_to_string(dir.join("quiet"))?);
+    Ok(())
+}
+
+/// Small requests while a large one goes on: some are done before it is.
+fn beside(dir: &Path) -> Result<()> {
+    const LARGE: u64 = 200 << 20;
+    let (path, small) = (dir.join("large"), dir.join("small"));
+    fs::write(&small, "small")?;
+    let during = |what: &str, work: &(dyn Fn() -> std::io::Result<()> + Sync)| -> Result<()> {
+        let (mut count, mut result) = (0, Ok(()));
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(work);
+            while !worker.is_finished() {
+                count += u32::from(fs::metadata(&small).is_ok());
+            }
+            result = worker.join().unwrap_or_else(|_| Err(ErrorKind::Other.into()));
+        });
+        result?;
+        println!("{what}: others went on: {}", count > 2);
+        Ok(())
+    };
+    let file = File::create(&path)?;
+    during("longer", &|| file.set_len(LARGE))?;
+    println!("length: {}", fs::metadata(&path)?.len() == LARGE);
+    during("shorter", &|| file.set_len(5))?;
+    file.set_len(LARGE)?;
+    drop(file);
+    during("removed", &|| {
+        fs::remove_file(&path)?;
+        File::open(dir)?.sync_all()
+    })?;
+    println!("found: {:?}", fs::metadata(&path).map(drop).map_err(|error| error.kind()));
     Ok(())
 }
 

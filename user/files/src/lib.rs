@@ -10,6 +10,8 @@
 
 pub mod blocks;
 pub mod contents;
+#[cfg(test)]
+mod damage;
 pub mod ext4;
 pub mod failures;
 pub mod fat;
@@ -19,6 +21,8 @@ pub mod locks;
 pub mod memory;
 #[cfg(test)]
 mod played;
+#[cfg(test)]
+mod portions;
 pub mod system;
 pub mod walk;
 

@@ -452,10 +452,10 @@ impl<S: Source> FileSystem for Tree<S> {
         Ok(written)
     }
 
-    fn resize(&mut self, file: Node, size: u64) -> Result<()> {
+    fn resize_some(&mut self, file: Node, size: u64) -> Result<bool> {
         self.content(file)?.resize(size)?;
         self.touch(file, true);
-        Ok(())
+        Ok(true)
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -26,6 +26,8 @@ pub struct State {
     pub fails_in: Option<u32>,
     /// And the next ones are fine again.
     pub fails_once: bool,
+    /// How often it was asked to read, write or flush.
+    pub asked: u64,
 }
 
 /// A disk whose bytes outlive the mount, and whose writes and flushes can be logged.
@@ -50,6 +52,7 @@ impl Memory {
 
     fn act(&self, act: impl FnOnce() -> Act) -> Result<()> {
         let mut state = self.0.borrow_mut();
+        state.asked += 1;
         match &mut state.fails_in {
             Some(0) => {
                 if state.fails_once {
@@ -75,7 +78,9 @@ impl Blocks for Memory {
         self.0.borrow().read_only
     }
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        bytes.copy_from_slice(&self.0.borrow().bytes[offset as usize..][..bytes.len()]);
+        let mut state = self.0.borrow_mut();
+        state.asked += 1;
+        bytes.copy_from_slice(&state.bytes[offset as usize..][..bytes.len()]);
         Ok(())
     }
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {

@@ -7,6 +7,7 @@
 
 mod content;
 mod fill;
+mod long;
 mod names;
 mod open;
 mod waiting;
@@ -21,7 +22,7 @@ use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals
 use crate::failures::Failures;
 use crate::locks::{File, Locks};
 use crate::system::{FileSystem, Node};
-use fill::Fill;
+use long::Long;
 use open::Open;
 use waiting::Waiting;
 
@@ -79,7 +80,7 @@ struct Connection {
     open: Rc<Open>,
     program: Program,
     /// A request that goes on; the connection's next one waits for its end.
-    filling: Option<Fill>,
+    long: Option<Long>,
     /// It is to be closed when that has come to its end.
     closing: bool,
 }
@@ -91,8 +92,10 @@ enum Step {
     Message(u64),
     /// A connection's program has ended.
     Cut(u64),
-    /// A connection's [`Fill`] goes on.
-    Fill(u64),
+    /// A connection's [`Long`] request goes on.
+    Long(u64),
+    /// A tree does some of what it put off.
+    Work(u64),
     /// What this one waits for may be had.
     Lock(File, u64),
     /// A tree lets go of what it has.
@@ -109,6 +112,8 @@ struct Tree<F> {
     open: u64,
     /// What of them may be lost.
     failures: Failures,
+    /// What it put off has a turn before it.
+    works: bool,
     /// It stays without any.
     stays: bool,
 }
@@ -174,8 +179,9 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     /// Adds a tree, if there can be one more.
     fn add_tree(&mut self, key: u64, program: Program, stays: bool) {
         if let Some(system) = (self.make)() {
-            self.trees.insert(key, 
-                Tree { system, number: self.koid << 20 ^ key, program, open: 0, failures: Failures::default(), stays });
+            let number = self.koid << 20 ^ key;
+            let failures = Failures::default();
+            self.trees.insert(key, Tree { system, number, program, open: 0, failures, works: false, stays });
         }
     }
 
@@ -211,6 +217,10 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             for _ in 0..STEPS {
                 let Some((program, step)) = self.turns.pop() else { break };
                 self.step(program, step, &mut buffer);
+                // A portion takes longer than a request: who has come meanwhile is before the next one.
+                if matches!(step, Step::Long(_) | Step::Work(_)) {
+                    break;
+                }
             }
         }
         Ok(())
@@ -224,7 +234,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 }
             }
             Step::Cut(key) => self.disconnect(key),
-            Step::Fill(key) => self.fill_on(key),
+            Step::Long(key) => self.go_on(key),
+            Step::Work(key) => self.work(key),
             Step::Lock(file, waiter) => self.lock_again(file, waiter),
             Step::End(key) => {
                 if self.ending.get_mut(&key).is_some_and(|system| system.end(PARTS)) {
@@ -295,7 +306,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             self.ledger.give(program, 1);
             return Err(Error::Memory);
         }
-        let connection = Connection { end, open: open.clone(), program, filling: None, closing: false };
+        let connection = Connection { end, open: open.clone(), program, long: None, closing: false };
         self.connections.insert(key, connection);
         Ok(())
     }
@@ -306,9 +317,10 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
 
     /// Step 6: a channel is closed.
     fn disconnect(&mut self, key: u64) {
-        if let Some(Connection { filling: Some(fill), closing, .. }) = self.connections.get_mut(&key) {
+        if let Some(Connection { long: Some(long), closing, .. }) = self.connections.get_mut(&key)
+            && long.stop()
+        {
             // First it undoes what it did.
-            fill.stop();
             *closing = true;
             return;
         }
@@ -330,6 +342,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             tree.failures.closed(open.node);
             tree.open -= 1;
         }
+        self.schedule(open.tree);
         self.end_tree(open.tree);
         self.wake(file, freed);
     }
@@ -366,12 +379,13 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 tree.failures.tell(open.node, &open.failures);
             }
         }
+        self.schedule(open.tree);
         self.forget(open);
         if let Some(done) = done {
             self.answer(key, transaction, done)?;
         }
         match self.connections.get(&key) {
-            Some(connection) if connection.filling.is_none() => self.watch(&connection.end, key),
+            Some(connection) if connection.long.is_none() => self.watch(&connection.end, key),
             _ => Ok(()),
         }
     }

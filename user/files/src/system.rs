@@ -98,11 +98,29 @@ pub trait FileSystem {
     /// # Errors
     /// `Full`, when nothing could be written.
     fn write(&mut self, file: Node, offset: u64, bytes: &[u8]) -> Result<usize>;
-    /// Changes the length of the content.
+    /// Changes the length of the content, or goes a part of the way; says whether that was all.
     ///
     /// # Errors
     /// `Full`, `TooLarge`.
-    fn resize(&mut self, file: Node, size: u64) -> Result<()>;
+    fn resize_some(&mut self, file: Node, size: u64) -> Result<bool>;
+    /// Changes the length of the content, however long that takes.
+    ///
+    /// # Errors
+    /// As [`FileSystem::resize_some`].
+    fn resize(&mut self, file: Node, size: u64) -> Result<()> {
+        while !self.resize_some(file, size)? {}
+        Ok(())
+    }
+    /// Whether what lies between the end of a file and content behind it has to be written.
+    fn fills_holes(&self) -> bool {
+        false
+    }
+    /// Whether something was put off because it takes long.
+    fn has_work(&self) -> bool {
+        false
+    }
+    /// Does a part of that.
+    fn work(&mut self) {}
     /// Has it all stay.
     ///
     /// # Errors

@@ -24,7 +24,13 @@ pub fn tests() -> Vec<Test> {
 }
 
 /// A disk with blocks of so many bytes, and what lies in `content`.
-pub(super) fn disk(context: &Context<'_>, folder: &TempDir, mib: u64, block: &str, content: &str) -> Result<(PathBuf, String)> {
+pub(super) fn disk(
+    context: &Context<'_>,
+    folder: &TempDir,
+    mib: u64,
+    block: &str,
+    content: &str,
+) -> Result<(PathBuf, String)> {
     setup::for_disks(&context.ui)?;
     let path = folder.path().join("disk.img");
     fs::File::create(&path).and_then(|file| file.set_len(mib << 20)).context("cannot make a disk")?;

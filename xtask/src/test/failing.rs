@@ -79,6 +79,10 @@ fn content(context: &Context<'_>, is_ext4: bool) -> Result<()> {
     let (stdout, _) = run(context, disk, sector, "overwrite")?;
     let expected = "writes that failed: 1, and then: bad 0, beside 0\nwhat is read: besidenew\n";
     expect("what it saw", &stdout.as_str(), &expected)?;
-    if is_ext4 { tool("e2fsck", &["-fn", &name])? } else { tool("fsck.vfat", &["-n", &name])? };
+    if is_ext4 {
+        tool("e2fsck", &["-fn", &name])?
+    } else {
+        tool("fsck.vfat", &["-n", &name])?
+    };
     Ok(())
 }

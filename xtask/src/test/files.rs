@@ -27,6 +27,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("files.disk-driver-dies", driver_dies),
         Test::one("files.disk-full", full),
         Test::one("files.disk-damaged", damaged),
+        Test::one("files.disk-holds-nobody", holds_nobody),
         Test::one("files.disk-without-file-system", without_file_system),
         Test::many("files.ends-in-order", ends_in_order),
         Test::many("files.host-disk-full", host_disk_full),
@@ -188,6 +189,17 @@ fn damaged(context: &Context<'_>) -> Result<()> {
         expect("what it said", &said.as_str(), &"poked\n")?;
     }
     Ok(())
+}
+
+/// While a file gets 200 MiB longer, shorter, and removed, others are served.
+fn holds_nobody(context: &Context<'_>) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let (path, name) = disk(context, &folder, 300, "32")?;
+    let said = good(context, &path, &["beside", "/disk"])?;
+    let expected = "longer: others went on: true\nlength: true\nshorter: others went on: true\n\
+        removed: others went on: true\nfound: Err(NotFound)\n";
+    expect("what it saw", &said.as_str(), &expected)?;
+    tool("fsck.vfat", &["-n", &name]).map(drop)
 }
 
 /// A disk that is no file system: nothing is found there, and the system says why.

@@ -243,9 +243,7 @@ impl Inner {
             return self.write_all_through(offset, bytes);
         };
         let (first, last) = (forgiven.start.max(offset), forgiven.end.min(end));
-        for (at, part) in
-            [(offset, &bytes[..(first - offset) as usize]), (last, &bytes[(last - offset) as usize..])]
-        {
+        for (at, part) in [(offset, &bytes[..(first - offset) as usize]), (last, &bytes[(last - offset) as usize..])] {
             if !part.is_empty() {
                 self.write_through(at, part)?;
             }

@@ -11,6 +11,9 @@
 //!    file whose removal has not happened yet.
 //! 3. **Clean**: a `sync` while nothing is open unmounts, so that the image needs no journal afterwards; the next request mounts again.
 //!
+//! What takes long is done by portions: a large file gets shorter from its end, and one that nobody has any more gets short before it is
+//! reaped. The disk has a list of such, so that after a cut the next mount reaps them.
+//!
 //! Where the disk does not take content, that is the error of who wrote it. Where it does not take the journal, the image is only read
 //! from then on, and what was not committed is lost ([`crate::failures`] says who is told).
 //!
@@ -28,8 +31,8 @@ use file_protocol::{Attributes, Change, Entry, Error, Information, Kind, Result,
 use rsext4::bmalloc::InodeNumber;
 use rsext4::{
     Clock, DirectoryCursor, DirectoryEntryType, EntropySource, Ext4Error, Ext4ErrorKind, Ext4Result, Ext4Timestamp,
-    FileName, FilePermissions, InodeInfo, InodeMetadataUpdate, MkfsOptions, MountOptions, MountServices,
-    MountedServices, MutationContext, NoopObserver, RenameOptions,
+    FileExtentTarget, FileName, FilePermissions, InodeInfo, InodeMetadataUpdate, MkfsOptions, MountOptions,
+    MountServices, MountedServices, MutationContext, NoopObserver, RenameOptions,
 };
 
 use crate::blocks::Blocks;
@@ -47,9 +50,14 @@ const ENTRIES: usize = 2048;
 const LARGEST: u64 = 1 << 42;
 /// A longer target of a symbolic link is damage.
 const LONGEST_TARGET: u64 = 4096;
-/// The times that are read back right: 32 bits of seconds.
-const TIMES: std::ops::RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
+/// The times that fit: 34 bits of seconds, from 1901 on, to 2446.
+const TIMES: std::ops::RangeInclusive<i64> = i32::MIN as i64..=0x3_7fff_ffff;
 const SECOND: i64 = 1_000_000_000;
+/// Bytes that are freed in a portion, and pieces that they may lie in: so much fits into a transaction of any journal.
+const PORTION: u64 = 8 << 20;
+const PIECES: usize = 64;
+/// As many blocks, of the smallest kind, cannot lie in more pieces.
+const FEW: u64 = PIECES as u64 * 1024;
 
 type Fs = rsext4::Ext4<Device, MountedServices<Entropy, NoopObserver>>;
 
@@ -104,6 +112,8 @@ pub struct Ext4 {
     unnamed: HashSet<Node>,
     /// How many files are held.
     files: u64,
+    /// Large files that nobody has, of which something is left.
+    reaping: Vec<Node>,
     names: Names,
 }
 
@@ -111,9 +121,9 @@ fn stamp(time: i64) -> Ext4Timestamp {
     Ext4Timestamp::new(time.div_euclid(SECOND), time.rem_euclid(SECOND) as u32)
 }
 
-/// Of a time on the disk, whose seconds have 32 bits.
-fn nanoseconds(seconds: u32) -> i64 {
-    i64::from(seconds.cast_signed()) * SECOND
+/// Of a time on the disk.
+fn nanoseconds(time: Ext4Timestamp) -> i64 {
+    time.sec.saturating_mul(SECOND).saturating_add(i64::from(time.nsec))
 }
 
 fn of_ext4(error: &Ext4Error) -> Error {
@@ -208,6 +218,7 @@ impl Ext4 {
             holders: HashMap::new(),
             unnamed: HashSet::new(),
             files: 0,
+            reaping: Vec::new(),
             names: Names::default(),
         };
         ext4.call(|_| Ok(())).map_err(|error| match error {
@@ -315,6 +326,52 @@ impl Ext4 {
     }
 
     fn reap(&mut self, node: Node) -> Result<()> {
+        let inode = self.inode(node)?;
+        if inode.file_type() == DirectoryEntryType::RegularFile && self.next_size(node, &inode, 0)? > 0 {
+            self.reaping.push(node);
+            return Ok(());
+        }
+        self.reap_all(node)
+    }
+
+    /// The size to which a file gets shorter in a portion.
+    fn next_size(&mut self, file: Node, inode: &InodeInfo, size: u64) -> Result<u64> {
+        if inode.blocks.saturating_mul(512) <= FEW || size >= inode.size {
+            return Ok(size);
+        }
+        let length = inode.size - size;
+        let map = self.call(|fs| fs.inode_extents(number(file)?, size, length, FileExtentTarget::Data, usize::MAX))?;
+        let mut left = PORTION;
+        for (count, piece) in map.extents.iter().rev().enumerate() {
+            let end = piece.logical_start.saturating_add(piece.length);
+            if count == PIECES || piece.length > left {
+                let next = if count == PIECES { end } else { (end - left).next_multiple_of(64 << 10) };
+                return Ok(next.clamp(size, inode.size - 1));
+            }
+            left -= piece.length;
+        }
+        Ok(size)
+    }
+
+    /// Does all that was put off.
+    fn finish(&mut self) {
+        while self.has_work() {
+            self.work();
+        }
+    }
+
+    /// Carries out what needs room: what was put off may give it.
+    fn with_room<T>(&mut self, mut call: impl FnMut(&mut Ext4) -> Result<T>) -> Result<T> {
+        match call(self) {
+            Err(Error::Full) if self.has_work() => {
+                self.finish();
+                call(self)
+            }
+            done => done,
+        }
+    }
+
+    fn reap_all(&mut self, node: Node) -> Result<()> {
         self.freed = true;
         self.change_by(|fs| fs.reap_unlinked_inode(number(node)?))
     }
@@ -327,6 +384,8 @@ impl Ext4 {
     /// Ends the mount where nothing is open, so that the image needs no journal (rule 3).
     fn unmount(&mut self) -> Result<()> {
         if self.fs.is_some() && !self.read_only && self.files == 0 && self.unnamed.is_empty() {
+            self.finish();
+            self.commit()?;
             let unmounted = self.call(Fs::unmount);
             self.fs = None;
             match unmounted {
@@ -364,9 +423,9 @@ impl FileSystem for Ext4 {
             links: u64::from(inode.links),
             node,
             tree: 0,
-            accessed: nanoseconds(inode.atime),
-            modified: nanoseconds(inode.mtime),
-            changed: nanoseconds(inode.ctime),
+            accessed: nanoseconds(inode.times[0]),
+            modified: nanoseconds(inode.times[1]),
+            changed: nanoseconds(inode.times[2]),
         })
     }
 
@@ -407,18 +466,18 @@ impl FileSystem for Ext4 {
 
     fn make(&mut self, directory: Node, name: &[u8], new: New<'_>) -> Result<Node> {
         self.check_named(directory)?;
-        let made = match new {
-            New::File(mode) => self.change_by(|fs| {
+        let made = self.with_room(|ext4| match new {
+            New::File(mode) => ext4.change_by(|fs| {
                 fs.create_regular_file(CONTEXT, number(directory)?, FileName::new(name)?, permissions(mode)?)
             }),
-            New::Directory(mode) => self.change_by(|fs| {
+            New::Directory(mode) => ext4.change_by(|fs| {
                 fs.create_directory(CONTEXT, number(directory)?, FileName::new(name)?, permissions(mode)?)
             }),
             // A long target is content.
             New::Link(target) => {
-                self.write_by(|fs| fs.create_symlink(CONTEXT, number(directory)?, FileName::new(name)?, target))
+                ext4.write_by(|fs| fs.create_symlink(CONTEXT, number(directory)?, FileName::new(name)?, target))
             }
-        }?;
+        })?;
         let node = made.number.as_u64();
         if made.is_directory() {
             self.names.learn(node, directory, name, &self.holders);
@@ -500,7 +559,7 @@ impl FileSystem for Ext4 {
             return Err(Error::TooLarge);
         }
         let bytes = &bytes[..bytes.len().min((LARGEST - offset) as usize)];
-        match self.write_by(|fs| fs.write_inode(number(file)?, offset, bytes)) {
+        match self.with_room(|ext4| ext4.write_by(|fs| fs.write_inode(number(file)?, offset, bytes))) {
             Ok(()) => Ok(bytes.len()),
             // As much as there is room for, by the smallest blocks that there are.
             Err(Error::Full) => {
@@ -520,14 +579,35 @@ impl FileSystem for Ext4 {
         }
     }
 
-    fn resize(&mut self, file: Node, size: u64) -> Result<()> {
+    fn resize_some(&mut self, file: Node, size: u64) -> Result<bool> {
         if size > LARGEST {
             return Err(Error::TooLarge);
         }
-        let old = self.size(file)?;
-        self.write_by(|fs| fs.truncate_inode(number(file)?, size))?;
-        self.freed |= size < old;
-        Ok(())
+        let inode = self.inode(file)?;
+        if size >= inode.size {
+            self.write_by(|fs| fs.truncate_inode(number(file)?, size))?;
+            return Ok(true);
+        }
+        let next = self.next_size(file, &inode, size)?;
+        self.freed = true;
+        self.change_by(|fs| fs.truncate_inode(number(file)?, next))?;
+        Ok(next == size)
+    }
+
+    fn has_work(&self) -> bool {
+        !self.reaping.is_empty()
+    }
+
+    fn work(&mut self) {
+        let Some(node) = self.reaping.last().copied() else { return };
+        let done = match self.resize_some(node, 0) {
+            Ok(true) => self.reap_all(node).map(|()| true),
+            done => done,
+        };
+        // What cannot be reaped now is by the next mount.
+        if done != Ok(false) {
+            self.reaping.pop();
+        }
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -47,7 +47,7 @@ fn what_is_written_is_there_after_the_next_start() {
     fs.link(node, root, b"second").unwrap();
     let short = fs.make(root, b"short", New::Link(b"A directory")).unwrap();
     let long = fs.make(root, b"long", New::Link(&[b'x'; 1000])).unwrap();
-    fs.change(node, &Change { mode: Some(0o600), accessed: Some(5_000_000_000), modified: Some(-7_000_000_000) })
+    fs.change(node, &Change { mode: Some(0o600), accessed: Some(5_000_000_001), modified: Some(-7_000_000_002) })
         .unwrap();
     fs.release(node);
     fs.sync().unwrap();
@@ -61,13 +61,13 @@ fn what_is_written_is_there_after_the_next_start() {
     expected.extend_from_slice(b"end");
     let told = fs.attributes(node).unwrap();
     assert_eq!((told.kind, told.mode, told.links), (Kind::File, 0o600, 2));
-    assert_eq!((told.accessed, told.modified), (5_000_000_000, -7_000_000_000));
+    assert_eq!((told.accessed, told.modified), (5_000_000_001, -7_000_000_002));
     assert_eq!(content(&mut fs, node), expected);
     assert_eq!(fs.find(root, b"second"), Ok(node));
     assert_eq!((fs.target(short), fs.target(long)), (Ok(b"A directory".to_vec()), Ok(vec![b'x'; 1000])));
     assert_eq!(names(&mut fs, root), ["A directory", "long", "second", "short"]);
     assert_eq!(fs.unlink(root, b"A directory"), Err(Error::NotEmpty));
-    let far = Change { modified: Some(i64::from(u32::MAX) * 1_000_000_000), ..Change::default() };
+    let far = Change { modified: Some(i64::MIN), ..Change::default() };
     assert_eq!(fs.change(node, &far), Err(Error::Invalid));
 }
 
@@ -311,4 +311,57 @@ fn what_was_synced_stays_at_whichever_write_the_power_goes() {
         replay.run(&played.base, &played.acts);
         verdict(&format!("ext4 with blocks of {block_size}"), &replay, steps);
     }
+}
+
+/// Files whose blocks lie in so many pieces that their maps have two levels of index blocks are cut and removed.
+#[test]
+fn a_file_in_many_pieces_is_cut() {
+    let disk = formatted_by(24, MkfsOptions { block_size: 1024, ..MkfsOptions::default() });
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    let (one, two) = (file(&mut fs, root, "one", b""), file(&mut fs, root, "two", b""));
+    for index in 0..800 {
+        fs.write(one, index * 1024, &[1; 1024]).unwrap();
+        fs.write(two, index * 1024, &[2; 1024]).unwrap();
+    }
+    fs.sync().unwrap();
+    let used = fs.information().used_bytes;
+    fs.resize(one, 5000).unwrap();
+    fs.resize(two, 0).unwrap();
+    assert_eq!(content(&mut fs, one), [1; 5000]);
+    fs.release(one);
+    fs.release(two);
+    fs.sync().unwrap();
+    assert!(fs.information().used_bytes + 1_500_000 < used);
+    let mut fs = mount(&disk);
+    assert_eq!((fs.size(one), fs.size(two)), (Ok(5000), Ok(0)));
+}
+
+#[test]
+fn zz_measure() {
+    let disk = Memory::of(vec![0; 700 << 20]);
+    rsext4::format(Device::new(Box::new(disk.clone())), Now, MkfsOptions::default()).unwrap();
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    // fragmented: two files by turns
+    let (a, b) = (file(&mut fs, root, "a", b""), file(&mut fs, root, "b", b""));
+    let piece = vec![7; 60 << 10];
+    for i in 0..4000_u64 {
+        fs.write(a, i * piece.len() as u64, &piece).unwrap_or_else(|e| panic!("{i} {e:?} {:?}", fs.information()));
+        fs.write(b, i * piece.len() as u64, &piece).unwrap();
+    }
+    fs.sync().unwrap();
+    let t = std::time::Instant::now();
+    fs.resize(a, 0).unwrap();
+    println!("truncate {:?}", t.elapsed());
+    let t = std::time::Instant::now();
+    fs.sync().unwrap();
+    println!("sync {:?}", t.elapsed());
+    fs.unlink(root, b"b").unwrap();
+    let t = std::time::Instant::now();
+    fs.release(b);
+    println!("reap {:?}", t.elapsed());
+    let t = std::time::Instant::now();
+    fs.sync().unwrap();
+    println!("sync {:?}", t.elapsed());
 }

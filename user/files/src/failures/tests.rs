@@ -41,7 +41,11 @@ struct Served<F> {
 
 impl<F: FileSystem> Served<F> {
     /// A request of a description.
-    fn request<T>(&mut self, index: usize, request: impl FnOnce(&mut F, &mut Failures, &Open) -> Result<T>) -> Result<T> {
+    fn request<T>(
+        &mut self,
+        index: usize,
+        request: impl FnOnce(&mut F, &mut Failures, &Open) -> Result<T>,
+    ) -> Result<T> {
         let open = &mut self.open[index];
         let told = self.failures.is_told(open.node, &open.known);
         let done = request(&mut self.fs, &mut self.failures, open);

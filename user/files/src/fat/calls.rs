@@ -5,14 +5,17 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fatfs::FsOptions;
-use file_protocol::{Error, Result};
+use file_protocol::{Error, Kind, Result};
 
 use super::layout::{Found, Layout, Place};
 use super::nodes::{Inode, ROOT};
 use super::volume::{Plan, Volume};
-use super::{ASCII, CLOCK, ENTRY, Fat, Fs, LARGEST, NAMES, REMOVED, ZEROES, check, of_io};
+use super::{ASCII, CLOCK, ENTRY, Fat, Fs, LARGE, LARGEST, NAMES, REMOVED, ZEROES, check, of_io};
 use crate::blocks::Blocks;
 use crate::system::{FileSystem, Node};
+
+/// Bytes by which a file gets longer in a portion.
+const PORTION: u64 = 4 << 20;
 
 impl Fat {
     /// The volume on a disk.
@@ -56,6 +59,7 @@ impl Fat {
             lost: false,
             summary: wide.then_some(summary).filter(|at| *at > 0),
             held: 0,
+            doomed: Vec::new(),
         };
         if !fat.read_only {
             fat.remove_leftovers();
@@ -158,14 +162,47 @@ impl Fat {
         })
     }
 
+    /// Lets the last cluster of a directory lead to its first.
+    #[cfg(test)]
+    pub(crate) fn bite_tail(&mut self, directory: Node) {
+        let Ok(Place::Chain(first)) = self.place(directory) else { panic!("it has no chain") };
+        let mut last = first;
+        loop {
+            match self.layout.next(&self.volume, last).unwrap() {
+                next if self.layout.is_cluster(next) => last = next,
+                _ => break,
+            }
+        }
+        // Nothing there says that the names are at their end.
+        for at in (self.layout.offset(last)..).step_by(ENTRY).take(self.layout.cluster as usize / ENTRY) {
+            if self.volume.at(at).unwrap() == [0] {
+                self.volume.put(at, &[0xe5]).unwrap();
+            }
+        }
+        self.layout.set_next(&self.volume, last, first).unwrap();
+        self.volume.write_back(Plan::Grow).unwrap();
+        self.volume.clean().unwrap();
+    }
+
+    /// Carries out `call`, and tells how much of the volume's fuel it takes.
+    #[cfg(test)]
+    pub(crate) fn fuel_for<T>(&mut self, call: impl FnOnce(&mut Fat) -> T) -> (T, u64) {
+        self.volume.refuel();
+        let before = self.volume.fuel();
+        let done = call(self);
+        (done, before - self.volume.fuel())
+    }
+
     /// Where a directory lies.
-    fn place(&mut self, directory: Node) -> Result<Place> {
+    pub(super) fn place(&self, directory: Node) -> Result<Place> {
         if directory == ROOT {
             return Ok(self.layout.root_place());
         }
-        let inode = self.inode(directory)?;
-        let (above, name) = (inode.above, inode.name.clone());
-        Ok(Place::Chain(self.entry(above, &name)?.cluster()))
+        match self.inode(directory)? {
+            inode if inode.kind != Kind::Directory => Err(Error::NotDirectory),
+            inode if inode.removed.is_some() => Err(Error::NotFound),
+            inode => Ok(Place::Chain(inode.cluster)),
+        }
     }
 
     /// The name that a file gets in the root while it is open and has no other.
@@ -178,6 +215,28 @@ impl Fat {
             Err(Error::NotFound) => Ok(hidden),
             Err(error) => Err(error),
             Ok(()) => Err(Error::Exists),
+        }
+    }
+
+    /// A file has a hidden name, and no other. One that is large and that nobody has open is removed by portions, and held until then.
+    pub(super) fn has_hidden_name(&mut self, node: Node, hidden: String) -> Result<()> {
+        let inode = self.inode_mut(node)?;
+        (inode.above, inode.name, inode.removed) = (ROOT, hidden.clone(), Some(hidden));
+        if inode.holders == 0 {
+            inode.holders = 1;
+            self.doomed.push(node);
+        }
+        Ok(())
+    }
+
+    /// Removes a file that has a hidden name.
+    pub(super) fn remove_hidden(&mut self, node: Node) {
+        self.let_go(node);
+        let hidden = self.nodes.remove(&node).and_then(|inode| inode.removed).unwrap_or_default();
+        if !hidden.is_empty() && self.begin().is_ok() {
+            // What cannot be removed now is at the next start.
+            let removed = self.guard(|fat| fat.fs.root_dir().remove(&hidden));
+            let _ = self.end(Plan::Shrink, removed);
         }
     }
 
@@ -207,12 +266,19 @@ impl Fat {
     /// 4. the clusters that the name had are free: for that the old entry has them when it goes, which the disk never sees.
     pub(super) fn rename_over(&mut self, from: (Node, &str), directory: Node, over: Node) -> Result<String> {
         let inode = self.inode(over)?;
-        let (name, held) = (inode.name.clone(), inode.holders > 0);
+        let (name, held, large) = (inode.name.clone(), inode.holders > 0, inode.size > LARGE);
         self.let_go(over);
-        let hidden = if held { Some(self.hide(over)?) } else { None };
-        if let Some(hidden) = &hidden {
-            let added = self.add_entry((directory, &name), (ROOT, hidden));
-            self.end(Plan::Grow, added)?;
+        let mut hidden = None;
+        if held || large {
+            let made = self.hide(over).and_then(|hidden| {
+                let added = self.add_entry((directory, &name), (ROOT, &hidden));
+                self.end(Plan::Grow, added).map(|()| hidden)
+            });
+            match made {
+                Ok(name) => hidden = Some(name),
+                Err(Error::Full) if !held => {}
+                Err(error) => return Err(error),
+            }
         }
         let (file, target) = (self.entry(from.0, from.1)?, self.entry(directory, &name)?);
         let put = self.guard(|fat| fat.volume.put(target.at, &target.with_all_of(&file)));
@@ -229,8 +295,7 @@ impl Fat {
         self.end(Plan::Shrink, removed)?;
         match hidden {
             Some(hidden) => {
-                let inode = self.inode_mut(over)?;
-                (inode.above, inode.name, inode.removed) = (ROOT, hidden.clone(), Some(hidden));
+                self.has_hidden_name(over, hidden)?;
             }
             None => drop(self.nodes.remove(&over)),
         }
@@ -256,22 +321,24 @@ impl Fat {
         self.volume.put(cluster, &entries)
     }
 
-    /// Makes a file longer by zeroes.
-    pub(super) fn extend(&mut self, file: Node, from: u64, to: u64) -> Result<()> {
-        if to > LARGEST {
+    /// Makes a file longer by zeroes, by a portion; says whether that was all.
+    pub(super) fn extend(&mut self, file: Node, from: u64, whole: u64) -> Result<bool> {
+        if whole > LARGEST {
             return Err(Error::TooLarge);
         }
         let (free, cluster) = self.free()?;
-        if to.div_ceil(cluster).saturating_sub(from.div_ceil(cluster)) > free {
+        if whole.div_ceil(cluster).saturating_sub(from.div_ceil(cluster)) > free {
             return Err(Error::Full);
         }
+        let to = whole.min(from + PORTION);
         let zeroes = vec![0; ZEROES];
         let mut at = from;
         while at < to {
             let len = (to - at).min(ZEROES as u64) as usize;
             at += self.write_at(file, at, &zeroes[..len])? as u64;
         }
-        self.write_back(Plan::Grow)
+        self.write_back(Plan::Grow)?;
+        Ok(to == whole)
     }
 
     /// Writes within a file or at its end.

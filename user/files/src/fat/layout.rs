@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Result};
 use std::ops::Range;
 
+use super::time;
 use super::volume::Volume;
 
 /// Bytes of an entry in a directory.
@@ -14,8 +15,12 @@ const END: u8 = 0;
 const DIRECTORY: u8 = 0x10;
 const LABEL: u8 = 0x08;
 const LONG: u8 = 0x0f;
-/// Where in an entry its attributes lie, its cluster's upper and lower half, and its size.
+const READ_ONLY: u8 = 0x01;
+/// Where in an entry its attributes lie, the date of the last access, its cluster's upper half, time and date of the last change,
+/// the cluster's lower half, and its size.
 const ATTRIBUTES: usize = 11;
+const ACCESSED: usize = 18;
+const MODIFIED: usize = 22;
 const HIGH: usize = 20;
 const LOW: usize = 26;
 const SIZE: usize = 28;
@@ -76,6 +81,22 @@ impl Found {
 
     pub fn size(&self) -> u32 {
         self.entry[SIZE..].first_chunk().map_or(0, |size| u32::from_le_bytes(*size))
+    }
+
+    /// Its short name.
+    pub fn short(&self) -> String {
+        short_name(&self.entry)
+    }
+
+    /// Nothing is to be written to it.
+    pub fn is_read_only(&self) -> bool {
+        self.entry[ATTRIBUTES] & READ_ONLY != 0
+    }
+
+    /// The times of the last access and of the last change, in nanoseconds since 1970.
+    pub fn times(&self) -> (i64, i64) {
+        let word = |at: usize| u16::from_le_bytes([self.entry[at], self.entry[at + 1]]);
+        (time::of_entry(word(ACCESSED), 0), time::of_entry(word(MODIFIED + 2), word(MODIFIED)))
     }
 
     /// Gives it another chain.

@@ -37,6 +37,8 @@ pub const REMOVED: &str = ".removed-while-open-";
 const LARGEST: u64 = u32::MAX as u64;
 /// Bytes of an entry in a directory.
 const ENTRY: usize = layout::ENTRY as usize;
+/// A larger file gets shorter by portions of this, before it is removed as well: each goes along its whole chain.
+const LARGE: u64 = 32 << 20;
 /// Zeroes that are written at once.
 const ZEROES: usize = 64 << 10;
 /// Names that a directory may have.
@@ -62,6 +64,8 @@ pub struct Fat {
     summary: Option<u64>,
     /// How many files are held.
     held: u64,
+    /// Large files that nobody has, of which something is left.
+    doomed: Vec<Node>,
     /// The disk did not take names or tables; nothing more is written to it.
     failed: bool,
     /// Something was lost by that since it was asked last.
@@ -203,17 +207,25 @@ impl FileSystem for Fat {
         let node = self.find(directory, name)?;
         let inode = self.inode(node)?;
         let (name, kind, held) = (inode.name.clone(), inode.kind, inode.holders > 0);
+        let large = inode.size > LARGE;
         if held && kind == Kind::Directory {
             // Whoever has it open finds nothing in it any more; with names in it, it cannot be removed.
             self.check_empty(node)?;
         }
-        if held && kind == Kind::File {
-            let hidden = self.hide(node)?;
-            let hidden = self.move_entry((directory, &name), (ROOT, &hidden)).map(|()| hidden)?;
-            self.forget_name(directory, &name);
-            let inode = self.inode_mut(node)?;
-            (inode.above, inode.name, inode.removed) = (ROOT, hidden.clone(), Some(hidden));
-            return Ok(());
+        if (held || large) && kind == Kind::File {
+            let moved = self.hide(node).and_then(|hidden| {
+                self.move_entry((directory, &name), (ROOT, &hidden))?;
+                Ok(hidden)
+            });
+            match moved {
+                Ok(hidden) => {
+                    self.forget_name(directory, &name);
+                    return self.has_hidden_name(node, hidden);
+                }
+                // Then at once.
+                Err(Error::Full) if !held => {}
+                Err(error) => return Err(error),
+            }
         }
         self.let_go(node);
         let dir = self.dir(directory)?;
@@ -271,25 +283,17 @@ impl FileSystem for Fat {
         if self.inode(directory)?.removed.is_some() {
             return Ok(());
         }
-        let dir = self.dir(directory)?;
-        // A cookie is a place among the entries. When names come and go in between, one may be told twice or not at all.
-        let found: Vec<(String, bool)> = self.guard(|_| {
-            let mut found = Vec::new();
-            for entry in dir.iter().skip(cookie as usize) {
-                let entry = entry?;
-                found.push((entry.file_name(), entry.is_dir()));
-                // More do not fit into one answer.
-                if found.len() > 2048 {
-                    break;
-                }
-            }
-            Ok(found)
-        })?;
-        for (index, (name, is_dir)) in (cookie + 1..).zip(found) {
-            if name == "." || name == ".." || name.starts_with(REMOVED) {
+        let place = self.place(directory)?;
+        // A cookie is a place among the names. When some come and go in between, one may be told twice or not at all.
+        let skipped = usize::try_from(cookie).map_or(NAMES, |cookie| cookie.min(NAMES));
+        // More do not fit into one answer.
+        let found = self.guard(|fat| fat.layout.names(&fat.volume, place, skipped + 2048))?;
+        for (index, found) in (cookie + 1..).zip(found.into_iter().skip(skipped)) {
+            let kind = if found.is_directory() { Kind::Directory } else { Kind::File };
+            let name = found.name;
+            if name.starts_with(REMOVED) {
                 continue;
             }
-            let kind = if is_dir { Kind::Directory } else { Kind::File };
             let node = self.names.get(&(directory, name.to_lowercase())).copied();
             let node = node.unwrap_or_else(|| nodes::hidden_number(directory, &name));
             if !push_entry(data, &Entry { name: name.as_bytes(), kind, node, cookie: index }) {
@@ -330,21 +334,53 @@ impl FileSystem for Fat {
         }
         let size = self.inode(file)?.size;
         if offset > size {
-            self.extend(file, size, offset)?;
+            let mut size = size;
+            while !self.extend(file, size, offset)? {
+                size = self.inode(file)?.size;
+            }
         }
         let len = bytes.len().min((LARGEST - offset) as usize);
         match self.write_at(file, offset, &bytes[..len])? {
+            // What was put off gives room.
+            0 if len > 0 && self.has_work() => {
+                while self.has_work() {
+                    self.work();
+                }
+                self.write(file, offset, bytes)
+            }
             0 if len > 0 => Err(Error::Full),
             written => Ok(written),
         }
     }
 
-    fn resize(&mut self, file: Node, size: u64) -> Result<()> {
+    fn fills_holes(&self) -> bool {
+        true
+    }
+
+    fn has_work(&self) -> bool {
+        !self.doomed.is_empty()
+    }
+
+    fn work(&mut self) {
+        let Some(node) = self.doomed.last().copied() else { return };
+        let short = match self.inode(node) {
+            Ok(inode) if inode.size > LARGE => self.resize_some(node, 0).map(|_| false),
+            _ => Ok(true),
+        };
+        // What cannot be removed now is at the next start.
+        if short != Ok(false) {
+            self.doomed.pop();
+            self.remove_hidden(node);
+        }
+    }
+
+    fn resize_some(&mut self, file: Node, whole: u64) -> Result<bool> {
         self.begin()?;
         let old = self.inode(file)?.size;
-        if size > old {
-            return self.extend(file, old, size);
+        if whole > old {
+            return self.extend(file, old, whole);
         }
+        let size = whole.max(old.saturating_sub(LARGE));
         if size < old {
             let cut = self.with_file(file, |place| {
                 place.seek(SeekFrom::Start(size))?;
@@ -355,7 +391,7 @@ impl FileSystem for Fat {
             let inode = self.inode_mut(file)?;
             (inode.size, inode.modified) = (size, crate::now());
         }
-        Ok(())
+        Ok(size == whole)
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -366,7 +402,7 @@ impl FileSystem for Fat {
             return Err(Error::ReadOnly);
         }
         self.write_back(Plan::Grow)?;
-        if self.held > 0 {
+        if self.held > 0 || self.has_work() {
             return self.disk_done(self.volume.flush());
         }
         if self.changed {
@@ -414,15 +450,12 @@ impl FileSystem for Fat {
         let Some(inode) = self.nodes.get_mut(&node) else { return };
         inode.holders = inode.holders.saturating_sub(1);
         self.held = self.held.saturating_sub(u64::from(inode.kind == Kind::File));
-        if inode.holders == 0
-            && let Some(hidden) = inode.removed.take()
-        {
-            self.let_go(node);
-            self.nodes.remove(&node);
-            if !hidden.is_empty() && self.begin().is_ok() {
-                // What cannot be removed now is at the next start.
-                let removed = self.guard(|fat| fat.fs.root_dir().remove(&hidden));
-                let _ = self.end(Plan::Shrink, removed);
+        if inode.holders == 0 && inode.removed.is_some() {
+            if inode.kind == Kind::File && inode.size > LARGE {
+                inode.holders = 1;
+                self.doomed.push(node);
+            } else {
+                self.remove_hidden(node);
             }
         }
     }

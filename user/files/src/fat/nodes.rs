@@ -5,7 +5,8 @@ use std::io;
 
 use file_protocol::{Error, Kind, Result};
 
-use super::{Dir, Fat, File, time};
+use super::layout::Found;
+use super::{Dir, Fat, File, NAMES};
 use crate::system::{FileSystem, Node};
 
 /// The root's number.
@@ -27,6 +28,8 @@ pub struct Inode {
     pub accessed: i64,
     pub modified: i64,
     pub holders: u64,
+    /// A directory's first cluster, which stays.
+    pub cluster: u32,
     /// It was removed while it was open; for a file the name that it has in the root until it is closed.
     pub removed: Option<String>,
     /// What `fatfs` has open, if it was needed.
@@ -47,6 +50,7 @@ impl Inode {
             modified: 0,
             // It stays.
             holders: 1,
+            cluster: 0,
             removed: None,
             dir: None,
             file: None,
@@ -92,33 +96,36 @@ impl Fat {
         if let Some(node) = self.names.get(&key) {
             return Ok(*node);
         }
-        let dir = self.dir(directory)?;
-        let found = self.guard(|_| {
-            for entry in dir.iter() {
-                let entry = entry?;
-                let same = entry.file_name().to_lowercase() == key.1
-                    || entry.short_file_name().eq_ignore_ascii_case(name) && !matches!(name, "." | "..");
-                if same {
-                    let read_only = entry.attributes().contains(fatfs::FileAttributes::READ_ONLY);
-                    let (modified, accessed) = (entry.modified(), entry.accessed());
-                    let midnight = fatfs::Time { hour: 0, min: 0, sec: 0, millis: 0 };
-                    return Ok(Inode {
-                        above: directory,
-                        name: entry.file_name(),
-                        kind: if entry.is_dir() { Kind::Directory } else { Kind::File },
-                        mode: if read_only { 0o555 } else { 0o755 },
-                        size: if entry.is_dir() { 0 } else { entry.len() },
-                        accessed: time::nanos(accessed, midnight),
-                        modified: time::nanos(modified.date, modified.time),
-                        holders: 0,
-                        removed: None,
-                        dir: None,
-                        file: None,
-                    });
-                }
-            }
-            Err(io::ErrorKind::NotFound.into())
+        let place = self.place(directory)?;
+        let is_it = |found: &Found| {
+            found.name.to_lowercase() == key.1
+                || found.short().eq_ignore_ascii_case(name) && !matches!(name, "." | "..")
+        };
+        let found = self.guard(|fat| {
+            let names = fat.layout.names(&fat.volume, place, NAMES)?;
+            names.into_iter().find(is_it).ok_or(io::ErrorKind::NotFound.into())
         })?;
+        let (accessed, modified) = found.times();
+        let is_directory = found.is_directory();
+        let size = if is_directory { 0 } else { u64::from(found.size()) };
+        // More than the volume has clusters for leads in circles.
+        if size > u64::from(self.layout.end) * self.layout.cluster {
+            return Err(Error::Damaged);
+        }
+        let found = Inode {
+            above: directory,
+            kind: if is_directory { Kind::Directory } else { Kind::File },
+            mode: if found.is_read_only() { 0o555 } else { 0o755 },
+            size,
+            accessed,
+            modified,
+            holders: 0,
+            cluster: found.cluster(),
+            removed: None,
+            dir: None,
+            file: None,
+            name: found.name,
+        };
         // By its other name it may be known.
         let key = (directory, found.name.to_lowercase());
         if let Some(node) = self.names.get(&key) {

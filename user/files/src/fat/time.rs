@@ -56,6 +56,12 @@ pub fn date_time(nanos: i64) -> DateTime {
     }
 }
 
+/// A date and a time of an entry, in nanoseconds since 1970.
+pub fn of_entry(date: u16, time: u16) -> i64 {
+    let date = Date { year: 1980 + (date >> 9), month: date >> 5 & 15, day: date & 31 };
+    nanos(date, Time { hour: time >> 11, min: time >> 5 & 63, sec: (time & 31) * 2, millis: 0 })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

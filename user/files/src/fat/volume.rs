@@ -145,6 +145,12 @@ impl Volume {
         done
     }
 
+    /// What is left of the fuel.
+    #[cfg(test)]
+    pub fn fuel(&self) -> u64 {
+        self.fuel.get()
+    }
+
     /// A request begins.
     pub fn refuel(&self) {
         self.fuel.set(FUEL + self.size / PAGE);

@@ -57,17 +57,6 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Ok(Reply::new(Answer::Count(to)))
     }
 
-    pub(super) fn resize(&mut self, open: &Open, size: u64) -> Result<Reply> {
-        match open.kind {
-            Kind::File if open.flags.get() & flags::WRITE != 0 => {
-                self.changes(open, open.node);
-                self.system(open)?.resize(open.node, size)?;
-            }
-            _ => return Err(Error::Invalid),
-        }
-        Ok(Reply::new(Answer::Done))
-    }
-
     /// What was written by the stream is told now and then; a time that lies ahead is not believed.
     pub(super) fn touched(&mut self, open: &Open, at: i64) -> Result<Reply> {
         check(open, flags::WRITE)?;
@@ -77,7 +66,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     }
 
     /// Has all stay, and tells of what was lost before.
-    pub(super) fn sync(&mut self, open: &Open) -> Result<Reply> {
+    pub(super) fn sync_now(&mut self, open: &Open) -> Result<Reply> {
         let done = self.system(open)?.sync();
         self.check_failures(open)?;
         done.map(|()| Reply::new(Answer::Done))

@@ -5,12 +5,13 @@
 //! fails in the midst is undone by portions, too.
 
 use bootfs::{Directory, HEADER_SIZE, Header, MAX_NAME};
-use file_protocol::{Answer, Error, Kind, Result, check_name};
+use file_protocol::{Error, Kind, Result, check_name};
 use zx::{Handle, Info, Rights, Vmo};
 
+use super::long::Long;
 use super::names::check_change;
 use super::open::Open;
-use super::{Reply, Served, Service, Step};
+use super::{Reply, Served, Service};
 use crate::system::{FileSystem, New, Node};
 
 /// What files and folders of an image may be used for: all, as far as their owner is asked.
@@ -31,7 +32,7 @@ const LONGEST_ENTRY: usize = ENTRY_HEADER + (MAX_NAME + 1).next_multiple_of(4);
 
 /// A request that goes on.
 pub(super) struct Fill {
-    transaction: u32,
+    pub(super) transaction: u32,
     image: Vmo,
     size: u64,
     /// What names begin with, the slash included.
@@ -100,7 +101,7 @@ impl Fill {
     }
 
     /// A portion; at the end what came of all.
-    fn go_on(&mut self, system: &mut impl FileSystem, root: Node) -> Option<Result<()>> {
+    pub(super) fn go_on(&mut self, system: &mut impl FileSystem, root: Node) -> Option<Result<()>> {
         if let Some(error) = self.failed {
             return self.undo(system).then_some(Err(error));
         }
@@ -205,41 +206,10 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let begun = self.system(open).and_then(|system| Fill::begin(system, open, transaction, folder, image));
         match begun {
             Ok(fill) => {
-                let connection = self.connections.get_mut(&key)?;
-                connection.filling = Some(fill);
-                self.turns.push_long(connection.program, Step::Fill(key));
+                self.begin_long(key, Long::Fill(fill));
                 None
             }
             Err(error) => Some(Err(error)),
-        }
-    }
-
-    /// A turn of a connection's `Fill`. At its end the connection is read again.
-    pub(super) fn fill_on(&mut self, key: u64) {
-        let Some(connection) = self.connections.get_mut(&key) else { return };
-        let Some(mut fill) = connection.filling.take() else { return };
-        let (open, program) = (connection.open.clone(), connection.program);
-        let came = match self.trees.get_mut(&open.tree) {
-            Some(tree) => {
-                tree.system.charge(program);
-                let came = fill.go_on(&mut tree.system, open.node);
-                tree.settle();
-                came
-            }
-            None => Some(Err(Error::NotFound)),
-        };
-        self.forget(open);
-        let Some(came) = came else {
-            if let Some(connection) = self.connections.get_mut(&key) {
-                connection.filling = Some(fill);
-                self.turns.push_long(program, Step::Fill(key));
-            }
-            return;
-        };
-        let answered = self.answer(key, fill.transaction, came.map(|()| Reply::new(Answer::Done)));
-        let Some(connection) = self.connections.get(&key) else { return };
-        if answered.is_err() || connection.closing || self.watch(&connection.end, key).is_err() {
-            self.disconnect(key);
         }
     }
 }

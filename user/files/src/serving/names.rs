@@ -6,6 +6,7 @@ use file_protocol::{Answer, Change, Error, Kind, Lock, PATH_MAX, Request, Result
 use service::Program;
 use zx::Handle;
 
+use super::long::{Long, Opening};
 use super::open::{Open, READ, WRITE};
 use super::{Reply, Served, Service};
 use crate::locks::{Asked, Wanted};
@@ -62,7 +63,25 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 self.lock((key, transaction), open, Asked::Range(wanted), wait)
             }
             Request::Fill { folder } => self.fill((key, transaction), open, folder, handle),
-            request => Some(self.carry_out(program, open, request, data, handle)),
+            Request::Open { path, flags, mode } => {
+                let mut channel = handle;
+                let came = self.open_path(open, (path, flags, mode), &mut channel, program);
+                if came.is_none() {
+                    let path = path.to_vec();
+                    self.begin_long(key, Long::Open(Opening { transaction, path, flags, mode, channel }));
+                }
+                came
+            }
+            Request::Resize { size } => self.resize((key, transaction), open, size),
+            Request::Sync => self.sync((key, transaction), open),
+            Request::Write | Request::WriteAt { .. } => {
+                let at = if let Request::WriteAt { offset } = request { Some(offset) } else { None };
+                match self.write_behind((key, transaction), open, at, data) {
+                    Some(begun) => begun,
+                    None => Some(self.write(open, at, data)),
+                }
+            }
+            request => Some(self.carry_out(program, open, request, handle)),
         }
     }
 
@@ -71,14 +90,9 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         program: Program,
         open: &Rc<Open>,
         request: Request<'_>,
-        data: &[u8],
         handle: Option<Handle>,
     ) -> Result<Reply> {
         match request {
-            Request::Open { path, flags, mode } => {
-                let channel = handle.ok_or(Error::Invalid)?;
-                self.open_path(open, (path, flags, mode), channel, program)
-            }
             Request::Clone => {
                 self.connect(handle.ok_or(Error::Invalid)?, open, program)?;
                 Ok(Reply::new(Answer::Done))
@@ -88,10 +102,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             Request::SetAttributes { path, follow, change } => self.set_attributes(open, path, follow, &change),
             Request::Read { len } => self.read(open, None, len),
             Request::ReadAt { offset, len } => self.read(open, Some(offset), len),
-            Request::Write => self.write(open, None, data),
-            Request::WriteAt { offset } => self.write(open, Some(offset), data),
             Request::Seek { whence, offset } => self.seek(open, whence, offset),
-            Request::Resize { size } => self.resize(open, size),
             Request::Touched { at } => self.touched(open, at),
             Request::SetAppend { append } => Ok(Self::set_append(open, append)),
             Request::Memory { write } => self.memory(open, write),
@@ -118,7 +129,6 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 }
             }
             Request::Resolve { path } => self.resolve(open, path),
-            Request::Sync => self.sync(open),
             Request::Information => {
                 let tree = self.trees.get_mut(&open.tree).ok_or(Error::NotFound)?;
                 let mut information = tree.system.information();
@@ -132,7 +142,14 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 Ok(Reply::new(Answer::Held { owner, lock, start, end }))
             }
             // Seen to before.
-            Request::Lock { .. } | Request::LockRange { .. } | Request::Fill { .. } => Err(Error::Invalid),
+            Request::Lock { .. }
+            | Request::LockRange { .. }
+            | Request::Fill { .. }
+            | Request::Open { .. }
+            | Request::Resize { .. }
+            | Request::Write
+            | Request::WriteAt { .. }
+            | Request::Sync => Err(Error::Invalid),
         }
     }
 

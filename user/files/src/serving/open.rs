@@ -60,19 +60,30 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Ok(Rc::new(Open { id, tree: key, node, kind, flags, position, stream, failures }))
     }
 
-    /// `Open`: step 4 where there is a stream. The channel is the client's, as is what waits in it.
+    /// `Open`: step 4 where there is a stream. The channel is the client's, as is what waits in it, and is taken at the end.
+    /// Nothing to answer yet where a large file is made empty: so far a portion is done.
     pub(super) fn open_path(
         &mut self,
         from: &Open,
         (path, wanted, mode): (&[u8], u32, u32),
-        channel: Handle,
+        channel: &mut Option<Handle>,
         program: Program,
-    ) -> Result<Reply> {
+    ) -> Option<Result<Reply>> {
+        self.try_open(from, (path, wanted, mode), channel, program).transpose()
+    }
+
+    fn try_open(
+        &mut self,
+        from: &Open,
+        (path, wanted, mode): (&[u8], u32, u32),
+        channel: &mut Option<Handle>,
+        program: Program,
+    ) -> Result<Option<Reply>> {
         let exclusive = wanted & flags::CREATE != 0 && wanted & flags::EXCLUSIVE != 0;
         let follow = !exclusive && wanted & flags::NO_FOLLOW == 0;
         let system = self.system(from)?;
         let (node, made) = match walk(system, from.node, path, follow)? {
-            Place::Elsewhere { above, rest } => return Ok(super::names::elsewhere(false, above, rest)),
+            Place::Elsewhere { above, rest } => return Ok(Some(super::names::elsewhere(false, above, rest))),
             Place::There { .. } if exclusive => return Err(Error::Exists),
             Place::There { node, .. } => (node, false),
             Place::Missing { .. } if wanted & flags::CREATE == 0 => return Err(Error::NotFound),
@@ -107,16 +118,17 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             return Err(Error::ReadOnly);
         }
         let truncates = wanted & flags::TRUNCATE != 0 && !made && access & flags::WRITE != 0;
-        if truncates {
-            system.resize(node, 0)?;
+        if truncates && !system.resize_some(node, 0)? {
+            return Ok(None);
         }
+        let channel = channel.take().ok_or(Error::Invalid)?;
         let open = self.open_node(from.tree, node, wanted)?;
         if made || truncates {
             self.changes(&open, node);
         }
         let reply = self.hand_out(&open, channel, program);
         self.forget(open);
-        reply
+        reply.map(Some)
     }
 
     /// Gives a client a description over its channel.

@@ -1,0 +1,235 @@
+//! Requests that go on for long, by portions: others come in between. The connection's next request waits for the end.
+
+use file_protocol::{Answer, Error, Kind, Result, flags};
+use service::Program;
+use zx::Handle;
+
+use super::fill::Fill;
+use super::open::Open;
+use super::{Reply, Served, Service, Step};
+use crate::system::FileSystem;
+
+/// Such a request.
+pub(super) enum Long {
+    Fill(Fill),
+    Resize(Resize),
+    Open(Opening),
+    /// A sync that waits for what was put off, by its transaction.
+    Sync(u32),
+}
+
+/// A large file is made empty before it is opened.
+pub(super) struct Opening {
+    pub transaction: u32,
+    pub path: Vec<u8>,
+    pub flags: u32,
+    pub mode: u32,
+    pub channel: Option<Handle>,
+}
+
+/// A file gets another length.
+pub(super) struct Resize {
+    transaction: u32,
+    before: u64,
+    size: u64,
+    /// What is written behind its end then, and whether the position moves.
+    content: Option<(Vec<u8>, bool)>,
+    /// Why what was done is being undone.
+    failed: Option<Error>,
+}
+
+impl Resize {
+    /// A portion; at the end what came of all.
+    fn go_on(&mut self, system: &mut impl FileSystem, open: &Open) -> Option<Result<Answer>> {
+        if let Some(error) = self.failed {
+            return (system.resize_some(open.node, self.before) != Ok(false)).then_some(Err(error));
+        }
+        match system.resize_some(open.node, self.size) {
+            Ok(false) => None,
+            Ok(true) => Some(self.end(system, open)),
+            Err(error) if self.size > self.before => {
+                self.failed = Some(error);
+                None
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn end(&self, system: &mut impl FileSystem, open: &Open) -> Result<Answer> {
+        let Some((bytes, moves)) = &self.content else { return Ok(Answer::Done) };
+        let written = system.write(open.node, self.size, bytes)? as u64;
+        if *moves {
+            open.position.set(self.size + written);
+        }
+        Ok(Answer::Count(written))
+    }
+}
+
+impl Long {
+    fn transaction(&self) -> u32 {
+        match self {
+            Long::Fill(fill) => fill.transaction,
+            Long::Resize(resize) => resize.transaction,
+            Long::Open(opening) => opening.transaction,
+            Long::Sync(transaction) => *transaction,
+        }
+    }
+
+    /// Nobody waits for it any more; says whether it goes on, to undo what it did.
+    pub(super) fn stop(&mut self) -> bool {
+        match self {
+            Long::Fill(fill) => {
+                fill.stop();
+                true
+            }
+            Long::Resize(resize) if resize.size > resize.before => {
+                resize.failed.get_or_insert(Error::Invalid);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
+    pub(super) fn begin_long(&mut self, key: u64, long: Long) {
+        if let Some(connection) = self.connections.get_mut(&key) {
+            connection.long = Some(long);
+            self.turns.push_long(connection.program, Step::Long(key));
+        }
+    }
+
+    /// `Resize`: nothing to answer yet where a portion was not all.
+    pub(super) fn resize(&mut self, (key, transaction): (u64, u32), open: &Open, size: u64) -> Option<Result<Reply>> {
+        if open.kind != Kind::File || open.flags.get() & flags::WRITE == 0 {
+            return Some(Err(Error::Invalid));
+        }
+        self.resize_long((key, transaction), open, size, None)
+    }
+
+    /// `Write`: the same where zeroes have to be written before it. `None`: they have not.
+    pub(super) fn write_behind(
+        &mut self,
+        (key, transaction): (u64, u32),
+        open: &Open,
+        at: Option<u64>,
+        data: &[u8],
+    ) -> Option<Option<Result<Reply>>> {
+        if open.kind != Kind::File || open.flags.get() & flags::WRITE == 0 || data.is_empty() {
+            return None;
+        }
+        let system = self.system(open).ok().filter(|system| system.fills_holes())?;
+        let append = at.is_none() && open.flags.get() & flags::APPEND != 0;
+        let (offset, size) = (at.unwrap_or(open.position.get()), system.size(open.node).ok()?);
+        if append || offset <= size {
+            return None;
+        }
+        if let Err(error) = self.check_failures(open) {
+            return Some(Some(Err(error)));
+        }
+        Some(self.resize_long((key, transaction), open, offset, Some((data.to_vec(), at.is_none()))))
+    }
+
+    fn resize_long(
+        &mut self,
+        (key, transaction): (u64, u32),
+        open: &Open,
+        size: u64,
+        content: Option<(Vec<u8>, bool)>,
+    ) -> Option<Result<Reply>> {
+        self.changes(open, open.node);
+        let begun = self.system(open).and_then(|system| {
+            let before = system.size(open.node)?;
+            let resize = Resize { transaction, before, size, content, failed: None };
+            let came = if system.resize_some(open.node, size)? { Some(resize.end(system, open)?) } else { None };
+            Ok((resize, came))
+        });
+        match begun {
+            Ok((_, Some(answer))) => Some(Ok(Reply::new(answer))),
+            Ok((resize, None)) => {
+                self.begin_long(key, Long::Resize(resize));
+                None
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// `Sync`: of a directory, by which all is meant, it waits for what was put off.
+    pub(super) fn sync(&mut self, (key, transaction): (u64, u32), open: &Open) -> Option<Result<Reply>> {
+        if open.kind == Kind::Directory && self.system(open).is_ok_and(|system| system.has_work()) {
+            self.begin_long(key, Long::Sync(transaction));
+            return None;
+        }
+        Some(self.sync_now(open))
+    }
+
+    /// A turn of such a request. At its end the connection is read again.
+    pub(super) fn go_on(&mut self, key: u64) {
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        let Some(mut long) = connection.long.take() else { return };
+        let (open, program) = (connection.open.clone(), connection.program);
+        let tree = self.trees.get_mut(&open.tree);
+        let told = tree.is_some_and(|tree| {
+            tree.system.charge(program);
+            tree.failures.is_told(open.node, &open.failures)
+        });
+        let came = self.portion(&mut long, &open, program);
+        if let Some(tree) = self.trees.get_mut(&open.tree) {
+            tree.settle();
+            if told && matches!(came, Some(Err(Error::Damaged))) {
+                tree.failures.tell(open.node, &open.failures);
+            }
+        }
+        self.forget(open);
+        let Some(came) = came else {
+            if let Some(connection) = self.connections.get_mut(&key) {
+                connection.long = Some(long);
+                self.turns.push_long(program, Step::Long(key));
+            }
+            return;
+        };
+        let answered = self.answer(key, long.transaction(), came);
+        let Some(connection) = self.connections.get(&key) else { return };
+        if answered.is_err() || connection.closing || self.watch(&connection.end, key).is_err() {
+            self.disconnect(key);
+        }
+    }
+
+    /// A portion; at the end what came of all.
+    fn portion(&mut self, long: &mut Long, open: &Open, program: Program) -> Option<Result<Reply>> {
+        if let Long::Open(Opening { path, flags, mode, channel, .. }) = long {
+            return self.open_path(open, (path, *flags, *mode), channel, program);
+        }
+        let Ok(system) = self.system(open) else { return Some(Err(Error::NotFound)) };
+        let came = match long {
+            Long::Fill(fill) => fill.go_on(system, open.node).map(|came| came.map(|()| Answer::Done)),
+            Long::Resize(resize) => resize.go_on(system, open),
+            Long::Sync(_) if system.has_work() => {
+                system.work();
+                None
+            }
+            Long::Sync(_) | Long::Open(_) => Some(system.sync().map(|()| Answer::Done)),
+        };
+        came.map(|came| came.map(Reply::new))
+    }
+
+    /// What a tree has put off gets its turns.
+    pub(super) fn schedule(&mut self, key: u64) {
+        if let Some(tree) = self.trees.get_mut(&key)
+            && tree.system.has_work()
+            && !std::mem::replace(&mut tree.works, true)
+        {
+            self.turns.push_long(tree.program, Step::Work(key));
+        }
+    }
+
+    /// A turn of that.
+    pub(super) fn work(&mut self, key: u64) {
+        if let Some(tree) = self.trees.get_mut(&key) {
+            tree.system.work();
+            tree.settle();
+            tree.works = false;
+        }
+        self.schedule(key);
+    }
+}
