@@ -92,7 +92,7 @@ fn errors(dir: &Path) -> Result<()> {
 
 /// Small requests while a large one goes on: some are done before it is.
 fn beside(dir: &Path) -> Result<()> {
-    const LARGE: u64 = 200 << 20;
+    const LARGE: u64 = 150 << 20;
     let (path, small) = (dir.join("large"), dir.join("small"));
     fs::write(&small, "small")?;
     let during = |what: &str, work: &(dyn Fn() -> std::io::Result<()> + Sync)| -> Result<()> {

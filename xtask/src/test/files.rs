@@ -191,7 +191,7 @@ fn damaged(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// While a file gets 200 MiB longer, shorter, and removed, others are served.
+/// While a file gets 150 MiB longer, shorter, and removed, others are served.
 fn holds_nobody(context: &Context<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let (path, name) = disk(context, &folder, 300, "32")?;

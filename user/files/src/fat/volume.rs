@@ -26,6 +26,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::rc::Rc;
 
 use super::layout::Layout;
@@ -35,6 +36,9 @@ use crate::blocks::Blocks;
 const PAGE: u64 = 4096;
 /// Bytes that a disk writes whole or not at all.
 const SECTOR: u64 = 512;
+/// Pages that are read at once where one follows another, and bytes that are written at once.
+const AHEAD: u64 = 16;
+const RUN: u64 = AHEAD * PAGE;
 /// Pages that are kept between requests.
 const KEPT: usize = 1024;
 /// What a request may read and write: so many pieces, and as many again for each page of the volume.
@@ -64,6 +68,8 @@ struct Page {
     bytes: Box<[u8]>,
     /// What the disk has, where something was changed.
     disk: Option<Box<[u8]>>,
+    /// The disk's bytes were never read: all of them are new.
+    unread: bool,
     /// When it was used last.
     used: u64,
 }
@@ -72,6 +78,8 @@ struct Inner {
     disk: Box<dyn Blocks>,
     pages: HashMap<u64, Page>,
     clock: u64,
+    /// The page behind those that were read last: who reads on reads many at once.
+    next: u64,
     /// Where the flag lies, and what lies where, once that is known.
     flag: Option<u64>,
     layout: Option<Layout>,
@@ -84,6 +92,16 @@ struct Inner {
     /// For the test that the order matters: there is none.
     #[cfg(test)]
     by_number: bool,
+}
+
+impl Page {
+    /// What of this page lies between two places on the disk.
+    fn part(&self, number: u64, start: u64, end: u64) -> (Range<usize>, &[u8]) {
+        let begin = number * PAGE;
+        let from = (start.max(begin) - begin) as usize;
+        let to = ((end.min(begin + PAGE) - begin) as usize).min(self.bytes.len());
+        (from..to, &self.bytes[from..to])
+    }
 }
 
 /// A volume. All clones are the same.
@@ -105,6 +123,7 @@ impl Volume {
             disk,
             pages: HashMap::new(),
             clock: 0,
+            next: 0,
             flag: None,
             layout: None,
             changed: Vec::new(),
@@ -189,6 +208,7 @@ impl Volume {
     pub fn discard(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.changed.clear();
+        inner.pages.retain(|_, page| !page.unread);
         for page in inner.pages.values_mut() {
             if let Some(disk) = page.disk.take() {
                 page.bytes = disk;
@@ -260,16 +280,30 @@ impl Inner {
         let number = offset / PAGE;
         self.clock += 1;
         if !self.pages.contains_key(&number) {
-            // The last page of a disk may be a part of one.
-            let len = PAGE.min((self.disk.size() / SECTOR * SECTOR).saturating_sub(number * PAGE));
-            let mut bytes = vec![0; len as usize].into_boxed_slice();
-            self.disk.read(number * PAGE, &mut bytes)?;
-            self.pages.insert(number, Page { bytes, disk: None, used: 0 });
+            self.read_pages(number)?;
         }
         let clock = self.clock;
         let page = self.pages.get_mut(&number).ok_or(ErrorKind::NotFound)?;
         page.used = clock;
         Ok(page)
+    }
+
+    /// Reads a page, and those behind it where the one before it was read last.
+    fn read_pages(&mut self, number: u64) -> Result<()> {
+        let most = if number == self.next { AHEAD } else { 1 };
+        let count = (1..most).find(|more| self.pages.contains_key(&(number + more))).unwrap_or(most);
+        // The last page of a disk may be a part of one.
+        let left = (self.disk.size() / SECTOR * SECTOR).saturating_sub(number * PAGE);
+        let mut bytes = vec![0; (count * PAGE).min(left) as usize];
+        self.disk.read(number * PAGE, &mut bytes)?;
+        for (page, bytes) in (number..).zip(bytes.chunks(PAGE as usize)) {
+            self.pages.insert(page, Page { bytes: bytes.into(), disk: None, unread: false, used: self.clock });
+        }
+        if left == 0 {
+            self.pages.insert(number, Page { bytes: Box::default(), disk: None, unread: false, used: self.clock });
+        }
+        self.next = number + count;
+        Ok(())
     }
 
     fn bytes(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
@@ -282,8 +316,14 @@ impl Inner {
             return Err(ErrorKind::ReadOnlyFilesystem.into());
         }
         let (at, kind) = ((offset % PAGE) as usize, self.kind);
+        let number = offset / PAGE;
+        if len as u64 == PAGE && at == 0 && !self.pages.contains_key(&number) {
+            // Nothing of what is there is left.
+            let bytes = vec![0; len].into_boxed_slice();
+            self.pages.insert(number, Page { bytes, disk: None, unread: true, used: 0 });
+        }
         let page = self.page(offset)?;
-        if page.disk.is_none() {
+        if page.disk.is_none() && !page.unread {
             page.disk = Some(page.bytes.clone());
         }
         change(page.bytes.get_mut(at..at + len).ok_or(ErrorKind::InvalidData)?);
@@ -391,11 +431,11 @@ impl Inner {
                 sectors.insert(sector);
             }
         }
-        // Sectors side by side go together, up to the end of a page.
+        // Sectors side by side go together.
         let mut sectors = sectors.into_iter().peekable();
         while let Some(first) = sectors.next() {
             let mut last = first;
-            while let Some(next) = sectors.next_if(|next| *next == last + 1 && !(next * SECTOR).is_multiple_of(PAGE)) {
+            while let Some(next) = sectors.next_if(|next| *next == last + 1 && next - first < RUN / SECTOR) {
                 last = next;
             }
             self.write_sectors(first, last)?;
@@ -404,12 +444,21 @@ impl Inner {
     }
 
     fn write_sectors(&mut self, first: u64, last: u64) -> Result<()> {
-        let Some(page) = self.pages.get_mut(&(first * SECTOR / PAGE)) else { return Ok(()) };
-        let (from, to) = ((first * SECTOR % PAGE) as usize, (last * SECTOR % PAGE + SECTOR) as usize);
+        let (start, end) = (first * SECTOR, (last + 1) * SECTOR);
+        let mut bytes = Vec::with_capacity((end - start) as usize);
+        for number in start / PAGE..end.div_ceil(PAGE) {
+            let Some(page) = self.pages.get(&number) else { return Ok(()) };
+            bytes.extend_from_slice(page.part(number, start, end).1);
+        }
         self.unflushed = true;
-        self.disk.write(first * SECTOR, &page.bytes[from..to])?;
-        if let Some(disk) = &mut page.disk {
-            disk[from..to].copy_from_slice(&page.bytes[from..to]);
+        self.disk.write(start, &bytes)?;
+        for number in start / PAGE..end.div_ceil(PAGE) {
+            let Some(page) = self.pages.get_mut(&number) else { continue };
+            let (range, _) = page.part(number, start, end);
+            page.unread &= range.len() as u64 != PAGE;
+            if let Some(disk) = &mut page.disk {
+                disk[range.clone()].copy_from_slice(&page.bytes[range]);
+            }
         }
         self.changed.retain(|(sector, _)| !(first..=last).contains(sector));
         Ok(())
@@ -471,8 +520,10 @@ impl Inner {
                 continue;
             }
             self.changed.retain(|(known, _)| *known != sector);
-            let at = (sector * SECTOR % PAGE) as usize;
-            if let Some(page) = self.pages.get_mut(&(sector * SECTOR / PAGE))
+            let (at, number) = ((sector * SECTOR % PAGE) as usize, sector * SECTOR / PAGE);
+            if self.pages.get(&number).is_some_and(|page| page.unread) {
+                self.pages.remove(&number);
+            } else if let Some(page) = self.pages.get_mut(&number)
                 && let Some(disk) = &page.disk
             {
                 page.bytes[at..at + SECTOR as usize].copy_from_slice(&disk[at..at + SECTOR as usize]);
