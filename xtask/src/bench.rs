@@ -4,6 +4,7 @@ mod anchors;
 mod bars;
 mod builds;
 mod curves;
+mod disks;
 mod holds;
 pub mod operations;
 pub mod page;
@@ -35,6 +36,7 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<u8> {
     match &args.other {
         None => operations::bench(paths, args).map(|()| 0),
         Some(Bench::Boot { runs, json, accel }) => boot(paths, *runs, *accel, json.as_deref()).map(|()| 0),
+        Some(Bench::Disk { json, svg }) => disks::measure(paths, json.as_deref(), svg.as_deref()).map(|()| 0),
         Some(Bench::Build { json }) => builds::measure(paths, json.as_deref()).map(|()| 0),
         Some(Bench::Holds { accept }) => Ok(u8::from(!holds::measure(paths, *accept)?)),
         Some(Bench::Memory { series, json, .. }) => {

@@ -432,6 +432,16 @@ pub enum Bench {
         #[arg(long, value_enum, default_value_t = Accel::Tcg)]
         accel: Accel,
     },
+    /// What files cost, in instructions: on the disk with ext4 and with FAT, and in memory, beside the disk without any, and beside the host's
+    /// own file system, by the clock.
+    Disk {
+        /// Write the figures to this file as JSON too.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Draw them into this file.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
     /// How long builds take, by the clock: everything from nothing, and after a change of one line.
     Build {
         /// Write the figures to this file as JSON too.

@@ -3,8 +3,13 @@
 //! `files fill DIR SEED` makes a tree; `files sum DIR` lists it; `files full DIR` writes until there is no room, and again after
 //! making some; `files poke DIR` does everything to all that is there, whatever the answers; `files hold DIR` writes a file and never ends;
 //! `files errors DIR` writes and syncs until the disk fails, and counts who is told; `files overwrite DIR` writes over a file that is there;
-//! `files beside DIR` works on files while one becomes very large, and gets small again.
+//! `files beside DIR` works on files while one becomes very large, and gets small again;
+//! `files operations DIR SEED COUNT` carries out operations by lot in a new directory; `files speed DIR` says how long things
+//! take.
 #![forbid(unsafe_code)]
+
+mod operations;
+mod speed;
 
 use std::error::Error;
 use std::fs::{self, File, OpenOptions};
@@ -38,8 +43,13 @@ fn main() -> Result<()> {
         ["errors", dir] => errors(Path::new(dir))?,
         ["overwrite", dir] => overwrite(Path::new(dir))?,
         ["beside", dir] => beside(Path::new(dir))?,
+        ["speed", dir] => speed::speed(Path::new(dir))?,
+        ["operations", dir, seed, count] => {
+            fs::create_dir(dir)?;
+            operations::Operations::new(Path::new(dir), seed.parse()?)?.run(count.parse()?);
+        }
         _ => {
-            let words = "fill DIR SEED | sum DIR | full DIR | poke DIR | hold DIR | errors DIR | overwrite DIR | beside DIR";
+            let words = "fill DIR SEED | sum DIR | full DIR | poke DIR | hold DIR | errors DIR | overwrite DIR | beside DIR | operations DIR SEED COUNT | speed DIR";
             return Err(format!("usage: files {words}").into());
         }
     }

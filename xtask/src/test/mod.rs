@@ -26,6 +26,7 @@ mod instances;
 mod kernel;
 mod native;
 mod network;
+mod operations;
 mod packages;
 mod programs;
 mod shell;
@@ -303,6 +304,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         ext4::tests(),
         disk::tests(args),
         failing::tests(),
+        operations::tests(),
         shell::tests(),
         debugging::tests(),
         wrong::tests(),

@@ -226,7 +226,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let (node, from) = match place!(walk(system, open.node, from, false), false) {
             Place::There { node, entry: Some(entry) } => (node, entry),
             Place::There { .. } => return Err(Error::Busy),
-            _ => return Err(Error::NotFound),
+            // The directories of both names come before what is in them.
+            _ => return walk(system, open.node, to, false).and(Err(Error::NotFound)),
         };
         let is_directory = system.kind(node)?.0 == Kind::Directory;
         let (to, old) = match place!(walk(system, open.node, to, false), true) {
