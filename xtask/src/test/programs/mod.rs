@@ -11,6 +11,7 @@
 mod c;
 mod files;
 mod guest;
+mod killed;
 mod rust;
 
 use std::fs;
@@ -25,7 +26,7 @@ use crate::session::End;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
-    rust::tests().into_iter().chain(c::tests()).chain(guest::tests()).collect()
+    rust::tests().into_iter().chain(c::tests()).chain(killed::tests()).chain(guest::tests()).collect()
 }
 
 /// One script, on two systems.
