@@ -432,8 +432,8 @@ pub enum Bench {
         #[arg(long, value_enum, default_value_t = Accel::Tcg)]
         accel: Accel,
     },
-    /// What files cost, in instructions: on the disk with ext4 and with FAT, and in memory, beside the disk without any, and beside the host's
-    /// own file system, by the clock.
+    /// How long files take, by the clock: on the disk with ext4 and with FAT, and in memory, beside the disk without any, and beside the
+    /// host's own file system.
     Disk {
         /// Write the figures to this file as JSON too.
         #[arg(long, value_name = "FILE")]
