@@ -1,5 +1,6 @@
 //! Copies the sources of `rsext4` and applies the patches in `patches/`, in the order of their names. A patch that does not fit is an
 //! error: another version of the crate needs another patch, or none.
+#![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

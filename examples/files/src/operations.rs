@@ -161,7 +161,9 @@ impl Operations {
             26 if self.numbers.next(8) == 0 => (format!("remove_dir_all {path}"), done(fs::remove_dir_all(full))),
             26 => {
                 let came = full.canonicalize().map(|found| {
-                    found.strip_prefix(&self.root).map_or_else(|_| "elsewhere".into(), |rest| rest.display().to_string())
+                    found
+                        .strip_prefix(&self.root)
+                        .map_or_else(|_| "elsewhere".into(), |rest| rest.display().to_string())
                 });
                 (format!("canonicalize {path}"), came)
             }
@@ -174,7 +176,13 @@ impl Operations {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             let kind = entry.file_type()?;
-            let mark = if kind.is_dir() { "/" } else if kind.is_symlink() { "@" } else { "" };
+            let mark = if kind.is_dir() {
+                "/"
+            } else if kind.is_symlink() {
+                "@"
+            } else {
+                ""
+            };
             names.push(format!("{}{mark}", entry.file_name().to_string_lossy()));
         }
         names.sort();

@@ -54,7 +54,9 @@ pub fn speed(dir: &Path) -> Result<()> {
     })?;
     let folder = dir.join("folder");
     fs::create_dir(&folder)?;
-    figure("create", FILES, || (0..FILES).try_for_each(|file| fs::write(folder.join(format!("file {file}")), "content")))?;
+    figure("create", FILES, || {
+        (0..FILES).try_for_each(|file| fs::write(folder.join(format!("file {file}")), "content"))
+    })?;
     figure("remove", FILES, || (0..FILES).try_for_each(|file| fs::remove_file(folder.join(format!("file {file}")))))?;
     figure("append-and-sync", TIMES, || {
         let mut file = File::create(dir.join("log"))?;

@@ -244,6 +244,10 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             return Err(Error::Invalid);
         }
         if let Some(old) = old {
+            // What lies above the file has at least this name in it.
+            if old != node && system.kind(old)?.0 == Kind::Directory && is_below(system, from.0, old)? {
+                return Err(Error::NotEmpty);
+            }
             match (is_directory, system.kind(old)?.0 == Kind::Directory) {
                 (true, false) => return Err(Error::NotDirectory),
                 (false, true) => return Err(Error::IsDirectory),
