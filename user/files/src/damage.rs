@@ -12,9 +12,9 @@ use rsext4::MkfsOptions;
 
 use cuts::Lot;
 
-use crate::played::{Memory, write_all};
 use crate::ext4::{Ext4, Now, device::Device};
 use crate::fat::Fat;
+use crate::played::{Memory, write_all};
 use crate::system::{FileSystem, New, Node};
 
 /// What a call may ask of the disk.
@@ -103,7 +103,7 @@ fn damaged<F: FileSystem>(
     let images = std::env::var("HAFNON_IMAGES").ok().and_then(|images| images.parse().ok()).unwrap_or(40);
     let mut mounted = 0;
     for seed in 0..images {
-        let mut lot = Lot(seed as u64 * 2_654_435_761 + 88_172_645_463_325_252);
+        let mut lot = Lot::new(seed as u64 * 2_654_435_761 + 88_172_645_463_325_252);
         let mut bytes = image.to_vec();
         // In some the header, in others what lies behind it.
         let place = &places[lot.below(places.len())];

@@ -224,5 +224,5 @@ pub fn verdict(what: &str, replay: &Replay<'_>, steps: usize) {
     let (counts, bad) = (replay.counts, replay.bad);
     println!("{what}: {steps} operations, {counts:?}, {bad} bad");
     assert!(bad == 0, "{bad} of {} states are bad: {:#?}", replay.states(), replay.told);
-    assert!(counts.cuts > 2 * steps && counts.torn > steps, "only {counts:?}");
+    assert!(counts.cuts > 2 * steps && counts.torn > steps / 4, "only {counts:?}");
 }

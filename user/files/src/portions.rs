@@ -6,9 +6,9 @@ use fatfs::{FatType, FormatVolumeOptions};
 use file_protocol::Error;
 use rsext4::MkfsOptions;
 
-use crate::played::{Memory, write_all};
 use crate::ext4::{Ext4, Now, device::Device};
 use crate::fat::Fat;
+use crate::played::{Memory, write_all};
 use crate::system::{FileSystem, New, Node};
 
 /// The large file: more than any portion.

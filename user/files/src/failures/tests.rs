@@ -7,9 +7,9 @@ use file_protocol::{Error, Result};
 use rsext4::MkfsOptions;
 
 use super::Failures;
-use crate::played::{Memory, content};
 use crate::ext4::{Ext4, device::Device};
 use crate::fat::Fat;
+use crate::played::{Memory, content};
 use crate::system::{FileSystem, New, Node};
 
 /// Bytes that are appended at once.
