@@ -118,7 +118,7 @@ pub fn content(fs: &mut impl FileSystem, node: Node) -> Vec<u8> {
     contents::content(fs, node).unwrap()
 }
 
-fn carry_out(fs: &mut impl FileSystem, model: &Model, operation: &Operation) {
+pub fn carry_out(fs: &mut impl FileSystem, model: &Model, operation: &Operation) {
     let place = |fs: &mut _, path| {
         let (folder, name) = split(path);
         (find(fs, folder), name.as_bytes().to_vec())

@@ -2,7 +2,7 @@
 //!
 //! The order in which changes get to the disk ([`super::volume`]) leaves three things behind, and each is mended here: clusters that
 //! nobody has, which become free; a chain that goes on behind the end of its file, which is cut off; and two names on one chain, from
-//! a renaming, of which a hidden one goes, and any other gets a copy. Whatever else is found was done by somebody else. It is told, the
+//! a renaming, of which a hidden one goes, and so does the second one of a directory, and any other gets a copy. Whatever else is found was done by somebody else. It is told, the
 //! volume is only read, and the flag stays.
 
 use std::collections::HashMap;
@@ -29,6 +29,8 @@ pub struct Report {
     pub long: Vec<u32>,
     /// Files whose first cluster is another one's first cluster as well.
     shared: Vec<Found>,
+    /// Directories that have another name beside this one.
+    renamed: Vec<Found>,
     /// What is not mended, in words.
     pub wrong: Vec<String>,
 }
@@ -40,6 +42,8 @@ struct Walk<'a> {
     owners: Vec<u32>,
     /// Files by their first cluster.
     files: HashMap<u32, Found>,
+    /// Directories by their first cluster, and where each has its name.
+    directories: HashMap<u32, String>,
     chains: u32,
     names: usize,
     report: Report,
@@ -138,8 +142,15 @@ impl Walk<'_> {
                 return Ok(());
             }
             self.volume.refuel();
+            // A renaming was cut, which goes from one name to another in the same directory.
+            if found.is_directory() && self.directories.get(&found.cluster()).is_some_and(|above| above == path) {
+                self.report.renamed.push(found);
+                continue;
+            }
+            let above = path;
             let path = format!("{path}/{}", found.name);
             if found.is_directory() {
+                self.directories.insert(found.cluster(), above.to_owned());
                 self.directory(&path, Place::Chain(found.cluster()), depth + 1)?;
             } else {
                 self.file(&path, found)?;
@@ -159,6 +170,7 @@ pub fn look(volume: &Volume, layout: &Layout) -> Result<Report> {
         layout,
         owners: vec![0; layout.end as usize],
         files: HashMap::new(),
+        directories: HashMap::new(),
         chains: 0,
         names: 0,
         report: Report::default(),
@@ -186,7 +198,7 @@ pub fn faults(disk: Box<dyn Blocks>) -> std::result::Result<Vec<String>, String>
     let found = Layout::read(&volume).and_then(|layout| look(&volume, &layout)).map_err(|error| error.to_string())?;
     let mut faults = found.wrong;
     let counts = [(found.lost.len(), "lost clusters"), (found.long.len(), "chains too long")];
-    let counts = counts.into_iter().chain([(found.shared.len(), "names on the clusters of another")]);
+    let counts = counts.into_iter().chain([(found.shared.len() + found.renamed.len(), "names on the clusters of another")]);
     faults.extend(counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
     Ok(faults)
 }
@@ -200,7 +212,7 @@ pub fn after_a_cut(volume: &Volume, layout: &Layout, read_only: bool) -> Result<
         return Ok(true);
     }
     let report = look(volume, layout)?;
-    let (lost, shared) = (report.lost.len(), report.shared.len());
+    let (lost, shared) = (report.lost.len(), report.shared.len() + report.renamed.len());
     crate::say(&format!(
         "it was in use when the power went: {lost} lost clusters, {} chains too long, {shared} names twice, {} other faults",
         report.long.len(),
@@ -247,6 +259,11 @@ fn mend(volume: &Volume, layout: &Layout, report: &Report) -> Result<bool> {
             crate::say("there is no room to give each of two names its own content; it is only read");
             return Ok(false);
         }
+    }
+    for found in &report.renamed {
+        volume.refuel();
+        Layout::delete(volume, found)?;
+        volume.write_back(Plan::Shrink)?;
     }
     volume.clean()?;
     Ok(true)

@@ -208,6 +208,19 @@ impl Layout {
         Some(self.value(word, shift))
     }
 
+    /// Copies a cluster's entry from one part of a table that begins at `start` to another. It lies whole in both.
+    pub fn copy_entry(&self, from: &[u8], to: &mut [u8], start: u64, cluster: u32) {
+        let (at, shift) = self.entry_place(cluster);
+        let Some(at) = at.checked_sub(start).and_then(|at| usize::try_from(at).ok()) else { return };
+        let mask = if self.bits == 32 { u32::MAX } else { ((1_u32 << self.bits) - 1) << shift };
+        let len = (self.bits + shift).div_ceil(8) as usize;
+        for (index, mask) in mask.to_le_bytes().into_iter().take(len).enumerate() {
+            if let (Some(from), Some(to)) = (from.get(at + index), to.get_mut(at + index)) {
+                *to = *to & !mask | from & mask;
+            }
+        }
+    }
+
     /// The clusters of which a part of their entries lies in this range of a table.
     pub fn clusters_in(&self, range: Range<u64>) -> Range<u32> {
         let first = range.start * 8 / u64::from(self.bits);

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use cuts::image::Image;
 use cuts::judge::{Promise, judge};
 use cuts::log::Act;
-use cuts::plan::{Abilities, Model};
+use cuts::plan::{Abilities, Model, Operation};
 use cuts::replay::Replay;
 use fatfs::{FatType, FormatVolumeOptions};
 use file_protocol::{Error, Kind, entries};
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use super::Fat;
 use crate::judged::FatImages;
-use crate::played::{Memory, Played, content, names, play, steps, verdict, write_all};
+use crate::played::{self, Memory, Played, content, names, play, steps, verdict, write_all};
 use crate::system::{FileSystem, New, Node};
 
 fn formatted(kind: FatType) -> Memory {
@@ -305,6 +305,66 @@ fn what_was_synced_stays_at_whichever_write_the_power_goes() {
         replay.run(&played.base, &played.acts);
         verdict(&format!("{kind:?}"), &replay, steps);
     }
+}
+
+/// The states that cuts leave of some operations behind others; nothing is synced, as long as a file is open. None may be bad.
+fn cut(what: &str, before: &[Operation], operations: &[Operation]) {
+    let disk = formatted(FatType::Fat16);
+    let (mut fat, mut model) = (mount(&disk), Model::default());
+    let mut carry_out = |fat: &mut Fat, operation: &Operation| {
+        played::carry_out(fat, &model, operation);
+        model.apply(operation);
+        model.clone()
+    };
+    let mut trees: Vec<Model> = before.iter().map(|operation| carry_out(&mut fat, operation)).collect();
+    trees.drain(..trees.len() - 1);
+    fat.sync().unwrap();
+    let (base, root) = (disk.image(), fat.root());
+    let open = fat.find(root, b"open").unwrap();
+    fat.hold(open);
+    disk.logged(true);
+    trees.extend(operations.iter().map(|operation| carry_out(&mut fat, operation)));
+    fat.sync().unwrap();
+    fat.release(open);
+    let acts = disk.logged(false);
+    // Cuts and tears are by lot: so there are many.
+    for seed in 0..20 {
+        let mut replay = Replay::new(&FatImages, &trees, Promise::Each, seed);
+        replay.run(&base, &acts);
+        assert!(replay.counts.cuts > 1 && replay.bad == 0, "{what}: {:#?}", replay.told);
+    }
+}
+
+/// Whatever lies across the end of a sector, in directories and in the table.
+#[test]
+fn what_needs_two_sectors_gets_to_the_disk_in_order() {
+    let make = |path: &str, len: usize| Operation::Make(path.to_owned(), cuts::plan::content(3, len));
+    let name = |number: usize| format!("a name of its own, number {number}");
+    // Of the last name one half lies in the next sector.
+    let mut names = vec![make("open", 600)];
+    names.extend((1..=4).map(|number| make(&name(number), 600)));
+    for open in [false, true] {
+        cut("renaming over", &names, &[Operation::Rename(name(4), name(1), open)]);
+        cut("removing", &names, &[Operation::Append(name(4), vec![7; 700]), Operation::Remove(name(4), open)]);
+    }
+    let to_it = [Operation::Append(name(3), vec![7; 700]), Operation::Rename(name(3), name(9), false)];
+    cut("renaming", &names[..4], &to_it);
+    // The last cluster of one file is noted in one sector, what comes next and another file in the next.
+    let two = [make("open", 500), make("filler", 260 * 512), make("other", 500)];
+    let more = |path: &str| Operation::Append(path.to_owned(), vec![7; 5000]);
+    cut("appending to two", &two, &[more("open"), more("other")]);
+    let long = [make("open", 500), make("filler", 400 * 512)];
+    cut("making shorter", &long, &[Operation::Resize("filler".into(), 100 * 512)]);
+    cut("making shorter", &long, &[Operation::Resize("filler".into(), 300 * 512)]);
+}
+
+/// A directory with two names, of which one goes at the next start.
+#[test]
+fn a_directory_that_was_being_renamed_is_mended() {
+    let made = [Operation::Make("open".into(), vec![1]), Operation::MakeDirectory("one/".into())];
+    let inside = Operation::Make("one/file".into(), vec![5; 2000]);
+    let renamed = Operation::Rename("one/".into(), "another name of more than one entry/".into(), false);
+    cut("renaming a directory", &[&made[..], &[inside]].concat(), &[renamed]);
 }
 
 /// Operations in the order of before: pages by their number, in one go.

@@ -6,13 +6,14 @@
 //!
 //! *To take clusters* ([`Plan::Grow`]: making, writing, a second name):
 //! 1. content, and directories that nobody knows yet;
-//! 2. flush, and the table's sectors in which nothing but free clusters changes;
+//! 2. flush, and the table's sectors in which nothing but free clusters changes; of others, where there are several, the clusters that
+//!    were free;
 //! 3. flush, and those that change a cluster in use: the link to what is new;
-//! 4. flush, and directories, in the order in which they were changed, with a flush between two sectors.
+//! 4. flush, and directories, in the order in which they were changed last, with a flush between two sectors.
 //!
 //! *To give clusters back* ([`Plan::Shrink`]: removing, making shorter):
 //! 5. directories, the last change first, with a flush between two sectors;
-//! 6. flush, and the table.
+//! 6. flush, and the table; of several sectors first the new ends of chains, and a flush.
 //!
 //! What is changed in between on the disk is a name that is there or not, and clusters that nobody has: never a name on clusters
 //! of somebody else. A change that fails in the midst is taken back here, before anything of it got to the disk ([`Volume::discard`]).
@@ -83,7 +84,7 @@ struct Inner {
     /// Where the flag lies, and what lies where, once that is known.
     flag: Option<u64>,
     layout: Option<Layout>,
-    /// Sectors that were changed, in the order of their first change.
+    /// Sectors that were changed; those of directories in the order of their last change.
     changed: Vec<(u64, Kind)>,
     /// What is being changed.
     kind: Kind,
@@ -328,8 +329,11 @@ impl Inner {
         }
         change(page.bytes.get_mut(at..at + len).ok_or(ErrorKind::InvalidData)?);
         for sector in offset / SECTOR..(offset + len as u64).div_ceil(SECTOR) {
-            if !self.changed.iter().rev().any(|(known, _)| *known == sector) {
-                self.changed.push((sector, kind));
+            match self.changed.iter().rposition(|(known, _)| *known == sector) {
+                None => self.changed.push((sector, kind)),
+                // Its turn is that of the last change: what came between may have to be on the disk before that.
+                Some(place) if kind == Kind::Names => self.changed[place..].rotate_left(1),
+                Some(_) => {}
             }
         }
         Ok(())
@@ -423,6 +427,47 @@ impl Inner {
         Ok(())
     }
 
+    /// Where several sectors of a table change clusters in use, no order of them is right: one may link to what another has, and a
+    /// disk may keep any of them. So the entries that `wanted` takes, by what they are now and on the disk, are written alone before.
+    fn write_entries(&mut self, wanted: impl Fn(u32, u32) -> bool) -> Result<()> {
+        let Some(layout) = self.layout.clone() else { return Ok(()) };
+        let mut sectors = Vec::new();
+        for (sector, kind) in self.changed.clone() {
+            if self.class(sector, kind) == Class::UsedClusters {
+                sectors.push(sector);
+            }
+        }
+        if sectors.iter().filter(|sector| layout.table.contains(&(**sector * SECTOR))).count() < 2 {
+            return Ok(());
+        }
+        self.flush()?;
+        let length = layout.table.end - layout.table.start;
+        for sector in sectors {
+            let from = (sector * SECTOR - layout.table.start) % length;
+            let Some((now, before)) = self.both(sector) else { continue };
+            let mut part = before.to_vec();
+            for cluster in layout.clusters_in(from..from + SECTOR) {
+                let entries = (layout.entry_in(now, from, cluster), layout.entry_in(before, from, cluster));
+                if let (Some(new), Some(old)) = entries
+                    && new != old
+                    && wanted(new, old)
+                {
+                    layout.copy_entry(now, &mut part, from, cluster);
+                }
+            }
+            if part == before {
+                continue;
+            }
+            self.unflushed = true;
+            self.disk.write(sector * SECTOR, &part)?;
+            let at = (sector * SECTOR % PAGE) as usize;
+            if let Some(disk) = self.pages.get_mut(&(sector * SECTOR / PAGE)).and_then(|page| page.disk.as_mut()) {
+                disk[at..at + SECTOR as usize].copy_from_slice(&part);
+            }
+        }
+        self.flush()
+    }
+
     /// Writes the changed sectors of some classes.
     fn write(&mut self, wanted: impl Fn(Class) -> bool) -> Result<()> {
         let mut sectors = BTreeSet::new();
@@ -499,12 +544,14 @@ impl Inner {
             Plan::Grow => {
                 // Steps 2 to 4.
                 self.write_behind(Class::FreeClusters)?;
+                self.write_entries(|_, before| before == 0)?;
                 self.write_behind(Class::UsedClusters)?;
                 self.write_names(false)?;
             }
             Plan::Shrink => {
                 // Steps 5 and 6.
                 self.write_names(true)?;
+                self.write_entries(|now, before| now != 0 && before != 0)?;
                 self.flush()?;
                 self.write(|_| true)?;
             }
