@@ -198,7 +198,8 @@ pub fn faults(disk: Box<dyn Blocks>) -> std::result::Result<Vec<String>, String>
     let found = Layout::read(&volume).and_then(|layout| look(&volume, &layout)).map_err(|error| error.to_string())?;
     let mut faults = found.wrong;
     let counts = [(found.lost.len(), "lost clusters"), (found.long.len(), "chains too long")];
-    let counts = counts.into_iter().chain([(found.shared.len() + found.renamed.len(), "names on the clusters of another")]);
+    let counts =
+        counts.into_iter().chain([(found.shared.len() + found.renamed.len(), "names on the clusters of another")]);
     faults.extend(counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
     Ok(faults)
 }
