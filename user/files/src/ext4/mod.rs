@@ -303,7 +303,7 @@ impl Ext4 {
     /// What was not committed is lost.
     fn fail(&mut self) {
         if !self.failed {
-            eprintln!("the disk failed; from here on it is only read");
+            crate::say("the disk failed; from here on it is only read");
         }
         (self.failed, self.lost, self.read_only) = (true, true, true);
     }

@@ -361,7 +361,7 @@ impl Fat {
         })?;
         // It need not stay in memory; and what the disk does not take is an error here, and of this file alone.
         if let Err(error) = self.volume.write_content() {
-            eprintln!("the disk did not take what a file holds ({error})");
+            crate::say(&format!("the disk did not take what a file holds ({error})"));
             self.with_file(file, |place| {
                 place.seek(SeekFrom::Start(size))?;
                 place.truncate()?;
