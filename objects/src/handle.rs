@@ -27,8 +27,10 @@ pub type HandleValue = u32;
 /// Never a handle.
 pub const INVALID: HandleValue = 0;
 
-const GENERATION_BITS: u32 = 5;
-const INDEX_BITS: u32 = 24;
+/// A value comes again after 2,048 handles in its place.
+const GENERATION_BITS: u32 = 11;
+/// A process has 262,144 handles at most, as all of Zircon has.
+const INDEX_BITS: u32 = 18;
 const FIXED_BITS: u32 = 3;
 const MASK_BITS: u32 = 0x7fff_fffc;
 const CHUNK_BITS: u32 = 7;
@@ -55,7 +57,7 @@ enum Slot {
 
 #[derive(Clone, Copy)]
 struct Cell {
-    generation: u8,
+    generation: u16,
     /// The sole wait for the object goes through this handle.
     sole: bool,
     slot: Slot,
@@ -104,18 +106,18 @@ impl HandleTable {
     }
 
     #[inline(always)]
-    fn encode(&self, index: u32, generation: u8) -> HandleValue {
+    fn encode(&self, index: u32, generation: u16) -> HandleValue {
         let bits = (u32::from(generation) << INDEX_BITS | index) << 2;
         (bits ^ self.mask) | FIXED_BITS
     }
 
     #[inline]
-    fn decode(&self, value: HandleValue) -> Option<(u32, u8)> {
+    fn decode(&self, value: HandleValue) -> Option<(u32, u16)> {
         if value & FIXED_BITS != FIXED_BITS || value >> 31 != 0 {
             return None;
         }
         let bits = ((value ^ self.mask) & MASK_BITS) >> 2;
-        Some((bits & ((1 << INDEX_BITS) - 1), (bits >> INDEX_BITS) as u8))
+        Some((bits & ((1 << INDEX_BITS) - 1), (bits >> INDEX_BITS) as u16))
     }
 
     #[inline]
@@ -320,7 +322,7 @@ mod tests {
         table.allow(1 << 16);
         let value = table.insert(handle(1)).unwrap();
         table.remove(value).unwrap();
-        for n in 0..31 {
+        for n in 0..2047 {
             assert_eq!(table.get(value), Err(Status::BAD_HANDLE));
             let other = table.insert(handle(n)).unwrap();
             assert_ne!(other, value);

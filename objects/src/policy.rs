@@ -70,17 +70,17 @@ impl Policy {
     /// Entries are held against the policy as it was, so a later one for the same condition wins.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: an unknown condition. `NOT_SUPPORTED`: an unknown action or flag. `ALREADY_EXISTS`: an entry is
+    /// `NOT_SUPPORTED`: an unknown action. `INVALID_ARGS`: an unknown flag or condition. `ALREADY_EXISTS`: an entry is
     /// not allowed and the change was to be absolute.
     pub fn with(&self, options: u32, entries: &[zx_policy_basic_v2_t]) -> Result<Policy, Status> {
         let mut new = *self;
         for entry in entries {
-            if entry.condition >= ZX_POL_MAX {
-                return Err(Status::OUT_OF_RANGE);
+            if entry.action >= ZX_POL_ACTION_MAX {
+                return Err(Status::NOT_SUPPORTED);
             }
             let known = matches!(entry.flags, ZX_POL_OVERRIDE_ALLOW | ZX_POL_OVERRIDE_DENY);
-            if entry.action >= ZX_POL_ACTION_MAX || !known {
-                return Err(Status::NOT_SUPPORTED);
+            if !known || entry.condition >= ZX_POL_MAX {
+                return Err(Status::INVALID_ARGS);
             }
             let fixed = entry.flags == ZX_POL_OVERRIDE_DENY;
             let one = [entry.condition];
@@ -168,11 +168,11 @@ mod tests {
     fn apply(model: &Model, options: u32, entries: &[zx_policy_basic_v2_t]) -> Result<Model, Status> {
         let mut new = model.clone();
         for e in entries {
-            if e.condition >= ZX_POL_MAX {
-                return Err(Status::OUT_OF_RANGE);
-            }
-            if e.action >= ZX_POL_ACTION_MAX || e.flags > 1 {
+            if e.action >= ZX_POL_ACTION_MAX {
                 return Err(Status::NOT_SUPPORTED);
+            }
+            if e.flags > 1 || e.condition >= ZX_POL_MAX {
+                return Err(Status::INVALID_ARGS);
             }
             let all = |c: u32| c == e.condition || e.condition == 3 && (4..=14).chain(16..=17).any(|n| n == c);
             for c in (0..ZX_POL_MAX).filter(|&c| c != 3 || e.condition != 3).filter(|&c| all(c)) {

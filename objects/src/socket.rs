@@ -408,7 +408,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `socket_set_disposition`: whether this end and its peer may write.
+    /// `socket_set_disposition`: whether this end and its peer may write. When the peer is gone, only this end changes.
     ///
     /// # Errors
     /// `BAD_STATE`: writing was disabled and data is still there to be read, so it cannot be enabled again.
@@ -418,7 +418,7 @@ impl<M: Machine> Kernel<M> {
         own: Option<bool>,
         peer: Option<bool>,
     ) -> Result<(), Status> {
-        let other = self.objects.get(end)?.peer.ok_or(Status::PEER_CLOSED)?;
+        let Some(other) = self.objects.get(end)?.peer else { return self.socket_set_alone(end, own, peer) };
         for (writer, reader, allow) in [(end, other, own), (other, end, peer)] {
             let Some(allow) = allow else { continue };
             if allow && !self.objects.get(writer)?.can_write && self.objects.get(reader)?.inbox.len() > 0 {
@@ -431,6 +431,20 @@ impl<M: Machine> Kernel<M> {
             self.objects.get_mut(reader)?.can_receive = allow;
             self.socket_update_signals(writer, reader);
         }
+        Ok(())
+    }
+
+    /// [`Kernel::socket_set_disposition`] of an end whose peer is gone.
+    fn socket_set_alone(&mut self, end: Id<Socket>, own: Option<bool>, peer: Option<bool>) -> Result<(), Status> {
+        let socket = self.objects.get_mut(end)?;
+        if peer == Some(true) && !socket.can_receive && socket.inbox.len() > 0 {
+            return Err(Status::BAD_STATE);
+        }
+        let Some(allow) = own else { return Ok(()) };
+        socket.can_write = allow;
+        let (may, may_not) = (Signals::SOCKET_WRITABLE, Signals::SOCKET_WRITE_DISABLED);
+        let (clear, set) = if allow { (may_not, may) } else { (may, may_not) };
+        self.signal(end.object(), clear, set);
         Ok(())
     }
 

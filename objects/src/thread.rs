@@ -455,7 +455,8 @@ impl<M: Machine> Kernel<M> {
         if thread.shows_registers() { thread.machine.ok_or(Status::BAD_STATE) } else { Err(Status::BAD_STATE) }
     }
 
-    /// The registers of a thread that stands. Of one that waits in a call they are those that it waits with.
+    /// The registers of a thread that stands. Of one that waits in a call they are those that it waits with; where an exception
+    /// comes of the call, it has its result.
     ///
     /// # Errors
     /// `BAD_STATE`: it is neither suspended nor at an exception.
@@ -465,7 +466,11 @@ impl<M: Machine> Kernel<M> {
             return Ok(restricted);
         }
         let found = self.machine.thread_registers(machine);
-        Ok(self.with_stack_pointer(id, found))
+        let mut found = self.with_stack_pointer(id, found);
+        if let Wait::Exception { after: After::Return(result), .. } = self.objects.get(id)?.wait {
+            found.rax = result.cast_unsigned();
+        }
+        Ok(found)
     }
 
     /// Sets the registers of a thread that stands. If it waits in a call and shall go on elsewhere, the wait is over
@@ -487,6 +492,11 @@ impl<M: Machine> Kernel<M> {
                 return Err(Status::BAD_STATE);
             }
             self.abandon_wait(id);
+        }
+        if let Ok(thread) = self.objects.get_mut(id)
+            && let Wait::Exception { after: After::Return(result), .. } = &mut thread.wait
+        {
+            *result = registers.rax.cast_signed();
         }
         if !stopped {
             // It waits in a call, which it goes on with.

@@ -14,12 +14,14 @@ pub(super) struct Model {
     inbox: VecDeque<u8>,
     can_write: bool,
     can_receive: bool,
+    /// Writing was enabled when the peer was gone.
+    alone: bool,
     read_threshold: usize,
 }
 
 impl Default for Model {
     fn default() -> Self {
-        Model { inbox: VecDeque::new(), can_write: true, can_receive: true, read_threshold: 0 }
+        Model { inbox: VecDeque::new(), can_write: true, can_receive: true, alone: false, read_threshold: 0 }
     }
 }
 
@@ -31,7 +33,7 @@ impl Model {
         signals.set(Signals::SOCKET_READ_THRESHOLD, self.read_threshold > 0 && len >= self.read_threshold);
         signals.set(Signals::SOCKET_PEER_WRITE_DISABLED, !self.can_receive);
         // What is written here never fills the other end.
-        signals.set(Signals::SOCKET_WRITABLE, self.can_write && peer.is_some());
+        signals.set(Signals::SOCKET_WRITABLE, self.can_write && (peer.is_some() || self.alone));
         signals.set(Signals::SOCKET_WRITE_DISABLED, !self.can_write);
         signals
     }
@@ -92,15 +94,12 @@ impl World {
                 let allow = amount.is_multiple_of(2);
                 let can_write = self.socket_model(own).is_some_and(|model| model.can_write);
                 let unread = self.socket_model(others).is_some_and(|model| !model.inbox.is_empty());
-                let expected = match others {
-                    None => Err(Status::PEER_CLOSED),
-                    Some(_) if allow && !can_write && unread => Err(Status::BAD_STATE),
-                    Some(_) => Ok(()),
-                };
+                let expected = if allow && !can_write && unread { Err(Status::BAD_STATE) } else { Ok(()) };
                 prop_assert_eq!(self.kernel.socket_set_disposition(id, Some(allow), None), expected);
                 if expected.is_ok() {
                     if let Some(model) = self.socket_model(own) {
                         model.can_write = allow;
+                        model.alone = others.is_none();
                     }
                     if let Some(model) = self.socket_model(others) {
                         model.can_receive = allow;

@@ -56,7 +56,7 @@ fn record<M: Machine>(kernel: &Kernel<M>, id: Id<Vmo>, via: u32, rights: Rights)
         parent_koid: kernel.vmo_parent_koid(id),
         num_children: vmo.children as usize,
         num_mappings: vmo.num_mappings,
-        share_count: vmo.share_count(),
+        share_count: vmo.share_count().max(1),
         flags,
         committed_bytes: memory.committed,
         handle_rights: rights.bits(),

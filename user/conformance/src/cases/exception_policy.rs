@@ -14,6 +14,7 @@ use crate::tiny::{EXCEPTION, KILLED, OwnJob};
 
 cases! {
     "exception.policy.denied" => denied,
+    "exception.policy.result_is_changed" => result_is_changed,
     "exception.policy.allowed" => allowed,
     "exception.policy.bad_handle" => bad_handle,
     "exception.policy.unhandled" => unhandled,
@@ -50,6 +51,8 @@ fn denied() -> Outcome {
     let report = thread.exception_report()?;
     equal(report.context.arch, abi::zx_x86_64_exc_data_t::default())?;
     equal((report.context.synth_code, report.context.synth_data), (abi::ZX_EXCP_POLICY_CODE_NEW_EVENT, 0))?;
+    let registers: abi::zx_thread_state_general_regs_t = thread.registers()?;
+    equal(registers.rax as i32, Status::ACCESS_DENIED.0)?;
     caught.handled()?;
     // The program learns what it would have learnt without the exception.
     gives(result(&puppet)?, Status::ACCESS_DENIED)?;
@@ -57,6 +60,18 @@ fn denied() -> Outcome {
     // What is not forbidden raises nothing.
     gives(puppet.call(function!(zx_counter_create), &[0, puppet.room(0)?])?, Status::OK)?;
     quiet(&channel)
+}
+
+fn result_is_changed() -> Outcome {
+    let (puppet, channel, _job) = limited(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY_EXCEPTION)?;
+    make_event(&puppet)?;
+    let caught = catch_type(&channel, ZX_EXCP_POLICY_ERROR)?;
+    let thread = caught.exception.thread()?;
+    let mut registers: abi::zx_thread_state_general_regs_t = thread.registers()?;
+    registers.rax = i64::from(Status::INTERNAL.0).cast_unsigned();
+    thread.set_registers(&registers)?;
+    caught.handled()?;
+    gives(result(&puppet)?, Status::INTERNAL)
 }
 
 fn allowed() -> Outcome {

@@ -10,6 +10,7 @@ cases! {
     "handle.close.ends_the_value" => close_ends_the_value,
     "handle.close.null_is_ok" => close_null_is_ok,
     "handle.close.twice" => close_twice,
+    "handle.close.value_comes_late" => close_value_comes_late,
     "handle.close_many.all" => close_many_all,
     "handle.close_many.closes_the_others" => close_many_closes_the_others,
     "handle.close_many.none" => close_many_none,
@@ -169,6 +170,16 @@ fn close_many_same_twice() -> Outcome {
 fn close_many_nulls() -> Outcome {
     let list = [0_u32; 100];
     gives(raw!(zx_handle_close_many, list.as_ptr(), list.len()), Status::OK)
+}
+
+fn close_value_comes_late() -> Outcome {
+    let event = Event::create()?;
+    let first = event.duplicate(Rights::SAME_RIGHTS)?.raw_handle();
+    for round in 1..2048 {
+        let value = event.duplicate(Rights::SAME_RIGHTS)?.raw_handle();
+        ensure(value != first, &format!("it comes again in round {round}"))?;
+    }
+    fails(HandleRef::from_raw(first).check_valid(), Status::BAD_HANDLE)
 }
 
 fn close_many_hundreds() -> Outcome {

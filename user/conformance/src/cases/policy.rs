@@ -93,10 +93,10 @@ fn count() -> Outcome {
 fn entries() -> Outcome {
     let job = job()?;
     let set = |condition, action, flags| job.set_policy(ZX_JOB_POL_ABSOLUTE, &[entry(condition, action, flags)]);
-    fails(set(ZX_POL_MAX, ZX_POL_ACTION_ALLOW, ZX_POL_OVERRIDE_DENY), Status::OUT_OF_RANGE)?;
-    fails(set(u32::MAX, ZX_POL_ACTION_ALLOW, ZX_POL_OVERRIDE_DENY), Status::OUT_OF_RANGE)?;
+    fails(set(ZX_POL_MAX, ZX_POL_ACTION_ALLOW, ZX_POL_OVERRIDE_DENY), Status::INVALID_ARGS)?;
+    fails(set(u32::MAX, ZX_POL_ACTION_ALLOW, ZX_POL_OVERRIDE_DENY), Status::INVALID_ARGS)?;
     fails(set(ZX_POL_NEW_EVENT, ZX_POL_ACTION_MAX, ZX_POL_OVERRIDE_DENY), Status::NOT_SUPPORTED)?;
-    fails(set(ZX_POL_NEW_EVENT, ZX_POL_ACTION_ALLOW, 2), Status::NOT_SUPPORTED)?;
+    fails(set(ZX_POL_NEW_EVENT, ZX_POL_ACTION_ALLOW, 2), Status::INVALID_ARGS)?;
     for condition in 0..ZX_POL_MAX {
         for action in 0..ZX_POL_ACTION_MAX {
             set(condition, action, ZX_POL_OVERRIDE_ALLOW)?;

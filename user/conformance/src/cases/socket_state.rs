@@ -153,8 +153,18 @@ fn disposition_rights() -> Outcome {
 
 fn disposition_peer_closed() -> Outcome {
     let (a, b) = Socket::create(0)?;
+    b.write(b"left")?;
+    b.set_disposition(OFF, 0)?;
     drop(b);
-    fails(a.set_disposition(OFF, 0), Status::PEER_CLOSED)
+    // What can still be changed is this end.
+    a.set_disposition(0, 0)?;
+    fails(a.set_disposition(0, ON), Status::BAD_STATE)?;
+    a.set_disposition(OFF, OFF)?;
+    let closed = Signals::PEER_CLOSED | Signals::SOCKET_PEER_WRITE_DISABLED | Signals::READABLE;
+    equal(a.signals()?, closed | Signals::SOCKET_WRITE_DISABLED)?;
+    a.set_disposition(ON, 0)?;
+    equal(a.signals()?, closed | Signals::WRITABLE)?;
+    fails(a.write(b"more"), Status::PEER_CLOSED)
 }
 
 fn property(socket: &Socket, property: u32) -> Result<u64, Status> {

@@ -360,7 +360,7 @@ fn info_tells() -> Outcome {
     equal(of_clone.flags, flags | abi::ZX_INFO_VMO_IS_COW_CLONE | abi::ZX_INFO_VMO_RESIZABLE)?;
     equal((of_vmo.parent_koid, of_vmo.num_children), (0, 1))?;
     equal((of_clone.koid, of_clone.parent_koid, of_clone.num_children), (clone.koid()?, vmo.koid()?, 0))?;
-    equal((of_clone.size_bytes, of_clone.num_mappings, of_clone.share_count), (4 * PAGE, 0, 0))?;
+    equal((of_clone.size_bytes, of_clone.num_mappings, of_clone.share_count), (4 * PAGE, 0, 1))?;
     let mapping = root.map_here(READ, &clone, 0, 4096)?;
     let mapped = clone.info()?;
     equal((mapped.num_mappings, mapped.share_count, vmo.info()?.num_mappings), (1, 1, 0))?;
