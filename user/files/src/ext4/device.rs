@@ -153,6 +153,15 @@ impl Device {
         inner.failed || !inner.unwritten.is_empty()
     }
 
+    /// Forgets all that the disk did not take: what it has is what counts.
+    pub fn reset(&self) {
+        let mut inner = self.0.borrow_mut();
+        inner.kept.clear();
+        inner.cache.clear();
+        inner.ages.clear();
+        inner.in_journal = false;
+    }
+
     /// Step 7, for what `call` writes.
     pub fn forgive<T>(&self, call: impl FnOnce() -> T) -> T {
         let mut inner = self.0.borrow_mut();

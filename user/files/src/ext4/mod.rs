@@ -230,14 +230,21 @@ impl Ext4 {
 
     fn mounted(&mut self) -> Ext4Result<&mut Fs> {
         if self.fs.is_none() {
-            let services = MountServices::new(Now, Entropy, NoopObserver);
-            let fs = if self.device.read_only() {
+            let services = || MountServices::new(Now, Entropy, NoopObserver);
+            let options = MountOptions::read_only_no_journal_replay;
+            let mut mounted = if self.device.read_only() {
                 // What waits in the journal stays there.
-                Fs::mount(self.device.clone(), services, MountOptions::read_only_no_journal_replay())?
+                Fs::mount(self.device.clone(), services(), options())
             } else {
-                Fs::mount_with_readonly_fallback(self.device.clone(), services)?
+                Fs::mount_with_readonly_fallback(self.device.clone(), services())
             };
-            if fs.options().readonly && !self.device.read_only() {
+            if mounted.is_err() && self.failed {
+                // Nor does the disk take what waits in the journal.
+                self.device.reset();
+                mounted = Fs::mount(self.device.clone(), services(), options());
+            }
+            let fs = mounted?;
+            if fs.options().readonly && !self.device.read_only() && !self.failed {
                 crate::say("it has errors recorded in it, so it is only read; `e2fsck` mends it");
             }
             self.read_only = fs.options().readonly || self.failed;
@@ -300,12 +307,15 @@ impl Ext4 {
         Ok(())
     }
 
-    /// What was not committed is lost.
+    /// What was not committed is lost: what `rsext4` has of it in memory it could neither write nor let go of, so the image is mounted
+    /// anew, as it is on the disk.
     fn fail(&mut self) {
         if !self.failed {
             crate::say("the disk failed; from here on it is only read");
         }
         (self.failed, self.lost, self.read_only) = (true, true, true);
+        self.fs = None;
+        self.device.reset();
     }
 
     fn inode(&mut self, node: Node) -> Result<InodeInfo> {
