@@ -128,10 +128,8 @@ impl Model {
 
     /// Whether this is what was read.
     pub fn is(&self, found: &Tree) -> bool {
-        let same = |(there, should): ((&String, &Vec<u8>), (&String, Object, &Rc<Vec<u8>>))| {
-            there.0 == should.0 && there.1 == should.2.as_ref()
-        };
-        found.len() == self.names.len() && found.iter().zip(self.names()).all(same)
+        let should = self.names().map(|(path, _, content)| (path, content.as_ref()));
+        found.len() == self.names.len() && found.iter().eq(should)
     }
 
     /// Draws an operation.
@@ -144,8 +142,11 @@ impl Model {
         };
         let fresh = |lot: &mut Lot, end: &str| loop {
             let number = lot.below(10_000);
-            let name =
-                if number % 3 == 0 { format!("F{number}") } else { format!("a name of its own, number {number}") };
+            let name = if number.is_multiple_of(3) {
+                format!("F{number}")
+            } else {
+                format!("a name of its own, number {number}")
+            };
             let path = format!("{}{name}", folder(lot));
             // With or without a slash it is the same name.
             if !self.names.contains_key(&path) && !self.names.contains_key(&format!("{path}/")) {
