@@ -41,6 +41,9 @@ pub struct Counts {
     pub starts: usize,
 }
 
+/// Sectors of a write in which it is torn once.
+const PIECE: usize = 8;
+
 /// What a cut leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
@@ -205,10 +208,12 @@ fn walk(base: &Image, acts: &[Act], lot: &mut Lot, each: &mut dyn FnMut(State<'_
     for (index, act) in acts.iter().enumerate() {
         match act {
             Act::Write(at, bytes) => {
-                if bytes.len() >= 2 * SECTOR {
+                let sectors = bytes.len() / SECTOR;
+                // Within each piece of a long one.
+                for first in (0..sectors.saturating_sub(1)).step_by(PIECE) {
                     let mut torn = image.clone();
-                    let sectors = 1 + lot.below(bytes.len() / SECTOR - 1);
-                    torn.write(*at, &bytes[..sectors * SECTOR]);
+                    let there = first + 1 + lot.below(PIECE.min(sectors - 1 - first));
+                    torn.write(*at, &bytes[..there * SECTOR]);
                     each(State { image: &torn, left: Left::Torn, index, mark: None });
                 }
                 image.write(*at, bytes);

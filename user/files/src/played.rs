@@ -219,10 +219,13 @@ pub fn steps(few: usize) -> usize {
     std::env::var("HAFNON_CUTS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(few)
 }
 
-/// Says what was found; nothing may be bad, and the last state is that of the last tree.
-pub fn verdict(what: &str, replay: &Replay<'_>, steps: usize) {
+/// Says what was found; nothing may be bad. There is a cut behind each write, and one within each that is longer than a sector, which
+/// the disk keeps whole.
+pub fn verdict(what: &str, replay: &Replay<'_>, acts: &[Act], steps: usize) {
     let (counts, bad) = (replay.counts, replay.bad);
     println!("{what}: {steps} operations, {counts:?}, {bad} bad");
     assert!(bad == 0, "{bad} of {} states are bad: {:#?}", replay.states(), replay.told);
-    assert!(counts.cuts > 2 * steps && counts.torn > steps / 4, "only {counts:?}");
+    let writes = |least: usize| acts.iter().filter(|act| matches!(act, Act::Write(_, b) if b.len() >= least)).count();
+    assert!(counts.cuts == writes(0) && counts.torn >= writes(2 * 512) && counts.torn > 0, "only {counts:?}");
+    assert!(counts.cuts > 2 * steps && replay.states() > 3 * steps, "only {counts:?}");
 }

@@ -309,7 +309,7 @@ fn what_was_synced_stays_at_whichever_write_the_power_goes() {
         let played = play(&disk, &mut mount(&disk), seed, steps, can, false);
         let mut replay = Replay::new(&Ext4Images, &played.trees, Promise::Whole, seed).starting_in_one_of(20);
         replay.run(&played.base, &played.acts);
-        verdict(&format!("ext4 with blocks of {block_size}"), &replay, steps);
+        verdict(&format!("ext4 with blocks of {block_size}"), &replay, &played.acts, steps);
     }
 }
 

@@ -303,7 +303,7 @@ fn what_was_synced_stays_at_whichever_write_the_power_goes() {
         let played = play(&disk, &mut mount(&disk), seed, steps, CAN, false);
         let mut replay = Replay::new(&FatImages, &played.trees, Promise::Each, seed).starting_in_one_of(20);
         replay.run(&played.base, &played.acts);
-        verdict(&format!("{kind:?}"), &replay, steps);
+        verdict(&format!("{kind:?}"), &replay, &played.acts, steps);
     }
 }
 
