@@ -14,8 +14,14 @@ pub(super) enum Long {
     Fill(Fill),
     Resize(Resize),
     Open(Opening),
-    /// A sync that waits for what was put off, by its transaction.
-    Sync(u32),
+    Sync(Syncing),
+}
+
+/// A sync that waits for what was put off.
+pub(super) struct Syncing {
+    transaction: u32,
+    /// Turns that it gives others, as long as they have steps.
+    gives: usize,
 }
 
 /// A large file is made empty before it is opened.
@@ -71,7 +77,7 @@ impl Long {
             Long::Fill(fill) => fill.transaction,
             Long::Resize(resize) => resize.transaction,
             Long::Open(opening) => opening.transaction,
-            Long::Sync(transaction) => *transaction,
+            Long::Sync(sync) => sync.transaction,
         }
     }
 
@@ -154,10 +160,15 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// `Sync`: of a directory, by which all is meant, it waits for what was put off.
+    /// `Sync`: of a directory, by which all is meant, it waits for what was put off. That of `init` comes when the system ends: it
+    /// waits for all that is to be done now, such as closing what programs had open that have ended.
     pub(super) fn sync(&mut self, (key, transaction): (u64, u32), open: &Open) -> Option<Result<Reply>> {
-        if open.kind == Kind::Directory && self.system(open).is_ok_and(|system| system.has_work()) {
-            self.begin_long(key, Long::Sync(transaction));
+        let is_init = self.connections.get(&key).is_some_and(|connection| connection.program == Program::INIT);
+        // Each of these steps has its turn before as many turns of this one's program are over.
+        let gives = if is_init { self.turns.len() } else { 0 };
+        let put_off = self.system(open).is_ok_and(|system| system.has_work());
+        if open.kind == Kind::Directory && (put_off || gives > 0) {
+            self.begin_long(key, Long::Sync(Syncing { transaction, gives }));
             return None;
         }
         Some(self.sync_now(open))
@@ -199,6 +210,13 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     fn portion(&mut self, long: &mut Long, open: &Open, program: Program) -> Option<Result<Reply>> {
         if let Long::Open(Opening { path, flags, mode, channel, .. }) = long {
             return self.open_path(open, (path, *flags, *mode), channel, program);
+        }
+        if let Long::Sync(sync) = long
+            && sync.gives > 0
+            && !self.turns.is_empty()
+        {
+            sync.gives -= 1;
+            return None;
         }
         let Ok(system) = self.system(open) else { return Some(Err(Error::NotFound)) };
         let came = match long {
