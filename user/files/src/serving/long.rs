@@ -208,27 +208,36 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
 
     /// A portion; at the end what came of all.
     fn portion(&mut self, long: &mut Long, open: &Open, program: Program) -> Option<Result<Reply>> {
-        if let Long::Open(Opening { path, flags, mode, channel, .. }) = long {
-            return self.open_path(open, (path, *flags, *mode), channel, program);
-        }
-        if let Long::Sync(sync) = long
-            && sync.gives > 0
-            && !self.turns.is_empty()
-        {
+        let came = match long {
+            Long::Open(Opening { path, flags, mode, channel, .. }) => {
+                return self.open_path(open, (path, *flags, *mode), channel, program);
+            }
+            Long::Sync(sync) => return self.sync_portion(sync, open),
+            Long::Fill(fill) => match self.system(open) {
+                Ok(system) => fill.go_on(system, open.node).map(|came| came.map(|()| Answer::Done)),
+                Err(error) => Some(Err(error)),
+            },
+            Long::Resize(resize) => match self.system(open) {
+                Ok(system) => resize.go_on(system, open),
+                Err(error) => Some(Err(error)),
+            },
+        };
+        came.map(|came| came.map(Reply::new))
+    }
+
+    fn sync_portion(&mut self, sync: &mut Syncing, open: &Open) -> Option<Result<Reply>> {
+        if sync.gives > 0 && !self.turns.is_empty() {
             sync.gives -= 1;
             return None;
         }
-        let Ok(system) = self.system(open) else { return Some(Err(Error::NotFound)) };
-        let came = match long {
-            Long::Fill(fill) => fill.go_on(system, open.node).map(|came| came.map(|()| Answer::Done)),
-            Long::Resize(resize) => resize.go_on(system, open),
-            Long::Sync(_) if system.has_work() => {
+        match self.system(open) {
+            Ok(system) if system.has_work() => {
                 system.work();
                 None
             }
-            Long::Sync(_) | Long::Open(_) => Some(system.sync().map(|()| Answer::Done)),
-        };
-        came.map(|came| came.map(Reply::new))
+            Ok(_) => Some(self.sync_now(open)),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     /// What a tree has put off gets its turns.
