@@ -46,8 +46,7 @@ fn sources() -> Result<PathBuf> {
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
-        let (path, to) = (entry.as_ref().map(fs::DirEntry::path), to);
-        let path = path.map_err(ToString::to_string)?;
+        let path = entry?.path();
         let to = to.join(path.file_name().unwrap_or_default());
         if path.is_dir() {
             copy(&path, &to)?;
@@ -58,33 +57,13 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Applies a patch in the unified format. The lines that a part of it changes are found by themselves, and must be there once.
-fn apply(patch: &str, folder: &Path) -> Result<()> {
-    let mut file: Option<(PathBuf, String)> = None;
-    let (mut old, mut new) = (String::new(), String::new());
-    for line in patch.lines().chain(["@@"]) {
-        if line.starts_with("@@") || line.starts_with("--- ") {
-            if let Some((path, text)) = file.as_mut().filter(|_| !old.is_empty()) {
-                if text.matches(&old).count() != 1 {
-                    return Err(format!("{} has not what is changed, once:\n{old}", path.display()).into());
-                }
-                *text = text.replace(&old, &new);
-                fs::write(path, text)?;
-            }
-            (old, new) = (String::new(), String::new());
-        } else if let Some(name) = line.strip_prefix("+++ b/src/") {
-            let path = folder.join(name);
-            let text = fs::read_to_string(&path)?;
-            file = Some((path, text));
-        } else if let Some(rest) = line.strip_prefix('-') {
-            old.push_str(&format!("{rest}\n"));
-        } else if let Some(rest) = line.strip_prefix('+') {
-            new.push_str(&format!("{rest}\n"));
-        } else if file.is_some() && (line.starts_with(' ') || line.is_empty()) {
-            let rest = line.strip_prefix(' ').unwrap_or(line);
-            old.push_str(&format!("{rest}\n"));
-            new.push_str(&format!("{rest}\n"));
-        }
-    }
+/// Applies a patch to the file that it names.
+fn apply(text: &str, folder: &Path) -> Result<()> {
+    let start = text.find("--- a/src/").ok_or("it changes no file of the crate's")?;
+    let patch = diffy::Patch::from_str(&text[start..])?;
+    let name = patch.original().and_then(|name| name.strip_prefix("a/src/")).ok_or("it names no file")?;
+    let path = folder.join(name);
+    let patched = diffy::apply(&fs::read_to_string(&path)?, &patch)?;
+    fs::write(&path, patched)?;
     Ok(())
 }
