@@ -28,6 +28,9 @@ pub const BATCH: usize = 64;
 pub const THREADS: usize = 3;
 /// Its number.
 pub const PARTNER: usize = THREADS - 1;
+/// How often a thread is sent on within a batch before it is given up: more often than a batch has calls. One that has changed the code that
+/// makes its calls, or has it changed, can come back from the same one for ever.
+const SENDS: u32 = 4 * BATCH as u32;
 /// How often a thread is fetched in a row before it is given up: more often than a batch has calls that wait.
 const FETCHES: u32 = 2 * BATCH as u32;
 const RECORD: usize = 128;
@@ -85,6 +88,8 @@ struct Worker {
     since: MonotonicInstant,
     /// How often it was fetched since it last came by itself.
     fetched: u32,
+    /// How often it was sent on since it got its batch.
+    sent: u32,
     /// It cannot be had any more.
     lost: bool,
 }
@@ -214,7 +219,16 @@ impl<'v> Attacker<'v> {
     fn take_on(&mut self, thread: zx::Thread) -> Result<(), Failure> {
         let koid = koid(&thread)?;
         let since = MonotonicInstant::now();
-        self.workers.push(Worker { thread, koid, stopped: None, batch: Vec::new(), since, fetched: 0, lost: false });
+        self.workers.push(Worker {
+            thread,
+            koid,
+            stopped: None,
+            batch: Vec::new(),
+            since,
+            fetched: 0,
+            sent: 0,
+            lost: false,
+        });
         self.await_ready(self.workers.len() - 1)
     }
 
@@ -312,6 +326,7 @@ impl<'v> Attacker<'v> {
         let count = batch.len();
         worker.batch = batch.into_iter().map(|laid| laid.call).collect();
         worker.since = MonotonicInstant::now();
+        worker.sent = 0;
         send(worker, |registers| {
             registers.r12 = begin;
             registers.r13 = begin + (count * RECORD) as u64;
@@ -369,6 +384,11 @@ impl<'v> Attacker<'v> {
         };
         if worker.batch.is_empty() || registers.rip == entry + DONE || registers.rip == entry {
             return Ok(Came::Ready(which));
+        }
+        worker.sent += 1;
+        if worker.sent > SENDS {
+            worker.lost = true;
+            return Ok(Came::Nothing);
         }
         if info.type_ == abi::ZX_EXCP_POLICY_ERROR {
             // Its call is over when this is.
