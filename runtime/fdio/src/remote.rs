@@ -8,11 +8,13 @@ use core::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use abi::{Rights, Status};
 use file_protocol::{
-    Answer, Attributes, Change, DATA_MAX, Error, Information, Opened, PATH_MAX, Request, decode, encode, flags,
+    Answer, Attributes, Change, DATA_MAX, Error, FETCH_MAX, Information, Opened, PATH_MAX, Request, decode, encode,
+    flags,
 };
+use sync::Lock;
 use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Stream, Vmo};
 
-use crate::c::{EFBIG, EINVAL, EIO, ENOSPC, Errno, Result};
+use crate::c::{EFBIG, EINVAL, EIO, ENOMEM, ENOSPC, Errno, Result};
 use crate::namespace;
 
 /// Room for an answer without much data: a path, at most.
@@ -55,7 +57,7 @@ struct Reply {
 
 fn broken(status: Status) -> Errno {
     match status {
-        Status::NO_MEMORY => crate::c::ENOMEM,
+        Status::NO_MEMORY => ENOMEM,
         // The file system is gone, or was never there.
         _ => EIO,
     }
@@ -198,15 +200,27 @@ pub struct RemoteFile {
     pub opened: Opened,
     /// Its content, where that is memory.
     stream: Option<Stream>,
+    /// What is read by more than a message's length at a time goes through it.
+    buffer: Lock<Buffer>,
     /// When the file system was last told of a write, and the last write that it was not told of (0: none).
     told: AtomicI64,
     untold: AtomicI64,
 }
 
+/// The memory that a file system reads into ([`Request::Fetch`]).
+enum Buffer {
+    /// Nothing was read that needs it.
+    Unused,
+    There(Vmo),
+    /// There was no memory for it, or the file system did not take it.
+    Refused,
+}
+
 impl RemoteFile {
     fn new(remote: Remote, opened: Opened, stream: Option<Handle>) -> RemoteFile {
         let stream = stream.map(Stream::from);
-        RemoteFile { remote, opened, stream, told: AtomicI64::new(0), untold: AtomicI64::new(0) }
+        let buffer = Lock::new(Buffer::Unused);
+        RemoteFile { remote, opened, stream, buffer, told: AtomicI64::new(0), untold: AtomicI64::new(0) }
     }
 
     /// Step 5: what a channel is that was given to this process.
@@ -237,6 +251,11 @@ impl RemoteFile {
         if bytes.is_empty() {
             return Ok(0);
         }
+        if bytes.len() > DATA_MAX
+            && let Some(fetched) = self.fetch(at, bytes)
+        {
+            return fetched;
+        }
         let len = bytes.len().min(DATA_MAX) as u32;
         let request = match at {
             Some(offset) => Request::ReadAt { offset, len },
@@ -248,6 +267,36 @@ impl RemoteFile {
         }
         bytes[..reply.data.len()].copy_from_slice(&reply.data);
         Ok(reply.data.len())
+    }
+
+    /// The same through the buffer, if there is one that no other thread reads through.
+    fn fetch(&self, at: Option<u64>, bytes: &mut [u8]) -> Option<Result<usize>> {
+        let mut buffer = self.buffer.try_lock()?;
+        if let Buffer::Unused = *buffer {
+            *buffer = self.give_buffer().map_or(Buffer::Refused, Buffer::There);
+        }
+        let Buffer::There(vmo) = &*buffer else { return None };
+        let request = Request::Fetch { offset: at, len: bytes.len().min(FETCH_MAX) as u32 };
+        Some(match self.remote.call(&request, &[], SMALL).map(|reply| reply.answer) {
+            Ok(Answer::Count(count)) if count <= bytes.len() as u64 => {
+                let count = count as usize;
+                vmo.read(&mut bytes[..count], 0).map(|()| count).map_err(broken)
+            }
+            Ok(_) => Err(EIO),
+            Err(ENOMEM) => {
+                // There is none for so much at once; the position has not moved.
+                *buffer = Buffer::Refused;
+                return None;
+            }
+            Err(error) => Err(error),
+        })
+    }
+
+    fn give_buffer(&self) -> Result<Vmo> {
+        let vmo = Vmo::create(FETCH_MAX as u64, 0)?;
+        let theirs = vmo.duplicate(Rights::WRITE | Rights::INSPECT | Rights::TRANSFER)?;
+        let reply = self.remote.call_with(&Request::Buffer, &[], [theirs.into_handle()], SMALL)?;
+        if reply.answer == Answer::Done { Ok(vmo) } else { Err(EIO) }
     }
 
     /// Writes at the position, or at an offset.
@@ -356,7 +405,7 @@ impl RemoteFile {
         }
         let size = self.attributes().map_err(|_| Status::IO)?.size;
         let copy = Vmo::create(size, 0)?;
-        let mut buffer = vec![0; DATA_MAX];
+        let mut buffer = vec![0; FETCH_MAX];
         let mut done = 0;
         while done < size {
             let len = self.read(Some(done), &mut buffer).map_err(|_| Status::IO)?;

@@ -16,7 +16,8 @@
 //!    its root, is answered with [`Answer::Elsewhere`] and what is left of it: only the client knows its name space.
 //! 4. **Content**: a file system whose files are memory gives a *stream* with [`Answer::Opened`]. The client then reads,
 //!    writes, appends and seeks by system calls, and the file system hears nothing of it, but for [`Request::Touched`]. Where there is
-//!    no stream, there are [`Request::Read`] and its kin; the position is the file system's.
+//!    no stream, there are [`Request::Read`] and its kin; the position is the file system's. What is longer than a message is read into a
+//!    buffer that the client gave ([`Request::Fetch`]).
 //! 5. **To give an open file away**, its client makes a channel and sends one end with [`Request::Clone`]; the other goes
 //!    to the other process, which asks [`Request::Describe`] what it has got. Both share the position, the flags and the locks.
 //! 6. **The end**: a channel that is closed is a description that is closed, whoever closed it and why. What it had locked is
@@ -42,6 +43,8 @@ pub const PATH_MAX: usize = 4096;
 pub const LINKS_MAX: u32 = 40;
 /// Bytes of data in one message at most.
 pub const DATA_MAX: usize = 60 << 10;
+/// Bytes that [`Request::Fetch`] reads at most.
+pub const FETCH_MAX: usize = 256 << 10;
 /// Bytes of a message at most.
 pub const MESSAGE_MAX: usize = 64 << 10;
 
@@ -107,6 +110,17 @@ pub enum Request<'a> {
     ReadAt {
         /// From where.
         offset: u64,
+        /// The most bytes.
+        len: u32,
+    },
+    /// Gives this channel a buffer for [`Request::Fetch`], in the place of the one before: with a memory object of the client's,
+    /// which can be written and which no pager supplies.
+    Buffer,
+    /// Reads into the start of the buffer, [`FETCH_MAX`] bytes at most, and tells how many. A read of that length costs one message,
+    /// where [`Request::Read`] takes five.
+    Fetch {
+        /// From where; none for the position, which moves.
+        offset: Option<u64>,
         /// The most bytes.
         len: u32,
     },
@@ -270,7 +284,7 @@ pub enum Answer {
     Opened(Opened),
     /// What was asked.
     Attributes(Attributes),
-    /// Bytes written, or the new position.
+    /// Bytes written or fetched, or the new position.
     Count(u64),
     /// Data follows: bytes read, a path, entries.
     Data,

@@ -82,6 +82,11 @@ impl<T> Lock<T> {
         self.raw.is_held()
     }
 
+    /// Takes the lock, if nobody holds it.
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        self.raw.try_lock().then(|| Guard(self))
+    }
+
     /// Takes the lock, and waits for it if need be.
     pub fn lock(&self) -> Guard<'_, T> {
         self.raw.lock();

@@ -213,7 +213,10 @@ impl Content for Memory {
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
         let left = self.size().saturating_sub(offset);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-        self.0.read(&mut bytes[..len], offset).map_err(|_| Error::Memory)?;
+        if len > 0 {
+            // Behind the end there is nothing to read, not even nothing.
+            self.0.read(&mut bytes[..len], offset).map_err(|_| Error::Memory)?;
+        }
         Ok(len)
     }
 

@@ -79,6 +79,8 @@ struct Connection {
     end: End,
     open: Rc<Open>,
     program: Program,
+    /// Where [`file_protocol::Request::Fetch`] puts what it reads.
+    buffer: Option<Vmo>,
     /// A request that goes on; the connection's next one waits for its end.
     long: Option<Long>,
     /// It is to be closed when that has come to its end.
@@ -139,6 +141,8 @@ pub struct Service<F, M> {
     locks: Locks,
     waiting: Waiting,
     turns: Turns<Step>,
+    /// What was fetched last: memory for the next such request.
+    fetched: Vec<u8>,
     /// Makes a tree, if there can be one more.
     make: M,
     next: u64,
@@ -168,6 +172,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             locks: Locks::default(),
             waiting: Waiting::default(),
             turns: Turns::default(),
+            fetched: Vec::new(),
             make,
             next: CLIENTS,
             koid,
@@ -306,7 +311,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             self.ledger.give(program, 1);
             return Err(Error::Memory);
         }
-        let connection = Connection { end, open: open.clone(), program, long: None, closing: false };
+        let connection = Connection { end, open: open.clone(), program, buffer: None, long: None, closing: false };
         self.connections.insert(key, connection);
         Ok(())
     }

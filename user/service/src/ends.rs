@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zx::{AsHandleRef, Channel, Handle, HandleRef, Info, Result, Rights, Socket, Status};
+use zx::{AsHandleRef, Channel, Handle, HandleRef, Info, Result, Rights, Socket, Status, Vmo};
 
 /// The koids of the ends that a service holds.
 type Koids = Arc<Mutex<HashSet<u64>>>;
@@ -60,6 +60,16 @@ impl End {
 pub fn socket(handle: Handle) -> Result<Socket> {
     checked(&handle, abi::ZX_OBJ_TYPE_SOCKET, Rights::READ | Rights::WRITE | Rights::WAIT)?;
     Ok(handle.into())
+}
+
+/// Takes what a client sent as memory. Whoever reads or writes it never waits for a program: no pager supplies it.
+///
+/// # Errors
+/// `WRONG_TYPE`: it is none. `ACCESS_DENIED`: it has not these rights. `NOT_SUPPORTED`: a pager supplies it.
+pub fn memory(handle: Handle, rights: Rights) -> Result<Vmo> {
+    checked(&handle, abi::ZX_OBJ_TYPE_VMO, rights)?;
+    let flags = handle.info_record::<abi::zx_info_vmo_t>(abi::ZX_INFO_VMO)?.flags;
+    if flags & abi::ZX_INFO_VMO_PAGER_BACKED == 0 { Ok(handle.into()) } else { Err(Status::NOT_SUPPORTED) }
 }
 
 /// What a handle is, if it is of this kind and has these rights.

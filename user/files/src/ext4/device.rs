@@ -59,6 +59,8 @@ const MOST_KEPT: usize = 8;
 /// Bytes of a piece in the cache, and pieces in it. `rsext4` keeps next to nothing of what it reads.
 const PIECE: u64 = 4096;
 const PIECES: usize = 1024;
+/// Pieces that are read at once where the one before the first was read already: somebody goes through them.
+const AHEAD: u64 = 16;
 
 struct Kept {
     offset: u64,
@@ -219,9 +221,7 @@ impl Inner {
             self.disk.read(offset, bytes)?;
         } else {
             if !self.cache.contains_key(&piece) {
-                let mut fresh = vec![0; PIECE as usize].into_boxed_slice();
-                self.disk.read(piece * PIECE, &mut fresh)?;
-                self.remember(piece, fresh);
+                self.read_pieces(piece)?;
             }
             if let Some(cached) = self.cache.get(&piece) {
                 let at = (offset % PIECE) as usize;
@@ -231,6 +231,26 @@ impl Inner {
         // Step 1.
         for kept in &self.kept {
             overlay(bytes, offset, &kept.bytes, kept.offset);
+        }
+        Ok(())
+    }
+
+    /// Reads a piece into the cache, and those behind it where they are likely to be wanted next.
+    fn read_pieces(&mut self, piece: u64) -> std::io::Result<()> {
+        let follows = piece.checked_sub(1).is_some_and(|before| self.cache.contains_key(&before));
+        let most = if follows { AHEAD.min(self.disk.size() / PIECE - piece) } else { 1 };
+        let missing = (piece..piece + most).take_while(|piece| !self.cache.contains_key(piece)).count();
+        let mut fresh = vec![0; missing * PIECE as usize];
+        if let Err(error) = self.disk.read(piece * PIECE, &mut fresh) {
+            if missing <= 1 {
+                return Err(error);
+            }
+            // A sector that cannot be read may lie in what nobody asked for.
+            fresh.truncate(PIECE as usize);
+            self.disk.read(piece * PIECE, &mut fresh)?;
+        }
+        for (piece, bytes) in (piece..).zip(fresh.chunks_exact(PIECE as usize)) {
+            self.remember(piece, bytes.into());
         }
         Ok(())
     }

@@ -365,3 +365,26 @@ fn zz_measure() {
     fs.sync().unwrap();
     println!("sync {:?}", t.elapsed());
 }
+
+/// Who reads a file from its start to its end by small pieces does not have the disk asked for each.
+#[test]
+fn a_file_is_read_ahead() {
+    const LEN: usize = 1 << 20;
+    let disk = formatted(24);
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    let written: Vec<u8> = (0..LEN).map(|at| (at / 7) as u8).collect();
+    file(&mut fs, root, "file", &written);
+    fs.sync().unwrap();
+    drop(fs);
+    let mut fs = mount(&disk);
+    let node = fs.find(root, b"file").unwrap();
+    disk.0.borrow_mut().asked = 0;
+    let mut bytes = vec![0; LEN];
+    for (at, piece) in bytes.chunks_exact_mut(4096).enumerate() {
+        assert_eq!(fs.read(node, at as u64 * 4096, piece), Ok(4096));
+    }
+    assert!(bytes == written);
+    let asked = disk.0.borrow().asked;
+    assert!(asked < LEN as u64 / 4096 / 4, "the disk is asked {asked} times");
+}

@@ -1,6 +1,7 @@
 //! Requests for content: where there is no stream, and what no stream can do.
 
-use file_protocol::{Answer, Change, DATA_MAX, Error, Kind, Result, flags};
+use file_protocol::{Answer, Change, DATA_MAX, Error, FETCH_MAX, Kind, Result, flags};
+use zx::{Handle, Rights, Status};
 
 use super::open::Open;
 use super::{Reply, Served, Service};
@@ -15,6 +16,11 @@ fn check(open: &Open, flag: u32) -> Result<()> {
     }
 }
 
+/// Why a client's buffer did not take what was read.
+fn of_buffer(status: Status) -> Error {
+    if status == Status::NO_MEMORY { Error::Memory } else { Error::Invalid }
+}
+
 impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     pub(super) fn read(&mut self, open: &Open, at: Option<u64>, len: u32) -> Result<Reply> {
         check(open, flags::READ)?;
@@ -25,6 +31,33 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             open.position.set(open.position.get() + len as u64);
         }
         Ok(Reply::data(data))
+    }
+
+    /// `Buffer`.
+    pub(super) fn set_buffer(&mut self, key: u64, buffer: Option<Handle>) -> Result<Reply> {
+        let buffer = buffer.and_then(|buffer| service::memory(buffer, Rights::WRITE).ok()).ok_or(Error::Invalid)?;
+        self.connections.get_mut(&key).ok_or(Error::Invalid)?.buffer = Some(buffer);
+        Ok(Reply::new(Answer::Done))
+    }
+
+    /// `Fetch`: the position moves only if the buffer takes what was read.
+    pub(super) fn fetch(&mut self, key: u64, open: &Open, at: Option<u64>, len: u32) -> Result<Reply> {
+        check(open, flags::READ)?;
+        let mut bytes = std::mem::take(&mut self.fetched);
+        bytes.resize(FETCH_MAX, 0);
+        let wanted = &mut bytes[..FETCH_MAX.min(len as usize)];
+        let offset = at.unwrap_or(open.position.get());
+        let read = self.system(open).and_then(|system| system.read(open.node, offset, wanted));
+        let done = read.and_then(|len| {
+            let buffer = self.connections.get(&key).and_then(|connection| connection.buffer.as_ref());
+            buffer.ok_or(Error::Invalid)?.write(&wanted[..len], 0).map_err(of_buffer)?;
+            Ok(len as u64)
+        });
+        self.fetched = bytes;
+        if let (Ok(len), None) = (done, at) {
+            open.position.set(offset + len);
+        }
+        done.map(|len| Reply::new(Answer::Count(len)))
     }
 
     pub(super) fn write(&mut self, open: &Open, at: Option<u64>, data: &[u8]) -> Result<Reply> {

@@ -6,7 +6,7 @@
 
 use bootfs::{Directory, HEADER_SIZE, Header, MAX_NAME};
 use file_protocol::{Error, Kind, Result, check_name};
-use zx::{Handle, Info, Rights, Vmo};
+use zx::{Handle, Rights, Vmo};
 
 use super::long::Long;
 use super::names::check_change;
@@ -59,17 +59,6 @@ fn unreadable<E>(_: E) -> Error {
     Error::Invalid
 }
 
-/// A memory object that never makes its reader wait: none with a pager beneath it.
-fn readable(image: Handle) -> zx::Result<Option<Vmo>> {
-    let about = image.basic_info()?;
-    let rights = Rights::from_bits_retain(about.rights);
-    if about.type_ != abi::ZX_OBJ_TYPE_VMO || !rights.contains(Rights::READ) {
-        return Ok(None);
-    }
-    let flags = image.info_record::<abi::zx_info_vmo_t>(abi::ZX_INFO_VMO)?.flags;
-    Ok((flags & abi::ZX_INFO_VMO_PAGER_BACKED == 0).then(|| image.into()))
-}
-
 impl Fill {
     fn begin(
         system: &mut impl FileSystem,
@@ -78,7 +67,7 @@ impl Fill {
         folder: &[u8],
         image: Option<Handle>,
     ) -> Result<Fill> {
-        let image = image.and_then(|image| readable(image).ok().flatten()).ok_or(Error::Invalid)?;
+        let image = image.and_then(|image| service::memory(image, Rights::READ).ok()).ok_or(Error::Invalid)?;
         let folder = format!("{}/", std::str::from_utf8(folder).map_err(unreadable)?);
         check_change(system, open.node)?;
         let mut entries = Vec::new();

@@ -73,6 +73,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 came
             }
             Request::Resize { size } => self.resize((key, transaction), open, size),
+            Request::Buffer => Some(self.set_buffer(key, handle)),
+            Request::Fetch { offset, len } => Some(self.fetch(key, open, offset, len)),
             Request::Sync => self.sync((key, transaction), open),
             Request::Write | Request::WriteAt { .. } => {
                 let at = if let Request::WriteAt { offset } = request { Some(offset) } else { None };
@@ -149,6 +151,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             | Request::Resize { .. }
             | Request::Write
             | Request::WriteAt { .. }
+            | Request::Buffer
+            | Request::Fetch { .. }
             | Request::Sync => Err(Error::Invalid),
         }
     }

@@ -160,7 +160,7 @@ mod fuchsia {
         before.is_there()
     }
 
-    /// An image whose pages a client's pager would have to give, if it liked: itself, a copy, a copy of that.
+    /// An image, and a buffer to read into, whose pages a client's pager would have to give, if it liked: itself, a copy, a copy of that.
     fn pager() -> Outcome {
         let before = Before::new()?;
         let (pager, port) = (Pager::create()?, Port::create()?);
@@ -171,13 +171,41 @@ mod fuchsia {
         let slice = vmo.create_child(abi::ZX_VMO_CHILD_REFERENCE, 0, 0)?;
         for image in [vmo, copy, second, slice] {
             let tree = zx::startup::connect(FRESH)?;
+            equal(call(&tree, &Request::Buffer, shared(&image)?)?, Err(Error::Invalid))?;
             equal(call(&tree, &Request::Fill { folder: b"" }, Some(image.into_handle()))?, Err(Error::Invalid))?;
             before.is_there()?;
         }
         let tree = zx::startup::connect(FRESH)?;
-        let event = Event::create()?.into_handle();
-        equal(call(&tree, &Request::Fill { folder: b"" }, Some(event))?, Err(Error::Invalid))?;
+        for request in [Request::Fill { folder: b"" }, Request::Buffer] {
+            let event = Event::create()?.into_handle();
+            equal(call(&tree, &request, Some(event))?, Err(Error::Invalid))?;
+        }
         before.is_there()
+    }
+
+    /// A buffer that takes what is read only where it lets itself be written, and is long enough.
+    fn buffer() -> Outcome {
+        fs::write("/tmp/fetched", vec![7; 3 * 4096])?;
+        let file = open(&zx::startup::connect(TMP)?, "fetched")?;
+        let fetch = |offset| call(&file, &Request::Fetch { offset, len: u32::MAX }, None);
+        equal(fetch(None)?, Err(Error::Invalid))?;
+        let short = Vmo::create(2 * 4096, abi::ZX_VMO_RESIZABLE)?;
+        equal(
+            call(&file, &Request::Buffer, Some(short.duplicate_handle(Rights::INSPECT | Rights::TRANSFER)?))?,
+            Err(Error::Invalid),
+        )?;
+        equal(call(&file, &Request::Buffer, shared(&short)?)?, Ok(Answer::Done))?;
+        equal(fetch(None)?, Err(Error::Invalid))?;
+        // The position has not moved.
+        short.set_size(4 * 4096)?;
+        equal(fetch(None)?, Ok(Answer::Count(3 * 4096)))?;
+        equal(fetch(None)?, Ok(Answer::Count(0)))?;
+        equal(fetch(Some(4096))?, Ok(Answer::Count(2 * 4096)))?;
+        equal(fetch(Some(u64::MAX))?, Ok(Answer::Count(0)))?;
+        let mut bytes = vec![0; 3 * 4096];
+        short.read(&mut bytes, 0)?;
+        equal(bytes, vec![7; 3 * 4096])?;
+        Ok(fs::remove_file("/tmp/fetched")?)
     }
 
     /// An image with many names in the folder `d`: empty files, then perhaps a name that is none.
@@ -373,6 +401,7 @@ mod fuchsia {
     pub fn main() -> ExitCode {
         let cases = || {
             vec![
+                Case::new("files.buffer", buffer),
                 Case::new("files.clones", clones),
                 Case::new("files.events", events),
                 Case::new("files.fill", fill),

@@ -204,7 +204,7 @@ fn files(dice: &mut Dice) -> Request {
     let lock = |dice: &mut Dice| dice.pick(&[Lock::Free, Lock::Shared, Lock::Exclusive]);
     let mut data = Vec::new();
     let write = flags::READ | flags::WRITE | flags::CREATE;
-    let asks = match dice.below(36) {
+    let asks = match dice.below(38) {
         0..7 => {
             let usual = [flags::READ, write, write, flags::DIRECTORY | flags::READ, write | flags::TRUNCATE];
             let flags = if dice.one_in(4) { number(dice) as u32 } else { dice.pick(&usual) };
@@ -249,6 +249,8 @@ fn files(dice: &mut Dice) -> Request {
             let (owner, start, end) = (dice.below(4), number(dice), number(dice));
             Asks::LockRange { owner, lock: lock(dice), wait: dice.one_in(2), start, end }
         }
+        35 => Asks::Buffer,
+        36 => Asks::Fetch { offset: dice.one_in(2).then(|| number(dice)), len: number(dice) as u32 },
         _ => Asks::TestRange { owner: dice.below(4), lock: lock(dice), start: number(dice), end: number(dice) },
     };
     let bytes = file_protocol::encode(dice.word() as u32, &asks, &data).unwrap_or_default();
