@@ -62,6 +62,9 @@ const PIECES: usize = 1024;
 /// Pieces that are read at once where the one before the first was read already: somebody goes through them.
 const AHEAD: u64 = 16;
 
+/// Bytes that are read at once where one long read follows another.
+const WINDOW: u64 = 256 << 10;
+
 struct Kept {
     offset: u64,
     bytes: Vec<u8>,
@@ -73,6 +76,9 @@ struct Inner {
     cache: HashMap<u64, Box<[u8]>>,
     /// Pieces of the cache, the oldest first.
     ages: VecDeque<u64>,
+    /// Where the last long read ended, and what was read ahead of it.
+    run: u64,
+    window: Kept,
     /// A flush of the disk failed.
     failed: bool,
     /// Writes that failed.
@@ -97,6 +103,8 @@ impl Device {
             kept: Vec::new(),
             cache: HashMap::new(),
             ages: VecDeque::new(),
+            run: 0,
+            window: Kept { offset: 0, bytes: Vec::new() },
             failed: false,
             unwritten: Vec::new(),
             forgiven: Vec::new(),
@@ -161,6 +169,7 @@ impl Device {
         inner.kept.clear();
         inner.cache.clear();
         inner.ages.clear();
+        inner.window.bytes.clear();
         inner.in_journal = false;
     }
 
@@ -195,6 +204,14 @@ fn place(disk: &dyn Blocks, sector: SectorId, len: usize) -> Ext4Result<u64> {
 }
 
 impl Kept {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+
+    fn covers(&self, offset: u64, end: u64) -> bool {
+        self.offset <= offset && end <= self.end()
+    }
+
     /// Whether it is a superblock that says that the journal is not needed.
     fn needs_no_journal(&self) -> bool {
         let at = (SUPERBLOCK.start + NEEDS_RECOVERY.0).checked_sub(self.offset);
@@ -218,7 +235,7 @@ impl Inner {
         let piece = offset / PIECE;
         let whole = (piece + 1) * PIECE <= self.disk.size();
         if bytes.len() as u64 > PIECE - offset % PIECE || !whole {
-            self.disk.read(offset, bytes)?;
+            self.read_long(offset, bytes)?;
         } else {
             if !self.cache.contains_key(&piece) {
                 self.read_pieces(piece)?;
@@ -232,6 +249,27 @@ impl Inner {
         for kept in &self.kept {
             overlay(bytes, offset, &kept.bytes, kept.offset);
         }
+        Ok(())
+    }
+
+    /// Reads what is longer than a piece.
+    fn read_long(&mut self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        let end = offset + bytes.len() as u64;
+        if !self.window.covers(offset, end) && offset == self.run && end - offset < WINDOW {
+            let mut ahead = std::mem::take(&mut self.window.bytes);
+            ahead.resize(WINDOW.min(self.disk.size() - offset) as usize, 0);
+            // A sector that cannot be read may lie in what nobody asked for.
+            if self.disk.read(offset, &mut ahead).is_ok() {
+                self.window = Kept { offset, bytes: ahead };
+            }
+        }
+        if self.window.covers(offset, end) {
+            let at = (offset - self.window.offset) as usize;
+            bytes.copy_from_slice(&self.window.bytes[at..at + bytes.len()]);
+        } else {
+            self.disk.read(offset, bytes)?;
+        }
+        self.run = end;
         Ok(())
     }
 
@@ -285,6 +323,9 @@ impl Inner {
             if let Some(cached) = self.cache.get_mut(&piece) {
                 overlay(cached, piece * PIECE, bytes, offset);
             }
+        }
+        if self.window.offset < offset + bytes.len() as u64 && offset < self.window.end() {
+            self.window.bytes.clear();
         }
         let written = self.disk.write(offset, bytes);
         if written.is_err() {
