@@ -30,6 +30,8 @@ pub struct Names {
     covered: usize,
     /// All of their cases passed.
     passing: usize,
+    /// Today's Zircon does something else.
+    changed: usize,
     excused: usize,
 }
 
@@ -37,17 +39,19 @@ impl Names {
     fn add(&mut self, entry: &Entry, record: &Record) {
         self.total += 1;
         self.covered += usize::from(matches!(entry, Entry::Cases(_)));
+        self.changed += usize::from(matches!(entry, Entry::Changed { .. }));
         self.excused += usize::from(matches!(entry, Entry::Excused(_)));
         self.passing += usize::from(passes(entry, record));
     }
 
     fn line(&self, title: &str) -> String {
-        let open = self.total - self.covered - self.excused;
+        let open = self.total - self.covered - self.changed - self.excused;
         format!(
-            "{title:<28}{:>6}{:>9}{:>9}{:>9}{:>6}{:>8.1} %",
+            "{title:<28}{:>6}{:>9}{:>9}{:>9}{:>9}{:>6}{:>8.1} %",
             self.total,
             self.covered,
             self.passing,
+            self.changed,
             self.excused,
             open,
             self.passing as f64 * 100.0 / self.total.max(1) as f64
@@ -62,8 +66,11 @@ struct Json {
 }
 
 fn passes(entry: &Entry, record: &Record) -> bool {
-    let Entry::Cases(cases) = entry else { return false };
-    cases.iter().all(|case| matches!(record.cases.get(case), Some(None)))
+    matches!(entry, Entry::Cases(_)) && all_pass(entry, record)
+}
+
+fn all_pass(entry: &Entry, record: &Record) -> bool {
+    entry.cases().iter().all(|case| matches!(record.cases.get(case), Some(None)))
 }
 
 /// Counts and prints; gives whether the table is in order.
@@ -83,7 +90,7 @@ pub fn coverage(paths: &Paths, args: &CoverageArgs) -> Result<bool> {
         out = serde_json::to_string(&Json { calls, names }).context("cannot write JSON")? + "\n";
     } else if args.open || args.failing {
         for (suite, name, entry) in table.entries() {
-            let failing = args.failing && matches!(entry, Entry::Cases(_)) && !passes(entry, &record);
+            let failing = args.failing && !entry.cases().is_empty() && !all_pass(entry, &record);
             if (args.open && *entry == Entry::Open) || failing {
                 out += &format!("{suite}.{name}\n");
             }
@@ -115,7 +122,7 @@ fn text(out: &mut String, table: &Table, record: &Record, calls: Calls) {
     *out += &format!("calls: {all}, of them {supported} supported, {partial} in part, {unsupported} not supported\n");
     let failed = record.cases.values().filter(|detail| detail.is_some()).count();
     *out += &format!("cases: {}, of them {failed} failed in the last run ({})\n\n", record.cases.len(), record.when());
-    *out += &format!("{:<28}  names  covered  passing  excused  open\n", "suite");
+    *out += &format!("{:<28}  names  covered  passing  changed  excused  open\n", "suite");
     for suite in table.suites.keys() {
         *out += &count(table, record, |other| other == suite).line(suite);
         out.push('\n');
@@ -175,9 +182,10 @@ mod tests {
             cases(&["a.b.good", "a.b.bad"]),
             cases(&["a.b.none"]),
             Entry::Open,
+            Entry::Changed { how: "x".into(), cases: vec!["a.b.good".into()] },
             Entry::Excused("x".into()),
         ];
         all.iter().for_each(|entry| names.add(entry, &record));
-        assert_eq!(names, Names { total: 5, covered: 3, passing: 1, excused: 1 });
+        assert_eq!(names, Names { total: 6, covered: 3, passing: 1, changed: 1, excused: 1 });
     }
 }

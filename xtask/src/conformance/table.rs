@@ -20,17 +20,44 @@ pub enum Entry {
     Open,
     /// These cases of ours, all of which must pass.
     Cases(Vec<String>),
+    /// Today's Zircon does something else: what, and the cases of ours that assert it, if there are any.
+    Changed { how: String, cases: Vec<String> },
     /// Why it cannot be had here.
     Excused(String),
 }
 
+impl Entry {
+    /// The cases of ours that it names.
+    pub fn cases(&self) -> &[String] {
+        match self {
+            Entry::Cases(cases) | Entry::Changed { cases, .. } => cases,
+            Entry::Open | Entry::Excused(_) => &[],
+        }
+    }
+}
+
 /// A value as it stands in the file.
 #[derive(Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(untagged)]
 enum Value {
     One(String),
     All(Vec<String>),
-    Excused { excused: String },
+    Changed(Changed),
+    Excused(Excused),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Changed {
+    changed: String,
+    #[serde(default)]
+    today: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Excused {
+    excused: String,
 }
 
 /// Suites, in each its names.
@@ -58,7 +85,8 @@ impl Table {
             Value::One(case) => Entry::Cases(vec![case]),
             Value::All(cases) if cases.is_empty() => Entry::Open,
             Value::All(cases) => Entry::Cases(cases),
-            Value::Excused { excused } => Entry::Excused(excused),
+            Value::Changed(Changed { changed: how, today: cases }) => Entry::Changed { how, cases },
+            Value::Excused(Excused { excused }) => Entry::Excused(excused),
         };
         let names = |names: BTreeMap<String, Value>| names.into_iter().map(|(name, value)| (name, entry(value)));
         Ok(Table { suites: suites.into_iter().map(|(suite, all)| (suite, names(all).collect())).collect() })
@@ -75,16 +103,17 @@ impl Table {
         let mut problems = Vec::new();
         let mut excused = 0;
         for (suite, name, entry) in self.entries() {
+            let missing = entry.cases().iter().filter(|case| !cases.contains(case.as_str()));
+            problems.extend(missing.map(|case| format!("{suite}.{name}: there is no case `{case}`")));
             match entry {
-                Entry::Cases(named) => {
-                    let missing = named.iter().filter(|case| !cases.contains(case.as_str()));
-                    problems.extend(missing.map(|case| format!("{suite}.{name}: there is no case `{case}`")));
+                Entry::Changed { how, .. } if how.trim().is_empty() => {
+                    problems.push(format!("{suite}.{name}: changed, and not said how"));
                 }
                 Entry::Excused(why) if why.trim().is_empty() => {
                     problems.push(format!("{suite}.{name}: excused without a reason"));
                 }
                 Entry::Excused(_) => excused += 1,
-                Entry::Open => {}
+                Entry::Open | Entry::Cases(_) | Entry::Changed { .. } => {}
             }
         }
         let total = self.entries().count();
@@ -112,21 +141,33 @@ mod tests {
 
     #[test]
     fn values() {
-        let text = "[A]\na = \"\"\nb = \"x.y.z\"\nc = [\"x.y.z\", \"x.y.w\"]\nd = { excused = \"no such device\" }\n";
+        let text = "[A]\na = \"\"\nb = \"x.y.z\"\nc = [\"x.y.z\", \"x.y.w\"]\nd = { excused = \"no such device\" }\n\
+                    e = { changed = \"no such call\" }\nf = { changed = \"other answer\", today = [\"x.y.v\"] }\n";
         let table = Table::parse(text).unwrap();
         let entries: Vec<_> = table.entries().map(|(_, name, entry)| (name, entry.clone())).collect();
         assert_eq!(entries[0], ("a", Entry::Open));
         assert_eq!(entries[1], ("b", Entry::Cases(vec!["x.y.z".into()])));
         assert_eq!(entries[2], ("c", Entry::Cases(vec!["x.y.z".into(), "x.y.w".into()])));
         assert_eq!(entries[3], ("d", Entry::Excused("no such device".into())));
+        assert_eq!(entries[4], ("e", Entry::Changed { how: "no such call".into(), cases: vec![] }));
+        assert_eq!(entries[5], ("f", Entry::Changed { how: "other answer".into(), cases: vec!["x.y.v".into()] }));
         let problems = table.problems(&["x.y.z"].into());
-        let of_names = format!("it has 4 names, expected {NAMES}");
-        assert_eq!(problems, ["A.c: there is no case `x.y.w`", &of_names]);
+        let of_names = format!("it has 6 names, expected {NAMES}");
+        assert_eq!(problems, ["A.c: there is no case `x.y.w`", "A.f: there is no case `x.y.v`", &of_names]);
     }
 
     #[test]
+    fn what_is_not_said_why() {
+        let table = Table::parse("[A]\na = { excused = \" \" }\nb = { changed = \"\" }\n").unwrap();
+        let problems = table.problems(&BTreeSet::new());
+        assert_eq!(problems[..2], ["A.a: excused without a reason", "A.b: changed, and not said how"]);
+    }
+
+    const BOTH: &str = "a = { changed = \"x\", excused = \"y\" }";
+
+    #[test]
     fn what_is_no_value() {
-        for wrong in ["a = 1", "a = { excuse = \"\" }", "a = \"\"\na = \"\""] {
+        for wrong in ["a = 1", "a = { excuse = \"\" }", "a = \"\"\na = \"\"", "a = { today = [] }", BOTH] {
             assert!(Table::parse(&format!("[A]\n{wrong}\n")).is_err(), "{wrong} was taken");
         }
     }
