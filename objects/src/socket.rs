@@ -294,7 +294,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Takes, or with `peek` looks at, up to so many bytes, which go into a program's memory: of the stream, or of the first
-    /// datagram, whose rest is lost. Says how many they are.
+    /// datagram, whose rest is lost (but all of it stays when there is no room at all). Says how many they are.
     ///
     /// # Errors
     /// `SHOULD_WAIT`: there is nothing; `PEER_CLOSED`, `BAD_STATE`: and there never will be. As [`Kernel::copy_out`]; then
@@ -374,7 +374,8 @@ impl<M: Machine> Kernel<M> {
         let part = datagram.get(..room).unwrap_or(&datagram);
         let (len, whole) = (part.len(), datagram.len());
         let copied = self.copy_out(aspace, to, part);
-        if peek || copied.is_err() {
+        // Who has no room for anything takes nothing.
+        if peek || room == 0 || copied.is_err() {
             if let Inbox::Datagrams { queue, .. } = &mut self.objects.get_mut(end)?.inbox {
                 // It has just left, so its place is still there.
                 queue.push_front(datagram);

@@ -405,6 +405,8 @@ fn datagrams_stay_apart() {
         w.kernel.copy_out(w.aspace, USER_BASE, text).unwrap();
         w.kernel.socket_write(a, w.aspace, USER_BASE, text.len()).unwrap();
     }
+    // Who has no room takes nothing, and looks at nothing.
+    assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, 0, false), Ok(0));
     assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, 3, false), Ok(3));
     assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, 100, true), Ok(6));
     assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, 100, false), Ok(6));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use abi::{Rights, Status};
-use zx::{AsHandleRef, Info, Signals, Socket};
+use zx::{AsHandleRef, Info, Mapping, Signals, Socket, Vmar, Vmo};
 
 use super::{cases, late, raw};
 use crate::check::{Outcome, ensure, equal, fails, gives};
@@ -58,8 +58,9 @@ fn create_options() -> Outcome {
 
 fn create_related() -> Outcome {
     let (a, b) = Socket::create(0)?;
-    equal(a.basic_info()?.related_koid, b.koid()?)?;
-    equal(a.signals()?, Signals::WRITABLE)
+    ensure(a.koid()? != 0 && b.koid()? != 0 && a.koid()? != b.koid()?, "an end has no koid of its own")?;
+    equal((a.basic_info()?.related_koid, b.basic_info()?.related_koid), (b.koid()?, a.koid()?))?;
+    equal((a.signals()?, b.signals()?), (Signals::WRITABLE, Signals::WRITABLE))
 }
 
 fn write_then_read() -> Outcome {
@@ -134,7 +135,15 @@ fn read_peek() -> Outcome {
     let mut bytes = [0; 2];
     equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes)?, 2)?;
     equal(&bytes, b"lo")?;
-    equal(read(&b, 8)?, b"look".to_vec())
+    // What was written by two calls is seen as one, and all of it is still there.
+    a.write(b"ing")?;
+    let mut bytes = [0; 16];
+    equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes)?, 7)?;
+    equal(&bytes[..7], b"looking")?;
+    equal((a.signals()?, b.signals()?), (Signals::WRITABLE, Signals::WRITABLE | Signals::READABLE))?;
+    equal(b.info()?.rx_buf_available, 7)?;
+    equal(read(&b, 8)?, b"looking".to_vec())?;
+    equal(b.signals()?, Signals::WRITABLE)
 }
 
 fn read_what_is_left() -> Outcome {
@@ -150,8 +159,17 @@ fn datagram_boundaries() -> Outcome {
     let (a, b) = Socket::create(abi::ZX_SOCKET_DATAGRAM)?;
     a.write(b"one")?;
     a.write(b"three")?;
+    // One that is longer than what such data may be kept in.
+    let long: Vec<u8> = (0..5000).map(|index| (index * 7 + index / 256) as u8).collect();
+    equal(a.write(&long)?, 5000)?;
+    let ready = || -> zx::Result<usize> { Ok(b.info()?.rx_buf_available) };
+    equal(ready()?, 3)?;
     equal(read(&b, 64)?, b"one".to_vec())?;
+    equal(ready()?, 5)?;
     equal(read(&b, 64)?, b"three".to_vec())?;
+    equal(ready()?, 5000)?;
+    ensure(read(&b, 5000)? == long, "a long datagram came out changed")?;
+    equal(ready()?, 0)?;
     fails(read(&b, 64), Status::SHOULD_WAIT)
 }
 
@@ -190,10 +208,17 @@ fn write_null_buffer() -> Outcome {
     Ok(())
 }
 
+/// Memory that the system may not write for a program, nor read if there is no permission.
+fn closed_memory(root: &Vmar, permission: u32) -> zx::Result<Mapping<'_>> {
+    root.map_here(permission, &Vmo::create(4096, 0)?, 0, 4096)
+}
+
 fn write_bad_buffer() -> Outcome {
+    let root = zx::startup::vmar_root_self();
+    let unreadable = closed_memory(&root, 0)?;
     for option in [0, abi::ZX_SOCKET_DATAGRAM] {
         let (a, b) = Socket::create(option)?;
-        for bad in BAD {
+        for bad in BAD.into_iter().chain([unreadable.address() as u64]) {
             gives(raw!(zx_socket_write, a.raw_handle(), 0, bad, 4, 0), Status::INVALID_ARGS)?;
             gives(raw!(zx_socket_write, a.raw_handle(), 0, b"four".as_ptr(), 4, bad), Status::INVALID_ARGS)?;
         }
@@ -243,13 +268,18 @@ fn read_null_buffer() -> Outcome {
 }
 
 fn read_bad_buffer() -> Outcome {
+    let root = zx::startup::vmar_root_self();
+    let closed = [closed_memory(&root, 0)?, closed_memory(&root, abi::ZX_VM_PERM_READ)?];
     for option in [0, abi::ZX_SOCKET_DATAGRAM] {
         let (a, b) = Socket::create(option)?;
         a.write(b"stay")?;
         let mut bytes = [0_u8; 4];
-        for bad in BAD {
+        for bad in BAD.into_iter().chain(closed.iter().map(|mapping| mapping.address() as u64)) {
             for peek in [0, abi::ZX_SOCKET_PEEK] {
-                gives(raw!(zx_socket_read, b.raw_handle(), peek, bad, 4, 0), Status::INVALID_ARGS)?;
+                let mut actual = 99_usize;
+                let status = raw!(zx_socket_read, b.raw_handle(), peek, bad, 4, &raw mut actual);
+                gives(status, Status::INVALID_ARGS)?;
+                equal(std::hint::black_box(actual), 99)?;
                 let status = raw!(zx_socket_read, b.raw_handle(), peek, bytes.as_mut_ptr(), 4, bad);
                 gives(status, Status::INVALID_ARGS)?;
             }
@@ -292,6 +322,12 @@ fn datagram_too_large() -> Outcome {
     let (a, b) = Socket::create(abi::ZX_SOCKET_DATAGRAM)?;
     let room = a.info()?.tx_buf_max;
     fails(a.write(&vec![1; room + 1]), Status::OUT_OF_RANGE)?;
+    // And how much was written is not told, because nothing was.
+    let (huge, mut written) = (vec![1_u8; 2 * room], 77_usize);
+    let status = raw!(zx_socket_write, a.raw_handle(), 0, huge.as_ptr(), huge.len(), &raw mut written);
+    gives(status, Status::OUT_OF_RANGE)?;
+    equal(std::hint::black_box(written), 77)?;
+    fails(read(&b, 1), Status::SHOULD_WAIT)?;
     equal(a.write(&vec![1; room])?, room)?;
     // One that can never fit is told from one that does not fit now.
     fails(a.write(&vec![1; room + 1]), Status::OUT_OF_RANGE)?;
@@ -302,9 +338,16 @@ fn datagram_empty() -> Outcome {
     let (a, b) = Socket::create(abi::ZX_SOCKET_DATAGRAM)?;
     fails(a.write(b""), Status::INVALID_ARGS)?;
     fails(read(&b, 0), Status::SHOULD_WAIT)?;
-    a.write(b"thrown away")?;
+    a.write(b"cut")?;
     a.write(b"next")?;
-    equal(read(&b, 0)?, Vec::new())?;
+    // A read of nothing takes nothing, as often as it is made; one of anything takes all of it.
+    for _ in 0..3 {
+        equal(read(&b, 0)?, Vec::new())?;
+        gives(raw!(zx_socket_read, b.raw_handle(), 0, 0, 0, 0), Status::OK)?;
+        equal((b.info()?.rx_buf_available, b.info()?.rx_buf_size), (3, 7))?;
+    }
+    equal(b.signals()?, Signals::READABLE | Signals::WRITABLE)?;
+    equal(read(&b, 1)?, b"c".to_vec())?;
     equal(read(&b, 9)?, b"next".to_vec())
 }
 
@@ -317,7 +360,11 @@ fn datagram_peek() -> Outcome {
     equal(&bytes[..5], b"first")?;
     // Looking through a small window cuts nothing off.
     equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes[..2])?, 2)?;
+    equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes)?, 5)?;
+    equal(&bytes[..5], b"first")?;
     equal(read(&b, 16)?, b"first".to_vec())?;
+    equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes)?, 6)?;
+    equal(&bytes[..6], b"second")?;
     equal(read(&b, 16)?, b"second".to_vec())
 }
 
@@ -328,12 +375,23 @@ fn datagram_peek_empty() -> Outcome {
 
 fn signals_change() -> Outcome {
     let (a, b) = Socket::create(0)?;
+    equal((a.signals()?, b.signals()?), (Signals::WRITABLE, Signals::WRITABLE))?;
+    a.write(&[6; 8192])?;
+    equal((a.signals()?, b.signals()?), (Signals::WRITABLE, Signals::READABLE | Signals::WRITABLE))?;
+    equal(read(&b, 1 << 17)?.len(), 8192)?;
+    equal((a.signals()?, b.signals()?), (Signals::WRITABLE, Signals::WRITABLE))?;
     a.write(b"xy")?;
     equal(b.signals()?, Signals::READABLE | Signals::WRITABLE)?;
     read(&b, 1)?;
     equal(b.signals()?, Signals::READABLE | Signals::WRITABLE)?;
     read(&b, 1)?;
-    equal(b.signals()?, Signals::WRITABLE)
+    equal(b.signals()?, Signals::WRITABLE)?;
+    // A program raises its own signals and not these.
+    fails(a.signal_peer(Signals::WRITABLE, Signals::NONE), Status::INVALID_ARGS)?;
+    a.signal_peer(Signals::NONE, Signals::USER_1)?;
+    equal((a.signals()?, b.signals()?), (Signals::WRITABLE, Signals::WRITABLE | Signals::USER_1))?;
+    drop(b);
+    equal(a.signals()?, Signals::PEER_CLOSED)
 }
 
 fn threads_megabytes() -> Outcome {

@@ -8,6 +8,7 @@ use crate::check::{Outcome, ensure, equal, fails, gives};
 
 cases! {
     "socket.set_disposition.write_disabled" => write_disabled,
+    "socket.set_disposition.own_write_disabled" => own_write_disabled,
     "socket.set_disposition.peer_drains" => peer_drains,
     "socket.set_disposition.own_reads_go_on" => own_reads_go_on,
     "socket.set_disposition.peer_write_disabled" => peer_write_disabled,
@@ -55,6 +56,14 @@ fn write_disabled() -> Outcome {
     equal(read(&a, 64)?, b"still open".to_vec())
 }
 
+/// The same by the end that has written.
+fn own_write_disabled() -> Outcome {
+    let (a, b) = Socket::create(0)?;
+    b.write(b"rest")?;
+    b.set_disposition(OFF, 0)?;
+    one_way_is_closed(&a, &b)
+}
+
 fn peer_drains() -> Outcome {
     let (a, b) = Socket::create(0)?;
     a.write(b"rest")?;
@@ -85,15 +94,22 @@ fn peer_write_disabled() -> Outcome {
     let (a, b) = Socket::create(0)?;
     b.write(b"rest")?;
     a.set_disposition(0, OFF)?;
-    ensure(has(&b, Signals::SOCKET_WRITE_DISABLED)?, "the peer is not told")?;
-    ensure(!has(&b, Signals::WRITABLE)?, "the peer is writable")?;
-    ensure(has(&a, Signals::SOCKET_PEER_WRITE_DISABLED)?, "this end is not told")?;
+    one_way_is_closed(&a, &b)
+}
+
+/// `b` has written what is left, and may not write any more; the other direction is open.
+fn one_way_is_closed(a: &Socket, b: &Socket) -> Outcome {
+    let told = Signals::WRITABLE | Signals::SOCKET_PEER_WRITE_DISABLED;
+    equal((a.signals()?, b.signals()?), (told | Signals::READABLE, Signals::SOCKET_WRITE_DISABLED))?;
+    a.write(b"on")?;
+    equal(b.signals()?, Signals::READABLE | Signals::SOCKET_WRITE_DISABLED)?;
     fails(b.write(b"x"), Status::BAD_STATE)?;
-    equal(read(&a, 64)?, b"rest".to_vec())?;
-    fails(read(&a, 64), Status::BAD_STATE)?;
-    // The other direction is as it was.
-    a.write(b"y")?;
-    equal(read(&b, 1)?, b"y".to_vec())
+    equal((a.info()?.rx_buf_available, b.info()?.rx_buf_available), (4, 2))?;
+    equal(read(a, 64)?, b"rest".to_vec())?;
+    fails(read(a, 64), Status::BAD_STATE)?;
+    equal(a.signals()?, told)?;
+    equal(read(b, 64)?, b"on".to_vec())?;
+    fails(read(b, 64), Status::SHOULD_WAIT)
 }
 
 fn disposition_both() -> Outcome {
@@ -199,6 +215,14 @@ fn threshold_signals() -> Outcome {
     let room = a.info()?.tx_buf_max;
     gives(set(&b, RX, 100), Status::OK)?;
     gives(set(&a, TX, room as u64 - 50), Status::OK)?;
+    // They are the end's and not the handle's.
+    let (a_twin, b_twin) = (
+        Socket::from(a.duplicate_handle(Rights::SAME_RIGHTS)?),
+        Socket::from(b.duplicate_handle(Rights::SAME_RIGHTS)?),
+    );
+    equal((property(&b_twin, RX)?, property(&a_twin, TX)?), (100, room as u64 - 50))?;
+    let same = || -> Outcome { equal((a_twin.signals()?, b_twin.signals()?), (a.signals()?, b.signals()?)) };
+    same()?;
     ensure(!has(&b, READ)? && has(&a, WRITE)?, "an empty socket")?;
     a.write(&[0; 50])?;
     ensure(!has(&b, READ)? && has(&a, WRITE)?, "at the writer's threshold")?;
@@ -206,6 +230,15 @@ fn threshold_signals() -> Outcome {
     ensure(!has(&b, READ)? && !has(&a, WRITE)?, "below the writer's threshold")?;
     a.write(&[0; 49])?;
     ensure(has(&b, READ)? && !has(&a, WRITE)?, "at the reader's threshold")?;
+    same()?;
+    // Raised, and lowered again, they look at what is there, either way.
+    gives(set(&b_twin, RX, 150), Status::OK)?;
+    gives(set(&a_twin, TX, room as u64 - 100), Status::OK)?;
+    ensure(!has(&b, READ)? && has(&a, WRITE)?, "the thresholds have changed")?;
+    same()?;
+    gives(set(&b, RX, 100), Status::OK)?;
+    gives(set(&a, TX, room as u64 - 50), Status::OK)?;
+    ensure(has(&b, READ)? && !has(&a, WRITE)?, "the thresholds are what they were")?;
     b.read_with(abi::ZX_SOCKET_PEEK, &mut [0; 64])?;
     ensure(has(&b, READ)?, "looking takes nothing")?;
     read(&b, 1)?;
