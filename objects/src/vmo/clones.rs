@@ -26,9 +26,9 @@ impl<M: Machine> Kernel<M> {
     /// `vmo_create_child` for copies: `size` bytes from `offset` on, zeroes beyond the parent's end.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: `offset` is not at a page. `OUT_OF_RANGE`: the size or the end is too large. `NOT_SUPPORTED`: the
-    /// VMO cannot have such a copy: a device's memory, memory in one piece, discardable memory; a snapshot of what a
-    /// pager supplies. `BAD_STATE`: pages are pinned, or it is not cached. `NO_MEMORY`.
+    /// `INVALID_ARGS`: `offset` is not at a page, or the memory is in one piece. `OUT_OF_RANGE`: the size or the end is too
+    /// large. `NOT_SUPPORTED`: the VMO cannot have such a copy: a device's memory, discardable memory; a snapshot of what
+    /// a pager supplies. `BAD_STATE`: pages are pinned, or it is not cached. `NO_MEMORY`.
     pub fn vmo_create_clone(
         &mut self,
         parent: Id<Vmo>,
@@ -47,8 +47,10 @@ impl<M: Machine> Kernel<M> {
         let visible = (end - offset) / PAGE;
         let (named, _) = self.vmo_resolve(parent, 0)?;
         let vmo = self.objects.get(named)?;
-        if vmo.kind != Kind::Plain || vmo.discard.is_some() {
-            return Err(Status::NOT_SUPPORTED);
+        match vmo.kind {
+            Kind::Plain if vmo.discard.is_none() => {}
+            Kind::Contiguous => return Err(Status::INVALID_ARGS),
+            _ => return Err(Status::NOT_SUPPORTED),
         }
         if vmo.cache != Cache::Cached || !vmo.pins.is_empty() {
             return Err(Status::BAD_STATE);

@@ -123,7 +123,8 @@ impl<M: Machine> Kernel<M> {
         let vmo = self.objects.get_mut(id)?;
         let related = vmo.is_window() || vmo.parent.is_some() || vmo.children != 0 || !vmo.readers.is_empty();
         let pages = vmo.pages().map_or(0, Pages::len);
-        let fixed = vmo.kind == Kind::Plain && pages != 0 && vmo.cache != Cache::Cached;
+        let is_memory = !matches!(vmo.kind, Kind::Physical { .. });
+        let fixed = is_memory && pages != 0 && vmo.cache != Cache::Cached;
         if related || !vmo.mappings.is_empty() || !vmo.pins.is_empty() || fixed {
             return Err(Status::BAD_STATE);
         }

@@ -47,12 +47,12 @@ impl<M: Machine> Kernel<M> {
         if !offset.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
         }
+        range(offset, rounded, self.vmo_size(parent)?).map_err(|_| Status::INVALID_ARGS)?;
         let (target, _) = self.vmo_resolve(parent, 0)?;
         let of = self.objects.get(target)?;
         if of.resizable || of.discard.is_some() {
             return Err(Status::NOT_SUPPORTED);
         }
-        range(offset, rounded, self.vmo_size(parent)?).map_err(|_| Status::INVALID_ARGS)?;
         let (_, offset) = self.vmo_resolve(parent, offset)?;
         let child = self.vmo_new(rounded, size, false, Backing::Window { target, offset, whole: false })?;
         self.add_ref(parent.object());

@@ -29,6 +29,7 @@ cases! {
     "vmo_slice.children.signal" => children_signal,
     "vmo_slice.children.grandchild_last" => children_grandchild_last,
     "vmo_slice.clone.ends_with_the_slice" => clone_ends_with_the_slice,
+    "vmo_slice.clone.of_a_slice_of_a_clone" => clone_of_a_slice_of_a_clone,
     "vmo_slice.mapped.shows_the_parent" => mapped_shows_the_parent,
     "vmo_reference.create.arguments" => reference_arguments,
     "vmo_reference.size.is_the_parents" => reference_size,
@@ -125,13 +126,21 @@ fn create_not_resizable() -> Outcome {
 }
 
 fn create_not_within() -> Outcome {
-    let vmo = Vmo::create(2 * PAGE, 0)?;
-    for (page, pages) in [(0, 3), (1, 2), (2, 1), (3, 0), (1 << 40, 1)] {
-        fails(slice(&vmo, page, pages), Status::INVALID_ARGS)?;
+    // Also of one that cannot have slices at all.
+    for options in [0, ZX_VMO_RESIZABLE] {
+        let vmo = Vmo::create(2 * PAGE, options)?;
+        for (page, pages) in [(0, 3), (1, 2), (2, 1), (3, 0), (1 << 40, 1)] {
+            fails(slice(&vmo, page, pages), Status::INVALID_ARGS)?;
+        }
+        fails(vmo.create_child(ZX_VMO_CHILD_SLICE, 1, PAGE), Status::INVALID_ARGS)?;
+        let last = u64::MAX - PAGE + 1;
+        fails(vmo.create_child(ZX_VMO_CHILD_SLICE, last, PAGE), Status::INVALID_ARGS)?;
+        for (offset, size) in [(0, u64::MAX), (0, last), (last, last), (last, u64::MAX)] {
+            fails(vmo.create_child(ZX_VMO_CHILD_SLICE, offset, size), Status::OUT_OF_RANGE)?;
+        }
+        equal(vmo.info()?.num_children, 0)?;
     }
-    fails(vmo.create_child(ZX_VMO_CHILD_SLICE, 1, PAGE), Status::INVALID_ARGS)?;
-    fails(vmo.create_child(ZX_VMO_CHILD_SLICE, u64::MAX - PAGE + 1, PAGE), Status::INVALID_ARGS)?;
-    fails(vmo.create_child(ZX_VMO_CHILD_SLICE, 0, u64::MAX), Status::OUT_OF_RANGE)
+    Ok(())
 }
 
 fn create_no_copy() -> Outcome {
@@ -141,7 +150,12 @@ fn create_no_copy() -> Outcome {
         fails(vmo.create_child(ZX_VMO_CHILD_SLICE | copy, 0, PAGE), Status::INVALID_ARGS)?;
         fails(vmo.create_child(ZX_VMO_CHILD_REFERENCE | copy, 0, 0), Status::INVALID_ARGS)?;
     }
-    fails(vmo.create_child(ZX_VMO_CHILD_SLICE | ZX_VMO_CHILD_REFERENCE, 0, 0), Status::INVALID_ARGS)
+    fails(vmo.create_child(ZX_VMO_CHILD_SLICE | ZX_VMO_CHILD_REFERENCE, 0, 0), Status::INVALID_ARGS)?;
+    // Nor is it told to be one.
+    for child in [slice(&vmo, 0, 1)?, slice(&snapshot(&vmo, 0, 1)?, 0, 1)?] {
+        equal(child.info()?.flags & abi::ZX_INFO_VMO_IS_COW_CLONE, 0)?;
+    }
+    Ok(())
 }
 
 fn create_nothing() -> Outcome {
@@ -150,6 +164,7 @@ fn create_nothing() -> Outcome {
         let nothing = slice(&vmo, size, 0)?;
         equal((nothing.get_size()?, vmo.info()?.num_children), (0, 1))?;
         fails(nothing.write(&[1], 0), Status::OUT_OF_RANGE)?;
+        fails(nothing.read(&mut [1], 0), Status::OUT_OF_RANGE)?;
         nothing.write(&[], 0)?;
     }
     Ok(())
@@ -209,6 +224,23 @@ fn clone_ends_with_the_slice() -> Outcome {
     equal(copy.info()?.parent_koid, part.koid()?)?;
     drop(part);
     equal(copy.info()?.parent_koid, vmo.koid()?)
+}
+
+/// A copy of a part of a copy: it shows the page of the first, and writes one of its own.
+fn clone_of_a_slice_of_a_clone() -> Outcome {
+    let vmo = numbered(2, 0)?;
+    let copy = snapshot(&vmo, 0, 2)?;
+    let part = slice(&copy, 1, 1)?;
+    let inner = snapshot(&part, 0, 1)?;
+    shows(&inner, &[2])?;
+    mark(&inner, 0, 9)?;
+    for (vmo, expected) in [(&vmo, &[1, 2][..]), (&copy, &[1, 2][..]), (&part, &[2][..]), (&inner, &[9][..])] {
+        shows(vmo, expected)?;
+    }
+    mark(&part, 0, 7)?;
+    shows(&copy, &[1, 7])?;
+    shows(&inner, &[9])?;
+    shows(&vmo, &[1, 2])
 }
 
 fn mapped_shows_the_parent() -> Outcome {
