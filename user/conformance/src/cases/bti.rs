@@ -1,7 +1,7 @@
 //! Memory that is pinned for devices.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use abi::{
     Rights, Status, ZX_BTI_COMPRESS, ZX_BTI_CONTIGUOUS, ZX_BTI_PERM_EXECUTE, ZX_BTI_PERM_READ, ZX_BTI_PERM_WRITE,
@@ -10,7 +10,7 @@ use abi::{
 };
 use zx::{AsHandleRef, Bti, Info, Iommu, Pmt, Vmo};
 
-use super::{cases, raw, root_resource, without};
+use super::{cases, late, raw, root_resource, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
 use crate::tiny::OwnJob;
@@ -30,10 +30,13 @@ cases! {
     "bti.pin.compress" => pin_compress,
     "bti.pin.slice" => pin_slice,
     "bti.pin.clone" => pin_clone,
+    "bti.pin.clone_stays_a_child" => pin_clone_stays_a_child,
+    "bti.pin.within_a_slice" => pin_within_a_slice,
     "bti.pin.resize" => pin_resize,
     "bti.pin.decommit" => pin_decommit,
     "bti.pin.decommit_race" => pin_decommit_race,
     "bti.pin.unpinned_at_once" => unpinned_at_once,
+    "bti.pin.unpinned_while_asked" => unpinned_while_asked,
     "bti.pin.bad_address" => pin_bad_address,
     "bti.quarantine.holds_pages" => quarantine_holds_pages,
     "bti.quarantine.of_a_process" => quarantine_of_a_process,
@@ -288,6 +291,50 @@ fn pin_clone() -> Outcome {
     Ok(())
 }
 
+/// Who has closed the last handle to a clone is not rid of it as long as a device has its memory.
+fn pin_clone_stays_a_child() -> Outcome {
+    let bti = bti()?;
+    for options in [0, ZX_VMO_RESIZABLE] {
+        let vmo = Vmo::create(PAGE, options)?;
+        let clone = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT, 0, PAGE)?;
+        let pmt = bti.pin(READ, &clone, 0, PAGE, &mut [0])?;
+        drop(clone);
+        let childless = || vmo.wait_one(abi::Signals::VMO_ZERO_CHILDREN, zx::MonotonicInstant::INFINITE_PAST);
+        fails(childless(), Status::TIMED_OUT)?;
+        equal(vmo.info()?.num_children, 1)?;
+        pmt.unpin()?;
+        childless()?;
+        equal(vmo.info()?.num_children, 0)?;
+    }
+    Ok(())
+}
+
+/// What is pinned through a slice ends where the slice does, although its parent goes on.
+fn pin_within_a_slice() -> Outcome {
+    let bti = bti()?;
+    for whole in [Vmo::create(6 * PAGE, 0)?, Vmo::create_contiguous(&bti, 6 * PAGE as usize, 0)?] {
+        let slice = whole.create_child(abi::ZX_VMO_CHILD_SLICE, PAGE, 4 * PAGE)?;
+        let inner = slice.create_child(abi::ZX_VMO_CHILD_SLICE, PAGE, 2 * PAGE)?;
+        let mut all = [0; 6];
+        bti.pin(READ, &whole, 0, 6 * PAGE, &mut all)?.unpin()?;
+        for (vmo, begins, pages) in [(&whole, 0, 6), (&slice, 1, 4), (&inner, 2, 2)] {
+            for (from, to) in (0..8).flat_map(|from| (from + 1..9).map(move |to| (from, to))) {
+                let mut found = [0; 8];
+                let count = (to - from) as usize;
+                let pinned = bti.pin(READ, vmo, from * PAGE, (to - from) * PAGE, &mut found[..count]);
+                if to > pages {
+                    fails(pinned, Status::OUT_OF_RANGE)?;
+                    continue;
+                }
+                pinned?.unpin()?;
+                let first = (begins + from) as usize;
+                equal(&found[..count], &all[first..first + count])?;
+            }
+        }
+    }
+    equal(counts(&bti)?, (0, 0))
+}
+
 fn pin_resize() -> Outcome {
     let (bti, vmo) = (bti()?, Vmo::create(8 * PAGE, ZX_VMO_RESIZABLE)?);
     let mut addresses = [0; 2];
@@ -327,30 +374,76 @@ fn pin_decommit() -> Outcome {
 
 fn pin_decommit_race() -> Outcome {
     let (bti, vmo) = (bti()?, Vmo::create(16 * PAGE, 0)?);
-    let stop = Arc::new(AtomicBool::new(false));
-    let (twin, told) = (vmo.duplicate(Rights::SAME_RIGHTS)?, Arc::clone(&stop));
+    let (stop, met) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let (twin, told, meets) = (vmo.duplicate(Rights::SAME_RIGHTS)?, Arc::clone(&stop), Arc::clone(&met));
     let other = std::thread::spawn(move || {
-        let mut refused = 0;
         while !told.load(Ordering::Relaxed) {
             match decommit(&twin, 0, 16 * PAGE) {
-                Status::OK => {}
-                Status::BAD_STATE => refused += 1,
+                Status::OK => meets.fetch_or(1, Ordering::Relaxed),
+                Status::BAD_STATE => meets.fetch_or(2, Ordering::Relaxed),
                 status => return Err(status),
-            }
+            };
         }
-        Ok(refused)
+        Ok(())
     });
     let mut outcome = Ok(());
-    for _ in 0..300 {
+    let (mut turns, limit) = (0, late());
+    // As often, and until the other has come both between two pins and into one.
+    while turns < 300 || met.load(Ordering::Relaxed) != 3 && zx::MonotonicInstant::now() < limit {
         let (pmt, addresses) = pin(&bti, &vmo)?;
+        zx::thread_legacy_yield()?;
         let (again, same) = pin(&bti, &vmo)?;
         outcome = outcome.and(sensible(&addresses)).and(equal(addresses, same));
         again.unpin()?;
         pmt.unpin()?;
+        zx::thread_legacy_yield()?;
+        turns += 1;
     }
     stop.store(true, Ordering::Relaxed);
     other.join().map_err(|_| "the other thread panicked")??;
-    outcome
+    outcome.and(equal(met.load(Ordering::Relaxed), 3))
+}
+
+/// Somebody who lists a process's VMOs over and over, some of them copies of each other that are being written, does not
+/// keep memory pinned: what is unpinned can be copied at once.
+fn unpinned_while_asked() -> Outcome {
+    let (bti, vmo) = (bti()?, Vmo::create(4 * PAGE, 0)?);
+    let stop = AtomicBool::new(false);
+    let lists = AtomicU32::new(0);
+    std::thread::scope(|scope| -> Outcome {
+        let asker = scope.spawn(|| -> zx::Result<()> {
+            let busy = Vmo::create(256 * PAGE, 0)?;
+            let mut clones = vec![busy.create_child(ZX_VMO_CHILD_SNAPSHOT, 0, 256 * PAGE)?];
+            for n in 1..16 {
+                clones.push(clones[n * 7 % clones.len()].create_child(ZX_VMO_CHILD_SNAPSHOT, 0, 256 * PAGE)?);
+            }
+            let mut list = vec![0; 256 * size_of::<abi::zx_info_vmo_t>()];
+            let process = zx::startup::process_self();
+            for n in 0_u64.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                busy.write(&n.to_le_bytes(), n % 256 * PAGE)?;
+                process.get_info(abi::ZX_INFO_PROCESS_VMOS, &mut list)?;
+                lists.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        let outcome = (|| -> Outcome {
+            let mut turns = 0;
+            while turns < 500 || lists.load(Ordering::Relaxed) < 20 && !asker.is_finished() {
+                let (pmt, _) = pin(&bti, &vmo)?;
+                fails(vmo.create_child(ZX_VMO_CHILD_SNAPSHOT, 0, 4 * PAGE), Status::BAD_STATE)?;
+                pmt.unpin()?;
+                drop(vmo.create_child(ZX_VMO_CHILD_SNAPSHOT, 0, 4 * PAGE)?);
+                turns += 1;
+            }
+            Ok(())
+        })();
+        stop.store(true, Ordering::Relaxed);
+        asker.join().map_err(|_| "the asking thread panicked")??;
+        outcome
+    })
 }
 
 fn unpinned_at_once() -> Outcome {

@@ -86,9 +86,11 @@ mod vmar_place;
 mod vmar_portions;
 mod vmo;
 mod vmo_clone;
+mod vmo_clone_family;
 mod vmo_large;
 mod vmo_op;
 mod vmo_physical;
+mod vmo_rights;
 mod vmo_slice;
 mod vmo_special;
 mod vmo_zero;
@@ -215,7 +217,9 @@ pub fn all() -> Vec<Case> {
         vmo::cases(),
         vmo_large::cases(),
         vmo_clone::cases(),
+        vmo_clone_family::cases(),
         vmo_op::cases(),
+        vmo_rights::cases(),
         vmo_slice::cases(),
         vmo_special::cases(),
         vmo_zero::cases(),

@@ -113,8 +113,20 @@ fn read_rights() -> Outcome {
 
 fn read_nothing() -> Outcome {
     let vmo = Vmo::create(PAGE, 0)?;
-    vmo.read(&mut [], 0)?;
-    vmo.read(&mut [], PAGE)?;
+    for offset in [0, 1, PAGE] {
+        vmo.read(&mut [], offset)?;
+        vmo.write(&[], offset)?;
+    }
+    // Nothing can be had at the end, but not beyond it.
+    for offset in [PAGE + 1, u64::MAX] {
+        fails(vmo.read(&mut [], offset), Status::OUT_OF_RANGE)?;
+        fails(vmo.write(&[], offset), Status::OUT_OF_RANGE)?;
+    }
+    // Nor does a range go round.
+    for (offset, len) in [(u64::MAX - PAGE / 2, PAGE), (u64::MAX, 2), (1, PAGE)] {
+        fails(vmo.read(&mut vec![0; len as usize], offset), Status::OUT_OF_RANGE)?;
+        fails(vmo.write(&vec![0; len as usize], offset), Status::OUT_OF_RANGE)?;
+    }
     Ok(())
 }
 
@@ -137,9 +149,12 @@ fn set_size_shrinks_for_good() -> Outcome {
 }
 
 fn set_size_not_resizable() -> Outcome {
-    // Such a handle has no right to resize, and the object would refuse too.
-    let status = raw!(zx_vmo_set_size, Vmo::create(PAGE, 0)?.raw_handle(), 2 * PAGE);
-    ensure([Status::ACCESS_DENIED, Status::UNAVAILABLE].contains(&status), &format!("gave {status}"))
+    let vmo = Vmo::create(4 * PAGE, 0)?;
+    for size in [0, 3 * PAGE, 4 * PAGE, 5 * PAGE] {
+        fails(vmo.set_size(size), Status::UNAVAILABLE)?;
+        equal(vmo.get_size()?, 4 * PAGE)?;
+    }
+    Ok(())
 }
 
 fn stream_size_set_and_get() -> Outcome {

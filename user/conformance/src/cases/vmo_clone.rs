@@ -100,7 +100,7 @@ pub(super) fn snapshot(of: &Vmo, page: u64, pages: u64) -> zx::Result<Vmo> {
     of.create_child(ZX_VMO_CHILD_SNAPSHOT, page * PAGE, pages * PAGE)
 }
 
-fn resizable(of: &Vmo, page: u64, pages: u64) -> zx::Result<Vmo> {
+pub(super) fn resizable(of: &Vmo, page: u64, pages: u64) -> zx::Result<Vmo> {
     of.create_child(ZX_VMO_CHILD_SNAPSHOT | ZX_VMO_CHILD_RESIZABLE, page * PAGE, pages * PAGE)
 }
 
@@ -112,13 +112,21 @@ pub(super) fn taken(vmo: &Vmo) -> Result<(u64, u64), Failure> {
 }
 
 /// What some VMOs take together, in pages. Thirds of pages add up only nearly.
-fn together(vmos: &[&Vmo]) -> Result<u64, Failure> {
+pub(super) fn together(vmos: &[&Vmo]) -> Result<u64, Failure> {
     let mut sum = 0_u128;
     for vmo in vmos {
         let info = vmo.info()?;
         sum += (u128::from(info.committed_scaled_bytes) << 63) + u128::from(info.committed_fractional_scaled_bytes);
     }
     Ok(((sum + (1 << 62)) >> 63) as u64 / PAGE)
+}
+
+/// All orders of the first so many numbers.
+pub(super) fn orders(count: usize) -> Vec<Vec<usize>> {
+    (0..count).fold(vec![Vec::new()], |orders, n| {
+        let places = orders.iter().flat_map(|order| (0..=order.len()).map(move |at| (order, at)));
+        places.map(|(order, at)| [&order[..at], &[n], &order[at..]].concat()).collect()
+    })
 }
 
 fn zero_children(vmo: &Vmo) -> Result<bool, Failure> {
@@ -269,51 +277,64 @@ fn close_frees() -> Outcome {
     equal((taken(&clone)?, together(&[&clone])?), ((1, 1), 1))
 }
 
-/// A VMO with a clone of each of its pages.
-fn disjoint() -> Result<(Vmo, Vec<Vmo>), Failure> {
+/// A VMO and a clone of its two pages in the middle; and a clone of each page of the four, those in the middle by way of
+/// that clone.
+fn disjoint() -> Result<([Vmo; 2], [Vmo; 4]), Failure> {
     let vmo = numbered(4, 0)?;
-    let clones = (0..4).map(|page| snapshot(&vmo, page, 1)).collect::<zx::Result<_>>()?;
-    Ok((vmo, clones))
+    let middle = snapshot(&vmo, 1, 2)?;
+    let clones = [snapshot(&vmo, 0, 1)?, snapshot(&middle, 0, 1)?, snapshot(&middle, 1, 1)?, snapshot(&vmo, 3, 1)?];
+    Ok(([vmo, middle], clones))
 }
 
 fn close_disjoint_early() -> Outcome {
-    let (vmo, clones) = disjoint()?;
-    drop(vmo);
+    let (above, clones) = disjoint()?;
+    drop(above);
     for (page, clone) in clones.iter().enumerate() {
         shows(clone, &[page as u8 + 1])?;
         equal(taken(clone)?, (1, 1))?;
-        mark(clone, 0, 9)?;
+        mark(clone, 0, page as u8 + 5)?;
+        equal(taken(clone)?, (1, 1))?;
+    }
+    for (page, clone) in clones.iter().enumerate() {
+        shows(clone, &[page as u8 + 5])?;
         equal(taken(clone)?, (1, 1))?;
     }
     Ok(())
 }
 
 fn close_disjoint_late() -> Outcome {
-    let (vmo, clones) = disjoint()?;
+    let (above, clones) = disjoint()?;
     for (page, clone) in clones.iter().enumerate() {
-        mark(&vmo, page as u8, 50)?;
         shows(clone, &[page as u8 + 1])?;
+        mark(clone, 0, page as u8 + 5)?;
+        mark(&above[0], page as u8, 50)?;
     }
-    equal((taken(&vmo)?, together(&[&vmo])?), ((4, 4), 4))?;
-    drop(vmo);
+    shows(&above[1], &[2, 3])?;
+    let all = [&above[0], &above[1], &clones[0], &clones[1], &clones[2], &clones[3]];
+    // Four of each kind, and the two that the one in the middle still has.
+    equal((taken(&above[0])?, together(&all)?), ((4, 4), 10))?;
+    drop(above);
     for (page, clone) in clones.iter().enumerate() {
-        shows(clone, &[page as u8 + 1])?;
+        shows(clone, &[page as u8 + 5])?;
+        equal(taken(clone)?, (1, 1))?;
     }
     Ok(())
 }
 
 fn close_disjoint_one_by_one() -> Outcome {
     // In each order, the pages that nobody shows any more are gone at once.
-    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
-        let (vmo, clones) = disjoint()?;
-        let mut clones: Vec<Option<Vmo>> = clones.into_iter().map(Some).collect();
-        drop(vmo);
+    for order in orders(4) {
+        let (above, clones) = disjoint()?;
+        let mut clones = clones.map(Some);
+        drop(above);
         for (gone, which) in order.into_iter().enumerate() {
             clones[which] = None;
             let left: Vec<&Vmo> = clones.iter().flatten().collect();
             equal(together(&left)?, 3 - gone as u64)?;
             for (page, clone) in clones.iter().enumerate() {
-                clone.as_ref().map_or(Ok(()), |clone| shows(clone, &[page as u8 + 1]))?;
+                let Some(clone) = clone else { continue };
+                shows(clone, &[page as u8 + 1])?;
+                equal(taken(clone)?, (1, 1))?;
             }
         }
     }
@@ -399,7 +420,10 @@ fn info_name() -> Outcome {
     ensure(clone.info()?.name.starts_with(b"first\0"), "a clone begins with another name")?;
     clone.set_name("second")?;
     ensure(clone.info()?.name.starts_with(b"second\0"), "a clone keeps its name")?;
-    ensure(vmo.info()?.name.starts_with(b"first\0"), "the original has another name")
+    ensure(vmo.info()?.name.starts_with(b"first\0"), "the original has another name")?;
+    // Who may not ask for the name of the original has a copy with that name all the same.
+    let hidden = Vmo::from(super::without(&vmo, Rights::GET_PROPERTY | Rights::SET_PROPERTY)?);
+    ensure(snapshot(&hidden, 0, 1)?.get_name()?.starts_with(b"first\0"), "a clone of a poor handle has another name")
 }
 
 /// Clones of clones, each mapped; what each writes is its own.
@@ -607,7 +631,11 @@ fn resize_grows() -> Outcome {
     shows(&clone, &[1, 0, 0])?;
     mark(&clone, 1, 9)?;
     shows(&clone, &[1, 9, 0])?;
-    shows(&vmo, &[1, 2])
+    shows(&vmo, &[1, 2])?;
+    // Nor does it come to be in it, or take memory, when the original writes it.
+    mark(&vmo, 1, 3)?;
+    shows(&clone, &[1, 9, 0])?;
+    equal((taken(&vmo)?, taken(&clone)?), ((2, 1), (2, 1)))
 }
 
 fn resize_disjoint() -> Outcome {
@@ -690,6 +718,8 @@ fn resize_not_resizable() -> Outcome {
             fails(clone.set_size(size), Status::UNAVAILABLE)?;
         }
         equal(clone.get_size()?, 2 * PAGE)?;
+        let option = READ_WRITE | abi::ZX_VM_REQUIRE_NON_RESIZABLE;
+        zx::startup::vmar_root_self().map_here(option, &clone, 0, 2 * PAGE as usize)?;
     }
     Ok(())
 }
@@ -795,6 +825,16 @@ fn create_uncached() -> Outcome {
     let vmo = Vmo::create(PAGE, 0)?;
     vmo.set_cache_policy(abi::ZX_CACHE_POLICY_UNCACHED)?;
     fails(snapshot(&vmo, 0, 1), Status::BAD_STATE)?;
+    // Nor when it is in use, which goes on as it was.
+    let used = Vmo::create(PAGE, 0)?;
+    used.set_cache_policy(abi::ZX_CACHE_POLICY_UNCACHED)?;
+    let root = zx::startup::vmar_root_self();
+    let mapping = root.map_here(READ_WRITE, &used, 0, PAGE as usize)?;
+    mapping.write(0, &[7])?;
+    fails(snapshot(&used, 0, 1), Status::BAD_STATE)?;
+    let mut byte = [0];
+    mapping.read(0, &mut byte)?;
+    equal(byte, [7])?;
     vmo.set_cache_policy(abi::ZX_CACHE_POLICY_CACHED)?;
     let clone = snapshot(&vmo, 0, 1)?;
     fails(clone.set_cache_policy(abi::ZX_CACHE_POLICY_UNCACHED), Status::BAD_STATE)?;

@@ -24,6 +24,7 @@ cases! {
     "vmo_op.commit.takes_memory" => commit_takes_memory,
     "vmo_op.commit.keeps_content" => commit_keeps_content,
     "vmo_op.decommit.not_whole_pages" => decommit_not_whole_pages,
+    "vmo_op.decommit.seen_in_mappings" => decommit_seen_in_mappings,
     "vmo_op.rights.each" => rights_each,
     "vmo_op.hints.change_nothing" => hints_change_nothing,
     "vmo_op.cache.all" => cache_all,
@@ -55,6 +56,7 @@ cases! {
     "vmo.stream_size.bounds" => stream_size_bounds,
     "vmo.unbounded.grows_by_writing" => unbounded,
     "vmo.huge.costs_what_is_there" => huge,
+    "vmo.signals.user" => signals_user,
     "vmo.signals.user_cannot" => signals_user_cannot,
     "vmo.signals.clone" => signals_clone,
     "vmo.signals.mapping_of_child" => signals_mapping,
@@ -87,11 +89,38 @@ fn commit_keeps_content() -> Outcome {
 
 fn decommit_not_whole_pages() -> Outcome {
     let vmo = numbered(2, 0)?;
+    let empty = Vmo::create(2 * PAGE, 0)?;
     for (offset, size) in [(0x10, 0x100), (0, 100), (100, PAGE), (PAGE, 1)] {
         fails(vmo.op_range(ZX_VMO_OP_DECOMMIT, offset, size), Status::INVALID_ARGS)?;
+        // Also where nothing is committed.
+        fails(empty.op_range(ZX_VMO_OP_DECOMMIT, offset, size), Status::INVALID_ARGS)?;
     }
     equal(taken(&vmo)?, (2, 2))?;
     shows(&vmo, &[1, 2])
+}
+
+/// Mappings that begin at different pages lose what was taken, and nothing else; one of nothing that there is does no harm.
+fn decommit_seen_in_mappings() -> Outcome {
+    let root = zx::startup::vmar_root_self();
+    let vmo = Vmo::create(4 * PAGE, 0)?;
+    vmo.op_range(ZX_VMO_OP_COMMIT, 0, 4 * PAGE)?;
+    vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, 4 * PAGE)?;
+    vmo.op_range(ZX_VMO_OP_COMMIT, 0, 4 * PAGE)?;
+    let mapped = |offset| root.map_here(READ_WRITE | abi::ZX_VM_ALLOW_FAULTS, &vmo, offset, 4 * PAGE as usize);
+    let (whole, second, _beyond) = (mapped(0)?, mapped(PAGE)?, mapped(8 * PAGE)?);
+    whole.write(PAGE as usize, &[99])?;
+    let find = |value: u8| -> Outcome {
+        let mut bytes = [1, 1];
+        whole.read(PAGE as usize, &mut bytes[..1])?;
+        second.read(0, &mut bytes[1..])?;
+        equal(bytes, [value; 2])
+    };
+    find(99)?;
+    vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE)?;
+    find(99)?;
+    vmo.op_range(ZX_VMO_OP_DECOMMIT, PAGE, PAGE)?;
+    find(0)?;
+    equal(taken(&vmo)?, (2, 2))
 }
 
 fn rights_each() -> Outcome {
@@ -266,7 +295,18 @@ fn cache_in_use() -> Outcome {
     // What has memory may become uncached, but not the other way.
     vmo.op_range(ZX_VMO_OP_COMMIT, 0, PAGE)?;
     vmo.set_cache_policy(ZX_CACHE_POLICY_UNCACHED)?;
-    fails(vmo.set_cache_policy(ZX_CACHE_POLICY_CACHED), Status::BAD_STATE)
+    fails(vmo.set_cache_policy(ZX_CACHE_POLICY_CACHED), Status::BAD_STATE)?;
+    // Without it, it may, and is read and written by calls again.
+    vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE)?;
+    fails(vmo.read(&mut [0], 0), Status::BAD_STATE)?;
+    vmo.set_cache_policy(ZX_CACHE_POLICY_CACHED)?;
+    vmo.write(&[1], 0)?;
+    vmo.read(&mut [0], 0)?;
+    // The same policy counts as one, too, where it cannot be set.
+    let mapping = root.map_here(READ, &vmo, 0, 4096)?;
+    fails(vmo.set_cache_policy(ZX_CACHE_POLICY_CACHED), Status::BAD_STATE)?;
+    drop(mapping);
+    Ok(vmo.set_cache_policy(ZX_CACHE_POLICY_CACHED)?)
 }
 
 fn cache_uncached() -> Outcome {
@@ -367,18 +407,18 @@ fn read_into_own_mapping() -> Outcome {
 }
 
 fn read_by_two() -> Outcome {
-    // Two threads read a VMO without pages into mappings of another one, over and over, while a third takes the pages
-    // of that one away.
-    let (from, to) = (Arc::new(Vmo::create(16 * PAGE, 0)?), Arc::new(Vmo::create(16 * PAGE, 0)?));
+    // Two threads read the second half of a VMO into a mapping of the first half of another one, each the other way
+    // round, over and over, while a third takes the pages of both away.
+    let vmos = [Arc::new(Vmo::create(32 * PAGE, 0)?), Arc::new(Vmo::create(32 * PAGE, 0)?)];
     let done = Arc::new(AtomicU32::new(0));
     let threads: Vec<_> = (0..2)
-        .map(|_| {
-            let (from, to, done) = (from.clone(), to.clone(), done.clone());
+        .map(|n| {
+            let (from, to, done) = (vmos[n].clone(), vmos[1 - n].clone(), done.clone());
             thread::spawn(move || -> zx::Result<()> {
                 let root = zx::startup::vmar_root_self();
                 let mapping = root.map_here(READ_WRITE, &to, 0, 16 * 4096)?;
                 for _ in 0..100 {
-                    let status = raw!(zx_vmo_read, from.raw_handle(), mapping.address(), 0, 16 * 4096);
+                    let status = raw!(zx_vmo_read, from.raw_handle(), mapping.address(), 16 * PAGE, 16 * 4096);
                     if status != Status::OK {
                         return Err(status);
                     }
@@ -389,13 +429,20 @@ fn read_by_two() -> Outcome {
         })
         .collect();
     while done.load(Ordering::Relaxed) < 2 && threads.iter().any(|thread| !thread.is_finished()) {
-        to.op_range(ZX_VMO_OP_DECOMMIT, 0, 16 * PAGE)?;
+        for vmo in &vmos {
+            vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, 16 * PAGE)?;
+        }
         thread::yield_now();
     }
     for thread in threads {
         thread.join().map_err(|_| "a thread has panicked")??;
     }
-    equal(taken(&from)?, (0, 0))
+    for vmo in &vmos {
+        vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, 16 * PAGE)?;
+        // Nothing was committed by being read.
+        equal(taken(vmo)?, (0, 0))?;
+    }
+    Ok(())
 }
 
 fn read_absent() -> Outcome {
@@ -584,6 +631,22 @@ fn huge() -> Outcome {
     equal(taken(&vmo)?, (1, 1))
 }
 
+/// A program's own signals stand beside the one of the VMO.
+fn signals_user() -> Outcome {
+    let vmo = Vmo::create(PAGE, 0)?;
+    let (own, user) = (Signals::VMO_ZERO_CHILDREN, Signals::USER_0);
+    fails(vmo.wait_one(user, zx::MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)?;
+    equal(vmo.signals()?, own)?;
+    gives(raw!(zx_object_signal, vmo.raw_handle(), 0, user.bits()), Status::OK)?;
+    equal(vmo.wait_one(user, super::late())?, own | user)?;
+    let clone = snapshot(&vmo, 0, 1)?;
+    equal((vmo.signals()?, clone.signals()?), (user, own))?;
+    gives(raw!(zx_object_signal, vmo.raw_handle(), user.bits(), 0), Status::OK)?;
+    equal(vmo.signals()?, Signals::NONE)?;
+    drop(clone);
+    equal(vmo.signals()?, own)
+}
+
 fn signals_user_cannot() -> Outcome {
     let vmo = Vmo::create(PAGE, 0)?;
     let own = Raised::VMO_ZERO_CHILDREN.bits();
@@ -596,21 +659,25 @@ fn signals_user_cannot() -> Outcome {
 
 fn signals_clone() -> Outcome {
     let vmo = Vmo::create(PAGE, 0)?;
-    let waits = |expected: bool| -> Outcome {
+    let childless = |vmo: &Vmo, expected: bool| -> Outcome {
         let result = vmo.wait_one(Signals::VMO_ZERO_CHILDREN, zx::MonotonicInstant::INFINITE_PAST);
         if expected { result.map(drop).map_err(Into::into) } else { fails(result, Status::TIMED_OUT) }
     };
-    waits(true)?;
-    for _ in 0..2 {
+    for _ in 0..10 {
+        childless(&vmo, true)?;
         let clone = snapshot(&vmo, 0, 1)?;
-        waits(false)?;
+        childless(&clone, true)?;
+        childless(&vmo, false)?;
         let second = snapshot(&clone, 0, 1)?;
+        childless(&second, true)?;
+        childless(&clone, false)?;
+        childless(&vmo, false)?;
         drop(clone);
-        waits(false)?;
+        childless(&vmo, false)?;
+        childless(&second, true)?;
         drop(second);
-        waits(true)?;
     }
-    Ok(())
+    childless(&vmo, true)
 }
 
 fn signals_mapping() -> Outcome {

@@ -7,7 +7,7 @@ use zx::{Rights, Vmo};
 
 use super::cases;
 use super::vmar::READ_WRITE;
-use super::vmo_clone::{PAGE, mark, numbered, shows, snapshot, taken};
+use super::vmo_clone::{PAGE, mark, numbered, shows, snapshot, taken, together};
 use crate::check::{Outcome, equal, fails};
 
 cases! {
@@ -27,7 +27,10 @@ cases! {
     "vmo_zero.clone.parent_written" => clone_parent_written,
     "vmo_zero.clone.child_written_again" => clone_child_written_again,
     "vmo_zero.clone.resized_over_zeroes" => clone_resized,
+    "vmo_zero.clone.two_levels" => clone_two_levels,
+    "vmo_zero.clone.frees_and_allocates" => clone_frees_and_allocates,
     "vmo_zero.mapped.is_seen" => mapped_is_seen,
+    "vmo_zero.mapped.page_of_zeroes" => mapped_page_of_zeroes,
 }
 
 fn zero(vmo: &Vmo, page: u64, pages: u64) -> zx::Result<()> {
@@ -155,6 +158,20 @@ fn clone_parent_and_child() -> Outcome {
 }
 
 fn clone_empty_children() -> Outcome {
+    // A page that the parent has and the child zeroes goes when the parent zeroes it, too, and takes nothing meanwhile.
+    let vmo = Vmo::create(2 * PAGE, 0)?;
+    mark(&vmo, 0, 1)?;
+    let clone = snapshot(&vmo, 0, 2)?;
+    shows(&clone, &[1, 0])?;
+    equal((taken(&vmo)?, taken(&clone)?), ((1, 0), (1, 0)))?;
+    zero(&clone, 0, 1)?;
+    shows(&clone, &[0, 0])?;
+    shows(&vmo, &[1, 0])?;
+    equal((taken(&vmo)?, taken(&clone)?), ((1, 1), (0, 0)))?;
+    zero(&vmo, 0, 1)?;
+    shows(&vmo, &[0, 0])?;
+    equal((taken(&vmo)?, taken(&clone)?), ((0, 0), (0, 0)))?;
+    // Where nobody has anything nothing is made.
     let vmo = Vmo::create(2 * PAGE, 0)?;
     let clones = [snapshot(&vmo, 0, 2)?, snapshot(&vmo, 0, 2)?];
     for vmo in [&clones[0], &vmo, &clones[1]] {
@@ -178,7 +195,16 @@ fn clone_of_clone() -> Outcome {
     shows(&outer, &[2, 0, 4])?;
     shows(&inner, &[3, 0])?;
     let last = snapshot(&outer, 0, 3)?;
-    shows(&last, &[2, 0, 4])
+    shows(&last, &[2, 0, 4])?;
+    // What the parent of two zeroes is theirs from then on, and one page between them.
+    let vmo = numbered(1, 0)?;
+    let (one, two) = (snapshot(&vmo, 0, 1)?, snapshot(&vmo, 0, 1)?);
+    zero(&vmo, 0, 1)?;
+    shows(&vmo, &[0])?;
+    shows(&one, &[1])?;
+    shows(&two, &[1])?;
+    equal((taken(&vmo)?, taken(&one)?, taken(&two)?), ((0, 0), (1, 0), (1, 0)))?;
+    equal(together(&[&vmo, &one, &two])?, 1)
 }
 
 fn clone_children_closed() -> Outcome {
@@ -193,18 +219,85 @@ fn clone_children_closed() -> Outcome {
         shows(&left, &[0, 2])?;
         equal(taken(&left)?, (1, 1))?;
     }
-    Ok(())
+    // What the parent has zeroed is the child's alone. It goes with the child, and does not come back.
+    let vmo = Vmo::create(2 * PAGE, 0)?;
+    mark(&vmo, 0, 1)?;
+    let clone = snapshot(&vmo, 0, 1)?;
+    zero(&vmo, 0, 1)?;
+    shows(&clone, &[1])?;
+    equal((taken(&vmo)?, taken(&clone)?), ((0, 0), (1, 1)))?;
+    drop(clone);
+    shows(&vmo, &[0, 0])?;
+    equal(taken(&vmo)?, (0, 0))
 }
 
 fn clone_written_after_close() -> Outcome {
-    let vmo = numbered(2, 0)?;
-    let clone = snapshot(&vmo, 0, 2)?;
+    for child_stays in [false, true] {
+        let vmo = numbered(2, 0)?;
+        let clone = snapshot(&vmo, 0, 2)?;
+        let (stays, goes) = if child_stays { (clone, vmo) } else { (vmo, clone) };
+        zero(&stays, 0, 1)?;
+        equal(together(&[&stays, &goes])?, 2)?;
+        drop(goes);
+        shows(&stays, &[0, 2])?;
+        equal(taken(&stays)?, (1, 1))?;
+        mark(&stays, 0, 9)?;
+        shows(&stays, &[9, 2])?;
+        equal(taken(&stays)?, (2, 2))?;
+    }
+    Ok(())
+}
+
+/// The byte at an offset must be this.
+fn byte_is(vmo: &Vmo, offset: u64, value: u8) -> Outcome {
+    let mut byte = [!value];
+    vmo.read(&mut byte, offset)?;
+    equal(byte, [value])
+}
+
+/// A parent zeroes a page between its two clones, the first clone another one. It goes, and with it what only it had:
+/// what the others write afterwards is written over what they showed, and not over what it did.
+fn clone_two_levels() -> Outcome {
+    let vmo = numbered(3, 0)?;
+    let first = snapshot(&vmo, 0, 3)?;
     zero(&vmo, 0, 1)?;
-    drop(clone);
-    equal(taken(&vmo)?, (1, 1))?;
-    mark(&vmo, 0, 9)?;
-    shows(&vmo, &[9, 2])?;
-    equal(taken(&vmo)?, (2, 2))
+    equal(together(&[&vmo, &first])?, 3)?;
+    let second = snapshot(&vmo, 0, 3)?;
+    zero(&first, 1, 1)?;
+    shows(&first, &[1, 0, 3])?;
+    shows(&second, &[0, 2, 3])?;
+    equal(together(&[&vmo, &first, &second])?, 3)?;
+    drop(first);
+    for vmo in [&vmo, &second] {
+        shows(vmo, &[0, 2, 3])?;
+    }
+    equal(together(&[&vmo, &second])?, 2)?;
+    vmo.write(&[1], 64)?;
+    byte_is(&vmo, 0, 0)?;
+    byte_is(&second, 64, 0)?;
+    equal(together(&[&vmo, &second])?, 3)?;
+    second.write(&[5], PAGE + 64)?;
+    byte_is(&second, PAGE, 2)?;
+    byte_is(&vmo, PAGE, 2)?;
+    byte_is(&vmo, PAGE + 64, 0)?;
+    equal(together(&[&vmo, &second])?, 4)
+}
+
+/// One operation gives back a page of its own and hides one that it shares with all above.
+fn clone_frees_and_allocates() -> Outcome {
+    let vmo = Vmo::create(3 * PAGE, 0)?;
+    mark(&vmo, 1, 1)?;
+    let middle = snapshot(&vmo, 0, 3)?;
+    let inner = snapshot(&middle, 0, 3)?;
+    mark(&inner, 0, 2)?;
+    shows(&inner, &[2, 1, 0])?;
+    equal(together(&[&vmo, &middle, &inner])?, 2)?;
+    zero(&inner, 0, 2)?;
+    shows(&inner, &[0, 0, 0])?;
+    for vmo in [&vmo, &middle] {
+        shows(vmo, &[0, 1, 0])?;
+    }
+    equal((taken(&inner)?, together(&[&vmo, &middle, &inner])?), ((0, 0), 1))
 }
 
 fn clone_written_after_parent() -> Outcome {
@@ -228,7 +321,19 @@ fn clone_parent_written() -> Outcome {
     mark(&vmo, 0, 9)?;
     shows(&clone, &[0, 2])?;
     shows(&vmo, &[9, 2])?;
-    equal((taken(&vmo)?, taken(&clone)?), ((2, 1), (1, 0)))
+    equal((taken(&vmo)?, taken(&clone)?), ((2, 1), (1, 0)))?;
+    // The other way about: what the parent's write has left to the child alone goes when the child zeroes it.
+    let vmo = numbered(2, 0)?;
+    let clone = snapshot(&vmo, 0, 2)?;
+    mark(&vmo, 0, 9)?;
+    equal((taken(&vmo)?, taken(&clone)?), ((2, 1), (2, 1)))?;
+    zero(&clone, 0, 1)?;
+    shows(&clone, &[0, 2])?;
+    shows(&vmo, &[9, 2])?;
+    equal((taken(&vmo)?, taken(&clone)?), ((2, 1), (1, 0)))?;
+    drop(vmo);
+    shows(&clone, &[0, 2])?;
+    equal(taken(&clone)?, (1, 1))
 }
 
 fn clone_child_written_again() -> Outcome {
@@ -242,7 +347,12 @@ fn clone_child_written_again() -> Outcome {
     let mut expected = [0; 102];
     expected[100] = 9;
     equal(bytes, expected)?;
-    shows(&vmo, &[1, 2])
+    shows(&vmo, &[1, 2])?;
+    equal((taken(&vmo)?, taken(&clone)?), ((2, 1), (2, 1)))?;
+    drop(vmo);
+    equal(taken(&clone)?, (2, 2))?;
+    byte_is(&clone, 0, 0)?;
+    byte_is(&clone, 100, 9)
 }
 
 fn clone_resized() -> Outcome {
@@ -257,6 +367,20 @@ fn clone_resized() -> Outcome {
     shows(&inner, &[1, 2, 0, 0])?;
     mark(&clone, 3, 9)?;
     shows(&inner, &[1, 2, 0, 0])?;
+    // What is written there is written over zeroes.
+    inner.write(&[7], 2 * PAGE + 100)?;
+    byte_is(&inner, 2 * PAGE, 0)?;
+    byte_is(&inner, 2 * PAGE + 100, 7)?;
+    // The same where it is the original that is cut, and a clone of its zeroes alone that stays.
+    let cut = numbered(4, abi::ZX_VMO_RESIZABLE)?;
+    let whole = snapshot(&cut, 0, 4)?;
+    zero(&cut, 2, 1)?;
+    let part = snapshot(&cut, 2, 1)?;
+    cut.set_size(PAGE)?;
+    shows(&part, &[0])?;
+    mark(&part, 0, 8)?;
+    shows(&part, &[8])?;
+    shows(&whole, &[1, 2, 3, 4])?;
     shows(&vmo, &[1, 2, 3, 4])
 }
 
@@ -281,4 +405,34 @@ fn mapped_is_seen() -> Outcome {
     other.read(4096, &mut byte)?;
     equal((byte, first(4096)?, first(0)?), ([9], 9, 0))?;
     equal(taken(&vmo)?, (1, 1))
+}
+
+/// Mappings that show the page of zeroes show what comes to be there, whichever way it comes.
+fn mapped_page_of_zeroes() -> Outcome {
+    let vmo = Vmo::create(4 * PAGE, 0)?;
+    let root = zx::startup::vmar_root_self();
+    let mapped = || root.map_here(READ_WRITE, &vmo, 0, 4 * PAGE as usize);
+    let mappings = [mapped()?, mapped()?, mapped()?];
+    let find = |mapping: usize, page: usize, value: u8| -> Outcome {
+        let mut byte = [!value];
+        mappings[mapping].read(page * PAGE as usize, &mut byte)?;
+        equal(byte, [value])
+    };
+    // By a store in another mapping, and there is one that has not looked before.
+    find(0, 0, 0)?;
+    mappings[1].write(0, &[99])?;
+    find(1, 0, 99)?;
+    find(2, 0, 99)?;
+    find(0, 0, 99)?;
+    // By a call.
+    find(0, 1, 0)?;
+    vmo.write(&[100], PAGE)?;
+    find(0, 1, 100)?;
+    // By a call that finds a page there, which was committed under the mapping.
+    find(0, 2, 0)?;
+    vmo.op_range(ZX_VMO_OP_COMMIT, 2 * PAGE, PAGE)?;
+    find(0, 2, 0)?;
+    vmo.write(&[101], 2 * PAGE)?;
+    find(0, 2, 101)?;
+    equal(taken(&vmo)?, (3, 3))
 }
