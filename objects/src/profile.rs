@@ -20,10 +20,13 @@ use crate::thread::Thread;
 /// What a profile asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Profile {
-    /// For threads. The processors that it names are of no consequence: there is one.
+    /// For threads.
     Thread {
         /// The priority, unless the profile is for processors only.
         priority: Option<Priority>,
+        /// The processors, if it says which: bit n stands for processor n. A thread keeps them for whoever asks; which it
+        /// runs on they do not change, as there is one.
+        processors: Option<u64>,
     },
     /// For address regions: how hard to try to keep their memory, which is never taken away here.
     Memory,
@@ -72,7 +75,9 @@ impl Profile {
         } else {
             None
         };
-        Ok(Profile::Thread { priority })
+        // As in Zircon, whose masks have one word too, what stands in the other words is left out.
+        let processors = has(ZX_PROFILE_INFO_FLAG_CPU_MASK).then_some(info.cpu_affinity_mask.mask[0]);
+        Ok(Profile::Thread { priority, processors })
     }
 }
 
@@ -90,11 +95,16 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `WRONG_TYPE`: the profile is not for threads. `BAD_STATE`: the thread has ended. `NOT_SUPPORTED`: it is a component's.
     pub fn thread_set_profile(&mut self, id: Id<Thread>, profile: Id<Profile>) -> Result<(), Status> {
-        let Profile::Thread { priority } = *self.objects.get(profile)? else { return Err(Status::WRONG_TYPE) };
+        let Profile::Thread { priority, processors } = *self.objects.get(profile)? else {
+            return Err(Status::WRONG_TYPE);
+        };
         self.no_component_thread(id)?;
         let thread = self.objects.get_mut(id)?;
         if thread.has_ended() {
             return Err(Status::BAD_STATE);
+        }
+        if let Some(processors) = processors {
+            thread.processors = processors;
         }
         let Some(priority) = priority else { return Ok(()) };
         thread.priority = priority;
@@ -122,22 +132,30 @@ mod tests {
         let (priority, mask) = (ZX_PROFILE_INFO_FLAG_PRIORITY, ZX_PROFILE_INFO_FLAG_CPU_MASK);
         let (deadline, memory) = (ZX_PROFILE_INFO_FLAG_DEADLINE, ZX_PROFILE_INFO_FLAG_MEMORY_PRIORITY);
         let no_inherit = ZX_PROFILE_INFO_FLAG_NO_INHERIT;
-        let thread = |priority| Ok(Profile::Thread { priority });
+        let thread = |priority| Ok(Profile::Thread { priority, processors: None });
+        let masked = |priority, processors| Ok(Profile::Thread { priority, processors: Some(processors) });
+        let with_mask = |mut info: zx_profile_info_t, words: [u64; 2]| {
+            info.cpu_affinity_mask.mask[..2].copy_from_slice(&words);
+            info
+        };
         let bad = Err(Status::INVALID_ARGS);
         let cases = [
             (info(0, [0; 3]), bad),
             (info(no_inherit, [0; 3]), bad),
             (info(1 << 5 | priority, [0; 3]), bad),
-            (info(mask, [99, 0, 0]), thread(None)),
-            (info(mask | no_inherit, [0; 3]), thread(None)),
+            (info(mask, [99, 0, 0]), masked(None, 0)),
+            (info(mask | no_inherit, [0; 3]), masked(None, 0)),
+            (with_mask(info(mask, [0; 3]), [6, 1]), masked(None, 6)),
+            // Without the flag nobody looks at the mask.
+            (with_mask(info(priority, [0; 3]), [6, 0]), thread(Some(Priority(0)))),
             (info(priority, [0; 3]), thread(Some(Priority(0)))),
-            (info(priority | mask | no_inherit, [31, 0, 0]), thread(Some(Priority(31)))),
+            (info(priority | mask | no_inherit, [31, 0, 0]), masked(Some(Priority(31)), 0)),
             // What stands behind the priority is not looked at.
             (info(priority, [0xffff_ffff_0000_0010, 7, 7]), thread(Some(Priority(16)))),
             (info(priority, [32, 0, 0]), bad),
             (info(priority, [0xffff_ffff, 0, 0]), bad),
             (info(deadline, [1, 1, 1]), thread(Some(Priority::DEADLINE))),
-            (info(deadline | mask, [1, 2, 3]), thread(Some(Priority::DEADLINE))),
+            (info(deadline | mask, [1, 2, 3]), masked(Some(Priority::DEADLINE), 0)),
             (info(deadline, [0, 1, 1]), bad),
             (info(deadline, [2, 1, 3]), bad),
             (info(deadline, [1, 3, 2]), bad),
@@ -164,7 +182,7 @@ mod tests {
         kernel.process_begin(process, None).unwrap();
         let thread = kernel.thread_create(process, Name::default()).unwrap();
         let profile = |kernel: &mut Kernel<FakeMachine>, n| {
-            kernel.profile_create(Profile::Thread { priority: Some(Priority(n)) }).unwrap()
+            kernel.profile_create(Profile::Thread { priority: Some(Priority(n)), processors: None }).unwrap()
         };
         let (low, high) = (profile(&mut kernel, 3), profile(&mut kernel, 30));
         kernel.thread_set_profile(thread, low).unwrap();
@@ -173,13 +191,17 @@ mod tests {
         assert_eq!(priority(&kernel), Priority(3));
         kernel.thread_set_profile(thread, high).unwrap();
         assert_eq!(priority(&kernel), Priority(30));
-        let others =
-            [kernel.profile_create(Profile::Memory), kernel.profile_create(Profile::Thread { priority: None })];
+        let mask = Profile::Thread { priority: None, processors: Some(2) };
+        let others = [kernel.profile_create(Profile::Memory), kernel.profile_create(mask)];
         let [memory, mask] = others.map(Result::unwrap);
         assert_eq!(kernel.thread_set_profile(thread, memory), Err(Status::WRONG_TYPE));
+        assert_eq!(kernel.objects.get(thread).unwrap().processors(), 1);
         assert_eq!(kernel.thread_set_profile(thread, mask), Ok(()));
-        assert_eq!(priority(&kernel), Priority(30));
+        assert_eq!((priority(&kernel), kernel.objects.get(thread).unwrap().processors()), (Priority(30), 2));
+        kernel.thread_set_profile(thread, high).unwrap();
+        assert_eq!(kernel.objects.get(thread).unwrap().processors(), 2);
         kernel.process_kill(process, 0);
         assert_eq!(kernel.thread_set_profile(thread, low), Err(Status::BAD_STATE));
+        assert_eq!(kernel.objects.get(thread).unwrap().processors(), 0);
     }
 }

@@ -88,6 +88,8 @@ pub struct Thread {
     /// The address space of its process, once it has started.
     pub(crate) aspace: Option<Key>,
     pub(crate) priority: Priority,
+    /// What its last profile with a mask of processors says.
+    pub(crate) processors: u64,
     /// The turn in which it was last noted: see [`crate::turns`].
     pub(crate) noted: u32,
     pub(crate) wait: Wait,
@@ -125,6 +127,11 @@ impl Thread {
     /// The machine's thread, while it runs.
     pub fn machine(&self) -> Option<MachineThread> {
         self.machine
+    }
+
+    /// The mask of the processors that it shall run on: none once it has ended.
+    pub fn processors(&self) -> u64 {
+        if self.state == ThreadState::Dead { 0 } else { self.processors }
     }
 
     /// It waits no longer; its wait holds nothing. Says whether a deadline is to be disarmed.
@@ -236,6 +243,8 @@ impl<M: Machine> Kernel<M> {
             machine: None,
             aspace: None,
             priority: Priority::DEFAULT,
+            // There is one processor.
+            processors: 1,
             noted: 0,
             wait: Wait::None,
             siblings: Link::default(),

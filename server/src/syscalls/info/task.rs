@@ -162,13 +162,14 @@ pub fn process_threads<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink:
 
 pub fn thread<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Thread>(value, Rights::INSPECT)?;
+    let thread = cx.kernel.objects.get(id)?;
+    let processors = thread.processors();
     let mut record = zx_info_thread_t {
-        state: cx.kernel.objects.get(id)?.info_state(),
+        state: thread.info_state(),
         wait_exception_channel_type: cx.kernel.exception_channel_type(id),
         ..Default::default()
     };
-    // There is one processor.
-    record.cpu_affinity_mask.mask[0] = 1;
+    record.cpu_affinity_mask.mask[0] = processors;
     sink.one(cx, record)
 }
 
