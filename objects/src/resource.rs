@@ -148,13 +148,24 @@ impl<M: Machine> Kernel<M> {
     /// `resource_create`: a resource out of another one.
     ///
     /// # Errors
-    /// `ACCESS_DENIED`: not within the parent. `INVALID_ARGS`: the range is absurd. `NOT_FOUND`: it overlaps one that
-    /// is exclusive, or wants to be exclusive and overlaps any. `NO_MEMORY`.
+    /// `ACCESS_DENIED`: not within the parent. `INVALID_ARGS`: the range is absurd, or the parent is not the root and one of
+    /// the two is exclusive. `NOT_FOUND`: it overlaps one that is exclusive, or wants to be exclusive and overlaps any.
+    /// `NO_MEMORY`.
     pub fn resource_create(&mut self, parent: Id<Resource>, resource: Resource) -> Result<Id<Resource>, Status> {
         let p = self.objects.get(parent)?;
         let end = resource.base.checked_add(resource.size).ok_or(Status::INVALID_ARGS)?;
-        if p.is_exclusive() || !p.covers(resource.kind, resource.base, resource.size) {
+        if !p.covers(resource.kind, resource.base, resource.size) {
             return Err(Status::ACCESS_DENIED);
+        }
+        let of_root = p.kind == ZX_RSRC_KIND_ROOT;
+        // Who has something for themselves has it undivided, and cannot take it from those who share it.
+        if !of_root && (p.is_exclusive() || resource.is_exclusive()) {
+            return Err(Status::INVALID_ARGS);
+        }
+        // The root resource is everything and has no range; all others have one.
+        let whole = resource.kind == ZX_RSRC_KIND_ROOT;
+        if whole && (resource.base != 0 || resource.size != 0) || !whole && resource.size == 0 {
+            return Err(Status::INVALID_ARGS);
         }
         if self.ranges.clashes(resource.kind, resource.base, end, resource.is_exclusive()) {
             return Err(Status::NOT_FOUND);

@@ -46,12 +46,12 @@ pub fn resource_create<M: Machine>(
     name_len: usize,
     out: Out<u32>,
 ) -> Result<(), Status> {
+    if base.checked_add(size as u64).is_none() {
+        return Err(Status::INVALID_ARGS);
+    }
     let parent = cx.get::<Resource>(parent, Rights::WRITE)?;
     let (kind, flags) = (options & 0xffff, options & !0xffff);
     if kind >= ZX_RSRC_KIND_COUNT || flags & !ZX_RSRC_FLAG_EXCLUSIVE != 0 {
-        return Err(Status::INVALID_ARGS);
-    }
-    if kind == ZX_RSRC_KIND_ROOT && (base != 0 || size != 0) || kind != ZX_RSRC_KIND_ROOT && size == 0 {
         return Err(Status::INVALID_ARGS);
     }
     let name = read_name(cx, name, name_len)?;
