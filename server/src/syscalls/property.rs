@@ -7,7 +7,8 @@ use abi::{
     HAFNON_PROP_JOB_MESSAGE_LIMIT, HAFNON_PROP_JOB_PROCESS_LIMIT, HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT,
     HAFNON_PROP_JOB_THREAD_LIMIT, HAFNON_PROP_PROCESS_OVERFLOW_STATUS, Rights, Status, ZX_MAX_NAME_LEN,
     ZX_PROP_EXCEPTION_STATE, ZX_PROP_EXCEPTION_STRATEGY, ZX_PROP_JOB_KILL_ON_OOM, ZX_PROP_NAME,
-    ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR, ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, ZX_PROP_REGISTER_FS,
+    ZX_PROP_PROCESS_BREAK_ON_LOAD, ZX_PROP_PROCESS_DEBUG_ADDR, ZX_PROP_PROCESS_HW_TRACE_CONTEXT_ID,
+    ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, ZX_PROP_REGISTER_FS,
     ZX_PROP_REGISTER_GS, ZX_PROP_SOCKET_RX_THRESHOLD, ZX_PROP_SOCKET_TX_THRESHOLD, ZX_PROP_STREAM_MODE_APPEND,
     ZX_PROP_VMO_CONTENT_SIZE,
 };
@@ -82,7 +83,9 @@ pub fn object_get_property<M: Machine>(
             let append = cx.kernel.objects.get(cx.kernel.objects.typed::<Stream>(object)?)?.append;
             cx.write(out, u8::from(append))
         }
-        _ => Err(Status::NOT_SUPPORTED),
+        // What a Zircon answers that does not debug.
+        ZX_PROP_PROCESS_HW_TRACE_CONTEXT_ID => Err(Status::NOT_SUPPORTED),
+        _ => Err(Status::INVALID_ARGS),
     }
 }
 
@@ -279,6 +282,6 @@ pub fn object_set_property<M: Machine>(
             let append = cx.read(from)?;
             cx.kernel.stream_set_append(stream, append != 0)
         }
-        _ => Err(Status::NOT_SUPPORTED),
+        _ => Err(Status::INVALID_ARGS),
     }
 }
