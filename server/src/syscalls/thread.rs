@@ -93,8 +93,6 @@ pub fn thread_raise_exception<M: Machine>(
 
 /// The flag by which a thread stops after each instruction.
 const TRAP_FLAG: u64 = 1 << 8;
-/// The longest state that a program may hand in, as in Zircon; the longest that there is has about 2 KiB.
-const MAX_STATE: usize = 4096;
 
 /// Reads registers of a thread that stands.
 pub fn thread_read_state<M: Machine>(
@@ -135,33 +133,44 @@ pub fn thread_write_state<M: Machine>(
     size: usize,
 ) -> Result<(), Status> {
     let thread = cx.get::<Thread>(value, Rights::WRITE)?;
-    if size > MAX_STATE {
-        return Err(Status::INVALID_ARGS);
-    }
-    let bytes = cx.read_bytes(from, size)?;
-    let mut registers = cx.kernel.thread_registers(thread)?;
+    let mut registers;
     match kind {
         ZX_THREAD_STATE_GENERAL_REGS => {
-            let new: zx_thread_state_general_regs_t = value_of(&bytes)?;
+            let new: zx_thread_state_general_regs_t = taken(cx, from, size)?;
+            registers = cx.kernel.thread_registers(thread)?;
             set_general(&mut registers, &new)?;
         }
         ZX_THREAD_STATE_FP_REGS => {
+            let new = taken(cx, from, size)?;
             let mut fpu = cx.kernel.thread_fpu(thread)?;
-            set_floating(&mut fpu, &value_of(&bytes)?);
+            set_floating(&mut fpu, &new);
             return cx.kernel.thread_set_fpu(thread, &fpu);
         }
         ZX_THREAD_STATE_VECTOR_REGS => {
+            let new = taken(cx, from, size)?;
             let mut fpu = cx.kernel.thread_fpu(thread)?;
-            set_vector(&mut fpu, &value_of(&bytes)?);
+            set_vector(&mut fpu, &new);
             return cx.kernel.thread_set_fpu(thread, &fpu);
         }
-        ZX_THREAD_STATE_SINGLE_STEP if cx.kernel.machine.can_step() => match value_of::<u32>(&bytes)? {
-            0 => registers.rflags &= !TRAP_FLAG,
-            1 => registers.rflags |= TRAP_FLAG,
-            _ => return Err(Status::INVALID_ARGS),
-        },
-        ZX_THREAD_X86_REGISTER_FS => registers.fs_base = base(value_of(&bytes)?)?,
-        ZX_THREAD_X86_REGISTER_GS => check_gs_base(&registers, value_of(&bytes)?)?,
+        ZX_THREAD_STATE_SINGLE_STEP if cx.kernel.machine.can_step() => {
+            let step: u32 = taken(cx, from, size)?;
+            registers = cx.kernel.thread_registers(thread)?;
+            match step {
+                0 => registers.rflags &= !TRAP_FLAG,
+                1 => registers.rflags |= TRAP_FLAG,
+                _ => return Err(Status::INVALID_ARGS),
+            }
+        }
+        ZX_THREAD_X86_REGISTER_FS => {
+            let new = taken(cx, from, size)?;
+            registers = cx.kernel.thread_registers(thread)?;
+            registers.fs_base = base(new)?;
+        }
+        ZX_THREAD_X86_REGISTER_GS => {
+            let new = taken(cx, from, size)?;
+            registers = cx.kernel.thread_registers(thread)?;
+            check_gs_base(&registers, new)?;
+        }
         ZX_THREAD_STATE_SINGLE_STEP | ZX_THREAD_STATE_DEBUG_REGS => return Err(Status::NOT_SUPPORTED),
         _ => return Err(Status::INVALID_ARGS),
     }
@@ -180,8 +189,12 @@ fn put<M: Machine, T: IntoBytes + Immutable>(
     cx.write(Out::new(out.0), state)
 }
 
-fn value_of<T: FromBytes>(bytes: &[u8]) -> Result<T, Status> {
-    T::read_from_bytes(bytes).map_err(|_| Status::INVALID_ARGS)
+/// A state as the program hands it in. What it says to have behind it is not looked at.
+fn taken<M: Machine, T: FromBytes + IntoBytes>(cx: &mut Cx<'_, M>, from: In<u8>, size: usize) -> Result<T, Status> {
+    if size < size_of::<T>() {
+        return Err(Status::BUFFER_TOO_SMALL);
+    }
+    cx.read(In::new(from.0))
 }
 
 /// A base of FS or GS that a program may have.
