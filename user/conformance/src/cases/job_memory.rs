@@ -103,7 +103,7 @@ fn property() -> Outcome {
     }
     fails(job.set_property(LIMIT, &[0; 7]), Status::BUFFER_TOO_SMALL)?;
     fails(job.get_property(LIMIT, &mut [0; 7]), Status::BUFFER_TOO_SMALL)?;
-    fails(job.set_property(USED, &[0; 8]), Status::NOT_SUPPORTED)
+    fails(job.set_property(USED, &[0; 8]), Status::INVALID_ARGS)
 }
 
 fn property_rights() -> Outcome {

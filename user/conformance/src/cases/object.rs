@@ -254,8 +254,8 @@ fn property_small_buffer() -> Outcome {
 
 fn property_unknown() -> Outcome {
     let vmo = Vmo::create(4096, 0)?;
-    fails(vmo.get_property(0xffff, &mut [0; 64]), Status::NOT_SUPPORTED)?;
-    fails(vmo.set_property(0xffff, &[0; 8]), Status::NOT_SUPPORTED)
+    fails(vmo.get_property(0xffff, &mut [0; 64]), Status::INVALID_ARGS)?;
+    fails(vmo.set_property(0xffff, &[0; 8]), Status::INVALID_ARGS)
 }
 
 fn property_rights() -> Outcome {

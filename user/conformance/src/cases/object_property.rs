@@ -192,17 +192,25 @@ fn size_before_type() -> Outcome {
     fails(socket.set_property(abi::ZX_PROP_PROCESS_DEBUG_ADDR, &[0; 7]), Status::BUFFER_TOO_SMALL)
 }
 
+/// Numbers that no property has.
+const UNKNOWN: [u32; 4] = [0, 1, 100, u32::MAX];
+
 fn cannot_be_set() -> Outcome {
     let process = unstarted()?;
-    for property in [abi::ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, abi::ZX_PROP_PROCESS_HW_TRACE_CONTEXT_ID] {
-        fails(process.set_property(property, &[0; 8]), Status::NOT_SUPPORTED)?;
+    let read_only = [abi::ZX_PROP_PROCESS_VDSO_BASE_ADDRESS, abi::ZX_PROP_PROCESS_HW_TRACE_CONTEXT_ID];
+    for property in read_only.into_iter().chain(UNKNOWN) {
+        fails(process.set_property(property, &[0; 8]), Status::INVALID_ARGS)?;
     }
     Ok(())
 }
 
 fn cannot_be_read() -> Outcome {
     fails(unstarted()?.get_property(abi::ZX_PROP_PROCESS_HW_TRACE_CONTEXT_ID, &mut [0; 8]), Status::NOT_SUPPORTED)?;
-    fails(job()?.get_property(abi::ZX_PROP_JOB_KILL_ON_OOM, &mut [0; 8]), Status::NOT_SUPPORTED)
+    fails(job()?.get_property(abi::ZX_PROP_JOB_KILL_ON_OOM, &mut [0; 8]), Status::INVALID_ARGS)?;
+    for property in UNKNOWN {
+        fails(unstarted()?.get_property(property, &mut [0; 8]), Status::INVALID_ARGS)?;
+    }
+    Ok(())
 }
 
 fn all_rights() -> Outcome {
