@@ -8,6 +8,7 @@ use abi::{
 };
 use zx::{AsHandleRef, Info, Profile, Vmo};
 
+use super::asleep::joined;
 use super::{cases, raw, root_resource, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
@@ -40,6 +41,7 @@ cases! {
     "profile.create.rights" => create_rights,
     "profile.cpu_mask.empty" => cpu_mask_empty,
     "profile.cpu_mask.applied" => cpu_mask_applied,
+    "profile.cpu_mask.kept" => cpu_mask_kept,
     "object.set_profile.thread" => set_thread,
     "object.set_profile.states" => set_states,
     "object.set_profile.options" => set_options,
@@ -121,7 +123,9 @@ fn create_resource() -> Outcome {
     let root = root_resource()?;
     let system = |base| root.create_child(ZX_RSRC_KIND_SYSTEM, base, 1, "profiles");
     Profile::create(&system(ZX_RSRC_SYSTEM_PROFILE_BASE)?, 0, &priority(0))?;
-    fails(Profile::create(&system(ZX_RSRC_SYSTEM_PROFILE_BASE + 1)?, 0, &priority(0)), Status::OUT_OF_RANGE)?;
+    for other in [ZX_RSRC_SYSTEM_PROFILE_BASE + 1, abi::ZX_RSRC_SYSTEM_POWER_BASE] {
+        fails(Profile::create(&system(other)?, 0, &priority(0)), Status::ACCESS_DENIED)?;
+    }
     let memory = root.create_child(ZX_RSRC_KIND_MMIO, 0x10_0000, 4096, "memory")?;
     fails(Profile::create(&memory, 0, &priority(0)), Status::WRONG_TYPE)
 }
@@ -229,18 +233,61 @@ fn apply_here(profile: &Profile) -> Outcome {
     Ok(set?)
 }
 
+/// The processors that a thread says it shall run on.
+fn processors(thread: &zx::Thread) -> Result<[u64; 8], Failure> {
+    Ok(thread.info()?.cpu_affinity_mask.mask)
+}
+
+fn words(first: u64) -> [u64; 8] {
+    [first, 0, 0, 0, 0, 0, 0, 0]
+}
+
+/// Runs a new thread with a profile: the processors that it tells of, and the one that it ran on.
+fn runs_with(profile: Profile) -> Result<([u64; 8], u32), Failure> {
+    let run = move || -> Result<_, Failure> {
+        let this = zx::startup::thread_self();
+        this.set_profile(&profile, 0)?;
+        Ok((processors(&this)?, this.stats()?.last_scheduled_cpu))
+    };
+    joined(std::thread::spawn(run))?
+}
+
 fn cpu_mask_empty() -> Outcome {
-    apply_here(&create(&mask(0))??)
+    // A thread that shall run nowhere runs all the same.
+    equal(runs_with(create(&mask(0))??)?, (words(0), 0))
 }
 
 fn cpu_mask_applied() -> Outcome {
-    for cpus in [1, 2, u64::MAX] {
-        apply_here(&create(&mask(cpus))??)?;
+    // There is one processor; which others it might run on as well a thread keeps too.
+    for cpus in [1, 3, 2, 0x8000_0001, 1 << 63, u64::MAX] {
+        equal(runs_with(create(&mask(cpus))??)?, (words(cpus), 0))?;
     }
+    // What is beyond the first word no system has.
+    let mut far = mask(1);
+    far.cpu_affinity_mask.mask[7] = 1;
+    equal(runs_with(create(&far)??)?, (words(1), 0))?;
     let mut both = priority(ZX_PRIORITY_HIGH);
     both.flags |= ZX_PROFILE_INFO_FLAG_CPU_MASK;
-    both.cpu_affinity_mask.mask[0] = 1;
-    apply_here(&create(&both)??)
+    both.cpu_affinity_mask.mask[0] = 5;
+    equal(runs_with(create(&both)??)?, (words(5), 0))
+}
+
+fn cpu_mask_kept() -> Outcome {
+    let tiny = Tiny::new(SPIN)?;
+    equal(processors(&tiny.thread)?, words(1))?;
+    tiny.thread.set_profile(&create(&mask(6))??, 0)?;
+    equal(processors(&tiny.thread)?, words(6))?;
+    tiny.start(None, 0)?;
+    // Profiles without a mask change nothing of it, whatever stands there.
+    let mut other = priority(ZX_PRIORITY_LOW);
+    other.cpu_affinity_mask.mask[0] = 9;
+    tiny.thread.set_profile(&create(&other)??, 0)?;
+    equal(processors(&tiny.thread)?, words(6))?;
+    // Another thread of the process has its own.
+    equal(processors(&tiny.process.create_thread("second")?)?, words(1))?;
+    tiny.process.kill()?;
+    tiny.end()?;
+    equal(processors(&tiny.thread)?, words(0))
 }
 
 fn set_thread() -> Outcome {
