@@ -96,7 +96,13 @@ impl Tiny {
 
     /// The same in another job.
     pub fn in_job(job: &Job, bytes: &[u8]) -> Result<Self, Failure> {
+        Self::prepared(job, bytes, |_| Ok(()))
+    }
+
+    /// The same with something done to the process while it has no thread yet.
+    pub fn prepared(job: &Job, bytes: &[u8], prepare: impl FnOnce(&Process) -> Outcome) -> Result<Self, Failure> {
         let (process, vmar) = job.create_process("tiny")?;
+        prepare(&process)?;
         let (read_execute, read_write) =
             (abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE, abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE);
         let entry = vmar.map(read_execute | abi::ZX_VM_SPECIFIC, CODE, &code(bytes)?, 0, 4096)?;

@@ -50,7 +50,16 @@ fn create_child_listed() -> Outcome {
     let mut koids = [0; 4];
     let size = parent.children(&mut koids)?;
     equal((size.actual, koids[0]), (1, tiny::koid(&child)?))?;
-    equal(child.basic_info()?.related_koid, parent.koid()?)
+    equal(child.basic_info()?.related_koid, parent.koid()?)?;
+    // One more below it, which is its child alone.
+    let grandchild = child.create_child()?;
+    equal(grandchild.basic_info()?.related_koid, child.koid()?)?;
+    equal((children(&parent)?, children(&child)?), (1, 1))?;
+    let info = child.info()?;
+    equal((info.exited, info.return_code), (0, 0))?;
+    let mut out = 0_u32;
+    gives(raw!(zx_job_create, 0, 0, &raw mut out), Status::BAD_HANDLE)?;
+    equal(out, 0)
 }
 
 fn create_rights() -> Outcome {
@@ -71,19 +80,36 @@ fn kill_ends_processes() -> Outcome {
 
 fn kill_ends_jobs_below() -> Outcome {
     let top = job()?;
-    let below = top.create_child()?.create_child()?;
-    let process = Tiny::in_job(&below, SPIN)?;
-    process.start(None, 0)?;
+    let child = top.create_child()?;
+    let below = child.create_child()?;
+    let processes = [Tiny::in_job(&top, SPIN)?, Tiny::in_job(&below, SPIN)?];
+    processes.iter().try_for_each(|process| process.start(None, 0))?;
     top.kill()?;
-    equal(process.end()?, KILLED)
+    for process in processes {
+        equal(process.end()?, KILLED)?;
+        equal(process.process.signals()?, Signals::TASK_TERMINATED)?;
+        ensure(process.process.info()?.flags & abi::ZX_INFO_PROCESS_FLAG_EXITED != 0, "it has not ended")?;
+    }
+    for job in [&*top, &child, &below] {
+        equal(job.wait_one(Signals::TASK_TERMINATED, late())?, DEAD)?;
+        let info = job.info()?;
+        equal((info.exited, info.return_code), (1, KILLED))?;
+        takes_no_more(job)?;
+    }
+    Ok(())
+}
+
+/// A job that was killed has neither processes nor jobs again.
+fn takes_no_more(job: &Job) -> Outcome {
+    fails(job.create_child(), Status::BAD_STATE)?;
+    fails(job.create_process("late"), Status::BAD_STATE)
 }
 
 fn kill_takes_no_more() -> Outcome {
     let job = job()?;
     job.kill()?;
     job.wait_one(Signals::TASK_TERMINATED, late())?;
-    fails(job.create_child(), Status::BAD_STATE)?;
-    fails(job.create_process("late"), Status::BAD_STATE)
+    takes_no_more(&job)
 }
 
 fn info_processes() -> Outcome {
@@ -122,7 +148,14 @@ fn create_right_enough() -> Outcome {
     let own = job()?;
     let only = own.duplicate(Rights::MANAGE_JOB)?;
     let child = only.create_child()?;
-    ensure(child.basic_info()?.rights == abi::ZX_DEFAULT_JOB_RIGHTS.bits(), "it has other rights")
+    ensure(child.basic_info()?.rights == abi::ZX_DEFAULT_JOB_RIGHTS.bits(), "it has other rights")?;
+    // Both take processes.
+    for job in [&*own, &child] {
+        let (process, _vmar) = job.create_process("in it")?;
+        equal(process.basic_info()?.related_koid, job.koid()?)?;
+        equal(job.processes(&mut [0; 2])?.avail, 1)?;
+    }
+    Ok(())
 }
 
 fn create_options() -> Outcome {
@@ -149,11 +182,13 @@ fn create_max_height() -> Outcome {
     // Beside the last one, too, but not below it.
     let last = chain.pop().ok_or("no job")?;
     fails(last.create_child(), Status::OUT_OF_RANGE)?;
+    last.create_process("as deep as can be")?;
     chain.last().ok_or("no job")?.create_child()?;
     Ok(())
 }
 
 const EMPTY: Signals = Signals::JOB_NO_JOBS.union(Signals::JOB_NO_PROCESSES).union(Signals::JOB_NO_CHILDREN);
+const DEAD: Signals = EMPTY.union(Signals::JOB_TERMINATED);
 
 fn create_signals() -> Outcome {
     let parent = job()?;
@@ -168,8 +203,15 @@ fn create_signals() -> Outcome {
     process.process.kill()?;
     equal(process.end()?, KILLED)?;
     equal(parent.wait_one(EMPTY, late())? & EMPTY, EMPTY)?;
+    // A process that nobody can start any more is none, although somebody holds its address space.
+    let (child, (process, _vmar)) = (parent.create_child()?, parent.create_process("never")?);
+    equal(parent.signals()?, Signals::NONE)?;
+    drop(process);
+    equal(parent.signals()?, Signals::JOB_NO_PROCESSES)?;
+    drop(child);
+    equal(parent.signals()?, EMPTY)?;
     parent.kill()?;
-    equal(parent.signals()?, EMPTY | Signals::JOB_TERMINATED)
+    equal(parent.signals()?, DEAD)
 }
 
 fn children(job: &Job) -> Result<usize, Failure> {
@@ -212,8 +254,9 @@ fn kill_without_children() -> Outcome {
     job.kill()?;
     let info = job.info()?;
     equal((info.exited, info.return_code), (1, KILLED))?;
+    takes_no_more(&job)?;
     job.kill()?;
-    fails(job.create_child(), Status::BAD_STATE)
+    takes_no_more(&job)
 }
 
 fn kill_leaves_the_tree() -> Outcome {
@@ -233,16 +276,27 @@ fn kill_chain() -> Outcome {
         let next = chain.last().map(Job::create_child).ok_or("no job")??;
         chain.push(next);
     }
-    let process = Tiny::in_job(chain.last().ok_or("no job")?, SPIN)?;
-    process.start(None, 0)?;
-    let last = chain.pop().ok_or("no job")?;
-    // Nobody holds those between.
-    let first = chain.swap_remove(0);
-    drop(chain);
+    // A process in each.
+    let processes = chain.iter().map(|job| Tiny::in_job(job, SPIN)).collect::<Result<Vec<_>, _>>()?;
+    processes.iter().try_for_each(|process| process.start(None, 0))?;
+    let first = chain.first().ok_or("no job")?;
     first.kill()?;
-    last.wait_one(Signals::JOB_TERMINATED, late())?;
-    equal(process.end()?, KILLED)?;
-    equal((last.info()?.return_code, first.info()?.return_code), (KILLED, KILLED))?;
+    // They end from below: when the first one has, all have.
+    equal(first.wait_one(Signals::JOB_TERMINATED, late())?, DEAD)?;
+    for (job, process) in chain.iter().zip(&processes) {
+        equal((job.signals()?, job.info()?.return_code), (DEAD, KILLED))?;
+        equal(process.process.signals()?, Signals::TASK_TERMINATED)?;
+        equal(process.process.info()?.return_code, KILLED)?;
+    }
+    equal(children(&top)?, 0)?;
+    // The same when nobody holds those between.
+    let first = top.create_child()?;
+    let last = first.create_child()?.create_child()?.create_child()?;
+    let process = Tiny::in_job(&last, SPIN)?;
+    process.start(None, 0)?;
+    first.kill()?;
+    equal(last.wait_one(Signals::JOB_TERMINATED, late())?, DEAD)?;
+    equal((process.end()?, last.info()?.return_code, first.info()?.return_code), (KILLED, KILLED, KILLED))?;
     equal(children(&top)?, 0)
 }
 
@@ -254,6 +308,12 @@ fn kill_rights() -> Outcome {
 
 fn wait_until_the_end() -> Outcome {
     let job = job()?;
+    let process = Tiny::in_job(&job, SPIN)?;
+    process.start(None, 0)?;
+    // What is there already ends a wait, and nothing else is seen.
+    equal(job.wait_one(Signals::JOB_NO_JOBS, late())?, Signals::JOB_NO_JOBS)?;
+    process.process.kill()?;
+    equal(job.wait_one(Signals::JOB_NO_PROCESSES, late())?, EMPTY)?;
     let process = Tiny::in_job(&job, SPIN)?;
     process.start(None, 0)?;
     let ends = Signals::JOB_TERMINATED | Signals::JOB_NO_PROCESSES;
@@ -286,7 +346,7 @@ const CRITICAL: i64 = ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL;
 
 /// The job has ended by a critical process.
 fn ended(job: &Job) -> Outcome {
-    job.wait_one(Signals::JOB_TERMINATED, late())?;
+    equal(job.wait_one(Signals::JOB_TERMINATED, late())?, DEAD)?;
     equal(job.info()?.return_code, CRITICAL)
 }
 
@@ -340,6 +400,7 @@ fn critical_retcode_nonzero() -> Outcome {
     zero.post(function!(zx_process_exit), &[0])?;
     equal(zero.tiny.end()?, 0)?;
     equal((job.info()?.exited, one.tiny.process.info()?.return_code), (0, 0))?;
+    equal(job.signals()? & Signals::JOB_TERMINATED, Signals::NONE)?;
     one.post(function!(zx_process_exit), &[1])?;
     equal(one.tiny.end()?, 1)?;
     ended(&job)
@@ -353,7 +414,10 @@ fn critical_already_bound() -> Outcome {
     for job in [&below, &top] {
         fails(job.set_critical(0, &process), Status::ALREADY_BOUND)?;
     }
-    Ok(())
+    // What was set first holds.
+    process.kill()?;
+    ended(&below)?;
+    equal(top.info()?.exited, 0)
 }
 
 fn critical_not_above() -> Outcome {

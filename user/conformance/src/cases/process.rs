@@ -9,7 +9,7 @@ use zx::{AsHandleRef, Channel, Info, Rights, Signals};
 use super::{cases, late, raw, soon, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{self, KILLED, SPIN, Tiny};
+use crate::tiny::{self, KILLED, OwnJob, SPIN, Tiny};
 
 cases! {
     "process.create.not_started" => create_not_started,
@@ -22,6 +22,7 @@ cases! {
     "process.start.runs" => start_runs,
     "process.start.makes_calls" => start_makes_calls,
     "process.start.no_handle" => start_no_handle,
+    "process.start.no_handle_makes_calls" => start_no_handle_makes_calls,
     "process.start.refused" => start_refused,
     "process.start.rights" => start_rights,
     "process.start.twice" => start_twice,
@@ -36,6 +37,7 @@ cases! {
     "process.kill.closes_handles" => kill_closes_handles,
     "process.kill.by_its_thread" => kill_by_its_thread,
     "process.kill.handle_cycle" => kill_handle_cycle,
+    "process.kill.handle_cycle_of_two" => kill_handle_cycle_of_two,
     "process.kill.while_created" => kill_while_created,
     "process.handles.of_the_process_closed" => handles_of_the_process_closed,
     "process.handles.of_the_thread_closed" => handles_of_the_thread_closed,
@@ -218,13 +220,47 @@ fn memory_read_and_write() -> Outcome {
     equal(tiny.process.write_memory(place, b"written")?, 7)?;
     let mut bytes = [0; 7];
     tiny.process.read_memory(place, &mut bytes)?;
-    equal(&bytes, b"written")
+    equal(&bytes, b"written")?;
+    // The same by way of a handle to oneself, over pages, and what the VMO has of it.
+    let (current, own) = (zx::startup::process_self(), zx::startup::vmar_root_self());
+    let vmo = zx::Vmo::create(3 * 4096, 0)?;
+    let perm = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
+    let mapping = own.map_here(perm, &vmo, 0, 3 * 4096)?;
+    let pattern = |factor: usize| (0..3 * 4096).map(|n: usize| (n * factor >> 3) as u8).collect::<Vec<_>>();
+    vmo.write(&pattern(7), 0)?;
+    let mut bytes = vec![0; 3 * 4096];
+    equal(current.read_memory(mapping.address(), &mut bytes)?, 3 * 4096)?;
+    equal(&bytes, &pattern(7))?;
+    equal(current.write_memory(mapping.address(), &pattern(11))?, 3 * 4096)?;
+    vmo.read(&mut bytes, 0)?;
+    equal(bytes, pattern(11))
 }
 
 fn memory_not_mapped() -> Outcome {
     let tiny = Tiny::new(SPIN)?;
-    fails(tiny.process.read_memory(0x5000_0000, &mut [0; 8]), Status::NO_MEMORY)?;
-    fails(tiny.process.write_memory(0x5000_0000, &[0; 8]), Status::NO_MEMORY)
+    // A region that has nothing in it, and one of its own that has, beside that.
+    let can = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_SPECIFIC;
+    let (_empty, empty) = tiny.vmar.allocate(can, 0, 4096)?;
+    let own = zx::startup::vmar_root_self();
+    let (region, base) = own.allocate(can, 0, 4 * 4096)?;
+    let perm = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE | abi::ZX_VM_SPECIFIC;
+    region.map(perm, 4096, &zx::Vmo::create(4096, 0)?, 0, 4096)?;
+    let current = zx::startup::process_self();
+    let places: [(&zx::Process, usize); 6] = [
+        (&tiny.process, 0x5000_0000),
+        (&tiny.process, 0),
+        (&tiny.process, empty),
+        (&current, 0),
+        (&current, base),
+        (&current, base + 2 * 4096),
+    ];
+    for (process, place) in places {
+        fails(process.read_memory(place, &mut [0; 64]), Status::NO_MEMORY)?;
+        fails(process.write_memory(place, &[0; 64]), Status::NO_MEMORY)?;
+    }
+    equal(current.write_memory(base + 4096, &[7; 64])?, 64)?;
+    region.destroy()?;
+    Ok(())
 }
 
 fn memory_rights() -> Outcome {
@@ -282,7 +318,9 @@ fn create_root_vmar_stays() -> Outcome {
     let tiny = Tiny::new(SPIN)?;
     fails(tiny.vmar.destroy(), Status::NOT_SUPPORTED)?;
     fails(zx::startup::vmar_root_self().destroy(), Status::NOT_SUPPORTED)?;
-    // What is in it is there.
+    // What is in it is there, and told: the address space, the root, code and stack.
+    let size = tiny.process.get_info_records::<abi::zx_info_maps_t>(abi::ZX_INFO_PROCESS_MAPS, &mut [])?;
+    equal(size.avail, 4)?;
     tiny.start(None, 0)?;
     fails(tiny.process.wait_one(Signals::TASK_TERMINATED, soon(10)), Status::TIMED_OUT)?;
     tiny.process.kill()?;
@@ -312,6 +350,15 @@ fn start_no_handle() -> Outcome {
     drop(token);
     tiny.process.kill()?;
     equal(tiny.end()?, KILLED)
+}
+
+fn start_no_handle_makes_calls() -> Outcome {
+    // `jmp rsi`: the process begins with the call that ends it, with its missing handle as the return code.
+    let tiny = Tiny::new(&[0xff, 0xe6])?;
+    let exit = function!(zx_process_exit).wrapping_add(tiny.map_vdso()?);
+    tiny.start(None, exit as usize)?;
+    equal(tiny.process.wait_one(Signals::TASK_TERMINATED, late())?, Signals::TASK_TERMINATED)?;
+    equal(tiny.process.info()?.return_code, 0)
 }
 
 /// `process_start` with an event as the argument, which must be gone after it.
@@ -345,6 +392,12 @@ fn start_refused() -> Outcome {
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_NEW)?;
     tiny.start(Some(event()?), 0)?;
     consumes([process, thread, entry, stack], event()?, Status::BAD_STATE)?;
+    // Neither with a thread that is new, wherever it should begin.
+    let second = tiny.process.create_thread("second")?;
+    for place in [entry, 0] {
+        consumes([process, u64::from(second.raw_handle()), place, 0], event()?, Status::BAD_STATE)?;
+    }
+    equal(second.info()?.state, abi::ZX_THREAD_STATE_NEW)?;
     tiny.process.kill()?;
     equal(tiny.end()?, KILLED)?;
     consumes([process, thread, entry, stack], event()?, Status::BAD_STATE)
@@ -394,6 +447,38 @@ fn kill_handle_cycle() -> Outcome {
     equal(puppet.tiny.end()?, KILLED)?;
     witness.wait_one(Signals::PEER_CLOSED, late())?;
     Ok(())
+}
+
+fn kill_handle_cycle_of_two() -> Outcome {
+    // Each of two processes holds one end of a channel; in the messages that lie there for it are handles to the other
+    // process and its thread. Nobody else has any: only their job can end them.
+    let job = OwnJob::new()?;
+    let (one, other) = (Puppet::new(&job)?, Puppet::new(&job)?);
+    let watched = [&one, &other].map(|puppet| puppet.tiny.thread.duplicate(Rights::SAME_RIGHTS));
+    let (witness, far) = zx::EventPair::create()?;
+    let (first, second) = Channel::create()?;
+    let of = |puppet: &Puppet| -> Result<[zx::Handle; 2], Failure> {
+        let tiny = &puppet.tiny;
+        Ok([tiny.process.duplicate_handle(Rights::SAME_RIGHTS)?, tiny.thread.duplicate_handle(Rights::SAME_RIGHTS)?])
+    };
+    first.write(b"", of(&one)?)?;
+    second.write(b"", of(&other)?)?;
+    second.write(b"", [far.into_handle()])?;
+    one.give(first.into_handle())?;
+    other.give(second.into_handle())?;
+    drop((one, other));
+    let [one, other] = watched;
+    let (one, other) = (one?, other?);
+    for thread in [&one, &other] {
+        fails(thread.wait_one(Signals::THREAD_TERMINATED, soon(10)), Status::TIMED_OUT)?;
+    }
+    drop(one);
+    fails(other.wait_one(Signals::THREAD_TERMINATED, soon(10)), Status::TIMED_OUT)?;
+    equal((job.processes(&mut [0; 3])?.avail, witness.signals()? & Signals::PEER_CLOSED), (2, Signals::NONE))?;
+    job.kill()?;
+    other.wait_one(Signals::THREAD_TERMINATED, late())?;
+    witness.wait_one(Signals::PEER_CLOSED, late())?;
+    equal(job.processes(&mut [0; 3])?.avail, 0)
 }
 
 fn kill_while_created() -> Outcome {
@@ -508,17 +593,40 @@ fn wait_async_on_itself() -> Outcome {
     let port = puppet.give(zx::Port::create()?.into_handle())?;
     let process = puppet.give(puppet.tiny.process.duplicate_handle(Rights::SAME_RIGHTS)?)?;
     let signals = u64::from(Signals::TASK_TERMINATED.bits());
-    gives(puppet.call(function!(zx_object_wait_async), &[process, port, 1, signals, 0])?, Status::OK)?;
+    let wait = || puppet.call(function!(zx_object_wait_async), &[process, port, 1, signals, 0]);
+    // The wait comes and goes many times, while others look at the process.
+    for _ in 0..200 {
+        gives(wait()?, Status::OK)?;
+        puppet.post(function!(zx_port_cancel), &[port, process, 1])?;
+        let size = puppet.tiny.process.get_info_records::<abi::zx_info_vmo_t>(abi::ZX_INFO_PROCESS_VMOS, &mut [])?;
+        ensure(size.avail > 2, "its memory is not told")?;
+        equal(puppet.result()?.map(|status| Status(status as i32)), Some(Status::OK))?;
+    }
+    gives(puppet.call(function!(zx_port_cancel), &[port, process, 1])?, Status::NOT_FOUND)?;
+    gives(wait()?, Status::OK)?;
     puppet.post(function!(zx_process_exit), &[9])?;
     equal(puppet.tiny.end()?, 9)
 }
 
 fn property_hw_trace_context_id() -> Outcome {
     // As in a Zircon without debugging calls: seL4 does not tell where page tables are.
-    let process = zx::startup::process_self();
     let property = abi::ZX_PROP_PROCESS_HW_TRACE_CONTEXT_ID;
-    fails(process.get_property(property, &mut [0; 8]), Status::NOT_SUPPORTED)?;
-    fails(process.set_property(property, &[0; 8]), Status::NOT_SUPPORTED)
+    let refused = |process: &zx::Process| -> Outcome {
+        // Whatever room there is for it.
+        for size in [1, 8] {
+            fails(process.get_property(property, &mut vec![0; size]), Status::NOT_SUPPORTED)?;
+        }
+        // Nobody could set it anywhere.
+        fails(process.set_property(property, &[0; 8]), Status::INVALID_ARGS)
+    };
+    refused(&zx::startup::process_self())?;
+    let tiny = Tiny::new(SPIN)?;
+    refused(&tiny.process)?;
+    tiny.start(None, 0)?;
+    refused(&tiny.process)?;
+    tiny.process.kill()?;
+    equal(tiny.end()?, KILLED)?;
+    refused(&tiny.process)
 }
 
 fn memory_vdso() -> Outcome {

@@ -8,7 +8,7 @@ use std::thread;
 use abi::Status;
 use zx::{AsHandleRef, Info, Rights, Signals, Thread};
 
-use super::asleep::Caller;
+use super::asleep::{Caller, until};
 use super::{cases, late, raw, soon, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::tiny::{self, KILLED, SPIN, Tiny};
@@ -19,6 +19,7 @@ cases! {
     "suspend_token.create.rights" => create_rights,
     "suspend_token.thread.stops" => thread_stops,
     "suspend_token.thread.resumes" => thread_resumes,
+    "suspend_token.thread.resumes_in_a_call" => thread_resumes_in_a_call,
     "suspend_token.thread.many_tokens" => thread_many_tokens,
     "suspend_token.thread.self" => thread_self,
     "suspend_token.thread.many_times" => thread_many_times,
@@ -40,6 +41,7 @@ cases! {
     "suspend_token.process.many_tokens" => process_many_tokens,
     "suspend_token.process.many_threads" => process_many_threads,
     "suspend_token.process.before_threads" => process_before_threads,
+    "suspend_token.process.before_any_thread" => process_before_any_thread,
     "suspend_token.process.many_tokens_before_threads" => process_many_tokens_before_threads,
     "suspend_token.process.before_start" => process_before_start,
     "suspend_token.process.then_thread" => process_then_thread,
@@ -48,6 +50,7 @@ cases! {
     "suspend_token.process.killed" => process_killed,
     "suspend_token.process.dead" => process_dead,
     "suspend_token.process.dying_thread" => process_dying_thread,
+    "suspend_token.process.faulting_thread" => process_faulting_thread,
 }
 
 /// `inc qword [rsi]; jmp` back to it.
@@ -206,6 +209,41 @@ fn thread_resumes() -> Outcome {
     counting.end()
 }
 
+fn thread_resumes_in_a_call() -> Outcome {
+    let event = zx::Event::create()?;
+    let twin = event.duplicate(Rights::SAME_RIGHTS)?;
+    let wait = move || {
+        let observed = twin.wait_one(Signals::USER_0, late())?;
+        twin.signal(Signals::NONE, Signals::USER_1)?;
+        Ok::<_, Status>(observed)
+    };
+    const BLOCKED: u32 = abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE;
+    let caller = Caller::new(BLOCKED, wait)?;
+    let port = zx::Port::create()?;
+    let told = |signals: Signals| -> Outcome {
+        caller.handle.wait_async(&port, 1, signals, 0)?;
+        equal(observed(&port)? & STATES, signals)
+    };
+    told(Signals::THREAD_RUNNING)?;
+    // It waits on, whether anybody saw it stand or not.
+    drop(caller.handle.suspend()?);
+    until(caller.handle.raw_handle(), &[BLOCKED])?;
+    let token = caller.suspend()?;
+    told(Signals::THREAD_SUSPENDED)?;
+    equal(caller.handle.info()?.wait_exception_channel_type, abi::ZX_EXCEPTION_CHANNEL_TYPE_NONE)?;
+    drop(token);
+    told(Signals::THREAD_RUNNING)?;
+    until(caller.handle.raw_handle(), &[BLOCKED])?;
+    // What it waits for happens, and reaches it when it goes on.
+    let token = caller.suspend()?;
+    event.signal(Signals::NONE, Signals::USER_0)?;
+    fails(event.wait_one(Signals::USER_1, soon(20)), Status::TIMED_OUT)?;
+    drop(token);
+    event.wait_one(Signals::USER_1, late())?;
+    caller.handle.wait_one(Signals::THREAD_TERMINATED, late())?;
+    equal(caller.join()?? & Signals::USER_0, Signals::USER_0)
+}
+
 fn thread_many_tokens() -> Outcome {
     let counting = Counting::started()?;
     let first = counting.thread(0).suspend()?;
@@ -303,7 +341,18 @@ fn thread_killed() -> Outcome {
 fn thread_dead() -> Outcome {
     let counting = Counting::started()?;
     counting.end()?;
-    fails(counting.thread(0).suspend(), Status::BAD_STATE)
+    let refused = |thread: &Thread| {
+        fails(thread.suspend(), Status::BAD_STATE)?;
+        let mut out = 0_u32;
+        gives(raw!(zx_task_suspend, thread.raw_handle(), &raw mut out), Status::BAD_STATE)?;
+        equal(out, 0)
+    };
+    refused(counting.thread(0))?;
+    // One that has ended by itself, while its process goes on.
+    let caller = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_SLEEPING, || zx::nanosleep(soon(20)))?;
+    caller.handle.wait_one(Signals::THREAD_TERMINATED, late())?;
+    refused(&caller.handle)?;
+    caller.join()?.map_err(Into::into)
 }
 
 fn thread_token_outlives() -> Outcome {
@@ -331,11 +380,12 @@ fn thread_token_outlives() -> Outcome {
 
 fn thread_sleeping() -> Outcome {
     // The sleep ends at its time, and the thread comes back when it is resumed.
-    let sleep = || zx::nanosleep(soon(30));
-    let sleeper = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_SLEEPING, sleep)?;
+    let deadline = soon(60);
+    let sleeper = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_SLEEPING, move || zx::nanosleep(deadline))?;
     let token = sleeper.suspend()?;
     drop(token);
-    sleeper.join()?.map_err(Into::into)
+    sleeper.join()??;
+    ensure(zx::MonotonicInstant::now() >= deadline, "it came back early")
 }
 
 fn thread_sleep_over() -> Outcome {
@@ -350,6 +400,7 @@ fn thread_sleep_over() -> Outcome {
 
 fn thread_channel_call() -> Outcome {
     let (client, server) = zx::Channel::create()?;
+    let here = client.raw_handle();
     let call = move || {
         let mut bytes = [0; 16];
         let size = client.call(late(), b"\0\0\0\0question", [], &mut bytes, &mut [])?;
@@ -366,6 +417,12 @@ fn thread_channel_call() -> Outcome {
     answer.extend(b"answer");
     server.write(&answer, [])?;
     pause();
+    // It is this call's alone: nobody else can read it or sees that it is there.
+    let mut other = [0_u8; 16];
+    let read = raw!(zx_channel_read, here, 0, other.as_mut_ptr(), 0, other.len(), 0, 0, 0);
+    gives(read, Status::SHOULD_WAIT)?;
+    let readable = Signals::CHANNEL_READABLE.bits();
+    gives(raw!(zx_object_wait_one, here, readable, 0, 0), Status::TIMED_OUT)?;
     drop(token);
     equal(caller.join()??, b"answer".to_vec())
 }
@@ -382,10 +439,14 @@ fn thread_port_wait() -> Outcome {
     equal(caller.handle.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_PORT)?;
     let token = caller.suspend()?;
     port.queue(&super::user_packet(7, [1, 2, 3, 4]))?;
+    port.queue(&super::user_packet(8, [1, 2, 3, 4]))?;
     pause();
     fails(caller.handle.wait_one(Signals::THREAD_TERMINATED, soon(10)), Status::TIMED_OUT)?;
     drop(token);
-    equal(caller.join()??.key, 7)
+    equal(caller.join()??.key, 7)?;
+    // It took one, and left the other.
+    equal(port.wait(late())?.key, 8)?;
+    fails(port.wait(zx::MonotonicInstant(0)), Status::TIMED_OUT)
 }
 
 fn thread_futex_wait() -> Outcome {
@@ -604,6 +665,59 @@ fn process_dead() -> Outcome {
 }
 
 fn process_dying_thread() -> Outcome {
+    // One of three threads ends by itself, at a time that nobody knows; the others stand and go on.
+    for round in 0..20 {
+        let mut counting = Counting::started()?;
+        // Its first instruction is the call that ends it.
+        let slide = counting.tiny.map_vdso()? as usize;
+        let exit = (zx::sys::zx_thread_exit as *const () as usize).wrapping_add(slide);
+        let (dying, other) = (counting.add()?, counting.add()?);
+        counting.start_thread(other)?;
+        counting.runs(other)?;
+        counting.thread(dying).start(exit, counting.tiny.stack - 0x2000, 0, 0)?;
+        if round % 2 == 1 {
+            zx::nanosleep(zx::MonotonicInstant::after(zx::Duration::from_micros(round * 20)))?;
+        }
+        let token = counting.tiny.process.suspend()?;
+        for thread in [0, other] {
+            counting.stands(thread)?;
+        }
+        drop(token);
+        for thread in [0, other] {
+            counting.runs(thread)?;
+        }
+        counting.thread(dying).wait_one(Signals::THREAD_TERMINATED, late())?;
+        counting.end()?;
+    }
+    Ok(())
+}
+
+fn process_before_any_thread() -> Outcome {
+    // The process has no thread yet when it is suspended, once or twice.
+    let job = zx::startup::job_default().ok_or("there is no job")?;
+    for tokens in 1..=2 {
+        let mut held = Vec::new();
+        let suspend = |process: &zx::Process| {
+            for _ in 0..tokens {
+                held.push(process.suspend()?);
+            }
+            Ok(())
+        };
+        let tiny = Tiny::prepared(&job, COUNT, suspend)?;
+        let counting = Counting { tiny, threads: Vec::new() };
+        counting.start()?;
+        while let Some(token) = held.pop() {
+            counting.stands(0)?;
+            equal(counting.count(0)?, 0)?;
+            drop(token);
+        }
+        counting.runs(0)?;
+        counting.end()?;
+    }
+    Ok(())
+}
+
+fn process_faulting_thread() -> Outcome {
     // A thread is at its end while its process is suspended and resumed, again and again; nothing hangs.
     for _ in 0..20 {
         let mut counting = Counting::started()?;
