@@ -3,13 +3,14 @@
 use abi::{Status, ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNDEFINED_INSTRUCTION, zx_thread_state_general_regs_t};
 use zx::{AsHandleRef, Signals};
 
-use super::{cases, soon};
+use super::{cases, late, soon};
 use crate::caught::{Mortal, UNDEFINED, catch, catch_type, quiet};
 use crate::check::{Outcome, ensure, equal, fails};
 
 cases! {
     "exception.suspend.token_goes_first" => token_goes_first,
     "exception.suspend.exception_goes_first" => exception_goes_first,
+    "exception.suspend.two_tokens" => two_tokens,
     "exception.suspend.at_start" => suspend_at_start,
     "exception.registers.of_a_fault" => registers_of_a_fault,
     "exception.registers.after_a_breakpoint" => registers_after_a_breakpoint,
@@ -53,6 +54,31 @@ fn exception_goes_first() -> Outcome {
     drop(token);
     catch_type(&channel, ZX_EXCP_SW_BREAKPOINT)?.handled()?;
     Ok(())
+}
+
+fn two_tokens() -> Outcome {
+    let tiny = Mortal::new(TWO_BREAKPOINTS)?;
+    let channel = tiny.process.create_exception_channel(abi::ZX_EXCEPTION_CHANNEL_DEBUGGER)?;
+    tiny.start(None, 0)?;
+    catch_type(&channel, abi::ZX_EXCP_THREAD_STARTING)?.handled()?;
+    let caught = catch_type(&channel, ZX_EXCP_SW_BREAKPOINT)?;
+    let info = tiny.thread.info()?;
+    let expected = (abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION, abi::ZX_EXCEPTION_CHANNEL_TYPE_DEBUGGER);
+    equal((info.state, info.wait_exception_channel_type), expected)?;
+    let (one, other) = (tiny.thread.suspend()?, tiny.thread.suspend()?);
+    drop(one);
+    equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
+    // The exception is over; one token is left.
+    caught.handled()?;
+    tiny.thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
+    let info = tiny.thread.info()?;
+    let expected = (abi::ZX_THREAD_STATE_SUSPENDED, abi::ZX_EXCEPTION_CHANNEL_TYPE_NONE);
+    equal((info.state, info.wait_exception_channel_type), expected)?;
+    quiet(&channel)?;
+    drop(other);
+    catch_type(&channel, ZX_EXCP_SW_BREAKPOINT)?.handled()?;
+    equal(tiny.thread.wait_one(Signals::THREAD_RUNNING, late())? & Signals::THREAD_SUSPENDED, Signals::NONE)?;
+    equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_RUNNING)
 }
 
 fn suspend_at_start() -> Outcome {

@@ -182,13 +182,21 @@ fn start_zero_entry() -> Outcome {
     let tiny = tiny::spinning()?;
     let thread = tiny.process.create_thread("second")?;
     thread.start(0, tiny.stack, 0, 0)?;
-    equal(tiny.end()?, tiny::EXCEPTION)
+    equal(tiny.end()?, tiny::EXCEPTION)?;
+    // The same for the first thread, without a stack, and with its own handle as what is given along.
+    let tiny = tiny::Tiny::new(tiny::SPIN)?;
+    let process = tiny.process.raw_handle();
+    let thread = tiny.thread.duplicate(zx::Rights::SAME_RIGHTS)?.into_handle().into_raw();
+    gives(raw!(zx_process_start, process, thread, 0, 0, thread, 0), Status::OK)?;
+    equal(tiny.end()?, tiny::EXCEPTION)?;
+    fails(zx::HandleRef::from_raw(thread).check_valid(), Status::BAD_HANDLE)
 }
 
 fn start_of_an_unstarted_process() -> Outcome {
     // The first thread is started by `process_start` alone.
     let tiny = tiny::Tiny::new(tiny::SPIN)?;
     fails(tiny.thread.start(tiny.entry, tiny.stack, 0, 0), Status::BAD_STATE)?;
+    fails(tiny.thread.start(1, 1, 1, 1), Status::BAD_STATE)?;
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_NEW)?;
     equal(tiny.process.info()?.flags, 0)?;
     tiny.start(None, 0)?;
@@ -277,7 +285,11 @@ fn info_affinity() -> Outcome {
     let mut mask = [0; 8];
     mask[0] = 1;
     equal(tiny.thread.info()?.cpu_affinity_mask.mask, mask)?;
-    equal(zx::startup::thread_self().info()?.cpu_affinity_mask.mask, mask)
+    equal(zx::startup::thread_self().info()?.cpu_affinity_mask.mask, mask)?;
+    // The dead run nowhere.
+    tiny.process.kill()?;
+    tiny.end()?;
+    equal(tiny.thread.info()?.cpu_affinity_mask.mask, [0; 8])
 }
 
 fn info_no_task_stats() -> Outcome {

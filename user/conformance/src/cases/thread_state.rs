@@ -524,7 +524,20 @@ fn write_addresses_in_call() -> Outcome {
     bad_addresses(waiter.thread())?;
     drop(token);
     waiter.first.signal(Signals::NONE, Signals::USER_0)?;
-    equal(waiter.caller.end(FIRST)?, 0)
+    equal(waiter.caller.end(FIRST)?, 0)?;
+    // The last address of programs is one. Before the thread gets there it is sent to its second wait.
+    let waiter = Waiter::start()?;
+    waiter.blocked()?;
+    let token = waiter.suspend()?;
+    let before: zx_thread_state_general_regs_t = waiter.thread().registers()?;
+    let last = zx_thread_state_general_regs_t { rip: (1 << 47) - 1, ..before };
+    waiter.thread().set_registers(&last)?;
+    equal(waiter.thread().registers::<zx_thread_state_general_regs_t>()?, last)?;
+    waiter.send()?;
+    drop(token);
+    waiter.blocked()?;
+    waiter.second.signal(Signals::NONE, Signals::USER_0)?;
+    equal(waiter.caller.end(SECOND)?, 0)
 }
 
 fn write_privileged_flags() -> Outcome {
@@ -549,6 +562,9 @@ fn write_single_step() -> Outcome {
     for wrong in [2_u32, u32::MAX] {
         fails(subject.thread().write_state(kind, &wrong.to_le_bytes()), Status::INVALID_ARGS)?;
     }
+    // Too few bytes are none; what follows is not looked at.
+    fails(subject.thread().write_state(kind, &[1, 0, 0]), Status::BUFFER_TOO_SMALL)?;
+    subject.thread().write_state(kind, &[0, 0, 0, 0, 2])?;
     subject.thread().write_state(kind, &1_u32.to_le_bytes())?;
     subject.thread().read_state(kind, &mut state)?;
     equal(u32::from_le_bytes(state), 1)?;
@@ -848,9 +864,13 @@ fn write_arguments() -> Outcome {
     let thread = subject.thread();
     let before = subject.general()?;
     for (kind, size) in KINDS {
-        let bytes = vec![0; size + 1];
-        fails(thread.write_state(kind, &bytes[..size - 1]), Status::INVALID_ARGS)?;
-        fails(thread.write_state(kind, &bytes), Status::INVALID_ARGS)?;
+        let mut bytes = vec![0; size + 8];
+        fails(thread.write_state(kind, &bytes[..size - 1]), Status::BUFFER_TOO_SMALL)?;
+        fails(thread.write_state(kind, &[]), Status::BUFFER_TOO_SMALL)?;
+        // What it has is as good as anything; more than is needed does no harm.
+        thread.read_state(kind, &mut bytes[..size])?;
+        bytes[size..].fill(0x55);
+        thread.write_state(kind, &bytes)?;
         for address in [0, 8, 0xffff_8000_0000_0000_u64] {
             gives(raw!(zx_thread_write_state, thread.raw_handle(), kind, address, size), Status::INVALID_ARGS)?;
         }
