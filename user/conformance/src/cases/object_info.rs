@@ -15,7 +15,8 @@ use zx::{
 
 use super::{cases, raw, root_resource, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny::{self, KILLED, SPIN, Tiny};
+use crate::puppet::Puppet;
+use crate::tiny::{self, KILLED, OwnJob, SPIN, Tiny};
 
 cases! {
     "object.get_info.handle_valid.open" => handle_valid_open,
@@ -26,6 +27,7 @@ cases! {
     "object.get_info.handle_count.counts_those_in_messages" => handle_count_counts_those_in_messages,
     "object.get_info.handle_stats.counts_by_type" => handle_stats_counts_by_type,
     "object.get_info.handle_table.one_handle" => handle_table_one_handle,
+    "object.get_info.handle_table.two_handles" => handle_table_two_handles,
     "object.get_info.handle_table.of_the_unstarted_and_the_dead" => handle_table_of_the_unstarted_and_the_dead,
     "object.get_info.handle_table.own" => handle_table_own,
     "object.get_info.handle_table.long" => handle_table_long,
@@ -39,6 +41,7 @@ cases! {
     "object.get_info.vmar.base_and_size" => vmar_base_and_size,
     "object.get_info.process_maps.tree" => process_maps_tree,
     "object.get_info.process_maps.mappings" => process_maps_mappings,
+    "object.get_info.process_maps.permissions" => process_maps_permissions,
     "object.get_info.process_maps.unstarted" => process_maps_unstarted,
     "object.get_info.process_maps.dead" => process_maps_dead,
     "object.get_info.process_maps.older_versions" => process_maps_older_versions,
@@ -53,6 +56,7 @@ cases! {
     "object.get_info.vmo.older_versions" => vmo_older_versions,
     "object.get_info.task_stats.private" => task_stats_private,
     "object.get_info.task_stats.shared" => task_stats_shared,
+    "object.get_info.task_stats.own" => task_stats_own,
     "object.get_info.task_stats.unstarted" => task_stats_unstarted,
     "object.get_info.task_stats.dead" => task_stats_dead,
     "object.get_info.resource.root_and_child" => resource_root_and_child,
@@ -183,6 +187,9 @@ fn handle_stats_counts_by_type() -> Outcome {
     }
     drop((events, channel));
     equal(stats(&*own)?.handle_count, before.handle_count)?;
+    let present = |kind: u32| before.handle_count[kind as usize] > 0;
+    let kinds = [abi::ZX_OBJ_TYPE_PROCESS, abi::ZX_OBJ_TYPE_THREAD, abi::ZX_OBJ_TYPE_VMO, abi::ZX_OBJ_TYPE_NONE];
+    equal(kinds.map(present), [true, true, true, false])?;
     equal(stats(&unstarted()?.0)?.handle_count.iter().sum::<u32>(), 0)
 }
 
@@ -211,6 +218,24 @@ fn handle_table_one_handle() -> Outcome {
     Ok(())
 }
 
+fn handle_table_two_handles() -> Outcome {
+    // A puppet has its channel, and what it is given.
+    let puppet = Puppet::of(OwnJob::new()?)?;
+    let vmo = Vmo::create(PAGE as u64, 0)?;
+    let given = puppet.give(vmo.duplicate_handle(Rights::READ | Rights::TRANSFER)?)?;
+    let table: Vec<zx_info_handle_extended_t> = all(&puppet.tiny.process, abi::ZX_INFO_HANDLE_TABLE)?;
+    equal(table.len(), 2)?;
+    let of = |kind: u32| table.iter().find(|record| record.type_ == kind).ok_or("a handle is missing");
+    let (channel, given_vmo) = (of(abi::ZX_OBJ_TYPE_CHANNEL)?, of(abi::ZX_OBJ_TYPE_VMO)?);
+    equal((u64::from(given_vmo.handle_value), given_vmo.koid, given_vmo.related_koid), (given, vmo.koid()?, 0))?;
+    equal(given_vmo.rights, (Rights::READ | Rights::TRANSFER).bits())?;
+    ensure(channel.handle_value != 0 && channel.koid != 0, "the channel has no number")?;
+    // The other end is this process's.
+    let own: Vec<zx_info_handle_extended_t> = all(&*zx::startup::process_self(), abi::ZX_INFO_HANDLE_TABLE)?;
+    ensure(own.iter().any(|record| record.koid == channel.related_koid), "the channel has another end")?;
+    equal((channel.peer_owner_koid, given_vmo.peer_owner_koid), (0, 0))
+}
+
 fn handle_table_of_the_unstarted_and_the_dead() -> Outcome {
     let (process, _vmar) = unstarted()?;
     equal(all::<zx_info_handle_extended_t>(&process, abi::ZX_INFO_HANDLE_TABLE)?.len(), 0)?;
@@ -233,6 +258,22 @@ fn handle_table_own() -> Outcome {
         equal((record.koid, record.related_koid), (basic.koid, basic.related_koid))?;
         equal((record.type_, record.rights), (basic.type_, basic.rights))?;
         ensure(found.next().is_none(), "a handle is there twice")?;
+    }
+    // Whatever else there is: it has a number, a type, and another object that it goes with if its type has such.
+    for record in &table {
+        ensure(record.handle_value != 0 && record.koid != 0 && record.type_ != abi::ZX_OBJ_TYPE_NONE, "of nothing")?;
+        let with_another = match record.type_ {
+            abi::ZX_OBJ_TYPE_CHANNEL
+            | abi::ZX_OBJ_TYPE_SOCKET
+            | abi::ZX_OBJ_TYPE_EVENTPAIR
+            | abi::ZX_OBJ_TYPE_FIFO
+            | abi::ZX_OBJ_TYPE_THREAD
+            | abi::ZX_OBJ_TYPE_PROCESS => true,
+            // The root job has none above it, others have.
+            abi::ZX_OBJ_TYPE_JOB => continue,
+            _ => false,
+        };
+        equal((record.type_, record.related_koid != 0), (record.type_, with_another))?;
     }
     let values: BTreeSet<u32> = table.iter().map(|record| record.handle_value).collect();
     equal(values.len(), table.len())?;
@@ -467,6 +508,38 @@ fn process_maps_mappings() -> Outcome {
     equal(found.iter().map(|entry| entry.mapping.committed_bytes).collect(), vec![0, page, page])
 }
 
+fn process_maps_permissions() -> Outcome {
+    // Eight mappings in a region of a process that runs, which allow different things.
+    let tiny = tiny::spinning()?;
+    let execute = ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
+    let kinds = [ZX_VM_PERM_READ, READ_WRITE, execute, READ_WRITE | execute];
+    let can = ZX_VM_CAN_MAP_READ | ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_EXECUTE;
+    let (sub, base) = tiny.vmar.allocate(can, 0, 128 * PAGE)?;
+    let vmo = Vmo::create(16 * PAGE as u64, 0)?.replace_as_executable(None)?;
+    let mut expected = Vec::new();
+    for n in 0..8 {
+        // Every second page, so that no two could be one.
+        expected.push((sub.map(kinds[n % 4], 0, &vmo, 2 * (n * PAGE) as u64, PAGE)?, PAGE, kinds[n % 4]));
+    }
+    expected.sort_unstable();
+    let maps: Vec<zx_info_maps_t> = all(&tiny.process, abi::ZX_INFO_PROCESS_MAPS)?;
+    ensure(maps[..2].iter().all(|entry| entry.size > 1 << 40), "the address space is small")?;
+    let start = maps.iter().position(|entry| entry.base == base && entry.type_ == VMAR).ok_or("no region")?;
+    equal((maps[start].size, maps[start].depth), (128 * PAGE, 2))?;
+    let below = maps[start + 1..].iter().take_while(|entry| entry.depth == 3);
+    equal(below.map(|entry| (entry.base, entry.size, entry.mapping.mmu_flags)).collect::<Vec<_>>(), expected)?;
+    // A buffer for three quarters gets the same, from the first on.
+    let mut part = vec![zx_info_maps_t::default(); maps.len() * 3 / 4];
+    let size = tiny.process.get_info_records(abi::ZX_INFO_PROCESS_MAPS, &mut part)?;
+    equal((size.actual, size.avail), (part.len(), maps.len()))?;
+    for (one, other) in part.iter().zip(&maps) {
+        equal((one.base, one.size, one.depth, one.type_), (other.base, other.size, other.depth, other.type_))?;
+        equal((one.type_, one.mapping.mmu_flags), (one.type_, other.mapping.mmu_flags))?;
+    }
+    tiny.process.kill()?;
+    Ok(())
+}
+
 fn process_maps_unstarted() -> Outcome {
     let (process, _root) = unstarted()?;
     let maps: Vec<zx_info_maps_t> = all(&process, abi::ZX_INFO_PROCESS_MAPS)?;
@@ -572,6 +645,8 @@ fn process_vmos_by_handle_and_mapping() -> Outcome {
     let paged = abi::ZX_INFO_VMO_TYPE_PAGED;
     equal(by_handle[0].flags, paged | abi::ZX_INFO_VMO_VIA_HANDLE)?;
     equal(by_handle[0].handle_rights, rights.bits())?;
+    equal((by_handle[0].parent_koid, by_handle[0].num_children), (0, 0))?;
+    equal((by_handle[0].num_mappings, by_handle[0].share_count), (0, 1))?;
     equal(name(&by_handle[0].name), "held".to_owned())?;
     equal((by_handle[0].size_bytes, by_handle[0].committed_bytes), (2 * PAGE as u64, PAGE as u64))?;
     let by_mapping = of(mapped.koid()?);
@@ -579,6 +654,19 @@ fn process_vmos_by_handle_and_mapping() -> Outcome {
     for vmo in by_mapping {
         equal(vmo.flags, paged | abi::ZX_INFO_VMO_VIA_MAPPING | abi::ZX_INFO_VMO_RESIZABLE)?;
         equal((vmo.num_mappings, vmo.share_count, vmo.committed_bytes), (2, 1, 0))?;
+        equal((vmo.parent_koid, vmo.num_children), (0, 0))?;
+    }
+    for vmo in &vmos {
+        let via = vmo.flags & (abi::ZX_INFO_VMO_VIA_HANDLE | abi::ZX_INFO_VMO_VIA_MAPPING);
+        equal((vmo.flags & paged, via.count_ones()), (paged, 1))?;
+    }
+    // A buffer for fewer gets the same, from the first on.
+    let mut part = vec![zx_info_vmo_t::default(); 4];
+    let size = tiny.process.get_info_records(abi::ZX_INFO_PROCESS_VMOS, &mut part)?;
+    equal((size.actual, size.avail), (4, 5))?;
+    for (one, other) in part.iter().zip(&vmos) {
+        equal((one.koid, one.size_bytes, one.flags), (other.koid, other.size_bytes, other.flags))?;
+        equal(one.handle_rights, other.handle_rights)?;
     }
     tiny.process.kill()?;
     Ok(())
@@ -693,6 +781,14 @@ fn task_stats_shared() -> Outcome {
     drop(processes);
     let stats = task_stats(&process)?;
     equal((stats.mem_private_bytes, stats.mem_shared_bytes, stats.mem_scaled_shared_bytes), (PAGE, 0, 0))
+}
+
+fn task_stats_own() -> Outcome {
+    // This process has memory of its own, and some that others have mapped as well: the vDSO's at least.
+    let stats = task_stats(&zx::startup::process_self())?;
+    ensure(stats.mem_private_bytes > 0 && stats.mem_scaled_shared_bytes > 0, "it has no memory")?;
+    ensure(stats.mem_shared_bytes > stats.mem_scaled_shared_bytes, "nobody else has a part of it")?;
+    ensure(stats.mem_mapped_bytes >= stats.mem_private_bytes + stats.mem_shared_bytes, "more than is mapped")
 }
 
 fn task_stats_unstarted() -> Outcome {

@@ -404,18 +404,23 @@ impl Topic {
 
     fn zero_sized(&self) -> Outcome {
         let subject = self.make()?;
-        let answer = self.ask(subject.handle.raw_handle(), 0);
-        match self.records {
-            One => {
-                gives(answer.status, Status::BUFFER_TOO_SMALL)?;
-                equal((answer.actual, answer.avail), (0, 1))
-            }
-            Many(least) => {
-                gives(answer.status, Status::OK)?;
-                equal(answer.actual, 0)?;
-                ensure(answer.avail >= least, &format!("{} are too few", answer.avail))
+        // With no buffer, and with one of which nothing may be used.
+        for size in [0, self.size] {
+            let answer = self.ask_with(subject.handle.raw_handle(), size, 0);
+            ensure(answer.buffer.iter().all(|byte| *byte == UNTOUCHED), "something was told all the same")?;
+            match self.records {
+                One => {
+                    gives(answer.status, Status::BUFFER_TOO_SMALL)?;
+                    equal((answer.actual, answer.avail), (0, 1))?;
+                }
+                Many(least) => {
+                    gives(answer.status, Status::OK)?;
+                    equal(answer.actual, 0)?;
+                    ensure(answer.avail >= least, &format!("{} are too few", answer.avail))?;
+                }
             }
         }
+        Ok(())
     }
 
     /// A buffer for a part of a record, or of the records.
