@@ -24,6 +24,7 @@ cases! {
     "pthread.mutex.kinds" => mutex_kinds,
     "pthread.mutex.holder_is_known" => mutex_holder_is_known,
     "pthread.mutex.timeout" => mutex_timeout,
+    "pthread.condition.signal_wakes_one" => condition_signal_wakes_one,
     "pthread.condition.clocks" => condition_clocks,
     "pthread.rwlock.readers_and_writers" => rwlock_readers_and_writers,
     "pthread.barrier.no_threads" => barrier_no_threads,
@@ -311,6 +312,60 @@ fn mutex_timeout() -> Outcome {
     equal(finish(waiter)?, 1)?;
     equal(pthread_mutex_unlock(&mutex), 0)?;
     equal(pthread_mutex_timedlock(&mutex, &timespec { tv_sec: 0, tv_nsec: 0 }), 0)
+}
+
+fn condition_signal_wakes_one() -> Outcome {
+    const THREADS: usize = 3;
+    let counted = Arc::new(Counted::default());
+    let woken = Arc::new(AtomicUsize::new(0));
+    let mut threads = Vec::new();
+    for _ in 0..THREADS {
+        let (counted, woken) = (Arc::clone(&counted), Arc::clone(&woken));
+        threads.push(start(move || {
+            let mut failed = pthread_mutex_lock(&counted.mutex);
+            for _ in 0..2 {
+                counted.number.fetch_add(1, Ordering::SeqCst);
+                failed |= pthread_cond_wait(&counted.changed, &counted.mutex);
+            }
+            woken.fetch_add(1, Ordering::SeqCst);
+            failed |= pthread_mutex_unlock(&counted.mutex);
+            failed as usize
+        })?);
+    }
+    // Who has counted and let go of the mutex waits.
+    let waiting = |count: u32| -> Outcome {
+        let limit = late();
+        loop {
+            equal(pthread_mutex_lock(&counted.mutex), 0)?;
+            let number = counted.number.load(Ordering::SeqCst);
+            equal(pthread_mutex_unlock(&counted.mutex), 0)?;
+            if number == count {
+                return Ok(());
+            }
+            ensure(MonotonicInstant::now() < limit, "they do not wait")?;
+            std::thread::yield_now();
+        }
+    };
+    waiting(THREADS as u32)?;
+    equal(pthread_cond_broadcast(&counted.changed), 0)?;
+    waiting(2 * THREADS as u32)?;
+    for n in 1..=THREADS {
+        equal(pthread_cond_signal(&counted.changed), 0)?;
+        let limit = late();
+        while woken.load(Ordering::SeqCst) < n {
+            ensure(MonotonicInstant::now() < limit, "nobody wakes up")?;
+            std::thread::yield_now();
+        }
+        // Those that are left sleep: a thread that was woken, too, would be here by now or run.
+        let left = threads
+            .iter()
+            .map(|thread| Unowned::<Thread>::from_raw(pthread_get_zx_handle(*thread)).ok_or("no handle"))
+            .map(|thread| Ok::<_, Failure>(thread?.info()?.state))
+            .collect::<Result<Vec<_>, _>>()?;
+        let asleep = left.iter().filter(|state| **state == abi::ZX_THREAD_STATE_BLOCKED_FUTEX).count();
+        equal((woken.load(Ordering::SeqCst), asleep), (n, THREADS - n))?;
+    }
+    threads.into_iter().try_for_each(|thread| equal(finish(thread)?, 0))
 }
 
 fn condition_clocks() -> Outcome {

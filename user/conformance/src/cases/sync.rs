@@ -314,6 +314,14 @@ fn all_give(threads: Vec<JoinHandle<i32>>, status: i32) -> Outcome {
 
 fn completion_init() -> Outcome {
     static COMPLETION: sync_completion_t = sync_completion_t::new();
+    // It is made of zeroes, so that one in zeroed memory is one too.
+    let fresh = sync_completion_t::new();
+    for place in [&COMPLETION, &fresh] {
+        let mut bytes = [0xff; size_of::<sync_completion_t>()];
+        let address = std::ptr::from_ref(place).expose_provenance();
+        equal(zx::startup::process_self().read_memory(address, &mut bytes)?, bytes.len())?;
+        equal(bytes, [0; size_of::<sync_completion_t>()])?;
+    }
     ensure(!sync_completion_signaled(&COMPLETION), "a new one is signaled")?;
     equal(sync_completion_wait(&COMPLETION, 0), TIMED_OUT)?;
     sync_completion_signal(&COMPLETION);

@@ -204,14 +204,14 @@ fn structure_thread() -> Outcome {
 struct By16(Cell<u8>);
 #[repr(align(64))]
 struct By64(Cell<u8>);
-#[repr(align(1024))]
-struct By1024(Cell<u8>);
+#[repr(align(4096))]
+struct By4096(Cell<u8>);
 
 thread_local! {
     static ALIGNED_16: By16 = const { By16(Cell::new(1)) };
     static ODD: Cell<u8> = const { Cell::new(2) };
     static ALIGNED_64: By64 = const { By64(Cell::new(3)) };
-    static ALIGNED_1024: By1024 = const { By1024(Cell::new(4)) };
+    static ALIGNED_4096: By4096 = const { By4096(Cell::new(4)) };
 }
 
 /// What its address is above a multiple of `align`.
@@ -223,25 +223,25 @@ fn rest<T>(value: &T, align: usize) -> usize {
 fn alignment() -> Outcome {
     equal(ALIGNED_16.with(|value| (rest(value, 16), value.0.get())), (0, 1))?;
     equal(ALIGNED_64.with(|value| (rest(value, 64), value.0.get())), (0, 3))?;
-    equal(ALIGNED_1024.with(|value| (rest(value, 1024), value.0.get())), (0, 4))?;
+    equal(ALIGNED_4096.with(|value| (rest(value, 4096), value.0.get())), (0, 4))?;
     equal(ODD.get(), 2)?;
     for set in [20, 30] {
         ALIGNED_16.with(|value| value.0.set(set));
         ALIGNED_64.with(|value| value.0.set(set + 1));
-        ALIGNED_1024.with(|value| value.0.set(set + 2));
-        let found = (ALIGNED_16.with(|v| v.0.get()), ALIGNED_64.with(|v| v.0.get()), ALIGNED_1024.with(|v| v.0.get()));
+        ALIGNED_4096.with(|value| value.0.set(set + 2));
+        let found = (ALIGNED_16.with(|v| v.0.get()), ALIGNED_64.with(|v| v.0.get()), ALIGNED_4096.with(|v| v.0.get()));
         equal((found, ODD.get()), ((set, set + 1, set + 2), 2))?;
     }
     ALIGNED_16.with(|value| value.0.set(1));
     ALIGNED_64.with(|value| value.0.set(3));
-    ALIGNED_1024.with(|value| value.0.set(4));
+    ALIGNED_4096.with(|value| value.0.set(4));
     Ok(())
 }
 
 fn alignment_thread() -> Outcome {
     in_threads(|| {
         alignment()?;
-        ALIGNED_1024.with(|value| value.0.set(99));
+        ALIGNED_4096.with(|value| value.0.set(99));
         ODD.set(98);
         Ok(())
     })
