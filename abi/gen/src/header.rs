@@ -76,8 +76,37 @@ const DECLARED: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Programs find the operations on futexes with their type, where the compiler's headers are to be had.
+const ATOMIC: &str = "#if !defined(__cplusplus) && __has_include(<stdatomic.h>)
+#include <stdatomic.h>
+#endif
+
+";
+
 /// Types that C has beside the scalars of definitions. They precede the structures.
-const ALIASES: &str = "typedef uint32_t zx_obj_type_t;
+///
+/// C's futexes are atomic, so that its operators act on them as a waiter needs. C++ does not know that type.
+const ALIASES: &str = "#ifdef __cplusplus
+typedef int zx_futex_t;
+#else
+typedef _Atomic(int) zx_futex_t;
+#endif
+typedef int zx_futex_storage_t;
+typedef uint32_t zx_obj_type_t;
+typedef uint32_t zx_handle_op_t;
+typedef uint32_t zx_stream_seek_origin_t;
+typedef uint32_t zx_object_info_topic_t;
+typedef uint32_t zx_info_maps_type_t;
+typedef uint32_t zx_thread_state_t;
+typedef uint32_t zx_thread_state_topic_t;
+typedef uint32_t zx_thread_state_single_step_t;
+typedef uint64_t zx_thread_x86_register_fs_t;
+typedef uint64_t zx_thread_x86_register_gs_t;
+typedef uint32_t zx_excp_type_t;
+typedef uint32_t zx_rsrc_kind_t;
+typedef uint32_t zx_rsrc_flags_t;
+typedef uint32_t zx_system_event_type_t;
+typedef uint32_t zx_paddr32_t;
 typedef uint32_t zx_clock_t;
 typedef uint32_t zx_vm_option_t;
 typedef uint32_t zx_txid_t;
@@ -97,15 +126,12 @@ typedef union { uint64_t u64[4]; uint32_t u32[8]; uint16_t u16[16]; uint8_t c8[3
 pub fn types<'a>(constants: impl IntoIterator<Item = (&'a str, &'a str, i128)>, structs: &[Structure<'_>]) -> String {
     let mut out = String::from(
         "// Types, constants and structures of the system calls. Made from the same tables as everything else.\n\n\
-         #ifndef ZIRCON_TYPES_H_\n#define ZIRCON_TYPES_H_\n\n#include <stddef.h>\n#include <stdint.h>\n\n",
+         #ifndef ZIRCON_TYPES_H_\n#define ZIRCON_TYPES_H_\n\n#include <stdbool.h>\n#include <stddef.h>\n\
+         #include <stdint.h>\n#include <zircon/compiler.h>\n\n",
     );
-    for scalar in SCALARS.iter().filter(|scalar| scalar.c.starts_with("zx_")) {
-        let base = match scalar.name {
-            // C's atomic integers are integers in memory; the header leaves the choice of operations to its user.
-            "futex" => "int",
-            _ => c_type(scalar.rust),
-        };
-        let _ = writeln!(out, "typedef {base} {};", scalar.c);
+    out.push_str(ATOMIC);
+    for scalar in SCALARS.iter().filter(|scalar| scalar.c.starts_with("zx_") && scalar.name != "futex") {
+        let _ = writeln!(out, "typedef {} {};", c_type(scalar.rust), scalar.c);
     }
     out.push_str(ALIASES);
     out.push('\n');
@@ -114,7 +140,8 @@ pub fn types<'a>(constants: impl IntoIterator<Item = (&'a str, &'a str, i128)>, 
     }
     out.push('\n');
     structures(&mut out, structs);
-    out.push_str("\n#endif\n");
+    // What is computed with times, which needs the types above.
+    out.push_str("\n#include <zircon/time.h>\n\n#endif\n");
     out
 }
 

@@ -1,4 +1,4 @@
-// stdio.h with files, unistd.h, fcntl.h, sys/stat.h, dirent.h, poll.h, sys/uio.h, glob.h, ftw.h, spawn.h, sys/wait.h, sys/mman.h.
+// stdio.h with files, unistd.h, fcntl.h, sys/stat.h, dirent.h, poll.h, sys/uio.h, glob.h, ftw.h, sys/mman.h.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -7,8 +7,6 @@
 #include <glob.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio_ext.h>
@@ -21,65 +19,9 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <wchar.h>
 #include "check.h"
-
-extern char **environ;
-extern const char *program;
-
-static void *read_for_ever(void *unused)
-{
-	getchar();
-	return unused;
-}
-
-// What this program does when a case starts it.
-int child(int argc, char **argv)
-{
-	if (!strcmp(argv[0], "exit"))
-		return atoi(argv[1]);
-	if (!strcmp(argv[0], "abort")) {
-		printf("a line\nand half of one");
-		abort();
-	}
-	if (!strcmp(argv[0], "sleep"))
-		return sleep(100);
-	if (!strcmp(argv[0], "raise"))
-		return raise(atoi(argv[1]));
-	if (!strcmp(argv[0], "print")) {
-		// Not flushed by hand: exit does it.
-		printf("%s from %s", argv[1], getenv("WHO"));
-		return 0;
-	}
-	if (!strcmp(argv[0], "cat")) {
-		int c;
-		while ((c = getchar()) != EOF)
-			putchar(c);
-		return 0;
-	}
-	if (!strcmp(argv[0], "wait")) {
-		// Ends while a thread of its own waits for input.
-		pthread_t thread;
-		pthread_create(&thread, 0, read_for_ever, 0);
-		usleep(20000);
-		printf("not lost");
-		return 5;
-	}
-	return 99;
-}
-
-static pid_t start(const char *what, const char *argument, const posix_spawn_file_actions_t *actions)
-{
-	char *const argv[] = { (char *)program, "--child", (char *)what, (char *)argument, 0 };
-	char *const envp[] = { "WHO=me", 0 };
-	pid_t pid = -1;
-	int error = posix_spawn(&pid, program, actions, 0, argv, envp);
-	if (error)
-		fail(__FILE__, __LINE__, "%s: %s", program, strerror(error));
-	return pid;
-}
 
 TEST(stdio_memory_streams)
 {
@@ -367,74 +309,6 @@ TEST(glob_and_walk)
 	CHECK(!nftw("/boot", walk, 8, FTW_PHYS) && walked == 1);
 }
 
-TEST(spawn_exit_codes)
-{
-	int status;
-	pid_t pid = start("exit", "7", 0);
-	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7);
-	errno = 0;
-	CHECK(waitpid(pid, &status, 0) == -1 && errno == ECHILD);
-	pid = start("raise", "15", 0);
-	CHECK(wait(&status) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 128 + 15);
-	pid = start("sleep", 0, 0);
-	CHECK(waitpid(pid, &status, WNOHANG) == 0 && !kill(pid, SIGKILL));
-	CHECK(waitpid(-1, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-	CHECK(posix_spawn(&pid, "/boot/none", 0, 0, (char *const[]){ "none", 0 }, environ) == ENOENT);
-}
-
-TEST(spawn_descriptors)
-{
-	int ends[2];
-	char text[64] = "";
-	posix_spawn_file_actions_t actions;
-	CHECK(!pipe2(ends, O_CLOEXEC) && !posix_spawn_file_actions_init(&actions));
-	CHECK(!posix_spawn_file_actions_adddup2(&actions, ends[1], 1) && !posix_spawn_file_actions_addclose(&actions, ends[0]));
-	pid_t pid = start("print", "greetings", &actions);
-	close(ends[1]);
-	FILE *in = fdopen(ends[0], "r");
-	CHECK(fgets(text, sizeof text, in) != 0);
-	CHECK_STR(text, "greetings from me");
-	fclose(in);
-	int status;
-	CHECK(waitpid(pid, &status, 0) == pid && !status);
-	posix_spawn_file_actions_destroy(&actions);
-}
-
-TEST(stdio_lines_come_at_once)
-{
-	int out[2], status;
-	char text[64] = "";
-	posix_spawn_file_actions_t actions;
-	CHECK(!pipe2(out, O_CLOEXEC) && !posix_spawn_file_actions_init(&actions));
-	posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-	pid_t pid = start("abort", 0, &actions);
-	posix_spawn_file_actions_destroy(&actions);
-	close(out[1]);
-	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-	CHECK(read(out[0], text, sizeof text - 1) > 0);
-	CHECK_STR(text, "a line\n");
-	close(out[0]);
-}
-
-TEST(stdio_exit_while_reading)
-{
-	int in[2], out[2], status;
-	char text[16] = "";
-	posix_spawn_file_actions_t actions;
-	CHECK(!pipe2(in, O_CLOEXEC) && !pipe2(out, O_CLOEXEC) && !posix_spawn_file_actions_init(&actions));
-	posix_spawn_file_actions_adddup2(&actions, in[0], 0);
-	posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-	pid_t pid = start("wait", 0, &actions);
-	posix_spawn_file_actions_destroy(&actions);
-	close(out[1]);
-	CHECK(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 5);
-	CHECK(read(out[0], text, sizeof text - 1) == 8);
-	CHECK_STR(text, "not lost");
-	close(in[0]);
-	close(in[1]);
-	close(out[0]);
-}
-
 TEST(mman_shared_file)
 {
 	int fd = open("/tmp/ctests-map", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -448,24 +322,4 @@ TEST(mman_shared_file)
 		CHECK(!munmap(map, 8192));
 	}
 	CHECK(!close(fd) && !unlink("/tmp/ctests-map"));
-}
-
-TEST(spawn_shell)
-{
-	CHECK(system(0));
-	char line[64] = "", command[256];
-	FILE *in = popen("echo through the shell", "r");
-	CHECK(in && fgets(line, sizeof line, in) && !pclose(in));
-	CHECK_STR(line, "through the shell\n");
-	snprintf(command, sizeof command, "%s --child exit 3", program);
-	CHECK_INT(WEXITSTATUS(system(command)), 3);
-}
-
-TEST(absent_says_so)
-{
-	errno = 0;
-	CHECK(fork() == -1 && errno == ENOSYS);
-	errno = 0;
-	CHECK(execl("/boot/bin/sh", "sh", (char *)0) == -1 && errno == ENOSYS);
-	CHECK(pthread_cancel(pthread_self()) == ENOSYS);
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use super::sources::Sources;
 use crate::cargo::{self, Build};
-use crate::files::copy_if_changed;
+use crate::files::{copy_if_changed, write_if_changed};
 use crate::paths::Paths;
 use crate::ui::Ui;
 
@@ -24,6 +24,7 @@ const NOT_HERE: &[&str] = &[
     "bits/soundcard.h",
     "bits/syscall.h",
     "bits/vt.h",
+    "ifaddrs.h",
     "lastlog.h",
     "mqueue.h",
     "netpacket/packet.h",
@@ -41,6 +42,7 @@ const NOT_HERE: &[&str] = &[
     "sys/fsuid.h",
     "sys/inotify.h",
     "sys/io.h",
+    "sys/ipc.h",
     "sys/kd.h",
     "sys/klog.h",
     "sys/membarrier.h",
@@ -59,6 +61,7 @@ const NOT_HERE: &[&str] = &[
     "sys/shm.h",
     "sys/signalfd.h",
     "sys/soundcard.h",
+    "sys/statfs.h",
     "sys/stropts.h",
     "sys/swap.h",
     "sys/syscall.h",
@@ -67,6 +70,7 @@ const NOT_HERE: &[&str] = &[
     "sys/timex.h",
     "sys/ucontext.h",
     "sys/user.h",
+    "sys/vfs.h",
     "sys/vt.h",
     "sys/xattr.h",
     "syscall.h",
@@ -75,6 +79,81 @@ const NOT_HERE: &[&str] = &[
     "utmpx.h",
     "wordexp.h",
 ];
+
+/// Functions of Linux, and of systems older than POSIX, that nobody here answers, in headers that are here for others: they are
+/// not declared. Those of POSIX are: where they cannot do what they are for they fail (`runtime/libc/c/src/absent.c`).
+const NOT_DECLARED: &[(&str, &[&str])] = &[
+    ("dirent.h", &["getdents"]),
+    ("dlfcn.h", &["dlinfo"]),
+    (
+        "fcntl.h",
+        &[
+            "fallocate",
+            "name_to_handle_at",
+            "open_by_handle_at",
+            "readahead",
+            "splice",
+            "sync_file_range",
+            "tee",
+            "vmsplice",
+        ],
+    ),
+    (
+        "pthread.h",
+        &[
+            "pthread_getattr_default_np",
+            "pthread_setaffinity_np",
+            "pthread_setattr_default_np",
+            "pthread_timedjoin_np",
+            "pthread_tryjoin_np",
+        ],
+    ),
+    ("resolv.h", &["res_query", "res_querydomain", "res_search", "res_send"]),
+    ("sched.h", &["clone", "sched_setaffinity", "setns", "unshare"]),
+    ("sys/mman.h", &["mincore", "mlock2", "remap_file_pages"]),
+    ("sys/resource.h", &["prlimit"]),
+    ("sys/socket.h", &["recvmmsg", "sendmmsg"]),
+    ("sys/stat.h", &["lchmod", "statx"]),
+    ("sys/uio.h", &["preadv2", "process_vm_readv", "process_vm_writev", "pwritev2"]),
+    ("time.h", &["stime"]),
+    (
+        "unistd.h",
+        &[
+            "acct",
+            "copy_file_range",
+            "endusershell",
+            "euidaccess",
+            "getusershell",
+            "setdomainname",
+            "setusershell",
+            "sync",
+            "syncfs",
+            "syscall",
+            "ualarm",
+            "vhangup",
+        ],
+    ),
+];
+
+/// A header's text without the declarations of these functions, each of which is one line.
+fn without(text: &str, names: &[&str]) -> Result<String> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    for name in names {
+        let before = lines.len();
+        lines.retain(|line| {
+            let Some((result, rest)) = line.split_once(name) else { return true };
+            let declares = result.ends_with([' ', '*'])
+                && rest.trim_start().starts_with('(')
+                && result.chars().all(|c| c.is_ascii_alphanumeric() || "_ *".contains(c))
+                && line.ends_with(';');
+            !declares
+        });
+        if lines.len() + 1 != before {
+            bail!("{name} is declared {} times, not once", before - lines.len());
+        }
+    }
+    Ok(lines.join("\n") + "\n")
+}
 
 /// Makes the folder what it has to be; what is in it and should not be goes.
 ///
@@ -97,7 +176,15 @@ pub fn install(paths: &Paths, ui: &Ui, sources: &Sources) -> Result<PathBuf> {
     }
     let include = paths.out.join("sysroot/include");
     for (name, file) in &files {
-        copy_if_changed(file, &include.join(name))?;
+        let place = include.join(name);
+        match NOT_DECLARED.iter().find(|(header, _)| name == Path::new(header)) {
+            Some((header, functions)) => {
+                let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+                let text = without(&text, functions).with_context(|| format!("in {header}"))?;
+                drop(write_if_changed(&place, text.as_bytes())?);
+            }
+            None => drop(copy_if_changed(file, &place)?),
+        }
     }
     for file in cargo::sources(&include)? {
         let name = file.strip_prefix(&include).unwrap_or(&file);
@@ -118,4 +205,17 @@ fn zircon(paths: &Paths, ui: &Ui) -> Result<PathBuf> {
         bail!("making the system calls' headers failed:\n{}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_declaration_goes_and_its_neighbours_stay() {
+        let text = "#define tee64 tee\nssize_t tee(int, int);\nint teeth(int);\nchar *tee_name (int);\n";
+        assert_eq!(without(text, &["tee"]).unwrap(), "#define tee64 tee\nint teeth(int);\nchar *tee_name (int);\n");
+        assert_eq!(without("char *a (int);\n", &["a"]).unwrap(), "\n");
+        assert!(without(text, &["none"]).is_err());
+    }
 }

@@ -1,4 +1,5 @@
-//! C programs: what each header of the C library promises, case by case, and what must be the same bytes on any system.
+//! C programs: what each header of the C library promises, case by case, and what must be the same bytes on any system. That
+//! what headers declare is there: `c_links`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,11 @@ use crate::run::Capture;
 use crate::session::{End, Outcome};
 use crate::without;
 
-/// Both.
+/// All.
 pub fn tests() -> Vec<Test> {
-    vec![Test::many("c.headers", headers), Test::many("c.same-output", same_output)]
+    let mut tests = vec![Test::many("c.headers", headers), Test::many("c.same-output", same_output)];
+    tests.push(super::c_links::test());
+    tests
 }
 
 fn folder(context: &Context<'_>, name: &str) -> PathBuf {

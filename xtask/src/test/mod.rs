@@ -11,6 +11,7 @@ mod bench;
 mod bombs;
 mod boots;
 mod c;
+mod c_links;
 mod checks;
 mod conformance;
 mod debugging;

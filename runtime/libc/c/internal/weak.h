@@ -93,4 +93,5 @@
 #pragma weak writev
 #pragma weak fdio_spawn_etc
 #pragma weak getaddrinfo
+#pragma weak getnameinfo
 #pragma weak freeaddrinfo

@@ -1,8 +1,12 @@
 // What POSIX and Linux have and no process here can do: each fails at once and says so.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <grp.h>
+#include <net/if.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -31,6 +35,7 @@ ABSENT(ENOSYS, int, waitid, idtype_t type, id_t id, siginfo_t *info, int options
 // Groups of processes and sessions; a terminal belongs to nobody.
 ABSENT(ENOSYS, pid_t, setsid, void)
 ABSENT(ENOSYS, int, setpgid, pid_t pid, pid_t group)
+ABSENT(ENOSYS, pid_t, setpgrp, void)
 ABSENT(ENOTTY, pid_t, tcgetpgrp, int fd)
 ABSENT(ENOTTY, int, tcsetpgrp, int fd, pid_t group)
 // Users.
@@ -42,6 +47,8 @@ ABSENT(ENOSYS, int, setreuid, uid_t real, uid_t effective)
 ABSENT(ENOSYS, int, setregid, gid_t real, gid_t effective)
 ABSENT(ENOSYS, int, setresuid, uid_t real, uid_t effective, uid_t saved)
 ABSENT(ENOSYS, int, setresgid, gid_t real, gid_t effective, gid_t saved)
+ABSENT(ENOSYS, int, setgroups, size_t count, const gid_t list[])
+ABSENT(ENOSYS, int, initgroups, const char *name, gid_t group)
 ABSENT(EPERM, int, sethostname, const char *name, size_t size)
 ABSENT(ENOSYS, int, chroot, const char *path)
 // Times that end in a signal, and waiting for one.
@@ -53,6 +60,7 @@ ABSENT(ENOSYS, int, timer_settime, timer_t timer, int flags, const struct itimer
 ABSENT(ENOSYS, int, timer_gettime, timer_t timer, struct itimerspec *out)
 ABSENT(ENOSYS, int, timer_getoverrun, timer_t timer)
 ABSENT(ENOSYS, int, killpg, pid_t group, int signal)
+ABSENT(ENOSYS, int, sigqueue, pid_t pid, int signal, const union sigval value)
 ABSENT(ENOSYS, int, pause, void)
 ABSENT(ENOSYS, int, sigsuspend, const sigset_t *mask)
 ABSENT(ENOSYS, int, sigwaitinfo, const sigset_t *restrict set, siginfo_t *restrict info)
@@ -60,10 +68,12 @@ ABSENT(ENOSYS, int, sigtimedwait, const sigset_t *restrict set, siginfo_t *restr
 // The day's time is set by whoever has the clock's handle (zx_clock_update).
 ABSENT(EPERM, int, clock_settime, clockid_t clock, const struct timespec *time)
 ABSENT(EPERM, int, settimeofday, const struct timeval *time, const struct timezone *zone)
+ABSENT(EPERM, int, adjtime, const struct timeval *by, struct timeval *old)
 ABSENT(ENOSYS, int, getloadavg, double list[], int count)
 ABSENT(ENOSYS, int, getpriority, int which, id_t who)
 ABSENT(ENOSYS, int, setpriority, int which, id_t who, int priority)
 ABSENT(ENOSYS, int, nice, int more)
+ABSENT(ENOSYS, int, sched_rr_get_interval, pid_t pid, struct timespec *out)
 // Memory stays where it is, and cannot be made to.
 ABSENT(ENOSYS, int, mlock, const void *address, size_t size)
 ABSENT(ENOSYS, int, munlock, const void *address, size_t size)
@@ -75,6 +85,12 @@ ABSENT(ENOSYS, int, shm_unlink, const char *name)
 ABSENT(ENOSYS, int, memfd_create, const char *name, unsigned flags)
 ABSENT(ENOSYS, int, sem_close, sem_t *semaphore)
 ABSENT(ENOSYS, int, sem_unlink, const char *name)
+// Pairs of terminals; nodes of other kinds than files and directories.
+ABSENT(ENOSYS, int, posix_openpt, int flags)
+ABSENT(ENOSYS, int, grantpt, int fd)
+ABSENT(ENOSYS, int, unlockpt, int fd)
+ABSENT(EOPNOTSUPP, int, mkfifoat, int at, const char *path, mode_t mode)
+ABSENT(EOPNOTSUPP, int, mknodat, int at, const char *path, mode_t mode, dev_t device)
 ABSENT(ENOMEM, int, brk, void *end)
 ABSENT(ENOMEM, void *, sbrk, intptr_t more)
 
@@ -94,6 +110,38 @@ unsigned alarm(unsigned seconds)
 {
 	errno = ENOSYS;
 	return 0;
+}
+
+// The network has no names and numbers of interfaces.
+unsigned if_nametoindex(const char *name)
+{
+	errno = ENOSYS;
+	return 0;
+}
+
+char *if_indextoname(unsigned index, char *name)
+{
+	errno = ENOSYS;
+	return 0;
+}
+
+struct if_nameindex *if_nameindex(void)
+{
+	errno = ENOSYS;
+	return 0;
+}
+
+void if_freenameindex(struct if_nameindex *list) {}
+
+char *ptsname(int fd)
+{
+	errno = ENOTTY;
+	return 0;
+}
+
+int ptsname_r(int fd, char *name, size_t size)
+{
+	return ENOTTY;
 }
 
 char *ttyname(int fd)

@@ -74,6 +74,39 @@ ATTRIBUTE(mutexattr, pshared, PTHREAD_PROCESS_PRIVATE)
 ATTRIBUTE(mutexattr, robust, PTHREAD_MUTEX_STALLED)
 ATTRIBUTE(rwlockattr, pshared, PTHREAD_PROCESS_PRIVATE)
 
+// No mutex is left inconsistent by a thread that ended with it: none is robust.
+int pthread_mutex_consistent(pthread_mutex_t *mutex)
+{
+	return EINVAL;
+}
+
+// Nor has one a ceiling of priorities.
+int pthread_mutex_getprioceiling(const pthread_mutex_t *restrict mutex, int *restrict out)
+{
+	return EINVAL;
+}
+
+int pthread_mutex_setprioceiling(pthread_mutex_t *restrict mutex, int wanted, int *restrict old)
+{
+	return EINVAL;
+}
+
+int pthread_mutexattr_getprioceiling(const pthread_mutexattr_t *restrict attributes, int *restrict out)
+{
+	return ENOTSUP;
+}
+
+int pthread_mutexattr_setprioceiling(pthread_mutexattr_t *attributes, int wanted)
+{
+	return ENOTSUP;
+}
+
+// The clock of a thread's running can be read by itself alone (CLOCK_THREAD_CPUTIME_ID).
+int pthread_getcpuclockid(pthread_t thread, clockid_t *out)
+{
+	return ENOSYS;
+}
+
 int pthread_rwlockattr_init(pthread_rwlockattr_t *attributes)
 {
 	*attributes = (pthread_rwlockattr_t){ 0 };

@@ -1,7 +1,10 @@
-// Exceptions; they stand with the other structures.
+// Exceptions: their structures stand with the others.
 #ifndef ZIRCON_SYSCALLS_EXCEPTION_H_
 #define ZIRCON_SYSCALLS_EXCEPTION_H_
 
 #include <zircon/types.h>
+
+// Whether the processor raised it.
+#define ZX_EXCP_IS_ARCH(type) (((type) & ZX_EXCP_SYNTH) == 0)
 
 #endif

@@ -1,0 +1,7 @@
+// Features of the machine; they stand with the other constants.
+#ifndef ZIRCON_FEATURES_H_
+#define ZIRCON_FEATURES_H_
+
+#include <zircon/types.h>
+
+#endif

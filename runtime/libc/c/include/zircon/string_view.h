@@ -1,0 +1,7 @@
+// Strings with a length; the type stands with the others.
+#ifndef ZIRCON_STRING_VIEW_H_
+#define ZIRCON_STRING_VIEW_H_
+
+#include <zircon/types.h>
+
+#endif

@@ -1,0 +1,7 @@
+// Clocks; their structures stand with the others.
+#ifndef ZIRCON_SYSCALLS_CLOCK_H_
+#define ZIRCON_SYSCALLS_CLOCK_H_
+
+#include <zircon/types.h>
+
+#endif

@@ -1,0 +1,7 @@
+// Profiles; their structures stand with the others.
+#ifndef ZIRCON_SYSCALLS_PROFILE_H_
+#define ZIRCON_SYSCALLS_PROFILE_H_
+
+#include <zircon/types.h>
+
+#endif

@@ -1,0 +1,7 @@
+// Power and processors; their structures stand with the others.
+#ifndef ZIRCON_SYSCALLS_SYSTEM_H_
+#define ZIRCON_SYSCALLS_SYSTEM_H_
+
+#include <zircon/types.h>
+
+#endif

@@ -1,0 +1,7 @@
+// Structures of the system calls; all stand in one file.
+#ifndef ZIRCON_SYSCALLS_TYPES_H_
+#define ZIRCON_SYSCALLS_TYPES_H_
+
+#include <zircon/types.h>
+
+#endif
