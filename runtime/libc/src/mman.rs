@@ -1,13 +1,15 @@
 //! `mmap` and its family over memory objects in the root address region.
 //!
-//! Anonymous memory is a fresh memory object, committed as it is touched. A file's memory object comes from libfdio, where
+//! Anonymous memory is a fresh memory object, committed as it is touched. It may be made executable later, as compilers at
+//! run time do, unless the job's policy is against that. A file's memory object comes from libfdio, where
 //! that is loaded (`fdio_get_vmo_exact` for shared read-only mappings, `fdio_get_vmo_copy` for private ones).
 
-use crate::errno::{self, EACCES, EBADF, EINVAL, ENODEV, ENOMEM};
+use crate::errno::{self, EACCES, EBADF, EINVAL, ENODEV, ENOMEM, ENOTSUP};
 use crate::loader;
 use crate::sys::{self, Handle, PAGE_SIZE};
 use crate::system::root_vmar;
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 const PROT_READ: c_int = 1;
 const PROT_WRITE: c_int = 2;
@@ -16,7 +18,14 @@ const MAP_SHARED: c_int = 1;
 const MAP_PRIVATE: c_int = 2;
 const MAP_FIXED: c_int = 0x10;
 const MAP_ANON: c_int = 0x20;
+/// Memory for code that is made at run time, by Zircon's name.
+const MAP_JIT: c_int = 0x8_0000;
 const FAILED: *mut c_void = usize::MAX as *mut c_void;
+
+/// What can be written or executed can be read too: POSIX lets a system allow more than was asked for.
+fn with_reading(protection: c_int) -> c_int {
+    if protection & (PROT_WRITE | PROT_EXEC) != 0 { protection | PROT_READ } else { protection }
+}
 
 fn rights(protection: c_int) -> u32 {
     [(PROT_READ, sys::VM_PERM_READ), (PROT_WRITE, sys::VM_PERM_WRITE), (PROT_EXEC, sys::VM_PERM_EXECUTE)]
@@ -34,20 +43,51 @@ fn error_of(status: sys::Status) -> c_int {
     match status {
         // No room, or a range that is not free.
         sys::ERR_NO_MEMORY | -3 | -54 | -26 | -16 => ENOMEM,
-        -30 => EACCES,
+        sys::ERR_ACCESS_DENIED => EACCES,
         _ => EINVAL,
     }
 }
 
-/// The lowest address of the root region, to which fixed addresses are relative.
-fn root_base() -> Option<usize> {
+/// The lowest address of the root region, to which fixed addresses are relative, and its length.
+fn root() -> Option<[usize; 2]> {
     const INFO_VMAR: u32 = 7;
     let mut info = [0usize; 2];
     let (place, size) = (info.as_mut_ptr().cast(), size_of_val(&info));
     let none = core::ptr::null_mut;
     // SAFETY: `zx_info_vmar_t` is two words, the first its base.
     let status = unsafe { sys::zx_object_get_info(root_vmar(), INFO_VMAR, place, size, none(), none()) };
-    (status == sys::OK).then_some(info[0])
+    (status == sys::OK).then_some(info)
+}
+
+/// The job's policy has refused this process executable memory. Policies of jobs with processes do not change.
+static NEVER_EXECUTABLE: AtomicBool = AtomicBool::new(false);
+
+/// Fresh memory, which may be made executable where the system lets; `now` where it must.
+fn anonymous_memory(size: usize, now: bool) -> Result<Handle, c_int> {
+    let create = || {
+        let mut memory = sys::HANDLE_INVALID;
+        // SAFETY: a valid place for the result.
+        match unsafe { sys::zx_vmo_create(size as u64, 0, &mut memory) } {
+            sys::OK => Ok(memory),
+            // More than any memory object can have.
+            sys::ERR_OUT_OF_RANGE => Err(ENOMEM),
+            status => Err(error_of(status)),
+        }
+    };
+    let plain = create()?;
+    if !now && NEVER_EXECUTABLE.load(Ordering::Relaxed) {
+        return Ok(plain);
+    }
+    let mut memory = sys::HANDLE_INVALID;
+    // SAFETY: as above; the call takes the old handle, whatever its answer.
+    match unsafe { sys::zx_vmo_replace_as_executable(plain, sys::HANDLE_INVALID, &mut memory) } {
+        sys::OK => Ok(memory),
+        sys::ERR_ACCESS_DENIED => {
+            NEVER_EXECUTABLE.store(true, Ordering::Relaxed);
+            if now { Err(EACCES) } else { create() }
+        }
+        status => Err(error_of(status)),
+    }
 }
 
 /// The memory object behind a file.
@@ -75,9 +115,10 @@ pub unsafe extern "C" fn mmap(
     descriptor: c_int,
     offset: i64,
 ) -> *mut c_void {
-    if len > isize::MAX as usize {
+    if len >= isize::MAX as usize {
         return failed(ENOMEM);
     }
+    let protection = with_reading(protection);
     // Changes are either shared or not.
     let one = matches!(flags & (MAP_SHARED | MAP_PRIVATE), MAP_SHARED | MAP_PRIVATE);
     let Some(size) = len.checked_next_multiple_of(PAGE_SIZE).filter(|&size| one && size > 0) else {
@@ -89,33 +130,22 @@ pub unsafe extern "C" fn mmap(
     let mut options = rights(protection);
     let mut at = 0;
     if flags & MAP_FIXED != 0 {
-        match root_base().and_then(|base| (hint as usize).checked_sub(base)).filter(|at| at % PAGE_SIZE == 0) {
+        match root().and_then(|[base, _]| (hint as usize).checked_sub(base)).filter(|at| at % PAGE_SIZE == 0) {
             Some(offset) => at = offset,
             None => return failed(EINVAL),
         }
         options |= sys::VM_SPECIFIC_OVERWRITE;
     }
     let anonymous = flags & MAP_ANON != 0;
-    let mut memory = sys::HANDLE_INVALID;
-    if anonymous {
-        // SAFETY: a valid place for the result.
-        let status = unsafe { sys::zx_vmo_create(size as u64, 0, &mut memory) };
-        if status != sys::OK {
-            return failed(error_of(status));
-        }
-        if protection & PROT_EXEC != 0 {
-            // SAFETY: as above; the call takes the old handle.
-            let status = unsafe { sys::zx_vmo_replace_as_executable(memory, sys::HANDLE_INVALID, &mut memory) };
-            if status != sys::OK {
-                return failed(error_of(status));
-            }
-        }
+    let memory = if anonymous {
+        anonymous_memory(size, protection & PROT_EXEC != 0 || flags & MAP_JIT != 0)
     } else {
-        match file_memory(descriptor, flags, protection) {
-            Ok(file) => memory = file,
-            Err(error) => return failed(error),
-        }
-    }
+        file_memory(descriptor, flags, protection)
+    };
+    let memory = match memory {
+        Ok(memory) => memory,
+        Err(error) => return failed(error),
+    };
     let mut address = 0;
     // SAFETY: a valid place; with MAP_FIXED the caller asks for what was there to go.
     let status = unsafe {
@@ -124,7 +154,12 @@ pub unsafe extern "C" fn mmap(
         sys::zx_handle_close(memory);
         status
     };
-    if status == sys::OK { address as *mut c_void } else { failed(error_of(status)) }
+    if status == sys::OK {
+        return address as *mut c_void;
+    }
+    // More than there are addresses.
+    let fits = root().is_none_or(|[_, all]| at.checked_add(size).is_some_and(|end| end <= all));
+    failed(if fits { error_of(status) } else { ENOMEM })
 }
 
 /// Makes a range unmapped, whatever was there.
@@ -143,18 +178,37 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, len: usize) -> c_int {
 /// Changes what a mapped range may be used for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mprotect(address: *mut c_void, len: usize, protection: c_int) -> c_int {
+    if protection & !(PROT_READ | PROT_WRITE | PROT_EXEC) != 0 {
+        return errno::fail(EINVAL);
+    }
+    // Alone neither can be had: that a program hears, as with Zircon's own library, and as POSIX has it.
+    if protection != with_reading(protection) {
+        return errno::fail(ENOTSUP);
+    }
     let start = address as usize & !(PAGE_SIZE - 1);
     let size = (address as usize - start).checked_add(len).and_then(|size| size.checked_next_multiple_of(PAGE_SIZE));
     let Some(size) = size.filter(|&size| size > 0) else { return errno::fail(EINVAL) };
     // SAFETY: the caller's own range.
     match unsafe { sys::zx_vmar_protect(root_vmar(), rights(protection), start, size) } {
         sys::OK => 0,
+        // Not all of it is mapped, or it goes beyond the address space.
+        sys::ERR_NOT_FOUND | sys::ERR_INVALID_ARGS => errno::fail(ENOMEM),
         status => errno::fail(error_of(status)),
     }
 }
 
-/// Advice changes nothing: pages come when they are touched.
+/// Advice that only tells what a program will do changes nothing: pages come when they are touched, and there is no `fork`.
+/// What must change what is there (`MADV_DONTNEED`, whose pages are zero from then on; `MADV_REMOVE`; a page made to fail) is
+/// refused: nobody here knows of a mapping whether it is a file's, whose content would go.
 #[unsafe(no_mangle)]
-pub extern "C" fn madvise(_address: *mut c_void, _len: usize, _advice: c_int) -> c_int {
-    0
+pub extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int {
+    const NORMAL: c_int = 0;
+    const WILL_NEED: c_int = 3;
+    // What it frees may stay as it is, until memory is short.
+    const FREE: c_int = 8;
+    const DO_NOT_FORK: c_int = 10;
+    const PAGE_OUT: c_int = 21;
+    let range = (address as usize).is_multiple_of(PAGE_SIZE) && (address as usize).checked_add(len).is_some();
+    let hint = matches!(advice, NORMAL..=WILL_NEED | FREE | DO_NOT_FORK..=PAGE_OUT);
+    if range && hint { 0 } else { errno::fail(EINVAL) }
 }

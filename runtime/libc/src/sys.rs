@@ -15,9 +15,11 @@ pub const ERR_NOT_SUPPORTED: Status = -2;
 pub const ERR_NO_MEMORY: Status = -4;
 pub const ERR_INVALID_ARGS: Status = -10;
 pub const ERR_BAD_HANDLE: Status = -11;
+pub const ERR_OUT_OF_RANGE: Status = -14;
 pub const ERR_BAD_STATE: Status = -20;
 pub const ERR_TIMED_OUT: Status = -21;
 pub const ERR_NOT_FOUND: Status = -25;
+pub const ERR_ACCESS_DENIED: Status = -30;
 
 pub const TIME_INFINITE: i64 = i64::MAX;
 pub const PAGE_SIZE: usize = 4096;

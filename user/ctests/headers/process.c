@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -16,6 +18,8 @@
 
 extern char **environ;
 extern const char *program;
+
+int without_code(void);
 
 static void *read_for_ever(void *unused)
 {
@@ -43,6 +47,8 @@ int child(int argc, char **argv)
 			;
 		return 0;
 	}
+	if (!strcmp(argv[0], "without-code"))
+		return without_code();
 	if (!strcmp(argv[0], "sleep"))
 		return sleep(100);
 	if (!strcmp(argv[0], "raise"))
@@ -197,7 +203,8 @@ TEST(spawn_attributes)
 	posix_spawnattr_setsigdefault(&attributes, &signals);
 	CHECK_INT(attempt(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_RESETIDS | POSIX_SPAWN_USEVFORK), 0);
 	CHECK_INT(attempt(&attributes, POSIX_SPAWN_SETPGROUP), 0);
-	CHECK_INT(attempt(&attributes, POSIX_SPAWN_SETSID), 0);
+	CHECK_INT(attempt(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSCHEDULER | POSIX_SPAWN_SETSCHEDPARAM), 0);
+	CHECK_INT(posix_spawnattr_setschedpolicy(&attributes, SCHED_FIFO), ENOSYS);
 	posix_spawnattr_setpgroup(&attributes, getpid());
 	CHECK_INT(attempt(&attributes, POSIX_SPAWN_SETPGROUP), ENOTSUP);
 	// And with no signal blocked: no other mask can be given it.
@@ -245,8 +252,45 @@ TEST(spawn_shell)
 	CHECK_INT(WEXITSTATUS(system(command)), 3);
 }
 
+static void *wait_for_end(void *lock)
+{
+	pthread_mutex_lock(lock);
+	pthread_mutex_unlock(lock);
+	return 0;
+}
+
+TEST(resource_limits)
+{
+	struct rlimit limit, other;
+	CHECK(!getrlimit(RLIMIT_NOFILE, &limit) && !setrlimit(RLIMIT_NOFILE, &limit));
+	// Limits are a job's: a process' own stay as they are, and nobody is told otherwise.
+	other = limit;
+	other.rlim_cur--;
+	errno = 0;
+	CHECK(setrlimit(RLIMIT_NOFILE, &other) == -1 && errno == ENOSYS);
+	other = (struct rlimit){ limit.rlim_cur, limit.rlim_max + 1 };
+	errno = 0;
+	CHECK(setrlimit(RLIMIT_NOFILE, &other) == -1 && errno == EPERM);
+	other = (struct rlimit){ limit.rlim_cur, limit.rlim_cur - 1 };
+	errno = 0;
+	CHECK(setrlimit(RLIMIT_NOFILE, &other) == -1 && errno == EINVAL);
+	errno = 0;
+	CHECK(setrlimit(99, &limit) == -1 && errno == EINVAL);
+	CHECK(!getrlimit(RLIMIT_NOFILE, &other) && other.rlim_cur == limit.rlim_cur && other.rlim_max == limit.rlim_max);
+}
+
 TEST(absent_says_so)
 {
+	pthread_t thread;
+	pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&held);
+	CHECK(!pthread_create(&thread, 0, wait_for_end, &held));
+	CHECK(pthread_kill(thread, SIGUSR1) == ENOSYS && pthread_kill(thread, 0) == 0 && pthread_kill(thread, 33) == EINVAL);
+	pthread_mutex_unlock(&held);
+	pthread_join(thread, 0);
+	CHECK(pthread_mutex_consistent(&held) == EINVAL);
+	errno = 0;
+	CHECK(sem_open("/name", O_CREAT, 0600, 1) == SEM_FAILED && errno == ENOSYS);
 	errno = 0;
 	CHECK(fork() == -1 && errno == ENOSYS);
 	errno = 0;

@@ -31,6 +31,16 @@ struct child {
 static volatile int lock[1];
 static struct child *children;
 static size_t count, room;
+// How long those children ran that have ended and were waited for.
+static zx_duration_t run_time;
+
+hidden zx_duration_t __c_run_time_of_children(void)
+{
+	LOCK(lock);
+	zx_duration_t time = run_time;
+	UNLOCK(lock);
+	return time;
+}
 
 static pid_t remember(zx_handle_t process)
 {
@@ -54,11 +64,16 @@ static pid_t remember(zx_handle_t process)
 }
 
 // Takes an ended child's result and forgets it.
-static int reap(size_t index, int *status)
+static int reap(size_t index, int *status, struct rusage *usage)
 {
 	struct child child = children[index];
 	zx_info_process_t info = { 0 };
+	zx_info_task_runtime_t ran = { 0 };
 	zx_object_get_info(child.process, ZX_INFO_PROCESS, &info, sizeof info, 0, 0);
+	zx_object_get_info(child.process, ZX_INFO_TASK_RUNTIME, &ran, sizeof ran, 0, 0);
+	run_time += ran.cpu_time;
+	if (usage)
+		*usage = (struct rusage){ .ru_utime = { ran.cpu_time / 1000000000, ran.cpu_time / 1000 % 1000000 } };
 	zx_handle_close(child.process);
 	children[index] = children[--count];
 	int result = (info.return_code & 0xff) << 8;
@@ -78,8 +93,11 @@ static int has_ended(zx_handle_t process)
 	return zx_object_wait_one(process, ZX_TASK_TERMINATED, 0, &seen) == ZX_OK;
 }
 
-pid_t waitpid(pid_t pid, int *status, int options)
+// What is known of what a child used is how long it ran.
+pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
+	if (usage)
+		memset(usage, 0, sizeof *usage);
 	for (;;) {
 		zx_wait_item_t items[ZX_WAIT_MANY_MAX_ITEMS];
 		size_t waiting = 0;
@@ -88,7 +106,7 @@ pid_t waitpid(pid_t pid, int *status, int options)
 			if (pid > 0 && children[i].pid != pid)
 				continue;
 			if (has_ended(children[i].process)) {
-				pid = reap(i, status);
+				pid = reap(i, status, usage);
 				UNLOCK(lock);
 				return pid;
 			}
@@ -110,17 +128,14 @@ pid_t waitpid(pid_t pid, int *status, int options)
 	}
 }
 
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+	return wait4(pid, status, options, 0);
+}
+
 pid_t wait(int *status)
 {
 	return waitpid(-1, status, 0);
-}
-
-// What a child used is not known.
-pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
-{
-	if (usage)
-		memset(usage, 0, sizeof *usage);
-	return waitpid(pid, status, options);
 }
 
 pid_t wait3(int *status, int options, struct rusage *usage)
@@ -204,11 +219,29 @@ static int play(struct table *table, const struct fdop *op)
 	}
 }
 
+// What a child begins with: its parent's user, every signal at its default and none blocked, a group and a session of its own, and
+// the one way of scheduling (no other can be put into attributes). Who asks for that has it; who asks for more is refused.
+static int allowed(const posix_spawnattr_t *attributes)
+{
+	if (!attributes)
+		return 0;
+	int flags = attributes->__flags;
+	const sigset_t *mask = &attributes->__mask;
+	if (flags & POSIX_SPAWN_SETPGROUP && attributes->__pgrp)
+		return ENOTSUP;
+	if (flags & POSIX_SPAWN_SETSIGMASK && !sigisemptyset(mask))
+		return ENOTSUP;
+	return 0;
+}
+
 int posix_spawn(pid_t *restrict out, const char *restrict path, const posix_spawn_file_actions_t *actions,
 	const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
 {
 	if (!fdio_spawn_etc)
 		return ENOSYS;
+	int refused = allowed(attributes);
+	if (refused)
+		return refused;
 	if (!strcmp(path, "/bin/sh"))
 		path = "/boot/bin/sh";
 	struct table *table = malloc(sizeof *table);

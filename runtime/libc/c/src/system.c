@@ -12,6 +12,9 @@
 #include <unistd.h>
 #include <zircon/process.h>
 #include <zircon/syscalls.h>
+#include "features.h"
+
+hidden zx_duration_t __c_run_time_of_children(void);
 
 int uname(struct utsname *out)
 {
@@ -43,26 +46,42 @@ int getrlimit(int resource, struct rlimit *out)
 	return 0;
 }
 
-// Limits belong to jobs (zx_job_set_policy and the like), not to a process.
+// Limits belong to jobs (HAFNON_PROP_JOB_MEMORY_LIMIT and its kin), not to a process: one can be set to what it is.
 int setrlimit(int resource, const struct rlimit *limit)
 {
-	errno = ENOSYS;
+	struct rlimit now;
+	if (getrlimit(resource, &now))
+		return -1;
+	if (limit->rlim_cur == now.rlim_cur && limit->rlim_max == now.rlim_max)
+		return 0;
+	errno = limit->rlim_cur > limit->rlim_max ? EINVAL : limit->rlim_max > now.rlim_max ? EPERM : ENOSYS;
 	return -1;
 }
 
+static struct timeval as_timeval(zx_duration_t time)
+{
+	return (struct timeval){ time / 1000000000, time / 1000 % 1000000 };
+}
+
+// Of all that is asked, how long a task has run is known.
 int getrusage(int who, struct rusage *out)
 {
 	memset(out, 0, sizeof *out);
-	if (who == RUSAGE_CHILDREN)
+	if (who == RUSAGE_CHILDREN) {
+		out->ru_utime = as_timeval(__c_run_time_of_children());
 		return 0;
-	zx_handle_t task = who == RUSAGE_THREAD ? zx_thread_self() : zx_process_self();
+	}
+	if (who != RUSAGE_SELF && who != RUSAGE_THREAD) {
+		errno = EINVAL;
+		return -1;
+	}
 	zx_info_task_runtime_t info;
+	zx_handle_t task = who == RUSAGE_THREAD ? zx_thread_self() : zx_process_self();
 	if (zx_object_get_info(task, ZX_INFO_TASK_RUNTIME, &info, sizeof info, 0, 0) != ZX_OK) {
 		errno = ENOSYS;
 		return -1;
 	}
-	out->ru_utime.tv_sec = info.cpu_time / 1000000000;
-	out->ru_utime.tv_usec = info.cpu_time / 1000 % 1000000;
+	out->ru_utime = as_timeval(info.cpu_time);
 	return 0;
 }
 
@@ -81,6 +100,8 @@ clock_t times(struct tms *out)
 	memset(out, 0, sizeof *out);
 	if (!getrusage(RUSAGE_SELF, &usage))
 		out->tms_utime = usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
+	if (!getrusage(RUSAGE_CHILDREN, &usage))
+		out->tms_cutime = usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
 	return zx_clock_get_monotonic() / 1000;
 }
 
@@ -176,7 +197,7 @@ int msync(void *address, size_t size, int flags)
 	return 0;
 }
 
-// Advice changes nothing: pages come when they are touched.
+// POSIX's advice never changes what is in memory: that it is of no use for a while neither.
 int posix_madvise(void *address, size_t size, int advice)
 {
 	return 0;

@@ -15,6 +15,7 @@ pub const MAP_ANON: i32 = 0x20;
 pub const EBADF: i32 = 9;
 pub const ENOMEM: i32 = 12;
 pub const EINVAL: i32 = 22;
+pub const ENOTSUP: i32 = 95;
 
 mod c {
     use super::c_void;
