@@ -350,7 +350,7 @@ impl Network {
                     // The service tells the error of a lost connection, and then the end. Who polls may see the error
                     // alone, so who does not wait must be told it too.
                     OPEN => {
-                        let seen = wait_until(&self.data, READABLE | ERROR, until)?;
+                        let seen = self.wait_for_more(until)?;
                         if !seen.intersects(READABLE)
                             && let Some(error) = self.lost()
                         {
@@ -370,6 +370,20 @@ impl Network {
             {
                 return Err(error);
             }
+        }
+    }
+
+    /// Waits until there is something to read, or an error. What was sent before the wait began comes in time, however short the
+    /// time: it is with the service, if it is not here.
+    fn wait_for_more(&self, until: MonotonicInstant) -> Result<Signals> {
+        match wait_until(&self.data, READABLE | ERROR, until) {
+            Err(EAGAIN) if until != MonotonicInstant::ZERO => {
+                // The service answers, moves what was sent, and then answers again.
+                let _ = self.ask(Request::LocalAddress);
+                let _ = self.ask(Request::LocalAddress);
+                wait_until(&self.data, READABLE | ERROR, MonotonicInstant::ZERO)
+            }
+            seen => seen,
         }
     }
 
@@ -394,7 +408,7 @@ impl Network {
                     return Ok((received.len(), from));
                 }
                 Err(Status::SHOULD_WAIT) => {
-                    wait_until(&self.data, READABLE | ERROR, until)?;
+                    self.wait_for_more(until)?;
                     if let Some(error) = self.lost() {
                         return Err(error);
                     }

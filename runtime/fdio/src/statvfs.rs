@@ -52,10 +52,10 @@ impl From<Information> for StatVfs {
     }
 }
 
-/// This library's own part of the name space: full, as nothing can be added.
+/// This library's own part of the name space: one block of names, and full, as nothing can be added.
 fn here() -> StatVfs {
     let name_max = file_protocol::NAME_MAX as u64;
-    StatVfs { block: 4096, fragment: 4096, id: 1, flags: ST_RDONLY, name_max, ..StatVfs::default() }
+    StatVfs { block: 4096, fragment: 4096, blocks: 1, id: 1, flags: ST_RDONLY, name_max, ..StatVfs::default() }
 }
 
 fn give(information: Result<StatVfs>, out: *mut StatVfs) -> c_int {

@@ -27,8 +27,14 @@ pub struct SignalSet {
 /// The mask that `sigprocmask` and `pthread_sigmask` set: one for the process, as no signal would tell threads apart.
 static MASK: AtomicU64 = AtomicU64::new(0);
 
+/// Three numbers below `SIGRTMIN` that C libraries keep for themselves: to a program they are no signals.
+const RESERVED: core::ops::RangeInclusive<i32> = 32..=34;
+
+/// All signals.
+const EVERY: u64 = !(0b111 << 31);
+
 fn bit(signal: i32) -> Option<u64> {
-    (1..=SIGNALS).contains(&signal).then(|| 1 << (signal - 1))
+    ((1..=SIGNALS).contains(&signal) && !RESERVED.contains(&signal)).then(|| 1 << (signal - 1))
 }
 
 #[unsafe(no_mangle)]
@@ -43,7 +49,7 @@ pub unsafe extern "C" fn sigfillset(set: *mut SignalSet) -> i32 {
     // SAFETY: as above.
     unsafe { (*set).words = [0; WORDS] };
     // SAFETY: as above.
-    unsafe { (*set).words[0] = u64::MAX };
+    unsafe { (*set).words[0] = EVERY };
     0
 }
 

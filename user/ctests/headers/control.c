@@ -107,6 +107,28 @@ TEST(signal_mask)
 	signal(SIGUSR1, SIG_DFL);
 }
 
+TEST(signal_numbers)
+{
+	sigset_t set;
+	CHECK(SIGRTMIN == 35 && SIGRTMAX == 64);
+	for (int number = -1; number < 100; number++) {
+		// Three below SIGRTMIN are nobody's.
+		int valid = number >= 1 && number <= 64 && (number < 32 || number > 34);
+		sigemptyset(&set);
+		errno = 0;
+		CHECK_INT(sigaddset(&set, number), valid ? 0 : -1);
+		CHECK_INT(errno, valid ? 0 : EINVAL);
+		CHECK_INT(sigismember(&set, number), valid ? 1 : -1);
+		CHECK_INT(sigisemptyset(&set), !valid);
+		CHECK_INT(sigdelset(&set, number), valid ? 0 : -1);
+		CHECK_INT(sigaction(number, 0, &(struct sigaction){ 0 }), valid ? 0 : -1);
+	}
+	sigfillset(&set);
+	for (int number = 32; number <= 34; number++)
+		CHECK(sigaddset(&set, number) == -1 && raise(number) == -1);
+	CHECK(sigismember(&set, 31) == 1 && sigismember(&set, 35) == 1 && sigismember(&set, 64) == 1);
+}
+
 static sigjmp_buf out_of_abort;
 
 static void leave_abort(int number)
@@ -222,6 +244,23 @@ TEST(time_zones)
 	tzset();
 	struct tm parsed = { 0 };
 	CHECK(strptime("2024-02-29 12:34:56", "%Y-%m-%d %H:%M:%S", &parsed) && timegm(&parsed) == 1709210096);
+}
+
+TEST(time_out_of_text)
+{
+	struct tm tm = { 0 };
+	const char *text = "2024-02-29T12:34:56+0130 rest";
+	CHECK_STR(strptime(text, "%FT%T%z", &tm), " rest");
+	CHECK(tm.tm_year == 124 && tm.tm_mon == 1 && tm.tm_mday == 29 && tm.tm_gmtoff == 5400 && timegm(&tm) == 1709210096);
+	CHECK(strptime("-0530", "%z", &tm) && tm.tm_gmtoff == -19800);
+	CHECK(strptime("-06", "%z", &tm) && tm.tm_gmtoff == -21600 && strptime("Z", "%z", &tm) && tm.tm_gmtoff == 0);
+	CHECK(!strptime("0530", "%z", &tm) && !strptime("+5", "%z", &tm) && !strptime("+0560", "%z", &tm));
+	setenv("TZ", "UTC", 1);
+	tzset();
+	CHECK(strptime("683078400", "%s", &tm) && tm.tm_year == 91 && tm.tm_mon == 7 && tm.tm_mday == 25 && tm.tm_hour == 0);
+	CHECK(tm.tm_wday == 0 && tm.tm_yday == 236);
+	CHECK(strptime("11 pm", "%I %p", &tm) && tm.tm_hour == 23 && strptime("am 12", "%p %I", &tm) && tm.tm_hour == 0);
+	CHECK(!strptime("2024-13-01", "%F", &tm) && !strptime("x", "%d", &tm) && !strptime("5", "%", &tm) && !strptime("5", "%q", &tm));
 }
 
 TEST(getopt_options)

@@ -1,4 +1,5 @@
 // Prints what the standard says exactly: the same bytes on every system. One line a case.
+#define _GNU_SOURCE
 #include <complex.h>
 #include <ctype.h>
 #include <float.h>
@@ -188,6 +189,29 @@ static void rest(void)
 	printf(" %zu %zu %s %s\n", strspn("aabbc", "ab"), strcspn("hello", "lo"), strstr("haystack", "st"), strpbrk("word", "xr"));
 }
 
+static void times_of_text(void)
+{
+	static const char *cases[][2] = {
+		{ "1856-07-10", "%F" }, { "683078400", "%s" }, { "+0200", "%z" }, { "-0530", "%z" }, { "-06", "%z" }, { "+05:30", "%z" },
+		{ "Z", "%z" }, { "2024-02-29T12:34:56+0100", "%FT%T%z" }, { "Thu Feb 29 12:34:56 2024", "%c" }, { "12:34:56 PM", "%r" },
+		{ "12:00:01 am", "%I:%M:%S %p" }, { "11 pm", "%I %p" }, { "pm 11", "%p %I" }, { "366", "%j" }, { "367", "%j" },
+		{ " 5 Mar 2021", "%e %b %Y" }, { "March 5, 2021", "%B %d, %Y" }, { "Sunday", "%A" }, { "sun", "%a" }, { "7", "%u" },
+		{ "6", "%w" }, { "60", "%S" }, { "24", "%H" }, { "23", "%H" }, { "13", "%I" }, { "0", "%I" }, { "2021-13-01", "%F" },
+		{ "2021-00-01", "%F" }, { "x", "%q" }, { "100%", "%d%%" }, { "12345", "%H%M%S" }, { "abc", "abd" }, { "02/28/21", "%D" },
+		{ "12:30", "%R" }, { "1", "%" }, { "", "%d" }, { "2021-02-31", "%F" }, { "2021-03-01 53", "%F %U" },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct tm tm = { 0 };
+		const char *rest = strptime(cases[i][0], cases[i][1], &tm);
+		printf("%s as %s: ", cases[i][0], cases[i][1]);
+		if (rest)
+			printf("%d-%d-%d %d:%d:%d, %d of the week, %d of the year, %ld, then [%s]\n", tm.tm_year, tm.tm_mon, tm.tm_mday,
+				tm.tm_hour, tm.tm_min, tm.tm_sec, tm.tm_wday, tm.tm_yday, tm.tm_gmtoff, rest);
+		else
+			puts("no");
+	}
+}
+
 int main(void)
 {
 	integers();
@@ -196,6 +220,7 @@ int main(void)
 	scanned();
 	mathematics();
 	times();
+	times_of_text();
 	rest();
 	return ferror(stdout) != 0;
 }

@@ -1,0 +1,85 @@
+// sys/socket.h, netdb.h, resolv.h: what needs no other program.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <arpa/nameser.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <resolv.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include "check.h"
+
+TEST(socket_time_out)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof address;
+	struct timeval least = { .tv_usec = 1 };
+	char byte;
+	int in = socket(AF_INET, SOCK_DGRAM, 0), out = socket(AF_INET, SOCK_DGRAM, 0);
+	CHECK(in >= 0 && out >= 0 && !bind(in, (void *)&address, sizeof address) && !getsockname(in, (void *)&address, &size));
+	CHECK(!setsockopt(in, SOL_SOCKET, SO_RCVTIMEO, &least, sizeof least));
+	// What was sent before is there, however short the time; what was not is not waited for.
+	for (int i = 0; i < 20; i++) {
+		CHECK(sendto(out, "x", 1, 0, (void *)&address, size) == 1);
+		byte = 0;
+		CHECK(recv(in, &byte, 1, 0) == 1 && byte == 'x');
+		errno = 0;
+		CHECK(recv(in, &byte, 1, 0) == -1 && errno == EAGAIN);
+	}
+	close(in);
+	close(out);
+}
+
+TEST(socket_time_out_of_streams)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof address;
+	struct timeval least = { .tv_usec = 1 };
+	char byte;
+	int listens = socket(AF_INET, SOCK_STREAM, 0), out = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(!bind(listens, (void *)&address, sizeof address) && !listen(listens, 1));
+	CHECK(!getsockname(listens, (void *)&address, &size) && !connect(out, (void *)&address, size));
+	int in = accept(listens, 0, 0);
+	CHECK(in >= 0 && !setsockopt(in, SOL_SOCKET, SO_RCVTIMEO, &least, sizeof least));
+	for (int i = 0; i < 20; i++) {
+		CHECK(send(out, "x", 1, 0) == 1 && recv(in, &byte, 1, 0) == 1);
+		errno = 0;
+		CHECK(recv(in, &byte, 1, 0) == -1 && errno == EAGAIN);
+	}
+	close(in);
+	close(out);
+	close(listens);
+}
+
+TEST(resolv_names_in_messages)
+{
+	// A message whose second name ends in the first one.
+	static const unsigned char message[] = "\3www\7example\3com\0\4mail\xc0\4";
+	char name[256];
+	CHECK(dn_expand(message, message + sizeof message - 1, message, name, sizeof name) == 17);
+	CHECK_STR(name, "www.example.com");
+	CHECK(dn_expand(message, message + sizeof message - 1, message + 17, name, sizeof name) == 7);
+	CHECK_STR(name, "mail.example.com");
+	CHECK(dn_skipname(message + 17, message + sizeof message - 1) == 7);
+	// One that leads to itself, and one that goes beyond the end.
+	static const unsigned char loop[] = { 0xc0, 0 };
+	CHECK(dn_expand(loop, loop + sizeof loop, loop, name, sizeof name) == -1);
+	CHECK(dn_expand(message, message + 5, message, name, sizeof name) == -1);
+	unsigned char query[NS_PACKETSZ];
+	int length = res_mkquery(ns_o_query, "example.com", ns_c_in, ns_t_a, 0, 0, 0, query, sizeof query);
+	ns_msg parsed;
+	ns_rr record;
+	CHECK(length == 29 && !ns_initparse(query, length, &parsed) && ns_msg_count(parsed, ns_s_qd) == 1);
+	CHECK(!ns_parserr(&parsed, ns_s_qd, 0, &record) && ns_rr_type(record) == ns_t_a);
+	CHECK_STR(ns_rr_name(record), "example.com");
+}
+
+TEST(netdb_without_lists)
+{
+	// No list of services is there: none is found, and that is no failure of the look-up.
+	CHECK(!getservbyname("http", "tcp") && !getservbyport(htons(80), "tcp"));
+	struct protoent *protocol = getprotobyname("tcp");
+	CHECK(protocol && protocol->p_proto == IPPROTO_TCP);
+}
