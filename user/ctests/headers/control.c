@@ -198,6 +198,24 @@ TEST(math_accuracy)
 	CHECK(remquo(29, 3, &quotient) == -1 && (quotient & 7) == 2);
 }
 
+static void fused(long double x, long double y, long double z, long double expected, int flags)
+{
+	feclearexcept(FE_ALL_EXCEPT);
+	volatile long double result = fmal(x, y, z);
+	CHECK_INT(fetestexcept(FE_ALL_EXCEPT), flags);
+	CHECK(result == expected && !signbit(result) == !signbit(expected));
+}
+
+TEST(math_fused_flags)
+{
+	// Below the normal numbers and not exact; exact; too large, and no more than that.
+	fused(-0xb.ecp-8327L, -0xa.bed1ba53e784dc3p-8127L, 0x5.2783a6c76c3p-16385L, 0x5.2783a6c76c3p-16385L, FE_UNDERFLOW | FE_INEXACT);
+	fused(0xe.3eb500cce126b79p-2L, -0x9.480583abdfb5837p-3L, 0x8.4364e7c9d82b96fp-1L, -0x8.16230684f89aeffp-65L, 0);
+	fused(0x1p-8000L, 0x1p-8000L, 0x1p-16445L, 0x1p-16000L + 0x1p-16445L, FE_INEXACT);
+	fused(0x1p16000L, 0x1p16000L, -0x1p100L, INFINITY, FE_OVERFLOW | FE_INEXACT);
+	fused(3, 5, -15, 0, 0);
+}
+
 TEST(errno_by_thread)
 {
 	errno = EDOM;
