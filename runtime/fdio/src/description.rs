@@ -117,7 +117,7 @@ impl Description {
         match &self.object {
             Object::File(file) => file.read_at(position, bytes),
             Object::Remote(file) if file.opened.kind == Kind::File => file.read(Some(position), bytes),
-            Object::Null => Ok(0),
+            Object::Device(device) => Ok(device.read(bytes)),
             Object::Directory { .. } | Object::Remote(_) => Err(EISDIR),
             _ => Err(ESPIPE),
         }
@@ -140,7 +140,7 @@ impl Description {
         self.check_access(O_RDONLY)?;
         match &self.object {
             Object::Remote(file) if file.opened.kind == Kind::File => file.write(Some(position), bytes),
-            Object::Null => Ok(bytes.len()),
+            Object::Device(_) => Ok(bytes.len()),
             _ => Err(ESPIPE),
         }
     }
@@ -153,7 +153,7 @@ impl Description {
         let size = match &self.object {
             Object::File(file) => file.size,
             Object::Remote(file) => return file.seek(offset, u8::try_from(whence).map_err(|_| EINVAL)?),
-            Object::Null => return Ok(0),
+            Object::Device(_) => return Ok(0),
             Object::Directory { .. } => u64::MAX >> 1,
             _ => return Err(ESPIPE),
         };

@@ -92,7 +92,7 @@ fn names_here(path: &str) -> Result<impl Iterator<Item = Name> + use<>> {
             let kind = |file: bool| if file { DT_REG } else { DT_DIR };
             children.map(|child| (child.name.as_bytes().to_vec(), kind(child.file.is_some()))).collect()
         }
-        Node::Null | Node::File(_) => return Err(ENOTDIR),
+        Node::Device(_) | Node::File(_) => return Err(ENOTDIR),
     };
     let name = |(index, (name, kind)): (u64, (Vec<u8>, u8))| {
         let next = index + 1 + DOTS;

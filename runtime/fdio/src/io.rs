@@ -15,6 +15,7 @@ use crate::description::Description;
 use crate::lock;
 use crate::net::{gather, scatter};
 use crate::object::Object;
+use crate::path::Device;
 use crate::table;
 
 /// The most buffers of one call.
@@ -269,7 +270,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_int, argument: *mut c_int) 
             let waiting = match &description.object {
                 Object::Socket { socket, .. } => socket.info()?.rx_buf_available,
                 Object::Network(network) => network.waiting()?,
-                Object::Null => 0,
+                Object::Device(Device::Null) => 0,
                 _ => return Err(ENOTTY),
             };
             // SAFETY: the request has the address of an `int`.

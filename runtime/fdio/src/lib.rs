@@ -3,7 +3,7 @@
 //! Zircon knows handles, not file descriptors. This library keeps the table from one to the other, in the process
 //! itself: a descriptor names an open [`description`] (shared by duplicates, as POSIX has it) of an [`object`]: a socket
 //! (pipes, standard input and output), a file or directory of the boot file system or of a file system that another process
-//! serves ([`remote`]), the kernel's log, a counter, or nothing (`/dev/null`). The POSIX functions on descriptors ([`io`],
+//! serves ([`remote`]), the kernel's log, a counter, or a device below `/dev`. The POSIX functions on descriptors ([`io`],
 //! [`open`], [`stat`], [`dir`], [`lock`], [`memory`], [`net`]) and those on names ([`names`], [`namespace`]) are here; the rest of the C library is libc.so's, which calls [`startup`] before `main`.
 //!
 //! [`spawn`] starts processes: it finds the program, gathers the handles that become the child's descriptors, and leaves

@@ -12,6 +12,7 @@ use crate::c::{EAGAIN, EBADF, EISDIR, Errno, Result};
 use crate::eventfd::EventFd;
 use crate::namespace;
 use crate::network::Network;
+use crate::path::{self, Device};
 use crate::remote::RemoteFile;
 
 /// Bytes of a line in the log; longer ones are cut into several.
@@ -46,8 +47,8 @@ pub enum Object {
     },
     /// A counter to wait for.
     EventFd(EventFd),
-    /// Reads end at once, writes go nowhere.
-    Null,
+    /// One below `/dev`.
+    Device(Device),
 }
 
 /// A read-only file: a part of a memory object.
@@ -60,6 +61,18 @@ pub struct File {
     pub size: u64,
     /// Its clean absolute path, empty for one that was handed over.
     pub path: String,
+}
+
+impl Device {
+    /// Reads; says how many bytes it gave.
+    pub fn read(self, bytes: &mut [u8]) -> usize {
+        match self {
+            Device::Null => return 0,
+            Device::Zero => bytes.fill(0),
+            Device::Random => zx::cprng_draw(bytes),
+        }
+        bytes.len()
+    }
 }
 
 impl File {
@@ -101,14 +114,14 @@ impl Object {
     /// A handle that another process can make the same object from.
     ///
     /// # Errors
-    /// [`Status::NOT_SUPPORTED`] for the boot image's directories, counters and `/dev/null`, which no handle stands for.
+    /// [`Status::NOT_SUPPORTED`] for the boot image's directories, counters and devices, which no handle stands for.
     pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
         match self {
             Object::Socket { socket, .. } => socket.duplicate_handle(Rights::SAME_RIGHTS),
             Object::Log { log, .. } => log.duplicate_handle(Rights::SAME_RIGHTS),
             Object::File(file) => file_memory(file).map(Vmo::into_handle),
             Object::Remote(file) => file.to_handle(),
-            Object::Network(_) | Object::Directory { .. } | Object::EventFd(_) | Object::Null => {
+            Object::Network(_) | Object::Directory { .. } | Object::EventFd(_) | Object::Device(_) => {
                 Err(Status::NOT_SUPPORTED)
             }
         }
@@ -134,7 +147,7 @@ impl Object {
             Object::Socket { socket, .. } => read_socket(socket, bytes, options, until),
             Object::Network(network) => network.receive(bytes, options, until).map(|(len, _)| len),
             Object::EventFd(counter) => counter.read(bytes, until != MonotonicInstant::ZERO),
-            Object::Null => Ok(0),
+            Object::Device(device) => Ok(device.read(bytes)),
             Object::Remote(file) if file.opened.kind == Kind::File => file.read(None, bytes),
             Object::Directory { .. } | Object::Remote(_) => Err(EISDIR),
             Object::File(_) | Object::Log { .. } => Err(EBADF),
@@ -154,7 +167,7 @@ impl Object {
                 Ok(bytes.len())
             }
             Object::EventFd(counter) => counter.write(bytes, until != MonotonicInstant::ZERO),
-            Object::Null => Ok(bytes.len()),
+            Object::Device(_) => Ok(bytes.len()),
             Object::Remote(file) if file.opened.kind == Kind::File => file.write(None, bytes),
             Object::File(_) | Object::Directory { .. } | Object::Remote(_) => Err(EBADF),
         }
@@ -173,7 +186,7 @@ pub fn file_memory(file: &File) -> core::result::Result<Vmo, Status> {
         Some(vmo) => vmo.duplicate(Rights::SAME_RIGHTS),
         None => {
             let boot = namespace::boot().ok_or(Status::NOT_FOUND)?;
-            let name = file.path.strip_prefix("/boot/").unwrap_or(&file.path);
+            let name = path::in_image(&file.path).unwrap_or(&file.path);
             let entry = boot.directory.find(name).ok_or(Status::NOT_FOUND)?;
             process_builder::loader::boot_file(&boot.image, &entry)
         }

@@ -94,8 +94,8 @@ fn open_here(path: &str, flags: c_int) -> Result<Object> {
         Err(error) => return Err(error),
     };
     match node {
-        Node::Null | Node::File(_) if flags & O_DIRECTORY != 0 => Err(ENOTDIR),
-        Node::Null => Ok(Object::Null),
+        Node::Device(_) | Node::File(_) if flags & O_DIRECTORY != 0 => Err(ENOTDIR),
+        Node::Device(device) => Ok(Object::Device(device)),
         Node::File(_) if writes || flags & O_TRUNC != 0 => Err(EROFS),
         Node::File(entry) => {
             let (offset, size) = (entry.offset.into(), entry.size.into());

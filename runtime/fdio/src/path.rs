@@ -2,7 +2,7 @@
 //!
 //! A name space is a few entries: paths, each with a file system behind it that another process serves. What lies before
 //! and beside them is ours and never changes: `/` and the directories that lead to entries, `/boot` (the BOOTFS image), `/dev`
-//! with `null` in it. There are no symbolic links in that part, so a path can be followed through it by its text, as
+//! with the devices that every program has, and `/bin`, another name of `/boot/bin`. There are no symbolic links in that part, so a path can be followed through it by its text, as
 //! long as each `..` follows something that is a directory; from an entry on, the rest is its file system's.
 
 use alloc::borrow::ToOwned;
@@ -25,13 +25,36 @@ pub enum PathError {
     TooLong,
 }
 
+/// What every program has below `/dev`. Each takes all that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// Reads end at once.
+    Null,
+    /// Reads give zeroes.
+    Zero,
+    /// Reads give random bytes.
+    Random,
+}
+
+/// Their names.
+const DEVICES: [(&str, Device); 4] =
+    [("null", Device::Null), ("zero", Device::Zero), ("random", Device::Random), ("urandom", Device::Random)];
+
+/// What a clean absolute path of our part is called in the boot image.
+pub fn in_image(path: &str) -> Option<&str> {
+    match path.strip_prefix("/bin") {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => Some(&path[1..]),
+        _ => path.strip_prefix("/boot/"),
+    }
+}
+
 /// What a path names, in the part that is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node<'a> {
     /// `/`, `/dev`, or a directory that leads to entries.
     Above,
-    /// `/dev/null`.
-    Null,
+    /// One below `/dev`.
+    Device(Device),
     /// A directory of the image; empty for `/boot` itself.
     Directory(&'a str),
     /// A file of the image.
@@ -154,13 +177,14 @@ impl<'a> Space<'a, '_> {
     where
         'a: 'p,
     {
-        match path {
-            "" | "/" | "/dev" => return Ok(Node::Above),
-            "/dev/null" => return Ok(Node::Null),
-            _ => {}
+        if let "" | "/" | "/dev" = path {
+            return Ok(Node::Above);
         }
-        if path.starts_with("/dev/null/") {
-            return Err(PathError::NotDirectory);
+        if let Some(below) = path.strip_prefix("/dev/") {
+            let (name, rest) = below.split_once('/').map_or((below, None), |(name, rest)| (name, Some(rest)));
+            if let Some((_, device)) = DEVICES.iter().find(|(other, _)| *other == name) {
+                return if rest.is_none() { Ok(Node::Device(*device)) } else { Err(PathError::NotDirectory) };
+            }
         }
         if self.entries.iter().any(|entry| entry.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))) {
             return Ok(Node::Above);
@@ -169,7 +193,7 @@ impl<'a> Space<'a, '_> {
         if path == "/boot" {
             return Ok(Node::Directory(""));
         }
-        let inside = path.strip_prefix("/boot/").ok_or(PathError::NotFound)?;
+        let inside = in_image(path).ok_or(PathError::NotFound)?;
         if let Some(entry) = image.find(inside) {
             return Ok(Node::File(entry));
         }
@@ -184,12 +208,14 @@ impl<'a> Space<'a, '_> {
     pub fn names(&self, path: &str) -> Vec<(String, bool)> {
         let below = if path == "/" { "" } else { path };
         let mut names: Vec<(String, bool)> = Vec::new();
-        let fixed = match path {
-            "/" => [("boot", self.image.is_some(), true), ("dev", true, true)],
-            "/dev" => [("null", true, false), ("", false, false)],
-            _ => [("", false, false); 2],
-        };
-        names.extend(fixed.iter().filter(|name| name.1).map(|(name, _, directory)| ((*name).to_owned(), *directory)));
+        match path {
+            "/" => {
+                let there = ["/bin", "/boot", "/dev"].into_iter().filter(|path| self.look_up(path).is_ok());
+                names.extend(there.map(|path| (path[1..].to_owned(), true)));
+            }
+            "/dev" => names.extend(DEVICES.iter().map(|(name, _)| ((*name).to_owned(), false))),
+            _ => {}
+        }
         for entry in self.entries {
             let name = entry.strip_prefix(below).and_then(|rest| rest.strip_prefix('/')?.split('/').next());
             if let Some(name) = name

@@ -1,5 +1,5 @@
 //! Names and what they mean.
-use crate::path::{Node, PathError, Place, Space, parent};
+use crate::path::{Device, Node, PathError, Place, Space, in_image, parent};
 use bootfs::{Bootfs, Writer};
 use proptest::prelude::*;
 
@@ -59,8 +59,9 @@ fn paths_lead_into_entries() {
     assert_eq!(space.look_up("/home/you"), Err(PathError::NotFound));
     assert_eq!(space.names("/home"), [("me".to_owned(), true)]);
     let names: Vec<_> = space.names("/").into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["boot", "dev", "tmp", "home"]);
-    assert_eq!(space.names("/dev"), [("null".to_owned(), false)]);
+    assert_eq!(names, ["bin", "boot", "dev", "tmp", "home"]);
+    let devices = ["null", "zero", "random", "urandom"].map(|name| (name.to_owned(), false));
+    assert_eq!(space.names("/dev"), devices);
     // A name that is no text is nobody's here, but may be an entry's.
     assert_eq!(space.resolve(b"/", b"\xff"), Err(PathError::NotFound));
     assert_eq!(space.resolve(b"/tmp", b"\xff"), Ok(Place::Entry(0, b"\xff".to_vec())));
@@ -76,11 +77,28 @@ fn names_are_found() {
     assert_eq!(find("/boot"), Ok(Node::Directory("")));
     assert_eq!(find("/boot/bin"), Ok(Node::Directory("bin")));
     assert_eq!(find("/boot/bin/sh"), Ok(Node::File(directory.find("bin/sh").unwrap())));
-    assert_eq!(find("/dev/null"), Ok(Node::Null));
+    assert_eq!(find("/dev/null"), Ok(Node::Device(Device::Null)));
+    assert_eq!(find("/dev/zero"), Ok(Node::Device(Device::Zero)));
+    assert_eq!((find("/dev/random"), find("/dev/urandom")), (find("/dev/urandom"), Ok(Node::Device(Device::Random))));
+    assert_eq!(find("/dev/zero/x"), Err(PathError::NotDirectory));
+    assert_eq!(find("/dev/full"), Err(PathError::NotFound));
     assert_eq!(find("/boot/bin/sh/x"), Err(PathError::NotDirectory));
     assert_eq!(find("/boot/bin/x"), Err(PathError::NotFound));
-    assert_eq!(find("/bin"), Err(PathError::NotFound));
-    assert_eq!(Space { image: None, entries: &[] }.look_up("/boot"), Err(PathError::NotFound));
+    // The programs' other name.
+    assert_eq!(find("/bin"), Ok(Node::Directory("bin")));
+    assert_eq!(find("/bin/sh"), find("/boot/bin/sh"));
+    assert_eq!(find("/bin/sh/x"), Err(PathError::NotDirectory));
+    assert_eq!((find("/binx"), find("/lib")), (Err(PathError::NotFound), Err(PathError::NotFound)));
+    assert_eq!(
+        (in_image("/bin/sh"), in_image("/boot/lib/x"), in_image("/boot")),
+        (Some("bin/sh"), Some("lib/x"), None)
+    );
+    let nothing = Space { image: None, entries: &[] };
+    assert_eq!(
+        (nothing.look_up("/boot"), nothing.look_up("/bin")),
+        (Err(PathError::NotFound), Err(PathError::NotFound))
+    );
+    assert_eq!(nothing.names("/"), [("dev".to_owned(), true)]);
     assert_eq!((parent("/boot/x"), parent("/boot"), parent("/")), ("/boot", "/", "/"));
 }
 

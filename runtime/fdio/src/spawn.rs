@@ -11,6 +11,8 @@ use processargs::{HandleInfo, PA_CLOCK_UTC, PA_FD, PA_JOB_DEFAULT, PA_NS_DIR, PA
 use zx::{AsHandleRef, Channel, Handle, HandleRef, Job, Unowned, Vmo};
 
 use crate::namespace;
+use crate::object::Object;
+use crate::path::Device;
 use crate::program;
 use crate::services;
 use crate::startup::{DIRECTORY, clone_fd, transfer_fd, vdso};
@@ -225,8 +227,8 @@ unsafe fn perform(actions: &[Action]) -> Performed {
     for action in actions {
         let result = match action.kind {
             ACTION_NONE => Ok(()),
-            ACTION_CLONE_FD => add_fd(&mut done, clone_fd(action.first as c_int), action),
-            ACTION_TRANSFER_FD => add_fd(&mut done, transfer_fd(action.first as c_int), action),
+            ACTION_CLONE_FD => add_fd(&mut done, clone_fd, action),
+            ACTION_TRANSFER_FD => add_fd(&mut done, transfer_fd, action),
             ACTION_ADD_HANDLE => match Handle::from_raw(action.second) {
                 Some(handle) => {
                     done.handles.push((HandleInfo::from_word(action.first), handle));
@@ -262,12 +264,20 @@ unsafe fn perform(actions: &[Action]) -> Performed {
     done
 }
 
-fn add_fd(done: &mut Performed, handles: Result<Vec<Handle>, Status>, action: &Action) -> Result<(), Failure> {
+/// Hands over a descriptor, by `take`.
+fn add_fd(
+    done: &mut Performed,
+    take: impl FnOnce(c_int) -> Result<Vec<Handle>, Status>,
+    action: &Action,
+) -> Result<(), Failure> {
     let fd = action.first as c_int;
-    let handles = match handles {
+    // A device that gives something must not become one that gives nothing.
+    let gives = table::get(fd)
+        .is_ok_and(|description| matches!(description.object, Object::Device(Device::Zero | Device::Random)));
+    let handles = match take(fd) {
         Ok(handles) => handles,
-        // What no handle stands for (`/dev/null`) is absent in the child, which makes it that again.
-        Err(Status::NOT_SUPPORTED) => return Ok(()),
+        // What no handle stands for is absent in the child, which makes `/dev/null` of it where it is one of the first three.
+        Err(Status::NOT_SUPPORTED) if !(gives && action.second <= 2) => return Ok(()),
         Err(status) => return Err(Failure::new(status, format!("file descriptor {fd} cannot be handed over"))),
     };
     let target = u16::try_from(action.second as c_int)

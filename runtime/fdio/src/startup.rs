@@ -14,6 +14,7 @@ use crate::description::Description;
 use crate::namespace;
 use crate::network::Network;
 use crate::object::Object;
+use crate::path::Device;
 use crate::services;
 use crate::table;
 
@@ -91,7 +92,7 @@ pub unsafe extern "C" fn __libc_extensions_init(
     // A program may rely on the first three being no files of its own.
     for fd in 0..3 {
         if !table::in_use(fd) {
-            let _ = table::put(Arc::new(Description::new(Object::Null, O_RDWR)), fd, false);
+            let _ = table::put(Arc::new(Description::new(Object::Device(Device::Null), O_RDWR)), fd, false);
         }
     }
 }

@@ -24,7 +24,7 @@ const UTIME_NOW: i64 = 0x3fff_ffff;
 fn stat_of_node(node: Node<'_>, path: &str) -> Stat {
     match node {
         Node::File(entry) => Stat { device: 1, inode: u64::from(entry.offset), ..regular(entry.size.into()) },
-        Node::Null => special(S_IFCHR | 0o666),
+        Node::Device(_) => special(S_IFCHR | 0o666),
         // Files have the number of their first byte, a multiple of the page size; directories an odd one from the name.
         Node::Above | Node::Directory(_) => directory(
             path.bytes().fold(3, |hash: u64, byte| hash.wrapping_mul(0x0100_0000_01b3).wrapping_add(byte.into()) | 1),
@@ -79,7 +79,7 @@ fn stat_of_fd(fd: c_int) -> Result<Stat> {
         Object::Socket { .. } => special(S_IFIFO | 0o600),
         Object::Log { .. } => special(S_IFCHR | 0o222),
         Object::EventFd(_) => special(0o600),
-        Object::Null => stat_of_node(Node::Null, ""),
+        Object::Device(device) => stat_of_node(Node::Device(*device), ""),
         Object::File(file) if file.path.is_empty() => regular(file.size),
         Object::File(file) => stat_of_node(look_up(&file.path)?, &file.path),
         Object::Directory { path } => stat_of_node(look_up(path)?, path),

@@ -280,6 +280,52 @@ TEST(statvfs_everywhere)
 	}
 }
 
+static int only(const unsigned char *bytes, size_t size, int value)
+{
+	size_t same = 0;
+	while (same < size && bytes[same] == value)
+		same++;
+	return same == size;
+}
+
+TEST(devices)
+{
+	unsigned char bytes[300], other[300];
+	struct stat info;
+	int fd = open("/dev/zero", O_RDWR);
+	memset(bytes, 1, sizeof bytes);
+	CHECK(fd >= 0 && read(fd, bytes, sizeof bytes) == sizeof bytes && only(bytes, sizeof bytes, 0));
+	bytes[7] = 1;
+	CHECK(pread(fd, bytes, 8, 1000000) == 8 && !bytes[7] && write(fd, "gone", 4) == 4 && lseek(fd, 5, SEEK_SET) == 0);
+	CHECK(!fstat(fd, &info) && S_ISCHR(info.st_mode) && !close(fd));
+	static const char *const names[] = { "/dev/random", "/dev/urandom" };
+	for (int i = 0; i < 2; i++) {
+		fd = open(names[i], O_RDONLY);
+		memset(bytes, 0, sizeof bytes);
+		memset(other, 0, sizeof other);
+		CHECK(fd >= 0 && read(fd, bytes, sizeof bytes) == sizeof bytes && read(fd, other, sizeof other) == sizeof other);
+		CHECK(memcmp(bytes, other, sizeof bytes) && !only(bytes + 200, 100, 0) && !close(fd));
+	}
+	fd = open("/dev/null", O_RDWR);
+	CHECK(fd >= 0 && read(fd, bytes, sizeof bytes) == 0 && write(fd, "gone", 4) == 4 && !close(fd));
+	errno = 0;
+	CHECK(open("/dev/zero/x", O_RDONLY) == -1 && errno == ENOTDIR);
+	errno = 0;
+	CHECK(open("/dev/full", O_RDONLY) == -1 && errno == ENOENT);
+}
+
+TEST(bin_is_boot_bin)
+{
+	struct stat here, there;
+	CHECK(!access("/bin/sh", X_OK) && !stat("/bin/sh", &here) && !stat("/boot/bin/sh", &there));
+	CHECK(here.st_ino == there.st_ino && here.st_dev == there.st_dev && here.st_size == there.st_size);
+	errno = 0;
+	CHECK(access("/bin/none", F_OK) == -1 && errno == ENOENT);
+	int fd = open("/bin/sh", O_RDONLY);
+	void *map = mmap(0, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	CHECK(fd >= 0 && map != MAP_FAILED && !memcmp(map, "\x7f" "ELF", 4) && !munmap(map, 4096) && !close(fd));
+}
+
 TEST(dirent_boot)
 {
 	DIR *folder = opendir("/boot");

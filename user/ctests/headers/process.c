@@ -245,6 +245,11 @@ TEST(spawn_shell)
 {
 	CHECK(system(0));
 	char line[64] = "", command[256];
+	// The one path that programs of Unix know by heart.
+	char *const argv[] = { "sh", "-c", "exit 6", 0 };
+	int status;
+	pid_t pid;
+	CHECK(!posix_spawn(&pid, "/bin/sh", 0, 0, argv, environ) && waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 6);
 	FILE *in = popen("echo through the shell", "r");
 	CHECK(in && fgets(line, sizeof line, in) && !pclose(in));
 	CHECK_STR(line, "through the shell\n");

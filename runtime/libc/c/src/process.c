@@ -242,8 +242,6 @@ int posix_spawn(pid_t *restrict out, const char *restrict path, const posix_spaw
 	int refused = allowed(attributes);
 	if (refused)
 		return refused;
-	if (!strcmp(path, "/bin/sh"))
-		path = "/boot/bin/sh";
 	struct table *table = malloc(sizeof *table);
 	fdio_spawn_action_t *gifts = malloc(256 * sizeof *gifts);
 	int error = table && gifts ? 0 : ENOMEM;
