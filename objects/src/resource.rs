@@ -10,7 +10,7 @@ use alloc::collections::btree_map::Entry;
 use abi::{Signals, Status, ZX_RSRC_FLAG_EXCLUSIVE, ZX_RSRC_KIND_ROOT};
 
 use crate::kernel::Kernel;
-use crate::machine::Machine;
+use crate::machine::{Machine, PAGE};
 use crate::name::Name;
 use crate::object::{Body, Id};
 
@@ -129,6 +129,17 @@ impl Resource {
         self.kind == kind && self.size.checked_sub(offset).is_some_and(|left| size <= left)
     }
 
+    /// [`Resource::covers`] for memory that is to be mapped: that goes by pages, and who has a part of a page gets it whole.
+    pub fn covers_pages(&self, kind: u32, base: u64, size: u64) -> bool {
+        let first = self.base & !(PAGE - 1);
+        // A range that ends with the last page has no end that is a number.
+        let end = self.base.saturating_add(self.size).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+        if self.kind == ZX_RSRC_KIND_ROOT {
+            return true;
+        }
+        self.kind == kind && base >= first && base.checked_add(size).is_some_and(|last| last <= end)
+    }
+
     /// Whether no other may overlap it.
     pub fn is_exclusive(&self) -> bool {
         self.flags & ZX_RSRC_FLAG_EXCLUSIVE != 0
@@ -193,6 +204,18 @@ mod tests {
 
     fn resource(kind: u32, flags: u32, base: u64, size: u64) -> Resource {
         Resource { kind, flags, base, size, name: Name::default() }
+    }
+
+    #[test]
+    fn a_part_of_a_page_is_the_page() {
+        let covers = |base, size, wanted: (u64, u64)| {
+            resource(ZX_RSRC_KIND_MMIO, 0, base, size).covers_pages(ZX_RSRC_KIND_MMIO, wanted.0, wanted.1)
+        };
+        assert!(covers(0x7800, 0x2000, (0x7000, 0x3000)) && covers(0x7800, 1, (0x7000, 0x1000)));
+        assert!(!covers(0x7800, 0x2000, (0x7000, 0x4000)) && !covers(0x7800, 0x2000, (0x6000, 0x1000)));
+        assert!(!covers(0x7800, 0x800, (0x8000, 0x1000)) && !covers(0x7000, 0x1000, (0x7000, u64::MAX)));
+        assert!(covers(u64::MAX - 10, 10, (u64::MAX - 0xfff, 0xfff)));
+        assert!(!resource(ZX_RSRC_KIND_IRQ, 0, 0, 0x1000).covers_pages(ZX_RSRC_KIND_MMIO, 0, 0x1000));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Resources.
 
 use abi::{
-    Rights, Status, ZX_DEFAULT_RESOURCE_RIGHTS, ZX_RSRC_FLAG_EXCLUSIVE, ZX_RSRC_KIND_COUNT, ZX_RSRC_KIND_ROOT,
-    ZX_RSRC_KIND_SYSTEM,
+    Rights, Status, ZX_DEFAULT_RESOURCE_RIGHTS, ZX_RSRC_FLAG_EXCLUSIVE, ZX_RSRC_KIND_COUNT, ZX_RSRC_KIND_MMIO,
+    ZX_RSRC_KIND_ROOT, ZX_RSRC_KIND_SYSTEM,
 };
 use objects::handle::HandleValue;
 use objects::machine::Machine;
@@ -25,11 +25,25 @@ pub fn need_range<M: Machine>(
     base: u64,
     size: u64,
 ) -> Result<(), Status> {
+    need(cx, value, kind, |resource| resource.covers(kind, base, size))
+}
+
+/// The same for memory of devices that is to be mapped.
+pub fn need_pages<M: Machine>(cx: &Cx<'_, M>, value: HandleValue, base: u64, size: u64) -> Result<(), Status> {
+    need(cx, value, ZX_RSRC_KIND_MMIO, |resource| resource.covers_pages(ZX_RSRC_KIND_MMIO, base, size))
+}
+
+fn need<M: Machine>(
+    cx: &Cx<'_, M>,
+    value: HandleValue,
+    kind: u32,
+    covers: impl Fn(&Resource) -> bool,
+) -> Result<(), Status> {
     let resource = cx.get::<Resource>(value, Rights::NONE)?;
     let resource = cx.kernel.objects.get(resource)?;
     match resource.kind {
         other if other != kind && other != ZX_RSRC_KIND_ROOT => Err(Status::WRONG_TYPE),
-        _ if resource.covers(kind, base, size) => Ok(()),
+        _ if covers(resource) => Ok(()),
         _ => Err(Status::OUT_OF_RANGE),
     }
 }

@@ -2,13 +2,12 @@
 
 use abi::{
     Rights, Status, ZX_CACHE_POLICY_CACHED, ZX_CACHE_POLICY_UNCACHED, ZX_CACHE_POLICY_UNCACHED_DEVICE,
-    ZX_CACHE_POLICY_WRITE_COMBINING, ZX_DEFAULT_VMO_RIGHTS, ZX_POL_AMBIENT_MARK_VMO_EXEC, ZX_RSRC_KIND_MMIO,
-    ZX_RSRC_SYSTEM_VMEX_BASE, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_RESIZABLE,
-    ZX_VMO_CHILD_SLICE, ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED,
-    ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED, ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE,
-    ZX_VMO_OP_CACHE_INVALIDATE, ZX_VMO_OP_CACHE_SYNC, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED,
-    ZX_VMO_OP_LOCK, ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK, ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE,
-    ZX_VMO_UNBOUNDED, zx_vmo_lock_state_t,
+    ZX_CACHE_POLICY_WRITE_COMBINING, ZX_DEFAULT_VMO_RIGHTS, ZX_POL_AMBIENT_MARK_VMO_EXEC, ZX_RSRC_SYSTEM_VMEX_BASE,
+    ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SLICE, ZX_VMO_CHILD_SNAPSHOT,
+    ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED, ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED,
+    ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE, ZX_VMO_OP_CACHE_INVALIDATE, ZX_VMO_OP_CACHE_SYNC,
+    ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED, ZX_VMO_OP_LOCK, ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK,
+    ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED, zx_vmo_lock_state_t,
 };
 use objects::Id;
 use objects::bti::Bti;
@@ -19,7 +18,7 @@ use objects::vmo::{CloneKind, Vmo};
 
 use crate::cx::Cx;
 use crate::portions::Work;
-use crate::syscalls::resource::{need_range, need_system};
+use crate::syscalls::resource::{need_pages, need_system};
 use crate::user::{In, InOut, Out};
 
 /// Creates a VMO.
@@ -346,7 +345,7 @@ pub fn vmo_create_physical<M: Machine>(
 ) -> Result<(), Status> {
     cx.may(abi::ZX_POL_NEW_VMO)?;
     let rounded = objects::vmo::round_up(size as u64)?;
-    need_range(cx, resource, ZX_RSRC_KIND_MMIO, address as u64, rounded)?;
+    need_pages(cx, resource, address as u64, rounded)?;
     let vmo = cx.kernel.vmo_create_physical(address as u64, size as u64)?;
     cx.hand_out(vmo, ZX_DEFAULT_VMO_RIGHTS | Rights::EXECUTE, out)
 }

@@ -64,25 +64,39 @@ fn whole_resource() -> Outcome {
 }
 
 fn beyond_the_resource() -> Outcome {
-    // A VMO is of whole pages; a resource of less gives none.
+    // A VMO is of whole pages; a resource of less gives the page that it is in, and no other.
     let half = resource(TIMER as u64, PAGE / 2)?;
     for size in [PAGE / 2, PAGE, 1] {
-        fails(Vmo::create_physical(&half, TIMER, size), Status::OUT_OF_RANGE)?;
+        equal(Vmo::create_physical(&half, TIMER, size)?.get_size()?, PAGE as u64)?;
     }
     let one = resource(TIMER as u64, PAGE)?;
-    for (address, size) in [(TIMER, 2 * PAGE), (TIMER - PAGE, PAGE), (TIMER + PAGE, PAGE), (0, PAGE)] {
-        fails(Vmo::create_physical(&one, address, size), Status::OUT_OF_RANGE)?;
+    for small in [&half, &one] {
+        for (address, size) in [(TIMER, 2 * PAGE), (TIMER - PAGE, PAGE), (TIMER + PAGE, PAGE), (0, PAGE)] {
+            fails(Vmo::create_physical(small, address, size), Status::OUT_OF_RANGE)?;
+        }
     }
     Vmo::create_physical(&one, TIMER, PAGE / 2)?;
-    Ok(())
+    // A part of a resource may not have more of its pages than the part.
+    let slice = resource(TIMER as u64 - 4096, 2 * PAGE)?.create_child(ZX_RSRC_KIND_MMIO, TIMER as u64, PAGE, "")?;
+    Vmo::create_physical(&slice, TIMER, PAGE)?;
+    fails(Vmo::create_physical(&slice, TIMER - PAGE, 2 * PAGE), Status::OUT_OF_RANGE)
 }
 
 fn unaligned() -> Outcome {
-    let wide = resource(TIMER as u64 + 1, 2 * PAGE)?;
-    fails(Vmo::create_physical(&wide, TIMER + 1, PAGE), Status::INVALID_ARGS)?;
+    // From the middle of the page before to the middle of the last one: three pages, at most.
+    let wide = resource(TIMER as u64 - 2048, 2 * PAGE)?;
+    for (address, size) in [(TIMER - PAGE, 2 * PAGE), (TIMER - PAGE, 3 * PAGE), (TIMER + PAGE, PAGE)] {
+        equal(Vmo::create_physical(&wide, address, size)?.get_size()?, size as u64)?;
+    }
+    for (address, size) in [(TIMER - PAGE, 4 * PAGE), (TIMER - 2 * PAGE, PAGE), (TIMER + 2 * PAGE, PAGE)] {
+        fails(Vmo::create_physical(&wide, address, size), Status::OUT_OF_RANGE)?;
+    }
+    // The VMO itself begins with a page.
     let root = root_resource()?;
-    for offset in [1, 2048, 4095] {
-        fails(Vmo::create_physical(&root, TIMER + offset, PAGE), Status::INVALID_ARGS)?;
+    for resource in [&wide, &*root] {
+        for offset in [1, 2048, 4095] {
+            fails(Vmo::create_physical(resource, TIMER + offset, PAGE), Status::INVALID_ARGS)?;
+        }
     }
     Ok(())
 }
