@@ -69,6 +69,12 @@ fn as_asked_for() -> Outcome {
     equal((basic.type_, basic.rights), (abi::ZX_OBJ_TYPE_RESOURCE, abi::ZX_DEFAULT_RESOURCE_RIGHTS.bits()))?;
     let whole = root.create_child(ZX_RSRC_KIND_ROOT, 0, 0, "root too")?;
     equal(info(&whole)?, (ZX_RSRC_KIND_ROOT, 0, 0, 0))?;
+    equal(&record(&whole)?.name[..9], b"root too\0")?;
+    // One for the owner alone, made from that, with a name.
+    let place = BASE + 16 * SIZE as u64;
+    let exclusive = whole.create_child(ZX_RSRC_KIND_MMIO | EXCLUSIVE, place, SIZE, "alone")?;
+    equal(info(&exclusive)?, (ZX_RSRC_KIND_MMIO, EXCLUSIVE, place, SIZE))?;
+    equal(&record(&exclusive)?.name[..6], b"alone\0")?;
     for (kind, base, size) in [(ZX_RSRC_KIND_IRQ, 5, 1), (ZX_RSRC_KIND_IOPORT, 0x2f8, 8), (ZX_RSRC_KIND_SYSTEM, 3, 1)] {
         equal(info(&whole.create_child(kind, base, size, "")?)?, (kind, 0, base, size))?;
     }
@@ -78,15 +84,25 @@ fn as_asked_for() -> Outcome {
 fn arguments() -> Outcome {
     let root = root_resource()?;
     let resource = memory(&root, 0, BASE, SIZE)?;
-    // More than the parent.
-    fails(resource.create_child(ZX_RSRC_KIND_ROOT, 0, 0, ""), Status::ACCESS_DENIED)?;
-    for kind in [ZX_RSRC_KIND_COUNT, ZX_RSRC_KIND_COUNT + 1, 0xffff] {
-        fails(resource.create_child(kind, BASE, SIZE, ""), Status::INVALID_ARGS)?;
+    // More than the parent, or of another kind: that comes before what else is wrong with it.
+    for (kind, base, size) in [
+        (ZX_RSRC_KIND_ROOT, 0, 0),
+        (ZX_RSRC_KIND_ROOT, BASE, 4096),
+        (ZX_RSRC_KIND_IRQ, 0, 0),
+        (ZX_RSRC_KIND_IRQ, BASE, SIZE),
+        (ZX_RSRC_KIND_MMIO | EXCLUSIVE, BASE, SIZE + 1),
+    ] {
+        fails(resource.create_child(kind, base, size, ""), Status::ACCESS_DENIED)?;
     }
-    fails(memory(&resource, 0, u64::MAX, 1024), Status::INVALID_ARGS)?;
-    fails(memory(&resource, 0, 1024, usize::MAX), Status::INVALID_ARGS)?;
-    for flags in [0x2_0000, 0xff_0000, 1 << 31] {
-        fails(memory(&resource, flags, BASE, SIZE), Status::INVALID_ARGS)?;
+    for parent in [&*root, &resource] {
+        for kind in [ZX_RSRC_KIND_COUNT, ZX_RSRC_KIND_COUNT + 1, 0xffff] {
+            fails(parent.create_child(kind, BASE, SIZE, ""), Status::INVALID_ARGS)?;
+        }
+        fails(memory(parent, 0, u64::MAX, 1024), Status::INVALID_ARGS)?;
+        fails(memory(parent, 0, 1024, usize::MAX), Status::INVALID_ARGS)?;
+        for flags in [0x2_0000, 0xff_0000, 1 << 31] {
+            fails(memory(parent, flags, BASE, SIZE), Status::INVALID_ARGS)?;
+        }
     }
     // An empty range is none, and not everything either.
     let first = memory(&root, 0, 0, 4096)?;
@@ -131,8 +147,9 @@ fn slice() -> Outcome {
     {
         fails(memory(&child, 0, base, size), Status::ACCESS_DENIED)?;
     }
+    // None of those who share it gets a part for itself.
     let only = memory(&parent, EXCLUSIVE, BASE + SIZE as u64 - 4096, 4096);
-    fails(only, Status::NOT_FOUND)?;
+    fails(only, Status::INVALID_ARGS)?;
     let grandchild = memory(&child, 0, middle + 4096, 4096)?;
     // Parents may go.
     drop((child, parent));
@@ -149,7 +166,10 @@ fn exclusive_then_shared() -> Outcome {
     memory(&root, 0, BASE - 1, 1)?;
     memory(&root, 0, BASE + SIZE as u64, 1)?;
     // Its owner keeps it undivided.
-    fails(memory(&exclusive, 0, BASE, 1), Status::ACCESS_DENIED)
+    for (flags, size) in [(0, 1), (0, SIZE), (EXCLUSIVE, SIZE)] {
+        fails(memory(&exclusive, flags, BASE, size), Status::INVALID_ARGS)?;
+    }
+    fails(memory(&exclusive, 0, BASE, SIZE + 1), Status::ACCESS_DENIED)
 }
 
 fn shared_then_exclusive() -> Outcome {
@@ -190,7 +210,15 @@ fn replace_as_executable() -> Outcome {
         let executable = vmo()?.replace_as_executable(Some(&resource))?;
         let held = executable.basic_info()?.rights;
         equal(held, (abi::ZX_DEFAULT_VMO_RIGHTS | Rights::EXECUTE).bits())?;
+        // A handle that may do little may do that, and execute.
+        let little = vmo()?.replace(Rights::READ)?.replace_as_executable(Some(&resource))?;
+        equal(little.basic_info()?.rights, (Rights::READ | Rights::EXECUTE).bits())?;
     }
+    let little = vmo()?.replace(Rights::READ)?.replace_as_executable(None)?;
+    equal(little.basic_info()?.rights, (Rights::READ | Rights::EXECUTE).bits())?;
+    let other = vmo()?;
+    let (lost, mut out) = (vmo()?.into_handle().into_raw(), 0_u32);
+    gives(raw!(zx_vmo_replace_as_executable, lost, other.raw_handle(), &raw mut out), Status::WRONG_TYPE)?;
     let wrong = system(ZX_RSRC_SYSTEM_INFO_BASE)?;
     fails(vmo()?.replace_as_executable(Some(&wrong)), Status::OUT_OF_RANGE)?;
     fails(vmo()?.replace_as_executable(Some(&memory(&root, 0, BASE, SIZE)?)), Status::WRONG_TYPE)?;

@@ -6,8 +6,8 @@ use abi::{
 };
 use zx::{AsHandleRef, Event, Info, Job, Signals};
 
-use super::{cases, without};
-use crate::check::{Failure, Outcome, equal, fails};
+use super::{cases, raw, without};
+use crate::check::{Failure, Outcome, equal, fails, gives};
 
 const OOM: u32 = ZX_SYSTEM_EVENT_OUT_OF_MEMORY;
 const CRITICAL: u32 = ZX_SYSTEM_EVENT_MEMORY_PRESSURE_CRITICAL;
@@ -40,8 +40,19 @@ fn get(kind: u32) -> Result<Event, Failure> {
 }
 
 fn retrieve(kind: u32) -> Outcome {
+    let mut out = 0_u32;
+    let mut ask = |handle: u32, kind: u32, expected| -> Outcome {
+        gives(raw!(zx_system_get_event, handle, kind, &raw mut out), expected)?;
+        equal(out, 0)
+    };
+    ask(0, kind, Status::BAD_HANDLE)?;
+    ask(zx::startup::process_self().raw_handle(), kind, Status::WRONG_TYPE)?;
+    let root = root_job()?;
+    ask(root.create_child()?.raw_handle(), kind, Status::ACCESS_DENIED)?;
+    ask(root.raw_handle(), u32::MAX, Status::INVALID_ARGS)?;
     let event = get(kind)?;
     let basic = event.basic_info()?;
+    equal(basic.koid != 0, true)?;
     let rights = abi::ZX_DEFAULT_SYSTEM_EVENT_LOW_MEMORY_RIGHTS.bits();
     equal((basic.type_, basic.rights), (abi::ZX_OBJ_TYPE_EVENT, rights))?;
     // Asked for again it is the same.
@@ -51,6 +62,7 @@ fn retrieve(kind: u32) -> Outcome {
 fn not_to_be_signalled(kind: u32) -> Outcome {
     let event = get(kind)?;
     let before = event.signals()?;
+    fails(event.signal(Signals::NONE, Signals::from_bits_retain(1)), Status::ACCESS_DENIED)?;
     fails(event.signal(Signals::NONE, Signals::EVENT_SIGNALED), Status::ACCESS_DENIED)?;
     fails(event.signal(Signals::EVENT_SIGNALED, Signals::NONE), Status::ACCESS_DENIED)?;
     equal(event.signals()?, before)
