@@ -363,7 +363,9 @@ fn condition_signal_wakes_one() -> Outcome {
             .map(|thread| Ok::<_, Failure>(thread?.info()?.state))
             .collect::<Result<Vec<_>, _>>()?;
         let asleep = left.iter().filter(|state| **state == abi::ZX_THREAD_STATE_BLOCKED_FUTEX).count();
-        equal((woken.load(Ordering::SeqCst), asleep), (n, THREADS - n))?;
+        // The one that was woken may wait for something else on its way out.
+        ensure(asleep >= THREADS - n, "more than one was woken")?;
+        equal(woken.load(Ordering::SeqCst), n)?;
     }
     threads.into_iter().try_for_each(|thread| equal(finish(thread)?, 0))
 }

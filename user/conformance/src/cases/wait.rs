@@ -58,12 +58,12 @@ fn item(object: &impl AsHandleRef, signals: Signals) -> zx_wait_item_t {
 }
 
 /// Runs `action` in a thread when the caller waits.
-fn in_a_moment(action: impl FnOnce() + Send + 'static) -> thread::JoinHandle<Outcome> {
+fn in_a_moment(action: impl FnOnce() -> Outcome + Send + 'static) -> thread::JoinHandle<Outcome> {
     let caller = zx::startup::thread_self().raw_handle();
     thread::spawn(move || {
         let waits = until(caller, &[abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE, abi::ZX_THREAD_STATE_BLOCKED_WAIT_MANY]);
-        action();
-        waits
+        // It is done in any case, so that the wait ends.
+        action().and(waits)
     })
 }
 
@@ -110,9 +110,7 @@ fn one_times_out() -> Outcome {
 fn one_woken_by_a_thread() -> Outcome {
     let event = Event::create()?;
     let twin = event.duplicate(Rights::SAME_RIGHTS)?;
-    let signaller = in_a_moment(move || {
-        let _ = twin.signal(Signals::NONE, Signals::USER_2);
-    });
+    let signaller = in_a_moment(move || Ok(twin.signal(Signals::NONE, Signals::USER_2)?));
     let seen = event.wait_one(Signals::USER_2, late())?;
     join(signaller)?;
     equal(seen.user(), Signals::USER_2)
@@ -137,9 +135,7 @@ fn one_two_waiters() -> Outcome {
 fn one_canceled_by_close() -> Outcome {
     let event = Event::create()?;
     let raw = event.into_handle().into_raw();
-    let closer = in_a_moment(move || {
-        let _ = raw!(zx_handle_close, raw);
-    });
+    let closer = in_a_moment(move || gives(raw!(zx_handle_close, raw), Status::OK));
     let result = HandleRef::from_raw(raw).wait_one(Signals::USER_2, late());
     join(closer)?;
     fails(result, Status::CANCELED)
@@ -226,9 +222,7 @@ fn many_bad_handle() -> Outcome {
 fn many_woken_by_a_thread() -> Outcome {
     let events = [Event::create()?, Event::create()?];
     let twin = events[1].duplicate(Rights::SAME_RIGHTS)?;
-    let signaller = in_a_moment(move || {
-        let _ = twin.signal(Signals::NONE, Signals::USER_3);
-    });
+    let signaller = in_a_moment(move || Ok(twin.signal(Signals::NONE, Signals::USER_3)?));
     let mut items = [item(&events[0], Signals::USER_3), item(&events[1], Signals::USER_3)];
     let result = zx::wait_many(&mut items, late());
     join(signaller)?;
@@ -241,9 +235,7 @@ fn many_canceled_by_close() -> Outcome {
     let other = Event::create()?;
     let mut items = [item(&other, Signals::USER_3), item(&event, Signals::USER_3)];
     let raw = event.into_handle().into_raw();
-    let closer = in_a_moment(move || {
-        let _ = raw!(zx_handle_close, raw);
-    });
+    let closer = in_a_moment(move || gives(raw!(zx_handle_close, raw), Status::OK));
     let result = zx::wait_many(&mut items, late());
     join(closer)?;
     fails(result, Status::CANCELED)?;
@@ -453,9 +445,7 @@ fn many_canceled_tells_which() -> Outcome {
         item(&events[1], Signals::USER_3),
         item(&twin, Signals::USER_4),
     ];
-    let closer = in_a_moment(move || {
-        let _ = raw!(zx_handle_close, value);
-    });
+    let closer = in_a_moment(move || gives(raw!(zx_handle_close, value), Status::OK));
     let result = zx::wait_many(&mut items, late());
     join(closer)?;
     fails(result, CANCELED)?;
@@ -469,11 +459,12 @@ fn many_transient_signals_untold() -> Outcome {
     let events = [Event::create()?, Event::create()?];
     let twins = [events[0].duplicate(Rights::SAME_RIGHTS)?, events[1].duplicate(Rights::SAME_RIGHTS)?];
     let signaller = in_a_moment(move || {
-        let _ = twins[0].signal(Signals::NONE, Signals::USER_1);
-        let _ = twins[0].signal(Signals::USER_1, Signals::NONE);
-        let _ = twins[1].signal(Signals::NONE, Signals::USER_2);
-        let _ = twins[1].signal(Signals::USER_2, Signals::NONE);
-        let _ = twins[1].signal(Signals::NONE, Signals::USER_0);
+        twins[0].signal(Signals::NONE, Signals::USER_1)?;
+        twins[0].signal(Signals::USER_1, Signals::NONE)?;
+        twins[1].signal(Signals::NONE, Signals::USER_2)?;
+        twins[1].signal(Signals::USER_2, Signals::NONE)?;
+        twins[1].signal(Signals::NONE, Signals::USER_0)?;
+        Ok(())
     });
     let mut items = [item(&events[0], Signals::USER_0), item(&events[1], Signals::USER_0)];
     let result = zx::wait_many(&mut items, late());
@@ -528,9 +519,7 @@ fn many_same_object_by_two_handles() -> Outcome {
     let event = Event::create()?;
     let twin = event.duplicate(Rights::SAME_RIGHTS)?;
     let third = event.duplicate(Rights::SAME_RIGHTS)?;
-    let signaller = in_a_moment(move || {
-        let _ = third.signal(Signals::NONE, Signals::USER_1);
-    });
+    let signaller = in_a_moment(move || Ok(third.signal(Signals::NONE, Signals::USER_1)?));
     let mut items = [item(&event, Signals::USER_0), item(&twin, Signals::USER_1)];
     let result = zx::wait_many(&mut items, late());
     join(signaller)?;

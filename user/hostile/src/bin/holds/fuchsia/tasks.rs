@@ -71,9 +71,13 @@ fn runtime_of_threads() -> Outcome {
 }
 
 fn runtime(kind: &str, task: &impl Info) -> Outcome {
+    let times = || task.info_record::<abi::zx_info_task_runtime_t>(ZX_INFO_TASK_RUNTIME);
+    let before = times()?.cpu_time;
     holds_shortly(kind, || {
-        let times: abi::zx_info_task_runtime_t = task.info_record(ZX_INFO_TASK_RUNTIME)?;
-        ensure(times.cpu_time >= 0, "less than nothing")
+        let now = times()?;
+        ensure(now.cpu_time >= before, "it has run less than before")?;
+        let waited = [now.queue_time, now.page_fault_time, now.lock_contention_time];
+        ensure(waited == [0; 3], "something is told that is not counted")
     })
 }
 
