@@ -181,9 +181,11 @@ pub fn install(paths: &Paths, ui: &Ui, sources: &Sources) -> Result<PathBuf> {
             Some((header, functions)) => {
                 let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
                 let text = without(&text, functions).with_context(|| format!("in {header}"))?;
-                drop(write_if_changed(&place, text.as_bytes())?);
+                write_if_changed(&place, text.as_bytes())?;
             }
-            None => drop(copy_if_changed(file, &place)?),
+            None => {
+                copy_if_changed(file, &place)?;
+            }
         }
     }
     for file in cargo::sources(&include)? {

@@ -41,7 +41,8 @@ fn run(context: &Context<'_>, name: &str) -> Result<Outcome> {
     let built = context.built()?;
     let program = context.paths.out.join("ctests").join(name);
     std::fs::create_dir_all(context.paths.out.join("ctests")).context("cannot make a folder for C tests")?;
-    compile(context, &mut Command::new(front::program(context.paths, "clang")), name, &program)?;
+    let mut compiler = Command::new(front::program(context.paths, "clang"));
+    compile(context, compiler.arg("-lzircon"), name, &program)?;
     let capture = Capture::new(built, &program);
     capture.run()
 }
