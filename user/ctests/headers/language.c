@@ -101,6 +101,14 @@ TEST(stdatomic_operations)
 	_Atomic long long wide = 1;
 	CHECK(atomic_is_lock_free(&wide) && atomic_fetch_add(&wide, 2) == 1);
 	atomic_thread_fence(memory_order_seq_cst);
+	// Those that are functions too, by their addresses.
+	_Bool (*set)(volatile atomic_flag *) = (atomic_flag_test_and_set);
+	void (*clear)(volatile atomic_flag *, memory_order) = (atomic_flag_clear_explicit);
+	void (*fence)(memory_order) = (atomic_thread_fence);
+	CHECK(set(&flag));
+	clear(&flag, memory_order_release);
+	fence(memory_order_acq_rel);
+	CHECK(!set(&flag) && set(&flag));
 }
 
 TEST(stdbool_values)
