@@ -1,9 +1,10 @@
 //! Small programs for files and text: one program that goes by many names.
 //!
-//! All but `ls` and `sort` are those of the uutils project, unchanged; those two need calls of Unix systems that there are not
-//! here. Called by its own name, the first argument is the name.
+//! All but `echo`, `ls` and `sort` are those of the uutils project, unchanged; the last two need calls of Unix systems that there
+//! are not here, and `echo` is a builtin of the shell too: it takes no package. Called by its own name, the first argument is the name.
 #![forbid(unsafe_code)]
 
+mod echo;
 mod ls;
 mod sort;
 
@@ -47,6 +48,7 @@ fn run(name: &str, arguments: std::vec::IntoIter<OsString>) -> Option<i32> {
         "uniq" => uu_uniq::uumain(arguments),
         "wc" => uu_wc::uumain(arguments),
         "yes" => uu_yes::uumain(arguments),
+        "echo" => echo::main(arguments),
         "ls" => ls::main(arguments),
         "sort" => sort::main(arguments),
         _ => return None,

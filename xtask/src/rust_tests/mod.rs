@@ -84,7 +84,8 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     }
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = build::build(paths, &ui, What::default())?;
+    // Tests of processes start `sh`, `env`, `echo` and `mkdir`.
+    let built = build::build(paths, &ui, What { shell: true, ..What::default() })?;
     let known = Known::read(paths)?;
     let mut fine = true;
     let mut all = Counts::default();
@@ -127,7 +128,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
 /// # Errors
 /// As [`run`].
 pub fn test(context: &Context<'_>, cases: &mut Cases, suite: Suite) -> Result<()> {
-    let built = context.built()?;
+    let built = context.built_with_shell()?;
     let known = Known::read(context.paths)?;
     let outcome = outcome(context.paths, &context.ui, built, suite, Place::System, &known)?;
     for (name, verdict) in outcome.verdicts {
