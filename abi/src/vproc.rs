@@ -19,6 +19,8 @@ consts! { TABLE;
         HAFNON_VPROC_FAULT_PRESENT = 1;
         /// `code` of a page fault: a store.
         HAFNON_VPROC_FAULT_WRITE = 2;
+        /// `code` of a page fault: an instruction fetch. Told by the kernel that is built here, not by seL4 13 to 16.
+        HAFNON_VPROC_FAULT_FETCH = 16;
         /// Where in the page the state begins.
         HAFNON_VPROC_STATE_OFFSET = 64;
         /// Where in the page [`hafnon_vproc_events_t`] begins.

@@ -354,13 +354,16 @@ impl Machine for FakeMachine {
         all.map_or(pages, |(at, _)| ((at - address) / PAGE + 1).min(pages))
     }
 
-    fn write_protect(&mut self, aspace: Aspace, address: u64, pages: u64) {
+    fn protect(&mut self, aspace: Aspace, address: u64, pages: u64, within: Perm) {
         let end = address.saturating_add(pages.saturating_mul(PAGE));
         let large = |at: u64| self.large_mapped.contains(&(aspace.0, at / LARGE_PAGE * LARGE_PAGE));
         let first = if large(address) { address / LARGE_PAGE * LARGE_PAGE } else { address };
         let end = if large(end - 1) { end.next_multiple_of(LARGE_PAGE) } else { end };
         let space = self.mapped.get_mut(&aspace.0).expect("address space in use");
-        space.range_mut(first..end).for_each(|(_, (_, perm))| perm.write = false);
+        for (_, (_, perm)) in space.range_mut(first..end) {
+            perm.write &= within.write;
+            perm.execute &= within.execute;
+        }
     }
 
     fn thread_create(&mut self, aspace: Aspace, key: ThreadKey, _: &str) -> Result<MachineThread, OutOfMemory> {

@@ -558,9 +558,9 @@ pub trait Machine {
     /// Unmaps `pages` pages from a page-aligned address on; those not mapped are passed over. Costs no more than what
     /// is mapped there, however long the range. Of a large page that is mapped, more may be unmapped than the range.
     fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64);
-    /// Takes the permission to write from the pages that are mapped in a range. Costs no more than [`Machine::unmap`].
-    /// Of a large page that is mapped, all of it may lose it.
-    fn write_protect(&mut self, aspace: Aspace, address: u64, pages: u64);
+    /// Takes what `within` does not allow, of writing and executing, from the pages that are mapped in a range. Costs no more
+    /// than [`Machine::unmap`]. Of a large page that is mapped, all of it may lose it.
+    fn protect(&mut self, aspace: Aspace, address: u64, pages: u64, within: Perm);
 
     // --- threads ---
 

@@ -21,7 +21,7 @@ use abi::Status;
 use crate::account::{Counted, SPACE};
 use crate::aspace::AddressSpace;
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, Machine, USER_BASE, USER_HALF, USER_TOP};
+use crate::machine::{Aspace, Machine, Perm, USER_BASE, USER_HALF, USER_TOP};
 use crate::name::Name;
 use crate::object::Id;
 use crate::portions::UNMAPS;
@@ -271,10 +271,10 @@ impl<M: Machine> Kernel<M> {
         each_machine(aspaces, aspace, |space| machine.unmap(space, address, pages));
     }
 
-    /// Takes the permission to write from pages wherever they are mapped (2).
-    pub(crate) fn space_write_protect(&mut self, aspace: Key, address: u64, pages: u64) {
+    /// Takes permissions that are not in `within` from pages wherever they are mapped (2).
+    pub(crate) fn space_protect(&mut self, aspace: Key, address: u64, pages: u64, within: Perm) {
         let Self { aspaces, machine, .. } = self;
-        each_machine(aspaces, aspace, |space| machine.write_protect(space, address, pages));
+        each_machine(aspaces, aspace, |space| machine.protect(space, address, pages, within));
     }
 
     /// How many pages from an address on, of so many, can be unmapped or changed in a portion.

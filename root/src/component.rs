@@ -146,7 +146,7 @@ impl Component {
 
         let mut new_page = |address: u64, object: ObjectType, rights: Rights| {
             let page = Page(builder.make(object)?);
-            builder.map(page, vspace, address, rights, Caching::WriteBack)?;
+            builder.map(page, vspace, address, rights, Caching::WriteBack.not_executed())?;
             Ok(page)
         };
         for (page, number) in self.stack.iter_mut().zip(0..) {
@@ -165,7 +165,7 @@ impl Component {
             Facts { magic: MAGIC, memory: self.wanted.memory, megahertz: console::megahertz(), life: self.life };
         let page = Page(builder.make(ObjectType::Page)?);
         builder.memory.fill(page, 0, facts.as_bytes())?;
-        builder.map(page, vspace, FACTS, Rights::READ, Caching::WriteBack)?;
+        builder.map(page, vspace, FACTS, Rights::READ, Caching::WriteBack.not_executed())?;
 
         let place = |slot: u64| cnode.slot(slot, cspace::BITS);
         let root = own_slot(means.endpoint.cptr().0);

@@ -56,6 +56,8 @@ pub struct Segment<'a> {
     pub size: u64,
     /// It may be written.
     pub write: bool,
+    /// It may be executed.
+    pub execute: bool,
 }
 
 impl<'a> Elf<'a> {
@@ -86,6 +88,7 @@ impl<'a> Elf<'a> {
         let bytes = i.checked_mul(size).and_then(|at| at.checked_add(self.headers)).and_then(|at| self.range(at, size));
         let Some(header) = bytes.and_then(|bytes| ProgramHeader::read_from_bytes(bytes).ok()) else { return Err(bad) };
         const LOAD: u32 = 1;
+        const EXECUTE: u32 = 1;
         const WRITE: u32 = 2;
         if header.kind != LOAD || header.memory_size == 0 {
             return Ok(None);
@@ -94,8 +97,8 @@ impl<'a> Elf<'a> {
         if header.file_size > header.memory_size || header.address.checked_add(header.memory_size).is_none() {
             return Err(Error::Image("a segment's sizes are wrong"));
         }
-        let write = header.flags & WRITE != 0;
-        Ok(Some(Segment { address: header.address, bytes, size: header.memory_size, write }))
+        let [execute, write] = [EXECUTE, WRITE].map(|flag| header.flags & flag != 0);
+        Ok(Some(Segment { address: header.address, bytes, size: header.memory_size, write, execute }))
     }
 
     fn range(&self, start: u64, len: u64) -> Option<&'a [u8]> {

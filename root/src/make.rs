@@ -6,7 +6,7 @@
 
 use sel4::bootinfo::INIT_CNODE;
 use sel4::{
-    CPtr, Caching, Endpoint, Error as KernelError, ObjectType, Page, PageDirectory, PageTable, Pdpt, Rights, Slot,
+    Attributes, CPtr, Endpoint, Error as KernelError, ObjectType, Page, PageDirectory, PageTable, Pdpt, Rights, Slot,
     TableLevel, VSpace,
 };
 
@@ -33,9 +33,17 @@ pub trait Make {
     }
 
     /// Maps a page, with the paging structures that it takes.
-    fn map(&mut self, page: Page, vspace: VSpace, address: u64, rights: Rights, caching: Caching) -> Result<(), Error> {
+    fn map(
+        &mut self,
+        page: Page,
+        vspace: VSpace,
+        address: u64,
+        rights: Rights,
+        attributes: impl Into<Attributes>,
+    ) -> Result<(), Error> {
+        let attributes = attributes.into();
         loop {
-            let error = match page.map(vspace, address, rights, caching) {
+            let error = match page.map(vspace, address, rights, attributes) {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };

@@ -3,8 +3,8 @@
 use description::Instance as Wanted;
 use sel4::bootinfo::{ASID_CONTROL, DOMAIN, INIT_ASID_POOL, INIT_TCB, IRQ_CONTROL};
 use sel4::{
-    CNode, CPtr, Caching, CapData, Endpoint, NO_BASES, Notification, ObjectType, Page, Rights, SchedParams, Slot, Tcb,
-    TcbConfig, Untyped, UserContext, VSpace,
+    Attributes, CNode, CPtr, Caching, CapData, Endpoint, NO_BASES, Notification, ObjectType, Page, Rights, SchedParams,
+    Slot, Tcb, TcbConfig, Untyped, UserContext, VSpace,
 };
 use server_boot::cspace::{self, LEAF_BITS, LEAF_SLOTS, root_bits};
 use server_boot::layout::{
@@ -96,7 +96,7 @@ impl Server {
         let entry = load(builder, vspace, plan.image, STACK_GUARD)?;
         let mut new_page = |address: u64| {
             let page = Page(builder.make(ObjectType::Page)?);
-            builder.map(page, vspace, address, Rights::READ_WRITE, Caching::WriteBack)?;
+            builder.map(page, vspace, address, Rights::READ_WRITE, Caching::WriteBack.not_executed())?;
             Ok(page)
         };
         let mut stack = [Page::new(0); STACK_PAGES];
@@ -110,11 +110,11 @@ impl Server {
             *page = Page(builder.make(ObjectType::Page)?);
         }
         let registers = builder.again(plan.hpet.page)?;
-        builder.map(registers, vspace, HPET, Rights::READ_WRITE, Caching::Uncacheable)?;
+        builder.map(registers, vspace, HPET, Rights::READ_WRITE, Caching::Uncacheable.not_executed())?;
         let mut buffer = None;
         if plan.boot_file {
             let page = Page(builder.make(ObjectType::LargePage)?);
-            builder.map(page, vspace, BOOT_FILE, Rights::READ, Caching::WriteBack)?;
+            builder.map(page, vspace, BOOT_FILE, Rights::READ, Caching::WriteBack.not_executed())?;
             buffer = Some(page.address().context("a page's address")?);
         }
 
@@ -157,7 +157,13 @@ impl Server {
         }
         for chunk in 0..HEAP_CHUNKS {
             let page = Page(builder.make(ObjectType::LargePage)?);
-            builder.map(page, self.vspace, HEAP + chunk * CHUNK, Rights::READ_WRITE, Caching::WriteBack)?;
+            builder.map(
+                page,
+                self.vspace,
+                HEAP + chunk * CHUNK,
+                Rights::READ_WRITE,
+                Caching::WriteBack.not_executed(),
+            )?;
         }
         Ok(())
     }
@@ -274,7 +280,7 @@ impl Server {
         for ((page, bytes), number) in self.boot_pages.into_iter().zip(parts).zip(0..) {
             builder.memory.fill(page, 0, bytes)?;
             let address = BOOT_INFO + number * PAGE;
-            builder.map(page, self.vspace, address, Rights::READ, Caching::WriteBack)?;
+            builder.map(page, self.vspace, address, Rights::READ, Caching::WriteBack.not_executed())?;
         }
         let registers = UserContext {
             rip: self.entry,
@@ -323,7 +329,8 @@ pub fn load(builder: &mut Builder<'_>, vspace: VSpace, image: &[u8], limit: u64)
                 builder.memory.fill(page, skip, bytes)?;
             }
             let rights = if segment.write { Rights::READ_WRITE } else { Rights::READ };
-            builder.map(page, vspace, at, rights, Caching::WriteBack)?;
+            let attributes = Attributes { caching: Caching::WriteBack, execute: segment.execute };
+            builder.map(page, vspace, at, rights, attributes)?;
             at += PAGE;
         }
     }

@@ -55,7 +55,10 @@ pub use tcb::{
     TELLS_TICKS, Tcb, TcbConfig, UserContext,
 };
 pub use untyped::{MAX_OBJECTS_PER_RETYPE, ObjectType, Untyped};
-pub use vspace::{AT_ONCE, Caching, KNOWS_WRITTEN, PAGE_SIZE, Page, PageDirectory, PageTable, Pdpt, Several, VSpace};
+pub use vspace::{
+    AT_ONCE, Attributes, Caching, KNOWS_EXECUTE, KNOWS_WRITTEN, PAGE_SIZE, Page, PageDirectory, PageTable, Pdpt,
+    Several, VSpace,
+};
 
 /// Bits of a badge that every supported kernel keeps.
 pub const BADGE_BITS: u32 = 28;

@@ -57,6 +57,39 @@ impl Caching {
     }
 }
 
+impl Caching {
+    /// Cached so, and not executed.
+    pub const fn not_executed(self) -> Attributes {
+        Attributes { caching: self, execute: false }
+    }
+}
+
+/// How a page is mapped, beside what rights say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// How accesses are cached.
+    pub caching: Caching,
+    /// Whether it may be executed. Where the kernel does not [know that](KNOWS_EXECUTE), every page may be.
+    pub execute: bool,
+}
+
+/// What is not said to be otherwise may be executed.
+impl From<Caching> for Attributes {
+    fn from(caching: Caching) -> Attributes {
+        Attributes { caching, execute: true }
+    }
+}
+
+impl Attributes {
+    /// The kernel's number.
+    const fn number(self) -> u64 {
+        self.caching.number() | if self.execute { 0 } else { family::NOT_EXECUTED }
+    }
+}
+
+/// Whether the kernel keeps pages from being executed, and tells of each page fault whether it was a fetch.
+pub const KNOWS_EXECUTE: bool = family::NOT_EXECUTED != 0;
+
 /// The most pages that [`Page::map_several`] maps.
 pub const AT_ONCE: u64 = 64;
 
@@ -79,17 +112,17 @@ pub struct Several {
 }
 
 impl Page {
-    /// Maps the page, which this capability must not map yet. Every page is executable.
+    /// Maps the page, which this capability must not map yet.
     ///
     /// If a paging structure is missing, [`crate::Error::missing_table`] of the error says which.
-    pub fn map(self, vspace: VSpace, address: u64, rights: Rights, caching: Caching) -> Result<()> {
-        invoke::x86_page_map(self, vspace, address, family::rights(rights), caching.number())
+    pub fn map(self, vspace: VSpace, address: u64, rights: Rights, attributes: impl Into<Attributes>) -> Result<()> {
+        invoke::x86_page_map(self, vspace, address, family::rights(rights), attributes.into().number())
     }
 
-    /// Maps the page again where this capability already maps it, with other rights or caching. From 13 on this is
+    /// Maps the page again where this capability already maps it, with other rights or attributes. From 13 on this is
     /// the same as [`Page::map`]; on 5.0.0 the kernel knows the address and ignores the one given here.
-    pub fn remap(self, vspace: VSpace, address: u64, rights: Rights, caching: Caching) -> Result<()> {
-        family::page_remap(self, vspace, address, family::rights(rights), caching.number())
+    pub fn remap(self, vspace: VSpace, address: u64, rights: Rights, attributes: impl Into<Attributes>) -> Result<()> {
+        family::page_remap(self, vspace, address, family::rights(rights), attributes.into().number())
     }
 
     /// Takes the page out of the address space that this capability maps it to. It is no error if it is mapped nowhere.
@@ -105,10 +138,10 @@ impl Page {
         vspace: VSpace,
         address: u64,
         rights: Rights,
-        caching: Caching,
+        attributes: impl Into<Attributes>,
         several: Several,
     ) -> Option<Result<()>> {
-        family::page_map_several(self, vspace, address, family::rights(rights), caching.number(), several)
+        family::page_map_several(self, vspace, address, family::rights(rights), attributes.into().number(), several)
     }
 
     /// Unmaps what the pages' capabilities from slot `to` on map; those that map nothing stay as they are. `None` where

@@ -320,9 +320,11 @@ impl<M: Machine> Kernel<M> {
         }
         let end = address + len;
         self.aspace_pays(aspace)?;
-        let mut at = address;
+        let (mut at, mut takes_execute) = (address, false);
         while at < end {
-            at = self.may_protect(id, aspace, at, perm, with_vmars)?;
+            let (next, before) = self.may_protect(id, aspace, at, perm, with_vmars)?;
+            takes_execute |= before.execute && !perm.execute;
+            at = next;
         }
         self.mapping_split(aspace, address);
         self.mapping_split(aspace, end);
@@ -330,8 +332,8 @@ impl<M: Machine> Kernel<M> {
         // What is mapped may allow less than it should: an access that it refuses is a fault, which sets it right.
         if !perm.read {
             self.space_unmap(aspace, address, len / PAGE);
-        } else if !perm.write {
-            self.space_write_protect(aspace, address, len / PAGE);
+        } else if !perm.write || takes_execute {
+            self.space_protect(aspace, address, len / PAGE, perm);
         }
         let mut at = address;
         while at < end
@@ -370,7 +372,7 @@ impl<M: Machine> Kernel<M> {
         while done < 2 * len {
             let changes = done >= len;
             let at = address + done % len;
-            let end = self.may_protect(id, aspace, at, perm, with_vmars)?;
+            let (end, _) = self.may_protect(id, aspace, at, perm, with_vmars)?;
             let left = (end.min(address + len) - at) / PAGE;
             if changes {
                 let pages = self.space_stretch(aspace, at, left);
@@ -387,8 +389,15 @@ impl<M: Machine> Kernel<M> {
         Ok(None)
     }
 
-    /// Whether the mapping that an address is in may be made to allow something. Says where it ends.
-    fn may_protect(&self, id: Id<Vmar>, aspace: Key, at: u64, perm: Perm, with_vmars: bool) -> Result<u64, Status> {
+    /// Whether the mapping that an address is in may be made to allow something. Says where it ends, and what it allows.
+    fn may_protect(
+        &self,
+        id: Id<Vmar>,
+        aspace: Key,
+        at: u64,
+        perm: Perm,
+        with_vmars: bool,
+    ) -> Result<(u64, Perm), Status> {
         let mapping = self.mapping_at(aspace, at).ok_or(Status::NOT_FOUND)?;
         if !mapping.max.allows(perm) || mapping.fixed {
             return Err(Status::ACCESS_DENIED);
@@ -401,7 +410,7 @@ impl<M: Machine> Kernel<M> {
                 return Err(Status::ACCESS_DENIED);
             }
         }
-        Ok(mapping.end())
+        Ok((mapping.end(), mapping.perm))
     }
 
     /// `vmar_destroy`: unmaps everything in a VMAR and ends it and all VMARs in it. All portions at once.

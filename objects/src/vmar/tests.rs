@@ -270,3 +270,26 @@ proptest! {
         prop_assert!(world.kernel.aspace(world.aspace).unwrap().is_plain());
     }
 }
+
+/// What may not be executed any more is not mapped so: the check of memory panics otherwise.
+#[test]
+fn what_is_not_to_be_executed_is_taken_from_pages_that_are_mapped() {
+    const RX: Perm = Perm { read: true, write: false, execute: true };
+    const ALL: Perm = Perm { read: true, write: true, execute: true };
+    let mut world = World::new();
+    let vmo = world.vmos[0];
+    let request = MapRequest { vmo, offset: 0, len: 4 * PAGE, perm: RX, max: ALL, fixed: false };
+    let at = world.kernel.vmar_map(world.region, Place::At(0), request).unwrap();
+    let fetch = |world: &mut World, page: u64| world.kernel.page_fault(world.aspace, at + page * PAGE, false, true);
+    for (before, after) in [(RX, RW), (RX, R), (ALL, RW), (ALL, R), (RX, Perm::default())] {
+        world.kernel.vmar_protect(world.region, at, 4 * PAGE, before, false).unwrap();
+        assert_eq!(fetch(&mut world, 1), Ok(()));
+        world.kernel.check_memory();
+        // One of the pages, and then all of them.
+        for (from, pages) in [(1, 1), (0, 4)] {
+            world.kernel.vmar_protect(world.region, at + from * PAGE, pages * PAGE, after, false).unwrap();
+            world.kernel.check_memory();
+            assert_eq!(fetch(&mut world, from), Err(Status::ACCESS_DENIED));
+        }
+    }
+}

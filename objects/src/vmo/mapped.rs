@@ -4,7 +4,7 @@ use super::pages::Entry;
 use super::{Beneath, Vmo};
 use crate::aspace::{AddressSpace, Mapping};
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, Machine, PAGE};
+use crate::machine::{Aspace, Machine, PAGE, Perm};
 use crate::object::{Id, Noun};
 use crate::portions::GIVES_BACK;
 use crate::shared::each_machine;
@@ -91,10 +91,13 @@ impl<M: Machine> Kernel<M> {
 
     /// Takes the permission to write from the pages `[from, to)` wherever they are mapped.
     pub(crate) fn vmo_protect_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
-        self.each_mapped(id, from, to, M::write_protect);
+        let within = Perm { read: true, write: false, execute: true };
+        self.each_mapped(id, from, to, |machine, aspace, address, pages| {
+            machine.protect(aspace, address, pages, within)
+        });
     }
 
-    fn each_mapped(&mut self, id: Id<Vmo>, from: u64, to: u64, act: fn(&mut M, Aspace, u64, u64)) {
+    fn each_mapped(&mut self, id: Id<Vmo>, from: u64, to: u64, act: impl Fn(&mut M, Aspace, u64, u64)) {
         let Self { objects, aspaces, machine, .. } = self;
         let Ok(vmo) = objects.get(id) else { return };
         each_mapping(vmo, from, to, aspaces, |aspace, address, pages| act(machine, aspace, address, pages));

@@ -128,18 +128,16 @@ entry zx_restricted_enter
 3:  mov rdi, gs:[R_CONTEXT]
     jmp qword ptr gs:[R_VECTOR]
 
-    // Something else (4). The server is told what, with the address or number in r8, the code in r9 and the instruction in r15.
+    // Something else (4). The server is told what, with the address or number in r8 and the code in r9.
 4:  cmp rsi, LABEL_PAGE_FAULT
     jne 41f
     mov r9, r15
-    mov r15, r10
     mov r10d, STOP_PAGE_FAULT
     jmp 6f
 41: cmp rsi, LABEL_EXCEPTION
     jne 51f
     mov r8, r15
     mov r9, gs:[MESSAGE + 8 * 4]
-    mov r15, r10
     mov r10d, STOP_EXCEPTION
     jmp 6f
     // The bell was rung (5), perhaps for a kick that was told before.

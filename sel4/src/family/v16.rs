@@ -132,8 +132,11 @@ pub(crate) fn write_fpu(_: Tcb, _: &[u64; FPU_WORDS]) -> Option<Result<()>> {
     None
 }
 
-pub(crate) fn page_remap(page: Page, vspace: VSpace, address: u64, rights: u64, caching: u64) -> Result<()> {
-    invoke::x86_page_map(page, vspace, address, rights, caching)
+/// There is no such attribute.
+pub(crate) const NOT_EXECUTED: u64 = 0;
+
+pub(crate) fn page_remap(page: Page, vspace: VSpace, address: u64, rights: u64, attributes: u64) -> Result<()> {
+    invoke::x86_page_map(page, vspace, address, rights, attributes)
 }
 
 pub(crate) fn page_unmap(page: Page) -> Result<()> {

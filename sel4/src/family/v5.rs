@@ -202,8 +202,11 @@ pub(crate) fn write_fpu(tcb: Tcb, state: &[u64; FPU_WORDS]) -> Option<Result<()>
     Some(call.run().map(|_| ()))
 }
 
-pub(crate) fn page_remap(page: Page, vspace: VSpace, _address: u64, rights: u64, caching: u64) -> Result<()> {
-    invoke::x86_page_remap(page, vspace, rights, caching)
+/// In the attributes of a page: it is not executed (the project's patch 0034).
+pub(crate) const NOT_EXECUTED: u64 = 1 << 3;
+
+pub(crate) fn page_remap(page: Page, vspace: VSpace, _address: u64, rights: u64, attributes: u64) -> Result<()> {
+    invoke::x86_page_remap(page, vspace, rights, attributes)
 }
 
 /// The kernel answers the unmapping of a page that is mapped nowhere with silence: the registers come back as they went.
@@ -220,7 +223,7 @@ pub(crate) fn page_map_several(
     vspace: VSpace,
     address: u64,
     rights: u64,
-    caching: u64,
+    attributes: u64,
     several: Several,
 ) -> Option<Result<()>> {
     let mut call = Invocation::new(page.cptr(), label::X86PAGE_MAP, 9, 2);
@@ -228,7 +231,7 @@ pub(crate) fn page_map_several(
     call.cap::<1>(several.cnode.root.cptr());
     call.word::<0>(address);
     call.word::<1>(rights);
-    call.word::<2>(caching);
+    call.word::<2>(attributes);
     call.word::<3>(several.cnode.index);
     call.word::<4>(several.cnode.depth.into());
     call.word::<5>(several.from);

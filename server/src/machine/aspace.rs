@@ -3,8 +3,8 @@
 //! The kernel has no list of what is mapped where; whoever wants to unmap a page must keep the capability that mapped
 //! it. So each address space has a tree of tables that mirrors the processor's: four levels of 512 entries, a lower
 //! table (and the kernel's paging structure of the same extent) made when first needed and given back when empty. An
-//! entry of the lowest level is the pointer to the capability that maps the page, with [`WRITE`] if it may be written
-//! and [`CACHE`] for how it is cached, 0 for none. What a mapping would not change is not done again.
+//! entry of the lowest level is the pointer to the capability that maps the page, with [`WRITE`] if it may be written,
+//! [`EXECUTE`] if it may be executed and [`CACHE`] for how it is cached, 0 for none. What a mapping would not change is not done again.
 //!
 //! An entry of the level above it can be a large page instead of a table: [`LARGE`], its capability, and the same bits.
 //! Whatever touches a part of a large mapping otherwise than it is ends all of it; what is still wanted comes back by
@@ -40,8 +40,10 @@ const CACHE: u32 = 3 << CACHE_SHIFT;
 const CACHE_SHIFT: u32 = 29;
 /// Bit of an entry above the lowest level: it is a large page.
 const LARGE: u32 = 1 << 28;
+/// Bit of an entry: the page is mapped for executing.
+const EXECUTE: u32 = 1 << 27;
 /// Bits of an entry that are no pointer.
-const FLAGS: u32 = WRITE | CACHE | LARGE;
+const FLAGS: u32 = WRITE | CACHE | LARGE | EXECUTE;
 /// Work that a table makes that goes, in pages that are unmapped.
 const TABLE_WORK: u32 = 16;
 /// The level at which large pages are.
@@ -257,7 +259,8 @@ fn index(address: u64, level: u32) -> usize {
 /// The flags of an entry.
 fn flags(perm: Perm, cache: Cache) -> u32 {
     let write = if perm.write { WRITE } else { 0 };
-    write | (cache as u32) << CACHE_SHIFT
+    let execute = if perm.execute { EXECUTE } else { 0 };
+    write | execute | (cache as u32) << CACHE_SHIFT
 }
 
 /// Takes the kernel's structure of a table of a level out of its address space.
@@ -270,7 +273,11 @@ fn unmap_table(slot: u64, level: u32) -> Result<(), OutOfMemory> {
     unmapped.map_err(|_| OutOfMemory)
 }
 
-/// How the flags of an entry say that its page is cached.
+/// How the flags of an entry say that its page is mapped, beside that it may be written.
+fn attributes(flags: u32) -> sys::Attributes {
+    sys::Attributes { caching: caching(flags), execute: flags & EXECUTE != 0 }
+}
+
 fn caching(flags: u32) -> sys::Caching {
     const CACHED: u32 = Cache::Cached as u32;
     const UNCACHED: u32 = Cache::Uncached as u32;
@@ -376,12 +383,12 @@ impl Space {
     ) -> Result<(), OutOfMemory> {
         let i = index(address, LEAF);
         let old = tables.entry(leaf, i);
-        let (write, cache) = (flags & WRITE != 0, caching(flags));
+        let (write, attributes) = (flags & WRITE != 0, attributes(flags));
         if old != 0 {
             let slot = u64::from(old & !FLAGS);
             if memory.mapping_frame(slot) == frame {
                 if old & FLAGS != flags {
-                    sys::page_remap(slot, self.vspace, address, write, cache).map_err(|_| OutOfMemory)?;
+                    sys::page_remap(slot, self.vspace, address, write, attributes).map_err(|_| OutOfMemory)?;
                     tables.set(leaf, i, slot as u32 | flags);
                 }
                 return Ok(());
@@ -390,7 +397,7 @@ impl Space {
             tables.set(leaf, i, 0);
         }
         let slot = memory.mapping_take(frame)?;
-        if sys::page_map(slot, self.vspace, address, write, cache).is_err() {
+        if sys::page_map(slot, self.vspace, address, write, attributes).is_err() {
             memory.mapping_give(slot);
             return Err(OutOfMemory);
         }
@@ -445,7 +452,7 @@ impl Space {
             return Ok(None);
         }
         let place = (self.vspace, address);
-        match memory.map_several(first, (count, by), place, flags & WRITE != 0, caching(flags)) {
+        match memory.map_several(first, (count, by), place, flags & WRITE != 0, attributes(flags)) {
             Some(Ok(slot)) => {
                 tables.fill(leaf, entries, slot as u32 | flags);
                 Ok(Some(()))
@@ -530,14 +537,14 @@ impl Space {
         cache: Cache,
     ) -> Result<(), OutOfMemory> {
         let flags = flags(perm, cache) | LARGE;
-        let (write, caching) = (perm.write, caching(flags));
+        let (write, attributes) = (perm.write, attributes(flags));
         let old = self.large_entry(tables, address);
         if old & LARGE != 0 && memory.large_frame(u64::from(old & !FLAGS)) == Some(first) {
             let slot = u64::from(old & !FLAGS);
             if old & FLAGS == flags {
                 return Ok(());
             }
-            sys::page_remap(slot, self.vspace, address, write, caching).map_err(|_| OutOfMemory)?;
+            sys::page_remap(slot, self.vspace, address, write, attributes).map_err(|_| OutOfMemory)?;
             let table = self.descend(memory, tables, address, LARGE_LEVEL)?;
             tables.set(table, index(address, LARGE_LEVEL), slot as u32 | flags);
             return Ok(());
@@ -546,7 +553,7 @@ impl Space {
         let table = self.descend(memory, tables, address, LARGE_LEVEL)?;
         let before = memory.mapping_slots();
         let mapped = memory.large_take(first).and_then(|slot| {
-            let mapped = sys::page_map(slot, self.vspace, address, write, caching);
+            let mapped = sys::page_map(slot, self.vspace, address, write, attributes);
             mapped.map(|()| slot).map_err(|_| memory.large_give(slot)).map_err(|()| OutOfMemory)
         });
         self.slots_since(memory, before);
@@ -688,11 +695,12 @@ impl Space {
 }
 
 impl Space {
-    /// Takes the permission to write from what is mapped from `start` (inclusive) to `end` (exclusive), both
+    /// Takes permissions that are not in `within` from what is mapped from `start` (inclusive) to `end` (exclusive), both
     /// page-aligned.
-    pub fn write_protect(&self, memory: &mut Memory, tables: &mut Tables, start: u64, end: u64) {
+    pub fn protect(&self, memory: &mut Memory, tables: &mut Tables, (start, end): (u64, u64), within: Perm) {
         let mut failed = false;
-        self.protect_below(memory, tables, self.root, ROOT, start, end.min(1 << 47), &mut failed);
+        let takes = FLAGS & !LARGE & !CACHE & !flags(within, Cache::Cached);
+        self.protect_below(memory, tables, (self.root, ROOT), (start, end.min(1 << 47)), takes, &mut failed);
         if failed {
             // A page that cannot be mapped anew is not mapped: it comes back by a fault.
             self.unmap(memory, tables, start, end);
@@ -700,23 +708,21 @@ impl Space {
     }
 
     /// As [`unmap_below`]; says whether a page kept its permission.
-    #[allow(clippy::too_many_arguments)]
     fn protect_below(
         &self,
         memory: &Memory,
         tables: &mut Tables,
-        table: u32,
-        level: u32,
-        start: u64,
-        end: u64,
+        (table, level): (u32, u32),
+        (start, end): (u64, u64),
+        takes: u32,
         failed: &mut bool,
     ) {
         let mut parts = Parts::of(level, start, end);
         while let Some((i, from, to)) = parts.next(tables, table) {
             let entry = tables.entry(table, i);
             if level != LEAF && entry & LARGE == 0 {
-                self.protect_below(memory, tables, entry - 1, level - 1, from, to, failed);
-            } else if entry & WRITE != 0 {
+                self.protect_below(memory, tables, (entry - 1, level - 1), (from, to), takes, failed);
+            } else if entry & takes != 0 {
                 // Of a large page all of it.
                 let slot = u64::from(entry & !FLAGS);
                 if entry & LARGE != 0 && memory.large_frame(slot).is_none() {
@@ -724,8 +730,9 @@ impl Space {
                     continue;
                 }
                 let address = from & !(span(level) - 1);
-                match sys::page_remap(slot, self.vspace, address, false, caching(entry)) {
-                    Ok(()) => tables.set(table, i, entry & !WRITE),
+                let left = entry & !takes;
+                match sys::page_remap(slot, self.vspace, address, left & WRITE != 0, attributes(left)) {
+                    Ok(()) => tables.set(table, i, left),
                     Err(_) => *failed = true,
                 }
             }

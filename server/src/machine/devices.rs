@@ -163,7 +163,7 @@ impl Devices {
         }
         let slot = memory.mapping_take(frame).ok()?;
         let write = self.timer != Some(frame);
-        let mapped = sys::page_map(slot, sys::OWN_VSPACE, SCRATCH, write, sys::Caching::Uncacheable);
+        let mapped = sys::page_map(slot, sys::OWN_VSPACE, SCRATCH, write, sys::Caching::Uncacheable.not_executed());
         let result = mapped.ok().map(|()| access(SCRATCH as usize + offset));
         memory.mapping_give(slot);
         result

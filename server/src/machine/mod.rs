@@ -499,10 +499,10 @@ impl Machine for Sel4 {
         (stop.saturating_sub(address) / PAGE).max(1)
     }
 
-    fn write_protect(&mut self, aspace: Aspace, address: u64, pages: u64) {
+    fn protect(&mut self, aspace: Aspace, address: u64, pages: u64, within: Perm) {
         if let Some(program) = self.programs.get(aspace.0 as usize).and_then(Option::as_ref) {
             let end = address.saturating_add(pages.saturating_mul(PAGE)).min(USER_TOP);
-            program.space.write_protect(&mut self.memory, &mut self.tables, address, end);
+            program.space.protect(&mut self.memory, &mut self.tables, (address, end), within);
         }
     }
 

@@ -200,7 +200,8 @@ fn fault(server: &mut Server<Sel4>, received: Received) -> Option<Message> {
         sel4::Fault::Page { ip, address, fetch, code } => {
             let write = code & page_fault::WRITE != 0;
             // Without execute-disable the processor does not tell fetches from loads.
-            Fault::Page { address, ip, write, execute: fetch || !write && address == ip }
+            let execute = if sel4::KNOWS_EXECUTE { fetch } else { !write && address == ip };
+            Fault::Page { address, ip, write, execute }
         }
         sel4::Fault::Exception { ip, number, code, .. } => Fault::Exception { vector: number, code, ip },
         sel4::Fault::UnknownSyscall(registers) => Fault::Syscall { ip: registers.ip },

@@ -14,7 +14,7 @@ use sel4::{
 };
 use server_boot::cspace::{self, LEAF_BITS, root_slot};
 
-pub use sel4::{AT_ONCE, Caching, Error, ObjectType as Object};
+pub use sel4::{AT_ONCE, Attributes, Caching, Error, ObjectType as Object};
 
 /// The server's own address space.
 pub const OWN_VSPACE: u64 = root_slot(cspace::VSPACE);
@@ -98,20 +98,20 @@ pub fn revoke(slot: u64) {
 /// Maps a page of the server's own, for reading and writing.
 #[inline]
 pub fn page_map_own(page: u64, address: u64) -> Result<()> {
-    page_map(page, OWN_VSPACE, address, true, Caching::WriteBack)
+    page_map(page, OWN_VSPACE, address, true, Caching::WriteBack.not_executed())
 }
 
 /// Maps a page.
 #[inline]
-pub fn page_map(page: u64, vspace: u64, address: u64, write: bool, caching: Caching) -> Result<()> {
+pub fn page_map(page: u64, vspace: u64, address: u64, write: bool, attributes: Attributes) -> Result<()> {
     let rights = if write { Rights::READ_WRITE } else { Rights::READ };
-    Page::new(page).map(VSpace::new(vspace), address, rights, caching)
+    Page::new(page).map(VSpace::new(vspace), address, rights, attributes)
 }
 
 /// Changes what the mapping that a page has at an address allows.
-pub fn page_remap(page: u64, vspace: u64, address: u64, write: bool, caching: Caching) -> Result<()> {
+pub fn page_remap(page: u64, vspace: u64, address: u64, write: bool, attributes: Attributes) -> Result<()> {
     let rights = if write { Rights::READ_WRITE } else { Rights::READ };
-    Page::new(page).remap(VSpace::new(vspace), address, rights, caching)
+    Page::new(page).remap(VSpace::new(vspace), address, rights, attributes)
 }
 
 /// Takes a page out of wherever this capability maps it.
@@ -142,11 +142,11 @@ pub fn pages_map(
     vspace: u64,
     address: u64,
     write: bool,
-    caching: Caching,
+    attributes: Attributes,
 ) -> Option<Result<()>> {
     let rights = if write { Rights::READ_WRITE } else { Rights::READ };
     let page = Page::new(cspace::leaf_slot(from.0, from.1));
-    page.map_several(VSpace::new(vspace), address, rights, caching, several(from, to, count))
+    page.map_several(VSpace::new(vspace), address, rights, attributes, several(from, to, count))
 }
 
 /// Takes pages out of wherever the capabilities from a place on map them, at most [`AT_ONCE`].

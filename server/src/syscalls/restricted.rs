@@ -63,13 +63,7 @@ pub fn restricted_enter<M: Machine>(
 }
 
 /// Serves a page fault, or says why the thread is back: the reason instead of a status.
-pub fn restricted_stop<M: Machine>(
-    cx: &mut Cx<'_, M>,
-    kind: u64,
-    place: u64,
-    code: u64,
-    ip: u64,
-) -> Result<Answer, Status> {
+pub fn restricted_stop<M: Machine>(cx: &mut Cx<'_, M>, kind: u64, place: u64, code: u64) -> Result<Answer, Status> {
     if !cx.kernel.restricted_is_bound(cx.thread) {
         return Err(Status::BAD_STATE);
     }
@@ -77,8 +71,7 @@ pub fn restricted_stop<M: Machine>(
         HAFNON_RESTRICTED_STOP_KICK => None,
         HAFNON_RESTRICTED_STOP_PAGE_FAULT if code & page_fault::USER != 0 => {
             let write = code & page_fault::WRITE != 0;
-            // Without execute-disable the processor does not tell fetches from loads.
-            let execute = code & page_fault::FETCH != 0 || !write && place == ip;
+            let execute = code & page_fault::FETCH != 0;
             let aspace = cx.kernel.restricted_aspace(cx.own_process()?)?;
             match cx.kernel.page_fault(aspace, place, write, execute) {
                 Ok(()) => return Ok(Answer::Done(i64::from(Status::OK.0))),

@@ -3,6 +3,7 @@
 mod addresses;
 mod bases;
 mod buffers;
+mod execute;
 mod registers;
 mod spaces;
 mod vectors;
@@ -31,6 +32,7 @@ pub const ALL: &[Case] = &[
     Case { name: "pool", run: spaces::pool },
     Case { name: "tables", run: spaces::tables },
     Case { name: "copies", run: spaces::copies },
+    Case { name: "execute", run: execute::execute },
     Case { name: "fpu", run: vectors::fpu },
     Case { name: "twice", run: registers::twice },
     Case { name: "rip", run: registers::rip },

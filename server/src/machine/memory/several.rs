@@ -73,7 +73,7 @@ impl Memory {
         (count, by): (u32, By),
         (vspace, address): (u64, u64),
         write: bool,
-        caching: sys::Caching,
+        attributes: sys::Attributes,
     ) -> Option<Result<u64, OutOfMemory>> {
         let own = sys::place(self.slot(first.0, 0));
         let (slot, strip) = match by {
@@ -83,7 +83,7 @@ impl Memory {
                 (self.strip_slot(strip), Some(strip))
             }
         };
-        let mapped = sys::pages_map(own, sys::place(slot), count.into(), vspace, address, write, caching)?;
+        let mapped = sys::pages_map(own, sys::place(slot), count.into(), vspace, address, write, attributes)?;
         if mapped.is_err() {
             return Some(Err(OutOfMemory));
         }
@@ -183,7 +183,7 @@ impl Memory {
             let at_once = sys::AT_ONCE.min(u64::from(first + count - i));
             let part = number * PARTS + i;
             let (slot, address) = (self.slot(part, 0), Self::address(Frame(part)));
-            let (place, cached) = (sys::place(slot), sys::Caching::WriteBack);
+            let (place, cached) = (sys::place(slot), sys::Caching::WriteBack.not_executed());
             let shown = sys::pages_map(place, place, at_once, sys::OWN_VSPACE, address, true, cached);
             let shown =
                 shown.unwrap_or_else(|| (0..at_once).try_for_each(|n| sys::page_map_own(slot + n, address + n * 4096)));

@@ -56,8 +56,7 @@ fn write_code() -> Outcome {
 }
 
 fn execute_data() -> Outcome {
-    // lea rax, [rsp - 8192]; jmp rax: to a page that nobody has touched. One that was touched is not protected, for the
-    // kernel maps without execute-disable.
+    // lea rax, [rsp - 8192]; jmp rax: to a page that nobody has touched. One that was touched: `vmar.execute.stack`.
     tiny::dies(&[0x48, 0x8d, 0x84, 0x24, 0x00, 0xe0, 0xff, 0xff, 0xff, 0xe0])
 }
 

@@ -81,6 +81,7 @@ mod timer;
 mod tls;
 mod vmar;
 mod vmar_change;
+mod vmar_execute;
 mod vmar_op_range;
 mod vmar_place;
 mod vmar_portions;
@@ -231,6 +232,7 @@ pub fn all() -> Vec<Case> {
         vproc_suspend::cases(),
         vmar::cases(),
         vmar_change::cases(),
+        vmar_execute::cases(),
         vmar_op_range::cases(),
         vmar_place::cases(),
         vmar_portions::cases(),

@@ -73,6 +73,7 @@ pub fn child(what: &str) -> i32 {
         "many" => many(),
         "outlives" => outliving(),
         "killed-together" => waiting(),
+        "execute" => super::vmar_execute::shared(),
         what => restricted_shared::child(what),
     };
     match done {

@@ -274,9 +274,9 @@ fn enter_arguments() -> Outcome {
         equal(enters(&mut restricted, given)?, (Reason::Syscall, after_call(given)))?;
     }
     let stop = sys::zx_restricted_stop as *const ();
-    gives(raw(stop, &[3, 0, 0, 0]), Status::INVALID_ARGS)?;
+    gives(raw(stop, &[3, 0, 0]), Status::INVALID_ARGS)?;
     drop(restricted);
-    gives(raw(stop, &[0, 0, 0, 0]), Status::BAD_STATE)?;
+    gives(raw(stop, &[0, 0, 0]), Status::BAD_STATE)?;
     gives(raw_enter(0, 0x1000), Status::BAD_STATE)
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use abi::{HAFNON_VPROC_FAULT_PRESENT, HAFNON_VPROC_FAULT_WRITE};
+use abi::{HAFNON_VPROC_FAULT_FETCH, HAFNON_VPROC_FAULT_PRESENT, HAFNON_VPROC_FAULT_WRITE};
 use zx::{Exit, Rights, VirtualProcessor};
 
 use super::counts::Counts;
@@ -32,8 +32,6 @@ const FIRST: u32 = 1;
 /// Codes of the guest's own: something did not happen that must; something went wrong beneath it or in it.
 const NOT_SEEN: u8 = 98;
 const BROKEN: u8 = 99;
-/// Bit of a page fault's code: an instruction was fetched.
-const FETCH: u64 = 16;
 
 /// How a process goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -310,7 +308,7 @@ impl Kernel<'_> {
         let code = self.processor.page().code;
         let wanted = match code {
             code if code & HAFNON_VPROC_FAULT_WRITE != 0 => WRITE,
-            code if code & FETCH != 0 => EXECUTE,
+            code if code & HAFNON_VPROC_FAULT_FETCH != 0 => EXECUTE,
             _ => READ,
         };
         let Some(space) = &mut task.space else { return Ok(()) };

@@ -139,8 +139,8 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
         }
         "restricted_stop" => {
             recipe.bound();
-            let kind = Is(recipe.below(3));
-            recipe.call("restricted_stop", &[kind, Is(recipe.view.vector), Is(0), Is(recipe.view.restricted)]);
+            let (kind, code) = (Is(recipe.below(3)), Is(recipe.below(32)));
+            recipe.call("restricted_stop", &[kind, Is(recipe.view.vector), code]);
         }
         "vproc_enter" => {
             recipe.vproc();
