@@ -256,7 +256,8 @@ impl<M: Machine> Kernel<M> {
     /// Writes parts of a program's memory, in their order, or a portion of that; `run` if it has begun.
     ///
     /// # Errors
-    /// Only if nothing was written: `FILE_BIG`: no VMO is so large. `NO_SPACE`: the VMO is not, and cannot grow.
+    /// Only if nothing was written: `FILE_BIG`: no VMO is so large. `OUT_OF_RANGE`: nor is there a number for the end of
+    /// what is appended. `NO_SPACE`: the VMO is not so large, and cannot grow.
     /// `NOT_FOUND`: the first part is no memory of the program's. `NO_MEMORY`. Those of the VMO's source.
     /// [`PAGE_WAIT`].
     pub fn stream_write(
@@ -329,7 +330,8 @@ impl<M: Machine> Kernel<M> {
             Where::At(offset) => offset,
         };
         let total = total(parts);
-        let end = offset.checked_add(total).ok_or(Status::FILE_BIG)?;
+        let beyond = if at == Where::End { Status::OUT_OF_RANGE } else { Status::FILE_BIG };
+        let end = offset.checked_add(total).ok_or(beyond)?;
         let grown = if end > size && total > 0 {
             match vmo::round_up(end) {
                 Ok(grown) if resizes && self.objects.get(named)?.resizable => Some(grown),

@@ -93,6 +93,10 @@ fn create_modes() -> Outcome {
     for bad in [8, 1 << 31, u32::MAX] {
         gives(raw!(zx_stream_create, bad, vmo.raw_handle(), 0, &raw mut out), Status::INVALID_ARGS)?;
     }
+    // Of nothing, and of what is no memory object.
+    gives(raw!(zx_stream_create, READ, 0, 0, &raw mut out), Status::BAD_HANDLE)?;
+    let event = zx::Event::create()?;
+    gives(raw!(zx_stream_create, READ, event.raw_handle(), 0, &raw mut out), Status::WRONG_TYPE)?;
     equal(out, 0)?;
     for mode in 0..8 {
         equal(Stream::create(mode, &vmo, 5)?.info()?.options, mode)?;
@@ -460,6 +464,17 @@ fn write_too_far() -> Outcome {
     for offset in [u64::MAX, u64::MAX - 1, u64::MAX - PAGE] {
         fails(stream.writev_at(offset, [b"12"]), Status::FILE_BIG)?;
     }
+    // Nor can so much be written as there are numbers, from wherever it is.
+    let endless = zx_iovec_t { buffer: b"12".as_ptr() as usize, capacity: usize::MAX };
+    let mut actual = 77_usize;
+    for from in [4, 5414] {
+        stream.seek(0, from)?;
+        let status = raw!(zx_stream_writev, stream.raw_handle(), 0, &raw const endless, 1, &raw mut actual);
+        gives(status, Status::FILE_BIG)?;
+        let status = raw!(zx_stream_writev_at, stream.raw_handle(), 0, from, &raw const endless, 1, &raw mut actual);
+        gives(status, Status::FILE_BIG)?;
+        equal((position(&stream)?, std::hint::black_box(actual)), (from as u64, 77))?;
+    }
     equal((vmo.get_size()?, vmo.get_stream_size()?), (PAGE, PAGE))
 }
 
@@ -476,6 +491,7 @@ fn write_gap_is_zero() -> Outcome {
     ensure(bytes[..10].iter().all(|byte| *byte == 0x55), "content before the gap has changed")?;
     ensure(bytes[gap].iter().all(|byte| *byte == 0), "the gap is not zero")?;
     equal(&bytes[at..at + 4], &b"here"[..])?;
+    ensure(bytes[at + 4..].iter().all(|byte| *byte == 0x55), "what lies behind has changed")?;
     // Through the stream it is the same, also where the object had to grow.
     stream.writev_at(9 * PAGE, [b"x"])?;
     let mut all = vec![1; 9 * PAGE as usize + 1];
@@ -537,7 +553,18 @@ fn append_option() -> Outcome {
     stream.seek(0, 3)?;
     equal(stream.writev(0, [b"-"])?, 1)?;
     equal(bytes_of(&vmo, 0, 5)?, b"abc-e".to_vec())?;
-    equal(bytes_of(&vmo, 25, 5)?, b"z123\0".to_vec())
+    equal(bytes_of(&vmo, 25, 5)?, b"z123\0".to_vec())?;
+    // What does not fit is cut, and then nothing fits.
+    let long = vec![b'x'; PAGE as usize];
+    equal(stream.writev(ZX_STREAM_APPEND, [&long])?, PAGE as usize - 29)?;
+    equal((position(&stream)?, vmo.get_stream_size()?), (PAGE, PAGE))?;
+    fails(stream.writev(ZX_STREAM_APPEND, [b"y"]), Status::NO_SPACE)?;
+    equal(bytes_of(&vmo, PAGE - 2, 2)?, b"xx".to_vec())?;
+    // More than there can be behind what there is.
+    let endless = zx_iovec_t { buffer: long.as_ptr() as usize, capacity: usize::MAX };
+    let raw = stream.raw_handle();
+    gives(raw!(zx_stream_writev, raw, ZX_STREAM_APPEND, &raw const endless, 1, 0), Status::OUT_OF_RANGE)?;
+    equal((position(&stream)?, vmo.get_stream_size()?), (PAGE, PAGE))
 }
 
 fn append_property() -> Outcome {
