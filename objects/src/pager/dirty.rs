@@ -130,7 +130,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: it is not, or no longer.
-    pub(crate) fn source_of(&self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<Key, Status> {
+    pub fn source_of(&self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<Key, Status> {
         let key = self.objects.get(vmo)?.source().ok_or(Status::INVALID_ARGS)?;
         let source = self.sources.get(key).ok_or(Status::INVALID_ARGS)?;
         if source.pager == Some(pager) { Ok(key) } else { Err(Status::INVALID_ARGS) }

@@ -105,16 +105,23 @@ impl<M: Machine> Kernel<M> {
         Ok(false)
     }
 
-    /// 4C, piece by piece: nothing can be asked for any more. Says whether there was anything to be let go of.
+    /// 4C, piece by piece: nothing can be asked for any more, and pages that the pager has as they are go. Says whether there was
+    /// anything to be let go of.
     fn source_detach_some(&mut self, key: Key) -> bool {
-        let Some(source) = self.sources.get_mut(key) else { return false };
-        source.detached = true;
-        let vmo = source.vmo;
-        if let Some((kind, start)) = source.requests.any() {
-            self.source_finish(key, kind, start, Status::BAD_STATE);
+        if self.source_refuse_some(key) {
             return true;
         }
+        let vmo = self.sources.get(key).and_then(|source| source.vmo);
         vmo.is_some_and(|vmo| self.source_evict_some(vmo, key))
+    }
+
+    /// The first half of it: nothing can be asked for any more, what is there stays.
+    fn source_refuse_some(&mut self, key: Key) -> bool {
+        let Some(source) = self.sources.get_mut(key) else { return false };
+        source.detached = true;
+        let Some((kind, start)) = source.requests.any() else { return false };
+        self.source_finish(key, kind, start, Status::BAD_STATE);
+        true
     }
 
     /// The last handle to a pager is gone: its VMOs are on their own, and nobody is told.
@@ -122,10 +129,11 @@ impl<M: Machine> Kernel<M> {
         self.doom(pager.object());
     }
 
-    /// Something of what a pager has that nobody can use any more is let go of. Says whether there was anything.
+    /// Something of what a pager has that nobody can use any more is let go of. Says whether there was anything. Pages that it has
+    /// supplied stay: nobody has said that they are to go.
     pub(crate) fn pager_let_go(&mut self, pager: Id<Pager>) -> bool {
         let Some(key) = self.objects.get(pager).ok().and_then(|pager| pager.sources.first()) else { return false };
-        if !self.source_detach_some(key) {
+        if !self.source_refuse_some(key) {
             self.source_leave(key);
             self.source_withdraw(key);
             self.source_settle(key);

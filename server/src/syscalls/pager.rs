@@ -85,7 +85,16 @@ pub fn pager_supply_pages<M: Machine>(
         Some(pager) => cx.kernel.objects.typed(pager).map_err(|_| Status::BAD_STATE)?,
         None => cx.get::<Pager>(pager, Rights::MANAGE_VMO)?,
     };
-    let (mut work, aux) = cx.work_on_both::<Vmo, Vmo>((vmo, Rights::WRITE), (aux, Rights::READ | Rights::WRITE))?;
+    let both = cx.work_on_both::<Vmo, Vmo>((vmo, Rights::WRITE), (aux, Rights::READ | Rights::WRITE));
+    let (mut work, aux) = match both {
+        Ok(both) => both,
+        Err(status) => {
+            // Whether the VMO is this pager's comes before what is wrong with the other one's handle.
+            let vmo = cx.get::<Vmo>(vmo, Rights::WRITE)?;
+            cx.kernel.source_of(pager, vmo)?;
+            return Err(status);
+        }
+    };
     work.kept[0] = pager.object().to_word();
     let goes_on = cx.kernel.pager_supply_portion(pager, work.object, (offset, length), (aux, aux_offset), work.done)?;
     cx.worked(&work, goes_on)

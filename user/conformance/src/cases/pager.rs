@@ -119,6 +119,30 @@ fn supply_pages_refuses() -> Outcome {
     }
     let weak = Vmo::from(without(&vmo.vmo, Rights::WRITE)?);
     fails(supplier.pager.supply_pages(&weak, 0, PAGE, &aux, 0), Status::ACCESS_DENIED)?;
+    let event = zx::Event::create()?;
+    let (pager, paged, from, event) =
+        (supplier.pager.raw_handle(), vmo.raw_handle(), aux.raw_handle(), event.raw_handle());
+    let stranger = Pager::create()?;
+    for (one, two, three, status) in [
+        (0, paged, from, Status::BAD_HANDLE),
+        (pager, 0, from, Status::BAD_HANDLE),
+        (pager, paged, 0, Status::BAD_HANDLE),
+        (paged, paged, from, Status::WRONG_TYPE),
+        (pager, pager, from, Status::WRONG_TYPE),
+        (pager, paged, event, Status::WRONG_TYPE),
+        // Whose the VMO is comes before what is to be supplied.
+        (stranger.raw_handle(), paged, 0, Status::INVALID_ARGS),
+    ] {
+        gives(raw!(zx_pager_supply_pages, one, two, 0, PAGE, three, 0), status)?;
+    }
+    let less = stranger.replace(Rights::INSPECT | Rights::TRANSFER | Rights::ATTACH_VMO)?;
+    gives(raw!(zx_pager_supply_pages, less.raw_handle(), paged, 0, PAGE, from, 0), Status::ACCESS_DENIED)?;
+    // A device's memory cannot be moved, nor what is pinned for one.
+    let device = Vmo::create_physical(&*super::root_resource()?, 0xfed0_0000, PAGE as usize)?;
+    fails(supplier.pager.supply_pages(&vmo, 0, PAGE, &device, 0), Status::NOT_SUPPORTED)?;
+    let pmt = super::bti::bti()?.pin(abi::ZX_BTI_PERM_READ, &aux, 0, PAGE, &mut [0])?;
+    fails(supply(0, PAGE, 0), Status::BAD_STATE)?;
+    pmt.unpin()?;
     equal(vmo.info()?.committed_bytes, 0)?;
     supplier.pager.detach_vmo(&vmo)?;
     fails(supply(0, PAGE, 0), Status::BAD_STATE)
@@ -181,6 +205,15 @@ fn op_range_refuses() -> Outcome {
     let op = |op, offset, length, data| supplier.pager.op_range(op, &vmo, offset, length, data);
     fails(op(0, 0, PAGE, 0), Status::NOT_SUPPORTED)?;
     fails(op(99, 0, PAGE, 0), Status::NOT_SUPPORTED)?;
+    let (pager, paged) = (supplier.pager.raw_handle(), vmo.raw_handle());
+    for (one, two, status) in [
+        (0, paged, Status::BAD_HANDLE),
+        (pager, 0, Status::BAD_HANDLE),
+        (paged, paged, Status::WRONG_TYPE),
+        (pager, pager, Status::WRONG_TYPE),
+    ] {
+        gives(raw!(zx_pager_op_range, one, ZX_PAGER_OP_FAIL, two, 0, PAGE, io), status)?;
+    }
     for (number, data) in [
         (ZX_PAGER_OP_FAIL, io),
         (ZX_PAGER_OP_DIRTY, 0),
@@ -267,5 +300,7 @@ fn other_process() -> Outcome {
         visit.fails(Status::BAD_STATE)?;
     }
     let paged: &Paged = &vmo;
-    Visit::read(Called, paged, 0, 1)?.fails(Status::BAD_STATE)
+    Visit::read(Called, paged, 2, 1)?.fails(Status::BAD_STATE)?;
+    // What it has supplied stays.
+    Visit::read(Called, paged, 0, 1)?.finds(&contents(0, 1))
 }

@@ -107,7 +107,7 @@ fn detached(how: How, asked: bool) -> Outcome {
     supplier.unasked()
 }
 
-/// A VMO whose pager is closed has lost it for good, and with it the pages that it could have again from there.
+/// A VMO whose pager is closed has lost it for good. What it has supplied is there as before.
 fn closed_pager() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     supplier.supply(&vmo, 1, 1)?;
@@ -118,10 +118,14 @@ fn closed_pager() -> Outcome {
     visit.fails(Status::BAD_STATE)?;
     for how in [Mapped, Called] {
         Visit::read(how, &vmo, 0, 1)?.fails(Status::BAD_STATE)?;
-        Visit::read(how, &vmo, 1, 1)?.fails(Status::BAD_STATE)?;
+        Visit::read(how, &vmo, 1, 1)?.finds(&[content(1)])?;
     }
-    equal(vmo.info()?.committed_bytes, 0)?;
-    drop(vmo);
+    equal(vmo.info()?.committed_bytes, PAGE)?;
+    let clone = vmo.create_child(abi::ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, 0, 2 * PAGE)?;
+    Visit::write(Mapped, &clone, 1, 1, 9)?.ends()?;
+    Visit::read(Mapped, &clone, 0, 1)?.fails(Status::BAD_STATE)?;
+    equal((words(&clone, 1, 1)?, words(&vmo, 1, 1)?), (vec![9], contents(1, 1)))?;
+    drop((vmo, clone));
     fails(port.wait(zx::MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)
 }
 
@@ -288,6 +292,19 @@ fn mapped_anew() -> Outcome {
     vmar.map(ZX_VM_PERM_READ | ZX_VM_SPECIFIC_OVERWRITE, base, &other, 0, 8 * PAGE as usize)?;
     supplier.supply(&vmo, 3, 1)?;
     visit.finds(&[77, 78])?;
+    supplier.unasked()?;
+    // What is mapped there instead may have a pager as well, who is asked then.
+    let (old, new) = (supplier.vmo(2, 1, 0)?, supplier.vmo(3, 1, 0)?);
+    let visit = Visit::read(Mapped, &old, 0, 1)?;
+    supplier.asked_to_read(&old, 0, 1)?;
+    visit.waits()?;
+    let Visit::Mapped(mapped) = &visit else { return Err("not mapped".into()) };
+    let (vmar, base) = (&mapped.process().vmar, vmar_offset(mapped)?);
+    vmar.map(ZX_VM_PERM_READ | ZX_VM_SPECIFIC_OVERWRITE, base, &new, 0, PAGE as usize)?;
+    supplier.supply_as(&old, 0, &[66])?;
+    supplier.asked_to_read(&new, 0, 1)?;
+    supplier.supply_as(&new, 0, &[67])?;
+    visit.finds(&[67])?;
     supplier.unasked()
 }
 
