@@ -96,6 +96,15 @@ impl Supplier {
         Ok(self.pager.supply_pages(vmo, first * PAGE, length, &aux, 0)?)
     }
 
+    /// The same out of a VMO where they do not lie at its beginning.
+    pub fn supply_from(&self, vmo: &Paged, first: u64, count: u64, from: u64) -> Outcome {
+        let aux = Vmo::create((from + count) * PAGE, 0)?;
+        for page in 0..count {
+            aux.write(&content(first + page).to_le_bytes(), (from + page) * PAGE)?;
+        }
+        Ok(self.pager.supply_pages(vmo, first * PAGE, count * PAGE, &aux, from * PAGE)?)
+    }
+
     /// Says that pages cannot be had.
     pub fn fail(&self, vmo: &Paged, first: u64, count: u64, status: Status) -> zx::Result<()> {
         let data = i64::from(status.0) as u64;

@@ -11,7 +11,7 @@ use zx::Vmo;
 use super::cases;
 use crate::check::{Outcome, ensure, equal, fails};
 use crate::paged::How::{self, Called, Mapped};
-use crate::paged::{PAGE, Paged, Supplier, Visit, content, contents, words};
+use crate::paged::{MappedVisit, PAGE, Paged, Supplier, Visit, content, contents, words};
 
 cases! {
     "pager.clone.read_from_clone_vmar" => || read_from_clone(Mapped),
@@ -27,7 +27,9 @@ cases! {
     "pager.clone.detached" => detached,
     "pager.clone.commit" => commit,
     "pager.clone.commit_split_supply" => commit_split_supply,
+    "pager.clone.commit_passes_over" => commit_passes_over,
     "pager.clone.resized_meanwhile" => resized_meanwhile,
+    "pager.clone.resized_under_a_mapping" => resized_under_a_mapping,
     "pager.clone.parent_resized" => parent_resized,
     "pager.clone.parent_shrinks_and_grows" => parent_shrinks_and_grows,
     "pager.clone.zero_page_written" => zero_page_written,
@@ -157,6 +159,47 @@ fn commit_split_supply() -> Outcome {
     supplier.unasked()
 }
 
+/// What the parent has, and what the clone has looked at, is not asked for; the clone comes to have all of it.
+fn commit_passes_over() -> Outcome {
+    let (supplier, vmo) = Supplier::with(4)?;
+    let clone = clone(&vmo, 4)?;
+    supplier.supply(&vmo, 1, 2)?;
+    Visit::read(Mapped, &clone, 1, 1)?.finds(&[content(1)])?;
+    let visit = Visit::commit(&clone, 0, 4)?;
+    for page in [0, 3] {
+        supplier.asked_to_read(&vmo, page, 1)?;
+        visit.waits()?;
+        supplier.supply(&vmo, page, 1)?;
+    }
+    visit.ends()?;
+    equal((clone.info()?.committed_bytes, words(&clone, 0, 4)?), (4 * PAGE, contents(0, 4)))?;
+    supplier.unasked()
+}
+
+/// A clone that is cut is a fault to who has it mapped; that its parent is cut is none.
+fn resized_under_a_mapping() -> Outcome {
+    let (supplier, vmo) = Supplier::with_options(2, ZX_VMO_RESIZABLE)?;
+    supplier.supply(&vmo, 0, 2)?;
+    let cut = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE | ZX_VMO_CHILD_RESIZABLE, 0, 2 * PAGE)?;
+    equal(words(&cut, 0, 2)?, contents(0, 2))?;
+    let visits = [None, Some(5)].map(|value| MappedVisit::prepare(&cut, 0, 1, value));
+    cut.set_size(0)?;
+    for visit in visits {
+        let visit = visit?;
+        visit.start()?;
+        Visit::Mapped(visit).fails(Status::OUT_OF_RANGE)?;
+    }
+    let whole = clone(&vmo, 2)?;
+    let [reads, writes] = [None, Some(5)].map(|value| MappedVisit::prepare(&whole, 0, 2, value));
+    vmo.set_size(0)?;
+    for (visit, expected) in [(reads?, [0, 0]), (writes?, [5, 5])] {
+        visit.start()?;
+        Visit::Mapped(visit).ends()?;
+        equal(words(&whole, 0, 2)?, expected.to_vec())?;
+    }
+    supplier.unasked()
+}
+
 fn resized_meanwhile() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     let clone = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE | ZX_VMO_CHILD_RESIZABLE, 0, 2 * PAGE)?;
@@ -199,7 +242,35 @@ fn parent_shrinks_and_grows() -> Outcome {
     equal(words(&clone, 0, 3)?, vec![content(0), 0, 0])?;
     visit.start()?;
     Visit::Mapped(visit).finds(&[content(0), 0, 0])?;
-    supplier.unasked()
+    supplier.unasked()?;
+    // The same for a page wherever the clone begins, as a mapping shows it all the time: pages of the VMO, where the
+    // clone begins, its pages, which of them is looked at, and to how many pages the VMO is cut.
+    let region = zx::startup::vmar_root_self();
+    for (pages, first, count, looked_at, cut) in [(1, 0, 1, 0, 0), (2, 1, 1, 0, 0), (3, 1, 2, 1, 2)] {
+        let (supplier, vmo) = Supplier::with_options(pages, ZX_VMO_RESIZABLE)?;
+        supplier.supply(&vmo, 0, pages)?;
+        let clone = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, first * PAGE, count * PAGE)?;
+        let mapping = region.map_here(ZX_VM_PERM_READ, &clone, 0, (count * PAGE) as usize)?;
+        let find = |value: u64| -> Outcome {
+            let mut word = [1; 8];
+            mapping.read((looked_at * PAGE) as usize, &mut word)?;
+            equal(u64::from_le_bytes(word), value)
+        };
+        let page = first + looked_at;
+        find(content(page))?;
+        // The clone has not written, so it sees what its parent does.
+        vmo.write(&1_u64.to_le_bytes(), page * PAGE)?;
+        find(1)?;
+        vmo.set_size(cut * PAGE)?;
+        find(0)?;
+        vmo.set_size(pages * PAGE)?;
+        find(0)?;
+        supplier.supply(&vmo, 0, pages)?;
+        vmo.write(&2_u64.to_le_bytes(), page * PAGE)?;
+        find(0)?;
+        supplier.unasked()?;
+    }
+    Ok(())
 }
 
 /// A page of zeroes is as good as any other: a copy of it can be written.

@@ -9,6 +9,7 @@ use crate::paged::{PAGE, Supplier, Visit, contents, words};
 
 cases! {
     "pager.commit.one_page" => one_page,
+    "pager.commit.whole_range" => whole_range,
     "pager.commit.split_supply" => split_supply,
     "pager.commit.overlapping_commits" => overlapping_commits,
     "pager.commit.overlapping_commits_one_supply" => overlapping_commits_one_supply,
@@ -29,6 +30,18 @@ fn one_page() -> Outcome {
     visit.waits()?;
     supplier.supply(&vmo, 0, 1)?;
     visit.ends()?;
+    supplier.unasked()
+}
+
+/// However many pages a range has, they are asked for at once.
+fn whole_range() -> Outcome {
+    let (supplier, vmo) = Supplier::with(555)?;
+    let visit = Visit::commit(&vmo, 0, 555)?;
+    supplier.asked_to_read(&vmo, 0, 555)?;
+    visit.waits()?;
+    supplier.supply(&vmo, 0, 555)?;
+    visit.ends()?;
+    crate::check::equal(words(&vmo, 0, 555)?, contents(0, 555))?;
     supplier.unasked()
 }
 
@@ -72,6 +85,24 @@ fn overlapping_commits_one_supply() -> Outcome {
     supplier.supply(&vmo, 0, 24)?;
     first.ends()?;
     second.ends()?;
+    supplier.unasked()?;
+    // Commits of seven pages, such of five across them, and supplies of three.
+    let (supplier, vmo) = Supplier::with(7 * 5 * 3)?;
+    let mut visits = Vec::new();
+    for n in 0..15 {
+        visits.push(Visit::commit(&vmo, n * 7, 7)?);
+        supplier.asked_to_read(&vmo, n * 7, 7)?;
+    }
+    for n in 0..21 {
+        let visit = Visit::commit(&vmo, n * 5, 5)?;
+        visit.waits()?;
+        visits.push(visit);
+    }
+    supplier.unasked()?;
+    for n in 0..35 {
+        supplier.supply(&vmo, n * 3, 3)?;
+    }
+    visits.into_iter().try_for_each(Visit::ends)?;
     supplier.unasked()
 }
 
@@ -88,15 +119,22 @@ fn page_by_page() -> Outcome {
 }
 
 fn many_commits_one_supply() -> Outcome {
-    let (supplier, vmo) = Supplier::with(32)?;
-    let mut visits = Vec::new();
-    for n in 0..8 {
-        visits.push(Visit::commit(&vmo, n * 4, 4)?);
-        supplier.asked_to_read(&vmo, n * 4, 4)?;
+    // At once, and in pieces of which some serve two commits.
+    for supplies in [1, 7] {
+        let (supplier, vmo) = Supplier::with(35)?;
+        let mut visits = Vec::new();
+        for n in 0..5 {
+            visits.push(Visit::commit(&vmo, n * 7, 7)?);
+            supplier.asked_to_read(&vmo, n * 7, 7)?;
+        }
+        let count = 35 / supplies;
+        for n in 0..supplies {
+            supplier.supply(&vmo, n * count, count)?;
+        }
+        visits.into_iter().try_for_each(Visit::ends)?;
+        supplier.unasked()?;
     }
-    supplier.supply(&vmo, 0, 32)?;
-    visits.into_iter().try_for_each(Visit::ends)?;
-    supplier.unasked()
+    Ok(())
 }
 
 /// Pages that are supplied twice count once.
@@ -121,6 +159,17 @@ fn resized() -> Outcome {
     visit.still_waits()?;
     vmo.set_size(PAGE)?;
     visit.ends()?;
+    supplier.unasked()?;
+    // A page that came and is cut off does not count for the one that has not come.
+    let (supplier, vmo) = Supplier::with_options(3, ZX_VMO_RESIZABLE)?;
+    let visit = Visit::commit(&vmo, 0, 3)?;
+    supplier.asked_to_read(&vmo, 0, 3)?;
+    supplier.supply(&vmo, 2, 1)?;
+    vmo.set_size(PAGE)?;
+    visit.still_waits()?;
+    supplier.supply(&vmo, 0, 1)?;
+    visit.ends()?;
+    crate::check::equal(words(&vmo, 0, 1)?, contents(0, 1))?;
     supplier.unasked()
 }
 

@@ -23,12 +23,12 @@ cases! {
     "pager.read.many_threads_many_pages_vmo" => || many_pages(Called),
     "pager.read.many_threads_one_page_vmar" => || one_page(Mapped),
     "pager.read.many_threads_one_page_vmo" => || one_page(Called),
-    "pager.read.bulk_supply_vmar" => || bulk(Mapped, &[(0, 8)]),
-    "pager.read.bulk_supply_vmo" => || bulk(Called, &[(0, 8)]),
-    "pager.read.bulk_odd_length_vmar" => || bulk(Mapped, &[(0, 3), (3, 3), (6, 2)]),
-    "pager.read.bulk_odd_length_vmo" => || bulk(Called, &[(0, 3), (3, 3), (6, 2)]),
-    "pager.read.bulk_odd_offset_vmar" => || bulk(Mapped, &[(0, 1), (1, 3), (4, 4)]),
-    "pager.read.bulk_odd_offset_vmo" => || bulk(Called, &[(0, 1), (1, 3), (4, 4)]),
+    "pager.read.bulk_supply_vmar" => || bulk(Mapped, &[8], false),
+    "pager.read.bulk_supply_vmo" => || bulk(Called, &[8], false),
+    "pager.read.bulk_odd_length_vmar" => || bulk(Mapped, &ODD, false),
+    "pager.read.bulk_odd_length_vmo" => || bulk(Called, &ODD, false),
+    "pager.read.bulk_odd_offset_vmar" => || bulk(Mapped, &ODD, true),
+    "pager.read.bulk_odd_offset_vmo" => || bulk(Called, &ODD, true),
     "pager.read.overlapping_supply_vmar" => || overlapping_supply(Mapped),
     "pager.read.overlapping_supply_vmo" => || overlapping_supply(Called),
     "pager.read.many_requests_vmar" => || many_requests(Mapped),
@@ -77,6 +77,18 @@ fn supplied_before_asked(how: How) -> Outcome {
     for (page, visit) in (0..).zip(visits) {
         visit.finds(&[content(page)])?;
     }
+    supplier.unasked()?;
+    // And what is asked for next is told, not what was withdrawn.
+    let (supplier, vmo) = Supplier::with(2)?;
+    let first = Visit::read(how, &vmo, 0, 1)?;
+    first.waits()?;
+    supplier.supply(&vmo, 0, 1)?;
+    first.finds(&[content(0)])?;
+    let second = Visit::read(how, &vmo, 1, 1)?;
+    second.waits()?;
+    supplier.asked_to_read(&vmo, 1, 1)?;
+    supplier.supply(&vmo, 1, 1)?;
+    second.finds(&[content(1)])?;
     supplier.unasked()
 }
 
@@ -140,19 +152,26 @@ fn one_page(how: How) -> Outcome {
     supplier.unasked()
 }
 
-fn bulk(how: How, supplies: &[(u64, u64)]) -> Outcome {
-    let (supplier, vmo) = Supplier::with(8)?;
-    let mut visits = (0..).zip(visits(how, &vmo, 8)?);
-    for page in 0..8 {
-        supplier.asked_to_read(&vmo, page, 1)?;
-    }
-    for &(first, count) in supplies {
-        supplier.supply(&vmo, first, count)?;
-        for (page, visit) in visits.by_ref().take(count as usize) {
+/// Lengths that fall together with nothing.
+const ODD: [u64; 5] = [2, 3, 5, 7, 13];
+
+/// Pages that are touched one by one are supplied together, some at a time; out of the beginning of a VMO or out of the
+/// same place as where they go.
+fn bulk(how: How, lengths: &[u64], same_place: bool) -> Outcome {
+    let (supplier, vmo) = Supplier::with(lengths.iter().sum())?;
+    let mut first = 0;
+    for &count in lengths {
+        let mut visits = Vec::new();
+        for page in first..first + count {
+            visits.push((page, Visit::read(how, &vmo, page, 1)?));
+            supplier.asked_to_read(&vmo, page, 1)?;
+        }
+        supplier.supply_from(&vmo, first, count, if same_place { first } else { 0 })?;
+        for (page, visit) in visits {
             visit.finds(&[content(page)])?;
         }
+        first += count;
     }
-    equal(visits.count(), 0)?;
     supplier.unasked()
 }
 
