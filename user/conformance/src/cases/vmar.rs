@@ -138,7 +138,13 @@ fn map_execute_right() -> Outcome {
 fn map_region_forbids() -> Outcome {
     let (vmar, _) = zx::startup::vmar_root_self().allocate(abi::ZX_VM_CAN_MAP_READ, 0, 16 * PAGE)?;
     fails(vmar.map(READ_WRITE, 0, &vmo(1)?, 0, PAGE), Status::ACCESS_DENIED)?;
-    fails(vmar.map(READ | abi::ZX_VM_SPECIFIC, 0, &vmo(1)?, 0, PAGE), Status::ACCESS_DENIED)?;
+    for place in [abi::ZX_VM_SPECIFIC, abi::ZX_VM_SPECIFIC_OVERWRITE] {
+        for offset in [0, PAGE] {
+            fails(vmar.map(READ | place, offset, &vmo(1)?, 0, PAGE), Status::ACCESS_DENIED)?;
+        }
+    }
+    let option = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_SPECIFIC;
+    fails(vmar.allocate(option, PAGE, PAGE), Status::ACCESS_DENIED)?;
     vmar.map(READ, 0, &vmo(1)?, 0, PAGE)?;
     Ok(())
 }
@@ -329,7 +335,12 @@ fn map_range_of_the_second_part() -> Outcome {
         mapping.read(usize::from(page) * PAGE, &mut byte)?;
         equal(byte, [b'b' + page])?;
     }
-    Ok(())
+    // Nothing may be done there, so nothing is there in advance.
+    let at = vmar.map(abi::ZX_VM_MAP_RANGE, 0, &vmo, 2 * PAGE as u64, PAGE)?;
+    let status = super::raw!(zx_event_create, 0, at);
+    equal(status, Status::INVALID_ARGS)?;
+    vmar.protect(READ, at, PAGE)?;
+    equal(zx::probe::read(at), b'c')
 }
 
 /// Where the address cannot be told, what was mapped there stays.

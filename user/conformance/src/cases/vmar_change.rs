@@ -37,6 +37,7 @@ cases! {
     "vmar.unmap.large_uncommitted" => unmap_large_uncommitted,
     "vmar.unmap.then_debugger" => unmap_then_debugger,
     "vmar.unmap.then_debugger_in_a_region" => unmap_then_debugger_in_a_region,
+    "vmar.unmap.debugger_at_an_offset" => unmap_debugger_at_an_offset,
     "vmar.unmap.while_debugger_reads" => unmap_while_debugger_reads,
     "vmar.protect.all_ways" => protect_all_ways,
     "vmar.protect.split" => protect_split,
@@ -119,7 +120,17 @@ fn map_part_of_a_page() -> Outcome {
     equal((zx::probe::read(base + PAGE), zx::probe::read(base + 2 * PAGE - 1)), (2, 7))?;
     fails(vmar.map(READ | SPECIFIC, PAGE, &vmo, 0, 1), Status::ALREADY_EXISTS)?;
     vmar.map(READ | SPECIFIC, 2 * PAGE, &vmo, 0, 1)?;
-    equal(zx::probe::read(base + 2 * PAGE), 1)
+    equal(zx::probe::read(base + 2 * PAGE), 1)?;
+    // And unmapped, likewise; mapped in advance as well.
+    vmar.unmap(base, 2 * PAGE)?;
+    let (process, mut byte) = (zx::startup::process_self(), [0]);
+    for more in [0, abi::ZX_VM_MAP_RANGE] {
+        vmar.map(READ | SPECIFIC | more, 0, &vmo, 0, 2 * PAGE - 1)?;
+        equal((process.read_memory(base + PAGE, &mut byte)?, byte), (1, [2]))?;
+        vmar.unmap(base, 2 * PAGE - 1)?;
+        fails(process.read_memory(base + PAGE, &mut byte), Status::NO_MEMORY)?;
+    }
+    Ok(())
 }
 
 /// A mapping need not allow anything, until it is protected otherwise.
@@ -526,12 +537,34 @@ fn unmap_then_debugger_in_a_region() -> Outcome {
     debugger(&prober, &vmar, base + 5 * PAGE, 2)
 }
 
+/// Where a mapping begins in its VMO is not where it begins for a debugger.
+fn unmap_debugger_at_an_offset() -> Outcome {
+    let prober = Prober::new()?;
+    let (vmar, base) = prober.region(16)?;
+    let process = &prober.tiny.process;
+    let size = 9 * PAGE;
+    vmar.map(READ_WRITE | SPECIFIC, 0, &numbered(10)?, PAGE as u64, size)?;
+    let mut bytes = vec![0; size];
+    equal(process.read_memory(base, &mut bytes)?, size)?;
+    ensure((0..9).all(|page| bytes[page * PAGE] == page as u8 + 2), "it has read another part")?;
+    let data: Vec<u8> = (0..size).map(|at| (at / PAGE + at % 7) as u8).collect();
+    equal(process.write_memory(base, &data)?, size)?;
+    equal(process.read_memory(base, &mut bytes)?, size)?;
+    ensure(bytes == data, "what was written is not what is read")?;
+    // Up to the last byte, and over it.
+    let (end, mut two) = (base + size, [0; 2]);
+    equal((process.read_memory(end - 1, &mut two[..1])?, process.write_memory(end - 1, &[5])?), (1, 1))?;
+    equal((process.read_memory(end - 1, &mut two)?, process.write_memory(end - 1, &[6, 6])?), (1, 1))?;
+    fails(process.read_memory(end, &mut two[..1]), Status::NO_MEMORY)?;
+    fails(process.write_memory(end, &[7]), Status::NO_MEMORY)?;
+    prober.finds(end - 1, 6)?;
+    prober.finds_nothing(end)
+}
+
 /// While a debugger reads, what it reads is unmapped and mapped again: it gets all of it, a part or an error.
 fn unmap_while_debugger_reads() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(64)?;
-    let vmo = vmo(64)?;
-    vmo.write(&vec![7; 64 * PAGE], 0)?;
     let process = prober.tiny.process.duplicate_handle(Rights::SAME_RIGHTS)?;
     let reader = std::thread::spawn(move || {
         let process = zx::Process::from(process);
@@ -551,7 +584,11 @@ fn unmap_while_debugger_reads() -> Outcome {
     });
     let mut turns = 0;
     while !reader.is_finished() {
-        vmar.map(READ | SPECIFIC, 0, &vmo, 0, 64 * PAGE)?;
+        // The memory goes with its last mapping.
+        let memory = vmo(64)?;
+        memory.write(&vec![7; 64 * PAGE], 0)?;
+        vmar.map(READ | SPECIFIC, 0, &memory, 0, 64 * PAGE)?;
+        drop(memory);
         zx::thread_legacy_yield()?;
         vmar.unmap(base + turns % 64 * PAGE, PAGE)?;
         zx::thread_legacy_yield()?;
@@ -669,11 +706,23 @@ fn protect_gap() -> Outcome {
     let (vmar, base) = prober.region(8)?;
     vmar.map(READ_WRITE | SPECIFIC, PAGE, &numbered(2)?, 0, 2 * PAGE)?;
     vmar.map(READ_WRITE | SPECIFIC, 4 * PAGE, &numbered(2)?, 0, 2 * PAGE)?;
-    for (from, pages) in [(0, 2), (2, 2), (1, 5), (5, 2), (3, 1)] {
-        fails(vmar.protect(READ, base + from * PAGE, pages * PAGE), Status::NOT_FOUND)?;
-    }
-    for page in [1, 2, 4, 5] {
-        prober.stores(base + page * PAGE, 1)?;
+    let unchanged = || -> Outcome {
+        for (from, pages) in [(0, 2), (2, 2), (1, 5), (5, 2), (3, 1)] {
+            fails(vmar.protect(READ, base + from * PAGE, pages * PAGE), Status::NOT_FOUND)?;
+        }
+        for page in [1, 2, 4, 5] {
+            prober.stores(base + page * PAGE, 1)?;
+        }
+        Ok(())
+    };
+    unchanged()?;
+    // A region with nothing in it is a gap, too.
+    let (child, _) = vmar.allocate(CAN | SPECIFIC, 3 * PAGE, PAGE)?;
+    unchanged()?;
+    child.map(READ_WRITE | SPECIFIC, 0, &numbered(1)?, 0, PAGE)?;
+    vmar.protect(READ, base + PAGE, 5 * PAGE)?;
+    for page in 1..6 {
+        prober.finds_read_only(base + page * PAGE, 1)?;
     }
     Ok(())
 }

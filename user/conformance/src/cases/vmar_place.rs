@@ -1,11 +1,11 @@
 //! Where regions and mappings go: alignment, limits, room, chance.
 
 use abi::{Rights, Status};
-use zx::{Vmar, Vmo};
+use zx::{AsHandleRef, Vmar, Vmo};
 
 use super::vmar::{PAGE, READ, READ_WRITE, region, vmo};
-use super::{cases, without};
-use crate::check::{Failure, Outcome, ensure, equal, fails};
+use super::{cases, raw, without};
+use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::tiny::Tiny;
 
 cases! {
@@ -29,6 +29,7 @@ cases! {
     "vmar.map.drawn_by_lot" => map_drawn_by_lot,
     "vmar.map.fills_a_region" => map_fills_a_region,
     "vmar.root.address_limits" => root_address_limits,
+    "vmar.arguments.edges" => arguments_edges,
 }
 
 const SPECIFIC: u32 = abi::ZX_VM_SPECIFIC;
@@ -238,7 +239,9 @@ fn map_upper_limit() -> Outcome {
         fails(vmar.map(READ | LIMIT | other, 32 * PAGE, &vmo, 0, PAGE), Status::INVALID_ARGS)?;
     }
     vmar.map(READ | LIMIT, 64 * PAGE, &vmo, 0, PAGE)?;
-    Ok(())
+    // A limit at its end leaves all of a region.
+    let (whole, base) = region(64)?;
+    equal(whole.map(READ | LIMIT, 64 * PAGE, &vmo, 0, 64 * PAGE)?, base)
 }
 
 fn map_upper_limit_denied() -> Outcome {
@@ -302,4 +305,50 @@ fn root_address_limits() -> Outcome {
     let mut bytes = [0; 4];
     equal(tiny.process.read_memory(info.base + info.len - PAGE, &mut bytes)?, 4)?;
     equal(&bytes, b"ends")
+}
+
+/// Numbers that go round, pages of which a part is meant, places for results that are none: refused, and nothing is made.
+fn arguments_edges() -> Outcome {
+    const RANGE: u32 = abi::ZX_VM_MAP_RANGE;
+    const OVER: u32 = abi::ZX_VM_SPECIFIC_OVERWRITE;
+    let (vmar, base) = region(16)?;
+    let vmo = vmo(4)?;
+    // As pages it is none.
+    let round = usize::MAX - PAGE + 2;
+    fails(vmar.allocate(CAN, 0, round), Status::INVALID_ARGS)?;
+    fails(vmar.map(READ_WRITE, 0, &vmo, 0, round), Status::OUT_OF_RANGE)?;
+    fails(vmar.map(READ | RANGE, 0, &vmo, 0, round), Status::OUT_OF_RANGE)?;
+    let at = vmar.map(READ_WRITE | SPECIFIC, 2 * PAGE, &vmo, 0, 4 * PAGE)?;
+    for from in [at - PAGE, at, at + PAGE] {
+        fails(vmar.protect(READ, from, round), Status::INVALID_ARGS)?;
+        fails(vmar.unmap(from, round), Status::INVALID_ARGS)?;
+    }
+    fails(vmar.protect(READ | abi::ZX_VM_CAN_MAP_WRITE, at, 4 * PAGE), Status::INVALID_ARGS)?;
+    fails(vmar.protect(READ | 1 << 31, at, 4 * PAGE), Status::INVALID_ARGS)?;
+    vmar.unmap(at, 4 * PAGE)?;
+    // The last page that a VMO could have has no end; the one before it has.
+    let last = u64::MAX - PAGE as u64 + 1;
+    fails(vmar.map(READ_WRITE, 0, &vmo, last, PAGE), Status::OUT_OF_RANGE)?;
+    let far = vmar.map(READ_WRITE | abi::ZX_VM_ALLOW_FAULTS, 0, &vmo, last - PAGE as u64, PAGE)?;
+    vmar.unmap(far, PAGE)?;
+    for more in [0, RANGE] {
+        fails(vmar.map(READ_WRITE | SPECIFIC | more, PAGE - 1, &vmo, 0, 4 * PAGE), Status::INVALID_ARGS)?;
+        fails(vmar.map(READ_WRITE | SPECIFIC | more, PAGE, &vmo, PAGE as u64 - 1, 3 * PAGE), Status::INVALID_ARGS)?;
+        fails(vmar.map(READ_WRITE | more, 0, &vmo, PAGE as u64 - 1, 3 * PAGE), Status::INVALID_ARGS)?;
+    }
+    for options in [SPECIFIC | LIMIT, OVER | LIMIT, abi::ZX_VM_PERM_READ, 1 << 31] {
+        fails(vmar.allocate(abi::ZX_VM_CAN_MAP_READ | options, PAGE, 4 * PAGE), Status::INVALID_ARGS)?;
+    }
+    fails(vmar.allocate(CAN, 0, PAGE - 1), Status::INVALID_ARGS)?;
+    fails(vmar.allocate(CAN | SPECIFIC, PAGE - 1, PAGE), Status::INVALID_ARGS)?;
+    for options in [abi::ZX_VM_CAN_MAP_EXECUTE, 1 << 31] {
+        fails(vmar.map(READ_WRITE | options, 0, &vmo, 0, 4 * PAGE), Status::INVALID_ARGS)?;
+    }
+    let (handle, object) = (vmar.raw_handle(), vmo.raw_handle());
+    let (mut child, mut place) = (0_u32, 0_usize);
+    gives(raw!(zx_vmar_allocate, handle, CAN, 0, 4 * PAGE, &raw mut child, 1), Status::INVALID_ARGS)?;
+    gives(raw!(zx_vmar_allocate, handle, CAN, 0, 4 * PAGE, 1, &raw mut place), Status::INVALID_ARGS)?;
+    gives(raw!(zx_vmar_map, handle, READ_WRITE, 0, object, 0, 4 * PAGE, 1), Status::INVALID_ARGS)?;
+    equal(vmo.info()?.num_mappings, 0)?;
+    equal(vmar.allocate(CAN | SPECIFIC, 0, 16 * PAGE)?.1, base)
 }
