@@ -19,8 +19,13 @@ pub const LARGE_PAGES: u64 = LARGE_PAGE / PAGE;
 
 /// The lowest address that a program can map: Zircon's on this processor, and below where programs for fixed addresses mostly begin.
 pub const USER_BASE: u64 = 0x20_0000;
-/// The first address above what a program can map. The machine keeps its own pages above it.
-pub const USER_TOP: u64 = 0x7ff0_0000_0000;
+/// The first address above what a program can map: Zircon's. The last page below 2^47 is nobody's.
+pub const USER_TOP: u64 = (1 << 47) - PAGE;
+/// Where the machine keeps its own pages in an address space, up to [`KEPT_END`]. Nothing else is mapped there, and no call changes what
+/// is.
+pub const KEPT: u64 = 0x7ff0_0000_0000;
+/// The end of that.
+pub const KEPT_END: u64 = KEPT + (1 << 30);
 /// Where the half begins that shared processes have in common, as in Zircon.
 pub const USER_HALF: u64 = 0x4000_0000_0000;
 /// The lowest address that a native component can map, if it is a client of this system: what lies below is its own.

@@ -13,7 +13,7 @@ use crate::ioports::Grants;
 use crate::job::{Critical, Job};
 use crate::kernel::Kernel;
 use crate::list::{Link, List};
-use crate::machine::{Aspace, COMPONENT_BASE, Machine, USER_BASE, USER_HALF, USER_TOP};
+use crate::machine::{Aspace, COMPONENT_BASE, KEPT, Machine, USER_BASE, USER_HALF, USER_TOP};
 use crate::name::Name;
 use crate::object::{Body, Id, Threads};
 use crate::policy::Policy;
@@ -153,7 +153,7 @@ impl<M: Machine> Kernel<M> {
         let uncount = |kernel: &mut Self| kernel.accounts.uncount(account, Counted::Processes, 1);
         let range = match kind {
             Kind::Alone => (USER_BASE, USER_TOP),
-            Kind::Component(..) => (COMPONENT_BASE, USER_TOP),
+            Kind::Component(..) => (COMPONENT_BASE, KEPT),
             Kind::Prototype => (USER_HALF, USER_TOP),
             Kind::Member(_) => (USER_BASE, USER_HALF),
         };

@@ -17,7 +17,7 @@ use abi::Status;
 use super::Vmar;
 use super::children::Room;
 use crate::kernel::Kernel;
-use crate::machine::{Machine, PAGE};
+use crate::machine::{KEPT, KEPT_END, Machine, PAGE};
 use crate::object::Id;
 use crate::slab::Key;
 
@@ -101,6 +101,8 @@ impl Vmar {
     /// A place for `len` bytes below `limit`, from the start on, or else anywhere.
     fn find_room(&mut self, len: u64, align: u64, limit: u64, lot: u8) -> Option<u64> {
         let limit = limit.min(self.end());
+        // Above what the machine keeps there is little: only what is placed by its address lies there.
+        let limit = if self.is_root() { limit.min(KEPT) } else { limit };
         let (start, base) = (self.start, self.base);
         if len < LARGE
             && let Some(at) = self.draw_at_hint(&Room { len, align, from: start, limit }, lot)
@@ -138,6 +140,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `BAD_STATE`: the VMAR is destroyed. `INVALID_ARGS`: not within it. `ALREADY_EXISTS`, `NO_RESOURCES`: no room.
+    /// `ACCESS_DENIED`: in place of what the machine keeps.
     pub(super) fn vmar_place(&mut self, id: Id<Vmar>, place: Place, len: u64) -> Result<(u64, Key), Status> {
         let (_, aspace) = self.vmar_alive(id)?;
         let vmar = self.objects.get_mut(id)?;
@@ -155,8 +158,12 @@ impl<M: Machine> Kernel<M> {
                 if !offset.is_multiple_of(PAGE) || !vmar.covers(base, len) {
                     return Err(Status::INVALID_ARGS);
                 }
-                if matches!(place, Place::At(_)) && !vmar.children.is_free(base, len) {
+                let is_kept = vmar.is_root() && base < KEPT_END && base + len > KEPT;
+                if matches!(place, Place::At(_)) && (is_kept || !vmar.children.is_free(base, len)) {
                     return Err(Status::ALREADY_EXISTS);
+                }
+                if is_kept {
+                    return Err(Status::ACCESS_DENIED);
                 }
                 Ok((base, aspace))
             }

@@ -11,7 +11,7 @@
 //!    own, and the kernel takes it out of the component's address space.
 
 use component_boot::layout;
-use objects::machine::{Aspace, COMPONENT_BASE, MachineThread, OutOfMemory, ThreadKey, USER_TOP};
+use objects::machine::{Aspace, COMPONENT_BASE, KEPT, MachineThread, OutOfMemory, ThreadKey};
 use server_boot::service;
 
 use super::aspace::Space;
@@ -19,7 +19,7 @@ use super::memory::Memory;
 use super::thread::done;
 use super::{Program, Sel4, sys};
 
-const _: () = assert!(COMPONENT_BASE == layout::WINDOW && USER_TOP == layout::CALLS);
+const _: () = assert!(COMPONENT_BASE == layout::WINDOW && KEPT == layout::CALLS);
 
 /// Where the capabilities of a component stand (1).
 #[derive(Clone, Copy)]

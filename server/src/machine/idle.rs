@@ -8,7 +8,9 @@
 //!
 //! All of it is given up when memory is short ([`Sel4::with_all`]), and not counted as in use.
 
-use objects::machine::{Aspace, Held, Machine, MachineThread, OutOfMemory, PAGE_SIZE, ThreadKey, USER_TOP};
+use objects::machine::{
+    Aspace, Held, KEPT, KEPT_END, Machine, MachineThread, OutOfMemory, PAGE_SIZE, ThreadKey, USER_TOP,
+};
 use objects::refusal::Grows;
 
 use super::aspace::Space;
@@ -147,7 +149,9 @@ impl Sel4 {
         };
         if let Some(program) = self.programs.get_mut(aspace.0 as usize).and_then(Option::as_mut) {
             let further = program.idle.iter_mut().filter(|idle| idle.is_some()).nth(1).and_then(Option::take);
-            program.space.unmap(&mut self.memory, &mut self.tables, 0, USER_TOP);
+            for (start, end) in [(0, KEPT), (KEPT_END, USER_TOP)] {
+                program.space.unmap(&mut self.memory, &mut self.tables, start, end);
+            }
             self.idle_programs[place] = Some(aspace.0);
             further.into_iter().for_each(|thread| self.thread_destroy_made(thread));
         }

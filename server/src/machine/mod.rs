@@ -55,8 +55,8 @@ use core::ptr;
 
 use objects::machine::{
     Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
-    IrqKey, IrqSource, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, MsiBlock, OutOfMemory,
-    PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey, USER_TOP,
+    IrqKey, IrqSource, KEPT, KEPT_END, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, MsiBlock,
+    OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey, USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
 use server_boot::{BootInfo, FLAG_POWER};
@@ -82,8 +82,16 @@ pub const SIGNAL_LINK: u64 = 2;
 /// Notification bit: the root task has news.
 pub const SIGNAL_NEWS: u64 = server_boot::NEWS_BADGE & !thread::NOTIFICATION;
 
-/// Where pages are mapped in programs' address spaces that they do not map themselves: IPC buffers, and what is shown to their vDSO.
-const HIDDEN: u64 = USER_TOP;
+/// Pages that programs do not map themselves, at most, in an address space: IPC buffers, and what is shown to their vDSO. They are
+/// mapped from [`KEPT`] on.
+const KEPT_PAGES: u32 = ((KEPT_END - KEPT) / PAGE) as u32;
+
+/// The parts of a range that programs map, below what is kept and above. Mostly there is one.
+#[inline]
+fn parts(address: u64, pages: u64) -> [(u64, u64); 2] {
+    let end = address.saturating_add(pages.saturating_mul(PAGE));
+    if end <= KEPT { [(address, end), (0, 0)] } else { [(address, KEPT), (address.max(KEPT_END), end.min(USER_TOP))] }
+}
 
 /// One address space with what the machine keeps in it.
 struct Program {
@@ -256,12 +264,16 @@ impl Sel4 {
             // A place given back must find room.
             let reserve = program.next_place as usize + 1 - program.free_places.len();
             program.free_places.room(reserve)?;
-            program.free_places.pop().unwrap_or_else(|| {
-                program.next_place += 1;
-                program.next_place - 1
-            })
+            match program.free_places.pop() {
+                Some(place) => place,
+                None if program.next_place == KEPT_PAGES => return Err(OutOfMemory),
+                None => {
+                    program.next_place += 1;
+                    program.next_place - 1
+                }
+            }
         };
-        let address = HIDDEN + u64::from(place) * PAGE;
+        let address = KEPT + u64::from(place) * PAGE;
         let perm = Perm { read: true, write: true, execute: false };
         let (memory, tables) = (&mut self.memory, &mut self.tables);
         let program = self.programs[aspace.0 as usize].as_ref().ok_or(OutOfMemory)?;
@@ -278,7 +290,7 @@ impl Sel4 {
     fn hidden_unmap(&mut self, aspace: Aspace, address: u64) {
         if let Some(program) = &mut self.programs[aspace.0 as usize] {
             program.space.unmap(&mut self.memory, &mut self.tables, address, address + PAGE);
-            program.free_places.push(((address - HIDDEN) / PAGE) as u32);
+            program.free_places.push(((address - KEPT) / PAGE) as u32);
         }
     }
 
@@ -479,30 +491,39 @@ impl Machine for Sel4 {
 
     fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64) {
         if let Some(program) = self.programs.get(aspace.0 as usize).and_then(Option::as_ref) {
-            let end = address.saturating_add(pages.saturating_mul(PAGE)).min(USER_TOP);
-            program.space.unmap(&mut self.memory, &mut self.tables, address, end);
+            for (start, end) in parts(address, pages).into_iter().filter(|(start, end)| start < end) {
+                program.space.unmap(&mut self.memory, &mut self.tables, start, end);
+            }
         }
     }
 
     fn unmap_some(&mut self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64 {
-        let end = address.saturating_add(pages.saturating_mul(PAGE)).min(USER_TOP);
         let Self { programs, memory, tables, .. } = self;
         let Some(program) = programs.get(aspace.0 as usize).and_then(Option::as_ref) else { return pages };
-        let stop = program.space.unmap_some(memory, tables, address, end, most);
+        let mut stop = address;
+        for (start, end) in parts(address, pages).into_iter().filter(|(start, end)| start < end) {
+            stop = program.space.unmap_some(memory, tables, start, end, most);
+            if stop < end {
+                break;
+            }
+        }
         (stop.saturating_sub(address) / PAGE).max(1)
     }
 
     fn stretch(&self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64 {
-        let end = address.saturating_add(pages.saturating_mul(PAGE)).min(USER_TOP);
+        let Some((start, end)) = parts(address, pages).into_iter().find(|(start, end)| start < end) else {
+            return pages;
+        };
         let program = self.programs.get(aspace.0 as usize).and_then(Option::as_ref);
-        let stop = program.map_or(end, |program| program.space.stretch(&self.tables, address, end, most));
+        let stop = program.map_or(end, |program| program.space.stretch(&self.tables, start, end, most));
         (stop.saturating_sub(address) / PAGE).max(1)
     }
 
     fn protect(&mut self, aspace: Aspace, address: u64, pages: u64, within: Perm) {
         if let Some(program) = self.programs.get(aspace.0 as usize).and_then(Option::as_ref) {
-            let end = address.saturating_add(pages.saturating_mul(PAGE)).min(USER_TOP);
-            program.space.protect(&mut self.memory, &mut self.tables, (address, end), within);
+            for (start, end) in parts(address, pages).into_iter().filter(|(start, end)| start < end) {
+                program.space.protect(&mut self.memory, &mut self.tables, (start, end), within);
+            }
         }
     }
 

@@ -85,6 +85,7 @@ mod vmar_execute;
 mod vmar_op_range;
 mod vmar_place;
 mod vmar_portions;
+mod vmar_top;
 mod vmo;
 mod vmo_clone;
 mod vmo_clone_family;
@@ -234,6 +235,7 @@ pub fn all() -> Vec<Case> {
         vmar_change::cases(),
         vmar_execute::cases(),
         vmar_op_range::cases(),
+        vmar_top::cases(),
         vmar_place::cases(),
         vmar_portions::cases(),
         fault::cases(),
