@@ -48,6 +48,8 @@ pub struct Kernel<M: Machine> {
     pub objects: Objects,
     pub(crate) interests: Slab<Interest>,
     pub(crate) observers: Slab<Observer>,
+    /// Observers that there have been.
+    pub(crate) observed: u64,
     pub(crate) packets: Slab<Packet>,
     pub(crate) sources: Slab<Source>,
     /// What the event that is being dealt with must wait for, if it has come to that.
@@ -129,6 +131,7 @@ impl<M: Machine> Kernel<M> {
             objects: Objects::default(),
             interests: Slab::default(),
             observers: Slab::default(),
+            observed: 0,
             packets: Slab::default(),
             sources: Slab::default(),
             wanted: None,

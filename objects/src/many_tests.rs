@@ -291,6 +291,51 @@ fn so_many_sets_of_signals_of_one_object() {
     assert!(ask(1 << 8).is_ok());
 }
 
+#[test]
+fn who_came_last_is_told_first() {
+    // Waits for one signal, for another and for both, by turns; each third is not satisfied.
+    let wanted = [Signals::USER_0, Signals::USER_1, Signals::USER_2, Signals::USER_0 | Signals::USER_1];
+    for (waits, cancelled) in [(4, None), (40, None), (40, Some(39)), (40, Some(17))] {
+        let mut w = World::new(1);
+        let event = w.kernel.event_create().unwrap();
+        let value = w.give(event);
+        for n in 0..waits {
+            let item = WaitItem { object: event.object(), handle: value, signals: wanted[n % 4] };
+            w.kernel.wait_async(w.process, item, w.port, n as u64, 0).unwrap();
+        }
+        if let Some(n) = cancelled {
+            assert_eq!(w.kernel.port_cancel(w.port, (w.process, value), n, 0), Ok(None));
+        }
+        w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0 | Signals::USER_1);
+        let told: Vec<u64> = w.packets().into_iter().map(|(key, _)| key).collect();
+        let there = |n: &u64| n % 4 != 2 && Some(*n) != cancelled;
+        assert_eq!(told, (0..waits as u64).rev().filter(there).collect::<Vec<_>>());
+        w.kernel.signal(event.object(), Signals::NONE, Signals::USER_2);
+        assert_eq!(w.packets().len(), waits / 4);
+        w.nothing_is_left();
+    }
+}
+
+#[test]
+fn so_many_sets_of_signals_are_told_in_portions() {
+    // All of them are satisfied by one signal; whatever is told later is told once.
+    let mut w = World::new(1);
+    let event = w.kernel.event_create().unwrap();
+    let value = w.give(event);
+    for n in 0..512_u32 {
+        let signals = Signals::USER_0 | Signals::from_bits_retain((n % 256) << 8);
+        let item = WaitItem { object: event.object(), handle: value, signals };
+        w.kernel.wait_async(w.process, item, w.port, u64::from(n), 0).unwrap();
+    }
+    w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0);
+    w.carry_out();
+    let mut told: Vec<u64> = w.packets().into_iter().map(|(key, _)| key).collect();
+    assert!(told.starts_with(&[511, 510, 509]));
+    told.sort_unstable();
+    assert_eq!(told, (0..512).collect::<Vec<_>>());
+    w.nothing_is_left();
+}
+
 /// More threads than are woken at once, twice, which wait on a word.
 fn crowd() -> (World, Key) {
     let mut w = World::new(3 * AT_ONCE as usize);

@@ -15,6 +15,9 @@
 //!
 //! A thread that is the only one to wait for the only object that it waits for does without lists: see [`crate::sole`].
 //!
+//! Of those whom one change of signals satisfies, who came last is told first, whatever signals each waits for, as Zircon has it.
+//! A sole waiter came before all others, so it is the last.
+//!
 //! Many may wait for one signal or through one handle, and others are not to wait until all of them are told. So 3A and 3C
 //! reach [`AT_ONCE`] observers; with what is beyond that the rest of the call goes on in portions, as with what it has ended
 //! ([`crate::ends`]):
@@ -48,6 +51,8 @@ use crate::vmo::PAGE_WAIT;
 
 /// Observers that are told at once.
 const AT_ONCE: usize = 64;
+/// Interests that can be looked at for the effort of telling one observer.
+const LOOKS: usize = 16;
 /// Sets of signals of one object that can be waited for at a time: each change of its signals looks at all of them.
 const INTERESTS: usize = 256;
 
@@ -78,6 +83,8 @@ pub(crate) enum Target {
 /// One that waits.
 pub(crate) struct Observer {
     interest: Key,
+    /// How many observers there had been, with this one: who has more came later.
+    number: u64,
     target: Target,
     /// The handle that the wait went through.
     process: Id<Process>,
@@ -129,7 +136,7 @@ macro_rules! chains {
 chains! {
     /// Interests in one object.
     Interests = Interest.link;
-    /// Observers of one interest, those that have waited longest first.
+    /// Observers of one interest, who came last first.
     Alike = Observer.alike;
     /// Observers through one handle.
     Through = Observer.through;
@@ -161,6 +168,15 @@ pub(crate) struct News {
     now: Signals,
     sole: Option<Sole>,
     alone: bool,
+}
+
+/// An interest that is satisfied, and whose newest observer is to be told first.
+struct Newest {
+    interest: Key,
+    /// The number of the newest observer in any other one; 0 if there is none.
+    others: u64,
+    /// Interests that were looked at to find it.
+    looks: usize,
 }
 
 impl Object {
@@ -211,8 +227,10 @@ impl<M: Machine> Kernel<M> {
 
     fn observe(&mut self, item: WaitItem, target: Target, process: Id<Process>) -> Result<Key, Status> {
         let interest = self.interest(item.object, item.signals)?;
+        self.observed += 1;
         let observer = Observer {
             interest,
+            number: self.observed,
             target,
             process,
             handle: item.handle,
@@ -225,7 +243,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::NO_MEMORY);
         };
         if let Some(interest) = self.interests.get_mut(interest) {
-            interest.observers.push(&mut self.observers, key);
+            interest.observers.push_first(&mut self.observers, key);
         }
         if let Some(watchers) = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(item.handle)) {
             watchers.push(&mut self.observers, key);
@@ -313,44 +331,65 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     pub(crate) fn tell(&mut self, id: ObjectId, news: Option<News>) {
         let Some(News { set, now, sole, alone }) = news else { return };
-        self.sole_notify(sole, set);
         if !alone {
             self.notify(id, set, now);
         }
+        self.sole_notify(sole, set);
     }
 
     /// Signals of an object were set. Whoever waits for one waits because it was not, or for it to be set anew: so an
     /// interest in it is satisfied as a whole.
     fn notify(&mut self, id: ObjectId, set: Signals, now: Signals) {
-        let interests = |kernel: &Self| kernel.objects.any(id).map(|object| object.interests).unwrap_or_default();
-        let mut next = interests(self).first();
         let mut at_once = AT_ONCE;
-        while let Some(key) = next {
-            let Some(signals) = self.interests.get(key).map(|interest| interest.signals) else {
-                // A thread that waited for several things has taken it along.
-                next = interests(self).first();
-                continue;
-            };
-            next = interests(self).after(&self.interests, next);
-            if signals.intersects(set) {
-                self.satisfy(key, now, &mut at_once);
+        while at_once > 0 {
+            let Some(Newest { interest, others, looks }) = self.newest(id, set) else { return };
+            at_once = at_once.saturating_sub(looks / LOOKS);
+            while at_once > 0
+                && let Some(observer) = self.interests.get(interest).and_then(|interest| interest.observers.first())
+                && self.observers.get(observer).is_some_and(|observer| observer.number > others)
+            {
+                at_once -= 1;
+                self.satisfy_one(observer, now);
             }
         }
+        self.settle_all(id, set, now);
     }
 
-    /// Tells the observers of an interest: so many at once, the others later (step 4).
-    fn satisfy(&mut self, interest: Key, now: Signals, at_once: &mut usize) {
-        while let Some(observer) = self.interests.get(interest).and_then(|interest| interest.observers.first()) {
-            if *at_once == 0 {
-                return self.settle(interest, now);
+    /// Of the interests in an object that signals satisfy, the one whose newest observer is the newest of all.
+    fn newest(&self, id: ObjectId, set: Signals) -> Option<Newest> {
+        let (mut newest, mut number) = (None, 0);
+        let (mut others, mut looks) = (0, 0);
+        for key in self.objects.any(id).ok()?.interests.iter(&self.interests) {
+            looks += 1;
+            let Some(interest) = self.interests.get(key).filter(|interest| interest.signals.intersects(set)) else {
+                continue;
+            };
+            let first = interest.observers.first().and_then(|key| self.observers.get(key));
+            let Some(first) = first.map(|observer| observer.number) else { continue };
+            if first > number {
+                others = number;
+                (newest, number) = (Some(key), first);
+            } else {
+                others = others.max(first);
             }
-            *at_once -= 1;
-            self.satisfy_one(observer, now);
+        }
+        newest.map(|interest| Newest { interest, others, looks })
+    }
+
+    /// Step 4 for all interests in an object that are satisfied.
+    #[cold]
+    fn settle_all(&mut self, id: ObjectId, set: Signals, now: Signals) {
+        let interests = |kernel: &Self| kernel.objects.any(id).map(|object| object.interests).unwrap_or_default();
+        let mut next = interests(self).first();
+        while let Some(key) = next {
+            next = interests(self).after(&self.interests, next);
+            if self.interests.get(key).is_some_and(|interest| interest.signals.intersects(set)) {
+                self.settle(key, now);
+            }
         }
     }
 
     /// Step 4.
-    #[cold]
     fn settle(&mut self, key: Key, now: Signals) {
         let Some(interest) = self.interests.get_mut(key) else { return };
         interest.settled = Some(now);

@@ -17,6 +17,7 @@ cases! {
     "port.wait.times_out" => wait_times_out,
     "port.wait.one_packet_one_thread" => wait_one_packet_one_thread,
     "port.wait_async.packet" => async_packet,
+    "port.wait_async.newest_first" => async_newest_first,
     "port.wait_async.already" => async_already,
     "port.wait_async.once" => async_once,
     "port.wait_async.edge" => async_edge,
@@ -116,6 +117,32 @@ fn async_packet() -> Outcome {
     equal(count, 1)
 }
 
+fn async_newest_first() -> Outcome {
+    // Who asked last is told first, whatever signals of the change each asked for.
+    let (port, event) = (Port::create()?, Event::create()?);
+    for key in 0..7 {
+        event.wait_async(&port, key, Signals::SIGNALED, 0)?;
+    }
+    event.signal(Signals::NONE, Signals::SIGNALED)?;
+    for key in (0..7).rev() {
+        let packet = port.wait(late())?;
+        equal((packet.key, packet.type_, signal_packet(&packet).2), (key, abi::ZX_PKT_TYPE_SIGNAL_ONE, 1))?;
+    }
+    event.signal(Signals::SIGNALED, Signals::NONE)?;
+    let wanted =
+        [Signals::USER_0, Signals::USER_1, Signals::USER_0, Signals::USER_2, Signals::USER_1 | Signals::USER_2];
+    for (key, signals) in (0..).zip(wanted.iter().chain(&wanted)) {
+        event.wait_async(&port, key, *signals, 0)?;
+    }
+    event.signal(Signals::NONE, Signals::USER_0 | Signals::USER_1)?;
+    for key in (0..10).rev().filter(|key| key % 5 != 3) {
+        equal(port.wait(late())?.key, key)?;
+    }
+    fails(port.wait(MonotonicInstant::ZERO), Status::TIMED_OUT)?;
+    event.signal(Signals::NONE, Signals::USER_2)?;
+    equal((port.wait(late())?.key, port.wait(late())?.key), (8, 3))
+}
+
 fn async_already() -> Outcome {
     let (port, event) = (Port::create()?, Event::create()?);
     event.signal(Signals::NONE, Signals::USER_1)?;
@@ -145,13 +172,25 @@ fn async_edge() -> Outcome {
 }
 
 fn async_timestamp() -> Outcome {
-    let (port, event) = (Port::create()?, Event::create()?);
-    event.wait_async(&port, 5, Signals::USER_1, abi::ZX_WAIT_ASYNC_TIMESTAMP)?;
-    let before = MonotonicInstant::now();
-    event.signal(Signals::NONE, Signals::USER_1)?;
-    let after = MonotonicInstant::now();
-    let time = MonotonicInstant(port.wait(late())?.payload[2] as i64);
-    ensure(before <= time && time <= after, "the time is not that of the signal")
+    // Of two waits one asks for the time, and gets that of its own signal.
+    let port = Port::create()?;
+    let events = [Event::create()?, Event::create()?];
+    for (timed, untimed) in [(0, 1), (1, 0)] {
+        events[timed].wait_async(&port, 1, Signals::USER_1, abi::ZX_WAIT_ASYNC_TIMESTAMP)?;
+        events[untimed].wait_async(&port, 2, Signals::USER_1, 0)?;
+        let before = MonotonicInstant::now();
+        events[timed].signal(Signals::NONE, Signals::USER_1)?;
+        let after = MonotonicInstant::now();
+        events[untimed].signal(Signals::NONE, Signals::USER_1)?;
+        let packet = port.wait(late())?;
+        let time = MonotonicInstant(packet.payload[2] as i64);
+        equal(packet.key, 1)?;
+        ensure(before <= time && time <= after, "the time is not that of the signal")?;
+        let packet = port.wait(late())?;
+        equal((packet.key, packet.payload[2]), (2, 0))?;
+        events.iter().try_for_each(|event| event.signal(Signals::USER_1, Signals::NONE))?;
+    }
+    Ok(())
 }
 
 fn async_rights() -> Outcome {
@@ -179,19 +218,39 @@ fn async_options() -> Outcome {
 
 fn cancel_pending() -> Outcome {
     let (port, event) = (Port::create()?, Event::create()?);
-    event.wait_async(&port, 5, Signals::USER_1, 0)?;
-    event.wait_async(&port, 6, Signals::USER_1, 0)?;
-    port.cancel(&event, 5)?;
-    event.signal(Signals::NONE, Signals::USER_1)?;
-    equal(port.wait(late())?.key, 6)?;
-    fails(port.wait(MonotonicInstant::ZERO), Status::TIMED_OUT)
+    for key in [128, 13, 7, 13] {
+        event.wait_async(&port, key, Signals::USER_1, 0)?;
+    }
+    // One cancel takes all waits of its key along.
+    port.cancel(&event, 13)?;
+    fails(port.cancel(&event, 13), Status::NOT_FOUND)?;
+    for _ in 0..2 {
+        event.signal(Signals::NONE, Signals::USER_1)?;
+        event.signal(Signals::USER_1, Signals::NONE)?;
+    }
+    for key in [7, 128] {
+        let packet = port.wait(late())?;
+        equal((packet.key, signal_packet(&packet)), (key, (Signals::USER_1, Signals::USER_1, 1)))?;
+    }
+    fails(port.wait(MonotonicInstant::ZERO), Status::TIMED_OUT)?;
+    // What has been delivered is not there to be cancelled.
+    fails(port.cancel(&event, 128), Status::NOT_FOUND)
 }
 
 fn cancel_queued() -> Outcome {
-    let (port, event) = (Port::create()?, Event::create()?);
-    event.wait_async(&port, 5, Signals::USER_1, 0)?;
-    event.signal(Signals::NONE, Signals::USER_1)?;
-    port.cancel(&event, 5)?;
+    // Of three waits on three objects two have their packets queued; of those of one key one is queued and one waits.
+    let port = Port::create()?;
+    let events = [Event::create()?, Event::create()?, Event::create()?];
+    for (event, key) in events.iter().zip([128, 3, 3]) {
+        event.wait_async(&port, key, Signals::SIGNALED, 0)?;
+    }
+    events[0].signal(Signals::NONE, Signals::SIGNALED)?;
+    events[1].signal(Signals::NONE, Signals::SIGNALED)?;
+    port.cancel(&events[1], 3)?;
+    port.cancel(&events[2], 3)?;
+    events[2].signal(Signals::NONE, Signals::SIGNALED)?;
+    let packet = port.wait(MonotonicInstant::ZERO)?;
+    equal((packet.key, signal_packet(&packet)), (128, (Signals::SIGNALED, Signals::SIGNALED, 1)))?;
     fails(port.wait(MonotonicInstant::ZERO), Status::TIMED_OUT)
 }
 
