@@ -301,11 +301,6 @@ fn call<M: Machine>(
     let handles = a.wr_handles as u64;
     let source = if etc { Source::Dispositions(InOut::new(handles)) } else { Source::Plain(In::new(handles)) };
     let (bytes, count) = ((In::new(a.wr_bytes as u64), a.wr_num_bytes as usize), a.wr_num_handles as usize);
-    for actual in [actual_bytes, actual_handles] {
-        // Both are wanted: null is as bad as any other address that is not the caller's.
-        let checked = cx.kernel.check_out(cx.aspace, actual.0, size_of::<u32>());
-        checked.inspect_err(|&status| consume(cx, source, count, status))?;
-    }
     // There must be room for the transaction number.
     let wanted = Wanted { rights: Rights::READ | Rights::WRITE, bytes: size_of::<u32>() };
     let (channel, message) = gather(cx, (value, wanted), options, bytes, (source, count))?;

@@ -15,6 +15,8 @@ use crate::tiny::{self, Tiny};
 cases! {
     "channel.call.answered" => answered,
     "channel.call.handles_both_ways" => handles_both_ways,
+    "channel.call.handles_fit" => handles_fit,
+    "channel.call.bytes_and_handles_fit" => bytes_and_handles_fit,
     "channel.call.own_answers" => own_answers,
     "channel.call.other_messages_stay" => other_messages_stay,
     "channel.call.short_message" => short_message,
@@ -125,6 +127,43 @@ fn handles_both_ways() -> Outcome {
     join(server)?;
     equal(size.handles, 1)?;
     equal(zx::Info::koid(&handles[0].take().ok_or("there is no handle")?)?, koid)
+}
+
+/// A call with so many bytes behind its number and so many handles, answered with as many others.
+fn fits(bytes: &[u8], handles: usize, answer: &'static [u8], more: usize) -> Outcome {
+    let (client, end) = Channel::create()?;
+    let server = thread::spawn(move || {
+        let (mut bytes, mut handles) = ([0; 64], [const { None }; 8]);
+        let size = end.read_wait(&mut bytes, &mut handles, late())?;
+        let koids = handles.iter().flatten().map(zx::Info::koid).collect::<zx::Result<Vec<_>>>()?;
+        let events = (0..more).map(|_| Event::create().map(Event::into_handle)).collect::<zx::Result<Vec<_>>>()?;
+        let given = events.iter().map(zx::Info::koid).collect::<zx::Result<Vec<_>>>()?;
+        end.write_handles(&[&bytes[..4], answer].concat(), events)?;
+        Ok::<_, Status>((bytes[4..size.bytes].to_vec(), koids, given))
+    });
+    let events = (0..handles).map(|_| Event::create()).collect::<zx::Result<Vec<_>>>()?;
+    let koids = events.iter().map(zx::Info::koid).collect::<zx::Result<Vec<_>>>()?;
+    // There is room for just what comes.
+    let mut call = Call::new(&[&[0; 4][..], bytes].concat(), 4 + answer.len(), more);
+    call.handles = events.into_iter().map(|event| event.into_handle().into_raw()).collect();
+    gives(call.make(&client, late()), Status::OK)?;
+    let (asked, got, given) = server.join().map_err(|_| "the server panicked")??;
+    equal((asked, got), (bytes.to_vec(), koids))?;
+    equal((call.actual_bytes as usize, call.actual_handles as usize), (4 + answer.len(), more))?;
+    equal(&call.reply[4..], answer)?;
+    let back = call.reply_handles.iter().map(|&raw| Handle::from_raw(raw).ok_or("a handle is null"));
+    let back = back.collect::<Result<Vec<_>, _>>()?;
+    equal(back.iter().map(zx::Info::koid).collect::<zx::Result<Vec<_>>>()?, given)
+}
+
+fn handles_fit() -> Outcome {
+    fits(b"", 1, b"", 2)?;
+    fits(b"", 3, b"", 8)
+}
+
+fn bytes_and_handles_fit() -> Outcome {
+    fits(b"ab", 1, b"cd", 2)?;
+    fits(b"a", 2, b"and a longer answer", 1)
 }
 
 fn own_answers() -> Outcome {
@@ -273,12 +312,14 @@ fn consumes_handles() -> Outcome {
     back.check_valid().map_err(Into::into)
 }
 
-/// A call that has nowhere to tell one of the sizes: nothing is sent, but handles are gone.
+/// A call that has nowhere to tell one of the sizes: that is found when the answer comes, which is lost.
 fn nowhere(bytes: bool, handles: bool) -> Outcome {
     for bad in [0_u64, 0x1000, 0xffff_8000_0000_0000] {
         let (client, end) = Channel::create()?;
-        let mut call = Call::new(b"\0\0\0\0", 4, 0);
-        call.handles = vec![Event::create()?.into_handle().into_raw()];
+        let (local, remote) = Channel::create()?;
+        let server = server(end, 1, backwards);
+        let mut call = Call::new(b"\0\0\0\0abc", 64, 1);
+        call.handles = vec![remote.into_handle().into_raw()];
         let args = call.args();
         let (mut actual_bytes, mut actual_handles) = (0_u32, 0_u32);
         let to_bytes = if bytes { bad } else { &raw mut actual_bytes as u64 };
@@ -286,7 +327,10 @@ fn nowhere(bytes: bool, handles: bool) -> Outcome {
         let status = raw!(zx_channel_call, client.raw_handle(), 0, late().0, &raw const args, to_bytes, to_handles);
         gives(status, Status::INVALID_ARGS)?;
         fails(HandleRef::from_raw(call.handles[0]).check_valid(), Status::BAD_HANDLE)?;
-        ensure(!end.signals()?.contains(Signals::READABLE), "the message was sent")?;
+        join(server)?;
+        ensure(local.signals()?.contains(Signals::PEER_CLOSED), "the answer's handle lives on")?;
+        ensure(!client.signals()?.contains(Signals::READABLE), "the answer stayed")?;
+        equal((call.reply[0], call.reply_handles[0]), (0, 0))?;
     }
     Ok(())
 }
