@@ -42,8 +42,17 @@ pub(crate) struct Message {
     number: u32,
     /// The VMO with the device's registers, which stays as long,
     vmo: Id<Vmo>,
-    /// and where in it the entry of an MSI-X table is.
-    entry: Option<u64>,
+    /// and where in it the interrupt can be masked, if it can.
+    mask: Option<Mask>,
+}
+
+/// Where a device has it that an interrupt is masked.
+#[derive(Clone, Copy)]
+enum Mask {
+    /// In the entry of an MSI-X table that begins here.
+    Entry(u64),
+    /// In this word of an MSI capability, with a bit for each.
+    Bits(u64),
 }
 
 /// A block of message-signalled interrupts.
@@ -82,7 +91,8 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// `msi_create`: the interrupt object of one of a block, whose device has its registers in a VMO. Of an MSI-X table
-    /// its entry is filled in; a capability is for the driver to write, as it is for all interrupts at once.
+    /// its entry is filled in; a capability is for the driver to write, as it is for all interrupts at once, but for the
+    /// bit that masks this one.
     ///
     /// # Errors
     /// `INVALID_ARGS`: it is not in the block, or there can be no such registers. `ALREADY_BOUND`: it has one.
@@ -98,7 +108,7 @@ impl<M: Machine> Kernel<M> {
         if number >= msi.block.count {
             return Err(Status::INVALID_ARGS);
         }
-        self.msi_check(number, place)?;
+        let mask = self.msi_check(number, place)?;
         let msi = self.objects.get(id)?;
         if msi.taken >> number & 1 != 0 {
             return Err(Status::ALREADY_BOUND);
@@ -106,41 +116,52 @@ impl<M: Machine> Kernel<M> {
         let vector = msi.block.first.saturating_add(number);
         let block = msi.block;
         let interrupt = self.interrupt_create(options, IrqSource::Message { vector })?;
-        let (vmo, offset, registers) = place;
-        let entry = (registers == Registers::Table).then(|| offset + u64::from(number) * ENTRY);
-        let message = Message { msi: id, number, vmo, entry };
+        let vmo = place.0;
+        let message = Message { msi: id, number, vmo, mask };
         self.objects.get_mut(interrupt)?.message = Some(message);
         self.objects.get_mut(id)?.taken |= 1 << number;
         self.add_ref(id.object());
         self.add_ref(vmo.object());
-        if let Some(entry) = entry {
-            self.msi_fill((vmo, entry), block, number).inspect_err(|_| self.doom(interrupt.object()))?;
-        }
+        let written = match mask {
+            Some(Mask::Entry(entry)) => self.msi_fill((vmo, entry), block, number),
+            Some(Mask::Bits(word)) => self.msi_mask((vmo, word), number, false),
+            None => Ok(()),
+        };
+        written.inspect_err(|_| self.doom(interrupt.object()))?;
         Ok(interrupt)
     }
 
-    /// Whether there can be registers of a device at an offset of a VMO.
-    fn msi_check(&mut self, number: u32, (vmo, offset, registers): Place) -> Result<(), Status> {
+    /// Whether there can be registers of a device at an offset of a VMO. Says where they mask the interrupt.
+    fn msi_check(&mut self, number: u32, (vmo, offset, registers): Place) -> Result<Option<Mask>, Status> {
         let size = self.vmo_size(vmo)?;
         if !self.vmo_is_contiguous(vmo) || self.vmo_cache(vmo)? != Cache::UncachedDevice || offset >= size {
             return Err(Status::INVALID_ARGS);
         }
-        let need = match registers {
-            Registers::Table => ENTRY * (u64::from(number) + 1),
+        let (need, mask) = match registers {
+            Registers::Table => {
+                let entry = ENTRY * u64::from(number);
+                (entry + ENTRY, Some(Mask::Entry(offset.saturating_add(entry))))
+            }
             Registers::Capability => {
                 let word = self.register_read(vmo, offset / 4 * 4)?;
                 if word & 0xff != CAPABILITY {
                     return Err(Status::INVALID_ARGS);
                 }
                 match word & (LONG | MASKS) {
-                    0 => 10,
-                    LONG => 14,
-                    MASKS => 20,
-                    _ => 24,
+                    0 => (10, None),
+                    LONG => (14, None),
+                    MASKS => (20, Some(Mask::Bits(offset.saturating_add(12)))),
+                    _ => (24, Some(Mask::Bits(offset.saturating_add(16)))),
                 }
             }
         };
-        if !offset.is_multiple_of(4) || need > size - offset { Err(Status::INVALID_ARGS) } else { Ok(()) }
+        if !offset.is_multiple_of(4) || need > size - offset { Err(Status::INVALID_ARGS) } else { Ok(mask) }
+    }
+
+    /// Masks an interrupt, or no longer, in a word of an MSI capability.
+    fn msi_mask(&mut self, (vmo, word): (Id<Vmo>, u64), number: u32, masked: bool) -> Result<(), Status> {
+        let bits = self.register_read(vmo, word)? & !(1 << number);
+        self.register_write(vmo, word, bits | u32::from(masked) << number)
     }
 
     /// Fills an entry of an MSI-X table.
@@ -182,11 +203,13 @@ impl<M: Machine> Kernel<M> {
 
     /// The interrupt object of one of a block is gone.
     pub(crate) fn msi_released(&mut self, message: &Message) {
-        let Message { msi, number, vmo, entry } = *message;
-        if let Some(entry) = entry {
-            // A device that is there no more, or not yet, is quiet.
-            let _ = self.register_write(vmo, entry + CONTROL, MASKED);
-        }
+        let Message { msi, number, vmo, mask } = *message;
+        // A device that is there no more, or not yet, is quiet.
+        let _ = match mask {
+            Some(Mask::Entry(entry)) => self.register_write(vmo, entry + CONTROL, MASKED),
+            Some(Mask::Bits(word)) => self.msi_mask((vmo, word), number, true),
+            None => Ok(()),
+        };
         self.drop_ref(vmo.object());
         if let Ok(msi) = self.objects.get_mut(msi) {
             msi.taken &= !(1 << number);
@@ -271,6 +294,33 @@ mod tests {
         }
         assert_eq!(kernel.machine.devices.messages_in_use(), 0);
         close(&mut kernel, port_handle);
+    }
+
+    #[test]
+    fn a_capability_that_can_mask_has_the_bits_of_those_that_are_there_cleared() {
+        for (control, word) in [(MASKS, 12), (MASKS | LONG, 16)] {
+            let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
+            let job = kernel.root_job().unwrap();
+            let (process, _) = kernel.process_create(job, Name::new(b"test")).unwrap();
+            let (vmo, offset, _) = table(&mut kernel);
+            kernel.register_write(vmo, offset, CAPABILITY | control).unwrap();
+            kernel.register_write(vmo, offset + word, u32::MAX).unwrap();
+            let msi = kernel.msi_allocate(4).unwrap();
+            let place = (vmo, offset, Registers::Capability);
+            let mut handles = Vec::new();
+            for number in [1, 3] {
+                let interrupt = kernel.msi_create(msi, 0, number, place).unwrap();
+                handles.push(kernel.give_new(process, interrupt, ZX_DEFAULT_INTERRUPT_RIGHTS).unwrap());
+            }
+            for left in [0b1010, 0b1000, 0] {
+                assert_eq!(kernel.register_read(vmo, offset + word), Ok(!left));
+                if left != 0 {
+                    let handle = kernel.take(process, handles.remove(0)).unwrap();
+                    kernel.close(handle);
+                    kernel.reap();
+                }
+            }
+        }
     }
 
     #[test]

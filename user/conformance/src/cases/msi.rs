@@ -16,6 +16,7 @@ cases! {
     "msi.create.arguments" => create_arguments,
     "msi.create.registers" => create_registers,
     "msi.create.each_once" => create_each_once,
+    "msi.create.unmasks" => create_unmasks,
     "msi.create.outlives_the_block" => create_outlives,
 }
 
@@ -94,6 +95,15 @@ fn create_arguments() -> Outcome {
         fails(msi.create(0, 0, &vmo, offset), Status::INVALID_ARGS)?;
     }
     fails(msi.create(ZX_MSI_MODE_MSI_X, 1, &vmo, 4096 - 16), Status::INVALID_ARGS)?;
+    let mut out = 0_u32;
+    let create = |msi: u32, vmo: u32, out: *mut u32| raw!(zx_msi_create, msi, 0, 0, vmo, 0, out);
+    for bad in [0, 0xffff_fffb] {
+        gives(create(bad, vmo.raw_handle(), &raw mut out), Status::BAD_HANDLE)?;
+        gives(create(msi.raw_handle(), bad, &raw mut out), Status::BAD_HANDLE)?;
+    }
+    gives(create(vmo.raw_handle(), vmo.raw_handle(), &raw mut out), Status::WRONG_TYPE)?;
+    gives(create(msi.raw_handle(), msi.raw_handle(), &raw mut out), Status::WRONG_TYPE)?;
+    equal(out, 0)?;
     let weak = Vmo::from(without(&vmo, Rights::MAP)?);
     fails(msi.create(0, 0, &weak, 0), Status::ACCESS_DENIED)?;
     // No other memory can be a device's.
@@ -149,6 +159,35 @@ fn create_each_once() -> Outcome {
     interrupts.push(msi.create(0, 3, &vmo, 0)?);
     drop(interrupts);
     equal(msi.info()?.interrupt_count, 0)
+}
+
+fn create_unmasks() -> Outcome {
+    // A capability with a bit for each interrupt, all of them masked, behind an address of 32 or 64 bits.
+    for (control, word) in [(1 << 8, 12), (1 << 8 | 1 << 7, 16)] {
+        let msi = Msi::allocate(&*root_resource()?, 4)?;
+        let vmo = registers(control)?;
+        let masks = |vmo: &Vmo| -> Result<u32, Failure> {
+            let mut bytes = [0; 4];
+            // Memory of a device is not read by calls.
+            cached(vmo, ZX_CACHE_POLICY_CACHED)?;
+            vmo.read(&mut bytes, word)?;
+            cached(vmo, ZX_CACHE_POLICY_UNCACHED_DEVICE)?;
+            Ok(u32::from_le_bytes(bytes))
+        };
+        cached(&vmo, ZX_CACHE_POLICY_CACHED)?;
+        vmo.write(&[0xff; 4], word)?;
+        cached(&vmo, ZX_CACHE_POLICY_UNCACHED_DEVICE)?;
+        let first = msi.create(0, 0, &vmo, 0)?;
+        equal(masks(&vmo)?, !1)?;
+        let third = msi.create(0, 2, &vmo, 0)?;
+        equal(masks(&vmo)?, !0b101)?;
+        // Those that go are masked again, and no others.
+        drop(first);
+        equal(masks(&vmo)?, !0b100)?;
+        drop(third);
+        equal(masks(&vmo)?, u32::MAX)?;
+    }
+    Ok(())
 }
 
 fn create_outlives() -> Outcome {
