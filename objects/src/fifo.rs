@@ -41,13 +41,23 @@ impl Fifo {
     }
 }
 
+impl Fifo {
+    /// Bytes that so many elements of a size take.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`: no elements, empty elements, or more than a page of them.
+    pub fn bytes(count: u64, size: u64) -> Result<u64, Status> {
+        count.checked_mul(size).filter(|&b| b > 0 && b <= MAX_BYTES).ok_or(Status::OUT_OF_RANGE)
+    }
+}
+
 impl<M: Machine> Kernel<M> {
     /// `fifo_create`.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: no elements, empty elements, or more than a page of them. `NO_MEMORY`.
+    /// Those of [`Fifo::bytes`]. `NO_MEMORY`.
     pub fn fifo_create(&mut self, count: u64, size: u64) -> Result<(Id<Fifo>, Id<Fifo>), Status> {
-        let bytes = count.checked_mul(size).filter(|&b| b > 0 && b <= MAX_BYTES).ok_or(Status::OUT_OF_RANGE)?;
+        let bytes = Fifo::bytes(count, size)?;
         let end = || {
             let inbox = Ring::with_room(bytes as usize)?;
             let (count, size) = (count as usize, size as usize);

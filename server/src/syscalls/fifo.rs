@@ -17,6 +17,7 @@ pub fn fifo_create<M: Machine>(
     out0: Out<u32>,
     out1: Out<u32>,
 ) -> Result<(), Status> {
+    Fifo::bytes(count as u64, size as u64)?;
     if options != 0 {
         return Err(Status::INVALID_ARGS);
     }

@@ -41,6 +41,12 @@ fn create_sizes() -> Outcome {
     fails(Fifo::create(1 << 32, 1 << 32), Status::OUT_OF_RANGE)?;
     fails(Fifo::create(usize::MAX, 1), Status::OUT_OF_RANGE)?;
     fails(Fifo::create(128, 33), Status::OUT_OF_RANGE)?;
+    fails(Fifo::create(0, 0), Status::OUT_OF_RANGE)?;
+    // Sizes are looked at before options.
+    let mut out = [0_u32; 2];
+    let [a, b] = &mut out;
+    gives(raw!(zx_fifo_create, 0, 0, 1, &raw mut *a, &raw mut *b), Status::OUT_OF_RANGE)?;
+    equal(out, [0; 2])?;
     for (count, size) in [(512, 8), (1, 4096), (4096, 1), (3, 5), (35, 32)] {
         Fifo::create(count, size)?;
     }
@@ -225,7 +231,9 @@ fn close_signals_peer() -> Outcome {
     drop(b);
     equal(a.signals()?, Signals::PEER_CLOSED | Signals::READABLE)?;
     a.read(4, &mut [0; 4])?;
-    equal(a.signals()?, Signals::PEER_CLOSED)
+    equal(a.signals()?, Signals::PEER_CLOSED)?;
+    fails(a.read(4, &mut [0; 4]), Status::PEER_CLOSED)?;
+    fails(a.signal_peer(Signals::NONE, Signals::USER_0), Status::PEER_CLOSED)
 }
 
 fn counter_add_and_read() -> Outcome {
