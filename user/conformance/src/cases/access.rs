@@ -8,7 +8,7 @@ use std::thread;
 use abi::Status;
 use zx::{AsHandleRef, Channel, Event, Handle, HandleRef, Socket, Vmo};
 
-use super::{cases, raw};
+use super::{cases, raw, root_resource};
 use crate::check::{Outcome, ensure, equal, fails, gives};
 use crate::tiny::{self, Tiny};
 
@@ -22,6 +22,7 @@ cases! {
     "access.channel_read.read_only" => channel_read_read_only,
     "access.pci_cfg_pio_rw.bad_pointer" => pci_cfg_pio_rw_bad_pointer,
     "access.call.unknown_number" => call_unknown_number,
+    "access.call.past_the_vdso" => call_past_the_vdso,
     "access.buffers.unmapped_meanwhile" => buffers_unmapped_meanwhile,
 }
 
@@ -76,7 +77,10 @@ fn channel_write_kernel_memory() -> Outcome {
     for bad in KERNEL {
         gives(raw!(zx_channel_write, a.raw_handle(), 0, bad, 1, 0, 0), Status::INVALID_ARGS)?;
         gives(raw!(zx_channel_write, a.raw_handle(), 0, bad, 4096, 0, 0), Status::INVALID_ARGS)?;
+        // What begins below it and ends in it.
+        gives(raw!(zx_channel_write, a.raw_handle(), 0, bad - 1, 5, 0, 0), Status::INVALID_ARGS)?;
     }
+    gives(raw!(zx_channel_write, a.raw_handle(), 0, (1_u64 << 47) - 1, 5, 0, 0), Status::INVALID_ARGS)?;
     fails(b.read(&mut [0; 8], &mut []).map_err(|(status, _)| status), Status::SHOULD_WAIT)
 }
 
@@ -137,9 +141,12 @@ fn channel_read_read_only() -> Outcome {
 }
 
 fn pci_cfg_pio_rw_bad_pointer() -> Outcome {
+    let root = root_resource()?.raw_handle();
     for bad in KERNEL.into_iter().chain([0, 0x1000]) {
-        let status = raw!(zx_pci_cfg_pio_rw, 0, 0, 0, 0, 0, bad, 4, 0);
-        ensure(status != Status::OK, "it was done")?;
+        for (width, write) in [(32, 0), (32, 1), (8, 0), (0, 1)] {
+            let status = raw!(zx_pci_cfg_pio_rw, root, 0, 0, 0, 0, bad, width, write);
+            gives(status, Status::INVALID_ARGS)?;
+        }
     }
     Ok(())
 }
@@ -151,6 +158,17 @@ fn call_unknown_number() -> Outcome {
         let tiny = Tiny::new(&code)?;
         tiny.start(None, 0)?;
         equal(Status(tiny.end()? as i32), Status::BAD_SYSCALL)?;
+    }
+    Ok(())
+}
+
+fn call_past_the_vdso() -> Outcome {
+    // A system call by instruction is an exception, whatever its number: mov rax, NUMBER; mov rdx, 99; syscall.
+    for number in [10_000, 0x8000_0000, 0xff00_ff00_0000_0000, 0xff00_ff00_0000_0010_u64] {
+        let mut code = vec![0x48, 0xb8];
+        code.extend(number.to_le_bytes());
+        code.extend([0x48, 0xc7, 0xc2, 99, 0, 0, 0, 0x0f, 0x05]);
+        tiny::dies(&code)?;
     }
     Ok(())
 }

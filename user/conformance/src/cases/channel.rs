@@ -6,6 +6,7 @@ use std::thread;
 use abi::{Rights, Status, zx_wait_item_t};
 use zx::{AsHandleRef, Channel, Event, HandleRef, Info, MessageSize, MonotonicInstant, Signals};
 
+use super::asleep::Caller;
 use super::{cases, late, raw, without};
 use crate::caught::against_policy;
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
@@ -15,6 +16,7 @@ cases! {
     "channel.create.writable" => create_writable,
     "channel.create.related" => create_related,
     "channel.write.then_read" => write_then_read,
+    "channel.write.sizes" => write_sizes,
     "channel.write.empty_message" => write_empty_message,
     "channel.write.order" => write_order,
     "channel.write.largest" => write_largest,
@@ -36,6 +38,7 @@ cases! {
     "channel.wait_many.both" => wait_many_both,
     "channel.close.frees_messages" => close_frees_messages,
     "channel.nested.handles_live" => nested_handles_live,
+    "channel.nested.hundreds_go" => nested_hundreds_go,
     "channel.threads.each_message_once" => threads_each_message_once,
 }
 
@@ -70,6 +73,26 @@ fn write_then_read() -> Outcome {
         let message: Vec<u8> = (0..length).map(|index| (index * 7 + length) as u8).collect();
         a.write(&message, [])?;
         ensure(read(&b, 65536)? == message, &format!("{length} bytes came out changed"))?;
+    }
+    Ok(())
+}
+
+fn write_sizes() -> Outcome {
+    // Bytes and handles in many numbers, in steps that have nothing in common.
+    let (a, b) = Channel::create()?;
+    let (mut bytes, mut handles) = (vec![0; 65536], [const { None }; 64]);
+    for round in 0..400_usize {
+        let (length, count) = (round * 1237 % 65537, round * 29 % 65);
+        let message: Vec<u8> = (0..length).map(|index| (index + round) as u8).collect();
+        let events = (0..count).map(|_| Event::create().map(Event::into_handle)).collect::<zx::Result<Vec<_>>>()?;
+        let last = events.last().map(Info::koid).transpose()?;
+        a.write_handles(&message, events)?;
+        let room = (&mut bytes[..length], &mut handles[..count]);
+        let size = b.read(room.0, room.1).map_err(|(status, _)| status)?;
+        equal(size, MessageSize { bytes: length, handles: count })?;
+        ensure(bytes[..length] == message, &format!("{length} bytes came out changed"))?;
+        let got: Vec<_> = handles.iter_mut().map_while(Option::take).collect();
+        equal((got.len(), got.last().map(Info::koid).transpose()?), (count, last))?;
     }
     Ok(())
 }
@@ -252,36 +275,63 @@ fn signal_peer_closed() -> Outcome {
     fails(a.signal_peer(Signals::NONE, Signals::USER_0), Status::PEER_CLOSED)
 }
 
-/// Waits until a message comes to one of two channels, or to both; writes to those numbered in `writes`.
-fn wait_many(writes: &[usize]) -> Result<[bool; 2], Failure> {
+/// Waits for two channels in a thread, while messages are written to those numbered in `writes`; says how many came from each
+/// up to the end of both.
+fn wait_many(writes: &'static [usize]) -> Result<[u32; 2], Failure> {
     let (ends, others): (Vec<_>, Vec<_>) = [Channel::create()?, Channel::create()?].into_iter().unzip();
-    let mut items: Vec<_> = ends
-        .iter()
-        .map(|end| zx_wait_item_t { handle: end.raw_handle(), waitfor: Signals::READABLE.bits(), pending: 0 })
-        .collect();
+    let wanted = Signals::READABLE | Signals::PEER_CLOSED;
+    let reader = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_WAIT_MANY, move || {
+        let item = |end: &Channel| zx_wait_item_t { handle: end.raw_handle(), waitfor: wanted.bits(), pending: 0 };
+        let mut items: Vec<_> = ends.iter().map(item).collect();
+        let mut came = [0; 2];
+        loop {
+            zx::wait_many(&mut items, late())?;
+            let pending = [0, 1].map(|number: usize| Signals::from_bits_retain(items[number].pending));
+            match pending.iter().position(|signals| signals.contains(Signals::READABLE)) {
+                Some(number) => came[number] += u32::from(read(&ends[number], 8)? == b"x"),
+                None if pending == [Signals::PEER_CLOSED; 2] => return Ok::<_, Status>(came),
+                // One has ended, and is waited for no longer.
+                None => (0..2).filter(|&n| pending[n] == Signals::PEER_CLOSED).for_each(|n| items[n].waitfor = 0),
+            }
+        }
+    })?;
     for &number in writes {
         others[number].write(b"x", [])?;
     }
-    zx::wait_many(&mut items, late())?;
-    Ok([0, 1].map(|number| Signals::from_bits_retain(items[number].pending).contains(Signals::READABLE)))
+    drop(others);
+    Ok(reader.join()??)
 }
 
 fn wait_many_one_of_two() -> Outcome {
-    equal(wait_many(&[0])?, [true, false])?;
-    equal(wait_many(&[1])?, [false, true])
+    equal(wait_many(&[0])?, [1, 0])?;
+    equal(wait_many(&[1])?, [0, 1])?;
+    // What was there before counts as well.
+    let (ends, others): (Vec<_>, Vec<_>) = [Channel::create()?, Channel::create()?].into_iter().unzip();
+    others[1].write(b"x", [])?;
+    let readable = Signals::READABLE.bits();
+    let item = |end: &Channel| zx_wait_item_t { handle: end.raw_handle(), waitfor: readable, pending: 0 };
+    let mut items: Vec<_> = ends.iter().map(item).collect();
+    zx::wait_many(&mut items, late())?;
+    equal([items[0].pending & readable, items[1].pending & readable], [0, readable])
 }
 
 fn wait_many_both() -> Outcome {
-    equal(wait_many(&[1, 0])?, [true, true])
+    equal(wait_many(&[1, 0])?, [1, 1])?;
+    equal(wait_many(&[0, 1, 1, 0, 0])?, [3, 2])
 }
 
 fn close_frees_messages() -> Outcome {
+    // An end that goes takes along what it has not read, and nothing of what it has written.
     let (a, b) = Channel::create()?;
-    let (local, remote) = Channel::create()?;
-    a.write(b"x", [remote.into_handle()])?;
-    equal(local.signals()?, Signals::WRITABLE)?;
-    drop((a, b));
-    ensure(local.signals()?.contains(Signals::PEER_CLOSED), "a handle in a message outlives its channel")
+    let [(to_b, in_b), (to_a, in_a)] = [Channel::create()?, Channel::create()?];
+    a.write(b"x", [in_b.into_handle()])?;
+    b.write(b"x", [in_a.into_handle()])?;
+    equal((to_a.signals()?, to_b.signals()?), (Signals::WRITABLE, Signals::WRITABLE))?;
+    drop(a);
+    equal(to_a.signals()?, Signals::PEER_CLOSED)?;
+    equal(to_b.signals()?, Signals::WRITABLE)?;
+    drop(b);
+    equal(to_b.signals()?, Signals::PEER_CLOSED)
 }
 
 fn nested_handles_live() -> Outcome {
@@ -306,8 +356,24 @@ fn nested_handles_live() -> Outcome {
     equal(read(&current, 64)?, b"down here".to_vec())
 }
 
+fn nested_hundreds_go() -> Outcome {
+    // Both ends of each channel lie in a message of the one around it; a witness tells that the innermost is gone.
+    let (witness, far) = zx::EventPair::create()?;
+    let mut around = Channel::create()?;
+    around.0.write(b"n", [far.into_handle()])?;
+    for _ in 1..200 {
+        let next = Channel::create()?;
+        next.0.write(b"n", [around.0.into_handle(), around.1.into_handle()])?;
+        around = next;
+    }
+    equal(witness.signals()?, Signals::NONE)?;
+    drop(around);
+    witness.wait_one(Signals::PEER_CLOSED, late())?;
+    Ok(())
+}
+
 fn threads_each_message_once() -> Outcome {
-    const MESSAGES: u32 = 2000;
+    const MESSAGES: u32 = 3000;
     let (a, b) = Channel::create()?;
     let b = Arc::new(b);
     let reader = |channel: Arc<Channel>| {
@@ -330,7 +396,9 @@ fn threads_each_message_once() -> Outcome {
     drop(a);
     let mut all = Vec::new();
     for reader in readers {
-        all.extend(reader.join().map_err(|_| "a reader panicked")??);
+        let got = reader.join().map_err(|_| "a reader panicked")??;
+        ensure(got.is_sorted_by(|one, next| one < next), "a reader got a later message first")?;
+        all.extend(got);
     }
     all.sort_unstable();
     ensure(all == (0..MESSAGES).collect::<Vec<_>>(), "messages are lost or came twice")?;

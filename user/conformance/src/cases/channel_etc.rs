@@ -8,6 +8,7 @@ use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 
 cases! {
     "channel.write_etc.duplicates" => duplicates,
+    "channel.write_etc.two_of_one_object" => two_of_one_object,
     "channel.write_etc.duplicate_twice" => duplicate_twice,
     "channel.write_etc.move_twice" => move_twice,
     "channel.write_etc.fewer_rights" => fewer_rights,
@@ -17,6 +18,7 @@ cases! {
     "channel.write_etc.more_rights" => more_rights,
     "channel.write_etc.same_object" => same_object,
     "channel.write_etc.wrong_type_told" => wrong_type_told,
+    "channel.write_etc.wrong_type_of_all" => wrong_type_of_all,
     "channel.write_etc.bad_operation" => bad_operation,
     "channel.write_etc.bad_handle_told" => bad_handle_told,
     "channel.write_etc.each_result_told" => each_result_told,
@@ -54,6 +56,14 @@ fn is_gone(raw: u32) -> Outcome {
     fails(HandleRef::from_raw(raw).check_valid(), Status::BAD_HANDLE)
 }
 
+/// After a write, failed or not, a handle to be moved is gone and one to be duplicated is there; this closes it.
+fn is_left(raw: u32, operation: u32) -> Outcome {
+    match operation {
+        MOVE => is_gone(raw),
+        _ => gives(raw!(zx_handle_close, raw), Status::OK),
+    }
+}
+
 /// The next message, with what is known of its handles; they are closed with the process.
 fn read(channel: &Channel) -> zx::Result<(Vec<u8>, Vec<zx_handle_info_t>)> {
     let mut bytes = vec![0; 65536];
@@ -83,6 +93,25 @@ fn duplicates() -> Outcome {
     equal(one(&b)?.0.koid()?, event.koid()?)
 }
 
+fn two_of_one_object() -> Outcome {
+    let (a, b) = Channel::create()?;
+    for operation in [DUPLICATE, MOVE] {
+        let event = Event::create()?;
+        let (koid, twin) = (event.koid()?, event.duplicate(Rights::SAME_RIGHTS)?.into_handle().into_raw());
+        let first = event.into_handle().into_raw();
+        let item = |raw| disposition(operation, raw, ANY, Rights::SAME_RIGHTS);
+        a.write_etc(b"", &mut [item(first), item(twin)])?;
+        is_left(first, operation)?;
+        is_left(twin, operation)?;
+        let (_, infos) = read(&b)?;
+        equal(infos.len(), 2)?;
+        for info in infos {
+            equal(Handle::from_raw(info.handle).ok_or("there is no handle")?.koid()?, koid)?;
+        }
+    }
+    Ok(())
+}
+
 fn duplicate_twice() -> Outcome {
     let (a, b) = Channel::create()?;
     let event = Event::create()?;
@@ -110,20 +139,35 @@ fn move_twice() -> Outcome {
 fn fewer_rights() -> Outcome {
     let (a, b) = Channel::create()?;
     let rights = Rights::WAIT | Rights::INSPECT;
-    a.write_etc(b"x", &mut [disposition(MOVE, event()?, ANY, rights)])?;
-    let (handle, info) = one(&b)?;
-    equal((info.rights, handle.basic_info()?.rights), (rights.bits(), rights.bits()))?;
-    // The right to transfer is among those taken away.
-    fails(b.write(b"", [handle]), Status::ACCESS_DENIED)
+    for operation in [DUPLICATE, MOVE] {
+        let raw = event()?;
+        let before = HandleRef::from_raw(raw).basic_info()?.rights;
+        a.write_etc(b"x", &mut [disposition(operation, raw, ANY, rights)])?;
+        if operation == DUPLICATE {
+            equal(HandleRef::from_raw(raw).basic_info()?.rights, before)?;
+        }
+        is_left(raw, operation)?;
+        let (handle, info) = one(&b)?;
+        equal((info.type_, handle.basic_info()?.type_), (abi::ZX_OBJ_TYPE_EVENT, abi::ZX_OBJ_TYPE_EVENT))?;
+        equal((info.rights, handle.basic_info()?.rights), (rights.bits(), rights.bits()))?;
+        // The right to transfer is among those taken away.
+        fails(b.write(b"", [handle]), Status::ACCESS_DENIED)?;
+    }
+    Ok(())
 }
 
 fn no_rights() -> Outcome {
     let (a, b) = Channel::create()?;
-    a.write_etc(b"", &mut [disposition(MOVE, event()?, ANY, Rights::NONE)])?;
-    let (handle, info) = one(&b)?;
-    equal(info.rights, 0)?;
-    equal(handle.basic_info()?.rights, 0)?;
-    fails(handle.duplicate_handle(Rights::SAME_RIGHTS), Status::ACCESS_DENIED)
+    for operation in [DUPLICATE, MOVE] {
+        let raw = event()?;
+        a.write_etc(b"", &mut [disposition(operation, raw, ANY, Rights::NONE)])?;
+        is_left(raw, operation)?;
+        let (handle, info) = one(&b)?;
+        equal((info.rights, info.type_), (0, abi::ZX_OBJ_TYPE_EVENT))?;
+        equal(handle.basic_info()?.rights, 0)?;
+        fails(handle.duplicate_handle(Rights::SAME_RIGHTS), Status::ACCESS_DENIED)?;
+    }
+    Ok(())
 }
 
 fn same_rights() -> Outcome {
@@ -142,11 +186,18 @@ fn same_rights() -> Outcome {
 
 fn same_rights_by_bits() -> Outcome {
     let (a, b) = Channel::create()?;
-    let fifo = Fifo::create(8, 8)?.0.into_handle();
-    let rights = fifo.basic_info()?.rights;
-    let item = disposition(MOVE, fifo.into_raw(), abi::ZX_OBJ_TYPE_FIFO, Rights::from_bits_retain(rights));
-    a.write_etc(b"", &mut [item])?;
-    equal(one(&b)?.1.rights, rights)
+    for operation in [DUPLICATE, MOVE] {
+        let fifo = Fifo::create(8, 8)?.0.into_handle();
+        let rights = fifo.basic_info()?.rights;
+        let raw = fifo.into_raw();
+        let item = disposition(operation, raw, abi::ZX_OBJ_TYPE_FIFO, Rights::from_bits_retain(rights));
+        a.write_etc(b"", &mut [item])?;
+        is_left(raw, operation)?;
+        let (handle, info) = one(&b)?;
+        equal((info.rights, info.type_), (rights, abi::ZX_OBJ_TYPE_FIFO))?;
+        equal(handle.basic_info()?.rights, rights)?;
+    }
+    Ok(())
 }
 
 fn more_rights() -> Outcome {
@@ -164,12 +215,18 @@ fn more_rights() -> Outcome {
 
 fn same_object() -> Outcome {
     let (a, b) = Channel::create()?;
-    let event = Event::create()?;
-    let koid = event.koid()?;
-    a.write_etc(b"", &mut [disposition(MOVE, event.into_handle().into_raw(), ANY, Rights::SAME_RIGHTS)])?;
-    let (handle, info) = one(&b)?;
-    equal((info.type_, info.unused), (abi::ZX_OBJ_TYPE_EVENT, 0))?;
-    equal(handle.koid()?, koid)
+    for operation in [DUPLICATE, MOVE] {
+        let event = Event::create()?;
+        let before = event.basic_info()?;
+        let raw = event.into_handle().into_raw();
+        a.write_etc(b"", &mut [disposition(operation, raw, ANY, Rights::SAME_RIGHTS)])?;
+        is_left(raw, operation)?;
+        let (handle, info) = one(&b)?;
+        equal((info.type_, info.unused), (abi::ZX_OBJ_TYPE_EVENT, 0))?;
+        let after = handle.basic_info()?;
+        equal((after.koid, after.rights, after.type_), (before.koid, before.rights, before.type_))?;
+    }
+    Ok(())
 }
 
 fn wrong_type_told() -> Outcome {
@@ -187,22 +244,41 @@ fn wrong_type_told() -> Outcome {
     nothing_came(&b)
 }
 
+fn wrong_type_of_all() -> Outcome {
+    let (a, b) = Channel::create()?;
+    for type_ in (0..256).filter(|type_| ![ANY, abi::ZX_OBJ_TYPE_EVENT].contains(type_)) {
+        for operation in [DUPLICATE, MOVE] {
+            let raw = event()?;
+            let mut list = [disposition(operation, raw, type_, Rights::SAME_RIGHTS)];
+            fails(a.write_etc(b"x", &mut list), Status::WRONG_TYPE)?;
+            equal(list[0].result, Status::WRONG_TYPE.0)?;
+            is_left(raw, operation)?;
+        }
+    }
+    nothing_came(&b)
+}
+
 fn bad_operation() -> Outcome {
     let (a, b) = Channel::create()?;
-    let raw = event()?;
-    let mut list = [disposition(77, raw, ANY, Rights::SAME_RIGHTS)];
-    fails(a.write_etc(b"x", &mut list), Status::INVALID_ARGS)?;
-    equal(list[0].result, Status::INVALID_ARGS.0)?;
-    is_gone(raw)?;
+    for operation in [2, 77, u32::MAX] {
+        let raw = event()?;
+        let mut list = [disposition(operation, raw, ANY, Rights::SAME_RIGHTS)];
+        fails(a.write_etc(b"x", &mut list), Status::INVALID_ARGS)?;
+        equal(list[0].result, Status::INVALID_ARGS.0)?;
+        is_gone(raw)?;
+    }
     nothing_came(&b)
 }
 
 fn bad_handle_told() -> Outcome {
     let (a, b) = Channel::create()?;
-    for bad in [0, 1, 0xffff_fffb] {
-        let mut list = [disposition(MOVE, bad, ANY, Rights::SAME_RIGHTS)];
-        fails(a.write_etc(b"x", &mut list), Status::BAD_HANDLE)?;
-        equal(list[0].result, Status::BAD_HANDLE.0)?;
+    let closed = Event::create()?.raw_handle();
+    for bad in [0, 1, closed, 0xffff_fffb, u32::MAX] {
+        for operation in [DUPLICATE, MOVE] {
+            let mut list = [disposition(operation, bad, ANY, Rights::SAME_RIGHTS)];
+            fails(a.write_etc(b"x", &mut list), Status::BAD_HANDLE)?;
+            equal(list[0].result, Status::BAD_HANDLE.0)?;
+        }
     }
     nothing_came(&b)
 }
@@ -300,23 +376,25 @@ fn nothing_at_all() -> Outcome {
 
 fn count_of_zero() -> Outcome {
     let (a, b) = Channel::create()?;
-    let events = (0..64).map(|_| Event::create()).collect::<zx::Result<Vec<_>>>()?;
-    let mut list: Vec<_> =
-        events.iter().map(|event| disposition(MOVE, event.raw_handle(), ANY, Rights::SAME_RIGHTS)).collect();
-    gives(raw!(zx_channel_write_etc, a.raw_handle(), 0, 0, 0, list.as_mut_ptr(), 0), Status::OK)?;
-    equal(read(&b)?.1.len(), 0)?;
-    for event in &events {
-        event.check_valid()?;
+    for operation in [DUPLICATE, MOVE] {
+        let events = (0..64).map(|_| Event::create()).collect::<zx::Result<Vec<_>>>()?;
+        let item = |event: &Event| disposition(operation, event.raw_handle(), ANY, Rights::SAME_RIGHTS);
+        let mut list: Vec<_> = events.iter().map(item).collect();
+        gives(raw!(zx_channel_write_etc, a.raw_handle(), 0, 0, 0, list.as_mut_ptr(), 0), Status::OK)?;
+        equal(read(&b)?.1.len(), 0)?;
+        for event in &events {
+            event.check_valid()?;
+        }
     }
     Ok(())
 }
 
 fn handle_counts() -> Outcome {
     let (a, b) = Channel::create()?;
-    for count in [0, 1, 2, 63, 64, 65, 130] {
+    for (count, operation) in [0, 1, 2, 63, 64, 65, 130].into_iter().flat_map(|n| [(n, DUPLICATE), (n, MOVE)]) {
         let mut list = Vec::new();
         for _ in 0..count {
-            list.push(disposition(MOVE, event()?, ANY, Rights::SAME_RIGHTS));
+            list.push(disposition(operation, event()?, ANY, Rights::SAME_RIGHTS));
         }
         let result = a.write_etc(b"", &mut list);
         if count > 64 {
@@ -329,7 +407,7 @@ fn handle_counts() -> Outcome {
             infos.iter().for_each(|info| drop(Handle::from_raw(info.handle)));
         }
         for item in &list {
-            is_gone(item.handle)?;
+            is_left(item.handle, operation)?;
         }
     }
     Ok(())
@@ -353,40 +431,50 @@ fn too_large() -> Outcome {
 
 fn options() -> Outcome {
     let (a, b) = Channel::create()?;
-    let raw = event()?;
-    let mut list = [disposition(MOVE, raw, ANY, Rights::SAME_RIGHTS)];
     for options in [1_u32, 4, 0x8000_0000] {
-        let status = raw!(zx_channel_write_etc, a.raw_handle(), options, 0, 0, list.as_mut_ptr(), 1);
-        gives(status, Status::INVALID_ARGS)?;
+        for operation in [DUPLICATE, MOVE] {
+            let raw = event()?;
+            let mut list = [disposition(operation, raw, ANY, Rights::SAME_RIGHTS)];
+            let status = raw!(zx_channel_write_etc, a.raw_handle(), options, 0, 0, list.as_mut_ptr(), 1);
+            gives(status, Status::INVALID_ARGS)?;
+            is_left(raw, operation)?;
+        }
     }
-    is_gone(raw)?;
     nothing_came(&b)
 }
 
 fn no_write_right() -> Outcome {
     let (a, b) = Channel::create()?;
     let a = a.replace(Rights::READ | Rights::WAIT | Rights::TRANSFER)?;
-    let raw = event()?;
-    let mut list = [disposition(MOVE, raw, ANY, Rights::SAME_RIGHTS)];
-    fails(a.write_etc(b"x", &mut list), Status::ACCESS_DENIED)?;
-    is_gone(raw)?;
+    for operation in [DUPLICATE, MOVE] {
+        let raw = event()?;
+        let mut list = [disposition(operation, raw, ANY, Rights::SAME_RIGHTS)];
+        fails(a.write_etc(b"x", &mut list), Status::ACCESS_DENIED)?;
+        is_left(raw, operation)?;
+    }
     nothing_came(&b)
 }
 
 fn not_a_channel() -> Outcome {
-    let raw = event()?;
-    let mut list = [disposition(MOVE, raw, ANY, Rights::SAME_RIGHTS)];
     let port = Port::create()?;
-    gives(raw!(zx_channel_write_etc, port.raw_handle(), 0, 0, 0, list.as_mut_ptr(), 1), Status::WRONG_TYPE)?;
-    is_gone(raw)
+    for operation in [DUPLICATE, MOVE] {
+        let raw = event()?;
+        let mut list = [disposition(operation, raw, ANY, Rights::SAME_RIGHTS)];
+        gives(raw!(zx_channel_write_etc, port.raw_handle(), 0, 0, 0, list.as_mut_ptr(), 1), Status::WRONG_TYPE)?;
+        is_left(raw, operation)?;
+    }
+    port.check_valid().map_err(Into::into)
 }
 
 fn bad_channel() -> Outcome {
-    for bad in [0_u32, 0xffff_fffb] {
-        let raw = event()?;
-        let mut list = [disposition(MOVE, raw, ANY, Rights::SAME_RIGHTS)];
-        gives(raw!(zx_channel_write_etc, bad, 0, 0, 0, list.as_mut_ptr(), 1), Status::BAD_HANDLE)?;
-        is_gone(raw)?;
+    let closed = Channel::create()?.0.raw_handle();
+    for bad in [0_u32, closed, 0xffff_fffb] {
+        for operation in [DUPLICATE, MOVE] {
+            let raw = event()?;
+            let mut list = [disposition(operation, raw, ANY, Rights::SAME_RIGHTS)];
+            gives(raw!(zx_channel_write_etc, bad, 0, 0, 0, list.as_mut_ptr(), 1), Status::BAD_HANDLE)?;
+            is_left(raw, operation)?;
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Reading messages from channels.
 
 use abi::{Rights, Status, zx_handle_info_t};
-use zx::{AsHandleRef, Channel, Event, Handle, Info, MessageSize, Signals};
+use zx::{AsHandleRef, Channel, Event, Fifo, Handle, Info, MessageSize, Signals};
 
 use super::{cases, raw};
 use crate::check::{Outcome, ensure, equal, fails, gives};
@@ -46,10 +46,15 @@ fn peer_closed() -> Outcome {
 
 fn what_is_left() -> Outcome {
     let (a, b) = Channel::create()?;
-    b.write(b"last words", [])?;
+    for number in 0..4_u8 {
+        b.write(&[number; 5], [])?;
+    }
     drop(b);
-    equal(a.signals()?, Signals::READABLE | Signals::PEER_CLOSED)?;
-    equal(read(&a, 64)?, b"last words".to_vec())?;
+    for number in 0..4 {
+        equal(a.signals()?, Signals::READABLE | Signals::PEER_CLOSED)?;
+        equal(read(&a, 64)?, vec![number; 5])?;
+    }
+    equal(a.signals()?, Signals::PEER_CLOSED)?;
     fails(read(&a, 64), Status::PEER_CLOSED)
 }
 
@@ -71,8 +76,9 @@ fn small_handle_buffer_keeps() -> Outcome {
     ensure(handles.iter().all(Option::is_some), "a handle is missing")
 }
 
-/// A message of 12 bytes and two handles does not fit and is thrown away, with its handles.
-fn discarded(bytes: Option<usize>, handles: Option<usize>) -> Outcome {
+/// A message of 12 bytes and two handles does not fit and is thrown away, with its handles. Room for bytes and for handles: how
+/// much is said to be there, and whether there is none.
+fn discarded((bytes, null_bytes): (usize, bool), (handles, null_handles): (usize, bool)) -> Outcome {
     let (a, b) = Channel::create()?;
     let (local, remote) = Channel::create()?;
     b.write(b"long message", [Event::create()?.into_handle(), remote.into_handle()])?;
@@ -83,10 +89,10 @@ fn discarded(bytes: Option<usize>, handles: Option<usize>) -> Outcome {
         zx_channel_read,
         a.raw_handle(),
         abi::ZX_CHANNEL_READ_MAY_DISCARD,
-        if bytes.is_some() { byte_room.as_mut_ptr() } else { std::ptr::null_mut() },
-        if handles.is_some() { handle_room.as_mut_ptr() } else { std::ptr::null_mut() },
-        bytes.unwrap_or(0),
-        handles.unwrap_or(0),
+        if null_bytes { std::ptr::null_mut() } else { byte_room.as_mut_ptr() },
+        if null_handles { std::ptr::null_mut() } else { handle_room.as_mut_ptr() },
+        bytes,
+        handles,
         &raw mut actual_bytes,
         &raw mut actual_handles
     );
@@ -98,25 +104,30 @@ fn discarded(bytes: Option<usize>, handles: Option<usize>) -> Outcome {
 }
 
 fn may_discard() -> Outcome {
-    discarded(None, None)
+    discarded((0, true), (0, true))
 }
 
 fn may_discard_bytes() -> Outcome {
-    discarded(None, Some(2))
+    discarded((0, true), (2, false))?;
+    // A message that does not fit is lost before anybody looks for the room.
+    discarded((1, true), (2, false))?;
+    discarded((11, true), (2, true))
 }
 
 fn may_discard_handles() -> Outcome {
-    discarded(Some(12), None)
+    discarded((12, false), (0, true))?;
+    discarded((12, false), (1, true))?;
+    discarded((12, true), (1, true))
 }
 
 fn may_discard_small() -> Outcome {
-    discarded(Some(11), Some(2))?;
-    discarded(Some(12), Some(1))?;
-    discarded(Some(11), Some(1))
+    discarded((11, false), (2, false))?;
+    discarded((12, false), (1, false))?;
+    discarded((11, false), (1, false))
 }
 
 fn may_discard_zero() -> Outcome {
-    discarded(Some(0), Some(0))
+    discarded((0, false), (0, false))
 }
 
 fn may_discard_fits() -> Outcome {
@@ -184,16 +195,26 @@ fn rights() -> Outcome {
 fn read_etc_tells() -> Outcome {
     let (a, b) = Channel::create()?;
     let rights = Rights::WAIT | Rights::TRANSFER | Rights::INSPECT;
-    let event = Event::create()?.replace(rights)?;
-    b.write(b"x", [event.into_handle(), Channel::create()?.0.into_handle()])?;
-    let mut infos = [zx_handle_info_t { handle: 0, type_: 0, rights: 0, unused: 9 }; 4];
+    let (near, far) = Fifo::create(32, 8)?;
+    let event = Event::create()?;
+    let weak = Event::create()?.replace(rights)?;
+    let channel = Channel::create()?.0.into_handle();
+    b.write(b"x", [near.into_handle(), event.into_handle(), weak.into_handle(), far.into_handle(), channel])?;
+    let mut infos = [zx_handle_info_t { handle: 0, type_: 0, rights: 0, unused: 9 }; 6];
     let size = a.read_etc(&mut [0; 8], &mut infos).map_err(|(status, _)| status)?;
-    equal(size, MessageSize { bytes: 1, handles: 2 })?;
-    equal((infos[0].type_, infos[0].rights, infos[0].unused), (abi::ZX_OBJ_TYPE_EVENT, rights.bits(), 0))?;
-    equal(infos[1].type_, abi::ZX_OBJ_TYPE_CHANNEL)?;
-    for info in &infos[..2] {
+    equal(size, MessageSize { bytes: 1, handles: 5 })?;
+    let expected = [
+        (abi::ZX_OBJ_TYPE_FIFO, abi::ZX_DEFAULT_FIFO_RIGHTS),
+        (abi::ZX_OBJ_TYPE_EVENT, abi::ZX_DEFAULT_EVENT_RIGHTS),
+        (abi::ZX_OBJ_TYPE_EVENT, rights),
+        (abi::ZX_OBJ_TYPE_FIFO, abi::ZX_DEFAULT_FIFO_RIGHTS),
+        (abi::ZX_OBJ_TYPE_CHANNEL, abi::ZX_DEFAULT_CHANNEL_RIGHTS),
+    ];
+    for (info, (type_, rights)) in infos.iter().zip(expected) {
+        equal((info.type_, info.rights, info.unused), (type_, rights.bits(), 0))?;
+        // What is told is what the handle has.
         let handle = Handle::from_raw(info.handle).ok_or("a handle is null")?;
-        handle.check_valid()?;
+        equal((handle.basic_info()?.type_, handle.basic_info()?.rights), (type_, rights.bits()))?;
     }
-    Ok(())
+    equal((infos[5].handle, infos[5].unused), (0, 9))
 }

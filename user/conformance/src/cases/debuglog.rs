@@ -236,15 +236,21 @@ fn read_order() -> Outcome {
 }
 
 fn read_small_buffer() -> Outcome {
-    // The rest of a record that does not fit is gone.
+    // The rest of a record that does not fit is gone, and nothing is written behind what is said to be there.
     let (log, text) = (reader()?, unique("too long for a small buffer"));
-    while next(&log).is_ok() {}
-    log.write(&text)?;
-    log.write(b"after it")?;
-    let mut bytes = [0; HEAD + 8];
-    equal(log.read(&mut bytes)?, bytes.len())?;
-    equal(&bytes[HEAD..], &text[..8])?;
-    find(&log, b"after it").map(drop)
+    for size in [HEAD + 8, HEAD, 3, 1] {
+        while next(&log).is_ok() {}
+        log.write(&text)?;
+        log.write(b"after it")?;
+        let mut bytes = [0xee_u8; 256];
+        equal(log.read(&mut bytes[..size])?, size)?;
+        ensure(bytes[size..].iter().all(|&byte| byte == 0xee), "it wrote more than there is room for")?;
+        if size > HEAD {
+            equal(&bytes[HEAD..size], &text[..8])?;
+        }
+        find(&log, b"after it")?;
+    }
+    Ok(())
 }
 
 fn read_bad_buffer_keeps() -> Outcome {

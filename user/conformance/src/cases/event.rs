@@ -44,12 +44,14 @@ fn signal_signaled() -> Outcome {
 fn pair_create_options() -> Outcome {
     let mut out = [0_u32; 2];
     let [a, b] = &mut out;
-    gives(raw!(zx_eventpair_create, 1, &raw mut *a, &raw mut *b), Status::NOT_SUPPORTED)
+    gives(raw!(zx_eventpair_create, 1, &raw mut *a, &raw mut *b), Status::NOT_SUPPORTED)?;
+    equal(out, [0, 0])
 }
 
 fn pair_create_related() -> Outcome {
     let (a, b) = EventPair::create()?;
-    equal(a.basic_info()?.related_koid, b.koid()?)?;
+    equal((a.basic_info()?.related_koid, b.basic_info()?.related_koid), (b.koid()?, a.koid()?))?;
+    ensure(a.koid()? != 0 && b.koid()? != 0, "an end has no number")?;
     equal(a.signals()?, Signals::NONE)?;
     equal(b.signals()?, Signals::NONE)
 }
@@ -73,8 +75,12 @@ fn pair_signal_peer_signaled() -> Outcome {
 fn pair_signal_peer_both_ways() -> Outcome {
     let (a, b) = EventPair::create()?;
     a.signal_peer(Signals::NONE, Signals::USER_0)?;
-    b.signal_peer(Signals::NONE, Signals::USER_1)?;
-    equal((a.signals()?, b.signals()?), (Signals::USER_1, Signals::USER_0))
+    equal((a.signals()?, b.signals()?), (Signals::NONE, Signals::USER_0))?;
+    b.signal_peer(Signals::NONE, Signals::USER_1 | Signals::USER_2)?;
+    equal((a.signals()?, b.signals()?), (Signals::USER_1 | Signals::USER_2, Signals::USER_0))?;
+    // Some go as others come.
+    a.signal_peer(Signals::USER_0, Signals::USER_3 | Signals::USER_4)?;
+    equal((a.signals()?, b.signals()?), (Signals::USER_1 | Signals::USER_2, Signals::USER_3 | Signals::USER_4))
 }
 
 fn pair_signal_peer_rights() -> Outcome {
@@ -121,8 +127,8 @@ fn pair_signal_and_clear() -> Outcome {
 
 fn pair_signal_peer_then_close() -> Outcome {
     let (a, b) = EventPair::create()?;
-    a.signal_peer(Signals::NONE, Signals::USER_0)?;
+    a.signal_peer(Signals::NONE, Signals::USER_3 | Signals::USER_4)?;
     drop(a);
     // What was signalled stays beside the news of the end.
-    equal(b.signals()?, Signals::USER_0 | Signals::PEER_CLOSED)
+    equal(b.signals()?, Signals::USER_3 | Signals::USER_4 | Signals::PEER_CLOSED)
 }

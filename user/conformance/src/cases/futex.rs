@@ -152,10 +152,16 @@ fn wake_all() -> Outcome {
 }
 
 fn wake_other_address() -> Outcome {
-    let waiters = Waiters::start(1)?;
+    let all = [Waiters::start(1)?, Waiters::start(1)?];
     zx::futex_wake(&AtomicU32::new(0), u32::MAX)?;
-    waiters.awake(0)?;
-    waiters.finish(None)
+    all.iter().try_for_each(|waiters| waiters.awake(0))?;
+    // Who waits at one word is woken there, and who waits at another waits on.
+    zx::futex_wake(&all[0].word, u32::MAX)?;
+    all[0].awake(1)?;
+    all[1].awake(0)?;
+    zx::futex_wake(&all[1].word, u32::MAX)?;
+    all[1].awake(1)?;
+    all.into_iter().try_for_each(|waiters| waiters.finish(None))
 }
 
 fn wake_single_owner_wakes() -> Outcome {

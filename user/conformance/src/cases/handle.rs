@@ -113,7 +113,10 @@ fn duplicate_fewer_rights() -> Outcome {
 
 fn duplicate_more_rights() -> Outcome {
     let event = Event::create()?.replace(Rights::WAIT | Rights::DUPLICATE)?;
-    fails(event.duplicate(Rights::WAIT | Rights::SIGNAL), Status::INVALID_ARGS)
+    fails(event.duplicate(Rights::WAIT | Rights::SIGNAL), Status::INVALID_ARGS)?;
+    let event = Event::create()?;
+    fails(event.duplicate(Rights::WAIT | Rights::EXECUTE), Status::INVALID_ARGS)?;
+    event.check_valid().map_err(Into::into)
 }
 
 fn duplicate_without_right() -> Outcome {
@@ -169,7 +172,14 @@ fn close_many_same_twice() -> Outcome {
 
 fn close_many_nulls() -> Outcome {
     let list = [0_u32; 100];
-    gives(raw!(zx_handle_close_many, list.as_ptr(), list.len()), Status::OK)
+    gives(raw!(zx_handle_close_many, list.as_ptr(), list.len()), Status::OK)?;
+    // Among others they do no harm.
+    let (near, far): (Vec<_>, Vec<_>) =
+        (0..4).map(|_| zx::EventPair::create()).collect::<zx::Result<Vec<_>>>()?.into_iter().unzip();
+    let mut list: Vec<u32> = near.into_iter().map(|end| end.into_handle().into_raw()).collect();
+    list.extend([0, 0]);
+    gives(raw!(zx_handle_close_many, list.as_ptr(), list.len()), Status::OK)?;
+    far.iter().try_for_each(|end| equal(end.signals()?, zx::Signals::PEER_CLOSED))
 }
 
 fn close_value_comes_late() -> Outcome {
@@ -264,9 +274,11 @@ fn duplicate_unknown_rights() -> Outcome {
 
 fn duplicate_bad_pointer_gives_nothing() -> Outcome {
     let event = Event::create()?;
-    let same = Rights::SAME_RIGHTS.bits();
-    gives(raw!(zx_handle_duplicate, event.raw_handle(), same, 0x1000), Status::INVALID_ARGS)?;
-    equal(count(&event)?, 1)
+    for (rights, bad) in [(Rights::SAME_RIGHTS, 0x1000_u64), (Rights::SAME_RIGHTS, 0), (Rights::NONE, 0)] {
+        gives(raw!(zx_handle_duplicate, event.raw_handle(), rights.bits(), bad), Status::INVALID_ARGS)?;
+        equal(count(&event)?, 1)?;
+    }
+    Ok(())
 }
 
 fn replace_needs_no_right() -> Outcome {
@@ -277,10 +289,13 @@ fn replace_needs_no_right() -> Outcome {
 
 fn replace_bad_pointer_closes() -> Outcome {
     let event = Event::create()?;
-    let twin = event.duplicate(Rights::SAME_RIGHTS)?.into_handle().into_raw();
-    gives(raw!(zx_handle_replace, twin, Rights::SAME_RIGHTS.bits(), 0x1000), Status::INVALID_ARGS)?;
-    fails(HandleRef::from_raw(twin).check_valid(), Status::BAD_HANDLE)?;
-    equal(count(&event)?, 1)
+    for (rights, bad) in [(Rights::SAME_RIGHTS, 0x1000_u64), (Rights::SAME_RIGHTS, 0), (Rights::NONE, 0)] {
+        let twin = event.duplicate(Rights::SAME_RIGHTS)?.into_handle().into_raw();
+        gives(raw!(zx_handle_replace, twin, rights.bits(), bad), Status::INVALID_ARGS)?;
+        fails(HandleRef::from_raw(twin).check_valid(), Status::BAD_HANDLE)?;
+        equal(count(&event)?, 1)?;
+    }
+    Ok(())
 }
 
 fn replace_unknown_rights_close() -> Outcome {

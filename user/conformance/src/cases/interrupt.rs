@@ -85,7 +85,7 @@ fn create_virtual() -> Outcome {
 fn create_arguments() -> Outcome {
     let root = root_resource()?;
     let mut out = 0_u32;
-    for wrong in [ZX_INTERRUPT_VIRTUAL | 1, ZX_INTERRUPT_VIRTUAL | 2, ZX_INTERRUPT_VIRTUAL | 1 << 31] {
+    for wrong in [ZX_INTERRUPT_VIRTUAL | 1, ZX_INTERRUPT_VIRTUAL | 2, ZX_INTERRUPT_VIRTUAL | 1 << 31, 62] {
         gives(raw!(zx_interrupt_create, 0, 0, wrong, &raw mut out), Status::INVALID_ARGS)?;
     }
     for wrong in [1 << 31, 1 << 7, 6 << 1, 7 << 1] {
@@ -382,6 +382,7 @@ fn destroy_bound() -> Outcome {
     interrupt.trigger(at(1))?;
     told(&port, 1, 1)?;
     fails(interrupt.destroy(), Status::NOT_FOUND)?;
+    fails(interrupt.ack(), Status::CANCELED)?;
     fails(interrupt.trigger(at(2)), Status::CANCELED)?;
     // Taken and acknowledged.
     let interrupt = Interrupt::create_virtual()?;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use abi::{
     Rights, Status, ZX_VM_CAN_MAP_READ, ZX_VM_CAN_MAP_SPECIFIC, ZX_VM_CAN_MAP_WRITE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
-    ZX_VM_SPECIFIC, zx_info_handle_count_t, zx_info_handle_extended_t, zx_info_job_t, zx_info_kmem_stats_t,
-    zx_info_maps_t, zx_info_process_handle_stats_t, zx_info_resource_t, zx_info_task_stats_t, zx_info_timer_t,
-    zx_info_vmo_t,
+    ZX_VM_SPECIFIC, zx_info_handle_basic_t, zx_info_handle_count_t, zx_info_handle_extended_t, zx_info_job_t,
+    zx_info_kmem_stats_t, zx_info_maps_t, zx_info_process_handle_stats_t, zx_info_resource_t, zx_info_task_stats_t,
+    zx_info_timer_t, zx_info_vmo_t,
 };
 use zx::{
     AsHandleRef, Channel, Clock, Duration, Event, EventPair, Fifo, Handle, Info, Job, MonotonicInstant, Process,
@@ -22,6 +22,7 @@ cases! {
     "object.get_info.handle_valid.open" => handle_valid_open,
     "object.get_info.handle_valid.closed" => handle_valid_closed,
     "object.get_info.handle_valid.never_was" => handle_valid_never_was,
+    "object.get_info.handle_basic.of_a_duplicate" => handle_basic_of_a_duplicate,
     "object.get_info.handle_basic.related_koids" => handle_basic_related_koids,
     "object.get_info.handle_count.follows_handles" => handle_count_follows_handles,
     "object.get_info.handle_count.counts_those_in_messages" => handle_count_counts_those_in_messages,
@@ -112,6 +113,24 @@ fn handle_valid_closed() -> Outcome {
 
 fn handle_valid_never_was() -> Outcome {
     [0, 1, 2, 0x7fff_ffff, 0xffff_ffff].into_iter().try_for_each(|value| gives(valid(value), Status::BAD_HANDLE))
+}
+
+fn handle_basic_of_a_duplicate() -> Outcome {
+    let event = Event::create()?;
+    let koid = event.koid()?;
+    let twin = event.duplicate(Rights::SAME_RIGHTS)?;
+    let value = event.raw_handle();
+    drop(event);
+    gives(valid(value), Status::BAD_HANDLE)?;
+    let mut record = [0_u8; size_of::<zx_info_handle_basic_t>()];
+    let get =
+        |at: *mut u8, size: u64| raw!(zx_object_get_info, twin.raw_handle(), abi::ZX_INFO_HANDLE_BASIC, at, size, 0, 0);
+    gives(get(record.as_mut_ptr(), 4), Status::BUFFER_TOO_SMALL)?;
+    ensure(record.iter().all(|&byte| byte == 0), "a part of it was told")?;
+    gives(get(record.as_mut_ptr(), record.len() as u64), Status::OK)?;
+    let basic = twin.basic_info()?;
+    equal((basic.koid, basic.related_koid, basic.type_), (koid, 0, abi::ZX_OBJ_TYPE_EVENT))?;
+    equal(basic.rights, (Rights::BASIC | Rights::SIGNAL).bits())
 }
 
 fn handle_basic_related_koids() -> Outcome {

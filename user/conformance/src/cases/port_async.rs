@@ -26,6 +26,8 @@ cases! {
     "port.wait_async.channel_already" => async_channel_already,
     "port.wait_async.close_orders" => async_close_orders,
     "port.wait_async.many_processed" => async_many_processed,
+    "port.wait_async.taken_meanwhile" => async_taken_meanwhile,
+    "port.wait_async.a_packet_for_each" => async_a_packet_for_each,
     "port.wait_async.again_and_again" => async_again_and_again,
     "port.wait_async.same_key_twice" => async_same_key_twice,
     "port.wait_async.port_itself" => async_port_itself,
@@ -42,6 +44,7 @@ cases! {
     "port.close.ends_waits" => close_ends_waits,
     "port.close.queue_race" => close_queue_race,
     "port.stress.close_wait" => stress_close_wait,
+    "port.stress.close_wait_async" => stress_close_wait_async,
     "port.stress.signal_close_wait" => stress_signal_close_wait,
     "port.stress.wait_signal_cancel" => stress_wait_signal_cancel,
 }
@@ -155,17 +158,19 @@ fn wait_past_deadline() -> Outcome {
 fn async_channel() -> Outcome {
     let (port, (a, b)) = (Port::create()?, Channel::create()?);
     for key in 0..3 {
-        b.wait_async(&port, key, Signals::READABLE | Signals::PEER_CLOSED, 0)?;
+        b.wait_async(&port, key, Signals::READABLE, 0)?;
         nothing(&port)?;
         a.write(b"message", [])?;
         let packet = port.wait(late())?;
-        equal((packet.key, packet.payload[0] as u32), (key, (Signals::READABLE | Signals::PEER_CLOSED).bits()))?;
-        ensure(observed(&packet).contains(Signals::READABLE), "the cause is not told")?;
+        equal((packet.key, packet.type_), (key, abi::ZX_PKT_TYPE_SIGNAL_ONE))?;
+        let seen = Signals::READABLE | Signals::WRITABLE;
+        equal((packet.payload[0] as u32, observed(&packet), packet.payload[1]), (Signals::READABLE.bits(), seen, 1))?;
         b.read(&mut [0; 16], &mut []).map_err(|(status, _)| status)?;
+        nothing(&port)?;
     }
     b.wait_async(&port, 9, Signals::READABLE | Signals::PEER_CLOSED, 0)?;
     drop(a);
-    ensure(observed(&port.wait(late())?).contains(Signals::PEER_CLOSED), "the end is not told")
+    equal(observed(&port.wait(late())?), Signals::PEER_CLOSED)
 }
 
 fn async_channel_timed_out() -> Outcome {
@@ -180,11 +185,21 @@ fn async_channel_timed_out() -> Outcome {
 
 fn async_channel_already() -> Outcome {
     let (port, (a, b)) = (Port::create()?, Channel::create()?);
-    a.write(b"x", [])?;
-    b.wait_async(&port, 6, Signals::READABLE, 0)?;
-    let packet = port.wait(MonotonicInstant::ZERO)?;
-    equal(packet.key, 6)?;
-    ensure(observed(&packet).contains(Signals::READABLE | Signals::WRITABLE), "not all is observed")
+    let wanted = Signals::READABLE | Signals::PEER_CLOSED;
+    let packet = |key, seen: Signals| {
+        b.wait_async(&port, key, wanted, 0)?;
+        let packet = port.wait(MonotonicInstant::ZERO)?;
+        equal((packet.key, packet.payload[0] as u32, observed(&packet)), (key, wanted.bits(), seen))?;
+        // However many messages there are, it is one packet and counts one.
+        equal(packet.payload[1], 1)?;
+        nothing(&port)
+    };
+    for _ in 0..5 {
+        a.write(b"123456", [])?;
+    }
+    packet(6, Signals::READABLE | Signals::WRITABLE)?;
+    drop(a);
+    packet(7, wanted)
 }
 
 fn async_close_orders() -> Outcome {
@@ -213,6 +228,26 @@ fn async_close_orders() -> Outcome {
 }
 
 fn async_many_processed() -> Outcome {
+    // Far more than a port takes of programs' own packets: those that objects were asked for all come.
+    const EVENTS: u64 = 16 * 1024 + 1;
+    let port = Port::create()?;
+    let mut events = Vec::new();
+    for key in 0..EVENTS {
+        let event = Event::create()?;
+        event.wait_async(&port, key, Signals::SIGNALED, 0)?;
+        event.signal(Signals::NONE, Signals::SIGNALED)?;
+        events.push(event);
+    }
+    for key in 0..EVENTS {
+        let packet = port.wait(MonotonicInstant::ZERO)?;
+        equal((packet.key, packet.type_), (key, abi::ZX_PKT_TYPE_SIGNAL_ONE))?;
+        equal((packet.payload[0] as u32, observed(&packet)), (Signals::SIGNALED.bits(), Signals::SIGNALED))?;
+        equal(packet.payload[1], 1)?;
+    }
+    nothing(&port)
+}
+
+fn async_taken_meanwhile() -> Outcome {
     const EVENTS: u64 = 100;
     let port = Arc::new(Port::create()?);
     let events = (0..EVENTS).map(|_| Event::create()).collect::<zx::Result<Vec<_>>>()?;
@@ -226,6 +261,23 @@ fn async_many_processed() -> Outcome {
     }
     let keys: zx::Result<Vec<u64>> = join(taker)?;
     ensure(keys? == (0..EVENTS).rev().collect::<Vec<_>>(), "packets are lost or out of order")?;
+    nothing(&port)
+}
+
+fn async_a_packet_for_each() -> Outcome {
+    // Three waits on one event and three threads at the port: one signal gives each thread one packet.
+    let (port, event) = (Arc::new(Port::create()?), Event::create()?);
+    let mut takers = Vec::new();
+    for key in 500..503 {
+        event.wait_async(&port, key, Signals::SIGNALED, 0)?;
+        let twin = Arc::clone(&port);
+        takers.push(thread::spawn(move || twin.wait(late()).map(|packet| packet.key)));
+    }
+    takers.iter().try_for_each(|taker| until(native(taker), &[abi::ZX_THREAD_STATE_BLOCKED_PORT]))?;
+    event.signal(Signals::NONE, Signals::SIGNALED)?;
+    let mut keys = takers.into_iter().map(|taker| Ok(join(taker)??)).collect::<Result<Vec<u64>, Failure>>()?;
+    keys.sort_unstable();
+    equal(keys, vec![500, 501, 502])?;
     nothing(&port)
 }
 
@@ -470,6 +522,23 @@ fn stress_close_wait() -> Outcome {
         },
         &[Status::TIMED_OUT, Status::CANCELED, Status::BAD_HANDLE],
     )
+}
+
+fn stress_close_wait_async() -> Outcome {
+    // The event outlives all ports, and the waits that were bound to them.
+    static EVENT: AtomicU32 = AtomicU32::new(0);
+    let event = Event::create()?;
+    EVENT.store(event.raw_handle(), Ordering::SeqCst);
+    while_closed(
+        10,
+        |port| raw!(zx_object_wait_async, EVENT.load(Ordering::SeqCst), port, 0, Signals::SIGNALED.bits(), 0),
+        &[Status::OK, Status::BAD_HANDLE],
+    )?;
+    let port = Port::create()?;
+    event.wait_async(&port, 1, Signals::SIGNALED, 0)?;
+    event.signal(Signals::NONE, Signals::SIGNALED)?;
+    equal(port.wait(late())?.key, 1)?;
+    nothing(&port)
 }
 
 fn stress_signal_close_wait() -> Outcome {

@@ -12,6 +12,7 @@ cases! {
     "time.nanosleep.long_enough" => nanosleep_long_enough,
     "time.nanosleep.past" => nanosleep_past,
     "time.deadline_after.saturates" => deadline_after_saturates,
+    "time.deadline_after.adds" => deadline_after_adds,
     "time.ticks.agree_with_the_clock" => ticks_agree,
     "system.cprng.differs" => cprng_differs,
     "system.version.raw_view" => version_raw_view,
@@ -26,9 +27,18 @@ cases! {
 
 fn monotonic_never_back() -> Outcome {
     let mut last = MonotonicInstant::now();
+    ensure(last > MonotonicInstant::ZERO, "there was no time yet")?;
     for _ in 0..100_000 {
         let now = MonotonicInstant::now();
         ensure(now >= last, "the clock went back")?;
+        last = now;
+    }
+    // It goes on while a thread sleeps, to what the thread slept for at least.
+    for _ in 0..50 {
+        let until = MonotonicInstant::now() + Duration::from_millis(1);
+        zx::nanosleep(until)?;
+        let now = MonotonicInstant::now();
+        ensure(now >= until && now >= last, "the clock stood or went back")?;
         last = now;
     }
     Ok(())
@@ -64,6 +74,16 @@ fn nanosleep_past() -> Outcome {
 fn deadline_after_saturates() -> Outcome {
     equal(MonotonicInstant::after(Duration(i64::MAX)), MonotonicInstant::INFINITE)?;
     ensure(MonotonicInstant::after(Duration(-1)) <= MonotonicInstant::now(), "the past lies ahead")
+}
+
+fn deadline_after_adds() -> Outcome {
+    for offset in [0, 20_000_000, 1_000_000_000_000, -20_000_000].map(Duration) {
+        let before = MonotonicInstant::now() + offset;
+        let deadline = MonotonicInstant::after(offset);
+        let after = MonotonicInstant::now() + offset;
+        ensure(before <= deadline && deadline <= after, "it is another moment")?;
+    }
+    Ok(())
 }
 
 fn ticks_agree() -> Outcome {
