@@ -303,6 +303,7 @@ mod tests {
             let job = kernel.root_job().unwrap();
             let (process, _) = kernel.process_create(job, Name::new(b"test")).unwrap();
             let (vmo, offset, _) = table(&mut kernel);
+            kernel.give_new(process, vmo, abi::ZX_DEFAULT_VMO_RIGHTS).unwrap();
             kernel.register_write(vmo, offset, CAPABILITY | control).unwrap();
             kernel.register_write(vmo, offset + word, u32::MAX).unwrap();
             let msi = kernel.msi_allocate(4).unwrap();
