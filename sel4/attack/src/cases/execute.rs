@@ -1,7 +1,7 @@
 //! Pages that are not to be executed.
 
 use sel4::bootinfo::{INIT_CNODE, INIT_VSPACE};
-use sel4::{Caching, ObjectType, Page, PageTable, Rights, Several, Tcb, UserContext};
+use sel4::{Caching, ObjectType, Page, Rights, Several, Tcb, UserContext};
 
 use crate::threads::{HIGH, News, Plan, hear};
 use crate::world::{FIELD, Found, PAGE, World, expect, write};
