@@ -269,6 +269,9 @@ fn elsewhere() -> Outcome {
     Ok(())
 }
 
+/// Something that a program does to a page.
+type Act<'a> = dyn Fn(&Vmo) -> zx::Result<()> + 'a;
+
 /// What was taken comes back by nothing that a program does to the page.
 fn regained() -> Outcome {
     let vmo = memory(4 * PAGE)?;
@@ -294,8 +297,7 @@ fn regained() -> Outcome {
         vmar.map(READ_WRITE | ZX_VM_SPECIFIC, FIELD + PAGE, vmo, PAGE as u64, PAGE).map(drop)
     };
     let same = |vmo: &Vmo| vmo.duplicate_handle(Rights::SAME_RIGHTS).map(drop);
-    let acts: [&dyn Fn(&Vmo) -> zx::Result<()>; 10] =
-        [&commit, &map, &anew, &copied, &neighbour, &written, &fewer, &none, &moved, &same];
+    let acts: [&Act<'_>; 10] = [&commit, &map, &anew, &copied, &neighbour, &written, &fewer, &none, &moved, &same];
     for act in acts {
         let caught = jumper.refused()?;
         act(&vmo)?;
