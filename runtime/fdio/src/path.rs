@@ -1,9 +1,10 @@
 //! Paths: from what a program says to a place in its name space.
 //!
 //! A name space is a few entries: paths, each with a file system behind it that another process serves. What lies before
-//! and beside them is ours and never changes: `/` and the directories that lead to entries, `/boot` (the BOOTFS image), `/dev`
-//! with the devices that every program has, and `/bin`, another name of `/boot/bin`. There are no symbolic links in that part, so a path can be followed through it by its text, as
-//! long as each `..` follows something that is a directory; from an entry on, the rest is its file system's.
+//! and beside them is ours and never changes: `/` and the directories that lead to entries, `/boot` (the BOOTFS image), `/bin`
+//! (another name of `/boot/bin`), `/dev` with the devices that every program has. There are no symbolic links in that part, so
+//! a path can be followed through it by its text, as long as each `..` follows something that is a directory; from an entry
+//! on, the rest is its file system's.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
