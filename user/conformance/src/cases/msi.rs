@@ -111,8 +111,9 @@ fn create_arguments() -> Outcome {
     fails(msi.create(0, 0, &plain, 0), Status::INVALID_ARGS)?;
     cached(&plain, ZX_CACHE_POLICY_UNCACHED_DEVICE)?;
     fails(msi.create(0, 0, &plain, 0), Status::INVALID_ARGS)?;
-    let wrong_way = registers(0)?;
-    cached(&wrong_way, ZX_CACHE_POLICY_CACHED)?;
+    let bti = Bti::create(&Iommu::create_stub(&*root_resource()?)?, 1)?;
+    let wrong_way = Vmo::create_contiguous(&bti, 4096, 0)?;
+    wrong_way.write(&[0x05], 0)?;
     fails(msi.create(0, 0, &wrong_way, 0), Status::INVALID_ARGS)?;
     equal(msi.info()?.interrupt_count, 0)
 }

@@ -60,6 +60,8 @@ enum Arg {
     Tested,
     /// A good handle of this kind.
     Good(Kind),
+    /// A memory object of the pager that is the argument before it.
+    Paged,
     /// The address of memory that can be read and written.
     Memory,
     /// The same, where null stands for "not wanted".
@@ -71,7 +73,7 @@ enum Arg {
     /// A number.
     Number(u64),
 }
-use Arg::{Good, Memory, Number, Optional, Swept, Tested, Unswept};
+use Arg::{Good, Memory, Number, Optional, Paged, Swept, Tested, Unswept};
 
 struct Row {
     call: &'static str,
@@ -140,6 +142,12 @@ fn handles() -> Result<u32, Failure> {
 struct Fixture {
     handle: Handle,
     _others: Vec<Handle>,
+}
+
+/// A memory object of a page that this pager supplies.
+fn paged(pager: &Handle) -> zx::Result<Vmo> {
+    let pager = zx::Pager::from(pager.duplicate_handle(Rights::SAME_RIGHTS)?);
+    pager.create_vmo(0, &Port::create()?, 0, 4096)
 }
 
 fn fixture(kind: Kind) -> zx::Result<Fixture> {
@@ -314,6 +322,13 @@ impl Row {
                     let fixture = fixture(*kind)?;
                     let raw = fixture.handle.raw_handle();
                     fixtures.push(fixture);
+                    u64::from(raw)
+                }
+                Paged => {
+                    let Some(pager) = fixtures.last_mut() else { return Err("there is no pager before it".into()) };
+                    let vmo = paged(&pager.handle)?;
+                    let raw = vmo.raw_handle();
+                    pager._others.push(vmo.into());
                     u64::from(raw)
                 }
                 Memory | Optional | Swept | Unswept => match exchanged {

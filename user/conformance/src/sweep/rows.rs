@@ -3,7 +3,7 @@
 use abi::Rights;
 use zx::sys;
 
-use super::Arg::{Good, Memory, Number, Optional, Swept, Tested, Unswept};
+use super::Arg::{Good, Memory, Number, Optional, Paged, Swept, Tested, Unswept};
 use super::{Kind, Row};
 
 /// Calls that are not swept, and why.
@@ -281,7 +281,7 @@ fn pager_rows() -> Vec<Row> {
         row!(zx_pager_detach_vmo, VMO, [Good(Kind::Pager), Tested]),
         row!(zx_pager_supply_pages, PAGER, [Tested, Good(Kind::Vmo), ZERO, ZERO, Good(Kind::Vmo), ZERO]),
         row!(zx_pager_supply_pages, VMO, [Good(Kind::Pager), Tested, ZERO, ZERO, Good(Kind::Vmo), ZERO]),
-        row!(zx_pager_supply_pages, VMO, [Good(Kind::Pager), Good(Kind::Vmo), ZERO, ZERO, Tested, ZERO]),
+        row!(zx_pager_supply_pages, VMO, [Good(Kind::Pager), Paged, ZERO, ZERO, Tested, ZERO]),
         row!(zx_pager_op_range, PAGER, [Tested, Number(2), Good(Kind::Vmo), ZERO, ZERO, ZERO]),
         row!(zx_pager_op_range, VMO, [Good(Kind::Pager), Number(2), Tested, ZERO, ZERO, ZERO]),
         row!(

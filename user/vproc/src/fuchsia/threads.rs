@@ -9,7 +9,7 @@ use vthread::{Condition, Mutex};
 use zx::probe::upcalls::hold;
 use zx::{Rights, VirtualProcessor};
 
-use super::plan::{Dice, Plan, comes_first, sleep};
+use super::plan::{Plan, comes_first, sleep};
 
 /// Producers, and as many consumers.
 const PAIRS: u64 = 3;
