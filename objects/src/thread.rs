@@ -131,7 +131,7 @@ impl Thread {
 
     /// The mask of the processors that it shall run on: none once it has ended.
     pub fn processors(&self) -> u64 {
-        if self.state == ThreadState::Dead { 0 } else { self.processors }
+        if self.has_ended() { 0 } else { self.processors }
     }
 
     /// It waits no longer; its wait holds nothing. Says whether a deadline is to be disarmed.

@@ -222,10 +222,10 @@ impl World {
                 let Some(of) = self.pick(of) else { return Ok(()) };
                 let result = self.kernel.vmo_create_slice(self.nodes[&of].id, page * PAGE, pages * PAGE);
                 let (target, from) = self.target(of);
-                if self.nodes[&target].resizable {
-                    prop_assert_eq!(result, Err(Status::NOT_SUPPORTED));
-                } else if page + pages > self.pages(of) {
+                if page + pages > self.pages(of) {
                     prop_assert_eq!(result, Err(Status::INVALID_ARGS));
+                } else if self.nodes[&target].resizable {
+                    prop_assert_eq!(result, Err(Status::NOT_SUPPORTED));
                 } else {
                     self.add(result.unwrap(), Some(of), false, false, Body::Slice(target, from + page, pages));
                 }

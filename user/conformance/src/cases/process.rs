@@ -226,7 +226,7 @@ fn memory_read_and_write() -> Outcome {
     let vmo = zx::Vmo::create(3 * 4096, 0)?;
     let perm = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
     let mapping = own.map_here(perm, &vmo, 0, 3 * 4096)?;
-    let pattern = |factor: usize| (0..3 * 4096).map(|n: usize| (n * factor >> 3) as u8).collect::<Vec<_>>();
+    let pattern = |factor: usize| (0..3 * 4096).map(|n: usize| ((n * factor) >> 3) as u8).collect::<Vec<_>>();
     vmo.write(&pattern(7), 0)?;
     let mut bytes = vec![0; 3 * 4096];
     equal(current.read_memory(mapping.address(), &mut bytes)?, 3 * 4096)?;

@@ -1,5 +1,5 @@
 //! Changes files on a disk, for tests that cut the power: `churn play FOLDER SEED COUNT KIND`, `churn save FOLDER FIRST` and
-//! `churn write FOLDER MIB TIMES`.
+//! `churn write FOLDER MIB TIMES HEARD`.
 //!
 //! `play` carries out operations by lot ([`cuts::plan`]) for a file system of the kind `ext4` or `fat`, and syncs each as its number
 //! wants it. Behind a sync that was answered it marks how far it is, in a file of the disk.
@@ -7,19 +7,21 @@
 //! `save` saves four files for ever, in turn, as editors do: a new file is written, synced, and renamed over the old one. It says
 //! `saved N` when that is synced, too.
 //!
-//! `write` writes so many MiB to one file, and says so often on the way how far it is.
+//! `write` writes so many MiB to one file, and says so often on the way how far it is. Who hears it adds a byte to the file `HEARD`; before that
+//! the next is not said.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use cuts::log::mark;
 use cuts::plan::{Abilities, MARK, Model, Operation, Way, content, way};
 use cuts::{Lot, saves};
 
 const USAGE: &str =
-    "usage: churn play FOLDER SEED COUNT ext4|fat, churn save FOLDER FIRST, or churn write FOLDER MIB TIMES";
+    "usage: churn play FOLDER SEED COUNT ext4|fat, churn save FOLDER FIRST, or churn write FOLDER MIB TIMES HEARD";
 
 fn carry_out(root: &Path, operation: &Operation) -> Result<()> {
     match operation {
@@ -107,12 +109,19 @@ fn save(root: &Path, first: u64) -> Result<()> {
     Ok(())
 }
 
-fn write(root: &Path, mib: u64, times: u64) -> Result<()> {
+fn write(root: &Path, mib: u64, times: u64, heard: &Path) -> Result<()> {
     let mut file = File::create(root.join("written"))?;
+    let mut said = 0;
     for number in 0..mib {
         file.write_all(&content(number as u8, 1 << 20))?;
         if number * (times + 1) / mib != (number + 1) * (times + 1) / mib && number + 1 < mib {
+            // What was said before has been heard, and the disk has worked since.
+            while fs::metadata(heard).map_or(0, |heard| heard.len()) < said {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            file.sync_all()?;
             println!("{} MiB", number + 1);
+            said += 1;
         }
     }
     file.sync_all()
@@ -129,7 +138,7 @@ fn main() -> Result<()> {
             play(Path::new(root), number(seed)?, number(count)?, can)
         }
         ["save", root, first] => save(Path::new(root), number(first)?),
-        ["write", root, mib, times] => write(Path::new(root), number(mib)?, number(times)?),
+        ["write", root, mib, times, heard] => write(Path::new(root), number(mib)?, number(times)?, Path::new(heard)),
         _ => Err(usage()),
     }
 }

@@ -113,9 +113,10 @@ pub fn driver_dies(context: &Context<'_>, kind: Kind, kills: u64) -> Result<()> 
     kind.disk(context, &disk, MIB + 24)?;
     let built = context.built_with_tests()?;
     let mut capture = Capture::new(built, Path::new("sh"));
-    // Each line that it says is one kill.
+    // Each line that it says is one kill. That of a driver which has been killed already would count for nothing.
     let script = format!(
-        "churn write /disk {MIB} {kills} | while read -r line; do until kill virtio-blk; do sleep 0.01; done; done; echo over"
+        "churn write /disk {MIB} {kills} /tmp/kills | while read -r line; do until kill virtio-blk; do sleep 0.01; done; \
+         echo >>/tmp/kills; done; echo over"
     );
     (capture.args, capture.tests) = (vec!["-c".to_owned(), script], true);
     capture.devices.disk = Some(disk.clone());
