@@ -141,12 +141,13 @@ fn without(text: &str, names: &[&str]) -> Result<String> {
     for name in names {
         let before = lines.len();
         lines.retain(|line| {
-            let Some((result, rest)) = line.split_once(name) else { return true };
-            let declares = result.ends_with([' ', '*'])
-                && rest.trim_start().starts_with('(')
-                && result.chars().all(|c| c.is_ascii_alphanumeric() || "_ *".contains(c))
-                && line.ends_with(';');
-            !declares
+            let declares = |(at, _)| {
+                let (result, rest) = (&line[..at], &line[at + name.len()..]);
+                result.ends_with([' ', '*'])
+                    && rest.trim_start().starts_with('(')
+                    && result.chars().all(|c| c.is_ascii_alphanumeric() || "_ *".contains(c))
+            };
+            !(line.ends_with(';') && line.match_indices(name).any(declares))
         });
         if lines.len() + 1 != before {
             bail!("{name} is declared {} times, not once", before - lines.len());
