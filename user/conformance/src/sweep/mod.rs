@@ -146,7 +146,7 @@ struct Fixture {
 
 /// A memory object of a page that this pager supplies.
 fn paged(pager: &Handle) -> zx::Result<Vmo> {
-    let pager = zx::Pager::from(pager.duplicate_handle(Rights::SAME_RIGHTS)?);
+    let pager = zx::Unowned::<zx::Pager>::from_raw(pager.raw_handle()).ok_or(Status::BAD_HANDLE)?;
     pager.create_vmo(0, &Port::create()?, 0, 4096)
 }
 

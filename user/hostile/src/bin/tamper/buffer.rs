@@ -148,8 +148,9 @@ fn is_not_memory(_: &mut Neighbour) -> Outcome {
     for length in [4096, 1 << 20] {
         let root = &hands.tiny.vmar;
         // Nothing of the program's lies there, so nothing goes.
+        hand.store_buffer(FIFTH, 77)?;
         root.unmap(BUFFERS as usize, length)?;
-        hand.make(Move::Load, |r| r.rdi = BUFFERS)?.done()?;
+        equal(hand.load_buffer(FIFTH)?, 77)?;
         hand.is_well()?;
         ensure(root.protect(abi::ZX_VM_PERM_READ, BUFFERS as usize, length).is_err(), "a buffer can be protected")?;
     }
