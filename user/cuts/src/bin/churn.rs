@@ -23,6 +23,10 @@ use cuts::{Lot, saves};
 const USAGE: &str =
     "usage: churn play FOLDER SEED COUNT ext4|fat, churn save FOLDER FIRST, or churn write FOLDER MIB TIMES HEARD";
 
+/// The system starts no driver more often within a minute, and so long lies between two words of `write` that are more.
+const STARTS: u64 = 10;
+const PAUSE: Duration = Duration::from_secs(7);
+
 fn carry_out(root: &Path, operation: &Operation) -> Result<()> {
     match operation {
         Operation::Make(path, content) => File::create_new(root.join(path))?.write_all(content),
@@ -120,6 +124,9 @@ fn write(root: &Path, mib: u64, times: u64, heard: &Path) -> Result<()> {
                 std::thread::sleep(Duration::from_millis(1));
             }
             file.sync_all()?;
+            if times >= STARTS {
+                std::thread::sleep(PAUSE);
+            }
             println!("{} MiB", number + 1);
             said += 1;
         }

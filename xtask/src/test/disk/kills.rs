@@ -115,7 +115,7 @@ pub fn driver_dies(context: &Context<'_>, kind: Kind, kills: u64) -> Result<()> 
     let mut capture = Capture::new(built, Path::new("sh"));
     // Each line that it says is one kill. That of a driver which has been killed already would count for nothing.
     let script = format!(
-        "churn write /disk {MIB} {kills} /tmp/kills | while read -r line; do until kill virtio-blk; do sleep 0.01; done; \
+        "churn write /disk {MIB} {kills} /tmp/kills | while read -r line; do until kill virtio-blk; do :; done; \
          echo >>/tmp/kills; done; echo over"
     );
     (capture.args, capture.tests) = (vec!["-c".to_owned(), script], true);
@@ -125,7 +125,7 @@ pub fn driver_dies(context: &Context<'_>, kind: Kind, kills: u64) -> Result<()> 
     let (stdout, stderr) = (text(outcome.stdout()), text(outcome.stderr()));
     expect("the end", &(&outcome.end, stdout.as_str()), &(&End::Exit(0), "over\n")).context(stderr.clone())?;
     let ended = stderr.matches("the service disk ended (-1024)").count() as u64;
-    expect("how often the driver's end was told", &ended, &kills)?;
+    expect("how often the driver's end was told", &ended, &kills).with_context(|| stderr.clone())?;
     kind.check(&disk)?;
     let image = Image::new(&fs::read(&disk).context("cannot read the disk")?);
     let mut found = kind.system().read(&image).map_err(|why| anyhow!(why))?;
