@@ -20,7 +20,7 @@ use crate::build::{self, Built, What, program_flags};
 use crate::c;
 use crate::cargo::{PROGRAM_TARGET, TOOLCHAIN};
 use crate::cli::{CargoArgs, RunArgs, parse_size};
-use crate::paths::Paths;
+use crate::paths::{Paths, own_file};
 use crate::run;
 use crate::setup;
 use crate::symbols::Files;
@@ -95,7 +95,7 @@ pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
         .env("CARGO_BUILD_TARGET", PROGRAM_TARGET)
         .env("HAFNON_ROOT", &paths.workspace);
     // As a list, so that a path with a blank is one word.
-    let tool = env::current_exe().context("cannot find this tool's own file")?;
+    let tool = own_file()?;
     let runner = format!("target.{PROGRAM_TARGET}.runner=[{},'runner']", toml_string(&tool.to_string_lossy()));
     command.args(["--config", &runner]);
     // Flags in the environment win over those in files, so ours go to where the caller's are.

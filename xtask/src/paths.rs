@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 /// The folders that the host tool works in.
 #[derive(Clone, Debug)]
@@ -12,6 +12,18 @@ pub struct Paths {
     pub workspace: PathBuf,
     /// Everything built that is no cargo target directory: `target/hafnon`.
     pub out: PathBuf,
+}
+
+/// This tool's own file, for who starts it again.
+///
+/// # Errors
+/// It is not there any more.
+pub fn own_file() -> Result<PathBuf> {
+    let tool = env::current_exe().context("cannot find this tool's own file")?;
+    if !tool.exists() {
+        bail!("this tool was built anew while it ran, so it cannot start itself; run the command again");
+    }
+    Ok(tool)
 }
 
 impl Paths {

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use abi::{Rights, Signals, Status, ZX_SOCKET_DATAGRAM, ZX_SOCKET_DISPOSITION_WRITE_DISABLED, ZX_SOCKET_STREAM};
 use network_protocol::{self as protocol, Choice, DATAGRAM_MAX, Error, Family, HEADER, Kind, LONGEST, Reply, Request};
 use sync::Lock;
-use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Socket};
+use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Socket};
 
 use crate::c::{
     EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED, ECONNRESET,
@@ -21,6 +21,8 @@ use crate::services;
 pub const CONNECTED: Signals = Signals::from_bits_retain(protocol::CONNECTED);
 pub const INCOMING: Signals = Signals::from_bits_retain(protocol::INCOMING);
 pub const ERROR: Signals = Signals::from_bits_retain(protocol::ERROR);
+/// Whoever waits no longer than this may have given up before the service had its turn.
+const SHORT: Duration = Duration::from_millis(20);
 const LISTENING: Signals = Signals::from_bits_retain(protocol::LISTENING);
 
 pub const READABLE: Signals =
@@ -376,8 +378,9 @@ impl Network {
     /// Waits until there is something to read, or an error. What was sent before the wait began comes in time, however short the
     /// time: it is with the service, if it is not here.
     fn wait_for_more(&self, until: MonotonicInstant) -> Result<Signals> {
+        let short = until != MonotonicInstant::ZERO && until < MonotonicInstant::after(SHORT);
         match wait_until(&self.data, READABLE | ERROR, until) {
-            Err(EAGAIN) if until != MonotonicInstant::ZERO => {
+            Err(EAGAIN) if short => {
                 // The service answers, moves what was sent, and then answers again.
                 let _ = self.ask(Request::LocalAddress);
                 let _ = self.ask(Request::LocalAddress);

@@ -500,14 +500,13 @@ impl Machine for Sel4 {
     fn unmap_some(&mut self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64 {
         let Self { programs, memory, tables, .. } = self;
         let Some(program) = programs.get(aspace.0 as usize).and_then(Option::as_ref) else { return pages };
-        let mut stop = address;
         for (start, end) in parts(address, pages).into_iter().filter(|(start, end)| start < end) {
-            stop = program.space.unmap_some(memory, tables, start, end, most);
+            let stop = program.space.unmap_some(memory, tables, start, end, most);
             if stop < end {
-                break;
+                return (stop.saturating_sub(address) / PAGE).max(1);
             }
         }
-        (stop.saturating_sub(address) / PAGE).max(1)
+        pages
     }
 
     fn stretch(&self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64 {

@@ -6,8 +6,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, thread};
 
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use super::units::copy_folder;
 use super::{Cases, Context, Test, expect, expect_part};
 use crate::lock;
+use crate::paths::own_file;
 use crate::qemu::find_program;
 use crate::threads;
 
@@ -40,7 +41,7 @@ pub fn tests() -> Vec<Test> {
         refused("missing-shared-library", |bytes| rename(bytes, b"libfdio.so\0", b"libnone.so\0"), "libnone.so"),
         refused("program-larger-than-memory", |bytes| enlarge(bytes, 4 << 30), "--mem"),
         Test::one("wrong.linux-program", |context| {
-            let tool = env::current_exe().context("cannot find this tool")?;
+            let tool = own_file()?;
             says(context, &["run", &tool.to_string_lossy()], 126, "a Linux program")
         }),
         Test::one("wrong.missing-file", |context| says(context, &["run", "no/such/file"], 127, "no such file")),
@@ -99,7 +100,7 @@ pub fn tests() -> Vec<Test> {
 /// # Errors
 /// Its file is not there.
 pub fn tool(context: &Context<'_>) -> Result<Command> {
-    let mut command = Command::new(env::current_exe().context("cannot find this tool")?);
+    let mut command = Command::new(own_file()?);
     command.env("HAFNON_ROOT", &context.paths.workspace).stdin(Stdio::null());
     Ok(command)
 }
@@ -172,7 +173,7 @@ fn kernel_prefix(context: &Context<'_>) -> Result<()> {
     fs::write(prefix.join("bin/kernel.elf"), "no kernel").context("cannot write")?;
     refused(&prefix, "no 64-bit ELF file")?;
     // This tool is one, and nothing that a machine can be started with.
-    fs::copy(env::current_exe()?, prefix.join("bin/kernel.elf")).context("cannot copy this tool")?;
+    fs::copy(own_file()?, prefix.join("bin/kernel.elf")).context("cannot copy this tool")?;
     refused(&prefix, "no multiboot header")?;
     let config = prefix.join("libsel4/include/kernel/gen_config.h");
     let text = fs::read_to_string(&config).context("cannot read the configuration")?;
