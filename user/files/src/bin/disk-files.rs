@@ -72,7 +72,7 @@ mod here {
         let disk = Disk::open(DISK).map_err(|status| format!("there is no disk: {status}"))?;
         let device = Device::new(Box::new(Driver(disk)));
         // What lies on the disk says what it is.
-        match device.find_superblock() {
+        match device.has_superblock() {
             Ok(true) => serve(&clients, Ext4::mount(device)?),
             Ok(false) => serve(&clients, Fat::mount(device.into_disk().ok_or("the disk is in use")?)?),
             Err(error) => Err(format!("the disk cannot be read: {error}")),

@@ -6,21 +6,16 @@
 //!
 //! 1. A write to the superblock, or of a block that looks like a journal's superblock, is kept in memory. Reads find it there.
 //! 2. At the next flush the disk flushes what was written before;
-//! 3. then the kept blocks are written, in the order in which they came, with a flush behind each. Before the journal's superblock says
+//! 3. then the kept blocks are written, in the order in which they came, with a flush behind each; the superblock as [`superblock`] has it,
+//!    which no torn write spoils. Before the journal's superblock says
 //!    that there is something in it, the superblock says that the journal is needed: `rsext4` has that wait in the journal itself.
 //! 4. A superblock that says that it is not needed stays behind, over flushes, until the journal's superblock says that it is empty. With
 //!    the other order nothing is lost, but `e2fsck -p` leaves such an image to a human being.
 //!
-//! The superblock is two sectors of 512 bytes, and a disk promises one whole. Torn, it has a checksum that is wrong, and nobody mounts it.
-//! So there is a second copy, in the 1,024 bytes before it, which ext4 leaves to boot loaders, where there is nothing else:
-//!
-//! 5. Before a kept superblock is written, its copy is, and the disk flushes.
-//! 6. At the mount a superblock whose checksum is wrong is replaced by the copy, if that one's is right.
-//!
 //! What a file holds `rsext4` writes at once, and where the disk does not take it again at each sync: then no sync would pass for anybody. Its
 //! writer has been told, so:
 //!
-//! 7. Writes that failed in a request are left out of the commit behind it ([`Device::forgive`]). The journal's are not: it
+//! 5. Writes that failed in a request are left out of the commit behind it ([`Device::forgive`]). The journal's are not: it
 //!    makes no second try of them.
 //!
 //! To `rsext4` nothing changes: what is written before a flush may reach the disk in any order. File content that looks like a
@@ -31,25 +26,13 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
-use rsext4::crc32c::{crc32c_append, crc32c_init};
 use rsext4::{BlockIo, DeviceCapabilities, DeviceGeometry, Ext4Error, Ext4Result, SectorId};
 
+use super::superblock::{self, FIRST, NEEDS_RECOVERY, SUPERBLOCK};
 use crate::blocks::Blocks;
 
-/// Where the superblock lies.
-const SUPERBLOCK: Range<u64> = 1024..2048;
-/// Where in it the checksum lies, of all before it.
-const CHECKSUM: usize = 1020;
-/// Where the flag lies that says that there is one, in the fourth byte of features that old kernels may ignore for reading.
-const HAS_CHECKSUM: (usize, u8) = (101, 4);
-/// Where the flag lies that says that the journal is needed.
-const NEEDS_RECOVERY: (u64, u8) = (96, 4);
 /// Where a journal's superblock says where in it the log begins: nowhere, if it is 0.
 const JOURNAL_START: Range<usize> = 28..32;
-/// The file system's own number.
-const UUID: Range<usize> = 104..120;
-/// The number that a superblock has, and where in it.
-const MAGIC: (usize, [u8; 2]) = (56, 0xef53_u16.to_le_bytes());
 /// A journal's blocks begin with this number, most significant byte first, and then with their kind.
 const JOURNAL_MAGIC: [u8; 4] = 0xc03b_3998_u32.to_be_bytes();
 /// The kinds that are superblocks, of the first and the second version.
@@ -85,8 +68,6 @@ struct Inner {
     unwritten: Vec<Range<u64>>,
     /// Writes that are left out.
     forgiven: Vec<Range<u64>>,
-    /// There is room for the superblock's copy.
-    copies: bool,
     /// The journal's superblock on the disk says that there is something in it.
     in_journal: bool,
 }
@@ -108,7 +89,6 @@ impl Device {
             failed: false,
             unwritten: Vec::new(),
             forgiven: Vec::new(),
-            copies: false,
             in_journal: false,
         };
         Device(Rc::new(RefCell::new(inner)))
@@ -119,30 +99,18 @@ impl Device {
         Rc::into_inner(self.0).map(|inner| inner.into_inner().disk)
     }
 
-    /// Looks for a superblock, and mends one that is torn (step 6). Says whether there is one.
+    /// Whether there is a superblock on the disk.
     ///
     /// # Errors
     /// The disk's.
-    pub fn find_superblock(&self) -> std::io::Result<bool> {
+    pub fn has_superblock(&self) -> std::io::Result<bool> {
         let mut inner = self.0.borrow_mut();
         let mut bytes = [0; 4096];
         if inner.disk.size() < bytes.len() as u64 {
             return Ok(false);
         }
         inner.disk.read(0, &mut bytes)?;
-        let (copy, superblock) = (&bytes[..1024], &bytes[1024..2048]);
-        let of_same = copy[UUID].eq(&superblock[UUID]);
-        let is_copy = is_whole(copy) && of_same;
-        // A copy that is torn itself is ours all the same.
-        inner.copies = inner.disk.block() <= 1024 && (is_superblock(copy) || copy.iter().all(|byte| *byte == 0));
-        if is_copy && inner.copies && !is_whole(superblock) && is_superblock(superblock) && !inner.disk.read_only() {
-            crate::say("the power went while the superblock was written; its copy takes its place");
-            let copy = copy.to_vec();
-            inner.write_through(SUPERBLOCK.start, &copy)?;
-            inner.flush()?;
-            return Ok(true);
-        }
-        Ok(is_superblock(superblock))
+        Ok(superblock::is_superblock(&bytes[1024..2048]))
     }
 
     /// Nothing can be written.
@@ -173,7 +141,7 @@ impl Device {
         inner.in_journal = false;
     }
 
-    /// Step 7, for what `call` writes.
+    /// Step 5, for what `call` writes.
     pub fn forgive<T>(&self, call: impl FnOnce() -> T) -> T {
         let mut inner = self.0.borrow_mut();
         inner.forgiven = std::mem::take(&mut inner.unwritten);
@@ -182,18 +150,6 @@ impl Device {
         self.0.borrow_mut().forgiven.clear();
         done
     }
-}
-
-/// Whether these bytes are a superblock's.
-fn is_superblock(bytes: &[u8]) -> bool {
-    bytes[MAGIC.0..].starts_with(&MAGIC.1)
-}
-
-/// The same, and its checksum is right.
-fn is_whole(bytes: &[u8]) -> bool {
-    let told = bytes[CHECKSUM..].first_chunk().map(|told| u32::from_le_bytes(*told));
-    let has = bytes[HAS_CHECKSUM.0] & HAS_CHECKSUM.1 != 0;
-    is_superblock(bytes) && has && told == Some(crc32c_append(crc32c_init(), &bytes[..CHECKSUM]))
 }
 
 /// The start of a transfer, in bytes, where all of it lies on the disk.
@@ -214,7 +170,7 @@ impl Kept {
 
     /// Whether it is a superblock that says that the journal is not needed.
     fn needs_no_journal(&self) -> bool {
-        let at = (SUPERBLOCK.start + NEEDS_RECOVERY.0).checked_sub(self.offset);
+        let at = (SUPERBLOCK.start + NEEDS_RECOVERY.0 as u64).checked_sub(self.offset);
         let flags = at.and_then(|at| self.bytes.get(usize::try_from(at).ok()?));
         flags.is_some_and(|flags| flags & NEEDS_RECOVERY.1 == 0)
     }
@@ -303,7 +259,7 @@ impl Inner {
         self.cache.insert(piece, bytes);
     }
 
-    /// Step 7.
+    /// Step 5.
     fn write_through(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
         let end = offset + bytes.len() as u64;
         let Some(forgiven) = self.forgiven.iter().find(|forgiven| forgiven.start < end && offset < forgiven.end) else {
@@ -384,24 +340,41 @@ impl Inner {
                 self.need_journal()?;
             }
             if offset == SUPERBLOCK.start {
-                self.write_copy(&bytes)?;
+                self.write_superblock(bytes)?;
+            } else {
+                self.write_through(offset, &bytes)?;
+                self.disk.flush()?;
             }
-            self.write_through(offset, &bytes)?;
             self.in_journal = self.kept.remove(place).in_journal().unwrap_or(self.in_journal);
-            self.disk.flush()?;
         }
         Ok(())
     }
 }
 
 impl Inner {
-    /// Step 5, for the bytes from the superblock's start on.
-    fn write_copy(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        if self.copies && bytes.len() == 1024 {
-            self.write_through(0, bytes)?;
-            self.disk.flush()?;
+    /// Writes what the disk is to hold from the superblock's start on, and flushes (step 3).
+    fn write_superblock(&mut self, mut bytes: Vec<u8>) -> std::io::Result<()> {
+        let mut old = [0; 1024];
+        // A disk with longer sectors tears none of it.
+        if bytes.len() == old.len() && self.disk.block() as usize <= FIRST {
+            self.disk.read(SUPERBLOCK.start, &mut old)?;
+            if superblock::is_whole(&old) {
+                let mut first = old;
+                first[..FIRST].copy_from_slice(&bytes[..FIRST]);
+                superblock::fit(&mut first);
+                self.write_through(SUPERBLOCK.start, &first[..FIRST])?;
+                self.disk.flush()?;
+                bytes[..FIRST].copy_from_slice(&first[..FIRST]);
+                superblock::seal(&mut bytes);
+                if bytes[FIRST..] == old[FIRST..] {
+                    return Ok(());
+                }
+                self.write_through(SUPERBLOCK.start + FIRST as u64, &bytes[FIRST..])?;
+                return self.disk.flush();
+            }
         }
-        Ok(())
+        self.write_through(SUPERBLOCK.start, &bytes)?;
+        self.disk.flush()
     }
 
     /// Has the superblock on the disk say that the journal is needed (step 3).
@@ -412,17 +385,14 @@ impl Inner {
         self.disk.read(first, &mut bytes)?;
         let at = (SUPERBLOCK.start - first) as usize;
         let superblock = &mut bytes[at..at + 1024];
-        let flags = NEEDS_RECOVERY.0 as usize;
-        if !is_superblock(superblock) || superblock[flags] & NEEDS_RECOVERY.1 != 0 {
+        let (byte, bit) = NEEDS_RECOVERY;
+        if !superblock::is_superblock(superblock) || superblock[byte] & bit != 0 {
             return Ok(());
         }
-        superblock[flags] |= NEEDS_RECOVERY.1;
-        if superblock[HAS_CHECKSUM.0] & HAS_CHECKSUM.1 != 0 {
-            let checksum = crc32c_append(crc32c_init(), &superblock[..CHECKSUM]);
-            superblock[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
-        }
+        superblock[byte] |= bit;
+        superblock::seal(superblock);
         if first == SUPERBLOCK.start {
-            self.write_copy(&bytes)?;
+            return self.write_superblock(bytes);
         }
         self.write_through(first, &bytes)?;
         self.disk.flush()
@@ -456,8 +426,7 @@ impl BlockIo for Device {
             let (before, rest) = buffer.split_at((first - offset) as usize);
             let (superblock, behind) = rest.split_at((last - first) as usize);
             for (at, bytes) in [(offset, before), (last, behind)] {
-                // The copy is not `rsext4`'s: what it has read of it may be older than what is there.
-                if !(bytes.is_empty() || inner.copies && at < SUPERBLOCK.start) {
+                if !bytes.is_empty() {
                     inner.write_through(at, bytes).map_err(of_io)?;
                 }
             }

@@ -21,6 +21,7 @@
 
 pub mod device;
 mod names;
+mod superblock;
 #[cfg(test)]
 mod tests;
 
@@ -203,7 +204,7 @@ impl Ext4 {
     /// # Errors
     /// A sentence for the log.
     pub fn mount(device: Device) -> std::result::Result<Ext4, String> {
-        if !device.find_superblock().map_err(|error| format!("the disk cannot be read: {error}"))? {
+        if !device.has_superblock().map_err(|error| format!("the disk cannot be read: {error}"))? {
             return Err("there is no ext4 file system on it".to_owned());
         }
         let mut ext4 = Ext4 {
