@@ -29,7 +29,7 @@ pub struct Build<'a> {
     /// Everything after `cargo build`.
     pub args: Vec<OsString>,
     /// Variables for it.
-    pub env: BTreeMap<&'static str, OsString>,
+    pub env: BTreeMap<String, OsString>,
     /// Its folder, where that is not the workspace.
     pub folder: Option<PathBuf>,
     /// Its target directory, where that is not the system's.
@@ -68,8 +68,8 @@ impl<'a> Build<'a> {
     }
 
     /// Sets a variable.
-    pub fn env(mut self, key: &'static str, value: impl Into<OsString>) -> Build<'a> {
-        self.env.insert(key, value.into());
+    pub fn env(mut self, key: impl Into<String>, value: impl Into<OsString>) -> Build<'a> {
+        self.env.insert(key.into(), value.into());
         self
     }
 

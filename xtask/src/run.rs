@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::build::{self, Built, What, build, program_flags};
+use crate::c::front;
 use crate::cargo::{self, Build};
 use crate::cli::{Accel, RunArgs};
 use crate::elf::{self, Refusal};
@@ -312,6 +313,9 @@ pub fn example(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
     let mut build = Build::new(&title, &format!("--release --locked --target {}", cargo::PROGRAM_TARGET));
     build.folder = Some(paths.workspace.join("examples").join(name));
     build.target_dir = Some(paths.out.join("examples"));
+    for (variable, tool) in front::variables(paths) {
+        build = build.env(variable, tool);
+    }
     let made = build.env("CARGO_ENCODED_RUSTFLAGS", program_flags(paths)).run(paths, ui)?;
     Ok(cargo::program(&made, name)?.to_path_buf())
 }

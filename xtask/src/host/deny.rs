@@ -14,10 +14,11 @@ use crate::paths::Paths;
 use crate::ui::Ui;
 
 /// The workspaces whose packages are looked at. Rust's own tests (`xtask/rust-tests`) want another compiler.
-const MANIFESTS: [&str; 14] = [
+const MANIFESTS: [&str; 15] = [
     "Cargo.toml",
     "fuzz/Cargo.toml",
     "kernel/Cargo.toml",
+    "examples/database/Cargo.toml",
     "examples/descriptors/Cargo.toml",
     "examples/files/Cargo.toml",
     "examples/hello/Cargo.toml",

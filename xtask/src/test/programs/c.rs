@@ -55,15 +55,6 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// SQLite's shell, built for the system.
-///
-/// # Errors
-/// It does not build.
-pub fn sqlite_here(context: &Context<'_>) -> Result<PathBuf> {
-    let made = work(context, &SQLITE, "sqlite.sh", Path::new("."))?;
-    made.programs.into_iter().next().map(|(_, program)| program).context("there is no program")
-}
-
 fn work<'a>(context: &Context<'_>, program: &Program, script: &'a str, files: &'a Path) -> Result<Work<'a>> {
     context.built()?;
     let paths = context.paths;
