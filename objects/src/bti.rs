@@ -103,6 +103,9 @@ impl<M: Machine> Kernel<M> {
         if let Ok(bti) = self.objects.get_mut(bti) {
             bti.quarantined += 1;
         }
+        if self.objects.any(bti.object()).is_ok_and(|bti| bti.handles == 0) {
+            self.bti_unreachable(bti);
+        }
     }
 
     /// `bti_release_quarantine` (4).
@@ -117,7 +120,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The last handle of a BTI is gone.
+    /// The last handle of a BTI is gone: nobody can release what its quarantine holds, now or later.
     pub(crate) fn bti_unreachable(&mut self, id: Id<Bti>) {
         let Ok(bti) = self.objects.get(id) else { return };
         if bti.quarantined != 0 {

@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use abi::{Rights, Status};
+use abi::{Rights, Status, ZX_OBJ_TYPE_UPPER_BOUND};
 
 use crate::account::Accounts;
 use crate::aspace::AddressSpace;
@@ -511,5 +511,16 @@ impl<M: Machine> Kernel<M> {
     pub fn census(&self) -> (usize, usize, usize) {
         let sole = self.objects.iter().filter(|object| object.sole.is_some()).count();
         (self.objects.len(), self.observers.len() + sole, self.aspaces.len())
+    }
+
+    /// How many objects there are of each type: the place is `ZX_OBJ_TYPE_*`.
+    pub fn census_of_types(&self) -> [u32; ZX_OBJ_TYPE_UPPER_BOUND as usize] {
+        let mut counts = [0; ZX_OBJ_TYPE_UPPER_BOUND as usize];
+        for object in self.objects.iter() {
+            if let Some(count) = counts.get_mut(object.body.object_type() as usize) {
+                *count += 1;
+            }
+        }
+        counts
     }
 }

@@ -77,6 +77,14 @@ impl Bti {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_bti_release_quarantine(self.raw_handle()) })
     }
+
+    /// What is pinned by it.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn info(&self) -> Result<abi::zx_info_bti_t> {
+        crate::Info::info_record(self, abi::ZX_INFO_BTI)
+    }
 }
 
 object! {

@@ -1,6 +1,7 @@
 //! The host link and the kernel's own commands, for whoever holds the root resource.
 
 use alloc::format;
+use alloc::string::String;
 
 use abi::{Rights, Status, ZX_RSRC_SYSTEM_DEBUG_BASE};
 use objects::debug::WRITES;
@@ -92,6 +93,12 @@ pub fn debug_send_command<M: Machine>(
                 "census: objects {objects}, observers {observers}, address-spaces {spaces}, frames {frames}, \
                  units {units}, slots {slots}"
             )
+        }
+        Some("types") => {
+            cx.when_nothing_is_left()?;
+            let counts = cx.kernel.census_of_types();
+            let counts = counts.iter().enumerate().filter(|(_, count)| **count != 0);
+            counts.fold(String::from("types:"), |text, (code, count)| format!("{text} {code} {count},"))
         }
         Some("link") => return cx.kernel.serial_claim(cx.process),
         Some("refuse") => {

@@ -13,22 +13,39 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counts with their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Census(Vec<(String, u64)>);
+pub struct Census {
+    counts: Counts,
+    /// Of objects, by `ZX_OBJ_TYPE_*`: of interest where there are more objects.
+    types: Counts,
+}
+
+type Counts = Vec<(String, u64)>;
 
 impl Census {
-    /// The counts of the kernel's line.
-    fn parse(line: &str) -> Option<Census> {
+    /// The counts of the kernel's lines.
+    fn parse([counts, types]: [String; 2]) -> Option<Census> {
         let count = |text: &str| {
             let (name, count) = text.trim().split_once(' ')?;
             Some((name.to_owned(), count.trim().parse().ok()?))
         };
-        line.strip_prefix("census: ")?.split(',').map(count).collect::<Option<Vec<_>>>().map(Census)
+        let parts = |line: &str| line.split_once(':')?.1.split_terminator(',').map(count).collect::<Option<Counts>>();
+        Some(Census { counts: parts(&counts)?, types: parts(&types)? })
     }
 
     /// What there is more of than there was.
     pub fn since(&self, before: &Census) -> Growth {
-        let pairs = self.0.iter().zip(&before.0);
-        Growth(pairs.filter(|(now, then)| now.1 > then.1).map(|(now, then)| (now.0.clone(), then.1, now.1)).collect())
+        let pairs = self.counts.iter().zip(&before.counts);
+        let mut grown: Vec<_> =
+            pairs.filter(|(now, then)| now.1 > then.1).map(|(now, then)| (now.0.clone(), then.1, now.1)).collect();
+        if !grown.is_empty() {
+            for (name, now) in &self.types {
+                let then = before.types.iter().find(|then| then.0 == *name).map_or(0, |then| then.1);
+                if *now > then {
+                    grown.push((format!("of type {name}"), then, *now));
+                }
+            }
+        }
+        Growth(grown)
     }
 }
 
@@ -54,7 +71,7 @@ impl Counter {
 
     /// The counts now.
     pub fn take(&self) -> Option<Census> {
-        self.0.line().and_then(|line| Census::parse(&line))
+        Census::parse([self.0.line("census")?, self.0.line("types")?])
     }
 
     /// Waits until nothing is left of what came after `before`.
@@ -136,15 +153,15 @@ mod source {
             Some(Source { resource, log })
         }
 
-        /// The kernel's answer is the last such line in its log.
-        pub fn line(&self) -> Option<String> {
-            zx::debug_send_command(&self.resource, "census").ok()?;
+        /// The kernel's answer to a command is the last line in its log that begins with that.
+        pub fn line(&self, command: &str) -> Option<String> {
+            zx::debug_send_command(&self.resource, command).ok()?;
             let mut record = [0; abi::ZX_LOG_RECORD_MAX];
             let mut found = None;
             while let Ok(length) = self.log.read(&mut record) {
                 let head = size_of::<abi::zx_log_record_t>() - abi::ZX_LOG_RECORD_DATA_MAX;
                 let text = String::from_utf8_lossy(record.get(head..length)?).into_owned();
-                if text.starts_with("census: ") {
+                if text.strip_prefix(command).is_some_and(|rest| rest.starts_with(':')) {
                     found = Some(text);
                 }
             }

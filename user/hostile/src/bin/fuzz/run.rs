@@ -30,6 +30,8 @@ const LOOK: u64 = 1000;
 const WEIGH: u64 = 50;
 /// Batches between two lines on how far it is.
 const PROGRESS: u64 = 1000;
+/// Calls of one worker: what is lost shows at its end.
+const CALLS_OF_ONE: u64 = 500_000;
 /// One round of attacks.
 struct Round<'v> {
     dice: Dice,
@@ -161,8 +163,7 @@ fn round(seed: u64, counts: &mut Counts, calls: u64) -> Outcome {
     let mut round = Round::new(seed, &vmar)?;
     let attacked = round.attack(counts, calls);
     round.attackers.iter().for_each(Attacker::kill);
-    // What they had pinned to the end would go with the BTI, for good.
-    attacked.and(round.supplies.release())
+    attacked.and(round.supplies.await_unpinned())
 }
 
 /// What a worker does: makes the calls, beside neighbours, and says what it found.
@@ -184,8 +185,13 @@ pub fn supervise(calls: u64, seed: u64) -> ExitCode {
         // What this process and the system use for good when they do something for the first time.
         worker(1000, seed, false)?;
         let before = counter.take().ok_or("the kernel does not tell its counts")?;
-        worker(calls, seed, true)?;
-        counter.returned(&before).map_err(|what| format!("not everything has come back: {what}"))?;
+        let workers = calls.div_ceil(CALLS_OF_ONE).max(1);
+        for number in 0..workers {
+            let (calls, seed) = (calls.div_ceil(workers), seed.wrapping_add(number << 41));
+            worker(calls, seed, true)?;
+            let lost = |what| format!("not everything has come back after {calls} calls of seed {seed}: {what}");
+            counter.returned(&before).map_err(lost)?;
+        }
         println!("fuzz: all is well");
         Ok(())
     };

@@ -1,10 +1,11 @@
 //! What attackers are given beside what they make.
 
 use abi::Rights;
-use conformance::check::Failure;
+use conformance::check::{Failure, ensure};
 use hostile::Dice;
 use zx::{
-    Bti, Channel, Clock, Counter, Event, EventPair, Fifo, Handle, Iommu, Pager, Port, Resource, Socket, Timer, Vmo,
+    Bti, Channel, Clock, Counter, Duration, Event, EventPair, Fifo, Handle, Iommu, MonotonicInstant, Pager, Port,
+    Resource, Socket, Timer, Vmo,
 };
 
 use crate::grammar::Gift;
@@ -55,6 +56,21 @@ impl Supplies {
     /// Releases what attackers that have ended had pinned.
     pub fn release(&self) -> Result<(), Failure> {
         Ok(self.bti.release_quarantine()?)
+    }
+
+    /// Waits until nothing is pinned any more: what an attacker held goes some time after its end, and what is pinned when nobody
+    /// has a handle to the BTI stays so.
+    pub fn await_unpinned(&self) -> Result<(), Failure> {
+        let deadline = MonotonicInstant::after(Duration::from_seconds(20));
+        loop {
+            self.release()?;
+            let pinned = self.bti.info()?.pmo_count;
+            if pinned == 0 {
+                return Ok(());
+            }
+            ensure(MonotonicInstant::now() < deadline, &format!("{pinned} ranges are pinned with nobody left"))?;
+            zx::nanosleep(MonotonicInstant::after(Duration::from_millis(5)))?;
+        }
     }
 
     /// What else it is given.
