@@ -23,6 +23,8 @@ pub struct SyscallInfo {
     pub args: &'static [ArgInfo],
     /// What its handles must be.
     pub rights: &'static [RightInfo],
+    /// What it may answer where it does not do what is asked.
+    pub errors: &'static [crate::Status],
 }
 
 /// What a handle that is an argument must be.

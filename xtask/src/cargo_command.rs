@@ -66,7 +66,7 @@ pub fn cargo(paths: &Paths, args: &CargoArgs) -> Result<u8> {
     })?;
     let status = child.wait().context("cannot wait for cargo")?;
     handle.close();
-    drop(keeper);
+    keeper.map_or(Ok(()), |keeper| keeper.check())?;
     Ok(code(status))
 }
 

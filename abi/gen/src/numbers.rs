@@ -61,5 +61,9 @@ fn entry(out: &mut String, call: &Syscall) {
             .fold("crate::Rights::NONE".to_owned(), |all, one| format!("{all}.union(crate::Rights::{one})"));
         let _ = write!(out, "RightInfo {{ arg: {:?}, object: {:?}, needs: {needs} }}, ", right.arg, right.object);
     }
+    out.push_str("], errors: &[");
+    for error in &call.errors {
+        let _ = write!(out, "crate::Status::{}, ", error.status);
+    }
     out.push_str("] },\n");
 }

@@ -9,7 +9,8 @@
 //! 3. Output, taken input and end come back as the machine's own words ([`Said`]).
 //!
 //! A machine that dies, or does not kill a program that is over its limit, is ended, and the next program gets another.
-//! Programs that ran in it and had not written anything are run once more, each alone; the others are reported.
+//! Programs that ran in it and had not written anything are run once more, each alone; the others are reported. Each second try is
+//! said with its cause and counted: more than one in [`RARE`] programs fails the run ([`Keeper::check`]).
 
 mod machine;
 mod parcel;
@@ -19,12 +20,13 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ::batch::{Decoder, End, Order, Said, Start, encode};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -43,6 +45,9 @@ pub use runner::run;
 pub const SOCKET: &str = "HAFNON_BATCH";
 /// How much longer than its limit a program may take before its machine is taken for dead.
 const GRACE: Duration = Duration::from_secs(15);
+
+/// Of so many programs one may lose its machine and be run again.
+const RARE: usize = 1000;
 
 /// What a runner wants.
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,6 +75,14 @@ pub struct Keeper {
     /// Ends the thread that has the machine.
     wanted: Option<Sender<Wanted>>,
     thread: Option<Thread<()>>,
+    tally: Arc<Tally>,
+}
+
+/// How many programs were run, and those that were run again.
+#[derive(Debug, Default)]
+struct Tally {
+    programs: AtomicUsize,
+    again: Mutex<Vec<String>>,
 }
 
 /// Somebody who wants a machine that lives.
@@ -82,6 +95,7 @@ struct Service {
     wanted: Sender<Wanted>,
     /// Programs are run by readers; one that may have taken its machine down is run by the writer.
     alone: RwLock<()>,
+    tally: Arc<Tally>,
 }
 
 impl Keeper {
@@ -97,8 +111,14 @@ impl Keeper {
         // QEMU ends with the thread that started it: so one thread starts them all, and lives as long as they.
         // Whoever waits for one of these threads sees its end by that of a channel or a socket.
         let thread = Watcher::none().start("keeper", move || keep(&of_machines, memory, &who))?;
-        let service =
-            Arc::new(Service { built: built.clone(), memory, wanted: wanted.clone(), alone: RwLock::default() });
+        let tally = Arc::<Tally>::default();
+        let service = Arc::new(Service {
+            built: built.clone(),
+            memory,
+            wanted: wanted.clone(),
+            alone: RwLock::default(),
+            tally: tally.clone(),
+        });
         Watcher::none().start("runners", move || {
             for stream in listener.incoming().flatten() {
                 let service = service.clone();
@@ -106,12 +126,25 @@ impl Keeper {
                 let _ = Watcher::none().start("runner", move || service.serve(stream));
             }
         })?;
-        Ok(Keeper { folder, wanted: Some(wanted), thread: Some(thread) })
+        Ok(Keeper { folder, wanted: Some(wanted), thread: Some(thread), tally })
     }
 
     /// Where runners find it.
     pub fn socket(&self) -> OsString {
         self.folder.path().join("batch").into()
+    }
+
+    /// Whether machines lived as they should.
+    ///
+    /// # Errors
+    /// More than one in [`RARE`] programs had to be run again: which, and why.
+    pub fn check(&self) -> Result<()> {
+        let again = self.tally.again.lock().unwrap_or_else(PoisonError::into_inner);
+        let programs = self.tally.programs.load(Ordering::Relaxed);
+        if again.len() * RARE > programs {
+            bail!("{} of {programs} programs were run again as their machine died:\n{}", again.len(), again.join("\n"));
+        }
+        Ok(())
     }
 }
 
@@ -180,6 +213,7 @@ impl Service {
     }
 
     fn run(&self, request: &Request, program: &[u8], stream: &UnixStream, decoder: Decoder) -> Result<End, Lost> {
+        self.tally.programs.fetch_add(1, Ordering::Relaxed);
         let mut decoder = Some(decoder);
         let first = {
             let _others = self.alone.read().unwrap_or_else(PoisonError::into_inner);
@@ -187,7 +221,10 @@ impl Service {
         };
         match first {
             // Input that is gone cannot be given a second time.
-            Err(Lost::Machine(_, false)) if !request.start.input => {
+            Err(Lost::Machine(why, false)) if !request.start.input => {
+                let text = format!("{}: its machine died ({why})", request.program.display());
+                Ui::new(false).note(&format!("{text}; it is run again, alone"));
+                self.tally.again.lock().unwrap_or_else(PoisonError::into_inner).push(text);
                 let _alone = self.alone.write().unwrap_or_else(PoisonError::into_inner);
                 self.try_once(request, program, stream, &mut decoder)
             }

@@ -110,6 +110,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
         let page = paths.workspace.join("docs/ecosystem.md");
         table::write_page(&page, &verdicts)?;
     }
+    session.check()?;
     Ok(fine)
 }
 
@@ -125,6 +126,7 @@ fn one_of_any(paths: &Paths, package: &Package) -> Result<bool> {
     let reasons = failing_here.map(|case| (case.full_name(), "it fails on the host, too".to_owned())).collect();
     let verdict = Verdict::new(there, baseline.of(package), reasons);
     println!("{}\n{}", table::HEAD, table::line(&verdict));
+    session.check()?;
     Ok(table::finish(&[verdict], Duration::from_secs_f64(here.seconds)))
 }
 
@@ -150,6 +152,14 @@ impl<'a> Session<'a> {
             keeper = Some(Keeper::start(&built, MACHINE)?);
         }
         Ok(Session { paths, keeper, commit: record::commit(paths) })
+    }
+
+    /// Whether machines lived as they should.
+    ///
+    /// # Errors
+    /// As [`Keeper::check`].
+    pub fn check(&self) -> Result<()> {
+        self.keeper.as_ref().map_or(Ok(()), Keeper::check)
     }
 
     fn file(&self, package: &Package) -> PathBuf {

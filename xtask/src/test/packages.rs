@@ -47,7 +47,8 @@ fn cargo_test(context: &Context<'_>, cases: &mut Cases, folder: &Path) -> Result
     let keeper = cargo_command::keeper(built, &args)?;
     let mut command = cargo_command::command(context.paths, &args)?;
     command.env(batch::SOCKET, keeper.socket());
-    read(cases, command.current_dir(folder))
+    read(cases, command.current_dir(folder))?;
+    keeper.check()
 }
 
 /// The part of a package's suite that is run each time. What fails for a listed reason is not counted.
@@ -57,6 +58,7 @@ fn package(context: &Context<'_>, cases: &mut Cases, package: &Package) -> Resul
     for case in record.cases.iter().filter(|case| case.outcome == Outcome::Passed) {
         cases.case(&case.full_name(), Ok(()));
     }
+    session.check()?;
     let verdict = session.judge(package, record, &package.ci)?;
     for failure in verdict.failures.into_iter().filter(|failure| failure.reason.is_none()) {
         cases.case(&failure.name, Err(failure.said));

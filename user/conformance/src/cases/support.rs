@@ -1,4 +1,5 @@
-//! The support table is true: what it calls unsupported answers so, and nothing else does.
+//! The support table is true: what it calls unsupported answers so, nothing else does, and no call answers what it does
+//! not say.
 //!
 //! There is a case for each call of the definitions. A call is made with arguments that would do, where the sweep has a
 //! row for it, otherwise with zeroes and addresses of memory.
@@ -37,6 +38,9 @@ fn agrees(call: &SyscallInfo) -> Outcome {
             zx::unbind_restricted_state()?;
         }
     }
+    // Some calls answer with a size.
+    let told = |answer: &Status| answer.0 >= 0 || call.returns != "status" || call.errors.contains(answer);
+    let untold = answers.iter().find(|&answer| !told(answer));
     let said = answers.contains(&Status::NOT_SUPPORTED);
     match call.support {
         Support::Unsupported(_) if answers.iter().any(|answer| *answer != Status::NOT_SUPPORTED) => {
@@ -45,6 +49,9 @@ fn agrees(call: &SyscallInfo) -> Outcome {
         Support::Supported | Support::Partial(_) if said && call.returns == "status" => {
             Err(format!("the table says {:?}, but it answered ZX_ERR_NOT_SUPPORTED", call.support).into())
         }
-        _ => Ok(()),
+        Support::Unsupported(_) => Ok(()),
+        _ => {
+            untold.map_or(Ok(()), |other| Err(format!("it answered {other}, of which the table knows nothing").into()))
+        }
     }
 }
