@@ -329,6 +329,9 @@ pub struct TestArgs {
     /// For `vproc.random`, `kernel.random` and `disk.`: what all random numbers follow from.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
+    /// In the end, print how long each test took, the dearest first.
+    #[arg(long)]
+    pub times: bool,
     /// Show the output of the passing ones too.
     #[arg(short, long)]
     pub verbose: bool,

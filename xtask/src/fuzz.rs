@@ -45,7 +45,7 @@ pub enum Fuzzed {
 
 impl Fuzzed {
     /// The option that says how much.
-    fn option(self) -> &'static str {
+    pub fn option(self) -> &'static str {
         match self {
             Fuzzed::Calls => "--calls",
             Fuzzed::Services => "--requests",

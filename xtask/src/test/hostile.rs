@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use super::{Cases, Context, Test};
 use crate::build::Built;
 use crate::cli::Accel;
-use crate::conformance;
+use crate::conformance::{self, record::commit};
 use crate::fuzz::{self, Fuzzed};
 use crate::run::Capture;
 use crate::session::Streams;
@@ -21,6 +21,7 @@ const CALLS: u64 = 50_000;
 const REPLAYED: u64 = 10_000;
 /// Requests of the one that asks services.
 const REQUESTS: u64 = 40_000;
+/// What is the same each time, and where no commit says another.
 const SEED: u64 = 1;
 /// What the attacks on a service may take: many times what they do take.
 const ATTACKS: Duration = Duration::from_secs(1200);
@@ -45,8 +46,16 @@ pub fn tests() -> Vec<Test> {
 
 /// A run of one of the fuzzers, which must find nothing.
 fn fuzzed(context: &Context<'_>, what: Fuzzed, count: u64) -> Result<()> {
-    let found = fuzz::run(context.built_with_tests()?, what, count, SEED, Streams::Overheard)?;
-    found.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!("{}\n{problem}", found.said.join("\n"))))
+    let seed = seed(context);
+    let found = fuzz::run(context.built_with_tests()?, what, count, seed, Streams::Overheard)?;
+    let repeat = format!("`./hafnon fuzz {} {count} --seed {seed}` repeats it", what.option());
+    found.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!("{}\n{problem}\n{repeat}", found.said.join("\n"))))
+}
+
+/// Another one with each commit, and the same with the same: a tree without commits always has one.
+fn seed(context: &Context<'_>) -> u64 {
+    // As few digits as git gives at least, as it gives more in larger clones.
+    commit(context.paths).get(..7).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(SEED)
 }
 
 /// What a hostile client does to one service, in a system with services.

@@ -255,20 +255,44 @@ impl Cases {
     }
 }
 
-/// Runs tests, several at once; prints each when it has ended, and gives how many cases passed and failed.
-fn run_all(tests: &[&Test], context: &Context<'_>, verbose: bool) -> (usize, usize) {
+/// What came of all tests together.
+#[derive(Default)]
+struct Sums {
+    passed: usize,
+    failed: usize,
+    /// Seconds of each test.
+    times: Vec<(f64, String)>,
+}
+
+impl Sums {
+    /// Prints what each test took, the dearest first. Several run at once, so the sum is more than the clock's.
+    fn print_times(&mut self) {
+        self.times.sort_by(|one, other| other.0.total_cmp(&one.0));
+        let whole: f64 = self.times.iter().map(|(seconds, _)| seconds).sum();
+        println!("{:>8}  {:>6}", "seconds", "of all");
+        for (seconds, name) in &self.times {
+            println!("{seconds:>8.1}  {:>5.1}%  {name}", seconds * 100.0 / whole);
+        }
+        println!("{whole:>8.1}  100.0%  all {} tests, {LANES} at once at most", self.times.len());
+    }
+}
+
+/// Runs tests, several at once; prints each when it has ended.
+fn run_all(tests: &[&Test], context: &Context<'_>, verbose: bool) -> Sums {
     let lanes = thread::available_parallelism().map_or(1, usize::from).min(LANES);
     let next = AtomicUsize::new(0);
-    let sums = Mutex::new((0, 0));
+    let sums = Mutex::new(Sums::default());
     thread::scope(|scope| {
         for _ in 0..lanes {
             scope.spawn(|| {
                 while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let start = Instant::now();
                     let cases = Cases::of(test, context, verbose);
                     let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
                     print!("{}", cases.text);
-                    sums.0 += cases.passed;
-                    sums.1 += cases.failed;
+                    sums.passed += cases.passed;
+                    sums.failed += cases.failed;
+                    sums.times.push((start.elapsed().as_secs_f64(), test.name.clone()));
                 }
             });
         }
@@ -341,9 +365,12 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
     let (built, built_with_shell, built_with_tests) = (Once::new(), Once::new(), Once::new());
     let context =
         Context { paths, ui, built, built_with_shell, built_with_tests, hello: Once::new(), attacker: Once::new() };
-    let (passed, failed) = run_all(&tests, &context, args.verbose);
-    println!("{passed} passed, {failed} failed");
-    Ok(failed == 0)
+    let mut sums = run_all(&tests, &context, args.verbose);
+    if args.times {
+        sums.print_times();
+    }
+    println!("{} passed, {} failed", sums.passed, sums.failed);
+    Ok(sums.failed == 0)
 }
 
 /// Fails with both values where they differ.
