@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 
 use crate::cargo::{BARE_TARGET, PROGRAM_TARGET, TOOLCHAIN};
+use crate::paths::Paths;
 use crate::qemu::find_program;
 use crate::ui::Ui;
 
@@ -276,6 +277,37 @@ fn toolchain(ui: &Ui) -> Result<()> {
         bail!("rustup could not install {}: {}", missing.join(", "), String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
+}
+
+/// Bytes that all tests leave behind in a new tree, and what they take afresh in one where they ran.
+const TESTS: u64 = 16 << 30;
+const TESTS_AGAIN: u64 = 3 << 30;
+
+/// Looks for room on the disk before all tests are run: without it a build in the midst of them fails, and what follows from it.
+///
+/// # Errors
+/// There is too little.
+pub fn room_for_tests(paths: &Paths) -> Result<()> {
+    let wanted = if paths.out.join("packages").is_dir() { TESTS_AGAIN } else { TESTS };
+    fs::create_dir_all(&paths.out).with_context(|| format!("cannot make {}", paths.out.display()))?;
+    let free = room(&paths.out)?;
+    if free < wanted {
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        bail!(
+            "all tests take {:.0} GiB in {}, where {:.1} GiB are free; `./hafnon test PART` takes less",
+            gib(wanted),
+            paths.out.display(),
+            gib(free)
+        );
+    }
+    Ok(())
+}
+
+/// Bytes that are free where a folder lies.
+fn room(folder: &Path) -> Result<u64> {
+    let told =
+        rustix::fs::statvfs(folder).with_context(|| format!("cannot ask how much room {} has", folder.display()))?;
+    Ok(told.f_bavail.saturating_mul(told.f_frsize))
 }
 
 /// Says what is there; gives the number of missing things.

@@ -360,6 +360,9 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         tests.iter().for_each(|test| println!("{}", test.name));
         return Ok(true);
     }
+    if args.filter.is_none() {
+        setup::room_for_tests(paths)?;
+    }
     // Bars of several tests at once would overwrite each other.
     let ui = Ui::plain();
     let (built, built_with_shell, built_with_tests) = (Once::new(), Once::new(), Once::new());
