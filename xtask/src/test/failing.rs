@@ -6,13 +6,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 
-use super::files::{self, run_with, tool};
-use super::{Context, Test, expect, expect_part, ext4};
+use super::files::run_with;
+use super::volume::{Volume, folder_in, tool};
+use super::{Context, Test, expect, expect_part};
 use crate::qemu::Devices;
 use crate::session::End;
 
 /// Bytes of a sector.
 const SECTOR: usize = 512;
+/// The kinds of file system.
+const EXT4: Volume = Volume::Ext4(4096);
+const FAT: Volume = Volume::Fat(32);
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
@@ -43,16 +47,15 @@ fn run(context: &Context<'_>, disk: PathBuf, sector: u64, what: &str) -> Result<
 fn metadata(context: &Context<'_>, is_ext4: bool) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let (disk, sector) = if is_ext4 {
-        let (disk, name) = ext4::disk(context, &folder, 64, "4096", "")?;
+        let disk = EXT4.disk(context, &folder, 64, None)?;
         // The journal is inode 8.
-        let block: u64 = tool("debugfs", &["-R", "bmap <8> 60", &name])?.trim().parse().context("no block")?;
+        let block: u64 = tool("debugfs", &["-R", "bmap <8> 60", &disk.name])?.trim().parse().context("no block")?;
         (disk, block * 8)
     } else {
-        let (disk, _) = files::disk(context, &folder, 64, "32")?;
         // The first table begins behind 32 reserved sectors.
-        (disk, 32 + 4)
+        (FAT.disk(context, &folder, 64, None)?, 32 + 4)
     };
-    let (stdout, stderr) = run(context, disk, sector, "errors")?;
+    let (stdout, stderr) = run(context, disk.path, sector, "errors")?;
     let expected = "a sync says that the disk failed: true\n\
         and then: one 0, two 1, quiet 0\n\
         a write: Err(ReadOnlyFilesystem)\n\
@@ -65,24 +68,12 @@ fn metadata(context: &Context<'_>, is_ext4: bool) -> Result<()> {
 /// The bad sector is a file's: who writes there is told, and nobody else; the disk is used on.
 fn content(context: &Context<'_>, is_ext4: bool) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
-    let from = ext4::folder_in(&folder, "content")?;
-    let file = Path::new(&from).join("bad");
-    fs::write(&file, vec![b'o'; 1 << 20]).context("cannot write")?;
-    let (disk, name) = if is_ext4 {
-        ext4::disk(context, &folder, 64, "4096", &from)?
-    } else {
-        let (disk, name) = files::disk(context, &folder, 64, "32")?;
-        tool("mcopy", &["-i", &name, file.to_str().context("no text")?, "::/bad"])?;
-        (disk, name)
-    };
-    let sector = sector_of(&disk, &[b'o'; SECTOR])? + 100;
-    let (stdout, _) = run(context, disk, sector, "overwrite")?;
+    let from = folder_in(&folder, "content")?;
+    fs::write(from.join("bad"), vec![b'o'; 1 << 20]).context("cannot write")?;
+    let disk = if is_ext4 { EXT4 } else { FAT }.disk(context, &folder, 64, Some(&from))?;
+    let sector = sector_of(&disk.path, &[b'o'; SECTOR])? + 100;
+    let (stdout, _) = run(context, disk.path.clone(), sector, "overwrite")?;
     let expected = "writes that failed: 1, and then: bad 0, beside 0\nwhat is read: besidenew\n";
     expect("what it saw", &stdout.as_str(), &expected)?;
-    if is_ext4 {
-        tool("e2fsck", &["-fn", &name])?
-    } else {
-        tool("fsck.vfat", &["-n", &name])?
-    };
-    Ok(())
+    disk.check()
 }

@@ -1,8 +1,9 @@
-//! The file system on a disk: what the system writes, the host's tools find in order, and the other way round.
+//! The file systems on a disk, FAT and ext4: what the system writes, the host's tools find in order, and the other way round.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::boots::machine_of;
-use super::ext4::without_lost_and_found;
+use super::volume::{Volume, folder_in, text, tool};
 use super::wrong;
 use super::{Cases, Context, Test, expect, expect_part};
 use crate::cargo;
@@ -23,37 +24,27 @@ use crate::setup;
 /// All of them.
 pub fn tests() -> Vec<Test> {
     vec![
-        Test::one("files.disk-as-on-the-host", as_on_the_host),
-        Test::one("files.disk-driver-dies", driver_dies),
-        Test::one("files.disk-full", full),
-        Test::one("files.disk-damaged", damaged),
+        Test::one("files.disk-as-on-the-host", |context| {
+            as_on_the_host(context, &[(64, Volume::Fat(32)), (32, Volume::Fat(16)), (8, Volume::Fat(12))])
+        }),
+        Test::one("files.disk-driver-dies", |context| driver_dies(context, Volume::Fat(32))),
+        Test::one("files.disk-full", |context| full(context, &[(4, Volume::Fat(12)), (40, Volume::Fat(32))])),
+        Test::one("files.disk-damaged", |context| damaged(context, 6, (8, Volume::Fat(12)), [11..61, 512..60_512])),
+        Test::one("files.ext4-as-on-the-host", |context| {
+            as_on_the_host(context, &[(64, Volume::Ext4(4096)), (64, Volume::Ext4(1024))])
+        }),
+        Test::one("files.ext4-driver-dies", |context| driver_dies(context, Volume::Ext4(4096))),
+        Test::one("files.ext4-full", |context| full(context, &[(16, Volume::Ext4(4096)), (16, Volume::Ext4(1024))])),
+        Test::one("files.ext4-damaged", |context| {
+            damaged(context, 4, (16, Volume::Ext4(1024)), [1024..1224, 2048..402_048])
+        }),
+        Test::one("files.ext4-read-only", read_only),
         Test::one("files.disk-holds-nobody", holds_nobody),
         Test::one("files.disk-without-file-system", without_file_system),
         Test::many("files.ends-in-order", ends_in_order),
         Test::many("files.host-disk-full", host_disk_full),
         Test::one("files.disk-tool", disk_tool),
     ]
-}
-
-/// Runs a tool of the host; gives its output.
-pub(super) fn tool(name: &str, args: &[&str]) -> Result<String> {
-    let output = Command::new(name).args(args).stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("cannot start {name}"))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() {
-        bail!("{name} {args:?}: {}\n{said}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(said)
-}
-
-/// A disk with an empty file system of so many bits.
-pub(super) fn disk(context: &Context<'_>, folder: &TempDir, mib: u64, bits: &str) -> Result<(PathBuf, String)> {
-    setup::for_disks(&context.ui)?;
-    let path = folder.path().join("disk.img");
-    fs::File::create(&path).and_then(|file| file.set_len(mib << 20)).context("cannot make a disk")?;
-    let name = path.to_str().context("a temporary folder's name is no text")?.to_owned();
-    tool("mkfs.vfat", &["-F", bits, &name])?;
-    Ok((path, name))
 }
 
 /// The example `files` in the system; gives its code, what it wrote, and what was said beside that.
@@ -92,114 +83,127 @@ pub(super) fn here(context: &Context<'_>, args: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A tree that the system makes is the one that the host makes, for the host's tools with all three kinds of FAT, and for the system
-/// itself; and what the host puts there, the system reads.
-fn as_on_the_host(context: &Context<'_>) -> Result<()> {
-    for (mib, bits) in [(64, "32"), (32, "16"), (8, "12")] {
+/// A tree that the system makes is the one that the host makes, for the host's tools, and for the system itself; and what the host puts
+/// there, the system reads.
+fn as_on_the_host(context: &Context<'_>, volumes: &[(u64, Volume)]) -> Result<()> {
+    for (number, (mib, volume)) in volumes.iter().enumerate() {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
-        let (path, name) = disk(context, &folder, mib, bits)?;
-        let tree = folder.path().join("tree");
-        fs::create_dir(&tree).context("cannot make a folder")?;
-        let tree = tree.to_str().context("no text")?;
-        here(context, &["fill", tree, bits])?;
-        let expected = here(context, &["sum", tree])?;
-        expect("the system's tree", &good(context, &path, &["fill", "/disk", bits])?.as_str(), &"filled\n")?;
-        tool("fsck.vfat", &["-n", &name])?;
-        let back = folder.path().join("back");
-        fs::create_dir(&back).context("cannot make a folder")?;
-        let back = back.to_str().context("no text")?;
-        tool("mcopy", &["-s", "-Q", "-i", &name, "::/*", back])?;
-        expect("what the host reads", &here(context, &["sum", back])?, &expected)?;
-        if bits == "32" {
-            expect("what the system reads", &good(context, &path, &["sum", "/disk"])?, &expected)?;
-            let file = folder.path().join("From the host, with a long name.txt");
-            fs::write(&file, "written by the host").context("cannot write")?;
-            tool("mcopy", &["-i", &name, file.to_str().context("no text")?, "::/"])?;
-            let line = "/From the host, with a long name.txt 19 ";
-            expect_part("what the system reads", &good(context, &path, &["sum", "/disk"])?, line)?;
-        }
+        let (seed, tree) = (number.to_string(), folder_in(&folder, "tree")?);
+        here(context, &["fill", text(&tree)?, &seed])?;
+        let expected = here(context, &["sum", text(&tree)?])?;
+        let disk = volume.disk(context, &folder, *mib, None)?;
+        expect("the system's tree", &good(context, &disk.path, &["fill", "/disk", &seed])?.as_str(), &"filled\n")?;
+        disk.check()?;
+        let back = folder_in(&folder, "back")?;
+        disk.get(&back)?;
+        expect("what the host reads", &without_lost_and_found(&here(context, &["sum", text(&back)?])?), &expected)?;
+        let long = tree.join("From the host, with a long name.txt");
+        fs::write(&long, "written by the host").context("cannot write")?;
+        let expected = here(context, &["sum", text(&tree)?])?;
+        let disk = volume.disk(context, &folder, *mib, Some(&tree))?;
+        let found = without_lost_and_found(&good(context, &disk.path, &["sum", "/disk"])?);
+        expect("what the system reads of the host's", &found, &expected)?;
     }
     Ok(())
 }
 
 /// The disk's driver is killed before a tree is made and again before it is read, under a file system that goes on: it connects
 /// to the next one each time.
-fn driver_dies(context: &Context<'_>) -> Result<()> {
+fn driver_dies(context: &Context<'_>, volume: Volume) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
-    let (path, name) = disk(context, &folder, 64, "32")?;
-    let program = context.example("files")?;
-    tool("mcopy", &["-i", &name, program.to_str().context("no text")?, "::/program"])?;
+    let content = folder_in(&folder, "content")?;
+    fs::copy(context.example("files")?, content.join("program")).context("cannot copy")?;
+    let disk = volume.disk(context, &folder, 64, Some(&content))?;
     let script =
         "cat /disk/nothing\nkill virtio-blk\n/disk/program fill /disk 3\nkill virtio-blk\n/disk/program sum /disk\n";
     let mut capture = Capture::new(context.built()?, Path::new("sh"));
     capture.args = vec!["-c".to_owned(), script.to_owned()];
-    capture.devices.disk = Some(path);
+    capture.devices.disk = Some(disk.path.clone());
     let outcome = capture.run()?;
     let (stdout, stderr) = (outcome.stdout(), outcome.stderr());
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     expect_part("standard error", &stderr, "the service disk ended")?;
-    let tree = folder.path().join("tree");
-    fs::create_dir(&tree).context("cannot make a folder")?;
-    let tree = tree.to_str().context("no text")?;
-    here(context, &["fill", tree, "3"])?;
-    for line in here(context, &["sum", tree])?.lines() {
+    let tree = folder_in(&folder, "tree")?;
+    here(context, &["fill", text(&tree)?, "3"])?;
+    for line in here(context, &["sum", text(&tree)?])?.lines() {
         expect_part("what the system reads", &stdout, line)?;
     }
-    tool("fsck.vfat", &["-n", &name]).map(drop)
+    disk.check()
 }
 
 /// A full disk says so, loses nothing, and takes more when there is room again.
-fn full(context: &Context<'_>) -> Result<()> {
-    for (mib, bits) in [(4, "12"), (40, "32")] {
+fn full(context: &Context<'_>, volumes: &[(u64, Volume)]) -> Result<()> {
+    for (mib, volume) in volumes {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
-        let (path, name) = disk(context, &folder, mib, bits)?;
-        let said = good(context, &path, &["full", "/disk"])?;
+        let disk = volume.disk(context, &folder, *mib, None)?;
+        let said = good(context, &disk.path, &["full", "/disk"])?;
         let expected = "more: Err(StorageFull)\nkept: kept, big is whole: true\nas much again: true\n";
         expect("what it saw", &said.as_str(), &expected)?;
-        tool("fsck.vfat", &["-n", &name])?;
+        disk.check()?;
     }
     Ok(())
 }
 
-/// Bytes of header, tables and directories are others: errors, perhaps, but an end, and nothing that falls.
-fn damaged(context: &Context<'_>) -> Result<()> {
+/// Bytes of superblock, tables, journal and directories are others: errors, perhaps, but an end, and nothing that falls.
+/// In the first round they lie in `head`, in others in `rest`.
+fn damaged(
+    context: &Context<'_>,
+    rounds: usize,
+    (mib, volume): (u64, Volume),
+    [head, rest]: [Range<usize>; 2],
+) -> Result<()> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut number = |below: u64| {
+    let mut number = |range: &Range<usize>| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 33) % below) as usize
+        range.start + (state >> 33) as usize % range.len()
     };
-    for round in 0..6 {
+    for round in 0..rounds {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
-        let (path, name) = disk(context, &folder, 8, "12")?;
-        let tree = folder.path().join("tree");
-        fs::create_dir(&tree).context("cannot make a folder")?;
-        here(context, &["fill", tree.to_str().context("no text")?, "5"])?;
-        for entry in fs::read_dir(&tree).context("cannot read")? {
-            let entry = entry.context("cannot read")?.path();
-            tool("mcopy", &["-s", "-Q", "-i", &name, entry.to_str().context("no text")?, "::/"])?;
+        let tree = folder_in(&folder, "tree")?;
+        here(context, &["fill", text(&tree)?, "5"])?;
+        let disk = volume.disk(context, &folder, mib, Some(&tree))?;
+        let mut bytes = fs::read(&disk.path).context("cannot read")?;
+        for _ in 0..number(&(1..201)) {
+            let at = number(if round == 0 { &head } else { &rest });
+            bytes[at] = number(&(0..256)) as u8;
         }
-        let mut bytes = fs::read(&path).context("cannot read")?;
-        for _ in 0..1 + number(200) {
-            // In one round the header, in others what lies behind it.
-            let at = if round == 0 { 11 + number(50) } else { 512 + number(60_000) };
-            bytes[at] = number(256) as u8;
-        }
-        fs::write(&path, bytes).context("cannot write")?;
-        let said = good(context, &path, &["poke", "/disk"]).with_context(|| format!("round {round}"))?;
+        fs::write(&disk.path, bytes).context("cannot write")?;
+        let said = good(context, &disk.path, &["poke", "/disk"]).with_context(|| format!("round {round}"))?;
         expect("what it said", &said.as_str(), &"poked\n")?;
     }
     Ok(())
 }
 
+/// An image with errors recorded in it is read, and not written.
+fn read_only(context: &Context<'_>) -> Result<()> {
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let content = folder_in(&folder, "content")?;
+    fs::write(content.join("kept"), "kept").context("cannot write")?;
+    let disk = Volume::Ext4(4096).disk(context, &folder, 16, Some(&content))?;
+    // EXT4_ERROR_FS, in the superblock's state.
+    tool("debugfs", &["-w", "-R", "ssv state 2", &disk.name])?;
+    let before = fs::read(&disk.path).context("cannot read")?;
+    expect_part("what is there", &good(context, &disk.path, &["sum", "/disk"])?, "/kept 4 ")?;
+    let (end, _, stderr) = run(context, &disk.path, &["fill", "/disk", "1"])?;
+    expect("whether it could be written", &end, &End::Exit(1))?;
+    expect_part("standard error", &stderr, "it has errors recorded in it")?;
+    expect("whether anything was written", &(fs::read(&disk.path).context("cannot read")? == before), &true)
+}
+
+/// What the example `files` says of a tree, but for the folder that only ext4 has.
+fn without_lost_and_found(sum: &str) -> String {
+    sum.lines().filter(|line| *line != "/lost+found/").map(|line| format!("{line}\n")).collect()
+}
+
 /// While a file gets 150 MiB longer, shorter, and removed, others are served.
 fn holds_nobody(context: &Context<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
-    let (path, name) = disk(context, &folder, 300, "32")?;
-    let said = good(context, &path, &["beside", "/disk"])?;
+    let disk = Volume::Fat(32).disk(context, &folder, 300, None)?;
+    let said = good(context, &disk.path, &["beside", "/disk"])?;
     let expected = "longer: others went on: true\nlength: true\nshorter: others went on: true\n\
         removed: others went on: true\nfound: Err(NotFound)\n";
     expect("what it saw", &said.as_str(), &expected)?;
-    tool("fsck.vfat", &["-n", &name]).map(drop)
+    disk.check()
 }
 
 /// A disk that is no file system: nothing is found there, and the system says why.
@@ -257,9 +261,9 @@ fn holding(context: &Context<'_>, disk: &Path, options: &[&str]) -> Result<(Chil
 
 fn ended(context: &Context<'_>, ending: Ending, code: i32) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
-    let (path, name) = disk(context, &folder, 64, "32")?;
+    let disk = Volume::Fat(32).disk(context, &folder, 64, None)?;
     let options: &[&str] = if matches!(ending, Ending::Timeout) { &["--timeout", "40"] } else { &[] };
-    let (mut child, output) = holding(context, &path, options)?;
+    let (mut child, output) = holding(context, &disk.path, options)?;
     let mut output = Some(output);
     match ending {
         Ending::Signal(signal) => send(&child, signal)?,
@@ -272,10 +276,10 @@ fn ended(context: &Context<'_>, ending: Ending, code: i32) -> Result<()> {
     }
     let found = wrong::ends_within(&mut child, Duration::from_secs(120))?;
     expect("the exit code", &found, &Some(code))?;
-    tool("fsck.vfat", &["-n", &name])?;
-    let back = folder.path().join("back");
-    tool("mcopy", &["-i", &name, "::/held", back.to_str().context("no text")?])?;
-    let bytes = fs::read(&back).context("cannot read what was written")?;
+    disk.check()?;
+    let back = folder_in(&folder, "back")?;
+    disk.get(&back)?;
+    let bytes = fs::read(back.join("held")).context("cannot read what was written")?;
     expect("how much is there", &bytes.len(), &100_000)?;
     expect("whether it is what was written", &bytes.iter().all(|byte| *byte == b'h'), &true)
 }
@@ -285,8 +289,8 @@ fn stands_still(context: &Context<'_>) -> Result<()> {
     const LATE: &str = "did not end within";
     for (second, late) in [(true, false), (false, true)] {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
-        let (path, _) = disk(context, &folder, 64, "32")?;
-        let (mut child, mut output) = holding(context, &path, &[])?;
+        let disk = Volume::Fat(32).disk(context, &folder, 64, None)?;
+        let (mut child, mut output) = holding(context, &disk.path, &[])?;
         let machine = machine_of(child.id())?.context("there is no machine")?;
         kill_process(machine, Signal::STOP).context("cannot stop the machine")?;
         send(&child, Signal::TERM)?;
@@ -322,13 +326,12 @@ fn disk_tool(context: &Context<'_>) -> Result<()> {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         };
         disk(&[&["new"], kind].concat(), &[&image])?;
-        let tree = folder.path().join("tree");
-        fs::create_dir(&tree).context("cannot make a folder")?;
-        here(context, &["fill", tree.to_str().context("no text")?, "7"])?;
-        let expected = here(context, &["sum", tree.to_str().context("no text")?])?;
+        let tree = folder_in(&folder, "tree")?;
+        here(context, &["fill", text(&tree)?, "7"])?;
+        let expected = here(context, &["sum", text(&tree)?])?;
         expect("the system's tree", &good(context, &image, &["fill", "/disk", "7"])?.as_str(), &"filled\n")?;
         disk(&["get"], &[&image, Path::new("/"), &back])?;
-        let found = without_lost_and_found(&here(context, &["sum", back.to_str().context("no text")?])?);
+        let found = without_lost_and_found(&here(context, &["sum", text(&back)?])?);
         expect("what comes back", &found, &expected)?;
         let other = folder.path().join("other.img");
         disk(&[&["new", "--size", "24M"], kind].concat(), &[&other])?;

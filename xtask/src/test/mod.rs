@@ -17,7 +17,6 @@ mod conformance;
 mod debugging;
 mod disk;
 mod drivers;
-mod ext4;
 mod failing;
 mod files;
 mod flood;
@@ -32,6 +31,7 @@ mod packages;
 mod programs;
 mod shell;
 mod units;
+mod volume;
 mod vproc;
 mod wrong;
 
@@ -326,7 +326,6 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         instances::tests(),
         native::tests(),
         files::tests(),
-        ext4::tests(),
         disk::tests(args),
         failing::tests(),
         operations::tests(),

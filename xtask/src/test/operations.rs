@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 
-use super::files::{here, run_with, tool};
-use super::{Cases, Context, Test, expect, ext4};
+use super::files::{here, run_with};
+use super::volume::Volume;
+use super::{Cases, Context, Test, expect};
 use crate::qemu::Devices;
 use crate::session::End;
 
@@ -31,9 +32,9 @@ fn operations(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     let count = count.to_string();
     let expected = here(context, &["operations", place.to_str().context("no text")?, SEED, &count])?;
     cases.case("memory", told(in_the_system(context, None, "/tmp", &count, &expected)));
-    let (path, name) = ext4::disk(context, &folder, 128, "4096", "")?;
-    cases.case("ext4", told(in_the_system(context, Some(path), "/disk", &count, &expected)));
-    cases.case("e2fsck", told(tool("e2fsck", &["-fn", &name]).map(drop)));
+    let disk = Volume::Ext4(4096).disk(context, &folder, 128, None)?;
+    cases.case("ext4", told(in_the_system(context, Some(disk.path.clone()), "/disk", &count, &expected)));
+    cases.case("e2fsck", told(disk.check()));
     Ok(())
 }
 

@@ -20,8 +20,8 @@ use cuts::replay::{Replay, System};
 use files::judged::{Ext4Images, FatImages};
 use tempfile::TempDir;
 
-use super::files::tool;
 use super::hostile::test_program;
+use super::volume::tool;
 use super::{Cases, Context, Test};
 use crate::cli::TestArgs;
 use crate::run::{Capture, PATIENCE};
