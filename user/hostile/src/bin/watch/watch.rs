@@ -11,7 +11,7 @@ use hostile::neighbour::Neighbour;
 use hostile::usage::{Use, root};
 use zx::Job;
 
-use crate::witnesses::Witnesses;
+use crate::witnesses::{Witnesses, remove_files_of_others};
 
 /// Services of whose answers a twentieth must say that something was done, and a twentieth of whose requests must be answered, where
 /// there were so many: not the raw disk, which is the file system's alone, and not the names, which nobody answers.
@@ -85,6 +85,7 @@ impl Watch {
                 // Nobody asks for anything now.
                 self.neighbour = None;
                 thread::sleep(Duration::from_secs(1));
+                remove_files_of_others()?;
                 self.before = Some(Use::now(&self.root)?);
                 self.told = Told::default();
                 self.neighbour = Some(Neighbour::start_served()?);
@@ -113,6 +114,7 @@ impl Watch {
         self.told.tell();
         self.witnesses.stand()?;
         self.neighbour = None;
+        remove_files_of_others()?;
         let before = self.before.take().ok_or("there was no pause")?;
         before.comes_back(&self.root)?;
         // Else hardly anything would have been understood.

@@ -1,7 +1,10 @@
 //! What stood before an attack, and must stand after it: one thing in each service.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use conformance::check::{Outcome, ensure};
 use zx::{AsHandleRef, Channel, Duration, MonotonicInstant, Signals};
@@ -12,6 +15,45 @@ const FILE: &str = "/tmp/witness";
 const WORDS: &[u8] = b"what was written before";
 /// How long a service may take to answer in the midst of an attack.
 const PATIENCE: Duration = Duration::from_seconds(20);
+
+/// Where hostile programs leave files.
+const TREES: [&str; 2] = ["/tmp", "/disk"];
+
+/// Removes what hostile programs left in the file systems: their files stay when they end, as any program's do.
+pub fn remove_files_of_others() -> Outcome {
+    for tree in TREES {
+        for entry in fs::read_dir(tree)? {
+            let entry = entry?;
+            let (path, is_directory) = (entry.path(), entry.file_type()?.is_dir());
+            if path == Path::new(FILE) {
+                continue;
+            }
+            let removed = if is_directory {
+                let opened = open_up(path.clone());
+                opened.and_then(|()| fs::remove_dir_all(&path))
+            } else {
+                fs::remove_file(&path)
+            };
+            removed.map_err(|error| format!("{} cannot be removed: {error}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives directories the permissions without which nothing in them can be removed.
+fn open_up(directory: PathBuf) -> io::Result<()> {
+    let mut left = vec![directory];
+    while let Some(directory) = left.pop() {
+        fs::set_permissions(&directory, Permissions::from_mode(0o755))?;
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
 
 /// See the module's description.
 pub struct Witnesses {
