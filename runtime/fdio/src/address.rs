@@ -1,9 +1,12 @@
-//! Addresses as C has them: `sockaddr_in`, `sockaddr_in6`.
+//! Addresses as C has them: `sockaddr_in`, `sockaddr_in6`, `sockaddr_un`.
 
+use alloc::vec::Vec;
 use core::ffi::{c_int, c_void};
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use crate::c::{EAFNOSUPPORT, EFAULT, EINVAL, Result};
+use file_protocol::SOCKET_NAME_MAX;
+
+use crate::c::{EAFNOSUPPORT, EFAULT, EINVAL, EOPNOTSUPP, Result};
 
 pub const AF_UNSPEC: c_int = 0;
 pub const AF_UNIX: c_int = 1;
@@ -14,6 +17,45 @@ pub const AF_INET6: c_int = 10;
 pub const V4_SIZE: usize = 16;
 /// Bytes of `sockaddr_in6`.
 pub const V6_SIZE: usize = 28;
+
+/// Bytes of a family.
+const FAMILY: usize = 2;
+/// Bytes of the longest address: a family, and the longest name with its NUL.
+const LONGEST: usize = FAMILY + SOCKET_NAME_MAX + 1;
+
+/// The name of a UNIX socket: a path, or nothing where it has none.
+pub type Name = Vec<u8>;
+
+/// An address of any family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// On the network.
+    Network(SocketAddr),
+    /// In a file system.
+    Unix(Name),
+}
+
+impl Address {
+    /// What it is as C has it: its bytes, and how many they are.
+    fn to_c(&self) -> ([u8; LONGEST], usize) {
+        let mut bytes = [0; LONGEST];
+        let len = match self {
+            Address::Network(address) => {
+                let (address, len) = to_c(*address);
+                bytes[..V6_SIZE].copy_from_slice(&address);
+                len
+            }
+            Address::Unix(name) => {
+                let name = &name[..name.len().min(SOCKET_NAME_MAX)];
+                bytes[..FAMILY].copy_from_slice(&(AF_UNIX as u16).to_ne_bytes());
+                bytes[FAMILY..][..name.len()].copy_from_slice(name);
+                // A name has a NUL behind it; none has not.
+                if name.is_empty() { FAMILY } else { FAMILY + name.len() + 1 }
+            }
+        };
+        (bytes, len)
+    }
+}
 
 /// An address as C has it: its bytes, and how many they are.
 pub fn to_c(address: SocketAddr) -> ([u8; V6_SIZE], usize) {
@@ -59,6 +101,35 @@ pub fn from_c(bytes: &[u8]) -> Result<SocketAddr> {
     }
 }
 
+/// The path in an address of the family of UNIX sockets.
+///
+/// # Errors
+/// `EINVAL` for none, or one that is too long, `EAFNOSUPPORT` for another family, `EOPNOTSUPP` for a name that is no path.
+fn path_of(bytes: &[u8]) -> Result<Name> {
+    let (family, path) = bytes.split_first_chunk::<FAMILY>().ok_or(EINVAL)?;
+    match c_int::from(u16::from_ne_bytes(*family)) {
+        AF_UNIX if path.is_empty() || path.len() > SOCKET_NAME_MAX => Err(EINVAL),
+        // Names that are in no file system are Linux's own.
+        AF_UNIX if path[0] == 0 => Err(EOPNOTSUPP),
+        AF_UNIX => Ok(path.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()),
+        _ => Err(EAFNOSUPPORT),
+    }
+}
+
+/// Reads a caller's address of a UNIX socket; `None` for one of no family.
+///
+/// # Safety
+/// `address` is null or has `len` bytes.
+pub unsafe fn read_path(address: *const c_void, len: u32) -> Result<Option<Name>> {
+    if address.is_null() {
+        return Err(EFAULT);
+    }
+    // SAFETY: as the caller says; what is longer is refused.
+    let bytes = unsafe { core::slice::from_raw_parts(address.cast(), (len as usize).min(LONGEST)) };
+    let family = bytes.first_chunk::<FAMILY>().map(|family| u16::from_ne_bytes(*family));
+    if family.map(c_int::from) == Some(AF_UNSPEC) { Ok(None) } else { path_of(bytes).map(Some) }
+}
+
 /// Reads a caller's address.
 ///
 /// # Safety
@@ -75,10 +146,12 @@ pub unsafe fn read(address: *const c_void, len: u32) -> Result<SocketAddr> {
 ///
 /// # Safety
 /// `len` is null, or says how much room `address` has, which may be null.
-pub unsafe fn write(bytes: &[u8], address: *mut c_void, len: *mut u32) {
+pub unsafe fn write(told: &Address, address: *mut c_void, len: *mut u32) {
     if len.is_null() {
         return;
     }
+    let (bytes, size) = told.to_c();
+    let bytes = &bytes[..size];
     // SAFETY: as the caller says.
     unsafe {
         if !address.is_null() {

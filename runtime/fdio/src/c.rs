@@ -16,7 +16,7 @@ macro_rules! errors {
 }
 
 errors! {
-    EPERM = 1, ENOENT = 2, EIO = 5, EBADF = 9, EAGAIN = 11, ENOMEM = 12, EACCES = 13, EFAULT = 14, EBUSY = 16,
+    EPERM = 1, ENOENT = 2, EIO = 5, ENXIO = 6, EBADF = 9, EAGAIN = 11, ENOMEM = 12, EACCES = 13, EFAULT = 14, EBUSY = 16,
     EEXIST = 17, EXDEV = 18, ENOTDIR = 20, EISDIR = 21, EINVAL = 22, ENFILE = 23, EMFILE = 24, ENOTTY = 25, EFBIG = 27,
     ENOSPC = 28, ESPIPE = 29, EROFS = 30, EMLINK = 31, EPIPE = 32, ERANGE = 34, ENAMETOOLONG = 36,
     ENOTEMPTY = 39, ELOOP = 40, EOVERFLOW = 75, ENOTSOCK = 88, EDESTADDRREQ = 89, EMSGSIZE = 90, EPROTOTYPE = 91,
@@ -72,6 +72,10 @@ impl From<file_protocol::Error> for Errno {
             Error::Memory => ENOMEM,
             Error::Damaged => EIO,
             Error::Canceled => ECANCELED,
+            Error::IsSocket => ENXIO,
+            Error::Refused => ECONNREFUSED,
+            Error::OtherKind => EPROTOTYPE,
+            Error::WouldWait => EAGAIN,
         }
     }
 }

@@ -16,6 +16,7 @@ const DT_CHR: u8 = 2;
 const DT_DIR: u8 = 4;
 const DT_REG: u8 = 8;
 const DT_LNK: u8 = 10;
+const DT_SOCK: u8 = 12;
 
 /// `struct dirent`.
 #[repr(C)]
@@ -67,6 +68,7 @@ fn names_from(fd: c_int, position: u64) -> Result<Vec<Name>> {
                     Kind::File => DT_REG,
                     Kind::Directory => DT_DIR,
                     Kind::Link => DT_LNK,
+                    Kind::Socket => DT_SOCK,
                 };
                 let next = entry.cookie.saturating_add(DOTS);
                 Name { name: entry.name.to_vec(), kind, inode: entry.node, next }

@@ -81,6 +81,7 @@ fn position(offset: i64) -> Result<u64> {
 fn is_datagram(description: &Description) -> bool {
     match &description.object {
         Object::Network(network) => network.is_datagram(),
+        Object::Unix(socket) => socket.is_datagram(),
         Object::Socket { socket, is_socket: true } => {
             socket.info().is_ok_and(|info| info.options & ZX_SOCKET_DATAGRAM != 0)
         }
@@ -151,7 +152,7 @@ pub unsafe extern "C" fn readv(fd: c_int, vectors: *const IoVec, count: c_int) -
             each(vectors, count, |vector, done| {
                 let buffer = to_fill(vector.base, vector.len);
                 match &description.object {
-                    Object::Socket { .. } | Object::Network(_) if done > 0 => {
+                    Object::Socket { .. } | Object::Network(_) | Object::Unix(_) if done > 0 => {
                         description.object.read(buffer, 0, MonotonicInstant::ZERO)
                     }
                     _ => description.read(buffer),
@@ -270,6 +271,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_int, argument: *mut c_int) 
             let waiting = match &description.object {
                 Object::Socket { socket, .. } => socket.info()?.rx_buf_available,
                 Object::Network(network) => network.waiting()?,
+                Object::Unix(socket) => socket.waiting()?,
                 Object::Device(Device::Null) => 0,
                 _ => return Err(ENOTTY),
             };

@@ -12,7 +12,7 @@
 //! [`services`] connects to what other processes offer by name.
 //!
 //! `/boot` is the BOOTFS image that every process is given, and nothing can be written there (`EROFS`). Sockets of the
-//! [`network`] are those of the network service.
+//! [`network`] are those of the network service; [`unix`] sockets have their names in file systems.
 #![cfg_attr(target_os = "fuchsia", no_std)]
 // On the build host only the names are there, so that they can be tested.
 #![cfg_attr(not(target_os = "fuchsia"), forbid(unsafe_code), allow(dead_code))]
@@ -81,3 +81,5 @@ mod stat;
 mod statvfs;
 #[cfg(target_os = "fuchsia")]
 mod table;
+#[cfg(target_os = "fuchsia")]
+mod unix;

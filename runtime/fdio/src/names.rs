@@ -14,7 +14,7 @@ use crate::path::parent;
 use crate::remote::Reached;
 
 /// Why something of this library's own part of the name space cannot be made.
-fn refuse_new(path: &str) -> Result<()> {
+pub fn refuse_new(path: &str) -> Result<()> {
     match look_up(path) {
         Ok(_) => Err(EEXIST),
         Err(ENOENT) if look_up(parent(path))?.is_directory() => Err(EROFS),

@@ -1,16 +1,15 @@
-//! The functions on sockets: those of the [`network`](crate::network), and connected pairs, which are the kernel's own.
-//! Pairs have no names: sockets of the family `AF_UNIX` cannot be bound (`EOPNOTSUPP`).
+//! The functions on sockets: those of the [`network`](crate::network), [`unix`](crate::unix) sockets, and connected pairs, which are the
+//! kernel's own and have no names.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ffi::{c_int, c_void};
-use core::net::SocketAddr;
 
 use abi::{ZX_SOCKET_DATAGRAM, ZX_SOCKET_DISPOSITION_WRITE_DISABLED, ZX_SOCKET_PEEK, ZX_SOCKET_STREAM};
 use network_protocol::{Family, Kind, Request};
 use zx::{MonotonicInstant, Socket};
 
-use crate::address::{self, AF_INET, AF_INET6, AF_UNIX};
+use crate::address::{self, AF_INET, AF_INET6, AF_UNIX, Address, Name};
 use crate::c::{
     self, EAFNOSUPPORT, EINVAL, EISCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT, EPROTOTYPE, ESOCKTNOSUPPORT, IoVec,
     O_NONBLOCK, O_RDWR, Result,
@@ -20,6 +19,7 @@ use crate::io::{add_two, slice, to_fill, to_take};
 use crate::network::Network;
 use crate::object::Object;
 use crate::table;
+use crate::unix::UnixSocket;
 
 pub const SOCK_STREAM: c_int = 1;
 pub const SOCK_DGRAM: c_int = 2;
@@ -42,7 +42,7 @@ pub extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         let family = match domain {
             AF_INET => Family::V4,
             AF_INET6 => Family::V6,
-            AF_UNIX => return Err(EOPNOTSUPP),
+            AF_UNIX => return unix_socket(kind, protocol),
             _ => return Err(EAFNOSUPPORT),
         };
         let carried = match (kind & !(SOCK_NONBLOCK | SOCK_CLOEXEC), protocol) {
@@ -52,14 +52,24 @@ pub extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
             (SOCK_RAW, _) => return Err(EOPNOTSUPP),
             _ => return Err(ESOCKTNOSUPPORT),
         };
-        add_network(Network::open(family, carried)?, kind)
+        add(Object::Network(Network::open(family, carried)?), kind)
     })())
 }
 
+fn unix_socket(kind: c_int, protocol: c_int) -> Result<usize> {
+    let datagrams = match (kind & !(SOCK_NONBLOCK | SOCK_CLOEXEC), protocol) {
+        (SOCK_STREAM, 0 | AF_UNIX) => false,
+        (SOCK_DGRAM, 0 | AF_UNIX) => true,
+        (SOCK_STREAM | SOCK_DGRAM, _) => return Err(EPROTONOSUPPORT),
+        _ => return Err(ESOCKTNOSUPPORT),
+    };
+    add(Object::Unix(UnixSocket::new(datagrams)?), kind)
+}
+
 /// A descriptor for a socket; `kind` holds flags.
-fn add_network(network: Network, kind: c_int) -> Result<usize> {
+fn add(socket: Object, kind: c_int) -> Result<usize> {
     let flags = if kind & SOCK_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
-    let open = Description::new(Object::Network(network), O_RDWR | flags);
+    let open = Description::new(socket, O_RDWR | flags);
     table::add(Arc::new(open), 0, kind & SOCK_CLOEXEC != 0)
 }
 
@@ -83,44 +93,47 @@ pub unsafe extern "C" fn socketpair(domain: c_int, kind: c_int, protocol: c_int,
     c::done(made.map(|pair| unsafe { fds.cast::<[c_int; 2]>().write(pair) }))
 }
 
-/// A socket: of the network, or one of a pair.
-pub enum Either<'a> {
+/// A socket: of the network, a UNIX socket that may have a name, or one of a pair.
+pub enum Sort<'a> {
     Network(&'a Network),
+    Unix(&'a UnixSocket),
     Pair(&'a Socket),
 }
 
 /// Does something with a descriptor that is a socket.
-pub fn with_socket<T>(fd: c_int, act: impl FnOnce(&Description, Either<'_>) -> Result<T>) -> Result<T> {
+pub fn with_socket<T>(fd: c_int, act: impl FnOnce(&Description, Sort<'_>) -> Result<T>) -> Result<T> {
     let description = table::get(fd)?;
     match &description.object {
-        Object::Network(network) => act(&description, Either::Network(network)),
-        Object::Socket { socket, is_socket: true } => act(&description, Either::Pair(socket)),
+        Object::Network(network) => act(&description, Sort::Network(network)),
+        Object::Unix(socket) => act(&description, Sort::Unix(socket)),
+        Object::Socket { socket, is_socket: true } => act(&description, Sort::Pair(socket)),
         _ => Err(ENOTSOCK),
     }
-}
-
-/// Does something with a descriptor that is a socket of the network; one of a pair answers `refused`.
-fn with_network<T>(fd: c_int, refused: c::Errno, act: impl FnOnce(&Description, &Network) -> Result<T>) -> Result<T> {
-    with_socket(fd, |description, socket| match socket {
-        Either::Network(network) => act(description, network),
-        Either::Pair(_) => Err(refused),
-    })
 }
 
 fn until(flags: c_int, description: MonotonicInstant) -> MonotonicInstant {
     if flags & MSG_DONTWAIT != 0 { MonotonicInstant::ZERO } else { description }
 }
 
-fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<(usize, Option<SocketAddr>)> {
+fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<(usize, Option<Address>)> {
     with_socket(fd, |description, socket| {
         if flags & !(MSG_PEEK | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_WAITALL) != 0 {
             return Err(EOPNOTSUPP);
         }
         let options = if flags & MSG_PEEK != 0 { ZX_SOCKET_PEEK } else { 0 };
         let until = until(flags, description.read_until());
-        let once = |bytes: &mut [u8]| match &socket {
-            Either::Network(network) => network.receive(bytes, options, until),
-            Either::Pair(_) => Ok((description.object.read(bytes, options, until)?, None)),
+        let once = |bytes: &mut [u8]| -> Result<(usize, Option<Address>)> {
+            match &socket {
+                Sort::Network(network) => {
+                    let (len, from) = network.receive(bytes, options, until)?;
+                    Ok((len, from.map(Address::Network)))
+                }
+                Sort::Unix(socket) => {
+                    let (len, from) = socket.receive(bytes, options, until)?;
+                    Ok((len, from.map(Address::Unix)))
+                }
+                Sort::Pair(_) => Ok((description.object.read(bytes, options, until)?, None)),
+            }
         };
         let (mut done, from) = once(bytes)?;
         // To wait for all is a wish of streams; the end, an error or the timeout cut it short.
@@ -134,18 +147,30 @@ fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<(usize, Option<S
     })
 }
 
-fn send_bytes(fd: c_int, bytes: &[u8], to: Option<SocketAddr>, flags: c_int) -> Result<usize> {
+/// Sends to whom the caller's address says, or to whom it is connected where that is null.
+///
+/// # Safety
+/// `to` is null or has `to_len` bytes.
+unsafe fn send_bytes(fd: c_int, bytes: &[u8], to: *const c_void, to_len: u32, flags: c_int) -> Result<usize> {
     with_socket(fd, |description, socket| {
         if flags & !(MSG_DONTWAIT | MSG_NOSIGNAL) != 0 {
             return Err(EOPNOTSUPP);
         }
         let until = until(flags, description.write_until());
         match socket {
-            // A stream that is connected has its peer.
-            Either::Network(network) if !network.is_datagram() => network.send(bytes, None, until),
-            Either::Network(network) => network.send(bytes, to, until),
-            Either::Pair(_) if to.is_some() => Err(EISCONN),
-            Either::Pair(_) => description.object.write(bytes, until),
+            Sort::Network(network) => {
+                // SAFETY: as the caller says.
+                let to = if to.is_null() { None } else { Some(unsafe { address::read(to, to_len) }?) };
+                // A stream that is connected has its peer.
+                network.send(bytes, to.filter(|_| network.is_datagram()), until)
+            }
+            Sort::Unix(socket) => {
+                // SAFETY: as the caller says.
+                let to = if to.is_null() { None } else { unsafe { address::read_path(to, to_len) }? };
+                socket.send(bytes, to.as_deref(), until)
+            }
+            Sort::Pair(_) if !to.is_null() => Err(EISCONN),
+            Sort::Pair(_) => description.object.write(bytes, until),
         }
     })
 }
@@ -177,27 +202,35 @@ pub unsafe extern "C" fn recvfrom(
 ///
 /// # Safety
 /// `len` is null, or says how much room `address` has, which may be null.
-unsafe fn give_address(fd: c_int, from: Option<SocketAddr>, address: *mut c_void, len: *mut u32) {
+unsafe fn give_address(fd: c_int, from: Option<Address>, address: *mut c_void, len: *mut u32) {
     if len.is_null() || address.is_null() {
         return;
     }
-    let from = from.or_else(|| with_network(fd, ENOTSOCK, |_, network| network.address(Request::PeerAddress)).ok());
-    let (bytes, size) = from.map_or(no_name(), address::to_c);
+    let from = from.or_else(|| with_socket(fd, |_, socket| peer_address(&socket)).ok());
     // SAFETY: as the caller says.
-    unsafe { address::write(&bytes[..size], address, len) };
+    unsafe { address::write(&from.unwrap_or(Address::Unix(Name::new())), address, len) };
 }
 
-/// The address of a socket without a name.
-fn no_name() -> ([u8; address::V6_SIZE], usize) {
-    let mut bytes = [0; address::V6_SIZE];
-    bytes[..2].copy_from_slice(&(AF_UNIX as u16).to_ne_bytes());
-    (bytes, 2)
+fn own_address(socket: &Sort<'_>) -> Result<Address> {
+    match socket {
+        Sort::Network(network) => network.address(Request::LocalAddress).map(Address::Network),
+        Sort::Unix(socket) => Ok(Address::Unix(socket.own_name())),
+        Sort::Pair(_) => Ok(Address::Unix(Name::new())),
+    }
+}
+
+fn peer_address(socket: &Sort<'_>) -> Result<Address> {
+    match socket {
+        Sort::Network(network) => network.address(Request::PeerAddress).map(Address::Network),
+        Sort::Unix(socket) => socket.peer_name().map(Address::Unix),
+        Sort::Pair(_) => Ok(Address::Unix(Name::new())),
+    }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn send(fd: c_int, buffer: *const c_void, len: usize, flags: c_int) -> isize {
     // SAFETY: the caller's buffer.
-    c::number(send_bytes(fd, unsafe { to_take(buffer, len) }, None, flags))
+    c::number(unsafe { send_bytes(fd, to_take(buffer, len), core::ptr::null(), 0, flags) })
 }
 
 #[unsafe(no_mangle)]
@@ -210,10 +243,7 @@ pub unsafe extern "C" fn sendto(
     address_len: u32,
 ) -> isize {
     // SAFETY: the caller's address and buffer.
-    unsafe {
-        let to = if address.is_null() { Ok(None) } else { address::read(address, address_len).map(Some) };
-        c::number(to.and_then(|to| send_bytes(fd, to_take(buffer, len), to, flags)))
-    }
+    c::number(unsafe { send_bytes(fd, to_take(buffer, len), address, address_len, flags) })
 }
 
 /// The part of `struct msghdr` that is used.
@@ -267,10 +297,10 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const Message, flags: c_in
             if message.control_len != 0 {
                 return with_socket(fd, |_, _| Err(EOPNOTSUPP));
             }
-            let to = if message.name.is_null() { None } else { Some(address::read(message.name, message.name_len)?) };
+            let (to, to_len) = (message.name, message.name_len);
             match slice(message.vectors, message.count)? {
-                [vector] => send_bytes(fd, to_take(vector.base, vector.len), to, flags),
-                vectors => send_bytes(fd, &gather(vectors), to, flags),
+                [vector] => send_bytes(fd, to_take(vector.base, vector.len), to, to_len, flags),
+                vectors => send_bytes(fd, &gather(vectors), to, to_len, flags),
             }
         })()
     })
@@ -309,8 +339,9 @@ pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
             _ => return Err(EINVAL),
         };
         match socket {
-            Either::Network(network) => network.shutdown(reading, writing),
-            Either::Pair(socket) => {
+            Sort::Network(network) => network.shutdown(reading, writing),
+            Sort::Unix(socket) => socket.shutdown(reading, writing),
+            Sort::Pair(socket) => {
                 let [own, peer] = [writing, reading].map(|stop| if stop { STOP } else { 0 });
                 Ok(socket.set_disposition(own, peer)?)
             }
@@ -318,18 +349,15 @@ pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     }))
 }
 
-/// Writes an address that the service tells; a pair has none.
+/// Writes an address of a socket.
 ///
 /// # Safety
 /// `len` says how much room `place` has.
-unsafe fn name(fd: c_int, request: Request, place: *mut c_void, len: *mut u32) -> c_int {
+unsafe fn name(fd: c_int, of: impl FnOnce(&Sort<'_>) -> Result<Address>, place: *mut c_void, len: *mut u32) -> c_int {
     c::done(with_socket(fd, |_, socket| {
-        let (bytes, size) = match socket {
-            Either::Network(network) => address::to_c(network.address(request)?),
-            Either::Pair(_) => no_name(),
-        };
+        let address = of(&socket)?;
         // SAFETY: as the caller says.
-        unsafe { address::write(&bytes[..size], place, len) };
+        unsafe { address::write(&address, place, len) };
         Ok(())
     }))
 }
@@ -337,33 +365,47 @@ unsafe fn name(fd: c_int, request: Request, place: *mut c_void, len: *mut u32) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getsockname(fd: c_int, address: *mut c_void, address_len: *mut u32) -> c_int {
     // SAFETY: the caller's places.
-    unsafe { name(fd, Request::LocalAddress, address, address_len) }
+    unsafe { name(fd, own_address, address, address_len) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getpeername(fd: c_int, address: *mut c_void, address_len: *mut u32) -> c_int {
     // SAFETY: the caller's places.
-    unsafe { name(fd, Request::PeerAddress, address, address_len) }
+    unsafe { name(fd, peer_address, address, address_len) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bind(fd: c_int, address: *const c_void, len: u32) -> c_int {
-    c::done(with_network(fd, EINVAL, |_, network| {
+    c::done(with_socket(fd, |_, socket| match socket {
         // SAFETY: the caller's address.
-        network.ask(Request::Bind(unsafe { address::read(address, len) }?)).map(drop)
+        Sort::Network(network) => network.ask(Request::Bind(unsafe { address::read(address, len) }?)).map(drop),
+        // SAFETY: as above.
+        Sort::Unix(socket) => socket.bind(unsafe { address::read_path(address, len) }?.ok_or(EINVAL)?),
+        Sort::Pair(_) => Err(EINVAL),
     }))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
-    c::done(with_network(fd, EINVAL, |_, network| network.listen(backlog.max(0) as u32)))
+    c::done(with_socket(fd, |_, socket| match socket {
+        Sort::Network(network) => network.listen(backlog.max(0) as u32),
+        // As large as can be, where it is negative: so says Linux.
+        Sort::Unix(socket) => socket.listen(backlog as u32),
+        Sort::Pair(_) => Err(EINVAL),
+    }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connect(fd: c_int, address: *const c_void, len: u32) -> c_int {
-    c::done(with_network(fd, EISCONN, |description, network| {
-        // SAFETY: the caller's address.
-        network.connect(unsafe { address::read(address, len) }?, description.write_until())
+    c::done(with_socket(fd, |description, socket| {
+        let until = description.write_until();
+        match socket {
+            // SAFETY: the caller's address.
+            Sort::Network(network) => network.connect(unsafe { address::read(address, len) }?, until),
+            // SAFETY: as above.
+            Sort::Unix(socket) => socket.connect(unsafe { address::read_path(address, len) }?, until),
+            Sort::Pair(_) => Err(EISCONN),
+        }
     }))
 }
 
@@ -375,14 +417,24 @@ pub unsafe extern "C" fn accept(fd: c_int, address: *mut c_void, len: *mut u32) 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn accept4(fd: c_int, address: *mut c_void, len: *mut u32, flags: c_int) -> c_int {
-    c::int(with_network(fd, EINVAL, |description, network| {
+    c::int(with_socket(fd, |description, socket| {
         if flags & !(SOCK_NONBLOCK | SOCK_CLOEXEC) != 0 {
             return Err(EINVAL);
         }
-        let (accepted, peer) = network.accept(description.read_until())?;
-        let (bytes, size) = address::to_c(peer);
+        let until = description.read_until();
+        let (accepted, peer) = match socket {
+            Sort::Network(network) => {
+                let (accepted, peer) = network.accept(until)?;
+                (Object::Network(accepted), Address::Network(peer))
+            }
+            Sort::Unix(socket) => {
+                let (accepted, peer) = socket.accept(until)?;
+                (Object::Unix(accepted), Address::Unix(peer))
+            }
+            Sort::Pair(_) => return Err(EINVAL),
+        };
         // SAFETY: the caller's places.
-        unsafe { address::write(&bytes[..size], address, len) };
-        add_network(accepted, flags)
+        unsafe { address::write(&peer, address, len) };
+        add(accepted, flags)
     }))
 }

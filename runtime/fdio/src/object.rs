@@ -14,6 +14,7 @@ use crate::namespace;
 use crate::network::Network;
 use crate::path::{self, Device};
 use crate::remote::RemoteFile;
+use crate::unix::UnixSocket;
 
 /// Bytes of a line in the log; longer ones are cut into several.
 const LOG_LINE: usize = abi::ZX_LOG_RECORD_DATA_MAX;
@@ -29,6 +30,8 @@ pub enum Object {
     },
     /// A socket of the network.
     Network(Network),
+    /// A UNIX socket that has a name, or may get one.
+    Unix(UnixSocket),
     /// A file of the boot file system, or one that was handed over.
     File(File),
     /// A directory of the boot file system, or one that leads to others.
@@ -114,13 +117,15 @@ impl Object {
     /// A handle that another process can make the same object from.
     ///
     /// # Errors
-    /// [`Status::NOT_SUPPORTED`] for the boot image's directories, counters and devices, which no handle stands for.
+    /// [`Status::NOT_SUPPORTED`] for the boot image's directories, counters and devices, which no handle stands for, and for UNIX
+    /// sockets other than connected streams.
     pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
         match self {
             Object::Socket { socket, .. } => socket.duplicate_handle(Rights::SAME_RIGHTS),
             Object::Log { log, .. } => log.duplicate_handle(Rights::SAME_RIGHTS),
             Object::File(file) => file_memory(file).map(Vmo::into_handle),
             Object::Remote(file) => file.to_handle(),
+            Object::Unix(socket) => socket.to_handle(),
             Object::Network(_) | Object::Directory { .. } | Object::EventFd(_) | Object::Device(_) => {
                 Err(Status::NOT_SUPPORTED)
             }
@@ -146,6 +151,7 @@ impl Object {
         match self {
             Object::Socket { socket, .. } => read_socket(socket, bytes, options, until),
             Object::Network(network) => network.receive(bytes, options, until).map(|(len, _)| len),
+            Object::Unix(socket) => socket.receive(bytes, options, until).map(|(len, _)| len),
             Object::EventFd(counter) => counter.read(bytes, until != MonotonicInstant::ZERO),
             Object::Device(device) => Ok(device.read(bytes)),
             Object::Remote(file) if file.opened.kind == Kind::File => file.read(None, bytes),
@@ -162,6 +168,7 @@ impl Object {
         match self {
             Object::Socket { socket, .. } => write_socket(socket, bytes, until),
             Object::Network(network) => network.send(bytes, None, until),
+            Object::Unix(socket) => socket.send(bytes, None, until),
             Object::Log { log, line } => {
                 write_log(log, &mut line.lock(), bytes);
                 Ok(bytes.len())
@@ -201,7 +208,11 @@ pub fn wait_until(object: &impl AsHandleRef, signals: Signals, until: MonotonicI
     object.wait_one(signals, until).map_err(|status| if status == Status::TIMED_OUT { EAGAIN } else { status.into() })
 }
 
-fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, until: MonotonicInstant) -> Result<usize> {
+/// Reads from a socket of the kernel.
+///
+/// # Errors
+/// As [`Object::read`].
+pub fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, until: MonotonicInstant) -> Result<usize> {
     if bytes.is_empty() {
         return Ok(0);
     }
@@ -217,7 +228,11 @@ fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, until: Monotonic
     }
 }
 
-fn write_socket(socket: &Socket, bytes: &[u8], until: MonotonicInstant) -> Result<usize> {
+/// Writes to a socket of the kernel.
+///
+/// # Errors
+/// As [`Object::write`].
+pub fn write_socket(socket: &Socket, bytes: &[u8], until: MonotonicInstant) -> Result<usize> {
     let writable = Signals::SOCKET_WRITABLE | Signals::SOCKET_PEER_CLOSED | Signals::SOCKET_WRITE_DISABLED;
     let mut done = 0;
     while done < bytes.len() {

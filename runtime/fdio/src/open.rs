@@ -131,7 +131,7 @@ pub unsafe extern "C" fn truncate(path: *const c_char, size: i64) -> c_int {
 pub extern "C" fn fsync(fd: c_int) -> c_int {
     c::done(table::get(fd).and_then(|description| match &description.object {
         Object::Remote(file) => file.sync(),
-        Object::Socket { .. } | Object::Network(_) | Object::EventFd(_) => Err(EINVAL),
+        Object::Socket { .. } | Object::Network(_) | Object::Unix(_) | Object::EventFd(_) => Err(EINVAL),
         // Nothing that was written waits.
         _ => Ok(()),
     }))

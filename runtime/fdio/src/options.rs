@@ -9,7 +9,7 @@ use network_protocol::{Choice, Request};
 use crate::address::{AF_INET, AF_INET6, AF_UNIX};
 use crate::c::{self, EFAULT, EINVAL, ENOPROTOOPT, EOPNOTSUPP, Errno, Result};
 use crate::description::Description;
-use crate::net::{Either, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM, with_socket};
+use crate::net::{IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM, Sort, with_socket};
 
 const SOL_SOCKET: c_int = 1;
 const IPPROTO_IP: c_int = 0;
@@ -98,34 +98,36 @@ impl Value {
     }
 }
 
-fn get(description: &Description, socket: &Either<'_>, option: Named) -> Result<Value> {
+fn get(description: &Description, socket: &Sort<'_>, option: Named) -> Result<Value> {
     let datagram = match socket {
-        Either::Network(network) => network.is_datagram(),
-        Either::Pair(socket) => socket.info()?.options & ZX_SOCKET_DATAGRAM != 0,
+        Sort::Network(network) => network.is_datagram(),
+        Sort::Unix(socket) => socket.is_datagram(),
+        Sort::Pair(socket) => socket.info()?.options & ZX_SOCKET_DATAGRAM != 0,
     };
     Ok(match (option, socket) {
         (Named::Timeout(reading), _) => Value::time(description.timeout(reading).load(Ordering::Relaxed)),
         (Named::Type, _) => Value::int(if datagram { SOCK_DGRAM } else { SOCK_STREAM }),
-        (Named::Error, Either::Network(network)) => Value::int(network.take_error()?.map_or(0, |error| error.0)),
-        // Errors of pairs are told by the call that meets them; none waits.
-        (Named::Error, Either::Pair(_)) => Value::int(0),
-        (Named::Domain, Either::Pair(_)) => Value::int(AF_UNIX),
-        (Named::Domain, Either::Network(network)) => {
+        (Named::Error, Sort::Network(network)) => Value::int(network.take_error()?.map_or(0, |error| error.0)),
+        // Errors of these are told by the call that meets them; none waits.
+        (Named::Error, Sort::Unix(_) | Sort::Pair(_)) => Value::int(0),
+        (Named::Domain, Sort::Unix(_) | Sort::Pair(_)) => Value::int(AF_UNIX),
+        (Named::Number(Choice::Accepting), Sort::Unix(socket)) => Value::int(socket.listens().into()),
+        (Named::Domain, Sort::Network(network)) => {
             Value::int(if network.address(Request::LocalAddress)?.is_ipv4() { AF_INET } else { AF_INET6 })
         }
-        (Named::Protocol, Either::Network(_)) => Value::int(if datagram { IPPROTO_UDP } else { IPPROTO_TCP }),
-        (Named::Linger, Either::Network(network)) => match network.choice(Choice::Linger)? {
+        (Named::Protocol, Sort::Network(_)) => Value::int(if datagram { IPPROTO_UDP } else { IPPROTO_TCP }),
+        (Named::Linger, Sort::Network(network)) => match network.choice(Choice::Linger)? {
             0 => Value::linger(false, 0),
             seconds => Value::linger(true, (seconds - 1) as c_int),
         },
-        (Named::Number(choice), Either::Network(network)) => Value::int(network.choice(choice)? as c_int),
-        (Named::Group, _) | (Named::Protocol | Named::Linger | Named::Number(_), Either::Pair(_)) => {
+        (Named::Number(choice), Sort::Network(network)) => Value::int(network.choice(choice)? as c_int),
+        (Named::Group, _) | (Named::Protocol | Named::Linger | Named::Number(_), Sort::Unix(_) | Sort::Pair(_)) => {
             return Err(ENOPROTOOPT);
         }
     })
 }
 
-fn set(description: &Description, socket: &Either<'_>, option: Named, bytes: &[u8]) -> Result<()> {
+fn set(description: &Description, socket: &Sort<'_>, option: Named, bytes: &[u8]) -> Result<()> {
     let int = |at: usize| {
         let four = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
         four.map(|bytes| c_int::from_ne_bytes(*bytes)).ok_or(EINVAL)
@@ -145,12 +147,12 @@ fn set(description: &Description, socket: &Either<'_>, option: Named, bytes: &[u
             return Ok(());
         }
         (Named::Group, _) => return Err(EOPNOTSUPP),
-        (Named::Linger, Either::Network(_)) => {
+        (Named::Linger, Sort::Network(_)) => {
             let (on, seconds) = (int(0)? != 0, int(4)?);
             let seconds = u32::try_from(seconds).unwrap_or(0).min(u32::MAX - 1);
             (Choice::Linger, if on { seconds + 1 } else { 0 })
         }
-        (Named::Number(choice), Either::Network(_)) => {
+        (Named::Number(choice), Sort::Network(_)) => {
             let default = match choice {
                 Choice::Ttl | Choice::Hops => Some(64),
                 Choice::MulticastTtl | Choice::MulticastHops => Some(1),
@@ -167,8 +169,8 @@ fn set(description: &Description, socket: &Either<'_>, option: Named, bytes: &[u
         _ => return Err(ENOPROTOOPT),
     };
     match socket {
-        Either::Network(network) => network.ask(Request::Set(value.0, value.1)).map(drop),
-        Either::Pair(_) => Err(ENOPROTOOPT),
+        Sort::Network(network) => network.ask(Request::Set(value.0, value.1)).map(drop),
+        Sort::Unix(_) | Sort::Pair(_) => Err(ENOPROTOOPT),
     }
 }
 

@@ -7,12 +7,13 @@ use core::ffi::{c_int, c_short, c_ulong};
 use abi::{Signals, Status, zx_wait_item_t};
 use zx::{AsHandleRef, Duration, HandleRef, MonotonicInstant, Port};
 
-use crate::c::{self, EINVAL, O_ACCMODE, O_RDONLY, O_WRONLY, Result};
+use crate::c::{self, EINVAL, O_ACCMODE, O_RDONLY, O_RDWR, O_WRONLY, Result};
 use crate::description::Description;
 use crate::eventfd;
 use crate::object::Object;
 use crate::readiness::Events;
 use crate::table;
+use crate::unix::Watched;
 
 pub const POLLIN: c_short = 0x1;
 pub const POLLOUT: c_short = 0x4;
@@ -84,9 +85,9 @@ pub fn deadline_of(timeout: Option<&[i64; 2]>, unit: i64) -> Result<MonotonicIns
 /// Waits until something is to be told; gives for how many descriptors.
 pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
     // Kept so that their handles live while they are waited for.
-    let mut waited: Vec<(usize, Arc<Description>)> = Vec::new();
+    let mut waited: Vec<(usize, Waited)> = Vec::new();
     let mut items: Vec<zx_wait_item_t> = Vec::new();
-    let mut ready = 0;
+    let mut ready = false;
     for (index, entry) in fds.iter_mut().enumerate() {
         entry.revents = 0;
         if entry.fd < 0 {
@@ -98,7 +99,7 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                 Object::Socket { socket, .. } => {
                     let waitfor = signals_for(entry.events, description.flags() & O_ACCMODE).bits();
                     items.push(zx_wait_item_t { handle: socket.raw_handle(), waitfor, pending: 0 });
-                    waited.push((index, description));
+                    waited.push((index, Waited::Description(description)));
                 }
                 Object::Network(network) => {
                     let read = entry.events & (READ | POLLRDHUP) != 0;
@@ -109,8 +110,22 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                         wanted => {
                             let handle = network.data().raw_handle();
                             items.push(zx_wait_item_t { handle, waitfor: wanted.bits(), pending: 0 });
-                            waited.push((index, description));
+                            waited.push((index, Waited::Description(description)));
                         }
+                    }
+                }
+                Object::Unix(socket) => {
+                    let read = entry.events & (READ | POLLRDHUP) != 0;
+                    let (watched, events) = socket.watched(read, entry.events & WRITE != 0);
+                    entry.revents = told_of(&events) & (entry.events | UNASKED);
+                    for one in watched {
+                        let wanted = match &one {
+                            Watched::Stream(_) => signals_for(entry.events, O_RDWR),
+                            other => other.wanted(),
+                        };
+                        let handle = one.handle().raw_handle();
+                        items.push(zx_wait_item_t { handle, waitfor: wanted.bits(), pending: 0 });
+                        waited.push((index, Waited::Unix(one)));
                     }
                 }
                 Object::EventFd(counter) => {
@@ -119,18 +134,18 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                     signals.set(eventfd::WRITABLE, entry.events & WRITE != 0);
                     let handle = counter.event().raw_handle();
                     items.push(zx_wait_item_t { handle, waitfor: signals.bits(), pending: 0 });
-                    waited.push((index, description));
+                    waited.push((index, Waited::Description(description)));
                 }
                 Object::Log { .. } => entry.revents = entry.events & WRITE,
                 // Never waits.
                 _ => entry.revents = entry.events & (READ | WRITE),
             },
         }
-        ready += usize::from(entry.revents != 0);
+        ready |= entry.revents != 0;
     }
-    let deadline = if ready > 0 { MonotonicInstant::ZERO } else { deadline };
+    let deadline = if ready { MonotonicInstant::ZERO } else { deadline };
     let waiting = if items.is_empty() {
-        if ready == 0 { zx::nanosleep(deadline) } else { Ok(()) }
+        if ready { Ok(()) } else { zx::nanosleep(deadline) }
     } else {
         wait_for_any(&mut items, deadline)
     };
@@ -138,10 +153,30 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
         Ok(()) | Err(Status::TIMED_OUT) => {}
         Err(status) => return Err(status.into()),
     }
-    for (item, (index, description)) in items.iter().zip(&waited) {
+    for (item, (index, waited)) in items.iter().zip(&waited) {
         let entry = &mut fds[*index];
-        let signals = Signals::from_bits_retain(item.pending);
-        let told = match &description.object {
+        // A UNIX socket may have two items.
+        entry.revents |= waited.told(Signals::from_bits_retain(item.pending)) & (entry.events | UNASKED);
+    }
+    Ok(fds.iter().filter(|entry| entry.revents != 0).count())
+}
+
+/// What an item is waited for on behalf of.
+enum Waited {
+    Description(Arc<Description>),
+    /// A part of a UNIX socket.
+    Unix(Watched),
+}
+
+impl Waited {
+    /// What these signals mean.
+    fn told(&self, signals: Signals) -> c_short {
+        let description = match self {
+            Waited::Unix(Watched::Stream(_)) => return events_of(signals, O_RDWR),
+            Waited::Unix(watched) => return told_of(&watched.events(signals)),
+            Waited::Description(description) => description,
+        };
+        match &description.object {
             Object::EventFd(_) => {
                 let readable = if signals.contains(eventfd::READABLE) { READ } else { 0 };
                 let writable = if signals.contains(eventfd::WRITABLE) { WRITE } else { 0 };
@@ -149,14 +184,11 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
             }
             Object::Network(network) => told_of(&network.events(signals)),
             _ => events_of(signals, description.flags() & O_ACCMODE),
-        };
-        entry.revents = told & (entry.events | UNASKED);
-        ready += usize::from(entry.revents != 0);
+        }
     }
-    Ok(ready)
 }
 
-/// What is told of a socket of the network.
+/// What is told of a socket of the network, or a UNIX socket.
 fn told_of(events: &Events) -> c_short {
     let each = [
         (events.read, READ),

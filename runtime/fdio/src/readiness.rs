@@ -65,6 +65,7 @@ impl Network {
 }
 
 /// What can be told of a socket to who polls.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Events {
     /// Reading does not wait.
     pub read: bool,

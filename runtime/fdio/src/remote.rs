@@ -18,7 +18,7 @@ use crate::c::{EFBIG, EINVAL, EIO, ENOMEM, ENOSPC, Errno, Result};
 use crate::namespace;
 
 /// Room for an answer without much data: a path, at most.
-const SMALL: usize = PATH_MAX * 2 + 256;
+pub const SMALL: usize = PATH_MAX * 2 + 256;
 /// Room for an answer with as much data as there can be.
 const LARGE: usize = DATA_MAX + 256;
 /// How often the file system is told of writes to a stream.
@@ -49,10 +49,11 @@ pub enum Reached<T> {
     },
 }
 
-struct Reply {
-    answer: Answer,
-    data: Vec<u8>,
-    handle: Option<Handle>,
+/// What a file system answers.
+pub struct Reply {
+    pub answer: Answer,
+    pub data: Vec<u8>,
+    pub handle: Option<Handle>,
 }
 
 fn broken(status: Status) -> Errno {
@@ -69,6 +70,11 @@ impl Remote {
         Remote { channel, entry }
     }
 
+    /// The channel, to wait for its signals.
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
     /// Whether its file system is gone.
     pub fn is_gone(&self) -> bool {
         self.channel.signals().is_ok_and(|signals| signals.contains(abi::Signals::CHANNEL_PEER_CLOSED))
@@ -80,7 +86,7 @@ impl Remote {
     }
 
     /// The same with handles.
-    fn call_with<const N: usize>(
+    pub fn call_with<const N: usize>(
         &self,
         request: &Request<'_>,
         data: &[u8],
@@ -107,7 +113,8 @@ impl Remote {
         Self::reached(self.call(request, &[], SMALL)?, done)
     }
 
-    fn reached<T>(reply: Reply, done: impl FnOnce(Reply) -> Option<T>) -> Result<Reached<T>> {
+    /// What came of a request with paths.
+    pub fn reached<T>(reply: Reply, done: impl FnOnce(Reply) -> Option<T>) -> Result<Reached<T>> {
         match reply.answer {
             Answer::Elsewhere { second, above } => Ok(Reached::Elsewhere { second, above, rest: reply.data }),
             _ => done(reply).map(Reached::Done).ok_or(EIO),

@@ -56,6 +56,7 @@ fn stat_of(attributes: Attributes) -> Stat {
         Kind::File => S_IFREG,
         Kind::Directory => S_IFDIR,
         Kind::Link => S_IFLNK,
+        Kind::Socket => S_IFSOCK,
     };
     let time = |nanos: i64| [nanos.div_euclid(NANOS), nanos.rem_euclid(NANOS)];
     Stat {
@@ -75,7 +76,7 @@ fn stat_of(attributes: Attributes) -> Stat {
 
 fn stat_of_fd(fd: c_int) -> Result<Stat> {
     Ok(match &table::get(fd)?.object {
-        Object::Socket { is_socket: true, .. } | Object::Network(_) => special(S_IFSOCK | 0o777),
+        Object::Socket { is_socket: true, .. } | Object::Network(_) | Object::Unix(_) => special(S_IFSOCK | 0o777),
         Object::Socket { .. } => special(S_IFIFO | 0o600),
         Object::Log { .. } => special(S_IFCHR | 0o222),
         Object::EventFd(_) => special(0o600),

@@ -22,6 +22,15 @@
 //!    to the other process, which asks [`Request::Describe`] what it has got. Both share the position, the flags and the locks.
 //! 6. **The end**: a channel that is closed is a description that is closed, whoever closed it and why. What it had locked is
 //!    free, and a file without names is gone with the last of its descriptions.
+//! 7. **A UNIX socket's name** is a node of a kind of its own. [`Request::Bind`] makes it, open over a channel of its socket's. With that
+//!    channel its socket *listens* ([`Request::Listen`]) or *receives* datagrams ([`Request::Receive`]), until the channel is closed; the
+//!    node stays. Bytes never go through the file system.
+//! 8. **To connect**, a client makes a stream socket of Zircon and sends one end with [`Request::Connect`]. It waits in the listener's
+//!    queue for [`Request::Accept`]; [`INCOMING`] on the listener's channel says that the queue is not empty. Where the queue is full,
+//!    a client that waits stands in line, and [`CONNECTED`] on its own end says that it has got into the queue. Should the listener end,
+//!    the end is closed.
+//! 9. **To send datagrams**, a client asks for the receiver's socket ([`Request::Reach`]), and writes to it. Each begins with the
+//!    name of its sender ([`datagram`]), as the sender says.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -29,9 +38,13 @@ extern crate alloc;
 
 mod message;
 mod names;
+mod sockets;
 
 pub use message::{buffer, decode, encode, transaction};
 pub use names::{Entry, check_name, entries, push_entry};
+pub use sockets::{
+    BACKLOG_MAX, CONNECTED, DATAGRAM_HEADER_MAX, DATAGRAM_MAX, INCOMING, SOCKET_NAME_MAX, datagram, split_datagram,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -251,6 +264,41 @@ pub enum Request<'a> {
         /// The first byte behind it.
         end: u64,
     },
+    /// Makes a name of a UNIX socket (7). With the file system's end of a channel, over which it is open then.
+    Bind {
+        /// Its path.
+        path: &'a [u8],
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Listens with what [`Request::Bind`] opened, or changes how many may wait.
+    Listen {
+        /// How many connections may wait beside the first, [`BACKLOG_MAX`] at most.
+        backlog: u32,
+        /// The socket's name, which connections are told.
+        name: &'a [u8],
+    },
+    /// Receives datagrams with what [`Request::Bind`] opened: with the end of a datagram socket that senders write to.
+    Receive {
+        /// The socket's name, which senders are told.
+        name: &'a [u8],
+    },
+    /// Connects to who listens at a path (8). With one end of a stream socket.
+    Connect {
+        /// The path.
+        path: &'a [u8],
+        /// The name of the socket that connects, as it says; empty for none.
+        name: &'a [u8],
+        /// Whether to stand in line where the queue is full.
+        wait: bool,
+    },
+    /// Takes the connection that waits longest (8).
+    Accept,
+    /// Asks for the socket that receives datagrams at a path (9).
+    Reach {
+        /// The path.
+        path: &'a [u8],
+    },
 }
 
 /// How something is locked.
@@ -310,6 +358,13 @@ pub enum Answer {
         /// It goes on in the directory above the tree's root; else it is absolute.
         above: bool,
     },
+    /// The connection waits to be accepted, or stands in line for it; the listener's name follows as data.
+    Connected {
+        /// It stands in line.
+        waits: bool,
+    },
+    /// The socket: with its handle; the name of the other party follows as data.
+    Socket,
 }
 
 /// What was opened.
@@ -332,6 +387,8 @@ pub enum Kind {
     Directory,
     /// A symbolic link.
     Link,
+    /// A UNIX socket's name.
+    Socket,
 }
 
 /// What is known of a node. Times are nanoseconds since 1970.
@@ -425,6 +482,14 @@ pub enum Error {
     Damaged,
     /// It was waiting, and is not any more.
     Canceled,
+    /// It is a UNIX socket's name, which cannot be opened.
+    IsSocket,
+    /// Nobody listens or receives there.
+    Refused,
+    /// Who is there has sockets of another kind.
+    OtherKind,
+    /// The queue is full, or there is nothing in it.
+    WouldWait,
 }
 
 /// What everything here gives.

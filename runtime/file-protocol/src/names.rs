@@ -44,6 +44,7 @@ pub fn push_entry(data: &mut Vec<u8>, entry: &Entry<'_>) -> bool {
         Kind::File => 0,
         Kind::Directory => 1,
         Kind::Link => 2,
+        Kind::Socket => 3,
     });
     data.push(len);
     data.extend_from_slice(entry.name);
@@ -59,6 +60,7 @@ pub fn entries(mut data: &[u8]) -> impl Iterator<Item = Entry<'_>> {
             0 => Kind::File,
             1 => Kind::Directory,
             2 => Kind::Link,
+            3 => Kind::Socket,
             _ => return None,
         };
         let (name, rest) = rest.split_at_checked(usize::from(head[17]))?;

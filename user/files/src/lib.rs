@@ -8,6 +8,7 @@
 //! had.
 #![forbid(unsafe_code)]
 
+pub mod backlog;
 pub mod blocks;
 pub mod contents;
 #[cfg(test)]

@@ -109,6 +109,18 @@ enum Body<C> {
     File(C),
     Directory(Directory),
     Link(Vec<u8>),
+    Socket,
+}
+
+impl<C> Body<C> {
+    fn kind(&self) -> Kind {
+        match self {
+            Body::File(_) => Kind::File,
+            Body::Directory(_) => Kind::Directory,
+            Body::Link(_) => Kind::Link,
+            Body::Socket => Kind::Socket,
+        }
+    }
 }
 
 struct Inode<C> {
@@ -192,12 +204,12 @@ impl<S: Source> Tree<S> {
     /// What a file holds.
     ///
     /// # Errors
-    /// `IsDirectory`, `Invalid` for a link.
+    /// `IsDirectory`, `Invalid` for a link and a socket.
     pub fn content(&self, file: Node) -> Result<&S::Content> {
         match &self.get(file)?.body {
             Body::File(content) => Ok(content),
             Body::Directory(_) => Err(Error::IsDirectory),
-            Body::Link(_) => Err(Error::Invalid),
+            Body::Link(_) | Body::Socket => Err(Error::Invalid),
         }
     }
 
@@ -286,12 +298,7 @@ impl<S: Source> FileSystem for Tree<S> {
 
     fn kind(&mut self, node: Node) -> Result<(Kind, u32)> {
         let inode = self.get(node)?;
-        let kind = match inode.body {
-            Body::File(_) => Kind::File,
-            Body::Directory(_) => Kind::Directory,
-            Body::Link(_) => Kind::Link,
-        };
-        Ok((kind, inode.mode))
+        Ok((inode.body.kind(), inode.mode))
     }
 
     fn attributes(&mut self, node: Node) -> Result<Attributes> {
@@ -301,6 +308,7 @@ impl<S: Source> FileSystem for Tree<S> {
             Body::File(content) => (content.size(), content.stored()),
             Body::Directory(_) => (u64::from(BLOCK), 0),
             Body::Link(target) => (target.len() as u64, 0),
+            Body::Socket => (0, 0),
         };
         let (links, accessed, modified, changed) = (inode.links, inode.accessed, inode.modified, inode.changed);
         Ok(Attributes { kind, mode, size, stored, links, node, tree: 0, accessed, modified, changed })
@@ -338,6 +346,7 @@ impl<S: Source> FileSystem for Tree<S> {
         let made = match new {
             New::File(mode) => self.source.create().map(|content| (Body::File(content), mode, 1)),
             New::Link(target) => Ok((Body::Link(target.to_vec()), 0o777, 1)),
+            New::Socket(mode) => Ok((Body::Socket, mode, 1)),
             New::Directory(mode) => {
                 let above = Some((directory, name.to_vec()));
                 let empty = Directory { names: BTreeMap::new(), order: BTreeMap::new(), next: 1, above };
@@ -426,11 +435,7 @@ impl<S: Source> FileSystem for Tree<S> {
         let place = self.directory(directory)?;
         for (number, name) in place.order.range((Bound::Excluded(cookie), Bound::Unbounded)) {
             let Some(Named { node, .. }) = place.names.get(name) else { continue };
-            let kind = match &self.get(*node)?.body {
-                Body::File(_) => Kind::File,
-                Body::Directory(_) => Kind::Directory,
-                Body::Link(_) => Kind::Link,
-            };
+            let kind = self.get(*node)?.body.kind();
             if !push_entry(data, &Entry { name, kind, node: *node, cookie: *number }) {
                 break;
             }

@@ -1,7 +1,7 @@
 //! Serving trees: who has what open, and the port that everything comes through.
 //!
 //! One thread does all of it. No request waits for anything, but those for locks, which are put aside until they can be had; so no
-//! client keeps others waiting. Nor does what a client makes large: all work is steps that are bounded, and programs take turns
+//! client keeps others waiting. (Who waits to be accepted by a listener has been answered.) Nor does what a client makes large: all work is steps that are bounded, and programs take turns
 //! with theirs. What a program can have at once has a limit, which is its share; with its end goes what is left. What
 //! stands here in steps is told in [`file_protocol`].
 
@@ -10,6 +10,7 @@ mod fill;
 mod long;
 mod names;
 mod open;
+mod sockets;
 mod waiting;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use crate::locks::{File, Locks};
 use crate::system::{FileSystem, Node};
 use long::Long;
 use open::Open;
+use sockets::Sockets;
 use waiting::Waiting;
 
 /// The packets of new clients; connections have those above it.
@@ -102,6 +104,10 @@ enum Step {
     Lock(File, u64),
     /// A tree lets go of what it has.
     End(u64),
+    /// One who stood in line for a listener has given up.
+    Leave(u64),
+    /// What waited for a listener that ended is let go of.
+    Leaving(u64),
 }
 
 struct Tree<F> {
@@ -140,6 +146,7 @@ pub struct Service<F, M> {
     ending: HashMap<u64, F>,
     locks: Locks,
     waiting: Waiting,
+    sockets: Sockets,
     turns: Turns<Step>,
     /// What was fetched last: memory for the next such request.
     fetched: Vec<u8>,
@@ -171,6 +178,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             ending: HashMap::new(),
             locks: Locks::default(),
             waiting: Waiting::default(),
+            sockets: Sockets::default(),
             turns: Turns::default(),
             fetched: Vec::new(),
             make,
@@ -212,6 +220,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                     Ok(packet) => {
                         if let Some(connection) = self.connections.get(&packet.key) {
                             self.turns.push(connection.program, Step::Message(packet.key));
+                        } else if let Some(program) = self.sockets.stands(packet.key) {
+                            self.turns.push(program, Step::Leave(packet.key));
                         }
                     }
                     Err(Status::TIMED_OUT) => break,
@@ -249,6 +259,12 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                     self.turns.push_long(program, Step::End(key));
                 }
             }
+            Step::Leave(key) => self.sockets.leave(key),
+            Step::Leaving(key) => {
+                if !self.sockets.let_go(key, PARTS) {
+                    self.turns.push_long(program, Step::Leaving(key));
+                }
+            }
         }
     }
 
@@ -260,6 +276,9 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 Ok(Event::Ended(program)) => {
                     let its = self.connections.iter().filter(|(_, connection)| connection.program == program);
                     its.for_each(|(key, _)| self.turns.push_long(program, Step::Cut(*key)));
+                    for key in self.sockets.of(program) {
+                        self.turns.push_long(program, Step::Leave(key));
+                    }
                 }
                 Err(Status::SHOULD_WAIT) => break,
                 Err(_) => return false,
@@ -331,6 +350,9 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
         let Some(Connection { end, open, program, .. }) = self.connections.remove(&key) else { return };
         self.waiting.remove((open.tree, open.node), key);
+        if self.sockets.ended((open.tree, open.node), key) {
+            self.turns.push_long(program, Step::Leaving(key));
+        }
         drop(end);
         self.ledger.give(program, 1);
         self.forget(open);

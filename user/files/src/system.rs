@@ -15,6 +15,8 @@ pub enum New<'a> {
     Directory(u32),
     /// A symbolic link that leads there.
     Link(&'a [u8]),
+    /// A name of a UNIX socket with these permissions.
+    Socket(u32),
 }
 
 /// A tree of names. Names are checked and permissions asked for before it is called. A node that nobody

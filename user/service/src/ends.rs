@@ -62,6 +62,20 @@ pub fn socket(handle: Handle) -> Result<Socket> {
     Ok(handle.into())
 }
 
+/// Takes what a client sent as an end of a socket that others get: with these rights, and no others; of datagrams, or of a
+/// stream.
+///
+/// # Errors
+/// `WRONG_TYPE`: it is none such. `ACCESS_DENIED`: it has not these rights.
+pub fn socket_for(handle: Handle, datagrams: bool, rights: Rights) -> Result<Socket> {
+    checked(&handle, abi::ZX_OBJ_TYPE_SOCKET, rights | Rights::INSPECT)?;
+    let socket = Socket::from(handle);
+    if (socket.info()?.options & abi::ZX_SOCKET_DATAGRAM != 0) != datagrams {
+        return Err(Status::WRONG_TYPE);
+    }
+    socket.replace(rights)
+}
+
 /// Takes what a client sent as memory. Whoever reads or writes it never waits for a program: no pager supplies it.
 ///
 /// # Errors

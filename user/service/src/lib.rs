@@ -26,6 +26,6 @@ mod turns;
 #[cfg(target_os = "fuchsia")]
 pub use clients::{Client, Clients, Event, uses};
 #[cfg(target_os = "fuchsia")]
-pub use ends::{End, Ends, memory, socket};
+pub use ends::{End, Ends, memory, socket, socket_for};
 pub use ledger::{Ledger, Program};
 pub use turns::Turns;

@@ -170,7 +170,7 @@ fn get(volume: &mut dyn Volume, path: &mut Vec<String>, to: &Path) -> Result<()>
         }
     };
     match kind {
-        Kind::Other => words::say(&format!("hafnon: /{}: a link, which is left out", path.join("/"))),
+        Kind::Other => words::say(&format!("hafnon: /{}: a link or a socket, which is left out", path.join("/"))),
         Kind::File => {
             let mut file = File::create(to).with_context(here)?;
             volume.read(path, &mut file).with_context(here)?;

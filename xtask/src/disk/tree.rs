@@ -145,7 +145,7 @@ impl<F: FileSystem> Volume for Tree<F> {
                 let kind = match entry.kind {
                     What::Directory => Kind::Folder,
                     What::File => Kind::File,
-                    What::Link => Kind::Other,
+                    What::Link | What::Socket => Kind::Other,
                 };
                 found.push(Entry { name: String::from_utf8_lossy(entry.name).into_owned(), kind, size: 0 });
             }

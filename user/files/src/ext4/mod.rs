@@ -33,7 +33,7 @@ use rsext4::bmalloc::InodeNumber;
 use rsext4::{
     Clock, DirectoryCursor, DirectoryEntryType, EntropySource, Ext4Error, Ext4ErrorKind, Ext4Result, Ext4Timestamp,
     FileExtentTarget, FileName, FilePermissions, InodeInfo, InodeMetadataUpdate, MkfsOptions, MountOptions,
-    MountServices, MountedServices, MutationContext, NoopObserver, RenameOptions,
+    MountServices, MountedServices, MutationContext, NoopObserver, RenameOptions, SpecialInodeKind,
 };
 
 use crate::blocks::Blocks;
@@ -157,11 +157,12 @@ fn permissions(mode: u32) -> Ext4Result<FilePermissions> {
     FilePermissions::new((mode & 0o7777) as u16)
 }
 
-/// What an inode is to programs; what is none of the three has no content that anybody could use, and is shown as a file.
+/// What an inode is to programs; what is none of these has no content that anybody could use, and is shown as a file.
 fn kind_of(kind: DirectoryEntryType) -> Kind {
     match kind {
         DirectoryEntryType::Directory => Kind::Directory,
         DirectoryEntryType::Symlink => Kind::Link,
+        DirectoryEntryType::Socket => Kind::Socket,
         _ => Kind::File,
     }
 }
@@ -483,6 +484,10 @@ impl FileSystem for Ext4 {
             }),
             New::Directory(mode) => ext4.change_by(|fs| {
                 fs.create_directory(CONTEXT, number(directory)?, FileName::new(name)?, permissions(mode)?)
+            }),
+            New::Socket(mode) => ext4.change_by(|fs| {
+                let (directory, kind) = (number(directory)?, SpecialInodeKind::Socket);
+                fs.create_special_inode(CONTEXT, directory, FileName::new(name)?, permissions(mode)?, kind)
             }),
             // A long target is content.
             New::Link(target) => {

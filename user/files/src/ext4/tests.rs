@@ -72,6 +72,40 @@ fn what_is_written_is_there_after_the_next_start() {
     assert_eq!(fs.change(node, &far), Err(Error::Invalid));
 }
 
+/// A socket's name is a node like others, and stays.
+#[test]
+fn names_of_sockets() {
+    let disk = formatted(24);
+    let mut fs = mount(&disk);
+    let root = fs.root();
+    let before = fs.information().used_nodes;
+    let socket = fs.make(root, b"socket", New::Socket(0o755)).unwrap();
+    fs.hold(socket);
+    fs.link(socket, root, b"second").unwrap();
+    fs.rename((root, b"socket"), (root, b"renamed")).unwrap();
+    assert!(fs.write(socket, 0, b"x").is_err() && fs.resize_some(socket, 5).is_err());
+    fs.release(socket);
+    fs.settle();
+    fs.sync().unwrap();
+    assert!(!needs_recovery(&disk));
+    drop(fs);
+    let mut fs = mount(&disk);
+    let told = fs.attributes(socket).unwrap();
+    assert_eq!((told.kind, told.mode, told.links, told.size), (Kind::Socket, 0o755, 2, 0));
+    let mut data = Vec::new();
+    fs.entries(root, 0, &mut data).unwrap();
+    let kinds = file_protocol::entries(&data).filter(|entry| entry.node == socket).map(|entry| entry.kind);
+    assert_eq!(kinds.collect::<Vec<_>>(), [Kind::Socket, Kind::Socket]);
+    // The last name goes while it is bound.
+    fs.hold(socket);
+    fs.unlink(root, b"renamed").unwrap();
+    fs.unlink(root, b"second").unwrap();
+    assert_eq!(fs.attributes(socket).unwrap().links, 0);
+    fs.release(socket);
+    fs.settle();
+    assert_eq!(fs.information().used_nodes, before);
+}
+
 /// Whether the image says that its journal has to be replayed.
 fn needs_recovery(disk: &Memory) -> bool {
     disk.0.borrow().bytes[1024 + 96] & 4 != 0

@@ -176,7 +176,7 @@ impl FileSystem for Fat {
     fn make(&mut self, directory: Node, name: &[u8], new: New<'_>) -> Result<Node> {
         self.begin()?;
         let name = nodes::check_name(name)?;
-        if let New::Link(_) = new {
+        if let New::Link(_) | New::Socket(_) = new {
             return Err(Error::Unsupported);
         }
         let dir = self.dir(directory)?;

@@ -87,6 +87,7 @@ fn names_come_and_go() {
     assert!(fat.information().used_bytes < used);
     assert_eq!(fat.make(root, b"a:b", New::File(0)), Err(Error::Invalid));
     assert_eq!(fat.make(root, b"l", New::Link(b"x")), Err(Error::Unsupported));
+    assert_eq!(fat.make(root, b"s", New::Socket(0o755)), Err(Error::Unsupported));
 }
 
 #[test]

@@ -129,6 +129,26 @@ fn nodes_live_as_long_as_names_and_holders() {
 }
 
 #[test]
+fn names_of_sockets_are_nodes_without_content() {
+    let (mut tree, budget) = tree(1 << 20);
+    let before = used(&budget);
+    let socket = tree.make(ROOT, b"socket", New::Socket(0o755)).unwrap();
+    let told = tree.attributes(socket).unwrap();
+    assert_eq!((told.kind, told.mode, told.links, told.size), (Kind::Socket, 0o755, 1, 0));
+    assert_eq!((tree.size(socket), tree.write(socket, 0, b"x")), (Err(Error::Invalid), Err(Error::Invalid)));
+    let mut data = Vec::new();
+    tree.entries(ROOT, 0, &mut data).unwrap();
+    assert!(file_protocol::entries(&data).all(|entry| entry.kind == Kind::Socket && entry.node == socket));
+    // It stays while it is bound, without names too.
+    tree.hold(socket);
+    tree.unlink(ROOT, b"socket").unwrap();
+    assert_eq!(tree.kind(socket), Ok((Kind::Socket, 0o755)));
+    tree.release(socket);
+    assert_eq!(tree.kind(socket), Err(Error::NotFound));
+    assert_eq!(used(&budget), before);
+}
+
+#[test]
 fn directories_move_with_what_is_in_them() {
     let (mut tree, _) = tree(1 << 20);
     let [a, b] = [b"a", b"b"].map(|name| tree.make(ROOT, name, New::Directory(0o755)).unwrap());

@@ -11,6 +11,7 @@ use crate::now;
 fn check(open: &Open, flag: u32) -> Result<()> {
     match open.kind {
         Kind::Directory => Err(Error::IsDirectory),
+        Kind::Socket => Err(Error::IsSocket),
         _ if open.flags.get() & flag == 0 => Err(Error::BadDescription),
         _ => Ok(()),
     }

@@ -38,11 +38,14 @@ fn keeps_open(mode: u32) -> bool {
 macro_rules! place {
     ($walk:expr, $second:expr) => {
         match $walk? {
-            Place::Elsewhere { above, rest } => return Ok(elsewhere($second, above, rest)),
+            Place::Elsewhere { above, rest } => {
+                return Ok(crate::serving::names::elsewhere($second, above, rest));
+            }
             place => place,
         }
     };
 }
+pub(super) use place;
 
 impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     /// Carries a request out; nothing to answer yet where it waits for a lock, or goes on.
@@ -83,6 +86,14 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                     None => Some(self.write(open, at, data)),
                 }
             }
+            Request::Bind { path, mode } => Some(self.bind(open, (path, mode), handle, program)),
+            Request::Listen { backlog, name } => Some(self.listen(key, open, backlog, name)),
+            Request::Receive { name } => Some(self.receive(key, open, handle, name)),
+            Request::Connect { path, name, wait } => {
+                Some(self.connect_socket(open, (path, name, wait), handle, program))
+            }
+            Request::Accept => Some(self.accept(key, open)),
+            Request::Reach { path } => Some(self.reach(open, path)),
             request => Some(self.carry_out(program, open, request, handle)),
         }
     }
@@ -153,7 +164,13 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             | Request::WriteAt { .. }
             | Request::Buffer
             | Request::Fetch { .. }
-            | Request::Sync => Err(Error::Invalid),
+            | Request::Sync
+            | Request::Bind { .. }
+            | Request::Listen { .. }
+            | Request::Receive { .. }
+            | Request::Connect { .. }
+            | Request::Accept
+            | Request::Reach { .. } => Err(Error::Invalid),
         }
     }
 
@@ -188,16 +205,24 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
 
     fn make(&mut self, open: &Open, path: &[u8], new: New<'_>) -> Result<Reply> {
         let system = self.system(open)?;
-        let (directory, name) = match place!(walk_to_name(system, open.node, path), false) {
+        let place = place!(walk_to_name(system, open.node, path), false);
+        self.make_at(open, place, new)?;
+        Ok(Reply::new(Answer::Done))
+    }
+
+    /// Makes something where nothing is. Gives its directory, its name and what it is.
+    pub(super) fn make_at(&mut self, open: &Open, place: Place, new: New<'_>) -> Result<(Node, Vec<u8>, Node)> {
+        let (directory, name) = match place {
             Place::Missing { slash: true, .. } if !matches!(new, New::Directory(_)) => return Err(Error::NotFound),
             Place::Missing { directory, name, .. } => (directory, name),
             _ => return Err(Error::Exists),
         };
+        let system = self.system(open)?;
         check_name(&name)?;
         check_change(system, directory)?;
-        system.make(directory, &name, new)?;
+        let node = system.make(directory, &name, new)?;
         self.changes(open, directory);
-        Ok(Reply::new(Answer::Done))
+        Ok((directory, name, node))
     }
 
     fn unlink(&mut self, open: &Open, path: &[u8], directory: bool) -> Result<Reply> {
@@ -209,7 +234,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             Place::There { node, entry: Some((place, name)) } => {
                 match (system.kind(node)?.0, directory) {
                     (Kind::Directory, false) => return Err(Error::IsDirectory),
-                    (Kind::File | Kind::Link, true) => return Err(Error::NotDirectory),
+                    (Kind::File | Kind::Link | Kind::Socket, true) => return Err(Error::NotDirectory),
                     _ => {}
                 }
                 check_change(system, place)?;

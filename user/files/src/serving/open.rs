@@ -107,7 +107,9 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             _ if wanted & flags::DIRECTORY != 0 => return Err(Error::NotDirectory),
             // Only where it was not to be followed.
             Kind::Link => return Err(Error::Links),
-            Kind::File => {}
+            // What is open for something has been bound.
+            Kind::Socket if access != 0 => return Err(Error::IsSocket),
+            Kind::File | Kind::Socket => {}
         }
         // What it makes, it may write, whatever is allowed to others.
         let refused = |flag, bit| access & flag != 0 && permissions & bit == 0;

@@ -1,0 +1,269 @@
+//! UNIX sockets: their names lie in file systems, their bytes go from process to process ([`file_protocol`], whose steps are
+//! named here by their numbers). Connected pairs that never had a name are [`Object::Socket`](crate::object::Object::Socket).
+
+mod datagram;
+mod stream;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use abi::{Signals, Status};
+use file_protocol::{Answer, Request};
+use zx::{AsHandleRef, Channel, Handle, HandleRef, MonotonicInstant, Socket};
+
+pub use datagram::Datagram;
+pub use stream::Stream;
+
+use crate::address::Name;
+use crate::c::{AT_FDCWD, EADDRINUSE, ECONNREFUSED, EEXIST, EOPNOTSUPP, Result};
+use crate::names::refuse_new;
+use crate::namespace::{locate_at, look_up};
+use crate::open::masked;
+use crate::readiness::Events;
+use crate::remote::{Reached, Remote, SMALL};
+
+/// A UNIX socket.
+pub enum UnixSocket {
+    /// It carries a stream, or listens.
+    Stream(Stream),
+    /// It carries datagrams.
+    Datagram(Datagram),
+}
+
+/// A name that was bound (7). It ends with its channel.
+pub struct Bound {
+    remote: Remote,
+    name: Name,
+}
+
+impl Bound {
+    /// Makes a name.
+    ///
+    /// # Errors
+    /// `EADDRINUSE`: something has it. What the file system says.
+    fn new(name: Name) -> Result<Bound> {
+        let mode = masked(0o777);
+        let made = locate_at(AT_FDCWD, &name)?.reach(
+            |path| refuse_new(path).and(Err(EOPNOTSUPP)),
+            |remote, path| {
+                let (channel, theirs) = Channel::create()?;
+                let request = Request::Bind { path, mode };
+                let reply = remote.call_with(&request, &[], [theirs.into_handle()], SMALL)?;
+                Remote::reached(reply, |reply| match reply.answer {
+                    Answer::Opened(_) => Some(Remote::new(channel, remote.entry.clone())),
+                    _ => None,
+                })
+            },
+        );
+        let remote = made.map_err(|error| if error == EEXIST { EADDRINUSE } else { error })?;
+        Ok(Bound { remote, name })
+    }
+}
+
+/// Asks for something of the socket that has a name.
+fn ask_at<T>(name: &[u8], ask: impl FnMut(&Remote, &[u8]) -> Result<Reached<T>>) -> Result<T> {
+    // What is there without a file system is no socket.
+    locate_at(AT_FDCWD, name)?.reach(|path| look_up(path).and(Err(ECONNREFUSED)), ask)
+}
+
+impl UnixSocket {
+    /// A socket without a name.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn new(datagrams: bool) -> Result<UnixSocket> {
+        Ok(if datagrams { UnixSocket::Datagram(Datagram::new()?) } else { UnixSocket::Stream(Stream::new()) })
+    }
+
+    /// Whether it carries datagrams.
+    pub fn is_datagram(&self) -> bool {
+        matches!(self, UnixSocket::Datagram(_))
+    }
+
+    /// Gives it a name.
+    ///
+    /// # Errors
+    /// `EINVAL`: it has one. As [`Bound::new`].
+    pub fn bind(&self, name: Name) -> Result<()> {
+        match self {
+            UnixSocket::Stream(stream) => stream.bind(name),
+            UnixSocket::Datagram(datagram) => datagram.bind(name),
+        }
+    }
+
+    /// Has it listen.
+    ///
+    /// # Errors
+    /// `EINVAL`: it has no name, or is connected. `EOPNOTSUPP`: it carries datagrams.
+    pub fn listen(&self, backlog: u32) -> Result<()> {
+        match self {
+            UnixSocket::Stream(stream) => stream.listen(backlog),
+            UnixSocket::Datagram(_) => Err(EOPNOTSUPP),
+        }
+    }
+
+    /// Whether it listens.
+    pub fn listens(&self) -> bool {
+        matches!(self, UnixSocket::Stream(stream) if stream.listener().is_ok())
+    }
+
+    /// Takes a connection, and its other party's name.
+    ///
+    /// # Errors
+    /// `EAGAIN` when `until` is over. `EINVAL`: it does not listen. `EOPNOTSUPP`: it carries datagrams.
+    pub fn accept(&self, until: MonotonicInstant) -> Result<(UnixSocket, Name)> {
+        match self {
+            UnixSocket::Stream(stream) => {
+                stream.accept(until).map(|(accepted, peer)| (UnixSocket::Stream(accepted), peer))
+            }
+            UnixSocket::Datagram(_) => Err(EOPNOTSUPP),
+        }
+    }
+
+    /// Connects it to a name; without one, datagrams are from then on sent to nobody.
+    ///
+    /// # Errors
+    /// `ECONNREFUSED`: nobody is there. `EPROTOTYPE`: who is there has sockets of another kind. `EAGAIN` when `until` is over. As the
+    /// file system answers.
+    pub fn connect(&self, name: Option<Name>, until: MonotonicInstant) -> Result<()> {
+        match self {
+            UnixSocket::Stream(stream) => stream.connect(&name.ok_or(EOPNOTSUPP)?, until),
+            UnixSocket::Datagram(datagram) => datagram.connect(name.as_deref()),
+        }
+    }
+
+    /// Its own name.
+    pub fn own_name(&self) -> Name {
+        match self {
+            UnixSocket::Stream(stream) => stream.own_name(),
+            UnixSocket::Datagram(datagram) => datagram.own_name(),
+        }
+    }
+
+    /// The name of its other party.
+    ///
+    /// # Errors
+    /// `ENOTCONN`.
+    pub fn peer_name(&self) -> Result<Name> {
+        match self {
+            UnixSocket::Stream(stream) => stream.peer_name(),
+            UnixSocket::Datagram(datagram) => datagram.peer_name(),
+        }
+    }
+
+    /// Ends what this side may read or write.
+    ///
+    /// # Errors
+    /// `ENOTCONN`.
+    pub fn shutdown(&self, reading: bool, writing: bool) -> Result<()> {
+        match self {
+            UnixSocket::Stream(stream) => stream.shutdown(reading, writing),
+            UnixSocket::Datagram(datagram) => datagram.shutdown(reading, writing),
+        }
+    }
+
+    /// Reads bytes, or a datagram and whom it is from.
+    ///
+    /// # Errors
+    /// `EAGAIN` when `until` is over; `EINVAL`: it is not connected.
+    pub fn receive(&self, bytes: &mut [u8], options: u32, until: MonotonicInstant) -> Result<(usize, Option<Name>)> {
+        match self {
+            UnixSocket::Stream(stream) => Ok((stream.receive(bytes, options, until)?, None)),
+            UnixSocket::Datagram(datagram) => {
+                datagram.receive(bytes, options, until).map(|(len, from)| (len, Some(from)))
+            }
+        }
+    }
+
+    /// Writes bytes, or a datagram, to `to` or to whom it is connected.
+    ///
+    /// # Errors
+    /// `EAGAIN` when `until` is over; `ENOTCONN`, `EPIPE`, `ECONNREFUSED`.
+    pub fn send(&self, bytes: &[u8], to: Option<&[u8]>, until: MonotonicInstant) -> Result<usize> {
+        match self {
+            UnixSocket::Stream(stream) => stream.send(bytes, to.is_some(), until),
+            UnixSocket::Datagram(datagram) => datagram.send(bytes, to, until),
+        }
+    }
+
+    /// Bytes that can be read at once.
+    ///
+    /// # Errors
+    /// As what the socket answers.
+    pub fn waiting(&self) -> Result<usize> {
+        match self {
+            UnixSocket::Stream(stream) => stream.waiting(),
+            UnixSocket::Datagram(datagram) => datagram.waiting(),
+        }
+    }
+
+    /// A handle that another process can make the same connection of.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` for what is no connected stream.
+    pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
+        match self {
+            UnixSocket::Stream(stream) => stream.to_handle(),
+            UnixSocket::Datagram(_) => Err(Status::NOT_SUPPORTED),
+        }
+    }
+
+    /// What to wait for when somebody wants to read or write, and what is the case without waiting.
+    pub fn watched(&self, read: bool, write: bool) -> (Vec<Watched>, Events) {
+        match self {
+            UnixSocket::Stream(stream) => stream.watched(),
+            UnixSocket::Datagram(datagram) => datagram.watched(read, write),
+        }
+    }
+}
+
+/// What is waited for on behalf of a socket; it lives as long.
+pub enum Watched {
+    /// The channel of a listener.
+    Listener(Arc<Bound>),
+    /// A connected stream.
+    Stream(Arc<stream::Connected>),
+    /// Where datagrams come in.
+    Inbox(Arc<Socket>),
+    /// Where datagrams go.
+    Receiver(Arc<datagram::Receiver>),
+}
+
+impl Watched {
+    /// Its handle.
+    pub fn handle(&self) -> HandleRef<'_> {
+        match self {
+            Watched::Listener(bound) => bound.remote.channel().as_handle_ref(),
+            Watched::Stream(connected) => connected.socket.as_handle_ref(),
+            Watched::Inbox(socket) => socket.as_handle_ref(),
+            Watched::Receiver(receiver) => receiver.socket.as_handle_ref(),
+        }
+    }
+
+    /// The signals that say that there is something to do, but for a stream's.
+    pub fn wanted(&self) -> Signals {
+        match self {
+            Watched::Listener(_) => INCOMING | Signals::CHANNEL_PEER_CLOSED,
+            Watched::Stream(_) => Signals::SOCKET_PEER_CLOSED,
+            Watched::Inbox(_) => datagram::READABLE,
+            Watched::Receiver(_) => datagram::ROOM,
+        }
+    }
+
+    /// What signals say, but for a stream's.
+    pub fn events(&self, signals: Signals) -> Events {
+        let is = signals.intersects(self.wanted());
+        match self {
+            Watched::Listener(_) => {
+                let gone = signals.contains(Signals::CHANNEL_PEER_CLOSED);
+                Events { read: is, write: false, error: gone, ended: gone, hung_up: gone }
+            }
+            Watched::Inbox(_) => Events { read: is, ..Events::default() },
+            Watched::Receiver(_) | Watched::Stream(_) => Events { write: is, ..Events::default() },
+        }
+    }
+}
+
+/// Signals of the file protocol.
+const INCOMING: Signals = Signals::from_bits_retain(file_protocol::INCOMING);
+const CONNECTED: Signals = Signals::from_bits_retain(file_protocol::CONNECTED);

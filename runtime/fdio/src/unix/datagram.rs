@@ -1,0 +1,178 @@
+//! UNIX sockets that carry datagrams (step 9). Each has a socket of the kernel for what it receives; who sends has a handle to that.
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use abi::{Rights, Signals, Status, ZX_SOCKET_DATAGRAM, ZX_SOCKET_DISPOSITION_WRITE_DISABLED, ZX_SOCKET_PEEK};
+use file_protocol::{Answer, DATAGRAM_HEADER_MAX, DATAGRAM_MAX, Request, datagram, split_datagram};
+use sync::Lock;
+use zx::{AsHandleRef, MonotonicInstant, Socket};
+
+use super::{Bound, Watched, ask_at};
+use crate::address::Name;
+use crate::c::{EAGAIN, ECONNREFUSED, EINVAL, EIO, EMSGSIZE, ENOTCONN, EPIPE, Result};
+use crate::object::wait_until;
+use crate::readiness::Events;
+use crate::remote::{Remote, SMALL};
+
+/// Who receives what is sent.
+pub struct Receiver {
+    pub socket: Socket,
+    name: Name,
+}
+
+/// What the file system needs of the end that senders write to.
+const FOR_SENDERS: Rights =
+    Rights::WRITE.union(Rights::WAIT).union(Rights::TRANSFER).union(Rights::DUPLICATE).union(Rights::INSPECT);
+/// There is room for any datagram, or there will be none.
+pub const ROOM: Signals =
+    Signals::SOCKET_WRITE_THRESHOLD.union(Signals::SOCKET_WRITE_DISABLED).union(Signals::SOCKET_PEER_CLOSED);
+/// There is a datagram, or there will be none.
+pub const READABLE: Signals =
+    Signals::SOCKET_READABLE.union(Signals::SOCKET_PEER_WRITE_DISABLED).union(Signals::SOCKET_PEER_CLOSED);
+
+/// A socket that carries datagrams.
+pub struct Datagram {
+    inbox: Arc<Socket>,
+    /// The other end: others write to it once there is a name.
+    entry: Socket,
+    bound: Lock<Option<Arc<Bound>>>,
+    peer: Lock<Option<Arc<Receiver>>>,
+    /// It sends no more.
+    ended: AtomicBool,
+}
+
+impl Datagram {
+    pub fn new() -> Result<Datagram> {
+        let (inbox, entry) = Socket::create(ZX_SOCKET_DATAGRAM)?;
+        // Who sends waits for room for the longest datagram, not for room.
+        let room = DATAGRAM_HEADER_MAX + DATAGRAM_MAX;
+        entry.set_property(abi::ZX_PROP_SOCKET_TX_THRESHOLD, &room.to_ne_bytes())?;
+        let (bound, peer) = (Lock::new(None), Lock::new(None));
+        Ok(Datagram { inbox: Arc::new(inbox), entry, bound, peer, ended: AtomicBool::new(false) })
+    }
+
+    pub fn bind(&self, name: Name) -> Result<()> {
+        let mut bound = self.bound.lock();
+        if bound.is_some() {
+            return Err(EINVAL);
+        }
+        let entry = self.entry.duplicate_handle(FOR_SENDERS)?;
+        let new = Bound::new(name)?;
+        let reply = new.remote.call_with(&Request::Receive { name: &new.name }, &[], [entry], SMALL)?;
+        if reply.answer != Answer::Done {
+            return Err(EIO);
+        }
+        *bound = Some(Arc::new(new));
+        Ok(())
+    }
+
+    pub fn connect(&self, to: Option<&[u8]>) -> Result<()> {
+        let peer = to.map(reach).transpose()?;
+        let old = core::mem::replace(&mut *self.peer.lock(), peer.map(Arc::new));
+        // Outside the lock: it closes a handle.
+        drop(old);
+        Ok(())
+    }
+
+    pub fn own_name(&self) -> Name {
+        self.bound.lock().as_ref().map(|bound| bound.name.clone()).unwrap_or_default()
+    }
+
+    fn peer(&self) -> Option<Arc<Receiver>> {
+        self.peer.lock().clone()
+    }
+
+    pub fn peer_name(&self) -> Result<Name> {
+        self.peer().map(|peer| peer.name.clone()).ok_or(ENOTCONN)
+    }
+
+    pub fn shutdown(&self, reading: bool, writing: bool) -> Result<()> {
+        if writing {
+            self.ended.store(true, Ordering::Relaxed);
+        }
+        if reading {
+            self.inbox.set_disposition(0, ZX_SOCKET_DISPOSITION_WRITE_DISABLED)?;
+        }
+        Ok(())
+    }
+
+    pub fn receive(&self, bytes: &mut [u8], options: u32, until: MonotonicInstant) -> Result<(usize, Name)> {
+        let mut received = vec![0; DATAGRAM_HEADER_MAX + bytes.len().min(DATAGRAM_MAX)];
+        loop {
+            match self.inbox.read_with(options, &mut received) {
+                Ok(len) => {
+                    // What says nothing of its sender is from nobody.
+                    let (from, content) = split_datagram(&received[..len]).unwrap_or((b"", &received[..len]));
+                    let len = content.len().min(bytes.len());
+                    bytes[..len].copy_from_slice(&content[..len]);
+                    return Ok((len, from.to_vec()));
+                }
+                Err(Status::SHOULD_WAIT) => _ = wait_until(&*self.inbox, READABLE, until)?,
+                // The end, by this side's own wish.
+                Err(Status::BAD_STATE) => return Ok((0, Name::new())),
+                Err(status) => return Err(status.into()),
+            }
+        }
+    }
+
+    pub fn send(&self, bytes: &[u8], to: Option<&[u8]>, until: MonotonicInstant) -> Result<usize> {
+        if self.ended.load(Ordering::Relaxed) {
+            return Err(EPIPE);
+        }
+        let receiver = match to {
+            Some(to) => Arc::new(reach(to)?),
+            None => self.peer().ok_or(ENOTCONN)?,
+        };
+        let datagram = datagram(&self.own_name(), bytes).ok_or(EMSGSIZE)?;
+        loop {
+            match receiver.socket.write(&datagram) {
+                Ok(_) => return Ok(bytes.len()),
+                // Others may have taken the room that there was, and a receiver may tell of room that there is not.
+                Err(Status::SHOULD_WAIT) if MonotonicInstant::now() >= until => return Err(EAGAIN),
+                Err(Status::SHOULD_WAIT) => _ = wait_until(&receiver.socket, ROOM, until)?,
+                Err(Status::BAD_STATE) => return Err(EPIPE),
+                Err(Status::PEER_CLOSED) => return Err(ECONNREFUSED),
+                Err(status) => return Err(status.into()),
+            }
+        }
+    }
+
+    /// Bytes of the next datagram.
+    pub fn waiting(&self) -> Result<usize> {
+        let mut name = [0];
+        match self.inbox.read_with(ZX_SOCKET_PEEK, &mut name) {
+            Ok(_) => Ok(self.inbox.info()?.rx_buf_available.saturating_sub(1 + usize::from(name[0]))),
+            Err(Status::SHOULD_WAIT | Status::BAD_STATE) => Ok(0),
+            Err(status) => Err(status.into()),
+        }
+    }
+
+    pub fn watched(&self, read: bool, write: bool) -> (Vec<Watched>, Events) {
+        let mut watched = Vec::new();
+        let mut ready = Events::default();
+        if read {
+            watched.push(Watched::Inbox(self.inbox.clone()));
+        }
+        match self.peer() {
+            Some(peer) if write && !self.ended.load(Ordering::Relaxed) => watched.push(Watched::Receiver(peer)),
+            // Whoever says whom to send to is told then.
+            _ => ready.write = write,
+        }
+        (watched, ready)
+    }
+}
+
+/// Who receives at a name.
+fn reach(name: &[u8]) -> Result<Receiver> {
+    let (socket, name) = ask_at(name, |remote, path| {
+        let reply = remote.call_with(&Request::Reach { path }, &[], [], SMALL)?;
+        Remote::reached(reply, |reply| match (reply.answer, reply.handle) {
+            (Answer::Socket, Some(socket)) => Some((socket, reply.data)),
+            _ => None,
+        })
+    })?;
+    Ok(Receiver { socket: socket.into(), name })
+}

@@ -1,0 +1,70 @@
+//! What UNIX sockets with names say beside requests: signals, and the header of a datagram.
+
+use alloc::vec::Vec;
+
+/// Bytes of the longest name of a socket: as much as an address of C holds.
+pub const SOCKET_NAME_MAX: usize = 108;
+/// The most connections that may wait for a listener, beside the first.
+pub const BACKLOG_MAX: u32 = 128;
+/// Bytes of the longest header of a datagram.
+pub const DATAGRAM_HEADER_MAX: usize = 1 + SOCKET_NAME_MAX;
+/// The most bytes of a datagram behind its header.
+pub const DATAGRAM_MAX: usize = (128 << 10) - DATAGRAM_HEADER_MAX;
+/// Signal on a listener's channel: a connection waits to be accepted.
+pub const INCOMING: u32 = 1 << 24;
+/// Signal on the end of who connects and stands in line: it does so no more, and waits to be accepted.
+pub const CONNECTED: u32 = 1 << 24;
+
+/// A datagram: the length of its sender's name, the name, the bytes. `None`: the name or the datagram is too long.
+pub fn datagram(name: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
+    if name.len() > SOCKET_NAME_MAX || bytes.len() > DATAGRAM_MAX {
+        return None;
+    }
+    let mut all = Vec::with_capacity(1 + name.len() + bytes.len());
+    all.push(name.len() as u8);
+    all.extend_from_slice(name);
+    all.extend_from_slice(bytes);
+    Some(all)
+}
+
+/// The sender's name and the bytes of a datagram. `None`: it is none.
+pub fn split_datagram(datagram: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = datagram.split_first()?;
+    let len = usize::from(*len);
+    if len > SOCKET_NAME_MAX { None } else { rest.split_at_checked(len) }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn datagrams_and_back(
+            name in proptest::collection::vec(any::<u8>(), 0..SOCKET_NAME_MAX + 1),
+            bytes in proptest::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let all = datagram(&name, &bytes).unwrap();
+            prop_assert_eq!(split_datagram(&all), Some((name.as_slice(), bytes.as_slice())));
+            // What is cut off in its name is none.
+            prop_assert_eq!(split_datagram(&all[..name.len()]), None);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = split_datagram(&bytes);
+        }
+    }
+
+    #[test]
+    fn what_is_too_long() {
+        assert_eq!(datagram(&[b'n'; SOCKET_NAME_MAX + 1], b""), None);
+        assert_eq!(datagram(b"", &[0; DATAGRAM_MAX + 1]), None);
+        assert!(datagram(&[b'n'; SOCKET_NAME_MAX], &[0; DATAGRAM_MAX]).is_some_and(|all| all.len() == 128 << 10));
+        let mut long = [b'n'; 300];
+        long[0] = SOCKET_NAME_MAX as u8 + 1;
+        assert_eq!(split_datagram(&long), None);
+    }
+}

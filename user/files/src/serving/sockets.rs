@@ -1,0 +1,273 @@
+//! UNIX sockets with names (steps 7 to 9): who listens and receives, and who waits to be accepted.
+//!
+//! A socket is bound by a connection, and has its name as long as that is there. Whoever waits for a listener is counted for its own
+//! program: so no program uses up what others have here, and a listener's queue is as long as it asked for.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use file_protocol::{Answer, CONNECTED, Error, INCOMING, Kind, Result, SOCKET_NAME_MAX, flags};
+use service::{Ledger, Program};
+use zx::{AsHandleRef, Handle, Rights, Signals, Socket};
+
+use super::names::place;
+use super::open::{Open, WRITE};
+use super::{Reply, Served, Service};
+use crate::backlog::{Backlog, Waiting};
+use crate::locks::File;
+use crate::system::{FileSystem, New, Node};
+use crate::walk::{Place, walk, walk_to_name};
+
+/// The most connections that wait for listeners, and those of one program.
+const MOST: u64 = 8192;
+const OF_PROGRAM: u64 = 2048;
+/// What who accepts a connection may do with it: all that who makes one may.
+const STREAM: Rights = abi::ZX_DEFAULT_SOCKET_RIGHTS;
+/// What who sends datagrams may do: write, and wait for room.
+const SENDER: Rights = Rights::WRITE.union(Rights::WAIT).union(Rights::TRANSFER);
+/// What this service needs of it.
+const RECEIVER: Rights = SENDER.union(Rights::DUPLICATE);
+
+/// What a socket with a name does.
+enum Role {
+    Listens(Backlog<Socket>),
+    /// Senders write here.
+    Receives(Socket),
+}
+
+struct Bound {
+    /// The connection that bound it.
+    connection: u64,
+    name: Vec<u8>,
+    role: Role,
+}
+
+/// All of them.
+pub(super) struct Sockets {
+    bound: HashMap<File, Bound>,
+    /// Who stands in line: for whom, and of which program.
+    lines: HashMap<u64, (File, Program)>,
+    /// What waited for listeners that have ended, by their connections.
+    leaving: HashMap<u64, Backlog<Socket>>,
+    ledger: Ledger,
+}
+
+impl Default for Sockets {
+    fn default() -> Sockets {
+        let ledger = Ledger::new(MOST, OF_PROGRAM);
+        Sockets { bound: HashMap::new(), lines: HashMap::new(), leaving: HashMap::new(), ledger }
+    }
+}
+
+impl Sockets {
+    /// The program of one who stands in line.
+    pub(super) fn stands(&self, key: u64) -> Option<Program> {
+        self.lines.get(&key).map(|(_, program)| *program)
+    }
+
+    /// Those of a program who stand in line.
+    pub(super) fn of(&self, program: Program) -> Vec<u64> {
+        self.lines.iter().filter(|(_, line)| line.1 == program).map(|(key, _)| *key).collect()
+    }
+
+    /// One who stands in line gives up, if it still does.
+    pub(super) fn leave(&mut self, key: u64) {
+        let Some((file, program)) = self.lines.get(&key).copied() else { return };
+        if let Some(Bound { role: Role::Listens(backlog), .. }) = self.bound.get_mut(&file)
+            && backlog.leave(key).is_some()
+        {
+            self.lines.remove(&key);
+            self.ledger.give(program, 1);
+        }
+    }
+
+    /// A connection has ended; says whether something is left that waited for it.
+    pub(super) fn ended(&mut self, file: File, connection: u64) -> bool {
+        if self.bound.get(&file).is_none_or(|bound| bound.connection != connection) {
+            return false;
+        }
+        match self.bound.remove(&file) {
+            Some(Bound { role: Role::Listens(backlog), .. }) => self.leaving.insert(connection, backlog).is_none(),
+            _ => false,
+        }
+    }
+
+    /// Lets go of some of that; says whether that was all.
+    pub(super) fn let_go(&mut self, connection: u64, parts: usize) -> bool {
+        let Some(backlog) = self.leaving.get_mut(&connection) else { return true };
+        for _ in 0..parts {
+            let Some((number, waiting)) = backlog.drain() else {
+                self.leaving.remove(&connection);
+                return true;
+            };
+            if let Some(number) = number {
+                self.lines.remove(&number);
+            }
+            self.ledger.give(waiting.program, 1);
+        }
+        false
+    }
+
+    /// Those in line get places in the queue that are free.
+    fn advance(&mut self, file: File) {
+        let Some(Bound { role: Role::Listens(backlog), .. }) = self.bound.get_mut(&file) else { return };
+        while let Some((number, socket)) = backlog.advance() {
+            self.lines.remove(&number);
+            // One that is gone meanwhile needs not be told.
+            let _ = socket.signal_peer(Signals::NONE, Signals::from_bits_retain(CONNECTED));
+        }
+    }
+
+    fn listener(&mut self, file: File, connection: u64) -> Result<&mut Backlog<Socket>> {
+        match self.bound.get_mut(&file) {
+            Some(bound) if bound.connection == connection => match &mut bound.role {
+                Role::Listens(backlog) => Ok(backlog),
+                Role::Receives(_) => Err(Error::OtherKind),
+            },
+            _ => Err(Error::Invalid),
+        }
+    }
+}
+
+/// That a name can be a socket's.
+fn check_socket_name(name: &[u8]) -> Result<()> {
+    if name.len() > SOCKET_NAME_MAX || name.contains(&0) { Err(Error::Invalid) } else { Ok(()) }
+}
+
+/// That a description is what `Bind` opened.
+fn check_bound(open: &Open) -> Result<()> {
+    if open.kind == Kind::Socket && open.flags.get() & flags::WRITE != 0 { Ok(()) } else { Err(Error::Invalid) }
+}
+
+/// The node of a socket that a path leads to.
+fn find_socket(system: &mut impl FileSystem, place: Place) -> Result<Node> {
+    let Place::There { node, .. } = place else { return Err(Error::NotFound) };
+    match system.kind(node)? {
+        (_, mode) if mode & WRITE == 0 => Err(Error::Access),
+        (Kind::Socket, _) => Ok(node),
+        _ => Err(Error::Refused),
+    }
+}
+
+impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
+    /// `Bind`: what cannot be opened is not made.
+    pub(super) fn bind(
+        &mut self,
+        from: &Open,
+        (path, mode): (&[u8], u32),
+        channel: Option<Handle>,
+        program: Program,
+    ) -> Result<Reply> {
+        let channel = channel.ok_or(Error::Invalid)?;
+        let system = self.system(from)?;
+        let place = place!(walk_to_name(system, from.node, path), false);
+        let (directory, name, node) = self.make_at(from, place, New::Socket(mode))?;
+        let opened = self.open_node(from.tree, node, flags::READ | flags::WRITE);
+        let done = opened.and_then(|open| {
+            self.changes(&open, node);
+            let done = self.connect(channel, &open, program).map(|()| open.opened());
+            self.forget(open);
+            done
+        });
+        if done.is_err() {
+            self.system(from)?.unlink(directory, &name)?;
+        }
+        done.map(|opened| Reply::new(Answer::Opened(opened)))
+    }
+
+    /// `Listen`.
+    pub(super) fn listen(&mut self, key: u64, open: &Open, backlog: u32, name: &[u8]) -> Result<Reply> {
+        check_bound(open)?;
+        check_socket_name(name)?;
+        let file = (open.tree, open.node);
+        if let Entry::Vacant(place) = self.sockets.bound.entry(file) {
+            place.insert(Bound { connection: key, name: name.to_vec(), role: Role::Listens(Backlog::new(backlog)) });
+        } else {
+            self.sockets.listener(file, key)?.set(backlog);
+            self.sockets.advance(file);
+        }
+        Ok(Reply::new(Answer::Done))
+    }
+
+    /// `Receive`.
+    pub(super) fn receive(&mut self, key: u64, open: &Open, socket: Option<Handle>, name: &[u8]) -> Result<Reply> {
+        check_bound(open)?;
+        check_socket_name(name)?;
+        let socket =
+            socket.and_then(|socket| service::socket_for(socket, true, RECEIVER).ok()).ok_or(Error::Invalid)?;
+        let file = (open.tree, open.node);
+        let Entry::Vacant(place) = self.sockets.bound.entry(file) else { return Err(Error::Busy) };
+        place.insert(Bound { connection: key, name: name.to_vec(), role: Role::Receives(socket) });
+        Ok(Reply::new(Answer::Done))
+    }
+
+    /// `Connect`.
+    pub(super) fn connect_socket(
+        &mut self,
+        from: &Open,
+        (path, name, wait): (&[u8], &[u8], bool),
+        socket: Option<Handle>,
+        program: Program,
+    ) -> Result<Reply> {
+        check_socket_name(name)?;
+        let system = self.system(from)?;
+        let place = place!(walk(system, from.node, path, true), false);
+        let file = (from.tree, find_socket(system, place)?);
+        let socket = socket.and_then(|socket| service::socket_for(socket, false, STREAM).ok()).ok_or(Error::Invalid)?;
+        let bound = self.sockets.bound.get_mut(&file).ok_or(Error::Refused)?;
+        let Role::Listens(backlog) = &mut bound.role else { return Err(Error::OtherKind) };
+        let full = backlog.is_full();
+        if full && !wait {
+            return Err(Error::WouldWait);
+        }
+        if !self.sockets.ledger.take(program, 1) {
+            return Err(Error::TooManyOpen);
+        }
+        let waiting = Waiting { socket, name: name.to_vec(), program };
+        if full {
+            self.next += 1;
+            // Its end tells when it gives up.
+            if waiting.socket.wait_async(&self.port, self.next, Signals::SOCKET_PEER_CLOSED, 0).is_err() {
+                self.sockets.ledger.give(program, 1);
+                return Err(Error::Memory);
+            }
+            backlog.stand(self.next, waiting);
+            self.sockets.lines.insert(self.next, (file, program));
+        } else {
+            backlog.push(waiting);
+            if let Some(listener) = self.connections.get(&bound.connection) {
+                // A listener that cannot be signaled does without.
+                let _ = listener.end.signal_peer(Signals::NONE, Signals::from_bits_retain(INCOMING));
+            }
+        }
+        Ok(Reply { answer: Answer::Connected { waits: full }, data: bound.name.clone(), handles: Vec::new() })
+    }
+
+    /// `Accept`.
+    pub(super) fn accept(&mut self, key: u64, open: &Open) -> Result<Reply> {
+        let file = (open.tree, open.node);
+        let taken = self.sockets.listener(file, key)?.take();
+        if let Some(waiting) = &taken {
+            self.sockets.ledger.give(waiting.program, 1);
+            self.sockets.advance(file);
+        }
+        if self.sockets.listener(file, key)?.is_empty()
+            && let Some(listener) = self.connections.get(&key)
+        {
+            let _ = listener.end.signal_peer(Signals::from_bits_retain(INCOMING), Signals::NONE);
+        }
+        let Waiting { socket, name, .. } = taken.ok_or(Error::WouldWait)?;
+        Ok(Reply { answer: Answer::Socket, data: name, handles: vec![socket.into_handle()] })
+    }
+
+    /// `Reach`.
+    pub(super) fn reach(&mut self, from: &Open, path: &[u8]) -> Result<Reply> {
+        let system = self.system(from)?;
+        let place = place!(walk(system, from.node, path, true), false);
+        let file = (from.tree, find_socket(system, place)?);
+        let bound = self.sockets.bound.get(&file).ok_or(Error::Refused)?;
+        let Role::Receives(socket) = &bound.role else { return Err(Error::OtherKind) };
+        let sender = socket.duplicate_handle(SENDER).map_err(|_| Error::Memory)?;
+        Ok(Reply { answer: Answer::Socket, data: bound.name.clone(), handles: vec![sender] })
+    }
+}
