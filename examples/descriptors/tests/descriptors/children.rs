@@ -26,6 +26,7 @@ pub fn be(role: &str) -> ExitCode {
             std::io::stdin().read_to_end(&mut bytes).unwrap();
             print!("{}", bytes.len());
         }
+        role if role.starts_with("socket-") => crate::sockets::be(role),
         other => panic!("no role {other}"),
     }
     ExitCode::SUCCESS

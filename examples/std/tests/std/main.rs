@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         differs: exec_panics killed_has_no_signal current_dir_is_ignored spawn_errors spawn_of_bad_files
             spawn_without_a_library;
     };
-    let unsupported: [descriptors::Test; 2] = tests! { unsupported: unix_listener unix_datagram; };
+    let unsupported: [descriptors::Test; 1] = tests! { unsupported: groups; };
     check_table(&tests, &differs, &unsupported);
     if cfg!(target_os = "fuchsia") {
         tests.extend(differs);

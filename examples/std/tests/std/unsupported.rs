@@ -1,7 +1,7 @@
 //! What answers `Unsupported`, at once.
 
 use std::io::{self, ErrorKind};
-use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 fn unsupported<T>(act: impl FnOnce() -> io::Result<T>) {
@@ -11,10 +11,10 @@ fn unsupported<T>(act: impl FnOnce() -> io::Result<T>) {
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
 }
 
-pub fn unix_listener() {
-    unsupported(|| UnixListener::bind("/tmp/listener"));
-}
-
-pub fn unix_datagram() {
-    unsupported(|| UnixDatagram::bind("/tmp/datagram"));
+pub fn groups() {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    unsupported(|| socket.join_multicast_v4(&Ipv4Addr::new(224, 0, 0, 1), &Ipv4Addr::LOCALHOST));
+    unsupported(|| socket.leave_multicast_v4(&Ipv4Addr::new(224, 0, 0, 1), &Ipv4Addr::LOCALHOST));
+    let socket = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
+    unsupported(|| socket.join_multicast_v6(&Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), 0));
 }
