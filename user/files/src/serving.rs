@@ -1,9 +1,9 @@
 //! Serving trees: who has what open, and the port that everything comes through.
 //!
 //! One thread does all of it. No request waits for anything, but those for locks, which are put aside until they can be had; so no
-//! client keeps others waiting. (Who waits to be accepted by a listener has been answered.) Nor does what a client makes large: all work is steps that are bounded, and programs take turns
-//! with theirs. What a program can have at once has a limit, which is its share; with its end goes what is left. What
-//! stands here in steps is told in [`file_protocol`].
+//! client keeps others waiting. (Who waits to be accepted by a listener has its answer.) Nor does what a client makes large: all work
+//! is steps that are bounded, and programs take turns with theirs. What a program can have at once has a limit, which is its share;
+//! with its end goes what is left. What stands here in steps is told in [`file_protocol`].
 
 mod content;
 mod fill;
