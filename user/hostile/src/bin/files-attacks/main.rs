@@ -3,6 +3,9 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
+mod sockets;
+
+#[cfg(target_os = "fuchsia")]
 mod fuchsia {
     use std::fs;
     use std::io::Write;
@@ -14,11 +17,13 @@ mod fuchsia {
     use conformance::check::{Case, Failure, Outcome, ensure, equal};
     use file_protocol::{Answer, Change, Error, Lock, Request, decode, encode, flags};
     use hostile::attack::{Attacker, BEGUN, goes_on};
+
+    use super::sockets;
     use zx::{AsHandleRef, Channel, Event, Handle, MonotonicInstant, Pager, Port, Rights, Status, Vmo};
 
     /// A tree of one's own, and everybody's.
     const FRESH: &str = "tmp/fresh";
-    const TMP: &str = "tmp";
+    pub const TMP: &str = "tmp";
     /// How long one answer may take.
     const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -34,7 +39,7 @@ mod fuchsia {
         Ok(answer)
     }
 
-    fn call(
+    pub fn call(
         channel: &Channel,
         request: &Request<'_>,
         handle: Option<Handle>,
@@ -44,7 +49,7 @@ mod fuchsia {
     }
 
     /// Opens a file of a tree by hand.
-    fn open(tree: &Channel, path: &str) -> Result<Channel, Failure> {
+    pub fn open(tree: &Channel, path: &str) -> Result<Channel, Failure> {
         let (ours, theirs) = Channel::create()?;
         let flags = flags::READ | flags::WRITE | flags::CREATE;
         let request = Request::Open { path: path.as_bytes(), flags, mode: 0o600 };
@@ -54,20 +59,20 @@ mod fuchsia {
         }
     }
 
-    fn write() -> std::io::Result<()> {
+    pub fn write() -> std::io::Result<()> {
         fs::write("/tmp/neighbour", b"x")
     }
 
     /// A file from before an attack, which must be there after it.
-    struct Before;
+    pub struct Before;
 
     impl Before {
-        fn new() -> Result<Before, Failure> {
+        pub fn new() -> Result<Before, Failure> {
             fs::write("/tmp/kept", b"a neighbour's")?;
             Ok(Before)
         }
 
-        fn is_there(&self) -> Outcome {
+        pub fn is_there(&self) -> Outcome {
             equal(fs::read("/tmp/kept")?.as_slice(), b"a neighbour's".as_slice())?;
             write()?;
             equal(fs::read("/tmp/neighbour")?.as_slice(), b"x".as_slice())?;
@@ -387,6 +392,7 @@ mod fuchsia {
         let done = match arguments {
             [name] if name == "fill" => fill_child(),
             [name] if name == "locks" => locks_child(),
+            [name] if name == "storm" => sockets::storm_child(),
             _ => return ExitCode::from(2),
         };
         done.map_or_else(
@@ -409,6 +415,11 @@ mod fuchsia {
                 Case::new("files.locks", locks),
                 Case::new("files.pager", pager),
                 Case::new("files.root", root),
+                Case::new("files.sockets.bound", sockets::bound),
+                Case::new("files.sockets.connections", sockets::connections),
+                Case::new("files.sockets.queues", sockets::queues),
+                Case::new("files.sockets.senders", sockets::senders),
+                Case::new("files.sockets.storm", sockets::storm),
                 Case::new("files.ten_thousand", ten_thousand),
                 Case::new("files.unheard", unheard),
                 Case::new("files.unread", unread),

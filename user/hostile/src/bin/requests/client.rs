@@ -271,6 +271,12 @@ impl Client {
                 handles.extend(data.duplicate_handle(Rights::SAME_RIGHTS).ok());
                 self.kept.push(data.into_handle());
             }
+        } else if let Some(options) = request.socket
+            && !odd
+            && let Ok((ours, theirs)) = Socket::create(options)
+        {
+            handles.push(theirs.into_handle());
+            self.kept.push(ours.into_handle());
         }
         if odd {
             for _ in 0..self.dice.pick(&[0, 1, 1, 1, 2, 3]) {

@@ -113,7 +113,7 @@ pub struct Request {
     pub bytes: Vec<u8>,
     /// One end of a channel comes along when all is as it should be.
     pub channel: bool,
-    /// And both ends of a socket, made with these options.
+    /// And both ends of a socket, made with these options; without a channel one end.
     pub socket: Option<u32>,
 }
 
@@ -204,7 +204,7 @@ fn files(dice: &mut Dice) -> Request {
     let lock = |dice: &mut Dice| dice.pick(&[Lock::Free, Lock::Shared, Lock::Exclusive]);
     let mut data = Vec::new();
     let write = flags::READ | flags::WRITE | flags::CREATE;
-    let asks = match dice.below(38) {
+    let asks = match dice.below(45) {
         0..7 => {
             let usual = [flags::READ, write, write, flags::DIRECTORY | flags::READ, write | flags::TRUNCATE];
             let flags = if dice.one_in(4) { number(dice) as u32 } else { dice.pick(&usual) };
@@ -251,10 +251,21 @@ fn files(dice: &mut Dice) -> Request {
         }
         35 => Asks::Buffer,
         36 => Asks::Fetch { offset: dice.one_in(2).then(|| number(dice)), len: number(dice) as u32 },
+        37 => Asks::Bind { path: path(dice), mode: number(dice) as u32 },
+        38 => Asks::Listen { backlog: number(dice) as u32, name: path(dice) },
+        39 => Asks::Receive { name: path(dice) },
+        40 | 41 => Asks::Connect { path: path(dice), name: path(dice), wait: dice.one_in(2) },
+        42 => Asks::Accept,
+        43 => Asks::Reach { path: path(dice) },
         _ => Asks::TestRange { owner: dice.below(4), lock: lock(dice), start: number(dice), end: number(dice) },
     };
     let bytes = file_protocol::encode(dice.word() as u32, &asks, &data).unwrap_or_default();
-    Request::new(bytes, matches!(asks, Asks::Clone | Asks::Open { .. }))
+    let socket = match asks {
+        Asks::Connect { .. } => Some(abi::ZX_SOCKET_STREAM),
+        Asks::Receive { .. } => Some(abi::ZX_SOCKET_DATAGRAM),
+        _ => None,
+    };
+    Request { bytes, channel: matches!(asks, Asks::Clone | Asks::Open { .. } | Asks::Bind { .. }), socket }
 }
 
 fn address(dice: &mut Dice) -> SocketAddr {
