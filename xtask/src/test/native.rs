@@ -1,7 +1,7 @@
 //! Native components beside an instance: `docs/native.md`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use anyhow::{Context as _, Result};
 
@@ -26,6 +26,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("hostile.native-calls", calls),
         Test::one("hostile.native-client", clients),
         Test::one("hostile.native-client-server", server_ends),
+        Test::many("hostile.native-state", state),
     ]
 }
 
@@ -107,6 +108,41 @@ fn key(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     let root = program(context, cases, "key", &["--timeout", "300000", "key."], Some(&instances))?;
     let lives = root.iter().filter(|line| line.contains("component \"key-store\" runs again")).count();
     expect("whether the component has ended and come back", &(lives >= 1), &true)
+}
+
+/// An instance, and beside it a component that has state of the processor (`component/victim`).
+const STATE: &str = "
+    [[instance]]
+    name = 'main'
+    memory = '90%'
+    timer = 'hpet'
+    console = 'com1'
+    link = 'com2'
+    power = true
+    boot-files = true
+    restart = 'never'
+
+    [[component]]
+    name = 'state-victim'
+    program = 'PROGRAM'
+    memory = '4K'
+    offers = ['state']
+    offers-to = ['main']
+    restart = 'never'
+";
+
+/// Programs change what they can change of the processor, and a component runs in between that has state of its own: it misses nothing.
+fn state(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
+    let paths = context.paths;
+    let arguments = format!("--profile system --locked --target {BARE_TARGET} -p state-victim");
+    let [(kernel, folder), (source, tree)] = kernel_variables(paths)?;
+    let build = Build::new("building a component that has state of the processor", &arguments);
+    let made = build.env(kernel, folder).env(source, tree).run(paths, &context.ui)?;
+    let victim = cargo::program(&made, "state-victim")?;
+    let instances = Instances::parse(&STATE.replace("PROGRAM", &victim.to_string_lossy()))?;
+    let wanted = env::var("HAFNON_TAMPER").unwrap_or_else(|_| "native.".to_owned());
+    let root = program(context, cases, "tamper", &[&wanted], Some(&instances))?;
+    expect("what became of the component", &root.iter().find(|line| line.contains("component \"state-victim\"")), &None)
 }
 
 /// Builds an example's program.

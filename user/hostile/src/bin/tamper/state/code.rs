@@ -24,6 +24,21 @@ const YIELDS: &[u8] = &[
     0x0f, 0x05, //                               syscall
     0x48, 0x89, 0xdc, //                         mov rsp, rbx
 ];
+/// The slot in which who asks a native component has its endpoint: a thread's first that is free.
+pub const SLOT: u8 = 3;
+/// Calls a native component, which the kernel switches to at once: it is to look, to let others run once, and to look again.
+const ASKS: &[u8] = &[
+    0x48, 0x89, 0xe3, //                         mov rbx, rsp
+    0xbf, SLOT, 0x00, 0x00, 0x00, //             mov edi, 3
+    0xbe, 0x02, 0x10, 0x00, 0x00, //             mov esi, 1 << 12 | 2: what it is asked for, and in how many words
+    0x48, 0xc7, 0xc2, 0xff, 0xff, 0xff, 0xff, // mov rdx, -1
+    0x41, 0xba, 0x01, 0x00, 0x00, 0x00, //       mov r10d, 1
+    0x45, 0x31, 0xc0, //                         xor r8d, r8d
+    0x0f, 0x05, //                               syscall
+    0x48, 0x89, 0xdc, //                         mov rsp, rbx
+];
+/// A component's answer is one to that, with four words.
+const LOOKS_AT_COMPONENT: &[u8] = &[0x81, 0xfe, 0x04, 0x10, 0x01, 0x00]; // cmp esi, (1 + 16) << 12 | 4
 const UNTIL_DEADLINE: &[u8] = &[0x4d, 0x8b, 0x96, 0x10, 0x09, 0x00, 0x00]; // mov r10, [r14 + 0x910]
 const _: () = assert!(DEADLINE == 0x910 && PATTERN == 0x800 && MASKS == 0x820);
 
@@ -38,9 +53,11 @@ pub enum Way {
     Sleeps,
     /// Not by itself: by the end of its time.
     Spins,
+    /// By a call of a native component.
+    Asks,
 }
 
-/// All of them.
+/// All of them where there is no component.
 pub const WAYS: [Way; 4] = [Way::Yields, Way::Calls, Way::Sleeps, Way::Spins];
 
 /// A change of state.
@@ -219,6 +236,14 @@ pub const TELLS_SHADOW_STACK: &[u8] = &[
     0x49, 0xff, 0x45, 0x00, //       inc qword ptr [r13]
     0x0f, 0x0b, //                   ud2
 ];
+/// The same for the base of FS, where programs have the instructions for bases.
+pub const TELLS_BASE: &[u8] = &[
+    0x49, 0x89, 0xfd, //             mov r13, rdi
+    0xf3, 0x48, 0x0f, 0xae, 0xc0, // rdfsbase rax
+    0x49, 0x89, 0x45, 0x10, //       mov [r13 + 0x10], rax
+    0x49, 0xff, 0x45, 0x00, //       inc qword ptr [r13]
+    0x0f, 0x0b, //                   ud2
+];
 
 /// A jump back over what was made so far.
 fn again(mut code: Vec<u8>, from: usize) -> Vec<u8> {
@@ -235,6 +260,7 @@ pub fn attacker(change: &[u8], way: Way) -> Vec<u8> {
         Way::Calls => [NO_HANDLE, &call(nr::HANDLE_CLOSE), YIELDS].concat(),
         Way::Sleeps => [UNTIL_DEADLINE, &call(nr::NANOSLEEP)].concat(),
         Way::Spins => Vec::new(),
+        Way::Asks => ASKS.to_vec(),
     };
     again([BEGINS, change, COUNTS, &goes].concat(), BEGINS.len())
 }
@@ -253,6 +279,8 @@ pub struct Has {
     pub avx: bool,
     /// It enters the kernel at each turn, by a call and to let others run.
     pub enters: bool,
+    /// It calls a native component at each turn.
+    pub asks: bool,
 }
 
 const KEEPS: &[u8] = &[
@@ -357,6 +385,9 @@ pub fn victim(has: Has) -> Vec<u8> {
     }
     if has.enters {
         code.extend([NO_HANDLE, &call(nr::HANDLE_CLOSE), &look(12, LOOKS_AT_ANSWER), YIELDS].concat());
+    }
+    if has.asks {
+        code.extend([ASKS, &look(12, LOOKS_AT_COMPONENT)].concat());
     }
     again(code, from)
 }

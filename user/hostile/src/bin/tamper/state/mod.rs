@@ -6,6 +6,7 @@
 //! Beside them the neighbour works, which every case has.
 
 mod code;
+mod component;
 mod memory;
 mod runs;
 
@@ -40,6 +41,9 @@ pub fn cases() -> Vec<Case> {
         crate::case("tamper.state.newcomers", newcomers),
         crate::case("tamper.state.init", init),
     ]
+    .into_iter()
+    .chain(component::cases())
+    .collect()
 }
 
 /// The numbers of their lines.
@@ -57,7 +61,7 @@ fn has_avx() -> bool {
 
 /// What a victim has that is a thread.
 fn has_all() -> Has {
-    Has { vectors: true, avx: has_avx(), enters: true }
+    Has { vectors: true, avx: has_avx(), enters: true, asks: false }
 }
 
 /// What the victim found wrong.
@@ -214,7 +218,7 @@ fn runs_foreign() -> bool {
 /// The same in restricted mode, whose x87 and vector registers are its thread's.
 fn restricted(_: &mut Neighbour) -> Outcome {
     let (thread, inside) = (Place::Thread(0), Place::Restricted);
-    let (general, entering) = (Has { vectors: false, avx: false, enters: true }, [Way::Yields, Way::Sleeps]);
+    let (general, entering) = (Has { vectors: false, avx: false, ..has_all() }, [Way::Yields, Way::Sleeps]);
     for change in code::SELECTORS.iter().chain(&code::FLAGS) {
         for way in entering {
             told(change, way, ", beside restricted", beside(change, way, thread, (inside, general)))?;

@@ -5,14 +5,17 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use abi::{
-    Rights, ZX_EXCP_UNDEFINED_INSTRUCTION, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, ZX_VM_SPECIFIC,
-    hafnon_vproc_run_t, hafnon_vproc_state_t, zx_restricted_state_t, zx_thread_state_general_regs_t,
+    HAFNON_ENDPOINT_CALL, Rights, ZX_EXCP_UNDEFINED_INSTRUCTION, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
+    ZX_VM_SPECIFIC, hafnon_vproc_run_t, hafnon_vproc_state_t, zx_restricted_state_t, zx_thread_state_general_regs_t,
 };
 use conformance::caught::catch_type;
-use conformance::check::{Failure, Outcome};
+use conformance::check::{Failure, Outcome, equal};
 use conformance::tiny::{OwnJob, Tiny, code};
-use zx::{AsHandleRef, Exit, Process, Reason, Restricted, Signals, Status, Thread, VirtualProcessor, map_runs};
+use zx::{
+    AsHandleRef, Endpoint, Exit, Process, Reason, Restricted, Signals, Status, Thread, VirtualProcessor, map_runs,
+};
 
+use super::code::SLOT;
 use super::memory::{FS_WORD, Memory, SIZE, line, stack};
 
 /// Where the shared pages are in processes of their own.
@@ -49,7 +52,7 @@ impl Runs {
     /// Lets code run, with a line of the pages.
     pub fn start(job: &OwnJob, place: Place, bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
         match place {
-            Place::Thread(before) => Runs::thread(job, before, bytes, memory, (number, true)),
+            Place::Thread(before) => Runs::thread(job, before, bytes, memory, (number, true), None),
             Place::Processor => Runs::processor(job, bytes, memory, number),
             Place::Restricted => Runs::restricted(bytes, memory, number),
         }
@@ -57,7 +60,18 @@ impl Runs {
 
     /// The same for a process's first thread whose FS nobody has set.
     pub fn start_new(job: &OwnJob, bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
-        Runs::thread(job, 0, bytes, memory, (number, false))
+        Runs::thread(job, 0, bytes, memory, (number, false), None)
+    }
+
+    /// The same for a process's first thread that has a native component's endpoint in its slot for that ([`SLOT`]).
+    pub fn start_asking(
+        job: &OwnJob,
+        endpoint: &Endpoint,
+        bytes: &[u8],
+        memory: &Memory,
+        number: u64,
+    ) -> Result<Runs, Failure> {
+        Runs::thread(job, 0, bytes, memory, (number, true), Some(endpoint))
     }
 
     fn thread(
@@ -66,6 +80,7 @@ impl Runs {
         bytes: &[u8],
         memory: &Memory,
         (number, has_fs): (u64, bool),
+        asks: Option<&Endpoint>,
     ) -> Result<Runs, Failure> {
         const FIRST: [u8; 2] = [0x0f, 0x0b]; // ud2
         let mut tiny = Tiny::in_job(job, &[&FIRST, bytes].concat())?;
@@ -83,6 +98,9 @@ impl Runs {
         (registers.rdi, registers.rsi) = (at + line(number), at);
         registers.fs_base = if has_fs { at + FS_WORD } else { 0 };
         tiny.thread.set_registers(&registers)?;
+        if let Some(endpoint) = asks {
+            equal(endpoint.mint(&tiny.thread, HAFNON_ENDPOINT_CALL, number as u32)?, SLOT.into())?;
+        }
         caught.handled()?;
         threads.push(tiny.thread);
         Ok(Runs { process: Some(tiny.process), threads, owner: None, kick: None })

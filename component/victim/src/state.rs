@@ -1,0 +1,204 @@
+//! The state: how it is made, and how it is looked at.
+//!
+//! The compiler makes no use of x87 and vector registers for this target, so what is loaded into them stays there.
+
+use core::arch::asm;
+use core::arch::x86_64::__cpuid;
+
+/// What can be wrong.
+#[derive(Clone, Copy)]
+#[repr(u64)]
+pub enum What {
+    /// Flags that no arithmetic changes.
+    Flags = 1,
+    /// The selector in SS.
+    StackSegment,
+    /// What FS leads to.
+    Fs,
+    /// What GS leads to.
+    Gs,
+    /// x87's control and status words, and which of its registers are in use.
+    X87Words,
+    /// MXCSR.
+    Mxcsr,
+    /// Registers of x87.
+    X87,
+    /// The lower halves of vector registers.
+    Sse,
+    /// The upper ones.
+    Avx,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Copy)]
+pub struct Wrong {
+    /// What it is.
+    pub what: What,
+    /// What was found.
+    pub found: u64,
+    /// What should have been there.
+    pub wanted: u64,
+}
+
+/// Bytes of x87, SSE and AVX, as the processor saves them.
+const SIZE: usize = 832;
+const WORDS: usize = SIZE / 8;
+
+/// Registers as they stand in memory.
+#[derive(Clone)]
+#[repr(align(64))]
+struct Image([u64; WORDS]);
+
+/// Places in that: by words, what they hold and which bits of them are looked at. What the processor saves of the last x87
+/// instruction is no register that anybody computes with, and what it says of the image is none either.
+const PLACES: [(core::ops::Range<usize>, What, u64); 5] = [
+    (0..1, What::X87Words, 0xff_ffff_ffff),
+    (3..4, What::Mxcsr, 0xffff_ffff),
+    (4..20, What::X87, u64::MAX),
+    (20..52, What::Sse, u64::MAX),
+    (72..WORDS, What::Avx, u64::MAX),
+];
+/// The word that says which components an image has.
+const COMPONENTS: usize = 64;
+/// x87, SSE and AVX.
+const ALL: u64 = 7;
+
+/// Flags that are looked at: trap, interrupts, direction, privilege, nested task, alignment check, identification.
+const FLAGS: u64 = 0x24_7700;
+/// Those of them that it has: interrupts and identification, which nobody sets by accident.
+const OWN_FLAGS: u64 = 0x20_0200;
+
+/// What FS and GS lead to.
+static BEHIND_FS: u64 = 0x5ec2_e7f5_f5f5_f5f5;
+static BEHIND_GS: u64 = 0x5ec2_e765_6565_6565;
+
+/// See the module's description.
+pub struct State {
+    /// Registers, as they are looked for.
+    wanted: Image,
+    /// Whether it has those of AVX.
+    avx: bool,
+    stack_segment: u64,
+    /// Whether it has bases of its own.
+    bases: bool,
+}
+
+impl State {
+    /// Fills registers, and has bases of its own if it is to.
+    pub fn take(bases: bool) -> State {
+        let avx = has_avx();
+        let mut image = Image([0; WORDS]);
+        image.0.iter_mut().zip(0..).for_each(|(word, number)| *word = 0x5ec2_e700_0000_0000 + number * 0x0101_0101);
+        // Rounding up, all exceptions masked, the conditions of a comparison, all eight registers in use; and flush to zero.
+        image.0[0] = 0x00ff_4700_0b7f;
+        (image.0[1], image.0[2], image.0[3]) = (0, 0, 0x9fc0);
+        image.0[52..72].fill(0);
+        image.0[COMPONENTS] = ALL;
+        // A register of x87 has ten bytes.
+        image.0[5..20].iter_mut().step_by(2).for_each(|word| *word = 0x3fff);
+        load(&image, avx);
+        // SAFETY: it changes a flag that nothing else in this program looks at.
+        unsafe { asm!("pushfq", "or qword ptr [rsp], {id}", "popfq", id = const 1 << 21) };
+        // Looked for is what the processor says of it now.
+        let mut wanted = Image([0; WORDS]);
+        save(&mut wanted, avx);
+        if bases {
+            // SAFETY: nothing else in this program is reached by FS or GS.
+            unsafe {
+                asm!("wrfsbase {fs}", "wrgsbase {gs}", fs = in(reg) &raw const BEHIND_FS, gs = in(reg) &raw const BEHIND_GS,
+                     options(nostack, preserves_flags));
+            }
+        }
+        State { wanted, avx, stack_segment: stack_segment(), bases }
+    }
+
+    /// Looks at everything; gives what is wrong first.
+    pub fn look(&self) -> Option<Wrong> {
+        let flags: u64;
+        // SAFETY: it only reads flags.
+        unsafe { asm!("pushfq", "pop {flags}", flags = out(reg) flags) };
+        differs(What::Flags, flags & FLAGS, OWN_FLAGS)
+            .or_else(|| differs(What::StackSegment, stack_segment(), self.stack_segment))
+            .or_else(|| self.look_at_bases())
+            .or_else(|| self.look_at_registers())
+    }
+
+    fn look_at_bases(&self) -> Option<Wrong> {
+        if !self.bases {
+            return None;
+        }
+        // The bases are looked at before they are used, as what they lead to otherwise may not be there.
+        let (fs, gs): (u64, u64);
+        // SAFETY: who has bases of its own has the instructions.
+        unsafe {
+            asm!("rdfsbase {fs}", "rdgsbase {gs}", fs = out(reg) fs, gs = out(reg) gs, options(nostack, preserves_flags));
+        }
+        let places = [&raw const BEHIND_FS, &raw const BEHIND_GS].map(|place| place.expose_provenance() as u64);
+        let bases = differs(What::Fs, fs, places[0]).or_else(|| differs(What::Gs, gs, places[1]));
+        bases.or_else(|| {
+            let (fs, gs): (u64, u64);
+            // SAFETY: the bases are those that were set, so this reads the two statics.
+            unsafe {
+                asm!("mov {fs}, fs:[0]", "mov {gs}, gs:[0]", fs = out(reg) fs, gs = out(reg) gs,
+                     options(nostack, preserves_flags, readonly));
+            }
+            differs(What::Fs, fs, BEHIND_FS).or_else(|| differs(What::Gs, gs, BEHIND_GS))
+        })
+    }
+
+    fn look_at_registers(&self) -> Option<Wrong> {
+        let mut now = Image([0; WORDS]);
+        save(&mut now, self.avx);
+        PLACES.iter().find_map(|(words, what, bits)| {
+            let pairs = now.0[words.clone()].iter().zip(&self.wanted.0[words.clone()]);
+            pairs.into_iter().find_map(|(found, wanted)| differs(*what, found & bits, wanted & bits))
+        })
+    }
+}
+
+fn differs(what: What, found: u64, wanted: u64) -> Option<Wrong> {
+    (found != wanted).then_some(Wrong { what, found, wanted })
+}
+
+fn stack_segment() -> u64 {
+    let selector: u64;
+    // SAFETY: it only reads a selector.
+    unsafe { asm!("mov {:e}, ss", out(reg) selector, options(nomem, nostack, preserves_flags)) };
+    selector
+}
+
+/// Whether the kernel keeps AVX's registers: it has said so to the processor.
+fn has_avx() -> bool {
+    const XSAVE_AND_AVX: u32 = 0b11 << 27;
+    if __cpuid(1).ecx & XSAVE_AND_AVX != XSAVE_AND_AVX {
+        return false;
+    }
+    let components: u32;
+    // SAFETY: the kernel has enabled the instruction, which reads a register of the processor.
+    unsafe {
+        asm!("xgetbv", in("ecx") 0, out("eax") components, out("edx") _, options(nomem, nostack, preserves_flags))
+    };
+    u64::from(components) & ALL == ALL
+}
+
+fn load(image: &Image, avx: bool) {
+    // SAFETY: the image is whole and aligned, and no code of this program keeps anything in these registers.
+    unsafe {
+        if avx {
+            asm!("xrstor64 [{}]", in(reg) image, in("eax") ALL as u32, in("edx") 0, options(nostack, preserves_flags));
+        } else {
+            asm!("fxrstor64 [{}]", in(reg) image, options(nostack, preserves_flags));
+        }
+    }
+}
+
+fn save(image: &mut Image, avx: bool) {
+    // SAFETY: the image is whole, aligned, and zero where the processor wants that.
+    unsafe {
+        if avx {
+            asm!("xsave64 [{}]", in(reg) image, in("eax") ALL as u32, in("edx") 0, options(nostack, preserves_flags));
+        } else {
+            asm!("fxsave64 [{}]", in(reg) image, options(nostack, preserves_flags));
+        }
+    }
+}

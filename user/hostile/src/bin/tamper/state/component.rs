@@ -1,0 +1,198 @@
+//! A native component as the victim: a program for the bare kernel beside the instance, which has x87 and vector registers of its own,
+//! flags, and where the kernel lets it bases of FS and GS, and looks at them whenever it comes to run (`component/victim`).
+//!
+//! Attackers call it straight after a change, or leave the processor to it in all the ways in which they leave it to each other. These
+//! cases take a system with that component: `./hafnon test hostile.native-state` describes one.
+
+use abi::HAFNON_ENDPOINT_CALL;
+use conformance::check::{Case, Failure, Outcome, ensure, equal};
+use conformance::tiny::OwnJob;
+use hostile::neighbour::Neighbour;
+use zx::{Endpoint, Slot, Words};
+
+use super::code::{self, Change, Has, WAYS, Way};
+use super::memory::Memory;
+use super::runs::{Place, Runs};
+use super::{ATTACKER, Duration, Instant, PATIENCE, VICTIM, thread, told};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        crate::case("native.state.selectors", |_| all(&code::SELECTORS)),
+        crate::case("native.state.stack_segment", stack_segment),
+        crate::case("native.state.bases", |_| all(&code::BASES)),
+        crate::case("native.state.flags", |_| all(&code::FLAGS)),
+        crate::case("native.state.nested_task", |_| all(&[code::NESTED_TASK])),
+        crate::case("native.state.x87", |_| all(&code::X87)),
+        crate::case("native.state.vectors", |_| all(&code::VECTORS)),
+        crate::case("native.state.extensions", |_| by_calls(&code::EXTENSIONS)),
+        crate::case("native.state.processors", |_| spinning(Place::Processor)),
+        crate::case("native.state.restricted", |_| spinning(Place::Restricted)),
+        crate::case("native.state.behind", behind),
+    ]
+}
+
+/// The name by which its endpoint is found.
+const NAME: &str = "state";
+/// What it is asked for, by the label.
+const LOOK: u64 = 1;
+const BEGIN: u64 = 2;
+/// What it says is wrong, by number.
+const WRONG: [&str; 9] = [
+    "flags",
+    "SS",
+    "FS",
+    "GS",
+    "x87's control and status words",
+    "MXCSR",
+    "st0 to st7",
+    "xmm0 to xmm15",
+    "ymm0 to ymm15",
+];
+
+/// How often it lets others run when it looks beside them, and for how many microseconds it goes on looking behind that.
+const BESIDE: [u64; 2] = [200, 1000];
+/// It looks once.
+const ONCE: [u64; 2] = [0, 0];
+/// Words that come back as they were sent, of which most travel in the IPC buffers of both.
+const BACK: [u64; 12] = [0x5ec2_e7b0_b1b2_b3b4; 12];
+/// Changes that are made while it looks, and how often it is asked to at least.
+const CHANGES: u64 = 50;
+const ROUNDS: u32 = 3;
+
+/// The victim.
+struct Component {
+    endpoint: Endpoint,
+    slot: Slot,
+    looks: u64,
+}
+
+impl Component {
+    /// Finds it. It fills its registers anew, so that nothing is known of earlier cases.
+    fn begin() -> Result<Component, Failure> {
+        let root = zx::startup::resource().ok_or("this program was not given the root resource")?;
+        let endpoint = Endpoint::find(&root, NAME)?;
+        let slot = endpoint.mint_here(&zx::startup::thread_self(), HAFNON_ENDPOINT_CALL, VICTIM as u32)?;
+        let component = Component { endpoint, slot, looks: 0 };
+        let bases = super::tells(code::TELLS_BASE)?.is_some();
+        equal(component.slot.call(BEGIN, &mut Words::new(&[bases.into()]))?, BEGIN)?;
+        Ok(component)
+    }
+
+    /// Has it look, beside others or once; what is wrong fails.
+    fn looks(&mut self, order: [u64; 2]) -> Outcome {
+        let mut words = Words::new(&[&order[..], &BACK[..]].concat());
+        equal(self.slot.call(LOOK, &mut words)?, LOOK)?;
+        let [looks, what, found, wanted, back @ ..] = words.as_slice() else {
+            return Err("its answer is short".into());
+        };
+        ensure(*looks > self.looks + order[0], "it has not looked")?;
+        self.looks = *looks;
+        equal(back, &BACK)?;
+        if let Some(wrong) = what.checked_sub(1) {
+            let what = WRONG.get(wrong as usize).unwrap_or(&"?");
+            return Err(format!("the component has lost its {what}: {found:#x} in place of {wanted:#x}").into());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Component {
+    fn drop(&mut self) {
+        // Where it has ended the slot is empty already.
+        let _ = Endpoint::delete(&zx::startup::thread_self(), self.slot.number());
+    }
+}
+
+/// The component looks beside an attacker that makes a change and goes away.
+fn beside(change: &Change<'_>, way: Way, place: Place) -> Outcome {
+    let mut component = Component::begin()?;
+    let (memory, job) = (super::shared()?, OwnJob::new()?);
+    let code = code::attacker(change.code, way);
+    let attacker = match place {
+        Place::Thread(0) => Runs::start_asking(&job, &component.endpoint, &code, &memory, ATTACKER)?,
+        place => Runs::start(&job, place, &code, &memory, ATTACKER)?,
+    };
+    // What it does for one of those who call it, it does not do for another; and it comes before what this process computes.
+    let apart = way == Way::Asks || place != Place::Thread(0);
+    let (start, mut changes, mut rounds) = (Instant::now(), 0, 0);
+    while changes < CHANGES || rounds < ROUNDS {
+        rounds += 1;
+        memory.wind()?;
+        let before = memory.turns(ATTACKER)?.0;
+        if apart {
+            thread::sleep(Duration::from_millis(1));
+            component.looks(ONCE)?;
+        } else {
+            component.looks(BESIDE)?;
+        }
+        let made = memory.turns(ATTACKER)?.0;
+        changes += made - before;
+        if attacker.has_ended()? {
+            ensure(change.refused && made == 0, &format!("the attacker has ended after {made} changes"))?;
+            break;
+        }
+        ensure(start.elapsed() < PATIENCE, &format!("{changes} changes only"))?;
+    }
+    attacker.end()?;
+    component.looks(ONCE)
+}
+
+/// Changes by a thread, in all the ways, and by calls of the component.
+fn all(changes: &[Change<'_>]) -> Outcome {
+    for change in changes {
+        for way in WAYS {
+            told(change, way, "", beside(change, way, Place::Thread(0)))?;
+        }
+    }
+    by_calls(changes)
+}
+
+/// Changes by a thread that calls the component after each.
+fn by_calls(changes: &[Change<'_>]) -> Outcome {
+    changes.iter().try_for_each(|change| told(change, Way::Asks, "", beside(change, Way::Asks, Place::Thread(0))))
+}
+
+/// Every selector that SS could have.
+fn stack_segment(_: &mut Neighbour) -> Outcome {
+    (0..0x80).step_by(8).try_for_each(|entry| {
+        let name = format!("mov ss, {:#x}", entry | 3);
+        by_calls(&[Change { name: &name, code: &code::stack_segment(entry | 3), refused: true }])
+    })
+}
+
+/// Changes by code that makes no calls of its own, in a sub-domain or in restricted mode.
+fn spinning(place: Place) -> Outcome {
+    let spins = Way::Spins;
+    super::some_of_all()
+        .iter()
+        .try_for_each(|change| told(change, spins, &format!(", {place:?}"), beside(change, spins, place)))
+}
+
+/// The component is called by an attacker, and then by a thread of the same number in another process: that misses nothing either,
+/// though who ran between the two, the component, has no bases where the kernel keeps them from programs.
+fn behind(_: &mut Neighbour) -> Outcome {
+    let changes = [&code::SELECTORS[..], &code::FLAGS, &code::X87, &code::VECTORS].concat();
+    changes.iter().try_for_each(|change| told(change, Way::Asks, ", beside one who asks too", called_by_both(change)))
+}
+
+fn called_by_both(change: &Change<'_>) -> Outcome {
+    let mut component = Component::begin()?;
+    let (memory, job) = (super::shared()?, OwnJob::new()?);
+    let start = |code: &[u8], number| Runs::start_asking(&job, &component.endpoint, code, &memory, number);
+    let victim = start(&code::victim(Has { enters: false, asks: true, ..super::has_all() }), VICTIM)?;
+    let attacker = start(&code::attacker(change.code, Way::Asks), ATTACKER)?;
+    let turns = |memory: &Memory, number| memory.turns(number).map(|(turns, _)| turns);
+    super::wait(|| {
+        super::is_right(&memory, &victim)?;
+        let made = turns(&memory, ATTACKER)?;
+        if attacker.has_ended()? {
+            ensure(change.refused && made == 0, &format!("the attacker has ended after {made} changes"))?;
+            return Ok(true);
+        }
+        Ok(made >= CHANGES && turns(&memory, VICTIM)? >= CHANGES)
+    })?;
+    component.looks(ONCE)?;
+    super::is_right(&memory, &victim)?;
+    attacker.end()?;
+    victim.end()
+}
