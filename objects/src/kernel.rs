@@ -514,8 +514,8 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// How many objects there are of each type: the place is `ZX_OBJ_TYPE_*`.
-    pub fn census_of_types(&self) -> [u32; ZX_OBJ_TYPE_UPPER_BOUND as usize] {
-        let mut counts = [0; ZX_OBJ_TYPE_UPPER_BOUND as usize];
+    pub fn census_of_types(&self) -> [u32; ZX_OBJ_TYPE_UPPER_BOUND] {
+        let mut counts = [0; ZX_OBJ_TYPE_UPPER_BOUND];
         for object in self.objects.iter() {
             if let Some(count) = counts.get_mut(object.body.object_type() as usize) {
                 *count += 1;

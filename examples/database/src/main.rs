@@ -1,4 +1,5 @@
 //! A log of transactions: adds rows to an SQLite database, or checks it.
+#![forbid(unsafe_code)]
 
 use std::env;
 use std::error::Error;

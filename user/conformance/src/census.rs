@@ -199,7 +199,7 @@ mod source {
             None
         }
 
-        pub fn line(&self) -> Option<String> {
+        pub fn line(&self, _command: &str) -> Option<String> {
             None
         }
     }
