@@ -39,12 +39,13 @@ fn name(address: &SocketAddr) -> Option<&Path> {
 /// This program in a folder, as something else.
 fn child(role: &str, folder: &Folder) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.env("CHILD", role).env_remove("PWD").current_dir(&folder.0);
+    command.env("CHILD", role).env("FOLDER", &folder.0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 /// What children are.
 pub fn be(role: &str) {
+    env::set_current_dir(env::var("FOLDER").unwrap()).unwrap();
     match role {
         "socket-connects" => {
             let mut stream = UnixStream::connect("name").unwrap();
