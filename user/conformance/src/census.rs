@@ -211,13 +211,13 @@ mod tests {
 
     #[test]
     fn growth() {
-        let census = |line| Census::parse(line).unwrap();
-        let before = census("census: objects 10, frames 200");
-        assert_eq!(census("census: objects 9, frames 200").since(&before).to_string(), "");
-        assert_eq!(
-            census("census: objects 11, frames 203").since(&before).to_string(),
-            "objects 10 -> 11, frames 200 -> 203"
-        );
-        assert_eq!(Census::parse("something else"), None);
+        let census = |counts: &str, types: &str| Census::parse([counts.to_owned(), types.to_owned()]).unwrap();
+        let before = census("census: objects 10, frames 200", "types: 4 3, 5 7,");
+        // Other types alone are nothing that has grown.
+        assert_eq!(census("census: objects 10, frames 200", "types: 4 4, 5 6,").since(&before).to_string(), "");
+        let after = census("census: objects 11, frames 203", "types: 4 3, 5 7, 6 1,");
+        assert_eq!(after.since(&before).to_string(), "objects 10 -> 11, frames 200 -> 203, of type 6 0 -> 1");
+        assert_eq!(after.since(&before.allowing("frames", 3)).to_string(), "objects 10 -> 11, of type 6 0 -> 1");
+        assert_eq!(Census::parse(["something else".to_owned(), String::new()]), None);
     }
 }
