@@ -94,19 +94,19 @@ pub unsafe extern "C" fn socketpair(domain: c_int, kind: c_int, protocol: c_int,
 }
 
 /// A socket: of the network, a UNIX socket that may have a name, or one of a pair.
-pub enum Sort<'a> {
+pub enum AnySocket<'a> {
     Network(&'a Network),
     Unix(&'a UnixSocket),
     Pair(&'a Socket),
 }
 
 /// Does something with a descriptor that is a socket.
-pub fn with_socket<T>(fd: c_int, act: impl FnOnce(&Description, Sort<'_>) -> Result<T>) -> Result<T> {
+pub fn with_socket<T>(fd: c_int, act: impl FnOnce(&Description, AnySocket<'_>) -> Result<T>) -> Result<T> {
     let description = table::get(fd)?;
     match &description.object {
-        Object::Network(network) => act(&description, Sort::Network(network)),
-        Object::Unix(socket) => act(&description, Sort::Unix(socket)),
-        Object::Socket { socket, is_socket: true } => act(&description, Sort::Pair(socket)),
+        Object::Network(network) => act(&description, AnySocket::Network(network)),
+        Object::Unix(socket) => act(&description, AnySocket::Unix(socket)),
+        Object::Socket { socket, is_socket: true } => act(&description, AnySocket::Pair(socket)),
         _ => Err(ENOTSOCK),
     }
 }
@@ -124,15 +124,15 @@ fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<(usize, Option<A
         let until = until(flags, description.read_until());
         let once = |bytes: &mut [u8]| -> Result<(usize, Option<Address>)> {
             match &socket {
-                Sort::Network(network) => {
+                AnySocket::Network(network) => {
                     let (len, from) = network.receive(bytes, options, until)?;
                     Ok((len, from.map(Address::Network)))
                 }
-                Sort::Unix(socket) => {
+                AnySocket::Unix(socket) => {
                     let (len, from) = socket.receive(bytes, options, until)?;
                     Ok((len, from.map(Address::Unix)))
                 }
-                Sort::Pair(_) => Ok((description.object.read(bytes, options, until)?, None)),
+                AnySocket::Pair(_) => Ok((description.object.read(bytes, options, until)?, None)),
             }
         };
         let (mut done, from) = once(bytes)?;
@@ -158,19 +158,19 @@ unsafe fn send_bytes(fd: c_int, bytes: &[u8], to: *const c_void, to_len: u32, fl
         }
         let until = until(flags, description.write_until());
         match socket {
-            Sort::Network(network) => {
+            AnySocket::Network(network) => {
                 // SAFETY: as the caller says.
                 let to = if to.is_null() { None } else { Some(unsafe { address::read(to, to_len) }?) };
                 // A stream that is connected has its peer.
                 network.send(bytes, to.filter(|_| network.is_datagram()), until)
             }
-            Sort::Unix(socket) => {
+            AnySocket::Unix(socket) => {
                 // SAFETY: as the caller says.
                 let to = if to.is_null() { None } else { unsafe { address::read_path(to, to_len) }? };
                 socket.send(bytes, to.as_deref(), until)
             }
-            Sort::Pair(_) if !to.is_null() => Err(EISCONN),
-            Sort::Pair(_) => description.object.write(bytes, until),
+            AnySocket::Pair(_) if !to.is_null() => Err(EISCONN),
+            AnySocket::Pair(_) => description.object.write(bytes, until),
         }
     })
 }
@@ -211,19 +211,19 @@ unsafe fn give_address(fd: c_int, from: Option<Address>, address: *mut c_void, l
     unsafe { address::write(&from.unwrap_or(Address::Unix(Name::new())), address, len) };
 }
 
-fn own_address(socket: &Sort<'_>) -> Result<Address> {
+fn own_address(socket: &AnySocket<'_>) -> Result<Address> {
     match socket {
-        Sort::Network(network) => network.address(Request::LocalAddress).map(Address::Network),
-        Sort::Unix(socket) => Ok(Address::Unix(socket.own_name())),
-        Sort::Pair(_) => Ok(Address::Unix(Name::new())),
+        AnySocket::Network(network) => network.address(Request::LocalAddress).map(Address::Network),
+        AnySocket::Unix(socket) => Ok(Address::Unix(socket.own_name())),
+        AnySocket::Pair(_) => Ok(Address::Unix(Name::new())),
     }
 }
 
-fn peer_address(socket: &Sort<'_>) -> Result<Address> {
+fn peer_address(socket: &AnySocket<'_>) -> Result<Address> {
     match socket {
-        Sort::Network(network) => network.address(Request::PeerAddress).map(Address::Network),
-        Sort::Unix(socket) => socket.peer_name().map(Address::Unix),
-        Sort::Pair(_) => Ok(Address::Unix(Name::new())),
+        AnySocket::Network(network) => network.address(Request::PeerAddress).map(Address::Network),
+        AnySocket::Unix(socket) => socket.peer_name().map(Address::Unix),
+        AnySocket::Pair(_) => Ok(Address::Unix(Name::new())),
     }
 }
 
@@ -339,9 +339,9 @@ pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
             _ => return Err(EINVAL),
         };
         match socket {
-            Sort::Network(network) => network.shutdown(reading, writing),
-            Sort::Unix(socket) => socket.shutdown(reading, writing),
-            Sort::Pair(socket) => {
+            AnySocket::Network(network) => network.shutdown(reading, writing),
+            AnySocket::Unix(socket) => socket.shutdown(reading, writing),
+            AnySocket::Pair(socket) => {
                 let [own, peer] = [writing, reading].map(|stop| if stop { STOP } else { 0 });
                 Ok(socket.set_disposition(own, peer)?)
             }
@@ -353,7 +353,12 @@ pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
 ///
 /// # Safety
 /// `len` says how much room `place` has.
-unsafe fn name(fd: c_int, of: impl FnOnce(&Sort<'_>) -> Result<Address>, place: *mut c_void, len: *mut u32) -> c_int {
+unsafe fn name(
+    fd: c_int,
+    of: impl FnOnce(&AnySocket<'_>) -> Result<Address>,
+    place: *mut c_void,
+    len: *mut u32,
+) -> c_int {
     c::done(with_socket(fd, |_, socket| {
         let address = of(&socket)?;
         // SAFETY: as the caller says.
@@ -378,20 +383,20 @@ pub unsafe extern "C" fn getpeername(fd: c_int, address: *mut c_void, address_le
 pub unsafe extern "C" fn bind(fd: c_int, address: *const c_void, len: u32) -> c_int {
     c::done(with_socket(fd, |_, socket| match socket {
         // SAFETY: the caller's address.
-        Sort::Network(network) => network.ask(Request::Bind(unsafe { address::read(address, len) }?)).map(drop),
+        AnySocket::Network(network) => network.ask(Request::Bind(unsafe { address::read(address, len) }?)).map(drop),
         // SAFETY: as above.
-        Sort::Unix(socket) => socket.bind(unsafe { address::read_path(address, len) }?.ok_or(EINVAL)?),
-        Sort::Pair(_) => Err(EINVAL),
+        AnySocket::Unix(socket) => socket.bind(unsafe { address::read_path(address, len) }?.ok_or(EINVAL)?),
+        AnySocket::Pair(_) => Err(EINVAL),
     }))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     c::done(with_socket(fd, |_, socket| match socket {
-        Sort::Network(network) => network.listen(backlog.max(0) as u32),
+        AnySocket::Network(network) => network.listen(backlog.max(0) as u32),
         // As large as can be, where it is negative: so says Linux.
-        Sort::Unix(socket) => socket.listen(backlog as u32),
-        Sort::Pair(_) => Err(EINVAL),
+        AnySocket::Unix(socket) => socket.listen(backlog as u32),
+        AnySocket::Pair(_) => Err(EINVAL),
     }))
 }
 
@@ -401,10 +406,10 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const c_void, len: u32) ->
         let until = description.write_until();
         match socket {
             // SAFETY: the caller's address.
-            Sort::Network(network) => network.connect(unsafe { address::read(address, len) }?, until),
+            AnySocket::Network(network) => network.connect(unsafe { address::read(address, len) }?, until),
             // SAFETY: as above.
-            Sort::Unix(socket) => socket.connect(unsafe { address::read_path(address, len) }?, until),
-            Sort::Pair(_) => Err(EISCONN),
+            AnySocket::Unix(socket) => socket.connect(unsafe { address::read_path(address, len) }?, until),
+            AnySocket::Pair(_) => Err(EISCONN),
         }
     }))
 }
@@ -423,15 +428,15 @@ pub unsafe extern "C" fn accept4(fd: c_int, address: *mut c_void, len: *mut u32,
         }
         let until = description.read_until();
         let (accepted, peer) = match socket {
-            Sort::Network(network) => {
+            AnySocket::Network(network) => {
                 let (accepted, peer) = network.accept(until)?;
                 (Object::Network(accepted), Address::Network(peer))
             }
-            Sort::Unix(socket) => {
+            AnySocket::Unix(socket) => {
                 let (accepted, peer) = socket.accept(until)?;
                 (Object::Unix(accepted), Address::Unix(peer))
             }
-            Sort::Pair(_) => return Err(EINVAL),
+            AnySocket::Pair(_) => return Err(EINVAL),
         };
         // SAFETY: the caller's places.
         unsafe { address::write(&peer, address, len) };

@@ -233,7 +233,6 @@ pub fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, until: Monot
 /// # Errors
 /// As [`Object::write`].
 pub fn write_socket(socket: &Socket, bytes: &[u8], until: MonotonicInstant) -> Result<usize> {
-    let writable = Signals::SOCKET_WRITABLE | Signals::SOCKET_PEER_CLOSED | Signals::SOCKET_WRITE_DISABLED;
     let mut done = 0;
     while done < bytes.len() {
         let error: Errno = match socket.write(&bytes[done..]) {
@@ -241,16 +240,31 @@ pub fn write_socket(socket: &Socket, bytes: &[u8], until: MonotonicInstant) -> R
                 done += len;
                 continue;
             }
-            Err(Status::SHOULD_WAIT) if until != MonotonicInstant::ZERO => match wait_until(socket, writable, until) {
-                Ok(_) => continue,
-                Err(error) => error,
-            },
+            Err(Status::SHOULD_WAIT) if until != MonotonicInstant::ZERO => {
+                match wait_for_room(socket, bytes.len(), until) {
+                    Ok(()) => continue,
+                    Err(error) => error,
+                }
+            }
             Err(status) => status.into(),
         };
         // What went out has gone out: the error comes with the next call.
         return if done > 0 { Ok(done) } else { Err(error) };
     }
     Ok(done)
+}
+
+/// Waits until something can be written, or nothing any more. A datagram of `len` bytes is written whole, so it waits for room for all
+/// of it.
+fn wait_for_room(socket: &Socket, len: usize, until: MonotonicInstant) -> Result<()> {
+    let room = if socket.info()?.options & abi::ZX_SOCKET_DATAGRAM == 0 {
+        Signals::SOCKET_WRITABLE
+    } else {
+        socket.set_property(abi::ZX_PROP_SOCKET_TX_THRESHOLD, &len.to_ne_bytes())?;
+        Signals::SOCKET_WRITE_THRESHOLD
+    };
+    let over = Signals::SOCKET_PEER_CLOSED | Signals::SOCKET_WRITE_DISABLED;
+    wait_until(socket, room | over, until).map(drop)
 }
 
 fn write_log(log: &Debuglog, line: &mut Vec<u8>, bytes: &[u8]) {

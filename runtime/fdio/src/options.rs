@@ -9,7 +9,7 @@ use network_protocol::{Choice, Request};
 use crate::address::{AF_INET, AF_INET6, AF_UNIX};
 use crate::c::{self, EFAULT, EINVAL, ENOPROTOOPT, EOPNOTSUPP, Errno, Result};
 use crate::description::Description;
-use crate::net::{IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM, Sort, with_socket};
+use crate::net::{AnySocket, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM, with_socket};
 
 const SOL_SOCKET: c_int = 1;
 const IPPROTO_IP: c_int = 0;
@@ -98,36 +98,37 @@ impl Value {
     }
 }
 
-fn get(description: &Description, socket: &Sort<'_>, option: Named) -> Result<Value> {
+fn get(description: &Description, socket: &AnySocket<'_>, option: Named) -> Result<Value> {
     let datagram = match socket {
-        Sort::Network(network) => network.is_datagram(),
-        Sort::Unix(socket) => socket.is_datagram(),
-        Sort::Pair(socket) => socket.info()?.options & ZX_SOCKET_DATAGRAM != 0,
+        AnySocket::Network(network) => network.is_datagram(),
+        AnySocket::Unix(socket) => socket.is_datagram(),
+        AnySocket::Pair(socket) => socket.info()?.options & ZX_SOCKET_DATAGRAM != 0,
     };
     Ok(match (option, socket) {
         (Named::Timeout(reading), _) => Value::time(description.timeout(reading).load(Ordering::Relaxed)),
         (Named::Type, _) => Value::int(if datagram { SOCK_DGRAM } else { SOCK_STREAM }),
-        (Named::Error, Sort::Network(network)) => Value::int(network.take_error()?.map_or(0, |error| error.0)),
+        (Named::Error, AnySocket::Network(network)) => Value::int(network.take_error()?.map_or(0, |error| error.0)),
         // Errors of these are told by the call that meets them; none waits.
-        (Named::Error, Sort::Unix(_) | Sort::Pair(_)) => Value::int(0),
-        (Named::Domain, Sort::Unix(_) | Sort::Pair(_)) => Value::int(AF_UNIX),
-        (Named::Number(Choice::Accepting), Sort::Unix(socket)) => Value::int(socket.listens().into()),
-        (Named::Domain, Sort::Network(network)) => {
+        (Named::Error, AnySocket::Unix(_) | AnySocket::Pair(_)) => Value::int(0),
+        (Named::Domain, AnySocket::Unix(_) | AnySocket::Pair(_)) => Value::int(AF_UNIX),
+        (Named::Number(Choice::Accepting), AnySocket::Unix(socket)) => Value::int(socket.listens().into()),
+        (Named::Domain, AnySocket::Network(network)) => {
             Value::int(if network.address(Request::LocalAddress)?.is_ipv4() { AF_INET } else { AF_INET6 })
         }
-        (Named::Protocol, Sort::Network(_)) => Value::int(if datagram { IPPROTO_UDP } else { IPPROTO_TCP }),
-        (Named::Linger, Sort::Network(network)) => match network.choice(Choice::Linger)? {
+        (Named::Protocol, AnySocket::Network(_)) => Value::int(if datagram { IPPROTO_UDP } else { IPPROTO_TCP }),
+        (Named::Linger, AnySocket::Network(network)) => match network.choice(Choice::Linger)? {
             0 => Value::linger(false, 0),
             seconds => Value::linger(true, (seconds - 1) as c_int),
         },
-        (Named::Number(choice), Sort::Network(network)) => Value::int(network.choice(choice)? as c_int),
-        (Named::Group, _) | (Named::Protocol | Named::Linger | Named::Number(_), Sort::Unix(_) | Sort::Pair(_)) => {
+        (Named::Number(choice), AnySocket::Network(network)) => Value::int(network.choice(choice)? as c_int),
+        (Named::Group, _)
+        | (Named::Protocol | Named::Linger | Named::Number(_), AnySocket::Unix(_) | AnySocket::Pair(_)) => {
             return Err(ENOPROTOOPT);
         }
     })
 }
 
-fn set(description: &Description, socket: &Sort<'_>, option: Named, bytes: &[u8]) -> Result<()> {
+fn set(description: &Description, socket: &AnySocket<'_>, option: Named, bytes: &[u8]) -> Result<()> {
     let int = |at: usize| {
         let four = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
         four.map(|bytes| c_int::from_ne_bytes(*bytes)).ok_or(EINVAL)
@@ -147,12 +148,12 @@ fn set(description: &Description, socket: &Sort<'_>, option: Named, bytes: &[u8]
             return Ok(());
         }
         (Named::Group, _) => return Err(EOPNOTSUPP),
-        (Named::Linger, Sort::Network(_)) => {
+        (Named::Linger, AnySocket::Network(_)) => {
             let (on, seconds) = (int(0)? != 0, int(4)?);
             let seconds = u32::try_from(seconds).unwrap_or(0).min(u32::MAX - 1);
             (Choice::Linger, if on { seconds + 1 } else { 0 })
         }
-        (Named::Number(choice), Sort::Network(_)) => {
+        (Named::Number(choice), AnySocket::Network(_)) => {
             let default = match choice {
                 Choice::Ttl | Choice::Hops => Some(64),
                 Choice::MulticastTtl | Choice::MulticastHops => Some(1),
@@ -169,8 +170,8 @@ fn set(description: &Description, socket: &Sort<'_>, option: Named, bytes: &[u8]
         _ => return Err(ENOPROTOOPT),
     };
     match socket {
-        Sort::Network(network) => network.ask(Request::Set(value.0, value.1)).map(drop),
-        Sort::Unix(_) | Sort::Pair(_) => Err(ENOPROTOOPT),
+        AnySocket::Network(network) => network.ask(Request::Set(value.0, value.1)).map(drop),
+        AnySocket::Unix(_) | AnySocket::Pair(_) => Err(ENOPROTOOPT),
     }
 }
 

@@ -67,7 +67,7 @@ pub fn debug_read<M: Machine>(
 const MAX_COMMAND: usize = 64;
 
 /// Does what a command says; its answer goes to the debug log. `census` tells what is in being, which is how tests see that
-/// everything that a program used comes back. `link` makes the host link the caller's alone. `refuse KIND FIRST COUNT TASK`
+/// everything that a program used comes back; `types` tells how many objects there are of each type. `link` makes the host link the caller's alone. `refuse KIND FIRST COUNT TASK`
 /// refuses memory to a task by a [plan](objects::refusal), with `on` behind it all that follows in the same event, too;
 /// `refuse` alone ends that and tells what came of it.
 pub fn debug_send_command<M: Machine>(

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include "check.h"
 
@@ -156,4 +158,34 @@ TEST(un_datagrams)
 	close(a);
 	close(b);
 	CHECK(!unlink(one.sun_path) && !unlink(two.sun_path));
+}
+
+static void *reads_later(void *from)
+{
+	static char bytes[1 << 16];
+	usleep(300000);
+	while (recv(*(int *)from, bytes, sizeof bytes, 0) < 60000)
+		;
+	return 0;
+}
+
+TEST(un_some_room)
+{
+	static char little[1000], large[60000];
+	int pair[2];
+	CHECK(!socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+	while (send(pair[0], little, sizeof little, MSG_DONTWAIT) == sizeof little)
+		;
+	// There is room, but not enough. Who waits for more does not ask again and again.
+	CHECK(recv(pair[1], little, sizeof little, 0) == sizeof little);
+	pthread_t reader;
+	CHECK(!pthread_create(&reader, 0, reads_later, &pair[1]));
+	struct timespec before, after;
+	CHECK(!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before));
+	CHECK(send(pair[0], large, sizeof large, 0) == sizeof large);
+	CHECK(!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after));
+	CHECK((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000 < 100);
+	pthread_join(reader, 0);
+	close(pair[0]);
+	close(pair[1]);
 }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use abi::{Rights, Signals, Status, ZX_SOCKET_DATAGRAM, ZX_SOCKET_DISPOSITION_WRITE_DISABLED, ZX_SOCKET_PEEK};
 use file_protocol::{Answer, DATAGRAM_HEADER_MAX, DATAGRAM_MAX, Request, datagram, split_datagram};
 use sync::Lock;
-use zx::{AsHandleRef, MonotonicInstant, Socket};
+use zx::{AsHandleRef, Duration, MonotonicInstant, Socket};
 
 use super::{Bound, Watched, ask_at};
 use crate::address::Name;
@@ -127,12 +127,19 @@ impl Datagram {
             None => self.peer().ok_or(ENOTCONN)?,
         };
         let datagram = datagram(&self.own_name(), bytes).ok_or(EMSGSIZE)?;
+        let mut refused = false;
         loop {
             match receiver.socket.write(&datagram) {
                 Ok(_) => return Ok(bytes.len()),
-                // Others may have taken the room that there was, and a receiver may tell of room that there is not.
                 Err(Status::SHOULD_WAIT) if MonotonicInstant::now() >= until => return Err(EAGAIN),
-                Err(Status::SHOULD_WAIT) => _ = wait_until(&receiver.socket, ROOM, until)?,
+                Err(Status::SHOULD_WAIT) => {
+                    wait_until(&receiver.socket, ROOM, until)?;
+                    // Another sender has taken the room, or the receiver, who says how much is enough, lies: it must not keep this thread busy.
+                    if refused {
+                        zx::nanosleep(MonotonicInstant::after(Duration::from_millis(1)).min(until))?;
+                    }
+                    refused = true;
+                }
                 Err(Status::BAD_STATE) => return Err(EPIPE),
                 Err(Status::PEER_CLOSED) => return Err(ECONNREFUSED),
                 Err(status) => return Err(status.into()),
