@@ -158,17 +158,19 @@ pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>)
         take(&mut report, &words).with_context(|| format!("cannot understand the benchmark's line `{line}`"))?;
     }
     let flat = print(&report, set.flat) || !set.flat;
-    if let Some(file) = file {
-        let text = serde_json::to_string_pretty(&report)?;
-        fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
-    }
     match outcome.end {
-        End::Exit(0) => Ok(flat),
+        End::Exit(0) => {}
         End::Exit(code) => {
             bail!("the benchmark ended with {code}: {}", String::from_utf8_lossy(&outcome.stderr()).trim())
         }
         end => bail!("the benchmark did not end: {end:?}"),
     }
+    // What stands in the file is the whole of it.
+    if let Some(file) = file {
+        let text = serde_json::to_string_pretty(&report)?;
+        fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(flat)
 }
 
 fn take(report: &mut Report, words: &[&str]) -> Result<()> {
