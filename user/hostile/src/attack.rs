@@ -1,7 +1,7 @@
 //! Attacks on services: a child that does what it should not, and how long an ordinary request takes beside it.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,17 @@ use conformance::check::{Failure, Outcome, ensure};
 pub const LONGEST: Duration = Duration::from_millis(100);
 /// What a child prints when its attack has begun.
 pub const BEGUN: &str = "begun";
+
+/// What a process that attacks ends with, when it has said what went wrong.
+pub fn ended(done: Outcome) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            println!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// This program as another process, which attacks until it is dropped.
 pub struct Attacker(Child);

@@ -11,7 +11,7 @@ mod fuchsia {
 
     use conformance::Program;
     use conformance::check::{Case, Failure, Outcome, ensure, equal};
-    use hostile::attack::{Attacker, BEGUN, goes_on};
+    use hostile::attack::{Attacker, BEGUN, ended, goes_on};
     use network_protocol::{DATAGRAM_MAX, Error, Family, Kind, LONGEST, Reply, Request, encode_header};
     use zx::{AsHandleRef, Channel, Event, Handle, MonotonicInstant, Rights, Socket, Status};
 
@@ -247,13 +247,7 @@ mod fuchsia {
             [name] if name == "busy" => busy_child(),
             _ => return ExitCode::from(2),
         };
-        done.map_or_else(
-            |failure| {
-                println!("{failure}");
-                ExitCode::FAILURE
-            },
-            |()| ExitCode::SUCCESS,
-        )
+        ended(done)
     }
 
     pub fn main() -> ExitCode {

@@ -16,7 +16,7 @@ mod fuchsia {
     use conformance::Program;
     use conformance::check::{Case, Failure, Outcome, ensure, equal};
     use file_protocol::{Answer, Change, Error, Lock, Request, decode, encode, flags};
-    use hostile::attack::{Attacker, BEGUN, goes_on};
+    use hostile::attack::{Attacker, BEGUN, ended, goes_on};
 
     use super::sockets;
     use zx::{AsHandleRef, Channel, Event, Handle, MonotonicInstant, Pager, Port, Rights, Status, Vmo};
@@ -395,13 +395,7 @@ mod fuchsia {
             [name] if name == "storm" => sockets::storm_child(),
             _ => return ExitCode::from(2),
         };
-        done.map_or_else(
-            |failure| {
-                println!("{failure}");
-                ExitCode::FAILURE
-            },
-            |()| ExitCode::SUCCESS,
-        )
+        ended(done)
     }
 
     pub fn main() -> ExitCode {
