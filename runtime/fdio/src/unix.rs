@@ -30,7 +30,7 @@ pub enum UnixSocket {
     Datagram(Datagram),
 }
 
-/// A name that was bound (7). It ends with its channel.
+/// A bound name (7). It lasts as long as its channel.
 pub struct Bound {
     remote: Remote,
     name: Name,
@@ -40,7 +40,7 @@ impl Bound {
     /// Makes a name.
     ///
     /// # Errors
-    /// `EADDRINUSE`: something has it. What the file system says.
+    /// `EADDRINUSE`: the name exists. Other errors of the file system.
     fn new(name: Name) -> Result<Bound> {
         let mode = masked(0o777);
         let made = locate_at(AT_FDCWD, &name)?.reach(
@@ -60,9 +60,9 @@ impl Bound {
     }
 }
 
-/// Asks for something of the socket that has a name.
+/// Sends a request about the socket at a path.
 fn ask_at<T>(name: &[u8], ask: impl FnMut(&Remote, &[u8]) -> Result<Reached<T>>) -> Result<T> {
-    // What is there without a file system is no socket.
+    // A path outside of all file systems is no socket.
     locate_at(AT_FDCWD, name)?.reach(|path| look_up(path).and(Err(ECONNREFUSED)), ask)
 }
 
@@ -107,7 +107,7 @@ impl UnixSocket {
         matches!(self, UnixSocket::Stream(stream) if stream.listener().is_ok())
     }
 
-    /// Takes a connection, and its other party's name.
+    /// Accepts a connection; returns it with the peer's name.
     ///
     /// # Errors
     /// `EAGAIN` when `until` is over. `EINVAL`: it does not listen. `EOPNOTSUPP`: it carries datagrams.
@@ -120,11 +120,11 @@ impl UnixSocket {
         }
     }
 
-    /// Connects it to a name; without one, datagrams are from then on sent to nobody.
+    /// Connects to a name. Without a name, a datagram socket loses its peer.
     ///
     /// # Errors
-    /// `ECONNREFUSED`: nobody is there. `EPROTOTYPE`: who is there has sockets of another kind. `EAGAIN` when `until` is over. As the
-    /// file system answers.
+    /// `ECONNREFUSED`: no socket listens or receives there. `EPROTOTYPE`: the socket there is of another type. `EAGAIN` when `until` is
+    /// over. Other errors of the file system.
     pub fn connect(&self, name: Option<Name>, until: MonotonicInstant) -> Result<()> {
         match self {
             UnixSocket::Stream(stream) => stream.connect(&name.ok_or(EOPNOTSUPP)?, until),
@@ -140,7 +140,7 @@ impl UnixSocket {
         }
     }
 
-    /// The name of its other party.
+    /// The peer's name.
     ///
     /// # Errors
     /// `ENOTCONN`.
@@ -151,7 +151,7 @@ impl UnixSocket {
         }
     }
 
-    /// Ends what this side may read or write.
+    /// Shuts down reading, writing, or both.
     ///
     /// # Errors
     /// `ENOTCONN`.
@@ -162,7 +162,7 @@ impl UnixSocket {
         }
     }
 
-    /// Reads bytes, or a datagram and whom it is from.
+    /// Reads bytes, or a datagram and its sender's name.
     ///
     /// # Errors
     /// `EAGAIN` when `until` is over; `EINVAL`: it is not connected.
@@ -175,7 +175,7 @@ impl UnixSocket {
         }
     }
 
-    /// Writes bytes, or a datagram, to `to` or to whom it is connected.
+    /// Writes bytes, or a datagram to `to` or to the peer.
     ///
     /// # Errors
     /// `EAGAIN` when `until` is over; `ENOTCONN`, `EPIPE`, `ECONNREFUSED`.
@@ -208,7 +208,7 @@ impl UnixSocket {
         }
     }
 
-    /// What to wait for when somebody wants to read or write, and what is the case without waiting.
+    /// What `poll` waits for to read or write, and the events that are pending without a wait.
     pub fn watched(&self, read: bool, write: bool) -> (Vec<Watched>, Events) {
         match self {
             UnixSocket::Stream(stream) => stream.watched(),
@@ -217,7 +217,7 @@ impl UnixSocket {
     }
 }
 
-/// What is waited for on behalf of a socket; it lives as long.
+/// What `poll` waits for on behalf of a socket. It keeps the handle open.
 pub enum Watched {
     /// The channel of a listener.
     Listener(Arc<Bound>),
@@ -240,7 +240,7 @@ impl Watched {
         }
     }
 
-    /// The signals that say that there is something to do, but for a stream's.
+    /// The signals that `poll` waits for; those of a stream follow from the wanted events.
     pub fn wanted(&self) -> Signals {
         match self {
             Watched::Listener(_) => INCOMING | Signals::CHANNEL_PEER_CLOSED,
@@ -250,7 +250,7 @@ impl Watched {
         }
     }
 
-    /// What signals say, but for a stream's.
+    /// The events that signals stand for, except for a stream's.
     pub fn events(&self, signals: Signals) -> Events {
         let is = signals.intersects(self.wanted());
         match self {

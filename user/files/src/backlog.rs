@@ -1,33 +1,32 @@
-//! Connections that wait for a listener: its queue, which is as long as it asked for, and a line of those who wait for a
-//! place in it.
+//! A listener's backlog: a queue of the length that it asked for, and a line of connections that wait for a place in the queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use file_protocol::BACKLOG_MAX;
 use service::Program;
 
-/// One that waits.
+/// A waiting connection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Waiting<S> {
     /// The listener's end of the connection.
     pub socket: S,
     /// The name of the socket that connects.
     pub name: Vec<u8>,
-    /// Who connects.
+    /// The program that connects.
     pub program: Program,
 }
 
-/// All that wait for one listener.
+/// All connections that wait for one listener.
 #[derive(Debug)]
 pub struct Backlog<S> {
     room: usize,
     queue: VecDeque<Waiting<S>>,
-    /// By numbers that grow, so the first has waited longest.
+    /// By ascending numbers: the first has waited longest.
     line: BTreeMap<u64, Waiting<S>>,
 }
 
 impl<S> Backlog<S> {
-    /// Nobody waits. The queue has room for `backlog` connections beside the first.
+    /// An empty backlog. The queue has room for `backlog` connections beside the first.
     pub fn new(backlog: u32) -> Backlog<S> {
         let mut new = Backlog { room: 0, queue: VecDeque::new(), line: BTreeMap::new() };
         new.set(backlog);
@@ -39,27 +38,27 @@ impl<S> Backlog<S> {
         self.room = backlog.min(BACKLOG_MAX) as usize + 1;
     }
 
-    /// Whether one who comes now has to stand in line.
+    /// Whether a new connection has to wait in line.
     pub fn is_full(&self) -> bool {
         self.queue.len() >= self.room || !self.line.is_empty()
     }
 
-    /// Puts one into the queue, which is not full.
+    /// Adds a connection to the queue, which is not full.
     pub fn push(&mut self, waiting: Waiting<S>) {
         self.queue.push_back(waiting);
     }
 
-    /// Puts one into the line, with a number above all others there.
+    /// Adds a connection to the line, with a number above all others there.
     pub fn stand(&mut self, number: u64, waiting: Waiting<S>) {
         self.line.insert(number, waiting);
     }
 
-    /// Takes the oldest out of the queue.
+    /// Removes the oldest connection of the queue.
     pub fn take(&mut self) -> Option<Waiting<S>> {
         self.queue.pop_front()
     }
 
-    /// Moves the oldest of the line into the queue, if there is room; gives its number and its end.
+    /// Moves the oldest connection of the line into the queue, if there is room; returns its number and its socket.
     pub fn advance(&mut self) -> Option<(u64, &S)> {
         if self.queue.len() >= self.room {
             return None;
@@ -69,17 +68,17 @@ impl<S> Backlog<S> {
         self.queue.back().map(|waiting| (number, &waiting.socket))
     }
 
-    /// Takes one out of the line.
+    /// Removes a connection from the line.
     pub fn leave(&mut self, number: u64) -> Option<Waiting<S>> {
         self.line.remove(&number)
     }
 
-    /// Whether nobody can be taken.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Takes one out, from wherever it waits: its number, if that was the line.
+    /// Removes a connection from the queue or, if that is empty, from the line; then it has a number.
     pub fn drain(&mut self) -> Option<(Option<u64>, Waiting<S>)> {
         match self.queue.pop_front() {
             Some(waiting) => Some((None, waiting)),

@@ -1,4 +1,4 @@
-//! UNIX sockets that carry datagrams (step 9). Each has a socket of the kernel for what it receives; who sends has a handle to that.
+//! UNIX datagram sockets (step 9). Each has a socket of Zircon for what it receives; a sender has a handle to its other end.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -17,7 +17,7 @@ use crate::object::wait_until;
 use crate::readiness::Events;
 use crate::remote::{Remote, SMALL};
 
-/// Who receives what is sent.
+/// A receiver, as a sender sees it.
 pub struct Receiver {
     pub socket: Socket,
     name: Name,
@@ -40,14 +40,14 @@ pub struct Datagram {
     entry: Socket,
     bound: Lock<Option<Arc<Bound>>>,
     peer: Lock<Option<Arc<Receiver>>>,
-    /// It sends no more.
+    /// Writing is shut down.
     ended: AtomicBool,
 }
 
 impl Datagram {
     pub fn new() -> Result<Datagram> {
         let (inbox, entry) = Socket::create(ZX_SOCKET_DATAGRAM)?;
-        // Who sends waits for room for the longest datagram, not for room.
+        // A sender waits for room for the longest datagram: any room may be too little.
         let room = DATAGRAM_HEADER_MAX + DATAGRAM_MAX;
         entry.set_property(abi::ZX_PROP_SOCKET_TX_THRESHOLD, &room.to_ne_bytes())?;
         let (bound, peer) = (Lock::new(None), Lock::new(None));
@@ -104,7 +104,7 @@ impl Datagram {
         loop {
             match self.inbox.read_with(options, &mut received) {
                 Ok(len) => {
-                    // What says nothing of its sender is from nobody.
+                    // A datagram without a header has no sender.
                     let (from, content) = split_datagram(&received[..len]).unwrap_or((b"", &received[..len]));
                     let len = content.len().min(bytes.len());
                     bytes[..len].copy_from_slice(&content[..len]);
@@ -134,7 +134,8 @@ impl Datagram {
                 Err(Status::SHOULD_WAIT) if MonotonicInstant::now() >= until => return Err(EAGAIN),
                 Err(Status::SHOULD_WAIT) => {
                     wait_until(&receiver.socket, ROOM, until)?;
-                    // Another sender has taken the room, or the receiver, who says how much is enough, lies: it must not keep this thread busy.
+                    // Another sender took the room, or the receiver, which sets the threshold, set it too low. It must not keep this
+                    // thread busy.
                     if refused {
                         zx::nanosleep(MonotonicInstant::after(Duration::from_millis(1)).min(until))?;
                     }
@@ -165,7 +166,7 @@ impl Datagram {
         }
         match self.peer() {
             Some(peer) if write && !self.ended.load(Ordering::Relaxed) => watched.push(Watched::Receiver(peer)),
-            // Whoever says whom to send to is told then.
+            // Without a peer `sendto` says whether there is room.
             _ => ready.write = write,
         }
         (watched, ready)

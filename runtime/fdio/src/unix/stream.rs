@@ -87,7 +87,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Step 8: takes the connection that waits longest.
+    /// Step 8: accepts the connection that has waited longest.
     pub fn accept(&self, until: MonotonicInstant) -> Result<(Stream, Name)> {
         let bound = self.listener()?;
         loop {
@@ -96,7 +96,7 @@ impl Stream {
                 return Err(ECONNABORTED);
             }
             let reply = match bound.remote.call_with(&Request::Accept, &[], [], SMALL) {
-                // Another thread was faster.
+                // Another thread accepted it.
                 Err(EAGAIN) => continue,
                 reply => reply?,
             };
@@ -106,7 +106,7 @@ impl Stream {
         }
     }
 
-    /// Step 8: who waits may have to stand in line.
+    /// Step 8: a blocking connect may have to wait in line for a place in the queue.
     pub fn connect(&self, to: &[u8], until: MonotonicInstant) -> Result<()> {
         let own = match self.state() {
             State::Fresh => Name::new(),

@@ -1,7 +1,7 @@
-//! UNIX sockets with names (steps 7 to 9): who listens and receives, and who waits to be accepted.
+//! UNIX sockets with names (steps 7 to 9): listeners, receivers of datagrams, and connections that wait to be accepted.
 //!
-//! A socket is bound by a connection, and has its name as long as that is there. Whoever waits for a listener is counted for its own
-//! program: so no program uses up what others have here, and a listener's queue is as long as it asked for.
+//! A connection to the file system binds a socket; the socket has its name until that connection ends. A waiting connection is charged to
+//! the program that connects. So no program uses up the quota of others, and a listener gets the backlog that it asked for.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,20 +18,20 @@ use crate::locks::File;
 use crate::system::{FileSystem, New, Node};
 use crate::walk::{Place, walk, walk_to_name};
 
-/// The most connections that wait for listeners, and those of one program.
+/// Limits of connections that wait for listeners: of all programs together, and of one.
 const MOST: u64 = 8192;
 const OF_PROGRAM: u64 = 2048;
-/// What who accepts a connection may do with it: all that who makes one may.
+/// Rights of the socket that `Accept` returns: those of a new socket.
 const STREAM: Rights = abi::ZX_DEFAULT_SOCKET_RIGHTS;
-/// What who sends datagrams may do: write, and wait for room.
+/// Rights of a sender of datagrams: it writes, and waits for room.
 const SENDER: Rights = Rights::WRITE.union(Rights::WAIT).union(Rights::TRANSFER);
-/// What this service needs of it.
+/// Rights that this service needs of a receiver's socket.
 const RECEIVER: Rights = SENDER.union(Rights::DUPLICATE);
 
-/// What a socket with a name does.
+/// What a bound socket does.
 enum Role {
     Listens(Backlog<Socket>),
-    /// Senders write here.
+    /// Senders get duplicates of this handle.
     Receives(Socket),
 }
 
@@ -42,12 +42,12 @@ struct Bound {
     role: Role,
 }
 
-/// All of them.
+/// All bound sockets.
 pub(super) struct Sockets {
     bound: HashMap<File, Bound>,
-    /// Who stands in line: for whom, and of which program.
+    /// Connections that wait for a place in a full queue, by the key of their wait: the listener, and the program that connects.
     lines: HashMap<u64, (File, Program)>,
-    /// What waited for listeners that have ended, by their connections.
+    /// Backlogs of listeners that have ended, by the listeners' connections; they are freed in slices.
     leaving: HashMap<u64, Backlog<Socket>>,
     ledger: Ledger,
 }
@@ -60,17 +60,17 @@ impl Default for Sockets {
 }
 
 impl Sockets {
-    /// The program of one who stands in line.
+    /// The program of a connection that waits for a place.
     pub(super) fn stands(&self, key: u64) -> Option<Program> {
         self.lines.get(&key).map(|(_, program)| *program)
     }
 
-    /// Those of a program who stand in line.
+    /// A program's connections that wait for a place.
     pub(super) fn of(&self, program: Program) -> Vec<u64> {
         self.lines.iter().filter(|(_, line)| line.1 == program).map(|(key, _)| *key).collect()
     }
 
-    /// One who stands in line gives up, if it still does.
+    /// A connection stops waiting for a place, if it still waits.
     pub(super) fn leave(&mut self, key: u64) {
         let Some((file, program)) = self.lines.get(&key).copied() else { return };
         if let Some(Bound { role: Role::Listens(backlog), .. }) = self.bound.get_mut(&file)
@@ -81,7 +81,7 @@ impl Sockets {
         }
     }
 
-    /// A connection has ended; says whether something is left that waited for it.
+    /// A connection has ended. Returns whether a backlog is left to be freed.
     pub(super) fn ended(&mut self, file: File, connection: u64) -> bool {
         if self.bound.get(&file).is_none_or(|bound| bound.connection != connection) {
             return false;
@@ -92,7 +92,7 @@ impl Sockets {
         }
     }
 
-    /// Lets go of some of that; says whether that was all.
+    /// Frees some of a backlog. Returns whether nothing is left of it.
     pub(super) fn let_go(&mut self, connection: u64, parts: usize) -> bool {
         let Some(backlog) = self.leaving.get_mut(&connection) else { return true };
         for _ in 0..parts {
@@ -108,12 +108,12 @@ impl Sockets {
         false
     }
 
-    /// Those in line get places in the queue that are free.
+    /// Moves waiting connections into free places of the queue.
     fn advance(&mut self, file: File) {
         let Some(Bound { role: Role::Listens(backlog), .. }) = self.bound.get_mut(&file) else { return };
         while let Some((number, socket)) = backlog.advance() {
             self.lines.remove(&number);
-            // One that is gone meanwhile needs not be told.
+            // A client that has ended does not need the signal.
             let _ = socket.signal_peer(Signals::NONE, Signals::from_bits_retain(CONNECTED));
         }
     }
@@ -129,12 +129,12 @@ impl Sockets {
     }
 }
 
-/// That a name can be a socket's.
+/// Checks that a name can be a socket's.
 fn check_socket_name(name: &[u8]) -> Result<()> {
     if name.len() > SOCKET_NAME_MAX || name.contains(&0) { Err(Error::Invalid) } else { Ok(()) }
 }
 
-/// That a description is what `Bind` opened.
+/// Checks that `Bind` has opened a description.
 fn check_bound(open: &Open) -> Result<()> {
     if open.kind == Kind::Socket && open.flags.get() & flags::WRITE != 0 { Ok(()) } else { Err(Error::Invalid) }
 }
@@ -150,7 +150,7 @@ fn find_socket(system: &mut impl FileSystem, place: Place) -> Result<Node> {
 }
 
 impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
-    /// `Bind`: what cannot be opened is not made.
+    /// `Bind`: makes a node only if it can open it, too.
     pub(super) fn bind(
         &mut self,
         from: &Open,
@@ -226,7 +226,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let waiting = Waiting { socket, name: name.to_vec(), program };
         if full {
             self.next += 1;
-            // Its end tells when it gives up.
+            // The client gives up by closing its end.
             if waiting.socket.wait_async(&self.port, self.next, Signals::SOCKET_PEER_CLOSED, 0).is_err() {
                 self.sockets.ledger.give(program, 1);
                 return Err(Error::Memory);
@@ -236,7 +236,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         } else {
             backlog.push(waiting);
             if let Some(listener) = self.connections.get(&bound.connection) {
-                // A listener that cannot be signaled does without.
+                // The signal fails only if the listener has ended.
                 let _ = listener.end.signal_peer(Signals::NONE, Signals::from_bits_retain(INCOMING));
             }
         }
