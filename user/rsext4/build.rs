@@ -33,10 +33,13 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Where cargo has put the crate.
+/// Where cargo has put the crate. Cargo answers only when it has all packages of the workspace for this platform, and a build
+/// downloads fewer than those; so it may have to download the others now.
 fn sources() -> Result<PathBuf> {
-    let cargo = env::var("CARGO")?;
-    let output = Command::new(cargo).args(["metadata", "--format-version", "1", "--locked", "--offline"]).output()?;
+    let (cargo, host) = (env::var("CARGO")?, env::var("HOST")?);
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &host])
+        .output()?;
     let text = String::from_utf8(output.stdout)?;
     let manifest = text.split('"').find(|text| text.ends_with(&format!("{CRATE}/Cargo.toml")));
     let folder = manifest.and_then(|manifest| Path::new(manifest).parent()).map(Path::to_path_buf);
