@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use crate::census::{Census, Counter, Tasks};
 use crate::check::Case;
@@ -48,7 +48,7 @@ pub fn run(cases: &[Case], options: &Options) -> ExitCode {
     let counter = if options.leaks { Counter::new() } else { None };
     if counter.is_some() {
         // What the first worker makes this process and the system use for good is none of the cases' doing.
-        let _ = Worker::start(cases.len(), options).map(|worker| worker.follow(&[], 0, options, &mut |_| {}));
+        let _ = run_worker(&[], cases.len(), options, &mut |_| {});
     }
     let before = counter.as_ref().and_then(Counter::take);
     let (mut run, mut failed) = match run_all(cases, options, &mut |line| say(line)) {
@@ -111,18 +111,27 @@ fn returned(
 fn run_all(cases: &[Case], options: &Options, say: &mut dyn FnMut(&str)) -> io::Result<(usize, usize)> {
     let (mut failed, mut next) = (0, 0);
     while next < cases.len() && !(options.stop && failed > 0) {
-        let tasks = Tasks::now();
-        let run = Worker::start(next, options)?.follow(cases, next, options, say);
-        tasks.end_others();
+        let run = run_worker(cases, next, options, say)?;
         failed += run.failed;
         next = run.next;
     }
     Ok((next, failed))
 }
 
+/// Runs cases in one worker, and ends what they have left running.
+fn run_worker(cases: &[Case], next: usize, options: &Options, say: &mut dyn FnMut(&str)) -> io::Result<Run> {
+    let tasks = Tasks::now();
+    let mut worker = Worker::start(next, options)?;
+    let run = worker.follow(cases, next, options, say);
+    tasks.end_others();
+    worker.end(options);
+    Ok(run)
+}
+
 struct Worker {
     process: Child,
     lines: Receiver<String>,
+    reader: JoinHandle<()>,
 }
 
 /// What a worker achieved.
@@ -140,18 +149,18 @@ impl Worker {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = process.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
         let (sender, lines) = mpsc::channel();
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(std::result::Result::ok) {
                 if sender.send(line).is_err() {
                     return;
                 }
             }
         });
-        Ok(Self { process, lines })
+        Ok(Self { process, lines, reader })
     }
 
     /// Prints results until the worker ends or one is overdue.
-    fn follow(mut self, cases: &[Case], from: usize, options: &Options, say: &mut dyn FnMut(&str)) -> Run {
+    fn follow(&mut self, cases: &[Case], from: usize, options: &Options, say: &mut dyn FnMut(&str)) -> Run {
         let mut run = Run { failed: 0, next: from };
         while let Some(case) = cases.get(run.next) {
             let result = self.result(run.next, options);
@@ -177,6 +186,20 @@ impl Worker {
         let _ = self.process.kill();
         let _ = self.process.wait();
         run
+    }
+
+    /// Waits for the reader's end. While it lives, the next worker's reader needs a stack of its own, and libc keeps the
+    /// memory of both: a busy system would look as if cases had leaked it. What still holds the pipe after a worker's time is
+    /// left alone; it is a leak.
+    fn end(self, options: &Options) {
+        loop {
+            match self.lines.recv_timeout(options.timeout) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let _ = self.reader.join();
     }
 
     /// Waits for the result of a case.
