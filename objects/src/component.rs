@@ -31,7 +31,7 @@ use crate::process::{Kind, Process};
 use crate::thread::Thread;
 use crate::vmar::Vmar;
 
-/// The name of the job of all components. `init` knows it by that name and lets it be (`user/init/src/tasks.rs`).
+/// The name of the job of all components. `init` knows it by that name and lets it be (`services/init/src/tasks.rs`).
 const COMPONENTS: &[u8] = b"components";
 
 /// A component that is a client.

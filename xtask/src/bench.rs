@@ -58,7 +58,7 @@ fn commit(paths: &Paths) -> String {
     }
 }
 
-/// Builds the program of that name in `user/bench`.
+/// Builds the program of that name in `tests/bench`.
 fn program(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
     let args = format!("--release --locked --target {} -p bench", cargo::PROGRAM_TARGET);
     let made = Build::new("building the benchmark", &args)

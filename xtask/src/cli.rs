@@ -109,7 +109,7 @@ pub enum Command {
     /// Counts the system calls that are built, and the names of Zircon's own cases that have a passing case here.
     ///
     /// Counts what the last conformance run found; where there was none, all cases are run. The exit code is 1 if the
-    /// table of names (user/conformance/core-tests.toml) is not in order.
+    /// table of names (tests/conformance/core-tests.toml) is not in order.
     Coverage(CoverageArgs),
     /// Writes the pages that are made from what stands elsewhere: docs/compatibility.md and a reference page for each system
     /// call from their definitions, docs/std.md from the table of the example `std`, the table of docs/performance.md and the

@@ -1,4 +1,4 @@
-//! `fuzz`: hostile programs in the system make random calls, or ask services for anything (`user/hostile`), and everything else
+//! `fuzz`: hostile programs in the system make random calls, or ask services for anything (`tests/hostile`), and everything else
 //! must go on.
 //!
 //! The machine counts instructions and hears nothing of the host, so a seed says all: the same one gives the same calls

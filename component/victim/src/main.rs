@@ -5,7 +5,7 @@
 //! is as it was. Between two looks others run: those who call it, those to whom it leaves the processor, and those who take it. What it
 //! found wrong first stands in all of its answers.
 //!
-//! The programs beside it are `user/hostile/src/bin/tamper/state`, module `component`; [`asked`] says what they ask for.
+//! The programs beside it are `tests/hostile/src/bin/tamper/state`, module `component`; [`asked`] says what they ask for.
 #![no_std]
 #![no_main]
 

@@ -1,6 +1,6 @@
 //! `bench holds`: how long each call keeps others from being served, with the most that it can be given.
 //!
-//! The program `holds` (user/hostile) says for each of its cases what a thread that comes before all others waited for at most, and
+//! The program `holds` (tests/hostile) says for each of its cases what a thread that comes before all others waited for at most, and
 //! which cases make which call long. The machine counts instructions: a microsecond is a thousand of them.
 
 use std::collections::BTreeMap;

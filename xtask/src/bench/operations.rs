@@ -1,6 +1,6 @@
 //! `bench`: what single operations cost.
 //!
-//! The program `operations` (user/bench) is run in a machine whose counters count instructions, so the figures are the
+//! The program `operations` (tests/bench) is run in a machine whose counters count instructions, so the figures are the
 //! same on every computer and in every run. Beside them stands what they cost elsewhere ([`anchors`]).
 //!
 //! Figures that were accepted stand in the tree ([`ACCEPTED`]). The page docs/performance.md and its drawing are made

@@ -1,6 +1,6 @@
 //! `bench --peers`: what the same work costs on Linux, in the same machine.
 //!
-//! 1. Debian's kernel is fetched, and the C programs of `user/bench/linux` are compiled by the host's gcc: the one that
+//! 1. Debian's kernel is fetched, and the C programs of `tests/bench/linux` are compiled by the host's gcc: the one that
 //!    measures is linked statically and is the first process; a second copy, linked dynamically, is what it starts to see
 //!    what a start costs.
 //! 2. Both go into an archive of first files, with the host's C library for the second.
@@ -157,7 +157,7 @@ fn archive(paths: &Paths, folder: &Path) -> Result<Vec<u8>> {
         let program = folder.join(name);
         let mut gcc = Command::new("gcc");
         gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]).args(options).arg("-o").arg(&program);
-        gcc.args(SOURCES.map(|source| paths.workspace.join("user/bench/linux").join(source)));
+        gcc.args(SOURCES.map(|source| paths.workspace.join("tests/bench/linux").join(source)));
         let output = gcc.output().context("cannot start gcc")?;
         if !output.status.success() {
             bail!("the programs for Linux do not compile:\n{}", String::from_utf8_lossy(&output.stderr));

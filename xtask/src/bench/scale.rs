@@ -1,6 +1,6 @@
 //! `bench scale`: what operations cost against the number of objects.
 //!
-//! The program `scale` (user/bench) is run in a machine whose counters count instructions, so the figures are the same on
+//! The program `scale` (tests/bench) is run in a machine whose counters count instructions, so the figures are the same on
 //! every computer and in every run. An operation is flat if it costs at most [`LIMIT`] times as much with the most
 //! objects as with the fewest.
 

@@ -1,4 +1,4 @@
-//! The table of the names that Zircon's own cases have: `user/conformance/core-tests.toml`.
+//! The table of the names that Zircon's own cases have: `tests/conformance/core-tests.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -73,7 +73,7 @@ impl Table {
     /// # Errors
     /// It cannot be read, a name stands in it twice, or a value is none.
     pub fn read(paths: &Paths) -> Result<Table> {
-        let file = paths.workspace.join("user/conformance/core-tests.toml");
+        let file = paths.workspace.join("tests/conformance/core-tests.toml");
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         Table::parse(&text).with_context(|| format!("in {}", paths.short(&file).display()))
     }

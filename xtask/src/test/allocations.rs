@@ -1,4 +1,4 @@
-//! Every allocation fails once: the program `allocations` of `user/hostile`.
+//! Every allocation fails once: the program `allocations` of `tests/hostile`.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Bombs in the booted system: programs that make one thing without end, each beside a neighbour: `user/hostile`.
+//! Bombs in the booted system: programs that make one thing without end, each beside a neighbour: `tests/hostile`.
 //!
 //! What each of them leaves the neighbour of its rate is told, in percent, whether that was enough or not.
 

@@ -22,7 +22,7 @@ pub fn tests() -> Vec<Test> {
 }
 
 fn folder(context: &Context<'_>, name: &str) -> PathBuf {
-    context.paths.workspace.join("user/ctests").join(name)
+    context.paths.workspace.join("tests/ctests").join(name)
 }
 
 /// Compiles the program of everything in a folder.
@@ -32,7 +32,7 @@ fn compile(context: &Context<'_>, compiler: &mut Command, name: &str, to: &Path)
     let output = compiler.args(["-O1", "-g", "-w", "-fno-builtin", "-o"]).arg(to).arg("-lm").output();
     let output = output.context("cannot start the C compiler")?;
     if !output.status.success() {
-        bail!("user/ctests/{name} does not compile:\n{}", tail(&String::from_utf8_lossy(&output.stderr), 30));
+        bail!("tests/ctests/{name} does not compile:\n{}", tail(&String::from_utf8_lossy(&output.stderr), 30));
     }
     Ok(())
 }

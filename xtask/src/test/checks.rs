@@ -37,7 +37,7 @@ const UNSAFE_ALLOWED_TOO: [&str; 11] = [
     "examples/key-store/component",
     "examples/samples/component",
     // A crate of others, with patches.
-    "user/rsext4/src/lib.rs",
+    "services/rsext4/src/lib.rs",
 ];
 
 /// The packages of the bare target, and those of the program target. The libraries below the programs are built one by

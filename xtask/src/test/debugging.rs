@@ -71,7 +71,7 @@ fn built_in(context: &Context<'_>) -> Result<()> {
     let output = wrong::tool(context)?.args(["run", "crash"]).output()?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     expect_part("standard error", &text, "crash::here::main\n             at ")?;
-    expect_part("standard error", &text, "user/demos/src/bin/crash.rs:")
+    expect_part("standard error", &text, "programs/demos/src/bin/crash.rs:")
 }
 
 /// A call to where nothing is: the frames above it are still found.

@@ -1,6 +1,6 @@
 //! Clients that services must bear, in the booted system: `./hafnon test hostile.services`.
 //!
-//! The program `flood` of `user/hostile` does to one service after the other what the test is named for; beside it, as a program of
+//! The program `flood` of `tests/hostile` does to one service after the other what the test is named for; beside it, as a program of
 //! its own, `ordinary` does its work. No service may end, `init` may not, and the ordinary work goes on.
 
 use std::fs;

@@ -84,7 +84,7 @@ fn attacks(context: &Context<'_>, cases: &mut Cases, service: &str) -> Result<()
     Ok(())
 }
 
-/// Cases of one of the programs of `user/hostile`, with other instances than those of `system.toml` if there are some. Gives what the
+/// Cases of one of the programs of `tests/hostile`, with other instances than those of `system.toml` if there are some. Gives what the
 /// root task said.
 pub(super) fn program(
     context: &Context<'_>,

@@ -16,23 +16,23 @@ pub fn tests() -> Vec<Test> {
         Test::one("shell.words", |context| {
             script(
                 context,
-                &[include_str!("../../../user/shell/tests/scripts/words.sh")],
-                include_str!("../../../user/shell/tests/scripts/words.out"),
+                &[include_str!("../../../programs/shell/tests/scripts/words.sh")],
+                include_str!("../../../programs/shell/tests/scripts/words.out"),
                 0,
             )
         }),
         Test::one("shell.flow", |context| {
             script(
                 context,
-                &[include_str!("../../../user/shell/tests/scripts/flow.sh")],
-                include_str!("../../../user/shell/tests/scripts/flow.out"),
+                &[include_str!("../../../programs/shell/tests/scripts/flow.sh")],
+                include_str!("../../../programs/shell/tests/scripts/flow.out"),
                 7,
             )
         }),
         Test::one("shell.pipes", |context| {
             let setup = "mkdir /tmp/work\n";
-            let text = [setup, include_str!("../../../user/shell/tests/scripts/pipes.sh")].concat();
-            let expected = include_str!("../../../user/shell/tests/scripts/pipes.out");
+            let text = [setup, include_str!("../../../programs/shell/tests/scripts/pipes.sh")].concat();
+            let expected = include_str!("../../../programs/shell/tests/scripts/pipes.out");
             script(context, &[&text, "sh", "/tmp/work"], expected, 0)
         }),
         Test::one("shell.much-data", much_data),

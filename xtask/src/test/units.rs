@@ -21,7 +21,7 @@ const NOT_ON_THE_HOST: [&str; 9] = [
     "root",
     "sel4",
     "server/boot",
-    "user/tools",
+    "programs/tools",
 ];
 
 /// A test for each package of the workspace.

@@ -11,7 +11,7 @@ use crate::conformance::{self, GROUP_TIME, News};
 /// What a thousand random steps may take: many times what they do take.
 const TIME_PER_THOUSAND: Duration = Duration::from_secs(3);
 
-/// The program of `user/vproc`, and their conformance cases, which a run of everything has among all others.
+/// The program of `tests/vproc`, and their conformance cases, which a run of everything has among all others.
 pub fn tests(args: &TestArgs) -> Vec<Test> {
     let (steps, seed) = (args.steps, args.seed);
     let mut tests =

@@ -60,7 +60,7 @@ fn make_key(_life: u64) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// A key that is no secret of the one who looks for it (`user/hostile/src/bin/key`), another in each life.
+/// A key that is no secret of the one who looks for it (`tests/hostile/src/bin/key`), another in each life.
 #[cfg(feature = "known-key")]
 fn make_key(life: u64) -> [u8; 32] {
     Sha256::new().chain_update(b"a key that is looked for").chain_update(life.to_le_bytes()).finalize().into()

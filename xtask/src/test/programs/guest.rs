@@ -1,4 +1,4 @@
-//! Linux programs in sub-domains of a virtual processor, run by a kernel that is a program itself (`user/guest`): the host's Linux
+//! Linux programs in sub-domains of a virtual processor, run by a kernel that is a program itself (`programs/guest`): the host's Linux
 //! runs the same files.
 
 use std::fs;
@@ -16,7 +16,7 @@ use crate::files::write_if_changed;
 use crate::setup;
 use crate::test::{Context, Test, tail};
 
-/// Ours, in `user/guest/programs`.
+/// Ours, in `programs/guest/programs`.
 const PROGRAMS: [&str; 5] = ["paging", "fork", "preempt", "signals", "three"];
 
 /// What they are compiled with: no library, fixed addresses, no vector registers but those that they name.
@@ -55,7 +55,7 @@ fn made(context: &Context<'_>) -> Result<(PathBuf, PathBuf, PathBuf)> {
     write_if_changed(&host.join("guest"), ON_HOST.as_bytes())?;
     executable(&host.join("guest"))?;
     for name in PROGRAMS {
-        let source = context.paths.workspace.join("user/guest/programs").join(name).with_extension("c");
+        let source = context.paths.workspace.join("programs/guest/programs").join(name).with_extension("c");
         fs::create_dir_all(&files).context("cannot make a folder")?;
         let mut gcc = Command::new("gcc");
         let output = gcc.args(ARGS.split_whitespace()).arg("-o").arg(files.join(name)).arg(&source).output();

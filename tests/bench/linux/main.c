@@ -1,4 +1,4 @@
-/* What single operations cost on Linux: the counterpart of user/bench/src/operations, for `./hafnon bench --peers`.
+/* What single operations cost on Linux: the counterpart of tests/bench/src/operations, for `./hafnon bench --peers`.
  *
  * This is the first process. It measures, writes its lines to the second serial port, and restarts the machine, which
  * QEMU takes for its end. As the second process of a start it only says when its main began: see tasks.c. */

@@ -1,4 +1,4 @@
-/* Samples of the processor's counter, as user/bench/src/operations/sampler.rs takes them. */
+/* Samples of the processor's counter, as tests/bench/src/operations/sampler.rs takes them. */
 #pragma once
 #include <stdint.h>
 #include <stdio.h>

@@ -117,7 +117,7 @@ pub struct Test {
     pub command: Command,
 }
 
-/// Parses `config/tests` (format: `user/conformance/README.md`).
+/// Parses `config/tests` (format: `tests/conformance/README.md`).
 ///
 /// # Errors
 /// Names the line that cannot be read.

@@ -1,7 +1,7 @@
 //! What programs of named cases share: the cases and what they check with, the worker that runs them and its supervisor,
 //! the kernel's counts, and processes of a few instructions.
 //!
-//! The conformance program has cases of what is promised; the program of `user/hostile` has cases of what is attacked.
+//! The conformance program has cases of what is promised; the program of `tests/hostile` has cases of what is attacked.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
