@@ -1,6 +1,6 @@
-//! Makes the dispatch of system calls out of their definitions: each number leads to the function of that name in
-//! `syscalls/<noun>.rs`, with the words turned into typed arguments. A call that is not supported yet has no function
-//! and answers so; a definition that says "supported" without a function does not compile.
+//! Generates the dispatch table of system calls from their definitions: each number leads to the function of that name
+//! in `syscalls/<noun>.rs`, with the words converted to typed arguments. An unsupported call has no function and
+//! returns `ZX_ERR_NOT_SUPPORTED`. A definition that says "supported" without a function does not compile.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -33,8 +33,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     embed("HAFNON_USERBOOT")
 }
 
-/// Names the file that the binary embeds. Where it is not given, as when only the source is checked, it is an empty one,
-/// and the server says that it cannot start.
+/// Sets the path of the file that the binary embeds. Without the variable, for example when only the source is checked,
+/// it is an empty file, and the server reports that it cannot start.
 fn embed(name: &str) -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-env-changed={name}");
     let path = match env::var_os(name) {
@@ -50,7 +50,7 @@ fn embed(name: &str) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A call that the definition calls unsupported must have no function: somebody has built it and not said so.
+/// An unsupported call must have no function; otherwise the definition was not updated when the call was built.
 fn not_written(call: &Syscall) -> Result<(), Box<dyn std::error::Error>> {
     let source = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("src/syscalls").join(format!("{}.rs", call.noun));
     let text = fs::read_to_string(source).unwrap_or_default();
@@ -78,8 +78,8 @@ fn arm(out: &mut String, call: &Syscall) -> Result<(), std::fmt::Error> {
     Ok(())
 }
 
-/// An argument's word as the type that its definition states. Words are cut to narrow types: what a program leaves in
-/// the upper half of a register does not count.
+/// Converts an argument's word to the type in its definition. Words are truncated to narrow types: the upper half of
+/// the register does not count.
 fn value(arg: &Arg, word: &str) -> String {
     let base = match abi_gen::model::scalar_type(&arg.ty) {
         Some(scalar) => scalar.rust.to_string(),

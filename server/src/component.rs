@@ -1,4 +1,4 @@
-//! A native component becomes a client: what it finds when it has (`component_boot::Connection`).
+//! Makes a native component a client, and fills in what it finds then (`component_boot::Connection`).
 
 use abi::{
     Rights, Status, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_THREAD_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS, ZX_DEFAULT_VMO_RIGHTS,
@@ -10,10 +10,10 @@ use objects::machine::{Machine, PAGE, Perm, Registers};
 use objects::vmar::{MapRequest, Place};
 use zerocopy::IntoBytes;
 
-/// Bytes for what its calls read and write: a message of the longest kind, its handles, and more.
+/// Bytes of the VMO for the buffers of the component's calls: a message of maximum size, its handles, and some more.
 const ROOM: u64 = 96 << 10;
 
-/// Makes it one. If that fails, it has been told.
+/// Makes a component a client. On an error, the component is told.
 pub fn join<M: Machine>(kernel: &mut Kernel<M>, component: u8) {
     if let Ok(joined) = kernel.component_joins(component)
         && prepare(kernel, component, &joined).is_err()
@@ -25,7 +25,7 @@ pub fn join<M: Machine>(kernel: &mut Kernel<M>, component: u8) {
 fn prepare<M: Machine>(kernel: &mut Kernel<M>, component: u8, joined: &Joined) -> Result<(), Status> {
     let Joined { process, thread, window } = *joined;
     let vmo = kernel.vmo_create(ROOM, false)?;
-    // The handle is of no use to the component: it goes with the process, and so does what it is to.
+    // The component needs no handle to this VMO. Handle and VMO last as long as the process.
     kernel.give_new(process, vmo, ZX_DEFAULT_VMO_RIGHTS)?;
     let perm = Perm { read: true, write: true, execute: false };
     let request = MapRequest { vmo, offset: 0, len: ROOM, perm, max: perm, fixed: false };
@@ -43,7 +43,7 @@ fn prepare<M: Machine>(kernel: &mut Kernel<M>, component: u8, joined: &Joined) -
         per_second: conversion.per_second,
     };
     kernel.vmo_write(vmo, 0, connection.as_bytes())?;
-    // Its faults do not come here: what it cannot do without is mapped before it goes on.
+    // The server does not receive this component's faults, so it maps the whole VMO before the component continues.
     let aspace = kernel.objects.get(process)?.aspace.ok_or(Status::BAD_STATE)?;
     for page in 0..ROOM / PAGE {
         kernel.page_fault(aspace, address + page * PAGE, true, false)?;

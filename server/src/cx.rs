@@ -1,4 +1,4 @@
-//! A call in progress: who makes it, and the checked ways to handles and memory.
+//! A call in progress: its caller, and the checked access to handles and memory.
 
 use alloc::vec::Vec;
 
@@ -21,33 +21,33 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::Answer;
 use crate::user::{In, Out};
 
-/// The most bytes that one call copies in or out of one buffer through the kernel's own memory.
+/// Most bytes that one call copies in or out of one buffer through the server's memory.
 pub const MAX_COPY: usize = 64 * 1024;
 
 /// See the module's description.
 pub struct Cx<'a, M: Machine> {
     /// All objects.
     pub kernel: &'a mut Kernel<M>,
-    /// Who calls.
+    /// The calling thread.
     pub thread: Id<Thread>,
-    /// The process whose handles it has: its own, or, of those that are shared, the first ([`Cx::own_process`]).
+    /// The process whose handle table the call uses. For shared processes this is the prototype ([`Cx::own_process`]).
     pub process: Id<Process>,
-    /// Its address space.
+    /// The caller's address space.
     pub aspace: Key,
     machine: MachineThread,
     /// The condition (`ZX_POL_*`) whose action is due when the call is over; see [`crate::policy`].
     pub(crate) offence: Option<u32>,
-    /// Arguments 5 to 8, once they have been read.
+    /// Arguments 5 to 8 after they have been read.
     pub(crate) extra: Option<[u64; 4]>,
-    /// The call is made again after a wait for pages, or goes on: its arguments were good once.
+    /// The call is made again after a wait for pages, or continues. Its arguments were valid the first time.
     pub(crate) again: bool,
-    /// How far the call has come, if it goes on ([`crate::portions`]).
+    /// The progress of a call that continues ([`crate::portions`]).
     pub(crate) progress: Option<Progress>,
 }
 
 /// A call's result, before it becomes an [`Answer`].
 pub trait IntoAnswer {
-    /// The answer.
+    /// Converts it.
     fn into_answer(self) -> Answer;
 }
 
@@ -86,14 +86,14 @@ impl IntoAnswer for i64 {
 }
 
 impl<'a, M: Machine> Cx<'a, M> {
-    /// The call of a thread, if there is such a thread and it can call: it runs and does not wait.
+    /// The call of a thread. None unless the thread exists, runs, and does not wait.
     #[inline]
     pub fn new(kernel: &'a mut Kernel<M>, key: ThreadKey) -> Option<Self> {
         let Caller { thread, process, aspace, machine } = kernel.caller(key.0)?;
         Some(Cx { kernel, thread, process, aspace, machine, offence: None, extra: None, again: false, progress: None })
     }
 
-    /// The process that the caller is a thread of.
+    /// The process that the caller belongs to.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -101,13 +101,13 @@ impl<'a, M: Machine> Cx<'a, M> {
         Ok(self.kernel.objects.get(self.thread)?.process)
     }
 
-    /// Arguments 5 to 8. The program can change them at any time, so they are read once.
+    /// Arguments 5 to 8. The program can change them at any time, so the server reads them once.
     pub(crate) fn extra_args(&mut self) -> [u64; 4] {
         let (kernel, thread) = (&self.kernel, self.machine);
         *self.extra.get_or_insert_with(|| kernel.machine.thread_extra_args(thread))
     }
 
-    /// Whether the caller's job lets it do what a condition (`ZX_POL_*`) names.
+    /// Whether the policy of the caller's job allows what a condition (`ZX_POL_*`) names.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -119,7 +119,8 @@ impl<'a, M: Machine> Cx<'a, M> {
         }
     }
 
-    /// The object behind a handle, if it is a `T` and the handle has all of `rights`; with the handle's rights.
+    /// The object that a handle refers to, with the handle's rights. The object must be a `T`, and the handle must have
+    /// all of `rights`.
     ///
     /// # Errors
     /// `BAD_HANDLE`, `WRONG_TYPE`, `ACCESS_DENIED`, in this order.
@@ -132,7 +133,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         Ok((id, held))
     }
 
-    /// The object behind a handle, if it is a `T` and the handle has all of `rights`.
+    /// The object that a handle refers to. The object must be a `T`, and the handle must have all of `rights`.
     ///
     /// # Errors
     /// As [`Cx::get_with_rights`].
@@ -162,7 +163,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         Ok(handle)
     }
 
-    /// One `T` from the program's memory.
+    /// Reads one `T` from the program's memory.
     ///
     /// # Errors
     /// `INVALID_ARGS`, `NO_MEMORY`.
@@ -173,7 +174,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         Ok(value)
     }
 
-    /// One `T` into the program's memory.
+    /// Writes one `T` to the program's memory.
     ///
     /// # Errors
     /// `INVALID_ARGS`, `NO_MEMORY`.
@@ -191,7 +192,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         if to.is_null() { Ok(()) } else { self.write(to, value) }
     }
 
-    /// Makes sure that [`Cx::fill`] will succeed, before anything is done that cannot be undone.
+    /// Makes sure that a later [`Cx::fill`] succeeds. A call uses it before it does something that it cannot undo.
     ///
     /// # Errors
     /// As [`Cx::write`].
@@ -200,7 +201,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         if to.is_null() { Ok(Place::NOWHERE) } else { self.kernel.user_place(self.aspace, to.0, size_of::<T>()) }
     }
 
-    /// One value into the program's memory, to where it was to go.
+    /// Writes one value to a place in the program's memory that [`Cx::place_optional`] returned.
     ///
     /// # Errors
     /// As [`Cx::write`].
@@ -209,8 +210,8 @@ impl<'a, M: Machine> Cx<'a, M> {
         self.kernel.fill_place(self.aspace, to, value.as_bytes())
     }
 
-    /// Sees to it that memory that is about to be written, if it can be at all, need not be waited for: for calls that
-    /// cannot take back what they do before they write. What else may be wrong with it is found later.
+    /// Makes sure that a later write to this memory does not have to wait for a pager. Calls that cannot undo their
+    /// work before the write use it. It ignores all other errors; the write finds them.
     ///
     /// # Errors
     /// [`PAGE_WAIT`].
@@ -221,7 +222,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         }
     }
 
-    /// As [`Cx::wait_out`], for memory that is about to be read.
+    /// As [`Cx::wait_out`], for a later read of this memory.
     ///
     /// # Errors
     /// As [`Cx::wait_out`].
@@ -232,7 +233,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         }
     }
 
-    /// Bytes from the program's memory, at most [`MAX_COPY`].
+    /// Reads bytes from the program's memory, at most [`MAX_COPY`].
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: too many. `INVALID_ARGS`, `NO_MEMORY`.
@@ -246,7 +247,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         Ok(bytes)
     }
 
-    /// `count` values from the program's memory.
+    /// Reads `count` values from the program's memory.
     ///
     /// # Errors
     /// As [`Cx::read_bytes`].
@@ -261,7 +262,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         Ok(values)
     }
 
-    /// Bytes into the program's memory.
+    /// Writes bytes to the program's memory.
     ///
     /// # Errors
     /// `INVALID_ARGS`, `NO_MEMORY`.
@@ -270,7 +271,8 @@ impl<'a, M: Machine> Cx<'a, M> {
         self.kernel.copy_out(self.aspace, to.0, bytes)
     }
 
-    /// Gives the caller a handle to an object just made, and writes its value to `out`. On an error the object ends.
+    /// Gives the caller a handle to a new object and writes the handle's value to `out`. On an error the object is
+    /// destroyed.
     ///
     /// # Errors
     /// `INVALID_ARGS`, `NO_MEMORY`.
@@ -280,7 +282,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         self.write(out, value).inspect_err(|_| self.discard(value))
     }
 
-    /// Two objects at once, as [`Cx::hand_out`]: both handles or neither.
+    /// As [`Cx::hand_out`] for two objects: both handles or neither.
     ///
     /// # Errors
     /// As [`Cx::hand_out`].
@@ -296,8 +298,8 @@ impl<'a, M: Machine> Cx<'a, M> {
         written.inspect_err(|_| values.into_iter().for_each(|value| self.discard(value)))
     }
 
-    /// The call is done with `answer` and went against a policy that wants an exception of `ZX_EXCP_POLICY_CODE_*`
-    /// `code`. A call that waits, or whose thread has ended, raises none.
+    /// Raises a policy exception with `ZX_EXCP_POLICY_CODE_*` `code` after a call that ends with `answer`. A call that
+    /// waits, or whose thread has ended, raises none.
     pub fn policy_exception(&mut self, code: u32, data: u32, answer: Answer) -> Answer {
         let result = match answer {
             Answer::Done(result) => result,
@@ -308,18 +310,18 @@ impl<'a, M: Machine> Cx<'a, M> {
         self.blocked_or_gone()
     }
 
-    /// The answer to a call that found a queue full: the caller is taken for a runaway, which whoever watches it is told by a
-    /// policy exception; a process that asked for statuses ([`abi::HAFNON_PROP_PROCESS_OVERFLOW_STATUS`]) gets only `answer`.
+    /// The answer to a call that found a queue full. The server treats the caller as a runaway and raises a policy
+    /// exception. A process that asked for statuses ([`abi::HAFNON_PROP_PROCESS_OVERFLOW_STATUS`]) gets only `answer`.
     pub fn overflow(&mut self, code: u32, answer: Answer) -> Answer {
         if self.overflow_is_status() { answer } else { self.policy_exception(code, 0, answer) }
     }
 
-    /// Whether a full channel or port is a status for the caller.
+    /// Whether the caller gets a status, not an exception, when a channel or port is full.
     pub fn overflow_is_status(&self) -> bool {
         self.kernel.objects.get(self.process).is_ok_and(|process| process.overflow_status)
     }
 
-    /// The answer to a call that is over only later, unless its thread has ended meanwhile.
+    /// The answer to a call that ends later: "blocked", or nothing if its thread has ended meanwhile.
     pub fn blocked_or_gone(&self) -> Answer {
         match self.kernel.objects.get(self.thread) {
             Ok(thread) if !thread.has_ended() => Answer::Blocked,
@@ -327,7 +329,7 @@ impl<'a, M: Machine> Cx<'a, M> {
         }
     }
 
-    /// Closes a handle whose value could not be told to the caller.
+    /// Closes a new handle whose value could not be written to the caller.
     pub fn discard(&mut self, value: HandleValue) {
         if let Ok(handle) = self.kernel.take(self.process, value) {
             self.kernel.close(handle);

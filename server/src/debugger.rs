@@ -1,6 +1,7 @@
-//! What a debugger of the whole machine is told: which images processes are made of, and where.
+//! Tells a debugger of the whole machine which images each process consists of, and where they are mapped.
 //!
-//! It sets [`ATTACHED`] in this program's memory and stops at [`told`], which does nothing. Nobody else notices.
+//! The debugger sets [`ATTACHED`] in the server's memory and sets a breakpoint at [`told`], which does nothing. Nothing
+//! else in the system notices.
 
 use alloc::string::String;
 use core::fmt::Write;
@@ -11,12 +12,12 @@ use objects::machine::Machine;
 
 use crate::cx::Cx;
 
-/// A debugger looks on.
+/// Whether a debugger is attached.
 static ATTACHED: AtomicBool = AtomicBool::new(false);
 
-/// The caller has mapped code: tells all its images.
+/// The caller has mapped code: reports all images of its process.
 pub fn code_mapped<M: Machine>(cx: &mut Cx<'_, M>) {
-    // The debugger's store is nowhere to be seen for the compiler.
+    // The compiler cannot see the debugger's store.
     if black_box(&ATTACHED).load(Ordering::Relaxed) {
         tell(cx);
     }
@@ -36,7 +37,7 @@ fn tell<M: Machine>(cx: &mut Cx<'_, M>) {
     told(&text);
 }
 
-/// Where a debugger stops to read the text.
+/// The debugger's breakpoint is here; it reads the text.
 #[inline(never)]
 fn told(text: &str) {
     black_box(text);

@@ -1,7 +1,7 @@
-//! Faults: what a thread did that the processor could not do for it.
+//! Faults of programs' threads.
 //!
-//! A page fault on memory that is mapped is served: the page is committed and mapped. The use of an I/O port that the
-//! process was granted is carried out ([`objects::ioports`]). Everything else becomes an exception
+//! A page fault on mapped memory is served: the server commits and maps the page. The server carries out the access to
+//! an I/O port that the process was granted ([`objects::ioports`]). Everything else becomes an exception
 //! ([`objects::exception`]).
 
 use abi::{
@@ -21,21 +21,21 @@ use objects::{Id, Kernel};
 
 use crate::Answer;
 
-/// The processor's vector of what a program may not do, such as using I/O ports.
+/// The processor's vector for general protection, which the use of I/O ports raises, among others.
 const GENERAL_PROTECTION: u64 = 13;
 /// Bytes of a `syscall` instruction.
 const SYSCALL_LENGTH: u64 = 2;
 
-/// Serves a fault or makes an exception of it.
+/// Serves a fault or turns it into an exception.
 pub fn handle<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, fault: Fault) -> Answer {
     let Some(thread) = kernel.thread_at(key.0) else { return Answer::Nothing };
-    // Step 5C of long calls: only a debugger takes a thread out of one, and then to anywhere.
+    // Step 5C of long calls. Only a debugger moves a thread out of a long call, and it can move it anywhere.
     if kernel.going_take(thread).is_some() {
         kernel.serial_written(thread);
     }
     let Ok(t) = kernel.objects.get(thread) else { return Answer::Nothing };
     let (true, false, Some(machine)) = (t.state == ThreadState::Running, t.is_waiting(), t.machine()) else {
-        // A thread that waits in a call cannot fault: the message is forged.
+        // A thread that waits in a call cannot fault, so the message is forged.
         return Answer::Nothing;
     };
     let Ok(aspace) = kernel.aspace_of_thread(thread) else { return Answer::Nothing };
@@ -65,14 +65,14 @@ pub fn handle<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, fault: Fault) 
 /// A memory access: its address, whether it is a store, whether it is an instruction fetch.
 type Access = (u64, bool, bool);
 
-/// Serves a page fault, or blocks the thread until its page has come.
+/// Serves a page fault, or blocks the thread until its page arrives.
 fn serve<M: Machine>(
     kernel: &mut Kernel<M>,
     thread: Id<Thread>,
     aspace: Key,
     (address, write, execute): Access,
 ) -> Result<Waiting, Status> {
-    // Serving a fault takes memory for the objects' own records, too.
+    // Serving a fault also allocates memory for the objects' records.
     if kernel.heap_reserve().is_err() && !kernel.machine.heap_rest() {
         return Err(Status::NO_MEMORY);
     }
@@ -83,9 +83,9 @@ fn serve<M: Machine>(
     }
 }
 
-/// The wait for a page is over with `result`: serves the fault again, or makes an exception of it.
+/// A thread's wait for a page has ended with `result`: serves the fault again, or turns it into an exception.
 pub fn again<M: Machine>(kernel: &mut Kernel<M>, thread: Id<Thread>, access: Access, result: Result<(), Status>) {
-    // One that is about to be stopped waits for nothing more.
+    // A thread that is about to be stopped does not wait again.
     let Ok(aspace) = kernel.aspace_of_thread(thread) else { return };
     match result.and_then(|()| serve(kernel, thread, aspace, access)) {
         Ok(_) => kernel.thread_settle(thread),
@@ -96,8 +96,9 @@ pub fn again<M: Machine>(kernel: &mut Kernel<M>, thread: Id<Thread>, access: Acc
     }
 }
 
-/// The report of a page fault that cannot be served, with the error code that the processor gives for it. What it says
-/// of a page that is mapped only when it is touched is what the program was promised, not what the processor saw.
+/// The report of a page fault that cannot be served, with the processor's error code. The page may not have been mapped
+/// yet because nothing touched it; the report then follows the permissions that the program asked for, not what the
+/// processor saw.
 pub(crate) fn page_fault_report(address: u64, write: bool, execute: bool, status: Status) -> zx_exception_report_t {
     let mut report = synthetic(ZX_EXCP_FATAL_PAGE_FAULT, status.0 as u32, 0);
     let bits = [
@@ -127,7 +128,7 @@ pub(crate) fn processor_report(vector: u64, code: u64) -> zx_exception_report_t 
     report
 }
 
-/// A call past the vDSO. If a handler lets the thread go on, the call has failed.
+/// A `syscall` instruction outside the vDSO. If a handler resumes the thread, the call has failed.
 fn foreign_call<M: Machine>(kernel: &mut Kernel<M>, thread: MachineThread) -> zx_exception_report_t {
     let mut registers = kernel.machine.thread_registers(thread);
     let number = registers.rax as u32;

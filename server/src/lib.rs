@@ -1,14 +1,14 @@
-//! The server: Zircon's system calls over whatever [`Machine`] there is.
+//! The server: Zircon's system calls on any [`Machine`].
 //!
-//! A call comes in as a thread's number, the call's number and up to eight words ([`Server::call`]); the generated
-//! [`dispatch`] turns the words into typed arguments and calls the function of that name in [`syscalls`], which checks
-//! handles, rights and memory in Zircon's order and asks [`objects`] to do the work. The answer is a result or
-//! "blocked"; in the second case whatever ends the wait hands the result to [`Machine::thread_wake`].
+//! A call arrives as a thread's number, the call's number and up to eight words ([`Server::call`]). The generated
+//! [`dispatch`] turns the words into typed arguments and calls the function of that name in [`syscalls`]. That function
+//! checks handles, rights and memory in Zircon's order, and lets [`objects`] do the work. The answer is a result or
+//! "blocked". After "blocked", the event that ends the wait passes the result to [`Machine::thread_wake`].
 //!
-//! This library knows nothing of seL4; the binary beside it does.
+//! This library does not depend on seL4; only the binary beside it does.
 #![no_std]
 #![forbid(unsafe_code)]
-// Nothing that a program says may stop the system.
+// No input of a program may stop the system.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::indexing_slicing)
@@ -37,18 +37,18 @@ use objects::vmo::PAGE_WAIT;
 
 pub use start::{Boot, StartError};
 
-/// What the machine is to tell a thread.
+/// How the machine answers a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The call is over: its result.
+    /// The call is over, with this result.
     Done(i64),
-    /// The call is over with `ZX_OK`, and other threads that are ready come first.
+    /// The call is over with `ZX_OK`, and other ready threads run first.
     Yield,
-    /// The thread waits; [`Machine::thread_wake`] brings the result.
+    /// The thread waits. [`Machine::thread_wake`] delivers the result later.
     Blocked,
-    /// The fault is dealt with: the thread repeats the instruction.
+    /// The fault has been served: the thread repeats the instruction.
     Resume,
-    /// Nothing: the thread is gone, or stays where it is.
+    /// No answer: the thread has ended, or stays stopped.
     Nothing,
 }
 
@@ -59,7 +59,8 @@ pub struct Server<M: Machine> {
 }
 
 impl<M: Machine> Server<M> {
-    /// A thread made a system call; `args` are its first four words. What that leaves behind is for [`Server::settle`].
+    /// A thread made a system call. `args` are its first four words. The caller must call [`Server::settle`]
+    /// afterwards.
     #[inline]
     pub fn call(&mut self, thread: ThreadKey, number: u32, args: &[u64; 4]) -> Answer {
         let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else {
@@ -68,7 +69,7 @@ impl<M: Machine> Server<M> {
         if cx.kernel.machine.calm() { make(&mut cx, number, args) } else { attended(&mut cx, number, args) }
     }
 
-    /// A thread was stopped by a fault.
+    /// A fault stopped a thread.
     pub fn fault(&mut self, thread: ThreadKey, fault: Fault) -> Answer {
         let answer = if self.kernel.is_refusing() {
             self.kernel.refusal_heed(thread.0);
@@ -82,28 +83,28 @@ impl<M: Machine> Server<M> {
         answer
     }
 
-    /// The time asked for by [`Machine::set_deadline`] may have come.
+    /// The time set by [`Machine::set_deadline`] may have passed.
     pub fn timer(&mut self) {
         self.kernel.expire();
         self.settle();
     }
 
-    /// An interrupt came that is being watched ([`Machine::irq_open`]); `timestamp` is when, as in [`Machine::now`].
+    /// A watched interrupt ([`Machine::irq_open`]) arrived at time `timestamp`, as in [`Machine::now`].
     pub fn interrupt(&mut self, key: IrqKey, timestamp: i64) {
         self.kernel.interrupt(key, timestamp);
         self.settle();
     }
 
-    /// Native components have ended, a bit for each.
+    /// Native components have ended, one bit for each.
     pub fn components_ended(&mut self, components: u64) {
         self.kernel.components_ended(components);
         self.settle();
     }
 
-    /// Native components wait to become clients, a bit for each.
+    /// Native components wait to become clients, one bit for each.
     pub fn components_join(&mut self, components: u64) {
         for number in (0..u64::BITS as u8).filter(|number| components >> number & 1 != 0) {
-            // As before a call, which would make no less.
+            // The same reserve as before a call.
             if self.kernel.heap_reserve().is_err() {
                 self.kernel.machine.component_refuse(number);
             } else {
@@ -113,14 +114,14 @@ impl<M: Machine> Server<M> {
         }
     }
 
-    /// The host link has bytes, or room.
+    /// The host link has bytes to read, or room to write.
     pub fn serial(&mut self) {
         self.kernel.serial_ready();
         self.settle();
     }
 
-    /// Carries out what the event that has been dealt with leaves behind. Says whether there was something; if not, it
-    /// has not ended a wait either.
+    /// Carries out the work that the handled event left behind. Returns whether there was any; if not, the event has
+    /// not ended a wait either.
     #[inline]
     pub fn settle(&mut self) -> bool {
         let unsettled = self.kernel.is_unsettled();
@@ -130,14 +131,15 @@ impl<M: Machine> Server<M> {
         unsettled
     }
 
-    /// The same after a call: its answer, which may have to wait, and whether there was something.
+    /// As [`Server::settle`] after a call. Returns the call's answer, which the remaining work may delay, and whether
+    /// there was work.
     #[inline]
     pub fn settle_call(&mut self, thread: ThreadKey, number: u32, answer: Answer) -> (Answer, bool) {
         let left = self.settle();
         (if left { self.ended(thread, number, answer) } else { answer }, left)
     }
 
-    /// The answer to a call that has left something behind.
+    /// The answer to a call that left work behind.
     #[cold]
     #[inline(never)]
     fn ended(&mut self, thread: ThreadKey, number: u32, answer: Answer) -> Answer {
@@ -162,7 +164,7 @@ impl<M: Machine> Server<M> {
     }
 }
 
-/// Makes a call and does what its caller's policy says of it.
+/// Makes a call and applies its caller's policy.
 #[inline(always)]
 fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
     match dispatch::dispatch(cx, number, args) {
@@ -171,7 +173,7 @@ fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Ans
     }
 }
 
-/// A call before which something is to be done: memory for it is short or refused by plan, or calls are traced.
+/// The slow path before a call: memory is short, a test plan refuses memory, or calls are traced.
 #[cold]
 #[inline(never)]
 fn attended<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
@@ -188,7 +190,7 @@ fn attended<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) ->
     answer
 }
 
-/// Makes a call that was noted: from its start, or from where it was.
+/// Makes a saved call again, from its start or from where it stopped.
 fn again<M: Machine>(
     kernel: &mut Kernel<M>,
     key: ThreadKey,
@@ -205,8 +207,8 @@ fn again<M: Machine>(
     if has_memory(cx.kernel, number) { make_here(&mut cx, number, &first) } else { unmade(&mut cx, number, &first) }
 }
 
-/// A call that is not made for want of memory. A handle that such a call takes whatever its result leaves the caller all
-/// the same.
+/// The answer to a call for which there is not enough memory. If the call consumes a handle regardless of its result,
+/// the caller loses the handle here as well.
 fn unmade<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
     use abi::nr;
     match number {
@@ -221,13 +223,13 @@ fn unmade<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> A
     Answer::Done(i64::from(Status::NO_MEMORY.0))
 }
 
-/// [`make`] for calls that are not in a hurry.
+/// [`make`], not inlined, for calls off the fast path.
 #[inline(never)]
 fn make_here<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
     make(cx, number, args)
 }
 
-/// A call while calls are traced.
+/// Makes a call and traces it.
 fn traced<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
     let [a, b, c, d] = *args;
     let has_more = abi::syscall(number).is_some_and(|call| call.args.len() > args.len());
@@ -245,11 +247,11 @@ fn traced<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> A
     answer
 }
 
-/// What becomes of a call that failed, waits, or went against a policy.
+/// Handles a call that failed, waits, or violated a policy.
 #[inline(never)]
 fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4], answer: Answer) -> Answer {
     match answer {
-        // It will be made again, and be judged then.
+        // The call will be made again, and the policy applied then.
         Answer::Done(result) if result == i64::from(PAGE_WAIT.0) => paged::wait(cx, number, *args),
         Answer::Done(result) if result == i64::from(GOES_ON.0) => portions::pause(cx, number, *args),
         _ if policy::may_have_offended(cx, answer) => policy::judge(cx, number, *args, answer),
@@ -257,14 +259,14 @@ fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4], ans
     }
 }
 
-/// Whether there is the memory that a call needs, so that it cannot fail half way. When the reserve is gone, what makes
-/// or queues something is refused; what keeps nothing goes on while the rest lasts, so that whoever uses the memory up
-/// stops others only from making more; and what gives memory back is always let through.
+/// Whether there is enough memory for a call, so that it cannot fail halfway. When the reserve is used up, the server
+/// refuses calls that create or queue something. Calls that keep no new memory continue while the last memory lasts, so
+/// a program that uses up the memory only keeps others from creating more. Calls that free memory always pass.
 fn has_memory<M: Machine>(kernel: &mut Kernel<M>, number: u32) -> bool {
     kernel.heap_reserve().is_ok() || when_less_is_left(kernel) || without_reserve(kernel, number)
 }
 
-/// Whether there is a reserve after all, when enough of what has ended has come back.
+/// Destroys objects from the backlog until there is a reserve. Returns whether there is one.
 #[cold]
 #[inline(never)]
 fn when_less_is_left<M: Machine>(kernel: &mut Kernel<M>) -> bool {
@@ -282,8 +284,7 @@ fn without_reserve<M: Machine>(kernel: &mut Kernel<M>, number: u32) -> bool {
     frees(number) || keeps_nothing(number) && kernel.machine.heap_rest()
 }
 
-/// Whether a call leaves nothing behind that takes memory and was not there before: waits, signals, what reads, and
-/// what writes into room that is there.
+/// Whether a call keeps no additional memory when it is over: waits, signals, reads, and writes into existing buffers.
 fn keeps_nothing(number: u32) -> bool {
     use abi::nr;
     matches!(
@@ -332,7 +333,7 @@ fn keeps_nothing(number: u32) -> bool {
     )
 }
 
-/// Whether a call gives memory back and takes none that matters, so that it must work when there is none.
+/// Whether a call frees memory and takes only negligible amounts, so that it must work when there is none.
 fn frees(number: u32) -> bool {
     use abi::nr;
     matches!(

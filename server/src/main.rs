@@ -1,12 +1,12 @@
-//! The server on seL4: the start, and the event loop.
+//! The server on seL4: its start, and the event loop.
 //!
-//! Everything comes to one endpoint. The badge says from whom and what ([`machine::thread`]): a thread's call, a thread's
-//! fault, or a signal of the server's own notification (the timer, the host link), which is bound to its only thread.
-//! Every call is answered in the same entry of the kernel that waits for the next event, which keeps both in the
-//! kernel's fast path.
+//! All events arrive at one endpoint. The badge tells the sender and the kind ([`machine::thread`]): a thread's call, a
+//! thread's fault, or a signal of the server's own notification (timer, host link), which is bound to its only thread.
+//! The server answers each call in the same kernel entry in which it waits for the next event, which keeps both on the
+//! kernel's fastpath.
 //!
-//! What a thread sends is what it wants to send: an odd label is an unknown call, an odd fault message is dropped and the
-//! thread stays where it put itself. No capability is ever received, as no slot is named for it.
+//! A thread can send any message. An unknown label is an unknown call. A malformed fault message is dropped, and the
+//! thread stays blocked. The server receives no capabilities, because it names no slot for them.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

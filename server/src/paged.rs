@@ -1,4 +1,4 @@
-//! Calls and faults that wait for a pager: steps 2 and 6 of the protocol that [`objects::pager`] tells.
+//! Calls and faults that wait for a pager: steps 2 and 6 of the protocol in [`objects::pager`].
 
 use abi::Status;
 use objects::Kernel;
@@ -10,13 +10,14 @@ use objects::wait::Waiting;
 use crate::cx::Cx;
 use crate::{Answer, again, fault};
 
-/// Threads that go on after one event; if there are more, they do after the next, which is then due at once.
+/// Maximum number of threads that continue after one event. The others continue after the next event, which is then due
+/// at once.
 const AT_ONCE: usize = 64;
 
-/// Step 2: the call cannot be made until a pager has done something. Its words are kept as they were read.
+/// Step 2: the call cannot be made before a pager has acted. The server keeps its arguments as it read them.
 pub fn wait<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
     let [a, b, c, d] = args;
-    // A call that did not read the others has none.
+    // A call that has not read arguments 5 to 8 does not have them.
     let [e, f, g, h] = cx.extra.unwrap_or_default();
     match cx.kernel.page_wait(cx.thread, Then::Call { number, args: [a, b, c, d, e, f, g, h] }) {
         Ok(Waiting::Blocked) => Answer::Blocked,
@@ -24,7 +25,7 @@ pub fn wait<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answ
     }
 }
 
-/// Step 6: threads whose pages have come, or will not come, go on.
+/// Step 6: threads whose pages have arrived, or will not arrive, continue.
 #[cold]
 #[inline(never)]
 pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
@@ -42,7 +43,7 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
                 match answer {
                     Answer::Done(result) => kernel.thread_return(thread, result),
                     Answer::Yield => kernel.thread_return(thread, i64::from(Status::OK.0)),
-                    // It waits once more, for a page or for whatever the call waits for; or it is gone.
+                    // It waits again, for a page or for the call's own event, or it has ended.
                     Answer::Blocked | Answer::Resume | Answer::Nothing => {}
                 }
             }

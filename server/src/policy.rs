@@ -1,8 +1,8 @@
-//! Policies: what becomes of a thread that does what its job does not let it do.
+//! Policies: what happens to a thread that does something that its job does not allow.
 //!
-//! A call that makes something asks [`crate::cx::Cx::may`]; whatever the action beside "denied" is, it is due when the
-//! call is over. Look-ups of handles ask nothing: a call that ends with `BAD_HANDLE` or `WRONG_TYPE` is judged after the
-//! fact, here. So a call that does no wrong pays two comparisons.
+//! A call that creates something asks [`crate::cx::Cx::may`]. Any action beyond "deny" is carried out when the call is
+//! over. Handle look-ups ask nothing: a call that ends with `BAD_HANDLE` or `WRONG_TYPE` is judged afterwards, here. So
+//! a call that violates nothing pays for two comparisons.
 
 use abi::{
     Status, ZX_EXCP_POLICY_CODE_NEW_IOB, ZX_EXCP_POLICY_CODE_NEW_SAMPLER, ZX_INFO_HANDLE_VALID,
@@ -14,20 +14,20 @@ use objects::machine::Machine;
 use crate::Answer;
 use crate::cx::Cx;
 
-/// Notes that the caller does what `condition` names, for which `action` is not "allow".
+/// Records that the caller does what `condition` names; `action` is not "allow".
 #[cold]
 pub fn offends<M: Machine>(cx: &mut Cx<'_, M>, condition: u32, action: u32) -> Result<(), Status> {
     cx.offence.get_or_insert(condition);
     if action == ZX_POL_ACTION_ALLOW_EXCEPTION { Ok(()) } else { Err(Status::ACCESS_DENIED) }
 }
 
-/// Whether [`judge`] has to look at a call that is over.
+/// Whether [`judge`] must look at a finished call.
 #[inline(always)]
 pub fn may_have_offended<M: Machine>(cx: &Cx<'_, M>, answer: Answer) -> bool {
     matches!(answer, Answer::Done(result) if result < 0) || cx.offence.is_some()
 }
 
-/// Does what the caller's policy says about the call that is over; `answer` is what it gave.
+/// Applies the caller's policy to a finished call. `answer` is the call's answer.
 pub fn judge<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4], answer: Answer) -> Answer {
     let Some(condition) = cx.offence.or_else(|| looked_up(number, args, answer)) else { return answer };
     let Ok(process) = cx.kernel.objects.get(cx.process) else { return answer };
@@ -44,7 +44,7 @@ pub fn judge<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4], answer
     }
 }
 
-/// `ZX_EXCP_POLICY_CODE_*` of a condition: the conditions that are older than the codes have the same numbers.
+/// `ZX_EXCP_POLICY_CODE_*` of a condition. Conditions that are older than the codes have the same numbers.
 fn exception_code(condition: u32) -> u32 {
     match condition {
         ZX_POL_NEW_IOB => ZX_EXCP_POLICY_CODE_NEW_IOB,
@@ -53,7 +53,8 @@ fn exception_code(condition: u32) -> u32 {
     }
 }
 
-/// The condition that a failed look-up of a handle stands for. Calls that only ask whether a handle is one do no wrong.
+/// The condition that a failed handle look-up violates. A call that only asks whether a handle is valid violates
+/// nothing.
 fn looked_up(number: u32, args: [u64; 4], answer: Answer) -> Option<u32> {
     let asks =
         number == nr::HANDLE_CHECK_VALID || number == nr::OBJECT_GET_INFO && args[1] as u32 == ZX_INFO_HANDLE_VALID;

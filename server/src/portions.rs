@@ -1,4 +1,4 @@
-//! Long calls: steps 2, 4 and 5 of the protocol that [`objects::portions`] tells.
+//! Long calls: steps 2, 4 and 5 of the protocol in [`objects::portions`].
 
 use abi::{Rights, Status};
 use objects::handle::HandleValue;
@@ -11,29 +11,30 @@ use objects::{Id, Kernel, ObjectId, refusal};
 use crate::cx::Cx;
 use crate::{Answer, again, attended};
 
-/// What a call that is made in portions works on.
+/// The subject of a call that runs in slices.
 pub struct Work<T> {
     /// The object.
     pub object: Id<T>,
-    /// Another object that it needs.
+    /// A second object, if the call needs one.
     pub with: Option<ObjectId>,
-    /// The rights of the handle to it when the call began.
+    /// The rights of the handle to the object when the call began.
     pub rights: Rights,
-    /// How much has been done; 0 if the call begins.
+    /// The work done so far; 0 when the call begins.
     pub done: u64,
-    /// What else is kept of it.
+    /// Other state that the call keeps between slices.
     pub kept: Kept,
 }
 
 impl<T> Work<T> {
-    /// A call begins that works on this.
+    /// A call on this object begins.
     pub fn begins(object: Id<T>, rights: Rights) -> Self {
         Work { object, with: None, rights, done: 0, kept: Kept::default() }
     }
 }
 
 impl<M: Machine> Cx<'_, M> {
-    /// What a call that may be made in portions works on: what is behind the handle, or (step 4) what was when it began.
+    /// The subject of a call that may run in slices: the object that the handle refers to, or (step 4) the one that it
+    /// referred to when the call began.
     ///
     /// # Errors
     /// As [`Cx::get_with_rights`].
@@ -49,7 +50,7 @@ impl<M: Machine> Cx<'_, M> {
         }
     }
 
-    /// The same for a call that needs no handle: it works for the caller's process.
+    /// As [`Cx::work_on`] for a call without a handle: it works on the caller's process.
     pub fn work_of_process(&mut self) -> Work<Process> {
         match self.progress.take() {
             Some(Progress { with, rights, done, kept, .. }) => Work { object: self.process, with, rights, done, kept },
@@ -57,10 +58,10 @@ impl<M: Machine> Cx<'_, M> {
         }
     }
 
-    /// As [`Cx::work_on`] for a call that needs another object, too.
+    /// As [`Cx::work_on`] for a call on two objects.
     ///
     /// # Errors
-    /// As [`Cx::work_on`], of the one first.
+    /// As [`Cx::work_on`], first for `value`.
     pub fn work_on_both<T: Noun, U: Noun>(
         &mut self,
         (value, rights): (HandleValue, Rights),
@@ -75,7 +76,7 @@ impl<M: Machine> Cx<'_, M> {
         Ok((work, other))
     }
 
-    /// The end of a portion: the call is over, or goes on (step 1) when so much has been done.
+    /// The end of a slice: the call is over, or continues (step 1) with `goes_on` as the work done so far.
     ///
     /// # Errors
     /// [`GOES_ON`](objects::portions::GOES_ON).
@@ -87,7 +88,7 @@ impl<M: Machine> Cx<'_, M> {
 }
 
 impl<M: Machine> Cx<'_, M> {
-    /// Goes on when nothing is left of what has ended, for a call that tells what there is and has done nothing yet.
+    /// Delays a call until the reaper's backlog is empty, for a call that reports what exists and has done nothing yet.
     ///
     /// # Errors
     /// [`GOES_ON`](objects::portions::GOES_ON).
@@ -100,8 +101,8 @@ impl<M: Machine> Cx<'_, M> {
         Ok(())
     }
 
-    /// What a call wanted that has changed nothing; if there was no memory for it, it is made again when less is left of what has
-    /// ended.
+    /// Passes on the result of a call that has changed nothing. If it failed for lack of memory and the reaper has a
+    /// backlog, the call is made again when the backlog is smaller.
     ///
     /// # Errors
     /// As `made`, and [`GOES_ON`](objects::portions::GOES_ON).
@@ -117,7 +118,7 @@ impl<M: Machine> Cx<'_, M> {
     }
 }
 
-/// A call is over. If it has ended more than goes in one portion, it is answered when that is carried out.
+/// A call is over. If it ended more objects than one slice destroys, it is answered when they are destroyed.
 #[cold]
 #[inline(never)]
 pub fn ended<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, answer: Answer) -> Answer {
@@ -131,11 +132,11 @@ pub fn ended<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, an
     }
 }
 
-/// Step 2.
+/// Step 2: saves the call.
 #[cold]
 pub fn pause<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
     let [a, b, c, d] = args;
-    // A call that did not read the others has none.
+    // A call that has not read arguments 5 to 8 does not have them.
     let [e, f, g, h] = cx.extra.unwrap_or_default();
     match cx.kernel.going_begin(cx.thread, number, [a, b, c, d, e, f, g, h]) {
         Ok(()) => Answer::Blocked,
@@ -143,7 +144,8 @@ pub fn pause<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Ans
     }
 }
 
-/// Step 4: a call of a thread that is not one that can call, unless it is in the midst of this one.
+/// Step 4: a thread that is not in the state to make calls makes one. This is valid only for a thread in the middle of
+/// this long call.
 #[cold]
 #[inline(never)]
 pub fn go_on<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, args: &[u64; 4]) -> Answer {

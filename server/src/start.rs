@@ -1,8 +1,8 @@
-//! The first moments: the vDSO, the root objects, and the first process.
+//! The start: the vDSO, the root objects, and the first process.
 //!
-//! The server does for the first process what every later one has done for it by another: it maps `userboot` and the
-//! vDSO, gives it a stack, and sends it a processargs message with the handles that everything else comes from: the
-//! root job, the root resource, the vDSO's image and the BOOTFS image. From there on programs start each other.
+//! The server does for the first process what another process does for each later one: it maps `userboot` and the vDSO,
+//! makes a stack, and sends a processargs message with the handles that everything else comes from: the root job, the
+//! root resource, the vDSO's image and the BOOTFS image. From then on, programs start each other.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -27,13 +27,13 @@ use zerocopy::IntoBytes;
 use crate::Server;
 use crate::syscalls::thread::initial;
 
-/// What the system says of its version.
+/// The system's version string.
 const VERSION: &str = concat!("hafnon ", env!("CARGO_PKG_VERSION"));
 
 /// Bytes of the first process's stack.
 const STACK_SIZE: u64 = 64 * 1024;
 
-/// What a server starts from.
+/// The inputs of a server's start.
 pub struct Boot<'a> {
     /// The pages of the BOOTFS image.
     pub bootfs: Vec<Frame>,
@@ -43,7 +43,7 @@ pub struct Boot<'a> {
     pub vdso: &'a [u8],
     /// The first process's image: an ELF file without interpreter.
     pub userboot: &'a [u8],
-    /// Words that the first process gets as its environment.
+    /// The environment of the first process, as words.
     pub command_line: &'a str,
 }
 
@@ -52,7 +52,7 @@ pub struct Boot<'a> {
 pub enum StartError {
     /// A step of the start failed.
     Step(&'static str, Status),
-    /// The first process's image is not what it should be.
+    /// The first process's image is malformed.
     Image(&'static str),
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for StartError {
 impl core::error::Error for StartError {}
 
 trait At<T> {
-    /// Says which step failed.
+    /// Adds the step that failed.
     fn at(self, step: &'static str) -> Result<T, StartError>;
 }
 
@@ -83,7 +83,7 @@ const READ_WRITE: Perm = Perm { read: true, write: true, execute: false };
 const READ_EXECUTE: Perm = Perm { read: true, write: false, execute: true };
 
 impl<M: Machine> Server<M> {
-    /// Makes the root objects and starts the first process.
+    /// Creates the root objects and starts the first process.
     ///
     /// # Errors
     /// [`StartError`]: the system cannot run.
@@ -105,7 +105,7 @@ impl<M: Machine> Server<M> {
         let vdso_base = map_vdso(kernel, vmar, vdso, boot.vdso.len() as u64)?;
         let stack = kernel.vmo_create(STACK_SIZE, false).at("make a stack")?;
         let stack_base = map(kernel, vmar, stack, 0, STACK_SIZE, READ_WRITE).at("map a stack")?;
-        // The object's own handle went nowhere: the mapping keeps it.
+        // The server keeps no handle to the stack's VMO: the mapping keeps the VMO alive.
 
         let vmo_rights = Rights::BASIC | Rights::READ | Rights::MAP | Rights::GET_PROPERTY;
         let executable = vmo_rights | Rights::EXECUTE;
@@ -138,7 +138,7 @@ impl<M: Machine> Server<M> {
         kernel.channel_write(ours, message).at("send the first message")?;
         kernel.close(our_end);
         let value = kernel.process_begin(process, Some(argument)).at("begin the first process")?;
-        // As after a call: the return address's place is 8 below a multiple of 16.
+        // The stack pointer as after a call instruction: 8 below a multiple of 16.
         let top = stack_base + STACK_SIZE - 8;
         let registers = initial(entry, top, u64::from(value), vdso_base);
         kernel.thread_start(thread, &registers).at("start the first thread")?;
@@ -148,7 +148,7 @@ impl<M: Machine> Server<M> {
     }
 }
 
-/// The VMO with the vDSO's image, with what programs read there filled in.
+/// The VMO with the vDSO's image, including the constants that programs read there.
 fn make_vdso<M: Machine>(kernel: &mut Kernel<M>, image: &[u8]) -> Result<Id<Vmo>, StartError> {
     let id = kernel.vmo_create(image.len() as u64, false).at("make the vDSO")?;
     kernel.vmo_write(id, 0, image).at("fill the vDSO")?;
@@ -216,8 +216,8 @@ fn map_vdso<M: Machine>(kernel: &mut Kernel<M>, root: Id<Vmar>, vdso: Id<Vmo>, s
     Ok(base)
 }
 
-/// Loads an ELF image without interpreter; returns the entry point. Only what our own build makes comes here, so
-/// anything unexpected is refused, not worked around.
+/// Loads an ELF image without an interpreter and returns its entry point. The image comes from our own build, so the
+/// server refuses anything unexpected.
 fn load<M: Machine>(kernel: &mut Kernel<M>, root: Id<Vmar>, image: &[u8]) -> Result<u64, StartError> {
     let elf = elf::ElfBytes::<elf::endian::LittleEndian>::minimal_parse(image)
         .map_err(|_| StartError::Image("is not an ELF file"))?;

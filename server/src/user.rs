@@ -1,13 +1,13 @@
-//! Addresses that programs hand in, typed by what is alleged to be there and by the direction of the copy.
+//! Addresses that programs pass in, typed by the alleged content and by the direction of the copy.
 //!
-//! They can be used in no other way than through [`Cx`](crate::cx::Cx), which checks them.
+//! Only [`Cx`](crate::cx::Cx), which checks them, can use them.
 
 use core::marker::PhantomData;
 
-/// The address of one or more `T` that the kernel reads.
+/// The address of one or more `T` that the server reads.
 pub struct In<T>(pub u64, PhantomData<T>);
 
-/// The address of one or more `T` that the kernel writes.
+/// The address of one or more `T` that the server writes.
 pub struct Out<T>(pub u64, PhantomData<T>);
 
 macro_rules! pointer {
@@ -20,7 +20,7 @@ macro_rules! pointer {
         impl<T> Copy for $name<T> {}
 
         impl<T> $name<T> {
-            /// The address as it was handed in.
+            /// Wraps an address from a call's arguments.
             pub fn new(address: u64) -> Self {
                 $name(address, PhantomData)
             }
@@ -41,17 +41,17 @@ macro_rules! pointer {
 pointer!(In);
 pointer!(Out);
 
-/// The address of one or more `T` that the kernel reads and writes.
+/// The address of one or more `T` that the server reads and writes.
 pub struct InOut<T>(pub u64, PhantomData<T>);
 pointer!(InOut);
 
 impl<T> InOut<T> {
-    /// As something to read.
+    /// The same address for reading.
     pub fn input(self) -> In<T> {
         In::new(self.0)
     }
 
-    /// As something to write.
+    /// The same address for writing.
     pub fn output(self) -> Out<T> {
         Out::new(self.0)
     }

@@ -1,12 +1,13 @@
-//! Between two portions of a call anything may happen: each call that is made in portions, with each other call between any two of
-//! them, on a small world.
+//! Long calls with another call between two of their slices: each long call, with each other call between any two of
+//! its slices, on a small world.
 //!
-//! What a call in portions does to one thing (a cell of 64 pages of a region, a VMO's size, a thread that waits) happens at one time
-//! between its beginning and its end. So whatever comes in between, each thing is afterwards as if the one call had been made whole and
-//! then the other, or the other way round; where the call ended with an error, or with its thread, it may also be as if it had not been
-//! made, and sizes, which change by and by, anything between the two. The worlds that this is compared with are made by the same calls, of which none comes between portions of another: they know
-//! no portions. After each pair all memory, regions and marks are looked through ([`Kernel::check_memory`]), and when all has ended
-//! nothing is left.
+//! A long call changes each single thing (a cell of 64 pages of a VMAR, a VMO's size, a waiting thread) at one moment
+//! between its beginning and its end. So whatever comes in between, each thing must be afterwards as if one call had
+//! been made whole and then the other, in either order. If the long call ended with an error, or with its thread, it
+//! may also be as if that call had not been made; sizes, which change gradually, may have any value in between. The
+//! reference worlds are made by the same calls, none of them between the slices of another, so they contain no slices.
+//! After each pair the test checks all memory, VMARs and bookkeeping ([`Kernel::check_memory`]), and checks that
+//! nothing is left when everything has ended.
 
 use abi::{
     Rights, ZX_PROP_VMO_CONTENT_SIZE, ZX_VM_ALLOW_FAULTS, ZX_VM_CAN_MAP_READ, ZX_VM_CAN_MAP_SPECIFIC,
@@ -28,25 +29,25 @@ use objects::vmo::Vmo;
 use objects::{Id, Kernel};
 use server::{Answer, Server};
 
-/// Bytes of a cell, and cells of the region and of each VMO.
+/// Bytes of a cell; number of cells of the VMAR and of each VMO; bytes of all cells.
 const CELL: u64 = 64 * PAGE;
 const CELLS: u64 = 32;
 const ALL: u64 = CELLS * CELL;
-/// The first cells of the region, in which no region lies, and those of a caller's buffer.
+/// The first cells of the VMAR, which contain no child VMAR; cells of a caller's buffer.
 const PLAIN: u64 = 20;
 const BUFFER: u64 = 8;
-/// Where the region within the region lies, and how long it is.
+/// The first cell of the child VMAR, and its number of cells.
 const SUB: u64 = 20;
 const SUB_CELLS: u64 = 4;
-/// Where what is mapped behind that begins.
+/// Offset of the mappings behind the child VMAR.
 const LAST: u64 = (SUB + SUB_CELLS) * CELL;
-/// A call that takes more portions than that never ends.
+/// A call with more slices is assumed never to end.
 const MOST: usize = 2000;
 const RW: Perm = Perm { read: true, write: true, execute: false };
 const ANY: VmarFlags = VmarFlags { specific: true, read: true, write: true, execute: false };
 const PERMS: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
 
-/// The VMOs: one that is mapped in the region, two others, one that a pager supplies, and the caller's buffer.
+/// The VMOs: one that is mapped in the VMAR, two others, one that a pager supplies, and the caller's buffer.
 #[derive(Clone, Copy)]
 enum Which {
     Mapped,
@@ -64,11 +65,11 @@ struct World {
     process: Id<Process>,
     threads: [Id<Thread>; 2],
     region: Id<Vmar>,
-    /// First address of the region, of the buffer.
+    /// First address of the VMAR, and of the buffer.
     base: u64,
     buffer: u64,
     vmos: [Id<Vmo>; 5],
-    /// Handles to the VMOs, the region, that within it, a stream over the first VMO, the pager, and the process.
+    /// Handles to the VMOs, the VMAR, its child VMAR, a stream over the first VMO, the pager, and the process.
     of_vmos: [u64; 5],
     of_region: u64,
     of_sub: u64,
@@ -123,7 +124,7 @@ impl World {
         let [of_region, of_sub, of_stream, of_pager, of_process] =
             [region.object(), sub.object(), stream.object(), pager.object(), process.object()]
                 .map(|object| kernel.give(process, object, Rights::all()).unwrap().into());
-        // Each cell says which it is. What is mapped of the first VMO is there in the machine, too.
+        // Each cell contains a mark of its own. The machine has mapped the mapped cells of the first VMO, too.
         for (which, first) in [(Which::Mapped, 1), (Which::Other, 41), (Which::New, 81), (Which::Buffer, 121)] {
             let cells = if matches!(which, Which::Buffer) { BUFFER } else { CELLS };
             for cell in 0..cells {
@@ -159,7 +160,7 @@ impl World {
         self.of_vmos[which as usize]
     }
 
-    /// A thread makes a call, or makes it again.
+    /// A thread makes a call, or repeats it.
     fn call(&mut self, thread: usize, (number, words): Words) -> Answer {
         let key = ThreadKey(self.threads[thread].object().index());
         let Ok(Some(machine)) = self.server.kernel.objects.get(self.threads[thread]).map(Thread::machine) else {
@@ -171,7 +172,7 @@ impl World {
         self.server.settle_call(key, number, answer).0
     }
 
-    /// Makes a call until it is over: its result, and in how many portions.
+    /// Makes a call until it is over: its result, and its number of slices.
     fn whole(&mut self, thread: usize, words: Words) -> (Answer, usize) {
         for portions in 1..MOST {
             match self.call(thread, words) {
@@ -182,7 +183,7 @@ impl World {
         panic!("a call never ends");
     }
 
-    /// What there is: each thing, and how it is.
+    /// The observable state: each thing, and its value.
     fn look(&mut self) -> Vec<(&'static str, u64, i64)> {
         let mut all = Vec::new();
         let kernel = &mut self.server.kernel;
@@ -226,7 +227,7 @@ impl World {
         all
     }
 
-    /// All ends, and nothing is left.
+    /// Ends everything and checks that nothing is left.
     fn end(mut self) {
         let kernel = &mut self.server.kernel;
         kernel.machine.pace = 0;
@@ -244,13 +245,13 @@ impl World {
 /// A call: its number and its words.
 type Words = (u32, [u64; 8]);
 
-/// The words of a call that concerns a cell, if it concerns one.
+/// The words of a call; they depend on the cell if the call concerns one.
 type Call = fn(&World, u64) -> Words;
 
-/// What happens between two portions; it notes the results of the calls that it makes.
+/// An event between two slices; returns the results of its calls.
 type Event = fn(&mut World, u64) -> Vec<Answer>;
 
-/// A row of calls by their names.
+/// A list of calls with names.
 macro_rules! calls {
     ($($name:literal: $number:ident = |$world:ident, $cell:ident| [$($word:expr),* $(,)?];)*) => {
         &[$(($name, |$world: &World, $cell: u64| {
@@ -267,7 +268,7 @@ macro_rules! calls {
 const OUT: u64 = USER_BASE;
 const VECTORS: u64 = USER_BASE + 256;
 
-/// The calls that are made in portions. Those with a cell begin there.
+/// The long calls. Those that concern a cell begin there.
 const LONG: &[(&str, Call)] = calls! {
     "unmap all": VMAR_UNMAP = |w, c| [w.of_region, w.base, ALL];
     "unmap without regions": VMAR_UNMAP = |w, c| [w.of_region, w.base, PLAIN * CELL];
@@ -307,7 +308,7 @@ const LONG: &[(&str, Call)] = calls! {
     "stream read": STREAM_READV = |w, c| [w.of_stream, 0, VECTORS, 1, OUT];
 };
 
-/// What needs no portions, at a cell.
+/// Calls that take one slice, at a cell.
 const SHORT: &[(&str, Call)] = calls! {
     "unmap a cell": VMAR_UNMAP = |w, c| [w.of_region, w.base + c * CELL, CELL];
     "unmap half of a cell": VMAR_UNMAP = |w, c| [w.of_region, w.base + c * CELL, CELL / 2];
@@ -342,10 +343,10 @@ const SHORT: &[(&str, Call)] = calls! {
     "unmap the buffer": VMAR_UNMAP = |w, c| [w.of_region, w.buffer, CELL];
 };
 
-/// What takes more than one call, or none.
+/// Events that are several calls, or none.
 const OTHERS: &[(&str, Event)] = &[
     ("put a region where a cell ends", |w, c| {
-        // It begins in the midst of the cell and ends in the midst of the next.
+        // It begins in the middle of the cell and ends in the middle of the next.
         let (at, len) = (c * CELL + CELL / 2, CELL);
         let unmap = (nr::VMAR_UNMAP, [w.of_region, w.base + at, len, 0, 0, 0, 0, 0]);
         let can = ZX_VM_SPECIFIC | ZX_VM_CAN_MAP_READ | ZX_VM_CAN_MAP_WRITE | ZX_VM_CAN_MAP_SPECIFIC;
@@ -371,10 +372,10 @@ const OTHERS: &[(&str, Event)] = &[
     }),
 ];
 
-/// The same, whatever it is.
+/// Any of these events.
 type Happens = Box<dyn Fn(&mut World, u64) -> Vec<Answer>>;
 
-/// All that may happen.
+/// All events.
 fn events() -> impl Iterator<Item = (&'static str, Happens)> {
     let one = |&(name, call): &(&'static str, Call)| {
         let event = move |world: &mut World, cell: u64| vec![world.whole(1, call(world, cell)).0];
@@ -384,7 +385,7 @@ fn events() -> impl Iterator<Item = (&'static str, Happens)> {
     SHORT.iter().map(one).chain(LONG.iter().map(one)).chain(OTHERS.iter().map(other))
 }
 
-/// A world that is about to be looked at between portions: the clock goes on with each look at it.
+/// A world for calls in slices: the clock advances each time it is read.
 fn prepared() -> World {
     let mut world = World::new();
     let vectors = [world.buffer, BUFFER * CELL].map(u64::to_le_bytes).concat();
@@ -396,7 +397,7 @@ fn prepared() -> World {
     world
 }
 
-/// Of how many pairs one is tried.
+/// One of this many pairs is tried.
 fn every() -> usize {
     std::env::var("HAFNON_BETWEEN").ok().and_then(|every| every.parse().ok()).unwrap_or(40)
 }
@@ -452,12 +453,13 @@ fn each_thing_is_as_if_one_call_had_been_made_after_the_other() {
                     world.server.kernel.check_memory();
                     let (result, _) = world.whole(0, words);
                     let seen = world.look();
-                    // Streams say how much they have carried, which may be less than was asked for.
+                    // Streams return how much they have transferred, which may be less than requested.
                     let all = result == Answer::Done(0) && !name.starts_with("stream");
                     let allowed = if all { &serial[..2] } else { &serial[..] };
-                    // What two calls move from cell to cell may be moved twice; what is moved within a VMO is nowhere for a while.
+                    // Data that two calls move between cells may be moved twice; data that is moved within a VMO is
+                    // nowhere for a while.
                     let moves = |name: &str| name.contains("transfer") || name == "supply";
-                    // Who reads into a buffer changes what others write from it.
+                    // A call that reads into the buffer changes what another call writes from it.
                     let both = [name, other];
                     let buffer =
                         both.iter().any(|name| name.contains("read")) && both.iter().any(|name| name.contains("write"));
@@ -473,17 +475,17 @@ fn each_thing_is_as_if_one_call_had_been_made_after_the_other() {
     println!("{tried} of {count} pairs");
 }
 
-/// Whether each thing is as in one of those worlds.
+/// Checks that each thing is as in one of the allowed worlds.
 fn check(seen: &[(&str, u64, i64)], allowed: &[Vec<(&'static str, u64, i64)>], case: &str) {
     for &(what, which, how) in seen {
         let mut others = Vec::new();
         for world in allowed {
             others.extend(world.iter().filter(|&&(name, number, _)| (name, number) == (what, which)).map(|of| of.2));
         }
-        // A size changes by and by; a call that has not come to its end leaves it on the way.
+        // A size changes gradually; a call that did not finish leaves it at an intermediate value.
         let on_the_way = allowed.len() > 2 && matches!(what, "size" | "content");
         let between = others.iter().min() <= Some(&how) && Some(&how) <= others.iter().max();
-        // What lies in a region that is on its way to its end may have ended.
+        // A VMAR inside one that is being destroyed may be gone already.
         let within = allowed.len() > 2 && what == "region" && how == 0 && others.contains(&-1);
         assert!(
             others.contains(&how) || on_the_way && between || within,
@@ -492,7 +494,7 @@ fn check(seen: &[(&str, u64, i64)], allowed: &[Vec<(&'static str, u64, i64)>], c
     }
 }
 
-/// Small numbers, the same for the same seed.
+/// Small pseudo-random numbers, reproducible by the seed.
 struct Dice(u64);
 
 impl Dice {
@@ -504,7 +506,7 @@ impl Dice {
     }
 }
 
-/// Between any two portions of a call others make any calls, or end: all that must always hold holds, and everything ends.
+/// Between any two slices of a call other threads make any calls, or end. All invariants hold, and every call ends.
 #[test]
 fn anything_between_any_two_portions() {
     let seeds = std::env::var("HAFNON_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(300);
@@ -519,7 +521,7 @@ fn anything_between_any_two_portions() {
             while world.call(0, words) == Answer::Blocked {
                 portions += 1;
                 assert!(portions < MOST, "{name} never ends, seed {seed}");
-                // In the end others let it come to its end.
+                // From then on nothing else happens until the call ends.
                 if portions < 40 && dice.below(3) == 0 {
                     let (_, event) = &events[dice.below(events.len() - 1)];
                     event(&mut world, dice.below(CELLS as usize - 2) as u64);

@@ -1,5 +1,5 @@
-//! What `between.rs` is for memory, for threads that wait, lists of them, and ends: calls that wake, move, cancel, list, close and kill
-//! in portions, with others between any two.
+//! As `between.rs`, but for waiting threads, lists of them, and destruction: calls that wake, move, cancel, list, close
+//! and kill in slices, with other calls between any two slices.
 
 use std::collections::BTreeSet;
 
@@ -19,13 +19,13 @@ use objects::vmar::{MapRequest, Place};
 use objects::{Id, Kernel};
 use server::{Answer, Server};
 
-/// Threads that wait in each way; more than are told at once.
+/// Threads that wait in each way; more than are notified at once.
 const CROWD: usize = 100;
 /// Handles in a channel, and waits at a port.
 const MANY: usize = 60;
-/// A call that takes more portions than that never ends.
+/// A call with more slices is assumed never to end.
 const MOST: usize = 2000;
-/// Words of the futexes, and where answers go.
+/// Addresses of the futexes' words, and of the calls' results.
 const WORD: u64 = USER_BASE;
 const OTHER: u64 = USER_BASE + 64;
 const OUT: u64 = USER_BASE + 512;
@@ -34,7 +34,8 @@ type Words = (u32, [u64; 8]);
 type Step = fn(&mut World) -> Words;
 type Event = fn(&mut World);
 
-/// A process with two threads that make calls, and threads of three processes that wait: for a signal, at a futex, through a handle.
+/// A process with two threads that make calls, and three groups of waiting threads: for a signal, at a futex, and
+/// through a handle.
 struct World {
     server: Server<FakeMachine>,
     job: Id<Job>,
@@ -42,8 +43,8 @@ struct World {
     process: Id<Process>,
     threads: [Id<Thread>; 2],
     crowd: Vec<Id<Thread>>,
-    /// Handles: the event that the first wait for, another to it that the third wait through, a channel's ends, a port, the second
-    /// process, its job.
+    /// Handles: the event for which the first group waits, another handle to it through which the third group waits, a
+    /// channel's ends, a port, the second process, its job.
     event: u64,
     through: u64,
     ends: [u64; 2],
@@ -81,7 +82,7 @@ impl World {
             thread
         };
         let threads = [start(&mut kernel, &mut held, process), start(&mut kernel, &mut held, process)];
-        // The third wait in the second process; nobody else is in it.
+        // The third group waits in the second process and is alone there.
         let crowd: Vec<_> = (0..3 * CROWD)
             .map(|number| start(&mut kernel, &mut held, if number < 2 * CROWD { process } else { second }))
             .collect();
@@ -165,7 +166,7 @@ impl World {
         panic!("a call never ends");
     }
 
-    /// How each of the crowd is: what it waits in, and what its last wait ended with; whether it is gone.
+    /// The state of each thread in the crowd: its wait, and the result of its last wait; or that it is gone.
     fn look(&self) -> Vec<(u32, i64)> {
         let kernel = &self.server.kernel;
         let one = |&thread: &Id<Thread>| {
@@ -176,7 +177,7 @@ impl World {
         self.crowd.iter().map(one).collect()
     }
 
-    /// Nobody was told twice: each of the crowd waited once.
+    /// No thread was notified twice: each one in the crowd waited once.
     fn check(&self) {
         self.server.kernel.check_memory();
         for &thread in &self.crowd {
@@ -202,7 +203,7 @@ fn info(handle: u64, topic: u32) -> Words {
     (nr::OBJECT_GET_INFO, [handle, topic.into(), USER_BASE + 2 * PAGE, 2 * PAGE, OUT, OUT + 8, 0, 0])
 }
 
-/// The calls that are made in portions.
+/// The long calls.
 const LONG: &[(&str, Step)] = &[
     ("signal", |w| (nr::OBJECT_SIGNAL, [w.event, 0, Signals::USER_0.bits().into(), 0, 0, 0, 0, 0])),
     ("close what they wait through", |w| (nr::HANDLE_CLOSE, [w.through, 0, 0, 0, 0, 0, 0, 0])),
@@ -224,7 +225,7 @@ fn once(world: &mut World, words: Words) {
     world.whole(1, words);
 }
 
-/// What else may happen.
+/// Other events.
 const EVENTS: &[(&str, Event)] = &[
     ("wake one", |w| once(w, (nr::FUTEX_WAKE, [WORD, 1, 0, 0, 0, 0, 0, 0]))),
     ("wake one of the other", |w| once(w, (nr::FUTEX_WAKE, [OTHER, 1, 0, 0, 0, 0, 0, 0]))),
@@ -319,7 +320,8 @@ fn each_of_a_crowd_is_told_once_and_by_one_of_those_who_tell() {
                 world.check();
                 let (seen, over) = (world.look(), result == Answer::Done(0));
                 for (number, how) in seen.iter().enumerate() {
-                    // Who is told first depends on who waited when; each is told what some of those who wait like it are told.
+                    // Which thread is notified first depends on the order of the waits; each gets a result that some
+                    // thread of its group gets in a reference world.
                     let alike = number / CROWD * CROWD..(number / CROWD + 1) * CROWD;
                     let allowed = serial.iter().take(if over { 2 } else { 3 });
                     let allowed: BTreeSet<_> = allowed.flat_map(|world| world[alike.clone()].iter()).collect();

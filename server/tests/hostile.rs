@@ -1,6 +1,7 @@
-//! Hostile programs, on the host: threads of several processes make any call with any arguments, fault wherever they
-//! like, memory is refused now and then, and time passes. The arguments are drawn by the definitions' types, so that many calls get past the first
-//! checks. Whatever they do, the server answers, nothing panics or overflows, and once all is killed nothing is left.
+//! Hostile programs, on the host: threads of several processes make random calls with random arguments and fault
+//! anywhere, memory is sometimes refused, and time passes. The arguments are chosen by the types in the definitions, so
+//! that many calls pass the first checks. The server must always answer, nothing may panic or overflow, and once
+//! everything is killed nothing may be left.
 
 use std::path::Path;
 
@@ -24,17 +25,17 @@ use objects::{Id, Kernel};
 use server::{Answer, Server};
 
 const WORDS: u64 = 16;
-/// Pages that every process has at [`USER_BASE`], and read-only ones behind them.
+/// Pages that every process has at [`USER_BASE`], and read-only pages behind them.
 const PAGES: u64 = 8;
 const READ_ONLY: u64 = 2;
-/// Pages behind those that a pager of the process's own supplies, if it happens to.
+/// Pages behind those, which the process's own pager may supply.
 const PAGED: u64 = 3;
-/// Frames that the machine has: few, so that memory runs out now and then.
+/// Frames of the machine: few, so that memory runs out sometimes.
 const FRAMES: usize = 3000;
-/// Handles that one process has at most before some are closed.
+/// Maximum number of handles of a process before some are closed.
 const HANDLES: usize = 400;
 
-/// Small numbers with a long period (xorshift64*), the same for the same seed.
+/// Small pseudo-random numbers with a long period (xorshift64*), reproducible by the seed.
 struct Dice(u64);
 
 impl Dice {
@@ -84,7 +85,7 @@ const ODD: [u64; 22] = [
     u64::MAX,
 ];
 
-/// Options of calls that have to do with memory, those more often that get further.
+/// Options of memory calls. Those that get further occur more often.
 const PERMS: [u32; 4] = [0, ZX_VM_PERM_READ, ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, ZX_VM_PERM_READ | ZX_VM_PERM_WRITE];
 const PLACES: [u32; 2] = [ZX_VM_SPECIFIC, ZX_VM_SPECIFIC_OVERWRITE];
 const KINDS: [u32; 6] = [0, 0, ZX_VMO_RESIZABLE, ZX_VMO_RESIZABLE, ZX_VMO_DISCARDABLE, ZX_VMO_UNBOUNDED];
@@ -97,7 +98,7 @@ const CHILDREN: [u32; 6] = [
     ZX_VMO_CHILD_SNAPSHOT_MODIFIED,
 ];
 
-/// `ZX_INFO_*`, `ZX_PROP_*` and the like are small numbers, with a version in the upper half.
+/// `ZX_INFO_*`, `ZX_PROP_*` and similar constants are small numbers, with a version in the upper half.
 fn number(dice: &mut Dice) -> u64 {
     match dice.below(6) {
         0 => dice.pick(&ODD),
@@ -114,7 +115,7 @@ fn address(dice: &mut Dice) -> u64 {
         0 => dice.pick(&ODD),
         1 => USER_TOP - dice.below(32),
         2 => inside + dice.below(8),
-        // Across the end of what can be written, and of what can be read.
+        // Across the end of the writable, and of the readable memory.
         3 => USER_BASE + PAGES * PAGE - dice.below(16),
         4 => USER_BASE + (PAGES + READ_ONLY) * PAGE - dice.below(64),
         5 => 0,
@@ -123,12 +124,12 @@ fn address(dice: &mut Dice) -> u64 {
     }
 }
 
-/// Calls that get to the server and find something there.
+/// Calls that reach the server and are supported.
 fn wanted(call: &Syscall) -> bool {
     call.via == Via::Server && !matches!(call.support, Support::Unsupported(_))
 }
 
-/// The types that a definition's word for an object means; none for any.
+/// The object types that a definition's word for an object stands for; none for any type.
 fn types_of(object: &str) -> Vec<u32> {
     let constant = |name: &str| {
         let name = format!("ZX_OBJ_TYPE_{}", name.to_uppercase());
@@ -140,7 +141,7 @@ fn types_of(object: &str) -> Vec<u32> {
     }
 }
 
-/// Sizes of memory, most often a few pages; some reach far, some are no whole pages.
+/// Sizes of memory, usually a few pages; some are huge, some are not whole pages.
 fn extent(dice: &mut Dice) -> u64 {
     match dice.below(16) {
         0 => number(dice),
@@ -155,16 +156,16 @@ fn extent(dice: &mut Dice) -> u64 {
 struct World {
     server: Server<FakeMachine>,
     calls: Vec<Syscall>,
-    /// Which of them have to do with memory.
+    /// Indices of the memory calls.
     of_memory: Vec<usize>,
-    /// How often each call did not end with an error.
+    /// How often each call succeeded.
     succeeded: Vec<u32>,
     dice: Dice,
     job: Id<Job>,
     processes: Vec<Id<Process>>,
-    /// A handle in being to each of them.
+    /// A handle to each process that keeps it alive.
     held: Vec<Handle>,
-    /// How everything stood before the first process.
+    /// The counts before the first process.
     empty: (usize, usize, usize),
     frames: usize,
 }
@@ -214,7 +215,7 @@ impl World {
             objects.push(thread.object());
         }
         objects.push(kernel.resource_root().unwrap().object());
-        // What most calls that have to do with memory need.
+        // Objects that most memory calls need.
         for (pages, resizable) in [(PAGES, false), (3 * PAGES, true)] {
             objects.push(kernel.vmo_create(pages * PAGE, resizable).unwrap().object());
         }
@@ -225,14 +226,14 @@ impl World {
         for object in objects {
             kernel.give(process, object, Rights::all()).unwrap();
         }
-        // Each knows the others, so that one can kill, read and write another.
+        // Each process has handles to the others, so it can kill them and read and write their memory.
         for other in self.processes.clone() {
             let handle = kernel.another(Handle { object: other.object(), rights: Rights::all() });
             let _ = kernel.put(process, handle);
         }
         kernel.reap();
         self.processes.push(process);
-        // What a reference keeps in being keeps its number.
+        // An object keeps its number while there is a reference to it.
         self.held.push(kernel.another(Handle { object: process.object(), rights: Rights::all() }));
     }
 
@@ -243,7 +244,7 @@ impl World {
         handles.map(|(value, handle)| (value, objects.any(handle.object).unwrap().body.object_type())).collect()
     }
 
-    /// A handle, most often one to an object of a type that the call takes.
+    /// A handle, usually to an object of a type that the call takes.
     fn handle(&mut self, handles: &[(u32, u32)], types: &[u32]) -> u64 {
         if handles.is_empty() || self.dice.one_in(30) {
             return number(&mut self.dice) & 0xffff_ffff;
@@ -290,7 +291,7 @@ impl World {
         }
     }
 
-    /// An address in or near something that a process has mapped.
+    /// An address in or near one of a process's mappings.
     fn mapped(&mut self, process: Id<Process>) -> u64 {
         let kernel = &self.server.kernel;
         let aspace = kernel.objects.get(process).unwrap().aspace;
@@ -302,14 +303,14 @@ impl World {
         let which = self.dice.below(count) as usize;
         let (base, pages) = mappings().nth(which).map(|m| (m.base, m.len / PAGE)).unwrap();
         if base < USER_BASE + (PAGES + READ_ONLY) * PAGE && !self.dice.one_in(20) {
-            // Without the memory that its arguments are in it would not get far.
+            // Without the memory for its arguments, the process would not get far.
             return USER_BASE + (16 + self.dice.below(64)) * PAGE;
         }
         let page = if self.dice.one_in(3) { self.dice.below(pages) } else { self.dice.below(pages.min(PAGES)) };
         base + page * PAGE
     }
 
-    /// A call that has to do with memory: arguments that get further than just any.
+    /// Adjusts the arguments of a memory call so that they get further than random ones.
     fn of_memory(&mut self, process: Id<Process>, call: &Syscall, words: &mut [u64; 8]) {
         let is_vmar = call.name.starts_with("vmar");
         let names = [("vmo", "stream"), ("vmar", "iob"), ("pager", "bti")];
@@ -350,7 +351,7 @@ impl World {
         }
     }
 
-    /// Words as a program might have them where a call's pointers point.
+    /// Writes words as a program might have them to where a call's pointers point.
     fn scribble(&mut self, process: Id<Process>, handles: &[(u32, u32)]) {
         for _ in 0..WORDS {
             let word = match self.dice.below(5) {
@@ -361,12 +362,12 @@ impl World {
             };
             let at = USER_BASE + self.dice.below(PAGES * PAGE / 8) * 8;
             let Some(aspace) = self.server.kernel.objects.get(process).unwrap().aspace else { return };
-            // It may have unmapped it, or made it read-only.
+            // The process may have unmapped the memory, or made it read-only.
             let _ = self.server.kernel.copy_out(aspace, at, &word.to_le_bytes());
         }
     }
 
-    /// A thread of a process that can call. Where all wait, one more is started; where many do, one ends.
+    /// A thread of a process that can make calls. If all wait, starts one more; if many wait, ends one.
     fn thread(&mut self, process: Id<Process>) -> Option<ThreadKey> {
         let kernel = &mut self.server.kernel;
         let started = kernel.machine.threads.values().filter_map(|thread| kernel.thread_at(thread.key));
@@ -402,7 +403,7 @@ impl World {
         let aspace = kernel.objects.get(process).unwrap().aspace;
         let memory = aspace.and_then(|aspace| kernel.mapping_at(aspace, USER_BASE));
         if memory.is_none_or(|memory| memory.len < PAGES * PAGE || !memory.perm.write) && self.dice.one_in(20) {
-            // One that has lost the memory that it calls with does nothing worth while any more.
+            // A process that has lost the memory for its calls does nothing useful any more.
             kernel.process_kill(process, 0);
             kernel.reap();
             return;
@@ -432,7 +433,7 @@ impl World {
                 let within = m.offset + (address - m.base) < kernel.vmo_size(m.vmo).unwrap();
                 within && m.perm.read && m.perm.write && !m.content_only
             });
-            // What ends in an exception ends the process, most often.
+            // A fault that ends in an exception usually ends the process.
             if is_served || self.dice.one_in(50) {
                 self.server.fault(key, fault);
             }
@@ -465,7 +466,7 @@ impl World {
             false => self.dice.below(self.calls.len() as u64) as usize,
         };
         let call = self.calls[number].clone();
-        // The end of everything comes soon enough.
+        // Calls that end processes and threads are made rarely.
         let deadly = ["task_kill", "process_exit", "thread_exit", "vmar_destroy"].contains(&call.name.as_str());
         if deadly && !self.dice.one_in(10) {
             return;
@@ -489,7 +490,7 @@ impl World {
         }
     }
 
-    /// Now and then one of the first requests for memory of a call is refused.
+    /// Sometimes refuses one of a call's first requests for memory.
     fn refusal(&mut self) -> Option<(u64, Plan)> {
         if !self.dice.one_in(10) {
             return None;
@@ -498,13 +499,14 @@ impl World {
         Some((self.server.kernel.koid(self.job.object()), Plan { want: None, first, count, on }))
     }
 
-    /// Kills all; nothing may be left of it.
+    /// Kills everything; nothing may be left.
     fn end(mut self) {
         let kernel = &mut self.server.kernel;
         let job = self.job;
         kernel.job_kill(job, 0);
         self.held.into_iter().for_each(|handle| kernel.close(handle));
-        // Who is allowed to trace may have left a trace behind: its ring is the kernel's until somebody empties it.
+        // A process with the right to trace may have left a trace behind: its ring belongs to the server until the
+        // trace is rewound.
         kernel.trace_stop();
         kernel.trace_rewind();
         kernel.reap();
@@ -521,7 +523,7 @@ impl World {
     }
 }
 
-/// Runs one world to its end; gives how often each call succeeded.
+/// Runs one world to its end; returns how often each call succeeded.
 fn run(seed: u64, steps: usize) -> Vec<(String, u32)> {
     let mut world = World::new(seed);
     for _ in 0..3 {
@@ -552,7 +554,7 @@ fn any_call_with_any_arguments() {
         }
     }
     println!("{total:?}");
-    // A test that every call refuses would prove nothing.
+    // If every call were refused, the test would prove nothing.
     let reached = total.values().filter(|&&count| count > 0).count();
     assert!(only.is_some() || reached * 2 > total.len(), "only {reached} of {} calls ever succeed", total.len());
 }

@@ -1,4 +1,4 @@
-//! Long calls are made in portions, and what else happens between two of them.
+//! Long calls run in slices, and other events happen between two slices.
 
 use abi::{Rights, Signals, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, nr};
 use objects::channel::Message;
@@ -14,7 +14,7 @@ use objects::vmo::Vmo;
 use objects::{Id, Kernel, ObjectId};
 use server::{Answer, Server};
 
-/// Pages that no portion is enough for.
+/// Pages for which one slice is not enough.
 const PAGES: u64 = 2048;
 const OK: Answer = Answer::Done(0);
 
@@ -51,7 +51,7 @@ impl World {
         World { server, job, held, process, threads, vmo, handle, empty }
     }
 
-    /// One of the threads makes a call, or makes it again.
+    /// One of the threads makes a call, or repeats it.
     fn call(&mut self, thread: usize, number: u32, words: [u64; 8]) -> Answer {
         let key = ThreadKey(self.threads[thread].object().index());
         let machine = self.server.kernel.objects.get(self.threads[thread]).unwrap().machine().unwrap();
@@ -70,7 +70,7 @@ impl World {
         self.server.kernel.give(self.process, object, Rights::all()).unwrap().into()
     }
 
-    /// The timer rings until nothing is left: how often.
+    /// Lets the timer fire until the reaper's backlog is empty; returns how often.
     fn ring(&mut self) -> usize {
         let rings = (0..).find(|_| {
             let left = self.server.kernel.is_left();
@@ -87,7 +87,7 @@ impl World {
         self.call(0, nr::VMO_OP_RANGE, words)
     }
 
-    /// Makes a call again until it is over: how often, and its result.
+    /// Repeats a call until it is over; returns how often, and the result.
     fn on(&mut self, op: u32) -> (u64, Answer) {
         let again = (0..).find_map(|times| match self.op(op) {
             Answer::Blocked => None,
@@ -100,7 +100,7 @@ impl World {
         self.server.kernel.vmo_committed(self.vmo).map_or(0, |bytes| bytes / PAGE)
     }
 
-    /// All ends, and nothing is left.
+    /// Ends everything and checks that nothing is left.
     fn end(mut self) {
         self.server.kernel.machine.pace = 0;
         self.ring();
@@ -119,7 +119,7 @@ fn a_long_call_goes_on_from_where_it_was() {
     assert_eq!(world.op(ZX_VMO_OP_COMMIT), Answer::Blocked);
     let (first, before) = (world.committed(), world.server.kernel.machine.frames_in_use());
     assert!((1..PAGES).contains(&first));
-    // The thread computes, as far as anybody can tell; others are served.
+    // Other threads see the caller as a running thread; the server serves them.
     let info = world.server.kernel.objects.get(world.threads[0]).unwrap().info_state();
     assert_eq!(info, abi::ZX_THREAD_STATE_RUNNING);
     assert_eq!(world.call(1, nr::HANDLE_CHECK_VALID, [world.handle, 0, 0, 0, 0, 0, 0, 0]), OK);
@@ -139,11 +139,11 @@ fn its_handle_may_be_closed_and_its_words_changed() {
     assert_eq!(world.op(ZX_VMO_OP_COMMIT), Answer::Blocked);
     assert_eq!(world.call(1, nr::HANDLE_CLOSE, [world.handle, 0, 0, 0, 0, 0, 0, 0]), OK);
     let before = world.committed();
-    // What the thread has in its registers by now is of no interest.
+    // The words in the thread's registers do not matter any more.
     assert_eq!(world.call(0, nr::VMO_OP_RANGE, [0; 8]), Answer::Blocked);
     assert!(world.committed() > before);
     assert_eq!(world.on(ZX_VMO_OP_COMMIT).1, OK);
-    // With the call the VMO ended.
+    // The VMO ended with the call.
     assert_eq!(world.committed(), 0);
     world.end();
 }
@@ -190,7 +190,7 @@ fn the_end_of_its_process_ends_it() {
     world.end();
 }
 
-/// Eventpairs in messages of a channel: its ends, and the other ends of those.
+/// Eventpairs in a channel's messages: the ends of the channel, and the peers of the eventpairs.
 fn full_channel(world: &mut World) -> ([u64; 2], Vec<u64>) {
     let kernel = &mut world.server.kernel;
     let (near, far) = kernel.channel_create().unwrap();
@@ -218,7 +218,7 @@ fn a_call_that_ends_much_is_answered_when_it_has_ended() {
     assert_eq!(world.one(0, nr::HANDLE_CLOSE, ends[1]), Answer::Blocked);
     let first = gone(&world, &others);
     assert!(0 < first && first < others.len());
-    // Others are served, and what they end ends at once.
+    // The server serves other threads, and destroys at once what they end.
     let [near, far] = {
         let kernel = &mut world.server.kernel;
         let (near, far) = kernel.eventpair_create().unwrap();
@@ -227,11 +227,11 @@ fn a_call_that_ends_much_is_answered_when_it_has_ended() {
     assert_eq!(world.one(1, nr::HANDLE_CLOSE, near), OK);
     assert_eq!(gone(&world, &[far]), 1);
     assert_eq!(gone(&world, &others), first);
-    // Whatever the thread comes with, it is made for what is left.
+    // Whatever its arguments, the thread's repeated call destroys the next slice of the backlog.
     let times = (1..).find(|_| world.one(0, nr::HANDLE_CLOSE, ends[1]) == OK).unwrap();
     assert_eq!(gone(&world, &others), others.len());
     assert!((1..60).contains(&times));
-    // If it ends, the timer goes on.
+    // If the thread ends, the timer continues.
     assert_eq!(world.one(0, nr::HANDLE_CLOSE, other_ends[1]), Answer::Blocked);
     world.server.kernel.process_kill(world.process, 3);
     world.server.settle();
@@ -253,7 +253,7 @@ fn memory_of_what_has_ended_comes_back_when_it_is_needed_or_when_there_is_time()
     assert!(left < full && world.server.kernel.is_left());
     assert!(world.ring() > 1);
     assert_eq!(full - world.server.kernel.machine.frames_in_use(), PAGES as usize);
-    // Nobody is refused what is there as soon as what has ended is gone.
+    // No request fails for lack of memory that comes back when the reaper's backlog is empty.
     let mut last = None;
     for _ in 0..3 {
         let vmo = world.server.kernel.vmo_create(2 * PAGES * PAGE, false).unwrap();
@@ -293,7 +293,7 @@ fn mappings_go_in_portions() {
         assert!(all >= PAGES as usize);
         let value = world.handle_to(region.object());
         world.server.kernel.machine.pace = 200_000;
-        // Half of it may be read only, then it goes but for the first page.
+        // Half of it becomes read-only, then all but the first page is removed.
         let protect = [value, abi::ZX_VM_PERM_READ.into(), base + PAGE, PAGES / 2 * PAGE, 0, 0, 0, 0];
         let (number, words) = match destroy {
             false => (nr::VMAR_UNMAP, [value, base + 2 * PAGE, (2 * PAGES - 2) * PAGE, 0, 0, 0, 0, 0]),
@@ -333,8 +333,8 @@ fn what_would_fail_fails_before_anything_is_done() {
     world.end();
 }
 
-/// Jobs below a job, of which an answer tells while some end and others come: those that are there all the time are told
-/// once, in their order; the one after which it stopped may go, too.
+/// Lists the child jobs of a job while some end and others are created: those that exist all the time are listed once,
+/// in order. The job after which the list stopped may end, too.
 #[test]
 fn a_list_goes_on_when_what_it_tells_of_has_changed() {
     for room in [400, 100] {
@@ -363,7 +363,7 @@ fn a_list_goes_on_when_what_it_tells_of_has_changed() {
                 Answer::Blocked => times += 1,
                 answer => break assert_eq!(answer, OK),
             }
-            // The last that was told, one before it and one behind it go, and one comes.
+            // The last listed job, one before it and one after it end, and a new one is created.
             let told = read(&mut world, records, room as usize);
             let last = told.iter().rposition(|&koid| koid != 0).unwrap_or(0);
             for koid in [told[last], at_first[last / 2], at_first[(last + 9).min(399)]] {
@@ -388,7 +388,7 @@ fn a_list_goes_on_when_what_it_tells_of_has_changed() {
     }
 }
 
-/// One VMO is mapped over another: between two portions each address shows one of them.
+/// One VMO is mapped over another: between two slices each address shows one of them.
 #[test]
 fn what_is_mapped_over_is_never_nothing() {
     for disturbed in [false, true] {
@@ -400,7 +400,7 @@ fn what_is_mapped_over_is_never_nothing() {
         let len = PAGES * PAGE;
         let (region, base) = kernel.vmar_allocate(root, Place::At(512 * PAGE), 2 * len, flags).unwrap();
         let perm = Perm { read: true, write: true, execute: false };
-        // Pages one by one, and then the rest in one, which is cut.
+        // Single-page mappings, and then the rest as one mapping, which is split.
         for (page, pages) in (0..PAGES / 2).map(|page| (page, 1)).chain([(PAGES / 2, PAGES)]) {
             let request = MapRequest { vmo: world.vmo, offset: 0, len: pages * PAGE, perm, max: perm, fixed: false };
             kernel.vmar_map(region, Place::At(page * PAGE), request).unwrap();
@@ -441,7 +441,7 @@ fn what_is_mapped_over_is_never_nothing() {
     }
 }
 
-/// A process with many threads is killed: none of them makes a call any more, and they stop one after the other.
+/// A process with many threads is killed: none of them can make a call any more, and they stop one after the other.
 #[test]
 fn a_crowd_is_stopped_in_portions() {
     let mut world = World::new();

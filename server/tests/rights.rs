@@ -1,5 +1,6 @@
-//! A right is not regained: of a handle that lacks one, whatever is made (handles, and objects that show the same memory or task)
-//! lacks it too, by any way and by any two ways one after the other. The rows are those of the table in docs/security.md ("Rights").
+//! A lost right is not regained: whatever is made from a handle that lacks a right (handles, and objects that show the
+//! same memory or task) lacks it too, by any way and by any two ways one after the other. The rows are those of the
+//! table in docs/security.md ("Rights").
 
 use abi::{
     Rights, Status, ZX_HANDLE_OP_DUPLICATE, ZX_HANDLE_OP_MOVE, ZX_LOG_FLAG_READABLE, ZX_PROP_VMO_CONTENT_SIZE,
@@ -20,14 +21,14 @@ use objects::{Id, Kernel, ObjectId};
 use server::{Answer, Server};
 use zerocopy::IntoBytes;
 
-/// Where handles are told, structures are passed, and bytes lie.
+/// Addresses for returned handles, for structures, and for bytes.
 const OUT: u64 = USER_BASE;
 const STRUCT: u64 = USER_BASE + 256;
 const BYTES: u64 = USER_BASE + 512;
 const SIZE: u64 = 4 * PAGE;
-/// What a copy or a window brings along: its name and its content's size are its own.
+/// Rights that a copy or a window adds: it has a name and a content size of its own.
 const OWN: Rights = Rights::GET_PROPERTY.union(Rights::SET_PROPERTY);
-/// All that a handle to a VMO can have.
+/// All rights that a handle to a VMO can have.
 const ALL: Rights = Rights::BASIC
     .union(Rights::READ)
     .union(Rights::WRITE)
@@ -46,7 +47,7 @@ struct World {
     root: u64,
 }
 
-/// How a handle is made of another.
+/// A way to make a handle from another.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Duplicate,
@@ -56,7 +57,7 @@ enum Way {
     Child(u32),
 }
 
-/// The ways of the table: what the result may have that the handle has not; whether it shows other memory.
+/// The ways of the table: the rights that the result may have beyond the handle's, and whether it shows other memory.
 const WAYS: [(Way, Rights, bool); 14] = [
     (Way::Duplicate, Rights::NONE, false),
     (Way::Replace, Rights::NONE, false),
@@ -128,7 +129,7 @@ impl World {
         self.server.kernel.handle(self.process, handle as u32).unwrap().rights
     }
 
-    /// A handle made of another in a way, with as many rights as it gives, or with some that are asked for.
+    /// Makes a handle from another in a way, with all rights that this gives, or with the requested ones.
     fn make(&mut self, way: Way, handle: u64, asked: Option<Rights>) -> Result<u64, Status> {
         let rights = asked.map_or(ZX_RIGHT_SAME_RIGHTS, |asked| asked.bits());
         let status = match way {
@@ -152,7 +153,8 @@ impl World {
         if status == Status::OK { Ok(self.told(OUT) & u64::from(u32::MAX)) } else { Err(status) }
     }
 
-    /// All that a program may try with a handle to change or see what lies behind it; what it could do of that.
+    /// Tries everything that a program may do with a handle to read or change the object; returns the rights that it
+    /// exercised.
     fn try_all(&mut self, handle: u64) -> Rights {
         let mut could = Rights::NONE;
         let mut note = |status: Status, right: Rights| could.set(right, could.contains(right) || status == Status::OK);
@@ -172,7 +174,7 @@ impl World {
         for (perm, right) in perms {
             note(self.call(nr::VMAR_MAP, &[root, perm.into(), 0, handle, 0, PAGE, OUT]), right);
         }
-        // Who may map it to read only does not get more by changing the mapping.
+        // A handle that can only be mapped readable gives no more by changing the mapping.
         if self.call(nr::VMAR_MAP, &[root, ZX_VM_PERM_READ.into(), 0, handle, 0, PAGE, OUT]) == Status::OK {
             let at = self.told(OUT);
             for (perm, right) in &perms[1..] {
@@ -193,7 +195,7 @@ impl World {
         could
     }
 
-    /// Whether the original is as it was: its bytes, and its size.
+    /// Whether the original is unchanged: its bytes, and its size.
     fn kept(&mut self) -> (bool, bool) {
         let (size, content) = (self.server.kernel.vmo_size(self.vmo), self.server.kernel.vmo_content_size(self.vmo));
         let mut bytes = [[0; 16]; 2];
@@ -220,7 +222,7 @@ fn what_is_made_of_a_handle_to_memory_lacks_what_that_lacks() {
                 let (mut other_memory, mut added) = (false, Rights::NONE);
                 for (way, adds, copies) in [(first, adds, copies), (second, more, copies_again)] {
                     if !matches!(way, Way::Child(_)) {
-                        // Asking for more gets nothing, and who asks may lose what he had.
+                        // Requesting more rights fails, and may cost the caller its handle.
                         let spare = world.handle(world.vmo.object(), held);
                         let asked = Some(held | missing);
                         assert!(held.contains(missing) || world.make(way, spare, asked).is_err(), "{case}");
@@ -268,7 +270,7 @@ fn a_child_of_a_task_is_had_with_no_more_rights_than_the_task() {
         assert_eq!(get(ZX_RIGHT_SAME_RIGHTS), Status::OK);
         let child = world.told(OUT) & u64::from(u32::MAX);
         assert_eq!(world.rights(child), held);
-        // And of that process a thread.
+        // And a thread of that process.
         let koid = world.server.kernel.koid(world.thread.object());
         assert_eq!(
             world.call(nr::OBJECT_GET_CHILD, &[child, koid, (held | missing).bits().into(), OUT]),
@@ -317,7 +319,7 @@ fn the_log_is_read_by_who_was_given_a_resource_for_it() {
     assert_eq!(world.call(nr::DEBUGLOG_CREATE, &[0, readable, OUT]), Status::BAD_HANDLE);
     let vmo = world.handle(world.vmo.object(), ALL);
     assert_eq!(world.call(nr::DEBUGLOG_CREATE, &[vmo, readable, OUT]), Status::WRONG_TYPE);
-    // What anybody gets is to write, and no way leads from there to read.
+    // Without the resource a program gets a log that it can only write, and cannot derive one that it can read.
     assert_eq!(world.call(nr::DEBUGLOG_CREATE, &[0, 0, OUT]), Status::OK);
     let log = world.told(OUT) & u64::from(u32::MAX);
     assert!(!world.rights(log).contains(Rights::READ));

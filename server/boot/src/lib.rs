@@ -1,27 +1,27 @@
-//! What the root task and a server agree on.
+//! The contract between the root task and a server.
 //!
-//! The root task builds a server out of four things, all described here so that neither side guesses:
+//! The root task builds a server from five things. This crate defines them for both sides:
 //!
-//! 1. an **address space** ([`layout`]): the image, a stack, an IPC buffer, the facts ([`BootInfo`]), the
-//!    timer's registers, a buffer for boot files, and the paging structures of two empty regions, the heap's and the
-//!    window's, that the server fills itself;
+//! 1. an **address space** ([`layout`]): the image, a stack, an IPC buffer, the boot pages ([`BootInfo`]), the timer's
+//!    registers, a buffer for boot files, and the paging structures of two empty regions, the heap and the window. The
+//!    server fills these two regions itself;
 //! 2. a **capability space** ([`cspace`]) of two levels: a root CNode whose first slots hold single capabilities, and
-//!    leaf CNodes that the server makes as it needs slots;
-//! 3. **memory** as untyped capabilities, listed in the boot page;
-//! 4. **devices** that its programs may drive: device memory as untypeds, ranges of I/O ports, both listed in the boot
-//!    pages; interrupts by asking for them;
-//! 5. an **endpoint** to the root task that serves the boot file and interrupts ([`service`]).
+//!    leaf CNodes that the server creates when it needs slots;
+//! 3. **memory** as untyped capabilities, listed in the boot pages;
+//! 4. **devices** that the server's programs may drive: device memory as untypeds, and ranges of I/O ports, both listed
+//!    in the boot pages. The server requests interrupts from the root task;
+//! 5. an **endpoint** to the root task, which serves the boot file and interrupts ([`service`]).
 //!
-//! A pointer into the capability space is `root slot << LEAF_BITS | slot in the leaf`. A capability that stands in
-//! the root CNode itself is found one step sooner, so whatever is used in each call stands there.
+//! A pointer into the capability space is `root slot << LEAF_BITS | slot in the leaf`. The kernel finds a capability in
+//! the root CNode one step sooner, so the capabilities that every call uses are there.
 #![no_std]
 #![forbid(unsafe_code)]
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Where things stand in a server's address space. Addresses in bytes.
+/// The layout of a server's address space. Addresses in bytes.
 pub mod layout {
-    /// The first page of the stack's region; it stays unmapped, so that an overflow faults.
+    /// The guard page below the stack. It stays unmapped, so a stack overflow faults.
     pub const STACK_GUARD: u64 = 0x1000_0000;
     /// Bytes of stack above the guard.
     pub const STACK_SIZE: u64 = 256 << 10;
@@ -29,33 +29,33 @@ pub mod layout {
     pub const STACK_TOP: u64 = STACK_GUARD + 4096 + STACK_SIZE;
     /// The server's IPC buffer.
     pub const IPC_BUFFER: u64 = 0x1010_0000;
-    /// The pages of facts, read-only.
+    /// The boot pages, read-only.
     pub const BOOT_INFO: u64 = 0x1010_2000;
-    /// How many they are.
+    /// Number of boot pages.
     pub const BOOT_INFO_PAGES: usize = 2;
     /// The HPET's registers.
     pub const HPET: u64 = 0x1010_4000;
-    /// The page in which the server notes what it does ([`super::record`]).
+    /// The page in which the server records its last calls ([`super::record`]).
     pub const RECORD: u64 = 0x1010_5000;
-    /// A page for the server's own use, under the same page table; nothing is mapped there.
+    /// A page address for the server's own use, under the same page table. The root task maps nothing there.
     pub const SCRATCH: u64 = 0x1010_6000;
     /// The boot-file buffer, one large page, read-only.
     pub const BOOT_FILE: u64 = 0x1020_0000;
-    /// The window: chunk `c` of memory is seen at `WINDOW + c * CHUNK`.
+    /// The window: the server sees chunk `c` of memory at `WINDOW + c * CHUNK`.
     pub const WINDOW: u64 = 0x80_0000_0000;
-    /// The heap, which grows by whole chunks.
+    /// The heap. It grows by whole chunks.
     pub const HEAP: u64 = 0x100_0000_0000;
     /// Bytes for which the root task prepares the heap's paging structures.
     pub const HEAP_LIMIT: u64 = 1 << 30;
-    /// Bytes in a chunk, the unit in which a server takes memory: a large page.
+    /// Bytes in a chunk, the unit in which a server takes memory. A chunk has the size of a large page.
     pub const CHUNK: u64 = 2 << 20;
     /// Binary logarithm of [`CHUNK`].
     pub const CHUNK_BITS: u8 = 21;
 }
 
-/// Where capabilities stand.
+/// The layout of a server's capability space.
 pub mod cspace {
-    /// Slots in a leaf CNode, as a binary logarithm.
+    /// Binary logarithm of the number of slots in a leaf CNode.
     pub const LEAF_BITS: u8 = 10;
     /// Slots in a leaf CNode.
     pub const LEAF_SLOTS: u64 = 1 << LEAF_BITS;
@@ -70,9 +70,9 @@ pub mod cspace {
     pub const ROOT: u64 = 6;
     /// The server's bound notification; unbadged.
     pub const NOTIFICATION: u64 = 7;
-    /// Interrupt of the server's comparator of the HPET.
+    /// Handler of the interrupt of the server's HPET comparator.
     pub const IRQ_TIMER: u64 = 8;
-    /// Interrupt of the host link.
+    /// Handler of the host link's interrupt.
     pub const IRQ_LINK: u64 = 9;
     /// I/O ports of the console.
     pub const PORT_CONSOLE: u64 = 10;
@@ -84,33 +84,34 @@ pub mod cspace {
     pub const PORT_EXIT: u64 = 13;
     /// I/O ports of ACPI's power management.
     pub const PORT_ACPI: u64 = 14;
-    /// I/O port of the reset control register; with [`super::FLAG_PCI`] all of PCI's configuration ports, among which it
-    /// is.
+    /// I/O port of the reset control register. With [`super::FLAG_PCI`] the capability covers all PCI configuration
+    /// ports, which include that register.
     pub const PORT_RESET: u64 = 15;
 
-    /// The endpoint that hears of the server's own faults.
+    /// The endpoint that receives the server's own faults.
     pub const FAULT: u64 = 16;
 
-    /// The leaf that holds the untypeds of the boot page, in its order: memory from slot 0, device memory from
+    /// The leaf that holds the untypeds of the boot pages, in the same order: memory from slot 0, device memory from
     /// [`DEVICES_AT`], I/O ports from [`PORTS_AT`].
     pub const SOURCES_LEAF: u64 = 17;
     /// See [`SOURCES_LEAF`].
     pub const DEVICES_AT: u64 = super::MAX_SOURCES as u64;
     /// See [`SOURCES_LEAF`].
     pub const PORTS_AT: u64 = DEVICES_AT + super::MAX_DEVICES as u64;
-    /// The timer's page, to be mapped for reading only, if the boot page tells its address.
+    /// The timer's page, for read-only mappings. Present if the boot pages give its address.
     pub const TIMER_PAGE: u64 = leaf_slot(SOURCES_LEAF, LEAF_SLOTS - 2);
-    /// The most pools of numbers for address spaces that a server has.
+    /// Maximum number of ASID pools of a server.
     pub const ASID_POOLS: u64 = 4;
-    /// A pool of numbers for address spaces; there is at least the first.
+    /// Pointer to an ASID pool. Pool 0 always exists.
     pub const fn asid_pool(number: u64) -> u64 {
         leaf_slot(SOURCES_LEAF, LEAF_SLOTS - 2 - ASID_POOLS + number)
     }
-    /// The first of the leaves for the untypeds of the chunks; the root task makes as many as there can be chunks.
+    /// First leaf for the untypeds of the chunks. The root task creates as many such leaves as the number of chunks
+    /// requires.
     pub const CHUNK_CAPS_LEAF: u64 = 18;
     /// The leaf for the heap's pages.
     pub const HEAP_LEAF: u64 = 63;
-    /// The first leaf whose slots the server hands out one by one.
+    /// First leaf whose slots the server allocates one by one.
     pub const LOOSE_LEAF: u64 = 64;
 
     /// A pointer to slot `index` of the leaf at root slot `leaf`.
@@ -118,26 +119,26 @@ pub mod cspace {
         leaf << LEAF_BITS | index
     }
 
-    /// A pointer to a capability that stands in the root CNode itself.
+    /// A pointer to a capability in the root CNode itself.
     pub const fn root_slot(slot: u64) -> u64 {
         slot << LEAF_BITS
     }
 
-    /// Pointer to the root CNode itself, without a guard, so that a path is root slot and leaf slot alone. It stands in a
-    /// leaf: a look-up that meets a CNode before its bits are used up goes on through it.
+    /// Pointer to the root CNode itself, without a guard, so that a path consists of root slot and leaf slot only. The
+    /// capability is in a leaf: a look-up that reaches a CNode with bits left continues in that CNode.
     pub const SELF: u64 = leaf_slot(SOURCES_LEAF, LEAF_SLOTS - 1);
 
-    /// The leaves for slots that are handed out in a run, the last of the lower half.
+    /// Leaves for slots that are allocated in strips, the last leaves of the lower half.
     pub const STRIP_LEAVES: u64 = 16;
-    /// Leaves whose slots are handed out one by one for each chunk: a slot for about 256 bytes of memory, so that what a
-    /// program shows of memory that others show, too, can be paid for in memory. Leaves stay once they are made, so there are no
-    /// more: all of them take an eighth of the memory.
+    /// Leaves per chunk whose slots are allocated one by one. They give a slot for about 256 bytes of memory, so that
+    /// the memory charge for a further mapping of a shared page also bounds the slots. Leaves are never freed, so there
+    /// are not more: all leaves together take an eighth of the memory.
     const LOOSE_LEAVES: u64 = 7;
-    /// With so many, pointers to slots have 28 bits.
+    /// With this size, pointers to slots have 28 bits.
     const ROOT_BITS: u8 = 18;
 
-    /// The root CNode's size (binary logarithm of its slots) for so many chunks: its upper half holds a leaf for each
-    /// chunk, its lower half everything else.
+    /// The root CNode's size for a number of chunks, as the binary logarithm of its slots. The upper half holds one
+    /// leaf for each chunk, the lower half holds everything else.
     pub const fn root_bits(chunks: u64) -> u8 {
         let mut bits = 10;
         while bits < ROOT_BITS && 1u64 << (bits - 1) < LOOSE_LEAF + STRIP_LEAVES + chunks * LOOSE_LEAVES {
@@ -149,7 +150,7 @@ pub mod cspace {
         bits
     }
 
-    /// Slots that can be handed out one by one with a root CNode of a size.
+    /// Slots that can be allocated one by one if the root CNode has this size.
     pub const fn loose_slots(root_bits: u8) -> u64 {
         ((1 << (root_bits - 1)) - LOOSE_LEAF - STRIP_LEAVES) * LEAF_SLOTS
     }
@@ -160,52 +161,55 @@ pub mod cspace {
 pub mod service {
     /// Request: the boot file's size. Reply: bytes in register 0.
     pub const SIZE: u64 = 1;
-    /// Request: read into the buffer; register 0 holds the offset, 1 the length, at most [`super::layout::CHUNK`].
-    /// Reply: the bytes read in register 0.
+    /// Request: read into the buffer. Register 0 holds the offset, register 1 the length, at most
+    /// [`super::layout::CHUNK`]. Reply: the bytes read in register 0.
     pub const READ: u64 = 2;
-    /// Request: take an interrupt; register 0 holds a pointer to an empty slot of the server's, register 1 which
-    /// one ([`Interrupt`]). It is given up by deleting the capability.
+    /// Request: get an interrupt. Register 0 holds a pointer to an empty slot of the server, register 1 the interrupt
+    /// ([`Interrupt`]). The server gives the interrupt up by deleting the capability.
     pub const INTERRUPT: u64 = 3;
-    /// Request: take note that the first process runs.
+    /// Request: report that the first process runs.
     pub const RUNNING: u64 = 4;
-    /// Request: find the endpoint that a component offers; registers 0 to 3 hold its name, padded with zeroes. Reply: what
-    /// it is called in [`MINT`] in register 0.
+    /// Request: find the endpoint that a component offers. Registers 0 to 3 hold its name, padded with zeroes. Reply:
+    /// its number for [`MINT`] in register 0.
     pub const FIND: u64 = 5;
-    /// Request: a capability to such an endpoint; register 0 holds what it is called, 1 a pointer to an empty slot of the
-    /// server's, 2 the badge, below 2^20, 3 whether it is to call ([`TO_CALL`]) and not just to send.
+    /// Request: mint a capability to such an endpoint. Register 0 holds the number from [`FIND`], register 1 a pointer
+    /// to an empty slot of the server, register 2 the badge, below 2^20, register 3 whether the capability is for calls
+    /// ([`TO_CALL`]) and not only for sends.
     pub const MINT: u64 = 6;
     /// See [`MINT`].
     pub const TO_CALL: u64 = 1;
-    /// Request: what [`super::NEWS_BADGE`] tells of. Reply: in register 0 a bit for each component that has ended since the last
-    /// one, and [`WAITING`] places above it one for each that waits to become a client.
+    /// Request: get the events that [`super::NEWS_BADGE`] announces. Reply: in register 0 one bit for each component
+    /// that has ended since the last request, and [`WAITING`] bits above it one bit for each component that waits to
+    /// become a client.
     pub const NEWS: u64 = 7;
     /// See [`NEWS`].
     pub const WAITING: u64 = 32;
-    /// Request: take over a component that waits to become a client; register 0 holds its number, 1 to 3 pointers to empty
-    /// slots of the server's, for its thread, its address space, and its capability space. Reply: its name, padded with zeroes, in all
-    /// registers. Where a slot is 0 or cannot be used, the component is told that it cannot be one.
+    /// Request: take over a component that waits to become a client. Register 0 holds its number; registers 1 to 3 hold
+    /// pointers to empty slots of the server for its thread, its address space, and its capability space. Reply: its
+    /// name, padded with zeroes, in all registers. If a slot is 0 or cannot be used, the root task tells the component
+    /// that it cannot become a client.
     pub const CLIENT: u64 = 8;
     /// Done.
     pub const OK: u64 = 0;
     /// There is no boot file, or no device to read it from.
     pub const NOT_FOUND: u64 = 1;
-    /// The request names what is not there.
+    /// The request names an object that does not exist.
     pub const BAD_REQUEST: u64 = 2;
     /// The device reported an error.
     pub const IO: u64 = 3;
     /// The interrupt is in use.
     pub const TAKEN: u64 = 4;
-    /// The component is away.
+    /// The component is not running.
     pub const AWAY: u64 = 5;
 
-    /// An endpoint of a component, as [`FIND`] tells it.
+    /// An endpoint of a component, as [`FIND`] returns it.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Offered {
         /// The component's number.
         pub component: u8,
-        /// The number of the name among those that it offers.
+        /// Index of the name among those that the component offers.
         pub offer: u8,
-        /// Which of its lives.
+        /// The component's life in which it offered the endpoint.
         pub life: u32,
     }
 
@@ -225,27 +229,27 @@ pub mod service {
     const LEVEL: u64 = 1 << 16;
     const ACTIVE_LOW: u64 = 1 << 17;
 
-    /// What [`INTERRUPT`] can ask for.
+    /// An interrupt that [`INTERRUPT`] can request.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum Interrupt {
         /// A pin of the first I/O APIC.
         Pin {
             /// Its number.
             pin: u8,
-            /// Triggered by level.
+            /// Level-triggered, not edge-triggered.
             level: bool,
-            /// By the low level or the falling edge.
+            /// Active on the low level or the falling edge.
             active_low: bool,
         },
-        /// A vector for messages.
+        /// A vector for message-signalled interrupts.
         Message {
-            /// Its number among the vectors that the kernel gives out.
+            /// Its number among the vectors that the kernel hands out.
             vector: u8,
         },
     }
 
     impl Interrupt {
-        /// As a word of a request.
+        /// Encodes it for a request.
         pub const fn encode(self) -> u64 {
             match self {
                 Interrupt::Message { vector } => MESSAGE | vector as u64,
@@ -255,7 +259,7 @@ pub mod service {
             }
         }
 
-        /// What a word asks for.
+        /// Decodes a request's word.
         pub const fn decode(word: u64) -> Self {
             let low = word as u8;
             if word & MESSAGE != 0 {
@@ -266,42 +270,41 @@ pub mod service {
     }
 }
 
-/// What a server notes for the report of its end: the calls that it handled last. In the page at [`layout::RECORD`] stands
-/// how many calls there have been, then a ring of them.
+/// The server's record of its last calls, for the root task's report when the server dies. The page at
+/// [`layout::RECORD`] holds the total number of calls, then a ring of the last calls.
 pub mod record {
     /// Words in the ring, a power of two.
     pub const CALLS: u64 = 32;
 
-    /// A call as the ring has it.
+    /// A call in the ring's format.
     #[inline(always)]
     pub const fn encode(number: u32, thread: u32) -> [u32; 2] {
         [number, thread]
     }
 
-    /// Number and thread of a call.
+    /// Number and thread of a call in the ring.
     pub const fn decode(word: u64) -> (u32, u32) {
         (word as u32, (word >> 32) as u32)
     }
 }
 
-/// How the machine is left when the last server has died, as the emulator's exit port takes it (QEMU ends with
-/// `value * 2 + 1`).
+/// Exit code when the last server has died, for the emulator's exit port (QEMU exits with `value * 2 + 1`).
 pub const EXIT_SERVER_DIED: u8 = 0x21;
-/// How the machine is left when the root task could not start the system.
+/// Exit code when the root task cannot start the system.
 pub const EXIT_ROOT_FAILED: u8 = 0x22;
 
-/// Marks a boot page of this layout.
+/// Identifies a boot page of this layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HAFNON\0\x03");
-/// Untypeds that fit in the boot page.
+/// Maximum number of untypeds in the boot pages.
 pub const MAX_SOURCES: usize = 128;
 
-/// Pieces of device memory that fit in the boot page.
+/// Maximum number of pieces of device memory in the boot pages.
 pub const MAX_DEVICES: usize = 256;
-/// Ranges of I/O ports that fit in the boot page.
+/// Maximum number of I/O port ranges in the boot pages.
 pub const MAX_PORTS: usize = 32;
-/// The badge of the signal to the server's notification that there is something to be asked for by [`service::NEWS`].
+/// Badge of the signal to the server's notification that announces events for [`service::NEWS`].
 pub const NEWS_BADGE: u64 = 1 << 27 | 1 << 2;
-/// Added to a vector that the kernel gives out to make the processor's, which a device writes.
+/// Difference between the processor's vector, which a device writes, and the vector that the kernel hands out.
 pub const VECTOR_BASE: u64 = 48;
 
 /// Memory or device memory: one untyped capability.
@@ -310,11 +313,11 @@ pub const VECTOR_BASE: u64 = 48;
 pub struct Source {
     /// Physical address.
     pub address: u64,
-    /// Binary logarithm of its bytes; of memory, at least [`layout::CHUNK_BITS`].
+    /// Binary logarithm of its size in bytes. For memory it is at least [`layout::CHUNK_BITS`].
     pub bits: u64,
 }
 
-/// I/O ports from one to another, both included: one capability.
+/// A range of I/O ports, both ends included: one capability.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Ports {
@@ -324,7 +327,7 @@ pub struct Ports {
     pub last: u16,
 }
 
-/// The boot page.
+/// The boot pages.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct BootInfo {
@@ -336,47 +339,47 @@ pub struct BootInfo {
     pub chunks: u64,
     /// Chunks of heap that are mapped already.
     pub heap_chunks: u64,
-    /// Counter of the processor at some moment early in the start.
+    /// The processor's time-stamp counter at a moment early in the start.
     pub tsc: u64,
-    /// Counter of the HPET at the same moment.
+    /// The HPET's counter at the same moment.
     pub hpet: u64,
-    /// Entry of the [`Source`] list that are used.
+    /// Number of used entries of [`BootInfo::source`].
     pub sources: u64,
     /// Bits: see the `FLAG_` constants.
     pub flags: u64,
     /// The server's comparator of the HPET.
     pub comparator: u64,
-    /// The I/O APIC's pin of its interrupt.
+    /// The I/O APIC pin of its interrupt.
     pub timer_pin: u64,
-    /// The first port of the console; 0: there is none.
+    /// First I/O port of the console, or 0 without a console.
     pub console: u64,
-    /// The first port of the host link; 0: there is none.
+    /// First I/O port of the host link, or 0 without a host link.
     pub link: u64,
-    /// Least important message that goes to the console: 0 debug, 1 info, 2 warning, 3 error.
+    /// Lowest severity that goes to the console: 0 debug, 1 info, 2 warning, 3 error.
     pub log_level: u64,
     /// The instance's name, padded with zeroes.
     pub name: [u8; 32],
-    /// Physical address of the timer's registers, if programs may see them; otherwise 0.
+    /// Physical address of the timer's registers if programs may read them, otherwise 0.
     pub timer_page: u64,
-    /// Pins of the I/O APIC that programs may have: bit `n` for pin `n`.
+    /// I/O APIC pins that programs may use: bit `n` stands for pin `n`.
     pub pins: u64,
-    /// The first vector for messages.
+    /// First vector for message-signalled interrupts.
     pub first_message: u64,
-    /// How many there are.
+    /// Number of these vectors.
     pub messages: u64,
-    /// Entries of [`BootInfo::device`] that are used.
+    /// Number of used entries of [`BootInfo::device`].
     pub devices: u64,
-    /// Entries of [`BootInfo::port`] that are used.
+    /// Number of used entries of [`BootInfo::port`].
     pub ports: u64,
-    /// I/O ports for programs; number `i` stands in slot [`cspace::PORTS_AT`]` + i`.
+    /// I/O ports for programs. The capability of entry `i` is in slot [`cspace::PORTS_AT`]` + i`.
     pub port: [Ports; MAX_PORTS],
-    /// The untypeds, smallest first; number `i` stands in slot `i` of [`cspace::SOURCES_LEAF`].
+    /// The untypeds, smallest first. The capability of entry `i` is in slot `i` of [`cspace::SOURCES_LEAF`].
     pub source: [Source; MAX_SOURCES],
-    /// Device memory; number `i` stands in slot [`cspace::DEVICES_AT`]` + i`.
+    /// Device memory. The capability of entry `i` is in slot [`cspace::DEVICES_AT`]` + i`.
     pub device: [Source; MAX_DEVICES],
 }
 
-/// The power ports are there.
+/// The server has the power management ports.
 pub const FLAG_POWER: u64 = 1;
 /// Programs may use PCI's configuration ports.
 pub const FLAG_PCI: u64 = 2;

@@ -1,16 +1,16 @@
 //! Address spaces of programs.
 //!
-//! The kernel has no list of what is mapped where; whoever wants to unmap a page must keep the capability that mapped
-//! it. So each address space has a tree of tables that mirrors the processor's: four levels of 512 entries, a lower
-//! table (and the kernel's paging structure of the same extent) made when first needed and given back when empty. An
-//! entry of the lowest level is the pointer to the capability that maps the page, with [`WRITE`] if it may be written,
-//! [`EXECUTE`] if it may be executed and [`CACHE`] for how it is cached, 0 for none. What a mapping would not change is not done again.
+//! The kernel keeps no list of mappings: to unmap a page, the server needs the capability that mapped it. So each
+//! address space has a tree of tables that mirrors the processor's page tables: four levels of 512 entries. A lower
+//! table, and the kernel's paging structure of the same extent, is created on first use and freed when it is empty. An
+//! entry of the lowest level is the pointer to the capability that maps the page, with [`WRITE`] if it is writable,
+//! [`EXECUTE`] if it is executable and [`CACHE`] for its cache mode; 0 means not mapped. A request that would not
+//! change a mapping makes no kernel call.
 //!
-//! An entry of the level above it can be a large page instead of a table: [`LARGE`], its capability, and the same bits.
-//! Whatever touches a part of a large mapping otherwise than it is ends all of it; what is still wanted comes back by
-//! faults.
+//! An entry of the next level can be a large page instead of a table: [`LARGE`], its capability, and the same bits. An
+//! operation on a part of a large mapping ends the whole mapping; page faults map what programs still use.
 //!
-//! Tables live in one arena for all address spaces, so a table is a number and an entry 32 bits.
+//! The tables of all address spaces are in one arena, so a table is a number and an entry has 32 bits.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -28,33 +28,33 @@ use super::memory::{Memory, Unit};
 use super::sys::{self, Object};
 
 const ENTRIES: usize = 512;
-/// Tables that went and are kept for the next ones, of each level.
+/// Maximum number of empty tables per level that are kept for reuse.
 const SPARES: usize = 8;
 /// The level whose entries are pages; the root is level 3.
 const LEAF: u32 = 0;
 const ROOT: u32 = 3;
-/// Bit of an entry: the page is mapped for writing. Slots are far below it.
+/// Bit of an entry: the page is writable. Slot pointers do not reach this bit.
 const WRITE: u32 = 1 << 31;
-/// Bits of an entry: how the page is cached.
+/// Bits of an entry: the page's cache mode.
 const CACHE: u32 = 3 << CACHE_SHIFT;
 const CACHE_SHIFT: u32 = 29;
 /// Bit of an entry above the lowest level: it is a large page.
 const LARGE: u32 = 1 << 28;
-/// Bit of an entry: the page is mapped for executing.
+/// Bit of an entry: the page is executable.
 const EXECUTE: u32 = 1 << 27;
-/// Bits of an entry that are no pointer.
+/// Bits of an entry that do not belong to the pointer.
 const FLAGS: u32 = WRITE | CACHE | LARGE | EXECUTE;
-/// Work that a table makes that goes, in pages that are unmapped.
+/// Cost of removing a table, in unmapped pages.
 const TABLE_WORK: u32 = 16;
-/// The level at which large pages are.
+/// The level of large pages.
 const LARGE_LEVEL: u32 = 1;
 
 /// One mirrored paging structure.
 struct Table {
     entries: Box<[u32]>,
-    /// Which of them are not 0.
+    /// Bitmap of the entries that are not 0.
     used: [u64; ENTRIES / 64],
-    /// The kernel's structure.
+    /// The kernel's paging structure.
     unit: Unit,
 }
 
@@ -66,22 +66,22 @@ impl Table {
     }
 }
 
-/// How many numbers for address spaces are taken of each pool.
+/// Number of ASIDs that are in use, for each pool.
 #[derive(Default)]
 struct Pools([u32; ASID_POOLS as usize]);
 
-/// Bytes that a table takes: the kernel's, and its mirror.
+/// Bytes of a table: the kernel's paging structure, and its mirror.
 const TABLE: u64 = PAGE + PAGE / 2;
 
-/// Numbers in a pool.
+/// ASIDs in a pool.
 const IN_POOL: u32 = 512;
 
 impl Pools {
-    /// Numbers a new address space; gives the pool.
+    /// Assigns an ASID to a new address space and returns its pool.
     fn assign(&mut self, vspace: u64) -> Result<u64, OutOfMemory> {
         let with_room = (0..).zip(&mut self.0).filter(|(_, taken)| **taken < IN_POOL);
         for (pool, taken) in with_room {
-            // Not every server has every pool.
+            // A server may have fewer pools than the maximum.
             if sys::asid_assign(pool, vspace).is_ok() {
                 *taken += 1;
                 return Ok(pool);
@@ -96,37 +96,39 @@ impl Pools {
     }
 }
 
-/// All address spaces' tables.
+/// The tables of all address spaces.
 #[derive(Default)]
 pub struct Tables {
     pools: Pools,
     list: Vec<Option<Table>>,
     free: Vec<u32>,
-    /// Of each level below the root, tables that went, empty: most processes live shortly, and the next needs as many.
+    /// For each level below the root, empty tables that are kept for reuse. Most processes are short-lived, and the
+    /// next one needs as many tables.
     spare: [Vec<Spare>; ROOT as usize],
-    /// The lowest table that was reached last.
+    /// The lowest-level table that was used last (lookaside cache).
     reached: Reached,
 }
 
-/// What a new table is made of: entries that are all 0, and a structure of the kernel's that is in no address space.
+/// What a new table is made of: entries that are all 0, and a paging structure of the kernel that is in no address
+/// space.
 struct Spare {
     entries: Box<[u32]>,
     unit: Unit,
 }
 
-/// The way to a lowest table, which is the same for all addresses that it covers as long as no table goes and no large page
-/// takes its place.
+/// A cached walk to a lowest-level table. It holds for all addresses that the table covers until a table is removed or
+/// replaced by a large page.
 #[derive(Clone, Copy, Default)]
 struct Reached {
     root: u32,
-    /// An address in it, without the bits that lead on from it.
+    /// The cached address, without the bits below this table.
     block: u64,
-    /// The table and 1; 0 if none has been reached.
+    /// The table's number plus 1; 0 if the cache is empty.
     leaf: u32,
 }
 
 impl Reached {
-    /// The lowest table for an address of the address space with this root, if it is that one.
+    /// The lowest-level table for an address of the address space with this root, if it is the cached one.
     #[inline]
     fn leaf(&self, root: u32, address: u64) -> Option<u32> {
         let same = self.root == root && self.block == address / span(LARGE_LEVEL);
@@ -135,7 +137,7 @@ impl Reached {
 }
 
 impl Tables {
-    /// What a table of a level is made of.
+    /// The parts for a new table of a level: kept ones, or new ones.
     fn spare(&mut self, memory: &mut Memory, level: u32, object: Object) -> Result<Spare, OutOfMemory> {
         if let Some(spare) = self.spare.get_mut(level as usize).and_then(Vec::pop) {
             return Ok(spare);
@@ -147,13 +149,13 @@ impl Tables {
         Ok(Spare { entries: entries.into_boxed_slice(), unit })
     }
 
-    /// Tables that there are.
+    /// Number of tables.
     fn len(&self) -> usize {
         self.list.len() - self.free.len()
     }
 
     fn add(&mut self, spare: Spare) -> Result<u32, Spare> {
-        // A number given back must find room.
+        // Makes sure that a freed number finds room in the list.
         let room = self.list.len() + 1 - self.free.len();
         if self.free.is_empty() && (self.list.room(1).is_err() || self.free.room(room).is_err()) {
             return Err(spare);
@@ -167,7 +169,7 @@ impl Tables {
         Ok(self.list.len() as u32 - 1)
     }
 
-    /// A table of a level in which nothing is left goes, or is kept for later.
+    /// Removes an empty table of a level, or keeps its parts for reuse.
     fn remove(&mut self, memory: &mut Memory, number: u32, level: u32) {
         self.reached = Reached::default();
         let Some(Table { entries, unit, .. }) = self.list[number as usize].take() else { return };
@@ -182,12 +184,12 @@ impl Tables {
         memory.unit_free(unit);
     }
 
-    /// Structures of the kernel's that are kept for later.
+    /// Number of the kernel's paging structures that are kept for reuse.
     pub fn spares(&self) -> u64 {
         self.spare.iter().map(|spare| spare.len() as u64).sum()
     }
 
-    /// Gives them up; says whether there were any.
+    /// Frees them. Returns whether there were any.
     pub fn give_up_spares(&mut self, memory: &mut Memory) -> bool {
         let before = self.spares();
         self.spare.iter_mut().flat_map(|spare| spare.drain(..)).for_each(|spare| memory.unit_free(spare.unit));
@@ -206,12 +208,12 @@ impl Tables {
         }
     }
 
-    /// Whether there is anything in a range of entries.
+    /// Whether any entry in a range is used.
     fn any(&self, table: u32, entries: Range<usize>) -> bool {
         self.first(table, entries).is_some()
     }
 
-    /// Sets entries where nothing was, to values that follow each other.
+    /// Fills unused entries with consecutive values.
     fn fill(&mut self, table: u32, entries: Range<usize>, first: u32) {
         if let Some(table) = &mut self.list[table as usize] {
             entries.clone().for_each(|i| table.mark(i, true));
@@ -223,7 +225,7 @@ impl Tables {
         self.list[table as usize].as_ref().is_none_or(|table| table.used.iter().all(|word| *word == 0))
     }
 
-    /// The first entry of a range in which there is something.
+    /// The first used entry in a range.
     fn first(&self, table: u32, entries: Range<usize>) -> Option<usize> {
         let table = self.list[table as usize].as_ref()?;
         let (mut word, mut mask) = (entries.start / 64, u64::MAX << (entries.start % 64));
@@ -243,11 +245,11 @@ pub struct Space {
     root: u32,
     /// The kernel's root structure.
     pub vspace: u64,
-    /// Tables below the root.
+    /// Number of tables below the root.
     tables: Cell<u32>,
-    /// Slots by which it shows what others show, too.
+    /// Number of loose slots with which it maps pages that are also mapped elsewhere.
     slots: Cell<u64>,
-    /// Where its number comes from, if that is the server's.
+    /// The pool of its ASID, if the server assigned the ASID.
     pool: Option<u64>,
 }
 
@@ -263,7 +265,7 @@ fn flags(perm: Perm, cache: Cache) -> u32 {
     write | execute | (cache as u32) << CACHE_SHIFT
 }
 
-/// Takes the kernel's structure of a table of a level out of its address space.
+/// Removes a table's paging structure from its address space in the kernel.
 fn unmap_table(slot: u64, level: u32) -> Result<(), OutOfMemory> {
     let unmapped = match level {
         LEAF => sys::page_table_unmap(slot),
@@ -273,7 +275,7 @@ fn unmap_table(slot: u64, level: u32) -> Result<(), OutOfMemory> {
     unmapped.map_err(|_| OutOfMemory)
 }
 
-/// How the flags of an entry say that its page is mapped, beside that it may be written.
+/// The mapping attributes for an entry's flags, except for write permission.
 fn attributes(flags: u32) -> sys::Attributes {
     sys::Attributes { caching: caching(flags), execute: flags & EXECUTE != 0 }
 }
@@ -290,7 +292,7 @@ fn caching(flags: u32) -> sys::Caching {
     }
 }
 
-/// Bytes below one entry of a level.
+/// Bytes that one entry of a level covers.
 const fn span(level: u32) -> u64 {
     1 << (12 + 9 * level)
 }
@@ -311,7 +313,8 @@ impl Space {
         }
     }
 
-    /// That of a component, of which the root structure is another's: one stands here for it.
+    /// A component's address space. Its root structure belongs to the component; here a table without ASID represents
+    /// it.
     pub fn of_component(memory: &mut Memory, tables: &mut Tables, vspace: u64) -> Result<Self, OutOfMemory> {
         let spare = tables.spare(memory, ROOT, Object::VSpace)?;
         match tables.add(spare) {
@@ -323,14 +326,14 @@ impl Space {
         }
     }
 
-    /// Ends it with all its mappings.
+    /// Destroys it with all its mappings.
     pub fn destroy(self, memory: &mut Memory, tables: &mut Tables) {
         self.unmap(memory, tables, 0, 1 << 47);
         tables.remove(memory, self.root, ROOT);
         self.pool.into_iter().for_each(|pool| tables.pools.give(pool));
     }
 
-    /// As [`Self::descend`] to the lowest level.
+    /// As [`Self::descend`], to the lowest level.
     #[inline]
     fn descend_leaf(&self, memory: &mut Memory, tables: &mut Tables, address: u64) -> Result<u32, OutOfMemory> {
         if let Some(leaf) = tables.reached.leaf(self.root, address) {
@@ -341,7 +344,7 @@ impl Space {
         Ok(leaf)
     }
 
-    /// Maps a page, in place of what was mapped there.
+    /// Maps a page. The new mapping replaces an old one.
     pub fn map(
         &self,
         memory: &mut Memory,
@@ -365,7 +368,7 @@ impl Space {
         mapped
     }
 
-    /// Counts the slots that were taken and given back for it, since there were so many.
+    /// Accounts for the slots that were taken and freed since there were `before` of them.
     #[inline]
     fn slots_since(&self, memory: &Memory, before: u64) {
         let change = memory.mapping_slots().wrapping_sub(before);
@@ -405,8 +408,8 @@ impl Space {
         Ok(())
     }
 
-    /// Maps pages side by side: where nothing is mapped, as many as possible in one call of the kernel. On an error some of
-    /// the first are.
+    /// Maps pages at consecutive addresses. Where nothing is mapped, it maps as many as possible in one kernel call. On
+    /// an error some of the first pages are mapped.
     pub fn map_run(
         &self,
         memory: &mut Memory,
@@ -436,7 +439,8 @@ impl Space {
         Ok(())
     }
 
-    /// Maps pages whose numbers follow each other. `None` if something else is there, or the kernel cannot do it.
+    /// Maps pages with consecutive numbers in one kernel call. `None` if something else is mapped there, or the kernel
+    /// cannot do it.
     fn map_at_once(
         &self,
         memory: &mut Memory,
@@ -467,7 +471,7 @@ impl Space {
     /// See [`objects::Machine::written`](objects::machine::Machine::written).
     pub fn written(&self, memory: &Memory, tables: &Tables, address: u64, pages: u32) -> u64 {
         let mut written = 0;
-        // The capabilities that stand side by side and have not been asked about: page, first, how many.
+        // A run of adjacent capabilities that have not been queried yet: index of the page, first slot, count.
         let mut run = (0, 0, 0);
         let mut leaf = None;
         for n in 0..pages {
@@ -492,7 +496,7 @@ impl Space {
         if run.2 != 0 { written | memory.written(run.1, run.2) << run.0 } else { written }
     }
 
-    /// The lowest table for an address, if there is one.
+    /// The lowest-level table for an address, if it exists.
     fn leaf(&self, tables: &Tables, address: u64) -> Option<u32> {
         let reached = tables.reached.leaf(self.root, address);
         if reached.is_some() {
@@ -509,14 +513,14 @@ impl Space {
         Some(table)
     }
 
-    /// Whether a large mapping shows a page of a large one at an address as it should be.
+    /// Whether a large mapping already shows this page of a large page at this address with these flags.
     fn shows(&self, memory: &Memory, tables: &Tables, address: u64, frame: Frame, flags: u32) -> bool {
         let entry = self.large_entry(tables, address);
         let first = Frame(frame.0.wrapping_sub(index(address, LEAF) as u32));
         entry & FLAGS == flags | LARGE && memory.large_frame(u64::from(entry & !FLAGS)) == Some(first)
     }
 
-    /// The entry of the level of large pages for an address; 0 if there is none.
+    /// The entry for an address at the level of large pages; 0 if there is none.
     fn large_entry(&self, tables: &Tables, address: u64) -> u32 {
         let mut table = self.root;
         for level in (LARGE_LEVEL + 1..=ROOT).rev() {
@@ -526,7 +530,7 @@ impl Space {
         tables.entry(table, index(address, LARGE_LEVEL))
     }
 
-    /// Maps all of a large page at an address that is a multiple of its size, in place of what was mapped there.
+    /// Maps a whole large page at an aligned address. The new mapping replaces old ones.
     pub fn map_large(
         &self,
         memory: &mut Memory,
@@ -575,8 +579,7 @@ impl Space {
         Some(u64::from(tables.entry(leaf, index(address, LEAF)) & !FLAGS)).filter(|slot| *slot != 0)
     }
 
-    /// The table of a level for an address, made with all above it where missing; a large mapping that is in the way
-    /// goes.
+    /// The table of a level for an address. Creates missing tables; ends a large mapping that is in the way.
     fn descend(&self, memory: &mut Memory, tables: &mut Tables, address: u64, lowest: u32) -> Result<u32, OutOfMemory> {
         let mut table = self.root;
         for level in (lowest + 1..=ROOT).rev() {
@@ -624,7 +627,7 @@ impl Space {
         })
     }
 
-    /// Gives back the tables on the way to an address that hold nothing, from below.
+    /// Frees the empty tables on the path to an address, from the lowest up.
     fn prune(&self, memory: &mut Memory, tables: &mut Tables, address: u64) {
         let mut path = [self.root; ROOT as usize + 1];
         let mut lowest = ROOT;
@@ -646,7 +649,7 @@ impl Space {
         }
     }
 
-    /// Whether it is soon seen that nothing is mapped in a range: it lies below one entry, and there is none.
+    /// Fast check that nothing is mapped in a range: the range lies below one entry, and that entry is unused.
     fn shows_nothing(&self, tables: &Tables, start: u64, end: u64) -> bool {
         let mut table = self.root;
         for level in (LEAF + 1..=ROOT).rev() {
@@ -663,7 +666,7 @@ impl Space {
         tables.first(table, index(start, LEAF)..index(end - 1, LEAF) + 1).is_none()
     }
 
-    /// Unmaps what is mapped from `start` (inclusive) to `end` (exclusive), both page-aligned.
+    /// Unmaps all pages from `start` (inclusive) to `end` (exclusive), both page-aligned.
     pub fn unmap(&self, memory: &mut Memory, tables: &mut Tables, start: u64, end: u64) {
         if self.shows_nothing(tables, start, end) {
             return;
@@ -671,7 +674,8 @@ impl Space {
         self.unmap_some(memory, tables, start, end, u32::MAX);
     }
 
-    /// Unmaps from `start` on what is mapped, up to `end`, but no more than so much work makes; says where it has stopped.
+    /// Unmaps pages from `start` up to `end`, but with at most the cost of unmapping `most` pages. Returns where it
+    /// stopped.
     pub fn unmap_some(&self, memory: &mut Memory, tables: &mut Tables, start: u64, end: u64, most: u32) -> u64 {
         let (before, slots) = (tables.len(), memory.mapping_slots());
         let mut left = most.max(1);
@@ -681,8 +685,8 @@ impl Space {
         stop
     }
 
-    /// Where to stop between two page-aligned addresses with no more than the work that so many mapped pages make; behind
-    /// `start`.
+    /// An address up to which unmapping from `start` costs at most as much as unmapping `most` pages. It lies after
+    /// `start` and at most at `end`; both are page-aligned.
     pub fn stretch(&self, tables: &Tables, start: u64, end: u64, most: u32) -> u64 {
         stretch_below(tables, self.root, ROOT, start, end.min(1 << 47), &mut most.max(1))
     }
@@ -695,19 +699,19 @@ impl Space {
 }
 
 impl Space {
-    /// Takes permissions that are not in `within` from what is mapped from `start` (inclusive) to `end` (exclusive), both
+    /// Removes permissions that are not in `within` from all pages from `start` (inclusive) to `end` (exclusive), both
     /// page-aligned.
     pub fn protect(&self, memory: &mut Memory, tables: &mut Tables, (start, end): (u64, u64), within: Perm) {
         let mut failed = false;
         let takes = FLAGS & !LARGE & !CACHE & !flags(within, Cache::Cached);
         self.protect_below(memory, tables, (self.root, ROOT), (start, end.min(1 << 47)), takes, &mut failed);
         if failed {
-            // A page that cannot be mapped anew is not mapped: it comes back by a fault.
+            // A page whose mapping cannot be changed is unmapped; a fault maps it again.
             self.unmap(memory, tables, start, end);
         }
     }
 
-    /// As [`unmap_below`]; says whether a page kept its permission.
+    /// As [`unmap_below`]. Sets `failed` if a page kept its permissions.
     fn protect_below(
         &self,
         memory: &Memory,
@@ -723,7 +727,7 @@ impl Space {
             if level != LEAF && entry & LARGE == 0 {
                 self.protect_below(memory, tables, (entry - 1, level - 1), (from, to), takes, failed);
             } else if entry & takes != 0 {
-                // Of a large page all of it.
+                // A large page changes as a whole.
                 let slot = u64::from(entry & !FLAGS);
                 if entry & LARGE != 0 && memory.large_frame(slot).is_none() {
                     *failed = true;
@@ -740,7 +744,7 @@ impl Space {
     }
 }
 
-/// The parts of a range that entries of a table of some level stand for, where there is something.
+/// Iterator over the used entries of a table in a range, with the part of the range below each.
 struct Parts {
     level: u32,
     /// The address of the table's first entry.
@@ -750,12 +754,12 @@ struct Parts {
 }
 
 impl Parts {
-    /// Of a range that is not empty and lies within what one table of the level covers.
+    /// For a range that is not empty and lies within one table of the level.
     fn of(level: u32, from: u64, end: u64) -> Parts {
         Parts { level, origin: from & !(span(level + 1) - 1), from, end }
     }
 
-    /// The next entry, and the part of the range that lies in it.
+    /// The next used entry, and the part of the range below it.
     fn next(&mut self, tables: &Tables, table: u32) -> Option<(usize, u64, u64)> {
         if self.from >= self.end {
             return None;
@@ -769,13 +773,13 @@ impl Parts {
     }
 }
 
-/// Whether a slot is the next of a run of slots in one leaf that is not too long for one call.
+/// Whether a slot extends a run of adjacent slots in one leaf that is short enough for one kernel call.
 fn follows(first: u64, count: u32, slot: u64) -> bool {
     let (leaf, count) = (first >> LEAF_BITS, u64::from(count));
     first + count == slot && slot >> LEAF_BITS == leaf && count < sys::AT_ONCE
 }
 
-/// [`Space::stretch`] in the part of the tree below `table`, as [`unmap_below`] goes through it; what is left of the work.
+/// [`Space::stretch`] for the subtree below `table`, in the order of [`unmap_below`]. `left` is the remaining cost.
 fn stretch_below(tables: &Tables, table: u32, level: u32, start: u64, end: u64, left: &mut u32) -> u64 {
     let mut parts = Parts::of(level, start, end);
     while let Some((i, from, to)) = parts.next(tables, table) {
@@ -794,8 +798,8 @@ fn stretch_below(tables: &Tables, table: u32, level: u32, start: u64, end: u64, 
     end
 }
 
-/// Unmaps in the part of the tree below `table`; the range lies within what it covers. The recursion is as deep as the
-/// tree. It stops when no work is left, and says where.
+/// Unmaps in the subtree below `table`, which covers the range. The recursion is as deep as the tree. Stops when the
+/// cost `left` is used up, and returns where.
 fn unmap_below(
     memory: &mut Memory,
     tables: &mut Tables,
@@ -804,7 +808,7 @@ fn unmap_below(
     (start, end): (u64, u64),
     left: &mut u32,
 ) -> u64 {
-    // Capabilities that stand side by side are unmapped in one call of the kernel: the first, and how many.
+    // A run of adjacent capabilities to unmap in one kernel call: first slot, and count.
     let mut run = (0, 0);
     let mut stop = end;
     let mut parts = Parts::of(level, start, end);

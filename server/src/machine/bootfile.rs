@@ -1,6 +1,6 @@
-//! The boot file, as the root task serves it.
+//! The boot file, which the root task serves.
 //!
-//! The device that holds it reads into any memory that it is told, so the server has no access to it: it asks the root
+//! The device behind it can write to any memory, so the server has no access to the device. The server asks the root
 //! task, which has the device fill a buffer that the server can only read.
 
 use alloc::vec::Vec;
@@ -15,9 +15,9 @@ use super::{Sel4, sys};
 /// Why there is no boot file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// None was given to the machine.
+    /// The machine was started without one.
     NotFound,
-    /// It could not be read.
+    /// The device reported an error.
     Io,
     /// It does not fit into memory.
     OutOfMemory,
@@ -48,8 +48,8 @@ pub fn size() -> Result<u64, Error> {
     }
 }
 
-/// Reads the whole file, of `size` bytes, into pages. On an error those that were filled are lost; without its boot
-/// file the system does not start anyway.
+/// Reads the whole file, of `size` bytes, into pages. On an error the filled pages are lost; without its boot file the
+/// system does not start anyway.
 pub fn load(machine: &mut Sel4, size: u64) -> Result<Vec<Frame>, Error> {
     let mut frames = Vec::new();
     frames.room_exact(size.div_ceil(PAGE) as usize).map_err(|_| Error::OutOfMemory)?;

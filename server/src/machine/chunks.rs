@@ -1,12 +1,12 @@
-//! Memory is taken in chunks of 2 MiB.
+//! Memory in chunks of 2 MiB.
 //!
-//! The root task hands over untypeds of many sizes. They are cut into chunks one after the other, smallest first,
-//! because the kernel clears an untyped whole when it is first cut. Each chunk has a number for life; number `c` has
-//! its untyped capability at a slot that follows from `c`, and, once it is used for pages or kernel objects, a leaf
-//! CNode of its own, so that the slot of each part of it follows from `c` as well. A chunk that is given back keeps
-//! both and waits in a list.
+//! The root task hands over untypeds of many sizes. The server cuts them into chunks one after the other, smallest
+//! first, because the kernel clears a whole untyped when it is first cut. Each chunk has a permanent number. The slot
+//! of chunk `c`'s untyped capability follows from `c`. Once the chunk is used for pages or kernel objects it has its
+//! own leaf CNode, so the slot of each of its parts follows from `c` as well. A freed chunk keeps both and waits in a
+//! list.
 //!
-//! Nothing here allocates from the heap: the heap itself grows by chunks.
+//! This module does not allocate from the heap, because the heap itself grows by chunks.
 
 use server_boot::cspace::{CHUNK_CAPS_LEAF, LEAF_BITS, LEAF_SLOTS, SOURCES_LEAF, leaf_slot};
 use server_boot::layout::{CHUNK, CHUNK_BITS};
@@ -15,7 +15,7 @@ use server_boot::{BootInfo, MAX_SOURCES};
 use super::single::Single;
 use super::sys;
 
-/// Where no chunk is meant.
+/// Marks the absence of a chunk.
 pub const NONE: u32 = u32::MAX;
 
 /// All chunks of this server.
@@ -29,7 +29,7 @@ struct Source {
     used: u32,
     /// Physical address.
     address: u64,
-    /// Its first chunk, once one is cut from it, or would be.
+    /// Number of its first chunk.
     first: u32,
 }
 
@@ -42,7 +42,7 @@ pub struct Chunks {
     total: u32,
     free: u32,
     free_head: u32,
-    /// For each chunk in the list of free ones, the next.
+    /// For each chunk in the free list, the next one.
     link: &'static mut [u32],
 }
 
@@ -60,7 +60,7 @@ impl Chunks {
         }
     }
 
-    /// Learns what the root task gave. `link` has an entry for each chunk.
+    /// Takes over the memory that the root task gave. `link` has an entry for each chunk.
     pub fn init(&mut self, boot: &BootInfo, link: &'static mut [u32]) {
         self.sources = (boot.sources as usize).min(MAX_SOURCES);
         let mut first = 0u32;
@@ -74,7 +74,7 @@ impl Chunks {
         self.link = link;
     }
 
-    /// A chunk whose untyped has no children.
+    /// Allocates a chunk. Its untyped has no children.
     pub fn take(&mut self) -> Option<u32> {
         if self.free_head != NONE {
             let chunk = self.free_head;
@@ -103,7 +103,7 @@ impl Chunks {
         None
     }
 
-    /// Gives a chunk back whose untyped has no children.
+    /// Frees a chunk whose untyped has no children.
     pub fn give(&mut self, chunk: u32) {
         self.link[chunk as usize] = self.free_head;
         self.free_head = chunk;
@@ -117,8 +117,9 @@ impl Chunks {
         source.address + u64::from(chunk.wrapping_sub(source.first)) * CHUNK
     }
 
-    /// The first of `count` chunks whose addresses follow each other, the first a multiple of 2^`align_log2`, each of
-    /// which is marked in `usable`, free, or not yet cut. Marks what is free and not yet cut.
+    /// Finds `count` chunks with consecutive physical addresses, the first a multiple of 2^`align_log2`, and returns
+    /// the first. Each must be marked in `usable`, free, or not yet cut. Also marks chunks that are free or not yet
+    /// cut.
     pub fn find_run(&self, count: u32, align_log2: u8, usable: &mut [bool]) -> Option<u32> {
         let mut free = self.free_head;
         while free != NONE {
@@ -127,7 +128,7 @@ impl Chunks {
         }
         usable[self.next as usize..].fill(true);
         let align = 1u64.checked_shl(align_log2.into())?;
-        // The run that ends before the chunk looked at: its first chunk, and the address after it.
+        // The run that ends before the current chunk: its first chunk, and the address after it.
         let (mut first, mut end) = (0, u64::MAX);
         for chunk in 0..self.total {
             let address = self.physical(chunk);
@@ -151,7 +152,7 @@ impl Chunks {
         None
     }
 
-    /// Takes `count` chunks from `first` on, each free or not yet cut.
+    /// Allocates `count` chunks from `first` on. Each must be free or not yet cut.
     pub fn take_run(&mut self, first: u32, count: u32) -> Option<()> {
         let run = first..first + count;
         while self.next < run.end {
@@ -170,7 +171,7 @@ impl Chunks {
         Some(())
     }
 
-    /// Bytes that nobody has taken, and bytes in all.
+    /// Bytes in free chunks, and bytes in total.
     pub fn bytes(&self) -> (u64, u64) {
         let left = self.total - self.next + self.free;
         (u64::from(left) * CHUNK, u64::from(self.total) * CHUNK)

@@ -1,11 +1,11 @@
-//! Time: the processor's counter as a clock, the HPET as an alarm, the real-time clock for the date.
+//! Time: the processor's time-stamp counter as the clock, the HPET as the alarm, the real-time clock for the date.
 //!
-//! **The clock** is the time-stamp counter, scaled. Its rate is measured against the HPET over the time that the boot
-//! takes anyway: the root task reads both counters early, the server again when it is ready.
+//! **The clock** is the scaled time-stamp counter. The server measures its rate against the HPET during the boot: the
+//! root task reads both counters early, the server reads them again when it is ready.
 //!
-//! **The alarm** is one comparator of the HPET, the server's own, in one-shot mode. Programming it is expensive (each access leaves the
-//! emulator's fast path, and on a PC goes to the chip set), so it is programmed only for a deadline earlier than the one
-//! that is set; one that has become needless fires and is ignored.
+//! **The alarm** is the server's own comparator of the HPET, in one-shot mode. Programming it is expensive: each access
+//! leaves the emulator's fast path, and on a PC goes to the chip set. So the server programs it only for a deadline
+//! earlier than the one that is set, and ignores an alarm that is no longer needed.
 
 use core::ptr;
 
@@ -15,26 +15,26 @@ use server_boot::layout::HPET;
 
 const CAPABILITIES: usize = 0x00;
 const COUNTER: usize = 0xf0;
-/// The first comparator's registers; each has as many.
+/// Offset of the first comparator's registers. Each comparator has [`TIMER_SIZE`] bytes.
 const TIMERS: usize = 0x100;
 const TIMER_SIZE: usize = 0x20;
-/// The place of the comparator's value behind its configuration.
+/// Offset of the comparator's value from its configuration.
 const COMPARATOR: usize = 8;
 
 const TIMER_ENABLE: u64 = 1 << 2;
 const TIMER_ROUTE_SHIFT: u32 = 9;
 
-/// The shortest time for which the alarm is set, in nanoseconds: under it the counter could pass the comparator before
-/// it is written.
+/// Shortest delay of the alarm, in nanoseconds. With a shorter one the counter could pass the comparator before it is
+/// written.
 const SHORTEST: i64 = 2_000;
 
 /// No deadline is set.
 const NEVER: i64 = i64::MAX;
 
-/// The processor's counter.
+/// The processor's time-stamp counter.
 #[inline(always)]
 pub fn tsc() -> u64 {
-    // SAFETY: the instruction only reads a counter, and the kernel leaves it to everyone.
+    // SAFETY: the instruction only reads a counter, and the kernel allows it in user mode.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -44,13 +44,13 @@ fn read(register: usize) -> u64 {
 }
 
 fn write(register: usize, value: u64) {
-    // SAFETY: as in `read`; none of the registers reaches memory.
+    // SAFETY: as in `read`; none of the registers makes the device access memory.
     unsafe { ptr::write_volatile(ptr::with_exposed_provenance_mut(HPET as usize + register), value) }
 }
 
 /// See the module's description.
 pub struct Clock {
-    /// The counter when time began.
+    /// The counter's value at time 0.
     start: u64,
     /// Nanoseconds per count, times 2^`shift`.
     scale: u32,
@@ -59,22 +59,22 @@ pub struct Clock {
     rate: u64,
     /// HPET counts per nanosecond, times 2^32.
     hpet_scale: u64,
-    /// Where the comparator's registers are.
+    /// Offset of the comparator's registers.
     timer: usize,
     /// Nanoseconds from 1970 to the start.
     utc_offset: i64,
-    /// When the alarm will ring, or [`NEVER`].
+    /// Time of the alarm, or [`NEVER`].
     alarm: i64,
 }
 
 impl Clock {
-    /// Measures the counter's rate from the readings that the root task took, and makes the comparator ready.
+    /// Measures the counter's rate from the root task's readings, and initialises the comparator.
     pub fn new(boot: &BootInfo) -> Self {
         let (tsc0, hpet0) = (boot.tsc, boot.hpet);
         let timer = TIMERS + boot.comparator as usize % 32 * TIMER_SIZE;
-        // Femtoseconds per count; the standard allows up to 100 nanoseconds.
+        // Femtoseconds per count; the HPET's specification allows up to 100 nanoseconds.
         let period = (read(CAPABILITIES) >> 32).clamp(1, 100_000_000);
-        // The shorter of several readings has the least delay between the two counters.
+        // The shortest of several readings has the least delay between the two counters.
         let (mut best, mut tsc1, mut hpet1) = (u64::MAX, 0, 0);
         for _ in 0..8 {
             let before = tsc();
@@ -106,7 +106,7 @@ impl Clock {
         ((u128::from(since) * u128::from(self.scale)) >> self.shift) as i64
     }
 
-    /// What a program needs to compute [`Clock::now`] on its own.
+    /// The parameters with which a program computes [`Clock::now`] itself.
     pub fn conversion(&self) -> Conversion {
         Conversion {
             per_second: self.rate,
@@ -121,19 +121,19 @@ impl Clock {
         self.utc_offset
     }
 
-    /// Tells the clock the date: `seconds` since 1970, now.
+    /// Sets the date: `seconds` since 1970, now.
     pub fn set_date(&mut self, seconds: i64) {
         self.utc_offset = seconds.saturating_mul(1_000_000_000).saturating_sub(self.now());
     }
 
-    /// Asks for an alarm at `deadline`.
+    /// Requests an alarm at `deadline`.
     pub fn set_alarm(&mut self, deadline: i64) {
         if deadline < self.alarm {
             self.program(deadline);
         }
     }
 
-    /// To be called when the alarm rings. It is off afterwards.
+    /// Must be called when the alarm fires. Afterwards the alarm is off.
     pub fn rang(&mut self) {
         self.alarm = NEVER;
     }
@@ -147,8 +147,8 @@ impl Clock {
             let configuration = read(self.timer) & (0x1f << TIMER_ROUTE_SHIFT);
             write(self.timer, configuration | TIMER_ENABLE);
             write(self.timer + COMPARATOR, target);
-            // Written in time: the comparator will match. Otherwise the counter has passed it, and on some chips it
-            // would match only after the counter's next turn.
+            // If the counter has not reached the target, the comparator will match. Otherwise, on some chips, it would
+            // match only after the counter has wrapped around.
             if (read(COUNTER).wrapping_sub(target) as i64) < 0 || delay > i64::MAX / 2 {
                 return;
             }
@@ -157,7 +157,8 @@ impl Clock {
     }
 }
 
-/// Nanoseconds per count at `rate` counts per second, times the highest power of two (with its exponent) that lets it fit.
+/// Nanoseconds per count at `rate` counts per second, times the highest power of two for which it fits into 32 bits;
+/// and that power's exponent.
 fn scale(rate: u64) -> (u32, u32) {
     let exact = |shift: u32| (1_000_000_000u128 << shift) / u128::from(rate.max(1));
     let fits = (0..32).rev().find_map(|shift| Some((u32::try_from(exact(shift)).ok()?, shift)));

@@ -1,14 +1,17 @@
 //! Native components as clients: their threads call this server like those of programs.
 //!
-//! 1. The root task says that a component waits, and gives capabilities to its thread, address space and capability space, all
-//!    three copies. A table of the server's own stands for the address space's root, which is not looked at: tables are made and
-//!    mapped below it as for any other, and nothing of the component's own lies in that range.
-//! 2. Its thread gets the server's endpoint, badged as any thread's, a page for arguments, and its answer.
-//! 3. When the process has ended, the endpoint is taken from the thread, which then notices, wherever it is; pages and tables are
-//!    taken out of its address space; and the three capabilities go.
-//! 4. When the component ends, the root task takes away what it was made of, the copies too. What step 3 then does to it fails,
-//!    and what was mapped is nowhere any more. When the server ends, it is the other way round: what it has mapped is its
-//!    own, and the kernel takes it out of the component's address space.
+//! 1. The root task reports that a component waits, and gives copies of three capabilities: to its thread, its address
+//!    space and its capability space. A table of the server represents the root of the address space, and its contents
+//!    are never looked at: the server creates and maps tables below it as for any other, and the component maps nothing
+//!    in that range.
+//! 2. The component's thread gets the server's endpoint with a badge like any other thread, a page for arguments, and
+//!    its answer.
+//! 3. When the process has ended, the server deletes the endpoint in the thread's slot, which interrupts the thread
+//!    wherever it waits. The server then unmaps its pages and tables from the component's address space, and deletes
+//!    the three capabilities.
+//! 4. When the component ends, the root task revokes what the component was made of, including the copies. The
+//!    operations of step 3 then fail, and all mappings are gone. When the server ends first, the mapped pages belong to
+//!    the server, and the kernel unmaps them from the component's address space.
 
 use component_boot::layout;
 use objects::machine::{Aspace, COMPONENT_BASE, KEPT, MachineThread, OutOfMemory, ThreadKey};
@@ -21,15 +24,15 @@ use super::{Program, Sel4, sys};
 
 const _: () = assert!(COMPONENT_BASE == layout::WINDOW && KEPT == layout::CALLS);
 
-/// Where the capabilities of a component stand (1).
+/// Slots of a component's capabilities (step 1).
 #[derive(Clone, Copy)]
 pub struct Parts {
-    /// Its thread's.
+    /// Its thread.
     pub tcb: u64,
     vspace: u64,
-    /// Its capability space's.
+    /// Its capability space.
     pub cnode: u64,
-    /// Its thread is one of the server's, which tells it what there is to be told.
+    /// The thread is in the server's list of threads, so [`Threads`](super::thread::Threads) answers it.
     adopted: bool,
 }
 
@@ -118,7 +121,7 @@ impl Sel4 {
         }
     }
 
-    /// Steps 3 and 4, the last of them.
+    /// The end of steps 3 and 4.
     pub(super) fn component_end(&mut self, parts: Parts) {
         if !parts.adopted {
             sys::answer(parts.tcb, done(NO_MEMORY));
@@ -127,5 +130,5 @@ impl Sel4 {
     }
 }
 
-/// What a component is told that cannot become a client.
+/// The answer to a component that cannot become a client.
 pub const NO_MEMORY: i64 = abi::Status::NO_MEMORY.0 as i64;

@@ -1,13 +1,13 @@
 //! Device memory and I/O ports for programs, as the root task handed them over.
 //!
-//! **Device memory** comes as untypeds of any size up to the end of the physical address space. Whoever asks for a page
-//! has the untyped that it lies in cut in halves until a *block* of [`BLOCK`] is left, which is then cut into pages; so
-//! the first page of a device takes some dozens of slots, and each further one little more than one. Blocks stay as they
-//! are: a page has one number for ever. The timer's page was cut by the root task; it may only be read.
+//! **Device memory** comes as untypeds of any size up to the end of the physical address space. For a requested page,
+//! the server halves the untyped that contains it until a *block* of 2^[`BLOCK`] bytes is left, then cuts the block
+//! into pages. So the first page of a device takes some dozens of slots, and each further page little more than one.
+//! Blocks are permanent, so a page keeps its number forever. The root task cut the timer's page; it is read-only.
 //!
-//! **Ports** come as ranges. An access must lie within one of them: the kernel checks it against one capability. PCI's
-//! configuration ports have the reset register among them, which takes bytes only: it is left to those who may switch
-//! the machine off.
+//! **Ports** come as ranges. An access must lie within one range, because the kernel checks it against one capability.
+//! The reset register is a byte among PCI's configuration ports. Only an instance that may switch off the machine may
+//! access it by one or two bytes; four bytes there access PCI's address register.
 
 use alloc::collections::BTreeMap;
 use core::ptr;
@@ -27,12 +27,12 @@ const BLOCK_PAGES: usize = 1 << (BLOCK - 12);
 
 const RESET: u16 = 0xcf9;
 
-/// A part of device memory, kept by its physical address.
+/// A part of device memory. The map's key is its physical address.
 #[derive(Clone, Copy)]
 enum Part {
     /// An untyped of 2^`bits` bytes.
     Untyped { slot: u64, bits: u8 },
-    /// 2^`bits` bytes of pages, of which `first` is the first.
+    /// 2^`bits` bytes of pages, beginning with `first`.
     Pages { first: Frame, bits: u8 },
 }
 
@@ -48,14 +48,14 @@ impl Part {
 pub struct Devices {
     parts: BTreeMap<u64, Part>,
     timer: Option<Frame>,
-    /// Ranges of ports with their capabilities: in no order, apart from each other.
+    /// Ranges of ports with their capabilities, unordered and disjoint.
     ports: [(Ports, u64); MAX_PORTS + 2],
     port_ranges: usize,
     may_reset: bool,
 }
 
 impl Devices {
-    /// Learns what the root task gave.
+    /// Takes over the devices that the root task gave.
     pub fn new(boot: &BootInfo, memory: &mut Memory) -> Result<Self, OutOfMemory> {
         let mut devices = Devices {
             parts: BTreeMap::new(),
@@ -105,7 +105,7 @@ impl Devices {
         }
     }
 
-    /// See [`objects::machine::Machine::device_range`]. Costs as much as there are parts in the range.
+    /// See [`objects::machine::Machine::device_range`]. The cost is linear in the number of parts in the range.
     pub fn range(&self, address: u64, pages: u64) -> Result<bool, DeviceError> {
         let end = pages.checked_mul(PAGE).and_then(|len| address.checked_add(len)).ok_or(DeviceError::Denied)?;
         let (mut at, mut writable) = (address, true);
@@ -121,7 +121,7 @@ impl Devices {
         Ok(writable)
     }
 
-    /// Cuts an untyped into two of `bits` bits. It stays in its slot, of no more use.
+    /// Cuts an untyped into two of `bits` bits. It stays in its slot but is not used any more.
     fn halve(&mut self, memory: &mut Memory, base: u64, slot: u64, bits: u8) -> Result<(), OutOfMemory> {
         let mut halves = [0; 2];
         make(memory, slot, Object::Untyped(bits), &mut halves)?;
@@ -171,7 +171,7 @@ impl Devices {
 
     /// See [`objects::machine::Machine::device_read`].
     pub fn read(&self, memory: &mut Memory, frame: Frame, offset: usize) -> Option<u32> {
-        // SAFETY: the page of a device is mapped there, in which the aligned word lies.
+        // SAFETY: the device's page is mapped there, and the aligned word lies within it.
         self.with_register(memory, frame, offset, |at| unsafe { ptr::read_volatile(ptr::with_exposed_provenance(at)) })
     }
 
@@ -181,24 +181,24 @@ impl Devices {
             return false;
         }
         let written = self.with_register(memory, frame, offset, |at| {
-            // SAFETY: as in `read`; whoever has the device's memory as a resource may write there.
+            // SAFETY: as in `read`; a holder of the device's memory resource may write there.
             unsafe { ptr::write_volatile(ptr::with_exposed_provenance_mut(at), value) };
         });
         written.is_some()
     }
 
-    /// The capability that covers some ports, if programs may use them.
+    /// The capability that covers a range of ports, if programs may use it.
     fn ports(&self, first: u16, count: u32) -> Option<u64> {
         let last = u32::from(first) + count.checked_sub(1)?;
         let covers = |ports: &Ports| ports.first <= first && last <= u32::from(ports.last);
         self.ports[..self.port_ranges].iter().find(|(ports, _)| covers(ports)).map(|(_, slot)| *slot)
     }
 
-    /// Whether programs may use all of some ports.
+    /// Whether programs may use a whole range of ports.
     pub fn ports_usable(&self, first: u16, count: u32) -> bool {
         let end = u32::from(first).saturating_add(count);
         let mut at = u32::from(first);
-        // Each turn passes over a range.
+        // Each iteration skips one range.
         while at < end {
             let holds = |(ports, _): &&(Ports, u64)| (u32::from(ports.first)..=ports.last.into()).contains(&at);
             let Some((ports, _)) = self.ports[..self.port_ranges].iter().find(holds) else { return false };
@@ -234,7 +234,7 @@ impl Devices {
     }
 }
 
-/// Fills slots with objects made one after the other of an untyped that nothing is made of yet; all or nothing.
+/// Fills slots with objects retyped one by one from an untyped without children; all or nothing.
 fn make(memory: &mut Memory, untyped: u64, object: Object, slots: &mut [u64]) -> Result<(), OutOfMemory> {
     for i in 0..slots.len() {
         let made = memory.slot_alloc().and_then(|slot| {

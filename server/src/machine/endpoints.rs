@@ -1,9 +1,9 @@
 //! Endpoints for programs: the system's own, and those of native components.
 //!
-//! The server holds no capability to a component's endpoint. For each slot of a thread it asks the root task, which marks the
-//! capability with the instance's number, so that no server can pass for another; it comes into an empty slot of the
-//! server's and is moved on to the thread's. None of them lets capabilities travel along: of 5.0.0, whose right to be
-//! answered is that to pass capabilities on, see `docs/native.md`.
+//! The server holds no capability to a component's endpoint. For each slot of a thread it asks the root task, which
+//! badges the capability with the instance's number, so that no server can pass for another. The capability arrives in
+//! an empty slot of the server, which moves it to the thread's slot. None of them lets capabilities be passed along. In
+//! 5.0.0 the right to be replied to is the same as the right to pass capabilities on; see `docs/native.md`.
 
 use alloc::vec::Vec;
 
@@ -110,7 +110,7 @@ impl Sel4 {
         }
     }
 
-    /// The components that have ended since this was asked last, and those that wait to become clients, a bit for each.
+    /// The components that have ended since the last query, and those that wait to become clients, one bit for each.
     pub fn news(&self) -> (u64, u64) {
         let (_, news) = sys::ask_root(service::NEWS, [0; 4]);
         (news % (1 << service::WAITING), news >> service::WAITING)

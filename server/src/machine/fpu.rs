@@ -1,11 +1,11 @@
-//! The x87 and vector registers as the kernel hands them over: the standard format of XSAVE.
+//! The x87 and vector registers in the kernel's format, which is the standard format of XSAVE.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 0 to 31 | x87 control, status, tag, opcode, instruction, operand; MXCSR and its mask |
 //! | 32 to 159 | st0 to st7, 16 bytes each |
 //! | 160 to 415 | the lower halves of ymm0 to ymm15 |
-//! | 512 | which components are there: x87, SSE, AVX; what is not there is as it is at the start |
+//! | 512 | the components that are present: x87, SSE, AVX; the others have their initial state |
 //! | 576 to 831 | the upper halves of ymm0 to ymm15 |
 
 use objects::machine::FpuRegisters;
@@ -20,12 +20,12 @@ const X87: u64 = 1;
 const SSE: u64 = 1 << 1;
 const AVX: u64 = 1 << 2;
 
-/// Bits of MXCSR that every processor has, for one that does not say.
+/// Bits of MXCSR that every processor has, used if the processor's mask is 0.
 const MXCSR_MASK: u32 = 0xffbf;
 /// Bits of the second word of an x87 register.
 const ST_HIGH: u64 = 0xffff;
 
-/// Takes the registers out of the kernel's words.
+/// Reads the registers from the kernel's words.
 pub fn decode(words: &[u64; FPU_WORDS]) -> FpuRegisters {
     let mut registers = FpuRegisters::INITIAL;
     let components = words[COMPONENTS];
@@ -58,7 +58,7 @@ pub fn decode(words: &[u64; FPU_WORDS]) -> FpuRegisters {
     registers
 }
 
-/// The kernel's words for registers, all components there.
+/// The kernel's words for registers, with all components present.
 pub fn encode(registers: &FpuRegisters) -> [u64; FPU_WORDS] {
     let mut words = [0; FPU_WORDS];
     words[0] = u64::from(registers.fcw)

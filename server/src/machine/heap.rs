@@ -1,14 +1,14 @@
 //! The server's heap: a two-level segregated fit allocator over one region that grows by whole chunks.
 //!
-//! An allocation costs a bounded number of instructions. What the heap has taken it keeps; freed blocks serve later
-//! allocations. When nothing fits, the region grows by as many chunks as the allocation needs; when there is no chunk
-//! left the allocation fails with a null pointer, which fallible allocation turns into an error, and [`starved`] says
-//! so, upon which chunks that lie idle elsewhere are collected for the next attempt: one before each call, since each
-//! takes some hundred microseconds.
+//! An allocation costs a bounded number of instructions. The heap never returns memory; freed blocks serve later
+//! allocations. When no block fits, the region grows by as many chunks as the allocation needs. When no chunk is left,
+//! the allocation fails with a null pointer, which fallible allocation turns into an error, and [`starved`] returns
+//! true. The server then collects unused chunks for the next attempt: one before each call, because each takes some
+//! hundred microseconds.
 //!
-//! Small allocations often cannot report failure. [`reserve`], called before each call is handled, sees to it that they
-//! need not: it keeps [`RESERVE`] bytes free, and, as free bytes may lie scattered, one block of [`SPARE`] bytes aside
-//! that is used when nothing else is left.
+//! Small allocations often cannot report failure. So [`reserve`], called before each call is handled, makes sure that
+//! they succeed: it keeps [`RESERVE`] bytes or more free. Free bytes may be fragmented, so it also keeps one block of
+//! [`SPARE`] bytes aside, which is used when nothing else is left.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
@@ -21,33 +21,33 @@ use super::chunks::{CHUNKS, untyped_of};
 use super::single::Single;
 use super::sys;
 
-/// Bytes that [`reserve`] keeps free.
+/// Free bytes that the server needs for a call. [`reserve`] grows the heap when less than twice as many are free.
 pub const RESERVE: usize = 1 << 20;
 
 /// Bytes of the block that is kept aside.
 const SPARE: usize = 256 << 10;
-/// The largest allocation for which it is used: larger ones are made by code that takes a no.
+/// The largest allocation that may use that block. Code that makes larger ones handles failure.
 const SMALL: usize = 16 << 10;
 const SPARE_LAYOUT: Layout = match Layout::from_size_align(SPARE, 16) {
     Ok(layout) => layout,
     Err(_) => panic!("a valid layout"),
 };
 
-/// 59 classes of 32 bytes and up span all addresses; only then does the allocator join what is added at the end to the
-/// block before it.
+/// 59 classes from 32 bytes up cover all addresses. Only then does the allocator merge memory that is added at the end
+/// with the block before it.
 type Blocks = Tlsf<'static, u64, u32, 59, 32>;
 
 struct Heap {
     blocks: Blocks,
     /// Bytes mapped.
     mapped: usize,
-    /// Bytes handed out, as asked for.
+    /// Bytes allocated, as requested.
     used: usize,
-    /// With at most so many handed out, nothing is to be done before a call; 0 if something is.
+    /// With fewer bytes allocated, the fast path before a call applies; 0 if the slow path is needed.
     ample: usize,
-    /// Something else is to be done before each call, so `ample` stays 0.
+    /// The slow path before each call was requested, so `ample` stays 0.
     attended: bool,
-    /// Chunks that there were not to grow by.
+    /// Number of chunks that were missing when the heap last tried to grow.
     starved: usize,
     /// The block that is kept aside.
     spare: Option<NonNull<u8>>,
@@ -56,21 +56,21 @@ struct Heap {
 static HEAP_STATE: Single<Heap> =
     Single::new(Heap { blocks: Blocks::new(), mapped: 0, used: 0, ample: 0, attended: false, starved: 0, spare: None });
 
-/// The allocator that the language knows.
+/// The global allocator.
 pub struct Allocator;
 
-/// Takes over the part of the region that the root task has mapped. To be called once, before any allocation.
+/// Takes over the part of the region that the root task has mapped. Must be called once, before any allocation.
 pub fn init(chunks: u64) {
     HEAP_STATE.with(|heap| heap.add(0, (chunks * CHUNK) as usize));
 }
 
-/// Whether small allocations have memory without more ado.
+/// Whether small allocations have memory without [`reserve`].
 #[inline(always)]
 pub fn ample() -> bool {
     HEAP_STATE.with(|heap| heap.used < heap.ample)
 }
 
-/// From now on, or no longer, [`ample`] says no.
+/// Makes [`ample`] return false from now on, or ends that.
 pub fn attend(on: bool) {
     HEAP_STATE.with(|heap| {
         heap.attended = on;
@@ -78,12 +78,13 @@ pub fn attend(on: bool) {
     });
 }
 
-/// Makes sure that small allocations have memory, see the module's description.
+/// Makes sure that small allocations have memory; see the module's description.
 pub fn reserve() -> bool {
     HEAP_STATE.with(Heap::refill)
 }
 
-/// Whether half of what [`reserve`] keeps is still there, when it says no: enough for calls that keep nothing.
+/// Whether [`RESERVE`] bytes and the block of [`SPARE`] bytes are still available although [`reserve`] failed: enough
+/// for calls that keep no memory.
 pub fn rest() -> bool {
     HEAP_STATE.with(|heap| {
         heap.spare = heap.spare.take().or_else(|| heap.take(SPARE_LAYOUT));
@@ -91,17 +92,17 @@ pub fn rest() -> bool {
     })
 }
 
-/// Whether an allocation has failed for want of chunks, of which no more than one is to be collected now.
+/// Whether an allocation has failed for lack of chunks. The caller should collect at most one chunk per call.
 pub fn starved() -> bool {
     HEAP_STATE.with(|heap| heap.starved != 0)
 }
 
-/// A chunk has been collected, or there is none that could be.
+/// Records that a chunk has been collected (`one`), or that there is none to collect.
 pub fn collected(one: bool) {
     HEAP_STATE.with(|heap| heap.starved = if one { heap.starved.saturating_sub(1) } else { 0 });
 }
 
-/// Bytes of memory that the heap has taken, and those of them that are not handed out.
+/// Bytes of memory that the heap has mapped, and those of them that are not allocated.
 pub fn bytes() -> (u64, u64) {
     HEAP_STATE.with(|heap| (heap.mapped as u64, heap.mapped.saturating_sub(heap.used) as u64))
 }
@@ -112,7 +113,7 @@ impl Heap {
         let start = ptr::with_exposed_provenance_mut::<u8>(HEAP as usize + from);
         let Some(start) = NonNull::new(start) else { return };
         let block = NonNull::slice_from_raw_parts(start, len);
-        // SAFETY: the bytes are mapped for writing, belong to nobody else, and follow the region's end.
+        // SAFETY: the bytes are mapped for writing, belong to nothing else, and follow the region's end.
         unsafe {
             if from == 0 {
                 self.blocks.insert_free_block_ptr(block);
@@ -137,7 +138,7 @@ impl Heap {
         self.spare.is_some()
     }
 
-    /// A block, for which the heap grows if it must.
+    /// Allocates a block. Grows the heap if necessary.
     #[inline]
     fn take(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         let block = self.blocks.allocate(layout).or_else(|| self.take_more(layout))?;
@@ -166,7 +167,8 @@ impl Heap {
 
     /// Adds chunks until `bytes` more fit in one piece at the end.
     fn grow(&mut self, bytes: usize) -> bool {
-        // The allocator rounds a request up to its size class, by less than a sixteenth, and heads each block.
+        // The allocator rounds a request up to its size class, by less than a sixteenth, and adds a header to each
+        // block.
         let Some(bytes) = bytes.checked_add(bytes / 16 + 4096) else { return false };
         let chunks = bytes.div_ceil(CHUNK as usize);
         for missing in (1..=chunks).rev() {
@@ -191,7 +193,7 @@ impl Heap {
     }
 }
 
-// SAFETY: blocks come from the region, which is never given back, and the allocator keeps them apart.
+// SAFETY: blocks come from the region, which is never given back, and the allocator keeps them disjoint.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HEAP_STATE.with(|heap| heap.take(layout).map_or(ptr::null_mut(), NonNull::as_ptr))
@@ -217,8 +219,9 @@ unsafe impl GlobalAlloc for Allocator {
         if let Some(moved) = moved {
             return moved.as_ptr();
         }
-        // Nothing that is there fits: a new block, for which the heap may grow.
-        // SAFETY: both blocks are the heap's, apart, and as long as what is copied; the old one is the caller's to give.
+        // No free memory at the block fits: allocate a new block, for which the heap may grow.
+        // SAFETY: both blocks belong to the heap, are disjoint, and are at least as long as what is copied; the caller
+        // gives up the old one.
         unsafe {
             let to = self.alloc(new);
             if !to.is_null() {

@@ -1,12 +1,13 @@
-//! What is kept for later of threads and processes that have ended.
+//! The idle pool: ended threads and address spaces that are kept for reuse.
 //!
-//! A thread is two objects of the kernel with capabilities to and in them, and a mapped page; an address space is a root
-//! with a number, and paging structures. Processes and threads come and go, so a few of both lie *idle* instead of being
-//! destroyed: of threads up to [`IDLE_THREADS`] in each address space, whose next threads they become; of address spaces up
-//! to [`IDLE_SPACES`], emptied, with one idle thread each, for the next processes; and of the paging structures some are kept without one. An idle thread is as new
-//! ([`Threads::lay_idle`](super::thread::Threads::lay_idle)); before it becomes another process's, its buffer is zeroed.
+//! A thread consists of two kernel objects, the capabilities to and in them, and a mapped page. An address space
+//! consists of a root with an ASID, and paging structures. Processes and threads come and go, so the server keeps a few
+//! of both *idle* instead of destroying them: up to [`IDLE_THREADS`] threads in each address space, for its next
+//! threads; up to [`IDLE_SPACES`] emptied address spaces with one idle thread each, for the next processes; and some
+//! paging structures that belong to no address space. An idle thread is in the state of a new one
+//! ([`Threads::lay_idle`](super::thread::Threads::lay_idle)). Before it goes to another process, its buffer is zeroed.
 //!
-//! All of it is given up when memory is short ([`Sel4::with_all`]), and not counted as in use.
+//! The server frees all of it when memory is short ([`Sel4::with_all`]), and does not count it as in use.
 
 use objects::machine::{
     Aspace, Held, KEPT, KEPT_END, Machine, MachineThread, OutOfMemory, PAGE_SIZE, ThreadKey, USER_TOP,
@@ -17,16 +18,16 @@ use super::aspace::Space;
 use super::memory::thread_objects::THREAD_UNITS;
 use super::{Program, Sel4};
 
-/// Threads that an address space keeps for those to come.
+/// Maximum number of idle threads per address space.
 pub const IDLE_THREADS: usize = 2;
-/// Address spaces that are kept for processes to come.
+/// Maximum number of idle address spaces.
 pub const IDLE_SPACES: usize = 4;
-/// Paging structures of an idle address space: its root, and those above the buffers if it has a thread.
+/// Units of paging structures in an idle address space: its root, and the tables above the buffers if it has a thread.
 const SPACE_UNITS: u64 = 1;
 const BUFFER_UNITS: u64 = 3;
 
 impl Sel4 {
-    /// Makes again what failed for want of memory, if some is kept for later that can be given up.
+    /// Runs `make`. If it fails for lack of memory and there is something idle, frees that and runs `make` again.
     #[inline]
     pub(super) fn with_all<T>(&mut self, make: impl Fn(&mut Self) -> Result<T, OutOfMemory>) -> Result<T, OutOfMemory> {
         match make(self) {
@@ -35,7 +36,7 @@ impl Sel4 {
         }
     }
 
-    /// Destroys what lies idle; says whether there was anything.
+    /// Destroys everything idle. Returns whether there was anything.
     #[cold]
     fn give_up_idle(&mut self) -> bool {
         let spaces = core::mem::take(&mut self.idle_programs);
@@ -62,7 +63,7 @@ impl Sel4 {
         }
     }
 
-    /// Ends an address space with whatever is in it.
+    /// Destroys an address space with everything in it.
     fn space_destroy(&mut self, number: u32) {
         let idle =
             self.program(Aspace(number)).map_or([None; IDLE_THREADS], |program| core::mem::take(&mut program.idle));
@@ -74,7 +75,7 @@ impl Sel4 {
         }
     }
 
-    /// An address space that lies idle, for a new process: what its threads had in their buffers goes.
+    /// Takes an idle address space for a new process, and zeroes its threads' buffers.
     pub(super) fn space_reuse(&mut self) -> Option<Aspace> {
         let number = self.idle_programs.iter_mut().find_map(Option::take)?;
         for thread in self.programs[number as usize].as_ref()?.idle.into_iter().flatten() {
@@ -120,14 +121,14 @@ impl Sel4 {
         thread.inspect_err(|_| self.buffer_end(aspace, buffer))
     }
 
-    /// A new thread of an address space out of one that lies idle there.
+    /// Takes an idle thread of the address space for a new thread.
     pub(super) fn thread_reuse(&mut self, aspace: Aspace, key: ThreadKey) -> Option<MachineThread> {
         let thread = self.program(aspace)?.idle.iter_mut().find_map(Option::take)?;
         self.threads.reuse(thread, key);
         Some(thread)
     }
 
-    /// A thread has ended: it lies idle, or goes.
+    /// A thread has ended: makes it idle, or destroys it.
     pub(super) fn thread_end(&mut self, thread: MachineThread) {
         let Some(aspace) = self.threads.aspace(thread) else { return };
         let place = self.program(Aspace(aspace)).and_then(|program| program.idle.iter().position(Option::is_none));
@@ -141,7 +142,7 @@ impl Sel4 {
         }
     }
 
-    /// A process has ended: its address space lies idle, or goes.
+    /// A process has ended: makes its address space idle, or destroys it.
     pub(super) fn space_end(&mut self, aspace: Aspace) {
         let unfit = self.program(aspace).is_some_and(|program| program.unfit);
         let Some(place) = self.idle_programs.iter().position(Option::is_none).filter(|_| !unfit) else {
@@ -157,11 +158,11 @@ impl Sel4 {
         }
     }
 
-    /// What is in use, without what lies idle.
+    /// The resources in use, without the idle pool.
     pub(super) fn held_by_others(&self) -> Held {
         let mut held = self.memory.held();
         let idle = self.threads.idle();
-        // A thread's buffer is a page, and one of its capabilities stands at a loose slot.
+        // A thread's buffer is a page, and one of the thread's capabilities is in a loose slot.
         (held.frames, held.slots) = (held.frames - idle, held.slots - idle);
         held.units -= idle * THREAD_UNITS;
         held.units -= self.tables.spares();

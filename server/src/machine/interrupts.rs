@@ -1,16 +1,17 @@
 //! Interrupts for programs.
 //!
-//! The root task keeps the kernel's authority over interrupts; it puts the capability of a single one into a slot, if
-//! the instance may have it ([`server_boot::service::INTERRUPT`]). The kernel then signals the server's one notification,
-//! and a bit of the badge says which interrupt it was: so at most [`LINES`] can be watched at a time.
+//! The root task keeps the kernel's authority over interrupts. It puts the handler capability of one interrupt into a
+//! slot if the instance may have it ([`server_boot::service::INTERRUPT`]). The kernel then signals the server's only
+//! notification, and a bit of the badge tells which interrupt it was. So at most [`LINES`] interrupts can be watched at
+//! a time.
 //!
-//! The kernel shuts a pin when its interrupt comes, until the acknowledgement. Of a pin triggered by level this is just
-//! what its driver needs, who acknowledges when the device no longer holds the level. An edge that comes while a pin is
-//! shut would be lost, so the machine acknowledges those at once, before the driver looks at the device. Messages cannot
-//! be shut.
+//! The kernel masks a pin when its interrupt arrives, until the acknowledgement. For a level-triggered pin this is what
+//! the driver needs: it acknowledges when the device no longer asserts the level. An edge that arrives while a pin is
+//! masked would be lost, so the machine acknowledges edges at once, before the driver looks at the device. Messages
+//! cannot be masked.
 //!
-//! A bit that is still pending when its interrupt is given up must not be taken for another one's, which gets the bit
-//! later: [`Interrupts::close`] takes all pending bits and signals the others again.
+//! If a bit is still pending when its interrupt is given up, it must not be taken for the next interrupt that gets the
+//! bit. So [`Interrupts::close`] takes all pending bits and signals the others again.
 
 use alloc::vec::Vec;
 
@@ -23,18 +24,18 @@ use super::memory::Memory;
 use super::sys;
 use super::thread::NOTIFICATION;
 
-/// The lowest bit of the badge that stands for a program's interrupt.
+/// The lowest bit of the badge for programs' interrupts.
 const FIRST_BIT: u32 = 3;
-/// Interrupts that can be watched at a time.
+/// Maximum number of interrupts watched at a time.
 pub const LINES: usize = 23;
 const _: () = assert!(1u64 << (FIRST_BIT + LINES as u32 - 1) < super::thread::FAULT);
 
-/// The most vectors that a device can have in one block.
+/// Maximum number of vectors in a device's block.
 const BLOCK: u32 = 32;
 
 /// One bit of the badge.
 struct Line {
-    /// The server's notification with the bit; made once, and kept.
+    /// The server's notification with this bit as badge. Created once, and kept.
     notification: u64,
     watched: Option<Watched>,
 }
@@ -51,18 +52,18 @@ pub struct Interrupts {
     lines: Vec<Line>,
     /// Pins that programs may have.
     pins: u32,
-    /// The first vector for messages.
+    /// The first vector for message-signalled interrupts.
     first: u32,
-    /// For each vector for messages, whether it is given out.
+    /// For each vector for message-signalled interrupts, whether it is allocated.
     vectors: Vec<bool>,
-    /// Where messages are to be written.
+    /// The address that devices write messages to.
     address: u64,
-    /// The server's own notifications, which may be pending as well: bit and slot.
+    /// The server's own badged notifications, which may be pending as well: bit and slot.
     own: [(u64, u64); 3],
 }
 
 impl Interrupts {
-    /// Learns what the root task lets this instance have.
+    /// Takes over the interrupts that the root task allows this instance.
     pub fn new(boot: &BootInfo) -> Result<Self, OutOfMemory> {
         let mut vectors = Vec::new();
         vectors.room_exact(boot.messages as usize)?;
@@ -79,14 +80,14 @@ impl Interrupts {
         })
     }
 
-    /// Remembers a notification of the server's own with its bit.
+    /// Records a badged notification of the server's own.
     pub fn own_notification(&mut self, bit: u64, slot: u64) {
         if let Some(place) = self.own.iter_mut().find(|place| place.1 == 0) {
             *place = (bit, slot);
         }
     }
 
-    /// Pins, and vectors for messages.
+    /// Number of pins, and number of vectors for message-signalled interrupts.
     pub fn counts(&self) -> (u32, u32) {
         (u32::BITS - self.pins.leading_zeros(), self.vectors.len() as u32)
     }
@@ -164,12 +165,12 @@ impl Interrupts {
         }
     }
 
-    /// The interrupts that a badge tells of.
+    /// The interrupts in a badge.
     pub fn told(badge: u64) -> impl Iterator<Item = Irq> {
         (0..LINES).filter(move |line| badge & bit(*line) != 0).map(|line| Irq(line as u32))
     }
 
-    /// An interrupt has come: its key, if it is watched.
+    /// An interrupt has arrived: returns its key, if it is watched.
     pub fn came(&self, irq: Irq) -> Option<IrqKey> {
         let watched = self.watched(irq)?;
         if !matches!(watched.source, IrqSource::Pin { level: true, .. }) {
@@ -187,7 +188,7 @@ impl Interrupts {
         if !count.is_power_of_two() || count > BLOCK {
             return Err(DeviceError::Denied);
         }
-        // What a device writes, not the kernel's number, must be a multiple.
+        // The value that a device writes, not the kernel's number, must be a multiple of `count`.
         let data = |i: usize| self.first + i as u32 + VECTOR_BASE as u32;
         let all = self.vectors.windows(count as usize).enumerate().filter(|(i, _)| data(*i) % count == 0);
         let mut fits = all.clone().filter(|(_, run)| run.iter().all(|given| !given)).map(|(i, _)| i);
@@ -220,10 +221,10 @@ fn same(one: IrqSource, other: IrqSource) -> bool {
     }
 }
 
-/// Where a processor takes messages, but for its number.
+/// The address to which devices write messages, without the processor's number.
 const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
 
-/// The number of the processor that this runs on.
+/// The APIC number of this processor.
 fn processor() -> u8 {
     (core::arch::x86_64::__cpuid(1).ebx >> 24) as u8
 }

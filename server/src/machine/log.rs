@@ -5,16 +5,16 @@ use core::fmt::{self, Write};
 use super::clock::Clock;
 use super::serial::console_write;
 
-/// How important a line is.
+/// Severity of a line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// What happens.
+    /// Information about normal operation.
     Info,
-    /// What ends something.
+    /// An error that ends something.
     Error,
 }
 
-/// A line being put together; one that is too long loses its end.
+/// A line that is being formatted. A line that is too long is truncated.
 struct Line {
     text: [u8; 512],
     len: usize,
@@ -30,7 +30,7 @@ impl Write for Line {
     }
 }
 
-/// Writes one line. Without a clock the time is left blank.
+/// Writes one line. Without a clock the time is 0.
 pub fn line(clock: Option<&Clock>, level: Level, text: fmt::Arguments<'_>) {
     let mut line = Line { text: [0; 512], len: 0 };
     let micros = clock.map_or(0, |clock| clock.now() / 1_000);

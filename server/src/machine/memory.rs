@@ -1,20 +1,20 @@
-//! Pages and kernel objects out of chunks, and the window through which the server sees every page.
+//! Pages and kernel objects from chunks, and the window through which the server sees every page.
 //!
-//! A chunk serves one *kind* at a time:
+//! A chunk has one *kind* at a time:
 //!
-//! - **pages**: 512 frames. Frame number `f` is page `f % 512` of chunk `f / 512`; its address in the window is
-//!   `WINDOW + f * 4096`, and the slots of its capabilities follow from `f` too: slot `f % 512` of the chunk's leaf for
-//!   the one by which the window shows it, slot `512 + f % 512` for the one by which a program sees it (its *spare*).
-//!   Most pages are mapped by one program at most; further mappings take loose slots.
-//! - **units**: 512 untypeds of 4 KiB. A unit becomes kernel objects ([those of a thread](thread_objects), a
-//!   paging structure) and can be used again when they are gone. Slot `u % 512` holds the untyped, `512 + u % 512` its
+//! - **pages**: 512 frames. Frame number `f` is page `f % 512` of chunk `f / 512`. Its address in the window is
+//!   `WINDOW + f * 4096`. The slots of its capabilities follow from `f`, too: slot `f % 512` of the chunk's leaf holds
+//!   the capability for the window, slot `512 + f % 512` the one for a program (its *spare*). At most one program maps
+//!   most pages; further mappings take loose slots.
+//! - **units**: 512 untypeds of 4 KiB. A unit becomes kernel objects ([those of a thread](thread_objects), or a paging
+//!   structure) and can be used again when they are gone. Slot `u % 512` holds the untyped, slot `512 + u % 512` its
 //!   first object.
 //! - **large**: 512 frames under one capability ([`large`]).
-//! - **leaves**: 64 leaf CNodes, for good.
+//! - **leaves**: 64 leaf CNodes, permanently.
 //!
-//! Parts are cut in batches when first needed, pages are shown in the window with that, and all are found again by a bitmap and counted; a chunk none of whose parts is in
-//! use is revoked and given back when somebody asks for a chunk and there is no other. All numbers are O(1) to turn
-//! into each other; no table has a size that is not the size of memory.
+//! Parts are retyped in batches on first use; pages are mapped in the window at the same time. Free parts are tracked
+//! by a bitmap and a counter. When the server needs a chunk and there is none, it revokes and reuses a chunk without
+//! parts in use. Every number is derived from the others in O(1), and every table has the size of the memory.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -40,9 +40,9 @@ use super::sys::{self, Object};
 pub const PARTS: u32 = 512;
 /// Leaf CNodes in a chunk.
 const LEAVES: u32 = (CHUNK >> (LEAF_BITS + 5)) as u32;
-/// Objects that the kernel makes in one call.
+/// Number of objects that one kernel call makes.
 const BATCH: u32 = 256;
-/// The least that a slot counts as, in bytes: the kernel's record, and what is noted of it.
+/// Minimum charge for a slot, in bytes: the kernel's record, and the server's entry for it.
 const SLOT: u64 = 64;
 
 /// 4 KiB of memory for kernel objects.
@@ -58,21 +58,21 @@ enum Kind {
 }
 
 impl Kind {
-    /// Which list of chunks with room, and which count, parts of this kind belong to.
+    /// Index of the list of chunks with room, and of the count, for parts of this kind.
     fn class(self) -> usize {
         usize::from(self == Kind::Units)
     }
 }
 
-/// What is known of one chunk.
+/// State of one chunk.
 #[derive(Clone, Copy)]
 struct Chunk {
     kind: Kind,
-    /// It has its leaf CNode; it keeps it.
+    /// It has its leaf CNode, which it keeps.
     leaf: bool,
     /// The window's page table for it, which it keeps.
     window: Option<Unit>,
-    /// The page table is in the window; otherwise it is put aside, because the chunk is or was a large page.
+    /// The page table is mapped in the window. Otherwise it is put aside, because the chunk is or was a large page.
     window_up: bool,
     /// It is in the list of chunks with room.
     listed: bool,
@@ -80,11 +80,11 @@ struct Chunk {
     next: u32,
     /// Parts in use.
     live: u16,
-    /// Parts that have ever been handed out since the chunk got its kind.
+    /// Parts that have been allocated at least once since the chunk got its kind.
     fresh: u16,
-    /// Parts that were handed out and came back.
+    /// Bitmap of the parts that were allocated and freed again.
     free: [u64; 8],
-    /// Pages whose spare capability exists, and those where it is in use.
+    /// Bitmaps of the pages whose spare capability exists, and of those where it is in use.
     spare: [u64; 8],
     mapped: [u64; 8],
 }
@@ -105,13 +105,13 @@ const EMPTY: Chunk = Chunk {
 };
 
 impl Chunk {
-    /// As it is between two uses.
+    /// The state between two uses.
     fn emptied(&self) -> Chunk {
         Chunk { leaf: self.leaf, window: self.window, window_up: self.window_up, ..EMPTY }
     }
 }
 
-/// All memory of the server but its heap.
+/// All memory of the server except its heap.
 pub struct Memory {
     chunks: Vec<Chunk>,
     /// Root slot of chunk 0's leaf.
@@ -120,30 +120,30 @@ pub struct Memory {
     room: [u32; 2],
     leaf_chunk: u32,
     leaves_used: u32,
-    /// Chunks that nobody can have any more and that are in no list: those of leaves, and the one that is put aside.
+    /// Permanently used chunks that are in no list: those of leaves, and the one that is put aside.
     spent: u64,
     loose: Loose,
-    /// Parts in use, for the report.
+    /// Parts in use, for statistics.
     live: [u64; 2],
     /// Page tables of the window.
     windows: u64,
     /// Large mappings: chunk, and slot of the capability.
     large: BTreeSet<(u32, u64)>,
-    /// The chunk that a large page's content is copied to when it is split.
+    /// The chunk to which a large page's content is copied when it is split.
     aside: u32,
     strips: Strips,
-    /// Loose slots of what is made once and stays.
+    /// Loose slots of permanent objects.
     kept: u64,
-    /// Pages of devices, by number from [`Frame::DEVICE`] on.
+    /// Pages of devices; the index plus [`Frame::DEVICE`] is the number.
     devices: Vec<DevicePage>,
-    /// Bytes of memory for each slot that can be handed out by itself.
+    /// Bytes of memory for each slot that can be allocated one by one.
     slot_price: u64,
 }
 
 /// A page of a device.
 struct DevicePage {
     address: u64,
-    /// The capability of which those that map it are copies.
+    /// The capability from which the mapping capabilities are copied.
     slot: u64,
 }
 
@@ -162,7 +162,7 @@ fn first_bit(map: &[u64; 8]) -> Option<u32> {
 }
 
 impl Memory {
-    /// Takes charge of `chunks` chunks. The heap works already.
+    /// Takes over `chunks` chunks. The heap must be initialised.
     pub fn new(chunks: u64, root_bits: u8) -> Result<Self, OutOfMemory> {
         let mut list = Vec::new();
         list.room_exact(chunks as usize)?;
@@ -186,14 +186,14 @@ impl Memory {
         })
     }
 
-    /// Bytes in use, and bytes in all.
+    /// Bytes in use, and bytes in total.
     pub fn bytes(&self) -> (u64, u64) {
         let (_, total) = CHUNKS.with(|chunks| chunks.bytes());
         ((self.live[0] + self.live[1]) * 4096 + self.spent * CHUNK + heap::bytes().0, total)
     }
 
-    /// What is in use. Page tables of the window are not counted, as a chunk that has one keeps it for good, nor slots of
-    /// what is made once and stays.
+    /// The resources in use. The window's page tables are not counted, because a chunk keeps its table forever, nor are
+    /// the slots of permanent objects.
     pub fn held(&self) -> Held {
         let taken = self.loose.next.saturating_sub(leaf_slot(LOOSE_LEAF, 0));
         Held {
@@ -211,7 +211,7 @@ impl Memory {
         WINDOW + u64::from(frame.0) * 4096
     }
 
-    /// A page of zeroes.
+    /// Allocates a page of zeroes.
     pub fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
         granted(Want::Frame)?;
         let (part, used_before) = self.part_alloc(Kind::Pages)?;
@@ -221,12 +221,12 @@ impl Memory {
         Ok(Frame(part))
     }
 
-    /// Gives a page back that nobody maps any more.
+    /// Frees a page that is not mapped anywhere except in the window.
     pub fn frame_free(&mut self, frame: Frame) {
         self.part_free(frame.0);
     }
 
-    /// A capability of the page by which a program may see it.
+    /// A capability of the page for a program's mapping.
     pub fn mapping_take(&mut self, frame: Frame) -> Result<u64, OutOfMemory> {
         if frame.is_device() {
             let own = self.device_page(frame).ok_or(OutOfMemory)?.slot;
@@ -250,7 +250,7 @@ impl Memory {
         self.mapping_further(frame, own)
     }
 
-    /// A copy of a page's own capability, at a loose slot.
+    /// A copy of a page's capability in a loose slot.
     fn mapping_further(&mut self, frame: Frame, own: u64) -> Result<u64, OutOfMemory> {
         let slot = self.slot_alloc()?;
         if sys::copy(slot, own).is_err() {
@@ -262,14 +262,14 @@ impl Memory {
         Ok(slot)
     }
 
-    /// The page that a capability from [`Memory::mapping_take`] stands for.
+    /// The page of a capability from [`Memory::mapping_take`].
     #[inline]
     pub fn mapping_frame(&self, slot: u64) -> Frame {
         let loose = || self.loose.frame(slot);
         Frame(self.spare_of(slot).or_else(|| self.strip_frame(slot)).unwrap_or_else(loose))
     }
 
-    /// Ends the mapping made with a capability from [`Memory::mapping_take`], and takes it back.
+    /// Ends the mapping made with a capability from [`Memory::mapping_take`], and frees the capability.
     pub fn mapping_give(&mut self, slot: u64) {
         if self.stays(slot) {
             return self.mappings_give(slot, 1);
@@ -279,13 +279,13 @@ impl Memory {
         self.loose.mapping -= 1;
     }
 
-    /// The frame whose spare capability this is.
+    /// The frame whose spare capability is in this slot.
     fn spare_of(&self, slot: u64) -> Option<u32> {
         let chunk = (slot >> LEAF_BITS).checked_sub(self.leaf_base)?;
         Some(chunk as u32 * PARTS + (slot % LEAF_SLOTS) as u32 - PARTS)
     }
 
-    /// Gives numbers to pages of a device that follow each other; returns the first.
+    /// Assigns numbers to adjacent pages of a device; returns the first.
     pub fn device_pages_add(&mut self, address: u64, slots: &[u64]) -> Result<Frame, OutOfMemory> {
         self.devices.room(slots.len())?;
         let first = Frame(Frame::DEVICE + self.devices.len() as u32);
@@ -300,19 +300,19 @@ impl Memory {
 
     // --- kernel objects ---
 
-    /// Memory for kernel objects.
+    /// Allocates memory for kernel objects.
     pub fn unit_alloc(&mut self) -> Result<Unit, OutOfMemory> {
         granted(Want::Unit)?;
         self.part_alloc(Kind::Units).map(|(part, _)| Unit(part))
     }
 
-    /// Gives a unit back, and destroys all objects in it.
+    /// Frees a unit and destroys all objects in it.
     pub fn unit_free(&mut self, unit: Unit) {
         sys::revoke(self.slot(unit.0, 0));
         self.part_free(unit.0);
     }
 
-    /// Makes the object that fills a unit, or the first one in it.
+    /// Allocates a unit and makes the object that fills it, or its first one.
     pub fn unit_object(&mut self, object: Object) -> Result<(Unit, u64), OutOfMemory> {
         let unit = self.unit_alloc()?;
         match self.unit_first(unit, object) {
@@ -330,25 +330,25 @@ impl Memory {
         Ok(slot)
     }
 
-    /// Where the capability of the first object of a unit is.
+    /// The slot of a unit's first object.
     pub fn unit_slot(&self, unit: Unit) -> u64 {
         leaf_slot(self.leaf_base + u64::from(unit.0 / PARTS), u64::from(PARTS + unit.0 % PARTS))
     }
 
-    /// Makes an object of an untyped, at a loose slot.
+    /// Makes an object from an untyped, with its capability in a loose slot.
     pub fn make_at(&mut self, untyped: u64, object: Object, slot: u64) -> Result<(), OutOfMemory> {
         sys::retype(untyped, object, Some(slot >> LEAF_BITS), slot % LEAF_SLOTS, 1).map_err(|_| OutOfMemory)
     }
 
     // --- the common part ---
 
-    /// Pointer to a capability of part `part`: `which` is 0 or [`PARTS`].
+    /// Pointer to a capability of part `part`; `which` is 0 or [`PARTS`].
     #[inline]
     fn slot(&self, part: u32, which: u32) -> u64 {
         leaf_slot(self.leaf_base + u64::from(part / PARTS), u64::from(which + part % PARTS))
     }
 
-    /// A part of a chunk of `kind`, and whether it was in use before.
+    /// Allocates a part of a chunk of `kind`. Also returns whether the part was in use before.
     fn part_alloc(&mut self, kind: Kind) -> Result<(u32, bool), OutOfMemory> {
         let list = kind.class();
         if self.room[list] == NONE
@@ -370,7 +370,7 @@ impl Memory {
         Ok((number * PARTS + i, used_before))
     }
 
-    /// The next part of a chunk that was never handed out, made if need be.
+    /// The next part of a chunk that was never allocated. Retypes a batch if necessary.
     fn part_fresh(&mut self, number: u32, kind: Kind) -> Result<u32, OutOfMemory> {
         let i = u32::from(self.chunks[number as usize].fresh);
         if i % BATCH == 0 {
@@ -386,7 +386,7 @@ impl Memory {
         Ok(i)
     }
 
-    /// Counts a part that has been handed out.
+    /// Counts an allocated part.
     fn part_taken(&mut self, number: u32) {
         let chunk = &mut self.chunks[number as usize];
         chunk.live += 1;
@@ -409,7 +409,7 @@ impl Memory {
         }
     }
 
-    /// A chunk of `kind` with all its parts to be handed out.
+    /// Puts a new chunk of `kind` into use, with all its parts free.
     fn chunk_make(&mut self, kind: Kind) -> Result<(), OutOfMemory> {
         let number = self.chunk_take()?;
         if let Err(error) = self.chunk_prepare(number, kind) {
@@ -427,7 +427,7 @@ impl Memory {
         self.list(number, kind);
     }
 
-    /// Takes a chunk out of use whose parts have all come back.
+    /// Takes a chunk without parts in use out of use.
     fn chunk_close(&mut self, number: u32) {
         sys::revoke(untyped_of(number));
         self.unlist(number);
@@ -439,7 +439,7 @@ impl Memory {
         if kind == Kind::Pages { self.window_ready(number, true) } else { Ok(()) }
     }
 
-    /// Sees to it that a chunk has its leaf.
+    /// Makes sure that a chunk has its leaf.
     fn leaf_ready(&mut self, number: u32) -> Result<(), OutOfMemory> {
         if !self.chunks[number as usize].leaf {
             self.leaf_make(self.leaf_base + u64::from(number))?;
@@ -448,7 +448,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Sees to it that there is a page table for a chunk, in the window or put aside.
+    /// Makes sure that a chunk has a page table, mapped in the window or put aside.
     fn window_ready(&mut self, number: u32, up: bool) -> Result<(), OutOfMemory> {
         let unit = match self.chunks[number as usize].window {
             Some(unit) => unit,
@@ -471,13 +471,13 @@ impl Memory {
         Ok(())
     }
 
-    /// Any chunk; if there is none, one that has become free of use.
+    /// Allocates a chunk. If there is none, reclaims a chunk without parts in use.
     fn chunk_take(&mut self) -> Result<u32, OutOfMemory> {
         granted(Want::Chunk)?;
         CHUNKS.with(|chunks| chunks.take()).or_else(|| self.chunk_reclaim()).ok_or(OutOfMemory)
     }
 
-    /// Finds a chunk whose parts have all come back, and takes it out of use.
+    /// Finds a chunk without parts in use and takes it out of use.
     fn chunk_reclaim(&mut self) -> Option<u32> {
         let idle = |chunk: &Chunk| chunk.kind != Kind::None && chunk.live == 0;
         let number = self.chunks.iter().position(idle)? as u32;
@@ -485,7 +485,7 @@ impl Memory {
         Some(number)
     }
 
-    /// Gives one chunk that has become free of use to whoever asks next, such as the heap.
+    /// Returns one chunk without parts in use to the free list, for example for the heap.
     pub fn release_one(&mut self) -> bool {
         let Some(number) = self.chunk_reclaim() else { return false };
         CHUNKS.with(|chunks| chunks.give(number));
@@ -535,7 +535,7 @@ impl Memory {
     }
 }
 
-/// Asks whether memory is refused by plan.
+/// Fails if a test plan refuses this memory.
 #[inline]
 fn granted(want: Want) -> Result<(), OutOfMemory> {
     if refused(want) { Err(OutOfMemory) } else { Ok(()) }
@@ -543,7 +543,7 @@ fn granted(want: Want) -> Result<(), OutOfMemory> {
 
 /// Zeroes a page of the window.
 fn zero_page(address: u64) {
-    // SAFETY: the page belongs to the caller, who got it from the allocator, and is mapped for writing.
+    // SAFETY: the page belongs to the caller, which got it from the allocator, and is mapped for writing.
     unsafe {
         core::arch::asm!(
             "rep stosq",

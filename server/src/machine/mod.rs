@@ -1,31 +1,31 @@
-//! The computer beneath the objects, on seL4.
+//! The machine beneath the objects, on seL4.
 //!
-//! | part | what it is |
+//! | part | content |
 //! |---|---|
 //! | [`chunks`] | memory in pieces of 2 MiB |
-//! | [`memory`] | pages and kernel objects out of chunks, capability slots, the window |
-//! | [`idle`] | address spaces and threads that are kept for those to come |
+//! | [`memory`] | pages and kernel objects from chunks, capability slots, the window |
+//! | [`idle`] | pool of ended address spaces and threads for reuse |
 //! | [`heap`] | the allocator for the objects' own data |
 //! | [`aspace`] | address spaces of programs |
 //! | [`thread`] | threads of programs, and the protocol between them and the server |
 //! | [`clock`] | time |
 //! | [`devices`] | device memory and I/O ports for programs |
-//! | [`endpoints`] | endpoints of the kernel for programs |
-//! | [`runners`] | what runs the code of virtual processors |
+//! | [`endpoints`] | seL4 endpoints for programs |
+//! | [`runners`] | threads that run the code of virtual processors |
 //! | [`components`] | native components as clients |
 //! | [`interrupts`] | interrupts for programs |
 //! | [`serial`] | console, host link, date, power |
-//! | [`random`] | chance |
+//! | [`random`] | random numbers |
 //! | [`bootfile`] | the boot file, from the root task |
 //! | [`log`] | lines on the console |
-//! | [`record`] | the calls that were handled last, for the report of the server's end |
+//! | [`record`] | the last calls, for the report when the server dies |
 //! | [`run`] | the start, and the event loop |
 //! | [`sys`] | the kernel's operations as used here |
-//! | [`single`] | the cell for what must be global |
+//! | [`single`] | the cell for global state |
 //!
-//! Three things make the fast path short. The server sees every page of every program through its window, so reading a
-//! program's memory is an addition. The capabilities used in each call stand in the first level of the capability space.
-//! And nothing here is asked for a call that only touches objects: the event loop calls the library at once.
+//! Three things keep the fast path short. The server sees every page of every program through its window, so it finds a
+//! program's memory by an addition. The capabilities that each call uses are in the first level of the capability
+//! space. And a call that only touches objects does not involve the machine: the event loop calls the library at once.
 
 pub mod aspace;
 pub mod bootfile;
@@ -75,35 +75,35 @@ use runners::Runners;
 use serial::Link;
 use thread::{Buffer, Threads};
 
-/// Notification bit: the alarm rang.
+/// Notification bit: the alarm fired.
 pub const SIGNAL_TIMER: u64 = 1;
-/// Notification bit: the host link has something, or room.
+/// Notification bit: the host link has bytes, or room.
 pub const SIGNAL_LINK: u64 = 2;
-/// Notification bit: the root task has news.
+/// Notification bit: the root task has events.
 pub const SIGNAL_NEWS: u64 = server_boot::NEWS_BADGE & !thread::NOTIFICATION;
 
-/// Pages that programs do not map themselves, at most, in an address space: IPC buffers, and what is shown to their vDSO. They are
+/// Maximum number of the server's own pages in an address space: IPC buffers, and pages that the vDSO uses. They are
 /// mapped from [`KEPT`] on.
 const KEPT_PAGES: u32 = ((KEPT_END - KEPT) / PAGE) as u32;
 
-/// The parts of a range that programs map, below what is kept and above. Mostly there is one.
+/// The parts of a range below and above the server's own pages. The second part is mostly empty.
 #[inline]
 fn parts(address: u64, pages: u64) -> [(u64, u64); 2] {
     let end = address.saturating_add(pages.saturating_mul(PAGE));
     if end <= KEPT { [(address, end), (0, 0)] } else { [(address, KEPT), (address.max(KEPT_END), end.min(USER_TOP))] }
 }
 
-/// One address space with what the machine keeps in it.
+/// One address space, with what the machine keeps in it.
 struct Program {
     space: Space,
-    /// Places for such pages that were used and are free, and the next that was not.
+    /// Freed places for the server's own pages, and the next place that was never used.
     free_places: Vec<u32>,
     next_place: u32,
-    /// Threads that have ended, as new, at most [`IDLE_THREADS`].
+    /// Idle threads, at most [`IDLE_THREADS`].
     idle: [Option<MachineThread>; IDLE_THREADS],
-    /// It is a component's.
+    /// The capabilities of a component, if it is one.
     component: Option<Parts>,
-    /// It cannot be another process's when this one has ended.
+    /// It cannot be reused for another process.
     unfit: bool,
 }
 
@@ -126,7 +126,7 @@ pub struct Sel4 {
     tables: Tables,
     programs: Vec<Option<Program>>,
     free_programs: Vec<u32>,
-    /// Address spaces of processes that have ended, with nothing in them but idle threads.
+    /// Idle address spaces: those of ended processes, with nothing in them but idle threads.
     idle_programs: [Option<u32>; IDLE_SPACES],
     threads: Threads,
     endpoints: Endpoints,
@@ -140,7 +140,7 @@ pub struct Sel4 {
 }
 
 impl Sel4 {
-    /// Takes over what the root task prepared. The heap works already.
+    /// Takes over what the root task prepared. The heap must be initialised.
     pub fn new(boot: &BootInfo) -> Result<Self, OutOfMemory> {
         let mut memory = Memory::new(boot.chunks, boot.root_bits as u8)?;
         let devices = Devices::new(boot, &mut memory)?;
@@ -182,42 +182,43 @@ impl Sel4 {
         Ok(())
     }
 
-    /// Programs' interrupts that a badge tells of.
+    /// Programs' interrupts in a badge.
     pub fn interrupts_told(badge: u64) -> impl Iterator<Item = Irq> {
         Interrupts::told(badge)
     }
 
-    /// A program's interrupt came: its key, if it is still watched.
+    /// A program's interrupt arrived: returns its key, if it is still watched.
     pub fn interrupt_came(&self, irq: Irq) -> Option<IrqKey> {
         self.interrupts.came(irq)
     }
 
-    /// The alarm rang.
+    /// Handles the alarm's interrupt.
     pub fn timer_rang(&mut self) {
         self.clock.rang();
         sys::irq_ack(root_slot(IRQ_TIMER));
     }
 
-    /// The host link interrupted.
+    /// Handles the host link's interrupt.
     pub fn link_interrupt(&mut self) {
-        // First the acknowledgement: the line is edge-triggered, so what comes while the port is served must count.
+        // The acknowledgement comes first: the line is edge-triggered, so bytes that arrive while the port is served
+        // must raise a new interrupt.
         sys::irq_ack(root_slot(IRQ_LINK));
         self.link.interrupt();
     }
 
-    /// Says whose call is being handled.
+    /// Sets the thread whose call is being handled.
     #[inline]
     pub fn set_caller(&mut self, caller: Option<ThreadKey>) {
         self.threads.set_caller(caller);
     }
 
-    /// The answer that is for the entry that ends the event: to which TCB, and what.
+    /// The answer that the last kernel entry of the event delivers: the TCB, and the message.
     #[inline]
     pub fn take_late(&mut self) -> Option<(u64, sel4::Message)> {
         self.threads.take_late()
     }
 
-    /// Whose thread a badge names.
+    /// The thread that a badge identifies.
     #[inline(always)]
     pub fn thread_of(&self, badge: u64) -> ThreadKey {
         self.threads.key_of(badge)
@@ -231,7 +232,7 @@ impl Sel4 {
     /// Copies `len` bytes from the server's memory to the start of a page.
     fn frame_fill(&mut self, frame: Frame, from: usize, len: usize) {
         let to = ptr::with_exposed_provenance_mut::<u8>(Memory::address(frame) as usize);
-        // SAFETY: the boot-file buffer is mapped for reading, the page for writing, and they are apart.
+        // SAFETY: the boot-file buffer is mapped for reading, the page for writing, and they are disjoint.
         unsafe { ptr::copy_nonoverlapping(ptr::with_exposed_provenance::<u8>(from), to, len.min(PAGE_SIZE)) };
     }
 
@@ -257,11 +258,11 @@ impl Sel4 {
         mapped.map(|(address, mapping)| Buffer { frame, address, mapping })
     }
 
-    /// Maps a page above what programs map; tells the address, and the capability that maps it.
+    /// Maps a page of the server's own; returns the address, and the capability that maps it.
     fn hidden_map(&mut self, aspace: Aspace, frame: Frame) -> Result<(u64, u64), OutOfMemory> {
         let place = {
             let program = self.program(aspace).ok_or(OutOfMemory)?;
-            // A place given back must find room.
+            // Makes sure that a freed place finds room in the list.
             let reserve = program.next_place as usize + 1 - program.free_places.len();
             program.free_places.room(reserve)?;
             match program.free_places.pop() {
@@ -300,8 +301,8 @@ impl Sel4 {
     }
 }
 
-/// The part of a page that lies within it: its address, and its length. Of a device's page nothing does: the window
-/// does not show it.
+/// The part of a range that lies within a page: its address, and its length. For a device's page the length is 0,
+/// because the window does not show it.
 #[inline]
 fn within(frame: Frame, offset: usize, len: usize) -> (usize, usize) {
     if frame.is_device() {
@@ -311,21 +312,21 @@ fn within(frame: Frame, offset: usize, len: usize) -> (usize, usize) {
     (Memory::address(frame) as usize + offset, len.min(PAGE_SIZE - offset))
 }
 
-/// Whether bytes lie within a page that the window shows. Nobody asks for others; where the length is known when this is
-/// compiled, so is most of the answer.
+/// Whether a range lies within a page that the window shows. Callers ask for no others. If the length is a constant,
+/// the compiler evaluates most of this.
 #[inline(always)]
 fn has(frame: Frame, offset: usize, len: usize) -> bool {
     !frame.is_device() && len <= PAGE_SIZE && offset <= PAGE_SIZE - len
 }
 
-/// Copies bytes: a word or half of one by itself, more by the processor's own loops, which take an instruction a word.
+/// Copies bytes: 4 or 8 bytes by one move, other lengths by the processor's string instructions.
 ///
 /// # Safety
 /// As for [`ptr::copy_nonoverlapping`].
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's bytes, and no others: `len / 8` words and `len % 8` bytes. The direction flag is clear, as the
-    // calling convention wants it.
+    // SAFETY: it copies exactly the caller's bytes: `len / 8` words and `len % 8` bytes. The direction flag is clear,
+    // as the calling convention requires.
     unsafe {
         match len {
             4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
@@ -366,7 +367,7 @@ impl Machine for Sel4 {
         if has(frame, offset, out.len()) {
             let from = ptr::with_exposed_provenance::<u8>(Memory::address(frame) as usize + offset);
             // SAFETY: the bytes lie within a page that the window shows; `out` is not in the window. No program runs
-            // while the server does.
+            // while the server runs.
             unsafe { copy(from, out.as_mut_ptr(), out.len()) };
         }
     }

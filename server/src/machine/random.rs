@@ -1,9 +1,8 @@
-//! Bytes that nobody can foresee.
+//! Unpredictable random bytes.
 //!
-//! A ChaCha20 stream whose key comes from the processor's own generator, where it has one, and from the jitter of its
-//! counter against the work around it. New entropy is folded into the key. What is handed out is gone: bytes come out of a
-//! stock, where they are erased, and the key is replaced from the stream whenever the stock is filled; so a later look at
-//! the state does not tell what was handed out before.
+//! A ChaCha20 stream. Its key comes from the processor's random number generator, if it has one, and from the jitter of
+//! its time-stamp counter. New entropy is mixed into the key. Output cannot be recovered from the state: bytes come
+//! from a buffer in which they are erased, and the stream replaces the key whenever the buffer is refilled.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 
@@ -15,12 +14,12 @@ use super::clock::tsc;
 /// See the module's description.
 pub struct Random {
     stream: ChaCha20Rng,
-    /// Bytes of the stream that nobody has got yet: the first `left`.
+    /// Bytes of the stream that have not been used yet: the first `left`.
     stock: [u8; STOCK],
     left: usize,
 }
 
-/// With the next key as much as the cipher makes at a time.
+/// Together with the next key, as much as the cipher makes at a time.
 const STOCK: usize = 256 - 32;
 
 impl Random {
@@ -57,7 +56,7 @@ impl Random {
         }
     }
 
-    /// Folds `data` into the key. What is in stock does not know of it, and goes.
+    /// Mixes `data` into the key. Drops the buffer, which does not depend on it.
     pub fn add(&mut self, data: &[u8]) {
         (self.stock, self.left) = ([0; STOCK], 0);
         let mut block = [0; 32];
@@ -70,7 +69,7 @@ impl Random {
         }
     }
 
-    /// The next key: the stream's next bytes, mixed with `with`.
+    /// Sets the next key: the stream's next bytes, XORed with `with`.
     fn rekey(&mut self, with: [u8; 32]) {
         let mut key = [0; 32];
         self.stream.fill_bytes(&mut key);
@@ -91,7 +90,7 @@ fn available() -> (bool, bool) {
 
 fn rdrand_step() -> (u64, bool) {
     let (word, ok): (u64, u8);
-    // SAFETY: only called when the processor has the instruction; it touches the two registers alone.
+    // SAFETY: only called when the processor has the instruction; it changes only the two registers.
     unsafe { core::arch::asm!("rdrand {}", "setc {}", out(reg) word, out(reg_byte) ok, options(nomem, nostack)) };
     (word, ok != 0)
 }
@@ -103,12 +102,12 @@ fn rdseed_step() -> (u64, bool) {
     (word, ok != 0)
 }
 
-/// The generators may be out of numbers for a moment; a few tries are what the processor's maker advises.
+/// The generators may be exhausted for a moment; the processor's manufacturer recommends some retries.
 fn hardware(step: fn() -> (u64, bool)) -> Option<u64> {
     (0..10).map(|_| step()).find(|(_, ok)| *ok).map(|(word, _)| word)
 }
 
-/// The counter's low bits around instructions of uneven length.
+/// The low bits of the time-stamp counter around instructions of varying duration.
 fn jitter() -> u64 {
     let mut word = 0u64;
     for _ in 0..32 {

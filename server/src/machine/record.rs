@@ -1,18 +1,18 @@
-//! The calls that were handled last, in a page that the root task reads when the server has died ([`server_boot::record`]).
+//! Records the last calls in a page that the root task reads when the server has died ([`server_boot::record`]).
 
 use core::ptr;
 
 use server_boot::layout::RECORD;
 use server_boot::record::{CALLS, encode};
 
-/// Notes a call: its number, and whose it is.
+/// Records a call: its number, and its thread.
 #[inline(always)]
 pub fn call(number: u32, thread: u32) {
     let count = ptr::with_exposed_provenance_mut::<u64>(RECORD as usize);
     // SAFETY: the root task mapped the page there for writing, the server has one thread, and the ring lies within it.
     unsafe {
         let calls = count.read();
-        // As two halves: putting them together first would take longer.
+        // Two halves, because combining them first would take longer.
         let [low, high] = encode(number, thread);
         let place = count.add(1 + (calls % CALLS) as usize).cast::<u32>();
         place.write(low);

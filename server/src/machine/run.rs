@@ -1,4 +1,4 @@
-//! The start of the server and its event loop: see the description of the crate.
+//! The start of the server and its event loop; see the crate's description.
 
 use alloc::vec::Vec;
 use core::arch::{asm, naked_asm};
@@ -29,11 +29,11 @@ static ALLOCATOR: heap::Allocator = heap::Allocator;
 
 /// Why the server does not start.
 enum Error {
-    /// The boot page is not what this server expects.
+    /// The boot page is of another version.
     BootPage,
-    /// Not even the machine fits into memory.
+    /// There is not enough memory for the machine.
     OutOfMemory,
-    /// The boot file cannot be had.
+    /// The boot file cannot be read.
     BootFile(bootfile::Error),
     /// The first process cannot be started.
     Start(StartError),
@@ -50,8 +50,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// The root task starts the server's thread here, with the boot page's address in rdi and the stack in place.
-// SAFETY: the name is the one that the linker takes for the entry point; no other symbol has it.
+/// The root task starts the server's thread here, with the boot pages' address in rdi and the stack set up.
+// SAFETY: the linker takes this name as the entry point, and no other symbol has it.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn _start() -> ! {
@@ -59,7 +59,7 @@ extern "C" fn _start() -> ! {
 }
 
 extern "C" fn start(boot: *const BootInfo) -> ! {
-    // SAFETY: the root task mapped the page for as long as the server lives, and nobody writes to it.
+    // SAFETY: the root task mapped the pages for as long as the server lives, and nothing writes to them.
     let boot = unsafe { &*boot };
     let Err(error) = run(boot);
     line(None, Level::Error, format_args!("the system does not start: {error}"));
@@ -72,7 +72,7 @@ fn run(boot: &BootInfo) -> Result<Infallible, Error> {
     }
     console_init(boot.console as u16);
     sys::init(boot.root_bits as u8);
-    // SAFETY: the root task mapped the server's buffer there; the server has one thread.
+    // SAFETY: the root task mapped the server's buffer there, and the server has one thread.
     unsafe { sel4::ipc::init(ptr::with_exposed_provenance_mut(server_boot::layout::IPC_BUFFER as usize)) };
     heap::init(boot.heap_chunks);
     let mut links = Vec::new();
@@ -98,7 +98,7 @@ fn run(boot: &BootInfo) -> Result<Infallible, Error> {
     serve(&mut server)
 }
 
-/// The level of the boot page's number.
+/// The log level for the number in the boot pages.
 fn log_level(number: u64) -> debuglog::Level {
     match number {
         0 => debuglog::Level::Debug,
@@ -125,7 +125,7 @@ fn serve(server: &mut Server<Sel4>) -> ! {
     }
 }
 
-/// Replies, if there is something to reply, and receives the next event.
+/// Sends the reply, if there is one, and receives the next event.
 #[inline(always)]
 fn next(reply: Option<Message>) -> Received {
     match reply {
@@ -134,7 +134,7 @@ fn next(reply: Option<Message>) -> Received {
     }
 }
 
-/// The same after an event that may have ended a wait, which is told at once.
+/// As [`next`], after an event that may have ended a wait: the same kernel entry delivers that answer.
 #[inline(always)]
 fn next_and_late(server: &mut Server<Sel4>, reply: Option<Message>) -> Received {
     match server.kernel.machine.take_late() {
@@ -143,7 +143,7 @@ fn next_and_late(server: &mut Server<Sel4>, reply: Option<Message>) -> Received 
     }
 }
 
-/// A call: the reply, if there is one, and whether the call left something behind.
+/// Handles a call. Returns the reply, if there is one, and whether the call left work behind.
 #[inline]
 fn call(server: &mut Server<Sel4>, received: &Received) -> (Option<Message>, bool) {
     let key = server.kernel.machine.thread_of(received.badge);
@@ -191,21 +191,21 @@ fn fault(server: &mut Server<Sel4>, received: Received) -> Option<Message> {
     let key = server.kernel.machine.thread_of(received.badge);
     server.kernel.machine.set_caller(None);
     let fault = match sel4::Fault::decode(&received) {
-        // Not an access of the program's, but one that the processor made for it as it does for the kernel: to a table of
-        // segments, or, where QEMU emulates `iretq` under a kernel with SMAP, to the stack. Mapping does not help, so it
-        // would be made again and again.
+        // The access was not the program's but an implicit one of the processor with the kernel's privileges: to a
+        // table of segments, or, where QEMU emulates `iretq` under a kernel with SMAP, to the stack. Mapping a page
+        // does not help, so the fault would repeat forever.
         sel4::Fault::Page { ip, code, .. } if code & page_fault::USER == 0 => {
             Fault::Exception { ip, vector: page_fault::VECTOR, code }
         }
         sel4::Fault::Page { ip, address, fetch, code } => {
             let write = code & page_fault::WRITE != 0;
-            // Without execute-disable the processor does not tell fetches from loads.
+            // Without execute-disable the processor does not distinguish fetches from loads.
             let execute = if sel4::KNOWS_EXECUTE { fetch } else { !write && address == ip };
             Fault::Page { address, ip, write, execute }
         }
         sel4::Fault::Exception { ip, number, code, .. } => Fault::Exception { vector: number, code, ip },
         sel4::Fault::UnknownSyscall(registers) => Fault::Syscall { ip: registers.ip },
-        // A call of the kernel's through a slot where there is nothing.
+        // A system call of the kernel through an empty slot.
         sel4::Fault::Cap { ip, .. } => Fault::Syscall { ip },
         sel4::Fault::Other(_) => return None,
     };
@@ -218,7 +218,7 @@ fn fault(server: &mut Server<Sel4>, received: Received) -> Option<Message> {
     }
 }
 
-/// One event and its answer on the console, in a build with the feature `trace`.
+/// Writes one event and its answer to the console, in a build with the feature `trace`.
 #[inline]
 fn trace(server: &Server<Sel4>, key: ThreadKey, received: &Received, answer: &Answer) {
     if cfg!(feature = "trace") {
@@ -230,7 +230,7 @@ fn trace(server: &Server<Sel4>, key: ThreadKey, received: &Received, answer: &An
     }
 }
 
-/// Faults, so that the root task reports this server's end.
+/// Faults, so that the root task reports this server's death.
 fn die() -> ! {
     // SAFETY: the instruction is undefined on purpose; nothing after it runs.
     unsafe { asm!("ud2", options(noreturn, nostack)) }

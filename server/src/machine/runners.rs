@@ -1,9 +1,9 @@
-//! Runners: threads of the kernel's that run the code of virtual processors.
+//! Runners: seL4 threads that run the code of virtual processors.
 //!
-//! A runner has no IPC buffer, and in its capability space there is one capability: the fault endpoint, which is its
-//! virtual processor's. Where that stands nobody tells it: which of the CNode's slots it is, and the CNode's guard, are
-//! drawn by lot, 22 bits. So all that it can do is run; faults, exceptions and system calls
-//! are messages to the endpoint (`docs/virtual-processors.md`).
+//! A runner has no IPC buffer, and its capability space holds one capability: the fault endpoint, which belongs to its
+//! virtual processor. The runner is not told where that capability is: the slot and the CNode's guard are chosen at
+//! random, 22 bits together. So a runner can do nothing but run; its faults, exceptions and system calls are messages
+//! to the endpoint (`docs/virtual-processors.md`).
 
 use alloc::vec::Vec;
 
@@ -19,27 +19,27 @@ use super::memory::Unit;
 use super::memory::thread_objects::ThreadObjects;
 use super::sys::{self, Object, THREAD_BITS};
 
-/// Bits of a guard that are drawn: as many as every kernel takes.
+/// Random bits in a guard: as many as every supported kernel accepts.
 const GUARD_BITS: u32 = 18;
 
 /// One runner.
 struct Runner {
     made_of: ThreadObjects,
-    /// The base of GS that it was told, where the kernel does not tell it.
+    /// The GS base that it was given, for kernels that do not report it.
     gs_base: u64,
 }
 
 /// A notification that is bound to a thread.
 struct Bell {
     unit: Unit,
-    /// The capability by which it is signalled, with [`RANG`] for a badge.
+    /// The capability to signal it, with [`RANG`] as badge.
     slot: u64,
 }
 
-/// The badge of what is received when a bell was rung; messages of runners have none.
+/// The badge that is received when a bell was rung. Messages of runners have badge 0.
 const RANG: u64 = 1;
 
-/// Things by numbers.
+/// A list of entries with numbers.
 struct Numbered<T> {
     list: Vec<Option<T>>,
     free: Vec<u32>,
@@ -60,7 +60,7 @@ impl<T> Numbered<T> {
         Ok(())
     }
 
-    /// Adds one, for which there is room.
+    /// Adds an entry, for which there is room.
     fn add(&mut self, one: T) -> u32 {
         match self.free.pop() {
             Some(number) => {
@@ -130,7 +130,7 @@ impl Sel4 {
         let lot = u64::from(u32::from_le_bytes(lot));
         let (slot, guard) = (lot % (1 << THREAD_BITS), lot >> THREAD_BITS & ((1 << GUARD_BITS) - 1));
         let program = self.program(aspace).ok_or(OutOfMemory)?;
-        // A runner may outlive its address space, and must not come to be in the next process's.
+        // A runner may outlive its address space, and must not end up in the next process's address space.
         program.unfit = true;
         let vspace = program.space.vspace;
         let for_what = EndpointUse { call: true, send: true, receive: false };

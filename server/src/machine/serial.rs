@@ -1,11 +1,12 @@
 //! The two serial ports and the other devices behind I/O ports.
 //!
-//! - **The console** takes text for people. It is written as it comes, waiting for the port where it must, but never
-//!   without bound: a port that does not move loses text instead of stopping the system.
-//! - **The host link** carries bytes both ways for the host's tool. Received bytes wait in a ring; bytes to send wait in
-//!   another, which the port's interrupt empties 16 at a time, as many as its buffer holds. A port that has sent them at once, as
-//!   emulated ones have, interrupts again after some, as each byte is a call of seL4. When a ring is full, the
-//!   sender is told how much was taken, and a receiver's bytes stay in the port.
+//! - **The console** takes text for people. The server writes text at once and waits for the port if necessary, but for
+//!   a bounded time: if the port does not move, text is lost and the system continues.
+//! - **The host link** carries bytes in both directions for the host tool. Received bytes wait in a ring; bytes to send
+//!   wait in another, which the port's interrupt empties 16 at a time, the size of the port's buffer. A port that has
+//!   sent them at once, as emulated ones have, is filled [`FILLS`] times at most before the server waits for an
+//!   interrupt again, because each byte is a system call of seL4. When the send ring is full, the writer is told how
+//!   many bytes were taken. When the receive ring is full, received bytes stay in the port.
 
 use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
@@ -27,10 +28,10 @@ const INTERRUPT_RECEIVED: u8 = 1;
 const INTERRUPT_EMPTY: u8 = 2;
 /// Bytes in the port's own buffer.
 const FIFO_SIZE: usize = 16;
-/// How often that is filled in one event.
+/// Maximum number of times that the buffer is filled in one event.
 const FILLS: usize = 16;
 
-/// Looks at the port's state before text is dropped: some seconds, in which a host that has much to do comes back.
+/// Polls of the port's state before text is dropped: some seconds, so that a busy host can catch up.
 const PATIENCE: u32 = 5_000_000;
 
 /// Bytes in a ring; a power of two.
@@ -70,13 +71,13 @@ impl Ring {
     }
 }
 
-/// Whether the console's port did not move when it was last waited for: then nobody waits again until it does.
+/// Whether the console's port did not move at the last wait. Then later writes poll once and do not wait.
 static STUCK: AtomicBool = AtomicBool::new(false);
 
-/// The first port of the console; 0: there is none.
+/// First I/O port of the console; 0: no console.
 static CONSOLE: AtomicU16 = AtomicU16::new(0);
 
-/// Says where the console is.
+/// Sets the console's first port.
 pub fn console_init(first_port: u16) {
     CONSOLE.store(first_port, Ordering::Relaxed);
 }
@@ -102,21 +103,21 @@ pub fn console_write(text: &[u8]) {
 
 /// The host link.
 pub struct Link {
-    /// The first port; 0: there is none.
+    /// First I/O port; 0: no host link.
     first: u16,
     received: Ring,
     to_send: Ring,
-    /// What the port interrupts for.
+    /// The interrupts that are enabled in the port.
     interrupts: u8,
 }
 
 impl Link {
-    /// The link, empty; [`Link::open`] brings it to life.
+    /// An unopened link; see [`Link::open`].
     pub const fn new() -> Self {
         Link { first: 0, received: Ring::new(), to_send: Ring::new(), interrupts: 0 }
     }
 
-    /// Sets the port up, whose first of eight this is.
+    /// Sets up the port. `first` is the first of its eight I/O ports.
     pub fn open(&mut self, first: u16) {
         self.first = first;
         let port = root_slot(PORT_LINK);
@@ -134,7 +135,7 @@ impl Link {
         self.set_interrupts(INTERRUPT_RECEIVED);
     }
 
-    /// Takes bytes to send; returns how many.
+    /// Queues bytes to send; returns how many it took.
     pub fn write(&mut self, data: &[u8]) -> usize {
         if self.first == 0 {
             return data.len();
@@ -144,7 +145,7 @@ impl Link {
         taken
     }
 
-    /// Gives received bytes out; returns how many.
+    /// Reads received bytes; returns how many.
     pub fn read(&mut self, out: &mut [u8]) -> usize {
         let mut count = 0;
         for byte in out.iter_mut() {
@@ -158,7 +159,7 @@ impl Link {
         count
     }
 
-    /// The port has interrupted: takes what it has received, gives it what it can send.
+    /// Handles the port's interrupt: reads received bytes, and sends queued bytes.
     pub fn interrupt(&mut self) {
         self.receive();
         self.transmit();
@@ -169,7 +170,7 @@ impl Link {
         while self.received.len() < RING && port_in(port, self.first + STATUS) & STATUS_RECEIVED != 0 {
             self.received.push(port_in(port, self.first + DATA));
         }
-        // A port whose bytes nobody takes would interrupt for ever.
+        // With a full ring, the receive interrupt would repeat forever.
         let wanted = if self.received.len() < RING { INTERRUPT_RECEIVED } else { 0 };
         self.set_interrupts(self.interrupts & !INTERRUPT_RECEIVED | wanted);
     }
@@ -189,7 +190,7 @@ impl Link {
         self.set_interrupts(self.interrupts & !INTERRUPT_EMPTY | wanted);
     }
 
-    /// Sends what waits, for the end of the system. A host that is busy may take its time to read, but not for ever.
+    /// Sends all queued bytes, for the end of the system. A busy host may take its time, but not forever.
     pub fn flush(&mut self) {
         let port = root_slot(PORT_LINK);
         let mut patience = 50 * PATIENCE;
@@ -197,7 +198,7 @@ impl Link {
             self.transmit();
             patience -= 1;
         }
-        // The port's own buffer, and the byte that is on the line.
+        // Waits for the port's own buffer, and the byte that is on the line.
         while self.first != 0 && patience > 0 && port_in(port, self.first + STATUS) & (1 << 6) == 0 {
             patience -= 1;
         }
@@ -213,7 +214,7 @@ impl Link {
 
 /// Switches the machine off.
 pub fn power_off() {
-    // ACPI's sleep control of the chip set that the system runs on: sleep type 0 (off), enable.
+    // ACPI's sleep control register of QEMU's chip set: sleep type 0 (off), enable.
     port_out16(root_slot(PORT_ACPI), 0x604, 0x2000);
     port_out(root_slot(PORT_EXIT), 0xf4, 0);
 }
@@ -224,7 +225,8 @@ pub fn reboot() {
     port_out(root_slot(PORT_EXIT), 0xf4, 0);
 }
 
-/// Seconds since 1970, from the real-time clock. Two readings must agree, as the clock may change in between.
+/// Seconds since 1970, from the real-time clock. Two readings must agree, because the clock may change during a
+/// reading.
 pub fn date() -> Option<i64> {
     let mut last = None;
     for _ in 0..10 {
@@ -251,7 +253,7 @@ fn read_date() -> i64 {
     let hour_raw = register(4);
     let mut hour = number(hour_raw & 0x7f);
     if format & 2 == 0 {
-        // Twelve-hour format: the top bit says afternoon, and twelve is nought.
+        // Twelve-hour format: the top bit means afternoon, and 12 means 0.
         hour = hour % 12 + if hour_raw & 0x80 != 0 { 12 } else { 0 };
     }
     let (year, month, day) = (number(register(9)), number(register(8)), number(register(7)));

@@ -1,5 +1,5 @@
-//! A cell for the little state that is global because the language asks for it: the allocator's, and the chunks that
-//! feed it. The server has one thread, and no closure given to [`Single::with`] calls into the same cell again.
+//! A cell for the little state that the language requires to be global: the allocator's, and the chunks that feed it.
+//! The server has one thread, and no closure given to [`Single::with`] uses the same cell again.
 
 use core::cell::UnsafeCell;
 
@@ -15,10 +15,10 @@ impl<T> Single<T> {
         Single(UnsafeCell::new(value))
     }
 
-    /// Lends the value out.
+    /// Gives `run` access to the value.
     #[inline]
     pub fn with<R>(&self, run: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: one thread, and no use nests in another of the same cell (see the module's description).
+        // SAFETY: the server has one thread, and uses of the same cell do not nest (see the module's description).
         run(unsafe { &mut *self.0.get() })
     }
 }

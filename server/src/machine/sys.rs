@@ -1,8 +1,8 @@
-//! The kernel's operations as this server uses them: on capabilities named by where they stand.
+//! The kernel's operations as this server uses them, on capabilities named by their slots.
 //!
-//! A *slot* here is a pointer into the server's own capability space, as [`server_boot::cspace`] lays it out. Failures of
-//! operations that give something back are reported by the debug kernel and otherwise ignored: there is nothing that the
-//! caller could do, and what was to be given back stays with its owner.
+//! A *slot* here is a pointer into the server's own capability space, as laid out in [`server_boot::cspace`]. If an
+//! operation that frees something fails, the debug kernel reports it and the server ignores it: the caller could do
+//! nothing about it, and the object stays with its owner.
 
 use objects::general_registers;
 use objects::machine::{EndpointUse, Priority, Registers, Runs};
@@ -29,12 +29,12 @@ const SELF: CNode = CNode::new(cspace::SELF);
 /// Bits that the root CNode resolves. Set once at the start.
 static ROOT_BITS: super::single::Single<u8> = super::single::Single::new(10);
 
-/// The kernel's priority for the lowest of programs'. All of them are below the server's own (200), which must be able
-/// to answer whatever a program does.
+/// The kernel's priority for the lowest priority of programs. All of them are below the server's own (200), which must
+/// be able to answer whatever a program does.
 const LOWEST_PRIORITY: u8 = 84;
 const _: () = assert!(LOWEST_PRIORITY + 2 * Priority::DEADLINE.0 + 1 < 200);
 
-/// Each priority is two of the kernel's, the higher one for threads that are preferred.
+/// Each priority corresponds to two kernel priorities; preferred threads get the higher one.
 fn kernel_priority(priority: Priority, preferred: bool) -> u8 {
     LOWEST_PRIORITY + 2 * priority.0.min(Priority::DEADLINE.0) + u8::from(preferred)
 }
@@ -43,10 +43,10 @@ fn kernel_priority(priority: Priority, preferred: bool) -> u8 {
 pub const THREAD_BITS: u8 = 4;
 const _: () = assert!(1 << THREAD_BITS == abi::HAFNON_ENDPOINT_SLOTS_END);
 
-/// A function that puts a paging structure into an address space: structure, address space, address.
+/// A function that maps a paging structure into an address space: structure, address space, address.
 pub type MapTable = fn(u64, u64, u64) -> Result<()>;
 
-/// Says how large the root CNode is. To be called before anything else here.
+/// Sets the size of the root CNode. Must be called before anything else here.
 pub fn init(root_bits: u8) {
     ROOT_BITS.with(|bits| *bits = root_bits);
 }
@@ -90,12 +90,12 @@ pub fn delete(slot: u64) {
     complain(path(slot).delete(), "delete");
 }
 
-/// Deletes all that was made from a capability.
+/// Deletes all capabilities derived from a capability.
 pub fn revoke(slot: u64) {
     complain(path(slot).revoke(), "revoke");
 }
 
-/// Maps a page of the server's own, for reading and writing.
+/// Maps a page into the server's own address space, for reading and writing.
 #[inline]
 pub fn page_map_own(page: u64, address: u64) -> Result<()> {
     page_map(page, OWN_VSPACE, address, true, Caching::WriteBack.not_executed())
@@ -108,18 +108,18 @@ pub fn page_map(page: u64, vspace: u64, address: u64, write: bool, attributes: A
     Page::new(page).map(VSpace::new(vspace), address, rights, attributes)
 }
 
-/// Changes what the mapping that a page has at an address allows.
+/// Changes the permissions and attributes of a page's mapping at an address.
 pub fn page_remap(page: u64, vspace: u64, address: u64, write: bool, attributes: Attributes) -> Result<()> {
     let rights = if write { Rights::READ_WRITE } else { Rights::READ };
     Page::new(page).remap(VSpace::new(vspace), address, rights, attributes)
 }
 
-/// Takes a page out of wherever this capability maps it.
+/// Ends the mapping made with this capability.
 pub fn page_unmap(page: u64) {
     complain(Page::new(page).unmap(), "unmap");
 }
 
-/// A place in a leaf CNode: the leaf's root slot, and the index there.
+/// A slot as root slot of the leaf CNode, and index in the leaf.
 pub type Place = (u64, u64);
 
 /// The place of a slot.
@@ -127,14 +127,14 @@ pub fn place(slot: u64) -> Place {
     (slot >> LEAF_BITS, slot % cspace::LEAF_SLOTS)
 }
 
-/// Capabilities of pages that stand side by side.
+/// Describes adjacent page capabilities for one kernel call.
 fn several(from: Place, to: Place, count: u64) -> Several {
     Several { cnode: root_path(from.0), to_index: to.0, from: from.1, to: to.1, count }
 }
 
-/// Maps `count` pages side by side, at most [`AT_ONCE`] and in one page table: those whose capabilities stand from one
-/// place on, by those from another on, which are made where they are not there. `None` if the kernel cannot do that at
-/// once; then nothing is done.
+/// Maps `count` pages at consecutive addresses, at most [`AT_ONCE`] and in one page table. The pages are those of the
+/// capabilities from `from` on; the capabilities from `to` on map them, and are copied there if missing. `None` if the
+/// kernel cannot do that in one call; then nothing is done.
 pub fn pages_map(
     from: Place,
     to: Place,
@@ -149,7 +149,7 @@ pub fn pages_map(
     page.map_several(VSpace::new(vspace), address, rights, attributes, several(from, to, count))
 }
 
-/// Takes pages out of wherever the capabilities from a place on map them, at most [`AT_ONCE`].
+/// Ends the mappings made with `count` adjacent capabilities, at most [`AT_ONCE`].
 pub fn pages_unmap(to: Place, count: u64) {
     match Page::new(cspace::leaf_slot(to.0, to.1)).unmap_several(several(to, to, count)) {
         Some(result) => complain(result, "unmap several"),
@@ -157,8 +157,8 @@ pub fn pages_unmap(to: Place, count: u64) {
     }
 }
 
-/// Which of the capabilities from a place on, at most [`AT_ONCE`], map a page that was written by that mapping: a bit for
-/// each.
+/// Which of `count` adjacent capabilities, at most [`AT_ONCE`], map a page that was written by that mapping, one bit
+/// for each.
 pub fn pages_written(to: Place, count: u64) -> u64 {
     let told = Page::new(cspace::leaf_slot(to.0, to.1)).written_several(several(to, to, count));
     told.and_then(Result::ok).unwrap_or(0)
@@ -169,7 +169,7 @@ pub fn page_table_map(table: u64, vspace: u64, address: u64) -> Result<()> {
     PageTable::new(table).map(VSpace::new(vspace), address)
 }
 
-/// Takes a page table out of its address space, and empties it.
+/// Removes a page table from its address space, and empties it.
 pub fn page_table_unmap(table: u64) -> Result<()> {
     PageTable::new(table).unmap()
 }
@@ -194,25 +194,25 @@ pub fn pdpt_unmap(table: u64) -> Result<()> {
     Pdpt::new(table).unmap()
 }
 
-/// Numbers a new address space, from a pool.
+/// Assigns an ASID from a pool to a new address space.
 pub fn asid_assign(pool: u64, vspace: u64) -> Result<()> {
     AsidPool::new(cspace::asid_pool(pool)).assign(VSpace::new(vspace))
 }
 
-/// Puts the server's endpoint, badged and only to call, into a slot of a CNode of `bits` bits.
+/// Mints the server's endpoint, badged and only for calls, into a slot of a CNode of `bits` bits.
 pub fn mint_endpoint(cnode: u64, slot: u64, bits: u8, badge: u64) -> Result<()> {
     let to = CNode::new(cnode).slot(slot, bits);
     to.mint_from(root_path(cspace::ENDPOINT), Rights::CALL, CapData::badge(badge))
 }
 
-/// Puts the server's notification with a badge into an empty slot.
+/// Mints the server's notification with a badge into an empty slot.
 pub fn mint_notification(to: u64, badge: u64) -> Result<()> {
     path(to).mint_from(root_path(cspace::NOTIFICATION), Rights::WRITE, CapData::badge(badge))
 }
 
-/// Where a thread lives.
+/// The configuration of a thread.
 pub struct Threadspace {
-    /// Pointer, in the thread's own CNode, to its fault endpoint.
+    /// Pointer to its fault endpoint, in the thread's own CNode.
     pub fault_endpoint: u64,
     /// Its CNode.
     pub cnode: u64,
@@ -220,13 +220,13 @@ pub struct Threadspace {
     pub cnode_bits: u8,
     /// Its address space.
     pub vspace: u64,
-    /// Where its IPC buffer is mapped, and by which capability.
+    /// The address of its IPC buffer. [`Threadspace::buffer`] is the capability that maps it.
     pub buffer_address: u64,
     /// See [`Threadspace::buffer_address`].
     pub buffer: u64,
 }
 
-/// Readies a thread for its first registers.
+/// Configures a thread. It needs only registers to run.
 pub fn tcb_configure(tcb: u64, space: Threadspace) -> Result<()> {
     Tcb::new(tcb).configure(&TcbConfig {
         fault_endpoint: CPtr(space.fault_endpoint),
@@ -242,7 +242,8 @@ pub fn tcb_configure(tcb: u64, space: Threadspace) -> Result<()> {
     })
 }
 
-/// Readies a runner for its first registers; its CNode's guard, and the slot of its fault endpoint, are given.
+/// Configures a runner. It needs only registers to run. `guard` is its CNode's guard, `slot` the slot of its fault
+/// endpoint.
 pub fn runner_configure(
     tcb: u64,
     cnode: u64,
@@ -264,7 +265,7 @@ pub fn runner_configure(
     })
 }
 
-/// Binds a notification to a thread, and puts a capability to signal it with a badge into an empty slot.
+/// Binds a notification to a thread, and mints a badged capability for signalling it into an empty slot.
 pub fn bind_bell(tcb: u64, bell: u64, to: u64, badge: u64) -> Result<()> {
     path(to).mint_from(path(bell), Rights::WRITE, CapData::badge(badge))?;
     Tcb::new(tcb).bind_notification(Notification::new(bell))
@@ -277,7 +278,8 @@ pub fn set_priority(tcb: u64, priority: Priority, preferred: bool) {
     complain(set, "set a priority");
 }
 
-/// Stops a thread and makes it as a new one is, but for what it is configured with; says whether the kernel can.
+/// Stops a thread and resets it to the state of a new one, except for its configuration. Returns whether the kernel can
+/// do that.
 pub fn reset(tcb: u64) -> bool {
     Tcb::new(tcb).reset().is_some_and(|reset| reset.is_ok())
 }
@@ -288,7 +290,8 @@ pub fn answer(tcb: u64, message: Message) {
     Tcb::new(tcb).answer(message);
 }
 
-/// The same, then the reply to the call that is being handled, if there is one, and the next event, in one entry.
+/// As [`answer`]; the same kernel entry then sends the reply to the call that is being handled, if there is one, and
+/// receives the next event.
 #[inline]
 pub fn answer_first(tcb: u64, answer: Message, reply: Option<Message>) -> Received {
     ENDPOINT.answer_first(Tcb::new(tcb), answer, reply)
@@ -299,7 +302,7 @@ pub fn suspend(tcb: u64) {
     complain(Tcb::new(tcb).suspend(), "suspend");
 }
 
-/// Lets a thread go on.
+/// Resumes a thread.
 pub fn resume(tcb: u64) {
     complain(Tcb::new(tcb).resume(), "resume");
 }
@@ -309,7 +312,7 @@ pub fn read_registers(tcb: u64) -> Result<Registers> {
     Tcb::new(tcb).read_registers(false).map(from_context)
 }
 
-/// The same, of a thread that is stopped by that.
+/// Stops a thread and reads its registers.
 pub fn stop_and_read(tcb: u64) -> Result<Registers> {
     Tcb::new(tcb).read_registers(true).map(from_context)
 }
@@ -318,24 +321,24 @@ fn from_context(c: UserContext) -> Registers {
     general_registers!(c => Registers { rip: c.rip, rflags: c.rflags })
 }
 
-/// Sets a thread's registers, and lets it run if asked to.
+/// Sets a thread's registers, and resumes it if `resume` is set.
 pub fn write_registers(tcb: u64, resume: bool, registers: &UserRegisters) {
     complain(Tcb::new(tcb).write_registers(&user_context(registers), resume), "write registers");
 }
 
-/// Sets the registers of a runner, and lets it run if asked to: none of its system calls are the kernel's.
+/// Sets a runner's registers, and resumes it if `resume` is set. None of a runner's system calls reach the kernel.
 pub fn write_foreign(tcb: u64, registers: &UserRegisters, resume: bool) {
     complain(Tcb::new(tcb).write_foreign(&user_context(registers), resume), "write registers");
 }
 
-/// A thread computes with another's x87 and vector registers from now on, if the kernel can do that.
+/// Makes a thread use another thread's x87 and vector registers from now on, if the kernel can do that.
 pub fn share_fpu(tcb: u64, owner: u64) {
     if let Some(result) = Tcb::new(tcb).share_fpu(Tcb::new(owner)) {
         complain(result, "share vector registers");
     }
 }
 
-/// Stops a thread if it runs. Where the kernel cannot tell, it is left alone.
+/// Stops a thread if it runs. If the kernel cannot tell, nothing happens.
 pub fn hold(tcb: u64) -> Runs {
     match Tcb::new(tcb).hold() {
         Some(Ok(Held::Ran)) => Runs::Did,
@@ -349,19 +352,19 @@ fn user_context(registers: &UserRegisters) -> UserContext {
     general_registers!(r => UserContext { rip: r.rip, rflags: r.rflags })
 }
 
-/// A thread's x87 and vector registers, if the kernel gives them.
+/// A thread's x87 and vector registers, if the kernel provides them.
 pub fn read_fpu(tcb: u64) -> Option<[u64; FPU_WORDS]> {
     Tcb::new(tcb).read_fpu()?.ok()
 }
 
-/// Sets them, if the kernel takes them.
+/// Sets them, if the kernel supports that.
 pub fn write_fpu(tcb: u64, state: &[u64; FPU_WORDS]) {
     if let Some(result) = Tcb::new(tcb).write_fpu(state) {
         complain(result, "write vector registers");
     }
 }
 
-/// Nanoseconds for which a thread has run, to the kernel's tick, if it counts them.
+/// Nanoseconds for which a thread has run, in units of the kernel's tick, if the kernel counts them.
 pub fn runtime(tcb: u64) -> Option<i64> {
     let ticks = Tcb::new(tcb).read_ticks()?.ok()?;
     Some(ticks.saturating_mul(sel4::config::TIMER_TICK_MS * 1_000_000).min(i64::MAX as u64) as i64)
@@ -373,19 +376,19 @@ pub fn signal(notification: u64) {
     Notification::new(notification).signal();
 }
 
-/// Has an interrupt signal the server's notification, through a badged capability to it, and lets it come.
+/// Binds an interrupt to the server's notification, through a badged capability to it, and unmasks it.
 pub fn irq_listen(irq: u64, notification: u64) -> Result<()> {
     IrqHandler::new(irq).set_notification(Notification::new(notification))?;
     IrqHandler::new(irq).ack()
 }
 
-/// Lets an interrupt come again.
+/// Acknowledges an interrupt, so that it can arrive again.
 #[inline]
 pub fn irq_ack(irq: u64) {
     complain(IrqHandler::new(irq).ack(), "acknowledge");
 }
 
-/// Reads a byte from a port; all ones where that is not allowed, as from a port without a device.
+/// Reads a byte from a port; all ones if that is not allowed, as from a port without a device.
 #[inline]
 pub fn port_in(cap: u64, port: u16) -> u8 {
     IoPort::new(cap).in8(port).unwrap_or(0xff)
@@ -422,12 +425,12 @@ pub fn port_read32(cap: u64, port: u16) -> Option<u32> {
     IoPort::new(cap).in32(port).ok()
 }
 
-/// Takes what is pending on the server's notification: the badges, joined; 0 for nothing.
+/// Takes the pending signals of the server's notification: the badges, combined by OR; 0 for none.
 pub fn take_signals() -> u64 {
     Notification::new(root_slot(cspace::NOTIFICATION)).poll()
 }
 
-/// Puts the capability of an endpoint of the server's own, badged, into a slot of a thread's CNode.
+/// Mints an endpoint of the server, badged, into a slot of a thread's CNode.
 pub fn mint_own(cnode: u64, slot: u64, from: u64, badge: u64, for_what: EndpointUse) -> Result<()> {
     let EndpointUse { call, send, receive } = for_what;
     let rights = Rights { read: receive, write: send, grant: false, grant_reply: call };
@@ -445,31 +448,31 @@ pub fn delete_of(cnode: u64, slot: u64) {
     complain(CNode::new(cnode).slot(slot, THREAD_BITS).delete(), "delete");
 }
 
-/// Puts the server's endpoint, with the badge of a component's thread, into the component's slot for it.
+/// Mints the server's endpoint, with the badge of a component's thread, into the component's slot for it.
 pub fn join(cnode: u64, badge: u64) -> Result<()> {
     mint_endpoint(cnode, component_boot::cspace::SERVER, component_boot::cspace::BITS, badge)
 }
 
-/// Takes it away again: a call that the component waits in it makes once more, and that one fails. Where the component has
-/// ended, there is nothing to do, and nothing is done.
+/// Deletes it again. A component that waits in a call repeats the call, which then fails. If the component has ended,
+/// this does nothing.
 pub fn leave(tcb: u64, cnode: u64) {
     let slot = CNode::new(cnode).slot(component_boot::cspace::SERVER, component_boot::cspace::BITS);
     let _ = slot.delete();
     let _ = Tcb::new(tcb).suspend().and_then(|()| Tcb::new(tcb).resume());
 }
 
-/// Calls the root task's service: the request, and two words of it. Gives the reply's status and first word.
+/// Calls the root task's service with a request and two words. Returns the reply's status and first word.
 pub fn call_root(request: u64, words: [u64; 2]) -> (u64, u64) {
     ask_root(request, [words[0], words[1], 0, 0])
 }
 
-/// The same with four words.
+/// As [`call_root`], with four words.
 pub fn ask_root(request: u64, words: [u64; 4]) -> (u64, u64) {
     let (status, words) = talk_to_root(request, words);
     (status, words[0])
 }
 
-/// The same with four words in the reply.
+/// As [`ask_root`], with four words in the reply.
 pub fn talk_to_root(request: u64, words: [u64; 4]) -> (u64, [u64; 4]) {
     let reply = ROOT.call(Message { info: MessageInfo::new(request, 4), mr: words });
     (reply.info.label(), reply.mr)

@@ -1,35 +1,37 @@
 //! Threads of programs.
 //!
-//! A thread is two kernel objects ([`ThreadObjects`]): TCB, and a CNode of sixteen slots, which is all that the thread
-//! has of the kernel:
+//! A thread consists of two kernel objects ([`ThreadObjects`]): a TCB, and a CNode of sixteen slots, which holds all
+//! capabilities of the thread:
 //!
 //! | slot | capability |
 //! |---|---|
 //! | 1 | the server's endpoint, for calls; the badge is the machine's number of the thread |
 //! | 2 | the same endpoint, for faults; the badge has [`FAULT`] set as well |
-//! | 3 to 15 | endpoints that somebody put there ([`super::endpoints`]) |
+//! | 3 to 15 | endpoints that programs put there ([`super::endpoints`]) |
 //!
-//! A page above what programs can map is its IPC buffer; the server sees it through the window. A call goes so:
+//! Its IPC buffer is a page above the range that programs can map; the server sees it through the window. A call works
+//! so:
 //!
 //! 1. The thread puts arguments 5 to 8 into its buffer, if there are any, and calls slot 1 with the call's number as
 //!    the label and arguments 1 to 4 in registers.
-//! 2. The server answers. Label [`DONE`]: the result is in register 0, and the call is over. Label [`YIELD`]: the
-//!    same, after the thread has let others of its priority run.
-//! 3. Or the call has to wait: the server does not answer, and receives the next call. The thread waits where it is.
-//! 4. Whatever ends the wait answers by the thread's TCB ([`Threads::wake`]). The last such answer of an event is given in the
-//!    kernel's entry that ends the event, but before anything else is done with a thread.
-//! 5. A thread that is suspended while it waits makes its call again when it is resumed (5A), which the server takes no
-//!    notice of, because it knows that the thread waits. If the wait ends before the thread is resumed, the answer is kept
-//!    until then (5B). If it ends after that, but before the thread has come to make the call again, the kernel sees to it that the
-//!    call is not made (5C). A call that is made in portions is not answered either: its thread is sent to make it again
-//!    (5D), and the server knows how far it came.
+//! 2. The server answers. Label [`DONE`]: the call is over, and its result is in register 0. Label [`YIELD`]: the same,
+//!    but the thread first yields to others of its priority.
+//! 3. Or the call has to wait: the server does not answer, and receives the next call. The thread stays blocked in its
+//!    call.
+//! 4. The event that ends the wait answers through the thread's TCB ([`Threads::wake`]). The kernel entry that ends the
+//!    event delivers the last such answer, but the server delivers it earlier if it operates on any thread before that.
+//! 5. A thread that is suspended while it waits makes its call again when it is resumed (5A). The server ignores that,
+//!    because it knows that the thread waits. If the wait ends before the thread is resumed, the server keeps the
+//!    answer until then (5B). If it ends after that, but before the thread has made the call again, the kernel makes
+//!    sure that the call is not made (5C). A long call that runs in slices is not answered either: the server makes its
+//!    thread repeat it (5D), and keeps its progress.
 //!
-//! No reply capability is kept: a thread that was not answered (it waits, it faulted, or has ended) stays where it is until
-//! it is answered, resumed or destroyed.
+//! The server keeps no reply capability: a thread that was not answered (it waits, it faulted, or has ended) stays
+//! blocked until it is answered, resumed or destroyed.
 //!
-//! Making and destroying all this takes the kernel some twenty thousand instructions. So a thread that ends is made as new
-//! and laid *idle* instead, in its address space, whose next thread it becomes: it keeps its capabilities, and with them
-//! its number, which the badges of its endpoints are. Whose thread it is at the time stands in a table.
+//! Making and destroying all this takes the kernel some twenty thousand instructions. So an ended thread is reset and
+//! kept *idle* in its address space, for that address space's next thread. It keeps its capabilities, and with them its
+//! number, which is the badge of its endpoints. A table maps that number to the current owner's key.
 
 use alloc::vec::Vec;
 use core::ptr;
@@ -46,14 +48,14 @@ use super::memory::Memory;
 use super::memory::thread_objects::ThreadObjects;
 use super::sys;
 
-/// Badge bit of a thread's fault capability. Keys are below it.
+/// Badge bit of a thread's fault capability. Thread numbers are below it.
 pub const FAULT: u64 = 1 << 26;
 /// Badge bit of the server's own notification.
 pub const NOTIFICATION: u64 = 1 << 27;
 
 /// Reply label: the result is in register 0.
 pub const DONE: u64 = 0;
-/// Reply label: as [`DONE`], but the thread first lets others run.
+/// Reply label: as [`DONE`], but the thread first yields.
 pub const YIELD: u64 = 1;
 
 /// Words of the IPC buffer before the message.
@@ -69,7 +71,7 @@ const CNODE_BITS: u8 = sys::THREAD_BITS;
 /// Bytes of a `syscall` instruction.
 const SYSCALL_LENGTH: u64 = 2;
 
-/// A thread's place in its address space: where its buffer is.
+/// A thread's IPC buffer.
 #[derive(Clone, Copy)]
 pub struct Buffer {
     /// The page.
@@ -82,21 +84,21 @@ pub struct Buffer {
 
 /// One thread.
 pub struct Thread {
-    /// What it is made of; a component's thread is not made here.
+    /// Its kernel objects. None for a component's thread, which the server did not make.
     made_of: Option<ThreadObjects>,
-    /// A component's thread that has been told nothing yet.
+    /// A component's thread that has not been answered yet.
     untold: bool,
     tcb: u64,
     cnode: u64,
-    /// It was suspended and not resumed.
+    /// It is suspended.
     suspended: bool,
-    /// The result of its call, which ended while it was suspended (5B).
+    /// The result of its call, if that ended while the thread was suspended (5B).
     result: Option<i64>,
     priority: Priority,
-    /// It comes before all others of its priority.
+    /// It runs before all other threads of its priority.
     preferred: bool,
-    /// Endpoints were put into its slots: it may have received, and hold a right to answer, so it is never used again. The same
-    /// holds for a component's.
+    /// Endpoints were put into its slots, so it may have received and hold a reply right; it is never reused. The same
+    /// holds for a component's thread.
     native: bool,
     /// See [`Buffer`].
     pub buffer: Buffer,
@@ -128,34 +130,34 @@ impl Thread {
         }
     }
 
-    /// The registers as they go to the kernel, with the base of GS at the buffer, where calls look for it; on some kernels it is nobody
-    /// else's.
+    /// The registers for the kernel, with the GS base at the buffer, where calls expect it. Some kernels set the GS
+    /// base themselves; for those it is 0.
     fn with_gs(&self, registers: &Registers) -> UserRegisters {
         let gs_base = if sel4::KERNEL_KEEPS_GS { 0 } else { self.buffer.address };
         UserRegisters::new(Registers { gs_base, ..*registers })
     }
 }
 
-/// Nobody's thread.
+/// The key of an idle thread.
 const NOBODY: ThreadKey = ThreadKey(u32::MAX);
 
 /// All threads.
 #[derive(Default)]
 pub struct Threads {
     list: Vec<Option<Thread>>,
-    /// Whose thread each one is; those that are idle are [`NOBODY`]'s.
+    /// The key of each thread; [`NOBODY`] for idle ones.
     keys: Vec<ThreadKey>,
     free: Vec<u32>,
-    /// Threads that are idle.
+    /// Number of idle threads.
     idle: u64,
-    /// Whose call is being handled.
+    /// The thread whose call is being handled.
     caller: Option<ThreadKey>,
-    /// A TCB, and the result that it is yet to be told (4).
+    /// A TCB, and the result that has not been delivered yet (4).
     late: Option<(u64, i64)>,
 }
 
 impl Threads {
-    /// A thread that does not run yet. On an error the buffer stays the caller's.
+    /// Creates a thread that does not run yet. On an error the caller keeps the buffer.
     pub fn create(
         &mut self,
         memory: &mut Memory,
@@ -169,7 +171,7 @@ impl Threads {
         self.add(number, made, key)
     }
 
-    /// A component's thread, which waits to be started. On an error the buffer stays the caller's.
+    /// Takes over a component's thread, which waits to be started. On an error the caller keeps the buffer.
     pub fn adopt(
         &mut self,
         parts: Parts,
@@ -184,7 +186,7 @@ impl Threads {
         self.add(number, joined.map(|()| thread), key)
     }
 
-    /// A number for a new thread.
+    /// Allocates a number for a new thread.
     fn number(&mut self) -> Result<u32, OutOfMemory> {
         if let Some(number) = self.free.pop() {
             return Ok(number);
@@ -217,7 +219,7 @@ impl Threads {
         }
     }
 
-    /// Ends a thread; its buffer goes back to the caller.
+    /// Destroys a thread. The caller gets its buffer back.
     pub fn destroy(&mut self, memory: &mut Memory, thread: MachineThread) -> Option<Thread> {
         self.answer_late();
         let gone = self.list.get_mut(thread.0 as usize)?.take()?;
@@ -237,7 +239,8 @@ impl Threads {
         Some(gone)
     }
 
-    /// Ends a thread but keeps what it is made of, as new, for [`Threads::reuse`]. If that cannot be, it is as it was.
+    /// Ends a thread but keeps its kernel objects, reset, for [`Threads::reuse`]. Returns false, without any change, if
+    /// that is impossible.
     pub fn lay_idle(&mut self, number: MachineThread) -> bool {
         self.answer_late();
         let Some(thread) = self.list.get_mut(number.0 as usize).and_then(Option::as_mut) else { return false };
@@ -251,7 +254,7 @@ impl Threads {
         true
     }
 
-    /// An idle thread is somebody's from now on.
+    /// Assigns an idle thread to a new owner.
     pub fn reuse(&mut self, thread: MachineThread, key: ThreadKey) {
         self.keys[thread.0 as usize] = key;
         self.idle -= 1;
@@ -267,12 +270,12 @@ impl Threads {
         self.get(thread).map(|thread| thread.buffer.frame)
     }
 
-    /// Threads that are idle.
+    /// Number of idle threads.
     pub fn idle(&self) -> u64 {
         self.idle
     }
 
-    /// Whose thread it is that a badge names; nobody's has no key that is anybody's.
+    /// The key of the thread that a badge identifies; [`NOBODY`] if there is none.
     #[inline(always)]
     pub fn key_of(&self, badge: u64) -> ThreadKey {
         self.keys.get((badge & (FAULT - 1)) as usize).copied().unwrap_or(NOBODY)
@@ -288,7 +291,8 @@ impl Threads {
         self.list.get_mut(thread.0 as usize)?.as_mut()
     }
 
-    /// Sets all registers of a thread that has not run, and lets it run. A component's runs already: it is told one of them.
+    /// Sets all registers of a thread that has not run, and lets it run. A component's thread runs already: it is
+    /// answered with `rdi`.
     pub fn start(&mut self, thread: MachineThread, registers: &Registers) {
         let Some(thread) = self.get_mut(thread) else { return };
         if core::mem::take(&mut thread.untold) {
@@ -298,7 +302,7 @@ impl Threads {
         }
     }
 
-    /// Stops a thread where it is.
+    /// Stops a thread.
     pub fn suspend(&mut self, thread: MachineThread) {
         self.answer_late();
         if let Some(thread) = self.get_mut(thread) {
@@ -307,15 +311,15 @@ impl Threads {
         }
     }
 
-    /// Has a thread that is in its call make it once more (5D); one that is suspended does when it is resumed.
+    /// Makes a thread repeat the call that it is in (5D). A suspended thread repeats it when it is resumed.
     pub fn again(&mut self, thread: MachineThread) {
         if let Some(thread) = self.get(thread).filter(|thread| !thread.suspended) {
             sys::resume(thread.tcb);
         }
     }
 
-    /// Lets a stopped thread go on: where its call is over, behind it (5B), otherwise it makes the call again (5A); a fault is
-    /// tried again.
+    /// Resumes a stopped thread. If its call is over, it continues after the call (5B); otherwise it makes the call
+    /// again (5A). A faulting instruction is repeated.
     pub fn resume(&mut self, thread: MachineThread) {
         if let Some(thread) = self.get_mut(thread) {
             thread.suspended = false;
@@ -326,20 +330,20 @@ impl Threads {
         }
     }
 
-    /// The CNode of a thread into one of whose slots something will be put.
+    /// The CNode of a thread, for putting something into one of its slots.
     pub fn cnode_for(&mut self, thread: MachineThread, slot: u8) -> Option<u64> {
         let thread = self.get_mut(thread).filter(|_| (FAULT_SLOT + 1..1 << CNODE_BITS).contains(&slot.into()))?;
         thread.native = true;
         Some(thread.cnode)
     }
 
-    /// The TCB of a thread that is never used again when it ends, because something was put into its slots.
+    /// The TCB of a thread that is never reused, because something was put into its slots.
     pub fn tcb_of_native(&self, thread: MachineThread) -> Option<u64> {
         self.get(thread).filter(|thread| thread.native).map(|thread| thread.tcb)
     }
 
-    /// Empties a slot of a thread. If the thread is in a call through it, it makes the call again, which fails then. A call to
-    /// this server that it waits in it makes again as well, which is taken no notice of (5A).
+    /// Empties a slot of a thread. If the thread is in a call through that slot, it makes the call again, which then
+    /// fails. If it waits in a call to this server, it makes that again as well, which the server ignores (5A).
     pub fn empty_slot(&mut self, number: MachineThread, slot: u8) {
         self.answer_late();
         let own = self.calls(number);
@@ -351,9 +355,9 @@ impl Threads {
         }
     }
 
-    /// A thread's registers. Of a thread that waits in a call, or whose fault was not answered, the
-    /// instruction is the one that will be repeated; of the one whose call is being handled, the one after it, as the
-    /// kernel would otherwise make the call again when the registers are written back.
+    /// A thread's registers. For a thread that waits in a call, or whose fault was not answered, `rip` is the
+    /// instruction that will be repeated. For the thread whose call is being handled, `rip` is the instruction after
+    /// it; otherwise the kernel would make the call again when the registers are written back.
     pub fn registers(&self, thread: MachineThread) -> Registers {
         let key = self.keys.get(thread.0 as usize).copied();
         let Some(thread) = self.get(thread) else { return Registers::default() };
@@ -367,7 +371,7 @@ impl Threads {
         registers
     }
 
-    /// Sets a stopped thread's registers. If it goes on elsewhere, how its call ended is of no interest any more.
+    /// Sets a stopped thread's registers. If it will continue elsewhere, the result of its call is dropped.
     pub fn set_registers(&mut self, thread: MachineThread, registers: &Registers) {
         self.answer_late();
         let elsewhere = self.registers(thread).rip != registers.rip;
@@ -379,17 +383,17 @@ impl Threads {
         }
     }
 
-    /// A stopped thread's x87 and vector registers, if the kernel gives them.
+    /// A stopped thread's x87 and vector registers, if the kernel provides them.
     pub fn fpu(&self, thread: MachineThread) -> Option<FpuRegisters> {
         sys::read_fpu(self.get(thread)?.tcb).map(|words| fpu::decode(&words))
     }
 
-    /// Nanoseconds for which a thread has run, to the kernel's tick.
+    /// Nanoseconds for which a thread has run, in units of the kernel's tick.
     pub fn runtime(&self, thread: MachineThread) -> Option<i64> {
         sys::runtime(self.get(thread)?.tcb)
     }
 
-    /// Sets them.
+    /// Sets a stopped thread's x87 and vector registers.
     pub fn set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters) {
         if let Some(thread) = self.get(thread) {
             sys::write_fpu(thread.tcb, &fpu::encode(registers));
@@ -403,14 +407,14 @@ impl Threads {
         }
     }
 
-    /// Puts a thread before all others of its priority, or back among them.
+    /// Lets a thread run before all others of its priority, or ends that.
     pub fn prefer(&mut self, thread: MachineThread, preferred: bool) {
         if let Some(thread) = self.get_mut(thread) {
             thread.prioritise(thread.priority, preferred);
         }
     }
 
-    /// Sets the FS base. The kernel takes registers only together, and continues at the address it is told.
+    /// Sets the FS base. The kernel sets registers only together, and the thread continues at the given address.
     pub fn set_fs_base(&mut self, thread: MachineThread, base: u64) {
         self.answer_late();
         let mut registers = self.registers(thread);
@@ -420,19 +424,19 @@ impl Threads {
         }
     }
 
-    /// Says whose call is being handled.
+    /// Sets the thread whose call is being handled.
     #[inline]
     pub fn set_caller(&mut self, caller: Option<ThreadKey>) {
         self.caller = caller;
     }
 
-    /// Whether it is a thread's call that is being handled.
+    /// Whether this thread's call is being handled.
     pub fn calls(&self, thread: MachineThread) -> bool {
         self.caller.is_some() && self.keys.get(thread.0 as usize).copied() == self.caller
     }
 
-    /// Stops a thread that is in no call that was received and not answered. A message that it is yet to send, or waits for at
-    /// an endpoint, is withdrawn, so the instruction is the one that sends or waits.
+    /// Stops a thread that is in no call that was received and not answered. A message that it waits to send, or waits
+    /// for at an endpoint, is withdrawn, so `rip` is the instruction that sends or waits.
     pub fn interrupt(&mut self, thread: MachineThread) -> Registers {
         self.answer_late();
         let Some(thread) = self.get(thread) else { return Registers::default() };
@@ -440,7 +444,7 @@ impl Threads {
         Registers { gs_base: if sel4::KERNEL_KEEPS_GS { registers.gs_base } else { 0 }, ..registers }
     }
 
-    /// Lets a thread that was stopped so go on with these registers.
+    /// Resumes such a thread with these registers.
     pub fn divert(&mut self, thread: MachineThread, registers: &Registers) {
         if let Some(thread) = self.get(thread) {
             sys::write_registers(thread.tcb, true, &thread.with_gs(registers));
@@ -459,7 +463,7 @@ impl Threads {
         self.late = Some(late);
     }
 
-    /// Gives the answer that is yet to be given.
+    /// Delivers the answer that has not been delivered yet.
     #[inline]
     fn answer_late(&mut self) {
         if let Some((tcb, result)) = self.late.take() {
@@ -467,7 +471,7 @@ impl Threads {
         }
     }
 
-    /// The TCB and the answer that are for the entry that ends the event.
+    /// The TCB and the answer for the kernel entry that ends the event.
     #[inline]
     pub fn take_late(&mut self) -> Option<(u64, Message)> {
         self.late.take().map(|(tcb, result)| (tcb, done(result)))
@@ -485,7 +489,7 @@ impl Threads {
     pub fn set_word(&mut self, thread: MachineThread, offset: usize, value: u64) {
         if let Some(thread) = self.get(thread) {
             let word = ptr::with_exposed_provenance_mut(in_page(thread.buffer.frame, offset));
-            // SAFETY: the word lies in a page that the window shows, and that nobody here has borrowed.
+            // SAFETY: the word lies in a page that the window shows, and the server holds no reference to it.
             unsafe { ptr::write_volatile(word, value) };
         }
     }
@@ -535,7 +539,7 @@ pub fn done(result: i64) -> Message {
     Message::one(DONE, result as u64)
 }
 
-/// Where a word of a page is; one that does not lie in the page is the first.
+/// Address of a word of a page. An offset outside of the page gives the first word.
 fn in_page(frame: Frame, offset: usize) -> usize {
     debug_assert!(offset as u64 <= PAGE - 8 && offset.is_multiple_of(8));
     Memory::address(frame) as usize + if offset as u64 <= PAGE - 8 { offset } else { 0 }
@@ -546,7 +550,7 @@ fn word(frame: Frame, word: u64) -> usize {
 }
 
 fn read_word(frame: Frame, n: u64) -> u64 {
-    // SAFETY: the word lies in a page that the window shows; that the program may write it at any time is why the
-    // access is volatile.
+    // SAFETY: the word lies in a page that the window shows; the program may write it at any time, so the access is
+    // volatile.
     unsafe { ptr::read_volatile(ptr::with_exposed_provenance(word(frame, n))) }
 }

@@ -1,4 +1,4 @@
-//! Bus transaction initiators, and memory that is pinned for them.
+//! Bus transaction initiators, and memory pinned for them.
 
 use abi::{
     Rights, Status, ZX_BTI_COMPRESS, ZX_BTI_CONTIGUOUS, ZX_BTI_PERM_EXECUTE, ZX_BTI_PERM_READ, ZX_BTI_PERM_WRITE,
@@ -14,7 +14,7 @@ use objects::vmo::Vmo;
 use crate::cx::Cx;
 use crate::user::Out;
 
-/// Addresses that are written at a time.
+/// Number of addresses written at a time.
 const STRIDE: usize = 64;
 
 /// Creates a bus transaction initiator.
@@ -33,7 +33,7 @@ pub fn bti_create<M: Machine>(
     cx.hand_out(bti, ZX_DEFAULT_BTI_RIGHTS, out)
 }
 
-/// Pins pages and tells where a device finds them.
+/// Pins pages and returns their addresses for the device.
 #[allow(clippy::too_many_arguments)]
 pub fn bti_pin<M: Machine>(
     cx: &mut Cx<'_, M>,
@@ -51,7 +51,7 @@ pub fn bti_pin<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     let (vmo, rights) = cx.get_with_rights::<Vmo>(vmo, Rights::MAP)?;
-    // What a device executes it reads, as far as this processor is concerned.
+    // On this processor, a device needs only read permission to execute.
     let permissions =
         [(ZX_BTI_PERM_READ, Rights::READ), (ZX_BTI_PERM_WRITE, Rights::WRITE), (ZX_BTI_PERM_EXECUTE, Rights::READ)];
     if permissions.iter().any(|(bit, right)| options & bit != 0 && !rights.contains(*right)) {
@@ -60,7 +60,7 @@ pub fn bti_pin<M: Machine>(
     let all = ZX_BTI_PERM_READ | ZX_BTI_PERM_WRITE | ZX_BTI_PERM_EXECUTE;
     let contiguous = options & ZX_BTI_CONTIGUOUS != 0;
     let pages = size / PAGE;
-    // A stub's memory is in one piece by the page, so compressed is as long as not.
+    // The stub IOMMU's memory is contiguous only page by page, so a compressed list is as long as a full one.
     let wanted = if contiguous { 1 } else { pages };
     if options & all == 0
         || options & !(all | ZX_BTI_COMPRESS | ZX_BTI_CONTIGUOUS) != 0
@@ -79,7 +79,7 @@ pub fn bti_pin<M: Machine>(
     let pmt = cx.kernel.bti_pin(bti, vmo, offset, size)?;
     let given = cx.kernel.give_new(cx.process, pmt, ZX_DEFAULT_PMT_RIGHTS)?;
     tell(cx, pmt, addresses, count).and_then(|()| cx.write(out, given)).inspect_err(|_| {
-        // Nobody has been told of it, so no device can be at work there.
+        // The addresses have not been returned, so no device can use them.
         cx.kernel.pmt_unpin(pmt);
         cx.discard(given);
     })
@@ -102,7 +102,7 @@ fn tell<M: Machine>(cx: &mut Cx<'_, M>, pmt: Id<Pmt>, out: Out<usize>, count: us
     Ok(())
 }
 
-/// Lets go of what was pinned when its holder ended.
+/// Unpins the memory that stayed pinned when its holder ended.
 pub fn bti_release_quarantine<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
     let bti = cx.get::<Bti>(value, Rights::WRITE)?;
     cx.kernel.bti_release_quarantine(bti);

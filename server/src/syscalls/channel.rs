@@ -24,7 +24,7 @@ mod handles;
 pub use handles::consume_unmade;
 use handles::{FEW, Source, consume, take, take_few};
 
-/// Creates a channel: both ends.
+/// Creates a channel and returns both ends.
 pub fn channel_create<M: Machine>(
     cx: &mut Cx<'_, M>,
     options: u32,
@@ -68,15 +68,16 @@ fn read_data<M: Machine>(cx: &mut Cx<'_, M>, options: u32, bytes: In<u8>, count:
     Ok(data)
 }
 
-/// What a call wants of the channel and of the message.
+/// What a call needs of the channel and of the message.
 struct Wanted {
     rights: Rights,
-    /// Bytes that the message has at least.
+    /// Minimum number of bytes of the message.
     bytes: usize,
 }
 
-/// The message that a write or call sends. What is wrong is found in this order: options, channel, bytes, handles; then,
-/// by [`objects::Kernel::channel_write`], the other end. Whatever the result, handles to be moved leave the caller.
+/// Collects the message that a write or call sends. Errors are found in this order: options, channel, bytes, handles;
+/// then, by [`objects::Kernel::channel_write`], the other end. Handles to be moved leave the caller regardless of the
+/// result.
 fn gather<M: Machine>(
     cx: &mut Cx<'_, M>,
     (value, wanted): (HandleValue, Wanted),
@@ -87,7 +88,7 @@ fn gather<M: Machine>(
     if let Source::Dispositions(array) = source
         && count <= ZX_CHANNEL_MAX_MSG_HANDLES as usize
     {
-        // What goes wrong with a handle is written there when it is too late to wait.
+        // The status of a failed handle is written to this array when the call can no longer wait.
         cx.wait_out(array.0, count * size_of::<zx_handle_disposition_t>())?;
     }
     let (channel, data) = channel_and_data(cx, (value, wanted), options, bytes, count)
@@ -119,8 +120,8 @@ fn channel_and_data<M: Machine>(
 
 const WRITE: Wanted = Wanted { rights: Rights::WRITE, bytes: 0 };
 
-/// The answer to a write. One that a full channel refuses is an exception to whoever watches the writer, who is taken
-/// for a runaway.
+/// The answer to a write. If the channel is full, the server treats the writer as a runaway and raises a policy
+/// exception.
 #[inline(never)]
 fn written<M: Machine>(cx: &mut Cx<'_, M>, result: Result<Answer, Status>) -> Answer {
     match result {
@@ -141,7 +142,7 @@ pub fn channel_write<M: Machine>(
     handles: In<u32>,
     num_handles: u32,
 ) -> Answer {
-    // What most messages are goes straight: bytes from one buffer, and few handles.
+    // Fast path for most messages: bytes from one buffer, and few handles.
     if options == 0 && num_handles as usize <= FEW {
         return match write_plain(cx, value, bytes, num_bytes as usize, (handles, num_handles as usize)) {
             Ok(()) => Answer::Done(0),
@@ -176,7 +177,7 @@ fn write_plain<M: Machine>(
     cx.kernel.channel_write(channel, Message { data, handles })
 }
 
-/// [`objects::Kernel::channel_write`] for those who are not in a hurry.
+/// [`objects::Kernel::channel_write`], not inlined, for calls off the fast path.
 #[inline(never)]
 fn send<M: Machine>(cx: &mut Cx<'_, M>, channel: Id<Channel>, message: Message) -> Result<(), Status> {
     cx.kernel.channel_write(channel, message)
@@ -209,7 +210,7 @@ struct ReadBuffers {
 }
 
 impl ReadBuffers {
-    /// Bytes of a handle in the array.
+    /// Bytes per handle in the array.
     fn handle_size(&self) -> usize {
         if self.etc { size_of::<zx_handle_info_t>() } else { size_of::<u32>() }
     }
@@ -229,7 +230,7 @@ fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &R
     }
     let mut place = Place::NOWHERE;
     if handles > 0 {
-        // What cannot be delivered stays where it is.
+        // What cannot be delivered stays in the channel.
         place = cx.kernel.user_place(cx.aspace, to.handles, handles * to.handle_size())?;
         cx.kernel.reserve_handles(cx.process, handles)?;
     }
@@ -270,7 +271,7 @@ pub fn channel_read<M: Machine>(
     read(cx, value, options, &to)
 }
 
-/// Reads a message; each handle comes with its type and rights.
+/// Reads a message with the type and rights of each handle.
 #[allow(clippy::too_many_arguments)]
 pub fn channel_read_etc<M: Machine>(
     cx: &mut Cx<'_, M>,
@@ -288,7 +289,7 @@ pub fn channel_read_etc<M: Machine>(
     read(cx, value, options, &to)
 }
 
-/// Both forms of a call: their arguments are laid out alike.
+/// Both forms of the call: their arguments have the same layout.
 fn call<M: Machine>(
     cx: &mut Cx<'_, M>,
     (value, options, deadline): (HandleValue, u32, i64),
@@ -301,7 +302,7 @@ fn call<M: Machine>(
     let handles = a.wr_handles as u64;
     let source = if etc { Source::Dispositions(InOut::new(handles)) } else { Source::Plain(In::new(handles)) };
     let (bytes, count) = ((In::new(a.wr_bytes as u64), a.wr_num_bytes as usize), a.wr_num_handles as usize);
-    // There must be room for the transaction number.
+    // The message must have room for the transaction number.
     let wanted = Wanted { rights: Rights::READ | Rights::WRITE, bytes: size_of::<u32>() };
     let (channel, message) = gather(cx, (value, wanted), options, bytes, (source, count))?;
     let buffers = CallBuffers {
@@ -316,7 +317,7 @@ fn call<M: Machine>(
     cx.kernel.channel_call(channel, cx.thread, message, deadline, buffers)
 }
 
-/// Writes a message and waits for its answer.
+/// Writes a message and waits for the reply.
 pub fn channel_call<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -330,7 +331,7 @@ pub fn channel_call<M: Machine>(
     written(cx, result.map(|waiting| Ok(waiting).into_answer()))
 }
 
-/// Writes a message and waits for its answer, with dispositions and descriptions of handles.
+/// Writes a message and waits for the reply, with handle dispositions and handle descriptions.
 pub fn channel_call_etc<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

@@ -1,4 +1,4 @@
-//! Clocks and sleep. What only reads time is answered in the vDSO.
+//! Clocks and sleep. The vDSO answers calls that only read time.
 
 use abi::{
     Rights, Status, ZX_CLOCK_ARGS_VERSION_1, ZX_CLOCK_ARGS_VERSION_2, ZX_CLOCK_ARGS_VERSION_MASK,
@@ -16,7 +16,7 @@ use crate::Answer;
 use crate::cx::Cx;
 use crate::user::{In, Out};
 
-/// Sleeps until a time. If that has passed, other threads run first.
+/// Sleeps until a deadline. If it has passed, the thread yields.
 pub fn nanosleep<M: Machine>(cx: &mut Cx<'_, M>, deadline: i64) -> Result<Answer, Status> {
     Ok(match cx.kernel.sleep(cx.thread, deadline)? {
         Waiting::Blocked => Answer::Blocked,
@@ -57,7 +57,7 @@ pub fn clock_read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out<i
     cx.write(out, reading)
 }
 
-/// Everything about a clock.
+/// Returns everything about a clock.
 pub fn clock_get_details<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

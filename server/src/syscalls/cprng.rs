@@ -6,10 +6,10 @@ use objects::machine::Machine;
 use crate::cx::Cx;
 use crate::user::{In, Out};
 
-/// Bytes that one entry draws at most; the vDSO asks for more in pieces.
+/// Maximum number of bytes per call; the vDSO draws more in pieces.
 const MAX_DRAW: usize = 256;
 
-/// Fills a buffer with bytes that nobody can foresee.
+/// Fills a buffer with random bytes.
 pub fn cprng_draw<M: Machine>(cx: &mut Cx<'_, M>, out: Out<u8>, len: usize) -> Result<(), Status> {
     let mut bytes = [0; MAX_DRAW];
     let part = bytes.get_mut(..len).ok_or(Status::INVALID_ARGS)?;
@@ -17,7 +17,7 @@ pub fn cprng_draw<M: Machine>(cx: &mut Cx<'_, M>, out: Out<u8>, len: usize) -> R
     cx.write_bytes(out, part)
 }
 
-/// Adds to what the generator draws from.
+/// Mixes entropy into the generator.
 pub fn cprng_add_entropy<M: Machine>(cx: &mut Cx<'_, M>, data: In<u8>, len: usize) -> Result<(), Status> {
     if len > ZX_CPRNG_ADD_ENTROPY_MAX_LEN {
         return Err(Status::INVALID_ARGS);

@@ -1,4 +1,4 @@
-//! The host link and the kernel's own commands, for whoever holds the root resource.
+//! The host link and the server's debug commands, for holders of the root resource.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,7 +17,7 @@ use crate::syscalls::debuglog::speaker;
 use crate::syscalls::resource::need_system;
 use crate::user::{In, Out};
 
-/// Writes bytes to the host link; waits until all are on their way. Where the link is another process's they go to the
+/// Writes bytes to the host link; waits until all are queued. If another process owns the link, the bytes go to the
 /// debug log.
 pub fn debug_write<M: Machine>(cx: &mut Cx<'_, M>, bytes: In<u8>, len: usize) -> Result<Waiting, Status> {
     let len = len.min(MAX_COPY);
@@ -63,13 +63,14 @@ pub fn debug_read<M: Machine>(
     cx.kernel.serial_read(cx.thread, buffer.0, len as u64, actual.0)
 }
 
-/// The most bytes of a command.
+/// Maximum length of a command, in bytes.
 const MAX_COMMAND: usize = 64;
 
-/// Does what a command says; its answer goes to the debug log. `census` tells what is in being, which is how tests see that
-/// everything that a program used comes back; `types` tells how many objects there are of each type. `link` makes the host link the caller's alone. `refuse KIND FIRST COUNT TASK`
-/// refuses memory to a task by a [plan](objects::refusal), with `on` behind it all that follows in the same event, too;
-/// `refuse` alone ends that and tells what came of it.
+/// Carries out a command; its answer goes to the debug log. `census` reports the resources in use, with which tests
+/// check that a program's resources come back. `types` reports the number of objects of each type. `link` gives the
+/// caller exclusive use of the host link. `refuse KIND FIRST COUNT TASK` refuses memory to a task by a
+/// [plan](objects::refusal); with `on` appended, the plan also covers everything that follows in the same event.
+/// `refuse` alone ends the plan and reports the outcome.
 pub fn debug_send_command<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -113,7 +114,7 @@ pub fn debug_send_command<M: Machine>(
     Ok(())
 }
 
-/// The words behind `refuse`: the task, and its plan.
+/// Parses the words after `refuse`: the task, and its plan.
 fn plan<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Option<(u64, Plan)>, Status> {
     let Some(kind) = words.next() else { return Ok(None) };
     let (want, _) = *Want::ALL.iter().find(|(_, name)| *name == kind).ok_or(Status::INVALID_ARGS)?;

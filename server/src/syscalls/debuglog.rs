@@ -21,7 +21,7 @@ pub fn debuglog_create<M: Machine>(
     out: Out<u32>,
 ) -> Result<(), Status> {
     let readable = options & ZX_LOG_FLAG_READABLE != 0;
-    // Anybody may say something; what all others have said is not for anybody.
+    // Any program may write records; reading those of all others needs the resource.
     if readable || resource != INVALID {
         need_system(cx, resource, ZX_RSRC_SYSTEM_DEBUGLOG_BASE)?;
     }
@@ -52,7 +52,7 @@ pub fn debuglog_write<M: Machine>(
     Ok(())
 }
 
-/// The calling program, as one who writes to the log.
+/// The calling program as the writer of a record.
 pub fn speaker<M: Machine>(cx: &mut Cx<'_, M>) -> Result<Speaker, Status> {
     let own = cx.own_process()?;
     let (process, thread) = (cx.kernel.koid(own.object()), cx.kernel.koid(cx.thread.object()));
@@ -72,7 +72,7 @@ pub fn debuglog_read<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     let id = cx.get::<Debuglog>(value, Rights::READ)?;
-    // A record is passed only when it can be delivered.
+    // The record is taken only if it can be delivered.
     cx.kernel.check_out(cx.aspace, buffer.0, len.min(size_of::<zx_log_record_t>()))?;
     let record = cx.kernel.debuglog_read(id)?;
     let mut out = zx_log_record_t {

@@ -1,4 +1,4 @@
-//! Endpoints of the kernel beneath.
+//! seL4 endpoints.
 
 use abi::{
     HAFNON_DEFAULT_ENDPOINT_RIGHTS, HAFNON_ENDPOINT_BADGES, HAFNON_ENDPOINT_CALL, HAFNON_ENDPOINT_RECEIVE,
@@ -14,10 +14,10 @@ use crate::cx::Cx;
 use crate::syscalls::resource::need_system;
 use crate::user::{In, Out};
 
-/// The longest name, in bytes.
+/// Maximum length of a name, in bytes.
 const NAME: usize = 31;
 
-/// Makes an endpoint.
+/// Creates an endpoint.
 pub fn endpoint_create<M: Machine>(
     cx: &mut Cx<'_, M>,
     resource: HandleValue,
@@ -48,7 +48,7 @@ pub fn endpoint_find<M: Machine>(
     if out.is_null() {
         return Err(Status::INVALID_ARGS);
     }
-    // Whatever is found: what cannot be told is not looked for.
+    // Without a valid place for the result, nothing is looked up.
     cx.place_optional(out)?;
     let endpoint = cx.kernel.endpoint_find(&name)?;
     cx.hand_out(endpoint, HAFNON_DEFAULT_ENDPOINT_RIGHTS, out)
@@ -78,7 +78,7 @@ pub fn endpoint_mint<M: Machine>(
     }
     let call = options & HAFNON_ENDPOINT_CALL != 0;
     let for_what = EndpointUse { call, send: call || options & HAFNON_ENDPOINT_SEND != 0, receive };
-    // The slot must be told, or nothing is done.
+    // Without a valid place for the slot's number, nothing is done.
     if out.is_null() {
         return Err(Status::INVALID_ARGS);
     }
@@ -87,7 +87,7 @@ pub fn endpoint_mint<M: Machine>(
     cx.fill(place, u32::from(slot))
 }
 
-/// Hands an end of a channel to the component that offers an endpoint.
+/// Passes an end of a channel to the component that offers an endpoint.
 pub fn endpoint_connect<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

@@ -6,7 +6,7 @@ use objects::machine::Machine;
 use crate::cx::Cx;
 use crate::user::Out;
 
-/// Creates an event pair: both ends.
+/// Creates an event pair and returns both ends.
 pub fn eventpair_create<M: Machine>(
     cx: &mut Cx<'_, M>,
     options: u32,

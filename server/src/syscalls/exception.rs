@@ -1,4 +1,4 @@
-//! Exceptions, as their handlers see them.
+//! Exceptions, as handlers see them.
 
 use abi::{Rights, Status};
 use objects::exception::Exception;
@@ -8,7 +8,7 @@ use objects::machine::Machine;
 use crate::cx::Cx;
 use crate::user::Out;
 
-/// Gives a handle to the thread whose exception it is.
+/// Returns a handle to the exception's thread.
 pub fn exception_get_thread<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out<u32>) -> Result<(), Status> {
     let exception = cx.get::<Exception>(value, Rights::NONE)?;
     let exception = cx.kernel.objects.get(exception)?;
@@ -17,7 +17,7 @@ pub fn exception_get_thread<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, 
     cx.write(out, new).inspect_err(|_| cx.discard(new))
 }
 
-/// Gives a handle to the process whose exception it is, to handlers that serve more than one thread.
+/// Returns a handle to the exception's process, for handlers that serve more than one thread.
 pub fn exception_get_process<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out<u32>) -> Result<(), Status> {
     let exception = cx.get::<Exception>(value, Rights::NONE)?;
     let exception = cx.kernel.objects.get(exception)?;

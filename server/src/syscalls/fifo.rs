@@ -8,7 +8,7 @@ use objects::machine::Machine;
 use crate::cx::Cx;
 use crate::user::{In, Out};
 
-/// Creates a FIFO: both ends.
+/// Creates a FIFO and returns both ends.
 pub fn fifo_create<M: Machine>(
     cx: &mut Cx<'_, M>,
     count: usize,
@@ -42,7 +42,7 @@ pub fn fifo_write<M: Machine>(
     cx.fill(actual, taken)
 }
 
-/// Reads as many elements as there are.
+/// Reads as many elements as are available.
 pub fn fifo_read<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

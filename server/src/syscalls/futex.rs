@@ -11,7 +11,7 @@ use objects::wait::Waiting;
 use crate::cx::Cx;
 use crate::user::{In, Out};
 
-/// The thread that a caller names as a futex's owner: one of its own process that has been started.
+/// The thread that a caller names as a futex's owner: a started thread of the caller's own process.
 fn owner<M: Machine>(cx: &Cx<'_, M>, value: HandleValue) -> Result<Option<Id<Thread>>, Status> {
     if value == INVALID {
         return Ok(None);
@@ -24,7 +24,7 @@ fn owner<M: Machine>(cx: &Cx<'_, M>, value: HandleValue) -> Result<Option<Id<Thr
     Ok((t.state == ThreadState::Running).then_some(thread))
 }
 
-/// Waits until it is woken, if the word has the value that is expected.
+/// Waits until the thread is woken, if the word has the expected value.
 pub fn futex_wait<M: Machine>(
     cx: &mut Cx<'_, M>,
     word: In<i32>,
@@ -35,7 +35,7 @@ pub fn futex_wait<M: Machine>(
     if word.is_null() || !word.0.is_multiple_of(4) {
         return Err(Status::INVALID_ARGS);
     }
-    // The word comes first: who finds it changed does not care about an owner that may have gone meanwhile.
+    // The word is checked first: a caller whose word has changed does not care whether the owner has ended meanwhile.
     if new_owner != INVALID && cx.read(word)? != expected {
         return Err(Status::BAD_STATE);
     }
@@ -54,7 +54,7 @@ pub fn futex_wake<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, count: u32) -> 
     cx.kernel.futex_wake(cx.aspace, word.0, count, NewOwner::Nobody).map(drop)
 }
 
-/// Wakes many, in portions.
+/// Wakes many threads, in slices.
 #[inline(never)]
 fn wake_many<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, count: u32) -> Result<(), Status> {
     let mut work = cx.work_of_process();
@@ -75,7 +75,7 @@ pub fn futex_wake_single_owner<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>) ->
     cx.kernel.futex_wake(cx.aspace, word.0, 1, NewOwner::Woken).map(drop)
 }
 
-/// The owner that a requeue gives to its second futex. The words come first, as in [`futex_wait`].
+/// The owner that a requeue sets for its second futex. The words are checked first, as in [`futex_wait`].
 fn requeue_owner<M: Machine>(
     cx: &mut Cx<'_, M>,
     word: In<i32>,
@@ -92,7 +92,7 @@ fn requeue_owner<M: Machine>(
     owner(cx, new_owner)
 }
 
-/// Wakes some threads and moves others to another futex, in portions if they are many.
+/// Wakes some threads and moves others to another futex, in slices if they are many.
 fn requeue<M: Machine>(
     cx: &mut Cx<'_, M>,
     (word, to): (In<i32>, In<i32>),
@@ -142,7 +142,7 @@ pub fn futex_requeue_single_owner<M: Machine>(
     requeue(cx, (word, to), expected, Left { wakes: 1, moves }, new_owner, NewOwner::Woken)
 }
 
-/// The number of a futex's owner.
+/// Returns the koid of a futex's owner.
 pub fn futex_get_owner<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, out: Out<u64>) -> Result<(), Status> {
     let koid = cx.kernel.futex_get_owner(cx.aspace, word.0)?;
     cx.write_optional(out, koid)

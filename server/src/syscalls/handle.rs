@@ -9,7 +9,7 @@ use objects::portions::Progress;
 use crate::cx::Cx;
 use crate::user::{In, Out};
 
-/// Closes a handle. The invalid handle is closed already.
+/// Closes a handle. Closing the invalid handle does nothing.
 pub fn handle_close<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
     if value == INVALID {
         return Ok(());
@@ -19,12 +19,12 @@ pub fn handle_close<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Resul
     Ok(())
 }
 
-/// Handles that one call closes at most: others wait until it is done.
+/// Maximum number of handles that one call closes, because other threads wait until it is done.
 const MAX_CLOSE: usize = 1 << 16;
 
-/// Closes all handles of an array, also those after one that is bad.
+/// Closes all handles of an array, including those after an invalid one.
 pub fn handle_close_many<M: Machine>(cx: &mut Cx<'_, M>, values: In<u32>, count: usize) -> Result<(), Status> {
-    /// What has been done, with this if one was bad.
+    /// Added to the progress if a handle was invalid.
     const BAD: u64 = 1 << 32;
     if count > MAX_CLOSE {
         return Err(Status::OUT_OF_RANGE);
@@ -38,7 +38,7 @@ pub fn handle_close_many<M: Machine>(cx: &mut Cx<'_, M>, values: In<u32>, count:
             done |= BAD;
         }
         done += 1;
-        // What is closed is let go of now and then, so that the list of it stays short.
+        // The reaper destroys the closed objects now and then, so that its list stays short.
         if done.is_multiple_of(64) {
             cx.kernel.reap();
         }
@@ -50,7 +50,7 @@ pub fn handle_close_many<M: Machine>(cx: &mut Cx<'_, M>, values: In<u32>, count:
     if done & BAD == 0 { Ok(()) } else { Err(Status::BAD_HANDLE) }
 }
 
-/// The rights that a new handle gets when `wanted` are asked for by someone who has `held`.
+/// The rights of a new handle if `wanted` are requested and the old handle has `held`.
 pub fn reduce(held: Rights, wanted: u32) -> Result<Rights, Status> {
     if wanted == ZX_RIGHT_SAME_RIGHTS {
         return Ok(held);
@@ -72,7 +72,7 @@ pub fn handle_duplicate<M: Machine>(
     cx.write(out, new).inspect_err(|_| cx.discard(new))
 }
 
-/// Replaces a handle by one with other rights; the old one is gone, whatever the result.
+/// Replaces a handle by one with other rights. The old handle is closed regardless of the result.
 pub fn handle_replace<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -86,7 +86,7 @@ pub fn handle_replace<M: Machine>(
     cx.write(out, new).inspect_err(|_| cx.discard(new))
 }
 
-/// Whether a value is a handle of the caller's.
+/// Whether a value is a handle of the caller.
 pub fn handle_check_valid<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
     cx.kernel.handle(cx.process, value).map(|_| ())
 }

@@ -16,7 +16,7 @@ use crate::cx::Cx;
 use crate::syscalls::resource::need_range;
 use crate::user::Out;
 
-/// Pins below this one are those of the ISA bus, which is triggered by rising edges.
+/// Lower pins are those of the ISA bus, whose interrupts are triggered by rising edges.
 const ISA_PINS: u32 = 16;
 
 /// Creates an interrupt: virtual, or for a pin of the interrupt controllers.
@@ -27,7 +27,7 @@ pub fn interrupt_create<M: Machine>(
     options: u32,
     out: Out<u32>,
 ) -> Result<(), Status> {
-    // Nothing ever puts this system to sleep, and both clocks show the same.
+    // This system never sleeps, and both clocks are the same.
     let common = ZX_INTERRUPT_WAKE_VECTOR | ZX_INTERRUPT_TIMESTAMP_MONO;
     if options & ZX_INTERRUPT_VIRTUAL != 0 {
         if options & !(ZX_INTERRUPT_VIRTUAL | common) != 0 {
@@ -40,7 +40,7 @@ pub fn interrupt_create<M: Machine>(
     if options & !(ZX_INTERRUPT_REMAP_IRQ | ZX_INTERRUPT_MODE_MASK | common) != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    // Of a PC's ISA interrupts, the timer's alone is wired to another pin.
+    // Of a PC's ISA interrupts, only the timer's is wired to another pin.
     let number = if options & ZX_INTERRUPT_REMAP_IRQ != 0 && number == 0 { 2 } else { number };
     let (level, active_low) = match options & ZX_INTERRUPT_MODE_MASK {
         ZX_INTERRUPT_MODE_DEFAULT => (number >= ISA_PINS, number >= ISA_PINS),
@@ -58,7 +58,7 @@ pub fn interrupt_create<M: Machine>(
     cx.hand_out(interrupt, ZX_DEFAULT_INTERRUPT_RIGHTS, out)
 }
 
-/// Binds an interrupt to a port, or undoes that.
+/// Binds an interrupt to a port, or unbinds it.
 pub fn interrupt_bind<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -81,10 +81,10 @@ pub fn interrupt_bind<M: Machine>(
     }
 }
 
-/// Waits for an interrupt that is not bound.
+/// Waits for an interrupt that is not bound to a port.
 pub fn interrupt_wait<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out<i64>) -> Result<Waiting, Status> {
     let interrupt = cx.get::<Interrupt>(value, Rights::WAIT)?;
-    // An interrupt counts as told only if its time can be.
+    // An interrupt is delivered only if its timestamp can be.
     let place = cx.place_optional(out)?;
     match cx.kernel.interrupt_wait(interrupt, cx.thread, out.0)? {
         Some(time) => {
@@ -95,7 +95,7 @@ pub fn interrupt_wait<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: O
     }
 }
 
-/// Says that a bound interrupt has been dealt with.
+/// Acknowledges a bound interrupt.
 pub fn interrupt_ack<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
     let interrupt = cx.get::<Interrupt>(value, Rights::WRITE)?;
     cx.kernel.interrupt_ack(interrupt)

@@ -24,7 +24,7 @@ use crate::user::{In, Out};
 /// All bits of `ZX_IOB_ACCESS_*`.
 const ACCESS: u32 = 0xff;
 
-/// What a program says of a region, as what it means. The rest is checked by the objects.
+/// Decodes a program's description of a region. The objects check the rest.
 fn spec<M: Machine>(cx: &Cx<'_, M>, region: &zx_iob_region_t) -> Result<RegionSpec, Status> {
     if region.access == 0 || region.access & !ACCESS != 0 {
         return Err(Status::INVALID_ARGS);
@@ -33,7 +33,7 @@ fn spec<M: Machine>(cx: &Cx<'_, M>, region: &zx_iob_region_t) -> Result<RegionSp
         ZX_IOB_DISCIPLINE_TYPE_NONE => Discipline::None,
         ZX_IOB_DISCIPLINE_TYPE_ID_ALLOCATOR => Discipline::IdAllocator,
         ZX_IOB_DISCIPLINE_TYPE_MEDIATED_WRITE_RING_BUFFER => {
-            // Rings are read by mapping them.
+            // Programs read rings by mapping them.
             if region.access & (ZX_IOB_ACCESS_EP0_CAN_MEDIATED_READ | ZX_IOB_ACCESS_EP1_CAN_MEDIATED_READ) != 0 {
                 return Err(Status::INVALID_ARGS);
             }
@@ -53,7 +53,7 @@ fn spec<M: Machine>(cx: &Cx<'_, M>, region: &zx_iob_region_t) -> Result<RegionSp
     Ok(RegionSpec { source, access: region.access, discipline })
 }
 
-/// Creates an IOBuffer: both ends.
+/// Creates an IOBuffer and returns both ends.
 pub fn iob_create<M: Machine>(
     cx: &mut Cx<'_, M>,
     options: u64,
@@ -82,7 +82,7 @@ pub fn iob_create<M: Machine>(
     cx.hand_out_pair(pair, ZX_DEFAULT_IOB_RIGHTS, (out0, out1))
 }
 
-/// Creates a region that IOBuffers can have in common.
+/// Creates a region that IOBuffers can share.
 pub fn iob_create_shared_region<M: Machine>(
     cx: &mut Cx<'_, M>,
     options: u64,
@@ -97,7 +97,7 @@ pub fn iob_create_shared_region<M: Machine>(
     cx.hand_out(region, ZX_DEFAULT_IOB_SHARED_REGION_RIGHTS, out)
 }
 
-/// Gives a blob a number.
+/// Allocates an ID for a blob.
 pub fn iob_allocate_id<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -125,7 +125,7 @@ pub fn iob_allocate_id<M: Machine>(
     }
 }
 
-/// Writes a record into a ring.
+/// Writes a record to a ring.
 pub fn iob_writev<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -184,7 +184,7 @@ pub fn vmar_map_iob<M: Machine>(
     mapped
 }
 
-/// What a region is told as.
+/// The record that describes a region to a program.
 pub fn told(region: &Region, access: u32) -> zx_iob_region_t {
     let (type_, size) = match region.spec.source {
         Source::Private(_) => (ZX_IOB_REGION_TYPE_PRIVATE, region.size),

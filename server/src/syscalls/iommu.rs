@@ -8,9 +8,9 @@ use crate::cx::Cx;
 use crate::syscalls::resource::need_system;
 use crate::user::{In, Out};
 
-/// Bytes that a description can have at most.
+/// Maximum size of a description, in bytes.
 const MAX_DESCRIPTION: usize = 4096;
-/// Bytes of the description of a stub, which says nothing.
+/// Size of a stub's description in bytes. Its content has no meaning.
 const STUB_DESCRIPTION: usize = 1;
 
 /// Creates an IOMMU.

@@ -7,7 +7,7 @@ use objects::machine::Machine;
 use crate::cx::Cx;
 use crate::syscalls::resource::need_range;
 
-/// Lets the caller use I/O ports.
+/// Grants I/O ports to the caller's process.
 pub fn ioports_request<M: Machine>(
     cx: &mut Cx<'_, M>,
     resource: HandleValue,
@@ -19,7 +19,7 @@ pub fn ioports_request<M: Machine>(
     cx.kernel.ioports_set(process, first, count, true)
 }
 
-/// Takes that back.
+/// Revokes the grant.
 pub fn ioports_release<M: Machine>(
     cx: &mut Cx<'_, M>,
     resource: HandleValue,

@@ -14,7 +14,7 @@ use objects::process::Process;
 use crate::cx::Cx;
 use crate::user::{In, Out};
 
-/// Creates a job in a job.
+/// Creates a job below a job.
 pub fn job_create<M: Machine>(
     cx: &mut Cx<'_, M>,
     parent: HandleValue,
@@ -29,7 +29,7 @@ pub fn job_create<M: Machine>(
     cx.hand_out(job, ZX_DEFAULT_JOB_RIGHTS, out)
 }
 
-/// Sets what the processes below a job without children may do, or how exact their timers are.
+/// Sets a policy of a job without children: what its processes may do, or the slack of their timers.
 pub fn job_set_policy<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -62,7 +62,7 @@ pub fn job_set_policy<M: Machine>(
     }
 }
 
-/// Entries in either of their two forms. The older one says nothing of jobs below: they may not change it.
+/// Reads policy entries in either version. The older version does not mention child jobs: they may not override it.
 fn read_entries<M: Machine>(
     cx: &mut Cx<'_, M>,
     topic: u32,
@@ -81,7 +81,7 @@ fn read_entries<M: Machine>(
     Ok(old.into_iter().map(new).collect())
 }
 
-/// Ties a job to a process below it.
+/// Makes a process critical to a job: the job ends with it.
 pub fn job_set_critical<M: Machine>(
     cx: &mut Cx<'_, M>,
     job: HandleValue,

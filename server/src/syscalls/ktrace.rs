@@ -1,4 +1,4 @@
-//! The kernel's trace, for whoever holds the resource for debugging.
+//! The server's trace, for holders of the resource for tracing.
 
 use alloc::vec::Vec;
 
@@ -47,7 +47,7 @@ pub fn ktrace_control<M: Machine>(
     }
 }
 
-/// Takes the oldest bytes of the trace, or says how many there are.
+/// Takes the oldest bytes of the trace, or returns how many there are.
 pub fn ktrace_read<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -64,7 +64,7 @@ pub fn ktrace_read<M: Machine>(
         let waiting = cx.kernel.trace_waiting() as usize;
         return cx.write(actual, waiting);
     }
-    // What is taken out is gone, so all must be well before.
+    // Bytes that are taken are gone, so everything must be valid before.
     let len = len.min(MAX_COPY);
     cx.kernel.check_out(cx.aspace, data.0, len)?;
     cx.kernel.check_out(cx.aspace, actual.0, size_of::<usize>())?;

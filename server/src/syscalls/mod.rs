@@ -1,8 +1,8 @@
-//! The system calls, one file a noun: each function bears its call's name and takes its arguments, typed.
+//! The system calls, one file per noun. Each function has its call's name and takes its arguments, typed.
 //!
-//! A function checks in Zircon's order (options, handles, types, rights, then memory) and changes nothing before all
-//! that can be checked has been. Whatever it could not know beforehand, such as memory that cannot be written, undoes
-//! what was done, except where Zircon says that handles are consumed.
+//! A function checks in Zircon's order (options, handles, types, rights, then memory) and changes nothing before
+//! everything that can be checked has been. If something fails that could not be checked beforehand, such as a write to
+//! the caller's memory, the function undoes its changes, except where Zircon specifies that handles are consumed.
 
 pub mod bti;
 pub mod channel;

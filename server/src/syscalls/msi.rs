@@ -12,7 +12,7 @@ use crate::cx::Cx;
 use crate::syscalls::resource::need_system;
 use crate::user::Out;
 
-/// Takes a block of message-signalled interrupts.
+/// Allocates a block of message-signalled interrupts.
 pub fn msi_allocate<M: Machine>(
     cx: &mut Cx<'_, M>,
     resource: HandleValue,
@@ -24,7 +24,7 @@ pub fn msi_allocate<M: Machine>(
     cx.hand_out(msi, ZX_DEFAULT_MSI_RIGHTS, out)
 }
 
-/// Creates the interrupt of one of a block.
+/// Creates the interrupt object for one interrupt of a block.
 pub fn msi_create<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

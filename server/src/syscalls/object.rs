@@ -1,4 +1,4 @@
-//! What can be done with any object: wait, signal, look at.
+//! Calls on objects of any type: wait, signal, properties.
 
 use abi::{
     Rights, Signals, Status, ZX_EXCP_POLICY_CODE_PORT_TOO_MANY_OBSERVERS, ZX_WAIT_ASYNC_BOOT_TIMESTAMP,
@@ -34,14 +34,14 @@ pub fn object_wait_one<M: Machine>(
     let signals = Signals::from_bits_retain(signals);
     let found = cx.kernel.signals(handle.object);
     if found.intersects(signals) {
-        // Step 1 of a wait, for the one object that there is.
+        // Step 1 of a wait, for the only object.
         cx.write_optional(observed, found.bits())?;
         return Ok(Waiting::Over(Status::OK));
     }
     wait_for(cx, handle, value, signals, deadline, observed)
 }
 
-/// A wait for one object that has none of the signals.
+/// Waits for one object that asserts none of the signals.
 #[inline(never)]
 fn wait_for<M: Machine>(
     cx: &mut Cx<'_, M>,
@@ -67,7 +67,7 @@ pub fn object_wait_many<M: Machine>(
         return Err(Status::OUT_OF_RANGE);
     }
     if count == 0 {
-        // Nothing can happen but the deadline.
+        // Only the deadline can end this wait.
         let waiting = cx.kernel.wait(cx.thread, &[], deadline, Observed::Nowhere)?;
         return Ok(waiting);
     }
@@ -81,7 +81,7 @@ pub fn object_wait_many<M: Machine>(
     cx.kernel.wait(cx.thread, &wanted, deadline, Observed::Many(items.0))
 }
 
-/// Has a packet queued on a port when an object has a signal.
+/// Queues a packet on a port when an object asserts a signal.
 pub fn object_wait_async<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -91,14 +91,14 @@ pub fn object_wait_async<M: Machine>(
     options: u32,
 ) -> Answer {
     match bind(cx, (value, port), key, signals, options) {
-        // The wait is bound all the same: whoever watches the program is told.
+        // The wait is bound nevertheless; the policy exception reports it.
         Ok(true) => cx.policy_exception(ZX_EXCP_POLICY_CODE_PORT_TOO_MANY_OBSERVERS, 0, Ok(()).into_answer()),
         Ok(false) => Ok(()).into_answer(),
         Err(status) => Err::<(), _>(status).into_answer(),
     }
 }
 
-/// Says whether more waits are bound to the port than anybody needs.
+/// Binds the wait. Returns whether the port has more waits than Zircon's limit.
 #[inline(always)]
 fn bind<M: Machine>(
     cx: &mut Cx<'_, M>,
@@ -140,7 +140,7 @@ pub fn object_signal<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, clear: 
     Ok(())
 }
 
-/// Changes the signals of an object's other end.
+/// Changes the signals of an object's peer.
 pub fn object_signal_peer<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -149,7 +149,7 @@ pub fn object_signal_peer<M: Machine>(
 ) -> Result<(), Status> {
     let handle = cx.get_any(value, Rights::SIGNAL_PEER)?;
     let (clear, set) = (Signals::from_bits_retain(clear), Signals::from_bits_retain(set));
-    // Both ends are of one type.
+    // Both ends have the same type.
     if !allowed(cx, handle.object)?.contains(clear | set) {
         return Err(Status::INVALID_ARGS);
     }
@@ -158,7 +158,7 @@ pub fn object_signal_peer<M: Machine>(
     Ok(())
 }
 
-/// A handle to a child of a task by its number: a process of a job, a job of a job, a thread of a process.
+/// Returns a handle to a child of a task by its koid: a process of a job, a job of a job, a thread of a process.
 pub fn object_get_child<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

@@ -17,7 +17,7 @@ use objects::vmo::Vmo;
 use crate::cx::Cx;
 use crate::user::Out;
 
-/// Makes a pager.
+/// Creates a pager.
 pub fn pager_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, out: Out<u32>) -> Result<(), Status> {
     if options != 0 {
         return Err(Status::INVALID_ARGS);
@@ -27,7 +27,7 @@ pub fn pager_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, out: Out<u32>)
     cx.hand_out(pager, ZX_DEFAULT_PAGER_RIGHTS, out)
 }
 
-/// Makes a VMO whose pages a pager supplies.
+/// Creates a VMO whose pages a pager supplies.
 pub fn pager_create_vmo<M: Machine>(
     cx: &mut Cx<'_, M>,
     pager: HandleValue,
@@ -62,7 +62,7 @@ pub fn pager_create_vmo<M: Machine>(
     cx.hand_out(vmo, rights, out)
 }
 
-/// Has nothing more asked of a VMO.
+/// Detaches a VMO from its pager: no more requests are sent.
 pub fn pager_detach_vmo<M: Machine>(cx: &mut Cx<'_, M>, pager: HandleValue, vmo: HandleValue) -> Result<(), Status> {
     let rights = Rights::ATTACH_VMO | Rights::MANAGE_VMO;
     let (work, vmo) = cx.work_on_both::<Pager, Vmo>((pager, rights), (vmo, Rights::WRITE))?;
@@ -81,7 +81,7 @@ pub fn pager_supply_pages<M: Machine>(
     aux_offset: u64,
 ) -> Result<(), Status> {
     let pager = match cx.progress.and_then(|progress| ObjectId::from_word(progress.kept[0])) {
-        // It may have gone since the call began, and its VMOs are on their own.
+        // The pager may have been closed since the call began; its VMOs are then detached.
         Some(pager) => cx.kernel.objects.typed(pager).map_err(|_| Status::BAD_STATE)?,
         None => cx.get::<Pager>(pager, Rights::MANAGE_VMO)?,
     };
@@ -89,7 +89,7 @@ pub fn pager_supply_pages<M: Machine>(
     let (mut work, aux) = match both {
         Ok(both) => both,
         Err(status) => {
-            // Whether the VMO is this pager's comes before what is wrong with the other one's handle.
+            // The check that the VMO is this pager's comes before errors of the other VMO's handle.
             let vmo = cx.get::<Vmo>(vmo, Rights::WRITE)?;
             cx.kernel.source_of(pager, vmo)?;
             return Err(status);
@@ -100,7 +100,7 @@ pub fn pager_supply_pages<M: Machine>(
     cx.worked(&work, goes_on)
 }
 
-/// Fails, makes dirty, begins or ends to write back a range of a VMO.
+/// Operates on a range of a VMO: fails requests, marks pages dirty, begins or ends a writeback.
 pub fn pager_op_range<M: Machine>(
     cx: &mut Cx<'_, M>,
     pager: HandleValue,
@@ -151,7 +151,7 @@ pub fn pager_query_dirty_ranges<M: Machine>(
     cx.write_optional(avail, found as usize)
 }
 
-/// Tells whether a VMO was modified.
+/// Returns whether a VMO was modified.
 pub fn pager_query_vmo_stats<M: Machine>(
     cx: &mut Cx<'_, M>,
     pager: HandleValue,

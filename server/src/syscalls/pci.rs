@@ -8,13 +8,13 @@ use crate::cx::Cx;
 use crate::syscalls::resource::need_range;
 use crate::user::InOut;
 
-/// The port that chooses a register of a device.
+/// The port that selects a register of a device.
 const ADDRESS: u16 = 0xcf8;
-/// The ports that show it.
+/// The ports that access the selected register.
 const DATA: u16 = 0xcfc;
-/// Ports of both.
+/// Number of ports of both.
 const PORTS: u32 = 8;
-/// The bit of an address that makes it one.
+/// The enable bit of an address.
 const ENABLE: u32 = 1 << 31;
 
 /// Reads or writes a register of a device by I/O ports.
@@ -47,7 +47,7 @@ pub fn pci_cfg_pio_rw<M: Machine>(
     }
     let address =
         ENABLE | u32::from(bus) << 16 | u32::from(device) << 11 | u32::from(function) << 8 | u32::from(offset & !3);
-    // A program that uses the ports itself finds its choice as it was.
+    // The old selection is restored afterwards, for a program that uses the ports itself.
     let machine = &mut cx.kernel.machine;
     let before = machine.port_read(ADDRESS, PortWidth::Long);
     machine.port_write(ADDRESS, PortWidth::Long, address);

@@ -25,7 +25,7 @@ pub fn port_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, out: Out<u32>) 
     cx.hand_out(port, ZX_DEFAULT_PORT_RIGHTS, out)
 }
 
-/// Queues a packet. Who finds the port full is taken for a runaway: whoever watches it is told.
+/// Queues a packet. If the port is full, the server treats the caller as a runaway and raises a policy exception.
 pub fn port_queue<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, packet: In<zx_port_packet_t>) -> Answer {
     let result = queue(cx, value, packet);
     let answer = result.into_answer();
@@ -58,7 +58,7 @@ pub fn port_wait<M: Machine>(
     wait(cx, port, deadline, out)
 }
 
-/// Waits for a packet where there is none.
+/// Waits for a packet on an empty port.
 #[inline(never)]
 fn wait<M: Machine>(
     cx: &mut Cx<'_, M>,
@@ -66,7 +66,7 @@ fn wait<M: Machine>(
     deadline: i64,
     out: Out<zx_port_packet_t>,
 ) -> Result<Waiting, Status> {
-    // Who cannot be given a packet need not wait for one.
+    // A caller whose buffer cannot be written does not wait.
     cx.kernel.check_out(cx.aspace, out.0, PACKET_SIZE)?;
     match cx.kernel.port_wait(port, cx.thread, deadline, out.0)? {
         Some(packet) => {
@@ -77,7 +77,7 @@ fn wait<M: Machine>(
     }
 }
 
-/// Ends the waits on an object that a handle and a key set up.
+/// Cancels the waits on an object that were set up with this handle and key.
 pub fn port_cancel<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -92,7 +92,7 @@ pub fn port_cancel<M: Machine>(
     cx.worked(&work, goes_on)
 }
 
-/// Ends all waits that a key set up.
+/// Cancels all waits that were set up with this key.
 pub fn port_cancel_key<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

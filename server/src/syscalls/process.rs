@@ -43,8 +43,8 @@ pub fn process_create<M: Machine>(
     hand_out(cx, made, out_process, out_vmar)
 }
 
-/// Creates a process that shares the upper half of its address space, handles and futexes with another, with the root VMAR of its
-/// lower half.
+/// Creates a process that shares the upper half of its address space, its handles and its futexes with another. Returns
+/// also the root VMAR of its lower half.
 pub fn process_create_shared<M: Machine>(
     cx: &mut Cx<'_, M>,
     shared_proc: HandleValue,
@@ -66,12 +66,12 @@ pub fn process_create_shared<M: Machine>(
     hand_out(cx, made, out_process, out_vmar)
 }
 
-/// Whether handles can be written there.
+/// Checks that handles can be written to these places.
 fn check_handles<M: Machine>(cx: &mut Cx<'_, M>, places: [Out<u32>; 2]) -> Result<(), Status> {
     places.into_iter().try_for_each(|out| cx.kernel.check_out(cx.aspace, out.0, size_of::<u32>()))
 }
 
-/// Gives the caller handles to a process that has just been made and its root VMAR.
+/// Gives the caller handles to a new process and its root VMAR.
 fn hand_out<M: Machine>(
     cx: &mut Cx<'_, M>,
     (process, vmar): (objects::Id<Process>, objects::Id<Vmar>),
@@ -79,11 +79,11 @@ fn hand_out<M: Machine>(
     out_vmar: Out<u32>,
 ) -> Result<(), Status> {
     let rights = ZX_DEFAULT_VMAR_RIGHTS | Rights::READ | Rights::WRITE | Rights::EXECUTE;
-    // One that nobody has a handle to still hangs in its job: it goes as it came.
+    // A process without handles still belongs to its job, so it is killed.
     let given = cx.hand_out(process, ZX_DEFAULT_PROCESS_RIGHTS, out_process);
     given.inspect_err(|_| cx.kernel.process_kill(process, 0))?;
-    // If this fails, the process's handle is in the caller's table, but the caller does not know its value for sure:
-    // the process goes as it came.
+    // If this fails, the process's handle is in the caller's table, but the caller may not know its value, so the
+    // process is killed.
     cx.hand_out(vmar, rights, out_vmar).inspect_err(|_| cx.kernel.process_kill(process, 0))
 }
 
@@ -99,7 +99,7 @@ pub fn process_start<M: Machine>(
 ) -> Result<(), Status> {
     let checked = check_start(cx, process, thread);
     let argument = if arg1 == INVALID { Ok(None) } else { cx.kernel.take(cx.process, arg1).map(Some) };
-    // The argument is consumed, whatever the result.
+    // The argument is consumed regardless of the result.
     let (ids, argument) = match (checked, argument) {
         (Ok(ids), Ok(argument)) => (ids, argument),
         (Err(status), Ok(argument)) => return refuse(cx, argument, status),
@@ -123,7 +123,7 @@ pub fn process_start<M: Machine>(
     cx.kernel.thread_start(thread, &registers).inspect_err(|_| cx.kernel.process_kill(process, 0))
 }
 
-/// Closes what was to be the first handle of a process that is not started.
+/// Closes the argument of a process that is not started.
 fn refuse<M: Machine>(cx: &mut Cx<'_, M>, argument: Option<Handle>, status: Status) -> Result<(), Status> {
     argument.into_iter().for_each(|handle| cx.kernel.close(handle));
     Err(status)
@@ -149,7 +149,7 @@ pub fn process_exit<M: Machine>(cx: &mut Cx<'_, M>, code: i64) -> Answer {
     Answer::Nothing
 }
 
-/// Another process whose memory is to be read or written, and its address space.
+/// Another process whose memory is read or written, and its address space.
 fn space_of<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -164,7 +164,7 @@ fn space_of<M: Machine>(
     Ok((work, space))
 }
 
-/// What a portion of such a copy takes: up to where.
+/// The end of the next slice of such a copy.
 fn portion_end(done: usize, len: usize) -> usize {
     len.min(done.saturating_add(COPIES as usize))
 }

@@ -25,7 +25,7 @@ pub fn profile_create<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     cx.may(ZX_POL_NEW_PROFILE)?;
-    // Who may do something else with the system may not do this: so Zircon's own tests ask for it.
+    // A handle for another facility of the system gives `ACCESS_DENIED`, as Zircon's own tests require.
     need_system(cx, resource, ZX_RSRC_SYSTEM_PROFILE_BASE).map_err(|status| match status {
         Status::OUT_OF_RANGE => Status::ACCESS_DENIED,
         other => other,
@@ -35,7 +35,7 @@ pub fn profile_create<M: Machine>(
     cx.hand_out(profile, ZX_DEFAULT_PROFILE_RIGHTS, out)
 }
 
-/// Gives a profile to a thread or an address region.
+/// Assigns a profile to a thread or a VMAR.
 pub fn object_set_profile<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -58,7 +58,7 @@ pub fn object_set_profile<M: Machine>(
     if let Ok(thread) = cx.kernel.objects.typed::<Thread>(target.object) {
         return cx.kernel.thread_set_profile(thread, profile);
     }
-    // No memory is ever taken from a program, whatever the priority of its region.
+    // The server never evicts memory, whatever the priority of its VMAR.
     match cx.kernel.objects.get(profile)? {
         Profile::Memory => Ok(()),
         Profile::Thread { .. } => Err(Status::WRONG_TYPE),

@@ -1,6 +1,6 @@
 //! Properties of objects.
 //!
-//! GS belongs to the kernel, which finds a thread's IPC buffer by it.
+//! The GS base belongs to the system, which finds a thread's IPC buffer by it.
 
 use abi::{
     HAFNON_PROP_JOB_HANDLE_LIMIT, HAFNON_PROP_JOB_JOB_LIMIT, HAFNON_PROP_JOB_MEMORY_LIMIT, HAFNON_PROP_JOB_MEMORY_USED,
@@ -30,7 +30,7 @@ use crate::cx::Cx;
 use crate::portions::Work;
 use crate::user::{In, Out};
 
-/// Whether a value of `needed` bytes fits.
+/// Checks that a value of `needed` bytes fits.
 fn fits(size: usize, needed: usize) -> Result<(), Status> {
     if size < needed { Err(Status::BUFFER_TOO_SMALL) } else { Ok(()) }
 }
@@ -82,13 +82,13 @@ pub fn object_get_property<M: Machine>(
             let append = cx.kernel.objects.get(cx.kernel.objects.typed::<Stream>(object)?)?.append;
             cx.write(out, u8::from(append))
         }
-        // What a Zircon answers that does not debug.
+        // As Zircon without debugging features answers.
         ZX_PROP_PROCESS_HW_TRACE_CONTEXT_ID => Err(Status::NOT_SUPPORTED),
         _ => Err(Status::INVALID_ARGS),
     }
 }
 
-/// A property that is a word.
+/// Reads a property that is a word.
 fn word_of<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, property: u32) -> Result<u64, Status> {
     if property == HAFNON_PROP_JOB_MEMORY_USED {
         cx.kernel.ahead_settle();
@@ -123,7 +123,7 @@ fn word_of<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, property: u32) -> R
     })
 }
 
-/// What the property of a job limits the number of.
+/// The resource whose number a job's property limits.
 fn counted_by(property: u32) -> Option<Counted> {
     Some(match property {
         HAFNON_PROP_JOB_PROCESS_LIMIT => Counted::Processes,
@@ -136,8 +136,8 @@ fn counted_by(property: u32) -> Option<Counted> {
     })
 }
 
-/// The object as the calling thread. A thread's segment bases are its own affair: nobody else may find it in the midst
-/// of something.
+/// The object, if it is the calling thread. Only a thread itself may access its segment bases, because another thread
+/// could find it in the middle of something.
 fn own_thread<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Id<Thread>, Status> {
     let thread = cx.kernel.objects.typed::<Thread>(object)?;
     if thread == cx.thread { Ok(thread) } else { Err(Status::ACCESS_DENIED) }
@@ -157,7 +157,7 @@ pub fn name_of<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Name, Sta
     })
 }
 
-/// How much of a VMO is content, as `vmo_set_stream_size`: in portions, so what the program says is read once.
+/// Sets a VMO's content size, as `vmo_set_stream_size`. It runs in slices, so the value is read once.
 fn set_content_size<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -205,7 +205,7 @@ pub fn object_set_property<M: Machine>(
             fits(size, size_of::<u64>())?;
             let thread = own_thread(cx, object)?;
             let base = word(cx)?;
-            // All bits from the 47th on are the same.
+            // Bits 47 to 63 must be equal.
             if (base.cast_signed() << 16 >> 16).cast_unsigned() != base {
                 return Err(Status::INVALID_ARGS);
             }

@@ -12,12 +12,12 @@ use crate::cx::Cx;
 use crate::syscalls::thread::read_name;
 use crate::user::{In, Out};
 
-/// Checks that a handle is for the facility of the system with this base (`ZX_RSRC_SYSTEM_*_BASE`), or for everything.
+/// Checks that a handle covers the system facility with this base (`ZX_RSRC_SYSTEM_*_BASE`), or is the root resource.
 pub fn need_system<M: Machine>(cx: &Cx<'_, M>, value: HandleValue, base: u64) -> Result<(), Status> {
     need_range(cx, value, ZX_RSRC_KIND_SYSTEM, base, 1)
 }
 
-/// Checks that a handle is for a range of a kind, or for everything.
+/// Checks that a handle covers a range of a kind, or is the root resource.
 pub fn need_range<M: Machine>(
     cx: &Cx<'_, M>,
     value: HandleValue,
@@ -28,7 +28,7 @@ pub fn need_range<M: Machine>(
     need(cx, value, kind, |resource| resource.covers(kind, base, size))
 }
 
-/// The same for memory of devices that is to be mapped.
+/// As [`need_range`], for device memory that is to be mapped.
 pub fn need_pages<M: Machine>(cx: &Cx<'_, M>, value: HandleValue, base: u64, size: u64) -> Result<(), Status> {
     need(cx, value, ZX_RSRC_KIND_MMIO, |resource| resource.covers_pages(ZX_RSRC_KIND_MMIO, base, size))
 }
@@ -48,7 +48,7 @@ fn need<M: Machine>(
     }
 }
 
-/// Creates a resource out of another.
+/// Creates a resource from another.
 #[allow(clippy::too_many_arguments)]
 pub fn resource_create<M: Machine>(
     cx: &mut Cx<'_, M>,

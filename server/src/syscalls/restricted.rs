@@ -15,7 +15,7 @@ use crate::cx::Cx;
 use crate::fault::{page_fault_report, processor_report};
 use crate::user::Out;
 
-/// Gives the calling thread a VMO for its state in restricted mode.
+/// Binds a new VMO for restricted-mode state to the calling thread.
 pub fn restricted_bind_state<M: Machine>(
     cx: &mut Cx<'_, M>,
     options: u32,
@@ -36,7 +36,7 @@ pub fn restricted_bind_state<M: Machine>(
     bound.inspect_err(|_| cx.discard(value))
 }
 
-/// Takes it away.
+/// Unbinds it.
 pub fn restricted_unbind_state<M: Machine>(cx: &mut Cx<'_, M>, options: u32) -> Result<(), Status> {
     if options != 0 {
         return Err(Status::INVALID_ARGS);
@@ -45,7 +45,7 @@ pub fn restricted_unbind_state<M: Machine>(cx: &mut Cx<'_, M>, options: u32) -> 
     Ok(())
 }
 
-/// Enters, or says that the thread is kicked. Where it is back is the vDSO's business.
+/// Enters restricted mode, or returns that the thread is kicked. The vDSO handles the return from it.
 pub fn restricted_enter<M: Machine>(
     cx: &mut Cx<'_, M>,
     options: u32,
@@ -62,7 +62,7 @@ pub fn restricted_enter<M: Machine>(
     })
 }
 
-/// Serves a page fault, or says why the thread is back: the reason instead of a status.
+/// Serves a page fault, or returns why the thread left restricted mode: the reason instead of a status.
 pub fn restricted_stop<M: Machine>(cx: &mut Cx<'_, M>, kind: u64, place: u64, code: u64) -> Result<Answer, Status> {
     if !cx.kernel.restricted_is_bound(cx.thread) {
         return Err(Status::BAD_STATE);
@@ -88,7 +88,7 @@ pub fn restricted_stop<M: Machine>(cx: &mut Cx<'_, M>, kind: u64, place: u64, co
     Ok(Answer::Done(reason as i64))
 }
 
-/// Has a thread come back.
+/// Kicks a thread out of restricted mode.
 pub fn restricted_kick<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32) -> Result<(), Status> {
     if options != 0 {
         return Err(Status::INVALID_ARGS);

@@ -12,7 +12,7 @@ use objects::socket::{CAPACITY, Socket};
 use crate::cx::{Cx, MAX_COPY};
 use crate::user::{In, Out};
 
-/// Creates a socket: both ends.
+/// Creates a socket and returns both ends.
 pub fn socket_create<M: Machine>(
     cx: &mut Cx<'_, M>,
     options: u32,
@@ -58,7 +58,7 @@ pub fn socket_write<M: Machine>(
     cx.fill(actual, written)
 }
 
-/// What is of a size that no datagram has must be for a stream.
+/// Fails for a datagram socket: no datagram has this size.
 #[cold]
 fn no_datagram<M: Machine>(cx: &mut Cx<'_, M>, socket: Id<Socket>, size: usize) -> Result<(), Status> {
     match cx.kernel.objects.get(socket)?.is_datagram() {
@@ -68,7 +68,8 @@ fn no_datagram<M: Machine>(cx: &mut Cx<'_, M>, socket: Id<Socket>, size: usize) 
     }
 }
 
-/// Writes a long piece of a stream part by part, up to a bad address; says how far it came.
+/// Writes the rest of a long piece of a stream part by part, up to a bad address; returns the number of bytes written
+/// in all.
 #[inline(never)]
 fn write_rest<M: Machine>(cx: &mut Cx<'_, M>, socket: Id<Socket>, from: In<u8>, done: usize, total: usize) -> usize {
     let mut written = done;
@@ -82,7 +83,7 @@ fn write_rest<M: Machine>(cx: &mut Cx<'_, M>, socket: Id<Socket>, from: In<u8>, 
     written
 }
 
-/// Reads, or looks at, what is there.
+/// Reads or peeks at the available data.
 pub fn socket_read<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -101,7 +102,7 @@ pub fn socket_read<M: Machine>(
     cx.fill(actual, read)
 }
 
-/// Allows or forbids writing, for either end.
+/// Enables or disables writing, for either end.
 pub fn socket_set_disposition<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

@@ -17,7 +17,7 @@ use crate::cx::Cx;
 use crate::portions::Work;
 use crate::user::{In, InOut, Out};
 
-/// What a run moves, as it is kept; 0 for a call that is in the midst of none.
+/// What a run moves, in the saved form; 0 for a call that has no run.
 const NOTHING: u64 = 1;
 const POSITION: u64 = 2;
 const END: u64 = 3;
@@ -41,10 +41,10 @@ pub fn stream_create<M: Machine>(
     cx.hand_out(stream, ZX_DEFAULT_STREAM_RIGHTS | needs, out)
 }
 
-/// The parts that vectors name: copied once, so that what is read into the vectors themselves changes nothing.
+/// The parts that vectors describe. They are copied once, so reading into the vectors themselves changes nothing.
 ///
 /// # Errors
-/// `INVALID_ARGS`: they are not memory of the caller's, too many, or too much together. `NO_MEMORY`.
+/// `INVALID_ARGS`: the vectors are not in the caller's memory, are too many, or too much together. `NO_MEMORY`.
 pub(super) fn parts<M: Machine>(
     cx: &mut Cx<'_, M>,
     vectors: In<zx_iovec_t>,
@@ -85,7 +85,7 @@ fn read<M: Machine>(
     over(cx, work, carried, actual)
 }
 
-/// The run that a call is in the midst of.
+/// The run that a continued call is in the middle of.
 fn run(work: &Work<Stream>) -> Option<Run> {
     let [moves, offset, len, ..] = work.kept;
     let moves = match moves {
@@ -97,7 +97,7 @@ fn run(work: &Work<Stream>) -> Option<Run> {
     Some(Run { moves, offset, len, done: work.done })
 }
 
-/// Tells what a read or write that is over has carried; one that goes on keeps its run.
+/// Returns the number of bytes that a finished read or write has transferred; a call that continues keeps its run.
 fn over<M: Machine>(cx: &mut Cx<'_, M>, mut work: Work<Stream>, carried: Carried, actual: Place) -> Result<(), Status> {
     let done = match carried {
         Carried::Over(done) => return cx.fill(actual, done as usize),
@@ -115,7 +115,7 @@ fn over<M: Machine>(cx: &mut Cx<'_, M>, mut work: Work<Stream>, carried: Carried
     cx.worked(&work, Some(done))
 }
 
-/// Reads at the position.
+/// Reads at the stream's position.
 pub fn stream_readv<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -159,7 +159,7 @@ fn write<M: Machine>(
     over(cx, work, carried, actual)
 }
 
-/// Writes at the position, or at the end.
+/// Writes at the stream's position, or at the end.
 pub fn stream_writev<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -191,7 +191,7 @@ pub fn stream_writev_at<M: Machine>(
     write(cx, value, Some(Where::At(offset)), (vectors, count), actual)
 }
 
-/// Moves the position.
+/// Moves the stream's position.
 pub fn stream_seek<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

@@ -13,7 +13,7 @@ use crate::cx::Cx;
 use crate::syscalls::resource::need_system;
 use crate::user::{In, Out};
 
-/// Stops the machine.
+/// Switches off or reboots the machine.
 pub fn system_powerctl<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -30,7 +30,7 @@ pub fn system_powerctl<M: Machine>(
     Err(Status::INTERNAL)
 }
 
-/// The event that is signalled while memory is as short as `kind` says.
+/// Returns the event that is signalled while memory pressure is at the level `kind`.
 pub fn system_get_event<M: Machine>(
     cx: &mut Cx<'_, M>,
     job: HandleValue,

@@ -1,4 +1,4 @@
-//! What threads, processes and jobs have in common.
+//! Calls that threads, processes and jobs have in common.
 
 use abi::{
     Rights, Status, ZX_DEFAULT_SUSPEND_TOKEN_RIGHTS, ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_POL_NEW_CHANNEL,
@@ -18,8 +18,8 @@ use crate::Answer;
 use crate::cx::Cx;
 use crate::user::Out;
 
-/// Ends a process or a job and all that is in it. The caller does not survive if it is among that. A thread cannot be
-/// killed: what it holds and has half done would be left as it is.
+/// Ends a process or a job with everything in it, which may include the caller. A thread cannot be killed, because it
+/// would leave half-done work and held locks behind.
 pub fn task_kill<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<Answer, Status> {
     let handle = cx.get_any(value, Rights::DESTROY)?;
     let objects = &cx.kernel.objects;
@@ -38,7 +38,7 @@ pub fn task_kill<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<A
     Ok(if gone { Answer::Nothing } else { Answer::Done(0) })
 }
 
-/// Stops a thread, or all threads of a process, for as long as the token that it gives is there.
+/// Suspends a thread, or all threads of a process, while the returned token exists.
 pub fn task_suspend<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, token: Out<u32>) -> Result<(), Status> {
     let handle = cx.get_any(value, Rights::WRITE)?;
     let objects = &cx.kernel.objects;
@@ -47,7 +47,7 @@ pub fn task_suspend<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, token: O
         Body::Process(_) => Held::Process(objects.typed(handle.object)?),
         _ => return Err(Status::WRONG_TYPE),
     };
-    // Who stands still cannot be given the token.
+    // A suspended caller could not be given the token.
     if task == Held::Thread(cx.thread) || task == Held::Process(cx.own_process()?) {
         return Err(Status::NOT_SUPPORTED);
     }
@@ -60,10 +60,10 @@ pub fn task_suspend_token<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, to
     task_suspend(cx, value, token)
 }
 
-/// The rights that the reading end of an exception channel has.
+/// The rights of an exception channel's reading end.
 const EXCEPTION_CHANNEL_RIGHTS: Rights = Rights::TRANSFER.union(Rights::WAIT).union(Rights::READ);
 
-/// Makes the channel through which a task's exceptions come.
+/// Creates the channel that delivers a task's exceptions.
 pub fn task_create_exception_channel<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

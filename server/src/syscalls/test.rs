@@ -1,4 +1,4 @@
-//! Calls that do nothing but show that arguments arrive: each returns the sum of its own.
+//! Calls that only show that arguments arrive: each returns the sum of its own.
 
 use objects::machine::Machine;
 

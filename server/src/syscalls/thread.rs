@@ -20,7 +20,7 @@ use crate::Answer;
 use crate::cx::Cx;
 use crate::user::{In, Out};
 
-/// A task's name as a program hands it in, cut to what fits.
+/// Reads a task's name from the program, truncated to the maximum length.
 pub fn read_name<M: Machine>(cx: &mut Cx<'_, M>, name: In<u8>, len: usize) -> Result<Name, Status> {
     let bytes = cx.read_bytes(name, len.min(ZX_MAX_NAME_LEN - 1))?;
     Ok(Name::new(&bytes))
@@ -44,7 +44,7 @@ pub fn thread_create<M: Machine>(
     cx.hand_out(thread, ZX_DEFAULT_THREAD_RIGHTS, out)
 }
 
-/// The registers that a thread starts with: flags as after a call, everything else that is not given zero.
+/// The registers that a thread starts with: flags as after a call, and 0 for everything that is not given.
 pub fn initial(entry: u64, stack: u64, arg1: u64, arg2: u64) -> Registers {
     Registers { rip: entry, rsp: stack, rdi: arg1, rsi: arg2, rflags: 0x202, ..Registers::default() }
 }
@@ -77,7 +77,7 @@ pub fn thread_exit<M: Machine>(cx: &mut Cx<'_, M>) -> Answer {
     cx.blocked_or_gone()
 }
 
-/// Raises an exception of the program's own, for the debuggers of the jobs above.
+/// Raises an exception of the program's own, for the debuggers of the jobs above it.
 pub fn thread_raise_exception<M: Machine>(
     cx: &mut Cx<'_, M>,
     options: u32,
@@ -91,10 +91,10 @@ pub fn thread_raise_exception<M: Machine>(
     cx.kernel.exception_user(cx.thread, context.synth_code, context.synth_data)
 }
 
-/// The flag by which a thread stops after each instruction.
+/// The trap flag, with which a thread stops after each instruction.
 const TRAP_FLAG: u64 = 1 << 8;
 
-/// Reads registers of a thread that stands.
+/// Reads registers of a stopped thread.
 pub fn thread_read_state<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -124,7 +124,7 @@ pub fn thread_read_state<M: Machine>(
     }
 }
 
-/// Sets registers of a thread that stands.
+/// Sets registers of a stopped thread.
 pub fn thread_write_state<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -189,7 +189,7 @@ fn put<M: Machine, T: IntoBytes + Immutable>(
     cx.write(Out::new(out.0), state)
 }
 
-/// A state as the program hands it in. What it says to have behind it is not looked at.
+/// Reads a state record from the program. Bytes behind it are ignored.
 fn taken<M: Machine, T: FromBytes + IntoBytes>(cx: &mut Cx<'_, M>, from: In<u8>, size: usize) -> Result<T, Status> {
     if size < size_of::<T>() {
         return Err(Status::BUFFER_TOO_SMALL);
@@ -197,12 +197,12 @@ fn taken<M: Machine, T: FromBytes + IntoBytes>(cx: &mut Cx<'_, M>, from: In<u8>,
     cx.read(In::new(from.0))
 }
 
-/// A base of FS or GS that a program may have.
+/// Checks that a program may have this base of FS or GS.
 fn base(address: u64) -> Result<u64, Status> {
     if canonical(address) { Ok(address) } else { Err(Status::INVALID_ARGS) }
 }
 
-/// The base of GS is the kernel's own: it stays what it reads as.
+/// The GS base belongs to the system: a program can only write the value that it reads.
 fn check_gs_base(registers: &Registers, wanted: u64) -> Result<(), Status> {
     if base(wanted)? == registers.gs_base { Ok(()) } else { Err(Status::NOT_SUPPORTED) }
 }
@@ -248,7 +248,7 @@ fn vector(fpu: &FpuRegisters) -> zx_thread_state_vector_regs_t {
     state
 }
 
-/// What is beyond the registers that there are is ignored.
+/// Registers that the processor does not have are ignored.
 fn set_vector(fpu: &mut FpuRegisters, new: &zx_thread_state_vector_regs_t) {
     fpu.mxcsr = new.mxcsr;
     for (ymm, zmm) in fpu.ymm.iter_mut().zip(&new.zmm) {

@@ -11,7 +11,7 @@ use objects::timer::Timer;
 use crate::cx::Cx;
 use crate::user::Out;
 
-/// Creates a timer. Boot and monotonic time are one here: the system is never suspended.
+/// Creates a timer. Boot and monotonic time are the same here: the system is never suspended.
 pub fn timer_create<M: Machine>(cx: &mut Cx<'_, M>, options: u32, clock: u32, out: Out<u32>) -> Result<(), Status> {
     if !matches!(options, ZX_TIMER_SLACK_CENTER | ZX_TIMER_SLACK_EARLY | ZX_TIMER_SLACK_LATE) {
         return Err(Status::INVALID_ARGS);
@@ -33,7 +33,7 @@ pub fn timer_set<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, deadline: i
     cx.kernel.timer_set(timer, deadline, slack)
 }
 
-/// Unsets a timer.
+/// Cancels a timer.
 pub fn timer_cancel<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
     let timer = cx.get::<Timer>(value, Rights::WRITE)?;
     cx.kernel.timer_cancel(timer)

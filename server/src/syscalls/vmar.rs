@@ -25,8 +25,8 @@ pub use super::iob::vmar_map_iob;
 const ALIGN_MASK: u32 = u32::MAX << ZX_VM_ALIGN_BASE;
 const PERMS: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE | ZX_VM_PERM_EXECUTE | ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED;
 
-/// What options ask to be allowed. Memory that can be executed but not read cannot be had: who has heard of that is
-/// given both.
+/// The permissions that options request. The processor has no memory that is executable but not readable, so
+/// `ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED` adds the permission to read.
 fn asked(options: u32) -> Perm {
     let execute = options & ZX_VM_PERM_EXECUTE != 0;
     Perm {
@@ -36,13 +36,13 @@ fn asked(options: u32) -> Perm {
     }
 }
 
-/// The same, if it can be had: nothing can be written or executed but not read.
+/// The same, checked: memory that is writable or executable must be readable.
 pub(super) fn perm(options: u32) -> Result<Perm, Status> {
     let perm = asked(options);
     if !perm.read && (perm.write || perm.execute) { Err(Status::INVALID_ARGS) } else { Ok(perm) }
 }
 
-/// The rights that a handle needs for this.
+/// The rights that a handle needs for these permissions.
 fn rights_for(perm: Perm) -> Rights {
     let mut rights = Rights::NONE;
     rights.set(Rights::READ, perm.read);
@@ -51,7 +51,7 @@ fn rights_for(perm: Perm) -> Rights {
     rights
 }
 
-/// What rights allow.
+/// The permissions that rights allow.
 pub(super) fn perm_of(rights: Rights) -> Perm {
     Perm {
         read: rights.contains(Rights::READ),
@@ -60,7 +60,7 @@ pub(super) fn perm_of(rights: Rights) -> Perm {
     }
 }
 
-/// The alignment that options ask for.
+/// The alignment that options request.
 fn align(options: u32) -> Result<u64, Status> {
     match options >> ZX_VM_ALIGN_BASE {
         0 => Ok(PAGE),
@@ -69,7 +69,7 @@ fn align(options: u32) -> Result<u64, Status> {
     }
 }
 
-/// Where options and offset want `len` bytes in a VMAR.
+/// The place for `len` bytes in a VMAR that options and offset request.
 #[inline(always)]
 fn place(vmar: &Vmar, options: u32, offset: usize, len: u64) -> Result<Place, Status> {
     let offset = offset as u64;
@@ -159,7 +159,7 @@ pub fn vmar_map<M: Machine>(
     map_common(cx, (vmar, vmar_rights), options, offset, (vmo, vmo_rights), vmo_offset, len, out)
 }
 
-/// Maps a VMO, as far as the rights of both handles allow.
+/// Maps a VMO as the rights of both handles allow.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 pub fn map_common<M: Machine>(
@@ -230,7 +230,7 @@ pub fn map_common<M: Machine>(
         }
     }
     let request = MapRequest { vmo, offset: vmo_offset, len: len as u64, perm, max, fixed };
-    // The address must be deliverable before anything is done for good.
+    // Checked before anything is done that cannot be undone, so that the address can be delivered.
     let for_good = fixed || matches!(place, Place::Over(_));
     if for_good {
         cx.kernel.check_out(cx.aspace, out.0, size_of::<usize>())?;
@@ -246,7 +246,7 @@ pub fn map_common<M: Machine>(
     if fixed {
         cx.kernel.vdso_mapped(vmar, address.wrapping_sub(vmo_offset))?;
     }
-    // What is mapped in portions says so from the start; by now another mapping may be there.
+    // A mapping made in slices has this property from the start; by now another mapping may be at this address.
     if content_only
         && !in_portions
         && let Some(aspace) = cx.kernel.objects.get(vmar)?.aspace
@@ -264,7 +264,7 @@ pub fn map_common<M: Machine>(
     if has(ZX_VM_MAP_RANGE) { prefault(cx, vmar, address) } else { Ok(()) }
 }
 
-/// A portion of what is mapped over what is mapped. Gives the address when all of it is.
+/// A slice of a mapping that replaces old ones. Returns the address when all of it is mapped.
 #[cold]
 #[inline(never)]
 fn map_over<M: Machine>(
@@ -283,8 +283,8 @@ fn map_over<M: Machine>(
     Ok(address)
 }
 
-/// A mapping call that goes on: with the rest of what it maps over what was mapped; or what is to be mapped is, but for what is
-/// mapped in advance. If somebody has unmapped that meanwhile, nothing is left to be done.
+/// Continues a mapping call: either it replaces the rest of the old mappings, or the mapping is complete and the call
+/// maps its pages in advance. If another thread has unmapped it meanwhile, nothing remains to be done.
 #[cold]
 #[inline(never)]
 pub fn map_on<M: Machine>(
@@ -304,13 +304,13 @@ pub fn map_on<M: Machine>(
     map_common(cx, (vmar, rights), options, offset, vmo, vmo_offset, len, out)
 }
 
-/// Maps in advance what there is of a mapping from an address on: a portion, which is what this call counts.
+/// Maps pages of a mapping in advance from an address on, one slice. The call's progress is the address.
 fn prefault<M: Machine>(cx: &mut Cx<'_, M>, vmar: Id<Vmar>, from: u64) -> Result<(), Status> {
     let goes_on = cx.kernel.vmar_prefault(vmar, from);
     cx.worked(&Work::begins(vmar, Rights::NONE), goes_on)
 }
 
-/// Maps a clock that can be.
+/// Maps a mappable clock.
 pub fn vmar_map_clock<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -320,7 +320,7 @@ pub fn vmar_map_clock<M: Machine>(
     len: usize,
     out: Out<usize>,
 ) -> Result<(), Status> {
-    // It is for reading, and does not end with any content.
+    // It is read-only and has no stream size.
     let not =
         ZX_VM_PERM_WRITE | ZX_VM_PERM_EXECUTE | ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED | ZX_VM_FAULT_BEYOND_STREAM_SIZE;
     if options & not != 0 || len as u64 != MAPPED_SIZE {
@@ -353,7 +353,7 @@ pub fn vmar_unmap<M: Machine>(
     unmap_long(cx, value, address, len)
 }
 
-/// The same for a range that is long, or a call that goes on.
+/// As [`vmar_unmap`], for a long range, or a call that continues.
 #[inline(never)]
 fn unmap_long<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, address: usize, len: usize) -> Result<(), Status> {
     let work = cx.work_on::<Vmar>(value, Rights::NONE)?;
@@ -362,7 +362,7 @@ fn unmap_long<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, address: usize
     cx.worked(&work, goes_on)
 }
 
-/// Changes what mappings allow.
+/// Changes the permissions of mappings.
 pub fn vmar_protect<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -383,7 +383,7 @@ pub fn vmar_protect<M: Machine>(
     cx.worked(&work, goes_on)
 }
 
-/// Does something to the memory that is mapped in a range.
+/// Operates on the memory that is mapped in a range.
 pub fn vmar_op_range<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -416,7 +416,7 @@ pub fn vmar_op_range<M: Machine>(
     cx.worked(&work, goes_on)
 }
 
-/// Unmaps everything in a VMAR and ends it.
+/// Destroys a VMAR with everything in it.
 pub fn vmar_destroy<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
     let work = cx.work_on::<Vmar>(value, Rights::OP_CHILDREN)?;
     let goes_on = cx.kernel.vmar_destroy_portion(work.object, work.done)?;

@@ -49,7 +49,7 @@ pub fn vmo_create<M: Machine>(cx: &mut Cx<'_, M>, size: u64, options: u32, out: 
     cx.hand_out(vmo, rights, out)
 }
 
-/// Copies out of a VMO.
+/// Reads from a VMO.
 pub fn vmo_read<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -67,7 +67,7 @@ pub fn vmo_read<M: Machine>(
     cx.kernel.vmo_read_to(vmo, offset, cx.aspace, buffer.0, size as u64)
 }
 
-/// Copies into a VMO.
+/// Writes to a VMO.
 pub fn vmo_write<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -85,7 +85,7 @@ pub fn vmo_write<M: Machine>(
     cx.kernel.vmo_write_from(vmo, offset, cx.aspace, buffer.0, size as u64)
 }
 
-/// The size of a VMO.
+/// Returns the size of a VMO.
 pub fn vmo_get_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out<u64>) -> Result<(), Status> {
     let vmo = cx.get::<Vmo>(value, Rights::NONE)?;
     let size = cx.kernel.vmo_size(vmo)?;
@@ -96,7 +96,7 @@ pub fn vmo_get_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out
 pub fn vmo_set_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, size: u64) -> Result<(), Status> {
     let work = cx.work_on::<Vmo>(value, Rights::WRITE)?;
     let (vmo, rights) = (work.object, work.rights);
-    // What cannot be resized has no right to it either; that is not what is to be told.
+    // The handle of a VMO that is not resizable has no such right either; it gets another error.
     if cx.kernel.objects.get(vmo)?.resizable && !rights.contains(Rights::RESIZE) {
         return Err(Status::ACCESS_DENIED);
     }
@@ -104,7 +104,7 @@ pub fn vmo_set_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, size: u6
     cx.worked(&work, goes_on.then_some(work.done + 1))
 }
 
-/// The size of a VMO's content.
+/// Returns the size of a VMO's content.
 pub fn vmo_get_stream_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out<u64>) -> Result<(), Status> {
     let vmo = cx.get::<Vmo>(value, Rights::NONE)?;
     let size = cx.kernel.vmo_content_size(vmo)?;
@@ -118,7 +118,7 @@ pub fn vmo_set_stream_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, s
     cx.worked(&work, goes_on.then_some(work.done + 1))
 }
 
-/// Does something to a range of a VMO's pages.
+/// Operates on a range of a VMO's pages.
 pub fn vmo_op_range<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -135,7 +135,8 @@ pub fn vmo_op_range<M: Machine>(
         ZX_VMO_OP_COMMIT => {
             need(Rights::WRITE)?;
             match cx.kernel.vmo_commit_portion(vmo, offset, size, done) {
-                // It was within the VMO when the call was made: as if it had been committed and then cut off.
+                // The range was within the VMO when the call began, so the result is as if the pages had been committed
+                // and then cut off.
                 Err(Status::OUT_OF_RANGE) if cx.again => Ok(()),
                 committed => cx.worked(&work, committed?),
             }
@@ -150,7 +151,7 @@ pub fn vmo_op_range<M: Machine>(
             let goes_on = cx.kernel.vmo_zero_portion(vmo, offset, size, done)?;
             cx.worked(&work, goes_on)
         }
-        // Caches are coherent on this processor, pages are never evicted: nothing is left to do but to check.
+        // Caches are coherent on this processor and pages are never evicted, so only the checks remain.
         ZX_VMO_OP_CACHE_SYNC
         | ZX_VMO_OP_CACHE_CLEAN
         | ZX_VMO_OP_CACHE_INVALIDATE
@@ -162,7 +163,7 @@ pub fn vmo_op_range<M: Machine>(
             let limit = cx.kernel.vmo_size(vmo)?;
             match offset.checked_add(size) {
                 Some(end) if end <= limit => {}
-                // As above.
+                // As for a commit: the range was within the VMO when the call began.
                 Some(_) if cx.again && op == ZX_VMO_OP_PREFETCH => return Ok(()),
                 _ => return Err(Status::OUT_OF_RANGE),
             }
@@ -184,7 +185,7 @@ pub fn vmo_op_range<M: Machine>(
     }
 }
 
-/// Locks a discardable VMO, and tells what had been thrown away: all or nothing.
+/// Locks a discardable VMO and reports what had been discarded: all or nothing.
 fn lock<M: Machine>(
     cx: &mut Cx<'_, M>,
     vmo: Id<Vmo>,
@@ -199,7 +200,7 @@ fn lock<M: Machine>(
     if out.is_null() || room < size_of::<zx_vmo_lock_state_t>() {
         return Err(Status::INVALID_ARGS);
     }
-    // So that the lock is not taken if this cannot be told.
+    // Checks that the result can be written before the lock is taken.
     cx.write(out, zx_vmo_lock_state_t::default())?;
     let discarded = cx.kernel.vmo_lock(vmo, offset, size)?;
     let discarded_size = if discarded { size } else { 0 };
@@ -234,7 +235,8 @@ pub fn vmo_create_child<M: Machine>(
         let goes_on = cx.kernel.vmo_clone_portion(parent, offset, size, work.done)?;
         cx.worked(&work, goes_on)?;
     }
-    // A reference is the same memory: who may not resize that gets nothing by which it can be resized. A copy is the caller's own.
+    // A reference shows the same memory, so a caller that may not resize the parent gets no resizable reference. A copy
+    // is the caller's own.
     let is_reference = options & ZX_VMO_CHILD_REFERENCE != 0;
     if is_reference && resizable && !parent_rights.contains(Rights::RESIZE) && cx.kernel.objects.get(parent)?.resizable
     {
@@ -256,14 +258,14 @@ pub fn vmo_create_child<M: Machine>(
     if no_write {
         rights.remove(Rights::WRITE);
     } else if copy.is_some() {
-        // Who copies may write the copy; what was to be executed is then no longer what it was.
+        // A copy is writable by its creator, and no longer the code that was executable.
         rights |= Rights::WRITE;
         rights.remove(Rights::EXECUTE);
     }
     cx.hand_out(child, rights, out)
 }
 
-/// Replaces a handle to a VMO by one that may also be mapped executable.
+/// Replaces a handle to a VMO by one with the right to map it executable.
 pub fn vmo_replace_as_executable<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -276,7 +278,7 @@ pub fn vmo_replace_as_executable<M: Machine>(
         need_system(cx, resource, ZX_RSRC_SYSTEM_VMEX_BASE)
     };
     cx.wait_out(out.0, size_of::<u32>())?;
-    // The handle is consumed, whatever the result.
+    // The handle is consumed regardless of the result.
     let old = cx.kernel.take(cx.process, value)?;
     let vmo = may.and_then(|()| cx.kernel.objects.typed::<Vmo>(old.object)).inspect_err(|_| cx.kernel.close(old))?;
     let rights = old.rights | Rights::EXECUTE;
@@ -284,7 +286,7 @@ pub fn vmo_replace_as_executable<M: Machine>(
     cx.write(out, new).inspect_err(|_| cx.discard(new))
 }
 
-/// Sets how a VMO is cached.
+/// Sets a VMO's cache policy.
 pub fn vmo_set_cache_policy<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, policy: u32) -> Result<(), Status> {
     let cache = match policy {
         ZX_CACHE_POLICY_CACHED => Cache::Cached,
@@ -315,7 +317,7 @@ pub fn vmo_transfer_data<M: Machine>(
     cx.worked(&work, goes_on)
 }
 
-/// Creates a VMO whose memory lies in one piece.
+/// Creates a VMO with physically contiguous memory.
 pub fn vmo_create_contiguous<M: Machine>(
     cx: &mut Cx<'_, M>,
     bti: HandleValue,
@@ -335,7 +337,7 @@ pub fn vmo_create_contiguous<M: Machine>(
     cx.hand_out(vmo, ZX_DEFAULT_VMO_RIGHTS, out)
 }
 
-/// Creates a VMO for what devices have at a physical address.
+/// Creates a VMO for device memory at a physical address.
 pub fn vmo_create_physical<M: Machine>(
     cx: &mut Cx<'_, M>,
     resource: HandleValue,

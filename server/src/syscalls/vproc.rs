@@ -18,13 +18,13 @@ use crate::cx::Cx;
 use crate::syscalls::vmar::{perm, perm_of};
 use crate::user::{In, Out};
 
-/// The most runs of one call.
+/// Maximum number of runs per call.
 const RUNS: usize = 4096;
-/// What a call counts for a run; a run has fewer pages.
+/// Progress units per run; a run has fewer pages.
 const STEPS: u64 = 1 << 16;
 const _: () = assert!(HAFNON_VPROC_RUN_MAX / PAGE < STEPS);
 
-/// Makes a virtual processor of the calling thread.
+/// Creates a virtual processor of the calling thread.
 pub fn vproc_create<M: Machine>(
     cx: &mut Cx<'_, M>,
     options: u32,
@@ -42,20 +42,20 @@ pub fn vproc_create<M: Machine>(
     told.and_then(|()| cx.hand_out(page, ZX_DEFAULT_VMO_RIGHTS, out_page)).inspect_err(|_| cx.discard(value))
 }
 
-/// Lets it run in a process.
+/// Makes it run code in a process.
 pub fn vproc_enter<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, process: HandleValue) -> Result<(), Status> {
     let vproc = cx.get::<Vproc>(value, Rights::WRITE)?;
     let process = cx.get::<Process>(process, Rights::MANAGE_THREAD)?;
     cx.kernel.vproc_enter(vproc, cx.thread, process)
 }
 
-/// Makes an event.
+/// Raises an event.
 pub fn vproc_kick<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
     let vproc = cx.get::<Vproc>(value, Rights::WRITE)?;
     cx.kernel.vproc_event(vproc)
 }
 
-/// Makes events of a port's packets, or does so no longer.
+/// Turns a port's packets into events, or stops that.
 pub fn vproc_bind<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -70,13 +70,14 @@ pub fn vproc_bind<M: Machine>(
     if options == HAFNON_VPROC_BIND { cx.kernel.vproc_bind(vproc, port) } else { cx.kernel.vproc_unbind(vproc, port) }
 }
 
-/// Stops it, and tells its registers.
+/// Stops it, and writes its registers to its page.
 pub fn vproc_state<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
     let vproc = cx.get::<Vproc>(value, Rights::READ)?;
     cx.kernel.vproc_state(vproc, cx.thread)
 }
 
-/// Maps runs of pages, and unmaps. What is done is counted in runs of [`STEPS`], and pages of the one that is under way.
+/// Maps and unmaps runs of pages. The progress counts [`STEPS`] for each finished run, plus the pages of the current
+/// run.
 pub fn vproc_map<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -111,7 +112,8 @@ pub fn vproc_map<M: Machine>(
     Ok(())
 }
 
-/// Maps the next pages of a run of which so many are mapped, with the first one the run itself. Says how many are then, if some are left.
+/// Maps the next pages of a run of which `pages` are mapped; for the first page it also makes the mapping. Returns the
+/// number of mapped pages if some are left.
 fn map_some<M: Machine>(
     cx: &mut Cx<'_, M>,
     (vmar, vmo): (Id<Vmar>, Id<Vmo>),
@@ -147,14 +149,14 @@ fn map_some<M: Machine>(
         let size = cx.kernel.vmo_size(vmo)?;
         offset.checked_add(len).filter(|&end| end <= size).ok_or(Status::OUT_OF_RANGE)?;
         let request = MapRequest { vmo, offset, len, perm, max, fixed: false };
-        // Mostly nothing is there.
+        // Usually nothing is mapped there.
         match cx.kernel.vmar_map(vmar, Place::At(address - base), request) {
             Err(Status::ALREADY_EXISTS) => cx.kernel.vmar_map(vmar, Place::Over(address - base), request)?,
             mapped => mapped?,
         };
     }
     let pages = match cx.kernel.pages_map(aspace, address + pages * PAGE, len / PAGE - pages, perm.write) {
-        // Somebody has unmapped it between two portions.
+        // Another thread has unmapped it between two slices.
         Err(Status::NOT_FOUND) => return Ok(None),
         done => pages + done?,
     };

@@ -1,16 +1,16 @@
-//! Pages whose numbers and physical addresses follow each other.
+//! Pages with consecutive numbers and physical addresses.
 //!
-//! Within a chunk page numbers and addresses go together, so up to 512 pages are a run of free parts in one chunk of
-//! pages; only if the first few chunks with room have none, a chunk is taken anew. More pages take several chunks side
-//! by side: those that are free, those whose parts have all come back, those that were never cut. Looking for them costs
-//! a look at each chunk that there is, which is little beside what clearing so many pages costs.
+//! Within a chunk, consecutive page numbers have consecutive addresses. So up to 512 pages are a run of free parts in
+//! one chunk of pages. Only if the first few chunks with room contain no such run, a new chunk is allocated. More pages
+//! take several adjacent chunks: free chunks, chunks without parts in use, and chunks that were never cut. The search
+//! looks at every chunk, which costs little compared with clearing so many pages.
 
 use alloc::vec::Vec;
 
 use super::*;
 use objects::refusal::Grows;
 
-/// Chunks with room that are searched for a run before one is taken anew.
+/// Number of chunks with room that are searched for a run before a new chunk is allocated.
 const SEARCHED: usize = 16;
 
 impl Memory {
@@ -26,7 +26,7 @@ impl Memory {
     /// See [`objects::Machine::frames_contiguous`](objects::machine::Machine::frames_contiguous).
     pub fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
         granted(Want::Frame)?;
-        // Whoever wants them aligned to large pages gets large pages.
+        // A request for pages aligned to large pages gets large pages.
         let large = align_log2 >= CHUNK_BITS && count.is_multiple_of(PARTS);
         if count <= PARTS && align_log2 <= CHUNK_BITS && !large {
             let step = 1 << align_log2.saturating_sub(12);
@@ -47,7 +47,7 @@ impl Memory {
                 self.chunk_prepare(number, Kind::Pages).map(|()| self.chunk_open(number, Kind::Pages))
             };
             if let Err(error) = made {
-                // Those made so far are chunks in use that is over; the rest goes back.
+                // The chunks made so far are in use and their pages are freed; the other chunks are freed directly.
                 let pages = if large { (number - first) * PARTS } else { 0 };
                 (0..pages).for_each(|page| self.frame_free(Frame(first * PARTS + page)));
                 (number..first + chunks).for_each(|number| CHUNKS.with(|chunks| chunks.give(number)));
@@ -74,7 +74,7 @@ impl Memory {
             let chunk = self.chunks.get(number as usize)?;
             let free = |i: u32| i >= u32::from(chunk.fresh) || bit(&chunk.free, i);
             let starts = (0..=PARTS - count).step_by(step as usize);
-            // A part that is in use rules out all starts up to it: each part is looked at once, but for the steps.
+            // A used part rules out all starts up to it, so each part is checked about once.
             let mut after = 0;
             for start in starts {
                 if start < after {
@@ -90,11 +90,11 @@ impl Memory {
         None
     }
 
-    /// Takes `count` free parts of a chunk of pages from `first` on.
+    /// Allocates `count` free parts of a chunk of pages from `first` on.
     fn run_take(&mut self, number: u32, first: u32, count: u32) -> Result<Frame, OutOfMemory> {
         let page = |i: u32| Frame(number * PARTS + i);
         for i in first..first + count {
-            // Those before the run that were never handed out are from now on ones that came back.
+            // Parts before the run that were never allocated become free parts.
             while u32::from(self.chunks[number as usize].fresh) < i {
                 let skipped = self.fresh_page(number, first, i)?;
                 set_bit(&mut self.chunks[number as usize].free, skipped, true);
@@ -111,14 +111,14 @@ impl Memory {
         Ok(page(first))
     }
 
-    /// The next page of a chunk that was never handed out, not yet counted as in use. On an error the parts from `first`
-    /// up to `taken` go back.
+    /// The next page of a chunk that was never allocated, not yet counted as in use. On an error the parts from `first`
+    /// up to `taken` are freed.
     fn fresh_page(&mut self, number: u32, first: u32, taken: u32) -> Result<u32, OutOfMemory> {
         let made = self.part_fresh(number, Kind::Pages);
         made.inspect_err(|_| (first..taken).for_each(|i| self.frame_free(Frame(number * PARTS + i))))
     }
 
-    /// Takes chunks side by side out of whatever use they are in that has ended.
+    /// Allocates adjacent chunks that are free or have no parts in use.
     fn chunks_take(&mut self, count: u32, align_log2: u8) -> Result<u32, OutOfMemory> {
         let mut usable = Vec::new();
         granted(Want::Chunk)?;

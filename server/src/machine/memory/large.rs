@@ -1,23 +1,23 @@
 //! Chunks that are one large page.
 //!
 //! Such a chunk holds 512 frames like a chunk of pages: they have numbers, addresses in the window and owners, and are
-//! given back one by one. But there is one capability for all of them, so a program can see them by one mapping at an
-//! aligned address, and making them costs one call of the kernel instead of a thousand.
+//! freed one by one. But one capability covers all of them, so a program can see them by one mapping at an aligned
+//! address, and making them costs one kernel call instead of a thousand.
 //!
-//! The kernel cannot split a page. When one of the frames is to be mapped by itself all the same, the chunk is *split*: its content is
-//! copied aside, the page is destroyed with all its mappings, small pages are made in its place, and the content is
-//! copied back. The numbers stay. That costs about four times what making the large page did. It cannot fail for want of
-//! memory: what it takes (the window's page table, slots, 2 MiB to copy to) is put aside when the first such page is
-//! made.
+//! The kernel cannot split a page. When one of the frames must be mapped by itself, the server *splits* the chunk: it
+//! copies the content aside, destroys the page with all its mappings, makes small pages in its place, and copies the
+//! content back. The numbers stay the same. This costs about four times as much as making the large page did. It cannot
+//! fail for lack of memory: everything it needs (the window's page table, slots, 2 MiB for the copy) is reserved when
+//! the first large page is made.
 //!
-//! A mapping that goes with its page leaves the address space's own record behind. Its slot is marked ([`GONE`]) until
-//! the record is met.
+//! A large mapping that a split destroys leaves an entry in the address space's tables. Its slot is marked ([`GONE`])
+//! until the entry is found.
 
 use core::ptr;
 
 use super::*;
 
-/// In place of the frame of a slot: what it mapped was split.
+/// Replaces the frame of a slot whose large page was split.
 const GONE: u32 = u32::MAX;
 
 impl Memory {
@@ -35,7 +35,7 @@ impl Memory {
                 CHUNKS.with(|chunks| chunks.give(aside));
                 return Err(error);
             }
-            // In use for ever, by nobody who is counted.
+            // In use forever, and not counted.
             self.chunks[aside as usize].live = 1;
             self.aside = aside;
             self.spent += 1;
@@ -46,7 +46,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Makes an empty chunk a large page that the window shows.
+    /// Makes an empty chunk a large page that is mapped in the window.
     fn large_make(&mut self, number: u32) -> Result<(), OutOfMemory> {
         self.leaf_ready(number)?;
         self.window_ready(number, false)?;
@@ -62,7 +62,7 @@ impl Memory {
         Ok(())
     }
 
-    /// A capability of a large page by which a program may see it.
+    /// A capability of a large page for a program's mapping.
     pub fn large_take(&mut self, frame: Frame) -> Result<u64, OutOfMemory> {
         let first = frame.0 - frame.0 % PARTS;
         let slot = self.mapping_further(Frame(first), self.slot(first, 0))?;
@@ -70,12 +70,12 @@ impl Memory {
         Ok(slot)
     }
 
-    /// The first page that a capability from [`Memory::large_take`] stands for; none if it was split.
+    /// The first page of a capability from [`Memory::large_take`]; none if the large page was split.
     pub fn large_frame(&self, slot: u64) -> Option<Frame> {
         Some(self.loose.frame(slot)).filter(|frame| *frame != GONE).map(Frame)
     }
 
-    /// Ends the mapping made with a capability from [`Memory::large_take`], and takes it back.
+    /// Ends the mapping made with a capability from [`Memory::large_take`], and frees the capability.
     pub fn large_give(&mut self, slot: u64) {
         if let Some(frame) = self.large_frame(slot) {
             self.large.remove(&(frame.0 / PARTS, slot));
@@ -102,7 +102,8 @@ impl Memory {
         for _ in 0..PARTS {
             made = made.and_then(|()| self.part_fresh(number, Kind::Pages)).map(|_| ());
         }
-        // All was there already: only a fault of the kernel's could have got in the way, and the next line would end it.
+        // Everything needed exists already, so only an error in the kernel could make this fail. The copy on the next
+        // line would then fault.
         debug_assert!(made.is_ok());
         copy_chunk(aside, own);
         if some_free {
@@ -110,7 +111,7 @@ impl Memory {
         }
     }
 
-    /// Splits a large page some of whose frames have come back, so that they can be handed out.
+    /// Splits a large page some of whose frames are free, so that they can be allocated.
     pub(super) fn split_for_room(&mut self) -> bool {
         let partly = |chunk: &Chunk| chunk.kind == Kind::Large && chunk.live > 0 && chunk.free != [0; 8];
         let Some(number) = self.chunks.iter().position(partly) else { return false };
@@ -119,11 +120,11 @@ impl Memory {
     }
 }
 
-/// Copies what the window shows of one chunk to another.
+/// Copies one chunk to another through the window.
 fn copy_chunk(from: Frame, to: Frame) {
     let (from, to) = (Memory::address(from) as usize, Memory::address(to) as usize);
-    // SAFETY: both chunks are mapped in the window in whole, for writing, and are not the same. No program runs while
-    // the server does.
+    // SAFETY: both chunks are wholly mapped in the window, for writing, and differ. No program runs while the server
+    // runs.
     unsafe {
         let from = ptr::with_exposed_provenance::<u8>(from);
         ptr::copy_nonoverlapping(from, ptr::with_exposed_provenance_mut(to), CHUNK as usize);

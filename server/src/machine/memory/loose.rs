@@ -1,24 +1,24 @@
-//! Loose slots: those for capabilities that have no place of their own.
+//! Loose slots: slots for capabilities without a fixed place.
 //!
-//! There are so many that each stands for some 256 bytes of memory. Whoever shows a page that is shown already takes one, and is charged
-//! as much ([`Memory::slot_price`]). Leaves are made when they are needed, and stay.
+//! There is one for about 256 bytes of memory. A further mapping of a page takes one, and its process is charged that
+//! much ([`Memory::slot_price`]). Leaves are created when they are needed, and stay.
 
 use alloc::boxed::Box;
 
 use super::*;
 
-/// Slots that are handed out one by one.
+/// Slots that are allocated one by one.
 pub(super) struct Loose {
-    /// Of each leaf, for each slot that has ever been handed out: the page that it maps, if it maps one, or, while it is
-    /// free, the number of the next free one.
+    /// For each leaf, for each slot that was ever allocated: the page that it maps, if it maps one, or, while it is
+    /// free, the number of the next free slot.
     notes: Vec<Box<[u32]>>,
-    /// The number of the first free one.
+    /// Number of the first free slot.
     free: u32,
-    /// How many are free.
+    /// Number of free slots.
     pub count: u64,
-    /// How many map a page.
+    /// Number of slots that map a page.
     pub mapping: u64,
-    /// The next that was never handed out.
+    /// The next slot that was never allocated.
     pub next: u64,
     end: u64,
     leaf: u64,
@@ -31,12 +31,12 @@ impl Default for Loose {
 }
 
 impl Loose {
-    /// The number of a slot.
+    /// Number of a slot.
     pub fn number(slot: u64) -> u32 {
         (slot - leaf_slot(LOOSE_LEAF, 0)) as u32
     }
 
-    /// What is noted of a slot.
+    /// The entry for a slot.
     pub fn note(&mut self, number: u32) -> &mut u32 {
         &mut self.notes[number as usize / LEAF_SLOTS as usize][number as usize % LEAF_SLOTS as usize]
     }
@@ -48,7 +48,7 @@ impl Loose {
         self.notes[number / LEAF_SLOTS as usize][number % LEAF_SLOTS as usize]
     }
 
-    /// Room for what is noted of a leaf's slots: there is some for all of them, so that giving them back cannot fail.
+    /// Makes room for the entries of a leaf's slots. There is room for all of them, so freeing slots cannot fail.
     fn make_room(&mut self) -> Result<(), OutOfMemory> {
         if self.notes.len() as u64 <= self.leaf - LOOSE_LEAF {
             let mut leaf = Vec::new();
@@ -62,13 +62,13 @@ impl Loose {
 }
 
 impl Memory {
-    /// Slots handed out by [`Memory::mapping_take`] and [`Memory::large_take`] one by one, not by what they map.
+    /// Number of loose slots that [`Memory::mapping_take`] and [`Memory::large_take`] have allocated.
     #[inline]
     pub fn mapping_slots(&self) -> u64 {
         self.loose.mapping
     }
 
-    /// What such a slot counts as, in bytes: if all are taken, all memory is paid for.
+    /// The charge for such a slot, in bytes. If all slots are taken, all memory has been charged.
     #[inline]
     pub fn slot_price(&self) -> u64 {
         self.slot_price
@@ -97,12 +97,12 @@ impl Memory {
         Ok(self.loose.next - 1)
     }
 
-    /// Says of `count` slots in use that they will stay so.
+    /// Marks `count` allocated slots as permanent.
     pub fn slots_keep(&mut self, count: usize) {
         self.kept += count as u64;
     }
 
-    /// Takes back a slot that is empty again.
+    /// Frees an empty slot.
     pub fn slot_free(&mut self, slot: u64) {
         let number = Loose::number(slot);
         let next = core::mem::replace(&mut self.loose.free, number);

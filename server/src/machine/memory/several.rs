@@ -1,26 +1,26 @@
-//! Pages whose capabilities stand side by side, mapped and unmapped in one call of the kernel.
+//! Adjacent page capabilities, mapped and unmapped in one kernel call.
 //!
-//! The first program that sees a page sees it by its spare capability, and spares stand side by side as pages do. Pages
-//! that others see already (code of libraries, mostly) are mapped by a *strip*: up to 16 loose slots side by side with
-//! copies of the capabilities of so many pages. A strip that maps nothing any more keeps its copies, for whoever maps
-//! these pages next. It cannot give anything to anybody by that: what it holds are capabilities of the server's to the
-//! server's pages; where a chunk has been cut anew meanwhile, they are gone, and are made again when they are needed.
+//! The first program that maps a page uses its spare capability, and spares are adjacent as pages are. Pages that are
+//! already mapped elsewhere (mostly code of libraries) are mapped by a *strip*: up to 16 adjacent loose slots with
+//! copies of these pages' capabilities. A strip that maps nothing keeps its copies for the next mapping of these pages.
+//! This gives no program access to anything: the copies are the server's capabilities to the server's pages. If the
+//! chunk has been cut anew meanwhile, the copies are gone, and are made again when they are needed.
 
 use super::*;
 use objects::refusal::Grows;
 
 /// Slots of a strip.
 const STRIP: u32 = 16;
-/// Pages for which a strip pays.
+/// Minimum number of pages for which a strip is faster.
 const WORTH: u32 = 3;
-/// The most strips.
+/// Maximum number of strips.
 const STRIPS: usize = (STRIP_LEAVES * LEAF_SLOTS) as usize / STRIP as usize;
 
-/// Strips, which stand in leaves of their own, from the last one for loose slots downwards.
+/// Strips. They have their own leaves, from the last leaf for loose slots downwards.
 #[derive(Default)]
 pub(super) struct Strips {
     list: Vec<Strip>,
-    /// All of them by the first of their pages.
+    /// All strips, by their first page.
     by_page: BTreeSet<(u32, u32)>,
     leaves: u64,
 }
@@ -30,29 +30,29 @@ struct Strip {
     /// The first page whose capability it holds.
     first: u32,
     count: u32,
-    /// Slots that map a page.
+    /// Number of slots that map a page.
     live: u32,
 }
 
-/// How pages that follow each other can be mapped at once.
+/// How adjacent pages can be mapped in one kernel call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// By their spares: no program sees them.
+    /// By their spares: no program maps them.
     Spares,
-    /// By a strip: others see them.
+    /// By a strip: they are mapped elsewhere.
     Strip,
 }
 
 impl Strips {
-    /// The lowest leaf that strips have.
+    /// The lowest leaf of strips.
     pub fn lowest(&self, leaf_base: u64) -> u64 {
         leaf_base - self.leaves
     }
 }
 
 impl Memory {
-    /// As many of some pages, from the first on, as can be mapped in one call of the kernel: their numbers follow each
-    /// other in one chunk, and programs see all or none of them.
+    /// How many of these pages, from the first on, can be mapped in one kernel call: their numbers are consecutive in
+    /// one chunk, and either all or none of them are mapped by programs.
     pub fn mappable(&self, frames: &[Frame]) -> (u32, By) {
         let Some(&first) = frames.first().filter(|frame| !frame.is_device()) else { return (0, By::Spares) };
         let chunk = &self.chunks[(first.0 / PARTS) as usize];
@@ -65,8 +65,8 @@ impl Memory {
         (if pays { count } else { 0 }, by)
     }
 
-    /// Maps that many pages from one on into an address space, as [`Memory::mapping_take`] and mapping each would; gives
-    /// the slot that maps the first, the others follow. `None` if that cannot be done at once.
+    /// Maps `count` pages from `first` on into an address space, as a [`Memory::mapping_take`] and a mapping of each
+    /// would. Returns the slot that maps the first; the others follow. `None` if one kernel call cannot do it.
     pub fn map_several(
         &mut self,
         first: Frame,
@@ -99,7 +99,7 @@ impl Memory {
         Some(Ok(slot))
     }
 
-    /// As [`Memory::mapping_give`] for capabilities at slots of a leaf that follow each other and that stay.
+    /// As [`Memory::mapping_give`] for capabilities in adjacent slots of a leaf whose capabilities stay.
     pub fn mappings_give(&mut self, first: u64, count: u32) {
         match count {
             0 => return,
@@ -115,12 +115,13 @@ impl Memory {
         }
     }
 
-    /// Which of so many capabilities from a slot on map a page that was written by that mapping.
+    /// Which of `count` capabilities from slot `first` on map a page that was written by that mapping, one bit for
+    /// each.
     pub fn written(&self, first: u64, count: u32) -> u64 {
         sys::pages_written(sys::place(first), count.into())
     }
 
-    /// Whether the capability at a slot stays there when it maps nothing: a spare, or one of a strip.
+    /// Whether the capability in a slot stays there when it maps nothing: a spare, or one of a strip.
     pub fn stays(&self, slot: u64) -> bool {
         slot >> LEAF_BITS >= self.strips.lowest(self.leaf_base)
     }
@@ -139,13 +140,13 @@ impl Memory {
         leaf_slot(self.leaf_base - 1 - number / LEAF_SLOTS, number % LEAF_SLOTS)
     }
 
-    /// The page whose capability stands at a slot of a strip.
+    /// The page whose capability is in a slot of a strip.
     pub(super) fn strip_frame(&self, slot: u64) -> Option<u32> {
         let strip = self.strip_of(slot)?;
         Some(self.strips.list[strip as usize].first + (slot - self.strip_slot(strip)) as u32)
     }
 
-    /// A strip that maps nothing, for some pages.
+    /// Takes a strip that maps nothing, for `count` pages from `first` on.
     fn strip_take(&mut self, first: u32, count: u32) -> Option<u32> {
         granted(Want::Slot).ok()?;
         let fits = |&&(_, strip): &&(u32, u32)| {
@@ -165,7 +166,7 @@ impl Memory {
             self.strips.list.push(new);
             number
         } else {
-            // One that nobody has in use loses what it held.
+            // An unused strip loses its copies.
             let strip = self.strips.list.iter().position(|strip| strip.live == 0)? as u32;
             let slot = self.strip_slot(strip);
             let old = core::mem::replace(&mut self.strips.list[strip as usize], new);
@@ -177,7 +178,7 @@ impl Memory {
         Some(strip)
     }
 
-    /// Shows pages that have just been made in the window, where there is a page table for them.
+    /// Maps newly made pages in the window. Their page table must exist.
     pub(super) fn window_show(&self, number: u32, first: u32, count: u32) {
         for i in (first..first + count).step_by(sys::AT_ONCE as usize) {
             let at_once = sys::AT_ONCE.min(u64::from(first + count - i));
@@ -187,7 +188,7 @@ impl Memory {
             let shown = sys::pages_map(place, place, at_once, sys::OWN_VSPACE, address, true, cached);
             let shown =
                 shown.unwrap_or_else(|| (0..at_once).try_for_each(|n| sys::page_map_own(slot + n, address + n * 4096)));
-            // All that it takes was there: only a fault of the kernel's could be in the way.
+            // Everything needed exists, so only an error in the kernel could make this fail.
             debug_assert!(shown.is_ok());
         }
     }

@@ -1,7 +1,7 @@
-//! What a thread is made of: its TCB, and the CNode that is its whole capability space.
+//! The kernel objects of a thread: its TCB, and the CNode that is its whole capability space.
 //!
-//! Both fit into one unit where a TCB is half of one. A kernel that was configured for AVX and keeps the vector registers in the TCB
-//! has TCBs that fill a unit, and the CNode is in another one there.
+//! If a TCB takes half a unit, both fit into one unit. On a kernel that is configured for AVX and keeps the vector
+//! registers in the TCB, a TCB fills a unit, and the CNode is in a second one.
 
 use objects::machine::OutOfMemory;
 
@@ -16,11 +16,11 @@ const _: () = assert!(Object::Tcb.size_bits() <= 12 && Object::CNode(THREAD_BITS
 #[derive(Clone, Copy)]
 pub struct ThreadObjects {
     unit: Unit,
-    /// The unit of the CNode, if it has its own.
+    /// The unit of the CNode, if it is separate.
     further: Option<Unit>,
     /// The capability of the TCB.
     pub tcb: u64,
-    /// That of the CNode of 2^[`THREAD_BITS`] slots, which are empty at first; it stands at a loose slot.
+    /// The capability of the CNode of 2^[`THREAD_BITS`] slots, initially empty. It is in a loose slot.
     pub cnode: u64,
 }
 

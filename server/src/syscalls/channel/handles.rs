@@ -1,7 +1,7 @@
-//! The handles that messages take with them.
+//! The handles in messages.
 //!
-//! Whatever becomes of a write, handles to be moved leave the caller: [`take`] where they go, [`consume`] where it fails before
-//! it comes to them.
+//! Handles to be moved leave the caller even if the write fails: [`take`] takes them for the message, [`consume`]
+//! closes them if the write fails before that.
 
 use abi::{
     Rights, Status, ZX_HANDLE_OP_DUPLICATE, ZX_HANDLE_OP_MOVE, ZX_OBJ_TYPE_NONE, nr, zx_channel_call_args_t,
@@ -19,7 +19,7 @@ use crate::cx::Cx;
 use crate::syscalls::handle::reduce;
 use crate::user::{In, InOut};
 
-/// Handles that a message has at most, mostly.
+/// Most messages have at most this many handles.
 pub const FEW: usize = 8;
 
 /// Where the handles of a message come from.
@@ -29,11 +29,11 @@ pub enum Source {
     Dispositions(InOut<zx_handle_disposition_t>),
 }
 
-/// Handles that one refused call closes at most, when it was given more than a message can carry.
+/// Maximum number of handles that one refused call closes if it was given more than a message can carry.
 const MAX_CONSUMED: usize = 1 << 16;
 
-/// A call that is refused before it came to its handles: those to be moved leave the caller all the same, unless the
-/// call is only waiting for memory and will be made again.
+/// Consumes the handles of a call that failed before it took them, unless the call only waits for memory and will be
+/// made again.
 #[cold]
 #[inline(never)]
 pub fn consume<M: Machine>(cx: &mut Cx<'_, M>, source: Source, count: usize, status: Status) {
@@ -50,13 +50,13 @@ pub fn consume<M: Machine>(cx: &mut Cx<'_, M>, source: Source, count: usize, sta
         };
         match value {
             Ok(value) => cx.discard(value),
-            // The rest of the array is not there either.
+            // The rest of the array cannot be read either.
             Err(_) => return,
         }
     }
 }
 
-/// Takes handles out of the caller's table. They are consumed, also when one of them spoils it for all.
+/// Takes handles out of the caller's table. All are consumed, even if one of them makes the call fail.
 #[inline(always)]
 fn take_handles<M: Machine>(
     cx: &mut Cx<'_, M>,
@@ -89,7 +89,7 @@ fn take_handles<M: Machine>(
     if result.is_ok() { Ok(handles) } else { all_or_none(cx, handles, result) }
 }
 
-/// The handles, or, if one of them could not be had, none of them.
+/// Returns the handles, or closes all of them if one failed.
 fn all_or_none<M: Machine>(
     cx: &mut Cx<'_, M>,
     mut handles: Vec<Handle>,
@@ -103,7 +103,7 @@ fn all_or_none<M: Machine>(
     Ok(handles)
 }
 
-/// What a disposition says is to be done with a handle.
+/// Carries out a handle disposition.
 fn dispose<M: Machine>(
     cx: &mut Cx<'_, M>,
     channel: Id<Channel>,
@@ -135,8 +135,8 @@ fn dispose<M: Machine>(
     Ok(Handle { object: taken.object, rights })
 }
 
-/// Takes or duplicates the handles of an array of dispositions. All are attempted; those to be moved are consumed,
-/// whatever happens. What went wrong with one is written into its entry; the result of the others is left as it is.
+/// Takes or duplicates the handles of an array of dispositions. All are attempted; those to be moved are consumed in
+/// any case. The status of a failed handle is written into its entry; the other entries keep their result.
 fn take_dispositions<M: Machine>(
     cx: &mut Cx<'_, M>,
     channel: Id<Channel>,
@@ -178,7 +178,7 @@ pub fn take<M: Machine>(
     }
 }
 
-/// As [`take`], for at most [`FEW`].
+/// As [`take`], for at most [`FEW`] handles.
 #[inline(never)]
 pub fn take_few<M: Machine>(
     cx: &mut Cx<'_, M>,
@@ -192,7 +192,7 @@ pub fn take_few<M: Machine>(
     take_handles(cx, channel, values)
 }
 
-/// A call that is not made at all, for want of memory: handles to be moved leave the caller all the same.
+/// Consumes the handles of a call that is not made for lack of memory.
 #[cold]
 #[inline(never)]
 pub fn consume_unmade<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: &[u64; 4]) {

@@ -1,4 +1,4 @@
-//! Topics about what drivers use.
+//! Topics about drivers' objects.
 
 use abi::{Rights, Status, zx_info_bti_t, zx_info_interrupt_t, zx_info_msi_t};
 use objects::bti::Bti;

@@ -31,10 +31,10 @@ pub fn count<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> 
     sink.one(cx, zx_info_handle_count_t { handle_count })
 }
 
-/// The handles of a process; a place is one of its table.
+/// The handles of a process. A place is an index into its handle table.
 struct Table(Id<Process>);
 
-/// The process in whose table the handles of another are; the other itself, which has none, if that has ended.
+/// The process whose handle table this process uses. A dead process uses its own, which is empty.
 fn holder<M: Machine>(kernel: &Kernel<M>, id: Id<Process>) -> Result<Id<Process>, Status> {
     let process = kernel.objects.get(id)?;
     Ok(if process.state == ProcessState::Dead { id } else { process.holder(id) })
@@ -65,7 +65,7 @@ impl<M: Machine> Lists<M> for Table {
     }
 }
 
-/// Of a dead process this is an empty list.
+/// For a dead process the list is empty.
 pub fn table<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let rights = Rights::INSPECT | Rights::MANAGE_PROCESS | Rights::MANAGE_THREAD;
     let work = cx.work_on::<Process>(value, rights)?;

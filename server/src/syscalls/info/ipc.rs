@@ -1,4 +1,4 @@
-//! Topics about what programs talk and wait with.
+//! Topics about IPC objects.
 
 use abi::{
     Rights, Status, ZX_CLOCK_MONOTONIC, ZX_STREAM_MODE_APPEND, zx_info_iob_t, zx_info_socket_t, zx_info_stream_t,
@@ -63,7 +63,7 @@ pub fn iob<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Re
     sink.one(cx, zx_info_iob_t { region_count, ..Default::default() })
 }
 
-/// The regions, seen from this end: what it may do stands where end 0's is.
+/// The regions as seen from this end: its own access is reported in the place of end 0's.
 pub fn iob_regions<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let work = cx.work_on::<Iob>(value, Rights::INSPECT)?;
     let regions = Regions(work.object);
@@ -91,7 +91,7 @@ impl<M: Machine> Lists<M> for Regions {
     }
 }
 
-/// Bytes that a clock takes when it is mapped.
+/// Bytes that a mapped clock takes.
 pub fn clock_mapped_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let clock = cx.get::<Clock>(value, Rights::INSPECT)?;
     match cx.kernel.objects.get(clock)?.page {

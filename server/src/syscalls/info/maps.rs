@@ -1,4 +1,4 @@
-//! Topics about address spaces: what lies where, and what memory that takes.
+//! Topics about address spaces: their layout, and the memory that they use.
 
 use core::fmt::Write as _;
 use core::mem::offset_of;
@@ -22,7 +22,7 @@ use objects::{Id, Kernel};
 use super::sink::{Kept, Lists, Sink, Step};
 use crate::cx::Cx;
 
-/// The newest version of the record of a mapping counts bytes, older ones count pages and end earlier.
+/// The newest version of a mapping's record counts bytes; older versions count pages and are shorter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     V1,
@@ -47,19 +47,19 @@ pub fn vmar<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> R
     sink.one(cx, record)
 }
 
-/// A VMAR and all in it, or an address space.
+/// A VMAR and everything in it, or an address space.
 struct Tree {
     tops: (Id<Vmar>, Option<Id<Vmar>>),
-    /// The process whose address space it is all of.
+    /// The process, if the list covers its whole address space.
     process: Option<Id<Process>>,
     version: Version,
 }
 
-/// How far that has come.
+/// The progress of the list.
 struct Place {
-    /// The address space itself was told.
+    /// The address space's own record has been written.
     begun: bool,
-    /// The place of a walk through it.
+    /// The position of the tree walk.
     walk: [u64; 2],
 }
 
@@ -77,7 +77,7 @@ impl Kept for Place {
 impl<M: Machine> Lists<M> for Tree {
     type Place = Place;
     type Record = zx_info_maps_t;
-    // A record may be about many pages.
+    // A record may cover many pages.
     const WORK: u32 = 16;
 
     fn next(&self, kernel: &Kernel<M>, Place { begun, walk: place }: &mut Place) -> Result<Step<Self::Record>, Status> {
@@ -97,7 +97,7 @@ impl<M: Machine> Lists<M> for Tree {
     }
 }
 
-/// A VMAR and all in it; the VMAR itself has depth 0.
+/// Lists a VMAR and everything in it. The VMAR itself has depth 0.
 pub fn vmar_maps<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let work = cx.work_on::<Vmar>(value, Rights::INSPECT)?;
     let top = work.object;
@@ -105,8 +105,8 @@ pub fn vmar_maps<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink)
     sink.many(cx, work, &Tree { tops: (top, None), process: None, version: Version::Newest })
 }
 
-/// An address space (depth 0), its root VMAR (depth 1), and all in that. A process may look at itself: what is told is
-/// the tree, which does not change when pages are committed for the answer.
+/// Lists an address space (depth 0), its root VMAR (depth 1), and everything in that. A process may list itself: the
+/// list covers the tree, which does not change when pages are committed for the answer.
 pub fn process_maps<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -184,16 +184,16 @@ fn mapping_record<M: Machine>(kernel: &Kernel<M>, depth: usize, mapping: &Mappin
     record
 }
 
-/// What a mapping shows that is in memory.
+/// The memory that a mapping shows.
 fn memory<M: Machine>(kernel: &Kernel<M>, mapping: &Mapping) -> Memory {
     kernel.vmo_memory_of(mapping.vmo, mapping.offset / PAGE..(mapping.offset + mapping.len) / PAGE)
 }
 
-/// Where the older version of the task statistics ends.
+/// Bytes of the older version of the task statistics.
 pub const TASK_STATS_V1: usize = offset_of!(zx_info_task_stats_t, mem_fractional_scaled_shared_bytes);
 
-/// Memory that a process has mapped. A page is shared if other address spaces map its VMO too, or another VMO has it
-/// too; each address space and each VMO counts for the same part of it.
+/// Memory that a process has mapped. A page is shared if other address spaces also map its VMO, or another VMO also has
+/// it; each address space and each VMO counts for an equal part of it.
 pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let mut work = cx.work_on::<Process>(value, Rights::INSPECT)?;
     let roots = cx.kernel.roots(work.object)?;
@@ -210,7 +210,7 @@ pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink
             private += own;
             shared += memory.committed - own;
             scaled += (memory.scaled - (u128::from(own) << FRACTION)) / spaces as u128;
-            // It may be about many pages.
+            // A mapping may cover many pages.
             cx.kernel.worked(16);
         }
         if cx.kernel.portion_over(&mut portion) {

@@ -1,8 +1,8 @@
-//! `object_get_info`: a topic chooses what is told, and with it what the handle must be and may do.
+//! `object_get_info`: the topic determines the answer, and the type and rights that the handle needs.
 //!
-//! For every topic the checks come in this order: whether there is such a topic, the handle, its type, its rights, the
-//! state of the object, the memory for the records, the size of the buffer. A topic about a kind of object that this
-//! kernel never makes finds that every handle is of the wrong type.
+//! For every topic the checks come in this order: the topic, the handle, its type, its rights, the object's state, the
+//! memory for the records, the size of the buffer. For a topic about a type of object that this server never creates,
+//! every handle has the wrong type.
 
 mod device;
 mod handle;
@@ -22,7 +22,7 @@ use crate::user::Out;
 use maps::Version;
 use sink::Sink;
 
-/// Looks at an object.
+/// Returns information about an object.
 pub fn object_get_info<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
@@ -34,7 +34,7 @@ pub fn object_get_info<M: Machine>(
 ) -> Result<(), Status> {
     let sink = Sink { buffer, size, actual, avail, cut: None };
     if !matches!(topic, ZX_INFO_HANDLE_VALID | ZX_INFO_HANDLE_BASIC | ZX_INFO_HANDLE_COUNT) {
-        // Whatever is told of memory is told without what nobody has asked for.
+        // Reports about memory leave out pages that were only allocated ahead.
         cx.kernel.ahead_settle();
     }
     match topic {

@@ -1,9 +1,10 @@
-//! Where the records of a topic go.
+//! Writes the records of a topic.
 //!
-//! Every topic is an array of records, most of them of length one. As many whole records as fit are written; `actual`
-//! is how many, `avail` how many there are. Records are written as they are made, so that no array, however long, needs
-//! memory of the kernel's own, and a long one is made in portions ([`objects::portions`]). What is told changes between two of
-//! them, so what comes or goes meanwhile may be among it or not; what is there all the time is told once.
+//! Every topic is an array of records; most arrays have length one. As many whole records as fit are written; `actual`
+//! is their number, `avail` the number of records that exist. Records are written as they are made, so no array,
+//! however long, needs memory of the server, and a long array is made in slices ([`objects::portions`]). The listed
+//! objects change between two slices: an entry that appears or disappears meanwhile may be listed or not; an entry that
+//! exists all the time is listed once.
 
 use abi::Status;
 use objects::Kernel;
@@ -20,20 +21,20 @@ use crate::user::{In, Out};
 /// The last four arguments of `object_get_info`.
 #[derive(Clone, Copy)]
 pub struct Sink {
-    /// Where the records go.
+    /// Destination of the records.
     pub buffer: Out<u8>,
-    /// Bytes there.
+    /// Size of the buffer, in bytes.
     pub size: usize,
-    /// Where the number of records written goes.
+    /// Destination of the number of records written.
     pub actual: Out<usize>,
-    /// Where the number of records that there are goes.
+    /// Destination of the number of records that exist.
     pub avail: Out<usize>,
-    /// Bytes of a record that are wanted: older versions of a topic are the beginning of the newest.
+    /// Number of bytes of each record that are written: an older version of a topic is the beginning of the newest.
     pub cut: Option<usize>,
 }
 
 impl Sink {
-    /// The same for an older version of a topic, whose records are the first `bytes` bytes of the newest one's.
+    /// For an older version of a topic, whose records are the first `bytes` bytes of the newest version's.
     pub fn cut(self, bytes: usize) -> Self {
         Sink { cut: Some(bytes), ..self }
     }
@@ -54,16 +55,16 @@ impl Sink {
         cx.write_bytes(self.buffer.nth(offset), bytes)
     }
 
-    /// Writes the counts of a topic that is done.
+    /// Writes the counts of a finished topic.
     fn counts<M: Machine>(&self, cx: &mut Cx<'_, M>, actual: usize, avail: usize) -> Result<(), Status> {
         cx.write_optional(self.actual, actual)?;
         cx.write_optional(self.avail, avail)
     }
 
-    /// A topic of one record.
+    /// Writes a topic of one record.
     ///
     /// # Errors
-    /// `BUFFER_TOO_SMALL`: it does not fit; the counts are told all the same. `INVALID_ARGS`, `NO_MEMORY`.
+    /// `BUFFER_TOO_SMALL`: it does not fit; the counts are written nevertheless. `INVALID_ARGS`, `NO_MEMORY`.
     pub fn one<M: Machine, T: IntoBytes + Immutable>(&self, cx: &mut Cx<'_, M>, record: T) -> Result<(), Status> {
         if self.size < self.record_size::<T>() {
             self.counts(cx, 0, 1)?;
@@ -73,10 +74,11 @@ impl Sink {
         self.counts(cx, 1, 1)
     }
 
-    /// A topic of many records, of which `list` says what is at a place. The call works on what is listed, and goes on from the
-    /// place where it stopped.
+    /// Writes a topic of many records. `list` returns the record at a place. The call works on the listed object, and
+    /// continues at the place where it stopped.
     ///
-    /// Writing a record can commit pages of the caller's memory but changes nothing that a place may point into.
+    /// Writing a record can commit pages of the caller's memory but does not change anything that a place may point
+    /// into.
     ///
     /// # Errors
     /// Those of `list`; `INVALID_ARGS`, `NO_MEMORY`; [`GOES_ON`](objects::portions::GOES_ON).
@@ -88,7 +90,7 @@ impl Sink {
     ) -> Result<(), Status> {
         let room = self.size / self.record_size::<L::Record>().max(1);
         let mut place = L::Place::of(&work.kept);
-        // One more than have been come upon.
+        // The progress is one more than the number of records found.
         let mut found = work.done.max(1) as usize - 1;
         let mut portion = cx.kernel.portion();
         loop {
@@ -114,9 +116,9 @@ impl Sink {
         }
     }
 
-    /// A topic of one record that is summed up over many things, in the place where it goes to: so it may be of any size, and
-    /// be made in portions. Who changes it there meanwhile is told what is wrong, and is the only one. `add` adds what is at a place and
-    /// moves the place on, and says whether there was anything.
+    /// Writes a topic of one record that is a sum over many entries. It is summed up in the caller's buffer, so it may
+    /// have any size and be made in slices. A program that changes the buffer meanwhile harms only itself. `add` adds
+    /// the entry at a place and returns whether there was one.
     ///
     /// # Errors
     /// As [`Sink::one`]; those of `add`; [`GOES_ON`](objects::portions::GOES_ON).
@@ -146,26 +148,26 @@ impl Sink {
     }
 }
 
-/// What a step through a list comes upon.
+/// The result of one step through a list.
 pub enum Step<T> {
-    /// This.
+    /// A record.
     Record(T),
-    /// Nothing that is told.
+    /// No record at this place.
     Nothing,
-    /// Its end.
+    /// The end of the list.
     End,
 }
 
-/// A place in a list, which is kept while the call stands still.
+/// A place in a list, which is saved between slices.
 pub trait Kept {
-    /// The place that was kept; of zeroes the first.
+    /// Restores a saved place; zeroes give the first place.
     fn of(words: &portions::Kept) -> Self;
 
-    /// What is to be kept of it.
+    /// The place in the form in which it is saved.
     fn words(&self) -> portions::Kept;
 }
 
-/// In a table.
+/// An index into a table.
 impl Kept for usize {
     fn of(words: &portions::Kept) -> usize {
         words[0] as usize
@@ -176,21 +178,21 @@ impl Kept for usize {
     }
 }
 
-/// A list of which a topic tells.
+/// A list that a topic reports.
 pub trait Lists<M: Machine> {
-    /// Where in it.
+    /// A place in the list.
     type Place: Kept;
-    /// What is told.
+    /// The record of an entry.
     type Record: IntoBytes + Immutable;
-    /// How much a step is, in ends of small objects.
+    /// The cost of a step, in destructions of small objects.
     const WORK: u32;
 
     /// Takes a step, and moves the place on.
     ///
     /// # Errors
-    /// What is told of is there no more.
+    /// The listed object no longer exists.
     fn next(&self, kernel: &Kernel<M>, place: &mut Self::Place) -> Result<Step<Self::Record>, Status>;
 
-    /// How many there are, where that is known without going through them.
+    /// The number of entries, if it is known without a walk.
     fn len(&self, kernel: &Kernel<M>) -> Option<usize>;
 }

@@ -1,4 +1,4 @@
-//! Topics about the whole system, for whoever holds the resource for its statistics.
+//! Topics about the whole system, for holders of the resource for system information.
 
 use abi::{
     Rights, Status, ZX_RSRC_SYSTEM_INFO_BASE, ZX_RSRC_SYSTEM_STALL_BASE, zx_info_kmem_stats_compression_t,
@@ -26,7 +26,7 @@ pub fn resource<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) 
     sink.one(cx, record)
 }
 
-/// Bytes of memory that there are, those that are free, the heap's, and those of them that hold nothing.
+/// Bytes of memory: total, free, taken by the heap, and free within the heap.
 fn memory<M: Machine>(cx: &mut Cx<'_, M>) -> Result<[u64; 4], Status> {
     cx.when_nothing_is_left()?;
     let (used, total) = cx.kernel.machine.memory();
@@ -85,13 +85,13 @@ pub fn kmem_stats_extended<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, s
     )
 }
 
-/// Nothing is ever compressed: all counts are zero.
+/// Nothing is ever compressed: all counts are 0.
 pub fn kmem_stats_compression<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
     sink.one(cx, zx_info_kmem_stats_compression_t::default())
 }
 
-/// Nobody waits for memory: what there is not enough for fails at once.
+/// No thread waits for memory: a request that cannot be met fails at once.
 pub fn memory_stall<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     need_system(cx, value, ZX_RSRC_SYSTEM_STALL_BASE)?;
     sink.one(cx, zx_info_memory_stall_t::default())

@@ -62,18 +62,18 @@ pub fn job_usage<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink)
     sink.one(cx, record)
 }
 
-/// The numbers of what is in a list that a task keeps of others below it. A place is the number of the last of them that was come
-/// upon, which says where the list goes on also when that one is gone: the list is in the order of these numbers.
+/// The koids of a task's children in one of its lists. A place is the koid of the last child found. The list is sorted
+/// by koid, so the place is valid even when that child is gone.
 struct Koids<C> {
     task: ObjectId,
     list: List<C>,
 }
 
-/// How far such a list has come.
+/// The progress of such a list.
 struct Last {
-    /// The number.
+    /// The koid of the last child.
     koid: u64,
-    /// The object with it, as long as nothing has changed.
+    /// Its object, as long as nothing has changed.
     at: Option<ObjectId>,
 }
 
@@ -106,7 +106,7 @@ impl<M: Machine, C: Chain<Entry = Object>> Lists<M> for Koids<C> {
             }
             *at = Some(task);
         }
-        // A thread is told of when it has been started.
+        // A thread is listed only after it has been started.
         let told = at.is_some_and(|task| kernel.is_child(task, self.task));
         Ok(if told { Step::Record(*koid) } else { Step::Nothing })
     }
@@ -152,7 +152,7 @@ pub fn process<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -
     sink.one(cx, record)
 }
 
-/// Those that have been started.
+/// Lists the threads that have been started.
 pub fn process_threads<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let work = cx.work_on::<Process>(value, Rights::ENUMERATE)?;
     let list = cx.kernel.objects.get(work.object)?.threads;
@@ -173,7 +173,8 @@ pub fn thread<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) ->
     sink.one(cx, record)
 }
 
-/// Bytes of the first version of a thread's exception report: all before what the system adds to the processor's words.
+/// Bytes of the first version of a thread's exception report: everything before the fields that the system adds to the
+/// processor's.
 pub const EXCEPTION_REPORT_V1: usize = offset_of!(zx_exception_report_t, context.synth_code);
 
 pub fn exception_report<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
@@ -185,7 +186,7 @@ pub fn exception_report<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink
     sink.one(cx, record)
 }
 
-/// When and where a thread ran, as long as it has not ended.
+/// When and where a thread ran. Only for a thread that has not ended.
 pub fn thread_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let id = cx.get::<Thread>(value, Rights::INSPECT)?;
     // There is one processor.
@@ -198,10 +199,10 @@ pub fn thread_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Si
     sink.one(cx, zx_info_thread_stats_t { total_runtime, last_scheduled_cpu, ..Default::default() })
 }
 
-/// Bytes of the first version of a task's times: those that are known here.
+/// Bytes of the first version of a task's run times: the times that the server knows.
 pub const RUNTIME_V1: usize = offset_of!(zx_info_task_runtime_t, page_fault_time);
 
-/// How long the threads of a task have run. How long they were ready and did not run is not counted.
+/// How long the threads of a task have run. The time in which they were ready but did not run is not counted.
 pub fn runtime<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let handle = cx.kernel.handle(cx.process, value)?;
     let objects = &cx.kernel.objects;

@@ -1,4 +1,4 @@
-//! Topics about VMOs: one by its handle, and all that a process can reach.
+//! Topics about VMOs: one VMO by its handle, and all VMOs that a process can reach.
 
 use core::mem::offset_of;
 
@@ -20,7 +20,7 @@ use objects::{Id, Kernel};
 use super::sink::{Kept, Lists, Sink, Step};
 use crate::cx::Cx;
 
-/// Where older versions of the record end.
+/// Bytes of older versions of the record.
 pub const V1: usize = offset_of!(zx_info_vmo_t, metadata_bytes);
 pub const V2: usize = offset_of!(zx_info_vmo_t, populated_bytes);
 pub const V3: usize = offset_of!(zx_info_vmo_t, committed_private_bytes);
@@ -31,7 +31,7 @@ pub fn vmo<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Re
     sink.one(cx, record)
 }
 
-/// `via` says how it was come upon.
+/// A VMO's record; `via` is the flag for how it was found.
 fn record<M: Machine>(kernel: &Kernel<M>, id: Id<Vmo>, via: u32, rights: Rights) -> Result<zx_info_vmo_t, Status> {
     let memory = kernel.vmo_memory(id)?;
     let (scaled, fraction) = memory.scaled_bytes();
@@ -73,20 +73,20 @@ fn record<M: Machine>(kernel: &Kernel<M>, id: Id<Vmo>, via: u32, rights: Rights)
     })
 }
 
-/// The VMOs that a process can reach: first those that it has handles to, then those that it has mapped.
+/// The VMOs that a process can reach: first those behind its handles, then those that it has mapped.
 struct Reached {
-    /// The process whose table they are in.
+    /// The process that holds the handle table.
     holder: Id<Process>,
     roots: (Id<Vmar>, Option<Id<Vmar>>),
 }
 
-/// How far that list has come.
+/// The progress of the list.
 struct Place {
-    /// A place of the table of handles.
+    /// Index into the handle table.
     handle: usize,
-    /// The next region of the IOBuffer that the handle there is to.
+    /// The next region, if the handle there refers to an IOBuffer.
     region: usize,
-    /// The place of a walk through what is mapped.
+    /// The position of the tree walk through the mappings.
     walk: [u64; 2],
 }
 
@@ -104,7 +104,7 @@ impl Kept for Place {
 impl<M: Machine> Lists<M> for Reached {
     type Place = Place;
     type Record = zx_info_vmo_t;
-    // A record may be about many pages.
+    // A record may cover many pages.
     const WORK: u32 = 16;
 
     fn next(&self, kernel: &Kernel<M>, place: &mut Place) -> Result<Step<Self::Record>, Status> {
