@@ -1,7 +1,7 @@
-//! Finds the server that the root task carries (`HAFNON_SERVER`).
+//! Finds the server that the root task embeds (`HAFNON_SERVER`).
 //!
-//! Without it the root task is built empty, which is enough to check its source, and says so when it starts. The system
-//! description is written into the finished program.
+//! Without it the root task is built with an empty one, which is enough to check its source, and reports that when it
+//! starts. The system description is written into the finished program later.
 
 use std::path::PathBuf;
 use std::{env, fs};

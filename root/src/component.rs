@@ -1,4 +1,5 @@
-//! A component: a program for the bare kernel beside the instances. `component-boot` says what it finds when it starts.
+//! A component: a program directly on seL4, beside the instances. `component-boot` defines what it finds when it
+//! starts.
 
 use component_boot::layout::{
     CALLS_END, FACTS, IMAGE_END, IPC_BUFFER, MEMORY, STACK_GUARD, STACK_SIZE, STACK_TOP, WINDOW,
@@ -25,7 +26,7 @@ use crate::server::{ORDINARY_PRIORITY, PAGE, load, slots_of_image};
 
 const STACK_PAGES: usize = (STACK_SIZE / PAGE) as usize;
 
-/// A large page in which programs of components are read before they are loaded.
+/// A large page into which components' program files are read before they are loaded.
 #[derive(Clone, Copy)]
 pub struct Loader {
     address: u64,
@@ -33,71 +34,72 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Takes the page.
+    /// Allocates and maps the page.
     pub fn new(memory: &mut Memory) -> Result<Self, Error> {
         let page = Page(memory.make(ObjectType::LargePage)?);
         let address = memory.map_own(page, CHUNK, Caching::WriteBack)?;
         Ok(Loader { address, physical: page.address().context("a page's address")? })
     }
 
-    /// Reads a file, which fits in the page.
+    /// Reads a file that fits into the page.
     fn read(&mut self, device: &mut FwCfg, file: File) -> Option<&[u8]> {
         device.read(file, 0, file.size, self.physical).ok()?;
         let bytes = core::ptr::with_exposed_provenance::<u8>(self.address as usize);
-        // SAFETY: the page is mapped there, the file fits in it (or it would not have been read), and nothing writes to it
-        // before the next call, which takes this loader for itself.
+        // SAFETY: the page is mapped there, the file fits in it (otherwise it would not have been read), and nothing
+        // writes to it before the next call, which borrows this loader exclusively.
         Some(unsafe { core::slice::from_raw_parts(bytes, file.size as usize) })
     }
 }
 
 /// See the module's description.
 pub struct Component {
-    /// What the description says.
+    /// Its entry in the system description.
     pub wanted: Wanted<'static>,
     number: usize,
     estate: Estate,
     file: File,
     life: u64,
-    /// Its thread, in its present life or its last.
+    /// Its thread, in the current or last life.
     pub tcb: Tcb,
-    /// Its endpoint, while it lives.
+    /// Its endpoint, while it runs.
     endpoint: Option<Endpoint>,
     vspace: VSpace,
     cnode: CNode,
-    /// What it is to the instance that it may be a client of.
+    /// Its state as a client of an instance.
     client: Client,
-    /// The instructions at which it may meet a page that is not there in the window, and where it goes on then.
+    /// The instructions that may fault on an unmapped page in the window, and the address at which the component then
+    /// continues.
     catches: (u64, u64),
     stack: [Page; STACK_PAGES],
 }
 
-/// What a component is to an instance.
+/// A component's state as a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Client {
-    /// Nothing, yet.
+    /// Not a client.
     Stranger,
-    /// It has asked to be a client, and waits for the answer.
+    /// It has asked to become a client, and waits for the answer.
     Waiting,
     /// The instance's server has its capabilities.
     Known,
 }
 
-/// The badge of a component's capability for requests; that of its fault capability is one higher. Those of instances are
-/// smaller.
+/// The badge of a component's service capability; the badge of its fault capability is one higher. The badges of
+/// instances are smaller.
 pub fn service_badge(number: usize) -> u64 {
     number as u64 * 2 + 0x100
 }
 
-/// The component of a badge, and whether it is that for faults.
+/// The component that a badge identifies, and whether the badge is the one for faults.
 pub fn of_badge(badge: u64) -> Option<(usize, bool)> {
     let number = badge.checked_sub(service_badge(0))?;
     Some(((number / 2) as usize, number % 2 != 0))
 }
 
 impl Component {
-    /// Builds it and lets it run for the first time.
+    /// Builds the component and starts it for the first time.
     pub fn build(means: &mut Means<'_>, number: usize, wanted: Wanted<'static>) -> Result<Self, Error> {
-        /// For what else a component is made of.
+        /// Slots for everything except the pages of its image.
         const OTHERS: u64 = 96;
         let device = means.fwcfg.as_mut().ok_or(Error::NoProgram(wanted.name))?;
         let file = device.program(wanted.name).ok_or(Error::NoProgram(wanted.name))?;
@@ -130,7 +132,7 @@ impl Component {
         Ok(component)
     }
 
-    /// Builds it again and lets it run.
+    /// Builds the component again and starts it.
     pub fn revive(&mut self, means: &mut Means<'_>) -> Result<(), Error> {
         let name = self.wanted.name;
         let (device, loader) = means.fwcfg.as_mut().zip(means.loader.as_mut()).ok_or(Error::NoProgram(name))?;
@@ -191,30 +193,32 @@ impl Component {
         tcb.write_registers(&registers, true).context("starting a component")
     }
 
-    /// Takes back everything that it held: see [`crate::estate`].
+    /// Takes back everything that it held; see [`crate::estate`].
     pub fn reclaim(&mut self) -> Result<(), Error> {
         self.endpoint = None;
         (self.client, self.catches) = (Client::Stranger, (0, 0));
         self.estate.reclaim()
     }
 
-    /// Of whom a report of its end is.
+    /// What a report of its end needs.
     pub fn who(&self) -> Who<'_> {
         Who { kind: "component", name: self.wanted.name, tcb: self.tcb, stack: &self.stack, record: None }
     }
 
-    /// Whether an instance may know of it.
+    /// Whether it offers an endpoint to an instance.
     pub fn is_known_to(&self, instance: usize) -> bool {
         self.wanted.offers_to >> instance & 1 != 0
     }
 
-    /// The number of what it offers to an instance under a name, and the life that it offers it in; none in which it is away.
+    /// The number of its offer to an instance under a name, and the life in which it makes that offer; no life while it
+    /// is not running.
     pub fn find(&self, name: &str, instance: usize) -> Option<(usize, Option<u64>)> {
         let offer = self.wanted.offer(name, instance)?;
         Some((offer, self.endpoint.map(|_| self.life)))
     }
 
-    /// Puts a capability to its endpoint, marked with who it is for, into a slot; says whether there is such an endpoint.
+    /// Mints a capability to its endpoint, with a badge that tells whom it is for, into a slot. Returns whether there
+    /// is such an endpoint.
     pub fn mint(&self, life: u64, badge: Badge, rights: Rights, to: Slot) -> Result<bool, Error> {
         let offered = self.wanted.offers.get(usize::from(badge.offer)).copied().flatten();
         let offered = offered.and_then(|name| self.wanted.offer(name, badge.instance.into()));
@@ -224,7 +228,7 @@ impl Component {
         Ok(true)
     }
 
-    /// It asks to become a client: the number of the instance, which will answer.
+    /// It asks to become a client. Returns the number of the instance, which will answer.
     pub fn connect(&mut self, received: &Received) -> Option<usize> {
         let instance = self.wanted.client_of?;
         self.catches = (received.mr[0], received.mr[1]);
@@ -237,8 +241,8 @@ impl Component {
         self.client == Client::Waiting && self.wanted.client_of.is_some_and(|of| usize::from(of) == instance)
     }
 
-    /// Gives an instance that it waits for its thread, its address space and its capability space; says whether that is done. If it
-    /// cannot be, it has been told.
+    /// Gives copies of its thread, its address space and its capability space to an instance for which it waits;
+    /// returns whether that succeeded. If it failed, the component has been told.
     pub fn join(&mut self, to: [Slot; 3]) -> bool {
         let caps = [self.tcb.cptr(), self.vspace.cptr(), self.cnode.cptr()];
         let copied = to.iter().zip(caps).try_for_each(|(to, cap)| to.copy_from(own_slot(cap.0), Rights::ALL));
@@ -256,8 +260,8 @@ impl Component {
         self.tcb.answer(Message::empty(status));
     }
 
-    /// The server of the instance that it is a client of, or would be, has ended: what it waits for, it asks for again. What was mapped in
-    /// the window is gone.
+    /// The server of the instance whose client it is or wants to be has ended. A component that waits for an answer
+    /// repeats its request. The mappings in the window are gone.
     pub fn server_is_away(&mut self) -> Result<(), Error> {
         if self.client == Client::Stranger {
             return Ok(());
@@ -266,7 +270,8 @@ impl Component {
         self.tcb.suspend().and_then(|()| self.tcb.resume()).context("having a component ask again")
     }
 
-    /// A fault of its own. Where it copies to or from the window it may meet a page that is not there: it goes on behind that.
+    /// Handles a fault of the component. Code that copies to or from the window may meet an unmapped page; it then
+    /// continues behind the copy. Returns whether this was such a fault.
     pub fn catches(&self, received: &Received) -> bool {
         let Fault::Page { ip, address, .. } = Fault::decode(received) else { return false };
         let (from, to) = self.catches;
@@ -280,7 +285,7 @@ impl Component {
         set.is_ok()
     }
 
-    /// Serves a request; gives the status. What the message holds is read first.
+    /// Serves a request; returns the status. The message is read first.
     pub fn serve(&self, received: &Received) -> u64 {
         match received.info.label() {
             service::LOG => {
@@ -299,5 +304,5 @@ impl Component {
     }
 }
 
-/// Bytes of a line; what is longer is cut.
+/// Maximum length of a line, in bytes; longer lines are truncated.
 const LINE: usize = 240;

@@ -8,46 +8,47 @@ use crate::ports::PORTS;
 const PORT: u16 = 0x3f8;
 const STATUS: u16 = 5;
 const STATUS_EMPTY: u8 = 1 << 5;
-/// Looks at the port's state before text is dropped: some seconds, in which a host that has much to do comes back.
+/// Polls of the port's state before text is dropped: some seconds, so that a busy host can catch up.
 const PATIENCE: u32 = 5_000_000;
 
 static MEGAHERTZ: AtomicU64 = AtomicU64::new(1_000);
 static START: AtomicU64 = AtomicU64::new(0);
 
-/// The processor's counter when this program started: what firmware and kernel took, as it starts with the machine.
+/// The time-stamp counter when this program started. It starts with the machine, so this is the time that firmware and
+/// kernel took.
 pub fn start() -> u64 {
     START.load(Relaxed)
 }
 
-/// The processor's counter.
+/// The processor's time-stamp counter.
 pub fn tsc() -> u64 {
-    // SAFETY: the instruction only reads a counter, and the kernel leaves it to everyone.
+    // SAFETY: the instruction only reads a counter, and the kernel allows it in user mode.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Microseconds from one reading of the processor's counter to another.
+/// Microseconds between two readings of the time-stamp counter.
 pub fn micros(from: u64, to: u64) -> u64 {
     to.wrapping_sub(from) / MEGAHERTZ.load(Relaxed)
 }
 
-/// So many microseconds as the processor's counter counts them.
+/// Counts of the time-stamp counter in that many microseconds.
 pub fn counts(micros: u64) -> u64 {
     micros.saturating_mul(MEGAHERTZ.load(Relaxed))
 }
 
-/// How often the processor's counter counts in a microsecond.
+/// Counts of the time-stamp counter per microsecond.
 pub fn megahertz() -> u64 {
     MEGAHERTZ.load(Relaxed)
 }
 
-/// Sets the console's port up and starts the lines' time, from a counter of so many megahertz.
+/// Sets up the console's port and starts the time of its lines. `megahertz` is the rate of the time-stamp counter.
 pub fn init(megahertz: u64) {
     open(PORT);
     MEGAHERTZ.store(megahertz.max(1), Relaxed);
     START.store(tsc(), Relaxed);
 }
 
-/// Sets up the port of a console, whose first this is; servers only write.
+/// Sets up a console port for output. `first` is its first I/O port. Servers only write.
 pub fn open(first: u16) {
     for (register, value) in [
         (1, 0),    // no interrupts
@@ -55,7 +56,7 @@ pub fn open(first: u16) {
         (0, 1),
         (1, 0),
         (3, 0x03), // 8 bits, no parity, one stop bit
-        (2, 0x07), // buffers on: 16 bytes can be written when the port says that it is empty
+        (2, 0x07), // buffers on: 16 bytes can be written when the port reports that it is empty
         (4, 0x03), // ready
     ] {
         let _ = PORTS.out8(first + register, value);
@@ -71,7 +72,7 @@ impl Write for Console {
     }
 }
 
-/// Sends bytes by a serial port whose first this is.
+/// Sends bytes through a serial port. `first` is its first I/O port.
 pub fn send(first: u16, bytes: &[u8]) {
     for part in bytes.chunks(16) {
         if (0..PATIENCE).any(|_| PORTS.in8(first + STATUS).unwrap_or(0) & STATUS_EMPTY != 0) {
@@ -82,14 +83,14 @@ pub fn send(first: u16, bytes: &[u8]) {
     }
 }
 
-/// Writes one line of a level's letter.
+/// Writes one line; `level` is the letter of its severity.
 pub fn line(level: char, text: fmt::Arguments<'_>) {
     let micros = micros(start(), tsc());
     let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
     let _ = write!(Console, "[{seconds:3}.{rest:06}] {level} root: {text}\r\n");
 }
 
-/// Writes a line that a component says; what is no plain text of it becomes dots.
+/// Writes a line of a component. Characters that are not printable ASCII become dots.
 pub fn says(component: &str, text: &[u8]) {
     let micros = micros(start(), tsc());
     let _ = write!(Console, "[{:3}.{:06}] I {component}: ", micros / 1_000_000, micros % 1_000_000);

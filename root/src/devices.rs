@@ -1,9 +1,9 @@
-//! What devices the programs of an instance may drive, and how they are silenced when it ends.
+//! The devices that an instance's programs may drive, and how they are stopped when the instance ends.
 //!
-//! The description names it; what the root task or a server uses itself is left out: the serial ports with their
-//! interrupt lines, the boot file's device, the timer (whose registers may be looked at), the ports that switch the
-//! machine off or start it again, the old interrupt controllers. Device memory and ports are handed over before the
-//! server runs. Interrupts are asked for one by one ([`service::INTERRUPT`]): the kernel knows one authority over all of
+//! The description names the devices. Devices that the root task or a server uses itself are left out: the serial ports
+//! with their interrupt lines, the boot file's device, the timer (whose registers may be read), the ports that switch
+//! off or reset the machine, the old interrupt controllers. Device memory and ports are handed over before the server
+//! runs. A server requests interrupts one by one ([`service::INTERRUPT`]): the kernel has one authority over all of
 //! them, and it stays here.
 
 use description::{Devices as Wanted, Range, System};
@@ -25,7 +25,7 @@ pub const RTC: Range = Range { first: 0x70, last: 0x71 };
 
 /// I/O ports that are not handed over in ranges.
 const OWN: [Range; 10] = [
-    Range { first: 0x20, last: 0x21 },   // interrupt controllers that the kernel has shut
+    Range { first: 0x20, last: 0x21 },   // interrupt controllers that the kernel has masked
     Range { first: 0xa0, last: 0xa1 },   // likewise
     Range { first: 0x92, last: 0x92 },   // reset
     Range { first: 0xb2, last: 0xb3 },   // system management
@@ -37,14 +37,14 @@ const OWN: [Range; 10] = [
     Range { first: 0x3f8, last: 0x3ff }, // the root task's console
 ];
 
-/// Pins of the one I/O APIC that the kernel drives.
+/// Pins of the only I/O APIC that the kernel drives.
 const PINS: u32 = 24;
-/// Vectors up to here are the instances' own: two each. Then comes the root task's.
+/// The vectors below this one belong to the instances, two each. This one is the root task's.
 pub const ALARM_VECTOR: u64 = 2 * MAX_INSTANCES as u64;
 const FIRST_PIN_VECTOR: u64 = ALARM_VECTOR + 1;
-/// Then one for each pin, then those for messages.
+/// Then comes one vector for each pin, then those for messages.
 const FIRST_MESSAGE: u64 = FIRST_PIN_VECTOR + PINS as u64;
-/// Vectors in all.
+/// Number of vectors.
 const VECTORS: u64 = 108;
 
 /// What has been handed out so far.
@@ -55,20 +55,21 @@ pub struct Devices<'a> {
 }
 
 impl<'a> Devices<'a> {
-    /// Nothing handed out.
+    /// Nothing has been handed out.
     pub fn new(system: System<'a>, timer_pins: u32) -> Self {
         Devices { system, timer_pins, next_message: FIRST_MESSAGE }
     }
 
-    /// The first ports from one on that belong to the root task or to a server. The description is read for it, so this is
-    /// asked for each range and not for each port.
+    /// The first range of ports at or after `port` that belongs to the root task or to a server. It reads the
+    /// description, so it is called for each range and not for each port.
     fn own_from(&self, port: u64) -> Option<Range> {
         let serials = self.system.instances().flat_map(|i| [i.console, i.link]).flatten();
         let serials = serials.map(|s| Range { first: s.port.into(), last: u64::from(s.port) + 7 });
         OWN.iter().copied().chain(serials).filter(|range| range.last >= port).min_by_key(|range| range.first)
     }
 
-    /// Decides what an instance may have, and notes it in its boot page; `take` is told of each piece of device memory.
+    /// Decides which devices an instance gets, and records them in its boot pages. Calls `take` for each piece of
+    /// device memory.
     pub fn decide(
         &mut self,
         memory: &mut Memory,
@@ -121,12 +122,12 @@ impl<'a> Devices<'a> {
     }
 }
 
-/// Whether an instance's programs may use all of a range of ports.
+/// Whether an instance's programs may use all ports of a range.
 pub fn may_use(wanted: &Wanted, ports: Range) -> bool {
     wanted.ports.iter().flatten().any(|range| range.first <= ports.first && ports.last <= range.last)
 }
 
-/// Puts the capability of an interrupt that an instance may have into a slot; gives a status of [`service`].
+/// Puts the handler capability of an interrupt that an instance may have into a slot; returns a status of [`service`].
 pub fn interrupt(info: &BootInfo, to: Slot, wanted: Interrupt) -> u64 {
     let taken = match wanted {
         Interrupt::Pin { pin, level, active_low } if info.pins >> pin.min(63) & 1 != 0 => {
@@ -145,7 +146,7 @@ pub fn interrupt(info: &BootInfo, to: Slot, wanted: Interrupt) -> u64 {
     }
 }
 
-/// Configuration of a device on the PCI bus.
+/// The PCI configuration of a device's function.
 struct Function {
     address: u32,
 }
@@ -166,8 +167,8 @@ impl Function {
     }
 }
 
-/// Keeps the devices of an instance that has ended from writing to memory, which others will have: whoever may configure
-/// PCI devices drives all of them. Bridges are told, too, so what is behind them needs no look.
+/// Keeps the devices of an ended instance from writing to memory, which others will get. An instance that may configure
+/// PCI devices drives all of them. Bridges lose bus mastering, too, so the devices behind them need no handling.
 pub fn silence(wanted: &Wanted) {
     const COMMAND: u32 = 4;
     const BUS_MASTER: u32 = 1 << 2;

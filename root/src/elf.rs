@@ -1,4 +1,4 @@
-//! Reads what the loader needs of a static 64-bit ELF program.
+//! Reads the parts of a static 64-bit ELF program that the loader needs.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -40,23 +40,23 @@ struct ProgramHeader {
 /// A program file.
 pub struct Elf<'a> {
     bytes: &'a [u8],
-    /// Where the program starts.
+    /// Address of the program's first instruction.
     pub entry: u64,
     headers: u64,
     count: u64,
 }
 
-/// A part of the program in memory.
+/// A segment of the program in memory.
 pub struct Segment<'a> {
     /// Its address.
     pub address: u64,
-    /// Its bytes; what is beyond them is zero.
+    /// Its bytes in the file; the rest of its memory is zero.
     pub bytes: &'a [u8],
     /// Its size in memory.
     pub size: u64,
-    /// It may be written.
+    /// It is writable.
     pub write: bool,
-    /// It may be executed.
+    /// It is executable.
     pub execute: bool,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Elf<'a> {
         Ok(Elf { bytes, entry: header.entry, headers: header.program_headers, count })
     }
 
-    /// The segments that are to be loaded.
+    /// The loadable segments.
     pub fn segments(&self) -> impl Iterator<Item = Result<Segment<'a>, Error>> {
         (0..self.count).filter_map(|i| self.segment(i).transpose())
     }

@@ -1,4 +1,4 @@
-//! Why the system does not start.
+//! Errors that keep the system from starting.
 
 use core::fmt;
 
@@ -11,25 +11,25 @@ pub enum Error {
     NoServer,
     /// The system description cannot be read.
     Description(description::Error),
-    /// There are more instances than this root task watches.
+    /// There are more instances than this root task supports.
     TooManyInstances,
-    /// The instances want more memory than there is.
+    /// The instances request more memory than there is.
     MemoryShare,
-    /// There are more components than this root task watches.
+    /// There are more components than this root task supports.
     TooManyComponents,
-    /// The program of a component cannot be read: which component's.
+    /// The program of the component with this name cannot be read.
     NoProgram(&'static str),
-    /// A program file is none that can be loaded: why not.
+    /// A program file cannot be loaded, for this reason.
     Image(&'static str),
     /// The root task's own memory is used up.
     OutOfMemory,
     /// The root task's capability slots are used up.
     OutOfSlots,
-    /// The kernel refused something: what it was.
+    /// The kernel refused this operation.
     Kernel(&'static str, sel4::Error),
-    /// A server's boot page has no room for more pieces of something: of what, and how many it has room for.
+    /// A server's boot pages have no room for more pieces of this kind; the number is the maximum.
     Pieces(&'static str, usize),
-    /// A device is not there.
+    /// This device does not exist.
     Device(&'static str),
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Names what the kernel was asked for.
+/// Adds the operation that the kernel refused.
 pub trait Context<T> {
     /// See [`Context`].
     fn context(self, what: &'static str) -> Result<T, Error>;
@@ -64,7 +64,7 @@ impl<T> Context<T> for sel4::Result<T> {
     }
 }
 
-/// A level of the description as the boot page has it.
+/// The number of a severity in the boot pages.
 pub fn level_number(level: Level) -> u64 {
     match level {
         Level::Debug => 0,

@@ -1,22 +1,24 @@
-//! What one instance or component holds, so that all of it can be taken back at once and given to its successor.
+//! An estate: what one instance or component holds, so that the root task can take all of it back at once and give it
+//! to the next life.
 //!
-//! It is decided when the system starts, and stays the same in all lives of its owner:
-//! - *pieces* of one chunk each, of which the server's own objects are made here, from a range of slots that is the
-//!   estate's alone;
-//! - *sources*: the untypeds that are the server's memory, and those of its devices. Their capabilities stay with the root
-//!   task, and the server is given copies, which the kernel keeps as children of the originals.
+//! The estate is determined when the system starts, and stays the same in all lives of its owner:
+//! - *pieces* of one chunk each, from which the root task makes the server's own objects, in a range of slots that
+//!   belongs to the estate alone;
+//! - *sources*: the untypeds for the server's memory, and those of its devices. The root task keeps these capabilities
+//!   and gives the server copies, which the kernel tracks as children of the originals.
 //!
-//! The first are an [`Estate`], the second an [`Endowment`]; a component has no endowment.
+//! The pieces form an [`Estate`], the sources an [`Endowment`]; a component has no endowment.
 //!
-//! So whatever a server or its programs made of it descends from capabilities that stand here. The end of a life:
-//! 1. The server's thread is stopped; its programs' threads wait for it, or run until step 3 reaches them.
+//! So everything that a server or its programs make of it descends from capabilities here. The end of a life:
+//! 1. The server's thread stops; its programs' threads wait for it, or run until step 3 destroys them.
 //! 2. Devices can no longer write to memory ([`crate::devices::silence`]).
-//! 3. All sources are revoked: that deletes the programs' threads, address spaces and pages, and the server's copies.
-//! 4. All pieces are revoked: the server's thread, address space and capability space go, and with the last the handlers
-//!    of interrupts, which shuts them, and the capabilities to I/O ports.
-//! 5. What the estate's slots still hold (second capabilities to pages that are not its own) is deleted.
+//! 3. The root task revokes all sources. This deletes the programs' threads, address spaces and pages, and the server's
+//!    copies.
+//! 4. The root task revokes all pieces. This destroys the server's thread, address space and capability space. With the
+//!    last go the interrupt handlers, which masks the interrupts, and the capabilities to I/O ports.
+//! 5. The root task deletes the remaining capabilities in the estate's slots (second capabilities to pages of others).
 //!
-//! The kernel clears the memory when the successor first cuts it: nothing of one life is seen in the next.
+//! The kernel clears the memory when the next life first cuts it, so no data of one life is visible in the next.
 
 use sel4::bootinfo::INIT_CNODE;
 use sel4::{CPtr, ObjectType, Rights, Slot, Untyped};
@@ -28,7 +30,7 @@ use crate::error::{Context, Error};
 use crate::make::{Make, own_slot};
 use crate::memory::{Gift, Memory};
 
-/// Pieces that an estate can have.
+/// Maximum number of pieces of an estate.
 const PIECES: usize = 32;
 
 /// See the module's description.
@@ -39,7 +41,7 @@ pub struct Estate {
     end_slot: u64,
 }
 
-/// The sources: what an instance has beside its pieces.
+/// The sources of an instance.
 pub struct Endowment {
     sources: List<MAX_SOURCES>,
     devices: List<MAX_DEVICES>,
@@ -75,18 +77,18 @@ impl<const N: usize> List<N> {
 }
 
 impl Estate {
-    /// One with so many slots, and nothing else yet.
+    /// An estate with this many slots, and no pieces yet.
     pub fn new(memory: &mut Memory, slots: u64) -> Result<Self, Error> {
         let first_slot = memory.slots(slots)?;
         Ok(Estate { pieces: [None; PIECES], first_slot, next_slot: first_slot, end_slot: first_slot + slots })
     }
 
-    /// Says which memory is whose. All that is made of pieces lies in these ranges.
+    /// Logs which memory belongs to this owner. Everything made from pieces lies in these ranges.
     pub fn tell(&self, name: &str) {
         self.pieces.iter().flatten().for_each(|piece| tell(name, &piece.gift));
     }
 
-    /// Takes everything back that was made here: steps 4 and 5.
+    /// Takes back everything that was made here: steps 4 and 5.
     pub fn reclaim(&mut self) -> Result<(), Error> {
         for piece in self.pieces.iter_mut().flatten() {
             piece.gift.revoke()?;
@@ -100,25 +102,25 @@ impl Estate {
     }
 }
 
-/// Says whose a range of memory is.
+/// Logs the owner of a range of memory.
 fn tell(name: &str, gift: &Gift) {
     info!("memory of {name:?}: {:#x}-{:#x}", gift.address, gift.address + ((1 << gift.bits) - 1));
 }
 
 impl Gift {
-    /// Takes back what was made of it.
+    /// Revokes everything that was made from it.
     fn revoke(&self) -> Result<(), Error> {
         own_slot(self.cap.cptr().0).revoke().context("taking memory back")
     }
 }
 
 impl Endowment {
-    /// Nothing yet.
+    /// An empty endowment.
     pub const fn new() -> Self {
         Endowment { sources: List::new(), devices: List::new() }
     }
 
-    /// Takes so many chunks for the server, and notes them in its boot page.
+    /// Takes this many chunks for the server, and records them in its boot pages.
     pub fn take_memory(&mut self, memory: &mut Memory, chunks: u64, info: &mut BootInfo) -> Result<(), Error> {
         let mut left = chunks;
         let mut count = 0;
@@ -129,7 +131,7 @@ impl Endowment {
             self.sources.gifts[count] = gift;
             count += 1;
         }
-        // They came largest first.
+        // They were taken largest first.
         info.source[..count].reverse();
         self.sources.gifts[..count].reverse();
         self.sources.count = count;
@@ -146,30 +148,30 @@ impl Endowment {
         Ok(())
     }
 
-    /// Gives the server its memory: number `i` goes to `place(i)`.
+    /// Gives the server its memory: untyped number `i` goes to `place(i)`.
     pub fn give_memory(&self, place: impl Fn(u64) -> Slot) -> Result<(), Error> {
         self.sources.copy("a server's memory", place)
     }
 
-    /// The same for the devices.
+    /// As [`Endowment::give_memory`], for the devices.
     pub fn give_devices(&self, place: impl Fn(u64) -> Slot) -> Result<(), Error> {
         self.devices.copy("device memory", place)
     }
 
-    /// Says which memory is whose.
+    /// Logs which memory belongs to this owner.
     pub fn tell(&self, name: &str) {
         self.sources.all().iter().for_each(|gift| tell(name, gift));
     }
 
-    /// Takes everything back that was made of it: step 3.
+    /// Revokes everything that was made from it: step 3.
     pub fn reclaim(&self) -> Result<(), Error> {
         self.sources.all().iter().chain(self.devices.all()).try_for_each(Gift::revoke)
     }
 }
 
-/// Makes objects of what is an estate's; where that has no room in the first life, it gets another piece.
+/// Makes objects from an estate's pieces. If they have no room in the first life, the estate gets another piece.
 pub struct Builder<'a> {
-    /// What the root task has.
+    /// The root task's memory.
     pub memory: &'a mut Memory,
     /// The estate.
     pub estate: &'a mut Estate,

@@ -1,8 +1,8 @@
 //! QEMU's firmware configuration device, which holds the instances' boot files.
 //!
-//! The device reads into memory by itself, given a physical address, so whoever can give it requests can reach all
-//! memory. Only the root task can: requests stand in a page that nobody else sees, data goes to a large page of the
-//! instance's.
+//! The device writes to any physical address that a request names, so a program that can give it requests can reach all
+//! memory. Only the root task can: requests are in a page that only it maps, and data goes to a large page of the
+//! instance.
 
 use core::ptr;
 
@@ -29,13 +29,13 @@ const CONTROL_READ: u32 = 2;
 const CONTROL_SKIP: u32 = 4;
 const CONTROL_SELECT: u32 = 8;
 
-/// The files' names begin so.
+/// Prefix of the files' names.
 const FOLDER: &[u8] = b"opt/hafnon/";
-/// Bytes of a directory entry: size, key, two unused, name.
+/// Bytes of a directory entry: size, key, two unused bytes, name.
 const ENTRY: usize = 64;
 const ENTRY_NAME: usize = 8;
 
-/// Why a read failed.
+/// A read failed.
 #[derive(Debug)]
 pub struct ReadError;
 
@@ -45,16 +45,16 @@ pub struct FwCfg {
     request_physical: u64,
 }
 
-/// A file in it.
+/// A file on the device.
 #[derive(Clone, Copy)]
 pub struct File {
     key: u16,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
 }
 
 impl FwCfg {
-    /// Looks for the device. That there is none is no error.
+    /// Looks for the device. It is no error if there is none.
     pub fn open(memory: &mut Memory) -> Result<Option<FwCfg>, Error> {
         select(KEY_SIGNATURE);
         let mut signature = [0; 4];
@@ -78,7 +78,7 @@ impl FwCfg {
         self.file(&[component, "/program\0"])
     }
 
-    /// What the host's tool wants to see on a host link where another life begins: nobody else can know it.
+    /// The mark that the host tool expects on a host link when a new life begins. No program knows it.
     pub fn mark(&self) -> Option<[u8; 16]> {
         let file = self.file(&["mark\0"])?;
         select(file.key);
@@ -87,7 +87,7 @@ impl FwCfg {
         (file.size == mark.len() as u64).then_some(mark)
     }
 
-    /// The file whose name has these parts.
+    /// The file whose name consists of these parts.
     fn file(&self, name: &[&str]) -> Option<File> {
         select(KEY_DIRECTORY);
         let mut count = [0; 4];
@@ -106,7 +106,7 @@ impl FwCfg {
         None
     }
 
-    /// Reads a part of a file to the start of a large page, whose physical address this is.
+    /// Reads a part of a file to the start of a large page; `to` is the page's physical address.
     pub fn read(&mut self, file: File, offset: u64, len: u64, to: u64) -> Result<(), ReadError> {
         if len > CHUNK || offset.checked_add(len).is_none_or(|end| end > file.size) {
             return Err(ReadError);
@@ -127,9 +127,9 @@ impl FwCfg {
         let out = |port, word: u32| PORTS.out32(port, word.to_be()).map_err(|_| ReadError);
         out(DMA_HIGH, (self.request_physical >> 32) as u32)?;
         out(DMA_LOW, self.request_physical as u32)?;
-        // QEMU has done it when the write returns; the bound is for other devices.
+        // QEMU has finished when the write returns; the bound is for other implementations.
         for _ in 0..1_000_000 {
-            // SAFETY: as above; the device writes the word when it is done.
+            // SAFETY: as above; the device writes the word when it has finished.
             let state = u32::from_be(unsafe { at.cast::<u32>().read_volatile() });
             if state & CONTROL_ERROR != 0 {
                 return Err(ReadError);

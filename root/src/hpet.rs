@@ -1,8 +1,9 @@
-//! The HPET: found, started, and read once beside the processor's counter. Its comparators are dealt out: each instance
-//! has one of its own with its interrupt, and the last is the root task's, for what it has to do later ([`Alarm`]).
+//! The HPET: the root task finds it, starts it, and reads it once together with the processor's time-stamp counter.
+//! Each instance gets a comparator with its interrupt, and the root task keeps the last one for its own timeouts
+//! ([`Alarm`]).
 //!
-//! All comparators' registers stand in one page, which goes to every server. It holds nothing but the timer, so a server
-//! that writes where it should not can spoil the others' deadlines, and nothing else.
+//! The registers of all comparators are in one page, which every server maps. The page contains nothing but the timer,
+//! so a faulty server can spoil the other servers' deadlines, but nothing else.
 
 use core::ptr;
 
@@ -15,23 +16,23 @@ use crate::error::{Context, Error};
 use crate::make::{Make, own_slot};
 use crate::memory::Memory;
 
-/// Where PCs have it.
+/// The HPET's address on PCs.
 pub const ADDRESS: u64 = 0xfed0_0000;
 const CAPABILITIES: u64 = 0;
 const CONFIGURATION: u64 = 0x10;
 const COUNTER: u64 = 0xf0;
 const TIMERS: u64 = 0x100;
 const TIMER_SIZE: u64 = 0x20;
-/// The place of a comparator's value behind its configuration.
+/// Offset of a comparator's value from its configuration.
 const COMPARATOR: u64 = 8;
 const ENABLE: u64 = 1;
 const LEGACY: u64 = 2;
 const TIMER_ENABLE: u64 = 1 << 2;
 const TIMER_ROUTE_SHIFT: u32 = 9;
-/// Comparators that one can have.
+/// Maximum number of comparators.
 const MOST: usize = 32;
-/// Pins for comparators, the best first: 16 to 23 are PCI's, where few devices have the first four. Pin 8 is the real-time
-/// clock's, for a driver.
+/// Pins for comparators, the best first: 16 to 23 are PCI's, of which few devices use the first four. Pin 8 is the
+/// real-time clock's, for a driver.
 const PINS: [u8; 9] = [19, 18, 17, 16, 23, 22, 21, 20, 8];
 
 /// The registers.
@@ -44,7 +45,8 @@ impl Registers {
     }
 
     fn read(self, register: u64) -> u64 {
-        // SAFETY: the page is mapped for as long as the root task lives, and its registers reach no memory.
+        // SAFETY: the page is mapped for as long as the root task lives, and its registers make no device access
+        // memory.
         unsafe { self.at(register).read_volatile() }
     }
 
@@ -58,12 +60,12 @@ impl Registers {
 pub struct Hpet {
     /// Its registers.
     pub page: Page,
-    /// The processor's counter at some moment.
+    /// The processor's time-stamp counter at one moment.
     pub tsc: u64,
-    /// The HPET's counter at that moment.
+    /// The HPET's counter at the same moment.
     pub count: u64,
     registers: Registers,
-    /// The I/O APIC's pin of each comparator that has one.
+    /// The I/O APIC pin of each comparator that has one.
     pins: [Option<u8>; MOST],
 }
 
@@ -100,12 +102,12 @@ impl Hpet {
         pin.ok_or(Error::Device("comparator of the HPET with a free interrupt line for each instance"))
     }
 
-    /// The pins of all comparators, as bits.
+    /// The pins of all comparators, as a bitmap.
     pub fn all_pins(&self) -> u32 {
         self.pins.iter().flatten().fold(0, |all, pin| all | 1 << pin)
     }
 
-    /// The last comparator for the root task, where so many instances leave one.
+    /// The last comparator for the root task, if the instances leave one.
     pub fn alarm(&self, memory: &mut Memory, instances: usize) -> Result<Option<Alarm>, Error> {
         let Some(last) = self.pins.iter().rposition(Option::is_some).filter(|last| *last >= instances) else {
             return Ok(None);
@@ -132,7 +134,7 @@ impl Hpet {
     }
 }
 
-/// The root task's comparator. It signals the notification that is bound to its thread.
+/// The root task's comparator. It signals the notification that is bound to the root task's thread.
 pub struct Alarm {
     registers: Registers,
     timer: u64,
@@ -141,13 +143,13 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// The badge of its signal; those of instances are larger.
+    /// The badge of its signal; the badges of instances are larger.
     pub const BADGE: u64 = 1;
 
-    /// Has it ring after so many microseconds, instead of whenever it was to.
+    /// Sets the alarm to this many microseconds from now, instead of its previous time.
     pub fn set(&self, micros: u64) {
         let configuration = self.registers.read(self.timer) & (0x1f << TIMER_ROUTE_SHIFT);
-        // Counting on from a moment that has passed would take the counter's whole turn.
+        // If the target had already passed, the comparator would match only after the counter has wrapped around.
         let mut counts = micros.saturating_mul(1_000_000_000) / self.period + 50;
         loop {
             let target = self.registers.read(COUNTER).wrapping_add(counts);
@@ -160,7 +162,7 @@ impl Alarm {
         }
     }
 
-    /// To be called when it has rung.
+    /// Must be called when the alarm has fired.
     pub fn rang(&self) {
         let _ = self.handler.ack();
     }

@@ -1,4 +1,4 @@
-//! An instance: what it is to have, what it holds, and the server of its present life.
+//! An instance: its description, what it holds, and the server of its current life.
 
 use description::{Instance as Wanted, Memory as Share};
 use sel4::{Endpoint, Received};
@@ -18,53 +18,54 @@ use crate::memory::Memory;
 use crate::report::Who;
 use crate::server::{self, HEAP_CHUNKS, Plan, Server};
 
-/// Instances that the root task watches.
+/// Maximum number of instances.
 pub const MAX_INSTANCES: usize = description::INSTANCES;
 
-/// What building an instance takes that is none's own.
+/// Resources of the root task that building an instance needs.
 pub struct Means<'a> {
     /// The root task's memory.
     pub memory: Memory,
     /// The timer.
     pub hpet: Hpet,
-    /// Where all requests and faults come to.
+    /// The endpoint that receives all requests and faults.
     pub endpoint: Endpoint,
     /// The device with the boot files.
     pub fwcfg: Option<FwCfg>,
     /// The server's program file.
     pub image: &'a [u8],
-    /// Pools of numbers for address spaces that each instance has.
+    /// ASID pools for each instance.
     pub asid_pools: u64,
-    /// Where programs of components are read to, if there are any.
+    /// The page into which components' programs are read, if there are components.
     pub loader: Option<Loader>,
 }
 
 /// See the module's description.
 pub struct Instance {
-    /// What the description says.
+    /// Its entry in the system description.
     pub wanted: Wanted<'static>,
     number: usize,
     estate: Estate,
     endowment: Endowment,
     info: BootInfo,
-    /// The most chunks that it could have got.
+    /// Maximum number of chunks that it could have got.
     chunks: u64,
     file: Option<File>,
-    /// What its server has not asked for yet of components: those that have ended, and that wait to become clients.
+    /// Events of components that its server has not fetched yet: components that have ended, and that wait to become
+    /// clients.
     news: u64,
     /// It has no further life.
     pub gone: bool,
-    /// The server of its present life; of the last one, where it has none.
+    /// The server of its current life, or of the last one.
     pub server: Server,
 }
 
-/// The badge of an instance's service capability; that of its fault capability is one higher.
+/// The badge of an instance's service capability; the badge of its fault capability is one higher.
 pub fn service_badge(number: usize) -> u64 {
     number as u64 * 2 + 2
 }
 
 impl Instance {
-    /// Builds the server, for its first life.
+    /// Builds the server for the first life.
     pub fn build(means: &mut Means<'_>, number: usize, wanted: Wanted<'static>) -> Result<Self, Error> {
         let chunks = means.memory.untouched_chunks();
         let mut estate = Estate::new(&mut means.memory, server::slots(means.image, chunks)?)?;
@@ -98,7 +99,7 @@ impl Instance {
         })
     }
 
-    /// Its chunks, where `all` are to be divided.
+    /// Its number of chunks, if `all` are divided.
     pub fn share(&self, all: u64) -> u64 {
         match self.wanted.memory {
             Share::Percent(part) => all * u64::from(part) / 100,
@@ -106,14 +107,14 @@ impl Instance {
         }
     }
 
-    /// Decides what memory and which devices are its own, in all its lives.
+    /// Determines its memory and devices for all lives.
     pub fn settle(&mut self, memory: &mut Memory, devices: &mut Devices<'_>, chunks: u64) -> Result<(), Error> {
         self.endowment.take_memory(memory, chunks, &mut self.info)?;
         let endowment = &mut self.endowment;
         devices.decide(memory, &self.wanted.devices, &mut self.info, |gift| endowment.take_device(gift))
     }
 
-    /// Lets the server run that was built.
+    /// Starts the server that was built.
     pub fn start(&mut self, means: &mut Means<'_>) -> Result<(), Error> {
         self.server.endow(&self.endowment, &self.info, &means.hpet)?;
         let mut builder = Builder { memory: &mut means.memory, estate: &mut self.estate };
@@ -124,25 +125,26 @@ impl Instance {
         Ok(())
     }
 
-    /// Tells its server of components, a bit for each, as [`service::NEWS`] has them: it will ask.
+    /// Signals events of components to its server, one bit each, in the format of [`service::NEWS`]. The server then
+    /// fetches them.
     pub fn tell(&mut self, components: u64) {
         self.news |= components;
         self.server.news.signal();
     }
 
-    /// Of whom a report of its server's end is.
+    /// What a report of its server's end needs.
     pub fn who(&self) -> Who<'_> {
         let Server { tcb, stack, record, .. } = &self.server;
         Who { kind: "server", name: self.wanted.name, tcb: *tcb, stack, record: Some(*record) }
     }
 
-    /// Says which memory is its own.
+    /// Logs which memory belongs to it.
     pub fn tell_memory(&self) {
         self.endowment.tell(self.wanted.name);
         self.estate.tell(self.wanted.name);
     }
 
-    /// Takes back everything that the ended server and its programs held: see [`crate::estate`].
+    /// Takes back everything that the ended server and its programs held; see [`crate::estate`].
     pub fn reclaim(&mut self) -> Result<(), Error> {
         devices::silence(&self.wanted.devices);
         self.news = 0;
@@ -150,7 +152,7 @@ impl Instance {
         self.estate.reclaim()
     }
 
-    /// Builds the server of the next life and lets it run.
+    /// Builds the server of the next life and starts it.
     pub fn revive(&mut self, means: &mut Means<'_>) -> Result<(), Error> {
         let file = self.file.is_some();
         self.server = life(means, &mut self.estate, self.number, &self.wanted, self.chunks, file)?;
@@ -160,7 +162,7 @@ impl Instance {
         self.start(means)
     }
 
-    /// Serves a request; gives status and value.
+    /// Serves a request; returns status and value.
     pub fn serve(&mut self, device: Option<&mut FwCfg>, received: &Received) -> (u64, u64) {
         let [first, second, ..] = received.mr;
         if received.info.label() == service::NEWS {

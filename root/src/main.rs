@@ -1,16 +1,16 @@
-//! The root task: the first program, to which the kernel hands everything.
+//! The root task: the first program, which gets everything from the kernel.
 //!
-//! 1. It looks at what there is: memory, devices, the system description that it carries.
+//! 1. It examines memory, devices, and the system description that it embeds.
 //! 2. For each instance ([`instance`]) in the description it builds a server ([`server`]): address space, capability
-//!    space, the image, devices. Then it divides what memory it has not touched among them, hands over the devices that
-//!    their programs may drive ([`devices`]), and lets them run. What an instance gets is its [`estate`] for good.
-//!    Beside them it starts the components ([`component`]), programs for the bare kernel.
-//! 3. From then on it serves ([`serve`]): the boot files, whose device could reach all memory and therefore stays here,
-//!    interrupts, and the end of a server or a component, which it reports ([`report`]) and answers with another life
-//!    ([`supervise`]).
+//!    space, the image, devices. Then it divides all untouched memory among the servers, hands over the devices that
+//!    their programs may drive ([`devices`]), and starts the servers. What an instance gets is its [`estate`]
+//!    permanently. It also starts the components ([`component`]), programs directly on seL4.
+//! 3. From then on it serves requests ([`serve`]): the boot files, because their device could reach all memory and
+//!    therefore stays here, and interrupts. When a server or a component ends, it reports that ([`report`]) and starts
+//!    the next life ([`supervise`]).
 //!
-//! It has no heap. What it needs it allocates once, from the smallest pieces of memory ([`memory`]), because the kernel
-//! clears a piece whole when it is first cut.
+//! It has no heap. It allocates what it needs once, from the smallest pieces of memory ([`memory`]), because the kernel
+//! clears a whole piece when it is first cut.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

@@ -1,5 +1,5 @@
-//! Making kernel objects and mapping pages, for whoever has memory and slots: the root task itself ([`Memory`]), and an
-//! instance that is being built ([`Builder`]).
+//! Creating kernel objects and mapping pages, for anything with memory and slots: the root task itself ([`Memory`]),
+//! and an instance that is being built ([`Builder`]).
 //!
 //! [`Memory`]: crate::memory::Memory
 //! [`Builder`]: crate::estate::Builder
@@ -14,25 +14,25 @@ use crate::error::{Context, Error};
 
 /// See the module's description.
 pub trait Make {
-    /// An empty slot.
+    /// Allocates an empty slot.
     fn slot(&mut self) -> Result<u64, Error>;
 
-    /// Makes an object; its capability stands in a new slot.
+    /// Makes an object with its capability in a new slot.
     fn make(&mut self, object: ObjectType) -> Result<CPtr, Error>;
 
-    /// An endpoint.
+    /// Makes an endpoint.
     fn endpoint(&mut self) -> Result<Endpoint, Error> {
         self.make(ObjectType::Endpoint).map(Endpoint)
     }
 
-    /// A second capability to a page, which can be mapped on its own.
+    /// Makes a second capability to a page, which can be mapped separately.
     fn again(&mut self, page: Page) -> Result<Page, Error> {
         let slot = self.slot()?;
         own_slot(slot).copy_from(own_slot(page.cptr().0), Rights::ALL).context("copying a capability")?;
         Ok(Page::new(slot))
     }
 
-    /// Maps a page, with the paging structures that it takes.
+    /// Maps a page, and creates missing paging structures.
     fn map(
         &mut self,
         page: Page,
@@ -51,7 +51,7 @@ pub trait Make {
         }
     }
 
-    /// Makes the page directory for an address that has none, with what is missing above it.
+    /// Makes the page directory for an address that has none, with missing structures above it.
     fn prepare_directory(&mut self, vspace: VSpace, address: u64) -> Result<(), Error> {
         let directory = PageDirectory(self.make(ObjectType::PageDirectory)?);
         loop {
@@ -62,7 +62,7 @@ pub trait Make {
         }
     }
 
-    /// Makes the table that an error says is missing. The kernel names the highest first.
+    /// Makes the table that an error reports as missing. The kernel reports the highest one first.
     fn add_table(&mut self, error: KernelError, vspace: VSpace, address: u64, what: &'static str) -> Result<(), Error> {
         match error.missing_table() {
             Some(TableLevel::PageTable) => PageTable(self.make(ObjectType::PageTable)?).map(vspace, address),
@@ -76,7 +76,7 @@ pub trait Make {
     }
 }
 
-/// The path to a slot of the root task's own.
+/// The path to a slot of the root task.
 pub fn own_slot(slot: u64) -> Slot {
     INIT_CNODE.own_slot(CPtr(slot))
 }

@@ -1,10 +1,11 @@
-//! What seL4 itself costs, measured before anything else runs: only in the root task that `./hafnon bench` boots (the
-//! feature `measure`), so that the costs of calls can be held against those of the kernel beneath, in the same boot.
+//! Measures the cost of seL4's own operations before anything else runs. Only the root task that `./hafnon bench` boots
+//! contains this (the feature `measure`), so that the costs of system calls can be compared with those of the kernel in
+//! the same boot.
 //!
-//! Two threads take part. The first is the root task's own. The second, the *partner*, runs a function of the root task's
-//! image, too, in an address space where that image is mapped once more at the same addresses, or in the root task's
-//! own. Whoever is called or woken has the higher priority, as a server has it above its programs. A line for each figure
-//! goes to the console: `figure NAME instructions MEAN LEAST MOST SAMPLES`.
+//! Two threads take part. The first is the root task's own. The second, the *partner*, runs a function of the root
+//! task's image, either in an address space where that image is mapped a second time at the same addresses, or in the
+//! root task's own. The thread that is called or woken has the higher priority, like a server above its programs. Each
+//! figure is a line on the console: `figure NAME instructions MEAN LEAST MOST SAMPLES`.
 
 mod samples;
 
@@ -22,32 +23,32 @@ use crate::memory::Memory;
 use samples::{Meter, counter};
 
 const PAGE: u64 = 4096;
-/// Of whoever calls or signals, and of whoever is called or woken.
+/// Priorities of the thread that calls or signals, and of the thread that is called or woken.
 const LOW: u8 = 100;
 const HIGH: u8 = 200;
-/// The root task's own.
+/// The root task's priority.
 const HIGHEST: u8 = 255;
 /// Nothing is mapped here.
 const NOWHERE: usize = 0x7000_0000;
 const STACK: usize = 4096;
 
-/// The partners' stack: one runs at a time.
+/// The partners' stack: one partner runs at a time.
 #[repr(C, align(16))]
 struct Stack(core::cell::UnsafeCell<[u8; STACK]>);
 // SAFETY: only the one partner that runs uses it.
 unsafe impl Sync for Stack {}
 static PARTNERS_STACK: Stack = Stack(core::cell::UnsafeCell::new([0; STACK]));
 
-/// When the partner was woken, and when it waits again.
+/// The counter when the partner was woken, and when it begins to wait again.
 static WOKEN: AtomicU64 = AtomicU64::new(0);
 static WAITS: AtomicU64 = AtomicU64::new(0);
 
 unsafe extern "C" {
-    /// Where the image begins; from the linker.
+    /// The beginning of the image; from the linker.
     static __executable_start: u8;
 }
 
-/// Measures everything, and says what it was.
+/// Measures everything and prints the results.
 pub fn run(memory: &mut Memory, boot: &BootInfo, server: &[u8]) -> Result<(), Error> {
     let mut meter = Meter::new();
     let other = other_space(memory, boot, server)?;
@@ -61,7 +62,7 @@ pub fn run(memory: &mut Memory, boot: &BootInfo, server: &[u8]) -> Result<(), Er
     Ok(())
 }
 
-/// An address space with the root task's image in it, but for the server's program file, which is large.
+/// An address space with the root task's image in it, except for the server's program file, which is large.
 fn other_space(memory: &mut Memory, boot: &BootInfo, server: &[u8]) -> Result<VSpace, Error> {
     let space = VSpace(memory.make(ObjectType::VSpace)?);
     INIT_ASID_POOL.assign(space).context("an address space's number")?;
@@ -78,7 +79,7 @@ fn other_space(memory: &mut Memory, boot: &BootInfo, server: &[u8]) -> Result<VS
     Ok(space)
 }
 
-/// Starts a partner: `run` with a capability's address.
+/// Starts a partner with `run`, which gets a capability's address.
 fn partner(
     memory: &mut Memory,
     space: VSpace,
@@ -99,7 +100,7 @@ fn partner(
     .context("configuring a partner")?;
     let registers = UserContext {
         rip: run as *const () as u64,
-        // As a call would leave it.
+        // As after a call instruction.
         rsp: PARTNERS_STACK.0.get().addr() as u64 + STACK as u64 - 8,
         rdi: cap.0,
         ..UserContext::default()
@@ -109,7 +110,7 @@ fn partner(
     Ok(tcb)
 }
 
-/// Lets the root task's thread have another priority; what is ready above it runs at once.
+/// Sets the priority of the root task's thread. Ready threads with a higher priority run at once.
 fn set_own_priority(priority: u8) -> Result<(), Error> {
     INIT_TCB.set_priority(INIT_TCB, priority).context("a priority")
 }
@@ -122,7 +123,7 @@ extern "C" fn answer(endpoint: u64) -> ! {
     }
 }
 
-/// `Call` of one side and `ReplyRecv` of the other, nothing in the messages.
+/// Measures `Call` on one side and `ReplyRecv` on the other, with empty messages.
 fn calls(memory: &mut Memory, meter: &mut Meter, name: &'static str, space: VSpace) -> Result<(), Error> {
     let endpoint = memory.endpoint()?;
     let partner = partner(memory, space, HIGH, CPtr(0), answer, endpoint.cptr())?;
@@ -143,8 +144,8 @@ extern "C" fn wait(notification: u64) -> ! {
     }
 }
 
-/// A signal for which nobody waits, and a wait for one that is there. Then a signal that wakes a partner, until that one
-/// runs, and the partner's next wait, until the first thread goes on.
+/// Measures a signal for which no thread waits, and a wait for a pending signal. Then measures a signal that wakes a
+/// partner, until the partner runs, and the partner's next wait, until the first thread continues.
 fn signals(memory: &mut Memory, meter: &mut Meter, space: VSpace) -> Result<(), Error> {
     let notification = Notification(memory.make(ObjectType::Notification)?);
     meter.measure(["sel4_signal", "sel4_wait_ready"], |[signal, wait]| {
@@ -164,7 +165,7 @@ fn signals(memory: &mut Memory, meter: &mut Meter, space: VSpace) -> Result<(), 
     partner.suspend().context("stopping a partner")
 }
 
-/// Where the partner finds the notification that it signals.
+/// The notification that the partner signals.
 static BACK: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn signal_back(notification: u64) -> ! {
@@ -175,7 +176,8 @@ extern "C" fn signal_back(notification: u64) -> ! {
     }
 }
 
-/// A signal for a partner of the same priority in the same address space, and the wait for its signal: two switches.
+/// Measures a signal to a partner of the same priority in the same address space, and the wait for its signal: two
+/// switches.
 fn switches(memory: &mut Memory, meter: &mut Meter) -> Result<(), Error> {
     let there = Notification(memory.make(ObjectType::Notification)?);
     let back = Notification(memory.make(ObjectType::Notification)?);
@@ -194,14 +196,15 @@ fn switches(memory: &mut Memory, meter: &mut Meter) -> Result<(), Error> {
 
 extern "C" fn fault(_: u64) -> ! {
     let nowhere = core::ptr::with_exposed_provenance::<u8>(NOWHERE);
-    // SAFETY: nothing is there, so nothing is ever read: the thread faults, and faults again when it is let go on.
+    // SAFETY: nothing is mapped there, so nothing is ever read: the thread faults, and faults again when it is resumed.
     unsafe { nowhere.read_volatile() };
     loop {
         core::hint::spin_loop();
     }
 }
 
-/// A page fault, its message to the handler, and the handler's reply, which lets the thread try again and fault again.
+/// Measures a page fault, its message to the handler, and the handler's reply, after which the thread repeats the
+/// access and faults again.
 fn faults(memory: &mut Memory, meter: &mut Meter, space: VSpace) -> Result<(), Error> {
     let endpoint = memory.endpoint()?;
     let partner = partner(memory, space, LOW, endpoint.cptr(), fault, CPtr(0))?;
@@ -212,12 +215,13 @@ fn faults(memory: &mut Memory, meter: &mut Meter, space: VSpace) -> Result<(), E
     partner.suspend().context("stopping a partner")
 }
 
-/// A frame made of untyped memory, which clears it, and what is done with its capability; all in tables that are there.
+/// Measures making a frame from untyped memory, which clears it, and the operations on its capability; all paging
+/// structures exist.
 fn frames(memory: &mut Memory, meter: &mut Meter) -> Result<(), Error> {
     let untyped = Untyped(memory.make(ObjectType::Untyped(12))?);
     let frame = memory.slot()?;
     let copy = memory.slot()?;
-    // The tables for this address are there from then on.
+    // This creates the paging structures for the address.
     let first = Page(memory.make(ObjectType::Page)?);
     let address = memory.map_own(first, PAGE, Caching::WriteBack)?;
     first.unmap().context("unmapping a page")?;

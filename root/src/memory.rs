@@ -1,9 +1,9 @@
 //! The root task's own memory and slots.
 //!
-//! Memory comes as untypeds; each gives out its bytes from the bottom. The root task takes what it needs from the
-//! smallest that has room. Those that it has not touched and that hold at least one chunk go to the instances. Slots are
-//! handed out in order; nothing comes back here, as all of it lives as long as the system: an instance that is built
-//! again is built of what it had ([`crate::estate`]).
+//! Memory comes as untypeds; each hands out its bytes from the bottom up. The root task takes what it needs from the
+//! smallest untyped that has room. Untypeds that it has not touched and that hold at least one chunk go to the
+//! instances. Slots are handed out in order. Nothing is ever returned here, because everything lives as long as the
+//! system: an instance that is built again is built from what it had ([`crate::estate`]).
 
 use core::ptr;
 
@@ -16,12 +16,12 @@ use crate::error::{Context, Error};
 use crate::make::{Make, own_slot};
 use crate::ports;
 
-/// Untypeds that the kernel hands over at most, and those that splitting adds.
+/// Maximum number of untypeds: those of the kernel, and those that splitting adds.
 const MAX: usize = 512;
 
-/// Where the root task maps things for itself: above its image, below the first gibibyte.
+/// First address of the root task's own mappings: above its image, below the first gibibyte.
 const OWN: u64 = 0x2000_0000;
-/// Where it maps a page of an instance for a moment.
+/// Where it temporarily maps a page of an instance.
 const SCRATCH: u64 = OWN;
 const PAGE: u64 = 4096;
 
@@ -41,26 +41,26 @@ pub struct Memory {
     next_slot: u64,
     end_slot: u64,
     next_own: u64,
-    /// For the second capability of a page that is looked at.
+    /// For the second capability of a page that is read.
     scratch_slot: u64,
 }
 
-/// A piece that goes to an instance. The capability stays here: what the instance has is a child of it.
+/// A piece that goes to an instance. The capability stays here; the instance gets a child of it.
 #[derive(Clone, Copy)]
 pub struct Gift {
     /// The capability.
     pub cap: Untyped,
     /// Its physical address.
     pub address: u64,
-    /// Binary logarithm of its bytes.
+    /// Binary logarithm of its size in bytes.
     pub bits: u8,
 }
 
 impl Memory {
-    /// Takes over what the kernel lists, and moves to a CNode with more slots.
+    /// Takes over the untypeds that the kernel lists, and moves to a CNode with more slots.
     pub fn new(boot: &BootInfo) -> Result<Self, Error> {
         let slots = boot.empty();
-        // Those of I/O ports come first.
+        // The slots for I/O ports come first.
         let first = slots.start + ports::SLOTS;
         let mut memory = Memory {
             pieces: [None; MAX],
@@ -80,16 +80,16 @@ impl Memory {
             });
         }
         let cnode = CNode(memory.make(ObjectType::CNode(cspace::BITS))?);
-        // What is measured shows its own image to others.
+        // The measurement maps its own image in another address space.
         let image = boot.user_image_pages();
         let stays = if cfg!(feature = "measure") { SlotRange { end: image.start, ..image } } else { image };
-        // Its own capability, which is the last, is not needed there.
+        // The last slot holds the new CNode's own capability, which is not needed there.
         cspace::move_to(cnode, cnode.cptr().0, stays)?;
         memory.end_slot = 1 << cspace::BITS;
         Ok(memory)
     }
 
-    /// So many empty slots, one after the other; gives the first.
+    /// Allocates this many adjacent empty slots; returns the first.
     pub fn slots(&mut self, count: u64) -> Result<u64, Error> {
         if count > self.end_slot - self.next_slot {
             return Err(Error::OutOfSlots);
@@ -98,19 +98,19 @@ impl Memory {
         Ok(self.next_slot - count)
     }
 
-    /// Slots and bytes that are taken, whoever has them.
+    /// Slots and bytes that are in use, including those of instances.
     pub fn taken(&self) -> (u64, u64) {
         let bytes = |piece: &Piece| if piece.given { 1 << piece.bits } else { piece.used };
         (self.next_slot, self.pieces.iter().flatten().filter(|piece| !piece.device).map(bytes).sum())
     }
 
-    /// Chunks in the pieces that nobody has touched.
+    /// Number of chunks in untouched pieces.
     pub fn untouched_chunks(&self) -> u64 {
         self.pieces.iter().flatten().filter(|piece| piece.untouched()).map(|piece| (1 << piece.bits) / CHUNK).sum()
     }
 
-    /// The page of a device at a physical address. What else lies in the same untyped is cut into pieces that stay in
-    /// the list, so that other devices can be reached later.
+    /// The page of a device at a physical address. The rest of the same untyped is cut into pieces that stay in the
+    /// list, so that other devices can be reached later.
     pub fn device_page(&mut self, address: u64) -> Result<Page, Error> {
         let holds = |p: &Piece| p.device && !p.given && p.address <= address && address - p.address < 1 << p.bits;
         let index = self.pieces.iter().position(|p| p.as_ref().is_some_and(holds));
@@ -118,7 +118,8 @@ impl Memory {
         let Some(piece) = self.pieces[index] else { return Err(Error::OutOfMemory) };
         self.pieces[index] = Some(Piece { given: true, ..piece });
         let mut at = piece.address;
-        // The largest parts that are aligned and do not reach past the page, then the page, then likewise to the end.
+        // First the largest aligned pieces before the page, then the page, then the largest aligned pieces up to the
+        // end.
         self.cut(&piece, &mut at, address)?;
         let slot = self.slot()?;
         piece.cap.retype(ObjectType::Page, INIT_CNODE, 0, 0, slot, 1).context("a device's page")?;
@@ -139,7 +140,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Gives away a piece of device memory that lies between two addresses, both included; none if there is none left.
+    /// Gives away a piece of device memory that lies between two addresses, both included; none if none is left.
     pub fn device_gift(&mut self, first: u64, last: u64) -> Result<Option<Gift>, Error> {
         let end = |p: &Piece| p.address + ((1 << p.bits) - 1);
         let meets = |p: &Piece| p.device && !p.given && p.address <= last && first <= end(p);
@@ -164,8 +165,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Gives away an untouched piece of at most `chunks` chunks: the largest of them. If all are larger, the smallest
-    /// is cut in two until one fits.
+    /// Gives away an untouched piece of at most `chunks` chunks: the largest of these. If all pieces are larger, cuts
+    /// the smallest in two until one fits.
     pub fn gift(&mut self, chunks: u64) -> Result<Gift, Error> {
         loop {
             let pieces = || self.pieces.iter().enumerate().filter_map(|(i, p)| p.map(|p| (i, p)));
@@ -185,36 +186,37 @@ impl Memory {
         }
     }
 
-    /// A free address in the root task's own space, for `size` bytes aligned to their size.
+    /// A free address range in the root task's address space, of `size` bytes and aligned to `size`.
     pub fn own_address(&mut self, size: u64) -> u64 {
         let address = self.next_own.next_multiple_of(size);
         self.next_own = address + size;
         address
     }
 
-    /// Maps a page for the root task itself.
+    /// Maps a page into the root task's address space.
     pub fn map_own(&mut self, page: Page, size: u64, caching: Caching) -> Result<u64, Error> {
         let address = self.own_address(size);
         self.map(page, INIT_VSPACE, address, Rights::READ_WRITE, caching)?;
         Ok(address)
     }
 
-    /// Writes bytes into a page that is mapped nowhere.
+    /// Writes bytes to a page that is not mapped.
     pub fn fill(&mut self, page: Page, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         self.map(page, INIT_VSPACE, SCRATCH, Rights::READ_WRITE, Caching::WriteBack)?;
         let to = ptr::with_exposed_provenance_mut::<u8>(SCRATCH as usize + offset);
-        // SAFETY: the page is mapped there for writing, nothing else is, and the callers keep `offset` and `bytes` in it.
+        // SAFETY: the page is mapped there for writing, nothing else is, and the callers keep `offset` and `bytes`
+        // within it.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         page.unmap().context("unmapping a page")
     }
 
-    /// The words of a page that is mapped elsewhere.
+    /// Reads the words of a page that is mapped elsewhere.
     pub fn read(&mut self, page: Page) -> Result<[u64; (PAGE / 8) as usize], Error> {
         let slot = own_slot(self.scratch_slot);
         slot.copy_from(own_slot(page.cptr().0), Rights::ALL).context("copying a capability")?;
         let again = Page::new(self.scratch_slot);
         self.map(again, INIT_VSPACE, SCRATCH, Rights::READ, Caching::WriteBack)?;
-        // SAFETY: the page is mapped there, and holds as many words.
+        // SAFETY: the page is mapped there, and holds this many words.
         let words =
             unsafe { ptr::with_exposed_provenance::<[u64; (PAGE / 8) as usize]>(SCRATCH as usize).read_volatile() };
         slot.delete().context("deleting a capability")?;

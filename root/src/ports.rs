@@ -1,8 +1,9 @@
 //! I/O ports: those that the root task uses itself, and those that it hands out.
 //!
-//! From seL4 13 on the kernel hands out each port once, and what is handed out can be copied and not narrowed; 5.0.0 has
-//! one capability to all ports that can be narrowed as often as one likes. So each range is taken from the kernel once,
-//! kept here, and copied to whoever may use it too. Ranges that are neither equal nor apart cannot be had from 13 on.
+//! From seL4 13 on, the kernel hands out each port once, and the resulting capability can be copied but not narrowed.
+//! 5.0.0 has one capability to all ports that can be narrowed any number of times. So the root task takes each range
+//! from the kernel once, keeps the capability, and copies it to each user of the range. From 13 on, two ranges must be
+//! equal or disjoint.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,21 +13,21 @@ use sel4::{IoPort, Rights, Slot};
 use crate::error::{Context, Error};
 use crate::make::own_slot;
 
-/// Slots that are kept for ranges, from the first empty one on; [`crate::memory`] starts behind them.
+/// Slots reserved for ranges, from the first empty one on; [`crate::memory`] starts behind them.
 pub const SLOTS: u64 = 64;
 
-/// First and last port of the range whose capability lies in the slot of this number; 0 in those that are empty.
+/// First and last port of the range whose capability is in the slot of this number; 0 for an empty slot.
 static RANGES: [AtomicU64; SLOTS as usize] = [const { AtomicU64::new(0) }; SLOTS as usize];
 static FIRST_SLOT: AtomicU64 = AtomicU64::new(0);
 
-/// The serial port of the root task's lines.
+/// The serial port of the console.
 const CONSOLE: (u16, u16) = (0x3f8, 0x3ff);
-/// Where the emulator is told to end.
+/// The emulator's exit port.
 const EXIT: (u16, u16) = (0xf4, 0xf4);
 /// The device of the boot files.
 const FWCFG: (u16, u16) = (0x510, 0x51b);
 
-/// Takes what the root task uses itself. Without it there are no lines, so nobody could be told that it failed.
+/// Takes the ports that the root task uses itself. Without them there is no console, so errors could not be reported.
 pub fn init(first_slot: u64) {
     FIRST_SLOT.store(first_slot, Relaxed);
     for (first, last) in [CONSOLE, EXIT, FWCFG] {
@@ -34,9 +35,9 @@ pub fn init(first_slot: u64) {
     }
 }
 
-/// The slot of a range, which is taken from the kernel if it was not yet.
+/// The slot of a range. Takes the range from the kernel if necessary.
 fn own(first: u16, last: u16) -> Result<u64, Error> {
-    // A range that ends at port 0 would look like an empty place; no device has that port.
+    // A range that is only port 0 would look like an empty entry; no device has that port.
     let range = u64::from(first) << 16 | u64::from(last);
     let known = |known: &AtomicU64| [0, range].contains(&known.load(Relaxed));
     let place = RANGES.iter().position(known).ok_or(Error::OutOfSlots)?;
@@ -49,15 +50,15 @@ fn own(first: u16, last: u16) -> Result<u64, Error> {
     Ok(slot)
 }
 
-/// Puts the capability to a range of I/O ports into a slot.
+/// Copies the capability to a range of I/O ports into a slot.
 pub fn issue(first: u16, last: u16, to: Slot) -> Result<(), Error> {
     to.copy_from(own_slot(own(first, last)?), Rights::ALL).context("I/O ports")
 }
 
-/// The ports that the root task has: those that it uses itself, and what instances have.
+/// The ports that the root task can access: its own, and those of instances.
 pub struct OwnPorts;
 
-/// The ports that the root task has.
+/// The ports that the root task can access.
 pub const PORTS: OwnPorts = OwnPorts;
 
 impl OwnPorts {

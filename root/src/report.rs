@@ -1,5 +1,4 @@
-//! The report of the end of a server or a component: what happened, where, the registers, the system
-//! calls that came last, and where in the program it was.
+//! The report of the end of a server or a component: the fault, the registers, the last system calls, and a backtrace.
 
 use sel4::{Fault, Page, Received, Tcb};
 use server_boot::layout::STACK_GUARD;
@@ -9,12 +8,12 @@ use crate::console::error;
 use crate::memory::Memory;
 use crate::server::PAGE;
 
-/// Frames of the stack that are shown.
+/// Maximum number of stack frames in the backtrace.
 const DEPTH: usize = 32;
-/// Calls that are shown.
+/// Number of calls that are shown.
 const SHOWN: u64 = 12;
 
-/// Of whom a report is.
+/// The subject of a report.
 pub struct Who<'a> {
     /// `server` or `component`.
     pub kind: &'static str,
@@ -24,7 +23,7 @@ pub struct Who<'a> {
     pub tcb: Tcb,
     /// The pages of its stack, from the lowest up.
     pub stack: &'a [Page],
-    /// What it notes of the calls that it handles.
+    /// The page in which a server records its calls.
     pub record: Option<Page>,
 }
 
@@ -70,7 +69,7 @@ pub fn died(memory: &mut Memory, who: &Who<'_>, received: &Received) {
     error!("end of the report");
 }
 
-/// Where it was, and the calls that led there: the host's tool knows the names (`xtask/src/symbols/report.rs`).
+/// Prints a backtrace of addresses; the host tool adds the names (`xtask/src/symbols/report.rs`).
 fn backtrace(memory: &mut Memory, stack: &[Page], rip: u64, rbp: u64) {
     error!("  #0  {rip:#x}");
     let mut frame = rbp;
@@ -78,14 +77,14 @@ fn backtrace(memory: &mut Memory, stack: &[Page], rip: u64, rbp: u64) {
         let Some(return_address) = word(memory, stack, frame.wrapping_add(8)) else { return };
         error!("  #{n}  {return_address:#x}");
         match word(memory, stack, frame) {
-            // Frames go up the stack; anything else is no frame.
+            // Frames go up the stack; any other value is no frame.
             Some(next) if next > frame => frame = next,
             _ => return,
         }
     }
 }
 
-/// The system calls that a server handled last, the latest first.
+/// The system calls that a server handled last, most recent first.
 fn last_calls(memory: &mut Memory, record: Page) {
     let Ok(words) = memory.read(record) else { return };
     let count = words[0];
@@ -98,7 +97,7 @@ fn last_calls(memory: &mut Memory, record: Page) {
     }
 }
 
-/// A word of a stack, which begins behind the guard where servers' and components' begin.
+/// A word of a stack. The stacks of servers and components begin at the same address behind the guard.
 fn word(memory: &mut Memory, stack: &[Page], address: u64) -> Option<u64> {
     if !address.is_multiple_of(8) {
         return None;

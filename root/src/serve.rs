@@ -1,4 +1,4 @@
-//! What the root task does once the system runs: waits for requests and for bad news.
+//! The root task's main loop: it waits for requests, faults and alarms.
 
 use core::convert::Infallible;
 
@@ -14,7 +14,7 @@ use crate::report;
 use crate::supervise::{Supervisor, ordinarily};
 use crate::world::World;
 
-/// Serves for ever.
+/// Serves forever.
 pub fn run(world: &mut World<'_>, supervisor: &mut Supervisor) -> Result<Infallible, Error> {
     info!("the system is built");
     let mut received = world.means.endpoint.recv();
@@ -34,7 +34,7 @@ pub fn run(world: &mut World<'_>, supervisor: &mut Supervisor) -> Result<Infalli
     }
 }
 
-/// A server's request, or its end: the reply, if there is one.
+/// Handles a server's request, or its end. Returns the reply, if there is one.
 fn of_instance(
     world: &mut World<'_>,
     supervisor: &mut Supervisor,
@@ -63,7 +63,7 @@ fn of_instance(
     Ok(Some(Message::one(status, value)))
 }
 
-/// A component's request, or its end.
+/// Handles a component's request, or its end. Returns the reply, if there is one.
 fn of_component(
     world: &mut World<'_>,
     supervisor: &mut Supervisor,

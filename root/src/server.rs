@@ -1,4 +1,4 @@
-//! Builds a server out of an instance's estate: see [`server_boot`] for what it finds when it starts.
+//! Builds a server from an instance's estate; [`server_boot`] defines what the server finds when it starts.
 
 use description::Instance as Wanted;
 use sel4::bootinfo::{ASID_CONTROL, DOMAIN, INIT_ASID_POOL, INIT_TCB, IRQ_CONTROL};
@@ -23,17 +23,17 @@ use crate::make::{Make, own_slot};
 use crate::ports;
 
 pub const PAGE: u64 = 4096;
-/// Chunks of heap that a server starts with.
+/// Chunks of heap that are mapped when a server starts.
 pub const HEAP_CHUNKS: u64 = 2;
 const STACK_PAGES: usize = (STACK_SIZE / PAGE) as usize;
 
-/// Its priority, once its first program runs: the root task is above it, programs are below.
+/// The server's priority once its first program runs: below the root task, above programs.
 const SERVER_PRIORITY: u8 = 200;
-/// The priority of a program that asked for none, and of all that it takes to bring an instance up or down: others share the
-/// processor with it.
+/// The default priority of programs, and of all work that starts or ends an instance, so that other instances share the
+/// processor with that work.
 ///
-/// It is that of the programs whose turn it is (`server/src/machine/sys.rs`): below it one busy program would keep all of this
-/// from being done.
+/// It is the priority of programs whose job holds the turn (`server/src/machine/sys.rs`): with a lower one, a single
+/// busy program would block this work.
 pub const ORDINARY_PRIORITY: u8 = 117;
 
 /// A server, for one life.
@@ -47,37 +47,37 @@ pub struct Server {
     entry: u64,
     /// The pages of its stack, from the lowest up; for a report.
     pub stack: [Page; STACK_PAGES],
-    /// What it notes, likewise.
+    /// The page in which it records its calls; for a report.
     pub record: Page,
-    /// Its notification, to tell it that there is news.
+    /// Its notification, with which the root task signals events.
     pub news: Notification,
-    /// The large page for its boot file; its physical address.
+    /// Physical address of the large page for its boot file.
     pub buffer: Option<u64>,
 }
 
-/// What a server is built after.
+/// The parameters of a server.
 pub struct Plan<'a> {
     /// Its instance.
     pub wanted: &'a Wanted<'a>,
-    /// The number of that.
+    /// The instance's number.
     pub number: usize,
     /// The program file.
     pub image: &'a [u8],
-    /// The most chunks that it can have.
+    /// Maximum number of chunks that it can have.
     pub chunks: u64,
-    /// The timer, of which it has the comparator of its number.
+    /// The timer. The server gets the comparator with its instance's number.
     pub hpet: &'a Hpet,
-    /// Where its requests and faults go, with this badge, and with the next.
+    /// The endpoint for its requests, with [`Plan::badge`], and for its faults, with the next badge.
     pub endpoint: Endpoint,
     /// See above.
     pub badge: u64,
     /// Whether it has a boot file.
     pub boot_file: bool,
-    /// Pools of numbers for address spaces.
+    /// Number of ASID pools.
     pub asid_pools: u64,
 }
 
-/// How many slots building one takes, at most.
+/// Maximum number of slots that building a server takes.
 pub fn slots(image: &[u8], chunks: u64) -> Result<u64, Error> {
     const OTHERS: u64 = 128;
     let pages = slots_of_image(image)?;
@@ -85,7 +85,7 @@ pub fn slots(image: &[u8], chunks: u64) -> Result<u64, Error> {
 }
 
 impl Server {
-    /// Makes everything but its memory and its boot pages' contents.
+    /// Makes everything except its memory and the contents of its boot pages.
     pub fn build(builder: &mut Builder<'_>, plan: &Plan<'_>) -> Result<Self, Error> {
         let root_bits = root_bits(plan.chunks);
         let vspace = VSpace(builder.make(ObjectType::VSpace)?);
@@ -147,7 +147,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The heap's first pages, and the paging structures of the heap and the window.
+    /// Maps the heap's first pages, and the paging structures of the heap and the window.
     fn regions(&self, builder: &mut Builder<'_>, chunks: u64) -> Result<(), Error> {
         for region in 0..HEAP_LIMIT >> 30 {
             builder.prepare_directory(self.vspace, HEAP + (region << 30))?;
@@ -168,7 +168,7 @@ impl Server {
         Ok(())
     }
 
-    /// The leaf CNodes that stand from the start.
+    /// Makes the leaf CNodes that exist from the start.
     fn leaves(&self, builder: &mut Builder<'_>, chunks: u64) -> Result<(), Error> {
         let chunk_leaves = chunks.div_ceil(LEAF_SLOTS).max(1);
         let first = cspace::CHUNK_CAPS_LEAF;
@@ -186,7 +186,7 @@ impl Server {
         self.cnode.slot(slot, self.root_bits)
     }
 
-    /// The path to a slot that one of its pointers names.
+    /// The path to a slot that one of the server's pointers names.
     pub fn leaf_place(&self, pointer: u64) -> Slot {
         self.cnode.slot(pointer, self.root_bits + LEAF_BITS)
     }
@@ -221,7 +221,7 @@ impl Server {
         })
     }
 
-    /// What it drives itself.
+    /// Gives the server the devices that it drives itself.
     fn devices(&self, plan: &Plan<'_>) -> Result<(), Error> {
         let wanted = plan.wanted;
         let vector = plan.number as u64 * 2;
@@ -253,7 +253,7 @@ impl Server {
         ports::issue(first, last, self.place(slot))
     }
 
-    /// Gives it its memory, and the devices that its programs may drive.
+    /// Gives the server its memory, and the devices that its programs may drive.
     pub fn endow(&self, endowment: &Endowment, info: &BootInfo, hpet: &Hpet) -> Result<(), Error> {
         let place = |first: u64| move |i: u64| self.leaf_place(cspace::leaf_slot(cspace::SOURCES_LEAF, first + i));
         endowment.give_memory(place(0))?;
@@ -268,12 +268,12 @@ impl Server {
         Ok(())
     }
 
-    /// Puts it above its programs, of which the first runs.
+    /// Raises the server's priority above its programs. Called when the first program runs.
     pub fn rise(&self) -> Result<(), Error> {
         self.tcb.set_priority(INIT_TCB, SERVER_PRIORITY).context("a server's priority")
     }
 
-    /// Fills the boot pages and lets it run.
+    /// Fills the boot pages and starts the server.
     pub fn start(&self, builder: &mut Builder<'_>, info: &mut BootInfo) -> Result<(), Error> {
         info.root_bits = self.root_bits.into();
         let parts = info.as_bytes().chunks(PAGE as usize);
@@ -286,7 +286,7 @@ impl Server {
             rip: self.entry,
             rsp: STACK_TOP,
             rdi: BOOT_INFO,
-            // A server has no thread-local data, and each call would set the bases twice.
+            // A server has no thread-local data; with bases, each call would set them twice.
             fs_base: NO_BASES,
             ..UserContext::default()
         };
@@ -295,12 +295,12 @@ impl Server {
     }
 }
 
-/// What of the boot page its description says.
+/// The flags of the boot pages that follow from its description.
 pub fn flags(wanted: &Wanted<'_>) -> u64 {
     if wanted.power { FLAG_POWER } else { 0 }
 }
 
-/// Slots that a program's segments take, at most.
+/// Maximum number of slots for a program's segments.
 pub fn slots_of_image(image: &[u8]) -> Result<u64, Error> {
     let mut pages = 0;
     for segment in Elf::new(image)?.segments() {
@@ -309,7 +309,7 @@ pub fn slots_of_image(image: &[u8]) -> Result<u64, Error> {
     Ok(pages)
 }
 
-/// Loads a program's segments, page by page, below its stack at `limit`; returns its entry.
+/// Loads a program's segments, page by page, below its stack at `limit`; returns the entry address.
 pub fn load(builder: &mut Builder<'_>, vspace: VSpace, image: &[u8], limit: u64) -> Result<u64, Error> {
     let elf = Elf::new(image)?;
     for segment in elf.segments() {

@@ -1,4 +1,4 @@
-//! Where the root task starts, and how it stops.
+//! Start and stop of the root task.
 
 use description::{COMPONENTS, System};
 use sel4::BootInfo;
@@ -22,10 +22,10 @@ use crate::world::World;
 
 /// The server's program file.
 static SERVER: &[u8] = include_bytes!(env!("HAFNON_SERVER"));
-/// The system description: a mark, the length, and the bytes. The host's tool writes them into the finished program, so
-/// that another description takes no other build.
+/// The system description: a mark, the length, and the bytes. The host tool writes them into the finished program, so
+/// another description needs no other build.
 #[used]
-// SAFETY: the section has a name of its own, and holds this alone.
+// SAFETY: the section has a name of its own, and contains only this.
 #[unsafe(link_section = ".hafnon.system")]
 static SYSTEM: [u8; 4096] = {
     let mut bytes = [0; 4096];
@@ -37,10 +37,10 @@ static SYSTEM: [u8; 4096] = {
     bytes
 };
 
-// What it knows of each instance and component lies there.
+// The stack holds the state of all instances and components.
 sel4::entry!(main, stack = 512 << 10);
 
-/// Pools of numbers for address spaces that the kernel has room for, the one that it begins with among them.
+/// Number of ASID pools in the kernel, including the initial one.
 const ASID_POOLS_OF_KERNEL: u64 = 8;
 
 fn main(boot: BootInfo) -> ! {
@@ -57,7 +57,7 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     }
     INIT_TCB.without_fpu(DOMAIN).context("the root task without FPU")?;
     info!("firmware and kernel took {} thousand ticks of the processor's counter", console::start() / 1000);
-    // What is written into the program later is not what the compiler knows.
+    // The compiler must not assume the initial value, because the host tool changes it in the binary.
     let system = System::embedded(core::hint::black_box(&SYSTEM)).map_err(Error::Description)?;
     let mut memory = Memory::new(boot)?;
     let mebibytes = (memory.untouched_chunks() * server_boot::layout::CHUNK) >> 20;
@@ -104,7 +104,7 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     serve::run(&mut world, &mut supervisor)
 }
 
-/// Ends the emulator with a code; on a machine without its exit port, stays.
+/// Exits the emulator with a code. On a machine without its exit port, stops.
 pub fn exit(code: u8) -> ! {
     let _ = PORTS.out8(0xf4, code);
     loop {

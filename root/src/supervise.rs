@@ -1,18 +1,20 @@
-//! Watches the instances and the components: what becomes of one that has ended, and when.
+//! Supervision of instances and components: whether and when one that has ended gets another life.
 //!
-//! A server ends by a fault. Where the description asks for a trial, the root task has it fault at some moment.
-//! 1. What happened is reported ([`crate::report`]).
-//! 2. The description's policy says whether there is another life, and how long the instance has to wait for it.
-//! 3. If there is one, everything that the instance held is taken back ([`crate::estate`]), after the wait its server is
-//!    built again and runs.
-//! 4. The server says when its first program runs ([`server_boot::service::RUNNING`]): that is the end of the outage, which
-//!    is reported with its length.
+//! A server ends by a fault. If the description asks for a trial, the root task makes it fault at some moment.
+//! 1. The root task reports the fault ([`crate::report`]).
+//! 2. The restart policy in the description determines whether there is another life, and how long the instance has to
+//!    wait for it.
+//! 3. If there is one, the root task takes back everything that the instance held ([`crate::estate`]). After the wait
+//!    it builds the server again and starts it.
+//! 4. The server reports when its first program runs ([`server_boot::service::RUNNING`]). This ends the outage, and the
+//!    root task logs its length.
 //!
-//! Where there is none and no other instance lives, the machine stops. A component's end goes the same way, but that
-//! step 4 is its start, and that the instances are told which it offers its endpoint to.
+//! If there is no further life and no other instance runs, the machine stops. A component's end is handled in the same
+//! way, except that step 4 is its start, and that the instances to which it offers its endpoint are notified.
 //!
-//! The root task stands above everything, so all of this but the trial itself is done at the priority of ordinary programs ([`ordinarily`]),
-//! and the new server begins with it, too: other instances go on, and share the processor with both.
+//! The root task has the highest priority. So it does all this work, except for the trial itself, at the default
+//! priority of programs ([`ordinarily`]), and the new server begins with that priority, too. Other instances continue,
+//! and share the processor with both.
 
 use description::COMPONENTS;
 use sel4::bootinfo::INIT_TCB;
@@ -28,7 +30,7 @@ use crate::start::exit;
 use crate::watch::{State, Watch};
 use crate::world::World;
 
-/// The root task's own priority, when it serves.
+/// The root task's priority when it serves requests.
 const HIGHEST: u8 = 255;
 
 /// See the module's description.
@@ -39,7 +41,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Of instances and components that have just been started.
+    /// For instances and components that have just been started.
     pub fn new(alarm: Option<Alarm>, world: &World<'_>) -> Result<Self, Error> {
         let mut supervisor =
             Supervisor { instances: [Watch::ABSENT; MAX_INSTANCES], components: [Watch::ABSENT; COMPONENTS], alarm };
@@ -58,8 +60,8 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// The alarm rang: does what is due. Servers that are to end do so where they are, so this comes before anything that lets
-    /// them go on.
+    /// The alarm has fired: does what is due. Servers on trial must end at their current instruction, so this comes
+    /// before anything that lets them continue.
     pub fn rang(&mut self, world: &mut World<'_>) -> Result<(), Error> {
         let now = tsc();
         let servers = world.instances.iter().flatten().map(|instance| instance.server.tcb);
@@ -92,8 +94,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The server of an instance has ended at that reading of the processor's counter: steps 2 and 3. What happened has been
-    /// reported.
+    /// The server of an instance has ended at the time-stamp counter's value `ended`: steps 2 and 3. The report has
+    /// been written.
     pub fn ended(&mut self, number: usize, ended: u64, world: &mut World<'_>) -> Result<(), Error> {
         let Some(instance) = &mut world.instances[number] else { return Ok(()) };
         let name = instance.wanted.name;
@@ -120,7 +122,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The same for a component.
+    /// As [`Supervisor::ended`], for a component.
     pub fn component_ended(&mut self, number: usize, ended: u64, world: &mut World<'_>) -> Result<(), Error> {
         let Some(component) = &mut world.components[number] else { return Ok(()) };
         let name = component.wanted.name;
@@ -159,7 +161,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// A server says that its first program runs: step 4.
+    /// A server reports that its first program runs: step 4.
     pub fn runs(&mut self, number: usize, world: &World<'_>) -> Result<(), Error> {
         let Some(instance) = &world.instances[number] else { return Ok(()) };
         instance.server.rise()?;
@@ -170,7 +172,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Sets the alarm for what is due first.
+    /// Sets the alarm to the earliest time at which something is due.
     fn set_alarm(&self) {
         let Some(alarm) = &self.alarm else { return };
         let now = tsc();
@@ -180,7 +182,7 @@ impl Supervisor {
     }
 }
 
-/// Says that somebody runs again.
+/// Logs that an instance or component runs again.
 fn back(who: &core::fmt::Arguments<'_>, watch: &Watch, memory: &Memory) {
     let (slots, bytes) = memory.taken();
     let Watch { lives, ended, reclaimed, .. } = *watch;
@@ -192,7 +194,7 @@ fn back(who: &core::fmt::Arguments<'_>, watch: &Watch, memory: &Memory) {
     );
 }
 
-/// Does something that takes long as if the root task were any program.
+/// Does long work at the default priority of programs.
 pub fn ordinarily(work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     INIT_TCB.set_priority(INIT_TCB, ORDINARY_PRIORITY).context("the root task's priority")?;
     let done = work();

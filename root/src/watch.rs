@@ -1,4 +1,4 @@
-//! What is known of the lives of one server or component, and what its policy says of the next.
+//! The lives of one server or component, and the restart policy for the next one.
 
 use description::{Restart, Trial};
 use sel4::Tcb;
@@ -6,15 +6,15 @@ use sel4::Tcb;
 use crate::console::{counts, micros, tsc};
 use crate::error::{Context, Error};
 
-/// Microseconds after which a trial of which nothing came is made again.
+/// Microseconds after which an unsuccessful trial is repeated.
 const AGAIN: u64 = 10_000;
 
-/// Where its owner stands.
+/// State of a server or component.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It runs; since this reading of the processor's counter.
+    /// It runs since this value of the time-stamp counter.
     Runs(u64),
-    /// It waits for its next life, which begins then.
+    /// It waits for its next life, which begins at this value.
     Waits(u64),
     /// There is no next life.
     Gone,
@@ -25,28 +25,28 @@ pub enum State {
 pub struct Watch {
     /// See [`State`].
     pub state: State,
-    /// Lives so far, this one among them.
+    /// Number of lives so far, including the current one.
     pub lives: u32,
-    /// Ends since the first that counts.
+    /// Number of ends since the first one that counts.
     pub ends: u32,
-    /// When that was.
+    /// Time of the first end that counts.
     first_end: u64,
-    /// When it ended last.
+    /// Time of the last end.
     pub ended: u64,
-    /// How long taking back took then, in microseconds.
+    /// Microseconds that the last reclaim took.
     pub reclaimed: u64,
-    /// Trials that are left.
+    /// Number of trials left.
     trials: u32,
-    /// The age at which the next ends this life, if it does.
+    /// The age at which a trial ends this life, if one does.
     trial_age: Option<u64>,
-    /// Where the trial that is going on ended it.
+    /// The instruction at which the current trial ended it.
     trial: Option<u64>,
-    /// The source of chance.
+    /// State of the random number generator.
     chance: u64,
 }
 
 impl Watch {
-    /// Of nobody.
+    /// The state of an unused entry.
     pub const ABSENT: Watch = Watch {
         state: State::Gone,
         lives: 0,
@@ -60,7 +60,7 @@ impl Watch {
         chance: 0,
     };
 
-    /// Of somebody who has just been started.
+    /// The state of a server or component that has just been started.
     pub fn new(trial: Option<Trial>) -> Self {
         let mut watch = Watch::ABSENT;
         if let Some(trial) = trial {
@@ -85,10 +85,10 @@ impl Watch {
         }
     }
 
-    /// Ends the life of its thread where it is, if a trial is due.
+    /// Ends the life of its thread at its current instruction, if a trial is due.
     ///
-    /// A server that has just stopped a component, its client, lets it go on with the registers that it read: then nothing comes of
-    /// it, and it is tried again.
+    /// A server that has just stopped a component, its client, resumes it with the registers that it read before. Then
+    /// the trial has no effect, and is repeated.
     pub fn try_it(&mut self, now: u64, tcb: Tcb) -> Result<(), Error> {
         let State::Runs(since) = self.state else { return Ok(()) };
         let lived = micros(since, now);
@@ -96,7 +96,7 @@ impl Watch {
             return Ok(());
         }
         self.trial_age = Some(lived.saturating_add(AGAIN));
-        // Its next instruction is where there is none: what follows is what follows any fault.
+        // It continues at an unmapped address, so the following steps are those of any fault.
         let mut registers = tcb.read_registers(true).context("ending a life")?;
         if registers.rip != 0 {
             self.trial = Some(registers.rip);
@@ -112,8 +112,8 @@ impl Watch {
         Some(place)
     }
 
-    /// It has ended at that reading of the processor's counter. Gives how many counts the next life has to wait, if there
-    /// is one.
+    /// It has ended at this value of the time-stamp counter. Returns how many counts the next life has to wait, if
+    /// there is one.
     pub fn end(&mut self, ended: u64, policy: &Restart) -> Option<u64> {
         let millis = |count: u32| counts(u64::from(count) * 1000);
         self.ended = ended;
@@ -132,7 +132,7 @@ impl Watch {
         matches!(self.state, State::Waits(until) if until <= now)
     }
 
-    /// In how many microseconds something of it is due.
+    /// Microseconds until something is due.
     pub fn due(&self, now: u64) -> Option<u64> {
         match self.state {
             State::Runs(since) => Some(self.trial_age?.saturating_sub(micros(since, now))),

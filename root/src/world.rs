@@ -1,4 +1,4 @@
-//! All that the root task watches.
+//! Everything that the root task supervises.
 
 use component_boot::Badge;
 use description::{COMPONENTS, NAME};
@@ -11,7 +11,7 @@ use crate::instance::{Instance, MAX_INSTANCES, Means};
 
 /// See the module's description.
 pub struct World<'a> {
-    /// What building takes.
+    /// The resources for building.
     pub means: Means<'a>,
     /// The instances, in the order of the description.
     pub instances: [Option<Instance>; MAX_INSTANCES],
@@ -20,7 +20,7 @@ pub struct World<'a> {
 }
 
 impl World<'_> {
-    /// A component has ended and what it held is taken back: the instances that know it are told.
+    /// A component has ended, and its resources have been taken back: notifies the instances that know it.
     pub fn component_is_away(&mut self, number: usize) {
         let Some(component) = &self.components[number] else { return };
         for (instance, n) in self.instances.iter_mut().flatten().zip(0..) {
@@ -30,7 +30,7 @@ impl World<'_> {
         }
     }
 
-    /// A component asks to become a client of an instance: the answer, if it is the root task's to give.
+    /// A component asks to become a client of an instance. Returns the answer if the root task can give it.
     pub fn connect(&mut self, number: usize, instance: Option<usize>) -> Option<Message> {
         let instance = instance.and_then(|instance| self.instances.get_mut(instance)).and_then(Option::as_mut);
         match instance.filter(|instance| !instance.gone) {
@@ -53,7 +53,7 @@ impl World<'_> {
         if !component.waits_for(number) {
             return Message::empty(service::AWAY);
         }
-        // The slots are the server's to choose: what the kernel refuses is its mistake.
+        // The server chooses the slots, so an error of the kernel is the server's mistake.
         if !component.join(slots.map(|slot| instance.server.leaf_place(slot))) {
             return Message::empty(service::BAD_REQUEST);
         }
@@ -65,7 +65,7 @@ impl World<'_> {
         Message { info: MessageInfo::new(service::OK, 4), mr: core::array::from_fn(|i| u64::from_le_bytes(words[i])) }
     }
 
-    /// The server of an instance has ended, and what it held is taken back. `gone`: it has no further life.
+    /// The server of an instance has ended, and its resources have been taken back. `gone`: it has no further life.
     pub fn server_is_away(&mut self, number: usize, gone: bool) -> Result<(), Error> {
         let clients = self.components.iter_mut().flatten();
         for component in clients.filter(|component| component.wanted.client_of == Some(number as u8)) {
@@ -77,7 +77,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Serves a server's request that is of components; gives status and value.
+    /// Serves a server's request about components; returns status and value.
     pub fn serve(&mut self, number: usize, received: &Received) -> Result<(u64, u64), Error> {
         match received.info.label() {
             service::FIND => Ok(self.find(number, received.mr)),
@@ -114,7 +114,7 @@ impl World<'_> {
         };
         let badge = Badge { instance: number as u8, offer, chosen: badge as u32 };
         let rights = if use_of_it == service::TO_CALL { Rights::CALL } else { Rights::WRITE };
-        // The slot is the server's to choose: what the kernel refuses is its mistake.
+        // The server chooses the slot, so an error of the kernel is the server's mistake.
         match component.mint(life.into(), badge, rights, instance.server.leaf_place(slot)) {
             Ok(true) => Ok((service::OK, 0)),
             Ok(false) => Ok((service::AWAY, 0)),

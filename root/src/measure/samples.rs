@@ -1,19 +1,19 @@
-//! Samples of the processor's counter, and what they come to in instructions.
+//! Samples of the time-stamp counter, and their conversion to instructions.
 
 use core::hint::black_box;
 
 use crate::console::info;
 
-/// Rounds that are not counted, and those that are.
+/// Rounds that are not counted, and rounds that are.
 const WARM_UP: usize = 64;
 const TIMES: usize = 1_000;
-/// Figures at most.
+/// Maximum number of figures.
 const MOST: usize = 24;
-/// Turns of the loop by which the counter is compared with instructions, and instructions of a turn.
+/// Iterations of the loop that relates the counter to instructions, and instructions per iteration.
 const TURNS: u64 = 10_000;
 const OF_A_TURN: u64 = 2;
 
-/// The processor's counter. Nothing is moved from one side of it to the other.
+/// The time-stamp counter. The compiler moves no code across it.
 #[inline(always)]
 pub fn counter() -> u64 {
     let (low, high): (u64, u64);
@@ -23,7 +23,7 @@ pub fn counter() -> u64 {
 }
 
 fn count_down(turns: u64) {
-    // SAFETY: touches nothing but its register and the flags.
+    // SAFETY: changes only its register and the flags.
     unsafe { core::arch::asm!("2: dec {0}", "jnz 2b", inout(reg) turns => _, options(nomem, nostack)) };
 }
 
@@ -52,8 +52,8 @@ impl Samples {
         result
     }
 
-    /// Adds what lies between two looks at the counter. Never a part of where it is called, or some of it would be moved
-    /// between the looks.
+    /// Adds the time between two readings of the counter. Never inlined; otherwise the compiler could move some of it
+    /// between the readings.
     #[inline(never)]
     pub fn add(&mut self, start: u64, end: u64) {
         let sample = end.wrapping_sub(start).saturating_sub(self.overhead);
@@ -65,23 +65,23 @@ impl Samples {
 }
 
 impl Samples {
-    /// The same for an operation that was done twice in between.
+    /// As [`Samples::add`], for an operation that was done twice in between.
     pub fn add_half(&mut self, start: u64, end: u64) {
         self.add(start, start + (end.wrapping_sub(start) + self.overhead) / 2);
     }
 }
 
-/// All that is measured.
+/// All figures.
 pub struct Meter {
     figures: [Option<(&'static str, Samples)>; MOST],
-    /// What two looks at the counter cost by themselves.
+    /// The cost of two readings of the counter.
     overhead: u64,
-    /// Ticks of the counter for [`TURNS`].
+    /// Counts for [`TURNS`] iterations.
     ticks: u64,
 }
 
 impl Meter {
-    /// Finds out what looking costs, and how many ticks an instruction takes.
+    /// Measures the cost of a reading, and the counts per instruction.
     pub fn new() -> Self {
         let mut nothing = Samples::new(0);
         for _ in 0..WARM_UP {
@@ -92,12 +92,12 @@ impl Meter {
             once.time(|| count_down(TURNS));
             twice.time(|| count_down(2 * TURNS));
         }
-        // The least: nothing came between.
+        // The minimum, because nothing interrupted it.
         let ticks = (twice.least - once.least).max(1);
         Meter { figures: [None; MOST], overhead: nothing.least, ticks }
     }
 
-    /// Measures operations that belong together: `round` does each of them once, with samples of its own.
+    /// Measures operations that belong together: `round` does each of them once, with separate samples.
     pub fn measure<const N: usize>(&mut self, names: [&'static str; N], mut round: impl FnMut(&mut [Samples; N])) {
         let mut samples = [Samples::new(self.overhead); N];
         for _ in 0..WARM_UP {
@@ -113,7 +113,7 @@ impl Meter {
         }
     }
 
-    /// Says everything.
+    /// Prints everything.
     pub fn print(&self) {
         let instructions = |ticks: u64| ticks * TURNS * OF_A_TURN / self.ticks;
         for (name, samples) in self.figures.iter().flatten() {
