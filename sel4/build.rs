@@ -1,8 +1,8 @@
 //! Generates the binding for the kernel that the system will run on.
 //!
-//! `SEL4_PREFIX` names an installed seL4 13 to 16. Without it the kernel is the 5.0.0 that this project builds: `HAFNON_SEL4` is
-//! the directory of the variant (with its `autoconf.h`), `HAFNON_SEL4_SRC` the patched source tree; both
-//! default to where `xtask` puts them.
+//! `SEL4_PREFIX` names an installed seL4 13 to 16. Without it the kernel is the 5.0.0 that this project builds:
+//! `HAFNON_SEL4` is the directory of the variant (with its `autoconf.h`), `HAFNON_SEL4_SRC` the patched source tree;
+//! both default to the directories that `xtask` uses.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Address-space identifiers: every [`VSpace`] needs one. A pool holds 512, and there are 8 pools at most.
+//! Address-space identifiers: every [`VSpace`] needs one. A pool holds 512, and there are at most 8 pools.
 
 use crate::cap::cap;
 use crate::generated::invoke;
@@ -14,14 +14,14 @@ cap! {
 }
 
 impl AsidControl {
-    /// Makes a pool of an untyped of 4 KiB and puts its capability into the empty slot.
+    /// Makes a pool from an untyped of 4 KiB and puts its capability into the empty slot.
     pub fn make_pool(self, memory: Untyped, to: Slot) -> Result<()> {
         invoke::x86_asidcontrol_make_pool(self, memory, to.root, to.index, to.depth)
     }
 }
 
 impl AsidPool {
-    /// Gives a new address space an identifier.
+    /// Assigns an identifier to a new address space.
     pub fn assign(self, vspace: VSpace) -> Result<()> {
         invoke::x86_asidpool_assign(self, vspace)
     }

@@ -1,4 +1,4 @@
-//! What the kernel tells the root task about the machine, and the capabilities that it starts with.
+//! The kernel's information for the root task about the machine, and the initial capabilities.
 
 use core::slice;
 
@@ -17,11 +17,11 @@ pub const INIT_VSPACE: VSpace = VSpace::new(3);
 pub const IRQ_CONTROL: IrqControl = IrqControl::new(4);
 /// The authority to make ASID pools.
 pub const ASID_CONTROL: AsidControl = AsidControl::new(5);
-/// The pool that the root task's own ASID is from; it has room for more.
+/// The pool of the root task's own ASID; it has room for more.
 pub const INIT_ASID_POOL: AsidPool = AsidPool::new(6);
 /// The authority over I/O ports.
 pub const IO_PORT_CONTROL: IoPortControl = IoPortControl::new(7);
-/// The authority over scheduling domains, of which there is one capability alone: whoever has it is trusted by all.
+/// The authority over scheduling domains. There is only one such capability, so its holder is trusted.
 pub const DOMAIN: CPtr = CPtr(11);
 /// The page that holds the boot information.
 pub const BOOT_INFO_PAGE: Page = Page::new(9);
@@ -33,22 +33,22 @@ pub const INIT_IPC_BUFFER: Page = Page::new(10);
 pub struct SlotRange {
     /// The first.
     pub start: u64,
-    /// The first that no longer belongs to it.
+    /// The first one behind the range.
     pub end: u64,
 }
 
 impl SlotRange {
-    /// How many.
+    /// Number of slots.
     pub fn len(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether there are none.
+    /// Whether the range is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Their addresses.
+    /// The addresses of its slots.
     pub fn iter(&self) -> impl Iterator<Item = CPtr> + use<> {
         (self.start..self.end).map(CPtr)
     }
@@ -61,9 +61,9 @@ pub struct UntypedDesc {
     pub cap: Untyped,
     /// Its physical address.
     pub address: u64,
-    /// The logarithm of its size in bytes; it is aligned to that.
+    /// Binary logarithm of its size in bytes; it is aligned to its size.
     pub size_bits: u8,
-    /// Whether it is no RAM: it can only become pages, and is not zeroed.
+    /// Whether it is not RAM: it can only become pages, and is not zeroed.
     pub is_device: bool,
 }
 
@@ -78,7 +78,7 @@ impl BootInfo {
         Self(address)
     }
 
-    /// Where it lies.
+    /// Its address.
     pub fn as_ptr(&self) -> *const u8 {
         self.0
     }
@@ -122,12 +122,12 @@ impl BootInfo {
         self.range(88)
     }
 
-    /// The pages behind this one that hold further chunks.
+    /// The pages behind this one that contain further chunks.
     pub fn extra_pages(&self) -> SlotRange {
         self.range(120)
     }
 
-    /// The logarithm of the number of slots of [`INIT_CNODE`].
+    /// Binary logarithm of the number of slots of [`INIT_CNODE`].
     pub fn cnode_size_bits(&self) -> u8 {
         self.byte(136)
     }
@@ -136,7 +136,7 @@ impl BootInfo {
     pub fn untypeds(&self) -> impl Iterator<Item = UntypedDesc> + use<> {
         let info = *self;
         let slots = self.range(boot::UNTYPED_SLOTS);
-        // The list has room for so many and no more, whatever the range says.
+        // The list has this capacity, whatever the range says.
         let count = slots.len().min(config::MAX_NUM_BOOTINFO_UNTYPED_CAPS) as usize;
         (0..count).map(move |i| {
             let at = boot::UNTYPED_LIST + i * boot::UNTYPED_STRIDE;
@@ -149,7 +149,7 @@ impl BootInfo {
         })
     }
 
-    /// Further chunks that the kernel passes on: their kinds and their bytes.
+    /// Further chunks from the kernel: their kinds and their bytes.
     pub fn chunks(&self) -> impl Iterator<Item = (u64, &[u8])> {
         const HEADER: usize = 16;
         const PAGE: usize = 4096;
@@ -163,7 +163,8 @@ impl BootInfo {
             if size < HEADER || size > length - offset {
                 return None;
             }
-            // SAFETY: the kernel maps `length` bytes behind the first page; the chunk lies within them and nobody writes there.
+            // SAFETY: the kernel maps `length` bytes behind the first page; the chunk lies within them and nothing
+            // writes there.
             let bytes = unsafe { slice::from_raw_parts(self.0.add(PAGE + offset + HEADER), size - HEADER) };
             offset += size;
             Some((kind, bytes))
@@ -187,7 +188,7 @@ impl BootInfo {
         (mhz != 0).then_some(mhz)
     }
 
-    /// The ACPI root pointer, if the kernel passes it on. 5.0.0 does not.
+    /// The ACPI root pointer, if the kernel provides it. 5.0.0 does not.
     pub fn acpi_rsdp(&self) -> Option<&[u8]> {
         const ACPI_RSDP: u64 = 3;
         self.chunk(ACPI_RSDP)

@@ -1,24 +1,24 @@
 //! Addresses of capabilities.
 
-/// An address in the caller's CSpace. 0 never holds a capability.
+/// An address in the caller's CSpace. Address 0 never holds a capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(transparent)]
 pub struct CPtr(pub u64);
 
 impl CPtr {
-    /// The address that never holds a capability: "none" where the kernel takes an optional one.
+    /// The address that never holds a capability: "none" where a capability is optional.
     pub const NULL: CPtr = CPtr(0);
 
-    /// Itself; so that generated code treats all capabilities alike.
+    /// Returns itself, so that generated code treats all capabilities alike.
     #[inline]
     pub const fn cptr(self) -> CPtr {
         self
     }
 }
 
-/// What all typed capabilities have in common.
+/// The common interface of all typed capabilities.
 pub trait Cap: Copy {
-    /// Claims that a capability of this kind lies at the address.
+    /// Claims that the address holds a capability of this kind.
     fn from_cptr(cptr: CPtr) -> Self;
     /// The address.
     fn to_cptr(self) -> CPtr;
@@ -32,7 +32,7 @@ macro_rules! cap {
         pub struct $name(pub $crate::CPtr);
 
         impl $name {
-            /// Claims that a capability of this kind lies at the address.
+            /// Claims that the address holds a capability of this kind.
             #[inline]
             pub const fn new(cptr: u64) -> Self {
                 Self($crate::CPtr(cptr))

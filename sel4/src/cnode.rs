@@ -1,4 +1,4 @@
-//! CNodes: the tables that hold capabilities, and the operations on their slots.
+//! CNodes: the tables of capabilities, and the operations on their slots.
 
 use crate::cap::cap;
 use crate::generated::invoke;
@@ -9,7 +9,7 @@ cap! {
     CNode
 }
 
-/// What a copy of a capability may be used for. Rights are only ever taken away.
+/// What a copy of a capability may be used for. A copy never has more rights than the original.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
     /// Receive from an endpoint, wait on a notification, read a page.
@@ -18,34 +18,34 @@ pub struct Rights {
     pub write: bool,
     /// Send capabilities through an endpoint.
     pub grant: bool,
-    /// Be replied to, that is: call. 5.0.0 has no such right and takes `grant` for it.
+    /// Be replied to, that is: call. 5.0.0 has no such right and uses `grant` for it.
     pub grant_reply: bool,
 }
 
 impl Rights {
-    /// Everything.
+    /// All rights.
     pub const ALL: Rights = Rights { read: true, write: true, grant: true, grant_reply: true };
-    /// Nothing.
+    /// No rights.
     pub const NONE: Rights = Rights { read: false, write: false, grant: false, grant_reply: false };
     /// Receiving, waiting, reading.
     pub const READ: Rights = Rights { read: true, ..Rights::NONE };
     /// Sending, signalling, writing.
     pub const WRITE: Rights = Rights { write: true, ..Rights::NONE };
-    /// Both; for pages.
+    /// Reading and writing; for pages.
     pub const READ_WRITE: Rights = Rights { read: true, write: true, ..Rights::NONE };
-    /// What it takes to call through an endpoint, and no more.
+    /// The rights that a call through an endpoint needs, and no others.
     pub const CALL: Rights = Rights { write: true, grant_reply: true, ..Rights::NONE };
 }
 
-/// What a minted capability is marked with: a badge, or a CNode's guard. Zero changes nothing.
+/// The data of a minted capability: a badge, or a CNode's guard. Zero changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CapData(pub(crate) u64);
 
 impl CapData {
-    /// No mark.
+    /// No badge and no guard.
     pub const NONE: CapData = CapData(0);
 
-    /// A badge for an endpoint or a notification, cut to [`crate::BADGE_BITS`].
+    /// A badge for an endpoint or a notification, truncated to [`crate::BADGE_BITS`].
     pub const fn badge(badge: u64) -> Self {
         Self(badge & ((1 << crate::BADGE_BITS) - 1))
     }
@@ -56,14 +56,14 @@ impl CapData {
     }
 }
 
-/// A place for a capability: `depth` bits of `index` resolved from the CNode `root`.
+/// The path to a slot: `depth` bits of `index` are resolved from the CNode `root`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// Where resolving starts; a capability to it is needed.
+    /// The CNode where the look-up starts, named by its capability.
     pub root: CNode,
     /// The address, in the lowest `depth` bits.
     pub index: u64,
-    /// How many bits of it count.
+    /// Number of bits of the address that count.
     pub depth: u8,
 }
 
@@ -74,7 +74,7 @@ impl CNode {
         Slot { root: self, index, depth }
     }
 
-    /// The slot that the address names, if this is the root CNode of one's own CSpace.
+    /// The slot that the address names, if this is the root CNode of the caller's CSpace.
     #[inline]
     pub const fn own_slot(self, cptr: CPtr) -> Slot {
         Slot { root: self, index: cptr.0, depth: 64 }
@@ -88,7 +88,7 @@ impl Slot {
         invoke::cnode_copy(d.root, d.index, d.depth, s.root, s.index, s.depth, family::rights(rights))
     }
 
-    /// As [`Slot::copy_from`], and marks the copy.
+    /// As [`Slot::copy_from`], and sets the copy's badge or guard.
     pub fn mint_from(self, source: Slot, rights: Rights, data: CapData) -> Result<()> {
         let (s, d) = (source, self);
         invoke::cnode_mint(d.root, d.index, d.depth, s.root, s.index, s.depth, family::rights(rights), data.0)
@@ -100,14 +100,14 @@ impl Slot {
         invoke::cnode_move(d.root, d.index, d.depth, s.root, s.index, s.depth)
     }
 
-    /// As [`Slot::move_from`], and marks the capability.
+    /// As [`Slot::move_from`], and sets the capability's badge or guard.
     pub fn mutate_from(self, source: Slot, data: CapData) -> Result<()> {
         let (s, d) = (source, self);
         invoke::cnode_mutate(d.root, d.index, d.depth, s.root, s.index, s.depth, data.0)
     }
 
-    /// Moves the capability in `pivot` to this slot and the one in `source` to `pivot`, marking both. This slot must be
-    /// empty or be `source`.
+    /// Moves the capability in `pivot` to this slot and the one in `source` to `pivot`, and sets the badges or guards
+    /// of both. This slot must be empty or be `source`.
     pub fn rotate(self, data: CapData, pivot: Slot, pivot_data: CapData, source: Slot) -> Result<()> {
         let (s, p, d) = (source, pivot, self);
         invoke::cnode_rotate(
@@ -125,23 +125,23 @@ impl Slot {
         )
     }
 
-    /// Empties the slot. The last capability to an object takes the object with it.
+    /// Empties the slot. Deleting the last capability to an object destroys the object.
     pub fn delete(self) -> Result<()> {
         invoke::cnode_delete(self.root, self.index, self.depth)
     }
 
-    /// Deletes all that was derived from the capability in this slot.
+    /// Deletes all capabilities derived from the one in this slot.
     pub fn revoke(self) -> Result<()> {
         invoke::cnode_revoke(self.root, self.index, self.depth)
     }
 
-    /// Takes back messages that wait to be sent through the badged endpoint capability in this slot.
+    /// Cancels messages that wait to be sent through the badged endpoint capability in this slot.
     pub fn cancel_badged_sends(self) -> Result<()> {
         invoke::cnode_cancel_badged_sends(self.root, self.index, self.depth)
     }
 }
 
-// The layouts, checked whenever the crate is built.
+// The layouts are checked at compile time.
 const _: () = {
     assert!(CapData::badge(0xf123_4567).0 == 0x0123_4567);
     let guard = CapData::guard(5, 52).0;

@@ -1,4 +1,4 @@
-//! The debug kernel's helpers. With a kernel that lacks them these functions do nothing.
+//! Functions of the debug kernel. On other kernels they do nothing.
 
 use core::fmt;
 
@@ -13,7 +13,7 @@ pub fn put_char(byte: u8) {
     let _ = byte;
 }
 
-/// The kernel's number for the kind of capability at the address; 0 if there is none, or if the kernel can't tell.
+/// The kernel's number for the kind of capability at the address; 0 if there is none, or if the kernel cannot tell.
 pub fn cap_kind(cptr: CPtr) -> u64 {
     #[cfg(sel4_debug)]
     return crate::sys::debug(crate::generated::syscall::DEBUG_CAP_IDENTIFY, cptr.0);
@@ -49,7 +49,7 @@ impl fmt::Write for Console {
 /// Whether [`put_char`] prints.
 pub const PRINTS: bool = cfg!(sel4_printing);
 
-/// Prints a line on the kernel's console; nothing if the kernel does not print.
+/// Prints a line on the kernel's console, if the kernel prints.
 #[macro_export]
 macro_rules! debug_println {
     ($($arg:tt)*) => {{

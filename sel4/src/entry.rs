@@ -1,6 +1,6 @@
-//! Where a root task starts.
+//! The entry of a root task.
 
-/// Defines `_start` for a root task: it makes a stack of `$stack` bytes (a multiple of 16) and calls
+/// Defines `_start` for a root task: it sets up a stack of `$stack` bytes (a multiple of 16) and calls
 /// `$main: fn(sel4::BootInfo) -> !`.
 ///
 /// The kernel starts a root task without a stack, with the address of the boot information in rdi.
@@ -17,7 +17,7 @@ macro_rules! entry {
 
             extern "C" fn start(info: *const u8) -> ! {
                 let main: fn($crate::BootInfo) -> ! = $main;
-                // SAFETY: the kernel passed this address, and it is called once, by the only thread, before anything else.
+                // SAFETY: the kernel passed this address, and this runs once, on the only thread, before anything else.
                 unsafe {
                     let info = $crate::BootInfo::new(info);
                     $crate::ipc::init(info.ipc_buffer());
@@ -25,7 +25,7 @@ macro_rules! entry {
                 }
             }
 
-            // SAFETY: the name is the one that the kernel, by way of the ELF header, starts at.
+            // SAFETY: the ELF header names this symbol as the entry point, and no other symbol has this name.
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
             extern "C" fn _start() -> ! {

@@ -1,47 +1,47 @@
-//! What the kernel answers when it refuses an invocation.
+//! Errors of invocations that the kernel refuses.
 
 use core::fmt;
 
-/// The outcome of an invocation.
+/// The result of an invocation.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// Why the kernel refused an invocation, with the details that it gives.
+/// The reason why the kernel refused an invocation, with the kernel's details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the fields say it
 pub enum Error {
-    /// The argument of this number makes no sense here.
+    /// The argument with this number is invalid.
     InvalidArgument(u64),
-    /// The capability of this number (0: the one invoked) is of the wrong kind, or there is none.
+    /// The capability with this number (0: the invoked one) is of the wrong kind, or does not exist.
     InvalidCapability(u64),
-    /// The object does not do that, or not in its present state, or not with these rights.
+    /// The object does not support the operation, or not in its present state, or not with these rights.
     IllegalOperation,
     /// A number lies outside these bounds, both included.
     Range { min: u64, max: u64 },
     /// An address is not aligned.
     Alignment,
-    /// An address in a CSpace, or the paging structures of an address, lead nowhere.
+    /// An address in a CSpace cannot be resolved, or a paging structure for an address is missing.
     FailedLookup { source: bool, failure: LookupFailure },
     /// The message is too short, or a capability is missing from it.
     Truncated,
-    /// The slot or the mapping is taken: delete or unmap first.
+    /// The slot or the mapping is in use: delete or unmap first.
     DeleteFirst,
     /// The object has children: revoke first.
     RevokeFirst,
-    /// The untyped has only so many bytes left.
+    /// The untyped has only this many bytes left.
     NotEnoughMemory { left: u64 },
     /// A code that this binding does not know.
     Unknown(u64),
 }
 
-/// Where a look-up in a CSpace, or in the paging structures of a VSpace, ended.
+/// Where a look-up in a CSpace, or in the paging structures of a VSpace, failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the fields say it
 pub enum LookupFailure {
     /// The root is no CNode, or no VSpace.
     InvalidRoot,
-    /// Nothing is there, with so many bits of the address still to resolve.
+    /// Nothing is there, with this many bits of the address still to resolve.
     MissingCapability { bits_left: u64 },
-    /// A CNode resolves another number of bits than was asked for.
+    /// A CNode resolves another number of bits than requested.
     DepthMismatch { bits_left: u64, bits_found: u64 },
     /// A CNode's guard differs.
     GuardMismatch { bits_left: u64, guard: u64 },
@@ -61,9 +61,9 @@ pub enum TableLevel {
 }
 
 impl Error {
-    /// From the label of a reply (not 0) and its first words.
+    /// Decodes the label of a reply (not 0) and its first words.
     pub(crate) fn decode(label: u64, mr: &[u64; 4]) -> Self {
-        // The same in all supported versions: `errors.h` and the kernel's replies.
+        // These are the same in all supported versions: `errors.h` and the kernel's replies.
         match label {
             1 => Error::InvalidArgument(mr[0]),
             2 => Error::InvalidCapability(mr[0]),
@@ -79,7 +79,7 @@ impl Error {
         }
     }
 
-    /// If a mapping failed for want of a paging structure: which one has to be mapped first.
+    /// If a mapping failed because a paging structure is missing: the structure that must be mapped first.
     pub fn missing_table(&self) -> Option<TableLevel> {
         match self {
             Error::FailedLookup { failure: LookupFailure::MissingCapability { bits_left }, .. } => match bits_left {

@@ -1,21 +1,22 @@
-//! Faults: what the kernel sends to a thread's fault endpoint, and how it is answered.
+//! Faults: the kernel's messages to a thread's fault endpoint, and the replies to them.
 //!
-//! A thread that holds its own fault endpoint can send a message that looks like a fault, so what is decoded here is only as
-//! true as its sender. A reply resumes the thread; not replying leaves it stopped.
+//! A thread that holds its own fault endpoint can send a message that looks like a fault, so a decoded fault is only as
+//! trustworthy as its sender. A reply resumes the thread; without a reply it stays stopped.
 
 use crate::error::LookupFailure;
 use crate::ipc;
 use crate::message::{Message, MessageInfo, Received};
 
-/// What happened to a thread.
+/// A fault of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the fields say it
 pub enum Fault {
-    /// A system call named a capability that is not there.
+    /// A system call named a capability that does not exist.
     Cap { ip: u64, address: u64, receiving: bool, failure: LookupFailure },
     /// A `syscall` instruction with a number that the kernel does not know.
     UnknownSyscall(SyscallRegisters),
-    /// A processor exception, such as 6, an invalid instruction, or 13, a protection fault (I/O instructions end there too).
+    /// A processor exception, such as 6, an invalid instruction, or 13, a protection fault (which I/O instructions also
+    /// raise).
     Exception { ip: u64, sp: u64, flags: u64, number: u64, code: u64 },
     /// A page fault. `code` is the processor's error code: bit 0 set if the page is present, bit 1 for a write, bit 4
     /// for an instruction fetch.
@@ -45,7 +46,7 @@ pub struct SyscallRegisters {
     pub r15: u64,
     /// The address of the `syscall` instruction, which is 2 bytes long.
     pub ip: u64,
-    /// Only our patched 5.0.0 keeps it across `syscall`; other kernels resume the thread with 0 in it.
+    /// Only our patched 5.0.0 preserves it across `syscall`; other kernels resume the thread with 0 in it.
     pub sp: u64,
     pub flags: u64,
 }
@@ -61,7 +62,7 @@ mod label {
 const SYSCALL_REGISTERS: usize = 18;
 
 impl Fault {
-    /// What a message on a fault endpoint says. To be called before the IPC buffer is used again.
+    /// Decodes a message from a fault endpoint. Must be called before the IPC buffer is used again.
     pub fn decode(received: &Received) -> Fault {
         let word = |i: usize| received.mr.get(i).copied().unwrap_or_else(|| ipc::message_word(i));
         match (received.info.label(), received.info.length()) {
@@ -82,10 +83,10 @@ impl Fault {
         }
     }
 
-    /// The reply that lets a thread try again what faulted.
+    /// The reply that lets a thread repeat the faulting instruction.
     pub const RETRY: Message = Message::empty(0);
 
-    /// The reply to an exception that lets the thread go on with these registers.
+    /// The reply to an exception that resumes the thread with these registers.
     pub const fn resume_at(ip: u64, sp: u64, flags: u64) -> Message {
         Message { info: MessageInfo::new(0, 3), mr: [ip, sp, flags, 0] }
     }
@@ -97,7 +98,7 @@ impl SyscallRegisters {
         Self { rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15, ip, sp, flags }
     }
 
-    /// The reply that lets the thread go on with these registers. It fills the IPC buffer, so it must be sent next.
+    /// The reply that resumes the thread with these registers. It fills the IPC buffer, so it must be sent next.
     pub fn reply(&self) -> Message {
         let Self { rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15, ip, sp, flags } = *self;
         let rest = [rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15, ip, sp, flags];

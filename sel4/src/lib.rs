@@ -1,15 +1,18 @@
 //! A thin typed binding to seL4.
 //!
-//! Nothing here hides the kernel: a function is one kernel operation unless its documentation says otherwise. What it adds is types (a
-//! capability to a page is a [`Page`], not a number), errors with their details, and one vocabulary for two families of
-//! kernels: that of seL4 16 without MCS. 5.0.0 is a back end under it (`family/v5.rs`).
+//! The binding does not hide the kernel: a function is one kernel operation unless its documentation says otherwise. It
+//! adds types (a capability to a page is a [`Page`], not a number), errors with their details, and one vocabulary for
+//! two families of kernels: that of seL4 16 without MCS. 5.0.0 is a back end under it (`family/v5.rs`).
 //!
-//! - **Capabilities** are `Copy` newtypes around a [`CPtr`], an address in the caller's CSpace. They claim what kind of object lies
-//!   there; if it is another, the kernel says so. They own nothing: deleting is an operation on a [`Slot`].
-//! - **Messages** of at most four words travel in registers, and no function that takes a [`Message`] touches the IPC buffer.
-//! - **The IPC buffer** is reached through [`ipc`] alone. Invocations of objects use it, messages of more words too.
-//! - **Numbers** (labels, object types, system calls) are generated from the kernel's own files and stay inside this crate.
-//! - **Badges** stay below 2^28 ([`BADGE_BITS`]), which is what 5.0.0 can hold.
+//! - **Capabilities** are `Copy` newtypes around a [`CPtr`], an address in the caller's CSpace. They claim what kind of
+//!   object is there; if it is of another kind, the kernel reports an error. They own nothing: deleting is an operation
+//!   on a [`Slot`].
+//! - **Messages** of at most four words travel in registers, and no function that takes a [`Message`] touches the IPC
+//!   buffer.
+//! - **The IPC buffer** is accessed only through [`ipc`]. Invocations of objects use it, and so do longer messages.
+//! - **Numbers** (labels, object types, system calls) are generated from the kernel's own files and stay inside this
+//!   crate.
+//! - **Badges** stay below 2^28 ([`BADGE_BITS`]), which is what 5.0.0 supports.
 #![no_std]
 
 mod asid;
@@ -60,7 +63,7 @@ pub use vspace::{
     Several, VSpace,
 };
 
-/// Bits of a badge that every supported kernel keeps.
+/// Bits of a badge that every supported kernel preserves.
 pub const BADGE_BITS: u32 = 28;
 /// Bits of a message's label that every supported kernel transfers.
 pub const LABEL_BITS: u32 = 20;

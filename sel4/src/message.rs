@@ -3,64 +3,65 @@
 use crate::error::{Error, Result};
 use crate::{CPtr, ipc, sys};
 
-/// What a message is: its label, the number of its words, and of the capabilities beside it.
+/// The description of a message: its label, the number of its words, and of its capabilities.
 ///
-/// All supported kernels lay it out alike but for the width of the label.
+/// All supported kernels have the same layout except for the width of the label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(transparent)]
 pub struct MessageInfo(pub(crate) u64);
 
 impl MessageInfo {
-    /// A message of `length` words (at most 120) without capabilities. Labels are cut to [`crate::LABEL_BITS`].
+    /// A message of `length` words (at most 120) without capabilities. Labels are truncated to [`crate::LABEL_BITS`].
     #[inline]
     pub const fn new(label: u64, length: usize) -> Self {
         Self::with_caps(label, length, 0)
     }
 
-    /// A message with capabilities beside it, at most 3.
+    /// A message with capabilities, at most 3.
     #[inline]
     pub const fn with_caps(label: u64, length: usize, caps: usize) -> Self {
         Self((label & ((1 << crate::LABEL_BITS) - 1)) << 12 | (caps as u64 & 3) << 7 | length as u64 & 0x7f)
     }
 
-    /// The label, whose meaning is up to sender and receiver. A sender may put anything there that fits its kernel's field.
+    /// The label. Sender and receiver agree on its meaning. A sender can put anything there that fits its kernel's
+    /// field.
     #[inline]
     pub const fn label(self) -> u64 {
         self.0 >> 12
     }
 
-    /// The number of words. The kernel bounds it by 120.
+    /// The number of words. The kernel limits it to 120.
     #[inline]
     pub const fn length(self) -> usize {
         (self.0 & 0x7f) as usize
     }
 
-    /// On arrival: the number of capabilities that came along, transferred or turned into badges.
+    /// On arrival: the number of capabilities in the message, transferred or replaced by badges.
     #[inline]
     pub const fn extra_caps(self) -> usize {
         (self.0 >> 7 & 3) as usize
     }
 
-    /// On arrival: which of the capabilities arrived as mere badges, one bit each.
+    /// On arrival: which of the capabilities were replaced by badges, one bit each.
     #[inline]
     pub const fn caps_unwrapped(self) -> u64 {
         self.0 >> 9 & 7
     }
 
-    /// The word itself, as it stands in the register.
+    /// The word as it is in the register.
     #[inline]
     pub const fn word(self) -> u64 {
         self.0
     }
 
-    /// From the word itself.
+    /// Decodes the word.
     #[inline]
     pub const fn from_word(word: u64) -> Self {
         Self(word)
     }
 }
 
-// The layout, checked whenever the crate is built.
+// The layout is checked at compile time.
 const _: () = {
     let info = MessageInfo::with_caps(0xf_ffff, 120, 3);
     assert!(info.0 == 0xffff_f1f8);
@@ -71,9 +72,9 @@ const _: () = {
 /// A message of at most four words, which never touches the IPC buffer; words from the fifth on are in [`ipc`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Message {
-    /// What it is.
+    /// Its description.
     pub info: MessageInfo,
-    /// Its first words. Those beyond the length mean nothing.
+    /// Its first words. Those beyond the length are undefined.
     pub mr: [u64; 4],
 }
 
@@ -97,14 +98,15 @@ impl Message {
     }
 }
 
-/// A message that arrived, or a signal.
+/// A received message, or a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    /// The badge of the capability that it was sent through. For a signal: the badges of all signals since the last look, or-ed.
+    /// The badge of the capability that it was sent through. For a signal: the badges of all signals since the last
+    /// wait, combined by OR.
     pub badge: u64,
-    /// What it is. Of a signal it says nothing.
+    /// Its description. Undefined for a signal.
     pub info: MessageInfo,
-    /// Its first words. Those beyond the length mean nothing.
+    /// Its first words. Those beyond the length are undefined.
     pub mr: [u64; 4],
 }
 
@@ -116,7 +118,7 @@ impl Received {
     }
 }
 
-/// An invocation of a kernel object that is being put together. For the generated code.
+/// An invocation of a kernel object under construction. For the generated code.
 pub(crate) struct Invocation {
     dest: CPtr,
     message: Message,
@@ -141,7 +143,7 @@ impl Invocation {
         ipc::put_cap::<INDEX>(cap);
     }
 
-    /// Makes the call; gives the reply's first words.
+    /// Makes the call; returns the reply's first words.
     #[inline]
     pub(crate) fn run(self) -> Result<[u64; 4]> {
         let reply = sys::call(self.dest, self.message);

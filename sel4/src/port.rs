@@ -14,9 +14,9 @@ cap! {
 }
 
 impl IoPortControl {
-    /// Puts a capability to the ports `first` to `last`, both included, into the empty slot. From 13 on, ranges that are
-    /// handed out must not overlap. On 5.0.0 the boot capability covers all ports and is narrowed; `control_slot` says
-    /// where it lies.
+    /// Puts a capability to the ports `first` to `last`, both included, into the empty slot. From 13 on, ranges that
+    /// are handed out must not overlap. On 5.0.0 the boot capability covers all ports and is narrowed; `control_slot`
+    /// is its slot.
     pub fn issue(self, control_slot: Slot, first: u16, last: u16, to: Slot) -> Result<()> {
         family::issue_ports(self, control_slot, first, last, to)
     }

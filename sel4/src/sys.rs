@@ -1,8 +1,9 @@
 //! The system calls themselves: the only place where the kernel is entered.
 //!
-//! Register convention (all supported kernels without MCS): rdx = number, rdi = capability, then badge; rsi = message info; r10, r8,
-//! r9, r15 = the first four words. `syscall` overwrites rcx and r11. Everything else survives but rsp, which
-//! 5.0.0 gives back only with our patch; so it is parked in r14 (libsel4 takes rbx, which the compiler wants for itself).
+//! Register convention (all supported kernels without MCS): rdx = number, rdi = capability, then badge; rsi = message
+//! info; r10, r8, r9, r15 = the first four words. `syscall` overwrites rcx and r11. All other registers are preserved
+//! except rsp, which 5.0.0 restores only with our patch; so it is saved in r14 (libsel4 uses rbx, which the compiler
+//! reserves for itself).
 
 use core::arch::asm;
 
@@ -10,13 +11,14 @@ use crate::CPtr;
 use crate::generated::syscall as nr;
 use crate::message::{Message, MessageInfo, Received};
 
-/// Sends and then receives, in one entry. `number` decides which, and does not survive where it says that somebody is answered first.
+/// Sends and then receives, in one kernel entry. `number` selects the operation; a number that first answers a thread
+/// is not preserved in its register.
 #[inline(always)]
 pub(crate) fn exchange(number: i64, dest: u64, message: Message) -> Received {
     let (badge, info): (u64, u64);
     let [mut m0, mut m1, mut m2, mut m3] = message.mr;
-    // SAFETY: follows the kernel's convention above; all registers that change are listed, and the IPC buffer, the only memory
-    // that the kernel writes here, is reached by volatile or asm accesses alone.
+    // SAFETY: follows the kernel's convention above; all registers that change are listed, and the IPC buffer, the only
+    // memory that the kernel writes here, is accessed only by volatile or asm accesses.
     unsafe {
         asm!(
             "mov r14, rsp",
@@ -37,7 +39,7 @@ pub(crate) fn exchange(number: i64, dest: u64, message: Message) -> Received {
     Received { badge, info: MessageInfo(info), mr: [m0, m1, m2, m3] }
 }
 
-/// Only receives: what the message registers hold before does not matter.
+/// Only receives: the previous contents of the message registers do not matter.
 #[inline(always)]
 fn receive(number: i64, src: u64) -> Received {
     let (badge, info, m0, m1, m2, m3): (u64, u64, u64, u64, u64, u64);
@@ -62,7 +64,8 @@ fn receive(number: i64, src: u64) -> Received {
     Received { badge, info: MessageInfo(info), mr: [m0, m1, m2, m3] }
 }
 
-/// Only sends. The registers are declared clobbered because the kernel answers an invocation in them even if nobody asks.
+/// Only sends. The registers are declared clobbered because the kernel answers an invocation in them even if no answer
+/// was requested.
 #[inline(always)]
 fn submit(number: i64, dest: u64, message: Message) {
     let [m0, m1, m2, m3] = message.mr;
@@ -86,7 +89,7 @@ fn submit(number: i64, dest: u64, message: Message) {
     }
 }
 
-/// Only sends, an empty message.
+/// Only sends an empty message.
 #[inline(always)]
 fn poke(number: i64, dest: u64) {
     // SAFETY: as in `submit`.
@@ -154,7 +157,7 @@ pub(crate) fn yield_now() {
     poke(nr::YIELD, 0);
 }
 
-/// A debugging call with one argument; gives what comes back in its place.
+/// A debugging call with one argument; returns the result.
 #[cfg(any(sel4_debug, sel4_printing))]
 pub(crate) fn debug(number: i64, argument: u64) -> u64 {
     exchange(number, argument, Message::default()).badge

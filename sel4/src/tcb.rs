@@ -34,25 +34,25 @@ pub struct UserContext {
     pub r15: u64,
     /// The base of FS.
     pub fs_base: u64,
-    /// The base of GS. Where the kernel keeps it ([`KERNEL_KEEPS_GS`]), it reads as 0, and what is written is ignored.
+    /// The base of GS. If the kernel sets it itself ([`KERNEL_KEEPS_GS`]), it reads as 0, and writes are ignored.
     pub gs_base: u64,
 }
 
-/// How a thread is scheduled.
+/// Scheduling parameters of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchedParams {
-    /// The thread whose maximum controlled priority bounds both numbers. 5.0.0 always takes the caller's.
+    /// The thread whose maximum controlled priority bounds both numbers. 5.0.0 always uses the caller's.
     pub authority: Tcb,
-    /// The priority up to which the thread may itself control others.
+    /// Its maximum controlled priority: the highest priority that it can give to threads.
     pub max_controlled: u8,
     /// Its priority; higher runs first.
     pub priority: u8,
 }
 
-/// All that a thread needs before it can run, but its registers.
+/// Everything that a thread needs before it can run, except its registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcbConfig {
-    /// The address, in the thread's own CSpace, of the endpoint that hears of its faults; NULL for none.
+    /// The address, in the thread's own CSpace, of its fault endpoint; NULL for none.
     pub fault_endpoint: CPtr,
     /// The root of its CSpace.
     pub cspace: CNode,
@@ -60,39 +60,40 @@ pub struct TcbConfig {
     pub cspace_data: CapData,
     /// Its address space.
     pub vspace: VSpace,
-    /// The address and the page of its IPC buffer, if it has one. The address must be aligned to 1 KiB ([`crate::ipc::SIZE`]).
+    /// The address and the page of its IPC buffer, if it has one. The address must be aligned to 1 KiB
+    /// ([`crate::ipc::SIZE`]).
     pub ipc_buffer: Option<(u64, Page)>,
-    /// How it is scheduled, if that shall be set too.
+    /// Its scheduling parameters, if they are to be set as well.
     pub sched: Option<SchedParams>,
 }
 
-/// Words of the state of the FPU: x87, SSE and AVX, as XSAVE writes them.
+/// Words of the FPU state: x87, SSE and AVX in the format of XSAVE.
 pub const FPU_WORDS: usize = 832 / 8;
 
-/// Whether [`Tcb::write_registers`] keeps the trap flag, by which the thread stops after its next instruction.
+/// Whether [`Tcb::write_registers`] preserves the trap flag, with which the thread stops after its next instruction.
 pub const KEEPS_TRAP_FLAG: bool = family::KEEPS_TRAP_FLAG;
 
-/// Whether the kernel keeps the stack pointer of a thread that makes a system call.
+/// Whether the kernel preserves the stack pointer of a thread that makes a system call.
 pub const KEEPS_STACK_POINTER: bool = family::KEEPS_STACK_POINTER;
 
-/// Whether the kernel tells a thread with a bound notification of its ticks: see [`ticks`](crate::ipc::ticks).
+/// Whether the kernel reports its ticks to a thread with a bound notification: see [`ticks`](crate::ipc::ticks).
 pub const TELLS_TICKS: bool = family::TELLS_TICKS;
 
-/// Whether the kernel keeps GS at the thread's IPC buffer.
+/// Whether the kernel sets GS to the thread's IPC buffer.
 pub const KERNEL_KEEPS_GS: bool = family::KERNEL_KEEPS_GS;
 
-/// The FS base of a thread that uses neither FS nor GS. Where the kernel can, it does not set them for it then, and the thread would see
-/// what other threads have there.
+/// The FS base of a thread that uses neither FS nor GS. The kernel then does not set them for it, if it supports that,
+/// and the thread would see the bases of other threads.
 pub const NO_BASES: u64 = family::NO_BASES;
 
-/// Whether the kernel knows code of other operating systems ([`Tcb::write_foreign`]): an answer to such a system call can set all
-/// registers, in two words more also the bases of FS and GS.
+/// Whether the kernel supports code of other operating systems ([`Tcb::write_foreign`]): an answer to a system call of
+/// such code can set all registers, and in two more words also the bases of FS and GS.
 pub const RUNS_FOREIGN: bool = family::RUNS_FOREIGN;
 
-/// What a thread did that was to be held.
+/// What a thread did when it was to be stopped by [`Tcb::hold`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// It ran, and runs no more.
+    /// It ran, and is stopped now.
     Ran,
     /// It waits to send a message.
     Sends,
@@ -101,7 +102,7 @@ pub enum Held {
 }
 
 impl Tcb {
-    /// Sets everything at once. One entry of the kernel on 5.0.0 if `sched` is given, two otherwise; from 13 on the other way round.
+    /// Sets everything at once. One kernel entry on 5.0.0 if `sched` is given, two otherwise; from 13 on the reverse.
     pub fn configure(self, config: &TcbConfig) -> Result<()> {
         family::configure(self, config)
     }
@@ -111,7 +112,7 @@ impl Tcb {
         family::set_sched_params(self, sched)
     }
 
-    /// Sets the priority alone, which may not be above the authority's maximum controlled one.
+    /// Sets only the priority, which may not be above the authority's maximum controlled priority.
     pub fn set_priority(self, authority: Tcb, priority: u8) -> Result<()> {
         family::set_priority(self, authority, priority)
     }
@@ -126,81 +127,82 @@ impl Tcb {
         invoke::tcb_set_ipcbuffer(self, address, page)
     }
 
-    /// Reads the registers; if asked to, stops the thread first.
+    /// Reads the registers. If `suspend` is set, stops the thread first.
     ///
-    /// Of a thread that is blocked in a system call, `rip` is the `syscall` instruction itself: to write the registers back without
-    /// repeating the call, add 2.
+    /// For a thread that is blocked in a system call, `rip` is the `syscall` instruction itself: to write the registers
+    /// back without repeating the call, add 2.
     pub fn read_registers(self, suspend: bool) -> Result<UserContext> {
         let words = invoke::tcb_read_registers(self, suspend, 0_u64, USER_CONTEXT_WORDS as u64)?;
         Ok(UserContext::from_words(&words))
     }
 
-    /// Sets the registers; if asked to, lets the thread run. An instruction address that is no valid one becomes 0, and
-    /// of the flags only those that a program may set are taken.
+    /// Sets the registers, and resumes the thread if `resume` is set. An invalid instruction address becomes 0, and
+    /// only those flags are set that a program may set.
     pub fn write_registers(self, registers: &UserContext, resume: bool) -> Result<()> {
         invoke::tcb_write_registers(self, resume, 0_u64, USER_CONTEXT_WORDS as u64, &registers.to_words())
     }
 
-    /// Sets the registers, the base of GS as well, and lets the thread run if asked to: what it runs from there on is code of another
-    /// operating system. Where the kernel can ([`RUNS_FOREIGN`]), it takes none of its system calls for its own, but for those
-    /// that a capability of the thread's makes good.
+    /// Sets the registers including the GS base, and resumes the thread if `resume` is set: from there on it runs code
+    /// of another operating system. If the kernel supports that ([`RUNS_FOREIGN`]), it does not treat the thread's
+    /// system calls as its own, except those that name a valid capability of the thread.
     pub fn write_foreign(self, registers: &UserContext, resume: bool) -> Result<()> {
         family::write_foreign(self, registers, resume)
     }
 
-    /// The thread, which does not run, computes with another's x87 and vector registers from now on, until either goes. `None` where the kernel
-    /// does not do that.
+    /// Makes the thread, which does not run, use another thread's x87 and vector registers from now on, until either is
+    /// destroyed. `None` if the kernel does not support that.
     pub fn share_fpu(self, owner: Tcb) -> Option<Result<()>> {
         family::share_fpu(self, owner)
     }
 
-    /// Stops the thread if it runs; a message that it is in stays. `None` where the kernel does not do that.
+    /// Stops the thread if it runs; a message that it is sending stays pending. `None` if the kernel does not support
+    /// that.
     pub fn hold(self) -> Option<Result<Held>> {
         family::hold(self)
     }
 
-    /// Reads the x87 and vector registers, in the standard format of XSAVE: `None` where the kernel does not give them.
+    /// Reads the x87 and vector registers, in the standard format of XSAVE. `None` if the kernel does not provide them.
     pub fn read_fpu(self) -> Option<Result<[u64; FPU_WORDS]>> {
         family::read_fpu(self)
     }
 
-    /// Writes them, all three components, of a thread that does not run. `None` where the kernel does not take them.
+    /// Writes them, all three components, for a thread that does not run. `None` if the kernel does not support that.
     pub fn write_fpu(self, state: &[u64; FPU_WORDS]) -> Option<Result<()>> {
         family::write_fpu(self, state)
     }
 
-    /// Says that the thread never touches x87 and vector registers. Where the kernel can, it leaves those of the thread's callers where
-    /// they are, then, while it works for them: the thread is trusted with them. So it takes the capability to domains. A thread may say
-    /// it of itself.
+    /// Declares that the thread never uses x87 and vector registers. If the kernel supports that, it leaves the
+    /// registers of the thread's callers in the processor while the thread works for them, so the thread must be
+    /// trusted with them. Therefore the call needs the capability to domains. A thread may declare it of itself.
     pub fn without_fpu(self, domains: CPtr) -> Result<()> {
         family::without_fpu(self, domains)
     }
 
-    /// How often the timer, which ticks every [`crate::config::TIMER_TICK_MS`], has found the thread running: `None`
-    /// where the kernel does not count.
+    /// How often the timer, which ticks every [`crate::config::TIMER_TICK_MS`], has found the thread running. `None` if
+    /// the kernel does not count.
     pub fn read_ticks(self) -> Option<Result<u64>> {
         family::read_ticks(self)
     }
 
-    /// Stops the thread and makes it as a new one is: its registers, the state of the FPU, its ticks. What it is
-    /// configured with stays. `None` where the kernel does not do that.
+    /// Stops the thread and resets it to the state of a new one: its registers, its FPU state, its ticks. Its
+    /// configuration stays. `None` if the kernel does not support that.
     pub fn reset(self) -> Option<Result<()>> {
         family::reset(self)
     }
 
-    /// Answers the call that the thread has made and that nobody has the right to reply to any more, with a message of one
-    /// word. If the thread was suspended meanwhile, and then resumed or not, it goes on behind the call, too.
+    /// Answers the call that the thread has made and for which no reply capability exists any more, with a message of
+    /// one word. The thread then continues after the call, even if it was suspended meanwhile, resumed or not.
     #[inline(always)]
     pub fn answer(self, message: Message) {
         family::answer(self, message);
     }
 
-    /// Stops the thread. A system call that it is blocked in is cancelled, and repeated if the thread is resumed.
+    /// Stops the thread. A system call in which it is blocked is cancelled, and repeated when the thread is resumed.
     pub fn suspend(self) -> Result<()> {
         invoke::tcb_suspend(self)
     }
 
-    /// Lets the thread run.
+    /// Resumes the thread.
     pub fn resume(self) -> Result<()> {
         invoke::tcb_resume(self)
     }
@@ -210,7 +212,7 @@ impl Tcb {
         invoke::tcb_bind_notification(self, notification)
     }
 
-    /// Unbinds it.
+    /// Unbinds the notification.
     pub fn unbind_notification(self) -> Result<()> {
         invoke::tcb_unbind_notification(self)
     }

@@ -1,18 +1,18 @@
-//! Untyped memory, and the objects that are made of it.
+//! Untyped memory, and the objects that are made from it.
 
 use crate::cap::cap;
 use crate::generated::{config, invoke};
 use crate::{CNode, Result, family};
 
 cap! {
-    /// Memory that objects can be made of.
+    /// Memory from which objects can be made.
     Untyped
 }
 
-/// The most objects that one [`Untyped::retype`] makes.
+/// Maximum number of objects that one [`Untyped::retype`] makes.
 pub const MAX_OBJECTS_PER_RETYPE: u64 = config::RETYPE_FAN_OUT_LIMIT;
 
-/// What memory can become.
+/// The types of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ObjectType {
     /// Untyped memory of 2^n bytes, n from 4 to 47.
@@ -40,7 +40,7 @@ pub enum ObjectType {
 }
 
 impl ObjectType {
-    /// The logarithm of the bytes that it takes; objects are aligned to their size.
+    /// Binary logarithm of its size in bytes; objects are aligned to their size.
     pub const fn size_bits(self) -> u8 {
         match self {
             ObjectType::Untyped(bits) => bits,
@@ -54,10 +54,10 @@ impl ObjectType {
         }
     }
 
-    /// The kernel's number, and the size where it is not fixed.
+    /// The kernel's number, and the size if it is variable.
     const fn encode(self) -> (u64, u64) {
-        // Enumerations of the C headers: five kinds that every architecture has, then those of x86-64, in which the
-        // page of 1 GiB is only counted if it is configured.
+        // Enumerations of the C headers: five types of all architectures, then those of x86-64, among which the page of
+        // 1 GiB exists only if it is configured.
         let pages = if config::HUGE_PAGE { 8 } else { 7 };
         match self {
             ObjectType::Untyped(bits) => (0, bits as u64),
@@ -76,12 +76,12 @@ impl ObjectType {
 }
 
 impl Untyped {
-    /// Makes `count` objects (at most [`MAX_OBJECTS_PER_RETYPE`]) side by side in this memory, and puts their capabilities into
-    /// as many empty slots from `offset` on, in the CNode that `depth` bits of `index` lead to from `root`; with a
-    /// depth of 0 that is `root` itself.
+    /// Makes `count` adjacent objects (at most [`MAX_OBJECTS_PER_RETYPE`]) in this memory, and puts their capabilities
+    /// into as many empty slots from `offset` on, in the CNode to which `depth` bits of `index` lead from `root`; with
+    /// a depth of 0 that is `root` itself.
     ///
-    /// The memory of pages, page tables and so on is zeroed. An untyped gives out its memory from the bottom to the top; all of it
-    /// is free again when everything made of it has been deleted.
+    /// The memory of pages, page tables and so on is zeroed. An untyped hands out its memory from the bottom up; all of
+    /// it is free again when everything made from it has been deleted.
     pub fn retype(self, ty: ObjectType, root: CNode, index: u64, depth: u8, offset: u64, count: u64) -> Result<()> {
         let (number, bits) = ty.encode();
         invoke::untyped_retype(self, number, bits, root, index, depth, offset, count)

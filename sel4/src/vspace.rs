@@ -8,11 +8,11 @@ use crate::{Result, Rights, Slot, family};
 pub const PAGE_SIZE: usize = 4096;
 
 cap! {
-    /// An address space: the root of its paging structures. It must be given an ASID before anything is mapped.
+    /// An address space: the root of its paging structures. It needs an ASID before anything can be mapped.
     VSpace
 }
 cap! {
-    /// A page of memory, or of a device. Each capability to it can be mapped in one place.
+    /// A page of memory, or of a device. Each capability to it can be mapped at one address.
     Page
 }
 cap! {
@@ -31,16 +31,16 @@ cap! {
 /// How accesses to a page are cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Caching {
-    /// As memory is.
+    /// Write-back, as for memory.
     #[default]
     WriteBack,
-    /// Reads cached, writes passed on.
+    /// Cached reads, write-through.
     WriteThrough,
-    /// Not at all, unless a range register says write-combining.
+    /// Uncached, unless a range register says write-combining.
     Disabled,
-    /// Not at all; for device registers.
+    /// Strictly uncached; for device registers.
     Uncacheable,
-    /// Writes collected; for frame buffers.
+    /// Write-combining; for frame buffers.
     WriteCombining,
 }
 
@@ -58,22 +58,22 @@ impl Caching {
 }
 
 impl Caching {
-    /// Cached so, and not executed.
+    /// This caching, and not executable.
     pub const fn not_executed(self) -> Attributes {
         Attributes { caching: self, execute: false }
     }
 }
 
-/// How a page is mapped, beside what rights say.
+/// How a page is mapped, besides its rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
     /// How accesses are cached.
     pub caching: Caching,
-    /// Whether it may be executed. Where the kernel does not [know that](KNOWS_EXECUTE), every page may be.
+    /// Whether it is executable. On a kernel that does not [support this](KNOWS_EXECUTE), every page is executable.
     pub execute: bool,
 }
 
-/// What is not said to be otherwise may be executed.
+/// Pages are executable by default.
 impl From<Caching> for Attributes {
     fn from(caching: Caching) -> Attributes {
         Attributes { caching, execute: true }
@@ -87,52 +87,53 @@ impl Attributes {
     }
 }
 
-/// Whether the kernel keeps pages from being executed, and tells of each page fault whether it was a fetch.
+/// Whether the kernel can make pages non-executable, and reports for each page fault whether it was a fetch.
 pub const KNOWS_EXECUTE: bool = family::NOT_EXECUTED != 0;
 
-/// The most pages that [`Page::map_several`] maps.
+/// Maximum number of pages that [`Page::map_several`] maps.
 pub const AT_ONCE: u64 = 64;
 
-/// Whether [`Page::written_several`] tells anything.
+/// Whether [`Page::written_several`] is supported.
 pub const KNOWS_WRITTEN: bool = family::KNOWS_WRITTEN;
 
-/// Capabilities of pages that stand side by side.
+/// Adjacent page capabilities, for the calls on several pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Several {
-    /// The CNode that the pages' own stand in.
+    /// The CNode that contains the pages' original capabilities.
     pub cnode: Slot,
-    /// The index, with the same root and depth, of the CNode of those that map them.
+    /// The index, with the same root and depth, of the CNode that contains the capabilities for mapping.
     pub to_index: u64,
-    /// The first slot of the pages' own.
+    /// The first slot of the original capabilities.
     pub from: u64,
-    /// The first slot of those that map them.
+    /// The first slot of the capabilities for mapping.
     pub to: u64,
-    /// How many.
+    /// Number of pages.
     pub count: u64,
 }
 
 impl Page {
-    /// Maps the page, which this capability must not map yet.
+    /// Maps the page. This capability must not be mapped yet.
     ///
-    /// If a paging structure is missing, [`crate::Error::missing_table`] of the error says which.
+    /// If a paging structure is missing, [`crate::Error::missing_table`] of the error tells which.
     pub fn map(self, vspace: VSpace, address: u64, rights: Rights, attributes: impl Into<Attributes>) -> Result<()> {
         invoke::x86_page_map(self, vspace, address, family::rights(rights), attributes.into().number())
     }
 
-    /// Maps the page again where this capability already maps it, with other rights or attributes. From 13 on this is
-    /// the same as [`Page::map`]; on 5.0.0 the kernel knows the address and ignores the one given here.
+    /// Remaps the page where this capability already maps it, with other rights or attributes. From 13 on this is the
+    /// same as [`Page::map`]; 5.0.0 knows the address and ignores the one given here.
     pub fn remap(self, vspace: VSpace, address: u64, rights: Rights, attributes: impl Into<Attributes>) -> Result<()> {
         family::page_remap(self, vspace, address, family::rights(rights), attributes.into().number())
     }
 
-    /// Takes the page out of the address space that this capability maps it to. It is no error if it is mapped nowhere.
+    /// Ends this capability's mapping. It is no error if there is none.
     pub fn unmap(self) -> Result<()> {
         family::page_unmap(self)
     }
 
-    /// Maps several pages side by side, whose capabilities stand side by side in a CNode from slot `from` on, by those
-    /// from slot `to` on; where there is none yet, it is made, a copy. All or none; this one is any page. They lie in one
-    /// page table, and are at most [`AT_ONCE`]. `None` where the kernel does not do that.
+    /// Maps several pages at consecutive addresses. Their capabilities are adjacent in a CNode from slot `from` on; the
+    /// capabilities from slot `to` on map them, and are copied from the originals if missing. All or none are mapped;
+    /// `self` may be any page. The pages are in one page table, at most [`AT_ONCE`]. `None` if the kernel does not
+    /// support that.
     pub fn map_several(
         self,
         vspace: VSpace,
@@ -144,19 +145,19 @@ impl Page {
         family::page_map_several(self, vspace, address, family::rights(rights), attributes.into().number(), several)
     }
 
-    /// Unmaps what the pages' capabilities from slot `to` on map; those that map nothing stay as they are. `None` where
-    /// the kernel does not do that.
+    /// Ends the mappings of the pages' capabilities from slot `to` on; those that map nothing stay unchanged. `None` if
+    /// the kernel does not support that.
     pub fn unmap_several(self, several: Several) -> Option<Result<()>> {
         family::page_unmap_several(self, several)
     }
 
-    /// Which of the pages' capabilities from slot `to` on map a page that was written by that mapping, a bit for each.
-    /// `None` where the kernel does not tell.
+    /// Which of the pages' capabilities from slot `to` on map a page that was written by that mapping, one bit for
+    /// each. `None` if the kernel does not support that.
     pub fn written_several(self, several: Several) -> Option<Result<u64>> {
         family::page_written_several(self, several)
     }
 
-    /// Its physical address.
+    /// Returns its physical address.
     pub fn address(self) -> Result<u64> {
         invoke::x86_page_get_address(self)
     }
@@ -165,12 +166,12 @@ impl Page {
 macro_rules! table {
     ($name:ident, $map:ident, $unmap:ident) => {
         impl $name {
-            /// Puts this structure into the address space, where it serves the region around `address`.
+            /// Maps this structure into the address space, for the region around `address`.
             pub fn map(self, vspace: VSpace, address: u64) -> Result<()> {
                 invoke::$map(self, vspace, address, Caching::WriteBack.number())
             }
 
-            /// Takes it out. What it maps is no longer reachable.
+            /// Unmaps it. What it maps is no longer reachable.
             pub fn unmap(self) -> Result<()> {
                 invoke::$unmap(self)
             }

@@ -1,4 +1,4 @@
-//! The host: lines for it on the first serial port, its order, and the machine's end.
+//! The interface to the host: output lines on the first serial port, the order, and the machine's end.
 
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,17 +6,17 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sel4::IoPort;
 use sel4::bootinfo::{INIT_CNODE, IO_PORT_CONTROL};
 
-/// Slots that are taken here, from the first empty one on.
+/// Number of slots that this module takes, from the first empty one on.
 pub const SLOTS: u64 = PORTS.len() as u64;
 
-/// What is used: first and last port of the console, of the device that ends the emulator, and of the firmware configuration device.
+/// First and last port of the console, of the emulator's exit device, and of the firmware configuration device.
 const PORTS: [(u16, u16); 3] = [(0x3f8, 0x3ff), (0xf4, 0xf4), (0x510, 0x511)];
 const CONSOLE: usize = 0;
 const EXIT: usize = 1;
 const FIRMWARE: usize = 2;
 
 const KEY_DIRECTORY: u16 = 0x19;
-/// Bytes of a directory entry: size, key, two unused, name.
+/// Bytes of a directory entry: size, key, two unused bytes, name.
 const ENTRY: usize = 64;
 const ENTRY_NAME: usize = 8;
 const NAME: &[u8] = b"opt/hafnon/attack\0";
@@ -27,7 +27,7 @@ fn port(number: usize) -> IoPort {
     IoPort::new(FIRST_SLOT.load(Relaxed) + number as u64)
 }
 
-/// Takes the ports, into slots from this one on. Without them nobody could be told that it failed.
+/// Takes the ports, with slots from this one on. Without them errors could not be reported.
 pub fn init(first_slot: u64) {
     FIRST_SLOT.store(first_slot, Relaxed);
     let slot = |cptr| INIT_CNODE.own_slot(cptr);
@@ -63,14 +63,14 @@ pub fn end(text: fmt::Arguments<'_>, code: u8) -> ! {
     }
 }
 
-/// What is to be done: a name and numbers, with blanks between.
+/// An order: a name and numbers, separated by blanks.
 pub struct Order {
     text: [u8; 64],
     len: usize,
 }
 
 impl Order {
-    /// Asks the device; empty where there is no order.
+    /// Reads the order from the device; empty if there is none.
     pub fn read() -> Order {
         let mut order = Order { text: [0; 64], len: 0 };
         select(KEY_DIRECTORY);
@@ -98,7 +98,7 @@ impl Order {
         self.words().next().unwrap_or_default()
     }
 
-    /// The number in this place; 0 where there is none.
+    /// The number at this position; 0 if there is none.
     pub fn number(&self, place: usize) -> u64 {
         self.words().nth(place).and_then(|word| word.parse().ok()).unwrap_or(0)
     }

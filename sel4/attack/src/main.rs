@@ -1,9 +1,9 @@
-//! A root task that tries to get from the kernel what its capabilities do not give.
+//! A root task that tries to get more from the kernel than its capabilities allow.
 //!
-//! It is booted in the system's place, with the name of one case ([`cases`]) or with `random` ([`random`]) in QEMU's firmware
-//! configuration device ([`host`]). What a case finds it says in one line on the console, and the machine ends. A case uses
-//! capabilities that any native component, driver or instance's server may have, and looks at memory and registers that these do not
-//! reach. It fails where one of them has changed.
+//! It is booted instead of the system, with the name of one case ([`cases`]) or with `random` ([`random`]) in QEMU's
+//! firmware configuration device ([`host`]). A case prints its result in one line on the console, and the machine ends.
+//! A case uses capabilities that any native component, driver or server may have, and watches memory and registers that
+//! these capabilities do not give access to. It fails if any of them has changed.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

@@ -1,4 +1,4 @@
-//! Threads of the tests, and what is heard of them.
+//! Threads of the tests, and their messages and faults.
 
 use core::cell::UnsafeCell;
 
@@ -7,11 +7,11 @@ use sel4::{CapData, Endpoint, Fault, Message, ObjectType, Page, SchedParams, Tcb
 
 use crate::world::{World, own};
 
-/// Priorities: of the root task while it waits for others, of the threads, and of the root task otherwise.
+/// Priority of the root task while it waits for other threads.
 pub const LOW: u8 = 50;
-/// Of a test's threads.
+/// Default priority of a test's threads.
 pub const MIDDLE: u8 = 100;
-/// Of those that come first.
+/// Priority of threads that run before the others.
 pub const HIGH: u8 = 200;
 
 const STACK: usize = 8192;
@@ -19,21 +19,21 @@ const STACKS: usize = 4;
 
 #[repr(C, align(16))]
 struct Stacks(UnsafeCell<[[u8; STACK]; STACKS]>);
-// SAFETY: each is used by the one thread that was made with it.
+// SAFETY: each stack is used by the one thread that was made with it.
 unsafe impl Sync for Stacks {}
 static STACKS_OF_THREADS: Stacks = Stacks(UnsafeCell::new([[0; STACK]; STACKS]));
 
-/// The label of a word that a thread says of itself.
+/// The label of a thread's message with a word.
 const WORD: u64 = 0x77;
 
-/// What a thread is made of.
+/// The parameters of a thread.
 #[derive(Clone, Copy)]
 pub struct Plan {
     /// Its address space.
     pub space: VSpace,
-    /// What it runs.
+    /// Its function.
     pub run: extern "C" fn(u64) -> !,
-    /// With which number; also which of the stacks it has.
+    /// The function's argument. It also selects the stack.
     pub number: usize,
     /// Its priority.
     pub priority: u8,
@@ -54,7 +54,7 @@ impl Plan {
         let stacks = STACKS_OF_THREADS.0.get().addr() as u64;
         UserContext {
             rip: self.run as *const () as u64,
-            // As a call would leave it.
+            // The stack pointer as after a call instruction.
             rsp: stacks + ((self.number + 1) * STACK) as u64 - 8,
             rflags: 0x202,
             rdi: self.number as u64,
@@ -67,7 +67,7 @@ impl Plan {
     /// Makes it. It does not run yet.
     pub fn make(self, world: &mut World) -> Tcb {
         let tcb = Tcb(world.make(ObjectType::Tcb));
-        // What it does wrong is told with its number.
+        // Its number is the badge of its faults.
         let faults = world.slot();
         own(faults)
             .mint_from(own(world.news.cptr()), sel4::Rights::ALL, CapData::badge(self.number as u64 + 1))
@@ -86,16 +86,16 @@ impl Plan {
     }
 }
 
-/// What is heard.
+/// A message or a fault of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// A thread says a word.
+    /// A thread sent a word.
     Word(u64),
-    /// A thread of this number did something wrong.
+    /// The thread with this number faulted.
     Fault(usize, Fault),
 }
 
-/// Waits for news.
+/// Waits for a message or a fault.
 pub fn hear(world: &World) -> News {
     let received = world.news.recv();
     if received.info.label() == WORD {
@@ -104,15 +104,16 @@ pub fn hear(world: &World) -> News {
     News::Fault((received.badge as usize).wrapping_sub(1), Fault::decode(&received))
 }
 
-/// Says a word, as a thread does that is done, and waits for good.
+/// Sends a word when a thread has finished, and then blocks forever.
 pub fn done(news: Endpoint, word: u64) -> ! {
     loop {
-        // Nobody replies.
+        // The root task never replies.
         news.call(Message::one(WORD, word));
     }
 }
 
-/// Lets the threads of a test run for a while: those of priorities above [`LOW`] until they wait or end, others in turn.
+/// Lets the threads of a test run for a while: those with priorities above [`LOW`] until they block or end, others in
+/// turn.
 pub fn let_run(turns: u32) {
     let _ = INIT_TCB.set_priority(INIT_TCB, LOW);
     for _ in 0..turns {

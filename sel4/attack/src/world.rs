@@ -1,4 +1,4 @@
-//! What the root task has: slots, memory, its own address space and others with its image in them.
+//! The root task's resources: slots, memory, its own address space and others with its image in them.
 
 use sel4::bootinfo::{INIT_ASID_POOL, INIT_CNODE, INIT_VSPACE, SlotRange};
 use sel4::{
@@ -8,40 +8,40 @@ use sel4::{
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
-/// Where tests map things, in one's own address space and in others: 2 MiB with a page table.
+/// Start of the field, 2 MiB with a page table, in which tests map pages, in the own address space and in others.
 pub const FIELD: u64 = 0x2000_0000;
-/// The part of the field where memory is watched that nobody else is to reach: in one's own address space alone.
+/// The part of the field where watched memory is mapped that no other thread may reach: only in the own address space.
 pub const WATCH: u64 = FIELD + 0x10_0000;
-/// What an attacker writes.
+/// The value that attackers write.
 pub const POISON: u64 = 0x0070_6f69_736f_6e21;
 
-/// What was found, where that is not as it should be.
+/// The result of a case: what is wrong, if anything.
 pub type Found = Result<(), &'static str>;
 
-/// Fails with a text.
+/// Fails with a text unless `holds`.
 pub fn expect(holds: bool, text: &'static str) -> Found {
     if holds { Ok(()) } else { Err(text) }
 }
 
-/// The capabilities.
+/// The resources.
 pub struct World {
     next: u64,
     memory: Untyped,
     image: SlotRange,
-    /// Where threads' faults and words are heard.
+    /// The endpoint that receives the threads' faults and words.
     pub news: Endpoint,
     buffer: *mut u64,
 }
 
 unsafe extern "C" {
-    /// Where the image begins; from the linker.
+    /// The beginning of the image; from the linker.
     static __executable_start: u8;
-    /// Where the code ends; what is written lies behind it.
+    /// The end of the code; writable data is behind it.
     static etext: u8;
 }
 
 impl World {
-    /// With slots from this one on, and the largest piece of memory.
+    /// With slots from `next` on, and the largest piece of memory.
     pub fn new(boot: &BootInfo, next: u64) -> World {
         let largest = boot.untypeds().filter(|piece| !piece.is_device).max_by_key(|piece| piece.size_bits);
         let memory = largest.expect("a machine has memory").cap;
@@ -58,13 +58,13 @@ impl World {
         CPtr(self.next - 1)
     }
 
-    /// So many slots side by side; gives the first.
+    /// This many adjacent slots; returns the first.
     pub fn slots(&mut self, count: u64) -> CPtr {
         self.next += count;
         CPtr(self.next - count)
     }
 
-    /// Slots from this one on are empty again.
+    /// Makes slots from this one on available again.
     pub fn reset_to(&mut self, slot: CPtr) {
         self.next = slot.0;
     }
@@ -74,13 +74,13 @@ impl World {
         self.make_of(self.memory, ty).expect("memory for a test")
     }
 
-    /// A new object of this memory.
+    /// A new object from this memory.
     pub fn make_of(&mut self, memory: Untyped, ty: ObjectType) -> Result<CPtr, Error> {
         let to = self.slot();
         memory.retype(ty, INIT_CNODE, 0, 0, to.0, 1).map(|()| to)
     }
 
-    /// Memory of its own.
+    /// A separate piece of memory.
     pub fn piece(&mut self, bits: u8) -> Untyped {
         Untyped(self.make(ObjectType::Untyped(bits)))
     }
@@ -92,24 +92,26 @@ impl World {
         to
     }
 
-    /// A page table for 2 MiB of one's own address space.
+    /// Maps a page table for 2 MiB of the own address space.
     pub fn table(&mut self, address: u64) {
         PageTable(self.make(ObjectType::PageTable)).map(INIT_VSPACE, address).expect("a page table");
     }
 
-    /// A new page, mapped in one's own address space.
+    /// A new page, mapped in the own address space.
     pub fn page(&mut self, address: u64) -> Page {
         let page = Page(self.make(ObjectType::Page));
         page.map(INIT_VSPACE, address, Rights::READ_WRITE, Caching::WriteBack).expect("a page");
         page
     }
 
-    /// A new address space of a pool, with the image where it is in one's own, and a page table for the field.
+    /// A new address space with an ASID from a pool, with the image at the same addresses as in the own one, and a page
+    /// table for the field.
     pub fn space(&mut self, number_of: Option<AsidPool>) -> VSpace {
         self.space_with(number_of, false)
     }
 
-    /// The same, with copies of all that the program writes, as it is now: what runs there is a program of its own.
+    /// As [`World::space`], but with copies of all writable data as it is now: a thread there runs an independent
+    /// program.
     pub fn private_space(&mut self) -> VSpace {
         self.space_with(None, true)
     }
@@ -131,7 +133,7 @@ impl World {
         space
     }
 
-    /// A new page with what another one holds.
+    /// A new page with a copy of another page's contents.
     fn copy_of(&mut self, from: u64) -> Page {
         let page = self.page(WATCH);
         (0..PAGE).step_by(8).for_each(|word| write(WATCH + word, read(from + word)));
@@ -139,21 +141,22 @@ impl World {
         page
     }
 
-    /// This thread's IPC buffer is in use again.
+    /// Uses this thread's IPC buffer again.
     pub fn take_buffer(&self) {
         // SAFETY: the kernel gave the buffer to this thread, and no other thread of the program runs.
         unsafe { sel4::ipc::init(self.buffer) }
     }
 }
 
-/// A slot of one's own.
+/// The path to a slot in the own CSpace.
 pub fn own(cptr: CPtr) -> Slot {
     INIT_CNODE.own_slot(cptr)
 }
 
 /// Writes a word.
 pub fn write(address: u64, word: u64) {
-    // SAFETY: tests write to pages of the field alone, where nothing of the program lies; where none is mapped, the thread faults.
+    // SAFETY: tests write only to pages of the field, which contain nothing of the program; if none is mapped, the
+    // thread faults.
     unsafe { (address as *mut u64).write_volatile(word) }
 }
 
@@ -168,13 +171,13 @@ pub fn is_full_of(page: u64, word: u64) -> bool {
     (0..PAGE / 8).all(|i| read(page + i * 8) == word)
 }
 
-/// Memory that is a page in an attacker's reach first, and somebody else's after it has been deleted.
+/// Memory that is first a page in an attacker's reach, and belongs to another owner after that page has been deleted.
 #[derive(Clone, Copy)]
 pub struct Memory {
     memory: Untyped,
     /// The page.
     pub page: Page,
-    /// A slot for the next one.
+    /// A slot for the next page.
     to: CPtr,
 }
 
@@ -186,29 +189,29 @@ impl Memory {
         Memory { memory, page, to: world.slot() }
     }
 
-    /// As words, for another thread.
+    /// Encodes it as words, for another thread.
     pub fn to_words(self) -> [u64; 3] {
         [self.memory.cptr().0, self.page.cptr().0, self.to.0]
     }
 
-    /// From these words.
+    /// Decodes these words.
     pub fn from_words([memory, page, to]: [u64; 3]) -> Memory {
         Memory { memory: Untyped::new(memory), page: Page::new(page), to: CPtr(to) }
     }
 
-    /// Deletes the page, and has the memory watched from now on.
+    /// Deletes the page, and watches the memory from now on.
     pub fn change_hands(self) -> Result<(), Error> {
         own(self.page.cptr()).delete()?;
         self.watch()
     }
 
-    /// Has the memory watched, whose page is deleted.
+    /// Watches the memory, whose page has been deleted.
     pub fn watch(self) -> Result<(), Error> {
         self.memory.retype(ObjectType::Page, INIT_CNODE, 0, 0, self.to.0, 1)?;
         Page(self.to).map(INIT_VSPACE, WATCH, Rights::READ_WRITE, Caching::WriteBack)
     }
 
-    /// Whether nobody has written to it since.
+    /// Whether the watched memory has not been written.
     pub fn is_untouched() -> bool {
         is_full_of(WATCH, 0)
     }

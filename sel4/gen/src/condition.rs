@@ -1,27 +1,27 @@
 //! Conditions on methods and system calls.
 //!
-//! 5.0.0 writes them as C preprocessor expressions in an attribute (`defined(CONFIG_VTX)`, `CONFIG_MAX_NUM_NODES > 1`), 13 and
-//! later as a tree of elements (`<condition><not><config var="CONFIG_KERNEL_MCS"/></not></condition>`). Both become
-//! one [`Condition`], which is then asked of a configuration.
+//! 5.0.0 writes them as C preprocessor expressions in an attribute (`defined(CONFIG_VTX)`, `CONFIG_MAX_NUM_NODES > 1`),
+//! 13 and later as a tree of elements (`<condition><not><config var="CONFIG_KERNEL_MCS"/></not></condition>`). Both
+//! become one [`Condition`], which is then evaluated for a configuration.
 
 use roxmltree::Node;
 
 use crate::config::{Config, number};
 
-/// When something exists.
+/// The condition under which something exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// Always.
     True,
-    /// If the macro is defined.
+    /// The macro is defined.
     Defined(String),
-    /// If the macro's number is above this one.
+    /// The macro's number is above this one.
     Above(String, i64),
-    /// If not.
+    /// The condition does not hold.
     Not(Box<Condition>),
-    /// If all of them.
+    /// All conditions hold.
     All(Vec<Condition>),
-    /// If any of them.
+    /// At least one condition holds.
     Any(Vec<Condition>),
 }
 
@@ -38,7 +38,7 @@ impl Condition {
         }
     }
 
-    /// From a C expression made of `defined X`, `defined(X)`, `X > n`, `!`, `&&`, `||` and parentheses.
+    /// Parses a C expression made of `defined X`, `defined(X)`, `X > n`, `!`, `&&`, `||` and parentheses.
     pub fn from_c(text: &str) -> Result<Self, &'static str> {
         let tokens = tokens(text)?;
         if tokens.is_empty() {
@@ -49,7 +49,7 @@ impl Condition {
         if parser.tokens.is_empty() { Ok(condition) } else { Err("something follows the end of the condition") }
     }
 
-    /// From the element that may hold a `<condition>` child or a `condition` attribute.
+    /// Reads the condition of an element, which may have a `<condition>` child or a `condition` attribute.
     pub fn of(element: Node<'_, '_>) -> Result<Self, &'static str> {
         if let Some(text) = element.attribute("condition") {
             return Self::from_c(text);

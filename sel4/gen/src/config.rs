@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::{Error, read};
 
-/// The macros that are defined, without their prefix `CONFIG_`; a macro without a number counts as 1.
+/// The defined macros, without their prefix `CONFIG_`; a macro without a number counts as 1.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Config(BTreeMap<String, i64>);
 
@@ -31,7 +31,7 @@ impl Config {
             if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
                 return Err(line.into());
             }
-            // A string or another macro is no number; that it is defined is all that anyone asks of those.
+            // A string or another macro is no number; for those only the definition matters.
             let value = words.next().map_or(Some(1), number).unwrap_or(1);
             values.insert(name.to_owned(), value);
         }
@@ -53,7 +53,7 @@ impl Config {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// Adds macros that another header defines; on conflict the new one wins.
+    /// Adds macros that another header defines. On conflict the new one wins.
     pub fn extend(&mut self, other: Config) {
         self.0.extend(other.0);
     }

@@ -1,7 +1,7 @@
 //! Writes the generated half of the binding.
 //!
-//! A method becomes a function that takes its object, its capabilities and its numbers in the order of the interface file,
-//! puts them where the kernel looks for them, makes the call, and takes the results apart. Four words of a message
+//! A method becomes a function that takes its object, its capabilities and its numbers in the order of the interface
+//! file, puts them where the kernel expects them, makes the call, and decodes the results. Four words of a message
 //! travel in registers; further words and all capabilities go through the IPC buffer.
 
 use std::collections::BTreeSet;
@@ -15,11 +15,11 @@ use crate::types::{Placed, Places, Type, WORD_BITS};
 /// Words of a message that travel in registers.
 const REGISTERS: usize = 4;
 
-/// Configuration flags that the binding asks for, whether or not the kernel defines them.
+/// Configuration flags that the binding needs, whether or not the kernel defines them.
 const FLAGS: &[&str] =
     &["DEBUG_BUILD", "PRINTING", "FASTPATH", "HUGE_PAGE", "IOMMU", "VTX", "HARDWARE_DEBUG_API", "ENABLE_BENCHMARKS"];
 
-/// Configuration numbers that the binding asks for, with what stands for "not said".
+/// Configuration numbers that the binding needs, with their defaults.
 const NUMBERS: &[(&str, i64)] = &[
     ("MAX_NUM_NODES", 1),
     ("NUM_DOMAINS", 1),
@@ -32,7 +32,7 @@ const NUMBERS: &[(&str, i64)] = &[
     ("TIME_SLICE", 5),
 ];
 
-/// The Rust source that the binding includes.
+/// Generates the Rust source that the binding includes.
 pub fn emit(kernel: &Kernel) -> Result<String, Error> {
     let mut out = String::from("// Generated from the kernel's interface files and configuration.\n\n");
     config(&mut out, kernel);
@@ -72,12 +72,12 @@ fn syscalls(out: &mut String, kernel: &Kernel) {
     out.push_str("}\n\n");
 }
 
-/// Which words the register set of a thread has.
+/// Generates the words of a thread's register set.
 fn context(out: &mut String, kernel: &Kernel) -> Result<(), Error> {
     let path = kernel.files.first().cloned().unwrap_or_default();
     let found = kernel.structs.iter().find(|s| s.name == "seL4_UserContext");
     let context = found.ok_or_else(|| Error::Xml { path, what: "no <struct> seL4_UserContext".into() })?;
-    // 5.0.0 calls the base of FS by what it is for.
+    // 5.0.0 calls the FS base `tls_base`, after its use.
     let members: Vec<&str> = context.members.iter().map(|m| if m == "tls_base" { "fs_base" } else { m }).collect();
     let count = members.len();
     let _ = writeln!(
@@ -122,7 +122,8 @@ fn invocation(out: &mut String, method: &Method, name: &str, structs: &[Struct])
 
     let mut parameters = format!("service: {service}");
     for parameter in &method.inputs {
-        // Versions disagree on the kind of some capabilities and the width of some numbers; the functions take any.
+        // Versions disagree on the kind of some capabilities and the width of some numbers, so the functions accept
+        // any.
         let ty = match Type::of(&parameter.ty, structs) {
             Some(Type::Cap(_)) => "impl Into<CPtr>".to_owned(),
             Some(Type::Words(words)) => format!("&[u64; {words}]"),
@@ -169,7 +170,7 @@ fn invocation(out: &mut String, method: &Method, name: &str, structs: &[Struct])
     Ok(())
 }
 
-/// Fills one word of the message: from one parameter, or from several that share it.
+/// Fills one word of the message from one parameter, or from several that share it.
 fn words(out: &mut String, inputs: &[Placed<'_>], word: usize) {
     let mut parts = Vec::new();
     for input in inputs {
@@ -225,7 +226,7 @@ fn result_type(ty: &Type) -> String {
     }
 }
 
-/// `seL4_X86_Page` and `Map` become `x86_page_map`.
+/// The Rust name of a method: `seL4_X86_Page` and `Map` become `x86_page_map`.
 fn function_name(method: &Method) -> String {
     let interface = method.interface.strip_prefix("seL4_").unwrap_or(&method.interface);
     format!("{}_{}", interface.to_lowercase(), snake(&method.name))
@@ -239,7 +240,7 @@ fn identifier(name: &str) -> String {
     }
 }
 
-/// `GetIOAPIC` becomes `get_ioapic`: words start where a capital follows a small letter.
+/// `GetIOAPIC` becomes `get_ioapic`: a new word starts where a capital follows a small letter.
 fn snake(name: &str) -> String {
     let mut out = String::new();
     let mut small = false;

@@ -1,4 +1,4 @@
-//! What can be wrong with a kernel's definitions, said so that a reader knows what to do about it.
+//! Errors in a kernel's definitions, with messages that say what to do about them.
 
 use std::fmt;
 use std::io;
@@ -10,11 +10,11 @@ use std::path::PathBuf;
 pub enum Error {
     /// A file could not be read.
     Read { path: PathBuf, source: io::Error },
-    /// A file is not the XML that is expected there.
+    /// A file is not the expected XML.
     Xml { path: PathBuf, what: String },
-    /// A condition or a configuration line could not be understood.
+    /// A condition or a configuration line could not be parsed.
     Syntax { path: PathBuf, text: String, what: &'static str },
-    /// A method has a parameter of a type that the generator has never heard of.
+    /// A method has a parameter of a type that the generator does not know.
     UnknownType { path: PathBuf, method: String, ty: String },
     /// The kernel is of a kind that Hafnon does not run on.
     Unsuitable { path: PathBuf, why: String },

@@ -1,4 +1,5 @@
-//! The C headers that 5.0.0's own build generates from its XML files: plain lists, conditions left to the preprocessor.
+//! The C headers that 5.0.0's own build generates from its XML files: plain lists, with conditions for the
+//! preprocessor.
 
 use std::fmt::Write;
 
@@ -21,7 +22,7 @@ pub fn headers(tree: &Path) -> Result<Vec<Header>, Error> {
                 guard: "__API_INVOCATION_H",
                 include: None,
                 name: "invocation_label",
-                // Label 0 is nobody's.
+                // Label 0 belongs to no method.
                 first: "InvalidInvocation = 0",
                 last: "nInvocationLabels",
             }),
@@ -52,7 +53,7 @@ pub fn headers(tree: &Path) -> Result<Vec<Header>, Error> {
     ])
 }
 
-/// Something that exists under a C condition (empty: always).
+/// An entry that exists under a C condition (empty: always).
 struct Entry {
     name: String,
     condition: String,
@@ -117,7 +118,7 @@ fn conditional(out: &mut String, condition: &str, text: &str) {
     }
 }
 
-/// `NBSend` becomes `NB_SEND`: a new word at each capital that a small letter follows or that follows a small letter.
+/// `NBSend` becomes `NB_SEND`: a new word starts at each capital that is next to a small letter.
 fn shout(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut out = String::new();

@@ -1,6 +1,6 @@
-//! The kernel's XML files: which methods its objects have, with their parameters, and which system calls there are.
+//! The kernel's XML files: the methods of its objects, with their parameters, and the system calls.
 //!
-//! Numbers are never written there; they follow from the order of what exists in a configuration.
+//! The files contain no numbers; these follow from the order of the entries that exist in a configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -18,13 +18,13 @@ pub struct Method {
     pub interface: String,
     /// Its name within the interface, such as `Copy`.
     pub name: String,
-    /// When it exists.
+    /// The condition under which it exists.
     pub condition: Condition,
-    /// What the caller passes, in order.
+    /// Its inputs, in order.
     pub inputs: Vec<Parameter>,
-    /// What comes back, in order.
+    /// Its outputs, in order.
     pub outputs: Vec<Parameter>,
-    /// The file it stands in.
+    /// The file that defines it.
     pub path: PathBuf,
 }
 
@@ -37,7 +37,7 @@ pub struct Parameter {
     pub ty: String,
 }
 
-/// A structure that a method passes or gives back word by word.
+/// A structure that a method passes or returns word by word.
 #[derive(Debug, Clone)]
 pub struct Struct {
     /// Its C name.
@@ -109,7 +109,7 @@ fn method(path: &Path, interface: &str, element: Node<'_, '_>) -> Result<Method,
 /// System calls that share a condition.
 #[derive(Debug, Clone)]
 pub struct SyscallGroup {
-    /// When they exist.
+    /// The condition under which they exist.
     pub condition: Condition,
     /// Their names, such as `ReplyRecv`, in order.
     pub names: Vec<String>,
@@ -118,9 +118,9 @@ pub struct SyscallGroup {
 /// The file of system calls.
 #[derive(Debug, Clone)]
 pub struct Syscalls {
-    /// The real ones of the kernel without MCS, numbered from -1 downwards.
+    /// The calls of the kernel without MCS, numbered from -1 downwards.
     pub api: Vec<SyscallGroup>,
-    /// The debugging ones, numbered on from there.
+    /// The debugging calls, whose numbers follow.
     pub debug: Vec<SyscallGroup>,
 }
 

@@ -1,4 +1,4 @@
-//! A kernel as the binding needs to know it: its configuration, and what exists in it, numbered.
+//! A kernel as the binding needs it: its configuration, and its numbered methods and system calls.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::interfaces::{Interfaces, Method, Struct, Syscalls};
 
-/// Which of the two families a kernel belongs to. What C headers alone say is written by hand in the binding, once a family.
+/// The two families of kernels. The binding contains by hand, once per family, what only the kernel's C headers define.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// 5.0.0, from its source tree.
@@ -15,13 +15,13 @@ pub enum Family {
     V16,
 }
 
-/// Where a kernel's definitions lie.
+/// The location of a kernel's definitions.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)] // the names of the fields say it
 pub enum Location {
     /// A source tree of 5.0.0, and the `autoconf.h` that it was built with.
     Source { tree: PathBuf, autoconf: PathBuf },
-    /// The prefix that a kernel from 13 on was installed to by `cmake --install`.
+    /// The prefix to which `cmake --install` installed a kernel from 13 on.
     Prefix(PathBuf),
 }
 
@@ -34,15 +34,15 @@ pub struct Kernel {
     pub config: Config,
     /// The methods that exist, in the order of their labels. The first one has label 1.
     pub methods: Vec<Method>,
-    /// The structures that methods pass.
+    /// The structures that methods use.
     pub structs: Vec<Struct>,
     /// The system calls that exist, with their numbers.
     pub syscalls: Vec<(String, i64)>,
-    /// The files that all this was read from.
+    /// The files that were read.
     pub files: Vec<PathBuf>,
 }
 
-/// The three interface files of a 5.0.0 tree, in the order in which their labels count on.
+/// The three interface files of a 5.0.0 tree, in the order of their labels.
 pub fn source_interfaces(tree: &Path) -> [PathBuf; 3] {
     let libsel4 = tree.join("libsel4");
     [
@@ -125,10 +125,10 @@ pub fn number(syscalls: &Syscalls, config: &Config) -> Vec<(String, i64)> {
     names.zip(1_i64..).map(|(name, n)| (name, -n)).collect()
 }
 
-/// Settings with which a kernel does not fit: whether it has one, and what to change.
+/// A setting that does not fit: how to detect it, and what to change.
 type Wrong = (fn(&Config) -> bool, &'static str);
 
-/// Whether a number is there and less than that.
+/// Whether a number is defined and below a limit.
 fn below(config: &Config, name: &str, least: i64) -> bool {
     config.number(name).is_some_and(|number| number < least)
 }

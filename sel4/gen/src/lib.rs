@@ -1,12 +1,13 @@
 //! Reads a kernel's own interface definitions and writes the binding's generated half.
 //!
-//! seL4 describes the methods of its objects and its system calls in XML files. Their numbers depend on the version and on the
-//! configuration, so they are taken from the kernel that is going to run, never written down:
+//! seL4 describes the methods of its objects and its system calls in XML files. Their numbers depend on the version and
+//! on the configuration, so the generator takes them from the kernel that will run:
 //!
-//! 1. [`Kernel::load`] reads the files of a [`Location`] (the source tree of 5.0.0, or an installed prefix of 13 to 16),
-//!    drops what its configuration leaves out and numbers the rest;
-//! 2. [`emit`] writes the Rust code that `sel4` includes: labels, system-call numbers, one function a method, constants;
-//! 3. [`headers::headers`] writes the C headers that 5.0.0's own build wants from the same files.
+//! 1. [`Kernel::load`] reads the files of a [`Location`] (the source tree of 5.0.0, or an installed prefix of 13 to
+//!    16), drops what its configuration excludes and numbers the rest;
+//! 2. [`emit`] writes the Rust code that `sel4` includes: labels, system-call numbers, one function per method,
+//!    constants;
+//! 3. [`headers::headers`] writes the C headers that 5.0.0's own build needs from the same files.
 #![forbid(unsafe_code)]
 
 mod condition;

@@ -3,21 +3,21 @@
 use crate::error::Error;
 use crate::interfaces::{Method, Parameter, Struct};
 
-/// Bits in a word, which is also what a message register holds.
+/// Bits in a word and in a message register.
 pub const WORD_BITS: u32 = 64;
 
-/// What a parameter's C type means for the message.
+/// How a parameter's C type is passed in the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
     /// A number of this many bits (1 for a boolean).
     Number(u32),
-    /// A capability, which travels beside the message. The text is the binding's type.
+    /// A capability, which is passed beside the message words. The text is the binding's type.
     Cap(&'static str),
     /// A structure of this many words.
     Words(usize),
 }
 
-/// The binding's types for the kernel's capabilities. `seL4_CPtr` is one whose kind the interface leaves open.
+/// The binding's types for the kernel's capabilities. `seL4_CPtr` is a capability whose kind the interface leaves open.
 const CAPS: &[(&str, &str)] = &[
     ("seL4_CPtr", "CPtr"),
     ("seL4_CNode", "CNode"),
@@ -47,7 +47,7 @@ const CAPS: &[(&str, &str)] = &[
 ];
 
 impl Type {
-    /// The type of this C name. `structs` are those that the interface files define.
+    /// The type with this C name. `structs` are those that the interface files define.
     pub fn of(name: &str, structs: &[Struct]) -> Option<Self> {
         if let Some((_, cap)) = CAPS.iter().find(|(c, _)| *c == name) {
             return Some(Type::Cap(cap));
@@ -79,7 +79,7 @@ impl Type {
 pub struct Placed<'m> {
     /// The parameter.
     pub parameter: &'m Parameter,
-    /// How many bits or words it takes.
+    /// Its number of bits or words.
     pub ty: Type,
     /// The message word where it starts.
     pub word: usize,
@@ -87,14 +87,14 @@ pub struct Placed<'m> {
     pub bit: u32,
 }
 
-/// Where a method's inputs, or its outputs, are in the message.
+/// The places of a method's inputs, or of its outputs, in the message.
 #[derive(Debug, Clone)]
 pub struct Places<'m> {
-    /// Those in the message itself.
+    /// Parameters in the message's words.
     pub words: Vec<Placed<'m>>,
-    /// Capabilities travel beside it, in this order.
+    /// Capabilities, in this order.
     pub caps: Vec<&'m Parameter>,
-    /// The words of the message.
+    /// Number of words of the message.
     pub length: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Both layouts, read whole: 5.0.0 from the package that the kernel is built from, 16 from the made-up prefix.
+//! Both layouts, read as a whole: 5.0.0 from the package that the kernel is built from, 16 from the made-up prefix.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -140,7 +140,7 @@ fn parameters_are_packed_as_the_kernel_unpacks_them() {
     assert!(code.contains("call.word::<0>(resume_target.into() & 0x1 | (arch_flags.into() & 0xff) << 8);"), "{code}");
     assert!(code.contains("call.word::<2>(regs[0]);") && code.contains("call.word::<20>(regs[18]);"));
     assert!(code.contains("Invocation::new(service.cptr(), label::TCBWRITE_REGISTERS, 21, 0)"));
-    // Capabilities travel beside the numbers, in their order.
+    // Capabilities are passed beside the numbers, in their order.
     assert!(
         code.contains("call.cap::<0>(cspace_root.into());") && code.contains("call.cap::<2>(buffer_frame.into());")
     );

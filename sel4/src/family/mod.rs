@@ -1,4 +1,5 @@
-//! What C headers alone say, and where the two families of kernels differ. Both back ends offer the same functions.
+//! Definitions that only the kernel's C headers contain, and the differences between the two families of kernels. Both
+//! back ends have the same functions.
 
 #[cfg(sel4_v5)]
 mod v5;

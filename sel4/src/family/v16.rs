@@ -11,17 +11,17 @@ use crate::{
 /// Bytes of a `syscall` instruction.
 const SYSCALL_LENGTH: u64 = 2;
 
-/// A thread holds its vector registers, so it grows when AVX is configured.
+/// The TCB contains the vector registers, so it is larger if AVX is configured.
 pub(crate) const TCB_BITS: u8 = if config::XSAVE_SIZE >= 832 { 12 } else { 11 };
 
-/// Where things stand in the boot information.
+/// Offsets in the boot information.
 pub(crate) mod boot {
     pub const UNTYPED_SLOTS: usize = 152;
     pub const UNTYPED_LIST: usize = 168;
     pub const UNTYPED_STRIDE: usize = 16;
     pub const UNTYPED_SIZE_BITS: usize = 8;
     pub const UNTYPED_IS_DEVICE: usize = 9;
-    /// The time-stamp counter's frequency in MHz: it comes in a chunk behind the boot information.
+    /// The time-stamp counter's frequency in MHz is in a chunk behind the boot information.
     pub const TSC_MHZ: Option<usize> = None;
 }
 
@@ -67,7 +67,7 @@ pub(crate) const KERNEL_KEEPS_GS: bool = false;
 
 pub(crate) const RUNS_FOREIGN: bool = false;
 
-/// Such kernels know no such code.
+/// These kernels do not distinguish foreign code.
 pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> Result<()> {
     tcb.write_registers(registers, resume)
 }
@@ -82,15 +82,15 @@ pub(crate) fn hold(_: Tcb) -> Option<Result<Held>> {
 
 pub(crate) const KEEPS_TRAP_FLAG: bool = false;
 
-/// At `syscall` they leave in its place what was there.
+/// At `syscall` these kernels do not save the stack pointer.
 pub(crate) const KEEPS_STACK_POINTER: bool = false;
 
 pub(crate) const TELLS_TICKS: bool = false;
 
-/// Nothing like it: an ordinary base.
+/// These kernels have no such value: an ordinary base.
 pub(crate) const NO_BASES: u64 = 0;
 
-/// Nothing is said: 13 switches when a thread first touches them, the others each time.
+/// There is nothing to declare: 13 switches the registers when a thread first uses them, later kernels at every switch.
 pub(crate) fn without_fpu(_: Tcb, _: CPtr) -> Result<()> {
     Ok(())
 }
@@ -104,8 +104,8 @@ pub(crate) fn read_ticks(_: Tcb) -> Option<Result<u64>> {
     None
 }
 
-/// As if by a reply: the registers are those after it, and the thread goes on there. What fails, fails because there is no
-/// such thread, and then nobody waits.
+/// Has the effect of a reply: sets the registers to those after it, and resumes the thread after its call. An error
+/// means that the thread does not exist, and then it does not wait.
 pub(crate) fn answer(tcb: Tcb, message: Message) {
     if let Ok(mut registers) = tcb.suspend().and_then(|()| tcb.read_registers(false)) {
         registers.rip += SYSCALL_LENGTH;
@@ -132,7 +132,7 @@ pub(crate) fn write_fpu(_: Tcb, _: &[u64; FPU_WORDS]) -> Option<Result<()>> {
     None
 }
 
-/// There is no such attribute.
+/// These kernels have no such attribute.
 pub(crate) const NOT_EXECUTED: u64 = 0;
 
 pub(crate) fn page_remap(page: Page, vspace: VSpace, address: u64, rights: u64, attributes: u64) -> Result<()> {

@@ -12,18 +12,18 @@ use crate::{
 
 pub(crate) const TCB_BITS: u8 = 11;
 
-/// Where things stand in the boot information, which is a packed structure.
+/// Offsets in the boot information, which is a packed structure.
 pub(crate) mod boot {
     pub const UNTYPED_SLOTS: usize = 153;
     pub const UNTYPED_LIST: usize = 169;
     pub const UNTYPED_STRIDE: usize = 12;
     pub const UNTYPED_SIZE_BITS: usize = 10;
     pub const UNTYPED_IS_DEVICE: usize = 11;
-    /// The time-stamp counter's frequency in MHz, if it has a place of its own.
+    /// The offset of the time-stamp counter's frequency in MHz.
     pub const TSC_MHZ: Option<usize> = Some(145);
 }
 
-/// There is no right to be replied to: it is part of the right to grant.
+/// 5.0.0 has no right to be replied to: it is part of the right to grant.
 pub(crate) fn rights(rights: Rights) -> u64 {
     u64::from(rights.write) | u64::from(rights.read) << 1 | u64::from(rights.grant || rights.grant_reply) << 2
 }
@@ -50,14 +50,15 @@ pub(crate) fn configure(tcb: Tcb, config: &TcbConfig) -> Result<()> {
             )
         }
         None => {
-            // Configuring always sets the priorities, so do it in two steps that leave them alone.
+            // The call that configures a thread always sets the priorities, so two calls that do not touch them replace
+            // it.
             set_space(tcb, config.fault_endpoint, config.cspace, config.cspace_data, config.vspace)?;
             invoke::tcb_set_ipcbuffer(tcb, buffer, page)
         }
     }
 }
 
-/// Two entries of the kernel. The maximum goes first, because it bounds nothing that is set here.
+/// Two kernel entries. The maximum is set first; it does not bound the priority that is set here.
 pub(crate) fn set_sched_params(tcb: Tcb, sched: SchedParams) -> Result<()> {
     invoke::tcb_set_mcpriority(tcb, sched.max_controlled)?;
     invoke::tcb_set_priority(tcb, sched.priority)
@@ -80,31 +81,31 @@ pub(crate) const KEEPS_STACK_POINTER: bool = true;
 /// The project's patch 0021.
 pub(crate) const TELLS_TICKS: bool = true;
 
-/// No address, which the kernel takes for what it means (the project's patch 0020).
+/// Not an address; the kernel recognises this value (the project's patch 0020).
 pub(crate) const NO_BASES: u64 = 1 << 63;
 
 /// The project's patches 0022 and 0024.
 pub(crate) const RUNS_FOREIGN: bool = true;
 
-/// In the flags of writing registers: what runs from there on is code of another operating system (patch 0022).
+/// Flag for writing registers: the thread runs code of another operating system from there on (patch 0022).
 const FOREIGN: u64 = 1 << 12;
-/// In the flags of writing: the thread runs.
+/// Flag for writing: resumes the thread.
 const RESUME: u64 = 1;
-/// In the flags of reading: whether it runs, which it does no more (patch 0024).
+/// Flag for reading: stops the thread and returns whether it ran (patch 0024).
 const HOLD: u64 = 1 << 13;
 
-/// In the flags of reading and writing registers: the state of the FPU instead (the project's patch 0011).
+/// Flag for reading and writing registers: the state of the FPU instead (the project's patch 0011).
 const FPU: u64 = 1 << 8;
-/// In the flags of reading: the ticks instead (patch 0013).
+/// Flag for reading: the ticks instead (patch 0013).
 const TICKS: u64 = 1 << 9;
 
-/// In the flags of writing: everything as in a new thread (patch 0015).
+/// Flag for writing: resets everything to the state of a new thread (patch 0015).
 const RESET: u64 = 1 << 10;
 
-/// In the flags of writing: an answer to the thread's call (patch 0019).
+/// Flag for writing: an answer to the thread's call (patch 0019).
 const ANSWER: u64 = 1 << 11;
 
-/// In the flags of writing: nothing but that the thread never touches the FPU (patch 0023).
+/// Flag for writing: only declares that the thread never uses the FPU (patch 0023).
 const WITHOUT_FPU: u64 = 1 << 13;
 
 pub(crate) fn without_fpu(tcb: Tcb, domains: CPtr) -> Result<()> {
@@ -121,7 +122,8 @@ pub(crate) fn answer(tcb: Tcb, message: Message) {
     sys::send(tcb.cptr(), Message::four(label::TCBWRITE_REGISTERS, answer));
 }
 
-/// By how much the numbers of ReplyRecv and Recv are lower that answer somebody first (the same patch).
+/// Difference between the numbers of ReplyRecv and Recv and those of the variants that first answer a thread (the same
+/// patch).
 const ANSWER_FIRST: i64 = 64;
 
 #[inline(always)]
@@ -139,7 +141,7 @@ pub(crate) fn reset(tcb: Tcb) -> Option<Result<()>> {
     Some(call.run().map(|_| ()))
 }
 
-/// The base of GS is one word more (patch 0024).
+/// The GS base is an additional word (patch 0024).
 pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> Result<()> {
     let words = registers.to_words();
     let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2 + USER_CONTEXT_WORDS + 1, 0);
@@ -154,7 +156,7 @@ pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> 
     call.run().map(|_| ())
 }
 
-/// In the flags of copying: nothing but that the target computes with the source's registers of the FPU (patch 0025).
+/// Flag for copying: only makes the target use the source's FPU registers (patch 0025).
 const SHARE_FPU: u64 = 1 << 14;
 
 pub(crate) fn share_fpu(tcb: Tcb, owner: Tcb) -> Option<Result<()>> {
@@ -185,7 +187,7 @@ pub(crate) fn read_ticks(tcb: Tcb) -> Option<Result<u64>> {
 pub(crate) fn read_fpu(tcb: Tcb) -> Option<Result<[u64; FPU_WORDS]>> {
     let mut call = Invocation::new(tcb.cptr(), label::TCBREAD_REGISTERS, 2, 0);
     call.word::<0>(FPU);
-    // A count of registers that the kernel checks and then has no use for.
+    // A count of registers that the kernel checks but does not use.
     call.word::<1>(1);
     Some(call.run().map(|first| array::from_fn(|i| first.get(i).copied().unwrap_or_else(|| ipc::message_word(i)))))
 }
@@ -202,14 +204,14 @@ pub(crate) fn write_fpu(tcb: Tcb, state: &[u64; FPU_WORDS]) -> Option<Result<()>
     Some(call.run().map(|_| ()))
 }
 
-/// In the attributes of a page: it is not executed (the project's patch 0034).
+/// Attribute of a page: not executable (the project's patch 0034).
 pub(crate) const NOT_EXECUTED: u64 = 1 << 3;
 
 pub(crate) fn page_remap(page: Page, vspace: VSpace, _address: u64, rights: u64, attributes: u64) -> Result<()> {
     invoke::x86_page_remap(page, vspace, rights, attributes)
 }
 
-/// The kernel answers the unmapping of a page that is mapped nowhere with silence: the registers come back as they went.
+/// When a page is not mapped, the kernel does not answer its unmapping: the registers return unchanged.
 pub(crate) fn page_unmap(page: Page) -> Result<()> {
     match invoke::x86_page_unmap(page) {
         Err(Error::Unknown(label::X86PAGE_UNMAP)) => Ok(()),
@@ -217,7 +219,7 @@ pub(crate) fn page_unmap(page: Page) -> Result<()> {
     }
 }
 
-/// Mapping with a further capability (the project's patch 0014).
+/// Mapping with an additional capability (the project's patch 0014).
 pub(crate) fn page_map_several(
     page: Page,
     vspace: VSpace,
@@ -241,7 +243,7 @@ pub(crate) fn page_map_several(
     Some(call.run().map(|_| ()))
 }
 
-/// Unmapping with a capability (the same patch).
+/// Unmapping with an additional capability (the same patch).
 pub(crate) fn page_unmap_several(page: Page, several: Several) -> Option<Result<()>> {
     let mut call = Invocation::new(page.cptr(), label::X86PAGE_UNMAP, 4, 1);
     call.cap::<0>(several.cnode.root.cptr());
@@ -252,7 +254,7 @@ pub(crate) fn page_unmap_several(page: Page, several: Several) -> Option<Result<
     Some(call.run().map(|_| ()))
 }
 
-/// Asking for an address with a capability (the same patch).
+/// Getting an address with an additional capability (the same patch).
 pub(crate) fn page_written_several(page: Page, several: Several) -> Option<Result<u64>> {
     let mut call = Invocation::new(page.cptr(), label::X86PAGE_GET_ADDRESS, 4, 1);
     call.cap::<0>(several.cnode.root.cptr());
@@ -265,7 +267,7 @@ pub(crate) fn page_written_several(page: Page, several: Several) -> Option<Resul
 
 pub(crate) const KNOWS_WRITTEN: bool = true;
 
-/// Port capabilities are narrowed like badges are set.
+/// Port capabilities are narrowed in the same way as badges are set.
 pub(crate) fn issue_ports(_control: IoPortControl, from: Slot, first: u16, last: u16, to: Slot) -> Result<()> {
     to.mint_from(from, Rights::ALL, CapData(u64::from(first) << 16 | u64::from(last)))
 }

@@ -1,4 +1,4 @@
-//! Addresses that are none.
+//! Invalid addresses.
 
 use sel4::bootinfo::{INIT_ASID_POOL, INIT_CNODE, INIT_VSPACE};
 use sel4::{Caching, ObjectType, Page, PageDirectory, PageTable, Pdpt, Rights, Several, UserContext, VSpace};
@@ -6,9 +6,9 @@ use sel4::{Caching, ObjectType, Page, PageDirectory, PageTable, Pdpt, Rights, Se
 use crate::threads::{HIGH, News, Plan, hear};
 use crate::world::{FIELD, Found, Memory, PAGE, World, expect, read, write};
 
-/// User addresses end below it: the last page of the lower half is nobody's.
+/// User addresses end below it: the last page of the lower half is not mappable.
 const TOP: u64 = (1 << 47) - PAGE;
-/// Where a page lies if its address is cut.
+/// The address of a page if the upper bits of the address are dropped.
 const AT: u64 = FIELD + PAGE;
 
 /// A page of 2 MiB.
@@ -18,12 +18,13 @@ fn map(page: Page, space: VSpace, address: u64) -> sel4::Result<()> {
     page.map(space, address, Rights::READ_WRITE, Caching::WriteBack)
 }
 
-/// A page is mapped under an address with a bit above the lower half, and deleted. Its memory is somebody else's then.
+/// A page is mapped at an address with a bit above the lower half, and deleted. Then its memory belongs to another
+/// owner.
 pub fn alias(world: &mut World) -> Found {
     for bit in 47..64 {
         let memory = Memory::new(world);
         if map(memory.page, INIT_VSPACE, AT | 1 << bit).is_ok() {
-            // Each bit leads where the processor finds it without.
+            // The processor ignores these bits and finds the page at the address without them.
             write(AT, 1);
             memory.change_hands().map_err(|_| "the page cannot be deleted")?;
             write(AT, 2);
@@ -31,7 +32,7 @@ pub fn alias(world: &mut World) -> Found {
             return Err("a page is mapped where no address is");
         }
     }
-    // The sum of address and size is 0, or more than the top.
+    // The sum of address and size is 0, or beyond the top.
     let large = Page(world.make(ObjectType::LargePage));
     for (page, address) in [
         (large, LARGE.wrapping_neg()),
@@ -53,8 +54,8 @@ pub fn window(world: &mut World) -> Found {
     let table = PageTable(world.make(ObjectType::PageTable));
     let directory = PageDirectory(world.make(ObjectType::PageDirectory));
     let pdpt = Pdpt(world.make(ObjectType::Pdpt));
-    // All entries of the root's table from the upper half on, with what the processor wants above and without; in each the
-    // first address, and the last GiB of it, where the kernel's devices are.
+    // All root-table entries of the upper half, with and without sign extension; in each the first address, and the
+    // last GiB of it, where the kernel's devices are.
     for entry in 256..512_u64 {
         for within in [0, 0xffc0_0000, 0x7f_c000_0000, 0x7f_ffe0_0000, 0x7f_ffff_f000] {
             for above in [0, 0xffff << 48, 1 << 48, 1 << 63] {
@@ -83,7 +84,7 @@ extern "C" fn nothing(_: u64) -> ! {
     }
 }
 
-/// A system call at the end of all user addresses comes back to what is still one.
+/// A system call at the end of all user addresses returns to a user address.
 pub fn top(world: &mut World) -> Found {
     Pdpt(world.make(ObjectType::Pdpt)).map(INIT_VSPACE, TOP).map_err(|_| "no first table")?;
     PageDirectory(world.make(ObjectType::PageDirectory)).map(INIT_VSPACE, TOP).map_err(|_| "no second table")?;
@@ -98,7 +99,7 @@ pub fn top(world: &mut World) -> Found {
     expect(several.is_none_or(|result| result.is_err()), "it can be mapped with the page before it")?;
 
     map(page, INIT_VSPACE, TOP - PAGE).map_err(|_| "the page before it cannot be mapped")?;
-    // `syscall` in its last two bytes: Yield, with a stack pointer into the kernel.
+    // `syscall` in the page's last two bytes: Yield, with a stack pointer into the kernel.
     write(TOP - 8, 0x050f << 48);
     expect(read(TOP - 8) >> 48 == 0x050f, "memory does not hold what was written")?;
     let thread = Plan { priority: HIGH, ..Plan::new(INIT_VSPACE, nothing, 0) }.make(world);

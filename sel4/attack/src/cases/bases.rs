@@ -1,4 +1,4 @@
-//! The bases of FS and GS, which a program changes by selectors.
+//! The bases of FS and GS, which a program changes by loading selectors.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -9,28 +9,28 @@ use sel4::{CPtr, Endpoint, Fault, Message, ObjectType};
 use crate::threads::{News, Plan, done, hear};
 use crate::world::{FIELD, Found, PAGE, World, expect, write};
 
-/// Where both threads have the bases of FS and of GS, which is where their IPC buffers are.
+/// The bases of FS and GS of both threads. GS is at their IPC buffers.
 const FS: u64 = FIELD + PAGE;
 const GS: u64 = FIELD + 2 * PAGE;
-/// What stands there, and where.
+/// The offset of the words that are read, and their values.
 const OFFSET: u64 = 1016;
 const FS_WORD: u64 = 0xf5;
 const GS_WORD: u64 = 0x95;
 
-/// All selectors that a descriptor table of this size has, with each privilege.
+/// All selectors of a descriptor table of this size, with each privilege level.
 const SELECTORS: u64 = 0x60;
 
 static NEWS: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// How often the victim has looked, and what it saw wrong: selector and place.
+/// How often the victim has looked, and which try was wrong.
 static LOOKS: AtomicU64 = AtomicU64::new(0);
 static WRONG: AtomicU64 = AtomicU64::new(0);
 static TRIES: AtomicU64 = AtomicU64::new(0);
 
-/// Sees what the bases lead to.
+/// Reads the words that the bases lead to.
 fn look() {
     let (fs, gs): (u64, u64);
-    // SAFETY: both bases lead to pages of the field; where they do not, the thread faults, which the test hears of.
+    // SAFETY: both bases lead to pages of the field; if not, the thread faults, and the test receives the fault.
     unsafe { asm!("mov {}, fs:[1016]", "mov {}, gs:[1016]", out(reg) fs, out(reg) gs) };
     LOOKS.fetch_add(1, SeqCst);
     if (fs, gs) != (FS_WORD, GS_WORD) {
@@ -54,7 +54,7 @@ extern "C" fn answers(_: u64) -> ! {
     }
 }
 
-/// Goes on to whoever has the same bases: by the scheduler, and by the fastpath.
+/// Switches to a thread with the same bases: through the scheduler, and on the fastpath.
 fn switch() {
     TRIES.fetch_add(1, SeqCst);
     sel4::r#yield();
@@ -67,8 +67,8 @@ fn call() {
 extern "C" fn attacks(_: u64) -> ! {
     for selector in 0..SELECTORS {
         for onward in [switch, call] {
-            // SAFETY: nothing here uses FS or GS; a selector that cannot be loaded faults, and the root task lets the thread go on
-            // behind the instruction, of two bytes with its prefix.
+            // SAFETY: nothing here uses FS or GS. A selector that cannot be loaded faults, and the root task resumes
+            // the thread after the instruction, which has two bytes with its prefix.
             unsafe { asm!("mov fs, {0:e}", in(reg) selector) };
             onward();
             // SAFETY: as above.
@@ -79,7 +79,7 @@ extern "C" fn attacks(_: u64) -> ! {
             onward();
         }
     }
-    // By the instructions that set them, where the kernel lets programs have these.
+    // With the instructions that set the bases, if the kernel allows them to programs.
     for base in [0, FS + 8, GS + 8] {
         for onward in [switch, call] {
             // SAFETY: as above; the instructions have five bytes.
@@ -90,13 +90,13 @@ extern "C" fn attacks(_: u64) -> ! {
     done(Endpoint(CPtr(NEWS.load(SeqCst))), 1)
 }
 
-/// Bytes of an instruction that the attacker may not make.
+/// Length in bytes of the instruction on which the attacker faulted.
 fn length(number: u64) -> u64 {
-    // An invalid instruction is one of those that set a base, all others load a selector.
+    // An invalid instruction is one that sets a base; all others load a selector.
     if number == 6 { 5 } else { 2 }
 }
 
-/// A thread loads all selectors, and goes on to others that have the same bases.
+/// A thread loads all selectors, and switches to others that have the same bases.
 pub fn selectors(world: &mut World) -> Found {
     NEWS.store(world.news.cptr().0, SeqCst);
     CALLS.store(world.make(ObjectType::Endpoint).0, SeqCst);
@@ -104,7 +104,7 @@ pub fn selectors(world: &mut World) -> Found {
     world.page(GS);
     write(FS + OFFSET, FS_WORD);
     write(GS + OFFSET, GS_WORD);
-    // Where the kernel has GS at the buffer, that need not be where its page is mapped.
+    // If the kernel has GS at the buffer's address, the page need not be mapped there.
     let plan = |world: &mut World, run: extern "C" fn(u64) -> !, number, priority| {
         let buffer = sel4::Page(world.make(ObjectType::Page));
         let plan = Plan::new(INIT_VSPACE, run, number);

@@ -8,12 +8,12 @@ use sel4::{CPtr, Caching, Endpoint, Message, MessageInfo, Notification, ObjectTy
 use crate::threads::{HIGH, LOW, Plan, let_run};
 use crate::world::{Found, PAGE, WATCH, World, expect, is_full_of};
 
-/// Where the buffer would be. Nothing is mapped there.
+/// Address of the buffer. Nothing is mapped there.
 const BUFFER: u64 = 0x3000_0000;
 
 static ENDPOINT: AtomicU64 = AtomicU64::new(0);
 
-/// Two pages side by side: the buffer's, and one that is watched.
+/// Two adjacent pages of memory: the buffer's, and one that is watched.
 fn pages(world: &mut World) -> Page {
     let both = world.piece(13);
     let [page, next] = [0, 1].map(|_| world.make_of(both, ObjectType::Page).expect("a page"));
@@ -22,7 +22,7 @@ fn pages(world: &mut World) -> Page {
     Page(page)
 }
 
-/// Addresses at which a buffer does not lie within its page.
+/// Addresses at which a buffer reaches beyond its page.
 fn reaching() -> impl Iterator<Item = u64> {
     (1..PAGE / 8).map(|word| BUFFER + word * 8).filter(|address| address % 1024 != 0)
 }
@@ -33,7 +33,7 @@ extern "C" fn receive(_: u64) -> ! {
     }
 }
 
-/// A long message to a thread whose buffer's end is in the next page.
+/// A long message to a thread whose buffer ends in the next page.
 pub fn buffer(world: &mut World) -> Found {
     let page = pages(world);
     let endpoint = world.make(ObjectType::Endpoint);
@@ -60,7 +60,7 @@ extern "C" fn spin(_: u64) -> ! {
     }
 }
 
-/// Ticks that find such a thread at work, which the kernel may write to its buffer.
+/// Timer ticks that find such a thread running. The kernel may count them in the buffer.
 pub fn tick(world: &mut World) -> Found {
     let page = pages(world);
     let thread = Plan { priority: LOW, ..Plan::new(INIT_VSPACE, spin, 0) }.make(world);

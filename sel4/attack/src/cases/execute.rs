@@ -1,4 +1,4 @@
-//! Pages that are not to be executed.
+//! Pages that are not executable.
 
 use sel4::bootinfo::{INIT_CNODE, INIT_VSPACE};
 use sel4::{Caching, ObjectType, Page, Rights, Several, Tcb, UserContext};
@@ -6,16 +6,16 @@ use sel4::{Caching, ObjectType, Page, Rights, Several, Tcb, UserContext};
 use crate::threads::{HIGH, News, Plan, hear};
 use crate::world::{FIELD, Found, PAGE, World, expect, write};
 
-/// Where a large page lies.
+/// Address of a large page.
 const LARGE: u64 = FIELD + (2 << 20);
-/// `int3`, which a thread tells of that executes it.
+/// `int3`, which a thread that executes it reports.
 const BREAKPOINT: u64 = 0xcc;
 /// The exception's number.
 const BREAKPOINT_VECTOR: u64 = 3;
-/// The code of a program's fetch from a page that is there, but not for this.
+/// The error code of a program's fetch from a page that is present but not executable.
 const REFUSED: u64 = 0x15;
 
-/// Has a thread jump to an address, as often as asked: what became of it.
+/// Makes a thread jump to an address; returns whether it executed the instruction there.
 fn jumps(world: &World, thread: Tcb, address: u64) -> Result<bool, &'static str> {
     let registers = UserContext { rip: address, rsp: FIELD, rflags: 0x202, ..UserContext::default() };
     let _ = thread.suspend();
@@ -37,7 +37,7 @@ extern "C" fn never(_: u64) -> ! {
     }
 }
 
-/// Pages of two sizes, one by one and several at once, mapped so and mapped again.
+/// Pages of two sizes, one by one and several in one call, mapped executable or not, and remapped.
 pub fn execute(world: &mut World) -> Found {
     let thread = Plan { priority: HIGH, ..Plan::new(INIT_VSPACE, never, 0) }.make(world);
     let (not, may) = (Caching::WriteBack.not_executed(), Caching::WriteBack.into());
@@ -59,7 +59,7 @@ pub fn execute(world: &mut World) -> Found {
             page.unmap().map_err(|_| "the page stays")?;
         }
     }
-    // The processor has a translation that allows reading, and none of an instruction.
+    // The processor's TLB holds a translation for reading, and none for a fetch.
     small.map(INIT_VSPACE, FIELD, Rights::READ, not).map_err(|_| "no page to read")?;
     expect(!jumps(world, thread, FIELD)?, "a page that is only to be read is executed")?;
     small.unmap().map_err(|_| "the page stays")?;

@@ -1,4 +1,4 @@
-//! The cases. Each is named after what went wrong once.
+//! The cases. Each is named after a mistake that existed once.
 
 mod addresses;
 mod bases;
@@ -14,7 +14,7 @@ use crate::world::{Found, World};
 pub struct Case {
     /// Its name, behind `kernel.`.
     pub name: &'static str,
-    /// What it does.
+    /// Its function.
     pub run: fn(&mut World) -> Found,
 }
 

@@ -1,4 +1,4 @@
-//! Registers that go back to user mode.
+//! Registers with which the kernel returns to user mode.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -22,7 +22,7 @@ extern "C" fn waits_for_its_answer(_: u64) -> ! {
     STEP.store(1, SeqCst);
     // SAFETY: two bytes that jump to themselves.
     unsafe { asm!("2: jmp 2b") }
-    // Nothing leads here.
+    // This is not reached.
     STEP.store(2, SeqCst);
     loop {
         sel4::r#yield();
@@ -30,7 +30,7 @@ extern "C" fn waits_for_its_answer(_: u64) -> ! {
 }
 
 extern "C" fn answers_first(_: u64) -> ! {
-    // The caller's message, and then somebody's that it may go on.
+    // The caller's message, and then a message that starts the next step.
     calls().recv();
     calls().recv();
     calls().answer_first(Tcb(CPtr(CALLER.load(SeqCst))), Message::one(0, 7), None);
@@ -39,10 +39,10 @@ extern "C" fn answers_first(_: u64) -> ! {
     }
 }
 
-/// Who answers another thread and then waits is suspended there, and resumed.
+/// A thread that answers another thread and then waits is suspended there, and resumed.
 pub fn twice(world: &mut World) -> Found {
     if !sel4::KEEPS_STACK_POINTER {
-        // Such a kernel has no call that answers first.
+        // This kernel has no call that answers first.
         return Ok(());
     }
     CALLS.store(world.make(ObjectType::Endpoint).0, SeqCst);
@@ -61,7 +61,7 @@ pub fn twice(world: &mut World) -> Found {
     expect(STEP.load(SeqCst) == 1, "a caller is answered twice, and skips its own code")
 }
 
-/// Addresses that are none, and one from which an answer's step leads to such.
+/// Invalid addresses, and one from which the return from an answered call leads to an invalid one.
 const WRONG: [u64; 4] = [1 << 47, 1 << 50, (1 << 63) - 1, 0xffff_7fff_ffff_ffff];
 const LAST: u64 = (1 << 47) - 1;
 
@@ -75,16 +75,16 @@ extern "C" fn jumps(to: u64) -> ! {
 }
 
 extern "C" fn faults(_: u64) -> ! {
-    // SAFETY: an instruction that is none, which the root task hears of.
+    // SAFETY: an invalid instruction, which the root task receives as a fault.
     unsafe { asm!("ud2", options(noreturn)) }
 }
 
 extern "C" fn calls_nobody(_: u64) -> ! {
-    // SAFETY: a system call of no number; the root task hears of it.
+    // SAFETY: a system call with an invalid number, which the root task receives as a fault.
     unsafe { asm!("syscall", "ud2", in("rdx") 12345_u64, options(noreturn)) }
 }
 
-/// Where a fault says that its thread was.
+/// The instruction address that a fault reports.
 fn place(news: News) -> Result<u64, &'static str> {
     match news {
         News::Fault(_, Fault::Page { ip, .. } | Fault::Exception { ip, .. }) => Ok(ip),
@@ -93,7 +93,7 @@ fn place(news: News) -> Result<u64, &'static str> {
     }
 }
 
-/// The ways in which a thread comes to an address.
+/// The ways in which a thread gets to an address.
 type Way = fn(&World, Tcb, u64) -> Result<(), &'static str>;
 
 const REFUSED: &str = "registers cannot be set";
@@ -132,7 +132,8 @@ fn by_answering_a_system_call(world: &World, thread: Tcb, address: u64) -> Resul
     Ok(())
 }
 
-/// It jumps there by itself, and is told to try again: some processors tell of that at the jump, others behind it.
+/// The thread jumps there itself, and the fault is answered with a retry. Some processors report the fault at the jump,
+/// others at its target.
 fn by_trying_again(world: &World, thread: Tcb, address: u64) -> Result<(), &'static str> {
     thread.write_registers(&at(jumps, address), true).map_err(|_| REFUSED)?;
     hear(world);
@@ -140,14 +141,14 @@ fn by_trying_again(world: &World, thread: Tcb, address: u64) -> Result<(), &'sta
     Ok(())
 }
 
-/// The same, and it is stopped and resumed without an answer.
+/// As [`by_trying_again`], but the thread is suspended and resumed without an answer.
 fn by_resuming(world: &World, thread: Tcb, address: u64) -> Result<(), &'static str> {
     thread.write_registers(&at(jumps, address), true).map_err(|_| REFUSED)?;
     hear(world);
     thread.suspend().and_then(|()| thread.resume()).map_err(|_| REFUSED)
 }
 
-/// An answer lets a thread go on two bytes behind where it is.
+/// An answer lets a thread continue two bytes after its instruction.
 fn by_an_answer(_: &World, thread: Tcb, _: u64) -> Result<(), &'static str> {
     thread.write_registers(&UserContext { rip: LAST, ..at(faults, 0) }, false).map_err(|_| REFUSED)?;
     thread.answer(Message::empty(0));
@@ -164,8 +165,8 @@ const WAYS: [Way; 7] = [
     by_an_answer,
 ];
 
-/// A thread comes to an address that is none in all ways there are. A processor would tell of that in the kernel; an emulated
-/// one goes there, so what counts is where the thread is.
+/// A thread gets to an invalid address in all possible ways. A real processor would fault in the kernel; an emulated
+/// one continues there, so the test checks where the thread is.
 pub fn rip(world: &mut World) -> Found {
     let thread = Plan { priority: MIDDLE, ..Plan::new(INIT_VSPACE, faults, 0) }.make(world);
     let other = Plan { priority: HIGH, ..Plan::new(INIT_VSPACE, faults, 1) }.make(world);
@@ -180,7 +181,7 @@ pub fn rip(world: &mut World) -> Found {
     Ok(())
 }
 
-/// Bases that a processor refuses.
+/// Bases that the processor refuses.
 pub fn base(world: &mut World) -> Found {
     let thread = Plan::new(INIT_VSPACE, faults, 0).make(world);
     let page = Page(world.make(ObjectType::Page));
@@ -190,19 +191,19 @@ pub fn base(world: &mut World) -> Found {
         let held = thread.read_registers(false).map_err(|_| "registers cannot be read")?;
         expect(is_address(held.fs_base) && is_address(held.gs_base), "a base is no address")?;
         let buffer = thread.set_ipc_buffer(address & !(PAGE - 1), page);
-        // Where GS lies at the buffer.
+        // Some kernels set GS to the buffer's address.
         expect(!sel4::KERNEL_KEEPS_GS || buffer.is_err(), "a buffer's address, where GS will lie, is none")?;
         by_setting_it(thread, address)?;
     }
     thread.set_ipc_buffer(FIELD, page).map_err(|_| "a buffer is refused")
 }
 
-/// By the call for it, where the kernel has one.
+/// With the call that sets it, if the kernel has one.
 fn by_setting_it(thread: Tcb, address: u64) -> Found {
     if sel4::KERNEL_KEEPS_GS {
         return Ok(());
     }
-    // The label is that of TCBSetTLSBase in kernels without MCS, for one processor and for several.
+    // The label of TCBSetTLSBase in kernels without MCS, for one processor and for several.
     for label in [15, 16] {
         let info = MessageInfo::new(label, 1);
         Endpoint(thread.cptr()).call(Message { info, mr: [address, 0, 0, 0] });

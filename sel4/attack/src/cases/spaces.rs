@@ -1,4 +1,4 @@
-//! Address spaces, and what stays in reach of threads in them when it is taken away.
+//! Address spaces, and memory that threads can still reach after it has been taken away.
 
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -11,11 +11,11 @@ use sel4::{
 use crate::threads::{HIGH, MIDDLE, News, Plan, done, hear, let_run};
 use crate::world::{FIELD, Found, Memory, PAGE, POISON, World, expect, own, write};
 
-/// Where the page lies that is taken away, and the thread's buffer.
+/// Address of the page that is taken away, and of the thread's buffer.
 const AT: u64 = FIELD + PAGE;
 const BUFFER: u64 = FIELD + 2 * PAGE;
 
-/// What a thread is to know.
+/// Parameters of the threads.
 static NEWS: AtomicU64 = AtomicU64::new(0);
 static SPACE: AtomicU64 = AtomicU64::new(0);
 static THREAD: AtomicU64 = AtomicU64::new(0);
@@ -26,9 +26,9 @@ fn news() -> Endpoint {
     Endpoint(CPtr(NEWS.load(SeqCst)))
 }
 
-/// A page that is touched, deleted, and written to again; in between, whoever runs this loses its address space in some way.
+/// Touches a page, deletes it, and writes to it again. In between, `lose` takes away this thread's address space.
 fn touch_and_delete(lose: impl FnOnce() -> sel4::Result<()>) -> ! {
-    // SAFETY: this thread's buffer lies there, and the root task waits.
+    // SAFETY: this thread's buffer is mapped there, and the root task waits.
     unsafe { sel4::ipc::init(BUFFER as *mut u64) };
     let memory = Memory::from_words([0, 1, 2].map(|i| MEMORY[i].load(SeqCst)));
     write(AT, 1);
@@ -45,7 +45,7 @@ fn lost(world: &mut World, run: extern "C" fn(u64) -> !) -> Found {
     let memory = Memory::new(world);
     memory.page.map(space, AT, Rights::READ_WRITE, Caching::WriteBack).map_err(|_| "no page")?;
     let buffer = Page(world.make(ObjectType::Page));
-    // The page of the buffer is mapped by a capability of its own.
+    // The buffer's page is mapped by a separate capability.
     let mapped = Page(world.again(buffer.cptr())).map(space, BUFFER, Rights::READ_WRITE, Caching::WriteBack);
     mapped.map_err(|_| "no buffer")?;
     for (place, word) in MEMORY.iter().zip(memory.to_words()) {
@@ -68,7 +68,7 @@ extern "C" fn revokes(_: u64) -> ! {
     touch_and_delete(|| own(CPtr(SPACE.load(SeqCst))).revoke())
 }
 
-/// The capability by which a thread has its address space is revoked, and the thread runs on.
+/// The capability of a thread's address space is revoked, and the thread continues.
 pub fn stale(world: &mut World) -> Found {
     lost(world, revokes)
 }
@@ -80,7 +80,7 @@ extern "C" fn replaces(_: u64) -> ! {
     })
 }
 
-/// It is replaced by another address space's.
+/// The thread's address space is replaced by another one.
 pub fn replaced(world: &mut World) -> Found {
     lost(world, replaces)
 }
@@ -89,7 +89,8 @@ fn map(page: Page, address: u64) -> sel4::Result<()> {
     page.map(INIT_VSPACE, address, Rights::READ_WRITE, Caching::WriteBack)
 }
 
-/// A page is mapped again where another one has come since: that one is out of reach once it is deleted.
+/// A page is mapped again at an address where another page has been mapped since. The other page must be unreachable
+/// once it is deleted.
 pub fn remap(world: &mut World) -> Found {
     const FURTHER: u64 = FIELD + (2 << 20);
     let [first, second] = [0, 1].map(|_| PageTable(world.make(ObjectType::PageTable)));
@@ -106,7 +107,7 @@ pub fn remap(world: &mut World) -> Found {
     b.change_hands().map_err(|_| "the page stays")?;
     write(FURTHER, POISON);
     expect(Memory::is_untouched(), "a page that is deleted is in reach where another one was mapped over it")?;
-    // And with fewer rights those that it had are gone.
+    // Remapping with fewer rights removes the others.
     a.page.remap(INIT_VSPACE, FURTHER, Rights::READ, Caching::WriteBack).map_err(|_| "no fewer rights")?;
     NEWS.store(world.news.cptr().0, SeqCst);
     let thread = Plan { priority: HIGH, ..Plan::new(INIT_VSPACE, writes_further, 0) }.make(world);
@@ -156,7 +157,7 @@ extern "C" fn calls(_: u64) -> ! {
     done(news(), 1)
 }
 
-/// A pool of address spaces' numbers is deleted; then a page of a space that had a number of it.
+/// An ASID pool is deleted; then a page of an address space that had an ASID from it.
 pub fn pool(world: &mut World) -> Found {
     let pool = new_pool(world)?;
     let space = world.space(Some(pool));
@@ -175,7 +176,7 @@ pub fn pool(world: &mut World) -> Found {
     expect(Memory::is_untouched(), "a thread writes to a page that is deleted, in a space that has no number")
 }
 
-/// Into a space without a number nothing is put that could not be taken out again.
+/// Nothing can be mapped into an address space without an ASID, because it could not be unmapped again.
 pub fn tables(world: &mut World) -> Found {
     const FURTHER: u64 = 1 << 39;
     let pool = new_pool(world)?;
@@ -184,7 +185,7 @@ pub fn tables(world: &mut World) -> Found {
     Pdpt(world.make(ObjectType::Pdpt)).map(space, 0).map_err(|_| "no first table")?;
     PageDirectory(world.make(ObjectType::PageDirectory)).map(space, 0).map_err(|_| "no second table")?;
     own(pool.cptr()).delete().map_err(|_| "the pool stays")?;
-    // Somebody else may get the number.
+    // Another address space may get the same ASID.
     let taken = new_pool(world)?;
     for _ in 0..2 {
         let pdpt = Pdpt(world.make(ObjectType::Pdpt));
@@ -200,7 +201,8 @@ pub fn tables(world: &mut World) -> Found {
     Ok(())
 }
 
-/// Capabilities of all kinds are copied, mapped and not: the kernel takes none for a mistake of its own.
+/// Capabilities of all kinds are copied, mapped and unmapped ones. The kernel must not take any of them for an internal
+/// error.
 pub fn copies(world: &mut World) -> Found {
     let space = VSpace(world.make(ObjectType::VSpace));
     let pdpt = Pdpt(world.make(ObjectType::Pdpt));
@@ -229,7 +231,7 @@ pub fn copies(world: &mut World) -> Found {
             let _ = own(to).delete();
             let _ = own(to).mint_from(own(cap), Rights::READ, CapData::badge(1));
         }
-        // The same with all of them in use; the second time nothing of this is done, as it is.
+        // The same with all of them mapped. The second time these calls fail.
         let _ = INIT_ASID_POOL.assign(space);
         let _ = pdpt.map(space, 0);
         let _ = directory.map(space, 0);
@@ -237,7 +239,7 @@ pub fn copies(world: &mut World) -> Found {
         let _ = page.map(space, 0, Rights::READ, Caching::WriteBack);
         caps.reverse();
     }
-    // What a copy names is still there after another one has gone.
+    // A structure still exists after one of its capabilities has been deleted.
     for cap in [pdpt.cptr(), directory.cptr(), table.cptr()] {
         let to = world.slot();
         own(to).copy_from(own(cap), Rights::ALL).map_err(|_| "a structure that is mapped cannot be copied")?;

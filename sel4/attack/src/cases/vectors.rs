@@ -1,4 +1,4 @@
-//! Vector registers of whoever calls a thread that says of itself that it never touches them.
+//! Vector registers of threads that call a thread which claims never to use them.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -9,14 +9,14 @@ use sel4::{CPtr, Endpoint, Message, ObjectType, Tcb};
 use crate::threads::{News, Plan, done, hear};
 use crate::world::{Found, POISON, World, expect};
 
-/// What the callers have in xmm5.
+/// The callers' value in xmm5.
 const SECRET: u64 = 0x5ec4_e700;
 
 static NEWS: AtomicU64 = AtomicU64::new(0);
-/// Where the attacker is called, and where a server is that all trust.
+/// The endpoint of the attacker, and that of a trusted server.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static SERVES: AtomicU64 = AtomicU64::new(0);
-/// What the attacker saw that was somebody's secret.
+/// A secret that the attacker saw.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
 fn endpoint(of: &AtomicU64) -> Endpoint {
@@ -35,7 +35,7 @@ fn put(word: u64) {
     unsafe { asm!("movq xmm5, {}", in(reg) word) };
 }
 
-/// Looks, and leaves something else there.
+/// Reads the register, and overwrites it.
 fn steal() {
     if look() & !0xff == SECRET {
         SEEN.store(look(), SeqCst);
@@ -56,7 +56,7 @@ extern "C" fn attacks(_: u64) -> ! {
     }
 }
 
-/// What everybody may trust: it is called, and calls the attacker for that.
+/// A trusted server: it is called, and calls the attacker to serve that.
 extern "C" fn serves(_: u64) -> ! {
     endpoint(&SERVES).recv();
     loop {
@@ -79,7 +79,7 @@ extern "C" fn is_attacked(_: u64) -> ! {
     done(endpoint(&NEWS), kept.into())
 }
 
-/// The attacker says so with its own thread's capability, and with whatever else it may have.
+/// The attacker makes the claim with its own thread's capability, and with other capabilities that it may have.
 pub fn fpu(world: &mut World) -> Found {
     NEWS.store(world.news.cptr().0, SeqCst);
     CALLS.store(world.make(ObjectType::Endpoint).0, SeqCst);

@@ -1,8 +1,8 @@
-//! Numbers by lot: one after another from a seed, most of them near where something ends.
+//! Pseudo-random numbers from a seed, most of them near limits.
 
 use crate::world::{FIELD, PAGE};
 
-/// What all numbers follow from (SplitMix64).
+/// The state of the generator (SplitMix64).
 #[derive(Clone, Copy)]
 pub struct Chance(pub u64);
 
@@ -21,7 +21,7 @@ impl Chance {
         self.next() % end
     }
 
-    /// One time in so many.
+    /// True once in so many times on average.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -31,12 +31,12 @@ impl Chance {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// A page's address in the field, where threads write.
+    /// The address of a page in the field, where threads write.
     pub fn page(&mut self) -> u64 {
         FIELD + self.below(16) * PAGE
     }
 
-    /// An address: mostly a page of the field, else one at whose bits things end, or none at all.
+    /// An address: mostly a page of the field; sometimes one with a flipped bit, one near a limit, or an invalid one.
     pub fn address(&mut self) -> u64 {
         match self.below(8) {
             0..5 => self.page(),
@@ -56,7 +56,7 @@ impl Chance {
         }
     }
 
-    /// A number near one at which something ends.
+    /// A number near a limit.
     pub fn edge(&mut self) -> u64 {
         let near = self.below(5).wrapping_sub(2);
         match self.below(6) {

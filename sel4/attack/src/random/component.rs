@@ -1,4 +1,4 @@
-//! The second component: it has an address space, memory and registers of its own, and looks at them all the time.
+//! The second component: it has an address space, memory and registers of its own, and checks them all the time.
 
 use core::arch::asm;
 
@@ -9,11 +9,11 @@ use crate::threads::Plan;
 use crate::world::{FIELD, PAGE, World, read, write};
 use sel4::bootinfo::INIT_TCB;
 
-/// Its pages: for its own words, for what the base of FS leads to, and for its IPC buffer, where GS is on some kernels.
+/// Its pages: for its own words, for the FS base, and for its IPC buffer, where some kernels have the GS base.
 const OWN: u64 = FIELD;
 const FS: u64 = FIELD + PAGE;
 const GS: u64 = FIELD + 2 * PAGE;
-/// What stands in them.
+/// The value from which their contents are derived.
 const WORD: u64 = 0x00c0_ffee_0000_c0de;
 
 extern "C" fn run(_: u64) -> ! {
@@ -32,17 +32,17 @@ extern "C" fn run(_: u64) -> ! {
     unreachable!("numbers have no end that is reached")
 }
 
-/// Looks at all registers, and at a part of the memory, the next one with each turn.
+/// Checks all registers, and a part of the memory, the next part in each round.
 fn is_well(turn: u64) -> bool {
     let vector: u64;
     // SAFETY: as above.
     unsafe { asm!("movq {}, xmm5", out(reg) vector) };
     let (fs, gs): (u64, u64);
-    // SAFETY: both bases lead to pages of this component; if not, it faults, which the root task hears of.
+    // SAFETY: both bases lead to pages of this component; if not, it faults, and the root task receives the fault.
     unsafe { asm!("mov {}, fs:[1016]", "mov {}, gs:[1016]", out(reg) fs, out(reg) gs) };
     let expected = |page: u64, word: u64| WORD ^ page ^ word;
     let bases = (fs, gs) == (expected(FS, 127), expected(GS, 127));
-    // The kernel may write to the buffer, which nothing here uses: its last words alone are looked at.
+    // The kernel may write to the buffer, which nothing here uses, so only its last words are checked.
     let part = turn % 16 * 32;
     let words =
         [OWN, FS].into_iter().all(|page| (part..part + 32).all(|word| read(page + word * 8) == expected(page, word)));

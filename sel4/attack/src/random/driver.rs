@@ -1,5 +1,5 @@
-//! The driver: a thread that has nothing but what stands in its own table, and does anything with that. Whatever it does must
-//! change nothing outside of it. It may wait for somebody who never comes; then the root task starts it again.
+//! The driver: a thread that has only the capabilities in its own table, and uses them at random. Nothing outside may
+//! change. It may wait for a thread that never comes; then the root task starts it again.
 
 use sel4::{
     AsidControl, AsidPool, CNode, CPtr, Caching, CapData, Endpoint, IoPort, IrqHandler, Message, MessageInfo,
@@ -12,16 +12,16 @@ use super::pokers;
 use super::shared::{Kind, SLOTS, Word, kind, set_kind};
 use crate::world::{FIELD, PAGE, POISON};
 
-/// Where its buffer lies.
+/// Address of its IPC buffer.
 pub const BUFFER: u64 = FIELD + 0x1f_e000;
-/// Where the table has itself: with a guard, so that addresses of all 64 bits lead through it, and without.
+/// Slots of the table's own capability: with a guard, so that addresses of all 64 bits resolve in it, and without.
 pub const ITSELF: u64 = 1;
 pub const ITSELF_WITHOUT_GUARD: u64 = 2;
 
-/// Labels above this one are nobody's.
+/// Labels from here on are undefined.
 const LABELS: u64 = 70;
 
-/// Where it starts.
+/// Its entry.
 pub extern "C" fn run(_: u64) -> ! {
     // SAFETY: the root task has mapped this thread's buffer there.
     unsafe { ipc::init(BUFFER as *mut u64) };
@@ -31,7 +31,7 @@ pub extern "C" fn run(_: u64) -> ! {
         let kind = kind(slot);
         Word::Last.set((kind as u64) << 32 | slot);
         Word::Steps.set(Word::Steps.get() + 1);
-        // What comes next does not depend on whether this comes back.
+        // The next step does not depend on whether this one returns.
         Word::Chance.set(chance.next());
         let mut chance_of_step = Chance(chance.next());
         if step(&mut chance_of_step, slot, kind) {
@@ -44,12 +44,12 @@ pub extern "C" fn run(_: u64) -> ! {
     }
 }
 
-/// A slot, mostly one with something in it.
+/// A slot, usually a used one.
 fn pick(chance: &mut Chance) -> u64 {
     (0..8).map(|_| chance.below(SLOTS)).find(|slot| kind(*slot) != Kind::Nothing).unwrap_or_else(|| chance.below(SLOTS))
 }
 
-/// A slot with something of a kind in it, or any.
+/// A slot with a capability of this kind, or any slot.
 fn pick_of(chance: &mut Chance, wanted: Kind) -> CPtr {
     let start = chance.below(SLOTS);
     let slots = (start..SLOTS).chain(0..start);
@@ -57,12 +57,12 @@ fn pick_of(chance: &mut Chance, wanted: Kind) -> CPtr {
     CPtr(if chance.one_in(12) { chance.below(SLOTS) } else { found.unwrap_or(start) })
 }
 
-/// An empty slot, or any.
+/// An empty slot, or any slot.
 fn empty(chance: &mut Chance) -> u64 {
     pick_of(chance, Kind::Nothing).0
 }
 
-/// A place in the table, or in another one.
+/// The path to a slot in the table, or in another one.
 fn place(chance: &mut Chance, slot: u64) -> Slot {
     match chance.below(12) {
         0 => Slot { root: CNode(pick_of(chance, Kind::CNode)), index: chance.below(16), depth: chance.below(66) as u8 },
@@ -94,7 +94,7 @@ fn data(chance: &mut Chance) -> CapData {
     }
 }
 
-/// Makes one step; gives whether the kernel did it.
+/// Makes one step; returns whether the kernel accepted it.
 fn step(chance: &mut Chance, slot: u64, kind: Kind) -> bool {
     let cptr = CPtr(slot);
     if chance.one_in(5) {
@@ -151,7 +151,7 @@ fn space(chance: &mut Chance) -> VSpace {
     VSpace(pick_of(chance, Kind::VSpace))
 }
 
-/// Any message to anything: labels, lengths, words and capabilities by lot.
+/// Any message to any capability: random labels, lengths, words and capabilities.
 fn raw(chance: &mut Chance, cptr: CPtr) -> bool {
     let length = if chance.one_in(6) { chance.below(121) } else { chance.below(12) } as usize;
     for word in 4..length.min(130) {
@@ -172,7 +172,7 @@ fn raw(chance: &mut Chance, cptr: CPtr) -> bool {
         2 => 1 << chance.below(16),
         _ => chance.edge(),
     });
-    // To an endpoint somebody would have to listen.
+    // A send to an endpoint without a receiver would block.
     let waits = kind(cptr.0) == Kind::Endpoint && !chance.one_in(8);
     match chance.below(3) {
         0 => Endpoint(cptr).nbsend(Message { info, mr }),
@@ -182,12 +182,12 @@ fn raw(chance: &mut Chance, cptr: CPtr) -> bool {
     false
 }
 
-/// What the table's slots are moved, copied and emptied by.
+/// Operations on the table's slots.
 fn slots(chance: &mut Chance, slot: u64) -> Result<()> {
     let from = place(chance, slot);
     let number = empty(chance);
     let to = place(chance, number);
-    // What the driver and its threads cannot do without stays, or there would soon be nothing left to do.
+    // The capabilities that the driver and its threads need stay; otherwise there would soon be nothing left to do.
     let keeps = slot <= ITSELF_WITHOUT_GUARD;
     match chance.below(if keeps { 2 } else { 12 }) {
         0 => to.copy_from(from, rights(chance)).map(|()| set_kind(number, kind(slot))),

@@ -1,11 +1,13 @@
-//! Invocations by lot, with arguments by lot.
+//! Random invocations with random arguments.
 //!
-//! - The **driver** ([`driver`]) invokes whatever its table holds: objects of every kind, and memory to make more of.
-//! - The **pokers** ([`pokers`]) are threads among these objects. They write to pages and enter the kernel while the pages are
-//!   taken away from them.
-//! - A **second component** ([`component`]) has nothing to do with either, and looks at its memory and its registers all the time.
-//! - The root task, here, takes memory back now and then, and looks whether anybody still writes to it. It starts the driver
-//!   again where that waits for nobody, and makes everything anew after some hundred steps.
+//! - The **driver** ([`driver`]) invokes everything in its table: objects of every kind, and memory to make more of
+//!   them.
+//! - The **pokers** ([`pokers`]) are threads among these objects. They write to pages and enter the kernel while the
+//!   pages are taken away from them.
+//! - A **second component** ([`component`]) is independent of both, and checks its memory and its registers all the
+//!   time.
+//! - The root task, in this module, sometimes takes memory back and checks whether any thread still writes to it. It
+//!   starts the driver again when the driver is blocked, and creates everything anew after some hundred steps.
 
 mod chance;
 mod component;
@@ -25,23 +27,24 @@ use crate::world::{FIELD, Found, PAGE, WATCH, World, expect, is_full_of, own, wr
 use chance::Chance;
 use shared::{Kind, SHARED, SLOT_BITS, Word, set_kind};
 
-/// Everybody's priority, and the highest that the driver can give.
+/// The priority of all threads, and the highest that the driver can set.
 const PRIORITY: u8 = 100;
-/// Steps between two times that everything is made anew, and between two that memory is taken back.
+/// Steps after which everything is created anew, and steps after which memory is taken back.
 const STEPS_OF_A_ROUND: u64 = 500;
 const STEPS_OF_A_PIECE: u64 = 60;
-/// All that a round uses, and each of the pieces of it that the driver makes objects of.
+/// Binary logarithms of the memory of a round, and of each of its pieces from which the driver makes objects; number
+/// and size of these pieces.
 const ARENA_BITS: u8 = 22;
 const PIECE_BITS: u8 = 16;
 const PIECES: u64 = 3;
 const PAGES_OF_A_PIECE: u64 = 1 << (PIECE_BITS - 12);
-/// Turns in which the driver may stand still before it is started again, and starts after which it must have gone on.
+/// Yields without a step after which the driver is started again, and starts after which it must have made a step.
 const PATIENCE: u64 = 1;
 const STARTS: u64 = 50;
-/// Turns in which memory that was taken back is watched.
+/// Yields during which memory that was taken back is watched.
 const TURNS: u64 = 4;
 
-/// Where in the driver's table things stand; pages stand from the last one on.
+/// Slots in the driver's table; pages are in the last slots.
 const FIRST_PIECE: u64 = 10;
 const FIRST_ENDPOINT: u64 = 20;
 const FIRST_THREAD: u64 = 40;
@@ -49,23 +52,23 @@ const THREADS: u64 = 4;
 const FIRST_PAGE: u64 = 50;
 const PAGES: u64 = 8;
 
-/// What is made once.
+/// Objects that are made once.
 struct Stage {
     arena: Untyped,
     driver: Tcb,
     driver_space: VSpace,
     port: IoPort,
-    /// Slots from here on are made empty with each round.
+    /// Slots from here on become empty with each round.
     mark: CPtr,
 }
 
-/// What a round is made of.
+/// The objects of a round.
 struct Round {
     table: CNode,
     pieces: [Untyped; PIECES as usize],
 }
 
-/// Runs so many steps.
+/// Runs this many steps.
 pub fn run(world: &mut World, steps: u64, seed: u64) -> Found {
     let mut chance = Chance(!seed);
     let stage = Stage::new(world, seed);
@@ -89,7 +92,7 @@ pub fn run(world: &mut World, steps: u64, seed: u64) -> Found {
     let rounds = Word::Round.get();
     host::line(format_args!("{steps} steps, {done} done, {rounds} rounds, {looks} looks"));
     expect(done > steps / 8, "too few steps are done")?;
-    // The host looks at the kernel's memory now, and ends the machine.
+    // The host now examines the kernel's memory, and ends the machine.
     host::line(format_args!("waits"));
     loop {
         sel4::r#yield();
@@ -123,7 +126,7 @@ impl Stage {
         Stage { arena, driver, driver_space, port: IoPort(to), mark: world.slot() }
     }
 
-    /// Makes everything, and lets the driver at it.
+    /// Creates everything, and starts the driver.
     fn begin(&self, world: &mut World, chance: &mut Chance) -> Result<Round, &'static str> {
         Word::Round.set(Word::Round.get() + 1);
         (0..shared::SLOTS).for_each(|slot| set_kind(slot, Kind::Nothing));
@@ -171,13 +174,13 @@ impl Stage {
             copy(slot, cap, kind)?;
             slot += 1;
         }
-        // There is one of it, which cannot be copied; the driver may lose it.
+        // There is only one such capability, and it cannot be copied; the driver may lose it.
         if give(slot, IRQ_CONTROL.cptr(), Kind::IrqControl).is_err() {
             set_kind(slot, Kind::Nothing);
         }
         slot += 1;
 
-        // The pokers' address space, with a pool of its own.
+        // The pokers' address space, with an ASID pool of its own.
         let memory = Untyped(world.make_of(arena, ObjectType::Untyped(12))?);
         let pool = AsidPool(world.slot());
         ASID_CONTROL.make_pool(memory, own(pool.cptr()))?;
@@ -240,7 +243,7 @@ impl Stage {
         self.driver.write_registers(&Plan::new(self.driver_space, driver::run, 0).registers(), true)
     }
 
-    /// Lets everybody have a turn, and sees to it that the driver makes steps.
+    /// Lets all threads run, and makes sure that the driver makes steps.
     fn let_go_on(&self, world: &World) -> Found {
         for _ in 0..STARTS {
             let before = Word::Steps.get();
@@ -256,7 +259,7 @@ impl Stage {
         Err("the driver makes no step any more")
     }
 
-    /// Ends a round: everything goes.
+    /// Ends a round: destroys everything.
     fn end(&self, round: &Round) -> Found {
         self.driver.suspend().map_err(|_| "the driver cannot be stopped")?;
         for slot in (0..shared::SLOTS).filter(|slot| shared::kind(*slot) == Kind::IrqControl) {
@@ -266,7 +269,7 @@ impl Stage {
     }
 }
 
-/// Looks at what the second component says.
+/// Checks the second component's results.
 fn look(world: &World) -> Found {
     if let Some(received) = world.news.nbrecv() {
         host::line(format_args!("{:?}", Fault::decode(&received)));
@@ -275,7 +278,8 @@ fn look(world: &World) -> Found {
     expect(Word::Wrong.get() == 0, "the second component's memory or registers have changed")
 }
 
-/// Takes a piece of memory back with all that was made of it, and watches it for some turns. Nobody has a capability to it then.
+/// Takes back a piece of memory with everything made from it, and watches it for some yields. No thread has a
+/// capability to it during that time.
 fn take_back(world: &mut World, chance: &mut Chance, round: &Round) -> Found {
     let number = chance.below(PIECES);
     let piece = round.pieces[number as usize];

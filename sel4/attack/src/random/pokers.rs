@@ -1,5 +1,5 @@
-//! Threads that write where they are told, and enter the kernel in between: they run on what is taken away. Their code is one
-//! page that stands alone, in an address space that the driver has all capabilities to.
+//! Threads that write to a given address, and enter the kernel in between: they continue while memory is taken away
+//! from them. Their code is one separate page, in an address space to which the driver has all capabilities.
 
 use core::arch::global_asm;
 
@@ -7,13 +7,15 @@ use sel4::UserContext;
 
 use crate::world::{FIELD, PAGE, POISON};
 
-/// Where the code lies in their address space.
+/// The address of the code in their address space.
 pub const CODE: u64 = FIELD + 0x10_0000;
 
-/// Numbers of system calls: Call, ReplyRecv, Send, NBSend, Recv, Reply, Yield, NBRecv, one that answers first, and none.
+/// Numbers of system calls: Call, ReplyRecv, Send, NBSend, Recv, Reply, Yield, NBRecv, one that answers first, and an
+/// invalid one.
 pub const NUMBERS: [i64; 12] = [-1, -2, -2, -3, -4, -5, -5, -6, -7, -7, -66, 99];
 
-// r12: where to write, r13: what; rbx: the capability, rbp: the number. Yield comes in between, or one would hold the others up.
+// r12: address to write to, r13: value; rbx: the capability, rbp: the system call. A Yield follows, otherwise one poker
+// would keep the others from running.
 global_asm!(
     ".pushsection .text.pokers, \"ax\"",
     ".balign 16",
@@ -39,11 +41,11 @@ unsafe extern "C" {
 /// The code.
 pub fn code() -> &'static [u8] {
     let (begin, end) = (&raw const poker_begins, &raw const poker_ends);
-    // SAFETY: the code lies between the two labels, in memory that nobody writes.
+    // SAFETY: the code is between the two labels, in memory that is never written.
     unsafe { core::slice::from_raw_parts(begin, end.addr() - begin.addr()) }
 }
 
-/// The registers of one that writes to this address, and enters the kernel with this capability and number.
+/// The registers of a poker that writes to this address, and enters the kernel with this capability and system call.
 pub fn registers(address: u64, cptr: u64, number: i64) -> UserContext {
     UserContext {
         rip: CODE,

@@ -1,8 +1,8 @@
-//! What the root task, the driver and the second component have in common: one page, which nobody else is to reach.
+//! A page that the root task, the driver and the second component share, and that no other thread may reach.
 
 use crate::world::{FIELD, read, write};
 
-/// Where it lies in all three.
+/// Its address in all three.
 pub const SHARED: u64 = FIELD + 0x1f_f000;
 
 /// Slots of the driver's table.
@@ -15,18 +15,18 @@ pub const SLOT_BITS: u8 = 8;
 pub enum Word {
     /// Steps that the driver has begun.
     Steps,
-    /// What its next numbers follow from.
+    /// The state of its random numbers.
     Chance,
-    /// How often everything was made anew.
+    /// Number of rounds.
     Round,
-    /// How often the second component has looked at what it has, and what was wrong with it.
+    /// How often the second component has checked its memory and registers, and whether they were wrong.
     Looks,
     Wrong,
     /// Invocations that succeeded.
     Done,
-    /// The last step's kind of object and number, for who looks why the machine stands.
+    /// Kind and slot of the object in the last step, to find out why the machine hangs.
     Last,
-    /// From here on the kinds of what is in the table, a byte each.
+    /// From here on: the kinds of the capabilities in the table, a byte each.
     Kinds,
 }
 
@@ -35,7 +35,7 @@ impl Word {
         SHARED + self as u64 * 8
     }
 
-    /// What it is.
+    /// Reads it.
     pub fn get(self) -> u64 {
         read(self.address())
     }
@@ -46,7 +46,7 @@ impl Word {
     }
 }
 
-/// What is in a slot, as far as the driver knows.
+/// The kind of the capability in a slot, as far as the driver knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -95,14 +95,14 @@ fn place(slot: u64) -> *mut u8 {
     (Word::Kinds.address() + slot) as *mut u8
 }
 
-/// The kind of what is in a slot.
+/// The kind of the capability in a slot.
 pub fn kind(slot: u64) -> Kind {
-    // SAFETY: the page is mapped in whoever calls this, and a slot's byte lies in it.
+    // SAFETY: the page is mapped in every caller's address space, and a slot's byte lies within it.
     let number = if slot < SLOTS { unsafe { place(slot).read_volatile() } } else { 0 };
     KINDS.get(number as usize).copied().unwrap_or(Kind::Nothing)
 }
 
-/// Says it.
+/// Sets the kind of the capability in a slot.
 pub fn set_kind(slot: u64, kind: Kind) {
     if slot < SLOTS {
         // SAFETY: as above.
