@@ -1,4 +1,4 @@
-//! Makes the calls of a component that is a client, out of the calls' definitions.
+//! Generates the calls of a component that is a client, from the calls' definitions.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -16,10 +16,10 @@ mod client {
     use abi_gen::model::scalar_type;
     use abi_gen::{Arg, Dir, Syscall, Via};
 
-    /// Structures with addresses in them, which are not followed here.
+    /// Structures that contain addresses, which the generated functions do not follow.
     const WITH_POINTERS: [&str; 3] = ["zx_channel_call_args_t", "zx_channel_call_etc_args_t", "zx_iovec_t"];
 
-    /// Writes them all.
+    /// Generates all functions.
     pub fn write() -> Result<(), Box<dyn std::error::Error>> {
         let definitions = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../abi/syscalls");
         println!("cargo::rerun-if-changed={}", definitions.display());
@@ -31,14 +31,14 @@ mod client {
         Ok(())
     }
 
-    /// Whether a component can make a call, and all that it passes is seen from the definition.
+    /// Whether a component can make a call, that is, whether the definition describes everything that the call passes.
     fn can(call: &Syscall) -> bool {
         let value = |name: &String| call.args.iter().any(|arg| arg.name == *name && !arg.is_pointer());
         let plain = |arg: &Arg| {
             !arg.is_pointer()
                 || !WITH_POINTERS.contains(&arg.ty.as_str()) && (!arg.array || arg.len.as_ref().is_some_and(value))
         };
-        // A futex is its address, which what is copied has not.
+        // A futex is identified by its address, which a copy does not have.
         call.via == Via::Server
             && !call.wrapper
             && !call.noreturn

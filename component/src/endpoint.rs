@@ -1,9 +1,9 @@
-//! The component's endpoint: requests come in, answers go out.
+//! The component's endpoint, which receives requests and answers them.
 
 use component_boot::{ANSWERS, Badge, cspace};
 use sel4::{CPtr, Message, MessageInfo, Received, ipc};
 
-/// Words that a request or an answer can have.
+/// Maximum number of words of a request or an answer.
 pub const WORDS: usize = ipc::MESSAGE_WORDS;
 
 /// See the module's description.
@@ -20,7 +20,7 @@ impl Endpoint {
     }
 }
 
-/// A message that came in. Its sender waits, if it called.
+/// A received message. Its sender waits for an answer if it called.
 pub struct Request {
     endpoint: sel4::Endpoint,
     from: Badge,
@@ -30,7 +30,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Takes all of the message, because what is sent next overwrites it.
+    /// Copies the whole message, because the next message overwrites it.
     fn new(endpoint: sel4::Endpoint, received: Received) -> Request {
         let mut words = [0; WORDS];
         let len = received.info.length().min(WORDS);
@@ -40,12 +40,12 @@ impl Request {
         Request { endpoint, from: Badge::decode(received.badge), label: received.info.label(), words, len }
     }
 
-    /// Who sent it.
+    /// Its sender.
     pub fn from(&self) -> Badge {
         self.from
     }
 
-    /// Its label: what it asks for, as sender and receiver agree.
+    /// Its label: the kind of request, as sender and receiver have agreed.
     pub fn label(&self) -> u64 {
         self.label
     }
@@ -55,8 +55,8 @@ impl Request {
         &self.words[..self.len]
     }
 
-    /// Answers it, with a label below 2^16 and at most [`WORDS`] words, and waits for the next one. Where nobody waits for an answer, none is
-    /// given.
+    /// Answers it, with a label below 2^16 and at most [`WORDS`] words, and waits for the next one. If no sender waits
+    /// for an answer, none is sent.
     pub fn answer(self, label: u64, words: &[u64]) -> Request {
         let mut message = Message { info: MessageInfo::new(label + ANSWERS, words.len().min(WORDS)), mr: [0; 4] };
         for (index, word) in words.iter().take(WORDS).enumerate() {
@@ -68,7 +68,7 @@ impl Request {
         Request::new(self.endpoint, self.endpoint.reply_recv(message))
     }
 
-    /// Waits for the next one without an answer: a sender who waits for one waits until it is ended.
+    /// Waits for the next one without an answer: a sender that waits for one stays blocked until it is ended.
     pub fn ignore(self) -> Request {
         Request::new(self.endpoint, self.endpoint.recv())
     }

@@ -1,4 +1,4 @@
-//! Native components: programs for the bare kernel that run beside the instances (`docs/native.md`).
+//! Native components: programs directly on seL4 that run beside the instances (`docs/native.md`).
 //!
 //! A component is a program of the target `x86_64-unknown-none` with one thread. It names its first function, and gets
 //! what the system description gives it:
@@ -18,9 +18,9 @@
 //! }
 //! ```
 //!
-//! Who calls is said by the badge ([`Request::from`]), which no caller can choose as a whole. What a message says is an
-//! allegation like any other. A panic ends in an undefined instruction: the root task reports the component's end and,
-//! if the description says so, starts it again with fresh memory.
+//! The badge tells the caller ([`Request::from`]); no caller can choose all of it. The contents of a message are not to
+//! be trusted. A panic ends in an undefined instruction: the root task reports the component's end and, if the
+//! description says so, starts it again with fresh memory.
 #![no_std]
 
 #[cfg(feature = "client")]
@@ -35,15 +35,15 @@ use component_boot::{Facts, MAGIC, layout};
 pub use endpoint::{Endpoint, Request, WORDS};
 pub use log::write_line;
 
-/// What a component is given.
+/// A component's resources.
 pub struct Own {
-    /// Its endpoint, which the names lead to that it offers.
+    /// Its endpoint. The names that it offers lead there.
     pub endpoint: Endpoint,
-    /// Its memory, all zero in each of its lives.
+    /// Its memory, zero at the start of each of its lives.
     pub memory: &'static mut [u8],
-    /// How often [`counter`] counts in a microsecond.
+    /// Counts of [`counter`] per microsecond.
     pub megahertz: u64,
-    /// Which of its lives this is; the first is 1.
+    /// The number of its current life; the first is 1.
     pub life: u64,
 }
 
@@ -51,22 +51,22 @@ impl Own {
     /// Takes over what the root task prepared.
     ///
     /// # Safety
-    /// To be called once, by the code that [`start!`] makes, before anything else.
+    /// Must be called once, by the code that [`start!`] generates, before anything else.
     #[doc(hidden)]
     pub unsafe fn take() -> Own {
         // SAFETY: the root task mapped the buffer there for this program's only thread.
         unsafe { sel4::ipc::init(core::ptr::with_exposed_provenance_mut(layout::IPC_BUFFER as usize)) };
-        // SAFETY: the root task mapped the page there, and nobody writes to it.
+        // SAFETY: the root task mapped the page there, and nothing writes to it.
         let facts = unsafe { &*core::ptr::with_exposed_provenance::<Facts>(layout::FACTS as usize) };
         assert!(facts.magic == MAGIC, "root task and component do not belong together");
         let memory = core::ptr::with_exposed_provenance_mut::<u8>(layout::MEMORY as usize);
-        // SAFETY: so many bytes are mapped there for writing, and this is the only reference that there ever is to them.
+        // SAFETY: this many bytes are mapped there for writing, and this is the only reference to them.
         let memory = unsafe { slice::from_raw_parts_mut(memory, facts.memory as usize) };
         Own { endpoint: Endpoint::own(), memory, megahertz: facts.megahertz, life: facts.life }
     }
 }
 
-/// Makes a function, `fn(Own) -> !`, the first of the program.
+/// Makes a function, `fn(Own) -> !`, the entry of the program.
 #[macro_export]
 macro_rules! start {
     ($main:path) => {
@@ -77,7 +77,7 @@ macro_rules! start {
                 main(unsafe { $crate::Own::take() })
             }
 
-            // SAFETY: the name is the one that the linker takes for the entry point.
+            // SAFETY: the linker takes this name as the entry point, and no other symbol has it.
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
             extern "C" fn _start() -> ! {
@@ -87,7 +87,7 @@ macro_rules! start {
     };
 }
 
-/// Writes a line on the first serial port, with the component's name.
+/// Writes a line to the first serial port, with the component's name.
 #[macro_export]
 macro_rules! log {
     ($($arg:tt)*) => { $crate::write_line(::core::format_args!($($arg)*)) };
@@ -106,8 +106,8 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     die()
 }
 
-/// The processor's counter, which counts [`Own::megahertz`] times in a microsecond.
+/// The processor's time-stamp counter, which counts [`Own::megahertz`] times per microsecond.
 pub fn counter() -> u64 {
-    // SAFETY: the instruction only reads a counter, and the kernel leaves it to everyone.
+    // SAFETY: the instruction only reads a counter, and the kernel allows it in user mode.
     unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 use component_boot::{cspace, service};
 use sel4::{CPtr, Message, MessageInfo, ipc};
 
-/// Bytes of a line; what is longer is cut.
+/// Maximum length of a line, in bytes; longer lines are truncated.
 const LINE: usize = 240;
 
 struct Line {

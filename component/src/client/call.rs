@@ -1,4 +1,4 @@
-//! Calls: the messages that the vDSO sends for programs, and what they pass copied to where the server sees it.
+//! Calls: the same messages that the vDSO sends for programs. What they pass is copied to where the server sees it.
 
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
@@ -10,17 +10,17 @@ use zx::sys::zx_channel_call_args_t;
 
 use super::{FACTS, copy};
 
-/// Arguments of a call.
+/// Maximum number of arguments of a call.
 const ARGS: usize = 8;
-/// Those that stand in registers.
+/// Number of arguments in registers.
 const REGISTERS: usize = 4;
-/// Where the others stand, in the page for them.
+/// Address of the other arguments, in the page for them.
 const EXTRA: u64 = layout::CALLS + 8 + 8 * REGISTERS as u64;
-/// The label of an answer for a call that is over, and of one before which others are to come.
+/// The labels of answers: the call is over; and the call is over but the thread yields first.
 const DONE: u64 = 0;
 const YIELD: u64 = 1;
 
-/// Makes a call with words as they are.
+/// Makes a call with these words, without copying anything.
 pub fn enter(number: u32, words: &[u64]) -> i64 {
     let closed = i64::from(Status::PEER_CLOSED.0);
     let (first, extra) = words.split_at(words.len().min(REGISTERS));
@@ -44,11 +44,11 @@ pub fn enter(number: u32, words: &[u64]) -> i64 {
     }
 }
 
-/// A call that is being put together.
+/// A call under construction.
 pub struct Call {
     words: [u64; ARGS],
     len: usize,
-    /// What is to be copied back: to where, from where, how much.
+    /// What is copied back: destination, source, length.
     back: [(u64, u64, usize); ARGS],
     used: u64,
     wrong: Option<Status>,
@@ -59,7 +59,7 @@ impl Call {
         Call { words: [0; ARGS], len: 0, back: [(0, 0, 0); ARGS], used: 0, wrong: None }
     }
 
-    /// The next argument, which is a value.
+    /// Adds an argument that is a value.
     pub fn value(&mut self, word: u64) {
         match self.words.get_mut(self.len) {
             Some(place) => *place = word,
@@ -68,8 +68,8 @@ impl Call {
         self.len += 1;
     }
 
-    /// The next argument, which is the address of so many bytes; `back` if the call writes there. Bytes that it does not write stay
-    /// as they are.
+    /// Adds an argument that is the address of `len` bytes; `back` if the call writes there. Bytes that it does not
+    /// write stay unchanged.
     pub fn pointer(&mut self, own: *mut u8, len: usize, back: bool) {
         if own.is_null() {
             return self.value(0);
@@ -106,7 +106,7 @@ impl Call {
     }
 }
 
-/// Pointers of any kind as those of bytes.
+/// Casts pointers of any type to byte pointers.
 trait CastMutU8 {
     fn cast_mut_u8(self) -> *mut u8;
 }
@@ -123,10 +123,10 @@ impl<T> CastMutU8 for *mut T {
     }
 }
 
-/// `zx_channel_call`, whose structure holds four addresses.
+/// `zx_channel_call`, whose structure contains four addresses.
 ///
 /// # Safety
-/// As of the vDSO's.
+/// As for the vDSO's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn zx_channel_call(
     handle: u32,
@@ -136,10 +136,10 @@ unsafe extern "C" fn zx_channel_call(
     actual_bytes: *mut u32,
     actual_handles: *mut u32,
 ) -> i32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that it can be read.
     let given = unsafe { args.read() };
     let mut call = Call::new();
-    // The four come first, as arguments whose words then go into the structure.
+    // The four addresses are first added as arguments; their words then go into the structure.
     let handles = |count: u32| (count as usize).saturating_mul(size_of::<u32>());
     call.pointer(given.wr_bytes.cast_mut_u8(), given.wr_num_bytes as usize, false);
     call.pointer(given.wr_handles.cast_mut_u8(), handles(given.wr_num_handles), false);
@@ -157,7 +157,7 @@ unsafe extern "C" fn zx_channel_call(
     outer.value(handle.into());
     outer.value(options.into());
     outer.value(deadline as u64);
-    // The places of what is to be copied back are taken by the four.
+    // The four buffers already have their entries in the list of what is copied back.
     let back = core::mem::replace(&mut outer.back, [(0, 0, 0); ARGS]);
     outer.pointer((&raw mut there).cast(), size_of_val(&there), false);
     outer.pointer(actual_bytes.cast(), size_of::<u32>(), true);

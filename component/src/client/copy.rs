@@ -1,9 +1,10 @@
 //! Copying to and from the window, where pages may be missing.
 //!
-//! 1. One piece of code copies, between two places that the root task was told ([`CATCH_FROM`], [`CATCH_TO`]). Where it meets
-//!    a page that is not there, the root task has it go on at the second: what is left says that this happened.
-//! 2. The server is asked to bring the page in, or, for writing, to make it one of this mapping's own.
-//! 3. If the page is missing again, the server is asked to copy what lies in it.
+//! 1. One piece of code copies, between two addresses that the root task knows ([`CATCH_FROM`], [`CATCH_TO`]). If it
+//!    faults on a missing page, the root task makes it continue at the second address. The number of bytes left shows
+//!    that this happened.
+//! 2. The component asks the server to bring the page in, or, for writing, to give the mapping its own copy.
+//! 3. If the page is missing again, the component asks the server to copy the bytes in it.
 
 use core::arch::naked_asm;
 use core::sync::atomic::Ordering;
@@ -18,7 +19,7 @@ const PAGE: u64 = 4096;
 unsafe extern "C" {
     /// Step 1: the first instruction that may fault.
     pub safe static CATCH_FROM: u8;
-    /// Step 1: the first behind those.
+    /// Step 1: the first instruction behind those.
     pub safe static CATCH_TO: u8;
 }
 
@@ -27,10 +28,10 @@ pub fn address(place: *const u8) -> u64 {
     place.expose_provenance() as u64
 }
 
-/// Copies `len` bytes, by words as long as there are eight; gives how many are left (1).
+/// Copies `len` bytes, eight at a time as long as possible; returns how many are left (1).
 ///
 /// # Safety
-/// The one that is not in the window is valid for that.
+/// The address outside of the window is valid for the access.
 #[unsafe(naked)]
 unsafe extern "C" fn copy(to: u64, from: u64, len: usize) -> usize {
     naked_asm!(
@@ -50,16 +51,16 @@ unsafe extern "C" fn copy(to: u64, from: u64, len: usize) -> usize {
     )
 }
 
-/// As [`read`] of what the server has mapped for calls: says whether it is there.
+/// As [`read`], for pages that the server has mapped for calls: fails if they are gone.
 pub fn pass(to: u64, from: u64, len: usize) -> Result<(), Status> {
-    // SAFETY: the callers are in this module's parent, and pass one address of the window and one of memory of their own.
+    // SAFETY: the callers are in this module's parent, and pass one address in the window and one of their own memory.
     if unsafe { copy(to, from, len) } == 0 { Ok(()) } else { Err(Status::PEER_CLOSED) }
 }
 
 /// Copies bytes out of the window.
 ///
 /// # Errors
-/// Why a page cannot be had.
+/// The reason why a page is not available.
 pub fn read(from: u64, bytes: &mut [u8]) -> Result<(), Status> {
     let to = bytes.as_mut_ptr().expose_provenance() as u64;
     go_on(
@@ -92,7 +93,7 @@ pub fn write(to: u64, bytes: &[u8]) -> Result<(), Status> {
     )
 }
 
-/// Steps 1 to 3, until all is done.
+/// Steps 1 to 3, repeated until all bytes are copied.
 fn go_on(
     window: u64,
     len: usize,
@@ -101,7 +102,7 @@ fn go_on(
     bring: u32,
 ) -> Result<(), Status> {
     let mut done = 0;
-    // The page that was brought in.
+    // The page that was brought in last.
     let mut brought = None;
     while done < len {
         done = len - copy(done as u64, len - done);

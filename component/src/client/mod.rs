@@ -1,15 +1,17 @@
-//! Being a client of an instance: a process and a thread there, and Zircon's calls, made through the crate `zx`.
+//! Being a client of an instance: the component has a process and a thread there, and makes Zircon's calls through the
+//! crate `zx`.
 //!
-//! [`connect`] makes the component one. From then on the functions that `zx` calls are those of this module:
-//! they send the server the same messages that the vDSO sends in programs. The server sees nothing of the component's memory,
-//! so what a call reads or writes goes through some pages that the server has mapped in the *window*; 64 KiB and
-//! a few handles fit.
+//! [`connect`] makes the component a client. From then on the functions that `zx` calls are those of this module: they
+//! send the server the same messages that the vDSO sends in programs. The server cannot see the component's memory, so
+//! the data that a call reads or writes goes through some pages that the server has mapped in the *window*; they have
+//! room for 64 KiB and a few handles.
 //!
-//! What the component maps stands in the window, too. It may be gone at any time, as others may take pages out of a VMO, and all of it
-//! goes when the server ends; so it is read and written by [`Shared`], which tells.
+//! The component's mappings are in the window, too. They may disappear at any time, because programs may decommit pages
+//! of a VMO, and all of them disappear when the server ends. So they are read and written through [`Shared`], which
+//! reports that.
 //!
-//! When the server ends, all calls give `PEER_CLOSED` until the component has connected to its next life. Handles of an
-//! earlier connection mean nothing in a later one: they are to be dropped before.
+//! When the server ends, all calls return `PEER_CLOSED` until the component has connected to its next life. Handles of
+//! an earlier connection are invalid in a later one: drop them before.
 
 mod call;
 mod copy;
@@ -23,12 +25,12 @@ use zx::{Channel, Handle, Process, Thread, Vmar, Vmo};
 
 use copy::{CATCH_FROM, CATCH_TO};
 
-/// What the calls need of the present connection.
+/// What the calls need of the current connection.
 pub(crate) struct Facts {
     connected: AtomicBool,
     process: AtomicU64,
     vmar: AtomicU64,
-    /// Memory for what calls pass: from here, so many bytes.
+    /// Address and length of the memory for the calls' data.
     room: AtomicU64,
     room_len: AtomicU64,
     offset: AtomicU64,
@@ -37,7 +39,7 @@ pub(crate) struct Facts {
     per_second: AtomicU64,
 }
 
-/// The present connection. The component has one thread: this is no shared state, but Rust cannot know.
+/// The current connection. The component has one thread, so this is not shared, but the compiler does not know that.
 static FACTS: Facts = Facts {
     connected: AtomicBool::new(false),
     process: AtomicU64::new(0),
@@ -50,7 +52,7 @@ static FACTS: Facts = Facts {
     per_second: AtomicU64::new(0),
 };
 
-/// What a component has as a client.
+/// A component's handles as a client.
 #[derive(Debug)]
 pub struct Client {
     /// Its process.
@@ -63,11 +65,12 @@ pub struct Client {
     clients: Channel,
 }
 
-/// Becomes a client of the instance that the description names in `client-of`; waits until there is such an instance. An
+/// Becomes a client of the instance that the description names in `client-of`; waits until that instance runs. An
 /// earlier connection ends, with all its handles.
 ///
 /// # Errors
-/// `UNAVAILABLE`: the description names none, or it does not come back. `NO_MEMORY`: it has none for this.
+/// `UNAVAILABLE`: the description names no instance, or it will not run again. `NO_MEMORY`: the instance has not enough
+/// memory.
 pub fn connect() -> zx::Result<Client> {
     FACTS.connected.store(false, Ordering::Relaxed);
     let words = [copy::address(&raw const CATCH_FROM), copy::address(&raw const CATCH_TO), 0, 0];
@@ -106,8 +109,8 @@ pub fn connect() -> zx::Result<Client> {
 }
 
 impl Client {
-    /// The next handle that a program has sent by `zx_endpoint_connect`, and by which of the names that the component
-    /// offers it found it. [`Client::clients`] can be waited on for one.
+    /// Returns the next handle that a program has sent by `zx_endpoint_connect`, and the index of the offered name
+    /// under which that program found the component. A component can wait for one on [`Client::clients`].
     ///
     /// # Errors
     /// `SHOULD_WAIT`: there is none. `PEER_CLOSED`: the server has ended.
@@ -118,12 +121,12 @@ impl Client {
         Ok((u32::from_le_bytes(offer), handle.ok_or(Status::INTERNAL)?))
     }
 
-    /// Where handles come from.
+    /// The channel that delivers these handles.
     pub fn clients(&self) -> &Channel {
         &self.clients
     }
 
-    /// Maps pages of a VMO for reading, and for writing if its handle may.
+    /// Maps pages of a VMO for reading, and with `write` also for writing.
     ///
     /// # Errors
     /// As [`Vmar::map`].
@@ -135,7 +138,7 @@ impl Client {
     }
 }
 
-/// Mapped pages that are shared with programs. They are unmapped when this is dropped.
+/// Mapped pages that are shared with programs. Dropping this unmaps them.
 pub struct Shared<'c> {
     vmar: &'c Vmar,
     address: u64,
@@ -144,19 +147,19 @@ pub struct Shared<'c> {
 }
 
 impl Shared<'_> {
-    /// Copies bytes out of the pages. What is a multiple of 8 bytes, and so aligned, is read word by word.
+    /// Copies bytes out of the pages. A range that is aligned to 8 bytes, in address and length, is read word by word.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: beyond the end. `PEER_CLOSED`: the server has ended. Why a page cannot be had.
+    /// `OUT_OF_RANGE`: beyond the end. `PEER_CLOSED`: the server has ended. Or the reason why a page is not available.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> zx::Result<()> {
         let at = self.place(offset, bytes.len())?;
         copy::read(at, bytes)
     }
 
-    /// Copies bytes into the pages, likewise.
+    /// Copies bytes into the pages, in the same way.
     ///
     /// # Errors
-    /// As [`Shared::read`]. `ACCESS_DENIED`: they were mapped for reading alone.
+    /// As [`Shared::read`]. `ACCESS_DENIED`: they were mapped only for reading.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> zx::Result<()> {
         if !self.write {
             return Err(Status::ACCESS_DENIED);

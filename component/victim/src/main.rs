@@ -1,11 +1,12 @@
-//! A native component that has state of the processor, and notices when somebody changes it.
+//! A native component that has processor state, and notices when other code changes it.
 //!
-//! It fills x87 and vector registers with values of its own, sets a flag, and where the kernel leaves the bases of FS and GS to programs
-//! it has its own of these too. Then it sets none of that until it is asked to begin anew: at each turn it looks whether everything
-//! is as it was. Between two looks others run: those who call it, those to whom it leaves the processor, and those who take it. What it
-//! found wrong first stands in all of its answers.
+//! It fills x87 and vector registers with values of its own, and sets a flag. If the kernel lets programs set the bases
+//! of FS and GS, it sets these, too. Afterwards it changes none of that until it is asked to begin anew, and checks in
+//! each round whether everything is unchanged. Between two checks other threads run: its callers, threads to which it
+//! yields, and threads that preempt it. All of its answers contain the first change that it found.
 //!
-//! The programs beside it are `tests/hostile/src/bin/tamper/state`, module `component`; [`asked`] says what they ask for.
+//! The programs that use it are `tests/hostile/src/bin/tamper/state`, module `component`; [`asked`] defines the
+//! requests.
 #![no_std]
 #![no_main]
 
@@ -16,26 +17,27 @@ use state::{State, Wrong};
 
 component::start!(main);
 
-/// What it is asked for, by the label, and what it answers.
+/// Labels of the requests, and their answers.
 mod asked {
-    /// Looks. Word 0 says how often it leaves the processor to others and looks again, word 1 for how many microseconds it goes on
-    /// looking without leaving the processor. The answer has looks made in all, what was wrong (a number of
-    /// [`super::state::Wrong`], or 0), what was found and what should have been there, and the request's words from the third on.
+    /// Check. Word 0 tells how often it yields and checks again, word 1 for how many microseconds it then checks
+    /// without yielding. The answer contains the total number of checks, what was wrong (a number of
+    /// [`super::state::Wrong`], or 0), the value found and the value expected, and the request's words from the third
+    /// on.
     pub const LOOK: u64 = 1;
-    /// Fills its registers anew; what was wrong before is forgotten. It has bases of its own from now on if word 0 is not 0, to be asked
-    /// only where programs have the instructions for that. The answer is empty.
+    /// Fill the registers anew; earlier changes are forgotten. If word 0 is not 0, it sets bases of its own from now
+    /// on; that is allowed only if programs have the instructions. The answer is empty.
     pub const BEGIN: u64 = 2;
     /// The label of an answer to anything else.
     pub const REFUSED: u64 = 0;
 }
 
-/// What one request can ask for at most: others wait for it.
+/// Limits of one request, because other callers wait for it.
 const MOST_TURNS: u64 = 1000;
 const MOST_MICROSECONDS: u64 = 50_000;
-/// Words of a request that say what is to be done, and of an answer that say what was found.
+/// Words of a request that describe the order, and words of an answer that describe the result.
 const ORDER: usize = 2;
 const FOUND: usize = 4;
-/// Words that it gives back at most.
+/// Maximum number of words that it returns.
 const BACK: usize = 16;
 
 fn main(own: Own) -> ! {
@@ -61,7 +63,7 @@ fn main(own: Own) -> ! {
 struct Victim {
     state: State,
     looks: u64,
-    /// What was wrong first.
+    /// The first change that it found.
     wrong: Option<Wrong>,
 }
 

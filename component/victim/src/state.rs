@@ -1,11 +1,11 @@
-//! The state: how it is made, and how it is looked at.
+//! The state: how it is set up, and how it is checked.
 //!
-//! The compiler makes no use of x87 and vector registers for this target, so what is loaded into them stays there.
+//! The compiler does not use x87 and vector registers for this target, so values that are loaded into them stay there.
 
 use core::arch::asm;
 use core::arch::x86_64::__cpuid;
 
-/// What can be wrong.
+/// The part of the state that is wrong.
 #[derive(Clone, Copy)]
 #[repr(u64)]
 pub enum What {
@@ -13,44 +13,44 @@ pub enum What {
     Flags = 1,
     /// The selector in SS.
     StackSegment,
-    /// What FS leads to.
+    /// The word at the FS base.
     Fs,
-    /// What GS leads to.
+    /// The word at the GS base.
     Gs,
-    /// x87's control and status words, and which of its registers are in use.
+    /// x87's control and status words, and the bitmap of used registers.
     X87Words,
     /// MXCSR.
     Mxcsr,
-    /// Registers of x87.
+    /// The x87 registers.
     X87,
     /// The lower halves of vector registers.
     Sse,
-    /// The upper ones.
+    /// The upper halves of vector registers.
     Avx,
 }
 
-/// Something that is not as it should be.
+/// A part of the state that has changed.
 #[derive(Clone, Copy)]
 pub struct Wrong {
-    /// What it is.
+    /// The part.
     pub what: What,
-    /// What was found.
+    /// The value found.
     pub found: u64,
-    /// What should have been there.
+    /// The value expected.
     pub wanted: u64,
 }
 
-/// Bytes of x87, SSE and AVX, as the processor saves them.
+/// Bytes of the x87, SSE and AVX state in the format of XSAVE.
 const SIZE: usize = 832;
 const WORDS: usize = SIZE / 8;
 
-/// Registers as they stand in memory.
+/// Registers in that format.
 #[derive(Clone)]
 #[repr(align(64))]
 struct Image([u64; WORDS]);
 
-/// Places in that: by words, what they hold and which bits of them are looked at. What the processor saves of the last x87
-/// instruction is no register that anybody computes with, and what it says of the image is none either.
+/// The checked parts of the image: word range, what it holds, and which bits are checked. The x87 instruction and
+/// operand pointers are left out, and so is the image's header.
 const PLACES: [(core::ops::Range<usize>, What, u64); 5] = [
     (0..1, What::X87Words, 0xff_ffff_ffff),
     (3..4, What::Mxcsr, 0xffff_ffff),
@@ -58,25 +58,25 @@ const PLACES: [(core::ops::Range<usize>, What, u64); 5] = [
     (20..52, What::Sse, u64::MAX),
     (72..WORDS, What::Avx, u64::MAX),
 ];
-/// The word that says which components an image has.
+/// The word that tells which components an image contains.
 const COMPONENTS: usize = 64;
 /// x87, SSE and AVX.
 const ALL: u64 = 7;
 
-/// Flags that are looked at: trap, interrupts, direction, privilege, nested task, alignment check, identification.
+/// Flags that are checked: trap, interrupts, direction, privilege, nested task, alignment check, identification.
 const FLAGS: u64 = 0x24_7700;
-/// Those of them that it has: interrupts and identification, which nobody sets by accident.
+/// The flags among these that are set: interrupts and identification, which no other code sets by accident.
 const OWN_FLAGS: u64 = 0x20_0200;
 
-/// What FS and GS lead to.
+/// The words at the FS and the GS base.
 static BEHIND_FS: u64 = 0x5ec2_e7f5_f5f5_f5f5;
 static BEHIND_GS: u64 = 0x5ec2_e765_6565_6565;
 
 /// See the module's description.
 pub struct State {
-    /// Registers, as they are looked for.
+    /// The expected registers.
     wanted: Image,
-    /// Whether it has those of AVX.
+    /// Whether this includes AVX registers.
     avx: bool,
     stack_segment: u64,
     /// Whether it has bases of its own.
@@ -84,26 +84,27 @@ pub struct State {
 }
 
 impl State {
-    /// Fills registers, and has bases of its own if it is to.
+    /// Fills the registers, and sets the bases if `bases` is set.
     pub fn take(bases: bool) -> State {
         let avx = has_avx();
         let mut image = Image([0; WORDS]);
         image.0.iter_mut().zip(0..).for_each(|(word, number)| *word = 0x5ec2_e700_0000_0000 + number * 0x0101_0101);
-        // Rounding up, all exceptions masked, the conditions of a comparison, all eight registers in use; and flush to zero.
+        // Rounding up, all exceptions masked, condition codes of a comparison, all eight registers in use; and flush to
+        // zero.
         image.0[0] = 0x00ff_4700_0b7f;
         (image.0[1], image.0[2], image.0[3]) = (0, 0, 0x9fc0);
         image.0[52..72].fill(0);
         image.0[COMPONENTS] = ALL;
-        // A register of x87 has ten bytes.
+        // An x87 register has ten bytes.
         image.0[5..20].iter_mut().step_by(2).for_each(|word| *word = 0x3fff);
         load(&image, avx);
-        // SAFETY: it changes a flag that nothing else in this program looks at.
+        // SAFETY: it changes a flag that nothing else in this program uses.
         unsafe { asm!("pushfq", "or qword ptr [rsp], {id}", "popfq", id = const 1 << 21) };
-        // Looked for is what the processor says of it now.
+        // The expected values are those that the processor saves now.
         let mut wanted = Image([0; WORDS]);
         save(&mut wanted, avx);
         if bases {
-            // SAFETY: nothing else in this program is reached by FS or GS.
+            // SAFETY: nothing else in this program uses FS or GS.
             unsafe {
                 asm!("wrfsbase {fs}", "wrgsbase {gs}", fs = in(reg) &raw const BEHIND_FS, gs = in(reg) &raw const BEHIND_GS,
                      options(nostack, preserves_flags));
@@ -112,7 +113,7 @@ impl State {
         State { wanted, avx, stack_segment: stack_segment(), bases }
     }
 
-    /// Looks at everything; gives what is wrong first.
+    /// Checks everything; returns the first difference.
     pub fn look(&self) -> Option<Wrong> {
         let flags: u64;
         // SAFETY: it only reads flags.
@@ -127,9 +128,9 @@ impl State {
         if !self.bases {
             return None;
         }
-        // The bases are looked at before they are used, as what they lead to otherwise may not be there.
+        // The bases are checked before they are used, because a wrong base may lead to unmapped memory.
         let (fs, gs): (u64, u64);
-        // SAFETY: who has bases of its own has the instructions.
+        // SAFETY: with bases of its own, the program has checked that the instructions exist.
         unsafe {
             asm!("rdfsbase {fs}", "rdgsbase {gs}", fs = out(reg) fs, gs = out(reg) gs, options(nostack, preserves_flags));
         }
@@ -137,7 +138,7 @@ impl State {
         let bases = differs(What::Fs, fs, places[0]).or_else(|| differs(What::Gs, gs, places[1]));
         bases.or_else(|| {
             let (fs, gs): (u64, u64);
-            // SAFETY: the bases are those that were set, so this reads the two statics.
+            // SAFETY: the bases are the expected ones, so this reads the two statics.
             unsafe {
                 asm!("mov {fs}, fs:[0]", "mov {gs}, gs:[0]", fs = out(reg) fs, gs = out(reg) gs,
                      options(nostack, preserves_flags, readonly));
@@ -167,7 +168,7 @@ fn stack_segment() -> u64 {
     selector
 }
 
-/// Whether the kernel keeps AVX's registers: it has said so to the processor.
+/// Whether the kernel has enabled AVX state, as the processor reports.
 fn has_avx() -> bool {
     const XSAVE_AND_AVX: u32 = 0b11 << 27;
     if __cpuid(1).ecx & XSAVE_AND_AVX != XSAVE_AND_AVX {
@@ -193,7 +194,7 @@ fn load(image: &Image, avx: bool) {
 }
 
 fn save(image: &mut Image, avx: bool) {
-    // SAFETY: the image is whole, aligned, and zero where the processor wants that.
+    // SAFETY: the image is whole, aligned, and zero where the processor requires that.
     unsafe {
         if avx {
             asm!("xsave64 [{}]", in(reg) image, in("eax") ALL as u32, in("edx") 0, options(nostack, preserves_flags));
