@@ -1,13 +1,13 @@
-//! The system description: what the root task starts, and what each part gets.
+//! The system description: what the root task starts, and the resources of each part.
 //!
-//! People write `system.toml`; the host tool checks it and turns it into a few bytes that are embedded in the root
-//! task, so that the root task needs neither a parser for text nor memory from a heap. A description is a version
-//! byte, the numbers of instances and of components, then the instances one after the other and the components, each in
-//! `postcard`'s encoding. Names are borrowed from the bytes; [`System::decode`] reads everything once, so that what
-//! [`System::instances`] and [`System::components`] yield later is known to be well formed.
+//! People write `system.toml`. The host tool checks it and encodes it to a few bytes that are embedded in the root
+//! task, so the root task needs neither a text parser nor a heap. A description is a version byte, the numbers of
+//! instances and of components, then the instances one after the other and the components, each in `postcard`'s
+//! encoding. Names are borrowed from the bytes. [`System::decode`] reads everything once, so what [`System::instances`]
+//! and [`System::components`] yield later is well formed.
 //!
 //! An *instance* is one server with its own memory and devices and everything that runs on it. Two instances share
-//! nothing. A *component* is a program for the bare kernel beside them ([`Component`]).
+//! nothing. A *component* is a program directly on seL4 beside them ([`Component`]).
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 
@@ -18,13 +18,13 @@ pub mod services;
 pub use component::{COMPONENTS, Component, OFFERS};
 use serde::{Deserialize, Serialize};
 
-/// First byte of an encoded description; another value means that host tool and root task do not belong together.
+/// First byte of an encoded description. If it differs, host tool and root task are of different versions.
 pub const VERSION: u8 = 6;
 
-/// How much memory an instance gets.
+/// The memory of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Memory {
-    /// Hundredths of the memory that is free when the root task has taken its own, 1 to 100.
+    /// Percentage of the memory that is free when the root task has taken its own, 1 to 100.
     Percent(u8),
     /// Bytes, a multiple of 4096.
     Bytes(u64),
@@ -33,7 +33,7 @@ pub enum Memory {
 /// The device that an instance uses for deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timer {
-    /// The High Precision Event Timer of a PC: its registers' page, and a comparator of its own with its interrupt.
+    /// The High Precision Event Timer of a PC: the page of its registers, and a separate comparator with its interrupt.
     Hpet,
 }
 
@@ -42,41 +42,41 @@ pub enum Timer {
 pub struct Serial {
     /// First of its eight I/O ports.
     pub port: u16,
-    /// Its line of the interrupt controller (ISA numbering).
+    /// Its interrupt line (ISA numbering).
     pub irq: u8,
 }
 
 impl Serial {
-    /// The first serial port where PCs have it.
+    /// The first serial port of a PC.
     pub const COM1: Serial = Serial { port: 0x3f8, irq: 4 };
-    /// The second serial port where PCs have it.
+    /// The second serial port of a PC.
     pub const COM2: Serial = Serial { port: 0x2f8, irq: 3 };
 }
 
-/// From which importance on a message goes to the console.
+/// The lowest severity of messages that go to the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
     /// Everything.
     Debug,
-    /// What happens, and what is wrong.
+    /// Information, warnings and errors.
     Info,
-    /// What is wrong.
+    /// Warnings and errors.
     Warning,
-    /// What ends something.
+    /// Errors that end something.
     Error,
 }
 
-/// Numbers from one to another, both included.
+/// A range of numbers, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
     /// The first.
     pub first: u64,
-    /// The last, not below the first.
+    /// The last number, not below the first.
     pub last: u64,
 }
 
 impl Range {
-    /// Whether two ranges have a number in common.
+    /// Whether two ranges overlap.
     pub fn meets(&self, other: &Range) -> bool {
         self.first <= other.last && other.first <= self.last
     }
@@ -84,25 +84,24 @@ impl Range {
 
 /// Up to [`RANGES`] ranges.
 pub type Ranges = [Option<Range>; RANGES];
-/// How many ranges of one kind can be named.
+/// Maximum number of ranges of one kind.
 pub const RANGES: usize = 8;
 
-/// Devices that programs may drive. What the root task or a server needs for itself is left out of it, whatever is
-/// named here.
+/// Devices that programs may drive. Devices that the root task or a server uses itself are always left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Devices {
-    /// Physical addresses; of them, whatever is not memory.
+    /// Physical addresses. Memory within them is left out.
     pub memory: Ranges,
     /// I/O ports.
     pub ports: Ranges,
-    /// Pins of the interrupt controllers: bit `n` for pin `n`.
+    /// Pins of the interrupt controllers: bit `n` stands for pin `n`.
     pub pins: u32,
-    /// How many vectors for message-signalled interrupts, as far as there are so many.
+    /// Number of vectors for message-signalled interrupts, or as many as are left.
     pub messages: u8,
 }
 
 impl Devices {
-    /// Whatever there is.
+    /// All devices.
     pub const ALL: Devices = {
         let mut memory = [None; RANGES];
         memory[0] = Some(Range { first: 0, last: u64::MAX });
@@ -111,42 +110,42 @@ impl Devices {
         Devices { memory, ports, pins: u32::MAX, messages: u8::MAX }
     };
 
-    /// Nothing.
+    /// No devices.
     pub const NONE: Devices = Devices { memory: [None; RANGES], ports: [None; RANGES], pins: 0, messages: 0 };
 }
 
-/// What becomes of an instance whose server has died.
+/// The restart policy of an instance whose server has died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restart {
-    /// How often it is started again within the time below; then it stays away.
+    /// How often it is started again within the time below. After that it is not started again.
     pub times: u32,
-    /// Milliseconds from the first of these ends on; an end after that is again a first.
+    /// Milliseconds from the first of these ends. A later end counts as a first one again.
     pub within: u32,
-    /// Milliseconds before the first start again; twice as many before each further one.
+    /// Milliseconds before the first restart; the delay doubles with each further one.
     pub after: u32,
 }
 
 impl Restart {
-    /// It stays away.
+    /// It is never started again.
     pub const NEVER: Restart = Restart { times: 0, within: 0, after: 0 };
-    /// Where the description says nothing.
+    /// The policy if the description gives none.
     pub const DEFAULT: Restart = Restart { times: 3, within: 60_000, after: 0 };
 }
 
-/// For tests: the root task ends the instance's server wherever it is, at ages drawn by chance.
+/// For tests: the root task ends the instance's server at its current instruction, at random ages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// How often.
+    /// Number of times.
     pub times: u32,
-    /// The least age, in microseconds since its server's start.
+    /// The lowest age, in microseconds since its server's start.
     pub from: u32,
-    /// The greatest, not below the least.
+    /// The highest age, not below the lowest.
     pub to: u32,
-    /// Where chance begins.
+    /// Seed of the random numbers.
     pub seed: u32,
 }
 
-/// One server with what it is given.
+/// One server with its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance<'a> {
     /// Its name in messages.
@@ -154,39 +153,39 @@ pub struct Instance<'a> {
     pub name: &'a str,
     /// Its share of the memory.
     pub memory: Memory,
-    /// Its source of deadlines.
+    /// Its timer.
     pub timer: Timer,
-    /// Where its log goes; the root task writes there too. `None`: it keeps its log to itself.
+    /// The port for its log, to which the root task writes as well. `None`: its log is not written to a port.
     pub console: Option<Serial>,
-    /// The raw port to the host's tool. `None`: no host link.
+    /// The raw port to the host tool. `None`: no host link.
     pub link: Option<Serial>,
-    /// What of its log goes to the console.
+    /// The part of its log that goes to the console.
     pub log: Level,
-    /// Its programs may turn the machine off: it gets the ports for that.
+    /// Its programs may switch off the machine: it gets the ports for that.
     pub power: bool,
     /// It gets the boot file (the BOOTFS image).
     pub boot_files: bool,
-    /// What its programs may drive, beside the devices above.
+    /// Devices that its programs may drive, in addition to the devices above.
     pub devices: Devices,
-    /// Whether it is started again.
+    /// Its restart policy.
     pub restart: Restart,
-    /// Whether it is ended, to see that it is.
+    /// Its trial, for tests.
     pub trial: Option<Trial>,
 }
 
-/// The most instances that a root task watches.
+/// Maximum number of instances.
 pub const INSTANCES: usize = 8;
-/// The longest name of an instance or of a component, in bytes.
+/// Maximum length of the name of an instance or of a component, in bytes.
 pub const NAME: usize = 31;
 
-/// Why bytes are no description.
+/// Why a description cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// Nothing was embedded.
     Absent,
-    /// They start with another version than [`VERSION`].
+    /// It has another version than [`VERSION`].
     Version,
-    /// They end early, hold something undefined, or more than they should.
+    /// It is too short or too long, or contains something undefined.
     Malformed,
 }
 
@@ -209,7 +208,7 @@ pub struct System<'a> {
     components: List<'a>,
 }
 
-/// Encoded things, one after the other.
+/// A list of encoded items.
 #[derive(Clone, Copy, Debug)]
 struct List<'a> {
     count: u8,
@@ -217,7 +216,7 @@ struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// What they are.
+    /// Decodes the items.
     fn items<T: Deserialize<'a>>(self) -> impl Iterator<Item = T> + use<'a, T> {
         let mut rest = self.bytes;
         (0..self.count).map_while(move |_| {
@@ -227,14 +226,14 @@ impl<'a> List<'a> {
         })
     }
 
-    /// Reads them all; gives what stands behind them.
+    /// Decodes all items; returns the bytes behind them.
     fn check<T: Deserialize<'a>>(self) -> Result<&'a [u8], Error> {
         (0..self.count).try_fold(self.bytes, |rest, _| take::<T>(rest).map(|(_, after)| after))
     }
 }
 
-/// Begins the place in the root task's program where the description is embedded. Its length follows, in two bytes,
-/// the lower first, then the description.
+/// Marks the place in the root task's program where the description is embedded. Its length follows as two bytes in
+/// little-endian order, then the description.
 pub const EMBEDDED: [u8; 16] = *b"\x7fhafnon system\x00\x01";
 const HEAD: usize = EMBEDDED.len() + 2;
 
@@ -242,7 +241,7 @@ impl<'a> System<'a> {
     /// Reads and checks what [`embed`] wrote.
     ///
     /// # Errors
-    /// [`Error`] where nothing was written, or something else.
+    /// [`Error`] if nothing was written, or something else.
     pub fn embedded(place: &'a [u8]) -> Result<System<'a>, Error> {
         let &[low, high] = place.get(EMBEDDED.len()..HEAD).and_then(|bytes| bytes.try_into().ok()).unwrap_or(&[0, 0]);
         match usize::from(u16::from_le_bytes([low, high])) {
@@ -254,7 +253,7 @@ impl<'a> System<'a> {
     /// Reads and checks `bytes`.
     ///
     /// # Errors
-    /// [`Error`] where they are no description of this version.
+    /// [`Error`] if they are no description of this version.
     pub fn decode(bytes: &'a [u8]) -> Result<System<'a>, Error> {
         let (&[version, instances, components], rest) = bytes.split_first_chunk().ok_or(Error::Malformed)?;
         if version != VERSION {
@@ -301,7 +300,7 @@ pub fn encode(instances: &[Instance<'_>], components: &[Component<'_>]) -> Resul
 /// Writes an encoded description to its place in a root task's program.
 ///
 /// # Errors
-/// [`Error::Absent`] where the place does not begin with [`EMBEDDED`], [`Error::Malformed`] where it is too short.
+/// [`Error::Absent`] if the place does not begin with [`EMBEDDED`], [`Error::Malformed`] if it is too short.
 #[cfg(feature = "std")]
 pub fn embed(place: &mut [u8], bytes: &[u8]) -> Result<(), Error> {
     let (mark, rest) = place.split_at_mut_checked(EMBEDDED.len()).ok_or(Error::Absent)?;

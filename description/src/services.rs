@@ -1,8 +1,9 @@
-//! Services: ordinary programs that `init` starts when somebody needs them; drivers are those with parts of the machine.
+//! Services: ordinary programs that `init` starts when a program first connects to them. Drivers are services with
+//! parts of the machine.
 //!
-//! People write `[[service]]` and `[[driver]]` in `system.toml`; the host tool checks them, leaves out those whose device the
-//! machine does not have, and puts the rest into the boot image, where `init` reads it. The form is that of the
-//! description of instances: a version byte, then the list in `postcard`'s encoding.
+//! People write `[[service]]` and `[[driver]]` in `system.toml`. The host tool checks them, leaves out those whose
+//! device the machine does not have, and puts the rest into the boot image, where `init` reads it. The format is like
+//! that of the description of instances: a version byte, then the list in `postcard`'s encoding.
 
 use std::string::String;
 use std::vec::Vec;
@@ -14,22 +15,22 @@ use crate::{Error, VERSION};
 /// One service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
-    /// Its name below `/svc`, and in messages.
+    /// Its name in `/svc`, and in messages.
     pub name: String,
     /// Its program, a name in the image's `bin`.
     pub program: String,
     /// The program's arguments, without its name.
     pub arguments: Vec<String>,
-    /// Every program may connect to it; otherwise only `init` and the services that use it.
+    /// Every program may connect to it. Otherwise only `init` and the services that use it may.
     pub public: bool,
-    /// Programs that may connect to it although it is not public, when the system was booted for them: names in the image's `bin`.
-    /// What they start may not.
+    /// Programs that may connect to it although it is not public, if the system was booted for them: names in the
+    /// image's `bin`. Programs that they start may not.
     pub programs: Vec<String>,
-    /// It is a file system, which every program has at this path.
+    /// It is a file system, which is mounted at this path for every program.
     pub mount: Option<String>,
-    /// Bytes of memory that its job may have; `None`: no limit of its own.
+    /// Memory quota of its job in bytes; `None`: no quota of its own.
     pub memory: Option<u64>,
-    /// What it is given of the machine, in this order.
+    /// The resources that it gets, in this order.
     pub resources: Vec<Resource>,
     /// The services that it is connected to, in this order: `NAME`, or `NAME/ARGUMENT` with words for that service.
     pub uses: Vec<String>,
@@ -71,7 +72,7 @@ pub fn encode(services: &[Service]) -> Result<Vec<u8>, Error> {
 /// Reads a list of services.
 ///
 /// # Errors
-/// [`Error`] where the bytes are none of this version.
+/// [`Error`] if the bytes are no list of this version.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Service>, Error> {
     match bytes.split_first() {
         Some((&VERSION, list)) => postcard::from_bytes(list).map_err(|_| Error::Malformed),
