@@ -14,9 +14,9 @@ cap! {
 }
 
 impl IrqControl {
-    /// Takes pin `pin` of I/O APIC `ioapic` and puts the handler's capability into the empty slot. `level`:
-    /// level-triggered, not edge-triggered; `active_low`: active on the low level or the falling edge. `vector` (0 to
-    /// 109) must be free.
+    /// Takes pin `pin` of I/O APIC `ioapic` and puts the handler's capability into the empty slot. `vector`, from 0 to
+    /// 109, must be free. `level`: level-triggered, not edge-triggered; `active_low`: active on the low level or the
+    /// falling edge.
     pub fn get_ioapic(self, to: Slot, ioapic: u64, pin: u64, level: bool, active_low: bool, vector: u64) -> Result<()> {
         invoke::irqcontrol_get_ioapic(self, to.root, to.index, to.depth, ioapic, pin, level, active_low, vector)
     }
