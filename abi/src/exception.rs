@@ -1,22 +1,22 @@
-//! Exceptions: what a thread did, and what shall become of it.
+//! Exceptions: their types, and what happens to the thread.
 
 use crate::zx_koid_t;
 
 consts! { TABLE;
     [u32]
-        /// Something that the processor refused (general protection and the like).
+        /// A fault that has no other type (general protection and similar).
         ZX_EXCP_GENERAL = 0x008;
-        /// An access to memory that cannot be satisfied.
+        /// A memory access that cannot be served.
         ZX_EXCP_FATAL_PAGE_FAULT = 0x108;
-        /// Not an instruction.
+        /// An undefined instruction.
         ZX_EXCP_UNDEFINED_INSTRUCTION = 0x208;
         /// A breakpoint instruction.
         ZX_EXCP_SW_BREAKPOINT = 0x308;
-        /// A breakpoint or watchpoint of the processor, or a single step.
+        /// A hardware breakpoint or watchpoint, or a single step.
         ZX_EXCP_HW_BREAKPOINT = 0x408;
         /// An unaligned access where none is allowed.
         ZX_EXCP_UNALIGNED_ACCESS = 0x508;
-        /// Set in all exceptions that the system makes itself.
+        /// Set in all exceptions that the system raises itself.
         ZX_EXCP_SYNTH = 0x8000;
         /// A thread starts (debuggers only).
         ZX_EXCP_THREAD_STARTING = 0x8008;
@@ -68,27 +68,27 @@ consts! { TABLE;
         ZX_EXCP_POLICY_CODE_NEW_PAGER = 14;
         /// Code of a policy exception.
         ZX_EXCP_POLICY_CODE_AMBIENT_MARK_VMO_EXEC = 15;
-        /// A channel that nobody reads was written to until it was full.
+        /// A channel was full because its messages were not read.
         ZX_EXCP_POLICY_CODE_CHANNEL_FULL_WRITE = 16;
-        /// Packets were put into a port until it was full.
+        /// A port was full.
         ZX_EXCP_POLICY_CODE_PORT_TOO_MANY_PACKETS = 17;
-        /// A call that is none; its number is the data.
+        /// A system call with an invalid number; the data is the number.
         ZX_EXCP_POLICY_CODE_BAD_SYSCALL = 18;
         /// Too many waits are bound to a port.
         ZX_EXCP_POLICY_CODE_PORT_TOO_MANY_OBSERVERS = 19;
-        /// A call made a handle and could not store its value.
+        /// A call created a handle and could not store its value.
         ZX_EXCP_POLICY_CODE_HANDLE_LEAK = 20;
         /// Code of a policy exception.
         ZX_EXCP_POLICY_CODE_NEW_IOB = 21;
         /// Code of a policy exception.
         ZX_EXCP_POLICY_CODE_NEW_SAMPLER = 22;
-        /// `zx_task_create_exception_channel`: the debugger's channel.
+        /// `zx_task_create_exception_channel`: create the debugger's channel.
         ZX_EXCEPTION_CHANNEL_DEBUGGER = 1;
-        /// `zx_thread_raise_exception`: to the job's debuggers.
+        /// `zx_thread_raise_exception`: deliver to the job's debuggers.
         ZX_EXCEPTION_TARGET_JOB_DEBUGGER = 1;
-        /// Nobody handles the exception.
+        /// The thread waits for no exception handler.
         ZX_EXCEPTION_CHANNEL_TYPE_NONE = 0;
-        /// A debugger does.
+        /// The process's debugger channel.
         ZX_EXCEPTION_CHANNEL_TYPE_DEBUGGER = 1;
         /// The thread's channel.
         ZX_EXCEPTION_CHANNEL_TYPE_THREAD = 2;
@@ -96,19 +96,19 @@ consts! { TABLE;
         ZX_EXCEPTION_CHANNEL_TYPE_PROCESS = 3;
         /// A job's channel.
         ZX_EXCEPTION_CHANNEL_TYPE_JOB = 4;
-        /// A job's debugger.
+        /// A job's debugger channel.
         ZX_EXCEPTION_CHANNEL_TYPE_JOB_DEBUGGER = 5;
-        /// Debugger channels of one job.
+        /// Maximum number of debugger channels of one job.
         ZX_EXCEPTION_CHANNEL_JOB_DEBUGGER_MAX_COUNT = 32;
-        /// Closing the exception hands it to the next handler.
+        /// Closing the exception passes it to the next handler.
         ZX_EXCEPTION_STATE_TRY_NEXT = 0;
-        /// Closing the exception lets the thread go on.
+        /// Closing the exception resumes the thread.
         ZX_EXCEPTION_STATE_HANDLED = 1;
         /// Closing the exception ends the thread.
         ZX_EXCEPTION_STATE_THREAD_EXIT = 2;
-        /// The debugger is asked first only.
+        /// The debugger gets the exception only first.
         ZX_EXCEPTION_STRATEGY_FIRST_CHANCE = 0;
-        /// The debugger is asked again after the process.
+        /// The debugger gets the exception again after the process's handler.
         ZX_EXCEPTION_STRATEGY_SECOND_CHANCE = 1;
 }
 
@@ -128,7 +128,7 @@ structs! { STRUCTS;
         arch: zx_x86_64_exc_data_t,
         /// From the system: a status for page faults, a code for synthetic exceptions.
         synth_code: u32,
-        /// Belongs to `synth_code`.
+        /// Additional data for `synth_code`.
         synth_data: u32,
     }
     #[doc = "Head of an exception report."]

@@ -15,7 +15,7 @@ structs! { STRUCTS;
         rights: zx_rights_t,
         /// The object's type.
         type_: zx_obj_type_t,
-        /// The other end, or the parent, or 0.
+        /// The koid of the peer or the parent, or 0.
         related_koid: zx_koid_t,
         /// Zero.
         reserved: u32,
@@ -34,7 +34,7 @@ structs! { STRUCTS;
         reserved: u32,
         /// The object.
         koid: zx_koid_t,
-        /// The other end, or the parent, or 0.
+        /// The koid of the peer or the parent, or 0.
         related_koid: zx_koid_t,
         /// Zero.
         peer_owner_koid: zx_koid_t,
@@ -51,9 +51,9 @@ structs! { STRUCTS;
     }
     #[doc = "`ZX_INFO_PROCESS`"]
     struct zx_info_process_t {
-        /// What it returned, or `ZX_TASK_RETCODE_*`; holds when it has ended.
+        /// Its return code, or `ZX_TASK_RETCODE_*`; valid when it has ended.
         return_code: i64,
-        /// When it started, monotonic; holds when it was started.
+        /// Its start time, monotonic; valid when it was started.
         start_time: zx_time_t,
         /// `ZX_INFO_PROCESS_FLAG_*`
         flags: u32,
@@ -62,11 +62,11 @@ structs! { STRUCTS;
     }
     #[doc = "`ZX_INFO_JOB`"]
     struct zx_info_job_t {
-        /// `ZX_TASK_RETCODE_*`; holds when it has ended.
+        /// `ZX_TASK_RETCODE_*`; valid when it has ended.
         return_code: i64,
         /// 1 if it has ended.
         exited: u8,
-        /// 1 if it dies first when memory runs out.
+        /// 1 if it is killed first when memory runs out.
         kill_on_oom: u8,
         /// 1 if a debugger is attached.
         debugger_attached: u8,
@@ -75,42 +75,43 @@ structs! { STRUCTS;
     }
     #[doc = "`HAFNON_INFO_JOB_USAGE`: what a job and all below it have, and may have; `u64::MAX` where there is no limit."]
     struct hafnon_info_job_usage_t {
-        /// Bytes.
+        /// Bytes used.
         memory: u64,
-        /// Bytes that may be.
+        /// Its quota.
         memory_limit: u64,
         /// Processes that have not ended.
         processes: u64,
-        /// As many may be.
+        /// Their quota.
         process_limit: u64,
         /// Threads that have not ended.
         threads: u64,
-        /// As many may be.
+        /// Their quota.
         thread_limit: u64,
         /// Jobs below it.
         jobs: u64,
-        /// As many may be.
+        /// Their quota.
         job_limit: u64,
         /// Places for handles.
         handles: u64,
-        /// As many may be.
+        /// Their quota.
         handle_limit: u64,
         /// Places for messages in queues.
         messages: u64,
-        /// As many may be.
+        /// Their quota.
         message_limit: u64,
         /// Bytes in queues.
         queued_bytes: u64,
-        /// As many may be.
+        /// Their quota.
         queued_bytes_limit: u64,
-        /// Nanoseconds for which the kernel has worked for it, to the tick; `u64::MAX` if they are not counted.
+        /// Nanoseconds that server and kernel have worked for it, in units of the tick; `u64::MAX` if they are not
+        /// counted.
         kernel_time: u64,
     }
     #[doc = "`ZX_INFO_TIMER`"]
     struct zx_info_timer_t {
-        /// As it was made.
+        /// The options with which it was created.
         options: u32,
-        /// As it was made.
+        /// The clock with which it was created.
         clock_id: zx_clock_t,
         /// 0 when it is not set.
         deadline: zx_time_t,
@@ -123,7 +124,7 @@ structs! { STRUCTS;
         options: u32,
         /// Zero.
         padding1: [u8; 4],
-        /// The position.
+        /// The stream's position.
         seek: zx_off_t,
         /// Bytes of content.
         content_size: u64,
@@ -139,14 +140,14 @@ structs! { STRUCTS;
         state: u32,
         /// `ZX_EXCEPTION_CHANNEL_TYPE_*`
         wait_exception_channel_type: u32,
-        /// Where it may run.
+        /// The processors on which it may run.
         cpu_affinity_mask: zx_cpu_set_t,
     }
     #[doc = "`ZX_INFO_THREAD_STATS`"]
     struct zx_info_thread_stats_t {
         /// Nanoseconds.
         total_runtime: zx_duration_t,
-        /// Where it ran last, or `ZX_INFO_INVALID_CPU`.
+        /// The processor on which it ran last, or `ZX_INFO_INVALID_CPU`.
         last_scheduled_cpu: u32,
         /// Zero.
         padding1: [u8; 4],
@@ -157,11 +158,11 @@ structs! { STRUCTS;
         mem_mapped_bytes: usize,
         /// Bytes of memory that only this process maps.
         mem_private_bytes: usize,
-        /// Bytes of memory that others map too.
+        /// Bytes of memory that are also mapped elsewhere.
         mem_shared_bytes: usize,
-        /// Its part of the shared bytes.
+        /// Its share of the shared bytes.
         mem_scaled_shared_bytes: usize,
-        /// The fraction below one byte, in units of 2^-63.
+        /// The fraction of a byte in addition, in units of 2^-63.
         mem_fractional_scaled_shared_bytes: u64,
     }
     #[doc = "`ZX_INFO_VMAR`"]
@@ -173,7 +174,7 @@ structs! { STRUCTS;
     }
     #[doc = "`ZX_INFO_BTI`"]
     struct zx_info_bti_t {
-        /// Bytes that are contiguous at least.
+        /// Minimum number of contiguous bytes.
         minimum_contiguity: u64,
         /// Bytes that the device can address.
         aspace_size: u64,
@@ -184,19 +185,19 @@ structs! { STRUCTS;
     }
     #[doc = "`ZX_INFO_SOCKET`"]
     struct zx_info_socket_t {
-        /// As it was made.
+        /// The options with which it was created.
         options: u32,
         /// Zero.
         padding1: [u8; 4],
-        /// Bytes that can wait to be read.
+        /// Capacity of this end's receive buffer, in bytes.
         rx_buf_max: usize,
         /// Bytes that wait to be read.
         rx_buf_size: usize,
         /// Bytes that one read can take.
         rx_buf_available: usize,
-        /// Bytes that can wait at the other end.
+        /// Capacity of the peer's receive buffer, in bytes.
         tx_buf_max: usize,
-        /// Bytes that wait at the other end.
+        /// Bytes that wait at the peer.
         tx_buf_size: usize,
     }
     #[doc = "The part of [`zx_info_maps_t`] that holds for mappings."]
@@ -207,23 +208,23 @@ structs! { STRUCTS;
         padding1: [u8; 4],
         /// The VMO.
         vmo_koid: zx_koid_t,
-        /// Where in the VMO.
+        /// Offset in the VMO.
         vmo_offset: u64,
-        /// Bytes with memory.
+        /// Committed bytes.
         committed_bytes: usize,
-        /// Bytes with content.
+        /// Populated bytes: those with content.
         populated_bytes: usize,
-        /// Bytes with memory that no other VMO shares.
+        /// Committed bytes that no other VMO shares.
         committed_private_bytes: usize,
-        /// Bytes with content that no other VMO shares.
+        /// Populated bytes that no other VMO shares.
         populated_private_bytes: usize,
-        /// Its part of the bytes with memory.
+        /// Its share of the committed bytes.
         committed_scaled_bytes: usize,
-        /// Its part of the bytes with content.
+        /// Its share of the populated bytes.
         populated_scaled_bytes: usize,
-        /// The fraction below one byte, in units of 2^-63.
+        /// The fraction of a byte in addition, in units of 2^-63.
         committed_fractional_scaled_bytes: u64,
-        /// The fraction below one byte, in units of 2^-63.
+        /// The fraction of a byte in addition, in units of 2^-63.
         populated_fractional_scaled_bytes: u64,
     }
     #[doc = "`ZX_INFO_PROCESS_MAPS`, `ZX_INFO_VMAR_MAPS`: a node of the address space, in depth-first order."]
@@ -234,13 +235,13 @@ structs! { STRUCTS;
         base: zx_vaddr_t,
         /// Bytes.
         size: usize,
-        /// Below how many others it lies.
+        /// Its depth in the tree.
         depth: usize,
         /// `ZX_INFO_MAPS_TYPE_*`
         type_: u32,
         /// Zero.
         padding1: [u8; 4],
-        /// Holds for mappings.
+        /// Valid for mappings.
         mapping: zx_info_maps_mapping_t,
     }
     #[doc = "`ZX_INFO_VMO`, `ZX_INFO_PROCESS_VMOS`"]
@@ -249,50 +250,50 @@ structs! { STRUCTS;
         koid: zx_koid_t,
         /// Its name.
         name: [u8; ZX_MAX_NAME_LEN],
-        /// Bytes.
+        /// Size in bytes.
         size_bytes: u64,
-        /// What it is a child of, or 0.
+        /// The koid of the parent, or 0.
         parent_koid: zx_koid_t,
-        /// Its children.
+        /// Number of children.
         num_children: usize,
-        /// Its mappings.
+        /// Number of mappings.
         num_mappings: usize,
-        /// Address spaces with a mapping.
+        /// Number of address spaces that map it.
         share_count: usize,
         /// `ZX_INFO_VMO_*`
         flags: u32,
         /// Zero.
         padding1: [u8; 4],
-        /// Bytes with memory.
+        /// Committed bytes.
         committed_bytes: u64,
-        /// The handle's rights, if through a handle.
+        /// The rights of the handle, if it was found by a handle.
         handle_rights: zx_rights_t,
         /// `ZX_CACHE_POLICY_*`
         cache_policy: u32,
-        /// Bytes that the system needs for it.
+        /// Bytes of the system's metadata for it.
         metadata_bytes: u64,
-        /// Counts changes that nobody asked for.
+        /// Number of changes of the committed memory that no program caused explicitly.
         committed_change_events: u64,
-        /// Bytes with content.
+        /// Populated bytes: those with content.
         populated_bytes: u64,
-        /// Bytes with memory that no other VMO shares.
+        /// Committed bytes that no other VMO shares.
         committed_private_bytes: u64,
-        /// Bytes with content that no other VMO shares.
+        /// Populated bytes that no other VMO shares.
         populated_private_bytes: u64,
-        /// Its part of the bytes with memory.
+        /// Its share of the committed bytes.
         committed_scaled_bytes: u64,
-        /// Its part of the bytes with content.
+        /// Its share of the populated bytes.
         populated_scaled_bytes: u64,
-        /// The fraction below one byte, in units of 2^-63.
+        /// The fraction of a byte in addition, in units of 2^-63.
         committed_fractional_scaled_bytes: u64,
-        /// The fraction below one byte, in units of 2^-63.
+        /// The fraction of a byte in addition, in units of 2^-63.
         populated_fractional_scaled_bytes: u64,
     }
     #[doc = "`ZX_INFO_TASK_RUNTIME`"]
     struct zx_info_task_runtime_t {
         /// Nanoseconds running.
         cpu_time: zx_duration_t,
-        /// Nanoseconds ready to run.
+        /// Nanoseconds ready to run but not running.
         queue_time: zx_duration_t,
         /// Nanoseconds in page faults.
         page_fault_time: zx_duration_t,
@@ -301,7 +302,7 @@ structs! { STRUCTS;
     }
     #[doc = "`ZX_INFO_CPU_STATS`"]
     struct zx_info_cpu_stats_t {
-        /// Which processor.
+        /// The processor.
         cpu_number: u32,
         /// `ZX_INFO_CPU_STATS_FLAG_*`
         flags: u32,
@@ -309,31 +310,31 @@ structs! { STRUCTS;
         idle_time: zx_duration_t,
         /// Nanoseconds busy, at full speed.
         normalized_busy_time: zx_duration_t,
-        /// Counts.
+        /// Number of reschedules.
         reschedules: u64,
-        /// Counts.
+        /// Number of context switches.
         context_switches: u64,
-        /// Counts.
+        /// Number of preemptions by interrupts.
         irq_preempts: u64,
-        /// Counts.
+        /// Number of other preemptions.
         preempts: u64,
-        /// Counts.
+        /// Number of yields.
         yields: u64,
-        /// Interrupts other than the timer's.
+        /// Number of interrupts other than the timer's.
         ints: u64,
-        /// Counts.
+        /// Number of timer interrupts.
         timer_ints: u64,
-        /// Counts.
+        /// Number of timer callbacks.
         timers: u64,
         /// Zero.
         page_faults: u64,
         /// Zero.
         exceptions: u64,
-        /// Counts.
+        /// Number of system calls.
         syscalls: u64,
-        /// Counts.
+        /// Number of inter-processor interrupts for rescheduling.
         reschedule_ipis: u64,
-        /// Counts.
+        /// Number of other inter-processor interrupts.
         generic_ipis: u64,
         /// Nanojoules.
         active_energy_consumption_nj: u64,
@@ -342,13 +343,13 @@ structs! { STRUCTS;
     }
     #[doc = "`ZX_INFO_KMEM_STATS`: memory of the whole system, in bytes."]
     struct zx_info_kmem_stats_t {
-        /// All.
+        /// Total.
         total_bytes: u64,
         /// Free.
         free_bytes: u64,
-        /// Lent, and free.
+        /// Free loaned memory.
         free_loaned_bytes: u64,
-        /// The system's own, for good.
+        /// Permanently used by the system.
         wired_bytes: u64,
         /// The system's heap.
         total_heap_bytes: u64,
@@ -366,15 +367,15 @@ structs! { STRUCTS;
         slab_bytes: u64,
         /// Compressed.
         zram_bytes: u64,
-        /// In use for anything else.
+        /// In other use.
         other_bytes: u64,
-        /// In VMOs, and could be taken back.
+        /// In VMOs, and reclaimable.
         vmo_reclaim_total_bytes: u64,
         /// The newest part of that.
         vmo_reclaim_newest_bytes: u64,
         /// The oldest part of that.
         vmo_reclaim_oldest_bytes: u64,
-        /// In VMOs that said no.
+        /// In VMOs for which reclamation is disabled.
         vmo_reclaim_disabled_bytes: u64,
         /// In discardable VMOs, locked.
         vmo_discardable_locked_bytes: u64,
@@ -383,11 +384,11 @@ structs! { STRUCTS;
     }
     #[doc = "`ZX_INFO_KMEM_STATS_V1`: the same, as it once was."]
     struct zx_info_kmem_stats_v1_t {
-        /// All.
+        /// Total.
         total_bytes: u64,
         /// Free.
         free_bytes: u64,
-        /// The system's own, for good.
+        /// Permanently used by the system.
         wired_bytes: u64,
         /// The system's heap.
         total_heap_bytes: u64,
@@ -399,16 +400,16 @@ structs! { STRUCTS;
         mmu_overhead_bytes: u64,
         /// In messages.
         ipc_bytes: u64,
-        /// In use for anything else.
+        /// In other use.
         other_bytes: u64,
     }
     #[doc = "`ZX_INFO_KMEM_STATS_EXTENDED`: the same with what could be taken back."]
     struct zx_info_kmem_stats_extended_t {
-        /// All.
+        /// Total.
         total_bytes: u64,
         /// Free.
         free_bytes: u64,
-        /// The system's own, for good.
+        /// Permanently used by the system.
         wired_bytes: u64,
         /// The system's heap.
         total_heap_bytes: u64,
@@ -430,30 +431,30 @@ structs! { STRUCTS;
         mmu_overhead_bytes: u64,
         /// In messages.
         ipc_bytes: u64,
-        /// In use for anything else.
+        /// In other use.
         other_bytes: u64,
-        /// In VMOs that said no to being taken back.
+        /// In VMOs for which reclamation is disabled.
         vmo_reclaim_disabled_bytes: u64,
     }
     #[doc = "`ZX_INFO_KMEM_STATS_COMPRESSION`: what compressing memory does."]
     struct zx_info_kmem_stats_compression_t {
         /// Bytes of content that are stored compressed.
         uncompressed_storage_bytes: u64,
-        /// Bytes that storing them takes.
+        /// Bytes that their compressed form takes.
         compressed_storage_bytes: u64,
-        /// The part of that which fragmentation costs.
+        /// Bytes of these that are lost to fragmentation.
         compressed_fragmentation_bytes: u64,
         /// Nanoseconds spent compressing.
         compression_time: zx_duration_t,
         /// Nanoseconds spent decompressing.
         decompression_time: zx_duration_t,
-        /// Pages that were tried.
+        /// Pages for which compression was attempted.
         total_page_compression_attempts: u64,
-        /// Pages that were not worth it.
+        /// Pages that did not become smaller.
         failed_page_compression_attempts: u64,
         /// Pages decompressed.
         total_page_decompressions: u64,
-        /// Pages given up without having been decompressed.
+        /// Compressed pages that were evicted without having been decompressed.
         compressed_page_evictions: u64,
         /// Pages compressed because they were idle.
         eager_page_compressions: u64,
@@ -461,9 +462,9 @@ structs! { STRUCTS;
         memory_pressure_page_compressions: u64,
         /// Pages compressed because memory was very short.
         critical_memory_page_compressions: u64,
-        /// Nanoseconds that the next field counts in.
+        /// Unit of the next field, in nanoseconds.
         pages_decompressed_unit_ns: u64,
-        /// Pages by how long they had been compressed, each place twice as long as the one before.
+        /// Number of pages by how long they had been compressed; each entry covers twice the time of the one before.
         pages_decompressed_within_log_time: [u64; 8],
     }
     #[doc = "`ZX_INFO_RESOURCE`"]
@@ -474,22 +475,22 @@ structs! { STRUCTS;
         flags: u32,
         /// First unit.
         base: u64,
-        /// Units.
+        /// Number of units.
         size: usize,
         /// Its name.
         name: [u8; ZX_MAX_NAME_LEN],
     }
     #[doc = "`ZX_INFO_MSI`"]
     struct zx_info_msi_t {
-        /// Where the device writes.
+        /// The address that the device writes to.
         target_addr: u64,
-        /// What it writes.
+        /// The value that it writes.
         target_data: u32,
         /// First interrupt of the block.
         base_irq_id: u32,
-        /// Interrupts of the block.
+        /// Number of interrupts in the block.
         num_irq: u32,
-        /// Interrupt objects of the block.
+        /// Number of interrupt objects of the block.
         interrupt_count: u32,
     }
     #[doc = "`ZX_INFO_VCPU`"]
@@ -499,30 +500,30 @@ structs! { STRUCTS;
     }
     #[doc = "`ZX_INFO_IOB`"]
     struct zx_info_iob_t {
-        /// As it was made.
+        /// The options with which it was created.
         options: u64,
-        /// Regions.
+        /// Number of regions.
         region_count: u32,
         /// Zero.
         padding1: [u8; 4],
     }
     #[doc = "`ZX_INFO_IOB_REGIONS`"]
     struct zx_iob_region_info_t {
-        /// As it was made; the ends swapped when asked from end 1.
+        /// The region as it was created; for end 1 the access of the two ends is swapped.
         region: zx_iob_region_t,
-        /// Its memory.
+        /// The koid of its memory.
         koid: zx_koid_t,
     }
     #[doc = "`ZX_INFO_MEMORY_STALL`"]
     struct zx_info_memory_stall_t {
         /// Nanoseconds in which some thread waited for memory.
         stall_time_some: zx_duration_t,
-        /// Nanoseconds in which all threads did.
+        /// Nanoseconds in which all threads waited for memory.
         stall_time_full: zx_duration_t,
     }
     #[doc = "`ZX_INFO_INTERRUPT`"]
     struct zx_info_interrupt_t {
-        /// As it was made.
+        /// The options with which it was created.
         options: u32,
     }
 }

@@ -1,16 +1,15 @@
 //! Zircon's system-call interface as data: numbers, constants, structures, support table.
 //!
-//! A *system call* here is a row of `syscalls/<noun>.toml`; from those rows come the numbers ([`nr`]), the table
-//! [`SYSCALLS`], the vDSO's entry points, the server's dispatch, the C headers and the reference pages. What the
-//! rows cannot say, because it is shared by many calls, stands in the modules of this crate: values that travel in
-//! arguments (statuses, rights, signals, options) and structures that travel in memory.
+//! A *system call* here is a row of `syscalls/<noun>.toml`. The numbers ([`nr`]), the table [`SYSCALLS`], the vDSO's
+//! entry points, the server's dispatch table, the C headers and the reference pages are generated from these rows. What
+//! many calls share is in the modules of this crate: values in arguments (statuses, rights, signals, options) and
+//! structures in memory.
 //!
-//! Constants and structures carry the names that Zircon gives them, so that its documentation applies to them word
-//! for word; each group also comes as a table ([`CONSTANTS`], [`STRUCTS`]) for whatever wants to list, check or
-//! translate them.
+//! Constants and structures have Zircon's names, so Zircon's documentation applies to them literally. Each group is
+//! also available as a table ([`CONSTANTS`], [`STRUCTS`]) for code that lists, checks or translates them.
 #![no_std]
 #![forbid(unsafe_code)]
-// Zircon's own names are kept.
+// The names are Zircon's.
 #![allow(non_camel_case_types)]
 
 #[macro_use]
@@ -85,7 +84,7 @@ pub const CONSTANTS: &[&[Constant]] = &[
     processargs::TABLE,
 ];
 
-/// Every structure of the interface, in groups; a structure comes after those that it holds, but for groups' order.
+/// Every structure of the interface, in groups. Within a group, a structure comes after those that it contains.
 pub const STRUCTS: &[&[Struct]] = &[
     object::STRUCTS,
     ipc::STRUCTS,

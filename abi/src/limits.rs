@@ -1,27 +1,27 @@
-//! How large things may be.
+//! Limits.
 
 consts! { TABLE;
     [usize]
-        /// Bytes of an object's name, the NUL included.
+        /// Maximum length of an object's name in bytes, including the NUL.
         ZX_MAX_NAME_LEN = 32;
-        /// Items of one `zx_object_wait_many`.
+        /// Maximum number of items of one `zx_object_wait_many`.
         ZX_WAIT_MANY_MAX_ITEMS = 64;
-        /// Bytes that one entry into the system draws of random numbers.
+        /// Maximum number of random bytes that one call to the server draws.
         ZX_CPRNG_DRAW_MAX_LEN = 256;
-        /// Bytes of one `zx_cprng_add_entropy`.
+        /// Maximum number of bytes of one `zx_cprng_add_entropy`.
         ZX_CPRNG_ADD_ENTROPY_MAX_LEN = 256;
         /// Bytes of a page.
         ZX_PAGE_SIZE = 4096;
-        /// The longest x86 instruction.
+        /// Maximum length of an x86 instruction, in bytes.
         X86_MAX_INST_LEN = 15;
     [u32]
-        /// Bytes of a channel message.
+        /// Maximum size of a channel message, in bytes.
         ZX_CHANNEL_MAX_MSG_BYTES = 65536;
-        /// Handles of a channel message.
+        /// Maximum number of handles in a channel message.
         ZX_CHANNEL_MAX_MSG_HANDLES = 64;
-        /// Parts of a channel message that is written with [`crate::ZX_CHANNEL_WRITE_USE_IOVEC`].
+        /// Maximum number of parts of a channel message that is written with [`crate::ZX_CHANNEL_WRITE_USE_IOVEC`].
         ZX_CHANNEL_MAX_MSG_IOVECS = 8192;
-        /// Bytes that all elements of a FIFO take.
+        /// Maximum size of all elements of a FIFO together, in bytes.
         ZX_FIFO_MAX_SIZE_BYTES = 4096;
         /// log2 of the smallest page.
         ZX_MIN_PAGE_SHIFT = 12;

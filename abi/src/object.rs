@@ -1,10 +1,10 @@
-//! Types of objects, and the records in which handles travel.
+//! Types of objects, and records that describe handles.
 
 use crate::{zx_handle_t, zx_obj_type_t, zx_rights_t, zx_signals_t, zx_status_t};
 
 consts! { TABLE;
     [zx_obj_type_t]
-        /// Any type, where a type is asked for.
+        /// Any type, where a type is requested.
         ZX_OBJ_TYPE_NONE = 0;
         /// A process.
         ZX_OBJ_TYPE_PROCESS = 1;
@@ -22,9 +22,9 @@ consts! { TABLE;
         ZX_OBJ_TYPE_INTERRUPT = 9;
         /// A PCI device.
         ZX_OBJ_TYPE_PCI_DEVICE = 11;
-        /// A handle on the log.
+        /// A debug log.
         ZX_OBJ_TYPE_DEBUGLOG = 12;
-        /// The same by its older name.
+        /// The older name of `ZX_OBJ_TYPE_DEBUGLOG`.
         ZX_OBJ_TYPE_LOG = 12;
         /// One end of a socket.
         ZX_OBJ_TYPE_SOCKET = 14;
@@ -52,7 +52,7 @@ consts! { TABLE;
         ZX_OBJ_TYPE_PROFILE = 25;
         /// Pinned memory.
         ZX_OBJ_TYPE_PMT = 26;
-        /// A task stays suspended as long as one of these lives.
+        /// Keeps a task suspended while it exists.
         ZX_OBJ_TYPE_SUSPEND_TOKEN = 27;
         /// A pager.
         ZX_OBJ_TYPE_PAGER = 28;
@@ -74,36 +74,36 @@ consts! { TABLE;
         ZX_OBJ_TYPE_SAMPLER = 36;
         /// A virtual processor: this system's own, not Zircon's.
         HAFNON_OBJ_TYPE_VPROC = 62;
-        /// An endpoint of the kernel beneath: this system's own, not Zircon's.
+        /// An seL4 endpoint: this system's own, not Zircon's.
         HAFNON_OBJ_TYPE_ENDPOINT = 63;
     [usize]
-        /// Types are numbered below this, now and later.
+        /// All types, now and later, are lower than this.
         ZX_OBJ_TYPE_UPPER_BOUND = 64;
     [u32]
         /// `zx_handle_disposition_t`: the handle leaves the writer.
         ZX_HANDLE_OP_MOVE = 0;
         /// `zx_handle_disposition_t`: the handle is duplicated and stays.
         ZX_HANDLE_OP_DUPLICATE = 1;
-        /// `endpoint_mint`: the capability sends messages.
+        /// `endpoint_mint`: the capability can send messages.
         HAFNON_ENDPOINT_SEND = 1;
-        /// `endpoint_mint`: the capability sends messages and is answered.
+        /// `endpoint_mint`: the capability can send messages and be replied to.
         HAFNON_ENDPOINT_CALL = 2;
-        /// `endpoint_mint`: the capability receives.
+        /// `endpoint_mint`: the capability can receive messages.
         HAFNON_ENDPOINT_RECEIVE = 4;
-        /// Badges that `endpoint_mint` takes are below this.
+        /// Upper bound of badges for `endpoint_mint` (exclusive).
         HAFNON_ENDPOINT_BADGES = 0x10_0000;
-        /// Labels of answers begin here: those below are the kernel's own errors.
+        /// Lowest label of answers; lower ones are the kernel's own errors.
         HAFNON_ENDPOINT_ANSWERS = 16;
         /// The first slot of a thread that `endpoint_mint` uses.
         HAFNON_ENDPOINT_SLOTS_FROM = 3;
-        /// The first slot behind those.
+        /// The first slot after those that `endpoint_mint` uses.
         HAFNON_ENDPOINT_SLOTS_END = 16;
 }
 
 structs! { STRUCTS;
     #[doc = "A handle as `zx_channel_read_etc` gives it."]
     struct zx_handle_info_t {
-        /// Its value in the reader.
+        /// Its value in the reader's process.
         handle: zx_handle_t,
         /// The type of its object.
         type_: zx_obj_type_t,
@@ -116,13 +116,13 @@ structs! { STRUCTS;
     struct zx_handle_disposition_t {
         /// `ZX_HANDLE_OP_*`
         operation: u32,
-        /// Its value in the writer.
+        /// Its value in the writer's process.
         handle: zx_handle_t,
         /// The type that its object must have, or `ZX_OBJ_TYPE_NONE`.
         type_: zx_obj_type_t,
-        /// The rights that it shall arrive with, or `ZX_RIGHT_SAME_RIGHTS`.
+        /// Its rights in the message, or `ZX_RIGHT_SAME_RIGHTS`.
         rights: zx_rights_t,
-        /// Written by the call: why this handle could not be sent.
+        /// Written by the call: the error of this handle.
         result: zx_status_t,
     }
     #[doc = "One object of `zx_object_wait_many`."]
@@ -131,7 +131,7 @@ structs! { STRUCTS;
         handle: zx_handle_t,
         /// The signals to wait for.
         waitfor: zx_signals_t,
-        /// Written by the call: the signals that were set when it returned.
+        /// Written by the call: the signals that were asserted when it returned.
         pending: zx_signals_t,
     }
 }

@@ -1,6 +1,6 @@
-//! The message that a process starts with.
+//! The message with which a process starts.
 //!
-//! It comes through the bootstrap channel: a header, a word for each handle that says what the handle is for, and
+//! It arrives through the bootstrap channel: a header, a word for each handle that tells the handle's purpose, and
 //! three lists of NUL-terminated strings.
 
 consts! { TABLE;
@@ -13,13 +13,13 @@ consts! { TABLE;
         PA_PROC_SELF = 0x01;
         /// Its first thread.
         PA_THREAD_SELF = 0x02;
-        /// A job for its children.
+        /// The job for its child processes.
         PA_JOB_DEFAULT = 0x03;
-        /// The root of its address space.
+        /// Its root VMAR.
         PA_VMAR_ROOT = 0x04;
-        /// The region where its image was loaded.
+        /// The VMAR in which its image was loaded.
         PA_VMAR_LOADED = 0x05;
-        /// Who loads libraries.
+        /// The loader service.
         PA_LDSVC_LOADER = 0x10;
         /// The vDSO's image.
         PA_VMO_VDSO = 0x11;
@@ -27,49 +27,49 @@ consts! { TABLE;
         PA_VMO_STACK = 0x13;
         /// The program's file.
         PA_VMO_EXECUTABLE = 0x14;
-        /// What the boot loader left.
+        /// The boot loader's data.
         PA_VMO_BOOTDATA = 0x1a;
         /// The BOOTFS image.
         PA_VMO_BOOTFS = 0x1b;
-        /// A file of the system's own.
+        /// A file of the system.
         PA_VMO_KERNEL_FILE = 0x1c;
         /// A component's configuration.
         PA_VMO_COMPONENT_CONFIG = 0x1d;
-        /// A directory of its namespace; the argument indexes the names.
+        /// A directory of its namespace; the argument is the index of its name.
         PA_NS_DIR = 0x20;
         /// A file descriptor; the argument is its number.
         PA_FD = 0x30;
-        /// Where it hears that it shall stop.
+        /// The channel on which it is asked to stop.
         PA_LIFECYCLE = 0x3a;
-        /// Where it serves its outgoing directory.
+        /// The channel on which it serves its outgoing directory.
         PA_DIRECTORY_REQUEST = 0x3b;
-        /// Where it finds what it left.
+        /// The dictionary that an earlier run left.
         PA_ESCROWED_DICTIONARY = 0x3c;
-        /// Where it logs to.
+        /// The channel for its log.
         PA_LOG_SINK = 0x3d;
         /// A resource.
         PA_RESOURCE = 0x3f;
         /// A clock with the time of day.
         PA_CLOCK_UTC = 0x40;
-        /// The resource of that kind.
+        /// The resource of this kind.
         PA_MMIO_RESOURCE = 0x50;
-        /// The resource of that kind.
+        /// The resource of this kind.
         PA_IRQ_RESOURCE = 0x51;
-        /// The resource of that kind.
+        /// The resource of this kind.
         PA_IOPORT_RESOURCE = 0x52;
-        /// The resource of that kind.
+        /// The resource of this kind.
         PA_SMC_RESOURCE = 0x53;
-        /// The resource of that kind.
+        /// The resource of this kind.
         PA_SYSTEM_RESOURCE = 0x54;
-        /// Whatever two programs agree on.
+        /// For agreements between two programs.
         PA_USER0 = 0xf0;
-        /// Whatever two programs agree on.
+        /// For agreements between two programs.
         PA_USER1 = 0xf1;
-        /// Whatever two programs agree on.
+        /// For agreements between two programs.
         PA_USER2 = 0xf2;
 }
 
-/// The word that says that a handle is of type `kind` (`PA_*`) with argument `arg`.
+/// The word for a handle of type `kind` (`PA_*`) with argument `arg`.
 #[allow(non_snake_case, reason = "Zircon's name")]
 pub const fn PA_HND(kind: u32, arg: u32) -> u32 {
     kind & 0xff | (arg & 0xffff) << 16
@@ -94,19 +94,19 @@ structs! { STRUCTS;
         protocol: u32,
         /// `ZX_PROCARGS_VERSION`
         version: u32,
-        /// Where the handles' words are.
+        /// Offset of the handles' words.
         handle_info_off: u32,
-        /// Where the arguments are.
+        /// Offset of the arguments.
         args_off: u32,
-        /// How many.
+        /// Number of arguments.
         args_num: u32,
-        /// Where the environment is.
+        /// Offset of the environment.
         environ_off: u32,
-        /// How many.
+        /// Number of environment strings.
         environ_num: u32,
-        /// Where the names are that `PA_NS_DIR` refers to.
+        /// Offset of the names that `PA_NS_DIR` refers to.
         names_off: u32,
-        /// How many.
+        /// Number of names.
         names_num: u32,
     }
 }

@@ -1,13 +1,13 @@
-//! Constants and structures that can be listed as well as used.
+//! Constants and structures that are also available as tables.
 //!
-//! A C header, a reference page and a test of values all want the same thing: every constant with its value, every
-//! structure with its fields and where they lie. The two macros here define the items and write such a table beside
-//! them, so that nothing has to read Rust source to find out.
+//! A C header, a reference page and a test of values all need the same data: every constant with its value, every
+//! structure with its fields and their offsets. The two macros here define the items together with such a table, so no
+//! program has to parse Rust source.
 
 /// A constant of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constant {
-    /// Zircon's name for it.
+    /// Its name in Zircon.
     pub name: &'static str,
     /// Its Rust type, as written.
     pub ty: &'static str,
@@ -18,32 +18,32 @@ pub struct Constant {
 /// A field of a [`Struct`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Zircon's name for it (`type` is `type_`, which Rust reserves).
+    /// Its name in Zircon (`type` is `type_`, because Rust reserves `type`).
     pub name: &'static str,
     /// Its Rust type, as written: an integer, a structure of this crate, or an array `[T; N]`.
     pub ty: &'static str,
-    /// Bytes from the start of the structure.
+    /// Offset in the structure, in bytes.
     pub offset: usize,
-    /// Bytes that it takes.
+    /// Size in bytes.
     pub size: usize,
 }
 
-/// A structure that travels between a program and the system.
+/// A structure that programs and the system exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Struct {
-    /// Zircon's name for it.
+    /// Its name in Zircon.
     pub name: &'static str,
-    /// What it is for, one line.
+    /// Its purpose, one line.
     pub doc: &'static str,
-    /// Bytes that it takes, trailing padding included.
+    /// Size in bytes, including trailing padding.
     pub size: usize,
     /// Its alignment in bytes.
     pub align: usize,
-    /// All fields in order. Together they fill the structure: there is no implicit padding.
+    /// All fields in order. They fill the whole structure: there is no implicit padding.
     pub fields: &'static [Field],
 }
 
-/// `consts! { TABLE; [type] NAME = value; ... }`: constants, and the same as `TABLE: &[Constant]`.
+/// `consts! { TABLE; [type] NAME = value; ... }`: defines constants, and a table of them as `TABLE: &[Constant]`.
 macro_rules! consts {
     ($table:ident; $([$ty:ty] $($(#[$attr:meta])* $name:ident = $value:expr;)+)+) => {
         $($($(#[$attr])* pub const $name: $ty = $value;)+)+
@@ -53,8 +53,8 @@ macro_rules! consts {
     };
 }
 
-/// `structs! { TABLE; /// doc struct name { field: type, ... } ... }`: C structures that are plain bytes, and the same
-/// as `TABLE: &[Struct]`. A structure with implicit padding does not compile.
+/// `structs! { TABLE; /// doc struct name { field: type, ... } ... }`: defines C structures that are plain bytes, and a
+/// table of them as `TABLE: &[Struct]`. A structure with implicit padding does not compile.
 macro_rules! structs {
     ($table:ident; $(#[doc = $doc:literal] $(#[$attr:meta])* struct $name:ident {
         $($(#[$field_attr:meta])* $field:ident: $ty:ty,)+

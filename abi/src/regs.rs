@@ -1,4 +1,4 @@
-//! Registers of a thread, as `zx_thread_read_state` gives them (x86-64).
+//! Registers of a thread, as in `zx_thread_read_state` (x86-64).
 
 use crate::zx_exception_report_t;
 
@@ -65,12 +65,12 @@ structs! { STRUCTS;
         fdp: u64,
         /// Zero.
         padding1: [u8; 8],
-        /// The register stack; the upper six bytes of each are zero.
+        /// The register stack; the upper six bytes of each register are zero.
         st: [[u64; 2]; 8],
     }
     #[doc = "`ZX_THREAD_STATE_VECTOR_REGS`"]
     struct zx_thread_state_vector_regs_t {
-        /// ZMM registers; narrower ones are their lower parts.
+        /// ZMM registers; they contain the narrower ones.
         zmm: [[u64; 8]; 32],
         /// Mask registers.
         opmask: [u64; 8],
@@ -99,7 +99,7 @@ structs! { STRUCTS;
     struct zx_restricted_exception_t {
         /// The registers.
         state: zx_restricted_state_t,
-        /// What happened.
+        /// The exception.
         exception: zx_exception_report_t,
     }
     #[doc = "`ZX_VCPU_STATE`"]

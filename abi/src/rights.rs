@@ -1,7 +1,7 @@
-//! What a handle allows.
+//! Rights of handles.
 //!
-//! Rights belong to a handle, not to its object: they never change, and a duplicate has the same or fewer. A call
-//! that needs a right its handle lacks answers `ZX_ERR_ACCESS_DENIED`.
+//! Rights belong to a handle, not to its object: they never change, and a duplicate has the same or fewer. A call that
+//! needs a right which its handle lacks returns `ZX_ERR_ACCESS_DENIED`.
 
 use bitflags::bitflags;
 
@@ -28,21 +28,21 @@ macro_rules! rights {
 rights! {
     /// `zx_handle_duplicate`
     DUPLICATE = 0, ZX_RIGHT_DUPLICATE;
-    /// May be sent through a channel.
+    /// Send the handle through a channel.
     TRANSFER = 1, ZX_RIGHT_TRANSFER;
-    /// Take data out of the object.
+    /// Read data from the object.
     READ = 2, ZX_RIGHT_READ;
-    /// Put data into the object.
+    /// Write data to the object.
     WRITE = 3, ZX_RIGHT_WRITE;
-    /// Map for execution.
+    /// Map executable.
     EXECUTE = 4, ZX_RIGHT_EXECUTE;
-    /// Map at all.
+    /// Map.
     MAP = 5, ZX_RIGHT_MAP;
     /// `zx_object_get_property`
     GET_PROPERTY = 6, ZX_RIGHT_GET_PROPERTY;
     /// `zx_object_set_property`
     SET_PROPERTY = 7, ZX_RIGHT_SET_PROPERTY;
-    /// List what is below.
+    /// List child objects.
     ENUMERATE = 8, ZX_RIGHT_ENUMERATE;
     /// Kill the task.
     DESTROY = 9, ZX_RIGHT_DESTROY;
@@ -58,17 +58,17 @@ rights! {
     WAIT = 14, ZX_RIGHT_WAIT;
     /// `zx_object_get_info`
     INSPECT = 15, ZX_RIGHT_INSPECT;
-    /// Make jobs below this one.
+    /// Create child jobs.
     MANAGE_JOB = 16, ZX_RIGHT_MANAGE_JOB;
-    /// Make processes.
+    /// Create processes.
     MANAGE_PROCESS = 17, ZX_RIGHT_MANAGE_PROCESS;
-    /// Make threads.
+    /// Create threads.
     MANAGE_THREAD = 18, ZX_RIGHT_MANAGE_THREAD;
-    /// Give the profile to a task.
+    /// Apply the profile to a thread or VMAR.
     APPLY_PROFILE = 19, ZX_RIGHT_APPLY_PROFILE;
     /// Set the socket's disposition.
     MANAGE_SOCKET = 20, ZX_RIGHT_MANAGE_SOCKET;
-    /// Reach through a VMAR into what lies in it.
+    /// Operate through a VMAR on the VMARs and mappings in it.
     OP_CHILDREN = 21, ZX_RIGHT_OP_CHILDREN;
     /// Resize a VMO.
     RESIZE = 22, ZX_RIGHT_RESIZE;
@@ -76,7 +76,7 @@ rights! {
     ATTACH_VMO = 23, ZX_RIGHT_ATTACH_VMO;
     /// Manage a pager's VMO.
     MANAGE_VMO = 24, ZX_RIGHT_MANAGE_VMO;
-    /// In a request: the rights that the handle has.
+    /// In a request: the rights of the handle.
     SAME_RIGHTS = 31, ZX_RIGHT_SAME_RIGHTS;
 }
 
@@ -112,79 +112,79 @@ grouped! {
     ZX_RIGHTS_PROPERTY = [PROPERTY];
     /// Get and set policies.
     ZX_RIGHTS_POLICY = [POLICY];
-    /// What a call that makes a channel gives.
+    /// Rights of a new channel.
     ZX_DEFAULT_CHANNEL_RIGHTS = [BASIC | IO | SIGNAL | SIGNAL_PEER] - DUPLICATE;
-    /// What a call that makes an event gives.
+    /// Rights of a new event.
     ZX_DEFAULT_EVENT_RIGHTS = [BASIC | SIGNAL];
-    /// What `zx_system_get_event` gives.
+    /// Rights of an event from `zx_system_get_event`.
     ZX_DEFAULT_SYSTEM_EVENT_LOW_MEMORY_RIGHTS = [WAIT | DUPLICATE | TRANSFER];
-    /// What `zx_system_watch_memory_stall` gives.
+    /// Rights of an event from `zx_system_watch_memory_stall`.
     ZX_DEFAULT_SYSTEM_MEMORY_STALL_EVENT_RIGHTS = [WAIT | DUPLICATE | TRANSFER];
-    /// What a call that makes an event pair gives.
+    /// Rights of a new event pair.
     ZX_DEFAULT_EVENTPAIR_RIGHTS = [BASIC | SIGNAL | SIGNAL_PEER];
-    /// What a call that makes a FIFO gives.
+    /// Rights of a new FIFO.
     ZX_DEFAULT_FIFO_RIGHTS = [BASIC | IO | SIGNAL | SIGNAL_PEER];
-    /// What a call that makes a guest gives.
+    /// Rights of a new guest.
     ZX_DEFAULT_GUEST_RIGHTS = [TRANSFER | DUPLICATE | WRITE | INSPECT | MANAGE_THREAD];
-    /// What a call that makes an interrupt gives.
+    /// Rights of a new interrupt.
     ZX_DEFAULT_INTERRUPT_RIGHTS = [BASIC | IO | SIGNAL];
-    /// What a call that makes a job gives.
+    /// Rights of a new job.
     ZX_DEFAULT_JOB_RIGHTS = [BASIC | IO | PROPERTY | POLICY | ENUMERATE | DESTROY | SIGNAL | MANAGE_JOB
         | MANAGE_PROCESS | MANAGE_THREAD];
-    /// What a call that makes a log handle gives.
+    /// Rights of a new log handle.
     ZX_DEFAULT_LOG_RIGHTS = [BASIC | WRITE | SIGNAL];
-    /// What a call that makes a block of message-signalled interrupts gives.
+    /// Rights of a new block of message-signalled interrupts.
     ZX_DEFAULT_MSI_RIGHTS = [BASIC];
-    /// What a call that makes a PCI device gives.
+    /// Rights of a new PCI device.
     ZX_DEFAULT_PCI_DEVICE_RIGHTS = [BASIC | IO];
-    /// What a call that makes a PCI interrupt gives.
+    /// Rights of a new PCI interrupt.
     ZX_DEFAULT_PCI_INTERRUPT_RIGHTS = [BASIC | IO | SIGNAL];
-    /// What a call that makes a port gives.
+    /// Rights of a new port.
     ZX_DEFAULT_PORT_RIGHTS = [BASIC | IO] - WAIT;
-    /// What a call that makes a process gives.
+    /// Rights of a new process.
     ZX_DEFAULT_PROCESS_RIGHTS = [BASIC | IO | PROPERTY | ENUMERATE | DESTROY | SIGNAL | MANAGE_PROCESS
         | MANAGE_THREAD];
-    /// What a call that makes a resource gives.
+    /// Rights of a new resource.
     ZX_DEFAULT_RESOURCE_RIGHTS = [TRANSFER | DUPLICATE | WRITE | INSPECT];
-    /// What a call that makes a socket gives.
+    /// Rights of a new socket.
     ZX_DEFAULT_SOCKET_RIGHTS = [BASIC | IO | PROPERTY | SIGNAL | SIGNAL_PEER | MANAGE_SOCKET];
-    /// What a call that makes a stream gives, before the mode adds reading or writing.
+    /// Rights of a new stream, before its mode adds reading or writing.
     ZX_DEFAULT_STREAM_RIGHTS = [BASIC | PROPERTY | SIGNAL];
-    /// What a call that makes a thread gives.
+    /// Rights of a new thread.
     ZX_DEFAULT_THREAD_RIGHTS = [BASIC | IO | PROPERTY | DESTROY | SIGNAL | MANAGE_THREAD];
-    /// What a call that makes a timer gives.
+    /// Rights of a new timer.
     ZX_DEFAULT_TIMER_RIGHTS = [BASIC | WRITE | SIGNAL];
-    /// What a call that makes a virtual processor gives.
+    /// Rights of a new virtual processor of a guest.
     ZX_DEFAULT_VCPU_RIGHTS = [BASIC | IO | EXECUTE | SIGNAL];
-    /// What a call that makes a VMAR gives, before its options add mapping rights.
+    /// Rights of a new VMAR, before its options add mapping rights.
     ZX_DEFAULT_VMAR_RIGHTS = [BASIC | OP_CHILDREN] - WAIT;
-    /// What a call that makes a VMO gives.
+    /// Rights of a new VMO.
     ZX_DEFAULT_VMO_RIGHTS = [BASIC | IO | PROPERTY | MAP | SIGNAL];
-    /// What a call that makes an IOMMU gives.
+    /// Rights of a new IOMMU.
     ZX_DEFAULT_IOMMU_RIGHTS = [BASIC] - WAIT;
-    /// What a call that makes a bus transaction initiator gives.
+    /// Rights of a new bus transaction initiator.
     ZX_DEFAULT_BTI_RIGHTS = [BASIC | IO | PROPERTY | MAP] - WAIT;
-    /// What a call that makes a profile gives.
+    /// Rights of a new profile.
     ZX_DEFAULT_PROFILE_RIGHTS = [BASIC | APPLY_PROFILE] - WAIT;
-    /// What a call that pins memory gives.
+    /// Rights of newly pinned memory.
     ZX_DEFAULT_PMT_RIGHTS = [INSPECT];
-    /// What a call that suspends a task gives.
+    /// Rights of a new suspend token.
     ZX_DEFAULT_SUSPEND_TOKEN_RIGHTS = [TRANSFER | INSPECT];
-    /// What a call that makes a pager gives.
+    /// Rights of a new pager.
     ZX_DEFAULT_PAGER_RIGHTS = [INSPECT | TRANSFER | ATTACH_VMO | MANAGE_VMO];
-    /// What an exception message carries.
+    /// Rights of the exception in an exception message.
     ZX_DEFAULT_EXCEPTION_RIGHTS = [TRANSFER | PROPERTY | INSPECT];
-    /// What a call that makes a clock gives.
+    /// Rights of a new clock.
     ZX_DEFAULT_CLOCK_RIGHTS = [BASIC | IO | SIGNAL | PROPERTY];
-    /// What a call that makes an IOBuffer gives.
+    /// Rights of a new IOBuffer.
     ZX_DEFAULT_IOB_RIGHTS = [BASIC | WAIT | IO | PROPERTY | MAP | SIGNAL | SIGNAL_PEER];
-    /// What a call that makes a counter gives.
+    /// Rights of a new counter.
     ZX_DEFAULT_COUNTER_RIGHTS = [BASIC | IO | SIGNAL];
-    /// What a call that makes or finds an endpoint gives.
+    /// Rights of a new or found endpoint.
     HAFNON_DEFAULT_ENDPOINT_RIGHTS = [BASIC | WAIT | IO];
-    /// What a call that makes a virtual processor gives.
+    /// Rights of a new virtual processor of this system.
     HAFNON_DEFAULT_VPROC_RIGHTS = [BASIC | WAIT | IO];
-    /// What a call that makes a shared region for IOBuffers gives.
+    /// Rights of a new shared region for IOBuffers.
     ZX_DEFAULT_IOB_SHARED_REGION_RIGHTS = [BASIC | WAIT | PROPERTY | SIGNAL];
 }
 

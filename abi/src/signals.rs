@@ -1,7 +1,7 @@
-//! What can be waited for.
+//! Signals of objects.
 //!
-//! Every object carries 32 signals: 24 that the system sets and clears as the object's state changes, and 8 that
-//! belong to programs. The same bit means different things on different types of object, hence the many names.
+//! Every object has 32 signals: 24 that the system asserts and deasserts as the object's state changes, and 8 for
+//! programs. The same bit has different meanings on different types of objects, so it has several names.
 
 use bitflags::bitflags;
 
@@ -23,17 +23,17 @@ macro_rules! signals {
 signals! {
     /// No signal.
     NONE = 0, ZX_SIGNAL_NONE;
-    /// All signals of the system.
+    /// All signals that the system controls.
     OBJECT_ALL = 0x00ff_ffff, ZX_OBJECT_SIGNAL_ALL;
-    /// All signals of programs.
+    /// All signals that programs control.
     USER_ALL = 0xff00_0000, ZX_USER_SIGNAL_ALL;
-    /// There is something to read.
+    /// Data can be read.
     READABLE = 1 << 0, ZX_OBJECT_READABLE;
-    /// There is room to write.
+    /// Data can be written.
     WRITABLE = 1 << 1, ZX_OBJECT_WRITABLE;
-    /// The other end is gone.
+    /// The peer is closed.
     PEER_CLOSED = 1 << 2, ZX_OBJECT_PEER_CLOSED;
-    /// What the object is there to tell has happened.
+    /// The event that the object stands for has happened.
     SIGNALED = 1 << 3, ZX_OBJECT_SIGNALED;
     /// The handle was closed during the wait.
     HANDLE_CLOSED = 1 << 23, ZX_SIGNAL_HANDLE_CLOSED;
@@ -55,19 +55,19 @@ signals! {
     USER_7 = 1 << 31, ZX_USER_SIGNAL_7;
     /// A program signalled the event.
     EVENT_SIGNALED = 1 << 3, ZX_EVENT_SIGNALED;
-    /// What `zx_object_signal` may change on an event.
+    /// The signals that `zx_object_signal` may change on an event.
     EVENT_MASK = 0xff00_0008, ZX_EVENT_SIGNAL_MASK;
     /// A program signalled this end.
     EVENTPAIR_SIGNALED = 1 << 3, ZX_EVENTPAIR_SIGNALED;
-    /// The other end is gone.
+    /// The peer is closed.
     EVENTPAIR_PEER_CLOSED = 1 << 2, ZX_EVENTPAIR_PEER_CLOSED;
-    /// What programs see on an event pair.
+    /// The signals of an event pair.
     EVENTPAIR_MASK = 0xff00_000c, ZX_EVENTPAIR_SIGNAL_MASK;
     /// A message is waiting.
     CHANNEL_READABLE = 1 << 0, ZX_CHANNEL_READABLE;
     /// A message can be written.
     CHANNEL_WRITABLE = 1 << 1, ZX_CHANNEL_WRITABLE;
-    /// The other end is gone.
+    /// The peer is closed.
     CHANNEL_PEER_CLOSED = 1 << 2, ZX_CHANNEL_PEER_CLOSED;
     /// The clock runs.
     CLOCK_STARTED = 1 << 4, ZX_CLOCK_STARTED;
@@ -77,9 +77,9 @@ signals! {
     SOCKET_READABLE = 1 << 0, ZX_SOCKET_READABLE;
     /// Data can be written.
     SOCKET_WRITABLE = 1 << 1, ZX_SOCKET_WRITABLE;
-    /// The other end is gone.
+    /// The peer is closed.
     SOCKET_PEER_CLOSED = 1 << 2, ZX_SOCKET_PEER_CLOSED;
-    /// The other end may no longer write.
+    /// The peer may no longer write.
     SOCKET_PEER_WRITE_DISABLED = 1 << 4, ZX_SOCKET_PEER_WRITE_DISABLED;
     /// This end may no longer write.
     SOCKET_WRITE_DISABLED = 1 << 5, ZX_SOCKET_WRITE_DISABLED;
@@ -91,17 +91,17 @@ signals! {
     FIFO_READABLE = 1 << 0, ZX_FIFO_READABLE;
     /// An element can be written.
     FIFO_WRITABLE = 1 << 1, ZX_FIFO_WRITABLE;
-    /// The other end is gone.
+    /// The peer is closed.
     FIFO_PEER_CLOSED = 1 << 2, ZX_FIFO_PEER_CLOSED;
     /// The task has ended.
     TASK_TERMINATED = 1 << 3, ZX_TASK_TERMINATED;
     /// The job has ended.
     JOB_TERMINATED = 1 << 3, ZX_JOB_TERMINATED;
-    /// No jobs are below the job.
+    /// The job has no child jobs.
     JOB_NO_JOBS = 1 << 4, ZX_JOB_NO_JOBS;
-    /// No processes are in the job.
+    /// The job has no processes.
     JOB_NO_PROCESSES = 1 << 5, ZX_JOB_NO_PROCESSES;
-    /// Neither jobs nor processes are in the job.
+    /// The job has neither child jobs nor processes.
     JOB_NO_CHILDREN = 1 << 6, ZX_JOB_NO_CHILDREN;
     /// The process has ended.
     PROCESS_TERMINATED = 1 << 3, ZX_PROCESS_TERMINATED;
@@ -119,7 +119,7 @@ signals! {
     TIMER_SIGNALED = 1 << 3, ZX_TIMER_SIGNALED;
     /// The VMO has no children.
     VMO_ZERO_CHILDREN = 1 << 3, ZX_VMO_ZERO_CHILDREN;
-    /// The other end is gone.
+    /// The peer is closed.
     IOB_PEER_CLOSED = 1 << 2, ZX_IOB_PEER_CLOSED;
     /// The shared region was written to.
     IOB_SHARED_REGION_UPDATED = 1 << 3, ZX_IOB_SHARED_REGION_UPDATED;
@@ -136,7 +136,7 @@ signals! {
 }
 
 impl Signals {
-    /// The signals of programs among these.
+    /// The signals among these that programs control.
     pub const fn user(self) -> Signals {
         Signals::from_bits_retain(self.bits() & Signals::USER_ALL.bits())
     }

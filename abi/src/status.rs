@@ -1,4 +1,4 @@
-//! What a call answers.
+//! Results of calls.
 //!
 //! Nearly every call returns a status: zero for success or one of the negative numbers below. There are no positive
 //! ones. The set is Zircon's and closed; a call's reference page says which of them it returns and when.
@@ -17,7 +17,7 @@ macro_rules! statuses {
             pub const OK: Status = Status(0);
             $($(#[doc = $doc])+ pub const $name: Status = Status($value);)+
 
-            /// Zircon's name for the status, or `None` for a number that is none of its statuses.
+            /// Zircon's name for the status, or `None` if the number is no status.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     0 => Some("ZX_OK"),
@@ -34,25 +34,25 @@ macro_rules! statuses {
 }
 
 statuses! {
-    /// Something went wrong that no other status describes.
+    /// An error that no other status describes.
     INTERNAL = -1;
-    /// The call, option or combination is not there.
+    /// The call, option or combination is not supported.
     NOT_SUPPORTED = -2;
-    /// Something other than memory has run out.
+    /// A resource other than memory has run out.
     NO_RESOURCES = -3;
     /// Memory has run out.
     NO_MEMORY = -4;
-    /// Try again; stays inside the vDSO.
+    /// Try again; never leaves the vDSO.
     INTERRUPTED_RETRY = -6;
-    /// An argument makes no sense.
+    /// An argument is invalid.
     INVALID_ARGS = -10;
-    /// The value names no handle of the process.
+    /// The value is no valid handle of the process.
     BAD_HANDLE = -11;
-    /// The handle's object is of another type.
+    /// The handle's object has the wrong type.
     WRONG_TYPE = -12;
     /// No call has this number.
     BAD_SYSCALL = -13;
-    /// An argument lies outside what this call takes.
+    /// An argument is outside of the range that this call accepts.
     OUT_OF_RANGE = -14;
     /// The caller's buffer cannot hold the result.
     BUFFER_TOO_SMALL = -15;
@@ -60,19 +60,19 @@ statuses! {
     BAD_STATE = -20;
     /// The deadline passed.
     TIMED_OUT = -21;
-    /// Not now, but perhaps after a wait.
+    /// The operation cannot be completed now, but perhaps after a wait.
     SHOULD_WAIT = -22;
-    /// The wait was called off.
+    /// The wait was cancelled.
     CANCELED = -23;
-    /// The other end is gone.
+    /// The peer is closed.
     PEER_CLOSED = -24;
-    /// There is no such thing.
+    /// The requested item does not exist.
     NOT_FOUND = -25;
-    /// There is one already.
+    /// The item exists already.
     ALREADY_EXISTS = -26;
-    /// It belongs to someone already.
+    /// The object is bound already.
     ALREADY_BOUND = -27;
-    /// Not now; nothing tells when.
+    /// Not available now; no signal tells when it will be.
     UNAVAILABLE = -28;
     /// The handle's rights, or a policy, forbid this.
     ACCESS_DENIED = -30;
@@ -84,9 +84,9 @@ statuses! {
     IO_DATA_INTEGRITY = -42;
     /// The data is lost.
     IO_DATA_LOSS = -43;
-    /// The device is gone.
+    /// The device is not present any more.
     IO_NOT_PRESENT = -44;
-    /// The device sent more than was expected.
+    /// The device sent more than expected.
     IO_OVERRUN = -45;
     /// The device was too slow.
     IO_MISSED_DEADLINE = -46;
@@ -106,23 +106,23 @@ statuses! {
     NOT_EMPTY = -55;
     /// For callbacks: do not call again.
     STOP = -60;
-    /// For callbacks: go on.
+    /// For callbacks: continue.
     NEXT = -61;
-    /// For callbacks: someone else goes on.
+    /// For callbacks: the operation continues elsewhere.
     ASYNC = -62;
     /// The protocol is not supported.
     PROTOCOL_NOT_SUPPORTED = -70;
-    /// No way leads to the address.
+    /// The address has no route.
     ADDRESS_UNREACHABLE = -71;
-    /// The address is taken.
+    /// The address is in use.
     ADDRESS_IN_USE = -72;
     /// Not connected.
     NOT_CONNECTED = -73;
-    /// The other side refused the connection.
+    /// The peer refused the connection.
     CONNECTION_REFUSED = -74;
-    /// The other side reset the connection.
+    /// The peer reset the connection.
     CONNECTION_RESET = -75;
-    /// The connection was given up.
+    /// The connection was aborted.
     CONNECTION_ABORTED = -76;
 }
 
@@ -137,7 +137,7 @@ impl Status {
         if self.is_ok() { Ok(()) } else { Err(self) }
     }
 
-    /// The status that a result stands for.
+    /// The status for a result.
     pub fn from_result(result: Result<(), Status>) -> Status {
         match result {
             Ok(()) => Status::OK,

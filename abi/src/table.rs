@@ -1,33 +1,33 @@
-//! The calls as a table, for whatever wants to know them when it runs: traces, logs, tests.
+//! The calls as a table, for use at run time: traces, logs, tests.
 
 /// A system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyscallInfo {
     /// Its name without `zx_`.
     pub name: &'static str,
-    /// What it is about.
+    /// Its noun.
     pub noun: &'static str,
     /// Its number.
     pub nr: u32,
-    /// Who answers it.
+    /// What answers it.
     pub via: Via,
-    /// Whether it may wait for something.
+    /// Whether it may block.
     pub blocking: bool,
-    /// Whether it never comes back.
+    /// Whether it never returns.
     pub noreturn: bool,
-    /// The type of its result, as the definitions name it.
+    /// The type of its result, as in the definitions.
     pub returns: &'static str,
-    /// How far it is built.
+    /// How far it is implemented.
     pub support: Support,
     /// Its arguments in order.
     pub args: &'static [ArgInfo],
-    /// What its handles must be.
+    /// The types and rights that its handles need.
     pub rights: &'static [RightInfo],
-    /// What it may answer where it does not do what is asked.
+    /// The errors that it may return.
     pub errors: &'static [crate::Status],
 }
 
-/// What a handle that is an argument must be.
+/// The type and rights that a handle argument needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RightInfo {
     /// The argument.
@@ -43,17 +43,17 @@ pub struct RightInfo {
 pub struct ArgInfo {
     /// Its name.
     pub name: &'static str,
-    /// Its type, or that of what it points to, as the definitions name it.
+    /// Its type, or the type that it points to, as in the definitions.
     pub ty: &'static str,
-    /// For a pointer: which way data goes.
+    /// For a pointer: the direction of data.
     pub dir: Option<Dir>,
-    /// For an array: the argument that counts it.
+    /// For an array: the argument that holds the number of elements.
     pub len: Option<&'static str>,
     /// Whether the pointer may be null.
     pub optional: bool,
 }
 
-/// Which way data goes through a pointer.
+/// The direction of data through a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dir {
     /// The system reads it.
@@ -64,7 +64,7 @@ pub enum Dir {
     InOut,
 }
 
-/// Who answers a call.
+/// What answers a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// The server.
@@ -73,18 +73,18 @@ pub enum Via {
     Vdso,
 }
 
-/// How far a call is built.
+/// How far a call is implemented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// As Zircon has it.
+    /// As in Zircon.
     Supported,
-    /// With what is said missing.
+    /// With the described parts missing.
     Partial(&'static str),
-    /// Not: it answers `ZX_ERR_NOT_SUPPORTED`.
+    /// Not implemented: it returns `ZX_ERR_NOT_SUPPORTED`.
     Unsupported(&'static str),
 }
 
-/// The call with that number.
+/// The call with this number.
 pub fn syscall(nr: u32) -> Option<&'static SyscallInfo> {
     SYSCALLS.binary_search_by_key(&nr, |call| call.nr).ok().map(|index| &SYSCALLS[index])
 }

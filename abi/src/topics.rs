@@ -1,6 +1,6 @@
-//! Topics of `zx_object_get_info`, and the numbers that stand in its records.
+//! Topics of `zx_object_get_info`, and constants of their records.
 //!
-//! A topic's upper four bits are the version of its record; the constants without a suffix are the newest ones.
+//! A topic's upper four bits are the version of its record; the constants without a suffix are the newest versions.
 
 #[allow(unused_imports, reason = "for links")]
 use crate::*;
@@ -11,9 +11,9 @@ const fn topic(number: u32, version: u32) -> u32 {
 
 consts! { TABLE;
     [u32]
-        /// Nothing.
+        /// No topic.
         ZX_INFO_NONE = 0;
-        /// Whether the value names a handle: no record.
+        /// Whether the value is a valid handle: no record.
         ZX_INFO_HANDLE_VALID = 1;
         /// [`zx_info_handle_basic_t`]
         ZX_INFO_HANDLE_BASIC = 2;
@@ -43,11 +43,11 @@ consts! { TABLE;
         ZX_INFO_PROCESS_MAPS_V2 = topic(13, 1);
         /// [`zx_info_maps_t`]s
         ZX_INFO_PROCESS_MAPS = topic(13, 2);
-        /// Records as of `ZX_INFO_VMO_V1`.
+        /// Records as in `ZX_INFO_VMO_V1`.
         ZX_INFO_PROCESS_VMOS_V1 = 14;
-        /// Records as of `ZX_INFO_VMO_V2`.
+        /// Records as in `ZX_INFO_VMO_V2`.
         ZX_INFO_PROCESS_VMOS_V2 = topic(14, 1);
-        /// Records as of `ZX_INFO_VMO_V3`.
+        /// Records as in `ZX_INFO_VMO_V3`.
         ZX_INFO_PROCESS_VMOS_V3 = topic(14, 2);
         /// [`zx_info_vmo_t`]s
         ZX_INFO_PROCESS_VMOS = topic(14, 3);
@@ -87,7 +87,7 @@ consts! { TABLE;
         ZX_INFO_HANDLE_TABLE = 27;
         /// [`zx_info_msi_t`]
         ZX_INFO_MSI = 28;
-        /// Counts of a guest.
+        /// Statistics of a guest.
         ZX_INFO_GUEST_STATS = 29;
         /// The first two fields of [`zx_info_task_runtime_t`].
         ZX_INFO_TASK_RUNTIME_V1 = 30;
@@ -111,7 +111,7 @@ consts! { TABLE;
         ZX_INFO_MEMORY_STALL = 38;
         /// [`zx_info_interrupt_t`]
         ZX_INFO_INTERRUPT = 39;
-        /// A `u64`: bytes that a mapping of the clock takes.
+        /// A `u64`: bytes that a mapped clock takes.
         ZX_INFO_CLOCK_MAPPED_SIZE = 40;
         /// [`hafnon_info_job_usage_t`](crate::hafnon_info_job_usage_t). Not Zircon's: an extension.
         HAFNON_INFO_JOB_USAGE = 0x4866_0001;
@@ -125,11 +125,11 @@ consts! { TABLE;
         ZX_INFO_PROCESS_FLAG_DEBUGGER_ATTACHED = 1 << 2;
         /// Not started.
         ZX_THREAD_STATE_NEW = 0;
-        /// Running, or could be.
+        /// Running, or ready to run.
         ZX_THREAD_STATE_RUNNING = 1;
         /// Suspended.
         ZX_THREAD_STATE_SUSPENDED = 2;
-        /// Blocked; comes with one of the reasons below.
+        /// Blocked; the following states tell the reason.
         ZX_THREAD_STATE_BLOCKED = 3;
         /// Ending.
         ZX_THREAD_STATE_DYING = 4;
@@ -151,37 +151,37 @@ consts! { TABLE;
         ZX_THREAD_STATE_BLOCKED_WAIT_MANY = 0x703;
         /// In `zx_interrupt_wait`.
         ZX_THREAD_STATE_BLOCKED_INTERRUPT = 0x803;
-        /// Waits for a pager.
+        /// Waiting for a pager.
         ZX_THREAD_STATE_BLOCKED_PAGER = 0x903;
-        /// Of nothing.
+        /// No record.
         ZX_INFO_MAPS_TYPE_NONE = 0;
-        /// Of the address space.
+        /// A record of an address space.
         ZX_INFO_MAPS_TYPE_ASPACE = 1;
-        /// Of a VMAR.
+        /// A record of a VMAR.
         ZX_INFO_MAPS_TYPE_VMAR = 2;
-        /// Of a mapping.
+        /// A record of a mapping.
         ZX_INFO_MAPS_TYPE_MAPPING = 3;
-        /// The VMO has memory of its own.
+        /// The VMO has pages of memory.
         ZX_INFO_VMO_TYPE_PAGED = 1 << 0;
-        /// The VMO stands for a physical range.
+        /// The VMO shows a physical address range.
         ZX_INFO_VMO_TYPE_PHYSICAL = 0;
         /// Its size can change.
         ZX_INFO_VMO_RESIZABLE = 1 << 1;
         /// It is a copy-on-write child.
         ZX_INFO_VMO_IS_COW_CLONE = 1 << 2;
-        /// The process has a handle.
+        /// The process has a handle to it.
         ZX_INFO_VMO_VIA_HANDLE = 1 << 3;
-        /// The process has a mapping.
+        /// The process has mapped it.
         ZX_INFO_VMO_VIA_MAPPING = 1 << 4;
-        /// A pager is behind it.
+        /// A pager supplies its pages.
         ZX_INFO_VMO_PAGER_BACKED = 1 << 5;
         /// Its pages are contiguous.
         ZX_INFO_VMO_CONTIGUOUS = 1 << 6;
-        /// Its pages may be taken away.
+        /// Its pages may be discarded.
         ZX_INFO_VMO_DISCARDABLE = 1 << 7;
         /// It was never writable.
         ZX_INFO_VMO_IMMUTABLE = 1 << 8;
-        /// The process has an IOBuffer with it.
+        /// The process has a handle to an IOBuffer that contains it.
         ZX_INFO_VMO_VIA_IOB_HANDLE = 1 << 9;
         /// The processor is on.
         ZX_INFO_CPU_STATS_FLAG_ONLINE = 1;
@@ -196,12 +196,12 @@ consts! { TABLE;
         ZX_TASK_RETCODE_POLICY_KILL = -1026;
         /// Killed by the vDSO.
         ZX_TASK_RETCODE_VDSO_KILL = -1027;
-        /// Killed by an exception that nobody handled.
+        /// Killed by an unhandled exception.
         ZX_TASK_RETCODE_EXCEPTION_KILL = -1028;
-        /// Killed with a critical process.
+        /// Killed because a critical process ended.
         ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL = -1029;
     [usize]
-        /// Processors that a set can name.
+        /// Maximum number of processors in a set.
         ZX_CPU_SET_MAX_CPUS = 512;
         /// Processors in one word of a set.
         ZX_CPU_SET_BITS_PER_WORD = 64;

@@ -1,10 +1,10 @@
-//! The scalar types that arguments and fields are made of.
+//! The scalar types of arguments and fields.
 //!
-//! A handle is a number that names an object in one process; a koid names it in the whole system. Times are
-//! nanoseconds, ticks are counts of the processor's clock; *monotonic* ones stand still while the system is
-//! suspended, *boot* ones do not.
+//! A handle is a number that identifies an object in one process; a koid identifies it in the whole system. Times are
+//! nanoseconds, ticks are counts of the processor's clock. *Monotonic* time stops while the system is suspended, *boot*
+//! time does not.
 
-/// A handle's value in its process; never zero when valid, and its two low bits are then ones.
+/// A handle's value in its process. A valid one is never zero, and its two lowest bits are set.
 pub type zx_handle_t = u32;
 /// See [`crate::Status`].
 pub type zx_status_t = i32;
@@ -12,11 +12,11 @@ pub type zx_status_t = i32;
 pub type zx_rights_t = u32;
 /// See [`crate::Signals`].
 pub type zx_signals_t = u32;
-/// The number of an object, unique as long as the system runs.
+/// The koid of an object, unique while the system runs.
 pub type zx_koid_t = u64;
 /// `ZX_OBJ_TYPE_*`
 pub type zx_obj_type_t = u32;
-/// Nanoseconds on the clock that the call names.
+/// Nanoseconds on the clock that the call specifies.
 pub type zx_time_t = i64;
 /// Nanoseconds since the system started, suspension not counted.
 pub type zx_instant_mono_t = i64;
@@ -38,16 +38,16 @@ pub type zx_gpaddr_t = usize;
 pub type zx_off_t = u64;
 /// `ZX_VM_*`
 pub type zx_vm_option_t = u32;
-/// The first four bytes of a message that is answered by transaction.
+/// The first four bytes of a message to which a reply is matched.
 pub type zx_txid_t = u32;
-/// The word that a futex call is about; C declares it atomic.
+/// The word of a futex; C declares it atomic.
 pub type zx_futex_t = i32;
 
 consts! { TABLE;
     [zx_handle_t]
         /// No handle.
         ZX_HANDLE_INVALID = 0;
-        /// Bits that are ones in every valid handle.
+        /// Bits that are set in every valid handle.
         ZX_HANDLE_FIXED_BITS_MASK = 3;
     [zx_koid_t]
         /// No object.
@@ -57,13 +57,13 @@ consts! { TABLE;
         /// The first koid of an ordinary object.
         ZX_KOID_FIRST = 1024;
     [zx_time_t]
-        /// A deadline that never comes.
+        /// A deadline that never passes.
         ZX_TIME_INFINITE = i64::MAX;
         /// A deadline that has always passed.
         ZX_TIME_INFINITE_PAST = i64::MIN;
     [zx_clock_t]
-        /// Time since start, suspension not counted.
+        /// Time since the start, suspension not counted.
         ZX_CLOCK_MONOTONIC = 0;
-        /// Time since start, suspension counted.
+        /// Time since the start, suspension counted.
         ZX_CLOCK_BOOT = 1;
 }

@@ -1,24 +1,24 @@
-//! The vDSO's image, as far as the server has to know it.
+//! The parts of the vDSO's image that the server depends on.
 //!
-//! The image is two segments: read-only data, then code. Two places in the data are blobs that the server fills in
-//! before any process maps the image; the calls that need no server are answered from them. Where they lie is fixed
-//! by the image's linker script, which fails if it cannot keep to these numbers.
+//! The image has two segments: read-only data, then code. The server fills in two structures in the data before any
+//! process maps the image; the vDSO answers calls that need no server from them. The image's linker script fixes their
+//! places, and fails if it cannot use these numbers.
 
-/// Where [`vdso_constants`] lies in the image, in bytes. The rest of its page belongs to the version string.
+/// Offset of [`vdso_constants`] in the image, in bytes. The rest of its page belongs to the version string.
 pub const VDSO_DATA_CONSTANTS: usize = 0x1000;
-/// Bytes that the constants may take, the version string and its NUL included.
+/// Maximum size of the constants in bytes, including the version string and its NUL.
 pub const VDSO_DATA_CONSTANTS_SIZE: usize = 0xf80;
-/// Where [`vdso_time_values`] lies in the image, in bytes.
+/// Offset of [`vdso_time_values`] in the image, in bytes.
 pub const VDSO_DATA_TIME_VALUES: usize = 0x1f80;
-/// Where the image's code starts, in bytes; all before it is mapped read-only.
+/// Offset of the image's code, in bytes; everything before it is mapped read-only.
 pub const VDSO_CODE_START: usize = 0x10000;
-/// Where [`vdso_restricted`] lies in the page of a thread's IPC buffer, in bytes: behind all that the kernel has there.
+/// Offset of [`vdso_restricted`] in the page of a thread's IPC buffer, in bytes: behind the part that the kernel uses.
 pub const VDSO_RESTRICTED: usize = 0x800;
 
 structs! { STRUCTS;
     #[doc = "What does not change while the system runs. A NUL-terminated version string follows."]
     struct vdso_constants {
-        /// Processors there can be at most.
+        /// Maximum number of processors.
         max_num_cpus: u32,
         /// For `zx_system_get_features`, in the order of `ZX_FEATURE_KIND_*`.
         features: vdso_features,
@@ -32,46 +32,46 @@ structs! { STRUCTS;
         padding: u32,
         /// Bytes of memory.
         physmem: u64,
-        /// Bytes of the version string, its NUL not counted.
+        /// Length of the version string in bytes, without its NUL.
         version_string_len: u64,
     }
     #[doc = "Features, in the order of `ZX_FEATURE_KIND_*`."]
     struct vdso_features {
-        /// The processor's.
+        /// Of the processor.
         cpu: u32,
-        /// Breakpoints.
+        /// Number of hardware breakpoints.
         hw_breakpoint_count: u32,
-        /// Watchpoints.
+        /// Number of hardware watchpoints.
         hw_watchpoint_count: u32,
         /// Tagged addresses.
         address_tagging: u32,
-        /// Memory.
+        /// Of memory.
         vm: u32,
     }
     #[doc = "What the vDSO keeps of a thread's restricted mode, for the thread and the server."]
     struct vdso_restricted {
-        /// Where the page of its state is; 0 if none is bound.
+        /// Address of the page of its state; 0 if none is bound.
         state: u64,
-        /// The slot at which it receives.
+        /// The slot with which it receives.
         slot: u64,
-        /// 1: it is back by a system call, and enters by its answer.
+        /// 1: it left by a system call, and enters again by answering that.
         owed: u64,
         /// 1: it was kicked.
         kicked: u64,
-        /// Where it goes when it is back.
+        /// The address at which the thread continues when it leaves restricted mode.
         vector: u64,
-        /// What is told there.
+        /// The argument that it gets there.
         context: u64,
-        /// The bases with which it was entered, which the code cannot change.
+        /// The FS base with which it was entered; the code cannot change it.
         fs_base: u64,
-        /// See there.
+        /// The GS base with which it was entered; the code cannot change it.
         gs_base: u64,
     }
     #[doc = "How the processor's clock becomes time: nanoseconds = (TSC + offset) * numerator / denominator."]
     struct vdso_time_values {
         /// 1
         version: u64,
-        /// Ticks in a second.
+        /// Ticks per second.
         ticks_per_second: u64,
         /// Added to the TSC for boot ticks.
         boot_ticks_offset: u64,
@@ -79,13 +79,13 @@ structs! { STRUCTS;
         mono_ticks_offset: u64,
         /// Nanoseconds ...
         ticks_to_time_numerator: u32,
-        /// ... in so many ticks.
+        /// ... per this many ticks.
         ticks_to_time_denominator: u32,
         /// 1 if `rdtsc` can be used.
         usermode_can_access_ticks: u8,
-        /// Zero; means something on another processor.
+        /// Zero; only used on other processors.
         use_a73_errata_mitigation: u8,
-        /// Zero; means something on another processor.
+        /// Zero; only used on other processors.
         use_pct_instead_of_vct: u8,
         /// Zero.
         padding: [u8; 5],

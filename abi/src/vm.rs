@@ -4,57 +4,57 @@ consts! { TABLE;
     [u32]
         /// `zx_vmo_create`: the size can change.
         ZX_VMO_RESIZABLE = 1 << 1;
-        /// `zx_vmo_create`: unlocked pages may be taken away.
+        /// `zx_vmo_create`: pages may be discarded while it is unlocked.
         ZX_VMO_DISCARDABLE = 1 << 2;
-        /// `zx_pager_create_vmo`: tell the pager before a page becomes dirty.
+        /// `zx_pager_create_vmo`: notify the pager before a page becomes dirty.
         ZX_VMO_TRAP_DIRTY = 1 << 3;
-        /// `zx_vmo_create`: as large as can be.
+        /// `zx_vmo_create`: the maximum size.
         ZX_VMO_UNBOUNDED = 1 << 4;
-        /// `zx_vmo_create_child`: a copy as of now.
+        /// `zx_vmo_create_child`: a snapshot.
         ZX_VMO_CHILD_SNAPSHOT = 1 << 0;
         /// `zx_vmo_create_child`: the child's size can change.
         ZX_VMO_CHILD_RESIZABLE = 1 << 2;
-        /// `zx_vmo_create_child`: a part of the same memory.
+        /// `zx_vmo_create_child`: a slice, which shows a part of the same memory.
         ZX_VMO_CHILD_SLICE = 1 << 3;
         /// `zx_vmo_create_child`: a page is copied when the child writes to it.
         ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE = 1 << 4;
-        /// `zx_vmo_create_child`: the handle cannot write.
+        /// `zx_vmo_create_child`: the handle has no right to write.
         ZX_VMO_CHILD_NO_WRITE = 1 << 5;
-        /// `zx_vmo_create_child`: the same memory under another object.
+        /// `zx_vmo_create_child`: a reference, which shows the same memory by another object.
         ZX_VMO_CHILD_REFERENCE = 1 << 6;
-        /// `zx_vmo_create_child`: a copy of what was modified.
+        /// `zx_vmo_create_child`: a copy of the modified pages.
         ZX_VMO_CHILD_SNAPSHOT_MODIFIED = 1 << 7;
-        /// `zx_vmo_op_range`: give the range memory.
+        /// `zx_vmo_op_range`: commit the range.
         ZX_VMO_OP_COMMIT = 1;
-        /// `zx_vmo_op_range`: take the range's memory back; it reads as zeros.
+        /// `zx_vmo_op_range`: decommit the range; it then reads as zeros.
         ZX_VMO_OP_DECOMMIT = 2;
         /// `zx_vmo_op_range`: lock a discardable VMO.
         ZX_VMO_OP_LOCK = 3;
         /// `zx_vmo_op_range`: unlock it.
         ZX_VMO_OP_UNLOCK = 4;
-        /// `zx_vmo_op_range`: make instruction fetches see what was written.
+        /// `zx_vmo_op_range`: make writes visible to instruction fetches.
         ZX_VMO_OP_CACHE_SYNC = 6;
-        /// `zx_vmo_op_range`: throw cached data away.
+        /// `zx_vmo_op_range`: discard cached data.
         ZX_VMO_OP_CACHE_INVALIDATE = 7;
         /// `zx_vmo_op_range`: write cached data back.
         ZX_VMO_OP_CACHE_CLEAN = 8;
-        /// `zx_vmo_op_range`: write cached data back and forget it.
+        /// `zx_vmo_op_range`: write cached data back and discard it.
         ZX_VMO_OP_CACHE_CLEAN_INVALIDATE = 9;
         /// `zx_vmo_op_range`: fill with zeros.
         ZX_VMO_OP_ZERO = 10;
-        /// `zx_vmo_op_range`: lock, unless pages are gone.
+        /// `zx_vmo_op_range`: lock, unless pages have been discarded.
         ZX_VMO_OP_TRY_LOCK = 11;
-        /// `zx_vmo_op_range`: the range is not needed soon.
+        /// `zx_vmo_op_range`: the range will not be needed soon.
         ZX_VMO_OP_DONT_NEED = 12;
-        /// `zx_vmo_op_range`: the range must stay.
+        /// `zx_vmo_op_range`: the range must not be reclaimed.
         ZX_VMO_OP_ALWAYS_NEED = 13;
-        /// `zx_vmo_op_range`: bring the range in.
+        /// `zx_vmo_op_range`: bring the range into memory.
         ZX_VMO_OP_PREFETCH = 14;
         /// `zx_vmar_op_range`, as for VMOs.
         ZX_VMAR_OP_COMMIT = 1;
         /// `zx_vmar_op_range`, as for VMOs.
         ZX_VMAR_OP_DECOMMIT = 2;
-        /// `zx_vmar_op_range`: map what is committed.
+        /// `zx_vmar_op_range`: map committed pages.
         ZX_VMAR_OP_MAP_RANGE = 3;
         /// `zx_vmar_op_range`, as for VMOs.
         ZX_VMAR_OP_ZERO = 10;
@@ -74,39 +74,39 @@ consts! { TABLE;
         ZX_PAGER_OP_WRITEBACK_END = 4;
         /// [`zx_pager_vmo_stats_t`]: the VMO was modified.
         ZX_PAGER_VMO_STATS_MODIFIED = 1;
-        /// `zx_pager_query_vmo_stats`: forget that it was modified.
+        /// `zx_pager_query_vmo_stats`: reset the modified state.
         ZX_PAGER_RESET_VMO_STATS = 1;
-        /// The mapping can be read.
+        /// The mapping is readable.
         ZX_VM_PERM_READ = 1 << 0;
-        /// The mapping can be written.
+        /// The mapping is writable.
         ZX_VM_PERM_WRITE = 1 << 1;
-        /// The mapping can be executed.
+        /// The mapping is executable.
         ZX_VM_PERM_EXECUTE = 1 << 2;
-        /// Lay things out close to each other.
+        /// Place mappings close to each other.
         ZX_VM_COMPACT = 1 << 3;
         /// Exactly at the given offset.
         ZX_VM_SPECIFIC = 1 << 4;
-        /// Exactly there, replacing what is there.
+        /// Exactly at the given offset, replacing existing mappings.
         ZX_VM_SPECIFIC_OVERWRITE = 1 << 5;
-        /// `zx_vmar_allocate`: offsets can be chosen.
+        /// `zx_vmar_allocate`: mappings may specify their offset.
         ZX_VM_CAN_MAP_SPECIFIC = 1 << 6;
-        /// `zx_vmar_allocate`: readable mappings can be made.
+        /// `zx_vmar_allocate`: mappings may be readable.
         ZX_VM_CAN_MAP_READ = 1 << 7;
-        /// `zx_vmar_allocate`: writable mappings can be made.
+        /// `zx_vmar_allocate`: mappings may be writable.
         ZX_VM_CAN_MAP_WRITE = 1 << 8;
-        /// `zx_vmar_allocate`: executable mappings can be made.
+        /// `zx_vmar_allocate`: mappings may be executable.
         ZX_VM_CAN_MAP_EXECUTE = 1 << 9;
-        /// Map what is committed now.
+        /// Map committed pages at once.
         ZX_VM_MAP_RANGE = 1 << 10;
-        /// Refuse a VMO that can change its size.
+        /// Refuse a resizable VMO.
         ZX_VM_REQUIRE_NON_RESIZABLE = 1 << 11;
         /// Accesses may fault.
         ZX_VM_ALLOW_FAULTS = 1 << 12;
-        /// The offset is where the mapping must end at the latest.
+        /// The offset is the upper limit of the mapping's end.
         ZX_VM_OFFSET_IS_UPPER_LIMIT = 1 << 13;
-        /// Add reading where execute-only is not to be had.
+        /// Make the mapping readable if the processor does not support execute-only mappings.
         ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED = 1 << 14;
-        /// Accesses beyond the content's size fault.
+        /// Accesses beyond the stream size fault.
         ZX_VM_FAULT_BEYOND_STREAM_SIZE = 1 << 15;
         /// The options' bits from here on are log2 of the alignment.
         ZX_VM_ALIGN_BASE = 24;
@@ -160,7 +160,7 @@ consts! { TABLE;
         ZX_CACHE_POLICY_CACHED = 0;
         /// The memory is not cached.
         ZX_CACHE_POLICY_UNCACHED = 1;
-        /// The memory is a device's.
+        /// The memory belongs to a device.
         ZX_CACHE_POLICY_UNCACHED_DEVICE = 2;
         /// Writes are combined.
         ZX_CACHE_POLICY_WRITE_COMBINING = 3;
@@ -170,9 +170,9 @@ consts! { TABLE;
         ZX_CACHE_FLUSH_INSN = 1;
         /// `zx_cache_flush`: data.
         ZX_CACHE_FLUSH_DATA = 2;
-        /// `zx_cache_flush`: forget as well.
+        /// `zx_cache_flush`: invalidate as well.
         ZX_CACHE_FLUSH_INVALIDATE = 4;
-        /// `zx_process_create`: the address space will be shared.
+        /// `zx_process_create`: the address space can be shared.
         ZX_PROCESS_SHARED = 1;
         /// Devices may read the pinned memory.
         ZX_BTI_PERM_READ = 1 << 0;
@@ -180,25 +180,25 @@ consts! { TABLE;
         ZX_BTI_PERM_WRITE = 1 << 1;
         /// Devices may execute the pinned memory.
         ZX_BTI_PERM_EXECUTE = 1 << 2;
-        /// `zx_bti_pin`: an address for each run, not for each page.
+        /// `zx_bti_pin`: one address per contiguous run, not per page.
         ZX_BTI_COMPRESS = 1 << 3;
-        /// `zx_bti_pin`: one address.
+        /// `zx_bti_pin`: one address for the whole range.
         ZX_BTI_CONTIGUOUS = 1 << 4;
     [u64]
-        /// [`zx_vmo_dirty_range_t`]: the range is zeros.
+        /// [`zx_vmo_dirty_range_t`]: the range reads as zeros.
         ZX_VMO_DIRTY_RANGE_IS_ZERO = 1;
 }
 
 structs! { STRUCTS;
     #[doc = "What `ZX_VMO_OP_LOCK` found."]
     struct zx_vmo_lock_state_t {
-        /// First byte locked.
+        /// First locked byte.
         offset: u64,
-        /// Bytes locked.
+        /// Number of locked bytes.
         size: u64,
-        /// First byte that was taken away.
+        /// First discarded byte.
         discarded_offset: u64,
-        /// Bytes that were taken away.
+        /// Number of discarded bytes.
         discarded_size: u64,
     }
     #[doc = "What `zx_pager_query_vmo_stats` found."]
@@ -210,7 +210,7 @@ structs! { STRUCTS;
     struct zx_vmo_dirty_range_t {
         /// First byte.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u64,
         /// `ZX_VMO_DIRTY_RANGE_*`
         options: u64,

@@ -1,36 +1,38 @@
-//! Virtual processors: this system's own, Zircon has none (`docs/virtual-processors.md`).
+//! Virtual processors: this system's own, not Zircon's (`docs/virtual-processors.md`).
 
 consts! { TABLE;
     [u64]
-        /// [`hafnon_vproc_page_t`]: it has not come back yet.
+        /// [`hafnon_vproc_page_t`]: the code has not stopped yet.
         HAFNON_VPROC_REASON_NONE = 0;
         /// The code made a system call: all general registers are in the state.
         HAFNON_VPROC_REASON_SYSCALL = 1;
-        /// A page fault: address, instruction and access are told.
+        /// A page fault: the page contains its address, instruction and access.
         HAFNON_VPROC_REASON_PAGE_FAULT = 2;
-        /// Another exception: its number and code are told, and instruction, stack pointer and flags are in the state.
+        /// Another exception: the page contains its number and code; instruction, stack pointer and flags are in the
+        /// state.
         HAFNON_VPROC_REASON_EXCEPTION = 3;
-        /// The code made a system call by a number of the kernel beneath, which found no capability: `zx_vproc_state` tells the
+        /// The code made a system call with a number of seL4, which found no capability: `zx_vproc_state` provides the
         /// registers.
         HAFNON_VPROC_REASON_FOREIGN_CALL = 4;
         /// It was kicked: all registers are in the state.
         HAFNON_VPROC_REASON_KICK = 5;
-        /// `code` of a page fault: the page is there, but not for this.
+        /// `code` of a page fault: the page is present, but this access is not allowed.
         HAFNON_VPROC_FAULT_PRESENT = 1;
         /// `code` of a page fault: a store.
         HAFNON_VPROC_FAULT_WRITE = 2;
-        /// `code` of a page fault: an instruction fetch. Told by the kernel that is built here, not by seL4 13 to 16.
+        /// `code` of a page fault: an instruction fetch. The kernel that is built here reports it, seL4 13 to 16 do
+        /// not.
         HAFNON_VPROC_FAULT_FETCH = 16;
-        /// Where in the page the state begins.
+        /// Offset of the state in the page.
         HAFNON_VPROC_STATE_OFFSET = 64;
-        /// Where in the page [`hafnon_vproc_events_t`] begins.
+        /// Offset of [`hafnon_vproc_events_t`] in the page.
         HAFNON_VPROC_EVENTS_OFFSET = 256;
-        /// The longest of a `zx_vproc_map`'s runs, in bytes.
+        /// Maximum length of a run of `zx_vproc_map`, in bytes.
         HAFNON_VPROC_RUN_MAX = 1 << 20;
     [u32]
-        /// `zx_vproc_bind`: packets of the port are events from now on.
+        /// `zx_vproc_bind`: packets of the port become events.
         HAFNON_VPROC_BIND = 0;
-        /// `zx_vproc_bind`: they are no longer.
+        /// `zx_vproc_bind`: packets of the port no longer become events.
         HAFNON_VPROC_UNBIND = 1;
 }
 
@@ -44,11 +46,11 @@ structs! { STRUCTS;
     }
     #[doc = "The start of the page that a virtual processor shares with its owner."]
     struct hafnon_vproc_page_t {
-        /// Why it came back last: `HAFNON_VPROC_REASON_*`.
+        /// Why the code stopped last: `HAFNON_VPROC_REASON_*`.
         reason: u64,
         /// The exception's number.
         vector: u64,
-        /// The processor's code for it; of a page fault `HAFNON_VPROC_FAULT_*`.
+        /// The processor's code for it; for a page fault `HAFNON_VPROC_FAULT_*`.
         code: u64,
         /// A page fault's address.
         address: u64,
@@ -56,39 +58,39 @@ structs! { STRUCTS;
         ip: u64,
         /// Zero.
         reserved: [u64; 3],
-        /// See there.
+        /// The registers, as the reason says.
         state: hafnon_vproc_state_t,
     }
     #[doc = "What stands in that page about events."]
     struct hafnon_vproc_events_t {
-        /// 1: events are told by upcalls. 0: they stay pending.
+        /// 1: upcalls report events. 0: events stay pending.
         enabled: u64,
-        /// 1: an event has come that was not taken.
+        /// 1: an event has arrived that has not been taken.
         pending: u64,
-        /// Where an upcall goes.
+        /// Entry address of upcalls.
         entry_ip: u64,
-        /// The stack pointer that it has there.
+        /// The stack pointer at the entry.
         entry_sp: u64,
-        /// Where in the owner's code a state is resumed: from the instruction behind the store to `enabled`...
+        /// The owner's code that resumes a state: from the instruction behind the store to `enabled`...
         resume_from: u64,
-        /// ...to the first instruction behind. An upcall there leaves `saved` as it is.
+        /// ...to the first instruction behind that code. An upcall in between leaves `saved` unchanged.
         resume_to: u64,
-        /// Where the owner keeps the vector registers of what an upcall interrupts; the system does not look at it.
+        /// Address at which the owner keeps the vector registers of interrupted code; the system does not use it.
         vectors: u64,
-        /// Where the last upcall found the owner.
+        /// The instruction at which the last upcall interrupted the owner.
         interrupted: u64,
-        /// What the last upcall interrupted.
+        /// The registers that the last upcall interrupted.
         saved: hafnon_vproc_state_t,
     }
     #[doc = "Pages of a VMO and where they go, for `zx_vproc_map`."]
     struct hafnon_vproc_run_t {
         /// The first address.
         address: u64,
-        /// Where in the VMO.
+        /// Offset in the VMO.
         offset: u64,
-        /// How much, in bytes: whole pages.
+        /// Length in bytes: whole pages.
         len: u64,
-        /// `ZX_VM_PERM_*`; 0 to unmap what is there.
+        /// `ZX_VM_PERM_*`; 0 to unmap the range.
         options: u32,
         /// Zero.
         reserved: u32,

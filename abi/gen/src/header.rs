@@ -1,7 +1,7 @@
 //! C headers: `zircon/types.h` with all types, constants and structures, `zircon/syscalls.h` with the calls.
 //!
-//! Structures and constants are given by the caller, from the tables of the `abi` crate, which this crate cannot know:
-//! it is built with this one's help.
+//! The caller passes structures and constants from the tables of the `abi` crate. This crate cannot depend on `abi`,
+//! because the build of `abi` depends on this crate.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -13,9 +13,9 @@ use crate::model::{Arg, Dir, SCALARS, Syscall, c_type};
 pub struct Structure<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What it is for, one line.
+    /// Its purpose, one line.
     pub doc: &'a str,
-    /// Its size in bytes, which the header asserts.
+    /// Its size in bytes; the header contains an assertion for it.
     pub size: usize,
     /// Names and Rust types of its fields.
     pub fields: Vec<(&'a str, &'a str)>,
@@ -53,7 +53,7 @@ fn argument(arg: &Arg) -> String {
     }
 }
 
-/// Where C says something that plain bytes cannot: pointers and unions. Structure, field, declaration.
+/// Fields whose C declaration differs from their plain bytes: pointers and unions. Structure, field, declaration.
 const DECLARED: &[(&str, &str, &str)] = &[
     ("zx_channel_call_args_t", "wr_bytes", "const void* wr_bytes"),
     ("zx_channel_call_args_t", "wr_handles", "const zx_handle_t* wr_handles"),
@@ -76,16 +76,16 @@ const DECLARED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Programs find the operations on futexes with their type, where the compiler's headers are to be had.
+/// Programs get the operations on futexes together with the type, if the compiler provides the header.
 const ATOMIC: &str = "#if !defined(__cplusplus) && __has_include(<stdatomic.h>)
 #include <stdatomic.h>
 #endif
 
 ";
 
-/// Types that C has beside the scalars of definitions. They precede the structures.
+/// Types that C has in addition to the scalars of definitions. They precede the structures.
 ///
-/// C's futexes are atomic, so that its operators act on them as a waiter needs. C++ does not know that type.
+/// In C, futexes are atomic, so that C's operators act on them as a waiter needs. C++ does not have that type.
 const ALIASES: &str = "#ifdef __cplusplus
 typedef int zx_futex_t;
 #else
@@ -140,7 +140,7 @@ pub fn types<'a>(constants: impl IntoIterator<Item = (&'a str, &'a str, i128)>, 
     }
     out.push('\n');
     structures(&mut out, structs);
-    // What is computed with times, which needs the types above.
+    // Functions for times, which need the types above.
     out.push_str("\n#include <zircon/time.h>\n\n#endif\n");
     out
 }
@@ -155,7 +155,7 @@ fn literal(ty: &str, value: i128) -> String {
     }
 }
 
-/// Writes each structure after those that it holds.
+/// Writes each structure after those that it contains.
 fn structures(out: &mut String, structs: &[Structure<'_>]) {
     let all: HashSet<&str> = structs.iter().map(|s| s.name).collect();
     let mut written = HashSet::new();
@@ -167,7 +167,7 @@ fn structures(out: &mut String, structs: &[Structure<'_>]) {
                 written.insert(s.name);
             }
         }
-        // What is left is not for programs, such as the layout of the vDSO's data.
+        // The remaining structures are not for programs, such as the layout of the vDSO's data.
         if written.len() == before {
             break;
         }
@@ -203,7 +203,7 @@ fn declared(name: &str, field: &str) -> Option<&'static str> {
     DECLARED.iter().find(|(s, f, _)| *s == name && *f == field).map(|(_, _, text)| *text)
 }
 
-/// A Rust field as a C declaration: `[[u64; 2]; 8]` becomes `uint64_t name[8][2]`.
+/// Converts a Rust field to a C declaration: `[[u64; 2]; 8]` becomes `uint64_t name[8][2]`.
 fn field_declaration(name: &str, ty: &str) -> String {
     let mut dimensions = String::new();
     let mut ty = ty.trim();

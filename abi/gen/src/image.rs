@@ -1,4 +1,5 @@
-//! Checks a finished vDSO image: what its linker script promises is what everyone maps and fills in.
+//! Checks a finished vDSO image against its linker script's layout, on which everything that maps or fills the image
+//! relies.
 
 use elf::ElfBytes;
 use elf::abi::{
@@ -9,11 +10,11 @@ use elf::endian::LittleEndian;
 
 use crate::model::Syscall;
 
-/// Packed relative relocations, which the `elf` crate does not name.
+/// The tag of packed relative relocations, which the `elf` crate does not define.
 const DT_RELR: i64 = 36;
 
-/// Checks an image against the calls that it has to offer. `code_start` is where its code has to begin. All that is
-/// wrong is said at once, a line each.
+/// Checks an image against the calls that it must export. Its code must begin at `code_start`. The error contains all
+/// mistakes, one per line.
 pub fn check(bytes: &[u8], calls: &[Syscall], code_start: u64) -> Result<(), String> {
     let mut wrong = Vec::new();
     match ElfBytes::<LittleEndian>::minimal_parse(bytes) {

@@ -1,8 +1,7 @@
 //! Reads the system-call definitions and writes what is generated from them.
 //!
-//! A definition is a `[[syscall]]` table in `abi/syscalls/<noun>.toml`. [`load()`] reads all of them into
-//! [`Syscall`]s and refuses what contradicts itself; the other modules are emitters, each from the same list to one
-//! kind of text:
+//! A definition is a `[[syscall]]` table in `abi/syscalls/<noun>.toml`. [`load()`] reads all of them into [`Syscall`]s
+//! and refuses contradictions. The other modules are emitters, each from the same list to one kind of text:
 //!
 //! | module | writes | used by |
 //! |---|---|---|
@@ -11,7 +10,7 @@
 //! | [`header`] | `zircon/syscalls.h` and `zircon/types.h` | the sysroot |
 //! | [`pages`] | a reference page for each call, and the support table | `./hafnon docs` |
 //!
-//! The server's dispatch is made from the list as well, by the server's own `build.rs`.
+//! The server's own `build.rs` generates the server's dispatch table from the same list.
 #![forbid(unsafe_code)]
 
 pub mod header;

@@ -8,11 +8,11 @@ use serde::Deserialize;
 
 use crate::model::{Arg, ErrorCase, Right, Support, Syscall, Via, scalar_type};
 
-/// Arguments that a call can have: eight words reach the server.
+/// Maximum number of arguments of a call: eight words reach the server.
 pub const MAX_ARGS: usize = 8;
-/// Numbers are below this, so that they fit the label of a message on every kernel.
+/// Numbers are lower than this, so that they fit into a message's label on every kernel.
 pub const MAX_NUMBER: u32 = 1 << 20;
-/// The vintages, oldest first.
+/// The versions of Zircon's interface, oldest first.
 pub const VINTAGES: &[&str] = &["2018-03", "2018-11", "2020-07", "newest"];
 
 /// Why the definitions cannot be used.
@@ -20,9 +20,9 @@ pub const VINTAGES: &[&str] = &["2018-03", "2018-11", "2020-07", "newest"];
 pub enum Error {
     /// A file or the folder cannot be read.
     Io(PathBuf, io::Error),
-    /// A file is not TOML, or not of the form of a definition.
+    /// A file is not TOML, or does not have the form of a definition.
     Form(PathBuf, Box<toml::de::Error>),
-    /// A definition contradicts itself or another one: the call and what is wrong.
+    /// A definition contradicts itself or another one: the call, and what is wrong.
     Call(String, String),
 }
 
@@ -67,7 +67,7 @@ struct Entry {
     doc: String,
 }
 
-/// Reads every `<noun>.toml` of a folder and checks that they fit together. The calls come sorted by number.
+/// Reads every `<noun>.toml` of a folder and checks that they are consistent. Returns the calls sorted by number.
 pub fn load(dir: impl AsRef<Path>) -> Result<Vec<Syscall>, Error> {
     let dir = dir.as_ref();
     let in_dir = |error| Error::Io(dir.to_path_buf(), error);
@@ -88,7 +88,7 @@ pub fn load(dir: impl AsRef<Path>) -> Result<Vec<Syscall>, Error> {
     Ok(calls)
 }
 
-/// Reads one file's text.
+/// Parses one file's text.
 pub fn parse(noun: &str, text: &str) -> Result<Vec<Syscall>, toml::de::Error> {
     let file: File = toml::from_str(text)?;
     Ok(file
@@ -113,7 +113,7 @@ pub fn parse(noun: &str, text: &str) -> Result<Vec<Syscall>, toml::de::Error> {
         .collect())
 }
 
-/// Checks each definition, and that no two have the same name or number.
+/// Checks each definition, and that names and numbers are unique.
 pub fn check(calls: &[Syscall]) -> Result<(), Error> {
     let mut names = HashMap::new();
     let mut numbers = HashMap::new();

@@ -1,4 +1,4 @@
-//! A system call's definition in Rust's terms.
+//! A system call's definition as Rust types.
 
 use serde::Deserialize;
 
@@ -7,35 +7,35 @@ use serde::Deserialize;
 pub struct Syscall {
     /// Its name without `zx_`.
     pub name: String,
-    /// The file that it stands in: what it is about.
+    /// The noun, which is the name of its file.
     pub noun: String,
-    /// What the vDSO passes to the server. Numbers stay for good.
+    /// The number that the vDSO passes to the server. Numbers never change.
     pub number: u32,
     /// Its arguments in order.
     pub args: Vec<Arg>,
     /// The type of its result: one of [`SCALARS`], `void` or `string_view`.
     pub returns: String,
-    /// Who answers it.
+    /// What answers it.
     pub via: Via,
-    /// Whether the vDSO's entry point is written by hand and enters the server by this number.
+    /// Whether the vDSO's entry point is written by hand and calls the server with this number.
     pub wrapper: bool,
-    /// Whether it may wait for something.
+    /// Whether it may block.
     pub blocking: bool,
-    /// Whether it never comes back.
+    /// Whether it never returns.
     pub noreturn: bool,
     /// The types and rights that its handles must have.
     pub rights: Vec<Right>,
-    /// The errors that it answers.
+    /// The errors that it returns.
     pub errors: Vec<ErrorCase>,
-    /// The oldest vintage of Zircon's interface that has it: `2018-03`, `2018-11`, `2020-07` or `newest`.
+    /// The oldest version of Zircon's interface that has it: `2018-03`, `2018-11`, `2020-07` or `newest`.
     pub since: String,
-    /// How far it is built.
+    /// How far it is implemented.
     pub support: Support,
     /// What it does, one paragraph of markdown.
     pub doc: String,
 }
 
-/// Nouns of this system's own, which Zircon has none of.
+/// This system's own nouns, which Zircon does not have.
 const OURS: [&str; 2] = ["endpoint", "vproc"];
 
 impl Syscall {
@@ -54,13 +54,13 @@ pub struct Arg {
     /// One of [`SCALARS`], `void` for bytes, or a structure of the `abi` crate (`zx_…_t`).
     #[serde(rename = "type")]
     pub ty: String,
-    /// For pointers: who reads and who writes what it points to. A scalar without it is a value.
+    /// For pointers: the direction of data. A scalar without it is a value.
     #[serde(default)]
     pub dir: Option<Dir>,
     /// For pointers: whether it points to any number of `ty`.
     #[serde(default)]
     pub array: bool,
-    /// For arrays: the argument that says how many.
+    /// For arrays: the argument that holds the number of elements.
     #[serde(default)]
     pub len: Option<String>,
     /// For pointers: whether it may be null.
@@ -75,7 +75,7 @@ impl Arg {
     }
 }
 
-/// Which way data goes through a pointer.
+/// The direction of data through a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dir {
@@ -87,17 +87,17 @@ pub enum Dir {
     InOut,
 }
 
-/// Who answers a call.
+/// What answers a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
     /// The server.
     Server,
-    /// The vDSO, alone or by way of other calls: the server has no such call.
+    /// The vDSO, alone or by other calls: the server has no such call.
     Vdso,
 }
 
-/// What a handle must be for a call.
+/// The type and rights that a handle needs for a call.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Right {
@@ -109,25 +109,25 @@ pub struct Right {
     pub needs: Vec<String>,
 }
 
-/// An error that a call answers.
+/// An error that a call returns.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorCase {
     /// The status without `ZX_ERR_`.
     pub status: String,
-    /// When, as sentences.
+    /// The condition, as sentences.
     pub when: String,
 }
 
-/// How far a call is built.
+/// How far a call is implemented.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Support {
-    /// As Zircon has it.
+    /// As in Zircon.
     Supported,
-    /// With what is said missing.
+    /// With the described parts missing.
     Partial(String),
-    /// Not; it answers `ZX_ERR_NOT_SUPPORTED`. The text says why.
+    /// Not implemented: it returns `ZX_ERR_NOT_SUPPORTED`. The text says why.
     Unsupported(String),
 }
 
@@ -150,14 +150,14 @@ impl Support {
     }
 }
 
-/// A scalar type: its name here, in C and in Rust.
+/// A scalar type: its name in definitions, in C and in Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scalar {
-    /// As definitions say it.
+    /// In definitions.
     pub name: &'static str,
-    /// As C says it.
+    /// In C.
     pub c: &'static str,
-    /// As Rust says it.
+    /// In Rust.
     pub rust: &'static str,
 }
 
@@ -187,7 +187,7 @@ pub const SCALARS: &[Scalar] = &[
     scalar("futex", "zx_futex_t", "i32"),
 ];
 
-/// The scalar type of that name.
+/// The scalar type with that name.
 pub fn scalar_type(name: &str) -> Option<Scalar> {
     SCALARS.iter().copied().find(|s| s.name == name)
 }

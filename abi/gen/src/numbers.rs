@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::model::{Dir, Support, Syscall, Via};
 
-/// `pub mod nr` with a constant for each call, and `pub const SYSCALLS` with an entry for each.
+/// Generates `pub mod nr` with a constant for each call, and `pub const SYSCALLS` with an entry for each.
 pub fn rust(calls: &[Syscall]) -> String {
     let mut out = String::from("/// The number of each call, as the vDSO passes it to the server.\npub mod nr {\n");
     for call in calls {

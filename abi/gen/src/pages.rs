@@ -1,4 +1,4 @@
-//! Pages in markdown: one for each call, an index, and a table of what is built.
+//! Markdown pages: one for each call, an index, and a support table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,8 +8,8 @@ use std::{fs, io};
 use crate::header;
 use crate::model::{Arg, Dir, Support, Syscall, Via};
 
-/// Writes the reference into a folder, which is made if it is not there: `<call>.md` for each call, and `index.md`. Gives
-/// the names of the files.
+/// Writes the reference into a folder, which is created if necessary: `<call>.md` for each call, and `index.md`.
+/// Returns the names of the files.
 pub fn write(calls: &[Syscall], dir: &Path) -> io::Result<Vec<String>> {
     fs::create_dir_all(dir)?;
     let mut names = Vec::new();
@@ -99,7 +99,7 @@ pub fn index(calls: &[Syscall]) -> String {
     out
 }
 
-/// How far each call is built: the page `docs/compatibility.md`, which stands beside the definitions in the tree.
+/// The support of each call: the page `docs/compatibility.md`, which is in the tree beside the definitions.
 pub fn compatibility(calls: &[Syscall]) -> String {
     let zircons = || calls.iter().filter(|call| !call.is_ours());
     let count = |level: &str| zircons().filter(|call| call.support.level() == level).count();

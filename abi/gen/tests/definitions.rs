@@ -1,4 +1,4 @@
-//! What the reader refuses, and what the emitters make of a small definition.
+//! Tests what the reader refuses, and what the emitters generate from a small definition.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn read() -> Syscall {
     parse("thing", READ).expect("the definition is well-formed").remove(0)
 }
 
-/// The complaint about a definition that differs from a good one.
+/// The error for a definition that differs from a good one.
 fn complaint(change: impl FnOnce(&mut Syscall)) -> String {
     let mut call = read();
     change(&mut call);
@@ -145,7 +145,7 @@ fn a_stub_fills_all_eight_words() {
     ] {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
-    // r8 and r9 are arguments before they are words of the message.
+    // r8 and r9 are arguments before they become words of the message.
     assert!(text.find("gs:[40], r8") < text.find("mov r8, rsi"));
     assert!(text.find("gs:[48], r9") < text.find("mov r9, rdx"));
     assert!(text.contains(".set _zx_thing_read, zx_thing_read"));
@@ -198,6 +198,6 @@ fn a_page_says_what_the_definition_says() {
 fn the_definitions_fit_together() {
     let calls = load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../syscalls")).expect("they are good");
     assert!(calls.is_sorted_by_key(|call| call.number));
-    // A call that waits is told so by the server.
+    // Only the server can block a thread.
     assert!(calls.iter().filter(|call| call.blocking).all(|call| call.via == Via::Server));
 }
