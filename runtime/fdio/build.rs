@@ -1,4 +1,4 @@
-//! How libfdio.so is linked: its name, and its own calls bound to itself.
+//! Link arguments of libfdio.so: its soname, and `-Bsymbolic`, which binds the library's own calls to itself.
 use std::env;
 use std::path::PathBuf;
 
@@ -11,7 +11,8 @@ fn main() {
     let arg = |text: &str| println!("cargo:rustc-cdylib-link-arg={text}");
     arg("-soname=libfdio.so");
     arg("-Bsymbolic");
-    // Undefined: the C library's functions and the system calls. With a sysroot they are named as needs and checked.
+    // The C library's functions and the system calls are undefined symbols. With a sysroot, their libraries become
+    // needed libraries of libfdio.so and the linker checks the symbols.
     let sysroot = env::var_os("HAFNON_SYSROOT").map(PathBuf::from);
     let needs = ["libc.so", "libzircon.so"];
     if let Some(lib) = sysroot.map(|root| root.join("lib")).filter(|lib| needs.iter().all(|so| lib.join(so).exists())) {

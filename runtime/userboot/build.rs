@@ -1,7 +1,7 @@
-//! How userboot is linked: a program that needs nobody.
+//! Link arguments of userboot, a program without libraries.
 //!
-//! The target's own programs begin with `Scrt1.o`, from which the C library takes over. There is no C library here, so
-//! that object is an empty one; the entry point is ours, and no dynamic linker is named.
+//! Programs of the target begin with `Scrt1.o`, which passes control to the C library. Userboot has no C library, so an
+//! empty object replaces that file; the entry point is userboot's own, and the file names no dynamic linker.
 use std::path::PathBuf;
 use std::{env, fs};
 
@@ -20,21 +20,21 @@ fn main() {
         "--build-id=none",
         "-zdefs",
         "-znoexecstack",
-        // Relocated data stays writable: nobody is there to protect it afterwards.
+        // Relocated data stays writable, because nothing protects it after relocation.
         "-znorelro",
     ] {
         println!("cargo:rustc-link-arg-bins={arg}");
     }
 }
 
-/// An ELF object for x86-64 without any section.
+/// An ELF object for x86-64 without sections.
 fn empty_object() -> [u8; 64] {
     let mut elf = [0; 64];
     elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     elf[16] = 1; // ET_REL
     elf[18] = 62; // EM_X86_64
     elf[20] = 1; // version
-    elf[52] = 64; // bytes of this header
-    elf[58] = 64; // bytes of a section header
+    elf[52] = 64; // size of this header in bytes
+    elf[58] = 64; // size of a section header in bytes
     elf
 }

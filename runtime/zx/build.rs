@@ -1,4 +1,4 @@
-//! Declares every call of the vDSO, out of the calls' definitions.
+//! Generates the declarations of all calls of the vDSO from the calls' definitions.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use abi_gen::{Arg, Dir};
 
-/// Structures that hold addresses: `sys` has them with pointers, `abi` with numbers.
+/// Structures with addresses: `sys` declares them with pointers, `abi` with numbers.
 const WITH_POINTERS: [&str; 4] =
     ["zx_channel_call_args_t", "zx_channel_call_etc_args_t", "zx_iovec_t", "zx_string_view_t"];
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// For tests: every call's address by its name.
+/// For tests: generates a function that returns a call's address by its name.
 fn addresses(out: &mut String, calls: &[abi_gen::Syscall]) -> std::fmt::Result {
     out.push_str(
         "/// The address of a call, for `probe::call`; `name` is without `zx_`.\n#[cfg(feature = \"probe\")]\n",
@@ -45,7 +45,7 @@ fn addresses(out: &mut String, calls: &[abi_gen::Syscall]) -> std::fmt::Result {
     Ok(())
 }
 
-/// A name that may be a keyword.
+/// A name as a raw identifier if it is a keyword.
 fn raw(name: &str) -> String {
     if matches!(name, "type" | "fn" | "in" | "mod" | "ref" | "move") { format!("r#{name}") } else { name.to_owned() }
 }

@@ -1,7 +1,7 @@
-//! The directory of an image: checked once, then searched without errors.
+//! The directory of an image. It is checked once; searches cannot fail afterwards.
 //!
-//! The format knows only full paths. Directories are what the paths have in common: [`Directory::children`] lists the
-//! names one level below a path, [`Directory::is_dir`] tells whether anything lies below it.
+//! The format stores full paths only. A directory exists if some file's path begins with it: [`Directory::children`]
+//! lists the names one level below a path, [`Directory::is_dir`] tells whether any file lies below it.
 
 use crate::{Error, MAX_NAME, PAGE_SIZE, is_clean_path, word};
 
@@ -12,7 +12,7 @@ const ENTRY_HEADER: usize = 12;
 #[derive(Clone, Copy, Debug)]
 pub struct Directory<'a> {
     bytes: &'a [u8],
-    /// Names ascend, as the writer leaves them: then a repeated child can only be the neighbour of the first.
+    /// The entries are sorted by name, as the writer writes them. A repeated child name is then adjacent to its first.
     sorted: bool,
 }
 
@@ -21,7 +21,7 @@ pub struct Directory<'a> {
 pub struct Entry<'a> {
     /// Full path without a leading slash.
     pub name: &'a str,
-    /// Where the contents begin in the image, in bytes; a multiple of [`PAGE_SIZE`].
+    /// Offset of the contents in the image, in bytes; a multiple of [`PAGE_SIZE`].
     pub offset: u32,
     /// Length of the contents in bytes.
     pub size: u32,
@@ -51,7 +51,7 @@ impl<'a> Directory<'a> {
         Ok(Directory { bytes, sorted })
     }
 
-    /// All files, in the order of the image.
+    /// All files, in image order.
     pub fn entries(&self) -> Entries<'a> {
         Entries { rest: self.bytes }
     }
@@ -60,7 +60,7 @@ impl<'a> Directory<'a> {
     pub fn find(&self, path: &str) -> Option<Entry<'a>> {
         let mut rest = self.bytes;
         while !rest.is_empty() {
-            // All names were looked at when the directory was checked.
+            // `parse` has checked all names.
             let ((name, ..), after) = split_raw(rest).ok()?;
             if name == path.as_bytes() {
                 return split_entry(rest).ok().map(|(entry, _)| entry);
@@ -70,7 +70,7 @@ impl<'a> Directory<'a> {
         None
     }
 
-    /// Whether anything lies below `path`. The empty path is the root and always a directory.
+    /// Whether any file lies below `path`. The empty path is the root, which is always a directory.
     pub fn is_dir(&self, path: &str) -> bool {
         path.is_empty() || self.entries().any(|entry| below(entry.name, path).is_some())
     }
@@ -105,7 +105,7 @@ impl<'a> Iterator for Entries<'a> {
 pub struct Child<'a> {
     /// The last component of the path.
     pub name: &'a str,
-    /// The file, or none for a directory.
+    /// The file; `None` for a directory.
     pub file: Option<Entry<'a>>,
 }
 
@@ -132,7 +132,8 @@ impl<'a> Iterator for Children<'a> {
             if self.previous == Some(name) {
                 continue;
             }
-            // Sorted by bytes, "a/x" may still be parted from "a/y" only by names that begin with "a/": neighbours.
+            // In sorted order, only names that begin with "a/" lie between "a/x" and "a/y", so equal children are
+            // adjacent.
             if !self.directory.sorted && self.seen_before(name, entry) {
                 continue;
             }
@@ -150,7 +151,7 @@ impl<'a> Children<'a> {
     }
 }
 
-/// What of `name` lies below the directory `path`.
+/// The part of `name` below the directory `path`; `None` if `name` is not below it.
 fn below<'n>(name: &'n str, path: &str) -> Option<&'n str> {
     if path.is_empty() {
         return Some(name);
@@ -158,10 +159,10 @@ fn below<'n>(name: &'n str, path: &str) -> Option<&'n str> {
     name.strip_prefix(path)?.strip_prefix('/')
 }
 
-/// An entry whose name nobody has looked at: name, offset, size.
+/// An entry whose name has not been checked: name, offset, size.
 type Raw<'a> = (&'a [u8], u32, u32);
 
-/// The first entry of a directory as it stands there, and the bytes after it.
+/// Splits off the first entry, unchecked, and returns it with the bytes after it.
 fn split_raw(bytes: &[u8]) -> Result<(Raw<'_>, &[u8]), Error> {
     let name_len = word(bytes, 0).ok_or(Error::BadEntry)? as usize;
     let size = word(bytes, 4).ok_or(Error::BadEntry)?;
@@ -177,7 +178,7 @@ fn split_raw(bytes: &[u8]) -> Result<(Raw<'_>, &[u8]), Error> {
     Ok(((name, offset, size), after))
 }
 
-/// The first entry of a directory, its name checked, and the bytes after it.
+/// Splits off the first entry, checks its name, and returns it with the bytes after it.
 fn split_entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), Error> {
     let ((name, offset, size), after) = split_raw(bytes)?;
     let name = core::str::from_utf8(name).map_err(|_| Error::BadName)?;

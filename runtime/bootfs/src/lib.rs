@@ -1,7 +1,8 @@
 //! The BOOTFS image format: reader and writer.
 //!
-//! A BOOTFS image is the read-only file system that a system boots from: one flat directory of full paths (`bin/init`,
-//! `lib/ld.so.1`), then the bytes of the files, each beginning on a page so that it can be mapped where it lies.
+//! A BOOTFS image is the read-only file system that a system boots from. It holds one flat directory of full paths
+//! (`bin/init`, `lib/ld.so.1`), then the contents of the files. Each file begins on a page boundary, so that a program
+//! can map it in place.
 //!
 //! ```text
 //! offset 0   u32 magic  u32 directory size  u32 0  u32 0
@@ -10,9 +11,10 @@
 //! then       the files, each at a multiple of 4096
 //! ```
 //!
-//! All numbers are little endian. Reading goes in two steps, because an image may be a slice or lie in a memory object:
-//! [`Header::parse`] says how long the directory is, [`Directory::parse`] checks its bytes once and gives entries that
-//! can be relied on: names are clean paths and every file lies inside the image. [`Bootfs`] does both for a slice.
+//! All numbers are little-endian. An image may be a slice or lie in a VMO, so reading takes two steps:
+//! [`Header::parse`] returns the directory's length, and [`Directory::parse`] checks the directory's bytes once. In a
+//! checked directory, all names are clean paths and every file lies inside the image. [`Bootfs`] does both steps for a
+//! slice.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -35,13 +37,13 @@ pub const MAGIC: u32 = 0xa56d_3ff9;
 /// Size of the header in bytes; the directory follows it.
 pub const HEADER_SIZE: usize = 16;
 
-/// Files begin at multiples of this.
+/// Alignment of files in the image, in bytes.
 pub const PAGE_SIZE: u32 = 4096;
 
-/// The longest directory that is read, in bytes. A bound for readers that must copy it.
+/// Limit on the directory's length in bytes, for readers that copy the directory.
 pub const MAX_DIRECTORY_SIZE: u32 = 4 << 20;
 
-/// The longest path of a file, in bytes, its NUL not counted.
+/// Limit on a file's path in bytes, without its NUL.
 pub const MAX_NAME: usize = 1023;
 
 /// Why an image cannot be read.
@@ -119,10 +121,10 @@ pub struct Bootfs<'a> {
 }
 
 impl<'a> Bootfs<'a> {
-    /// Checks the image's header and directory; file contents are not looked at.
+    /// Checks the image's header and directory, but not the file contents.
     ///
     /// # Errors
-    /// What is wrong with the image.
+    /// An [`Error`] that says what is wrong with the image.
     pub fn new(image: &'a [u8]) -> Result<Bootfs<'a>, Error> {
         let header = Header::parse(image)?;
         let end = HEADER_SIZE + header.directory_size();
@@ -140,20 +142,20 @@ impl<'a> Bootfs<'a> {
         self.directory.find(path).map(|entry| self.data(&entry))
     }
 
-    /// The contents of a file. Empty for an entry of another, longer image.
+    /// The contents of a file. Empty if the entry belongs to a longer image and lies outside this one.
     pub fn data(&self, entry: &Entry<'_>) -> &'a [u8] {
         let start = entry.offset as usize;
         self.image.get(start..start.saturating_add(entry.size as usize)).unwrap_or(&[])
     }
 }
 
-/// The little-endian word at byte `at`.
+/// The little-endian 32-bit word at byte `at`.
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
 }
 
-/// A clean relative path: components that are neither empty nor `.` nor `..`, no NUL.
+/// Whether a path is clean and relative: no component is empty, `.` or `..`, and it contains no NUL.
 fn is_clean_path(path: &str) -> bool {
     path.len() <= MAX_NAME
         && !path.contains('\0')

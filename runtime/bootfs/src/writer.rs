@@ -1,4 +1,4 @@
-//! Makes images. The same files give the same bytes, in whatever order they are added.
+//! Builds images. The same files give the same bytes, regardless of the order in which they are added.
 
 use std::collections::{BTreeMap, HashMap};
 use std::string::{String, ToString};
@@ -14,9 +14,9 @@ use crate::{HEADER_SIZE, MAGIC, MAX_DIRECTORY_SIZE, PAGE_SIZE, is_clean_path};
 pub enum WriteError {
     /// Not a clean relative path (`bin/sh`), or too long.
     BadName(String),
-    /// A second file with the same path, or a file where another has a directory.
+    /// The path is already in use, or one path is both a file and a directory.
     Duplicate(String),
-    /// The image would exceed 4 GiB, or its directory the size that readers accept.
+    /// The image would exceed 4 GiB, or its directory would exceed the limit of readers.
     TooBig,
     /// The output could not be written.
     Io(io::Error),
@@ -51,12 +51,12 @@ impl From<io::Error> for WriteError {
 /// Collects files, then writes the image.
 #[derive(Clone, Debug, Default)]
 pub struct Writer {
-    /// A file that goes by several names has one place in the image.
+    /// Contents by path. A file with several paths is stored once.
     files: BTreeMap<String, Arc<Vec<u8>>>,
 }
 
 impl Writer {
-    /// An image without files.
+    /// Creates an image without files.
     pub fn new() -> Writer {
         Writer::default()
     }
@@ -69,10 +69,10 @@ impl Writer {
         self.insert(path, Arc::new(data.into()))
     }
 
-    /// Adds another path of a file that is there.
+    /// Adds another path for a file that has been added.
     ///
     /// # Errors
-    /// [`WriteError::BadName`], also where there is no such file; [`WriteError::Duplicate`].
+    /// [`WriteError::BadName`], also if `file` has not been added; [`WriteError::Duplicate`].
     pub fn add_name(&mut self, path: &str, file: &str) -> Result<&mut Writer, WriteError> {
         let data = self.files.get(file).ok_or_else(|| WriteError::BadName(file.to_string()))?.clone();
         self.insert(path, data)
@@ -93,7 +93,7 @@ impl Writer {
         Ok(self)
     }
 
-    /// The paths and sizes in bytes of the files so far, in the order of the image.
+    /// The paths and sizes in bytes of the files added so far, in image order.
     pub fn files(&self) -> impl Iterator<Item = (&str, usize)> {
         self.files.iter().map(|(name, data)| (name.as_str(), data.len()))
     }
@@ -148,7 +148,7 @@ impl Writer {
         out.write_all(&bytes)?;
         let zeros = [0; PAGE_SIZE as usize];
         for data in self.files.values() {
-            // At its first name.
+            // Write the contents only once, at the file's first name.
             if places.remove(&Arc::as_ptr(data)).is_none() {
                 continue;
             }

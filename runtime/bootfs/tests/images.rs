@@ -1,4 +1,4 @@
-//! What the writer writes, the reader reads; what nobody should write, it refuses without panicking.
+//! The reader reads what the writer writes, and rejects malformed images without a panic.
 use std::collections::BTreeMap;
 
 use bootfs::{Bootfs, Directory, Error, HEADER_SIZE, Header, MAGIC, PAGE_SIZE, Writer};

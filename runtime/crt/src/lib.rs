@@ -1,9 +1,10 @@
 //! `Scrt1.o`: the first instructions of a program.
 //!
-//! The dynamic linker jumps here when everything is loaded and relocated, with the registers that the process was
-//! started with: `rdi` = the bootstrap channel, `rsi` = the base of the vDSO. All this file does is to name the
-//! program's `main` for the C library, which reads the rest of the start message, runs initialisers, calls `main` and
-//! exits with its result. It is an object file, not a library: the linker puts it first in each executable.
+//! The dynamic linker jumps here after it has loaded and relocated everything, with the registers that the process
+//! started with: `rdi` = the bootstrap channel, `rsi` = the base of the vDSO. This file only passes the address of the
+//! program's `main` to the C library. The C library then reads the rest of the start message, runs the initialisers,
+//! calls `main`, and exits with its result. `Scrt1.o` is an object file, not a library: the linker puts it first in
+//! each executable.
 //!
 //! Build: `rustc --edition 2024 --target x86_64-unknown-fuchsia --crate-type lib --emit obj -o Scrt1.o src/lib.rs`.
 #![no_std]
@@ -15,7 +16,7 @@ core::arch::global_asm!(
     ".type _start,@function",
     "_start:",
     ".cfi_startproc",
-    // The outermost frame: unwinders and debuggers stop here.
+    // Outermost frame: unwinders and debuggers stop here.
     ".cfi_undefined rip",
     "xor ebp, ebp",
     "and rsp, -16",
@@ -25,7 +26,7 @@ core::arch::global_asm!(
     ".cfi_endproc",
     ".size _start, . - _start",
     ".popsection",
-    // `__dso_handle` identifies this module to `__cxa_atexit`; its address is what counts.
+    // `__dso_handle` identifies this module to `__cxa_atexit`; only its address matters.
     ".pushsection .data.rel.ro.__dso_handle,\"aw\",@progbits",
     ".global __dso_handle",
     ".hidden __dso_handle",

@@ -1,17 +1,18 @@
-//! What the target's unwinder forgets: the unsafe stack.
+//! Restores the unsafe stack when the target's unwinder catches an exception.
 //!
-//! The unwinder that comes with Rust's target is built with SafeStack, as all C is there: each thread has a second stack
-//! for variables whose address is taken, and `fs:0x18` points to its end. A frame of C gives its part back when it returns.
-//! The unwinder's own frames never do when an exception is caught: it jumps from within them to where it is caught. Rust
-//! has no such frames and so does not notice, until a thread has caught some hundred panics and the unsafe stack is at its
-//! end. So:
+//! The unwinder of Rust's target is built with SafeStack, like all C code of the target: each thread has a second stack
+//! for variables whose address is taken, and `fs:0x18` points to its top. A C function releases its part of that stack
+//! when it returns. The unwinder's own functions never return when an exception is caught: the unwinder jumps from them
+//! to the landing pad, and so leaks their part of the unsafe stack. Rust code has no frames on that stack, so the leak
+//! shows only after a thread has caught a few hundred panics and the unsafe stack overflows. This file fixes it in
+//! three steps:
 //!
-//! 1. who raises, or goes on with, an exception comes here first: where the unsafe stack ends now is noted;
-//! 2. the unwinder does its work;
-//! 3. its jump to where the exception is caught comes here too, and puts the pointer back.
+//! 1. A call that raises or resumes an exception comes here first; the code here saves the pointer to the unsafe stack.
+//! 2. The unwinder does its work.
+//! 3. Its jump to the landing pad also comes here, and the code here restores the pointer.
 //!
-//! The names below are the unwinder's; in its own object files they are renamed to those with `__plain` (see
-//! `xtask/src/unwinder.rs`). Between 1 and 3 nothing else unwinds in a thread.
+//! The symbols below have the unwinder's names; `xtask/src/unwinder.rs` renames the unwinder's own symbols to names
+//! with the prefix `__plain`. Between steps 1 and 3 the thread unwinds nothing else.
 #![no_std]
 
 #[cfg(target_os = "fuchsia")]
@@ -27,11 +28,11 @@ core::arch::global_asm!(
     ".type \\name,@function",
     "\\name:",
     ".cfi_startproc",
-    // 1
+    // 1: save the pointer to the unsafe stack.
     "mov rax, qword ptr fs:[0x18]",
     "mov rcx, qword ptr [rip + .Lunsafe_stack@GOTTPOFF]",
     "mov qword ptr fs:[rcx], rax",
-    // 2: as if it had been called by our caller.
+    // 2: tail call, so that the unwinder sees our caller as its own.
     "jmp __plain\\name",
     ".cfi_endproc",
     ".size \\name, . - \\name",
@@ -46,7 +47,7 @@ core::arch::global_asm!(
     ".type __libunwind_Registers_x86_64_jumpto,@function",
     "__libunwind_Registers_x86_64_jumpto:",
     ".cfi_startproc",
-    // 3: the registers that are to be loaded lie on the unsafe stack; nothing is put there before they are.
+    // 3: the registers to load are on the unsafe stack; nothing overwrites them there before they are loaded.
     "mov rcx, qword ptr [rip + .Lunsafe_stack@GOTTPOFF]",
     "mov rax, qword ptr fs:[rcx]",
     "mov qword ptr fs:[0x18], rax",

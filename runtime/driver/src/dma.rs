@@ -1,22 +1,22 @@
-//! Memory that devices read and write, and memory of devices.
+//! Memory that devices access by DMA, and device memory (MMIO).
 
 use core::ptr::NonNull;
 
 use abi::{ZX_BTI_CONTIGUOUS, ZX_BTI_PERM_READ, ZX_BTI_PERM_WRITE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE};
 use zx::{Bti, Pmt, Result, Status, Vmo};
 
-/// The size of a page.
+/// Page size in bytes.
 pub const PAGE: usize = 4096;
 
-/// Maps all of a VMO into this process, for as long as it lives.
+/// Maps a whole VMO into this process until the process ends.
 fn map(vmo: &Vmo, len: usize) -> Result<NonNull<u8>> {
     let root = zx::startup::vmar_root_self();
     let address = root.map(ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, 0, vmo, 0, len)?;
     NonNull::new(core::ptr::with_exposed_provenance_mut(address)).ok_or(Status::INTERNAL)
 }
 
-/// Contiguous memory that a device may use: pinned, so that it stays where it is, and mapped. It ends with its owner, by
-/// when the device must not use it any more.
+/// Contiguous memory for DMA: pinned, so that its physical address does not change, and mapped. Dropping it unpins the
+/// memory; the device must not access it after that.
 #[derive(Debug)]
 pub struct Dma {
     vmo: Vmo,
@@ -26,14 +26,14 @@ pub struct Dma {
     len: usize,
 }
 
-// SAFETY: a mapping belongs to the process, and what is in it is only reached through unsafe code.
+// SAFETY: the mapping belongs to the process, not to a thread, and its contents are accessed only by unsafe code.
 unsafe impl Send for Dma {}
 
 impl Dma {
-    /// Takes that many bytes, rounded up to pages, all zero.
+    /// Allocates at least `len` bytes, rounded up to pages and filled with zeroes.
     ///
     /// # Errors
-    /// `NO_MEMORY`: there is not so much in one piece.
+    /// `NO_MEMORY`: no contiguous range of this size is free.
     pub fn new(bti: &Bti, len: usize) -> Result<Dma> {
         let len = len.checked_next_multiple_of(PAGE).filter(|len| *len > 0).ok_or(Status::OUT_OF_RANGE)?;
         let vmo = Vmo::create_contiguous(bti, len, 0)?;
@@ -44,12 +44,12 @@ impl Dma {
         Ok(Dma { vmo, pmt: Some(pmt), address: addresses[0], mapped, len })
     }
 
-    /// The object, for those who share the memory.
+    /// The VMO, for sharing the memory with other processes.
     pub fn vmo(&self) -> &Vmo {
         &self.vmo
     }
 
-    /// Where the device finds it.
+    /// Its address for the device.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -59,12 +59,12 @@ impl Dma {
         self.len
     }
 
-    /// Never: there is at least a page.
+    /// Always false: the memory has at least one page.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where this process finds it.
+    /// Its address in this process.
     pub(crate) fn mapped(&self) -> NonNull<u8> {
         self.mapped
     }
@@ -74,13 +74,13 @@ impl Drop for Dma {
     fn drop(&mut self) {
         let _ = zx::startup::vmar_root_self().unmap(self.mapped.addr().get(), self.len);
         if let Some(pmt) = self.pmt.take() {
-            // Without this the pages would be in quarantine.
+            // Without the unpin, the pages would go into quarantine.
             let _ = pmt.unpin();
         }
     }
 }
 
-/// A window of a device: memory that is the device itself.
+/// A window of a device: device memory (MMIO), mapped into this process.
 #[derive(Debug)]
 pub struct Window {
     /// Its physical address.
@@ -92,26 +92,26 @@ pub struct Window {
 
 // SAFETY: as for `Dma`.
 unsafe impl Send for Window {}
-// SAFETY: the same; nothing can be done with a shared reference.
+// SAFETY: as for `Dma`; a shared reference allows no access to the memory.
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// Maps the window that a VMO stands for; it stays mapped for as long as the process lives.
+    /// Maps the VMO of a device's memory window. The mapping lasts until the process ends.
     ///
     /// # Errors
-    /// What the mapping gives.
+    /// `OUT_OF_RANGE`, and the errors of the mapping.
     pub fn new(address: u64, len: u64, vmo: &Vmo) -> Result<Window> {
         let len = usize::try_from(len).map_err(|_| Status::OUT_OF_RANGE)?;
         Ok(Window { address, len, mapped: map(vmo, len)? })
     }
 
-    /// Where this process finds a physical address, if `len` bytes from there lie in the window.
+    /// The address in this process of the physical address `address`, if `len` bytes from there lie in the window.
     pub(crate) fn find(&self, address: u64, len: usize) -> Option<NonNull<u8>> {
         let offset = usize::try_from(address.checked_sub(self.address)?).ok()?;
         if offset.checked_add(len)? > self.len {
             return None;
         }
-        // SAFETY: inside the mapping.
+        // SAFETY: the offset is inside the mapping, as checked above.
         Some(unsafe { self.mapped.add(offset) })
     }
 }

@@ -1,9 +1,9 @@
-//! What drivers cannot do in safe code, as small safe types: memory that a device reads and writes by itself ([`Dma`]),
-//! memory that is a device ([`Window`]), and on top of both the queue of a virtio disk ([`virtio`]), whose protocol is the
-//! crate `virtio-drivers`. (I/O ports and interrupts are in the crate `zx`.)
+//! Safe types for what drivers cannot do in safe code: DMA memory ([`Dma`]), device memory ([`Window`]), and, on top of
+//! both, a virtio disk ([`virtio`]) whose protocol the crate `virtio-drivers` implements. (I/O ports and interrupts are
+//! in the crate `zx`.)
 //!
-//! A driver is an ordinary program; its right to a part of the machine is a handle, and these types are made from such
-//! handles. What a device does with memory that it was told of is beyond any type: see docs/drivers.md.
+//! A driver is an ordinary program. Its rights to parts of the machine are handles, and these types are made from such
+//! handles. No type can limit what a device does with memory whose address it knows: see docs/drivers.md.
 #![cfg(target_os = "fuchsia")]
 
 mod dma;

@@ -1,12 +1,11 @@
 //! A virtio disk on a PCI bus.
 //!
-//! The crate `virtio-drivers` knows the protocol: features, queue, registers. It asks this process for memory through a
-//! trait without a value ([`Hal`]), so what it asks of stands in one place for the whole process: a process drives one
-//! device.
+//! The crate `virtio-drivers` implements the protocol: features, queue, registers. It allocates memory through a trait
+//! without a receiver ([`Hal`]), so the state behind that trait is global: a process can drive one device.
 //!
-//! A request has three parts that the device reads and writes: a header, the data, a byte of status. The data lies in a
-//! [`Dma`] that the driver may share with a client: it is not copied, and nobody here looks at it. The rest is small, and
-//! is copied to a page that the device reaches, and back.
+//! A request has three parts that the device reads and writes: a header, the data, and a status byte. The data lies in
+//! a [`Dma`] that the driver may share with a client; the driver neither copies nor reads it. Header and status byte
+//! are small; the driver copies them to and from a page that the device can access.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, fence};
@@ -25,39 +24,39 @@ use zx::{Bti, Rights};
 
 use crate::dma::{Dma, PAGE, Window};
 
-/// The bytes of a block.
+/// Block size in bytes.
 pub const BLOCK: usize = SECTOR_SIZE;
-/// Requests at once: what the crate's queue takes.
+/// Limit on requests in flight: the size of the crate's queue.
 pub const MOST_REQUESTS: usize = 16;
-/// Bytes of a place for small things.
+/// Bytes of a slot for a header or a status byte.
 const PLACE: usize = 64;
 
-/// The device's configuration registers, wherever they are.
+/// Access to the device's PCI configuration registers.
 pub trait Config: Clone {
-    /// Reads four bytes.
+    /// Reads four bytes at `offset`.
     fn read(&self, offset: u8) -> u32;
-    /// Writes four bytes.
+    /// Writes four bytes at `offset`.
     fn write(&self, offset: u8, value: u32);
-    /// Address and length of a memory window, by the number of its register.
+    /// Physical address and length of a memory window, by its BAR's index.
     fn window(&self, index: u8) -> Option<(u64, u64)>;
 }
 
-/// A request that is under way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(u16);
 
-/// What the crate is given of this process.
+/// This process's resources, as the crate's trait uses them.
 struct Process {
     bti: Bti,
     windows: Vec<Window>,
-    /// All memory that the device knows of, but for buffers.
+    /// All memory that the device may access, except for data buffers.
     memory: Mutex<Vec<Dma>>,
-    /// Address in this process, length and address for the device of each buffer.
+    /// For each data buffer: address in this process, length, address for the device.
     buffers: Mutex<Vec<(usize, usize, u64)>>,
     places: Mutex<Places>,
 }
 
-/// Copies of small things, where the device reaches them.
+/// Slots for headers and status bytes, in a page that the device can access.
 struct Places {
     page: Dma,
     free: Vec<usize>,
@@ -70,36 +69,36 @@ impl Places {
     }
 
     fn at(&self, place: usize) -> NonNull<u8> {
-        // SAFETY: there are as many places as fit.
+        // SAFETY: `place` is below the number of slots in the page.
         unsafe { self.page.mapped().add(place * PLACE) }
     }
 
-    /// Copies something to a place of its own; gives its address for the device.
+    /// Copies `bytes` to a free slot and returns the slot's address for the device.
     ///
     /// # Safety
-    /// The bytes can be read.
+    /// `bytes` is readable.
     unsafe fn take(&mut self, bytes: NonNull<[u8]>) -> Option<u64> {
         if bytes.len() > PLACE {
             return None;
         }
         let place = self.free.pop()?;
-        // SAFETY: the place is free and long enough, the bytes are the caller's.
+        // SAFETY: the slot is free and long enough; the caller guarantees that `bytes` is readable.
         unsafe { self.at(place).copy_from_nonoverlapping(bytes.cast(), bytes.len()) };
         Some(self.page.address() + (place * PLACE) as u64)
     }
 
-    /// Frees the place of this address for the device, if it is one, and copies it back where the device may have
-    /// written to it.
+    /// Frees the slot at this address for the device, if the address is a slot's. If `back`, the device may have
+    /// written to the slot, and its contents are copied back to `bytes` first.
     ///
     /// # Safety
-    /// The bytes can be written where `back` says so.
+    /// `bytes` is writable if `back`.
     unsafe fn give_back(&mut self, address: u64, bytes: NonNull<[u8]>, back: bool) {
         let Some(offset) = address.checked_sub(self.page.address()).filter(|offset| *offset < PAGE as u64) else {
             return;
         };
         let place = offset as usize / PLACE;
         if back && bytes.len() <= PLACE {
-            // SAFETY: the device is done with the place; the bytes are the caller's.
+            // SAFETY: the device no longer uses the slot; the caller guarantees that `bytes` is writable.
             unsafe { bytes.cast().copy_from_nonoverlapping(self.at(place), bytes.len()) };
         }
         self.free.push(place);
@@ -112,12 +111,12 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The trait's value.
+/// Implements the crate's trait.
 #[derive(Debug)]
 struct Memory;
 
-// SAFETY: memory that is given is mapped, zero, aligned to pages and nobody else's until it is taken back; windows are
-// mapped for as long as the process lives, and only the transport gets them.
+// SAFETY: allocated memory is mapped, zeroed, page-aligned, and exclusive until it is freed; windows stay mapped until
+// the process ends, and only the transport gets them.
 unsafe impl Hal for Memory {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         let taken = PROCESS.get().and_then(|process| {
@@ -126,7 +125,7 @@ unsafe impl Hal for Memory {
             locked(&process.memory).push(dma);
             Some((address, mapped))
         });
-        // Zero says that there is none.
+        // Address zero means that there is no memory.
         taken.unwrap_or((0, NonNull::dangling()))
     }
 
@@ -150,7 +149,7 @@ unsafe impl Hal for Memory {
             let offset = start.checked_sub(*at)?;
             (offset.checked_add(len)? <= *size).then_some(address + offset as u64)
         });
-        // SAFETY: the crate's own buffer.
+        // SAFETY: the buffer is the crate's own, and readable.
         let found = found.or_else(|| unsafe { locked(&process.places).take(buffer) });
         found.expect("there are places for all requests that the queue takes")
     }
@@ -158,21 +157,21 @@ unsafe impl Hal for Memory {
     unsafe fn unshare(address: PhysAddr, buffer: NonNull<[u8]>, direction: BufferDirection) {
         if let Some(process) = PROCESS.get() {
             let back = direction != BufferDirection::DriverToDevice;
-            // SAFETY: the crate's own buffer.
+            // SAFETY: the buffer is the crate's own, and writable unless only the device reads it.
             unsafe { locked(&process.places).give_back(address, buffer, back) };
         }
     }
 }
 
-/// Configuration registers as the crate wants them. It finds out the size of windows by writing to their registers, which
-/// no driver is allowed to; so these registers are imitated here.
+/// Configuration registers for the crate. The crate finds the sizes of windows by writing to their BARs, which a driver
+/// has no right to do; so this type emulates the BARs.
 struct Registers<C> {
     config: C,
-    /// What was written to the registers of windows, where something was.
+    /// The value last written to each BAR, if any.
     written: [Option<u32>; 6],
 }
 
-/// The first register of a window, and the last.
+/// Offsets of the BARs in configuration space.
 const WINDOWS: core::ops::RangeInclusive<u8> = 0x10..=0x27;
 
 impl<C: Config> ConfigurationAccess for Registers<C> {
@@ -203,14 +202,14 @@ impl<C: Config> ConfigurationAccess for Registers<C> {
     }
 }
 
-/// The crate's transport, which has the queue interrupt by message: the crate itself leaves interrupts to others.
+/// The crate's transport, extended to enable an MSI-X interrupt for the queue, which the crate does not do itself.
 struct Interrupting {
     inner: PciTransport,
-    /// The common configuration, as virtio's specification lays it out.
+    /// The common configuration structure of the virtio specification.
     common: NonNull<u8>,
 }
 
-/// Places in the common configuration.
+/// Offsets in the common configuration structure.
 const MSIX_CONFIG: usize = 0x10;
 const QUEUE_SELECT: usize = 0x16;
 const QUEUE_MSIX_VECTOR: usize = 0x1a;
@@ -224,7 +223,7 @@ impl Interrupting {
 
 impl Transport for Interrupting {
     fn queue_set(&mut self, queue: u16, size: u32, table: PhysAddr, driver: PhysAddr, device: PhysAddr) {
-        // Changes of the configuration interrupt nobody.
+        // No interrupt for configuration changes.
         self.write(MSIX_CONFIG, 0xffff);
         self.write(QUEUE_SELECT, queue);
         self.write(QUEUE_MSIX_VECTOR, 0);
@@ -277,28 +276,28 @@ impl Transport for Interrupting {
     }
 }
 
-/// A request that the device has.
+/// A request that the device is processing.
 struct Pending {
     write: bool,
-    /// Data in a buffer.
+    /// The data, in a [`Dma`] buffer.
     data: NonNull<[u8]>,
-    /// Where they lie in this process must not change until the request is done.
+    /// Header and status. Their address in this process must not change until the request is complete.
     small: Box<(BlkReq, BlkResp)>,
 }
 
-/// A disk.
+/// A virtio disk.
 pub struct Disk {
     device: VirtIOBlk<Memory, Interrupting>,
-    /// By the queue's tokens.
+    /// Requests in flight, indexed by the queue's tokens.
     pending: [Option<Pending>; MOST_REQUESTS],
 }
 
-// SAFETY: the pointers are to mappings of the process, and all use of them is through `&mut Disk`.
+// SAFETY: the pointers point to mappings of the process, and are used only through `&mut Disk`.
 unsafe impl Send for Disk {}
 
 impl Disk {
-    /// Resets the device and sets it up. From the reset on it uses no memory that anybody told it of before, so memory
-    /// of an earlier driver is given free then.
+    /// Resets the device and initialises it. After the reset the device accesses no memory of an earlier driver, so
+    /// that driver's quarantined memory is released then.
     ///
     /// # Errors
     /// A sentence for the log.
@@ -327,37 +326,37 @@ impl Disk {
         Ok(Disk { device, pending: [const { None }; MOST_REQUESTS] })
     }
 
-    /// How many blocks it has.
+    /// Number of blocks.
     pub fn blocks(&self) -> u64 {
         self.device.capacity()
     }
 
-    /// Whether it cannot be written.
+    /// Whether the disk is read-only.
     pub fn read_only(&self) -> bool {
         self.device.readonly()
     }
 
-    /// How many requests it has.
+    /// Number of requests in flight.
     pub fn under_way(&self) -> usize {
         self.pending.iter().flatten().count()
     }
 
-    /// Makes memory for data known. It must stay until [`Disk::forget`].
+    /// Registers a buffer for data. It must exist until [`Disk::forget`].
     pub fn learn(&mut self, buffer: &Dma) {
         if let Some(process) = PROCESS.get() {
             locked(&process.buffers).push((buffer.mapped().addr().get(), buffer.len(), buffer.address()));
         }
     }
 
-    /// Undoes that, once no request under way uses the memory.
+    /// Unregisters a buffer. No request in flight may use it.
     pub fn forget(&mut self, buffer: &Dma) {
         if let Some(process) = PROCESS.get() {
             locked(&process.buffers).retain(|(at, ..)| *at != buffer.mapped().addr().get());
         }
     }
 
-    /// Has the device read or write `blocks` blocks from `block` on, from or to `buffer` at `offset`. `None` where that
-    /// cannot be: too many requests are under way, the range is none.
+    /// Submits a read or write of `blocks` blocks from `block` on, to or from `buffer` at `offset`. Returns `None` if
+    /// too many requests are in flight or a range is invalid.
     pub fn submit(&mut self, write: bool, block: u64, blocks: u32, buffer: &Dma, offset: usize) -> Option<Token> {
         let len = (blocks as usize).checked_mul(BLOCK)?;
         let in_buffer = offset.checked_add(len)? <= buffer.len();
@@ -365,13 +364,14 @@ impl Disk {
         if blocks == 0 || !in_buffer || !on_disk || self.under_way() == MOST_REQUESTS {
             return None;
         }
-        // SAFETY: inside the buffer's mapping, see above.
+        // SAFETY: the range is inside the buffer's mapping, as checked above.
         let data = NonNull::slice_from_raw_parts(unsafe { buffer.mapped().add(offset) }, len);
         let mut small = Box::new((BlkReq::default(), BlkResp::default()));
         let (request, response) = (&mut small.0, &mut small.1);
         let block = usize::try_from(block).ok()?;
-        // SAFETY: the small parts stay where they are in `pending`, the data as the callers of `learn` promise; nobody of
-        // this process looks at them until the request is done. (The slice of data is an address to the crate.)
+        // SAFETY: `pending` keeps the small parts at their address, and callers of `learn` keep the buffer; this
+        // process does not access either until the request is complete. (The crate uses the slice of data only as an
+        // address.)
         let token = unsafe {
             match write {
                 true => self.device.write_blocks_nb(block, request, data.as_ref(), response),
@@ -383,15 +383,16 @@ impl Disk {
         Some(Token(token))
     }
 
-    /// A request that is done, and whether the device did what was asked. `None`: none is.
+    /// Takes a completed request and whether it succeeded; `None` if no request is complete.
     pub fn done(&mut self) -> Option<(Token, bool)> {
-        // The queue has told the device from where on to interrupt. The device must see that before we look whether there
-        // is more, or neither would do anything about a request that is done in between.
+        // The crate has told the device at which request to interrupt. The device must see that before the driver looks
+        // for more completed requests; otherwise a request that completes in between would raise no interrupt and go
+        // unnoticed.
         fence(Ordering::SeqCst);
         let token = self.device.peek_used()?;
         let Pending { write, data, mut small } = self.pending.get_mut(usize::from(token))?.take()?;
         let (request, response) = (&small.0, &mut small.1);
-        // SAFETY: the same parts that the request was made of.
+        // SAFETY: these are the parts that the request was submitted with.
         let result = unsafe {
             match write {
                 true => self.device.complete_write_blocks(token, request, data.as_ref(), response),
@@ -401,16 +402,16 @@ impl Disk {
         Some((Token(token), result.is_ok()))
     }
 
-    /// Has the device keep what was written, and waits for that. `None`: not while requests are under way.
+    /// Makes the device write its cache to the disk, and waits for that. Returns `None` while requests are in flight.
     pub fn flush(&mut self) -> Option<bool> {
         (self.under_way() == 0).then(|| self.device.flush().is_ok())
     }
 }
 
-/// Finds the common configuration in the windows: the vendor's capability of kind 1 says where it is.
+/// Finds the common configuration structure: the vendor-specific capability of type 1 holds its BAR and offset.
 fn common_config(config: &impl Config) -> Option<NonNull<u8>> {
     let mut at = (config.read(0x34) & 0xfc) as u8;
-    // A list in 256 bytes has no more entries than this; a circle ends, too.
+    // A list in 256 bytes has at most 48 entries; the limit also ends a cyclic list.
     for _ in 0..48 {
         if at < 0x40 {
             return None;

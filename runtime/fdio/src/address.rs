@@ -1,4 +1,4 @@
-//! Addresses as C has them: `sockaddr_in`, `sockaddr_in6`, `sockaddr_un`.
+//! C's socket addresses: `sockaddr_in`, `sockaddr_in6`, `sockaddr_un`.
 
 use alloc::vec::Vec;
 use core::ffi::{c_int, c_void};
@@ -13,30 +13,30 @@ pub const AF_UNIX: c_int = 1;
 pub const AF_INET: c_int = 2;
 pub const AF_INET6: c_int = 10;
 
-/// Bytes of `sockaddr_in`.
+/// Size of `sockaddr_in` in bytes.
 pub const V4_SIZE: usize = 16;
-/// Bytes of `sockaddr_in6`.
+/// Size of `sockaddr_in6` in bytes.
 pub const V6_SIZE: usize = 28;
 
-/// Bytes of a family.
+/// Size of the address family field in bytes.
 const FAMILY: usize = 2;
-/// Bytes of the longest address: a family, and the longest name with its NUL.
+/// Size of the longest address in bytes: the family, and the longest name with its NUL.
 const LONGEST: usize = FAMILY + SOCKET_NAME_MAX + 1;
 
-/// The name of a UNIX socket: a path, or nothing where it has none.
+/// Name of a UNIX socket: a path; empty for a socket without a name.
 pub type Name = Vec<u8>;
 
 /// An address of any family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// On the network.
+    /// An address on the network.
     Network(SocketAddr),
-    /// In a file system.
+    /// A UNIX socket's name in a file system.
     Unix(Name),
 }
 
 impl Address {
-    /// What it is as C has it: its bytes, and how many they are.
+    /// The C representation: the bytes, and their number.
     fn to_c(&self) -> ([u8; LONGEST], usize) {
         let mut bytes = [0; LONGEST];
         let len = match self {
@@ -49,7 +49,7 @@ impl Address {
                 let name = &name[..name.len().min(SOCKET_NAME_MAX)];
                 bytes[..FAMILY].copy_from_slice(&(AF_UNIX as u16).to_ne_bytes());
                 bytes[FAMILY..][..name.len()].copy_from_slice(name);
-                // A name has a NUL behind it; none has not.
+                // Only a non-empty name is followed by a NUL.
                 if name.is_empty() { FAMILY } else { FAMILY + name.len() + 1 }
             }
         };
@@ -57,7 +57,7 @@ impl Address {
     }
 }
 
-/// An address as C has it: its bytes, and how many they are.
+/// The C representation of a network address: the bytes, and their number.
 pub fn to_c(address: SocketAddr) -> ([u8; V6_SIZE], usize) {
     let mut bytes = [0; V6_SIZE];
     bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
@@ -77,10 +77,10 @@ pub fn to_c(address: SocketAddr) -> ([u8; V6_SIZE], usize) {
     (bytes, size)
 }
 
-/// An address from C's bytes.
+/// Parses a network address from its C representation.
 ///
 /// # Errors
-/// `EINVAL` for too few bytes, `EAFNOSUPPORT` for another family.
+/// `EINVAL`: too few bytes. `EAFNOSUPPORT`: another address family.
 pub fn from_c(bytes: &[u8]) -> Result<SocketAddr> {
     let family = bytes.first_chunk::<2>().map(|family| u16::from_ne_bytes(*family)).ok_or(EINVAL)?;
     match c_int::from(family) {
@@ -101,22 +101,23 @@ pub fn from_c(bytes: &[u8]) -> Result<SocketAddr> {
     }
 }
 
-/// The path in an address of the family of UNIX sockets.
+/// The path in the C representation of a UNIX socket's address.
 ///
 /// # Errors
-/// `EINVAL` for none, or one that is too long, `EAFNOSUPPORT` for another family, `EOPNOTSUPP` for a name that is no path.
+/// `EINVAL`: the path is empty or too long. `EAFNOSUPPORT`: another address family. `EOPNOTSUPP`: the name is not a
+/// path.
 fn path_of(bytes: &[u8]) -> Result<Name> {
     let (family, path) = bytes.split_first_chunk::<FAMILY>().ok_or(EINVAL)?;
     match c_int::from(u16::from_ne_bytes(*family)) {
         AF_UNIX if path.is_empty() || path.len() > SOCKET_NAME_MAX => Err(EINVAL),
-        // Names that are in no file system are Linux's own.
+        // A leading NUL marks an abstract name, which is specific to Linux.
         AF_UNIX if path[0] == 0 => Err(EOPNOTSUPP),
         AF_UNIX => Ok(path.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()),
         _ => Err(EAFNOSUPPORT),
     }
 }
 
-/// Reads a caller's address of a UNIX socket; `None` for one of no family.
+/// Reads a UNIX socket's address from the caller's memory; `None` for the family `AF_UNSPEC`.
 ///
 /// # Safety
 /// `address` is null or has `len` bytes.
@@ -124,13 +125,13 @@ pub unsafe fn read_path(address: *const c_void, len: u32) -> Result<Option<Name>
     if address.is_null() {
         return Err(EFAULT);
     }
-    // SAFETY: as the caller says; what is longer is refused.
+    // SAFETY: as the caller says; `path_of` rejects a name that is longer.
     let bytes = unsafe { core::slice::from_raw_parts(address.cast(), (len as usize).min(LONGEST)) };
     let family = bytes.first_chunk::<FAMILY>().map(|family| u16::from_ne_bytes(*family));
     if family.map(c_int::from) == Some(AF_UNSPEC) { Ok(None) } else { path_of(bytes).map(Some) }
 }
 
-/// Reads a caller's address.
+/// Reads a network address from the caller's memory.
 ///
 /// # Safety
 /// `address` is null or has `len` bytes.
@@ -138,14 +139,14 @@ pub unsafe fn read(address: *const c_void, len: u32) -> Result<SocketAddr> {
     if address.is_null() {
         return Err(EFAULT);
     }
-    // SAFETY: as the caller says; no address is longer.
+    // SAFETY: as the caller says; no address is longer than `V6_SIZE`.
     from_c(unsafe { core::slice::from_raw_parts(address.cast(), (len as usize).min(V6_SIZE)) })
 }
 
-/// Writes an address, cut to the caller's room, and how long it is.
+/// Writes an address to the caller's memory, cut to the size of its buffer, and writes the address's full length.
 ///
 /// # Safety
-/// `len` is null, or says how much room `address` has, which may be null.
+/// `len` is null or holds the size of the buffer at `address`; `address` may be null.
 pub unsafe fn write(told: &Address, address: *mut c_void, len: *mut u32) {
     if len.is_null() {
         return;

@@ -1,5 +1,5 @@
-//! C's side: numbers and structures as `libc.so`'s headers (and the `libc` crate) have them for this system, `errno`, and
-//! how a status becomes one.
+//! C's side of this library: constants and structures as in the headers of `libc.so` (and in the `libc` crate) for this
+//! system, `errno`, and the conversion of a status to an `errno` value.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
@@ -90,7 +90,7 @@ impl From<PathError> for Errno {
     }
 }
 
-/// What the functions inside give.
+/// Result of this library's internal functions.
 pub type Result<T> = core::result::Result<T, Errno>;
 
 unsafe extern "C" {
@@ -100,11 +100,11 @@ unsafe extern "C" {
 
 /// Sets `errno`.
 pub fn set_errno(error: Errno) {
-    // SAFETY: the C library gives the calling thread's own place.
+    // SAFETY: the C library returns the address of the calling thread's `errno`.
     unsafe { *__errno_location() = error.0 };
 }
 
-/// A result as C functions give it: -1 and `errno` for an error.
+/// Converts a result to the convention of C functions: on an error, sets `errno` and returns -1.
 pub fn number(result: Result<usize>) -> isize {
     match result {
         Ok(value) => value as isize,
@@ -115,17 +115,17 @@ pub fn number(result: Result<usize>) -> isize {
     }
 }
 
-/// The same for functions that give an `int`.
+/// Like [`number`], for functions that return an `int`.
 pub fn int(result: Result<usize>) -> c_int {
     number(result) as c_int
 }
 
-/// The same for functions that give nothing but success.
+/// Like [`number`], for functions that return only success or failure.
 pub fn done(result: Result<()>) -> c_int {
     int(result.map(|()| 0))
 }
 
-/// A C string as UTF-8: no name here is anything else.
+/// A C string as UTF-8. All names that exist here are UTF-8, so another string gives `ENOENT`.
 ///
 /// # Safety
 /// `string` is null or a C string.
@@ -137,7 +137,7 @@ pub unsafe fn text<'a>(string: *const c_char) -> Result<&'a str> {
     unsafe { CStr::from_ptr(string) }.to_str().map_err(|_| ENOENT)
 }
 
-/// A C string as bytes: what a path is.
+/// A C string as bytes, for paths.
 ///
 /// # Safety
 /// `string` is null or a C string.
@@ -149,7 +149,7 @@ pub unsafe fn bytes<'a>(string: *const c_char) -> Result<&'a [u8]> {
     Ok(unsafe { CStr::from_ptr(string) }.to_bytes())
 }
 
-/// Copies a string with a NUL to `buffer`, or to a block from `malloc` when that is null.
+/// Copies a string and a NUL to `buffer`; if `buffer` is null, to a block from `malloc`.
 ///
 /// # Safety
 /// `buffer` is null or has `size` bytes.
@@ -163,7 +163,7 @@ pub unsafe fn give_text(text: &[u8], mut buffer: *mut c_char, size: usize) -> Re
     } else if size <= text.len() {
         return Err(ERANGE);
     }
-    // SAFETY: there is room for the text and its NUL.
+    // SAFETY: the buffer has room for the text and its NUL.
     unsafe {
         buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
         buffer.add(text.len()).write(0);
@@ -184,7 +184,7 @@ pub const O_TRUNC: c_int = 0x4_0000;
 pub const O_DIRECTORY: c_int = 0x8_0000;
 pub const O_APPEND: c_int = 0x10_0000;
 pub const O_PATH: c_int = 0x40_0000;
-/// What `F_SETFL` changes.
+/// The flags that `F_SETFL` can change.
 pub const CHANGEABLE: c_int = O_NONBLOCK | O_APPEND;
 
 pub const F_DUPFD: c_int = 0;
@@ -219,7 +219,7 @@ pub const S_IFREG: u32 = 0o10_0000;
 pub const S_IFLNK: u32 = 0o12_0000;
 pub const S_IFSOCK: u32 = 0o14_0000;
 
-/// One buffer of several.
+/// One buffer of a scatter/gather call.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct IoVec {

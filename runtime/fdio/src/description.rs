@@ -1,4 +1,4 @@
-//! Open descriptions: what `open` makes, and what duplicates of a descriptor share: the position and the flags.
+//! Open descriptions: `open` creates one, and duplicates of a descriptor share it, with its position and flags.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, AtomicI64, Ordering};
@@ -14,19 +14,19 @@ use crate::object::Object;
 
 /// An open description.
 pub struct Description {
-    /// What it is open on.
+    /// The object that it refers to.
     pub object: Object,
-    /// `O_*`: the access mode and what `F_SETFL` changes.
+    /// `O_*` flags: the access mode, and the flags that `F_SETFL` can change.
     flags: AtomicI32,
-    /// Where the next read of a file begins.
+    /// File position of the next read.
     position: Lock<u64>,
-    /// How long reading may wait, in nanoseconds; 0 is for ever. Only sockets are given one.
+    /// Timeout of reads in nanoseconds; 0 means no timeout. Only sockets have timeouts.
     read_timeout: AtomicI64,
-    /// The same for writing.
+    /// Timeout of writes, likewise.
     write_timeout: AtomicI64,
 }
 
-/// The moment at which a wait ends that begins now.
+/// The deadline of a wait that begins now.
 fn until(timeout: &AtomicI64) -> MonotonicInstant {
     match timeout.load(Ordering::Relaxed) {
         0 => MonotonicInstant::INFINITE,
@@ -46,30 +46,30 @@ impl Description {
         }
     }
 
-    /// Until when a call that begins now may wait to read.
+    /// The deadline of a read that begins now.
     pub fn read_until(&self) -> MonotonicInstant {
         if self.waits() { until(&self.read_timeout) } else { MonotonicInstant::ZERO }
     }
 
-    /// Until when a call that begins now may wait to write.
+    /// The deadline of a write that begins now.
     pub fn write_until(&self) -> MonotonicInstant {
         if self.waits() { until(&self.write_timeout) } else { MonotonicInstant::ZERO }
     }
 
-    /// How long reading, or writing, may wait: nanoseconds, 0 for ever.
+    /// The timeout of reads or of writes in nanoseconds; 0 means no timeout.
     pub fn timeout(&self, reading: bool) -> &AtomicI64 {
         if reading { &self.read_timeout } else { &self.write_timeout }
     }
 
-    /// `O_*` as `F_GETFL` gives them.
+    /// The `O_*` flags that `F_GETFL` returns.
     pub fn flags(&self) -> c_int {
         self.flags.load(Ordering::Relaxed)
     }
 
-    /// Changes what `F_SETFL` may change.
+    /// Changes the flags that `F_SETFL` can change.
     ///
     /// # Errors
-    /// The file system's.
+    /// Errors of the file system.
     pub fn set_flags(&self, flags: c_int) -> Result<()> {
         let old = self.flags();
         if let Object::Remote(file) = &self.object
@@ -81,7 +81,7 @@ impl Description {
         Ok(())
     }
 
-    /// Whether calls wait.
+    /// Whether calls block.
     pub fn waits(&self) -> bool {
         self.flags() & O_NONBLOCK == 0
     }
@@ -91,10 +91,10 @@ impl Description {
         if mode == refused || mode & O_PATH != 0 { Err(EBADF) } else { Ok(()) }
     }
 
-    /// Reads at the position and moves it.
+    /// Reads at the position and advances it.
     ///
     /// # Errors
-    /// `EBADF` when open for writing only; see [`Object::read`].
+    /// `EBADF`: open for writing only. See [`Object::read`].
     pub fn read(&self, bytes: &mut [u8]) -> Result<usize> {
         self.check_access(O_WRONLY)?;
         match &self.object {
@@ -108,10 +108,10 @@ impl Description {
         }
     }
 
-    /// Reads at a position of its own.
+    /// Reads at `position`, without use of the description's position.
     ///
     /// # Errors
-    /// `ESPIPE` for what has no positions; see [`Description::read`].
+    /// `ESPIPE`: the object has no positions. See [`Description::read`].
     pub fn read_at(&self, position: u64, bytes: &mut [u8]) -> Result<usize> {
         self.check_access(O_WRONLY)?;
         match &self.object {
@@ -126,16 +126,16 @@ impl Description {
     /// Writes.
     ///
     /// # Errors
-    /// `EBADF` when open for reading only; see [`Object::write`].
+    /// `EBADF`: open for reading only. See [`Object::write`].
     pub fn write(&self, bytes: &[u8]) -> Result<usize> {
         self.check_access(O_RDONLY)?;
         self.object.write(bytes, self.write_until())
     }
 
-    /// Writes at a position of its own.
+    /// Writes at `position`, without use of the description's position.
     ///
     /// # Errors
-    /// `ESPIPE` for what has no positions; see [`Description::write`].
+    /// `ESPIPE`: the object has no positions. See [`Description::write`].
     pub fn write_at(&self, position: u64, bytes: &[u8]) -> Result<usize> {
         self.check_access(O_RDONLY)?;
         match &self.object {
@@ -145,10 +145,10 @@ impl Description {
         }
     }
 
-    /// Moves the position; gives the new one.
+    /// Moves the position and returns the new one.
     ///
     /// # Errors
-    /// `ESPIPE` for what has no positions, `EINVAL` for a position before the start.
+    /// `ESPIPE`: the object has no positions. `EINVAL`: the position would be before the start.
     pub fn seek(&self, offset: i64, whence: c_int) -> Result<u64> {
         let size = match &self.object {
             Object::File(file) => file.size,

@@ -29,27 +29,27 @@ pub struct Entry {
     name: [u8; 256],
 }
 
-/// A name that has been read and not been told yet.
+/// A name that has been read from the file system and not yet returned by `readdir`.
 struct Name {
     name: Vec<u8>,
     kind: u8,
     inode: u64,
-    /// Where the next begins.
+    /// Position of the next name.
     next: u64,
 }
 
-/// `DIR`. Positions are 0 and 1 for `.` and `..`, and from 2 on what the file system says for the entry before.
+/// `DIR`. Positions 0 and 1 are `.` and `..`. Positions from 2 on are the cookie of the preceding entry plus 2.
 pub struct Stream {
     fd: c_int,
     position: u64,
-    /// Names from the position on, the next one last; as many as came at once.
+    /// Names read ahead from the position on, in reverse order: as many as the file system returned in one answer.
     ahead: Vec<Name>,
     entry: Entry,
 }
 
 const DOTS: u64 = 2;
 
-/// Names from a position on.
+/// Reads names from `position` on.
 fn names_from(fd: c_int, position: u64) -> Result<Vec<Name>> {
     let mut found = Vec::new();
     let mut dot = |name: &[u8], next| found.push(Name { name: name.to_vec(), kind: DT_DIR, inode: next, next });
@@ -161,7 +161,7 @@ impl Stream {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readdir(stream: *mut Stream) -> *mut Entry {
-    // SAFETY: a stream from `opendir`, used by one thread at a time as POSIX says.
+    // SAFETY: a stream from `opendir`, which only one thread at a time uses, as POSIX demands.
     match unsafe { (*stream).next() } {
         Ok(Some(entry)) => entry,
         Ok(None) => core::ptr::null_mut(),
@@ -172,10 +172,10 @@ pub unsafe extern "C" fn readdir(stream: *mut Stream) -> *mut Entry {
     }
 }
 
-/// The same into the caller's place; gives an error's number.
+/// Like `readdir`, but stores the entry in the caller's memory and returns an error number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readdir_r(stream: *mut Stream, place: *mut Entry, out: *mut *mut Entry) -> c_int {
-    // SAFETY: as for `readdir`; the caller's places.
+    // SAFETY: as for `readdir`; `place` and `out` point to the caller's memory.
     unsafe {
         match (*stream).next() {
             Ok(Some(entry)) => {
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn readdir_r(stream: *mut Stream, place: *mut Entry, out: 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn closedir(stream: *mut Stream) -> c_int {
-    // SAFETY: a stream from `opendir`, which ends here.
+    // SAFETY: a stream from `opendir`, which the caller does not use any more.
     let stream = unsafe { Box::from_raw(stream) };
     c::done(table::close(stream.fd))
 }

@@ -1,4 +1,5 @@
-//! Event counters: a number in this process, and an event object so that others can wait for it to change.
+//! `eventfd`: a counter in this process, and a Zircon event whose signals reflect the counter, so that threads can
+//! wait.
 
 use alloc::sync::Arc;
 use core::ffi::{c_int, c_uint};
@@ -14,19 +15,19 @@ use crate::table;
 
 const EFD_SEMAPHORE: c_int = 1;
 const EFD_CLOEXEC: c_int = 0x8_0000;
-/// The counter stays below this.
+/// Limit of the counter; the counter is always below it.
 const LIMIT: u64 = u64::MAX;
 
 /// Asserted while the counter is not zero.
 pub const READABLE: Signals = Signals::USER_0;
-/// Asserted while something can be added.
+/// Asserted while the counter has room for at least 1.
 pub const WRITABLE: Signals = Signals::USER_1;
 
-/// A counter.
+/// A counter of `eventfd`.
 pub struct EventFd {
     value: Lock<u64>,
     event: Event,
-    /// Reads take one at a time.
+    /// `EFD_SEMAPHORE`: a read takes 1 from the counter instead of its whole value.
     semaphore: bool,
 }
 
@@ -36,7 +37,7 @@ impl EventFd {
         &self.event
     }
 
-    /// Says what the counter allows. Called with it locked.
+    /// Sets the event's signals to match the counter. The caller holds the counter's lock.
     fn tell(&self, value: u64) -> Result<()> {
         let mut set = Signals::NONE;
         set.set(READABLE, value > 0);
@@ -44,10 +45,10 @@ impl EventFd {
         Ok(self.event.signal((READABLE | WRITABLE) & !set, set)?)
     }
 
-    /// Takes the counter's value (or one of it) as 8 bytes, waiting for it not to be zero.
+    /// Takes the counter's value (or 1, in semaphore mode) as 8 bytes; blocks while the counter is zero.
     ///
     /// # Errors
-    /// `EINVAL` for a shorter buffer, `EAGAIN` when it would have to wait.
+    /// `EINVAL`: the buffer is shorter. `EAGAIN`: the counter is zero and `wait` is false.
     pub fn read(&self, bytes: &mut [u8], wait: bool) -> Result<usize> {
         let out = bytes.first_chunk_mut::<8>().ok_or(EINVAL)?;
         loop {
@@ -64,10 +65,10 @@ impl EventFd {
         }
     }
 
-    /// Adds a number of 8 bytes, waiting for room.
+    /// Adds an 8-byte number to the counter; blocks until there is room.
     ///
     /// # Errors
-    /// `EINVAL` for fewer bytes or the highest number, `EAGAIN` when it would have to wait.
+    /// `EINVAL`: fewer bytes, or the highest number. `EAGAIN`: there is no room and `wait` is false.
     pub fn write(&self, bytes: &[u8], wait: bool) -> Result<usize> {
         let add = u64::from_ne_bytes(*bytes.first_chunk::<8>().ok_or(EINVAL)?);
         if add == LIMIT {
@@ -81,7 +82,7 @@ impl EventFd {
                     self.tell(sum)?;
                     return Ok(8);
                 }
-                // What can be added at all says little of this number: wait until it has become less.
+                // `WRITABLE` says only that 1 fits. Clear it, and wait until a read lowers the counter.
                 _ => self.event.signal(WRITABLE, Signals::NONE)?,
             }
             drop(value);

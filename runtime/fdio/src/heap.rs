@@ -1,4 +1,5 @@
-//! The heap is the C library's; a bug here ends the process.
+//! The Rust heap, on top of the C library's `malloc`, and the panic handler: a panic of this library aborts the
+//! process.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::c_void;
@@ -13,7 +14,7 @@ unsafe extern "C" {
     fn abort() -> !;
 }
 
-/// What `malloc` aligns to.
+/// Alignment of blocks from `malloc`, in bytes.
 const MALLOC_ALIGN: usize = 16;
 
 struct Heap;
@@ -21,10 +22,11 @@ struct Heap;
 #[global_allocator]
 static HEAP: Heap = Heap;
 
-// SAFETY: the C library's functions keep what the trait asks.
+// SAFETY: the C library's allocator meets the trait's conditions.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: no conditions; a size that is no multiple of the alignment is rounded up as C wants it.
+        // SAFETY: these functions have no conditions; the size is rounded up to a multiple of the alignment, as C
+        // demands.
         unsafe {
             if layout.align() <= MALLOC_ALIGN {
                 malloc(layout.size()).cast()
@@ -35,7 +37,7 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
-        // SAFETY: the block came from the functions above.
+        // SAFETY: the block came from `alloc` or `realloc`.
         unsafe { free(block.cast()) }
     }
 
@@ -56,7 +58,7 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// A piece of text on standard error.
+/// Writes text to standard error.
 struct StandardError;
 
 impl Write for StandardError {
@@ -70,12 +72,12 @@ impl Write for StandardError {
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     let _ = writeln!(StandardError, "libfdio.so: {info}");
-    // SAFETY: does not return.
+    // SAFETY: no conditions; it does not return.
     unsafe { abort() }
 }
 
-// The prebuilt `alloc` names what unwinding would call. Nothing unwinds here; and the names must not be seen from outside,
-// where a program has its own.
+// The prebuilt `alloc` crate refers to functions of an unwinder. This library does not unwind. The symbols are hidden,
+// because a program has its own unwinder.
 core::arch::global_asm!(
     ".globl _Unwind_Resume",
     ".hidden _Unwind_Resume",

@@ -1,4 +1,4 @@
-//! Reading, writing, and what is done with descriptors as such.
+//! Reads, writes, and other operations on descriptors.
 
 use alloc::sync::Arc;
 use core::ffi::{c_int, c_void};
@@ -18,30 +18,30 @@ use crate::object::Object;
 use crate::path::Device;
 use crate::table;
 
-/// The most buffers of one call.
+/// Limit on the buffers of one scatter/gather call.
 const IOV_MAX: c_int = 1024;
 
 /// A buffer to read into.
 ///
 /// # Safety
-/// `buffer` has `len` bytes that nobody else uses, as POSIX says.
+/// `buffer` has `len` bytes that nothing else accesses, as POSIX demands.
 pub unsafe fn to_fill<'a>(buffer: *mut c_void, len: usize) -> &'a mut [u8] {
     if len == 0 || buffer.is_null() {
         return &mut [];
     }
-    // SAFETY: as the caller says; a length above the largest that Rust has is cut.
+    // SAFETY: as the caller says; the length is cut to Rust's limit.
     unsafe { core::slice::from_raw_parts_mut(buffer.cast(), len.min(isize::MAX as usize)) }
 }
 
 /// A buffer to write from.
 ///
 /// # Safety
-/// `buffer` has `len` bytes, as POSIX says.
+/// `buffer` has `len` bytes, as POSIX demands.
 pub unsafe fn to_take<'a>(buffer: *const c_void, len: usize) -> &'a [u8] {
     if len == 0 || buffer.is_null() {
         return &[];
     }
-    // SAFETY: as the caller says; a length above the largest that Rust has is cut.
+    // SAFETY: as the caller says; the length is cut to Rust's limit.
     unsafe { core::slice::from_raw_parts(buffer.cast(), len.min(isize::MAX as usize)) }
 }
 
@@ -77,7 +77,7 @@ fn position(offset: i64) -> Result<u64> {
     u64::try_from(offset).map_err(|_| EINVAL)
 }
 
-/// Whether what is written at once is one datagram.
+/// Whether each write to the object sends one datagram.
 fn is_datagram(description: &Description) -> bool {
     match &description.object {
         Object::Network(network) => network.is_datagram(),
@@ -102,7 +102,7 @@ pub unsafe fn slice<'a>(vectors: *const IoVec, count: c_int) -> Result<&'a [IoVe
     }
 }
 
-/// Goes through the buffers of a call until one is not filled (or emptied) whole.
+/// Calls `act` for each buffer, until one is not completely filled (or emptied).
 ///
 /// # Safety
 /// `vectors` has `count` elements with valid buffers.
@@ -143,11 +143,11 @@ pub unsafe extern "C" fn readv(fd: c_int, vectors: *const IoVec, count: c_int) -
             let vectors = unsafe { slice(vectors, count) }?;
             let mut bytes = alloc::vec![0; vectors.iter().map(|vector| vector.len).sum()];
             let len = description.read(&mut bytes)?;
-            // SAFETY: as above.
+            // SAFETY: the caller's buffers.
             unsafe { scatter(&bytes[..len], vectors) };
             return Ok(len);
         }
-        // SAFETY: the caller's buffers. After the first, only what is there already is taken.
+        // SAFETY: the caller's buffers. Reads into the second and later buffers do not block.
         unsafe {
             each(vectors, count, |vector, done| {
                 let buffer = to_fill(vector.base, vector.len);
@@ -234,7 +234,7 @@ pub extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
     c::int(table::get(fd).and_then(|description| table::put(description, to, flags & O_CLOEXEC != 0)))
 }
 
-/// `fcntl`. Variadic in C; the third argument comes in the same register.
+/// `fcntl`. It is variadic in C; the third argument arrives in the same register.
 #[unsafe(no_mangle)]
 pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
     if command == F_GETFD {
@@ -249,7 +249,7 @@ pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
             F_SETFL => description.set_flags(value).map(|()| 0),
             F_GETLK | F_SETLK | F_SETLKW => {
                 let range = core::ptr::with_exposed_provenance_mut::<lock::Range>(argument);
-                // SAFETY: these commands have the address of a `struct flock`.
+                // SAFETY: the argument of these commands is the address of a `struct flock`, or null.
                 let range = unsafe { range.as_mut() }.ok_or(EFAULT)?;
                 lock::record(&description, command, range).map(|()| 0)
             }
@@ -258,12 +258,12 @@ pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
     }))
 }
 
-/// `ioctl`. Variadic in C; the third argument comes in the same register.
+/// `ioctl`. It is variadic in C; the third argument arrives in the same register.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_int, argument: *mut c_int) -> c_int {
     c::done(table::get(fd).and_then(|description| match request {
         FIONBIO => {
-            // SAFETY: the request has the address of an `int`.
+            // SAFETY: the argument of this request is the address of an `int`.
             let wanted = if unsafe { *argument } != 0 { O_NONBLOCK } else { 0 };
             description.set_flags(description.flags() & CHANGEABLE & !O_NONBLOCK | wanted)
         }
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_int, argument: *mut c_int) 
                 Object::Device(Device::Null) => 0,
                 _ => return Err(ENOTTY),
             };
-            // SAFETY: the request has the address of an `int`.
+            // SAFETY: the argument of this request is the address of an `int`.
             unsafe { *argument = c_int::try_from(waiting).unwrap_or(c_int::MAX) };
             Ok(())
         }
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_int, argument: *mut c_int) 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn isatty(fd: c_int) -> c_int {
-    // There is no terminal device: what looks like one to its user is a pipe here.
+    // There is no terminal device: what a program takes for its terminal is a pipe.
     let error = if table::in_use(fd) { ENOTTY } else { EBADF };
     c::set_errno(error);
     0
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn pipe2(fds: *mut c_int, flags: c_int) -> c_int {
     c::done(made.map(|pair| unsafe { fds.cast::<[c_int; 2]>().write(pair) }))
 }
 
-/// Adds two descriptions or none.
+/// Adds both descriptions to the table, or neither.
 pub fn add_two(a: Arc<Description>, b: Arc<Description>, close_on_exec: bool) -> Result<[c_int; 2]> {
     let first = table::add(a, 0, close_on_exec)? as c_int;
     match table::add(b, 0, close_on_exec) {

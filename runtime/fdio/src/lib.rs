@@ -1,22 +1,23 @@
 //! libfdio.so: file descriptors and process spawning over Zircon handles.
 //!
-//! Zircon knows handles, not file descriptors. This library keeps the table from one to the other, in the process
-//! itself: a descriptor names an open [`description`] (shared by duplicates, as POSIX has it) of an [`object`]: a socket
-//! (pipes, standard input and output), a file or directory of the boot file system or of a file system that another process
-//! serves ([`remote`]), the kernel's log, a counter, or a device below `/dev`. The POSIX functions on descriptors ([`io`],
-//! [`open`], [`stat`], [`dir`], [`lock`], [`memory`], [`net`]) and those on names ([`names`], [`namespace`]) are here; the rest of the C library is libc.so's, which calls [`startup`] before `main`.
+//! Zircon has handles, but no file descriptors. This library keeps the table of descriptors in the process itself. A
+//! descriptor refers to an open [`description`], which its duplicates share as POSIX demands; a description refers to
+//! an [`object`]: a socket (pipes, standard input and output), a file or directory of the boot file system or of a file
+//! system that another process serves ([`remote`]), the kernel's log, a counter, or a device below `/dev`. This library
+//! has the POSIX functions on descriptors ([`io`], [`open`], [`stat`], [`dir`], [`lock`], [`memory`], [`net`]) and on
+//! names ([`names`], [`namespace`]); libc.so has the rest of the C library and calls [`startup`] before `main`.
 //!
-//! [`spawn`] starts processes: it finds the program, gathers the handles that become the child's descriptors, and leaves
-//! the rest to the process builder.
+//! [`spawn`] starts processes: it finds the program, collects the handles for the child's descriptors, and calls the
+//! process builder for the rest.
 //!
-//! [`services`] connects to what other processes offer by name.
+//! [`services`] connects to services of other processes by name.
 //!
-//! `/boot` is the BOOTFS image that every process is given, and nothing can be written there (`EROFS`). Sockets of the
-//! [`network`] are those of the network service; [`unix`] sockets have their names in file systems.
+//! `/boot` is the BOOTFS image, which every process has; it is read-only (`EROFS`). [`network`] has the sockets of the
+//! network service, and [`unix`] the UNIX sockets, whose names are in file systems.
 #![cfg_attr(target_os = "fuchsia", no_std)]
-// On the build host only the names are there, so that they can be tested.
+// On the build host only the modules for names are compiled, for their tests.
 #![cfg_attr(not(target_os = "fuchsia"), forbid(unsafe_code), allow(dead_code))]
-// C functions: what they demand of their arguments is what POSIX says, not repeated at each.
+// POSIX documents what these C functions demand of their arguments.
 #![allow(clippy::missing_safety_doc)]
 
 extern crate alloc;

@@ -1,6 +1,6 @@
-//! Locks between processes: whole files (`flock`), and ranges of bytes (`fcntl`).
+//! File locks between processes: of whole files (`flock`), and of byte ranges (`fcntl`).
 //!
-//! A range belongs to the process, by its koid, and ends with the description by which it was locked.
+//! A range lock belongs to the process, by its koid. It ends with the open description that it was made with.
 
 use core::ffi::{c_int, c_short};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ unsafe extern "C" {
     safe fn zx_process_self() -> u32;
 }
 
-/// This process' koid.
+/// This process's koid.
 fn owner() -> Result<u64> {
     static OWNER: AtomicU64 = AtomicU64::new(0);
     match OWNER.load(Ordering::Relaxed) {
@@ -53,7 +53,7 @@ fn owner() -> Result<u64> {
 fn file(description: &Description) -> Result<&RemoteFile> {
     match &description.object {
         Object::Remote(file) => Ok(file),
-        // Who else there is that has the file, nobody knows.
+        // These objects have no file system that knows the locks of other processes.
         Object::File(_) | Object::Directory { .. } => Err(EOPNOTSUPP),
         _ => Err(EINVAL),
     }
@@ -99,7 +99,7 @@ pub fn record(description: &Description, command: c_int, range: &mut Range) -> R
         _ => return Err(EINVAL),
     };
     let first = i64::try_from(base).ok().and_then(|base| base.checked_add(range.start)).ok_or(EOVERFLOW)?;
-    // A negative length counts backwards, none goes to the end however far.
+    // A negative length extends backwards; length 0 means to the end of the file.
     let (start, end) = match range.len {
         0 => (first, i64::MAX),
         ..0 => (first.checked_add(range.len).ok_or(EINVAL)?, first),
@@ -119,7 +119,8 @@ pub fn record(description: &Description, command: c_int, range: &mut Range) -> R
             range.whence = 0;
             range.start = start as i64;
             range.len = if end >= i64::MAX as u64 { 0 } else { (end - start) as i64 };
-            // A koid may have more bits; it still is not this process'.
+            // A koid can have more bits than a process ID; the truncated value differs from this process's ID all the
+            // same.
             range.process = by as c_int;
         }
     }

@@ -1,4 +1,4 @@
-//! Files as memory: for `mmap`, and for starting programs.
+//! VMOs of files, for `mmap` and for starting programs.
 
 use core::ffi::c_int;
 
@@ -13,8 +13,8 @@ use crate::table;
 
 type Result<T> = core::result::Result<T, Status>;
 
-/// The memory object of an open file, for `mmap`: what is written by it is seen in the file, where the file is memory and open
-/// for writing. Where it lies on a disk, it is a copy that cannot be written.
+/// The VMO of an open file, for `mmap`. If the file system keeps the file in memory and the file is open for writing,
+/// writes to the VMO change the file. If the file is on a disk, the VMO is a read-only copy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_get_vmo_exact(fd: c_int, out: *mut u32) -> i32 {
     give_vmo(
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn fdio_get_vmo_exact(fd: c_int, out: *mut u32) -> i32 {
     )
 }
 
-/// A writable copy of an open file as a memory object, for private mappings.
+/// A VMO with a writable copy of an open file, for private mappings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_get_vmo_copy(fd: c_int, out: *mut u32) -> i32 {
     give_vmo(
@@ -61,10 +61,10 @@ fn copy_of(file: &File) -> Result<Vmo> {
     }
 }
 
-/// A program's file: memory that stays as it is, whatever happens to the file, and can be executed.
+/// The VMO of a program's file. It is executable, and later changes of the file do not affect it.
 ///
 /// # Errors
-/// `NOT_FOUND`, `NOT_FILE`, `NOT_DIR`, `ACCESS_DENIED`, as it is; `IO`.
+/// `NOT_FOUND`, `NOT_FILE`, `NOT_DIR`, `ACCESS_DENIED`: the file does not exist, is not a file, and so on. `IO`.
 pub fn program(path: &[u8]) -> Result<Vmo> {
     use crate::c::{EACCES, ENOENT, ENOTDIR};
     let object = open_at(AT_FDCWD, path, O_RDONLY, 0).map_err(|error| match error {
@@ -88,7 +88,7 @@ pub fn program(path: &[u8]) -> Result<Vmo> {
 fn give_vmo(vmo: Result<Vmo>, out: *mut u32) -> i32 {
     match vmo {
         Ok(vmo) => {
-            // SAFETY: the caller's place for a handle.
+            // SAFETY: `out` points to the caller's handle.
             unsafe { out.write(vmo.into_handle().into_raw()) };
             0
         }

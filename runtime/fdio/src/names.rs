@@ -1,4 +1,4 @@
-//! Making, removing and moving names.
+//! Creating, removing and renaming names.
 
 use core::ffi::{c_char, c_int, c_uint};
 
@@ -13,7 +13,7 @@ use crate::open::masked;
 use crate::path::parent;
 use crate::remote::Reached;
 
-/// Why something of this library's own part of the name space cannot be made.
+/// The error for creating a name in this library's own part of the name space.
 pub fn refuse_new(path: &str) -> Result<()> {
     match look_up(path) {
         Ok(_) => Err(EEXIST),
@@ -24,7 +24,7 @@ pub fn refuse_new(path: &str) -> Result<()> {
 
 fn make(at: c_int, path: &[u8], request: impl for<'a> Fn(&'a [u8]) -> Request<'a>) -> Result<()> {
     locate_at(at, path)?.reach(refuse_new, |remote, path| match path {
-        // The entry itself.
+        // The path is the root of the entry.
         b"" => Err(EEXIST),
         path => remote.order(&request(path)),
     })
@@ -43,13 +43,13 @@ pub unsafe extern "C" fn mkdirat(at: c_int, path: *const c_char, mode: c_uint) -
     c::done(unsafe { c::bytes(path) }.and_then(|path| make(at, path, |path| Request::MakeDirectory { path, mode })))
 }
 
-/// Named pipes are not to be had.
+/// Named pipes are not supported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mkfifo(_path: *const c_char, _mode: c_uint) -> c_int {
     c::done(Err(EOPNOTSUPP))
 }
 
-/// Neither are other files that are none.
+/// Nor are device files.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mknod(_path: *const c_char, _mode: c_uint, _device: u64) -> c_int {
     c::done(Err(EOPNOTSUPP))
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn unlinkat(at: c_int, path: *const c_char, flags: c_int) 
     c::done(unsafe { c::bytes(path) }.and_then(|path| remove_name(at, path, flags & AT_REMOVEDIR != 0)))
 }
 
-/// C's way to remove a file or an empty directory.
+/// C's function to remove a file or an empty directory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn remove(path: *const c_char) -> c_int {
     // SAFETY: a C string, as the caller says.
@@ -111,7 +111,7 @@ fn remove_name(at: c_int, path: &[u8], directory: bool) -> Result<()> {
             _ => Err(EROFS),
         },
         |remote, path| match path {
-            // The entry itself.
+            // The path is the root of the entry.
             b"" => Err(if directory { EBUSY } else { EISDIR }),
             path => remote.order(&Request::Unlink { path, directory }),
         },
@@ -151,7 +151,8 @@ pub unsafe extern "C" fn linkat(
     c::done(from.and_then(|from| two(from_at, from, to_at, to?, EEXIST, |from, to| Request::Link { from, to, follow })))
 }
 
-/// A request with two paths, which one file system must understand. `itself` is the answer for an entry as the second.
+/// Sends a request with two paths, which must lie in the same file system. `itself` is the error if the second path is
+/// the root of an entry.
 fn two(
     from_at: c_int,
     from: &[u8],

@@ -1,7 +1,7 @@
-//! The name space: its entries, the boot image, the working directory, and the functions that only look at names.
+//! The name space: its entries, the boot image, the working directory, and the functions that only resolve names.
 //!
-//! A process is given its name space at its start: for each entry a path and a channel to the root of a file system (the
-//! file protocol). What the paths lead to is found out when they are first used.
+//! A process receives its name space at its start: for each entry, a path and a channel to the root of a file system
+//! (the file protocol). The library first uses a channel when a path leads to it.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -30,10 +30,10 @@ pub struct Boot {
     pub directory: Directory<'static>,
 }
 
-/// Set once, before `main`; never freed.
+/// Set once, before `main`, and never freed.
 static BOOT: AtomicPtr<Boot> = AtomicPtr::new(core::ptr::null_mut());
 
-/// An entry.
+/// An entry of the name space.
 #[derive(Clone)]
 struct Entry {
     path: Arc<str>,
@@ -42,7 +42,7 @@ struct Entry {
 
 static ENTRIES: Lock<Vec<Entry>> = Lock::new(Vec::new());
 
-/// The working directory, clean and absolute; empty where none was set.
+/// The working directory, clean and absolute; empty if none was set.
 static WORKING_DIRECTORY: Lock<Vec<u8>> = Lock::new(Vec::new());
 
 unsafe extern "C" {
@@ -52,21 +52,21 @@ unsafe extern "C" {
 /// Nanoseconds since 1970.
 pub fn now() -> i64 {
     let mut time = [0; 2];
-    // SAFETY: a `timespec`'s place; clock 0 is the real time.
+    // SAFETY: `time` has the layout of a `timespec`; clock 0 is the real-time clock.
     unsafe { clock_gettime(0, &mut time) };
     time[0].saturating_mul(1_000_000_000).saturating_add(time[1])
 }
 
-/// The boot file system, if this process was given it.
+/// The boot file system, if this process received it.
 pub fn boot() -> Option<&'static Boot> {
-    // SAFETY: null or a leaked box that nobody changes.
+    // SAFETY: null, or a leaked box that is never changed.
     unsafe { BOOT.load(Ordering::Acquire).as_ref() }
 }
 
-/// Takes the boot image: maps and checks its directory.
+/// Takes the boot image: maps its directory and checks it.
 ///
 /// # Errors
-/// What the kernel answers; [`Status::IO_DATA_INTEGRITY`] for an image that is none.
+/// Errors of the kernel; [`Status::IO_DATA_INTEGRITY`]: not a valid image.
 pub fn set_boot(root: &Vmar, image: Vmo) -> core::result::Result<(), Status> {
     let size = image.get_stream_size().or_else(|_| image.get_size())?;
     let mut header = [0; HEADER_SIZE];
@@ -77,7 +77,7 @@ pub fn set_boot(root: &Vmar, image: Vmo) -> core::result::Result<(), Status> {
         return Err(Status::IO_DATA_INTEGRITY);
     }
     let address = root.map(ZX_VM_PERM_READ, 0, &image, 0, len.next_multiple_of(4096))?;
-    // SAFETY: `len` bytes are mapped there for as long as this process lives, and nobody writes to the image.
+    // SAFETY: `len` bytes are mapped there until the process ends, and the image is never written.
     let bytes = unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address), len) };
     let directory = Directory::parse(&bytes[HEADER_SIZE..], size).map_err(bad)?;
     BOOT.store(Box::leak(Box::new(Boot { image, directory })), Ordering::Release);
@@ -88,10 +88,10 @@ fn directory() -> Option<Directory<'static>> {
     boot().map(|boot| boot.directory)
 }
 
-/// Adds an entry, in the place of one with this path.
+/// Adds an entry, or replaces the entry with this path.
 ///
 /// # Errors
-/// `INVALID_ARGS`: the path is not absolute and clean, or is `/`.
+/// `INVALID_ARGS`: the path is not clean and absolute, or is `/`.
 pub fn bind(path: &str, root: Channel) -> core::result::Result<(), Status> {
     let clean = path.len() < PATH_MAX
         && path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(|name| !matches!(name, "" | "." | "..")));
@@ -110,12 +110,12 @@ pub fn bind(path: &str, root: Channel) -> core::result::Result<(), Status> {
             }
         }
     };
-    // Outside the lock: it closes a handle.
+    // Drop outside the lock, because it closes a handle.
     drop(old);
     Ok(())
 }
 
-/// Takes away an entry.
+/// Removes an entry.
 ///
 /// # Errors
 /// `NOT_FOUND`.
@@ -128,7 +128,7 @@ pub fn unbind(path: &str) -> core::result::Result<(), Status> {
     Ok(())
 }
 
-/// All entries, each with a channel of its own to the root: for another process.
+/// All entries, each with a new channel to the root, for another process.
 pub fn entries() -> Vec<(String, Handle)> {
     let entries = ENTRIES.lock().clone();
     let copy = |entry: &Entry| {
@@ -138,14 +138,14 @@ pub fn entries() -> Vec<(String, Handle)> {
     entries.iter().filter_map(copy).collect()
 }
 
-/// A channel in the place of one whose file system has ended.
+/// A new channel to the file system at `path`, for an entry whose file system has ended.
 fn replacement(path: &str) -> core::result::Result<Channel, Status> {
     let (ours, theirs) = Channel::create()?;
     services::ask(path, theirs.into_handle())?;
     Ok(ours)
 }
 
-/// The root of an entry. A file system that has ended is asked for anew.
+/// The root of an entry. If the file system has ended, asks for a new channel first.
 fn root(entry: &Entry) -> Arc<Remote> {
     if entry.root.is_gone()
         && let Ok(channel) = replacement(&entry.path)
@@ -157,19 +157,20 @@ fn root(entry: &Entry) -> Arc<Remote> {
     entry.root.clone()
 }
 
-/// Where a path leads.
+/// The place that a path leads to.
 #[derive(Clone)]
 pub enum Location {
-    /// To the part of the name space that is this library's own: clean and absolute.
+    /// A place in this library's own part of the name space: a clean absolute path.
     Here(String),
-    /// Into a file system: a path from a directory that is open.
+    /// A place in a file system: a path relative to an open directory.
     There(Arc<Remote>, Vec<u8>),
-    /// The same, from a descriptor's directory.
+    /// The same, relative to the directory of a descriptor.
     From(Arc<crate::description::Description>, Vec<u8>),
 }
 
 impl Location {
-    /// Calls for either kind of place, and again where a file system says that the path leads elsewhere.
+    /// Calls `here` or `there` for the place, and repeats that when a file system answers that the path leads
+    /// elsewhere.
     pub fn reach<T>(
         mut self,
         here: impl FnOnce(&str) -> Result<T>,
@@ -193,17 +194,17 @@ impl Location {
     }
 }
 
-/// Where a path goes on that has left the tree of an entry.
+/// Continues a path that has left the tree of an entry.
 pub fn elsewhere(entry: Option<&str>, above: bool, rest: &[u8]) -> Result<Location> {
     if !above {
         return locate(b"/", rest);
     }
-    // A directory that came without a name has nothing above it.
+    // A directory without an entry's path has no parent in the name space.
     let above = path::parent(entry.ok_or(c::ENOENT)?);
     locate(above.as_bytes(), if rest.is_empty() { b"." } else { rest })
 }
 
-/// Where a path leads that is relative to an absolute one.
+/// Resolves a path, relative to an absolute one, to a place.
 fn locate(base: &[u8], path: &[u8]) -> Result<Location> {
     let entries = ENTRIES.lock().clone();
     let paths: Vec<&str> = entries.iter().map(|entry| &*entry.path).collect();
@@ -213,7 +214,7 @@ fn locate(base: &[u8], path: &[u8]) -> Result<Location> {
     })
 }
 
-/// Where a path leads, seen from the directory `at` (`AT_FDCWD`: the working directory).
+/// Resolves a path, relative to the directory `at` (`AT_FDCWD`: the working directory), to a place.
 ///
 /// # Errors
 /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `EBADF`.
@@ -231,7 +232,8 @@ pub fn locate_at(at: c_int, path: &[u8]) -> Result<Location> {
     }
 }
 
-/// The same, but never from a descriptor: for calls with two paths, which one file system must understand.
+/// Like [`locate_at`], but never returns [`Location::From`]: for calls with two paths, which must lie in one file
+/// system.
 pub fn locate_absolute(at: c_int, path: &[u8]) -> Result<Location> {
     match locate_at(at, path)? {
         Location::From(description, path) => {
@@ -242,7 +244,7 @@ pub fn locate_absolute(at: c_int, path: &[u8]) -> Result<Location> {
     }
 }
 
-/// The absolute path of what a path names in an entry's tree.
+/// The absolute path of the file that `path` names in an entry's tree.
 fn absolute(remote: &Remote, path: &[u8]) -> Result<Vec<u8>> {
     match remote.text(&Request::Resolve { path })? {
         Reached::Done(rest) => whole(remote, &rest),
@@ -259,7 +261,7 @@ fn whole(remote: &Remote, rest: &[u8]) -> Result<Vec<u8>> {
     if path.len() < PATH_MAX { Ok(path) } else { Err(c::ENAMETOOLONG) }
 }
 
-/// The path of what is at a place, without links.
+/// The absolute path of a place, with symbolic links resolved.
 fn real(location: Location) -> Result<Vec<u8>> {
     location.reach(
         |path| look_up(path).map(|_| path.as_bytes().to_vec()),
@@ -272,7 +274,7 @@ fn real(location: Location) -> Result<Vec<u8>> {
     )
 }
 
-/// What a clean absolute path of this library's part names.
+/// Looks up a clean absolute path in this library's own part of the name space.
 ///
 /// # Errors
 /// `ENOENT`, `ENOTDIR`.
@@ -282,7 +284,7 @@ pub fn look_up(path: &str) -> Result<Node<'_>> {
     Ok(Space { image: directory(), entries: &paths }.look_up(path)?)
 }
 
-/// The names in a directory of this library's part that is not the image's.
+/// The names in a directory of this library's own part that is not in the image.
 pub fn names(path: &str) -> Vec<(String, bool)> {
     let entries = ENTRIES.lock().clone();
     let paths: Vec<&str> = entries.iter().map(|entry| &*entry.path).collect();
@@ -299,14 +301,14 @@ pub fn working_directory() -> Vec<u8> {
     default_directory()
 }
 
-/// The working directory of a process that was told none.
+/// The working directory of a process that received none.
 pub fn default_directory() -> Vec<u8> {
     let fallback: &[u8] = if ENTRIES.lock().iter().any(|entry| &*entry.path == "/tmp") { b"/tmp" } else { b"/" };
     fallback.to_vec()
 }
 
-/// Takes the working directory that the process was started with: an absolute path. Whether it is there is seen when it is
-/// used.
+/// Sets the working directory that the process was started with: an absolute path. Whether it exists shows at its first
+/// use.
 pub fn start_in(path: &[u8]) {
     if path.starts_with(b"/") && path.len() < PATH_MAX {
         *WORKING_DIRECTORY.lock() = path.to_vec();
@@ -352,7 +354,7 @@ pub unsafe extern "C" fn realpath(path: *const c_char, resolved: *mut c_char) ->
     // SAFETY: a C string, as the caller says.
     let clean = unsafe { c::bytes(path) }.and_then(|path| real(locate_at(AT_FDCWD, path)?));
     let size = if resolved.is_null() { 0 } else { PATH_MAX };
-    // SAFETY: the buffer is null or of that size, as POSIX says.
+    // SAFETY: the buffer is null or has that size, as POSIX demands.
     pointer(clean.and_then(|clean| unsafe { c::give_text(&clean, resolved, size) }))
 }
 
@@ -366,7 +368,7 @@ fn pointer(result: Result<*mut c_char>) -> *mut c_char {
 /// The absolute path of a descriptor's directory.
 ///
 /// # Errors
-/// `EBADF`, `ENOTDIR`; `ENOENT` for one that has been removed.
+/// `EBADF`, `ENOTDIR`; `ENOENT`: the directory has been removed.
 pub fn path_of(fd: c_int) -> Result<Vec<u8>> {
     let description = table::get(fd)?;
     match &description.object {

@@ -1,5 +1,5 @@
-//! The functions on sockets: those of the [`network`](crate::network), [`unix`](crate::unix) sockets, and connected pairs, which are the
-//! kernel's own and have no names.
+//! The POSIX functions on sockets: on [`network`](crate::network) sockets, on [`unix`](crate::unix) sockets, and on
+//! connected pairs, which are sockets of Zircon and have no names.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -66,7 +66,7 @@ fn unix_socket(kind: c_int, protocol: c_int) -> Result<usize> {
     add(Object::Unix(UnixSocket::new(datagrams)?), kind)
 }
 
-/// A descriptor for a socket; `kind` holds flags.
+/// Adds a descriptor for a socket; `kind` holds flags.
 fn add(socket: Object, kind: c_int) -> Result<usize> {
     let flags = if kind & SOCK_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
     let open = Description::new(socket, O_RDWR | flags);
@@ -93,14 +93,14 @@ pub unsafe extern "C" fn socketpair(domain: c_int, kind: c_int, protocol: c_int,
     c::done(made.map(|pair| unsafe { fds.cast::<[c_int; 2]>().write(pair) }))
 }
 
-/// A socket: of the network, a UNIX socket that may have a name, or one of a pair.
+/// A socket: of the network, a UNIX socket, or one of a connected pair.
 pub enum AnySocket<'a> {
     Network(&'a Network),
     Unix(&'a UnixSocket),
     Pair(&'a Socket),
 }
 
-/// Does something with a descriptor that is a socket.
+/// Calls `act` if the descriptor is a socket.
 pub fn with_socket<T>(fd: c_int, act: impl FnOnce(&Description, AnySocket<'_>) -> Result<T>) -> Result<T> {
     let description = table::get(fd)?;
     match &description.object {
@@ -136,7 +136,7 @@ fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<(usize, Option<A
             }
         };
         let (mut done, from) = once(bytes)?;
-        // To wait for all is a wish of streams; the end, an error or the timeout cut it short.
+        // `MSG_WAITALL` applies to streams only. The end of the stream, an error or a timeout ends the call early.
         while flags & MSG_WAITALL != 0 && options == 0 && from.is_none() && done > 0 && done < bytes.len() {
             match once(&mut bytes[done..]) {
                 Ok((0, _)) | Err(_) => break,
@@ -147,7 +147,7 @@ fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<(usize, Option<A
     })
 }
 
-/// Sends to whom the caller's address says, or to whom it is connected where that is null.
+/// Sends to the caller's address, or to the connected peer if `to` is null.
 ///
 /// # Safety
 /// `to` is null or has `to_len` bytes.
@@ -161,7 +161,7 @@ unsafe fn send_bytes(fd: c_int, bytes: &[u8], to: *const c_void, to_len: u32, fl
             AnySocket::Network(network) => {
                 // SAFETY: as the caller says.
                 let to = if to.is_null() { None } else { Some(unsafe { address::read(to, to_len) }?) };
-                // A stream that is connected has its peer.
+                // A stream ignores the address: it is connected to its peer.
                 network.send(bytes, to.filter(|_| network.is_datagram()), until)
             }
             AnySocket::Unix(socket) => {
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn recvfrom(
     address: *mut c_void,
     address_len: *mut u32,
 ) -> isize {
-    // SAFETY: the caller's buffer, and place for an address or null.
+    // SAFETY: the caller's buffer, and memory for an address, or null.
     c::number(receive(fd, unsafe { to_fill(buffer, len) }, flags).map(|(len, from)| {
         // SAFETY: as above.
         unsafe { give_address(fd, from, address, address_len) };
@@ -198,10 +198,10 @@ pub unsafe extern "C" fn recvfrom(
     }))
 }
 
-/// Writes whom something came from: for a connected stream, nobody new.
+/// Writes the sender's address; for a connected stream, the peer's.
 ///
 /// # Safety
-/// `len` is null, or says how much room `address` has, which may be null.
+/// `len` is null or holds the size of the buffer at `address`; `address` may be null.
 unsafe fn give_address(fd: c_int, from: Option<Address>, address: *mut c_void, len: *mut u32) {
     if len.is_null() || address.is_null() {
         return;
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn sendto(
     c::number(unsafe { send_bytes(fd, to_take(buffer, len), address, address_len, flags) })
 }
 
-/// The part of `struct msghdr` that is used.
+/// The fields of `struct msghdr` that this library uses.
 #[repr(C)]
 pub struct Message {
     name: *mut c_void,
@@ -260,7 +260,7 @@ pub struct Message {
     flags: c_int,
 }
 
-/// All bytes of several buffers, for what is sent in one piece.
+/// Concatenates several buffers, to send them as one datagram.
 ///
 /// # Safety
 /// The buffers are valid.
@@ -273,7 +273,7 @@ pub unsafe fn gather(vectors: &[IoVec]) -> Vec<u8> {
     bytes
 }
 
-/// Divides bytes among several buffers.
+/// Distributes bytes over several buffers.
 ///
 /// # Safety
 /// The buffers are valid.
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const Message, flags: c_in
     c::number(unsafe {
         (|| {
             let message = &*message;
-            // Handles of other descriptors cannot be sent along.
+            // File descriptors cannot be sent with a message (`SCM_RIGHTS`).
             if message.control_len != 0 {
                 return with_socket(fd, |_, _| Err(EOPNOTSUPP));
             }
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const Message, flags: c_in
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut Message, flags: c_int) -> isize {
-    // SAFETY: the caller's structure, buffers and place for an address.
+    // SAFETY: the caller's structure, buffers and memory for an address.
     c::number(unsafe {
         (|| {
             let message = &mut *message;
@@ -352,7 +352,7 @@ pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
 /// Writes an address of a socket.
 ///
 /// # Safety
-/// `len` says how much room `place` has.
+/// `len` holds the size of the buffer at `place`.
 unsafe fn name(
     fd: c_int,
     of: impl FnOnce(&AnySocket<'_>) -> Result<Address>,
@@ -369,13 +369,13 @@ unsafe fn name(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getsockname(fd: c_int, address: *mut c_void, address_len: *mut u32) -> c_int {
-    // SAFETY: the caller's places.
+    // SAFETY: the caller's memory.
     unsafe { name(fd, own_address, address, address_len) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getpeername(fd: c_int, address: *mut c_void, address_len: *mut u32) -> c_int {
-    // SAFETY: the caller's places.
+    // SAFETY: the caller's memory.
     unsafe { name(fd, peer_address, address, address_len) }
 }
 
@@ -394,7 +394,7 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const c_void, len: u32) -> c_
 pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     c::done(with_socket(fd, |_, socket| match socket {
         AnySocket::Network(network) => network.listen(backlog.max(0) as u32),
-        // As large as can be, where it is negative: so says Linux.
+        // As on Linux, a negative backlog means the largest.
         AnySocket::Unix(socket) => socket.listen(backlog as u32),
         AnySocket::Pair(_) => Err(EINVAL),
     }))
@@ -438,7 +438,7 @@ pub unsafe extern "C" fn accept4(fd: c_int, address: *mut c_void, len: *mut u32,
             }
             AnySocket::Pair(_) => return Err(EINVAL),
         };
-        // SAFETY: the caller's places.
+        // SAFETY: the caller's memory.
         unsafe { address::write(&peer, address, len) };
         add(accepted, flags)
     }))

@@ -1,5 +1,5 @@
-//! Sockets of the network: a control channel to the network service and a data socket (crate `network-protocol`, whose
-//! steps are named here by their numbers).
+//! Sockets of the network. Each has a control channel to the network service and a data socket. Numbers in comments
+//! refer to the steps in the crate `network-protocol`.
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::services;
 pub const CONNECTED: Signals = Signals::from_bits_retain(protocol::CONNECTED);
 pub const INCOMING: Signals = Signals::from_bits_retain(protocol::INCOMING);
 pub const ERROR: Signals = Signals::from_bits_retain(protocol::ERROR);
-/// Whoever waits no longer than this may have given up before the service had its turn.
+/// A timeout up to this length can expire before the service has run.
 const SHORT: Duration = Duration::from_millis(20);
 const LISTENING: Signals = Signals::from_bits_retain(protocol::LISTENING);
 
@@ -30,7 +30,7 @@ pub const READABLE: Signals =
 pub const WRITABLE: Signals =
     Signals::SOCKET_WRITABLE.union(Signals::SOCKET_WRITE_DISABLED).union(Signals::SOCKET_PEER_CLOSED);
 
-/// This process' connection with the service (1).
+/// This process's channel to the service (1).
 static CLIENT: Lock<Option<Channel>> = Lock::new(None);
 
 impl From<Error> for Errno {
@@ -59,7 +59,7 @@ impl From<Error> for Errno {
     }
 }
 
-/// What is known of a TCP socket here; the data socket's signals say more.
+/// State of a TCP socket as this process knows it; the signals of the data socket can say more.
 pub const FRESH: u32 = 0;
 pub const CONNECTING: u32 = 1;
 pub const OPEN: u32 = 2;
@@ -70,13 +70,13 @@ pub struct Network {
     control: Channel,
     data: Socket,
     kind: Kind,
-    /// What is known of it as far as TCP goes.
+    /// State of a TCP socket; the same in other threads.
     pub state: AtomicU32,
-    /// Where datagrams were last sent to with the service's leave (7).
+    /// Destination of the last datagram that the service has approved (7).
     prepared: Lock<Option<SocketAddr>>,
 }
 
-/// What the service answered, and the handles with it.
+/// The service's answer, with its handles.
 type Answer<const M: usize> = (core::result::Result<Reply, Error>, [Option<Handle>; M]);
 
 fn call<const N: usize, const M: usize>(
@@ -92,8 +92,8 @@ fn call<const N: usize, const M: usize>(
     Ok((reply, out))
 }
 
-/// Opens a socket over this process' connection, or over a new one when there is none or the service has ended since. Gives its
-/// control channel and its data socket.
+/// Opens a socket over this process's channel to the service. Connects to the service first if there is no channel or
+/// the service has ended. Returns the control channel and the data socket.
 fn open(family: Family, kind: Kind) -> Result<(Channel, Socket)> {
     let options = if kind == Kind::Datagram { ZX_SOCKET_DATAGRAM } else { ZX_SOCKET_STREAM };
     let mut client = CLIENT.lock();
@@ -127,7 +127,7 @@ fn open(family: Family, kind: Kind) -> Result<(Channel, Socket)> {
 }
 
 impl Network {
-    /// Makes a socket (2).
+    /// Creates a socket (2).
     ///
     /// # Errors
     /// `ENETDOWN`: there is no network service. `EMFILE`, `ENOMEM`.
@@ -140,20 +140,20 @@ impl Network {
         Network { control, data, kind, state: AtomicU32::new(state), prepared: Lock::new(None) }
     }
 
-    /// The socket of two handles that [`Network::to_handles`] gave another process, in its order.
+    /// Makes a socket from the two handles of [`Network::to_handles`] in another process, in the same order.
     ///
     /// # Errors
-    /// As what the handles answer.
+    /// Errors of the kernel for these handles.
     pub fn from_handles(data: &Socket, control: Handle) -> core::result::Result<Network, Status> {
         let data = data.duplicate(Rights::SAME_RIGHTS)?;
         let kind = if data.info()?.options & ZX_SOCKET_DATAGRAM != 0 { Kind::Datagram } else { Kind::Stream };
         Ok(Network::new(Channel::from(control), data, kind, FRESH))
     }
 
-    /// The data socket and another control channel (8).
+    /// Returns the data socket and a new control channel, for another process (8).
     ///
     /// # Errors
-    /// [`Status::NO_RESOURCES`]: the service refuses; [`Status::PEER_CLOSED`]: it has ended.
+    /// [`Status::NO_RESOURCES`]: the service refuses. [`Status::PEER_CLOSED`]: the service has ended.
     pub fn to_handles(&self) -> core::result::Result<Vec<Handle>, Status> {
         let data = self.data.duplicate_handle(Rights::SAME_RIGHTS)?;
         let (ours, theirs) = Channel::create()?;
@@ -162,15 +162,15 @@ impl Network {
         Ok(alloc::vec![data, ours.into_handle()])
     }
 
-    /// Whether it carries datagrams.
+    /// Whether this is a datagram socket.
     pub fn is_datagram(&self) -> bool {
         self.kind == Kind::Datagram
     }
 
-    /// Asks the service (3).
+    /// Sends a request to the service and returns its answer (3).
     ///
     /// # Errors
-    /// What it answers; `ECONNABORTED`: it has ended.
+    /// The service's error; `ECONNABORTED`: the service has ended.
     pub fn ask(&self, request: Request) -> Result<Reply> {
         let (reply, []) = call(&self.control, request, []).map_err(|status| match status {
             Status::PEER_CLOSED => ECONNABORTED,
@@ -179,7 +179,7 @@ impl Network {
         Ok(reply?)
     }
 
-    /// An address that the service tells.
+    /// Sends a request whose answer is an address.
     ///
     /// # Errors
     /// As [`Network::ask`].
@@ -190,7 +190,7 @@ impl Network {
         }
     }
 
-    /// An option's value.
+    /// The value of an option.
     ///
     /// # Errors
     /// As [`Network::ask`].
@@ -201,20 +201,20 @@ impl Network {
         }
     }
 
-    /// The error that waits, which is told once.
+    /// Takes the pending error; the service returns it once.
     ///
     /// # Errors
     /// As [`Network::ask`].
     pub fn take_error(&self) -> Result<Option<Errno>> {
         let number = self.choice(Choice::Error)?;
         if number != 0 {
-            // A connection that did not come about may be tried again.
+            // A failed attempt to connect can be repeated.
             let _ = self.state.compare_exchange(CONNECTING, FRESH, Ordering::Relaxed, Ordering::Relaxed);
         }
         Ok(Error::from_number(number).map(Errno::from))
     }
 
-    /// What it is at, as far as TCP goes.
+    /// The state of a TCP socket.
     pub fn state(&self) -> Result<u32> {
         let known = self.state.load(Ordering::Relaxed);
         if known == OPEN || known == LISTENS {
@@ -233,7 +233,7 @@ impl Network {
     /// Connects (4).
     ///
     /// # Errors
-    /// Why not; `EINPROGRESS`: it goes on, `until` is over.
+    /// The reason for the failure. `EINPROGRESS`: the deadline is over, and the attempt continues.
     pub fn connect(&self, to: SocketAddr, until: MonotonicInstant) -> Result<()> {
         let wait = until != MonotonicInstant::ZERO;
         match self.ask(Request::Connect { to, wait }) {
@@ -243,14 +243,14 @@ impl Network {
                 return Ok(());
             }
             Err(EINPROGRESS) => self.state.store(CONNECTING, Ordering::Relaxed),
-            // The first call after it came about tells so; then it is an error to connect again.
+            // The first call after the connection is established succeeds; later calls to connect fail.
             Err(EISCONN) if self.state.load(Ordering::Relaxed) == CONNECTING => {
                 self.state.store(OPEN, Ordering::Relaxed);
                 return Ok(());
             }
             Err(error) => return Err(error),
         }
-        // Who does not wait is told of the end by `poll`, also where it is there already.
+        // A non-blocking caller learns the result from `poll`, even if it is already available.
         if !wait {
             return Err(EINPROGRESS);
         }
@@ -266,7 +266,7 @@ impl Network {
         }
     }
 
-    /// Listens (5).
+    /// Makes the socket listen (5).
     ///
     /// # Errors
     /// As [`Network::ask`].
@@ -276,10 +276,10 @@ impl Network {
         Ok(())
     }
 
-    /// Takes a connection (5).
+    /// Accepts a connection (5).
     ///
     /// # Errors
-    /// `EAGAIN` when `until` is over. `EINVAL`: it does not listen. `EOPNOTSUPP`: it never can.
+    /// `EAGAIN`: the deadline is over. `EINVAL`: the socket does not listen. `EOPNOTSUPP`: it is a datagram socket.
     pub fn accept(&self, until: MonotonicInstant) -> Result<(Network, SocketAddr)> {
         if self.kind == Kind::Datagram {
             return Err(EOPNOTSUPP);
@@ -299,7 +299,7 @@ impl Network {
                     let accepted = Network::new(control, Socket::from(data), Kind::Stream, OPEN);
                     return Ok((accepted, peer));
                 }
-                // Another thread or process was faster.
+                // Another thread or process accepted the connection.
                 (Err(Error::Again), ..) => {}
                 (Err(error), ..) => return Err(error.into()),
                 _ => return Err(ECONNABORTED),
@@ -307,7 +307,7 @@ impl Network {
         }
     }
 
-    /// Ends what this side may read or write (6).
+    /// Shuts down reading, writing, or both (6).
     ///
     /// # Errors
     /// `ENOTCONN`.
@@ -320,19 +320,19 @@ impl Network {
         self.data.set_disposition(own, peer).map_err(|_| ENOTCONN)
     }
 
-    /// Bytes that can be read at once.
+    /// Number of bytes that a read returns without blocking.
     ///
     /// # Errors
-    /// As what the data socket answers.
+    /// Errors of the kernel for the data socket.
     pub fn waiting(&self) -> Result<usize> {
         let waiting = self.data.info()?.rx_buf_available;
         Ok(if self.is_datagram() { waiting.saturating_sub(HEADER) } else { waiting })
     }
 
-    /// Reads bytes, or a datagram and whom it is from (6).
+    /// Reads bytes, or a datagram and its sender's address (6).
     ///
     /// # Errors
-    /// `EAGAIN` when `until` is over; what became of the connection.
+    /// `EAGAIN`: the deadline is over. Errors of the connection.
     pub fn receive(
         &self,
         bytes: &mut [u8],
@@ -349,8 +349,8 @@ impl Network {
             match self.data.read_with(options, bytes) {
                 Ok(len) => return Ok((len, None)),
                 Err(Status::SHOULD_WAIT) => match self.state()? {
-                    // The service tells the error of a lost connection, and then the end. Who polls may see the error
-                    // alone, so who does not wait must be told it too.
+                    // The service signals the error of a lost connection before it closes the data socket. A caller of
+                    // `poll` may see only the error, so a non-blocking read must return it too.
                     OPEN => {
                         let seen = self.wait_for_more(until)?;
                         if !seen.intersects(READABLE)
@@ -366,7 +366,7 @@ impl Network {
                 Err(Status::PEER_CLOSED) => return Err(ECONNRESET),
                 Err(status) => return Err(status.into()),
             }
-            // An attempt to connect that failed.
+            // The attempt to connect failed.
             if self.state.load(Ordering::Relaxed) == CONNECTING
                 && let Some(error) = self.lost()
             {
@@ -375,13 +375,13 @@ impl Network {
         }
     }
 
-    /// Waits until there is something to read, or an error. What was sent before the wait began comes in time, however short the
-    /// time: it is with the service, if it is not here.
+    /// Waits until there is something to read, or an error. Data that a local peer sent before the wait began arrives
+    /// even if the timeout is short: what is not in the data socket yet is in the service.
     fn wait_for_more(&self, until: MonotonicInstant) -> Result<Signals> {
         let short = until != MonotonicInstant::ZERO && until < MonotonicInstant::after(SHORT);
         match wait_until(&self.data, READABLE | ERROR, until) {
             Err(EAGAIN) if short => {
-                // The service answers, moves what was sent, and then answers again.
+                // The service answers, moves pending data, and then answers the second request.
                 let _ = self.ask(Request::LocalAddress);
                 let _ = self.ask(Request::LocalAddress);
                 wait_until(&self.data, READABLE | ERROR, MonotonicInstant::ZERO)
@@ -390,7 +390,7 @@ impl Network {
         }
     }
 
-    /// The error that came with the end of a connection, if it is one and was not told yet.
+    /// Takes the error that ended the connection, if there is one that has not been returned yet.
     fn lost(&self) -> Option<Errno> {
         let told = self.data.signals().is_ok_and(|signals| signals.contains(ERROR));
         if told { self.take_error().ok().flatten() } else { None }
@@ -416,7 +416,7 @@ impl Network {
                         return Err(error);
                     }
                 }
-                // The end, by this side's own wish.
+                // This process has shut down reading.
                 Err(Status::BAD_STATE) => return Ok((0, None)),
                 Err(Status::PEER_CLOSED) => return Err(ECONNABORTED),
                 Err(status) => return Err(status.into()),
@@ -424,10 +424,10 @@ impl Network {
         }
     }
 
-    /// Writes bytes, or a datagram, to `to` or to whom it is connected (6).
+    /// Writes bytes, or a datagram to `to` or to the connected peer (6).
     ///
     /// # Errors
-    /// `EAGAIN` when `until` is over and nothing went; `EPIPE`, and what became of the connection.
+    /// `EAGAIN`: the deadline is over and nothing was sent. `EPIPE`, and errors of the connection.
     pub fn send(&self, bytes: &[u8], to: Option<SocketAddr>, until: MonotonicInstant) -> Result<usize> {
         if self.is_datagram() {
             return self.send_datagram(bytes, to, until);
@@ -446,7 +446,7 @@ impl Network {
                 }
                 Err(Status::SHOULD_WAIT) => match wait_until(&self.data, WRITABLE | ERROR, until) {
                     Ok(seen) if seen.intersects(WRITABLE) => continue,
-                    // Of a lost connection, told before its end.
+                    // The error of a lost connection, signalled before its end.
                     Ok(_) if done == 0 => self.lost().unwrap_or(EPIPE),
                     Ok(_) => EPIPE,
                     Err(error) => error,
@@ -454,7 +454,7 @@ impl Network {
                 Err(Status::BAD_STATE) if done == 0 => self.lost().unwrap_or(EPIPE),
                 Err(status) => status.into(),
             };
-            // What went out has gone out: the error comes with the next call.
+            // Bytes already sent count as success; the next call returns the error.
             return if done > 0 { Ok(done) } else { Err(error) };
         }
         Ok(done)
@@ -494,7 +494,7 @@ impl Network {
         }
     }
 
-    /// The data socket, to wait for.
+    /// The data socket, for waiting.
     pub fn data(&self) -> &Socket {
         &self.data
     }

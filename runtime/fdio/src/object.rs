@@ -1,4 +1,4 @@
-//! What a descriptor can refer to.
+//! The objects that descriptors refer to.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,58 +16,58 @@ use crate::path::{self, Device};
 use crate::remote::RemoteFile;
 use crate::unix::UnixSocket;
 
-/// Bytes of a line in the log; longer ones are cut into several.
+/// Limit on the bytes of a log record; longer lines are split.
 const LOG_LINE: usize = abi::ZX_LOG_RECORD_DATA_MAX;
 
-/// What a descriptor refers to.
+/// The object that a descriptor refers to.
 pub enum Object {
-    /// A pipe's end, a connected socket, standard input or output.
+    /// An end of a pipe, a connected socket, standard input or output.
     Socket {
-        /// The kernel's socket.
+        /// Zircon's socket.
         socket: Socket,
-        /// Made by `socketpair`, not by `pipe`.
+        /// Whether `socketpair` made it, not `pipe`.
         is_socket: bool,
     },
     /// A socket of the network.
     Network(Network),
-    /// A UNIX socket that has a name, or may get one.
+    /// A UNIX socket that has or can get a name.
     Unix(UnixSocket),
-    /// A file of the boot file system, or one that was handed over.
+    /// A file of the boot file system, or one received as a VMO.
     File(File),
-    /// A directory of the boot file system, or one that leads to others.
+    /// A directory of the boot file system, or one above entries of the name space.
     Directory {
         /// Its clean absolute path.
         path: String,
     },
     /// A file or directory that a file system serves.
     Remote(RemoteFile),
-    /// The kernel's log: each line written is a record.
+    /// The kernel's log: each line written becomes a record.
     Log {
         /// The log.
         log: Debuglog,
-        /// The line so far.
+        /// The current, incomplete line.
         line: Lock<Vec<u8>>,
     },
-    /// A counter to wait for.
+    /// A counter of `eventfd`.
     EventFd(EventFd),
-    /// One below `/dev`.
+    /// A device below `/dev`.
     Device(Device),
 }
 
-/// A read-only file: a part of a memory object.
+/// A read-only file: a range of a VMO.
 pub struct File {
-    /// Its own memory object, or none for a part of the boot image.
+    /// Its own VMO; `None` for a range of the boot image.
     pub vmo: Option<Vmo>,
-    /// Where it begins, in bytes.
+    /// Offset of the range in bytes.
     pub offset: u64,
     /// Its length in bytes.
     pub size: u64,
-    /// Its clean absolute path, empty for one that was handed over.
+    /// Its clean absolute path; empty for a file that was received as a VMO.
     pub path: String,
 }
 
 impl Device {
-    /// Reads; says how many bytes it gave.
+    /// Reads; returns the number of bytes.
     pub fn read(self, bytes: &mut [u8]) -> usize {
         match self {
             Device::Null => return 0,
@@ -79,7 +79,7 @@ impl Device {
 }
 
 impl File {
-    /// Copies bytes from `position`; gives how many, 0 at the end.
+    /// Copies bytes from `position`; returns their number, 0 at the end.
     pub fn read_at(&self, position: u64, bytes: &mut [u8]) -> Result<usize> {
         let left = usize::try_from(self.size.saturating_sub(position)).unwrap_or(usize::MAX);
         let len = bytes.len().min(left);
@@ -96,10 +96,10 @@ impl File {
 }
 
 impl Object {
-    /// An object from a handle that came from elsewhere.
+    /// Makes an object from a handle of another process.
     ///
     /// # Errors
-    /// [`Status::NOT_SUPPORTED`] for a kind that no descriptor can be. The handle is closed.
+    /// [`Status::NOT_SUPPORTED`]: no descriptor can refer to an object of this type. The handle is closed.
     pub fn from_handle(handle: Handle) -> core::result::Result<Object, Status> {
         match handle.basic_info()?.type_ {
             abi::ZX_OBJ_TYPE_SOCKET => Ok(Object::Socket { socket: Socket::from(handle), is_socket: false }),
@@ -114,11 +114,11 @@ impl Object {
         }
     }
 
-    /// A handle that another process can make the same object from.
+    /// A handle from which another process can make the same object.
     ///
     /// # Errors
-    /// [`Status::NOT_SUPPORTED`] for the boot image's directories, counters and devices, which no handle stands for, and for UNIX
-    /// sockets other than connected streams.
+    /// [`Status::NOT_SUPPORTED`] for directories of the boot image, counters and devices, which have no handle, and for
+    /// UNIX sockets other than connected streams.
     pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
         match self {
             Object::Socket { socket, .. } => socket.duplicate_handle(Rights::SAME_RIGHTS),
@@ -132,10 +132,10 @@ impl Object {
         }
     }
 
-    /// All handles that a started process makes the same object from. Only a socket of the network is more than one.
+    /// All handles from which a started process makes the same object. Only a network socket needs more than one.
     ///
     /// # Errors
-    /// As [`Object::to_handle`].
+    /// See [`Object::to_handle`].
     pub fn to_handles(&self) -> core::result::Result<Vec<Handle>, Status> {
         match self {
             Object::Network(network) => network.to_handles(),
@@ -143,10 +143,10 @@ impl Object {
         }
     }
 
-    /// Reads, waiting for something until a moment; [`MonotonicInstant::ZERO`] is not to wait.
+    /// Reads; waits for data until a deadline. [`MonotonicInstant::ZERO`] means not to wait.
     ///
     /// # Errors
-    /// `EAGAIN` when it would have to wait longer, `EISDIR`, `EBADF` for the log.
+    /// `EAGAIN`: there is no data before the deadline. `EISDIR`. `EBADF` for the log.
     pub fn read(&self, bytes: &mut [u8], options: u32, until: MonotonicInstant) -> Result<usize> {
         match self {
             Object::Socket { socket, .. } => read_socket(socket, bytes, options, until),
@@ -160,10 +160,11 @@ impl Object {
         }
     }
 
-    /// Writes all bytes, or as many as can be written until a moment; [`MonotonicInstant::ZERO`] is not to wait.
+    /// Writes all bytes, or as many as possible until a deadline. [`MonotonicInstant::ZERO`] means not to wait.
     ///
     /// # Errors
-    /// `EPIPE` when nobody can read them, `EAGAIN` when it would have to wait longer, `EBADF` for what cannot be written.
+    /// `EPIPE`: nothing can read the bytes any more. `EAGAIN`: nothing was written before the deadline. `EBADF`: the
+    /// object cannot be written.
     pub fn write(&self, bytes: &[u8], until: MonotonicInstant) -> Result<usize> {
         match self {
             Object::Socket { socket, .. } => write_socket(socket, bytes, until),
@@ -181,10 +182,10 @@ impl Object {
     }
 }
 
-/// The memory object of a file: for the boot image's files a window into the image.
+/// The VMO of a file; for a file of the boot image, a child of the image's VMO.
 ///
 /// # Errors
-/// What the kernel answers.
+/// Errors of the kernel.
 pub fn file_memory(file: &File) -> core::result::Result<Vmo, Status> {
     if file.size == 0 {
         return Vmo::create(0, 0);
@@ -200,18 +201,18 @@ pub fn file_memory(file: &File) -> core::result::Result<Vmo, Status> {
     }
 }
 
-/// Waits for one of some signals until a moment; [`MonotonicInstant::ZERO`] is to look.
+/// Waits for one of some signals until a deadline. [`MonotonicInstant::ZERO`] means to poll.
 ///
 /// # Errors
-/// `EAGAIN` when it is over.
+/// `EAGAIN`: the deadline is over.
 pub fn wait_until(object: &impl AsHandleRef, signals: Signals, until: MonotonicInstant) -> Result<Signals> {
     object.wait_one(signals, until).map_err(|status| if status == Status::TIMED_OUT { EAGAIN } else { status.into() })
 }
 
-/// Reads from a socket of the kernel.
+/// Reads from a socket of Zircon.
 ///
 /// # Errors
-/// As [`Object::read`].
+/// See [`Object::read`].
 pub fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, until: MonotonicInstant) -> Result<usize> {
     if bytes.is_empty() {
         return Ok(0);
@@ -220,7 +221,7 @@ pub fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, until: Monot
     loop {
         match socket.read_with(options, bytes) {
             Ok(len) => return Ok(len),
-            // Nobody is left to write, or has said to write no more: the end.
+            // The peer has been closed or has shut down writing: end of the stream.
             Err(Status::PEER_CLOSED | Status::BAD_STATE) => return Ok(0),
             Err(Status::SHOULD_WAIT) if until != MonotonicInstant::ZERO => _ = wait_until(socket, readable, until)?,
             Err(status) => return Err(status.into()),
@@ -228,10 +229,10 @@ pub fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, until: Monot
     }
 }
 
-/// Writes to a socket of the kernel.
+/// Writes to a socket of Zircon.
 ///
 /// # Errors
-/// As [`Object::write`].
+/// See [`Object::write`].
 pub fn write_socket(socket: &Socket, bytes: &[u8], until: MonotonicInstant) -> Result<usize> {
     let mut done = 0;
     while done < bytes.len() {
@@ -248,14 +249,14 @@ pub fn write_socket(socket: &Socket, bytes: &[u8], until: MonotonicInstant) -> R
             }
             Err(status) => status.into(),
         };
-        // What went out has gone out: the error comes with the next call.
+        // Bytes already sent count as success; the next call returns the error.
         return if done > 0 { Ok(done) } else { Err(error) };
     }
     Ok(done)
 }
 
-/// Waits until something can be written, or nothing any more. A datagram of `len` bytes is written whole, so it waits for room for all
-/// of it.
+/// Waits until the socket has room, or cannot be written any more. A datagram is written as a whole, so the wait is for
+/// room for all of its `len` bytes.
 fn wait_for_room(socket: &Socket, len: usize, until: MonotonicInstant) -> Result<()> {
     let room = if socket.info()?.options & abi::ZX_SOCKET_DATAGRAM == 0 {
         Signals::SOCKET_WRITABLE
@@ -273,7 +274,7 @@ fn write_log(log: &Debuglog, line: &mut Vec<u8>, bytes: &[u8]) {
             line.push(*byte);
         }
         if *byte == b'\n' || line.len() >= LOG_LINE {
-            // The log takes a line or loses it; there is nobody to tell.
+            // The log drops a record for which it has no room; there is no caller to report that to.
             let _ = log.write(line);
             line.clear();
         }

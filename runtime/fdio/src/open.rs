@@ -1,4 +1,4 @@
-//! Opening files and directories, and what else is done with an open one as a whole.
+//! Opening files and directories, and operations on open files as a whole.
 
 use alloc::sync::Arc;
 use core::ffi::{c_char, c_int, c_long, c_uint};
@@ -17,10 +17,10 @@ use crate::path::{Node, parent};
 use crate::remote::Reached;
 use crate::table;
 
-/// The permissions that new files and directories do not get.
+/// `umask`: the permission bits that new files and directories do not get.
 static MASK: AtomicU32 = AtomicU32::new(0o022);
 
-/// `open`. Variadic in C; a mode comes in the same register as here.
+/// `open`. It is variadic in C; the mode arrives in the same register.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
     // SAFETY: as for `openat`.
@@ -42,12 +42,12 @@ pub unsafe extern "C" fn creat(path: *const c_char, mode: c_uint) -> c_int {
     unsafe { open(path, O_WRONLY | O_CREAT | O_TRUNC, mode) }
 }
 
-/// The permissions of something new, where a program wants these.
+/// The permissions of a new file that a program wants to have `mode`.
 pub fn masked(mode: c_uint) -> u32 {
     mode & !MASK.load(Ordering::Relaxed) & 0o7777
 }
 
-/// Opens what a path names.
+/// Opens the file or directory at a path.
 pub fn open_at(at: c_int, path: &[u8], flags: c_int, mode: c_uint) -> Result<Object> {
     let mut wanted = 0;
     let access = match flags & O_ACCMODE {
@@ -83,13 +83,13 @@ pub fn open_at(at: c_int, path: &[u8], flags: c_int, mode: c_uint) -> Result<Obj
     )
 }
 
-/// Opens something of this library's own part of the name space, where nothing can be written.
+/// Opens a file or directory in this library's own, read-only part of the name space.
 fn open_here(path: &str, flags: c_int) -> Result<Object> {
     let writes = flags & O_ACCMODE != O_RDONLY && flags & O_PATH == 0;
     let node = match look_up(path) {
         Ok(_) if flags & O_CREAT != 0 && flags & O_EXCL != 0 => return Err(EEXIST),
         Ok(node) => node,
-        // It would be made in a directory that is there: that nothing can be made is what hinders.
+        // The parent directory exists, so the reason for the failure is that it is read-only.
         Err(ENOENT) if flags & O_CREAT != 0 && look_up(parent(path))?.is_directory() => return Err(EROFS),
         Err(error) => return Err(error),
     };
@@ -132,7 +132,7 @@ pub extern "C" fn fsync(fd: c_int) -> c_int {
     c::done(table::get(fd).and_then(|description| match &description.object {
         Object::Remote(file) => file.sync(),
         Object::Socket { .. } | Object::Network(_) | Object::Unix(_) | Object::EventFd(_) => Err(EINVAL),
-        // Nothing that was written waits.
+        // These objects have no written data that is pending.
         _ => Ok(()),
     }))
 }

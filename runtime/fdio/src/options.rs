@@ -1,4 +1,4 @@
-//! `getsockopt` and `setsockopt`. Timeouts are kept with the descriptor; the rest is the service's.
+//! `getsockopt` and `setsockopt`. Timeouts are part of the open description; the network service has the other options.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
@@ -16,14 +16,14 @@ const IPPROTO_IP: c_int = 0;
 const IPPROTO_IPV6: c_int = 41;
 const EDOM: Errno = Errno(33);
 
-/// What an option is.
+/// A socket option.
 #[derive(Clone, Copy, PartialEq)]
 enum Named {
-    /// The service's, an `int`.
+    /// An `int` that the network service has.
     Number(Choice),
     /// `SO_LINGER`
     Linger,
-    /// `SO_RCVTIMEO`, `SO_SNDTIMEO`: whether of reading.
+    /// `SO_RCVTIMEO` (true) or `SO_SNDTIMEO` (false).
     Timeout(bool),
     /// `SO_ERROR`
     Error,
@@ -33,7 +33,7 @@ enum Named {
     Domain,
     /// `SO_PROTOCOL`
     Protocol,
-    /// Membership in a group: there is no network with groups.
+    /// Membership in a multicast group: no network here has multicast.
     Group,
 }
 
@@ -70,7 +70,7 @@ fn option(level: c_int, name: c_int) -> Result<Named> {
     })
 }
 
-/// An option's value in C: one or two numbers of four or eight bytes.
+/// The value of an option in C: one or two numbers of four or eight bytes.
 struct Value {
     bytes: [u8; 16],
     len: usize,
@@ -108,7 +108,7 @@ fn get(description: &Description, socket: &AnySocket<'_>, option: Named) -> Resu
         (Named::Timeout(reading), _) => Value::time(description.timeout(reading).load(Ordering::Relaxed)),
         (Named::Type, _) => Value::int(if datagram { SOCK_DGRAM } else { SOCK_STREAM }),
         (Named::Error, AnySocket::Network(network)) => Value::int(network.take_error()?.map_or(0, |error| error.0)),
-        // Errors of these are told by the call that meets them; none waits.
+        // The call that meets an error returns it, so none is ever pending.
         (Named::Error, AnySocket::Unix(_) | AnySocket::Pair(_)) => Value::int(0),
         (Named::Domain, AnySocket::Unix(_) | AnySocket::Pair(_)) => Value::int(AF_UNIX),
         (Named::Number(Choice::Accepting), AnySocket::Unix(socket)) => Value::int(socket.listens().into()),
@@ -160,7 +160,7 @@ fn set(description: &Description, socket: &AnySocket<'_>, option: Named, bytes: 
                 _ => None,
             };
             let value = match (int(0)?, default) {
-                // Back to what it is by itself.
+                // -1 restores the default.
                 (-1, Some(default)) => default,
                 (number, Some(_)) => u32::try_from(number).map_err(|_| EINVAL)?,
                 (number, None) => number as u32,
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn getsockopt(fd: c_int, level: c_int, name: c_int, place:
         if place.is_null() || len.is_null() {
             return Err(EFAULT);
         }
-        // SAFETY: the caller's places.
+        // SAFETY: the caller's memory.
         unsafe {
             if (*len as usize) < value.len {
                 return Err(EINVAL);

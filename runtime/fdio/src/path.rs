@@ -1,10 +1,10 @@
-//! Paths: from what a program says to a place in its name space.
+//! Path resolution: from a program's path to a place in its name space.
 //!
-//! A name space is a few entries: paths, each with a file system behind it that another process serves. What lies before
-//! and beside them is ours and never changes: `/` and the directories that lead to entries, `/boot` (the BOOTFS image), `/bin`
-//! (another name of `/boot/bin`), `/dev` with the devices that every program has. There are no symbolic links in that part, so
-//! a path can be followed through it by its text, as long as each `..` follows something that is a directory; from an entry
-//! on, the rest is its file system's.
+//! A name space has a few entries: paths, each with a file system that another process serves. The part above and
+//! beside the entries is this library's own and never changes: `/` and the directories that lead to entries, `/boot`
+//! (the BOOTFS image), `/bin` (an alias of `/boot/bin`), and `/dev` with the devices that every program has. That part
+//! has no symbolic links, so its paths can be resolved textually, provided that the path before each `..` is a
+//! directory. From an entry on, the entry's file system resolves the rest.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -12,36 +12,36 @@ use alloc::vec::Vec;
 
 use bootfs::{Directory, Entry};
 
-/// The longest path that is taken, in bytes, its NUL counted.
+/// Limit on a path in bytes, with its NUL.
 pub const PATH_MAX: usize = 4096;
 
-/// Why a path names nothing.
+/// Why a path cannot be resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
-    /// Nothing has this name.
+    /// The name does not exist.
     NotFound,
-    /// Something that is not a directory is used as one.
+    /// A path component is not a directory.
     NotDirectory,
     /// Longer than [`PATH_MAX`].
     TooLong,
 }
 
-/// What every program has below `/dev`. Each takes all that is written.
+/// The devices below `/dev`, which every program has. Each discards what is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// Reads end at once.
+    /// Reads return end of file.
     Null,
-    /// Reads give zeroes.
+    /// Reads return zeroes.
     Zero,
-    /// Reads give random bytes.
+    /// Reads return random bytes.
     Random,
 }
 
-/// Their names.
+/// Names of the devices.
 const DEVICES: [(&str, Device); 4] =
     [("null", Device::Null), ("zero", Device::Zero), ("random", Device::Random), ("urandom", Device::Random)];
 
-/// What a clean absolute path of our part is called in the boot image.
+/// The path in the boot image of a clean absolute path, if it is below `/boot` or `/bin`.
 pub fn in_image(path: &str) -> Option<&str> {
     match path.strip_prefix("/bin") {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => Some(&path[1..]),
@@ -49,12 +49,12 @@ pub fn in_image(path: &str) -> Option<&str> {
     }
 }
 
-/// What a path names, in the part that is ours.
+/// A file or directory in this library's own part of the name space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node<'a> {
     /// `/`, `/dev`, or a directory that leads to entries.
     Above,
-    /// One below `/dev`.
+    /// A device below `/dev`.
     Device(Device),
     /// A directory of the image; empty for `/boot` itself.
     Directory(&'a str),
@@ -63,7 +63,7 @@ pub enum Node<'a> {
 }
 
 impl Node<'_> {
-    /// Whether it can have names below it.
+    /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         matches!(self, Node::Above | Node::Directory(_))
     }
@@ -72,25 +72,26 @@ impl Node<'_> {
 /// A place in the name space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the part that is ours: clean, absolute, without a slash at its end but for `/` itself. It need not be there.
+    /// In this library's own part: a clean absolute path, without a trailing slash except for `/` itself. It need not
+    /// exist.
     Here(String),
-    /// In the file system of an entry, by its index: a path from its root.
+    /// In the file system of an entry: the entry's index, and a path from its root.
     Entry(usize, Vec<u8>),
 }
 
 /// A name space.
 pub struct Space<'a, 'e> {
-    /// The boot image, if there is one.
+    /// The boot image, if the process has one.
     pub image: Option<Directory<'a>>,
     /// The paths of the entries.
     pub entries: &'e [&'e str],
 }
 
 impl<'a> Space<'a, '_> {
-    /// Where `path` leads, seen from the directory `base` (absolute) if it is relative.
+    /// Resolves `path`; a relative path starts at the absolute directory `base`.
     ///
     /// # Errors
-    /// [`PathError::NotFound`] for the empty path; what is wrong with a name before a `..`; [`PathError::NotDirectory`] for a
+    /// [`PathError::NotFound`] for the empty path; the error of a path before a `..`; [`PathError::NotDirectory`] for a
     /// slash after a file.
     pub fn resolve(&self, base: &[u8], path: &[u8]) -> Result<Place, PathError> {
         if path.is_empty() {
@@ -120,7 +121,7 @@ impl<'a> Space<'a, '_> {
                 }
                 name => {
                     clean.push('/');
-                    // No name of ours is anything but UTF-8.
+                    // All names in this part are UTF-8.
                     clean.push_str(core::str::from_utf8(name).map_err(|_| PathError::NotFound)?);
                     if let Some(found) = self.entry(&clean, &whole[end..]) {
                         return Ok(found);
@@ -132,7 +133,7 @@ impl<'a> Space<'a, '_> {
             }
         }
         if path.ends_with(b"/") {
-            // Something that is yet to be made may end so too.
+            // A path to a directory that does not exist yet can end with a slash too.
             match self.look_up(&clean) {
                 Ok(node) if !node.is_directory() => return Err(PathError::NotDirectory),
                 _ => {}
@@ -144,7 +145,7 @@ impl<'a> Space<'a, '_> {
         Ok(Place::Here(clean))
     }
 
-    /// The entry at a path, or the one below it that the rest of the path leads to by plain names.
+    /// The entry at the path `clean`, or a nested entry that the plain names at the start of `rest` lead to.
     fn entry(&self, clean: &str, rest: &[u8]) -> Option<Place> {
         let here = self.entries.iter().position(|entry| *entry == clean)?;
         let mut found = (here, rest);
@@ -170,10 +171,10 @@ impl<'a> Space<'a, '_> {
         if self.look_up(path)?.is_directory() { Ok(()) } else { Err(PathError::NotDirectory) }
     }
 
-    /// What a clean absolute path of our part names.
+    /// Looks up a clean absolute path in this library's own part of the name space.
     ///
     /// # Errors
-    /// [`PathError::NotFound`], [`PathError::NotDirectory`] when the path goes through a file.
+    /// [`PathError::NotFound`]. [`PathError::NotDirectory`]: the path leads through a file.
     pub fn look_up<'p>(&self, path: &'p str) -> Result<Node<'p>, PathError>
     where
         'a: 'p,
@@ -205,7 +206,7 @@ impl<'a> Space<'a, '_> {
         Err(if through_file { PathError::NotDirectory } else { PathError::NotFound })
     }
 
-    /// The names in a directory of ours that leads to entries, and whether each is a directory.
+    /// The names in a directory of this library's own part that leads to entries, and whether each is a directory.
     pub fn names(&self, path: &str) -> Vec<(String, bool)> {
         let below = if path == "/" { "" } else { path };
         let mut names: Vec<(String, bool)> = Vec::new();
@@ -229,7 +230,7 @@ impl<'a> Space<'a, '_> {
     }
 }
 
-/// The directory that an absolute path lies in.
+/// The parent directory of an absolute path.
 pub fn parent(path: &str) -> &str {
     match path.rfind('/') {
         None | Some(0) => "/",

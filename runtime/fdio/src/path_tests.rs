@@ -1,4 +1,4 @@
-//! Names and what they mean.
+//! Tests of path resolution.
 use crate::path::{Device, Node, PathError, Place, Space, in_image, parent};
 use bootfs::{Bootfs, Writer};
 use proptest::prelude::*;
@@ -62,7 +62,7 @@ fn paths_lead_into_entries() {
     assert_eq!(names, ["bin", "boot", "dev", "tmp", "home"]);
     let devices = ["null", "zero", "random", "urandom"].map(|name| (name.to_owned(), false));
     assert_eq!(space.names("/dev"), devices);
-    // A name that is no text is nobody's here, but may be an entry's.
+    // A name that is not UTF-8 does not exist in this library's own part, but can exist in an entry's file system.
     assert_eq!(space.resolve(b"/", b"\xff"), Err(PathError::NotFound));
     assert_eq!(space.resolve(b"/tmp", b"\xff"), Ok(Place::Entry(0, b"\xff".to_vec())));
 }
@@ -84,7 +84,7 @@ fn names_are_found() {
     assert_eq!(find("/dev/full"), Err(PathError::NotFound));
     assert_eq!(find("/boot/bin/sh/x"), Err(PathError::NotDirectory));
     assert_eq!(find("/boot/bin/x"), Err(PathError::NotFound));
-    // The programs' other name.
+    // `/bin` is an alias of `/boot/bin`.
     assert_eq!(find("/bin"), Ok(Node::Directory("bin")));
     assert_eq!(find("/bin/sh"), find("/boot/bin/sh"));
     assert_eq!(find("/bin/sh/x"), Err(PathError::NotDirectory));

@@ -24,7 +24,7 @@ const POLLRDNORM: c_short = 0x40;
 const POLLWRNORM: c_short = 0x100;
 const POLLRDHUP: c_short = 0x2000;
 
-/// What is told without being asked for.
+/// Events that `poll` reports even if the caller does not ask for them.
 const UNASKED: c_short = POLLERR | POLLHUP;
 const READ: c_short = POLLIN | POLLRDNORM;
 const WRITE: c_short = POLLOUT | POLLWRNORM;
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn poll(fds: *mut PollFd, count: c_ulong, timeout: c_int) 
     c::int(wait(fds, deadline))
 }
 
-/// `poll` with a finer timeout. There are no signals, so there is nothing to mask.
+/// `poll` with a timeout in nanoseconds. There are no signals, so the signal mask has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ppoll(
     fds: *mut PollFd,
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn ppoll(
     c::int(deadline_of(unsafe { timeout.as_ref() }, 1).and_then(|deadline| wait(fds, deadline)))
 }
 
-/// The moment that a timeout ends, its second number in units of `unit` nanoseconds; never for none.
+/// The deadline of a timeout of seconds and `unit` nanoseconds; infinite for `None`.
 pub fn deadline_of(timeout: Option<&[i64; 2]>, unit: i64) -> Result<MonotonicInstant> {
     let Some([seconds, parts]) = timeout else { return Ok(MonotonicInstant::INFINITE) };
     let nanos = parts.checked_mul(unit).filter(|nanos| (0..1_000_000_000).contains(nanos)).ok_or(EINVAL)?;
@@ -82,9 +82,9 @@ pub fn deadline_of(timeout: Option<&[i64; 2]>, unit: i64) -> Result<MonotonicIns
     Ok(if span == 0 { MonotonicInstant::ZERO } else { MonotonicInstant::after(Duration::from_nanos(span)) })
 }
 
-/// Waits until something is to be told; gives for how many descriptors.
+/// Waits until a descriptor has events, and returns the number of such descriptors.
 pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
-    // Kept so that their handles live while they are waited for.
+    // Keeps the handles open during the wait.
     let mut waited: Vec<(usize, Waited)> = Vec::new();
     let mut items: Vec<zx_wait_item_t> = Vec::new();
     let mut ready = false;
@@ -137,7 +137,7 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                     waited.push((index, Waited::Description(description)));
                 }
                 Object::Log { .. } => entry.revents = entry.events & WRITE,
-                // Never waits.
+                // These objects never block.
                 _ => entry.revents = entry.events & (READ | WRITE),
             },
         }
@@ -155,13 +155,13 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
     }
     for (item, (index, waited)) in items.iter().zip(&waited) {
         let entry = &mut fds[*index];
-        // A UNIX socket may have two items.
+        // A UNIX socket can have two items.
         entry.revents |= waited.told(Signals::from_bits_retain(item.pending)) & (entry.events | UNASKED);
     }
     Ok(fds.iter().filter(|entry| entry.revents != 0).count())
 }
 
-/// What an item is waited for on behalf of.
+/// The object that an item is for.
 enum Waited {
     Description(Arc<Description>),
     /// A part of a UNIX socket.
@@ -169,7 +169,7 @@ enum Waited {
 }
 
 impl Waited {
-    /// What these signals mean.
+    /// The events that these signals stand for.
     fn told(&self, signals: Signals) -> c_short {
         let description = match self {
             Waited::Unix(Watched::Stream(_)) => return events_of(signals, O_RDWR),
@@ -188,7 +188,7 @@ impl Waited {
     }
 }
 
-/// What is told of a socket of the network, or a UNIX socket.
+/// The events of a network socket or UNIX socket as `poll` bits.
 fn told_of(events: &Events) -> c_short {
     let each = [
         (events.read, READ),
@@ -200,12 +200,13 @@ fn told_of(events: &Events) -> c_short {
     each.into_iter().filter(|(is, _)| *is).fold(0, |told, (_, bits)| told | bits)
 }
 
-/// Waits for one of any number of items, and says of each what its signals are.
+/// Waits for any of the items, whose number has no limit, and stores the signals of each.
 fn wait_for_any(items: &mut [zx_wait_item_t], deadline: MonotonicInstant) -> core::result::Result<(), Status> {
     if items.len() <= abi::ZX_WAIT_MANY_MAX_ITEMS {
         return zx::wait_many(items, deadline);
     }
-    // More than one call takes: each is asked, as many at a time as can be; if there is nothing yet, a port hears of the first.
+    // There are more items than one call takes, so the calls below poll them in groups. If nothing is pending, a port
+    // waits for the first packet.
     if ask(items)? || deadline == MonotonicInstant::ZERO {
         return Ok(());
     }
@@ -217,7 +218,7 @@ fn wait_for_any(items: &mut [zx_wait_item_t], deadline: MonotonicInstant) -> cor
     ask(items).map(drop)
 }
 
-/// Says of each item what its signals are; gives whether one is wanted.
+/// Stores the signals of each item; returns whether a wanted signal is pending.
 fn ask(items: &mut [zx_wait_item_t]) -> core::result::Result<bool, Status> {
     let mut any = false;
     for items in items.chunks_mut(abi::ZX_WAIT_MANY_MAX_ITEMS) {
@@ -230,7 +231,7 @@ fn ask(items: &mut [zx_wait_item_t]) -> core::result::Result<bool, Status> {
     Ok(any)
 }
 
-/// The signals to wait for. That the peer is gone is told unasked.
+/// The signals to wait for. `poll` reports a closed peer even if the caller does not ask for it.
 fn signals_for(events: c_short, mode: c_int) -> Signals {
     let mut signals = Signals::SOCKET_PEER_CLOSED;
     if events & (READ | POLLRDHUP) != 0 && mode != O_WRONLY {

@@ -1,4 +1,4 @@
-//! What `poll` waits for and tells of a socket of the network.
+//! The signals of a network socket that `poll` waits for, and the events that they stand for.
 
 use core::sync::atomic::Ordering;
 
@@ -8,10 +8,10 @@ use crate::c::Result;
 use crate::network::{CONNECTED, CONNECTING, ERROR, FRESH, INCOMING, LISTENS, Network, OPEN, READABLE, WRITABLE};
 
 impl Network {
-    /// What to wait for when somebody wants to read or write.
+    /// The signals to wait for before a read or a write.
     ///
     /// # Errors
-    /// As what the data socket answers.
+    /// Errors of the kernel for the data socket.
     pub fn wanted(&self, read: bool, write: bool) -> Result<Signals> {
         let state = if self.is_datagram() { OPEN } else { self.state()? };
         let mut signals = ERROR | Signals::SOCKET_PEER_CLOSED;
@@ -19,7 +19,7 @@ impl Network {
             LISTENS => (INCOMING, Signals::NONE),
             CONNECTING => (READABLE, CONNECTED),
             OPEN if self.is_datagram() => (READABLE, Signals::SOCKET_WRITE_THRESHOLD | Signals::SOCKET_WRITE_DISABLED),
-            // Neither connected nor about to be: there is nothing to wait for.
+            // The socket is neither connected nor connecting: there is nothing to wait for.
             FRESH => return Ok(Signals::NONE),
             _ => (READABLE, WRITABLE),
         };
@@ -28,7 +28,7 @@ impl Network {
         Ok(signals)
     }
 
-    /// What these signals say.
+    /// The events that these signals stand for.
     pub fn events(&self, signals: Signals) -> Events {
         let gone = signals.contains(Signals::SOCKET_PEER_CLOSED);
         let error = signals.contains(ERROR);
@@ -44,7 +44,8 @@ impl Network {
                 Events { read, write: false, error: gone, ended: gone, hung_up: gone }
             }
             OPEN => {
-                // The end of both ways follows an error, but nobody has to look again for it.
+                // After an error, the service shuts down both directions; reporting that at once saves the caller
+                // another `poll`.
                 let ended = gone || error || signals.contains(Signals::SOCKET_PEER_WRITE_DISABLED);
                 let stopped = gone || error || signals.contains(Signals::SOCKET_WRITE_DISABLED);
                 Events {
@@ -64,17 +65,17 @@ impl Network {
     }
 }
 
-/// What can be told of a socket to who polls.
+/// Events of a socket, for `poll`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Events {
-    /// Reading does not wait.
+    /// A read does not block.
     pub read: bool,
-    /// Writing does not wait.
+    /// A write does not block.
     pub write: bool,
-    /// There is an error.
+    /// An error is pending.
     pub error: bool,
-    /// The peer writes no more.
+    /// The peer has shut down writing.
     pub ended: bool,
-    /// Neither side writes any more.
+    /// Both sides have shut down writing.
     pub hung_up: bool,
 }

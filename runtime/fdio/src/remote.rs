@@ -1,5 +1,5 @@
-//! The client's side of the file protocol: a channel to an open description, and its requests. The steps are told in
-//! [`file_protocol`].
+//! The client side of the file protocol: a channel to an open description, and the requests over it. Step numbers refer
+//! to [`file_protocol`].
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -17,39 +17,39 @@ use zx::{AsHandleRef, Channel, Handle, MonotonicInstant, Stream, Vmo};
 use crate::c::{EFBIG, EINVAL, EIO, ENOMEM, ENOSPC, Errno, Result};
 use crate::namespace;
 
-/// Room for an answer without much data: a path, at most.
+/// Buffer size in bytes for answers with little data: at most a path.
 pub const SMALL: usize = PATH_MAX * 2 + 256;
-/// Room for an answer with as much data as there can be.
+/// Buffer size in bytes for answers with as much data as a message can hold.
 const LARGE: usize = DATA_MAX + 256;
-/// How often the file system is told of writes to a stream.
+/// Interval in nanoseconds at which the file system is notified of writes to a stream.
 const TOUCH: i64 = 10_000_000;
 
-/// How many open files were written without the file system having been told.
+/// Number of open files with writes that the file system has not been notified of.
 pub static UNTOLD: AtomicUsize = AtomicUsize::new(0);
 
 /// A channel to an open description.
 pub struct Remote {
     channel: Channel,
-    /// The path of the entry that it came from; none where it was given to this process by itself.
+    /// The path of the name space entry that it came from; `None` for a channel that this process received by itself.
     pub entry: Option<Arc<str>>,
 }
 
-/// What a request that has paths comes to.
+/// Result of a request with paths.
 pub enum Reached<T> {
-    /// It is done.
+    /// The request is done.
     Done(T),
     /// A path leads out of the tree.
     Elsewhere {
-        /// The second of two.
+        /// Whether it is the second of two paths.
         second: bool,
-        /// It goes on in the directory above the tree's root; else it is absolute.
+        /// Whether the rest is relative to the parent of the tree's root; otherwise it is absolute.
         above: bool,
-        /// What is left of it.
+        /// The rest of the path.
         rest: Vec<u8>,
     },
 }
 
-/// What a file system answers.
+/// A file system's answer.
 pub struct Reply {
     pub answer: Answer,
     pub data: Vec<u8>,
@@ -59,33 +59,33 @@ pub struct Reply {
 fn broken(status: Status) -> Errno {
     match status {
         Status::NO_MEMORY => ENOMEM,
-        // The file system is gone, or was never there.
+        // The file system has ended, or has never existed.
         _ => EIO,
     }
 }
 
 impl Remote {
-    /// A channel that came from an entry, or by itself.
+    /// Wraps a channel that came from an entry, or that this process received by itself.
     pub fn new(channel: Channel, entry: Option<Arc<str>>) -> Remote {
         Remote { channel, entry }
     }
 
-    /// The channel, to wait for its signals.
+    /// The channel, for waiting.
     pub fn channel(&self) -> &Channel {
         &self.channel
     }
 
-    /// Whether its file system is gone.
+    /// Whether the file system has ended.
     pub fn is_gone(&self) -> bool {
         self.channel.signals().is_ok_and(|signals| signals.contains(abi::Signals::CHANNEL_PEER_CLOSED))
     }
 
-    /// Steps 1 and 2.
+    /// Sends a request and waits for its answer (steps 1 and 2).
     fn call(&self, request: &Request<'_>, data: &[u8], room: usize) -> Result<Reply> {
         self.call_with::<0>(request, data, [], room)
     }
 
-    /// The same with handles.
+    /// Like `call`, with handles.
     pub fn call_with<const N: usize>(
         &self,
         request: &Request<'_>,
@@ -108,12 +108,12 @@ impl Remote {
         Ok(Reply { answer, data: reply, handle })
     }
 
-    /// A request with paths.
+    /// Sends a request with paths.
     fn reach<T>(&self, request: &Request<'_>, done: impl FnOnce(Reply) -> Option<T>) -> Result<Reached<T>> {
         Self::reached(self.call(request, &[], SMALL)?, done)
     }
 
-    /// What came of a request with paths.
+    /// Converts the answer to a request with paths.
     pub fn reached<T>(reply: Reply, done: impl FnOnce(Reply) -> Option<T>) -> Result<Reached<T>> {
         match reply.answer {
             Answer::Elsewhere { second, above } => Ok(Reached::Elsewhere { second, above, rest: reply.data }),
@@ -121,7 +121,7 @@ impl Remote {
         }
     }
 
-    /// A request without paths that is just done.
+    /// Sends a request without paths whose answer is only success.
     fn tell(&self, request: &Request<'_>) -> Result<()> {
         match self.call(request, &[], SMALL)?.answer {
             Answer::Done => Ok(()),
@@ -129,12 +129,12 @@ impl Remote {
         }
     }
 
-    /// A request that has paths and is just done.
+    /// Sends a request with paths whose answer is only success.
     pub fn order(&self, request: &Request<'_>) -> Result<Reached<()>> {
         self.reach(request, |reply| (reply.answer == Answer::Done).then_some(()))
     }
 
-    /// A request whose answer is a path.
+    /// Sends a request whose answer is a path.
     pub fn text(&self, request: &Request<'_>) -> Result<Reached<Vec<u8>>> {
         self.reach(request, |reply| (reply.answer == Answer::Data).then_some(reply.data))
     }
@@ -152,7 +152,7 @@ impl Remote {
         })
     }
 
-    /// What is known of what a path names.
+    /// The attributes of the file at a path.
     pub fn attributes(&self, path: &[u8], follow: bool) -> Result<Reached<Attributes>> {
         self.reach(&Request::Attributes { path, follow }, |reply| match reply.answer {
             Answer::Attributes(attributes) => Some(attributes),
@@ -160,7 +160,7 @@ impl Remote {
         })
     }
 
-    /// How full the file system is.
+    /// Size and free space of the file system.
     pub fn information(&self) -> Result<Information> {
         match self.call(&Request::Information, &[], SMALL)?.answer {
             Answer::Information(information) => Ok(information),
@@ -168,16 +168,16 @@ impl Remote {
         }
     }
 
-    /// Names behind `cookie`, packed.
+    /// Directory entries after `cookie`, in the protocol's encoding.
     pub fn entries(&self, cookie: u64) -> Result<Vec<u8>> {
         let reply = self.call(&Request::Entries { cookie }, &[], LARGE)?;
         if reply.answer == Answer::Data { Ok(reply.data) } else { Err(EIO) }
     }
 
-    /// Step 5: another channel to this description, for another process or entry.
+    /// A second channel to this description, for another process or entry (step 5).
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the kernel.
     pub fn again(&self) -> core::result::Result<Channel, Status> {
         let (ours, theirs) = Channel::create()?;
         let bytes = encode(0, &Request::Clone, &[]).map_err(|_| Status::INTERNAL)?;
@@ -185,12 +185,12 @@ impl Remote {
         Ok(ours)
     }
 
-    /// Carries out a request for a lock.
+    /// Sends a request for a lock.
     pub fn lock(&self, request: &Request<'_>) -> Result<()> {
         self.tell(request)
     }
 
-    /// Who would hinder a lock: koid, lock, first byte, first byte behind.
+    /// The lock that conflicts with a requested one: owner's koid, type, first byte, byte after the last.
     pub fn test(&self, request: &Request<'_>) -> Result<(u64, file_protocol::Lock, u64, u64)> {
         match self.call(request, &[], SMALL)?.answer {
             Answer::Held { owner, lock, start, end } => Ok((owner, lock, start, end)),
@@ -203,23 +203,24 @@ impl Remote {
 pub struct RemoteFile {
     /// Its channel.
     pub remote: Remote,
-    /// What it is.
+    /// Its kind and flags, from the answer to the open request.
     pub opened: Opened,
-    /// Its content, where that is memory.
+    /// The stream over its content, if the file system keeps the content in memory.
     stream: Option<Stream>,
-    /// What is read by more than a message's length at a time goes through it.
+    /// Buffer for reads that are longer than a message can hold.
     buffer: Lock<Buffer>,
-    /// When the file system was last told of a write, and the last write that it was not told of (0: none).
+    /// Times in nanoseconds: the last write that the file system was notified of; the last write that it was not
+    /// notified of (0: none).
     told: AtomicI64,
     untold: AtomicI64,
 }
 
-/// The memory that a file system reads into ([`Request::Fetch`]).
+/// The VMO that the file system reads into ([`Request::Fetch`]).
 enum Buffer {
-    /// Nothing was read that needs it.
+    /// No read has needed it yet.
     Unused,
     There(Vmo),
-    /// There was no memory for it, or the file system did not take it.
+    /// There was no memory for it, or the file system refused it.
     Refused,
 }
 
@@ -230,10 +231,10 @@ impl RemoteFile {
         RemoteFile { remote, opened, stream, buffer, told: AtomicI64::new(0), untold: AtomicI64::new(0) }
     }
 
-    /// Step 5: what a channel is that was given to this process.
+    /// Asks what a channel refers to that this process received (step 5).
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: nothing of the kind.
+    /// `NOT_SUPPORTED`: the channel does not speak the file protocol, or refers to something else.
     pub fn describe(channel: Channel) -> core::result::Result<RemoteFile, Status> {
         let remote = Remote::new(channel, None);
         let reply = remote.call(&Request::Describe, &[], SMALL).map_err(|_| Status::NOT_SUPPORTED)?;
@@ -248,7 +249,7 @@ impl RemoteFile {
     /// Reads at the position, or at an offset.
     pub fn read(&self, at: Option<u64>, bytes: &mut [u8]) -> Result<usize> {
         if let Some(stream) = &self.stream {
-            // Step 4: nobody else is asked.
+            // Step 4: a system call, without a request to the file system.
             let read = match at {
                 Some(offset) => stream.readv_at(offset, [bytes]),
                 None => stream.read(bytes),
@@ -276,7 +277,7 @@ impl RemoteFile {
         Ok(reply.data.len())
     }
 
-    /// The same through the buffer, if there is one that no other thread reads through.
+    /// Like `read`, through the buffer. Returns `None` if there is no buffer or another thread uses it.
     fn fetch(&self, at: Option<u64>, bytes: &mut [u8]) -> Option<Result<usize>> {
         let mut buffer = self.buffer.try_lock()?;
         if let Buffer::Unused = *buffer {
@@ -291,7 +292,7 @@ impl RemoteFile {
             }
             Ok(_) => Err(EIO),
             Err(ENOMEM) => {
-                // There is none for so much at once; the position has not moved.
+                // The file system has no memory for such a long read. The position has not moved.
                 *buffer = Buffer::Refused;
                 return None;
             }
@@ -328,7 +329,7 @@ impl RemoteFile {
                 Ok(Answer::Count(0)) => break,
                 Ok(Answer::Count(count)) if count <= part.len() as u64 => done += count as usize,
                 Ok(_) => return Err(EIO),
-                // What was written has been written: the error comes with the next call.
+                // Bytes already written count as success; the next call returns the error.
                 Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
             }
         }
@@ -338,7 +339,8 @@ impl RemoteFile {
     /// Moves the position.
     pub fn seek(&self, offset: i64, whence: u8) -> Result<u64> {
         if let Some(stream) = &self.stream {
-            // Zircon's positions go further than C's; what is beyond those is refused before anything moves.
+            // Zircon's positions are unsigned, C's are signed. Reject a negative absolute position before the stream
+            // moves.
             if whence == 0 && offset < 0 {
                 return Err(EINVAL);
             }
@@ -356,13 +358,13 @@ impl RemoteFile {
         self.remote.tell(&Request::Resize { size })
     }
 
-    /// Has what was written stay.
+    /// Makes written data persistent.
     pub fn sync(&self) -> Result<()> {
         self.tell_touched();
         self.remote.tell(&Request::Sync)
     }
 
-    /// Sets whether every write goes to the end.
+    /// Sets or clears append mode, in which every write goes to the end.
     pub fn set_append(&self, append: bool) -> Result<()> {
         match &self.stream {
             Some(stream) => Ok(stream.set_property(abi::ZX_PROP_STREAM_MODE_APPEND, &[append.into()])?),
@@ -370,7 +372,7 @@ impl RemoteFile {
         }
     }
 
-    /// What is known of it.
+    /// The attributes of the open file.
     pub fn attributes(&self) -> Result<Attributes> {
         self.tell_touched();
         match self.remote.attributes(b"", false)? {
@@ -379,16 +381,16 @@ impl RemoteFile {
         }
     }
 
-    /// Changes what is known of it.
+    /// Changes the attributes of the open file.
     pub fn change(&self, change: Change) -> Result<()> {
         self.tell_touched();
         self.remote.tell(&Request::SetAttributes { path: b"", follow: false, change })
     }
 
-    /// The memory that is its content: shared, and writable if it is open for that.
+    /// The VMO of its content: shared, and writable if the file is open for writing.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED` where content is not memory; what the kernel answers.
+    /// `NOT_SUPPORTED`: the file system does not keep the content in memory. Errors of the kernel.
     pub fn memory(&self) -> core::result::Result<Vmo, Status> {
         if self.stream.is_none() {
             return Err(Status::NOT_SUPPORTED);
@@ -398,10 +400,10 @@ impl RemoteFile {
         reply.handle.map(Vmo::from).ok_or(Status::ACCESS_DENIED)
     }
 
-    /// A copy of its content as memory, which nothing changes any more but its owner.
+    /// A VMO with a copy of its content, which only the caller can change.
     ///
     /// # Errors
-    /// What the kernel answers; `IO`.
+    /// Errors of the kernel; `IO`.
     pub fn copy(&self) -> core::result::Result<Vmo, Status> {
         if self.stream.is_some() {
             let vmo = self.memory()?;
@@ -426,7 +428,7 @@ impl RemoteFile {
         Ok(copy)
     }
 
-    /// Remembers that content was written, and tells it, but not every time.
+    /// Records a write to the content, and notifies the file system at most once per [`TOUCH`].
     fn touch(&self) {
         let now = namespace::now();
         if now.saturating_sub(self.told.load(Ordering::Relaxed)) >= TOUCH {
@@ -439,7 +441,7 @@ impl RemoteFile {
         }
     }
 
-    /// Tells of the last write, where that has not been done.
+    /// Notifies the file system of the last write, if that is pending.
     pub fn tell_touched(&self) {
         let at = self.untold.swap(0, Ordering::Relaxed);
         if at != 0 {
@@ -451,15 +453,15 @@ impl RemoteFile {
     fn tell_time(&self, at: i64) {
         self.told.store(at, Ordering::Relaxed);
         if let Ok(bytes) = encode(0, &Request::Touched { at }, &[]) {
-            // A file system that is gone is noticed elsewhere.
+            // Other requests report a file system that has ended.
             let _ = self.remote.channel.write(&bytes, []);
         }
     }
 
-    /// A handle that another process can make the same of.
+    /// A handle from which another process can make the same file.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the kernel.
     pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
         self.tell_touched();
         self.remote.again().map(Channel::into_handle)
@@ -472,18 +474,18 @@ impl Drop for RemoteFile {
     }
 }
 
-/// What a stream's status means.
+/// Converts a stream's status to an `errno` value.
 fn of_stream(status: Status) -> Errno {
     match status {
         // There is no memory for more content.
         Status::NO_MEMORY => ENOSPC,
         Status::NO_SPACE | Status::FILE_BIG | Status::OUT_OF_RANGE => EFBIG,
-        // A buffer that is no memory of the program's.
+        // The buffer is not in the program's memory.
         Status::NOT_FOUND | Status::INVALID_ARGS => crate::c::EFAULT,
         Status::ACCESS_DENIED => crate::c::EBADF,
         _ => EIO,
     }
 }
 
-/// Rights of memory that is only to be read.
+/// Rights of a read-only VMO.
 pub const READ_ONLY: Rights = Rights::BASIC.union(Rights::READ).union(Rights::MAP).union(Rights::GET_PROPERTY);

@@ -1,5 +1,5 @@
-//! Names of hosts and services: numbers, and `localhost`. There is no resolver: any other name is refused at once
-//! (`EAI_FAIL`).
+//! `getaddrinfo` and `getnameinfo`: numeric addresses and ports, and `localhost`. There is no resolver: any other name
+//! fails at once (`EAI_FAIL`).
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -14,7 +14,7 @@ use crate::net::{IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
 const AI_PASSIVE: c_int = 0x1;
 const AI_CANONNAME: c_int = 0x2;
 const AI_NUMERICHOST: c_int = 0x4;
-/// All flags that there are.
+/// All known flags.
 const AI_KNOWN: c_int = 0x43f;
 
 const EAI_BADFLAGS: c_int = -1;
@@ -40,7 +40,8 @@ pub struct AddressInfo {
     next: *mut AddressInfo,
 }
 
-/// What is freed at once: an element of the list, and what it points to. The element comes first, as C knows its address.
+/// The allocation that is freed as a unit: a list element, and what it points to. The element comes first, because C
+/// has its address.
 #[repr(C)]
 struct Element {
     info: AddressInfo,
@@ -48,10 +49,10 @@ struct Element {
     name: [c_char; NAME_MAX],
 }
 
-/// No name that is answered is longer.
+/// Limit on the names in answers, in bytes.
 const NAME_MAX: usize = 64;
 
-/// The addresses that a name means.
+/// The addresses of a host name.
 fn hosts(host: Option<&str>, flags: c_int) -> Result<Vec<IpAddr>, c_int> {
     let Some(host) = host else {
         return Ok(if flags & AI_PASSIVE != 0 {
@@ -74,7 +75,7 @@ fn hosts(host: Option<&str>, flags: c_int) -> Result<Vec<IpAddr>, c_int> {
     }
 }
 
-/// The port that a service's name means: a number.
+/// The port of a service name, which must be a number.
 fn port(service: Option<&str>) -> Result<u16, c_int> {
     service.map_or(Ok(0), |service| service.parse().map_err(|_| EAI_SERVICE))
 }
@@ -132,7 +133,7 @@ fn list(
                 *place = byte as c_char;
             }
             let element = Box::into_raw(element);
-            // SAFETY: the element was just made; it stays where it is until the list is freed.
+            // SAFETY: the element was just made; its address does not change until the list is freed.
             unsafe {
                 (*element).info.address = &raw mut (*element).address;
                 if !name.is_empty() {
@@ -145,7 +146,7 @@ fn list(
     Ok(next)
 }
 
-/// A string that C gave, or none.
+/// A C string, or `None` for null.
 ///
 /// # Safety
 /// `string` is null or a C string.
@@ -176,7 +177,7 @@ pub unsafe extern "C" fn getaddrinfo(
     };
     match made {
         Ok(list) => {
-            // SAFETY: the caller's place for a list.
+            // SAFETY: the caller's memory for a list.
             unsafe { out.write(list) };
             0
         }
@@ -187,7 +188,7 @@ pub unsafe extern "C" fn getaddrinfo(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn freeaddrinfo(mut list: *mut AddressInfo) {
     while !list.is_null() {
-        // SAFETY: an element that `getaddrinfo` made, and that is freed once.
+        // SAFETY: `getaddrinfo` made the element, and it is freed only once.
         let element = unsafe { Box::from_raw(list.cast::<Element>()) };
         list = element.info.next;
     }

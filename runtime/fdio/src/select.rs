@@ -66,7 +66,7 @@ pub unsafe extern "C" fn select(
     c::int(deadline_of(timeout, 1000).and_then(|deadline| select_until(count, sets, deadline)))
 }
 
-/// `select` with a finer timeout. There are no signals, so there is nothing to mask.
+/// `select` with a timeout in nanoseconds. There are no signals, so the signal mask has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pselect(
     count: c_int,

@@ -1,8 +1,8 @@
-//! Services: what a process reaches by a name below `/svc`.
+//! Services that a process reaches by names below `/svc`.
 //!
-//! A process is given one channel, whose other end knows the names. To connect to a service is to make a channel, keep
-//! one end and send the other with the name; nobody answers, and whoever has no such service closes the end. The empty
-//! name asks for a second channel like the first: a process gives that to a child.
+//! A process receives one channel, whose peer resolves the names. To connect to a service, a process makes a channel,
+//! keeps one end, and sends the other with the name. There is no answer; if the peer does not have the service, it
+//! closes the end. The empty name requests a second channel like the first, which a process passes on to a child.
 
 use abi::Status;
 use core::ffi::{c_char, c_int, c_void};
@@ -12,16 +12,16 @@ use zx::{Channel, Handle, Unowned};
 use crate::namespace;
 use crate::startup::status;
 
-/// The path that services are below.
+/// Directory of services.
 pub const PATH: &str = "/svc";
 
-/// The channel, once there is one; it stays for as long as the process lives.
+/// The channel's handle, or 0. It stays open until the process ends.
 static SERVICES: AtomicU32 = AtomicU32::new(0);
 
-/// Takes the channel that this process was given.
+/// Stores the channel that this process received.
 ///
 /// # Errors
-/// [`Status::ALREADY_EXISTS`]: there is one.
+/// [`Status::ALREADY_EXISTS`]: a channel is already stored.
 pub fn set(channel: Channel) -> Result<(), Status> {
     let raw = channel.into_handle().into_raw();
     match SERVICES.compare_exchange(0, raw, Ordering::AcqRel, Ordering::Acquire) {
@@ -33,31 +33,31 @@ pub fn set(channel: Channel) -> Result<(), Status> {
     }
 }
 
-/// Sends `request`, which is gone even when it fails, to the service of that name.
+/// Sends `request` to the service `name`. Consumes `request`, even on failure.
 ///
 /// # Errors
-/// [`Status::NOT_FOUND`]: this process was given no services.
+/// [`Status::NOT_FOUND`]: this process received no services.
 pub fn connect(name: &str, request: Handle) -> Result<(), Status> {
     let services = Unowned::<Channel>::from_raw(SERVICES.load(Ordering::Acquire)).ok_or(Status::NOT_FOUND)?;
     services.write_handles(name.as_bytes(), [request])
 }
 
-/// A channel like this process' own, for a child.
+/// A new channel to the services, for a child.
 pub fn another() -> Option<Channel> {
     let (ours, theirs) = Channel::create().ok()?;
     connect("", theirs.into_handle()).ok()?;
     Some(ours)
 }
 
-/// Asks for what is found at an absolute path of the system's name space.
+/// Requests the file system at an absolute path of the system's name space.
 ///
 /// # Errors
-/// `NOT_FOUND`: this process was not given any services.
+/// `NOT_FOUND`: this process received no services.
 pub fn ask(path: &str, request: Handle) -> Result<(), Status> {
     connect(path, request)
 }
 
-/// Connects `request`, which is gone even when it fails, to the service of a path below `/svc`.
+/// Connects `request` to the service at a path below `/svc`. Consumes `request`, even on failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_service_connect(path: *const c_char, request: u32) -> c_int {
     status((|| {
@@ -69,15 +69,15 @@ pub unsafe extern "C" fn fdio_service_connect(path: *const c_char, request: u32)
     })())
 }
 
-/// The name space of this process, for [`fdio_ns_bind`]: there is one.
+/// Returns the process's only name space, for [`fdio_ns_bind`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_ns_get_installed(out: *mut *mut c_void) -> c_int {
-    // SAFETY: the caller's place for a pointer, to which nobody looks.
+    // SAFETY: `out` points to the caller's pointer; nothing dereferences the value.
     unsafe { out.write(core::ptr::from_ref(&SERVICES).cast_mut().cast()) };
     0
 }
 
-/// Binds a channel, which is gone even when it fails, to a path: the root of a file system, or what services are reached by.
+/// Binds a channel to a path: the root of a file system, or the channel to services. Consumes it, even on failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_ns_bind(_name_space: *mut c_void, path: *const c_char, channel: u32) -> c_int {
     status((|| {
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn fdio_ns_bind(_name_space: *mut c_void, path: *const c_c
     })())
 }
 
-/// Takes the file system of a path out of the name space; what is open stays open.
+/// Removes the file system at a path from the name space. Open files stay open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_ns_unbind(_name_space: *mut c_void, path: *const c_char) -> c_int {
     status((|| {

@@ -24,9 +24,9 @@ const CLONE_NAMESPACE: u32 = 0x04;
 const CLONE_STDIO: u32 = 0x08;
 const CLONE_ENVIRON: u32 = 0x10;
 const CLONE_UTC_CLOCK: u32 = 0x20;
-/// All that there is and will be.
+/// The flags that Fuchsia defines or reserves.
 const CLONE_ALL: u32 = 0xffff;
-/// The process can be shared; this library's own.
+/// Other processes can share the new process's address space; an extension of this library.
 const SHARED: u32 = 0x1_0000;
 
 const ACTION_NONE: u32 = 0;
@@ -36,10 +36,10 @@ const ACTION_ADD_NS_ENTRY: u32 = 3;
 const ACTION_ADD_HANDLE: u32 = 4;
 const ACTION_SET_NAME: u32 = 5;
 
-/// How a child learns its working directory.
+/// Variable with the working directory of the child.
 const PWD: &[u8] = b"PWD=";
 
-/// Bytes of the caller's place for a message.
+/// Size in bytes of the caller's buffer for an error message.
 const ERROR_MESSAGE_MAX: usize = 1024;
 
 unsafe extern "C" {
@@ -50,8 +50,8 @@ unsafe extern "C" {
     fn dl_clone_loader_service(out: *mut u32) -> i32;
 }
 
-/// `fdio_spawn_action_t`. The two words after the kind are, by kind: the local and the target descriptor; the handle's
-/// purpose and the handle; the address of a name.
+/// `fdio_spawn_action_t`. Meaning of the two words after the kind, by kind: the local and the target descriptor; the
+/// purpose of a handle and the handle; the address of a name.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Action {
@@ -68,7 +68,7 @@ impl Action {
     }
 }
 
-/// Why a process was not started: for programs and for people.
+/// Why a process was not started: a status for programs, and a sentence for users.
 struct Failure(Status, String);
 
 impl Failure {
@@ -77,7 +77,7 @@ impl Failure {
     }
 }
 
-/// Starts a program with copies of what `flags` says.
+/// Starts a program with copies of what `flags` selects.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_spawn(
     job: u32,
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn fdio_spawn(
     unsafe { fdio_spawn_etc(job, flags, path, argv, null(), 0, null(), process, core::ptr::null_mut()) }
 }
 
-/// Starts a program. Descriptors and handles of the actions are gone even when it fails.
+/// Starts a program. Consumes the descriptors and handles of the actions, even on failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_spawn_etc(
     job: u32,
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn fdio_spawn_etc(
     // SAFETY: the caller's arrays and strings.
     let started = unsafe {
         let actions = if action_count == 0 { &[] } else { core::slice::from_raw_parts(actions, action_count) };
-        // First, so that what they consume is consumed whatever fails later.
+        // Perform the actions first, so that they consume their descriptors and handles even if a later step fails.
         let done = perform(actions);
         match c_path(path) {
             Ok(path) => {
@@ -118,11 +118,11 @@ pub unsafe extern "C" fn fdio_spawn_etc(
             Err(failure) => Err(failure),
         }
     };
-    // SAFETY: the caller's places, or null.
+    // SAFETY: the caller's memory, or null.
     unsafe { give(started, process, message) }
 }
 
-/// Starts a program from its file in a memory object, which is gone even when it fails.
+/// Starts a program from a VMO with its file. Consumes the VMO, even on failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdio_spawn_vmo(
     job: u32,
@@ -146,12 +146,12 @@ pub unsafe extern "C" fn fdio_spawn_vmo(
         let name = argv.first().map_or("vmo", |name| name.to_str().unwrap_or("vmo"));
         spawn(job, flags, name, file, argv.clone(), environment(envp), done)
     };
-    // SAFETY: the caller's places, or null.
+    // SAFETY: the caller's memory, or null.
     unsafe { give(started, process, message) }
 }
 
 /// # Safety
-/// `process` is null or a handle's place, `message` null or of `ERROR_MESSAGE_MAX` bytes.
+/// `process` is null or points to a handle; `message` is null or has `ERROR_MESSAGE_MAX` bytes.
 unsafe fn give(started: Result<zx::Process, Failure>, process: *mut u32, message: *mut c_char) -> i32 {
     let (status, text) = match started {
         Ok(started) => {
@@ -181,10 +181,10 @@ unsafe fn c_path<'a>(path: *const c_char) -> Result<&'a str, Failure> {
     unsafe { crate::c::text(path) }.map_err(|_| Failure::new(Status::INVALID_ARGS, "a path that is not UTF-8"))
 }
 
-/// The strings of an array that ends with null; none for null.
+/// The strings of a null-terminated array; none for null.
 ///
 /// # Safety
-/// The array and its strings live as long as they are used.
+/// The array and its strings live as long as the result is used.
 unsafe fn strings<'a>(array: *const *const c_char) -> Vec<&'a CStr> {
     let mut strings = Vec::new();
     if !array.is_null() {
@@ -200,7 +200,7 @@ unsafe fn strings<'a>(array: *const *const c_char) -> Vec<&'a CStr> {
     strings
 }
 
-/// An environment that is given, or none for null.
+/// The caller's environment, or `None` for null.
 ///
 /// # Safety
 /// As for [`strings`].
@@ -209,7 +209,7 @@ unsafe fn environment<'a>(array: *const *const c_char) -> Option<Vec<&'a CStr>> 
     (!array.is_null()).then(|| unsafe { strings(array) })
 }
 
-/// What the actions came to.
+/// Result of the actions.
 struct Performed {
     handles: Vec<(HandleInfo, Handle)>,
     /// Entries of the child's name space.
@@ -218,7 +218,7 @@ struct Performed {
     failure: Option<Failure>,
 }
 
-/// Performs all actions, also after one that fails, so that none leaves anything behind.
+/// Performs all actions, even after one fails, so that every action consumes its descriptor or handle.
 ///
 /// # Safety
 /// Names are C strings.
@@ -264,19 +264,20 @@ unsafe fn perform(actions: &[Action]) -> Performed {
     done
 }
 
-/// Hands over a descriptor, by `take`.
+/// Adds the handles of a descriptor, which `take` returns, to the child's handles.
 fn add_fd(
     done: &mut Performed,
     take: impl FnOnce(c_int) -> Result<Vec<Handle>, Status>,
     action: &Action,
 ) -> Result<(), Failure> {
     let fd = action.first as c_int;
-    // A device that gives something must not become one that gives nothing.
+    // A device that returns data must not become `/dev/null` in the child.
     let gives = table::get(fd)
         .is_ok_and(|description| matches!(description.object, Object::Device(Device::Zero | Device::Random)));
     let handles = match take(fd) {
         Ok(handles) => handles,
-        // What no handle stands for is absent in the child, which makes `/dev/null` of it where it is one of the first three.
+        // A descriptor without a handle is closed in the child. If it is one of the first three, the child's fdio opens
+        // `/dev/null` for it.
         Err(Status::NOT_SUPPORTED) if !(gives && action.second <= 2) => return Ok(()),
         Err(status) => return Err(Failure::new(status, format!("file descriptor {fd} cannot be handed over"))),
     };
@@ -328,7 +329,7 @@ fn spawn(
     };
     if flags & CLONE_JOB != 0 {
         again(HandleInfo::new(PA_JOB_DEFAULT), job_value)?;
-        // A program that was given the root resource and did not take it for itself passes it on.
+        // If this process received the root resource and has not taken it, the child receives it too.
         again(HandleInfo::new(PA_RESOURCE), hafnon_startup_handle(PA_RESOURCE.into()))?;
     }
     if flags & CLONE_NAMESPACE != 0
@@ -337,7 +338,7 @@ fn spawn(
         again(HandleInfo::new(PA_VMO_BOOTFS), boot.image.raw_handle())?;
     }
     if flags & CLONE_NAMESPACE != 0 {
-        // What the caller gives wins over what this process has.
+        // The caller's entries replace this process's own.
         let given: Vec<String> = entries.iter().map(|(path, _)| path.clone()).collect();
         entries.extend(own_entries().into_iter().filter(|(path, _)| !given.contains(path)));
     }
@@ -372,7 +373,7 @@ fn spawn(
     for arg in argv {
         launcher.arg(arg.to_bytes());
     }
-    // SAFETY: the C library's array, which is not to be changed while processes are started.
+    // SAFETY: the C library's array, which must not change while a process is started.
     let own = unsafe { strings(environ) };
     let told = value_of(&own, PWD);
     let envp = match envp {
@@ -397,16 +398,16 @@ fn spawn(
     }
 }
 
-/// The entries of this process' name space, with connections of their own; `/boot` is none of them.
+/// The entries of this process's name space, each with a new channel. `/boot` is not an entry.
 fn own_entries() -> Vec<(String, Handle)> {
     let mut entries = namespace::entries();
     entries.extend(services::another().map(|channel| (String::from(services::PATH), channel.into_handle())));
     entries
 }
 
-/// The entry of the environment by which a child's fdio begins in this process' working directory, and which the child's program
-/// never sees. None where the child begins there anyhow, or its `PWD` is another than this process was `told` at its start:
-/// then the caller means it.
+/// The environment variable that makes a child's fdio start in this process's working directory; fdio removes it before
+/// the child's `main`. `None` if the child starts there anyway, or if the `PWD` in its environment differs from the one
+/// that this process was started with (`told`): then the caller has chosen the child's working directory.
 fn working_directory(given: Option<&[u8]>, told: Option<&[u8]>) -> Option<Vec<u8>> {
     let current = namespace::working_directory();
     let usual = given
@@ -414,14 +415,14 @@ fn working_directory(given: Option<&[u8]>, told: Option<&[u8]>) -> Option<Vec<u8
     (!usual).then(|| [DIRECTORY, &current].concat())
 }
 
-/// The value of a variable, whose name is given with `=`.
+/// The value of a variable; `name` ends with `=`.
 fn value_of<'a>(entries: &[&'a CStr], name: &[u8]) -> Option<&'a [u8]> {
     entries.iter().find_map(|entry| entry.to_bytes().strip_prefix(name))
 }
 
 fn clone_loader() -> Result<Channel, Status> {
     let mut out = 0;
-    // SAFETY: a handle's place.
+    // SAFETY: `out` has room for a handle.
     match unsafe { dl_clone_loader_service(&mut out) } {
         0 => Handle::from_raw(out).map(Channel::from).ok_or(Status::NOT_FOUND),
         status => Err(Status(status)),

@@ -1,4 +1,4 @@
-//! What is known of files: `stat` and its kin, and changing it: permissions, owners, times.
+//! File attributes: `stat` and related functions, and changes of permissions, owners and times.
 
 use core::ffi::{c_char, c_int, c_uint};
 use core::sync::atomic::Ordering;
@@ -16,16 +16,17 @@ use crate::remote::{Reached, UNTOLD};
 use crate::table;
 
 const NANOS: i64 = 1_000_000_000;
-/// In place of nanoseconds: leave the time as it is; take the present one.
+/// In place of nanoseconds: `UTIME_OMIT` keeps the time, `UTIME_NOW` sets the current time.
 const UTIME_OMIT: i64 = 0x3fff_fffe;
 const UTIME_NOW: i64 = 0x3fff_ffff;
 
-/// What is told of something in this library's own part of the name space.
+/// `stat` of a file or directory in this library's own part of the name space.
 fn stat_of_node(node: Node<'_>, path: &str) -> Stat {
     match node {
         Node::File(entry) => Stat { device: 1, inode: u64::from(entry.offset), ..regular(entry.size.into()) },
         Node::Device(_) => special(S_IFCHR | 0o666),
-        // Files have the number of their first byte, a multiple of the page size; directories an odd one from the name.
+        // The inode number of a file is the offset of its first byte, a multiple of the page size. A directory has an
+        // odd number, hashed from its path.
         Node::Above | Node::Directory(_) => directory(
             path.bytes().fold(3, |hash: u64, byte| hash.wrapping_mul(0x0100_0000_01b3).wrapping_add(byte.into()) | 1),
         ),
@@ -88,10 +89,10 @@ fn stat_of_fd(fd: c_int) -> Result<Stat> {
     })
 }
 
-/// What is known of what a path names.
+/// The attributes of the file at a path.
 pub fn stat_at(at: c_int, path: &[u8], follow: bool) -> Result<Stat> {
     if UNTOLD.load(Ordering::Relaxed) > 0 {
-        // What this process wrote, it shall see the time of.
+        // Notify the file system of this process's writes first, so that the result has their time.
         table::tell_touched();
     }
     locate_at(at, path)?.reach(
@@ -150,7 +151,7 @@ pub unsafe extern "C" fn faccessat(at: c_int, path: *const c_char, mode: c_int, 
         let stat = stat_at(at, path, flags & AT_SYMLINK_NOFOLLOW == 0)?;
         let lacks = |asked, bit| mode & asked != 0 && stat.mode & bit == 0;
         match () {
-            // This library's own part.
+            // Device 1 is this library's own part of the name space.
             () if lacks(W_OK, 0o222) && stat.device == 1 => Err(EROFS),
             () if lacks(R_OK, 0o400) || lacks(W_OK, 0o200) || lacks(X_OK, 0o100) => Err(EACCES),
             () => Ok(()),
@@ -158,7 +159,7 @@ pub unsafe extern "C" fn faccessat(at: c_int, path: *const c_char, mode: c_int, 
     }))
 }
 
-/// Changes what is known of what a path names.
+/// Changes the attributes of the file at a path.
 fn change_at(at: c_int, path: &[u8], follow: bool, change: Change) -> Result<()> {
     locate_at(at, path)?.reach(
         |path| look_up(path).and(Err(EROFS)),
@@ -166,7 +167,7 @@ fn change_at(at: c_int, path: &[u8], follow: bool, change: Change) -> Result<()>
     )
 }
 
-/// Changes what is known of what is open.
+/// Changes the attributes of an open file.
 fn change_fd(fd: c_int, change: Change) -> Result<()> {
     match &table::get(fd)?.object {
         Object::Remote(file) => file.change(change),
@@ -197,7 +198,7 @@ pub extern "C" fn fchmod(fd: c_int, mode: c_uint) -> c_int {
     c::done(change_fd(fd, permissions(mode)))
 }
 
-/// Everything belongs to user and group 0, and stays so.
+/// Every file belongs to user 0 and group 0; no other owner can be set.
 fn check_owner(user: c_uint, group: c_uint) -> Result<Change> {
     let stays = |id| id == 0 || id == c_uint::MAX;
     if stays(user) && stays(group) { Ok(Change::default()) } else { Err(EPERM) }
@@ -227,7 +228,7 @@ pub extern "C" fn fchown(fd: c_int, user: c_uint, group: c_uint) -> c_int {
     c::done(check_owner(user, group).and_then(|change| change_fd(fd, change)))
 }
 
-/// Two times, of access and of change, as C has them; the present for none.
+/// The two times of C's functions, of access and of modification; the current time for `None`.
 fn times(times: Option<&[[i64; 2]; 2]>) -> Result<Change> {
     let time = |time: Option<[i64; 2]>| match time {
         None | Some([_, UTIME_NOW]) => Ok(Some(now())),

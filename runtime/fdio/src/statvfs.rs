@@ -1,4 +1,4 @@
-//! How full file systems are.
+//! `statvfs`: size and free space of file systems.
 
 use core::ffi::{c_char, c_int};
 
@@ -52,7 +52,7 @@ impl From<Information> for StatVfs {
     }
 }
 
-/// This library's own part of the name space: one block of names, and full, as nothing can be added.
+/// This library's own part of the name space: one block, and no free space, because nothing can be added.
 fn here() -> StatVfs {
     let name_max = file_protocol::NAME_MAX as u64;
     StatVfs { block: 4096, fragment: 4096, blocks: 1, id: 1, flags: ST_RDONLY, name_max, ..StatVfs::default() }

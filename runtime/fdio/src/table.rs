@@ -1,9 +1,10 @@
 //! The table of descriptors.
 //!
-//! A descriptor that was given to a child process is closed, but its number is not used again at once. `std` closes what
-//! it was told to hand over (`Stdio::from(file)`) a second time when its `Command` goes out of scope; were the number
-//! somebody else's by then, it would close theirs. So the number stays *given away* until that second close, or until
-//! [`GIVEN_AWAY`] others have been given away after it: `std` does not close the ends of its own pipes twice.
+//! When a descriptor is given to a child process, it is closed, but its number is not reused at once. `std` closes a
+//! descriptor that it was told to hand over (`Stdio::from(file)`) a second time when its `Command` goes out of scope.
+//! If another thread had received the number by then, `std` would close that thread's descriptor. So the number stays
+//! *given away* until that second close, or until [`GIVEN_AWAY`] other numbers have been given away after it, because
+//! `std` does not close the ends of its own pipes twice.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -16,10 +17,10 @@ use crate::c::{EBADF, EINVAL, EMFILE, Result};
 use crate::description::Description;
 use crate::object::Object;
 
-/// Descriptors are below this: the message to a child has 16 bits for one.
+/// Descriptors are below this limit: the start message has 16 bits for a descriptor.
 const LIMIT: usize = 1 << 16;
 const BITS: usize = u64::BITS as usize;
-/// How many numbers are kept for a second close.
+/// How many numbers stay reserved for a second close.
 const GIVEN_AWAY: usize = 256;
 
 enum Slot {
@@ -28,15 +29,15 @@ enum Slot {
         description: Arc<Description>,
         close_on_exec: bool,
     },
-    /// Given away, as the how-manieth of all.
+    /// Given away; the value is the sequence number of that.
     Given(u64),
 }
 
 struct Table {
     slots: Vec<Slot>,
-    /// A bit for each slot that is not free, so that a free one is found at once among many.
+    /// Bitmap of slots that are not free, for finding a free one quickly.
     taken: Vec<u64>,
-    /// Numbers that were given away, the oldest first, with what their slots then held.
+    /// Numbers that were given away, the oldest first, each with the sequence number in its slot.
     given: VecDeque<(usize, u64)>,
     count: u64,
 }
@@ -48,7 +49,7 @@ impl Table {
         usize::try_from(fd).ok().and_then(|index| self.slots.get_mut(index)).ok_or(EBADF)
     }
 
-    /// Fills a slot; gives what was there.
+    /// Sets a slot; returns its previous content.
     fn set(&mut self, index: usize, slot: Slot) -> Slot {
         if index >= self.slots.len() {
             self.slots.resize_with(index + 1, || Slot::Free);
@@ -62,10 +63,10 @@ impl Table {
         core::mem::replace(&mut self.slots[index], slot)
     }
 
-    /// The lowest free slot from `lowest` on, or the first that is not there yet.
+    /// The lowest free slot from `lowest` on, or the index after the last slot.
     fn free(&self, lowest: usize) -> usize {
         let mut word = lowest / BITS;
-        // Those before `lowest` count as taken.
+        // Treat slots before `lowest` as taken.
         let mut below = (1 << (lowest % BITS)) - 1;
         while let Some(taken) = self.taken.get(word) {
             let free = !(taken | below);
@@ -78,7 +79,7 @@ impl Table {
     }
 }
 
-/// What a descriptor refers to.
+/// The open description of a descriptor.
 ///
 /// # Errors
 /// `EBADF`.
@@ -89,8 +90,8 @@ pub fn get(fd: c_int) -> Result<Arc<Description>> {
     }
 }
 
-/// Whether a descriptor shall not be in a started process. A number that was given away answers too: `std` asks before it
-/// closes.
+/// Whether a descriptor is closed in started processes. Succeeds also for a number that was given away: `std` asks
+/// before it closes.
 ///
 /// # Errors
 /// `EBADF`.
@@ -102,7 +103,7 @@ pub fn close_on_exec(fd: c_int) -> Result<bool> {
     }
 }
 
-/// Sets whether a descriptor shall not be in a started process.
+/// Sets whether a descriptor is closed in started processes.
 ///
 /// # Errors
 /// `EBADF`.
@@ -116,10 +117,10 @@ pub fn set_close_on_exec(fd: c_int, value: bool) -> Result<()> {
     }
 }
 
-/// Gives a description the lowest free descriptor from `lowest` on.
+/// Adds a description at the lowest free descriptor from `lowest` on.
 ///
 /// # Errors
-/// `EMFILE`, `EINVAL` for a `lowest` that no descriptor can be.
+/// `EMFILE`: no descriptor is free. `EINVAL`: `lowest` is not a valid descriptor.
 pub fn add(description: Arc<Description>, lowest: c_int, close_on_exec: bool) -> Result<usize> {
     let lowest = usize::try_from(lowest).ok().filter(|lowest| *lowest < LIMIT).ok_or(EINVAL)?;
     let mut table = TABLE.lock();
@@ -131,19 +132,19 @@ pub fn add(description: Arc<Description>, lowest: c_int, close_on_exec: bool) ->
     Ok(index)
 }
 
-/// Gives a description a chosen descriptor, closing what it was.
+/// Stores a description at a chosen descriptor, which is closed first if it is open.
 ///
 /// # Errors
-/// `EBADF` for a number that no descriptor can be.
+/// `EBADF`: not a valid descriptor.
 pub fn put(description: Arc<Description>, fd: c_int, close_on_exec: bool) -> Result<usize> {
     let index = usize::try_from(fd).ok().filter(|index| *index < LIMIT).ok_or(EBADF)?;
     let old = TABLE.lock().set(index, Slot::Open { description, close_on_exec });
-    // Outside the lock: the last reference closes a handle.
+    // Drop outside the lock: the last reference closes a handle.
     drop(old);
     Ok(index)
 }
 
-/// Takes a descriptor out of the table.
+/// Removes a descriptor from the table.
 ///
 /// # Errors
 /// `EBADF`.
@@ -154,12 +155,12 @@ pub fn close(fd: c_int) -> Result<()> {
     drop(table);
     match old {
         Slot::Free => Err(EBADF),
-        // Dropped outside the lock.
+        // The description is dropped after the lock is released.
         Slot::Open { .. } | Slot::Given(_) => Ok(()),
     }
 }
 
-/// Takes a descriptor out of the table for another process.
+/// Removes a descriptor from the table and returns its description, for another process.
 ///
 /// # Errors
 /// `EBADF`.
@@ -187,7 +188,7 @@ pub fn give_away(fd: c_int) -> Result<Arc<Description>> {
     Ok(description)
 }
 
-/// Tells file systems of all writes that they have not been told of.
+/// Notifies file systems of all writes whose notification is pending.
 pub fn tell_touched() {
     let open: Vec<Arc<Description>> = {
         let table = TABLE.lock();
@@ -204,7 +205,7 @@ pub fn tell_touched() {
     }
 }
 
-/// Whether a descriptor is in use.
+/// Whether a descriptor is open.
 pub fn in_use(fd: c_int) -> bool {
     get(fd).is_ok()
 }

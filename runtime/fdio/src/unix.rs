@@ -1,5 +1,6 @@
-//! UNIX sockets: their names lie in file systems, their bytes go from process to process ([`file_protocol`], whose steps are
-//! named here by their numbers). Connected pairs that never had a name are [`Object::Socket`](crate::object::Object::Socket).
+//! UNIX sockets. Their names are in file systems; their data goes directly between processes. Numbers in comments refer
+//! to the steps in [`file_protocol`]. Connected pairs, which never have a name, are
+//! [`Object::Socket`](crate::object::Object::Socket).
 
 mod datagram;
 mod stream;
@@ -24,20 +25,20 @@ use crate::remote::{Reached, Remote, SMALL};
 
 /// A UNIX socket.
 pub enum UnixSocket {
-    /// It carries a stream, or listens.
+    /// A stream socket, connected or listening.
     Stream(Stream),
-    /// It carries datagrams.
+    /// A datagram socket.
     Datagram(Datagram),
 }
 
-/// A bound name (7). It lasts as long as its channel.
+/// A bound name (7). It exists until its channel is closed.
 pub struct Bound {
     remote: Remote,
     name: Name,
 }
 
 impl Bound {
-    /// Makes a name.
+    /// Creates a name.
     ///
     /// # Errors
     /// `EADDRINUSE`: the name exists. Other errors of the file system.
@@ -62,28 +63,28 @@ impl Bound {
 
 /// Sends a request about the socket at a path.
 fn ask_at<T>(name: &[u8], ask: impl FnMut(&Remote, &[u8]) -> Result<Reached<T>>) -> Result<T> {
-    // A path outside of all file systems is no socket.
+    // A path outside of all file systems is not a socket.
     locate_at(AT_FDCWD, name)?.reach(|path| look_up(path).and(Err(ECONNREFUSED)), ask)
 }
 
 impl UnixSocket {
-    /// A socket without a name.
+    /// Creates a socket without a name.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the kernel.
     pub fn new(datagrams: bool) -> Result<UnixSocket> {
         Ok(if datagrams { UnixSocket::Datagram(Datagram::new()?) } else { UnixSocket::Stream(Stream::new()) })
     }
 
-    /// Whether it carries datagrams.
+    /// Whether this is a datagram socket.
     pub fn is_datagram(&self) -> bool {
         matches!(self, UnixSocket::Datagram(_))
     }
 
-    /// Gives it a name.
+    /// Binds the socket to a name.
     ///
     /// # Errors
-    /// `EINVAL`: it has one. As [`Bound::new`].
+    /// `EINVAL`: the socket has a name. Errors of [`Bound::new`].
     pub fn bind(&self, name: Name) -> Result<()> {
         match self {
             UnixSocket::Stream(stream) => stream.bind(name),
@@ -91,10 +92,10 @@ impl UnixSocket {
         }
     }
 
-    /// Has it listen.
+    /// Makes the socket listen.
     ///
     /// # Errors
-    /// `EINVAL`: it has no name, or is connected. `EOPNOTSUPP`: it carries datagrams.
+    /// `EINVAL`: the socket has no name, or is connected. `EOPNOTSUPP`: it is a datagram socket.
     pub fn listen(&self, backlog: u32) -> Result<()> {
         match self {
             UnixSocket::Stream(stream) => stream.listen(backlog),
@@ -102,7 +103,7 @@ impl UnixSocket {
         }
     }
 
-    /// Whether it listens.
+    /// Whether the socket listens.
     pub fn listens(&self) -> bool {
         matches!(self, UnixSocket::Stream(stream) if stream.listener().is_ok())
     }
@@ -110,7 +111,7 @@ impl UnixSocket {
     /// Accepts a connection; returns it with the peer's name.
     ///
     /// # Errors
-    /// `EAGAIN` when `until` is over. `EINVAL`: it does not listen. `EOPNOTSUPP`: it carries datagrams.
+    /// `EAGAIN`: the deadline is over. `EINVAL`: the socket does not listen. `EOPNOTSUPP`: it is a datagram socket.
     pub fn accept(&self, until: MonotonicInstant) -> Result<(UnixSocket, Name)> {
         match self {
             UnixSocket::Stream(stream) => {
@@ -123,8 +124,8 @@ impl UnixSocket {
     /// Connects to a name. Without a name, a datagram socket loses its peer.
     ///
     /// # Errors
-    /// `ECONNREFUSED`: no socket listens or receives there. `EPROTOTYPE`: the socket there is of another type. `EAGAIN` when `until` is
-    /// over. Other errors of the file system.
+    /// `ECONNREFUSED`: no socket listens or receives there. `EPROTOTYPE`: the socket there is of another type.
+    /// `EAGAIN`: the deadline is over. Other errors of the file system.
     pub fn connect(&self, name: Option<Name>, until: MonotonicInstant) -> Result<()> {
         match self {
             UnixSocket::Stream(stream) => stream.connect(&name.ok_or(EOPNOTSUPP)?, until),
@@ -165,7 +166,7 @@ impl UnixSocket {
     /// Reads bytes, or a datagram and its sender's name.
     ///
     /// # Errors
-    /// `EAGAIN` when `until` is over; `EINVAL`: it is not connected.
+    /// `EAGAIN`: the deadline is over. `EINVAL`: the socket is not connected.
     pub fn receive(&self, bytes: &mut [u8], options: u32, until: MonotonicInstant) -> Result<(usize, Option<Name>)> {
         match self {
             UnixSocket::Stream(stream) => Ok((stream.receive(bytes, options, until)?, None)),
@@ -178,7 +179,7 @@ impl UnixSocket {
     /// Writes bytes, or a datagram to `to` or to the peer.
     ///
     /// # Errors
-    /// `EAGAIN` when `until` is over; `ENOTCONN`, `EPIPE`, `ECONNREFUSED`.
+    /// `EAGAIN`: the deadline is over. `ENOTCONN`, `EPIPE`, `ECONNREFUSED`.
     pub fn send(&self, bytes: &[u8], to: Option<&[u8]>, until: MonotonicInstant) -> Result<usize> {
         match self {
             UnixSocket::Stream(stream) => stream.send(bytes, to.is_some(), until),
@@ -186,10 +187,10 @@ impl UnixSocket {
         }
     }
 
-    /// Bytes that can be read at once.
+    /// Number of bytes that a read returns without blocking.
     ///
     /// # Errors
-    /// As what the socket answers.
+    /// Errors of the kernel for the socket.
     pub fn waiting(&self) -> Result<usize> {
         match self {
             UnixSocket::Stream(stream) => stream.waiting(),
@@ -197,10 +198,10 @@ impl UnixSocket {
         }
     }
 
-    /// A handle that another process can make the same connection of.
+    /// A handle from which another process can make the same connection.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED` for what is no connected stream.
+    /// `NOT_SUPPORTED`: the socket is not a connected stream.
     pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
         match self {
             UnixSocket::Stream(stream) => stream.to_handle(),
@@ -208,7 +209,7 @@ impl UnixSocket {
         }
     }
 
-    /// What `poll` waits for to read or write, and the events that are pending without a wait.
+    /// The objects that `poll` waits for, and the events that are pending without a wait.
     pub fn watched(&self, read: bool, write: bool) -> (Vec<Watched>, Events) {
         match self {
             UnixSocket::Stream(stream) => stream.watched(),
@@ -217,15 +218,15 @@ impl UnixSocket {
     }
 }
 
-/// What `poll` waits for on behalf of a socket. It keeps the handle open.
+/// An object that `poll` waits for on behalf of a socket. It keeps the handle open.
 pub enum Watched {
     /// The channel of a listener.
     Listener(Arc<Bound>),
     /// A connected stream.
     Stream(Arc<stream::Connected>),
-    /// Where datagrams come in.
+    /// The socket on which datagrams arrive.
     Inbox(Arc<Socket>),
-    /// Where datagrams go.
+    /// The socket to which datagrams are sent.
     Receiver(Arc<datagram::Receiver>),
 }
 

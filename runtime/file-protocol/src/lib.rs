@@ -1,36 +1,42 @@
-//! What programs and file systems say to each other.
+//! The protocol between programs and file systems.
 //!
-//! A file system is a process that serves one tree of names. Whoever holds a channel to it holds an *open description*: a
-//! directory or a file, with what may be done to it and, for a file, a position. The channel to the tree's root is what a
-//! process finds in its name space; all others come from [`Request::Open`]. The methods are those of `fuchsia.io`, the
-//! bytes are `postcard`'s.
+//! A file system is a process that serves one tree of names. A channel to it stands for an *open description*: a
+//! directory or a file, with its access rights and, for a file, a position. A process receives the channel to the
+//! tree's root with its name space; [`Request::Open`] makes all others. The methods follow `fuchsia.io`; the encoding
+//! is `postcard`'s.
 //!
-//! How a conversation goes; the code on both sides bears these numbers:
+//! Steps of a conversation; the code on both sides refers to these numbers:
 //!
-//! 1. **A request** is a message of four bytes, the transaction's number; then a [`Request`]; then, where the request has
-//!    any, bytes of data up to the end. Number 0 asks for no answer.
-//! 2. **The answer** begins with the same four bytes; then `Result<Answer, Error>`; then data. It carries the handles that
-//!    the [`Answer`] says. Requests of one channel are carried out in their order, but for locks, which may wait.
-//! 3. **Paths** are relative to the channel's directory and at most [`PATH_MAX`] bytes long, names at most [`NAME_MAX`]. The
-//!    file system follows symbolic links, [`LINKS_MAX`] at most. A path that leaves the tree, by an absolute link or by `..` at
-//!    its root, is answered with [`Answer::Elsewhere`] and what is left of it: only the client knows its name space.
-//! 4. **Content**: a file system whose files are memory gives a *stream* with [`Answer::Opened`]. The client then reads,
-//!    writes, appends and seeks by system calls, and the file system hears nothing of it, but for [`Request::Touched`]. Where there is
-//!    no stream, there are [`Request::Read`] and its kin; the position is the file system's. What is longer than a message is read into a
-//!    buffer that the client gave ([`Request::Fetch`]).
-//! 5. **To give an open file away**, its client makes a channel and sends one end with [`Request::Clone`]; the other goes
-//!    to the other process, which asks [`Request::Describe`] what it has got. Both share the position, the flags and the locks.
-//! 6. **The end**: a channel that is closed is a description that is closed, whoever closed it and why. What it had locked is
-//!    free, and a file without names is gone with the last of its descriptions.
-//! 7. **A UNIX socket's name** is a node of a kind of its own. [`Request::Bind`] makes it, open over a channel of its socket's. With that
-//!    channel its socket *listens* ([`Request::Listen`]) or *receives* datagrams ([`Request::Receive`]), until the channel is closed; the
-//!    node stays. Bytes never go through the file system.
-//! 8. **To connect**, a client makes a stream socket of Zircon and sends one end with [`Request::Connect`]. It waits in the listener's
-//!    queue for [`Request::Accept`]; [`INCOMING`] on the listener's channel says that the queue is not empty. Where the queue is full,
-//!    a client that waits stands in line, and [`CONNECTED`] on its own end says that it has got into the queue. Should the listener end,
-//!    the end is closed.
-//! 9. **To send datagrams**, a client asks for the receiver's socket ([`Request::Reach`]), and writes to it. Each begins with the
-//!    name of its sender ([`datagram`]), as the sender says.
+//! 1. **A request** is a message: four bytes with the transaction's number, then a [`Request`], then the data, if the
+//!    request has data. Transaction number 0 means that the client wants no answer.
+//! 2. **The answer** begins with the same four bytes; then follow `Result<Answer, Error>` and the data. It carries the
+//!    handles that the [`Answer`] names. The file system processes the requests of a channel in order, except that
+//!    requests for locks may wait.
+//! 3. **Paths** are relative to the channel's directory. A path has at most [`PATH_MAX`] bytes, a name at most
+//!    [`NAME_MAX`]. The file system follows at most [`LINKS_MAX`] symbolic links. If a path leaves the tree, by an
+//!    absolute link or by `..` at the root, the file system answers [`Answer::Elsewhere`] with the rest of the path,
+//!    because only the client knows its name space.
+//! 4. **Content**: a file system that keeps files in memory returns a *stream* with [`Answer::Opened`]. The client then
+//!    reads, writes, appends and seeks by system calls; the file system learns of that only by [`Request::Touched`].
+//!    Without a stream, the client sends [`Request::Read`] and related requests, and the file system keeps the
+//!    position. A read that is longer than a message goes through a buffer that the client supplies
+//!    ([`Request::Fetch`]).
+//! 5. **To pass on an open file**, its client makes a channel and sends one end with [`Request::Clone`]. It sends the
+//!    other end to the other process, which asks with [`Request::Describe`] what the channel refers to. Both processes
+//!    share the position, the flags and the locks.
+//! 6. **Closing**: when a channel is closed, for whatever reason, its description is closed. That releases its locks. A
+//!    file without names is deleted with its last description.
+//! 7. **A UNIX socket's name** is a node of its own kind. [`Request::Bind`] makes it and opens it over a channel of the
+//!    socket. Through that channel the socket *listens* ([`Request::Listen`]) or *receives* datagrams
+//!    ([`Request::Receive`]) until the channel is closed; the node remains. The socket's data never passes through the
+//!    file system.
+//! 8. **To connect**, a client makes a stream socket of Zircon and sends one end with [`Request::Connect`]. That end
+//!    waits in the listener's queue for [`Request::Accept`]; the signal [`INCOMING`] on the listener's channel says
+//!    that the queue is not empty. If the queue is full, a blocking client waits for a place in the queue; the signal
+//!    [`CONNECTED`] on its own end says that it has one. If the listener is closed, the file system closes the ends in
+//!    its queue.
+//! 9. **To send datagrams**, a client requests the receiver's socket ([`Request::Reach`]) and writes to it. Each
+//!    datagram begins with its sender's name ([`datagram`]), which the sender supplies and nothing checks.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -48,138 +54,140 @@ pub use sockets::{
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the longest name.
+/// Limit on a name in bytes.
 pub const NAME_MAX: usize = 255;
-/// Bytes of the longest path.
+/// Limit on a path in bytes.
 pub const PATH_MAX: usize = 4096;
-/// How many symbolic links a path may lead through.
+/// Limit on the symbolic links in the resolution of a path.
 pub const LINKS_MAX: u32 = 40;
-/// Bytes of data in one message at most.
+/// Limit on the data in one message, in bytes.
 pub const DATA_MAX: usize = 60 << 10;
-/// Bytes that [`Request::Fetch`] reads at most.
+/// Limit on the bytes that one [`Request::Fetch`] reads.
 pub const FETCH_MAX: usize = 256 << 10;
-/// Bytes of a message at most.
+/// Limit on a message in bytes.
 pub const MESSAGE_MAX: usize = 64 << 10;
 
 /// Flags of [`Request::Open`] and [`Opened`].
 pub mod flags {
-    /// Content may be read.
+    /// The content can be read.
     pub const READ: u32 = 1;
-    /// Content may be written.
+    /// The content can be written.
     pub const WRITE: u32 = 1 << 1;
-    /// Every write goes to the end.
+    /// Append mode: every write goes to the end.
     pub const APPEND: u32 = 1 << 2;
-    /// A file is made where there is none.
+    /// Create the file if it does not exist.
     pub const CREATE: u32 = 1 << 3;
-    /// With `CREATE`: nothing may be there.
+    /// With `CREATE`: fail if the path exists.
     pub const EXCLUSIVE: u32 = 1 << 4;
-    /// A file loses its content.
+    /// Truncate the file to length 0.
     pub const TRUNCATE: u32 = 1 << 5;
-    /// It must be a directory.
+    /// Fail if it is not a directory.
     pub const DIRECTORY: u32 = 1 << 6;
-    /// A symbolic link at the end is not followed.
+    /// Do not follow a symbolic link at the end of the path.
     pub const NO_FOLLOW: u32 = 1 << 7;
 }
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request<'a> {
-    /// Opens what a path names; see [`flags`]. A new file gets `mode`. With the file system's end of a channel, which leads to
-    /// it then; the client has made it, so that what waits in it is the client's.
+    /// Opens the file at a path; see [`flags`]. A new file gets `mode`. Carries the file system's end of a new channel,
+    /// which then stands for the open description. The client makes the channel, so messages in it are charged to the
+    /// client.
     Open {
-        /// The path; empty for what is open already, as another description.
+        /// The path; if it is empty, opens another description of the file that this channel has open.
         path: &'a [u8],
         /// Bits of [`flags`].
         flags: u32,
         /// Permissions of a new file.
         mode: u32,
     },
-    /// Makes the channel's end that comes along another to this description. Asks for no answer.
+    /// Makes the channel end in this message a second channel to this description. There is no answer.
     Clone,
-    /// Tells what is open, as [`Request::Open`] did.
+    /// Returns what is open, like the answer to [`Request::Open`].
     Describe,
-    /// Tells what is known of what a path names.
+    /// Returns the attributes of the file at a path.
     Attributes {
-        /// The path; empty for what is open.
+        /// The path; empty for the open file.
         path: &'a [u8],
-        /// Whether a symbolic link at its end is followed.
+        /// Whether to follow a symbolic link at its end.
         follow: bool,
     },
-    /// Changes it.
+    /// Changes attributes.
     SetAttributes {
-        /// The path; empty for what is open.
+        /// The path; empty for the open file.
         path: &'a [u8],
-        /// Whether a symbolic link at its end is followed.
+        /// Whether to follow a symbolic link at its end.
         follow: bool,
-        /// What is to change.
+        /// The attributes to change.
         change: Change,
     },
-    /// Reads at the position, which moves.
+    /// Reads at the position and advances it.
     Read {
-        /// The most bytes.
+        /// Maximum number of bytes.
         len: u32,
     },
     /// Reads at an offset.
     ReadAt {
-        /// From where.
+        /// Offset in bytes.
         offset: u64,
-        /// The most bytes.
+        /// Maximum number of bytes.
         len: u32,
     },
-    /// Gives this channel a buffer for [`Request::Fetch`], in the place of the one before: with a memory object of the client's,
-    /// which can be written and which no pager supplies.
+    /// Sets this channel's buffer for [`Request::Fetch`] and replaces the previous one. Carries a VMO of the client,
+    /// which must be writable and must not be supplied by a pager.
     Buffer,
-    /// Reads into the start of the buffer, [`FETCH_MAX`] bytes at most, and tells how many. A read of that length costs one message,
-    /// where [`Request::Read`] takes five.
+    /// Reads at most [`FETCH_MAX`] bytes into the start of the buffer, and returns their number. A read of that length
+    /// costs one message; [`Request::Read`] takes five.
     Fetch {
-        /// From where; none for the position, which moves.
+        /// Offset in bytes; `None` means the position, which advances.
         offset: Option<u64>,
-        /// The most bytes.
+        /// Maximum number of bytes.
         len: u32,
     },
-    /// Writes the data at the position, or at the end; the position moves.
+    /// Writes the data at the position, or in append mode at the end, and advances the position.
     Write,
     /// Writes the data at an offset.
     WriteAt {
-        /// To where.
+        /// Offset in bytes.
         offset: u64,
     },
     /// Moves the position.
     Seek {
         /// 0 from the start, 1 from the position, 2 from the end.
         whence: u8,
-        /// By how much.
+        /// Signed distance in bytes.
         offset: i64,
     },
-    /// Changes the length of the content; what is new is zero.
+    /// Changes the length of the content; added bytes are zero.
     Resize {
-        /// The new length.
+        /// The new length in bytes.
         size: u64,
     },
-    /// Content was written by the stream at this time, in nanoseconds since 1970. Asks for no answer.
+    /// Says that the client wrote content through the stream at this time, in nanoseconds since 1970. There is no
+    /// answer.
     Touched {
-        /// When.
+        /// Time of the write.
         at: i64,
     },
-    /// Sets or clears [`flags::APPEND`], where there is no stream.
+    /// Sets or clears [`flags::APPEND`] of a description without a stream.
     SetAppend {
-        /// Whether.
+        /// Whether to set it.
         append: bool,
     },
-    /// The memory that is the file's content, for mappings: with one handle.
+    /// Returns the VMO of the file's content, for mappings.
     Memory {
-        /// Whether it is to be written.
+        /// Whether the VMO must be writable.
         write: bool,
     },
-    /// Names in the open directory, as many as fit, in an order that stays while names come and go.
+    /// Returns entries of the open directory, as many as fit. Their order is stable while names are added and removed.
     Entries {
-        /// 0 for the first, or what the last entry that is known says.
+        /// 0 for the first entry, or the cookie of the last known entry.
         cookie: u64,
     },
-    /// Makes the files of a BOOTFS image in the open directory, which is empty: those below a folder of the image, with all
-    /// folders on their way. The image comes along as a memory object. Stops at the first that cannot be made.
+    /// Copies files of a BOOTFS image to the open directory, which must be empty: all files below a directory of the
+    /// image, with the directories on their paths. Carries the image's VMO. Stops at the first error.
     Fill {
-        /// The folder's path in the image.
+        /// The directory's path in the image.
         folder: &'a [u8],
     },
     /// Makes a directory.
@@ -189,196 +197,198 @@ pub enum Request<'a> {
         /// Its permissions.
         mode: u32,
     },
-    /// Takes away a name: of a directory, which must be empty, or of anything else.
+    /// Removes a name: of an empty directory, or of any other file.
     Unlink {
         /// Its path.
         path: &'a [u8],
-        /// Whether it must be a directory, or must not.
+        /// Whether it must be a directory; otherwise it must not be one.
         directory: bool,
     },
-    /// Gives something another name, in the place of what has it.
+    /// Renames a file; replaces a file that has the new name.
     Rename {
         /// Its path.
         from: &'a [u8],
         /// Its new path.
         to: &'a [u8],
     },
-    /// Gives a file one more name.
+    /// Adds a name to a file (hard link).
     Link {
-        /// A path of it.
+        /// An existing path of the file.
         from: &'a [u8],
         /// Its new path.
         to: &'a [u8],
         /// Whether a symbolic link at the end of `from` is followed.
         follow: bool,
     },
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     MakeLink {
         /// Its path.
         path: &'a [u8],
-        /// Where it leads.
+        /// Its target.
         target: &'a [u8],
     },
-    /// Tells where a symbolic link leads.
+    /// Returns the target of a symbolic link.
     ReadLink {
         /// Its path.
         path: &'a [u8],
     },
-    /// The path of what a path names, from the tree's root, without links.
+    /// Returns the path of a file from the tree's root, with symbolic links resolved.
     Resolve {
         /// The path; empty for the open directory itself.
         path: &'a [u8],
     },
-    /// Has what was written stay, whatever happens to the machine.
+    /// Makes written data persistent.
     Sync,
-    /// Tells how full the file system is.
+    /// Returns size and free space of the file system.
     Information,
-    /// Locks the whole file for this description, or frees it.
+    /// Locks or unlocks the whole file for this description.
     Lock {
-        /// How.
+        /// Type of the lock.
         lock: Lock,
-        /// Whether to wait for others.
+        /// Whether to wait for conflicting locks.
         wait: bool,
     },
-    /// Locks a part of the file for a process, or frees it.
+    /// Locks or unlocks a byte range of the file for a process.
     LockRange {
-        /// The process, by its koid.
+        /// The process's koid.
         owner: u64,
-        /// How.
+        /// Type of the lock.
         lock: Lock,
-        /// Whether to wait for others.
+        /// Whether to wait for conflicting locks.
         wait: bool,
         /// Its first byte.
         start: u64,
-        /// The first byte behind it.
+        /// The byte after its last.
         end: u64,
     },
-    /// Asks who would hinder a lock.
+    /// Returns the lock that conflicts with a requested one.
     TestRange {
-        /// The process that asks, by its koid.
+        /// The requesting process's koid.
         owner: u64,
-        /// The lock.
+        /// Type of the lock.
         lock: Lock,
         /// Its first byte.
         start: u64,
-        /// The first byte behind it.
+        /// The byte after its last.
         end: u64,
     },
-    /// Makes a name of a UNIX socket (7). With the file system's end of a channel, over which it is open then.
+    /// Creates the name of a UNIX socket (7). Carries the file system's end of a channel, over which the name is then
+    /// open.
     Bind {
         /// Its path.
         path: &'a [u8],
         /// Its permissions.
         mode: u32,
     },
-    /// Listens with what [`Request::Bind`] opened, or changes how many may wait.
+    /// Makes the name that [`Request::Bind`] opened listen, or changes the length of its queue.
     Listen {
-        /// How many connections may wait beside the first, [`BACKLOG_MAX`] at most.
+        /// Number of connections that can wait in addition to the first; at most [`BACKLOG_MAX`].
         backlog: u32,
-        /// The socket's name, which connections are told.
+        /// The socket's name, which peers see.
         name: &'a [u8],
     },
-    /// Receives datagrams with what [`Request::Bind`] opened: with the end of a datagram socket that senders write to.
+    /// Makes the name that [`Request::Bind`] opened receive datagrams. Carries the end of a datagram socket that
+    /// senders write to.
     Receive {
-        /// The socket's name, which senders are told.
+        /// The socket's name, which senders see.
         name: &'a [u8],
     },
-    /// Connects to who listens at a path (8). With one end of a stream socket.
+    /// Connects to the listener at a path (8). Carries one end of a stream socket.
     Connect {
         /// The path.
         path: &'a [u8],
-        /// The name of the socket that connects, as it says; empty for none.
+        /// The name that the connecting socket supplies; empty for none.
         name: &'a [u8],
-        /// Whether to stand in line where the queue is full.
+        /// Whether to wait for a place if the queue is full.
         wait: bool,
     },
-    /// Takes the connection that waits longest (8).
+    /// Accepts the connection that has waited longest (8).
     Accept,
-    /// Asks for the socket that receives datagrams at a path (9).
+    /// Requests the socket that receives datagrams at a path (9).
     Reach {
         /// The path.
         path: &'a [u8],
     },
 }
 
-/// How something is locked.
+/// Type of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lock {
-    /// Not.
+    /// Not locked.
     Free,
-    /// Others may lock it so too.
+    /// Compatible with other shared locks.
     Shared,
-    /// Nobody else may.
+    /// Compatible with no other lock.
     Exclusive,
 }
 
-/// What [`Request::SetAttributes`] changes: what is there.
+/// Changes of [`Request::SetAttributes`]; `None` leaves an attribute unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Permissions.
     pub mode: Option<u32>,
-    /// The last time of access, in nanoseconds since 1970.
+    /// Time of the last access, in nanoseconds since 1970.
     pub accessed: Option<i64>,
-    /// The last time of change of the content.
+    /// Time of the last modification of the content, in nanoseconds since 1970.
     pub modified: Option<i64>,
 }
 
-/// What a file system answers.
+/// A file system's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is done.
+    /// Success.
     Done,
-    /// Something is open: with the stream where [`Opened::stream`] says so.
+    /// A file is open; the message carries the stream if [`Opened::stream`] is set.
     Opened(Opened),
-    /// What was asked.
+    /// The requested attributes.
     Attributes(Attributes),
-    /// Bytes written or fetched, or the new position.
+    /// Number of bytes written or fetched, or the new position.
     Count(u64),
-    /// Data follows: bytes read, a path, entries.
+    /// Data follows: bytes that were read, a path, or entries.
     Data,
-    /// How full it is.
+    /// Size and free space.
     Information(Information),
-    /// The memory: with its handle.
+    /// The message carries the requested VMO.
     Memory,
-    /// Who hinders a lock.
+    /// The conflicting lock.
     Held {
-        /// The process' koid, 0 for nobody.
+        /// Koid of the process that holds it; 0 if there is no conflict.
         owner: u64,
-        /// How it is locked.
+        /// Type of the lock.
         lock: Lock,
         /// The first byte.
         start: u64,
-        /// The first byte behind it.
+        /// The byte after its last.
         end: u64,
     },
-    /// The path leads out of the tree; what is left of it follows as data.
+    /// The path leads out of the tree. The rest of the path follows as data.
     Elsewhere {
-        /// The request's second path, not its first.
+        /// Whether it is the request's second path.
         second: bool,
-        /// It goes on in the directory above the tree's root; else it is absolute.
+        /// Whether the rest is relative to the parent of the tree's root; otherwise it is absolute.
         above: bool,
     },
-    /// The connection waits to be accepted, or stands in line for it; the listener's name follows as data.
+    /// The connection is in the listener's queue, or waits for a place in it. The listener's name follows as data.
     Connected {
-        /// It stands in line.
+        /// Whether it waits for a place in the queue.
         waits: bool,
     },
-    /// The socket: with its handle; the name of the other party follows as data.
+    /// The message carries the requested socket. The peer's name follows as data.
     Socket,
 }
 
-/// What was opened.
+/// Description of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
-    /// What it is.
+    /// Type of the file.
     pub kind: Kind,
-    /// What may be done to it: `READ`, `WRITE`, `APPEND` of [`flags`].
+    /// The bits `READ`, `WRITE` and `APPEND` of [`flags`].
     pub flags: u32,
-    /// A stream comes along.
+    /// Whether the message carries a stream.
     pub stream: bool,
 }
 
-/// What has a name.
+/// Type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// A file.
@@ -391,106 +401,106 @@ pub enum Kind {
     Socket,
 }
 
-/// What is known of a node. Times are nanoseconds since 1970.
+/// Attributes of a file. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
-    /// What it is.
+    /// Type of the file.
     pub kind: Kind,
-    /// Permissions: nine bits and three.
+    /// Permissions: nine bits, and the three bits set-user-ID, set-group-ID and sticky.
     pub mode: u32,
-    /// Bytes of content.
+    /// Length of the content in bytes.
     pub size: u64,
-    /// Bytes that it takes.
+    /// Bytes of storage in use.
     pub stored: u64,
-    /// How many names it has.
+    /// Number of names (hard links).
     pub links: u64,
-    /// Its number in the tree.
+    /// Number in the tree (inode number).
     pub node: u64,
-    /// The tree's number.
+    /// Number of the tree (device number).
     pub tree: u64,
-    /// Last access.
+    /// Time of the last access.
     pub accessed: i64,
-    /// Last change of the content.
+    /// Time of the last modification of the content.
     pub modified: i64,
-    /// Last change of anything.
+    /// Time of the last change of content or attributes.
     pub changed: i64,
 }
 
-/// How full a file system is.
+/// Size and free space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Information {
-    /// Bytes in all.
+    /// Total bytes.
     pub bytes: u64,
-    /// Of them, used.
+    /// Used bytes.
     pub used_bytes: u64,
-    /// Nodes in all; 0 where they have no number.
+    /// Total inodes; 0 if their number is not limited.
     pub nodes: u64,
-    /// Of them, used.
+    /// Used inodes.
     pub used_nodes: u64,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block: u32,
-    /// Nothing can be changed.
+    /// Whether the file system is read-only.
     pub read_only: bool,
-    /// The tree's number.
+    /// Number of the tree (device number).
     pub tree: u64,
 }
 
-/// Why something was not done.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Error {
-    /// Nothing has this name.
+    /// The name does not exist.
     NotFound,
-    /// Something has it already.
+    /// The name already exists.
     Exists,
-    /// Something that is not a directory is used as one.
+    /// A path component is not a directory.
     NotDirectory,
-    /// A directory is used as a file.
+    /// A directory where a file is expected.
     IsDirectory,
-    /// The directory has names in it.
+    /// The directory is not empty.
     NotEmpty,
-    /// Permissions, or how it was opened, do not allow it.
+    /// The permissions or the access mode do not allow it.
     Access,
-    /// It is open for something else: reading, or writing.
+    /// The description is not open for reading, or not for writing.
     BadDescription,
-    /// Nothing can be changed here.
+    /// The file system is read-only.
     ReadOnly,
-    /// The file system is full.
+    /// No space is left.
     Full,
-    /// No file can be so large.
+    /// The file would be too large.
     TooLarge,
     /// A name or a path is too long.
     TooLong,
     /// Too many symbolic links.
     Links,
-    /// A name has too many links, or a node too many names.
+    /// A file would have too many names.
     TooManyLinks,
-    /// What was asked makes no sense.
+    /// The request or an argument is invalid.
     Invalid,
-    /// This file system cannot do that.
+    /// The file system does not support this.
     Unsupported,
-    /// Somebody else has it locked.
+    /// Another process or description holds a conflicting lock.
     Locked,
-    /// It is in use in a way that hinders.
+    /// The file or directory is in use.
     Busy,
-    /// It may not be done to this kind of thing.
+    /// The operation is not permitted on this type of file.
     NotPermitted,
-    /// Too many files are open.
+    /// Too many open files.
     TooManyOpen,
-    /// There is no memory left.
+    /// No memory is left.
     Memory,
-    /// The disk fails, or what is on it makes no sense.
+    /// The disk fails, or the data on it is corrupt.
     Damaged,
-    /// It was waiting, and is not any more.
+    /// The request was waiting and was cancelled.
     Canceled,
-    /// It is a UNIX socket's name, which cannot be opened.
+    /// The name is a UNIX socket's and cannot be opened.
     IsSocket,
-    /// Nobody listens or receives there.
+    /// No socket listens or receives at this name.
     Refused,
-    /// Who is there has sockets of another kind.
+    /// The socket at this name is of another type.
     OtherKind,
-    /// The queue is full, or there is nothing in it.
+    /// The queue is full, or it is empty.
     WouldWait,
 }
 
-/// What everything here gives.
+/// Result of the protocol's operations.
 pub type Result<T> = core::result::Result<T, Error>;

@@ -1,4 +1,4 @@
-//! Messages as bytes.
+//! Encoding and decoding of messages.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, MESSAGE_MAX, Result};
 
-/// Bytes of the transaction's number.
+/// Size in bytes of the transaction's number.
 const NUMBER: usize = 4;
 
-/// Writes a message: its number, what it says, its data.
+/// Encodes a message: transaction number, request or answer, data.
 ///
 /// # Errors
-/// [`Error::TooLong`]: no message is so long.
+/// [`Error::TooLong`]: the message would exceed the limit.
 pub fn encode(number: u32, what: &impl Serialize, data: &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(NUMBER + 64 + data.len());
     bytes.extend_from_slice(&number.to_le_bytes());
@@ -22,21 +22,21 @@ pub fn encode(number: u32, what: &impl Serialize, data: &[u8]) -> Result<Vec<u8>
     if bytes.len() > MESSAGE_MAX { Err(Error::TooLong) } else { Ok(bytes) }
 }
 
-/// Reads a message behind its number: what it says, and its data.
+/// Decodes a message after its transaction number: request or answer, and data.
 ///
 /// # Errors
-/// [`Error::Invalid`] for bytes that are none.
+/// [`Error::Invalid`]: not a valid message.
 pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<(T, &'a [u8])> {
     let rest = bytes.get(NUMBER..).ok_or(Error::Invalid)?;
     postcard::take_from_bytes(rest).map_err(|_| Error::Invalid)
 }
 
-/// The transaction's number of a message.
+/// The transaction number of a message.
 pub fn transaction(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk::<NUMBER>().map(|number| u32::from_le_bytes(*number))
 }
 
-/// A buffer for any message.
+/// A buffer with room for any message.
 pub fn buffer() -> Vec<u8> {
     vec![0; MESSAGE_MAX]
 }

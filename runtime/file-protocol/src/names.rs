@@ -1,26 +1,26 @@
-//! Names, and how a directory's names lie in an answer.
+//! Names, and the encoding of directory entries in answers.
 
 use alloc::vec::Vec;
 
 use crate::{DATA_MAX, Error, Kind, NAME_MAX, Result};
 
-/// A name in a directory.
+/// A directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// What has it.
+    /// Type of the file.
     pub kind: Kind,
-    /// Its number in the tree.
+    /// Number in the tree (inode number).
     pub node: u64,
-    /// With what to ask for the entries behind this one.
+    /// Cookie with which a client requests the entries after this one.
     pub cookie: u64,
 }
 
-/// Bytes of an entry before its name: node, cookie, kind, length.
+/// Size in bytes of an encoded entry before its name: node, cookie, type, length.
 const HEAD: usize = 18;
 
-/// Whether a name can be given: not empty, not too long, no slash and no NUL in it, and neither `.` nor `..`.
+/// Checks a new name: not empty, not too long, without slash and NUL, and neither `.` nor `..`.
 ///
 /// # Errors
 /// [`Error::TooLong`], [`Error::Invalid`].
@@ -32,7 +32,7 @@ pub fn check_name(name: &[u8]) -> Result<()> {
     if bad { Err(Error::Invalid) } else { Ok(()) }
 }
 
-/// Adds an entry to an answer's data, if there is room for it.
+/// Appends an entry to an answer's data; returns false if there is no room.
 pub fn push_entry(data: &mut Vec<u8>, entry: &Entry<'_>) -> bool {
     let Ok(len) = u8::try_from(entry.name.len()) else { return false };
     if data.len() + HEAD + entry.name.len() > DATA_MAX {
@@ -51,7 +51,7 @@ pub fn push_entry(data: &mut Vec<u8>, entry: &Entry<'_>) -> bool {
     true
 }
 
-/// The entries of an answer's data, up to what makes no sense.
+/// Decodes the entries of an answer's data; stops at the first invalid one.
 pub fn entries(mut data: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     core::iter::from_fn(move || {
         let (head, rest) = data.split_first_chunk::<HEAD>()?;

@@ -1,21 +1,22 @@
-//! What UNIX sockets with names say beside requests: signals, and the header of a datagram.
+//! UNIX sockets: signals, and the header of a datagram.
 
 use alloc::vec::Vec;
 
-/// Bytes of the longest name of a socket: as much as an address of C holds.
+/// Limit on a socket's name in bytes: the room in C's `sockaddr_un`.
 pub const SOCKET_NAME_MAX: usize = 108;
-/// The most connections that may wait for a listener, beside the first.
+/// Limit on the connections in a listener's queue, in addition to the first.
 pub const BACKLOG_MAX: u32 = 128;
-/// Bytes of the longest header of a datagram.
+/// Limit on a datagram's header in bytes.
 pub const DATAGRAM_HEADER_MAX: usize = 1 + SOCKET_NAME_MAX;
-/// The most bytes of a datagram behind its header.
+/// Limit on a datagram in bytes, without its header.
 pub const DATAGRAM_MAX: usize = (128 << 10) - DATAGRAM_HEADER_MAX;
 /// Signal on a listener's channel: a connection waits to be accepted.
 pub const INCOMING: u32 = 1 << 24;
-/// Signal on the end of who connects and stands in line: it does so no more, and waits to be accepted.
+/// Signal on a connecting client's socket: the connection has got a place in the listener's queue.
 pub const CONNECTED: u32 = 1 << 24;
 
-/// A datagram: the length of its sender's name, the name, the bytes. `None`: the name or the datagram is too long.
+/// Encodes a datagram: length of the sender's name, name, bytes. Returns `None` if the name or the datagram is too
+/// long.
 pub fn datagram(name: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
     if name.len() > SOCKET_NAME_MAX || bytes.len() > DATAGRAM_MAX {
         return None;
@@ -27,7 +28,7 @@ pub fn datagram(name: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
     Some(all)
 }
 
-/// The sender's name and the bytes of a datagram. `None`: it is none.
+/// Splits a datagram into the sender's name and the bytes. Returns `None` if it is invalid.
 pub fn split_datagram(datagram: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = datagram.split_first()?;
     let len = usize::from(*len);
@@ -48,7 +49,7 @@ mod tests {
         ) {
             let all = datagram(&name, &bytes).unwrap();
             prop_assert_eq!(split_datagram(&all), Some((name.as_slice(), bytes.as_slice())));
-            // What is cut off in its name is none.
+            // A datagram cut off within its name is invalid.
             prop_assert_eq!(split_datagram(&all[..name.len()]), None);
         }
 

@@ -1,12 +1,12 @@
-//! Fuchsia's trace format (FXT), as far as the kernel's trace needs it: what `zx_ktrace_read` gives, and what Perfetto
-//! opens.
+//! Fuchsia's trace format (FXT), as far as the kernel's trace needs it: the format of `zx_ktrace_read`, which Perfetto
+//! can open.
 //!
-//! A trace is a row of *records* of 64-bit words, each with its type and its length in the first. Names that come often
-//! are *string records*, which later ones refer to by an index. An *event* is something that a thread did: it has a
-//! time, a category, a name and up to 15 named arguments. *Kernel objects* tell the names and types of what events
-//! speak of by number.
+//! A trace is a sequence of *records* of 64-bit words; the first word holds the record's type and length. *String
+//! records* define frequent names, and later records refer to them by index. An *event* is something that a thread did,
+//! with a time, a category, a name and up to 15 named arguments. *Kernel object* records define names and types of the
+//! objects that events refer to by koid.
 //!
-//! [`write`] makes records, [`read`] takes them apart again.
+//! [`write`] encodes records, [`read`] decodes them.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,9 +17,9 @@ pub mod write;
 
 /// The first record of every trace.
 pub const MAGIC: u64 = 0x0016_5478_4604_0010;
-/// Arguments of an event at most.
+/// Limit on the arguments of an event.
 pub const MAX_ARGS: usize = 15;
-/// Bytes of a text that stands in a record at most.
+/// Limit in bytes on a string within a record.
 pub const MAX_TEXT: usize = 1024;
 
 /// Types of records.
@@ -46,20 +46,20 @@ pub(crate) mod arg {
     pub const BOOL: u64 = 9;
 }
 
-/// What kind of event it is.
+/// Phase of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Something at one time.
+    /// A point in time.
     Instant,
-    /// The begin of something that lasts.
+    /// Begin of a duration.
     Begin,
-    /// The end of what the same thread began last.
+    /// End of the duration that the same thread began last.
     End,
-    /// Something that lasted, with its end.
+    /// A complete duration; the value is its end time.
     Complete(u64),
-    /// The begin of a way from thread to thread, with its number.
+    /// Begin of a flow between threads; the value is its number.
     FlowBegin(u64),
-    /// The end of a way.
+    /// End of a flow.
     FlowEnd(u64),
 }
 
@@ -103,11 +103,11 @@ mod tests {
             write::string(&mut words, index, &text);
             reader.push(&bytes(&words)).is_ok()
         };
-        // Under one number any number of times; under many only so many.
+        // An index can be redefined without limit, but the memory for all indices together is limited.
         assert!((0..10_000).all(|_| give(1)));
         let held = (1..0x7fff).take_while(|index| give(*index)).count();
         assert!(held * MAX_TEXT <= 4 << 20, "{held}");
-        // One that is longer than any that we write.
+        // A string that is longer than any that the writer writes.
         let long = [kind::STRING | 1 << 16 | 2000 << 32 | 251 << 4].into_iter().chain([0; 250]);
         assert!(read::Reader::default().push(&bytes(&long.collect::<Vec<u64>>())).is_err());
     }

@@ -1,4 +1,4 @@
-//! Takes records apart, as they arrive.
+//! Decodes records as they arrive.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -9,60 +9,60 @@ use crate::{MAX_TEXT, Phase, arg, kind};
 /// A record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
-    /// What the times count.
+    /// Ticks per second of the trace's times.
     Ticks(u64),
     /// A kernel object's type and name.
     Object {
-        /// Its number.
+        /// Its koid.
         koid: u64,
         /// `ZX_OBJ_TYPE_*`.
         kind: u8,
         /// Its name.
         name: String,
-        /// What else is said of it.
+        /// Its arguments.
         args: Vec<(String, Value)>,
     },
-    /// Something that a thread did.
+    /// An event of a thread.
     Event(Event),
 }
 
-/// Something that a thread did.
+/// An event of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When.
+    /// Time in ticks.
     pub time: u64,
-    /// The process's number.
+    /// The process's koid.
     pub process: u64,
-    /// The thread's.
+    /// The thread's koid.
     pub thread: u64,
-    /// What sort of thing.
+    /// Category.
     pub category: String,
-    /// What.
+    /// Name.
     pub name: String,
-    /// With what.
+    /// Arguments.
     pub args: Vec<(String, Value)>,
-    /// Whether it begins, ends, or both.
+    /// Phase.
     pub phase: Phase,
 }
 
 /// The value of an argument.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// None, or of a type that is not read.
+    /// Null, or a type that this reader does not decode.
     None,
-    /// A number.
+    /// An unsigned number.
     U64(u64),
-    /// A number that may be below 0.
+    /// A signed number.
     I64(i64),
-    /// A text.
+    /// A string.
     Text(String),
     /// An address.
     Pointer(u64),
-    /// A kernel object's number.
+    /// A koid.
     Koid(u64),
 }
 
-/// The bytes are no trace; nothing after them can be read.
+/// The bytes are not a valid trace. Nothing after them can be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
 
@@ -74,22 +74,22 @@ impl core::fmt::Display for Damaged {
 
 impl core::error::Error for Damaged {}
 
-/// The most bytes of all texts that have numbers.
+/// Limit in bytes on all indexed strings together.
 const MOST: usize = 4 << 20;
 
-/// Puts records together from pieces of any size. What it holds has an end, whatever they are: a piece gives records of at
-/// most some hundred times its size.
+/// Decodes records from pieces of any size. Its memory is bounded for any input, and a piece yields records of at most
+/// a few hundred times the piece's size.
 #[derive(Debug, Default)]
 pub struct Reader {
     pending: Vec<u8>,
     strings: BTreeMap<u64, String>,
-    /// Bytes of all of them.
+    /// Total length of all indexed strings in bytes.
     held: usize,
     threads: BTreeMap<u64, (u64, u64)>,
 }
 
 impl Reader {
-    /// Takes a piece; gives the records that are now whole.
+    /// Adds a piece and returns the records that are now complete.
     ///
     /// # Errors
     /// [`Damaged`].
@@ -119,7 +119,7 @@ impl Reader {
             kind::INITIALIZATION => Ok(Some(Record::Ticks(words.next()?))),
             kind::STRING => {
                 let length = (header >> 32 & 0x7fff) as usize;
-                // A short record can name it many times over.
+                // Limit the length here, because many short records can refer to the string.
                 if length > MAX_TEXT {
                     return Err(Damaged);
                 }
@@ -141,7 +141,7 @@ impl Reader {
                 Ok(Some(Record::Object { koid, kind: (header >> 16 & 0xff) as u8, name, args }))
             }
             kind::EVENT => self.event(header, &mut words),
-            // The beginning, and what we do not know: skipped by its length.
+            // Metadata and unknown types: skip the record by its length.
             kind::METADATA.. => Ok(None),
         }
     }
@@ -192,7 +192,7 @@ impl Reader {
             .collect()
     }
 
-    /// The text that a reference of 16 bits stands for.
+    /// The string that a 16-bit reference stands for.
     fn text(&self, reference: u64, words: &mut Words<'_>) -> Result<String, Damaged> {
         match reference {
             0 => Ok(String::new()),

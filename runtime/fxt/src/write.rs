@@ -1,15 +1,15 @@
-//! Writes records: appends their words to a list.
+//! Encodes records: appends their words to a vector.
 
 use alloc::vec::Vec;
 
 use crate::{MAGIC, MAX_ARGS, MAX_TEXT, Phase, arg, kind};
 
-/// A name or text in a record.
+/// A name or string in a record.
 #[derive(Clone, Copy, Debug)]
 pub enum Text<'a> {
-    /// A string record told it before, under this number (1 to 32767).
+    /// The index (1 to 32767) of an earlier string record.
     Index(u16),
-    /// Itself; cut to [`MAX_TEXT`] bytes.
+    /// The string itself; cut to [`MAX_TEXT`] bytes.
     Inline(&'a str),
 }
 
@@ -32,17 +32,17 @@ impl Text<'_> {
 /// The value of an argument.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// A number.
+    /// An unsigned 32-bit number.
     U32(u32),
-    /// A number.
+    /// A signed 64-bit number.
     I64(i64),
-    /// A number.
+    /// An unsigned 64-bit number.
     U64(u64),
-    /// A text.
+    /// A string.
     Text(&'a str),
     /// An address.
     Pointer(u64),
-    /// A kernel object's number.
+    /// A koid.
     Koid(u64),
 }
 
@@ -62,7 +62,7 @@ fn padded(out: &mut Vec<u64>, bytes: &[u8]) {
     }
 }
 
-/// Writes the length of the record from `start` on into its first word.
+/// Stores the length of the record that begins at `start` in its first word.
 fn close(out: &mut [u64], start: usize) {
     let words = (out.len() - start) as u64;
     if let Some(header) = out.get_mut(start) {
@@ -70,12 +70,12 @@ fn close(out: &mut [u64], start: usize) {
     }
 }
 
-/// The record that a trace begins with.
+/// The first record of a trace.
 pub fn magic(out: &mut Vec<u64>) {
     out.push(MAGIC);
 }
 
-/// Says who wrote what follows, by number and name.
+/// Names the provider of the records that follow.
 pub fn provider(out: &mut Vec<u64>, number: u32, name: &str) {
     const INFO: u64 = 1;
     const SECTION: u64 = 2;
@@ -87,12 +87,12 @@ pub fn provider(out: &mut Vec<u64>, number: u32, name: &str) {
     out.push(kind::METADATA | 1 << 4 | SECTION << 16 | number);
 }
 
-/// What the times in the trace count.
+/// Sets the ticks per second of the trace's times.
 pub fn ticks_per_second(out: &mut Vec<u64>, ticks: u64) {
     out.extend([kind::INITIALIZATION | 2 << 4, ticks]);
 }
 
-/// Gives a text a number.
+/// Defines an indexed string.
 pub fn string(out: &mut Vec<u64>, index: u16, text: &str) {
     let (start, text) = (out.len(), cut(text));
     out.push(kind::STRING | u64::from(index & 0x7fff) << 16 | (text.len() as u64) << 32);
@@ -100,7 +100,7 @@ pub fn string(out: &mut Vec<u64>, index: u16, text: &str) {
     close(out, start);
 }
 
-/// Names an object of the type `ZX_OBJ_TYPE_*`; a thread with the process that it belongs to.
+/// Names an object of the type `ZX_OBJ_TYPE_*`; for a thread, `of` is its process.
 pub fn kernel_object(out: &mut Vec<u64>, koid: u64, object_type: u8, name: Text<'_>, of: Option<(Text<'_>, u64)>) {
     let start = out.len();
     let args = u64::from(of.is_some());
@@ -113,7 +113,7 @@ pub fn kernel_object(out: &mut Vec<u64>, koid: u64, object_type: u8, name: Text<
     close(out, start);
 }
 
-/// Appends an argument, as it stands in events.
+/// Appends an argument of an event.
 pub fn argument(out: &mut Vec<u64>, name: Text<'_>, value: Value<'_>) {
     let start = out.len();
     let (kind, short) = match value {
@@ -135,7 +135,7 @@ pub fn argument(out: &mut Vec<u64>, name: Text<'_>, value: Value<'_>) {
     close(out, start);
 }
 
-/// An event in the making.
+/// An event that is being encoded.
 #[derive(Debug)]
 pub struct Event<'a> {
     out: &'a mut Vec<u64>,
@@ -144,7 +144,7 @@ pub struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// What a thread (its process's number, its own) did at a time.
+    /// Begins an event of a thread (koids of its process and of the thread) at a time.
     pub fn new(
         out: &'a mut Vec<u64>,
         time: u64,
@@ -160,7 +160,7 @@ impl<'a> Event<'a> {
         Event { out, start, args: 0 }
     }
 
-    /// Adds an argument; one too many is left out.
+    /// Adds an argument; drops it if the event has [`MAX_ARGS`] already.
     pub fn arg(&mut self, name: Text<'_>, value: Value<'_>) {
         if self.args < MAX_ARGS {
             argument(self.out, name, value);
@@ -168,7 +168,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Adds so many arguments that [`argument`] has made.
+    /// Adds `count` arguments that [`argument`] has encoded.
     pub fn made_args(&mut self, words: &[u64], count: usize) {
         if self.args + count <= MAX_ARGS {
             self.out.extend_from_slice(words);
@@ -176,7 +176,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Ends it.
+    /// Completes the event.
     pub fn finish(self, phase: Phase) {
         let (number, extra) = phase.parts();
         self.out.extend(extra);

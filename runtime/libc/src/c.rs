@@ -1,26 +1,26 @@
-//! The seam to the C half of the library: what it offers to this one, and what it takes from it under its own names.
+//! Interface to the C half of the library: functions of the C half, and functions that the C half calls.
 
 use crate::lock::{self, RawLock};
 use core::ffi::{c_int, c_long, c_void};
 use core::sync::atomic::AtomicU32;
 
 unsafe extern "C" {
-    /// Gives a new thread what the C half keeps by thread.
+    /// Initialises the C half's per-thread state of a new thread.
     pub fn __c_thread_init(thread: *mut c_void);
-    /// Before there is a second thread.
+    /// Must be called before the second thread starts.
     pub fn __c_threads_begin();
     /// Runs the clean-up handlers of the calling thread.
     pub fn __c_thread_cleanup();
-    /// Streams that the calling thread has locked stay so for good.
+    /// Makes the locks of streams that the calling thread holds permanent.
     pub fn __do_orphaned_stdio_locks();
-    /// Writes what streams keep.
+    /// Flushes all streams.
     pub fn __stdio_exit();
-    /// Whether there is such a child that has not been waited for; ends it where that is meant.
+    /// Whether a child with this pid exists and has not been waited for. Kills it if `really`.
     pub fn __c_kill_child(process: c_int, really: bool) -> bool;
     fn __on_SYS_write(descriptor: c_int, bytes: *const u8, size: usize) -> c_long;
 }
 
-/// Writes all of `bytes` to a descriptor; false where that cannot be.
+/// Writes all of `bytes` to a descriptor; returns false on failure.
 pub fn write_all(descriptor: c_int, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         // SAFETY: a valid buffer.
@@ -33,14 +33,14 @@ pub fn write_all(descriptor: c_int, mut bytes: &[u8]) -> bool {
     true
 }
 
-/// Takes a lock of the C half's, which is an `int` there.
+/// Takes a lock of the C half, where it is an `int`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __lock(lock: *const RawLock) {
-    // SAFETY: a static lock word of the C half's.
+    // SAFETY: a static lock word of the C half.
     unsafe { (*lock).lock() };
 }
 
-/// Gives it back.
+/// Releases a lock of the C half.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __unlock(lock: *const RawLock) {
     // SAFETY: as above.
@@ -54,7 +54,7 @@ unsafe extern "C" fn __futexwait(word: *const AtomicU32, value: u32, _private: c
     lock::wait(unsafe { &*word }, value, i64::MAX);
 }
 
-/// Wakes sleepers: all where the count is negative.
+/// Wakes sleeping threads; all if the count is negative.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __wake(word: *const AtomicU32, count: c_int, _private: c_int) {
     // SAFETY: as above.

@@ -1,7 +1,8 @@
 //! The environment: `environ` and the functions that read and change it.
 //!
-//! As everywhere, changing it while another thread reads it without the library is the program's risk; the functions
-//! here are safe against each other. Strings that `setenv` replaces are leaked, because `getenv` may have given them out.
+//! As in every C library, a program must not change the environment while another thread reads it directly. The
+//! functions here are safe against each other. `setenv` leaks the strings that it replaces, because `getenv` may have
+//! returned them.
 
 use crate::errno::{self, EINVAL, ENOMEM};
 use crate::lock::Lock;
@@ -20,20 +21,20 @@ pub static mut environ: *mut Entry = null_mut();
 /// A list that `setenv` made.
 struct List(Vec<Entry>);
 
-// SAFETY: strings that are never freed; who reads them is the program's business.
+// SAFETY: the strings are never freed; synchronising direct reads is the program's responsibility.
 unsafe impl Send for List {}
 
-/// Guards changes of the list; keeps the one that `setenv` made last.
+/// Guards changes of the list; holds the list that `setenv` made last.
 static OWN_LIST: Lock<List> = Lock::new(List(Vec::new()));
 
-/// Where the program sees `environ`: in this library, or where the program has its own copy of the variable.
+/// The variable `environ` that the program sees: this library's, or the program's own copy.
 fn cell() -> *mut *mut Entry {
     crate::loader::environ_cell().unwrap_or(&raw mut environ)
 }
 
-/// Sets the list at the start.
+/// Sets the list when the process starts.
 pub fn init(list: *mut Entry) {
-    // SAFETY: one thread yet; both places are valid.
+    // SAFETY: there is only one thread yet; both variables are valid.
     unsafe {
         environ = list;
         *cell() = list;
@@ -42,7 +43,8 @@ pub fn init(list: *mut Entry) {
 
 /// The entries of the list.
 fn entries() -> &'static [Entry] {
-    // SAFETY: a null-terminated list by convention; a program that stores something else has undefined behaviour.
+    // SAFETY: a null-terminated list by convention; for a program that stores something else, the behaviour is
+    // undefined.
     unsafe {
         let list = *cell();
         if list.is_null() {
@@ -82,7 +84,7 @@ pub unsafe extern "C" fn getenv(key: *const c_char) -> *mut c_char {
     entries().iter().find_map(|&entry| value_of(entry, key)).unwrap_or(null_mut())
 }
 
-/// Puts `entry` in the place of the entry with the same key, or at the end.
+/// Replaces the entry with the same key by `entry`, or appends it.
 fn put(entry: Entry, key: &[u8]) -> i32 {
     let mut own = OWN_LIST.lock();
     let mut list = Vec::new();
@@ -95,12 +97,12 @@ fn put(entry: Entry, key: &[u8]) -> i32 {
     list.push(null_mut());
     // SAFETY: the list lives in `own` until the next change.
     unsafe { *cell() = list.as_mut_ptr() };
-    // A reader outside the library may still walk the old list; it is leaked rather than pulled from under it.
+    // Code outside of the library may still read the old list, so it is leaked, not freed.
     core::mem::forget(core::mem::replace(&mut own.0, list));
     0
 }
 
-/// Sets `key` to `value`; an existing value stays unless `overwrite`.
+/// Sets `key` to `value`; if the key exists, only if `overwrite`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setenv(key: *const c_char, value: *const c_char, overwrite: i32) -> i32 {
     // SAFETY: C strings by contract.
@@ -123,7 +125,7 @@ pub unsafe extern "C" fn setenv(key: *const c_char, value: *const c_char, overwr
     }
 }
 
-/// Makes the string itself, `KEY=VALUE`, part of the environment; without `=` removes the key.
+/// Makes the string `KEY=VALUE` itself part of the environment; a string without `=` removes the key.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn putenv(entry: *mut c_char) -> i32 {
     // SAFETY: a C string by contract.
@@ -164,7 +166,7 @@ pub unsafe extern "C" fn unsetenv(key: *const c_char) -> i32 {
     0
 }
 
-/// Removes everything.
+/// Removes all entries.
 #[unsafe(no_mangle)]
 pub extern "C" fn clearenv() -> i32 {
     let _guard = OWN_LIST.lock();

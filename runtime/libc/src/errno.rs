@@ -1,4 +1,4 @@
-//! `errno`: its place in each thread, those of its values that this half uses, and how Zircon's statuses map to them.
+//! `errno`: its per-thread variable, the values that this half uses, and the conversion of Zircon's statuses.
 
 use core::ffi::{CStr, c_char, c_int};
 
@@ -28,19 +28,19 @@ pub const ENOTSUP: i32 = 95;
 pub const ETIMEDOUT: i32 = 110;
 pub const ECANCELED: i32 = 125;
 
-/// The calling thread's `errno`.
+/// The address of the calling thread's `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn __errno_location() -> *mut i32 {
     thread::errno_place()
 }
 
-/// The same by the name that some packages know for this system.
+/// The same, under the name that some crates use on this system.
 #[unsafe(no_mangle)]
 pub extern "C" fn errno_location() -> *mut i32 {
     thread::errno_place()
 }
 
-/// Sets `errno` and gives -1, which is how POSIX functions fail.
+/// Sets `errno` and returns -1, as POSIX functions do on failure.
 pub fn fail(error: i32) -> i32 {
     set(error);
     -1
@@ -48,7 +48,7 @@ pub fn fail(error: i32) -> i32 {
 
 /// Sets the calling thread's `errno`.
 pub fn set(error: i32) {
-    // SAFETY: the calling thread's own, always valid.
+    // SAFETY: the calling thread's variable, which is always valid.
     unsafe { *__errno_location() = error };
 }
 
@@ -56,25 +56,25 @@ unsafe extern "C" {
     fn strerror(error: c_int) -> *const c_char;
 }
 
-/// The text of an error number, cut to fit, with a zero at its end. Zircon's statuses are known by their names: the
-/// standard library of Rust takes those of its calls for error numbers.
+/// The text of an error number, cut to fit, with a terminating zero. It knows the names of Zircon's statuses too,
+/// because Rust's standard library passes statuses of its system calls as error numbers.
 ///
 /// # Safety
 /// `text` has room for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strerror_r(error: c_int, text: *mut c_char, size: usize) -> c_int {
     let known = if error < 0 {
-        // SAFETY: any status will do.
+        // SAFETY: any status is valid.
         unsafe { sys::zx_status_get_string(error) }
     } else {
-        // SAFETY: any number will do.
+        // SAFETY: any number is valid.
         unsafe { strerror(error) }
     };
-    // SAFETY: both give text with a zero at its end that stays.
+    // SAFETY: both functions return a static string with a terminating zero.
     let known = unsafe { CStr::from_ptr(known) }.to_bytes_with_nul();
     if let Some(room) = size.checked_sub(1) {
         let len = room.min(known.len() - 1);
-        // SAFETY: there is room for `len` bytes and the zero, says the caller; the library's own text lies elsewhere.
+        // SAFETY: the caller guarantees room for `len` bytes and the zero; the library's own text does not overlap it.
         unsafe {
             text.copy_from_nonoverlapping(known.as_ptr().cast(), len);
             text.add(len).write(0);
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn strerror_r(error: c_int, text: *mut c_char, size: usize
     if known.len() > size { ERANGE } else { 0 }
 }
 
-/// The error number that says best what a status says.
+/// The error number that describes a status best.
 pub fn from_status(status: sys::Status) -> i32 {
     match status {
         0 => 0,

@@ -1,4 +1,4 @@
-//! Ending a process: `exit` with everything that was registered for it, `_exit`, `abort`.
+//! Ends a process: `exit`, which runs all registered functions, `_exit`, and `abort`.
 
 use crate::lock::{Lock, RawLock};
 use crate::{c, loader, sys, thread};
@@ -7,23 +7,23 @@ use core::arch::asm;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function to be called at exit, with the module that it belongs to.
+/// A function to call at exit, with the module that it belongs to.
 struct AtExit {
     function: unsafe extern "C" fn(*mut c_void),
     argument: *mut c_void,
     module: *mut c_void,
 }
 
-// SAFETY: the argument is for the function alone, which whoever registered it made ready to be called by any thread.
+// SAFETY: only the function uses the argument, and whoever registers the function must allow any thread to call it.
 unsafe impl Send for AtExit {}
 
 static REGISTERED: Lock<Vec<AtExit>> = Lock::new(Vec::new());
-/// Taken by the first thread that exits and never given back: others wait for the end.
+/// Taken by the first thread that exits, and never released: other threads wait until the process ends.
 static EXITING: RawLock = RawLock::new();
-/// That thread, so that a registered function that calls `exit` again does not wait for itself.
+/// The exiting thread, so that a registered function that calls `exit` again does not deadlock.
 static EXITER: AtomicPtr<thread::Thread> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Registers a destructor of a C++ object or the like; `module` is its `__dso_handle`.
+/// Registers a destructor, for example of a C++ object; `module` is its `__dso_handle`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cxa_atexit(
     function: unsafe extern "C" fn(*mut c_void),
@@ -38,37 +38,37 @@ pub unsafe extern "C" fn __cxa_atexit(
     0
 }
 
-/// Calls the function that `argument` points to: what `atexit` registers.
+/// Calls the function that `argument` points to; `atexit` registers this wrapper.
 unsafe extern "C" fn call_plain(argument: *mut c_void) {
-    // SAFETY: `atexit` put a function of this type there.
+    // SAFETY: `atexit` passes a function of this type.
     unsafe { core::mem::transmute::<*mut c_void, extern "C" fn()>(argument)() }
 }
 
-/// Registers a function to be called at exit, last registered first.
+/// Registers a function to call at exit, in reverse order of registration.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atexit(function: extern "C" fn()) -> i32 {
-    // SAFETY: the wrapper knows what the argument is.
+    // SAFETY: the wrapper interprets the argument correctly.
     unsafe { __cxa_atexit(call_plain, function as *mut c_void, core::ptr::null_mut()) }
 }
 
-/// Runs what was registered for `module` (null: everything), last first.
+/// Runs the functions registered for `module` (null: all), in reverse order of registration.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cxa_finalize(module: *mut c_void) {
     loop {
-        // One at a time: a function may register more.
+        // One at a time, because a function can register more.
         let next = {
             let mut registered = REGISTERED.lock();
             let index = registered.iter().rposition(|entry| module.is_null() || entry.module == module);
             index.map(|index| registered.remove(index))
         };
         let Some(entry) = next else { return };
-        // SAFETY: registered with this argument.
+        // SAFETY: the function was registered with this argument.
         unsafe { (entry.function)(entry.argument) };
     }
 }
 
-/// Ends the process in an orderly way: destructors of the calling thread, registered functions, finalisers of the
-/// libraries, open streams, libfdio.
+/// Ends the process in order: runs the calling thread's destructors, the registered functions and the finalisers of the
+/// libraries, flushes open streams, and finalises libfdio.
 #[unsafe(no_mangle)]
 pub extern "C" fn exit(code: i32) -> ! {
     if EXITER.load(Ordering::Relaxed) == thread::current() {
@@ -77,10 +77,10 @@ pub extern "C" fn exit(code: i32) -> ! {
     thread::run_destructors();
     EXITING.lock();
     EXITER.store(thread::current(), Ordering::Relaxed);
-    // SAFETY: null = everything.
+    // SAFETY: null means all modules.
     unsafe { __cxa_finalize(core::ptr::null_mut()) };
     loader::finalise();
-    // SAFETY: writes what streams keep; a stream that another thread is in is waited for.
+    // SAFETY: flushes the streams; waits for a stream that another thread has locked.
     unsafe { c::__stdio_exit() };
     if let Some(fini) = loader::find_global(b"__libc_extensions_fini") {
         // SAFETY: libfdio's function takes no arguments.
@@ -102,21 +102,21 @@ pub extern "C" fn _Exit(code: i32) -> ! {
     _exit(code)
 }
 
-/// Ends the process as a crash: an undefined instruction, so that the system reports where, and the return code is that
-/// of an unhandled exception. (std has said why before.)
+/// Ends the process as a crash, with an undefined instruction, so that the kernel reports the address. The return code
+/// is that of an unhandled exception. (`std` has written the reason before.)
 #[unsafe(no_mangle)]
 pub extern "C" fn abort() -> ! {
     crate::signal::before_abort();
     crash()
 }
 
-/// The end of a process that cannot go on.
+/// Ends a process that cannot continue, by an exception.
 pub fn crash() -> ! {
-    // SAFETY: raises an exception and does not come back.
+    // SAFETY: raises an exception and does not return.
     unsafe { asm!("ud2", options(noreturn)) }
 }
 
-/// A stack buffer was overrun.
+/// Called if a stack buffer was overrun.
 #[unsafe(no_mangle)]
 pub extern "C" fn __stack_chk_fail() -> ! {
     crate::fatal::report(format_args!("stack smashing detected"));

@@ -1,18 +1,18 @@
-//! Saying why a process cannot go on, before or after there is a standard error stream.
+//! Reports why a process cannot continue, even before standard error exists.
 //!
-//! While a program is being loaded there are no descriptors yet, but the handles for them wait in the main start
-//! message: the message is read, and the sentence goes to what would have become descriptor 2, else descriptor 1, else to
-//! the system's debug log.
+//! While a program is being loaded, it has no descriptors yet; the handles for them are in the main start message. So
+//! this module reads that message and writes the text to the handle for descriptor 2, else for descriptor 1, else to
+//! the kernel's debug log.
 
 use crate::{c, start, sys};
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use processargs::{HandleInfo, Message, PA_FD};
 
-/// The exit code of a program that could not be started, as shells use it.
+/// Exit code of a program that could not be started, as in shells.
 const CANNOT_START: i64 = 127;
 
-/// One line of text, cut at its end.
+/// A line of text; text beyond its size is cut off.
 struct Line {
     bytes: [u8; 400],
     len: usize,
@@ -37,23 +37,23 @@ fn line(text: core::fmt::Arguments) -> Line {
     line
 }
 
-/// The bootstrap channel while the main message has not been read from it.
+/// The bootstrap channel, as long as the main message has not been read from it.
 static PENDING: AtomicU32 = AtomicU32::new(sys::HANDLE_INVALID);
 
-/// Names the channel from which the main message is still to come (0 = it has been read).
+/// Sets the channel that the main message will come from (0: it has been read).
 pub fn set_pending(bootstrap: sys::Handle) {
     PENDING.store(bootstrap, Ordering::Relaxed);
 }
 
-/// There is a main thread, with its own `errno`, which writing to a descriptor needs.
+/// Whether the main thread exists. Writing to a descriptor needs it, because it needs the thread's `errno`.
 static THREADED: AtomicBool = AtomicBool::new(false);
 
-/// From now on there is a main thread.
+/// Marks that the main thread exists.
 pub fn set_threaded() {
     THREADED.store(true, Ordering::Relaxed);
 }
 
-/// Says `text` on one line of standard error, or in the debug log.
+/// Writes `text` as one line to standard error, or to the debug log.
 pub fn report(text: core::fmt::Arguments) {
     let line = line(text);
     let bytes = &line.bytes[..line.len];
@@ -62,16 +62,16 @@ pub fn report(text: core::fmt::Arguments) {
             return;
         }
     } else if THREADED.load(Ordering::Relaxed) && !crate::malloc::is_busy() && c::write_all(2, bytes) {
-        // Writing may allocate. A bug found inside the allocator is told in the log only, rather than never.
+        // A write can allocate. So a bug that is found inside the allocator is reported only in the log.
         return;
     }
     log(bytes);
 }
 
-/// Says a line in the debug log.
+/// Writes a line to the debug log.
 fn log(bytes: &[u8]) {
     let mut log = sys::HANDLE_INVALID;
-    // SAFETY: valid pointers; the log takes lines without their end.
+    // SAFETY: valid pointers; lines in the log have no newline.
     unsafe {
         if sys::zx_debuglog_create(sys::HANDLE_INVALID, 0, &mut log) == sys::OK {
             sys::zx_debuglog_write(log, 0, bytes.as_ptr().cast(), bytes.len() - 1);
@@ -80,14 +80,14 @@ fn log(bytes: &[u8]) {
     }
 }
 
-/// Says why the program cannot be started, and ends the process.
+/// Reports why the program cannot be started, and ends the process.
 pub fn cannot_start(text: core::fmt::Arguments) -> ! {
     report(text);
     // SAFETY: ends the process.
     unsafe { sys::zx_process_exit(CANNOT_START) }
 }
 
-/// [`cannot_start`] while there is no main thread, but its message has been read.
+/// Like [`cannot_start`], before the main thread exists, with its message already read.
 pub fn cannot_start_with(message: &Message, handles: &[sys::Handle], text: core::fmt::Arguments) -> ! {
     let line = line(text);
     let bytes = &line.bytes[..line.len];
@@ -105,7 +105,7 @@ fn write_to_future_stderr(bytes: &[u8]) -> bool {
     write_to_descriptor(&message, handles, bytes)
 }
 
-/// Writes to what is to become descriptor 2, else descriptor 1.
+/// Writes to the handle for descriptor 2, else to that for descriptor 1.
 fn write_to_descriptor(message: &Message, handles: &[sys::Handle], bytes: &[u8]) -> bool {
     for descriptor in [2, 1] {
         for (info, &handle) in message.handles().zip(handles) {
@@ -113,7 +113,7 @@ fn write_to_descriptor(message: &Message, handles: &[sys::Handle], bytes: &[u8])
                 continue;
             }
             let mut actual = 0;
-            // SAFETY: valid buffer; a handle that is no socket is refused.
+            // SAFETY: a valid buffer; the call fails for a handle that is not a socket.
             let status = unsafe { sys::zx_socket_write(handle, 0, bytes.as_ptr().cast(), bytes.len(), &mut actual) };
             if status == sys::OK {
                 return true;
@@ -123,7 +123,7 @@ fn write_to_descriptor(message: &Message, handles: &[sys::Handle], bytes: &[u8])
     false
 }
 
-/// The flag that makes one handle serve as descriptors 0, 1 and 2.
+/// Flag that makes one handle serve as descriptors 0, 1 and 2.
 const USE_FOR_STDIO: u16 = 0x8000;
 
 fn serves_as(info: HandleInfo, descriptor: u16) -> bool {

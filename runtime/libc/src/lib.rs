@@ -1,21 +1,22 @@
-//! The C library of programs, which is also their dynamic linker: one image, mapped once by whoever creates the process.
+//! The C library, which is also the dynamic linker: one image, which the process's creator maps.
 //!
-//! A process starts in this image, not in its executable. What happens then, in the order of the modules:
+//! A process starts in this image, not in its executable. The steps, by module:
 //!
-//! 1. [`start`]: the image relocates itself, reads the *loader message* from the bootstrap channel,
-//! 2. [`loader`]: maps the executable and the libraries that it needs, binds their symbols,
-//! 3. [`start`] again, from the executable's `_start`: reads the *main message* (arguments, environment, handles), makes
-//!    the first thread a [`thread`], hands descriptors to libfdio, runs initialisers and calls `main`.
+//! 1. [`start`]: the image relocates itself and reads the *loader message* from the bootstrap channel.
+//! 2. [`loader`] maps the executable and the libraries that it needs, and binds their symbols.
+//! 3. [`start`] again, called from the executable's `_start`: reads the *main message* (arguments, environment,
+//!    handles), makes the first thread a [`thread`], passes descriptors to libfdio, runs initialisers and calls `main`.
 //!
-//! The rest is what a C library has to do with the system: [`malloc`], [`mman`], [`time`], [`env`], [`exit`]... All that
-//! only computes, and stdio, is C: musl's sources and a few of ours (`../c`), linked into the same image; [`c`] is the seam.
-//! File descriptors and sockets are libfdio's; this library works without it.
+//! The rest is what a C library does with the system: [`malloc`], [`mman`], [`time`], [`env`], [`exit`]... Everything
+//! that only computes, and stdio, is written in C: musl's sources and a few of ours (`../c`), linked into the same
+//! image; [`c`] is the interface to them. libfdio implements file descriptors and sockets; this library works without
+//! it.
 //!
-//! On the build host only the parts without system calls exist (ELF reading, symbol look-up, moving bytes), so that they
-//! can be tested there.
+//! On the build host only the parts without system calls are compiled (ELF reading, symbol look-up, memory functions),
+//! for their tests.
 #![cfg_attr(target_os = "fuchsia", no_std)]
 #![cfg_attr(not(target_os = "fuchsia"), allow(dead_code))]
-// C functions: what they demand of their arguments is what the C standard or POSIX says, not repeated at each.
+// The C standard and POSIX document what these C functions demand of their arguments.
 #![allow(clippy::missing_safety_doc, non_camel_case_types)]
 
 #[cfg(target_os = "fuchsia")]
@@ -56,7 +57,7 @@ mod thread;
 #[cfg(target_os = "fuchsia")]
 mod time;
 
-/// A bug in this library: said on standard error, then the process ends as by `abort`.
+/// A bug in this library: writes the message to standard error, then ends the process like `abort`.
 #[cfg(all(target_os = "fuchsia", not(test)))]
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
@@ -64,8 +65,8 @@ fn panic(info: &core::panic::PanicInfo) -> ! {
     exit::abort()
 }
 
-// The prebuilt `core` names these because it can unwind. This library is built not to: nothing comes here. Hidden, so that
-// no program takes them for its unwinder's.
+// The prebuilt `core` refers to these functions because it can unwind. This library is built without unwinding and
+// never calls them. They are hidden, so that no program uses them instead of its unwinder's.
 #[cfg(all(target_os = "fuchsia", not(test)))]
 core::arch::global_asm!(
     ".pushsection .text.no_unwind,\"ax\",@progbits",

@@ -5,7 +5,8 @@ pub use sync::{Lock, RawLock, wake};
 use core::sync::atomic::AtomicU32;
 use zx::{MonotonicInstant, Status};
 
-/// Sleeps while `word` is `value`, until woken or the deadline (monotonic, ns). Tells whether the deadline came.
+/// Sleeps while `word` is `value`, until a wake-up or the deadline (monotonic, ns). Returns whether the deadline has
+/// passed.
 pub fn wait(word: &AtomicU32, value: u32, deadline: i64) -> bool {
     sync::wait(word, value, MonotonicInstant(deadline)) == Err(Status::TIMED_OUT)
 }

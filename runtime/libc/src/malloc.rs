@@ -1,8 +1,8 @@
-//! The `malloc` family: dlmalloc over memory objects mapped in the root address region.
+//! The `malloc` family: dlmalloc on top of VMOs mapped in the root VMAR.
 //!
-//! The allocator asks for segments of at least [`SEGMENT`] bytes, growing with the heap so that a large program makes few
-//! system calls; pages are committed by the system when they are first touched, so that a large segment costs address
-//! space only. One lock guards everything.
+//! The allocator requests segments of at least [`SEGMENT`] bytes, which grow with the heap, so that a large program
+//! makes few system calls. The kernel commits pages when they are first touched, so a large segment costs only address
+//! space. One lock guards everything.
 
 use crate::errno::{self, EINVAL, ENOMEM};
 use crate::lock::Lock;
@@ -13,31 +13,31 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use dlmalloc::{Allocator, Dlmalloc};
 
-/// The smallest piece taken from the system.
+/// Smallest segment in bytes.
 const SEGMENT: usize = 256 * 1024;
-/// The largest piece taken in advance of need.
+/// Largest segment in bytes that is requested beyond need.
 const MOST_AHEAD: usize = 4 * 1024 * 1024;
-/// What `malloc` aligns to.
+/// Alignment of blocks in bytes.
 const MALLOC_ALIGN: usize = 16;
 
 static HEAP: Lock<Dlmalloc<Segments>> = Lock::new(Dlmalloc::new_with_allocator(Segments));
-/// Bytes taken from the system.
+/// Bytes in all segments.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether a thread is inside the allocator now: then nothing that allocates may be done on its behalf.
+/// Whether a thread is inside of the allocator. The caller must then not do anything that allocates.
 pub fn is_busy() -> bool {
     HEAP.is_held()
 }
 
-/// Where dlmalloc gets its segments.
+/// Source of dlmalloc's segments.
 struct Segments;
 
-// SAFETY: segments are fresh mappings of zeroed memory, not used by anybody else.
+// SAFETY: segments are new mappings of zeroed memory, which nothing else uses.
 unsafe impl Allocator for Segments {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        // Pages are committed when they are touched, so any size could be mapped; but what the machine could never fill
-        // is an error that the caller can see, not a process that ends later.
-        // SAFETY: a call without arguments.
+        // Pages are committed when they are touched, so any size could be mapped. But a size that exceeds the machine's
+        // memory fails here, where the caller sees it, instead of ending the process later.
+        // SAFETY: no arguments.
         if size as u64 > unsafe { sys::zx_system_get_physmem() } {
             return (null_mut(), 0, 0);
         }
@@ -57,7 +57,7 @@ unsafe impl Allocator for Segments {
     }
 
     fn free_part(&self, _: *mut u8, _: usize, _: usize) -> bool {
-        // Unmapping a part would not give its pages back: they belong to the whole memory object.
+        // Unmapping a part would not free its pages: they belong to the whole VMO.
         false
     }
 
@@ -82,11 +82,11 @@ unsafe impl Allocator for Segments {
     }
 }
 
-/// The size of the block at `ptr` that its owner may use, from the header that dlmalloc keeps before it.
+/// The usable size of the block at `ptr`, from the header before it.
 unsafe fn usable(ptr: *mut c_void) -> usize {
-    // SAFETY: a block of this heap, as the caller says.
+    // SAFETY: a block of this heap, as the caller guarantees.
     let head = unsafe { ptr.cast::<usize>().sub(1).read() };
-    // The low three bits are flags; the block's own header takes one word.
+    // The low three bits are flags; the block's header takes one word.
     (head & !7) - size_of::<usize>()
 }
 
@@ -97,22 +97,22 @@ fn done<T>(ptr: *mut T) -> *mut c_void {
     ptr.cast()
 }
 
-/// A block of `size` bytes, aligned to 16; null with ENOMEM when there is no memory.
+/// Allocates `size` bytes, aligned to 16; returns null and sets ENOMEM if there is no memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
-    // SAFETY: the heap is ours.
+    // SAFETY: the heap belongs to this library.
     done(unsafe { HEAP.lock().c_malloc(size.max(1)) })
 }
 
-/// A zeroed block of `count` times `size` bytes.
+/// Allocates `count` times `size` zeroed bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     let Some(size) = count.checked_mul(size) else { return done(null_mut::<u8>()) };
-    // SAFETY: the heap is ours.
+    // SAFETY: the heap belongs to this library.
     done(unsafe { HEAP.lock().calloc(size.max(1), MALLOC_ALIGN) })
 }
 
-/// The block moved to, or grown or shrunk in, `size` bytes; on failure it stays as it was.
+/// Resizes or moves a block to `size` bytes; on failure it is unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(ptr: *mut c_void, size: usize) -> *mut c_void {
     if ptr.is_null() {
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn realloc(ptr: *mut c_void, size: usize) -> *mut c_void {
     unsafe { done(HEAP.lock().c_realloc(ptr.cast(), size.max(1))) }
 }
 
-/// `realloc` of `count` times `size` bytes.
+/// Resizes or moves a block to `count` times `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reallocarray(ptr: *mut c_void, count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn reallocarray(ptr: *mut c_void, count: usize, size: usiz
     }
 }
 
-/// Gives a block back; null is allowed.
+/// Frees a block; null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(ptr: *mut c_void) {
     if !ptr.is_null() {
@@ -142,13 +142,14 @@ pub unsafe extern "C" fn free(ptr: *mut c_void) {
     }
 }
 
-/// A block aligned to `align` (a power of two, at least a pointer's size), stored in `out`. Gives an error number.
+/// Allocates a block aligned to `align` (a power of two, at least a pointer's size), stored in `out`. Returns an error
+/// number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> i32 {
     if !align.is_power_of_two() || align < size_of::<usize>() {
         return EINVAL;
     }
-    // SAFETY: the heap is ours; `out` is the caller's.
+    // SAFETY: the heap belongs to this library; `out` points to the caller's memory.
     unsafe {
         let ptr = HEAP.lock().c_memalign(align.max(MALLOC_ALIGN), size.max(1));
         if ptr.is_null() {
@@ -159,14 +160,14 @@ pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, siz
     0
 }
 
-/// A block aligned to `align`, a power of two.
+/// Allocates a block aligned to `align`, a power of two.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     if !align.is_power_of_two() {
         errno::set(EINVAL);
         return null_mut();
     }
-    // SAFETY: the heap is ours.
+    // SAFETY: the heap belongs to this library.
     done(unsafe { HEAP.lock().c_memalign(align.max(MALLOC_ALIGN), size.max(1)) })
 }
 
@@ -177,25 +178,25 @@ pub unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     unsafe { aligned_alloc(align, size) }
 }
 
-/// Bytes of the block that may be used: at least those asked for.
+/// The usable size of a block: at least the size requested.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_usable_size(ptr: *mut c_void) -> usize {
     // SAFETY: a block of this heap, as the function's contract demands.
     if ptr.is_null() { 0 } else { unsafe { usable(ptr) } }
 }
 
-/// The same heap for this library's own collections.
+/// The same heap, for this library's own collections.
 struct Own;
 
-// SAFETY: dlmalloc keeps the contract; `dealloc` gets what `alloc` gave.
+// SAFETY: dlmalloc meets the trait's conditions; `dealloc` gets blocks of `alloc`.
 unsafe impl GlobalAlloc for Own {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the heap is ours.
+        // SAFETY: the heap belongs to this library.
         unsafe { HEAP.lock().c_memalign(layout.align().max(MALLOC_ALIGN), layout.size()) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, _: Layout) {
-        // SAFETY: from `alloc`.
+        // SAFETY: the block came from `alloc`.
         unsafe { HEAP.lock().c_free(ptr) }
     }
 }

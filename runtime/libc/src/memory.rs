@@ -1,14 +1,15 @@
-//! Moving and comparing bytes: `memcpy`, `memmove`, `memset`, `memcmp`, `memchr`, `strlen`.
+//! Memory functions: `memcpy`, `memmove`, `memset`, `memcmp`, `memchr`, `strlen`.
 //!
-//! In assembly, because the compiler turns such loops in Rust into calls of these very functions, and because they are
-//! the library's hottest code. 16 bytes a step (SSE2), no alignment needed; short copies use two overlapping loads.
-//! Nothing here needs relocation or thread storage: the linker part of the image uses them from its first instruction.
+//! They are in assembly, because the compiler turns such loops in Rust into calls of these same functions, and because
+//! they are the library's hottest code. They process 16 bytes per step (SSE2) and need no alignment; short copies use
+//! two overlapping loads. Nothing here needs relocation or thread-local storage: the dynamic linker uses these
+//! functions from its first instruction.
 
 use core::arch::naked_asm;
 
-/// The body of `memcpy` and `memmove`: up to 64 bytes everything is loaded before anything is stored; beyond, the end
-/// that a forward (or the start that a backward) copy would overwrite is loaded first, and the direction follows the
-/// overlap.
+/// The body of `memcpy` and `memmove`. Up to 64 bytes, it loads everything before it stores anything. Beyond that, it
+/// first loads the end that a forward copy would overwrite (or the start that a backward copy would overwrite); the
+/// overlap determines the direction.
 macro_rules! copy_body {
     () => {
         naked_asm!(
@@ -21,7 +22,7 @@ macro_rules! copy_body {
             "jae 11f",
             "test edx, edx",
             "je 10f",
-            // 1 to 3: first, middle and last byte, which may be the same.
+            // 1 to 3 bytes: first, middle and last byte, which may be the same.
             "mov r9, rdx",
             "shr r9d, 1",
             "movzx ecx, byte ptr [rsi]",
@@ -57,7 +58,7 @@ macro_rules! copy_body {
             "movups [rdi + rdx - 32], xmm3",
             "movups [rdi + rdx - 16], xmm1",
             "ret",
-            // Backward when the destination starts inside the source (0 < dst - src < n), else forward.
+            // Backward if the destination starts inside of the source (0 < dst - src < n), else forward.
             "30: mov rcx, rdi",
             "sub rcx, rsi",
             "je 33f",
@@ -121,7 +122,7 @@ macro_rules! compare_body {
             "jb 13f",
             "lea r8, [rdx - 16]",
             ".balign 16",
-            // Sixteen bytes at a time; the last step starts at n - 16 and may overlap the one before.
+            // 16 bytes per step; the last step starts at n - 16 and may overlap the previous one.
             "11: movups xmm0, [rdi + rcx]",
             "movups xmm1, [rsi + rcx]",
             "pcmpeqb xmm0, xmm1",
@@ -221,24 +222,24 @@ pub unsafe extern "C" fn memset(dst: *mut u8, byte: i32, len: usize) -> *mut u8 
     )
 }
 
-/// Less than, equal to or greater than 0, as the first bytes that differ say (unsigned).
+/// Less than, equal to or greater than 0, by the first bytes that differ (unsigned).
 #[cfg_attr(target_os = "fuchsia", unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
     compare_body!()
 }
 
-/// 0 where the ranges are equal.
+/// 0 if the ranges are equal.
 #[cfg_attr(target_os = "fuchsia", unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
     compare_body!()
 }
 
-// `strlen` and `memchr` read whole aligned 16-byte blocks: such a block never crosses into another page, so that nothing
-// beyond the page of the last byte asked for is touched.
+// `strlen` and `memchr` read whole aligned 16-byte blocks. Such a block never crosses a page boundary, so they touch
+// nothing beyond the page of the last byte that they need.
 
-/// Bytes before the first NUL.
+/// Number of bytes before the first NUL.
 #[cfg_attr(target_os = "fuchsia", unsafe(no_mangle))]
 #[unsafe(naked)]
 pub unsafe extern "C" fn strlen(string: *const u8) -> usize {
@@ -285,7 +286,7 @@ pub unsafe extern "C" fn memchr(bytes: *const u8, byte: i32, len: usize) -> *mut
         "mov r8, rdi",
         "and r8, -16",
         "and ecx, 15",
-        // r9 = one past the last byte; a wrap means "to the end of memory".
+        // r9 = address after the last byte; a wrap-around means "to the end of memory".
         "mov r9, rdi",
         "add r9, rdx",
         "jnc 21f",

@@ -1,4 +1,5 @@
-//! The assembly against Rust's own notion of the same, at every alignment and around every size at which the code changes.
+//! Compares the assembly with Rust's own operations, at every alignment and around every size at which the code
+//! changes.
 
 use super::*;
 use proptest::prelude::*;
@@ -16,7 +17,7 @@ fn every_small_size_and_alignment_is_moved() {
             let mut expected = memory.clone();
             expected.copy_within(from..from + len, to);
             let base = memory.as_mut_ptr();
-            // SAFETY: both ranges lie in the vector.
+            // SAFETY: both ranges are inside of the vector.
             let result = unsafe { memmove(base.add(to), base.add(from), len) };
             assert_eq!(result as usize - base as usize, to);
             assert!(memory == expected, "{len} bytes from {from} to {to}");
@@ -31,7 +32,7 @@ fn every_small_size_and_alignment_is_filled() {
             let mut memory = pattern(len + 32);
             let mut expected = memory.clone();
             expected[at..at + len].fill(0xa5);
-            // SAFETY: the range lies in the vector.
+            // SAFETY: the range is inside of the vector.
             unsafe { memset(memory.as_mut_ptr().add(at), 0x5a5, len) };
             assert!(memory == expected, "{len} bytes at {at}");
         }
@@ -45,7 +46,7 @@ proptest! {
         let mut expected = memory.clone();
         expected.copy_within(from..from + len, to);
         let base = memory.as_mut_ptr();
-        // SAFETY: both ranges lie in the vector.
+        // SAFETY: both ranges are inside of the vector.
         unsafe { memmove(base.add(to), base.add(from), len) };
         prop_assert!(memory == expected);
     }
@@ -53,7 +54,7 @@ proptest! {
     #[test]
     fn copies_between_vectors(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
         let mut copy = vec![0; bytes.len()];
-        // SAFETY: both are that long.
+        // SAFETY: both have this length.
         unsafe { memcpy(copy.as_mut_ptr(), bytes.as_ptr(), bytes.len()) };
         prop_assert_eq!(copy, bytes);
     }
@@ -65,7 +66,7 @@ proptest! {
             let at = at.index(right.len());
             right[at] = byte;
         }
-        // SAFETY: both are that long.
+        // SAFETY: both have this length.
         let (order, equal) = unsafe {
             (memcmp(left.as_ptr(), right.as_ptr(), left.len()), bcmp(left.as_ptr(), right.as_ptr(), left.len()))
         };
@@ -77,7 +78,7 @@ proptest! {
     fn finds_bytes_and_ends(mut bytes in proptest::collection::vec(0u8..6, 0..200), start in 0usize..20, byte in 0u8..6) {
         bytes.push(0);
         let part = &bytes[start.min(bytes.len() - 1)..];
-        // SAFETY: the slice ends with a NUL, and is that long.
+        // SAFETY: the slice ends with a NUL, and has this length.
         let (len, found) = unsafe { (strlen(part.as_ptr()), memchr(part.as_ptr(), i32::from(byte), part.len())) };
         prop_assert_eq!(Some(len), part.iter().position(|&byte| byte == 0));
         let expected = part.iter().position(|&other| other == byte);

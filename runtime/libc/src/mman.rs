@@ -1,8 +1,8 @@
-//! `mmap` and its family over memory objects in the root address region.
+//! `mmap` and related functions, on top of VMOs in the root VMAR.
 //!
-//! Anonymous memory is a fresh memory object, committed as it is touched. It may be made executable later, as compilers at
-//! run time do, unless the job's policy is against that. A file's memory object comes from libfdio, where
-//! that is loaded (`fdio_get_vmo_exact` for shared read-only mappings, `fdio_get_vmo_copy` for private ones).
+//! Anonymous memory is a new VMO, which is committed when it is touched. It can be made executable later, as JIT
+//! compilers do, unless the job's policy forbids that. A file's VMO comes from libfdio, if that is loaded
+//! (`fdio_get_vmo_copy` for private writable mappings, `fdio_get_vmo_exact` for all others).
 
 use crate::errno::{self, EACCES, EBADF, EINVAL, ENODEV, ENOMEM, ENOTSUP};
 use crate::loader;
@@ -18,11 +18,11 @@ const MAP_SHARED: c_int = 1;
 const MAP_PRIVATE: c_int = 2;
 const MAP_FIXED: c_int = 0x10;
 const MAP_ANON: c_int = 0x20;
-/// Memory for code that is made at run time, by Zircon's name.
+/// Memory for code that is generated at run time, under Zircon's name.
 const MAP_JIT: c_int = 0x8_0000;
 const FAILED: *mut c_void = usize::MAX as *mut c_void;
 
-/// What can be written or executed can be read too: POSIX lets a system allow more than was asked for.
+/// Writable or executable memory is also readable: POSIX allows a system to grant more than was requested.
 fn with_reading(protection: c_int) -> c_int {
     if protection & (PROT_WRITE | PROT_EXEC) != 0 { protection | PROT_READ } else { protection }
 }
@@ -41,35 +41,35 @@ fn failed(error: c_int) -> *mut c_void {
 
 fn error_of(status: sys::Status) -> c_int {
     match status {
-        // No room, or a range that is not free.
+        // There is no room, or the range is not free.
         sys::ERR_NO_MEMORY | -3 | -54 | -26 | -16 => ENOMEM,
         sys::ERR_ACCESS_DENIED => EACCES,
         _ => EINVAL,
     }
 }
 
-/// The lowest address of the root region, to which fixed addresses are relative, and its length.
+/// Base address of the root VMAR, to which fixed addresses are relative, and its length.
 fn root() -> Option<[usize; 2]> {
     const INFO_VMAR: u32 = 7;
     let mut info = [0usize; 2];
     let (place, size) = (info.as_mut_ptr().cast(), size_of_val(&info));
     let none = core::ptr::null_mut;
-    // SAFETY: `zx_info_vmar_t` is two words, the first its base.
+    // SAFETY: `zx_info_vmar_t` is two words, the base and the length.
     let status = unsafe { sys::zx_object_get_info(root_vmar(), INFO_VMAR, place, size, none(), none()) };
     (status == sys::OK).then_some(info)
 }
 
-/// The job's policy has refused this process executable memory. Policies of jobs with processes do not change.
+/// Whether the job's policy has denied this process executable memory. Policies of jobs with processes do not change.
 static NEVER_EXECUTABLE: AtomicBool = AtomicBool::new(false);
 
-/// Fresh memory, which may be made executable where the system lets; `now` where it must.
+/// Creates a VMO that can be made executable, if the system allows that; if `now`, it must be executable.
 fn anonymous_memory(size: usize, now: bool) -> Result<Handle, c_int> {
     let create = || {
         let mut memory = sys::HANDLE_INVALID;
-        // SAFETY: a valid place for the result.
+        // SAFETY: there is room for the result.
         match unsafe { sys::zx_vmo_create(size as u64, 0, &mut memory) } {
             sys::OK => Ok(memory),
-            // More than any memory object can have.
+            // Larger than any VMO can be.
             sys::ERR_OUT_OF_RANGE => Err(ENOMEM),
             status => Err(error_of(status)),
         }
@@ -79,7 +79,7 @@ fn anonymous_memory(size: usize, now: bool) -> Result<Handle, c_int> {
         return Ok(plain);
     }
     let mut memory = sys::HANDLE_INVALID;
-    // SAFETY: as above; the call takes the old handle, whatever its answer.
+    // SAFETY: as above; the call consumes the old handle even on failure.
     match unsafe { sys::zx_vmo_replace_as_executable(plain, sys::HANDLE_INVALID, &mut memory) } {
         sys::OK => Ok(memory),
         sys::ERR_ACCESS_DENIED => {
@@ -90,7 +90,7 @@ fn anonymous_memory(size: usize, now: bool) -> Result<Handle, c_int> {
     }
 }
 
-/// The memory object behind a file.
+/// The VMO of a file.
 fn file_memory(descriptor: c_int, flags: c_int, protection: c_int) -> Result<Handle, c_int> {
     type Get = unsafe extern "C" fn(c_int, *mut Handle) -> sys::Status;
     let private = flags & MAP_PRIVATE != 0;
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn mmap(
         return failed(ENOMEM);
     }
     let protection = with_reading(protection);
-    // Changes are either shared or not.
+    // Exactly one of the two must be set.
     let one = matches!(flags & (MAP_SHARED | MAP_PRIVATE), MAP_SHARED | MAP_PRIVATE);
     let Some(size) = len.checked_next_multiple_of(PAGE_SIZE).filter(|&size| one && size > 0) else {
         return failed(EINVAL);
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn mmap(
         Err(error) => return failed(error),
     };
     let mut address = 0;
-    // SAFETY: a valid place; with MAP_FIXED the caller asks for what was there to go.
+    // SAFETY: there is room for the result; with MAP_FIXED the caller wants the old mappings to be replaced.
     let status = unsafe {
         let from = if anonymous { 0 } else { offset };
         let status = sys::zx_vmar_map(root_vmar(), options, at, memory, from, size, &mut address);
@@ -157,31 +157,32 @@ pub unsafe extern "C" fn mmap(
     if status == sys::OK {
         return address as *mut c_void;
     }
-    // More than there are addresses.
+    // Larger than the address space.
     let fits = root().is_none_or(|[_, all]| at.checked_add(size).is_some_and(|end| end <= all));
     failed(if fits { error_of(status) } else { ENOMEM })
 }
 
-/// Makes a range unmapped, whatever was there.
+/// Unmaps a range, whatever is mapped there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(address: *mut c_void, len: usize) -> c_int {
     let Some(size) = len.checked_next_multiple_of(PAGE_SIZE).filter(|&size| size > 0) else {
         return errno::fail(EINVAL);
     };
     match crate::system::unmap(address as usize, size) {
-        // Nothing there: POSIX calls that done.
+        // Nothing is mapped there: POSIX defines that as success.
         sys::OK | sys::ERR_NOT_FOUND => 0,
         status => errno::fail(error_of(status)),
     }
 }
 
-/// Changes what a mapped range may be used for.
+/// Changes the protection of a mapped range.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mprotect(address: *mut c_void, len: usize, protection: c_int) -> c_int {
     if protection & !(PROT_READ | PROT_WRITE | PROT_EXEC) != 0 {
         return errno::fail(EINVAL);
     }
-    // Alone neither can be had: that a program hears, as with Zircon's own library, and as POSIX has it.
+    // Write-only or execute-only memory does not exist. The call fails, as in Zircon's own library, and as POSIX
+    // allows.
     if protection != with_reading(protection) {
         return errno::fail(ENOTSUP);
     }
@@ -191,20 +192,20 @@ pub unsafe extern "C" fn mprotect(address: *mut c_void, len: usize, protection: 
     // SAFETY: the caller's own range.
     match unsafe { sys::zx_vmar_protect(root_vmar(), rights(protection), start, size) } {
         sys::OK => 0,
-        // Not all of it is mapped, or it goes beyond the address space.
+        // Part of the range is not mapped, or it exceeds the address space.
         sys::ERR_NOT_FOUND | sys::ERR_INVALID_ARGS => errno::fail(ENOMEM),
         status => errno::fail(error_of(status)),
     }
 }
 
-/// Advice that only tells what a program will do changes nothing: pages come when they are touched, and there is no `fork`.
-/// What must change what is there (`MADV_DONTNEED`, whose pages are zero from then on; `MADV_REMOVE`; a page made to fail) is
-/// refused: nobody here knows of a mapping whether it is a file's, whose content would go.
+/// Advice about a program's future accesses has no effect: pages are committed when they are touched, and there is no
+/// `fork`. Advice that must change memory fails (`MADV_DONTNEED`, which zeroes pages; `MADV_REMOVE`; making a page
+/// fail), because this library does not know whether a mapping is a file's, whose content would be lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int {
     const NORMAL: c_int = 0;
     const WILL_NEED: c_int = 3;
-    // What it frees may stay as it is, until memory is short.
+    // The pages it frees may stay as they are until memory is short.
     const FREE: c_int = 8;
     const DO_NOT_FORK: c_int = 10;
     const PAGE_OUT: c_int = 21;

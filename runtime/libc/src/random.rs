@@ -1,10 +1,10 @@
-//! Random bytes, from the system.
+//! Random bytes, from the kernel.
 
 use crate::errno::{self, EIO};
 use crate::sys;
 use core::ffi::{c_int, c_uint, c_void};
 
-/// The most that one request to the system gives.
+/// Limit in bytes on one request to the kernel, and on `getentropy`.
 const AT_ONCE: usize = 256;
 
 #[unsafe(no_mangle)]
@@ -17,11 +17,11 @@ pub unsafe extern "C" fn getentropy(buffer: *mut c_void, size: usize) -> c_int {
     0
 }
 
-/// Any number of bytes; it never waits, so the flags change nothing.
+/// Fills a buffer of any size. It never blocks, so the flags have no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getrandom(buffer: *mut c_void, size: usize, _flags: c_uint) -> isize {
     for at in (0..size).step_by(AT_ONCE) {
-        // SAFETY: within the caller's buffer.
+        // SAFETY: inside of the caller's buffer.
         unsafe { sys::zx_cprng_draw(buffer.byte_add(at), AT_ONCE.min(size - at)) };
     }
     size as isize

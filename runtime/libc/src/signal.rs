@@ -1,8 +1,8 @@
-//! Signals, as far as the C standard has them: those that a program raises itself.
+//! Signals as in the C standard: only those that a program raises itself.
 //!
-//! None comes from outside: no process sends one, no fault becomes one, no timer ends in one. `raise` calls the program's
-//! handler, or does what is done by default, before it returns. What would need a signal to reach another thread, or to be
-//! waited for, fails with `ENOSYS`, so that whoever depends on it learns so.
+//! No signal comes from outside: no process sends one, and no fault or timer causes one. `raise` calls the program's
+//! handler, or performs the default action, before it returns. Functions that would need a signal to reach another
+//! thread, or to wait for one, fail with `ENOSYS`, so that a program that depends on them notices.
 
 use core::ffi::c_long;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +12,10 @@ use crate::exit;
 use crate::lock::Lock;
 use crate::thread::{self, Thread};
 
-/// Bits of a `sigset_t` that mean something; the structure is larger.
+/// Number of bits of a `sigset_t` in use; the structure is larger.
 const SIGNALS: i32 = 64;
 
-/// Words of a `sigset_t`.
+/// Size of a `sigset_t` in words.
 const WORDS: usize = 16;
 
 /// A set of signals, as C programs hold it.
@@ -24,10 +24,11 @@ pub struct SignalSet {
     words: [u64; WORDS],
 }
 
-/// The mask that `sigprocmask` and `pthread_sigmask` set: one for the process, as no signal would tell threads apart.
+/// The mask that `sigprocmask` and `pthread_sigmask` set: one for the whole process, because no signal is specific to a
+/// thread.
 static MASK: AtomicU64 = AtomicU64::new(0);
 
-/// Three numbers below `SIGRTMIN` that C libraries keep for themselves: to a program they are no signals.
+/// Three numbers below `SIGRTMIN` that C libraries reserve; programs cannot use them as signals.
 const RESERVED: core::ops::RangeInclusive<i32> = 32..=34;
 
 /// All signals.
@@ -39,7 +40,7 @@ fn bit(signal: i32) -> Option<u64> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigemptyset(set: *mut SignalSet) -> i32 {
-    // SAFETY: the caller's set, as the contract says.
+    // SAFETY: the caller's set, by contract.
     unsafe { (*set).words = [0; WORDS] };
     0
 }
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn sigismember(set: *const SignalSet, signal: i32) -> i32 
     i32::from(unsafe { (*set).words[0] } & bit != 0)
 }
 
-/// What is to happen when a signal is raised, as C programs hold it.
+/// `struct sigaction`: the action for a signal.
 #[repr(C)]
 pub struct Action {
     handler: usize,
@@ -85,7 +86,7 @@ pub struct Action {
     restorer: usize,
 }
 
-/// What this library keeps of one.
+/// This library's copy of an action.
 #[derive(Clone, Copy)]
 struct Kept {
     handler: usize,
@@ -113,7 +114,7 @@ fn index(signal: i32) -> usize {
     (signal - 1) as usize
 }
 
-/// Does what is to be done for a signal now, on the calling thread.
+/// Performs a signal's action now, on the calling thread.
 fn deliver(signal: i32) -> i32 {
     let Some(bit) = bit(signal) else { return errno::fail(EINVAL) };
     let before = MASK.load(Ordering::Relaxed);
@@ -139,7 +140,7 @@ fn deliver(signal: i32) -> i32 {
     // SAFETY: the program's own function, of the type that its flags say.
     unsafe {
         if kept.flags & WITH_INFORMATION != 0 {
-            // `siginfo_t`: number, error, code (-6: raised by a thread), then who.
+            // `siginfo_t`: number, error, code (-6: raised by a thread), sender.
             let mut information = [0i32; 32];
             (information[0], information[2]) = (signal, -6);
             information[4] = crate::system::getpid();
@@ -154,7 +155,7 @@ fn deliver(signal: i32) -> i32 {
     0
 }
 
-/// Sets the mask, and delivers what waited for that.
+/// Sets the mask, and delivers pending signals that it does not block.
 fn set_mask(mask: u64) {
     MASK.store(mask, Ordering::Relaxed);
     while let ready @ 1.. = PENDING.load(Ordering::Relaxed) & !mask {
@@ -167,17 +168,17 @@ fn set_mask(mask: u64) {
 
 fn by_default(signal: i32) -> i32 {
     match signal {
-        // A child's end, going on, urgent data, the window's size.
+        // SIGCHLD, SIGCONT, SIGURG, SIGWINCH: ignored by default.
         17 | 18 | 23 | 28 => 0,
-        // A process cannot stop itself and wait for somebody to let it go on.
+        // A process cannot stop itself and wait for another process to continue it.
         19..=22 => errno::fail(ENOSYS),
-        // Those that mean a fault.
+        // Signals that report a fault.
         3..=8 | 11 | 24 | 25 | 31 => exit::crash(),
         _ => exit::_exit(128 + signal),
     }
 }
 
-/// Before a process aborts: what the program wants done then.
+/// Runs the program's handler for SIGABRT before the process aborts.
 pub fn before_abort() {
     if ACTIONS.lock()[index(ABORT)].handler > IGNORE {
         MASK.fetch_and(!(1 << index(ABORT)), Ordering::Relaxed);
@@ -221,13 +222,13 @@ pub extern "C" fn raise(signal: i32) -> i32 {
     deliver(signal)
 }
 
-/// To this process, as [`raise`]; to a child of `posix_spawn`, whom only being ended can reach.
+/// Sends a signal: to this process, like [`raise`]; to a child of `posix_spawn`, only to kill it.
 #[unsafe(no_mangle)]
 pub extern "C" fn kill(process: i32, signal: i32) -> i32 {
     if process == crate::system::getpid() {
         return if signal == 0 { 0 } else { deliver(signal) };
     }
-    // SAFETY: takes numbers only.
+    // SAFETY: the arguments are numbers.
     let ended = |really: bool| match unsafe { crate::c::__c_kill_child(process, really) } {
         true => 0,
         false => errno::fail(ESRCH),
@@ -239,7 +240,7 @@ pub extern "C" fn kill(process: i32, signal: i32) -> i32 {
     }
 }
 
-/// To the calling thread, as [`raise`]; another one cannot be reached.
+/// Sends a signal to the calling thread, like [`raise`]; other threads cannot be reached.
 #[unsafe(no_mangle)]
 pub extern "C" fn pthread_kill(thread: *mut Thread, signal: i32) -> i32 {
     match signal {
@@ -258,10 +259,10 @@ pub extern "C" fn sigaltstack(_new: *const u8, _old: *mut u8) -> i32 {
     errno::fail(ENOSYS)
 }
 
-/// What was raised while it was blocked.
+/// The signals that were raised while they were blocked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigpending(set: *mut SignalSet) -> i32 {
-    // SAFETY: the caller's set, as the contract says.
+    // SAFETY: the caller's set, by contract.
     unsafe {
         sigemptyset(set);
         (*set).words[0] = PENDING.load(Ordering::Relaxed);
@@ -269,7 +270,7 @@ pub unsafe extern "C" fn sigpending(set: *mut SignalSet) -> i32 {
     0
 }
 
-/// `sigsetjmp` and `siglongjmp` ask so for the mask.
+/// `sigsetjmp` and `siglongjmp` read and set the mask through this function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __on_SYS_rt_sigprocmask(
     how: i32,
@@ -278,7 +279,7 @@ unsafe extern "C" fn __on_SYS_rt_sigprocmask(
     _size: usize,
 ) -> c_long {
     let mut before = SignalSet { words: [0; WORDS] };
-    // SAFETY: a jump's buffer holds 64 bits of a mask; more is not read, nor written.
+    // SAFETY: a jump buffer holds 64 bits of a mask; this reads and writes no more.
     unsafe {
         if !old.is_null() {
             pthread_sigmask(how, core::ptr::null(), &mut before);
@@ -294,7 +295,7 @@ pub unsafe extern "C" fn pthread_sigmask(how: i32, new: *const SignalSet, old: *
     let before = MASK.load(Ordering::Relaxed);
     let mut changed = None;
     if !new.is_null() {
-        // SAFETY: the caller's set, as the contract says.
+        // SAFETY: the caller's set, by contract.
         let given = unsafe { (*new).words[0] };
         let after = match how {
             0 => before | given,
@@ -318,7 +319,7 @@ pub unsafe extern "C" fn pthread_sigmask(how: i32, new: *const SignalSet, old: *
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigprocmask(how: i32, new: *const SignalSet, old: *mut SignalSet) -> i32 {
-    // SAFETY: the caller's promises are those of `pthread_sigmask`.
+    // SAFETY: the caller guarantees the conditions of `pthread_sigmask`.
     match unsafe { pthread_sigmask(how, new, old) } {
         0 => 0,
         error => errno::fail(error),

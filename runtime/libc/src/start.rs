@@ -1,9 +1,9 @@
 //! From the first instruction to `main`.
 //!
-//! The process starts at [`_dl_start`] with the bootstrap channel in `rdi` and the vDSO's base in `rsi`. Two messages
-//! wait on the channel. The first is for the linker part: the program's file and what it takes to load it. When the
-//! program is bound, control goes to its `_start`, which comes back to [`__libc_start_main`]; that reads the second
-//! message, with everything that the program itself gets.
+//! The process starts at [`_dl_start`] with the bootstrap channel in `rdi` and the vDSO's base in `rsi`. The channel
+//! holds two messages. The first is for the dynamic linker: the program's file, and the handles for loading it. After
+//! the linker has bound the program, it jumps to the program's `_start`, which calls [`__libc_start_main`]. That reads
+//! the second message, which holds everything for the program itself.
 
 use crate::fatal::{self, cannot_start};
 use crate::loader::elf::{Dynamic, Header, Image, Layout};
@@ -20,8 +20,8 @@ use processargs::{
     HandleInfo, MAX_BYTES, MAX_HANDLES, Message, PA_LDSVC_LOADER, PA_THREAD_SELF, PA_VMAR_LOADED, PA_VMO_EXECUTABLE,
 };
 
-/// The entry point of the image: loads the program, then goes to its first instruction with the registers (and the stack)
-/// that this one was entered with.
+/// The entry point of the image: loads the program, then jumps to the program's entry point with the registers and the
+/// stack that this entry point started with.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn _dl_start() -> ! {
@@ -50,12 +50,12 @@ pub unsafe extern "C" fn _dl_start() -> ! {
     )
 }
 
-/// Applies this image's packed relative relocations. Until it returns, no address in static data is right: nothing here
-/// may use any, nor call what does.
+/// Applies this image's packed relative relocations. Before it returns, no address in static data is valid: this
+/// function must not use any, nor call functions that do.
 unsafe extern "C" fn relocate_self(_bootstrap: usize, _vdso: usize, base: usize, dynamic: *const [usize; 2]) {
     const DT_RELRSZ: usize = 35;
     const DT_RELR: usize = 36;
-    // SAFETY: the linker made these tables for this image, which its creator mapped at `base`.
+    // SAFETY: the linker made these tables for this image, which the process's creator mapped at `base`.
     unsafe {
         let (mut table, mut size) = (0, 0);
         let mut entry = dynamic;
@@ -94,14 +94,14 @@ unsafe extern "C" fn relocate_self(_bootstrap: usize, _vdso: usize, base: usize,
     }
 }
 
-/// An image that is in memory already, described by the headers at its start.
+/// An image that is already mapped, described by the headers at its start.
 #[inline(never)]
 unsafe fn present(base: usize) -> Result<(Mapped, Dynamic), &'static str> {
-    // SAFETY: an image starts there, as the caller says: its first page is mapped.
+    // SAFETY: an image starts there, as the caller guarantees, so its first page is mapped.
     let page = unsafe { core::slice::from_raw_parts(base as *const u8, sys::PAGE_SIZE) };
     let header = Header::parse(page)?;
     let layout = Layout::plan(header.program_headers(page)?)?;
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let image = unsafe { Image::new(base, &layout) };
     let (vaddr, size) = layout.dynamic.ok_or("dynamic section is missing")?;
     let dynamic = Dynamic::parse(&image, vaddr, size)?;
@@ -110,10 +110,10 @@ unsafe fn present(base: usize) -> Result<(Mapped, Dynamic), &'static str> {
     Ok((Mapped { image, layout, base, entry, headers, region: sys::HANDLE_INVALID }, dynamic))
 }
 
-/// Loads and binds the program; gives its first instruction.
+/// Loads and binds the program; returns its entry point.
 unsafe extern "C" fn link(bootstrap: Handle, vdso: usize, own: usize) -> usize {
-    // SAFETY: this image and the vDSO are mapped there, says whoever started this process. If they are not images, there
-    // is no way to say so: no system call works yet.
+    // SAFETY: this image and the vDSO are mapped there, as the process's creator guarantees. If they are not valid
+    // images, there is no way to report that: no system call works yet.
     let (own, vdso) = match unsafe { (present(own), present(vdso)) } {
         (Ok(own), Ok(vdso)) => (own, vdso),
         _ => exit::abort(),
@@ -148,7 +148,7 @@ unsafe extern "C" fn link(bootstrap: Handle, vdso: usize, own: usize) -> usize {
     if system::root_vmar() == sys::HANDLE_INVALID {
         cannot_start(format_args!("ld.so.1: the loader message has no address space"));
     }
-    // From here on there is a heap. Handles for nobody here wait for the program.
+    // From here on, the heap works. Handles that this library does not use are kept for the program.
     for (info, &handle) in message.handles().zip(handles) {
         let used = [program, loaded].contains(&handle) || info.kind == PA_LDSVC_LOADER;
         if !used && (info.kind == PA_THREAD_SELF || !is_adopted(info)) {
@@ -160,24 +160,24 @@ unsafe extern "C" fn link(bootstrap: Handle, vdso: usize, own: usize) -> usize {
     loader::link_program(program, &base_name, Present { own: Box::new(own), vdso: Box::new(vdso) }, loaded)
 }
 
-/// Whether [`system::adopt`] keeps such a handle.
+/// Whether [`system::adopt`] keeps this handle.
 fn is_adopted(info: HandleInfo) -> bool {
     use processargs::{PA_CLOCK_UTC, PA_JOB_DEFAULT, PA_PROC_SELF, PA_VMAR_ROOT};
     matches!(info.kind, PA_CLOCK_UTC | PA_JOB_DEFAULT | PA_PROC_SELF | PA_VMAR_ROOT)
 }
 
-/// Room for the largest message; only one is read at a time, by the only thread.
+/// A buffer for the largest message. Only one message is in use at a time, by the only thread.
 struct Buffer(UnsafeCell<([u8; MAX_BYTES], [Handle; MAX_HANDLES])>);
 
-// SAFETY: used before there are other threads only.
+// SAFETY: used only before other threads exist.
 unsafe impl Sync for Buffer {}
 
 static BUFFER: Buffer = Buffer(UnsafeCell::new(([0; MAX_BYTES], [0; MAX_HANDLES])));
 
-/// Reads the next message from the bootstrap channel. What it gives is valid until the next call.
+/// Reads the next message from the bootstrap channel. The result is valid until the next call.
 pub fn read_message(bootstrap: Handle) -> Option<(&'static [u8], &'static [Handle])> {
     let (mut bytes, mut handles) = (0, 0);
-    // SAFETY: the buffers are as long as said; one thread, and one message in use at a time.
+    // SAFETY: the buffers have the given lengths; there is one thread, and one message in use at a time.
     unsafe {
         let buffer = &mut *BUFFER.0.get();
         let (room, slots) = (buffer.0.len() as u32, buffer.1.len() as u32);
@@ -192,7 +192,7 @@ pub fn read_message(bootstrap: Handle) -> Option<(&'static [u8], &'static [Handl
 
 type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 
-/// What the program's main thread needs to go on, on its own stack.
+/// What the main thread needs to continue on its own stack.
 struct Program {
     main: Main,
     argc: usize,
@@ -202,7 +202,7 @@ struct Program {
     names: Vec<*mut c_char>,
 }
 
-/// A null-terminated array of C strings, both for ever, from strings without NUL.
+/// A null-terminated array of C strings, from strings without NUL. Array and strings are never freed.
 fn c_strings<'a>(strings: impl Iterator<Item = &'a [u8]>) -> Vec<*mut c_char> {
     let mut list: Vec<*mut c_char> = strings
         .map(|string| {
@@ -215,7 +215,8 @@ fn c_strings<'a>(strings: impl Iterator<Item = &'a [u8]>) -> Vec<*mut c_char> {
     list
 }
 
-/// Called by the program's `_start`: reads the main message and goes on, on the main thread's own stack, to `main`.
+/// The program's `_start` calls this function. It reads the main message, switches to the main thread's stack, and
+/// calls `main`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __libc_start_main(bootstrap: Handle, main: Main) -> ! {
     fatal::set_pending(sys::HANDLE_INVALID);
@@ -243,7 +244,7 @@ pub unsafe extern "C" fn __libc_start_main(bootstrap: Handle, main: Main) -> ! {
     let argv = c_strings(message.args()).leak().as_mut_ptr();
     env::init(c_strings(message.environ()).leak().as_mut_ptr());
     let names = c_strings(message.names());
-    // SAFETY: the channel is ours and has given all it had.
+    // SAFETY: the channel belongs to this library, and all its messages have been read.
     unsafe { sys::zx_handle_close(bootstrap) };
     let stack = match thread::init_main(main_thread, loader::program_stack()) {
         Ok(stack) => stack,
@@ -255,11 +256,11 @@ pub unsafe extern "C" fn __libc_start_main(bootstrap: Handle, main: Main) -> ! {
     };
     fatal::set_threaded();
     let program = Box::leak(Box::new(Program { main, argc, argv, handles, infos, names }));
-    // SAFETY: the new stack is empty and large; nothing of the old one is used again.
+    // SAFETY: the new stack is empty and large enough; nothing on the old one is used again.
     unsafe { run_on(program, stack & !15) }
 }
 
-/// Goes on in [`run`] on another stack, whose outermost frame it is: unwinders stop here.
+/// Calls [`run`] on another stack. It is the outermost frame there: unwinders stop here.
 #[unsafe(naked)]
 unsafe extern "C" fn run_on(program: *mut Program, stack: usize) -> ! {
     naked_asm!(
@@ -274,14 +275,14 @@ unsafe extern "C" fn run_on(program: *mut Program, stack: usize) -> ! {
     )
 }
 
-/// libfdio takes the handles that are descriptors and name-space entries: it clears those in the array.
+/// Function of libfdio that takes handles for descriptors and name-space entries; it clears those in the array.
 type Extensions = unsafe extern "C" fn(u32, *mut Handle, *mut u32, u32, *mut *mut c_char);
 
 unsafe extern "C" fn run(program: *mut Program) -> ! {
-    // SAFETY: leaked for this function alone.
+    // SAFETY: leaked for this function only.
     let program = unsafe { &mut *program };
     if let Some(hook) = loader::find_global(b"__libc_extensions_init") {
-        // SAFETY: libfdio's function has this type; the arrays are as long as said.
+        // SAFETY: libfdio's function has this type; the arrays have the given lengths.
         unsafe {
             core::mem::transmute::<usize, Extensions>(hook)(
                 program.handles.len() as u32,
@@ -303,6 +304,6 @@ unsafe extern "C" fn run(program: *mut Program) -> ! {
 }
 
 fn current_environ() -> *mut *mut c_char {
-    // SAFETY: a plain read of the variable; one thread so far, or those that initialisers made.
+    // SAFETY: a plain read of the variable; there is one thread, or threads that initialisers have created.
     unsafe { *loader::environ_cell().unwrap_or((&raw mut env::environ).cast::<*mut *mut c_char>()) }
 }

@@ -1,10 +1,10 @@
 //! The system calls that this library uses, as the vDSO exports them.
 //!
-//! They are bound when the image relocates itself ([`crate::start`]); nothing may call one before that.
+//! They are bound when the image relocates itself ([`crate::start`]) and must not be called before that.
 
 use core::ffi::{c_char, c_void};
 
-/// A Zircon handle; 0 is none.
+/// A Zircon handle; 0 is invalid.
 pub type Handle = u32;
 /// `zx_status_t`: 0 or a negative error.
 pub type Status = i32;
@@ -23,7 +23,7 @@ pub const ERR_ACCESS_DENIED: Status = -30;
 
 pub const TIME_INFINITE: i64 = i64::MAX;
 pub const PAGE_SIZE: usize = 4096;
-/// A name's bytes, the zero at its end included.
+/// Size of a name in bytes, with its terminating zero.
 pub const MAX_NAME_LEN: usize = 32;
 
 pub const PROP_NAME: u32 = 3;
@@ -42,7 +42,7 @@ pub const VM_CAN_MAP_READ: u32 = 1 << 7;
 pub const VM_CAN_MAP_WRITE: u32 = 1 << 8;
 pub const VM_CAN_MAP_EXECUTE: u32 = 1 << 9;
 
-/// What `zx_channel_call` sends and where it puts the answer.
+/// Arguments of `zx_channel_call`: the message, and the buffers for the answer.
 #[repr(C)]
 pub struct ChannelCallArgs {
     pub wr_bytes: *const c_void,
@@ -148,7 +148,7 @@ unsafe extern "C" {
     pub fn zx_system_get_physmem() -> u64;
 }
 
-/// Makes a call that waits until it was made: where there is no memory for a wait just then, there is soon.
+/// Repeats a blocking call while it fails for lack of memory: the kernel soon has memory for the wait.
 pub fn when_there_is_memory(mut call: impl FnMut() -> Status) -> Status {
     loop {
         match call() {

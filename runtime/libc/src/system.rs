@@ -1,4 +1,4 @@
-//! This process: its handles, its memory, and what `sysconf` and friends tell about the system.
+//! This process: its handles, its memory, and information about the system (`sysconf` and others).
 
 use crate::errno::{self, EINVAL, ERANGE};
 use crate::lock::Lock;
@@ -14,10 +14,10 @@ static JOB: AtomicU32 = AtomicU32::new(sys::HANDLE_INVALID);
 static ROOT_VMAR: AtomicU32 = AtomicU32::new(sys::HANDLE_INVALID);
 static UTC_CLOCK: AtomicU32 = AtomicU32::new(sys::HANDLE_INVALID);
 
-/// Start-up handles that nobody has claimed: what they are for, and the handle.
+/// Start-up handles that have not been taken: purpose and handle.
 static UNCLAIMED: Lock<Vec<(u32, Handle)>> = Lock::new(Vec::new());
 
-/// Keeps `handle` if it is one of those that this library answers for; false leaves it to the caller.
+/// Keeps `handle` if this library uses its type; returns false if the caller keeps it.
 pub fn adopt(info: HandleInfo, handle: Handle) -> bool {
     let place = match info.kind {
         PA_PROC_SELF => &PROCESS,
@@ -28,7 +28,7 @@ pub fn adopt(info: HandleInfo, handle: Handle) -> bool {
     };
     let old = place.swap(handle, Ordering::Relaxed);
     if old != sys::HANDLE_INVALID {
-        // SAFETY: the earlier handle is ours and no longer reachable.
+        // SAFETY: the previous handle belongs to this library and is no longer reachable.
         unsafe { sys::zx_handle_close(old) };
     }
     true
@@ -39,12 +39,12 @@ pub fn keep_unclaimed(info: u32, handle: Handle) {
     UNCLAIMED.lock().push((info, handle));
 }
 
-/// The clock that tells the time of day, or none.
+/// The handle of the UTC clock, or 0.
 pub fn utc_clock() -> Handle {
     UTC_CLOCK.load(Ordering::Relaxed)
 }
 
-/// The root address region.
+/// The handle of the root VMAR.
 pub fn root_vmar() -> Handle {
     ROOT_VMAR.load(Ordering::Relaxed)
 }
@@ -66,38 +66,38 @@ macro_rules! handle_getters {
 }
 
 handle_getters! {
-    /// This process. The handle stays the library's.
+    /// This process. The library keeps ownership of the handle.
     zx_process_self, _zx_process_self => PROCESS;
-    /// The job that new processes go to. The handle stays the library's.
+    /// The job for new processes. The library keeps ownership of the handle.
     zx_job_default, _zx_job_default => JOB;
-    /// The region of all user addresses. The handle stays the library's.
+    /// The root VMAR. The library keeps ownership of the handle.
     zx_vmar_root_self, _zx_vmar_root_self => ROOT_VMAR;
-    /// The UTC clock, or 0. The handle stays the library's.
+    /// The UTC clock, or 0. The library keeps ownership of the handle.
     zx_utc_reference_get, _zx_utc_reference_get => UTC_CLOCK;
 }
 
-/// The calling thread. The handle stays the library's.
+/// The calling thread. The library keeps ownership of the handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn zx_thread_self() -> Handle {
     thread::current_handle()
 }
 
-/// The calling thread. The handle stays the library's.
+/// The calling thread. The library keeps ownership of the handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn _zx_thread_self() -> Handle {
     thread::current_handle()
 }
 
-/// Puts `clock` in the place of the UTC clock and gives the old one back.
+/// Replaces the UTC clock and returns the previous one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zx_utc_reference_swap(clock: Handle, old: *mut Handle) -> Status {
     let previous = UTC_CLOCK.swap(clock, Ordering::Relaxed);
-    // SAFETY: the caller's place for the result.
+    // SAFETY: `old` has room for the result.
     unsafe { *old = previous };
     sys::OK
 }
 
-/// Hands out the start-up handle that is for `info`, once; 0 where there is none.
+/// Transfers the start-up handle with this purpose to the caller, once; 0 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn zx_take_startup_handle(info: u32) -> Handle {
     let mut unclaimed = UNCLAIMED.lock();
@@ -107,18 +107,18 @@ pub extern "C" fn zx_take_startup_handle(info: u32) -> Handle {
     }
 }
 
-/// The start-up handle that is for `info`, which stays the library's; 0 where there is none or it has been taken.
+/// The start-up handle with this purpose; the library keeps ownership. 0 if there is none or it has been taken.
 #[unsafe(no_mangle)]
 pub extern "C" fn hafnon_startup_handle(info: u32) -> Handle {
     let unclaimed = UNCLAIMED.lock();
     unclaimed.iter().find(|&&(kind, _)| kind == info).map_or(sys::HANDLE_INVALID, |&(_, handle)| handle)
 }
 
-/// Maps `size` bytes of fresh zeroed memory, readable and writable, anywhere.
+/// Maps `size` bytes of new zeroed memory, readable and writable, at any address.
 pub fn map_memory(size: usize, name: &CStr) -> Result<usize, Status> {
     let mut vmo = sys::HANDLE_INVALID;
     let mut address = 0;
-    // SAFETY: valid places for the results; the mapping keeps the memory object, so that the handle can go.
+    // SAFETY: there is room for the results; the mapping keeps the VMO, so the handle can be closed.
     unsafe {
         check(sys::zx_vmo_create(size as u64, 0, &mut vmo))?;
         sys::zx_object_set_property(vmo, sys::PROP_NAME, name.as_ptr().cast(), name.count_bytes());
@@ -130,18 +130,18 @@ pub fn map_memory(size: usize, name: &CStr) -> Result<usize, Status> {
     Ok(address)
 }
 
-/// Unmaps a range of the root region.
+/// Unmaps a range of the root VMAR.
 pub fn unmap(address: usize, size: usize) -> Status {
     // SAFETY: the range is the caller's own mapping.
     unsafe { sys::zx_vmar_unmap(root_vmar(), address, size) }
 }
 
-/// A status as a result.
+/// Converts a status to a result.
 pub fn check(status: Status) -> Result<(), Status> {
     if status == sys::OK { Ok(()) } else { Err(status) }
 }
 
-/// A number that tells about the system; -1 with EINVAL for what is not known, -1 alone for "no limit".
+/// A value of the system; -1 with EINVAL for an unknown name, -1 alone for "no limit".
 #[unsafe(no_mangle)]
 pub extern "C" fn sysconf(name: i32) -> c_long {
     match name {
@@ -157,7 +157,7 @@ pub extern "C" fn sysconf(name: i32) -> c_long {
         74 => thread::KEYS as c_long,
         75 => thread::STACK_MIN as c_long,
         76 => -1, // _SC_THREAD_THREADS_MAX: memory is the limit
-        // SAFETY: answered without entering the system.
+        // SAFETY: the vDSO answers this without a system call.
         83 | 84 => unsafe { c_long::from(sys::zx_system_get_num_cpus()) },
         // SAFETY: as above.
         85 => unsafe { (sys::zx_system_get_physmem() / sys::PAGE_SIZE as u64) as c_long },
@@ -166,18 +166,18 @@ pub extern "C" fn sysconf(name: i32) -> c_long {
     }
 }
 
-/// The size of a page, in bytes.
+/// Page size in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn getpagesize() -> i32 {
     sys::PAGE_SIZE as i32
 }
 
-/// The low bits of this process's kernel object id, which are unique while it lives unless billions of objects were made.
+/// The low bits of this process's koid. They are unique during its life unless billions of objects were created.
 #[unsafe(no_mangle)]
 pub extern "C" fn getpid() -> i32 {
     const INFO_HANDLE_BASIC: u32 = 2 | 1 << 28;
     let mut info = [0u64; 4];
-    // SAFETY: `zx_info_handle_basic_t` is 32 bytes, its first the id.
+    // SAFETY: `zx_info_handle_basic_t` is 32 bytes and begins with the koid.
     let status = unsafe {
         sys::zx_object_get_info(
             zx_process_self(),
@@ -191,7 +191,7 @@ pub extern "C" fn getpid() -> i32 {
     if status == sys::OK { (info[0] & 0x7fff_ffff) as i32 } else { 1 }
 }
 
-/// A process does not know who made it: 0, as in a process without a parent.
+/// A process does not know its parent: 0, as in a process without a parent.
 #[unsafe(no_mangle)]
 pub extern "C" fn getppid() -> i32 {
     0
@@ -199,7 +199,7 @@ pub extern "C" fn getppid() -> i32 {
 
 macro_rules! no_users {
     ($($name:ident)*) => {$(
-        /// There are no users: rights come from handles alone.
+        /// There are no users: rights come only from handles.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> u32 {
             0
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn gethostname(name: *mut c_char, size: usize) -> i32 {
     if size < host.len() {
         return errno::fail(ERANGE);
     }
-    // SAFETY: the caller's buffer is large enough.
+    // SAFETY: the caller's buffer is large enough, as checked above.
     unsafe { core::ptr::copy_nonoverlapping(host.as_ptr(), name.cast(), host.len()) };
     0
 }

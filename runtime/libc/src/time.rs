@@ -1,8 +1,8 @@
 //! Clocks and sleeping.
 //!
-//! `CLOCK_MONOTONIC` is the system's monotonic clock, answered by the vDSO. `CLOCK_REALTIME` is the UTC clock that the
-//! process was given at its start; a process without one counts from 1970-01-01 at the system's start, so that the time
-//! of day is wrong but still advances. The clocks of the process and of the thread count how long these have run.
+//! `CLOCK_MONOTONIC` is Zircon's monotonic clock, which the vDSO reads. `CLOCK_REALTIME` is the UTC clock that the
+//! process received at its start. In a process without a UTC clock, the time is 1970-01-01 plus the system's uptime, so
+//! it is wrong but advances. The CPU-time clocks of process and thread return their run time.
 
 use crate::errno::{self, EINVAL};
 use crate::{sys, system, thread};
@@ -26,12 +26,12 @@ const CLOCK_BOOTTIME: i32 = 7;
 const NANOS: i64 = 1_000_000_000;
 
 impl Timespec {
-    /// From a count of nanoseconds.
+    /// Converts from nanoseconds.
     pub fn from_nanos(nanos: i64) -> Self {
         Self { seconds: nanos.div_euclid(NANOS), nanos: nanos.rem_euclid(NANOS) }
     }
 
-    /// As nanoseconds, saturating; `None` where the fields make no time.
+    /// Converts to nanoseconds, saturating; `None` if the fields are invalid.
     pub fn to_nanos(self) -> Option<i64> {
         if !(0..NANOS).contains(&self.nanos) {
             return None;
@@ -48,20 +48,20 @@ fn monotonic() -> i64 {
 fn utc() -> i64 {
     let clock = system::utc_clock();
     let mut now = 0;
-    // SAFETY: a valid place for the result.
+    // SAFETY: there is room for the result.
     if clock != sys::HANDLE_INVALID && unsafe { sys::zx_clock_read(clock, &mut now) } == sys::OK {
         return now;
     }
     monotonic()
 }
 
-/// How long a process or thread has run.
+/// Run time of a process or thread in nanoseconds.
 fn run_time(task: sys::Handle) -> Option<i64> {
     const INFO_TASK_RUNTIME: u32 = 30 | 1 << 28;
     let mut info = [0i64; 4];
     let (place, size) = (info.as_mut_ptr().cast(), size_of_val(&info));
     let none = core::ptr::null_mut;
-    // SAFETY: `zx_info_task_runtime_t` is four words, the first the time on processors.
+    // SAFETY: `zx_info_task_runtime_t` is four words, the first is the CPU time.
     let status = unsafe { sys::zx_object_get_info(task, INFO_TASK_RUNTIME, place, size, none(), none()) };
     (status == sys::OK).then_some(info[0])
 }
@@ -76,7 +76,7 @@ fn now(clock: i32) -> Option<i64> {
     }
 }
 
-/// The monotonic deadline that corresponds to the moment `time` of `clock`.
+/// The monotonic deadline that corresponds to the time `time` of `clock`.
 pub fn deadline(clock: i32, time: Timespec) -> Option<i64> {
     let at = time.to_nanos()?;
     Some(at.saturating_sub(now(clock)?).saturating_add(monotonic()))
@@ -87,7 +87,7 @@ pub fn deadline(clock: i32, time: Timespec) -> Option<i64> {
 pub unsafe extern "C" fn clock_gettime(clock: i32, time: *mut Timespec) -> i32 {
     match now(clock) {
         Some(nanos) => {
-            // SAFETY: the caller's place for the result.
+            // SAFETY: `time` has room for the result.
             unsafe { *time = Timespec::from_nanos(nanos) };
             0
         }
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn clock_getres(clock: i32, time: *mut Timespec) -> i32 {
         return errno::fail(EINVAL);
     }
     if !time.is_null() {
-        // SAFETY: the caller's place for the result.
+        // SAFETY: `time` has room for the result.
         unsafe { *time = Timespec::from_nanos(1) };
     }
     0
@@ -113,18 +113,18 @@ pub unsafe extern "C" fn clock_getres(clock: i32, time: *mut Timespec) -> i32 {
 pub unsafe extern "C" fn time(out: *mut i64) -> i64 {
     let seconds = utc().div_euclid(NANOS);
     if !out.is_null() {
-        // SAFETY: the caller's place for the result.
+        // SAFETY: `out` has room for the result.
         unsafe { *out = seconds };
     }
     seconds
 }
 
-/// Seconds and microseconds since 1970; the zone is not filled in.
+/// Seconds and microseconds since 1970; the time zone is not set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gettimeofday(time: *mut [i64; 2], _zone: *mut u8) -> i32 {
     if !time.is_null() {
         let now = Timespec::from_nanos(utc());
-        // SAFETY: the caller's place for the result.
+        // SAFETY: `time` has room for the result.
         unsafe { *time = [now.seconds, now.nanos / 1000] };
     }
     0
@@ -135,7 +135,7 @@ fn sleep_until(deadline: i64) {
     sys::when_there_is_memory(|| unsafe { sys::zx_nanosleep(deadline) });
 }
 
-/// Sleeps for `request`. There are no signals, so that the whole time passes.
+/// Sleeps for `request`. There are no signals, so the whole time passes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nanosleep(request: *const Timespec, _remaining: *mut Timespec) -> i32 {
     // SAFETY: the caller's argument.
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn nanosleep(request: *const Timespec, _remaining: *mut Ti
     }
 }
 
-/// Sleeps for, or (`flags` = 1) until, a time of a clock. Gives an error number.
+/// Sleeps for a duration, or (`flags` = 1) until a time, of a clock. Returns an error number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_nanosleep(
     clock: i32,
@@ -172,14 +172,14 @@ pub unsafe extern "C" fn clock_nanosleep(
     }
 }
 
-/// Sleeps whole seconds; gives those not slept, which is none.
+/// Sleeps for some seconds; returns the number of seconds not slept, which is 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn sleep(seconds: u32) -> u32 {
     sleep_until(monotonic().saturating_add(i64::from(seconds) * NANOS));
     0
 }
 
-/// Sleeps microseconds.
+/// Sleeps for some microseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn usleep(micros: u32) -> i32 {
     sleep_until(monotonic().saturating_add(i64::from(micros) * 1000));

@@ -1,27 +1,29 @@
-//! What fdio and the network service say to each other.
+//! The protocol between fdio and the network service.
 //!
-//! A socket of the network is two things in the client: a *control channel*, over which it is bound, connected and asked,
-//! and a *data socket* of Zircon, which carries its bytes and, by its signals, says what can be done. Bytes never travel
-//! over the channel. The steps, by whose numbers the code refers to them:
+//! A client has two handles for a socket of the network: a *control channel*, over which it sends requests, and a *data
+//! socket* of Zircon, which carries the data and whose signals report events. Data never goes over the channel. Steps
+//! of a conversation; the code refers to these numbers:
 //!
-//! 1. **Reach.** A process connects to the service [`SERVICE`] once: the *client's channel*.
-//! 2. **Open.** Over it goes [`Request::Open`] with the service's end of a new channel, the control channel, and with handles to
-//!    both ends of a new socket of Zircon, the data socket: the service's end, then the client's, which it keeps a handle to.
-//!    It is a stream for TCP and has datagrams for UDP. What waits in it is charged to the client's job, which made it.
-//! 3. **Ask.** Every other request goes over the control channel. Each is answered at once, also where what was asked for
-//!    takes longer: then with [`Error::InProgress`] or [`Error::Again`], and a signal on the data socket tells of the end.
-//! 4. **Connect.** After [`Request::Connect`] the data socket has [`CONNECTED`], or [`ERROR`]; which error it was, the
-//!    option [`Choice::Error`] tells, once.
-//! 5. **Listen.** A listener's data socket carries nothing; it has [`LISTENING`], and [`INCOMING`] while a connection waits.
-//!    [`Request::Accept`] goes with the service's end of a new control channel; the answer has its data socket and its peer's address.
-//! 6. **Carry.** TCP's bytes are the data socket's bytes. Writing is ended (`shutdown`) by the socket's disposition, at
-//!    either end; a peer that ended shows as the end of the bytes, one that was lost as [`ERROR`] too. A datagram is a
-//!    [header](encode_header) with the address of its other party, and the bytes.
-//! 7. **Prepare.** Before a client sends datagrams to an address for the first time it asks ([`Request::Prepare`]), so
-//!    that what can never be sent is refused to the one who sends it.
-//! 8. **Share.** [`Request::Clone`] gives a socket another control channel, for another process; the data socket is
-//!    duplicated as any handle.
-//! 9. **Close.** A socket lives until the last of its control channels is closed, by whatever end of their holders.
+//! 1. **Reach.** A process connects once to the service [`SERVICE`]. This is the *client's channel*.
+//! 2. **Open.** The client sends [`Request::Open`] over it, with the service's end of a new channel (the control
+//!    channel) and with both ends of a new socket of Zircon (the data socket): the service's end, then the client's, of
+//!    which the client keeps a duplicate. The data socket is a stream for TCP and carries datagrams for UDP. The client
+//!    makes the socket, so its queues are charged to the client's job.
+//! 3. **Ask.** All other requests go over the control channel. The service answers each at once. If an operation takes
+//!    longer, it answers [`Error::InProgress`] or [`Error::Again`], and a signal on the data socket reports the end.
+//! 4. **Connect.** After [`Request::Connect`] the data socket gets the signal [`CONNECTED`] or [`ERROR`]; the option
+//!    [`Choice::Error`] returns the error, once.
+//! 5. **Listen.** A listener's data socket carries no data. It has the signal [`LISTENING`], and [`INCOMING`] while a
+//!    connection waits. [`Request::Accept`] carries the service's end of a new control channel; the answer carries the
+//!    new data socket and the peer's address.
+//! 6. **Carry.** The bytes of the data socket are TCP's bytes. `shutdown` sets the disposition of the data socket, at
+//!    either end. A peer that shuts down writing shows as end of stream; a lost connection also as [`ERROR`]. A
+//!    datagram is a [header](encode_header) with the peer's address, followed by the data.
+//! 7. **Prepare.** Before a client sends datagrams to an address for the first time, it sends [`Request::Prepare`], so
+//!    that `sendto` fails if the service can never send there.
+//! 8. **Share.** [`Request::Clone`] makes a second control channel to a socket, for another process; the client
+//!    duplicates the data socket like any handle.
+//! 9. **Close.** A socket exists until its last control channel is closed, for whatever reason.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -39,23 +41,23 @@ use core::net::SocketAddr;
 /// The service's name below `/svc`.
 pub const SERVICE: &str = "network";
 
-/// Signal on the data socket: connected, or connected once.
+/// Signal on the data socket: it is connected, or has been.
 pub const CONNECTED: u32 = 1 << 24;
 /// Signal on the data socket: a connection waits to be accepted.
 pub const INCOMING: u32 = 1 << 25;
-/// Signal on the data socket: there is an error to be asked for.
+/// Signal on the data socket: an error is pending.
 pub const ERROR: u32 = 1 << 26;
 /// Signal on the data socket: it listens.
 pub const LISTENING: u32 = 1 << 27;
 
-/// No message is longer.
+/// Limit on a message in bytes.
 pub const LONGEST: usize = 64;
-/// Bytes before each datagram.
+/// Size in bytes of a datagram's header.
 pub const HEADER: usize = 28;
-/// The most bytes in a datagram over IPv4: what is left of 65,535 after the headers of IP and UDP.
+/// Limit on a datagram over IPv4 in bytes: 65,535 without the headers of IP and UDP.
 pub const DATAGRAM_MAX: usize = 65_507;
 
-/// Which addresses a socket has.
+/// Address family of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -64,44 +66,44 @@ pub enum Family {
     V6,
 }
 
-/// What a socket carries.
+/// Type of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A stream of bytes: TCP.
+    /// TCP stream.
     Stream,
-    /// Datagrams: UDP.
+    /// UDP datagrams.
     Datagram,
 }
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Makes a socket (2). With the service's end of the control channel, and with both ends of the data socket.
+    /// Creates a socket (2). Carries the service's end of the control channel, and both ends of the data socket.
     Open(Family, Kind),
-    /// Makes another control channel (8). With its end.
+    /// Adds a control channel (8). Carries the service's end.
     Clone,
-    /// Gives the socket a local address; port 0 asks for any.
+    /// Binds the socket to a local address; port 0 means any port.
     Bind(SocketAddr),
-    /// Connects (4). Without `wait` the answer is `InProgress` even when it is done.
+    /// Connects (4). Without `wait`, the answer is `InProgress` even if the connection is already established.
     Connect {
-        /// The other party.
+        /// The peer's address.
         to: SocketAddr,
-        /// The client will wait for the end, so it may as well be told now.
+        /// Whether the client waits for the result. The answer then holds the result if it is available at once.
         wait: bool,
     },
-    /// Makes it a listener (5) for which that many connections may wait.
+    /// Makes the socket listen (5); the value is the length of the queue of connections.
     Listen(u32),
-    /// Takes a connection (5). With the service's end of its control channel.
+    /// Accepts a connection (5). Carries the service's end of its control channel.
     Accept,
-    /// The local address.
+    /// Returns the local address.
     LocalAddress,
-    /// The other party's address.
+    /// Returns the peer's address.
     PeerAddress,
     /// Changes an option.
     Set(Choice, u32),
     /// Reads an option.
     Get(Choice),
-    /// Whether datagrams can be sent to an address (7).
+    /// Asks whether datagrams can be sent to an address (7).
     Prepare(SocketAddr),
 }
 
@@ -113,10 +115,10 @@ macro_rules! numbered {
         pub enum $name { $($(#[$item_doc])* $item = $number),* }
 
         impl $name {
-            /// All of them.
+            /// All values.
             pub const ALL: &[$name] = &[$($name::$item),*];
 
-            /// By its number.
+            /// The value with this number.
             pub fn from_number(number: u32) -> Option<$name> {
                 match number { $($number => Some($name::$item),)* _ => None }
             }
@@ -125,91 +127,91 @@ macro_rules! numbered {
 }
 
 numbered! {
-    /// Options of a socket. Truth is 1, what is off or has no value 0.
+    /// Options of a socket. True is 1; false, off and unset are 0.
     Choice:
-    /// The error that waits; asking takes it. The number of an [`Error`], or 0.
+    /// The pending error: the number of an [`Error`], or 0. Reading it clears it.
     Error = 1,
-    /// Small pieces are sent at once.
+    /// `TCP_NODELAY`: small segments are sent at once.
     NoDelay = 2,
-    /// An idle connection is probed.
+    /// `SO_KEEPALIVE`: an idle connection is probed.
     KeepAlive = 3,
-    /// After how many idle seconds.
+    /// Idle seconds before the first probe.
     KeepIdle = 4,
     /// Seconds between probes.
     KeepInterval = 5,
-    /// Unanswered probes that end the connection.
+    /// Number of unanswered probes after which the connection ends.
     KeepCount = 6,
-    /// Seconds that closing may take, plus 1; 1 is: closing resets. 0 is off.
+    /// `SO_LINGER`: limit on the duration of a close in seconds, plus 1. 1: a close resets the connection. 0: off.
     Linger = 7,
-    /// How many routers a packet may pass over IPv4.
+    /// Limit on the hops of a packet over IPv4.
     Ttl = 8,
-    /// The same over IPv6.
+    /// Limit on the hops of a packet over IPv6.
     Hops = 9,
-    /// The address may be bound though connections of another listener there still end.
+    /// `SO_REUSEADDR`: the address can be bound while old connections of another listener there are still closing.
     ReuseAddress = 10,
-    /// Several sockets may share the address.
+    /// `SO_REUSEPORT`: several sockets can bind the address.
     ReusePort = 11,
-    /// Datagrams may go to broadcast addresses.
+    /// `SO_BROADCAST`: datagrams can be sent to broadcast addresses.
     Broadcast = 12,
-    /// An IPv6 socket has nothing to do with IPv4.
+    /// `IPV6_V6ONLY`: the IPv6 socket does not carry IPv4.
     OnlyV6 = 13,
-    /// Datagrams to groups come back. IPv4.
+    /// Multicast datagrams are looped back. IPv4.
     MulticastLoop = 14,
-    /// The same for IPv6.
+    /// Multicast datagrams are looped back. IPv6.
     MulticastLoopV6 = 15,
-    /// Routers that a datagram to a group may pass.
+    /// Limit on the hops of a multicast datagram over IPv4.
     MulticastTtl = 16,
-    /// The same for IPv6.
+    /// Limit on the hops of a multicast datagram over IPv6.
     MulticastHops = 17,
-    /// Whether it listens; cannot be set.
+    /// Whether the socket listens; read-only.
     Accepting = 18,
-    /// Bytes that wait for the reader; a wish.
+    /// Size of the receive buffer in bytes; a hint.
     ReceiveBuffer = 19,
-    /// Bytes that wait to be sent; a wish.
+    /// Size of the send buffer in bytes; a hint.
     SendBuffer = 20,
 }
 
 numbered! {
-    /// Why a request was refused, or what became of a connection.
+    /// Why a request failed, or a connection ended.
     Error:
-    /// The message is none of this protocol.
+    /// Not a valid message of this protocol.
     Malformed = 1,
-    /// The socket is not in a state for it, or the value is out of range.
+    /// The socket's state does not allow the request, or a value is out of range.
     Invalid = 2,
-    /// There is no such thing here.
+    /// The service does not support this.
     NotSupported = 3,
-    /// Another socket has the address.
+    /// Another socket uses the address.
     AddressInUse = 4,
-    /// The address is not one of this machine.
+    /// The address is not an address of this machine.
     AddressNotAvailable = 5,
-    /// An address of the other family.
+    /// The address is of the other family.
     WrongFamily = 6,
-    /// No interface leads there.
+    /// No interface has a route to the address.
     Unreachable = 7,
-    /// Nobody listens there.
+    /// No socket listens at the address.
     Refused = 8,
-    /// The other party is gone.
+    /// The peer reset the connection.
     Reset = 9,
-    /// The other party does not answer.
+    /// The peer does not answer.
     TimedOut = 10,
-    /// It is connected already.
+    /// The socket is already connected.
     IsConnected = 11,
-    /// It is not connected.
+    /// The socket is not connected.
     NotConnected = 12,
-    /// It is being connected already.
+    /// The socket is already connecting.
     Already = 13,
-    /// It has begun; the data socket's signals tell the end.
+    /// The operation has begun; the data socket's signals report its end.
     InProgress = 14,
-    /// Nothing waits; the data socket's signals tell of it.
+    /// Nothing is pending; the data socket's signals report when that changes.
     Again = 15,
-    /// The client, or all together, have as many sockets as there may be.
+    /// The client, or all clients together, have too many sockets.
     TooMany = 16,
-    /// There is no memory.
+    /// No memory is left.
     NoMemory = 17,
-    /// To a broadcast address, without the option.
+    /// A datagram to a broadcast address, without the option.
     Denied = 18,
-    /// No address was given, and the socket has none.
+    /// The request has no address, and the socket has no peer.
     NoDestination = 19,
-    /// There is no such option.
+    /// The option does not exist.
     NoOption = 20,
 }

@@ -1,10 +1,10 @@
-//! Messages as bytes. Decoding takes any bytes and gives a message or none.
+//! Encoding and decoding of messages. Decoding accepts any bytes and returns a message or `None`.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use crate::{Choice, Error, Family, HEADER, Kind, LONGEST, Request};
 
-/// A message that is being written: the first four bytes are the transaction's number, which `zx_channel_call` sets.
+/// A message that is being encoded. Its first four bytes are the transaction's number, which `zx_channel_call` sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     bytes: [u8; LONGEST],
@@ -20,7 +20,7 @@ impl Message {
     }
 
     fn put(&mut self, bytes: &[u8]) {
-        // The longest message has two words, an address and a word.
+        // Always fits: the longest message has two words, an address and a word.
         if let Some(place) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             place.copy_from_slice(bytes);
             self.len += bytes.len();
@@ -52,7 +52,7 @@ impl Reader<'_> {
         decode_address(header)
     }
 
-    /// The value, if nothing is left over.
+    /// Returns `value` if no bytes are left over.
     fn end<T>(&self, value: T) -> Option<T> {
         self.0.is_empty().then_some(value)
     }
@@ -92,12 +92,12 @@ fn decode_address(bytes: &[u8; HEADER]) -> Option<SocketAddr> {
     }
 }
 
-/// The header of a datagram (6) that goes to, or came from, `address`; none is: to the address the socket is connected to.
+/// The header of a datagram (6) to or from `address`. Without an address, the destination is the connected peer.
 pub fn encode_header(address: Option<SocketAddr>) -> [u8; HEADER] {
     address.map_or([0; HEADER], encode_address)
 }
 
-/// Divides a datagram (6) into its header's address, if it has one, and its bytes.
+/// Splits a datagram (6) into its header's address, if it has one, and its data.
 pub fn decode_header(datagram: &[u8]) -> Option<(Option<SocketAddr>, &[u8])> {
     let (header, bytes) = datagram.split_first_chunk::<HEADER>()?;
     if header.iter().all(|byte| *byte == 0) {
@@ -123,7 +123,7 @@ impl Request {
         }
     }
 
-    /// As bytes.
+    /// Encodes the request.
     pub fn encode(&self, transaction: u32) -> Message {
         let mut message = Message::new(transaction, self.number());
         match *self {
@@ -147,7 +147,7 @@ impl Request {
         message
     }
 
-    /// The transaction's number of a message, and its request if it is one.
+    /// Decodes a message: its transaction number, and its request if that is valid.
     pub fn decode(bytes: &[u8]) -> Option<(u32, Option<Request>)> {
         let mut reader = Reader(bytes);
         let transaction = reader.word()?;
@@ -193,19 +193,19 @@ impl Request {
     }
 }
 
-/// What the service answers, beside an [`Error`].
+/// A successful answer of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Done.
+    /// Success without a value.
     Done,
     /// An address.
     Address(SocketAddr),
-    /// An option's value.
+    /// The value of an option.
     Value(u32),
 }
 
 impl Reply {
-    /// An answer as bytes.
+    /// Encodes an answer.
     pub fn encode(transaction: u32, answer: Result<Reply, Error>) -> Message {
         let mut message = Message::new(transaction, answer.as_ref().err().map_or(0, |error| *error as u32));
         match answer {
@@ -222,7 +222,7 @@ impl Reply {
         message
     }
 
-    /// An answer from bytes; none if they are none.
+    /// Decodes an answer; `None` if it is invalid.
     pub fn decode(bytes: &[u8]) -> Option<Result<Reply, Error>> {
         let mut reader = Reader(bytes);
         let _transaction = reader.word()?;
@@ -241,12 +241,12 @@ impl Reply {
     }
 }
 
-/// The address without what is IPv4 in IPv6's clothes.
+/// Converts an IPv4-mapped IPv6 address to IPv4; returns other addresses unchanged.
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// The address as an IPv6 socket sees it.
+/// The address as an IPv6 socket sees it: IPv4 addresses become mapped addresses.
 pub fn mapped(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),

@@ -1,4 +1,4 @@
-//! Everything that is said is understood, and anything else does no harm.
+//! Every message survives encoding and decoding; invalid bytes cause no harm.
 
 use core::net::SocketAddr;
 use std::string::ToString;
@@ -41,7 +41,7 @@ proptest! {
     fn requests_are_understood(transaction: u32, request in request()) {
         let message = request.encode(transaction);
         prop_assert_eq!(Request::decode(message.as_bytes()), Some((transaction, Some(request))));
-        // Neither shorter nor longer.
+        // Neither a shorter nor a longer message decodes to the same request.
         let bytes = message.as_bytes();
         prop_assert_ne!(Request::decode(&bytes[..bytes.len() - 1]), Some((transaction, Some(request))));
         let longer: Vec<u8> = bytes.iter().copied().chain([0]).collect();

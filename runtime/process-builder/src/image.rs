@@ -1,4 +1,4 @@
-//! What an ELF file asks of memory, checked; and why a file is not a program for this system.
+//! Reads and checks the memory layout of an ELF file, and says why a file is not a program for this system.
 
 use alloc::string::String;
 use alloc::vec;
@@ -12,16 +12,16 @@ use elf::segment::{ProgramHeader, SegmentTable};
 
 use crate::needed::needed;
 
-/// Bytes of a page.
+/// Page size in bytes.
 pub const PAGE_SIZE: u64 = 4096;
-/// The stack of a program that does not ask for another size, in bytes.
+/// Stack size in bytes of a program that does not request another.
 pub const DEFAULT_STACK_SIZE: u64 = 256 << 10;
-/// The one dynamic linker.
+/// The only dynamic linker.
 pub const INTERPRETER: &str = "ld.so.1";
-/// Libraries that are there without the loader service: the vDSO, and the dynamic linker under its other name.
+/// Libraries that need no loader service: the vDSO, and the dynamic linker under its other name.
 pub const ALWAYS_THERE: [&str; 2] = ["libzircon.so", "libc.so"];
 
-/// Image addresses end below this: no image spans more than an address space can hold.
+/// Upper bound of image addresses, so that no image exceeds an address space.
 const MAX_ADDRESS: u64 = 1 << 46;
 const MAX_SPAN: u64 = 1 << 40;
 const MAX_STACK_SIZE: u64 = 1 << 34;
@@ -31,11 +31,11 @@ const PROGRAM_HEADER_SIZE: usize = 56;
 const MAX_INTERPRETER: u64 = 256;
 const MAX_NOTE: u64 = 4096;
 
-/// Where an ELF file's bytes come from.
+/// Access to the bytes of an ELF file.
 pub trait FileSource {
     /// Length of the file in bytes.
     fn size(&self) -> u64;
-    /// Copies bytes of the file. Only ranges below [`FileSource::size`] are asked for.
+    /// Copies bytes of the file. All requested ranges are below [`FileSource::size`].
     ///
     /// # Errors
     /// [`ImageError::Unreadable`].
@@ -61,7 +61,7 @@ impl FileSource for [u8] {
 pub enum ImageError {
     /// The file cannot be read.
     Unreadable,
-    /// Something else than an ELF file.
+    /// Not an ELF file.
     NotElf,
     /// ELF for 32-bit machines.
     Not64Bit,
@@ -69,35 +69,35 @@ pub enum ImageError {
     BigEndian,
     /// An ELF version other than 1, or header sizes that are not those of ELF64.
     BadHeader,
-    /// For another processor (`e_machine`).
+    /// For another processor architecture (`e_machine`).
     WrongMachine(u16),
-    /// A program for Linux; its interpreter if it names one.
+    /// A program for Linux; with its interpreter, if it names one.
     Linux(Option<String>),
-    /// Names a dynamic linker that is not there.
+    /// Names an unknown dynamic linker.
     UnknownInterpreter(String),
-    /// An object file, not linked.
+    /// An object file that is not linked.
     ObjectFile,
-    /// Linked to a fixed address.
+    /// Linked to a fixed address (not position-independent).
     FixedAddress,
-    /// Some other type (`e_type`), such as a core dump.
+    /// Another type (`e_type`), such as a core dump.
     WrongType(u16),
-    /// A library: there is no entry.
+    /// A library: it has no entry point.
     NoEntry,
-    /// The entry lies in no executable segment.
+    /// The entry point is not in an executable segment.
     BadEntry,
-    /// The file ends before what its headers speak of.
+    /// The file is shorter than its headers say.
     Truncated,
-    /// No segment to load, or too many headers.
+    /// No loadable segment, or too many program headers.
     BadHeaderCount,
     /// Segments overlap or are not in ascending order.
     Overlap,
-    /// A segment's size in memory is below that in the file, or its alignment makes no sense.
+    /// A segment is smaller in memory than in the file, or its alignment is invalid.
     BadSegment,
-    /// A segment that can be both written and executed.
+    /// A segment is both writable and executable.
     WriteExecute,
-    /// A dynamic section whose names cannot be found, or far too many.
+    /// The dynamic section's names cannot be found, or are too many.
     BadDynamic,
-    /// Addresses or sizes that no address space can hold.
+    /// Addresses or sizes exceed an address space.
     TooBig,
 }
 
@@ -151,25 +151,25 @@ fn machine_name(machine: u16) -> Option<&'static str> {
     })
 }
 
-/// A part of the file that becomes memory. Addresses are relative to where the image will lie.
+/// A loadable segment. Addresses are relative to the image's base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// First byte in memory.
+    /// Address of its first byte.
     pub address: u64,
-    /// Bytes in memory; what the file does not fill is zero.
+    /// Size in memory in bytes; bytes beyond the file's are zero.
     pub memory_size: u64,
-    /// First byte in the file; congruent to the address modulo the page size.
+    /// Offset in the file; congruent to the address modulo the page size.
     pub offset: u64,
-    /// Bytes in the file.
+    /// Size in the file in bytes.
     pub file_size: u64,
-    /// May be written.
+    /// Writable.
     pub write: bool,
-    /// May be executed.
+    /// Executable.
     pub execute: bool,
 }
 
 impl Segment {
-    /// The pages that the segment touches: first byte and first byte after.
+    /// The pages that the segment overlaps: address of the first byte, and of the byte after the last.
     pub fn pages(&self) -> (u64, u64) {
         (page_floor(self.address), page_ceil(self.address + self.memory_size))
     }
@@ -178,25 +178,25 @@ impl Segment {
 /// A checked image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Where the first thread begins, relative as all addresses here.
+    /// Entry point, relative to the base like all addresses here.
     pub entry: u64,
     /// The dynamic linker that the file names; always [`INTERPRETER`].
     pub interpreter: Option<String>,
     /// The libraries that the file names.
     pub needed: Vec<String>,
-    /// What to load, ascending, without overlap of pages.
+    /// Loadable segments in ascending order; they share no pages.
     pub segments: Vec<Segment>,
-    /// Bytes of stack for the first thread, whole pages.
+    /// Stack size of the first thread in bytes, a multiple of the page size.
     pub stack_size: u64,
-    /// The alignment that the image's base needs, a power of two.
+    /// Required alignment of the image's base, a power of two.
     pub align: u64,
 }
 
 impl Image {
-    /// Checks a file that shall be a program.
+    /// Checks a file that must be a program.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// An [`ImageError`] that says what is wrong with it.
     pub fn program(file: &(impl FileSource + ?Sized)) -> Result<Image, ImageError> {
         let image = Image::library(file)?;
         if image.entry == 0 {
@@ -209,10 +209,10 @@ impl Image {
         Ok(image)
     }
 
-    /// Checks a file that is loaded whatever its entry is.
+    /// Checks a file that can have an entry point or none.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// An [`ImageError`] that says what is wrong with it.
     pub fn library(file: &(impl FileSource + ?Sized)) -> Result<Image, ImageError> {
         let header = read_header(file)?;
         let headers = read_program_headers(file, &header)?;
@@ -263,7 +263,7 @@ impl Image {
         Ok(image)
     }
 
-    /// The pages from the first to the last segment; none without segments.
+    /// The pages from the first to the last segment; `None` without segments.
     pub fn span(&self) -> Option<(u64, u64)> {
         Some((self.segments.first()?.pages().0, self.segments.last()?.pages().1))
     }
@@ -316,7 +316,7 @@ fn read_program_headers(
     Ok(SegmentTable::new(LittleEndian, Class::ELF64, &bytes).iter().collect())
 }
 
-/// Gives the interpreter, or tells that the program is for another system.
+/// Returns the interpreter; fails if the program is for another system.
 fn check_system(
     file: &(impl FileSource + ?Sized),
     header: &FileHeader<LittleEndian>,
@@ -342,7 +342,7 @@ fn check_system(
     }
 }
 
-/// Whether a note segment begins with, or holds, the GNU note that names Linux as the system.
+/// Whether a note segment contains the GNU note that names Linux as the system.
 fn is_linux_note(file: &(impl FileSource + ?Sized), header: &ProgramHeader) -> bool {
     if header.p_filesz > MAX_NOTE {
         return false;
@@ -351,7 +351,7 @@ fn is_linux_note(file: &(impl FileSource + ?Sized), header: &ProgramHeader) -> b
     if read_checked(file, header.p_offset, &mut bytes).is_err() {
         return false;
     }
-    // Length of name 4, of contents 16, type 1 (ABI), "GNU", system 0 (Linux).
+    // Name length 4, content length 16, type 1 (ABI), "GNU", system 0 (Linux).
     const ABI_TAG: [u8; 20] = *b"\x04\0\0\0\x10\0\0\0\x01\0\0\0GNU\0\0\0\0\0";
     bytes.windows(ABI_TAG.len()).step_by(4).any(|window| window == ABI_TAG)
 }
@@ -384,7 +384,7 @@ fn check_segment(header: &ProgramHeader, file_size: u64) -> Result<Segment, Imag
     })
 }
 
-/// Reads a range that a file's headers speak of.
+/// Reads a range that the file's headers name; fails if it is outside of the file.
 pub(crate) fn read_checked(file: &(impl FileSource + ?Sized), offset: u64, bytes: &mut [u8]) -> Result<(), ImageError> {
     match offset.checked_add(bytes.len() as u64) {
         Some(end) if end <= file.size() => file.read_at(offset, bytes),
@@ -392,12 +392,12 @@ pub(crate) fn read_checked(file: &(impl FileSource + ?Sized), offset: u64, bytes
     }
 }
 
-/// Rounds down to pages.
+/// Rounds down to a multiple of the page size.
 pub(crate) fn page_floor(size: u64) -> u64 {
     size & !(PAGE_SIZE - 1)
 }
 
-/// Rounds up to pages. All sizes here are far below the end of `u64`.
+/// Rounds up to a multiple of the page size. All sizes here are far below `u64::MAX`.
 pub(crate) fn page_ceil(size: u64) -> u64 {
     page_floor(size.saturating_add(PAGE_SIZE - 1))
 }

@@ -1,4 +1,4 @@
-//! From memory objects to a process that runs.
+//! Builds a running process from VMOs.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,22 +21,22 @@ use crate::load::{VmoSource, load};
 pub enum Error {
     /// The file is not a program for this system.
     Image(ImageError),
-    /// The dynamic linker's file is not one.
+    /// The dynamic linker's file is not valid.
     Interpreter(ImageError),
-    /// The vDSO's file is not one.
+    /// The vDSO's file is not valid.
     Vdso(ImageError),
-    /// The program wants a dynamic linker and none was given, or the loader service has none: its answer.
+    /// The program needs a dynamic linker and there is none; with the loader service's answer.
     NoInterpreter(Status),
-    /// A library that the program names cannot be had: the loader service's answer.
+    /// A library that the program names is not available; with the loader service's answer.
     NoLibrary(String, Status),
-    /// Arguments, environment or handles do not fit into the message.
+    /// Arguments, environment or handles do not fit into the start message.
     Message(BuildError),
-    /// A system call failed: what was tried, and the answer.
+    /// A system call failed: what was attempted, and the status.
     Call(&'static str, Status),
 }
 
 impl Error {
-    /// The status that tells the most of it.
+    /// The status that describes the error best.
     pub fn status(&self) -> Status {
         match self {
             Error::Image(ImageError::Unreadable) => Status::IO,
@@ -64,7 +64,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Says what was tried when a call fails.
+/// Adds to a failed call what was attempted.
 trait Trying<T> {
     fn trying(self, what: &'static str) -> Result<T, Error>;
 }
@@ -75,18 +75,18 @@ impl<T> Trying<T> for Result<T, Status> {
     }
 }
 
-/// A process that runs.
+/// A running process.
 #[derive(Debug)]
 pub struct Process {
     /// Its handle.
     pub process: zx::Process,
     /// Its first thread.
     pub thread: zx::Thread,
-    /// Where its program lies, or its dynamic linker when it has one.
+    /// Base address of its program, or of its dynamic linker if it has one.
     pub base: usize,
 }
 
-/// What a process is made of.
+/// Collects the parts of a new process.
 pub struct Launcher<'a> {
     name: &'a str,
     executable: Vmo,
@@ -100,7 +100,7 @@ pub struct Launcher<'a> {
 }
 
 impl<'a> Launcher<'a> {
-    /// A process named `name` from an executable's file and the vDSO's.
+    /// Begins a process named `name`, from the VMOs of an executable and of the vDSO.
     pub fn new(name: &'a str, executable: Vmo, vdso: &'a Vmo) -> Launcher<'a> {
         Launcher {
             name,
@@ -115,19 +115,19 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// The process can be shared (`ZX_PROCESS_SHARED`): it lives in the upper half of its address space.
+    /// Makes a process whose address space others can share (`ZX_PROCESS_SHARED`): it occupies the upper half.
     pub fn shared(&mut self) -> &mut Self {
         self.shared = true;
         self
     }
 
-    /// The loader service that the dynamic linker asks for libraries.
+    /// Sets the loader service from which the dynamic linker requests libraries.
     pub fn loader(&mut self, loader: Channel) -> &mut Self {
         self.loader = Some(loader);
         self
     }
 
-    /// Gives the program a handle.
+    /// Adds a handle for the program.
     pub fn handle(&mut self, info: HandleInfo, handle: Handle) -> &mut Self {
         self.handles.push((info, handle));
         self
@@ -145,17 +145,17 @@ impl<'a> Launcher<'a> {
         self
     }
 
-    /// Adds a name that handles refer to.
+    /// Adds a name, which handles refer to by index.
     pub fn name(&mut self, name: &'a [u8]) -> &mut Self {
         self.names.push(name);
         self
     }
 
-    /// Builds the process in `job` and starts it. `find` is asked for the dynamic linker's file when the program names
-    /// one, and then for each library that it names.
+    /// Builds the process in `job` and starts it. If the program names a dynamic linker, calls `find` for the linker's
+    /// file and then for each library that the program names.
     ///
     /// # Errors
-    /// [`Error`]; the process is gone then, and all handles are closed.
+    /// [`Error`]. The process has then been killed, and all handles are closed.
     pub fn start(
         self,
         job: &Job,
@@ -169,7 +169,8 @@ impl<'a> Launcher<'a> {
                 let vmo = find(name, self.loader.as_ref()).map_err(Error::NoInterpreter)?;
                 let source = VmoSource::new(&vmo).map_err(Error::NoInterpreter)?;
                 let image = Image::program(&source).map_err(Error::Interpreter)?;
-                // The linker runs in the new process and asks by itself; here is only seen whether they are there.
+                // The dynamic linker requests the libraries itself, in the new process. This only checks that they
+                // exist.
                 for name in program.needed.iter().filter(|name| !ALWAYS_THERE.contains(&name.as_str())) {
                     find(name, self.loader.as_ref()).map_err(|status| Error::NoLibrary(name.clone(), status))?;
                 }
@@ -182,7 +183,7 @@ impl<'a> Launcher<'a> {
         let (process, root) = made.trying("create the process")?;
         let built = self.build(&process, &root, &program, linker.as_ref(), &vdso_image);
         if built.is_err() {
-            // A process that was never started ends with its last handle; killing it frees its memory now.
+            // A process that was never started ends when its last handle is closed; the kill frees its memory now.
             let _ = process.kill();
         }
         let (thread, base) = built?;
@@ -273,7 +274,7 @@ fn send(
     channel.write_handles(&bytes, handles).trying("send the start message")
 }
 
-/// Maps a stack with a page below it that nothing is mapped to. Gives the first stack pointer.
+/// Maps a stack with an unmapped guard page below it. Returns the initial stack pointer.
 fn map_stack(root: &Vmar, size: u64) -> Result<(Vmo, usize), Status> {
     let vmo = Vmo::create(size, 0)?;
     vmo.set_name("stack")?;
@@ -282,6 +283,6 @@ fn map_stack(root: &Vmar, size: u64) -> Result<(Vmo, usize), Status> {
     let options = ZX_VM_CAN_MAP_READ | ZX_VM_CAN_MAP_WRITE | ZX_VM_CAN_MAP_SPECIFIC;
     let (vmar, _) = root.allocate(options, 0, len + guard)?;
     let base = vmar.map(ZX_VM_SPECIFIC | ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, guard, &vmo, 0, len)?;
-    // As after a call: the address that a function's first push expects.
+    // Aligned as after a call instruction, which is what a function's entry expects.
     Ok((vmo, ((base + len) & !15) - 8))
 }

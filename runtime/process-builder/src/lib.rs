@@ -1,12 +1,13 @@
 //! Creates, loads and starts a process from an ELF image.
 //!
-//! Zircon has no `exec`: whoever starts a process builds it. That is, in order: read the ELF file's headers and refuse
-//! what is not a program for this system ([`Image`]); create an empty process; map the program's segments into it, or
-//! those of its dynamic linker when it names one; map the vDSO and a stack; send the messages that the process finds on
-//! its bootstrap channel; start its first thread. [`Launcher`] does this; nothing of the process is left when it fails.
+//! Zircon has no `exec`: the program that starts a process builds it. The steps are: read the ELF file's headers and
+//! reject a file that is not a program for this system ([`Image`]); create an empty process; map the program's segments
+//! into it, or those of its dynamic linker if it names one; map the vDSO and a stack; write the start messages to its
+//! bootstrap channel; start its first thread. [`Launcher`] does this; if a step fails, it leaves nothing of the process
+//! behind.
 //!
-//! No file system is asked here: the caller hands in memory objects. [`loader`] is the service that dynamic linkers get
-//! their libraries from, for those who ask it and for those who are it.
+//! This crate uses no file system: the caller passes VMOs. [`loader`] has both sides of the loader service, from which
+//! dynamic linkers get their libraries.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Maps an image's segments.
 //!
-//! Segments that are not written are mapped straight from the file's memory object, so all processes share them. The
-//! others get an object of their own, filled with the file's bytes.
+//! Read-only segments are mapped directly from the file's VMO, so all processes share them. Each writable segment gets
+//! its own VMO with a copy of the file's bytes.
 
 use alloc::vec;
 
@@ -13,10 +13,10 @@ use zx::{AsHandleRef, Vmar, Vmo};
 
 use crate::image::{FileSource, Image, ImageError, Segment, page_ceil, page_floor};
 
-/// Bytes copied at a time.
+/// Number of bytes copied at a time.
 const CHUNK: usize = 16 << 10;
 
-/// Reads an ELF file from a memory object.
+/// An ELF file in a VMO.
 #[derive(Debug)]
 pub struct VmoSource<'a> {
     vmo: &'a Vmo,
@@ -24,10 +24,10 @@ pub struct VmoSource<'a> {
 }
 
 impl<'a> VmoSource<'a> {
-    /// The file is as long as the object's contents.
+    /// The file's length is the VMO's stream size, or its size if it has none.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the kernel.
     pub fn new(vmo: &'a Vmo) -> Result<VmoSource<'a>, Status> {
         let size = vmo.get_stream_size().or_else(|_| vmo.get_size())?;
         Ok(VmoSource { vmo, size })
@@ -44,21 +44,21 @@ impl FileSource for VmoSource<'_> {
     }
 }
 
-/// An image in an address space.
+/// An image that has been mapped.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The region that holds exactly the image.
+    /// The VMAR that holds exactly the image.
     pub vmar: Vmar,
-    /// Where its first page lies.
+    /// Address of its first page.
     pub base: usize,
-    /// Where its first thread begins.
+    /// Address of its entry point.
     pub entry: usize,
 }
 
-/// Maps a checked image into a region of its own below `parent`.
+/// Maps a checked image into a new VMAR below `parent`.
 ///
 /// # Errors
-/// What the kernel answers; the region is destroyed then.
+/// Errors of the kernel; the VMAR is destroyed then.
 pub fn load(parent: &Vmar, vmo: &Vmo, image: &Image) -> Result<Loaded, Status> {
     let (low, high) = image.span().ok_or(Status::INVALID_ARGS)?;
     let size = usize::try_from(high - low).map_err(|_| Status::OUT_OF_RANGE)?;
@@ -70,7 +70,7 @@ pub fn load(parent: &Vmar, vmo: &Vmo, image: &Image) -> Result<Loaded, Status> {
     let (vmar, base) = parent.allocate(options, 0, size)?;
     for segment in &image.segments {
         if let Err(status) = map_segment(&vmar, vmo, low, segment) {
-            // The first error is the one to tell.
+            // Return the first error.
             let _ = vmar.destroy();
             return Err(status);
         }
@@ -115,7 +115,7 @@ fn copy(from: &Vmo, from_offset: u64, to: &Vmo, to_offset: u64, size: u64) -> Re
     Ok(())
 }
 
-/// The option that asks for an alignment above that of pages.
+/// The option for an alignment above that of pages.
 fn align_option(align: u64) -> u32 {
     let log2 = align.max(1).ilog2();
     if log2 > 12 { log2 << abi::ZX_VM_ALIGN_BASE } else { 0 }

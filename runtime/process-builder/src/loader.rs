@@ -1,13 +1,13 @@
-//! The loader service, both ends: [`load_object`] and [`clone`] ask one, [`answer`] is one.
+//! Both sides of the loader service: [`load_object`] and [`clone`] are the client's, [`answer`] is the server's.
 
 use abi::{Rights, Status, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_SLICE};
 use processargs::ldsvc::{self, Request, Response};
 use zx::{AsHandleRef, Channel, Handle, Info, MonotonicInstant, Vmo};
 
-/// Asks a loader service for a file.
+/// Requests a file from a loader service.
 ///
 /// # Errors
-/// Its answer, or why there is none.
+/// The service's status, or why there is no answer.
 pub fn load_object(loader: &Channel, name: &str) -> Result<Vmo, Status> {
     let (status, handle) = call(loader, Request::LoadObject(name), None)?;
     match (status, handle) {
@@ -20,7 +20,7 @@ pub fn load_object(loader: &Channel, name: &str) -> Result<Vmo, Status> {
 /// Opens a second connection to a loader service.
 ///
 /// # Errors
-/// Its answer, or why there is none.
+/// The service's status, or why there is no answer.
 pub fn clone(loader: &Channel) -> Result<Channel, Status> {
     let (ours, theirs) = Channel::create()?;
     match call(loader, Request::Clone, Some(theirs.into_handle()))? {
@@ -45,23 +45,23 @@ fn call(loader: &Channel, request: Request<'_>, handle: Option<Handle>) -> Resul
     Ok((Status(response.status), handle))
 }
 
-/// What a request was.
+/// Result of [`answer`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// There is none.
+    /// There was no request.
     Nothing,
-    /// It was answered; more may come.
+    /// The request was answered; more can follow.
     Yes,
-    /// The client is done.
+    /// The client has ended the connection.
     Done,
 }
 
-/// Reads one request from a client without waiting and answers it. `find` gives the memory object of a library, `add` takes
-/// what the client sent as another connection, which is to be served too.
+/// Reads one request from a client without waiting, and answers it. `find` returns a library's VMO; `add` takes the
+/// channel of another connection, which the caller must serve too.
 ///
 /// # Errors
-/// The connection is at its end: drop the channel. The client has gone ([`Status::PEER_CLOSED`]), it sent a message that is
-/// none, or it does not read its answers ([`Status::SHOULD_WAIT`]).
+/// The connection has failed, and the caller must drop the channel: the client has closed it ([`Status::PEER_CLOSED`]),
+/// has sent an invalid message, or does not read its answers ([`Status::SHOULD_WAIT`]).
 pub fn answer(
     client: &Channel,
     find: impl FnOnce(&str) -> Result<Vmo, Status>,
@@ -79,7 +79,7 @@ pub fn answer(
     let (ordinal, result) = match request {
         Request::Done => return Ok(Answered::Done),
         Request::LoadObject(name) => (ldsvc::LOAD_OBJECT, find(name).map(Some)),
-        // There are no variants of libraries to choose from.
+        // There are no variants of libraries.
         Request::Config(_) => (ldsvc::CONFIG, Err(Status::NOT_SUPPORTED)),
         Request::Clone => {
             let [handle] = &mut handles;
@@ -95,11 +95,10 @@ pub fn answer(
     Ok(Answered::Yes)
 }
 
-/// A file of a BOOTFS image as a memory object of its own, which can be read, mapped and executed, not written. No
-/// bytes are copied.
+/// A VMO of one file of a BOOTFS image, with rights to read, map and execute, but not to write. Nothing is copied.
 ///
 /// # Errors
-/// What the kernel answers; [`Status::NOT_SUPPORTED`] for an empty file.
+/// Errors of the kernel; [`Status::NOT_SUPPORTED`] for an empty file.
 pub fn boot_file(image: &Vmo, entry: &bootfs::Entry<'_>) -> Result<Vmo, Status> {
     if entry.size == 0 {
         return Err(Status::NOT_SUPPORTED);

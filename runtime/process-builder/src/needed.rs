@@ -1,7 +1,8 @@
 //! The libraries that a program names, from its dynamic section.
 //!
-//! The dynamic linker runs inside the new process; what it lacks it can only complain about when the process has
-//! started. So whoever starts a program asks for its libraries first. What these need in turn is left to the linker.
+//! The dynamic linker runs inside the new process, so it can report a missing library only after the process has
+//! started. Therefore the program that starts a process first checks that the program's own libraries exist. The
+//! libraries that these need in turn are left to the linker.
 
 use alloc::string::String;
 use alloc::vec;
@@ -15,16 +16,16 @@ use elf::segment::ProgramHeader;
 
 use crate::image::{FileSource, ImageError, Segment, read_checked};
 
-/// Bytes of a dynamic section that are looked at, and of a library's name; beyond both nothing sensible is found.
+/// Limits in bytes on the part of a dynamic section that is read, and on a library's name.
 const MAX_SECTION: u64 = 64 << 10;
 const MAX_NAME: usize = 255;
-/// Libraries that one program may name.
+/// Limit on the libraries that a program names.
 const MAX_LIBRARIES: usize = 256;
 
-/// The names in the order in which they stand.
+/// The names, in file order.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// An [`ImageError`] that says what is wrong with the file.
 pub fn needed(
     file: &(impl FileSource + ?Sized),
     headers: &[ProgramHeader],
@@ -47,7 +48,7 @@ pub fn needed(
     if offsets.len() > MAX_LIBRARIES {
         return Err(ImageError::BadDynamic);
     }
-    // The strings are named by their address in memory; a segment says where in the file that is.
+    // The dynamic section has the strings' address in memory; the segment there gives their offset in the file.
     let strings = rows().find(|row| row.d_tag == e::DT_STRTAB).map(|row| row.d_val());
     let place = strings.and_then(|address| {
         let segment = segments.iter().find(|s| (s.address..s.address + s.file_size).contains(&address))?;

@@ -1,8 +1,8 @@
-//! Which files are programs, and why others are not.
+//! Which files are accepted as programs, and why others are not.
 use process_builder::{DEFAULT_STACK_SIZE, Image, ImageError, Segment};
 use proptest::prelude::*;
 
-/// What a test file is made of.
+/// The contents of a test file.
 #[derive(Clone)]
 struct Elf {
     class: u8,
@@ -55,7 +55,7 @@ impl Elf {
             headers.push([3, 4, 0x700, 0x700, interp.len() as u64 + 1, interp.len() as u64 + 1, 1]);
         }
         if let Some(needed) = &self.needed {
-            // The section at 0x400, its strings at 0x600.
+            // Dynamic section at 0x400, strings at 0x600.
             let (mut rows, mut strings) = (vec![[5u64, 0x600]], vec![0u8]);
             for name in needed {
                 rows.push([1, strings.len() as u64]);
@@ -127,7 +127,7 @@ fn a_program_names_its_libraries() {
     assert_eq!(elf.check().unwrap().needed, [""; 0]);
     elf.needed = Some(vec!["libfdio.so", "libc.so"]);
     assert_eq!(elf.check().unwrap().needed, ["libfdio.so", "libc.so"]);
-    // Strings that lie in no segment.
+    // The strings are not in any segment.
     elf.headers[0] = load(R, 0, 0, 0x500, 0x500);
     assert_eq!(elf.check().unwrap_err(), ImageError::BadDynamic);
 }
@@ -181,7 +181,7 @@ proptest! {
         elf.needed = libraries.then(|| vec!["libfdio.so"]);
         let mut bytes = elf.bytes();
         for (at, value) in damage {
-            // Headers, and the dynamic section behind them.
+            // Damage the headers and the dynamic section.
             bytes[if at < 240 { at } else { 0x400 + at - 240 }] = value;
         }
         if cut < 0x800 {

@@ -1,19 +1,19 @@
-//! Making a message.
+//! Builds a message.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::{HEADER_SIZE, HandleInfo, MAX_BYTES, MAX_HANDLES, PROTOCOL, VERSION};
 
-/// Why a message cannot be made.
+/// Why a message cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Over [`MAX_BYTES`]: too long or too many arguments and environment strings.
+    /// The message would exceed [`MAX_BYTES`]: arguments and environment are too long or too many.
     TooLong,
-    /// Over [`MAX_HANDLES`].
+    /// More than [`MAX_HANDLES`] handles.
     TooManyHandles,
-    /// A string has a NUL inside.
+    /// A string contains a NUL.
     NulInString,
 }
 
@@ -59,7 +59,7 @@ impl Builder {
         Builder::default()
     }
 
-    /// Announces the next handle. The handles themselves are sent in the same order.
+    /// Adds the next handle's purpose. The caller sends the handles in the same order.
     pub fn handle(&mut self, info: HandleInfo) -> &mut Builder {
         self.handles.push(info);
         self
@@ -86,12 +86,12 @@ impl Builder {
         self
     }
 
-    /// The number of handles announced.
+    /// Number of handles added.
     pub fn handle_count(&self) -> usize {
         self.handles.len()
     }
 
-    /// The message's bytes.
+    /// Encodes the message.
     ///
     /// # Errors
     /// [`BuildError`].

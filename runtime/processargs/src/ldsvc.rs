@@ -1,25 +1,25 @@
 //! The loader service's protocol, `fuchsia.ldsvc.Loader`: how a dynamic linker gets its libraries.
 //!
-//! A program is started with a channel to such a service. The dynamic linker asks it for each library by name and gets
-//! a memory object; `Config` chooses a subdirectory for the names that follow, `Clone` opens a second connection,
-//! `Done` ends this one. Messages are FIDL's, version 2 of the wire format: a header of 16 bytes (transaction, flags,
-//! magic, ordinal), then the body in units of 8 bytes. A method's ordinal is made from its name: the first 8 bytes of
-//! the SHA-256 of `fuchsia.ldsvc/Loader.<Method>`, little endian, without the top bit.
+//! A program starts with a channel to such a service. The dynamic linker requests each library by name and receives a
+//! VMO. `Config` selects a subdirectory for the names that follow, `Clone` opens a second connection, `Done` ends this
+//! one. The messages are FIDL messages, version 2 of the wire format: a header of 16 bytes (transaction, flags, magic,
+//! ordinal), then the body in units of 8 bytes. A method's ordinal is computed from its name: the first 8 bytes of the
+//! SHA-256 of `fuchsia.ldsvc/Loader.<Method>`, little-endian, with the top bit cleared.
 
 use core::fmt;
 
-/// Ends the connection; no answer.
+/// Ends the connection. There is no answer.
 pub const DONE: u64 = 0x63ba_6b76_d367_1001;
-/// Asks for a library.
+/// Requests a library.
 pub const LOAD_OBJECT: u64 = 0x48c5_a151_d6df_2853;
-/// Chooses a configuration.
+/// Selects a configuration.
 pub const CONFIG: u64 = 0x6a8a_1a14_6463_2841;
 /// Opens another connection.
 pub const CLONE: u64 = 0x57e6_43a9_ab6e_4c29;
 
-/// The longest library or configuration name, in bytes.
+/// Limit in bytes on the name of a library or configuration.
 pub const MAX_NAME: usize = 1024;
-/// A buffer that holds every message of the protocol.
+/// Size in bytes of a buffer for any message of the protocol.
 pub const MAX_MESSAGE: usize = HEADER + 16 + MAX_NAME;
 
 const HEADER: usize = 16;
@@ -28,11 +28,11 @@ const FLAGS: [u8; 4] = [2, 0, 0, 1];
 const PRESENT: u64 = u64::MAX;
 const HANDLE_PRESENT: u32 = u32::MAX;
 
-/// Why a message cannot be read or written.
+/// Why a message cannot be decoded or encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// Shorter than its contents, or longer.
+    /// The length does not match the contents.
     BadLength,
     /// Not version 2 of the wire format, or a wrong magic.
     BadHeader,
@@ -40,7 +40,7 @@ pub enum Error {
     UnknownMethod,
     /// A name that is absent, too long, or not UTF-8.
     BadName,
-    /// A handle is announced but absent, or the other way round.
+    /// The body names a handle and the message has none, or the other way round.
     BadHandle,
     /// The buffer is too small.
     NoRoom,
@@ -61,24 +61,24 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Ends the connection; no answer.
+    /// Ends the connection. There is no answer.
     Done,
-    /// Asks for the library of this name.
+    /// Requests the library with this name.
     LoadObject(&'a str),
-    /// Chooses a subdirectory; a `!` at its end: nothing but it.
+    /// Selects a subdirectory. With a `!` at the end, libraries are searched for only there.
     Config(&'a str),
-    /// Gives the server's end of a new connection, the one handle of the message.
+    /// Opens another connection; the message's only handle is the server's end of its channel.
     Clone,
 }
 
 impl<'a> Request<'a> {
-    /// Reads a request that came with `handles` handles; gives its transaction too.
+    /// Decodes a request that came with `handles` handles; also returns its transaction.
     ///
     /// # Errors
-    /// [`Error`]. The server closes the connection.
+    /// [`Error`]; the server must close the connection.
     pub fn decode(bytes: &'a [u8], handles: usize) -> Result<(u32, Request<'a>), Error> {
         let (transaction, ordinal, body) = split_header(bytes)?;
         let request = match ordinal {
@@ -101,7 +101,7 @@ impl<'a> Request<'a> {
         Ok((transaction, request))
     }
 
-    /// Writes the request; gives its length.
+    /// Encodes the request; returns its length in bytes.
     ///
     /// # Errors
     /// [`Error::BadName`], [`Error::NoRoom`].
@@ -115,19 +115,19 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a server answers: a status, and a memory object for `LoadObject` that worked.
+/// A server's answer: a status, and a VMO if a `LoadObject` succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The method that is answered.
+    /// The request's method.
     pub ordinal: u64,
     /// A `zx_status_t`.
     pub status: i32,
-    /// The answer's one handle is the library.
+    /// Whether the message's only handle is the library's VMO.
     pub has_object: bool,
 }
 
 impl Response {
-    /// Reads an answer that came with `handles` handles; gives its transaction too.
+    /// Decodes an answer that came with `handles` handles; also returns its transaction.
     ///
     /// # Errors
     /// [`Error`].
@@ -147,7 +147,7 @@ impl Response {
         Ok((transaction, Response { ordinal, status, has_object }))
     }
 
-    /// Writes the answer; gives its length.
+    /// Encodes the answer; returns its length in bytes.
     ///
     /// # Errors
     /// [`Error::NoRoom`].

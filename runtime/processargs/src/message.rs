@@ -1,10 +1,10 @@
-//! Reading a message without trust.
+//! Decodes an untrusted message.
 
 use core::fmt;
 
 use crate::{HEADER_SIZE, HandleInfo, MAX_HANDLES, PROTOCOL, VERSION};
 
-/// Why a message cannot be read.
+/// Why a message cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,9 +16,9 @@ pub enum Error {
     BadVersion,
     /// More handles than a message can carry.
     TooManyHandles,
-    /// The words about handles lie outside the message.
+    /// The array of handle purposes is outside of the message.
     BadHandles,
-    /// Arguments, environment or names lie outside the message or lack their NULs.
+    /// Arguments, environment or names are outside of the message or not terminated.
     BadStrings,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Message<'a> {
     /// Checks a message that came with `handles` handles.
     ///
     /// # Errors
-    /// What is wrong with the message.
+    /// An [`Error`] that says what is wrong with the message.
     pub fn parse(bytes: &'a [u8], handles: usize) -> Result<Message<'a>, Error> {
         let mut words = [0u32; HEADER_SIZE / 4];
         let header = bytes.get(..HEADER_SIZE).ok_or(Error::Truncated)?;
@@ -77,14 +77,14 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// What each handle is for, in the order of the handles.
+    /// The purpose of each handle, in the order of the handles.
     pub fn handles(&self) -> impl ExactSizeIterator<Item = HandleInfo> + 'a {
         self.handle_words
             .chunks_exact(4)
             .map(|word| HandleInfo::from_word(u32::from_le_bytes([word[0], word[1], word[2], word[3]])))
     }
 
-    /// The index of the first handle of this purpose.
+    /// The index of the first handle with this purpose.
     pub fn find(&self, info: HandleInfo) -> Option<usize> {
         self.handles().position(|other| other == info)
     }
@@ -105,7 +105,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Iterator over strings; they come without their NUL.
+/// Iterator over strings, without their NULs.
 #[derive(Clone, Copy, Debug)]
 pub struct Strings<'a> {
     rest: &'a [u8],
@@ -119,7 +119,8 @@ impl<'a> Strings<'a> {
             return Ok(Strings { rest: &[], left });
         }
         let rest = part(bytes, offset).ok_or(Error::BadStrings)?;
-        // Each string takes a byte at least, so this ends with the message however many are announced.
+        // Each string has at least one byte, so the search ends with the message, however many strings the header
+        // claims.
         let mut nuls = rest.iter().enumerate().filter(|(_, byte)| **byte == 0).map(|(at, _)| at);
         let last = nuls.nth(left - 1).ok_or(Error::BadStrings)?;
         Ok(Strings { rest: &rest[..=last], left })

@@ -1,4 +1,4 @@
-//! Messages survive the way to bytes and back; damaged ones are refused without panicking.
+//! Messages survive encoding and decoding; damaged ones are rejected without a panic.
 use processargs::ldsvc::{self, Request, Response};
 use processargs::{BuildError, Builder, Error, HandleInfo, MAX_BYTES, MAX_HANDLES, Message, PA_FD, PA_PROC_SELF};
 use proptest::prelude::*;

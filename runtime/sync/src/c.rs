@@ -1,8 +1,8 @@
-//! The same as Zircon's libsync: its names, argument types and sizes of objects. An object that is all zero is ready for
-//! use. Deadlines and durations are nanoseconds of the monotonic clock.
+//! Zircon's libsync: the same names, argument types and object sizes. An object that is all zero is initialised.
+//! Deadlines and durations are in nanoseconds of the monotonic clock.
 //!
-//! Each function takes pointers to objects that live for the call and are used with these functions alone; a mutex that
-//! waits goes with a condition must be held by the caller.
+//! Every function takes pointers to objects that live for the duration of the call and that only these functions
+//! access. The caller of a condition's wait functions must hold the mutex.
 #![allow(clippy::missing_safety_doc, reason = "the head of the module says it for all")]
 #![allow(non_camel_case_types, reason = "the names are Zircon's")]
 
@@ -19,7 +19,7 @@ pub type sync_mutex_t = Mutex;
 /// One word.
 pub type sync_completion_t = Completion;
 
-/// Three words' room, of which this library uses the first.
+/// Has the size of three words, of which this library uses the first.
 #[repr(C)]
 #[derive(Debug)]
 pub struct sync_condition_t {
@@ -30,11 +30,11 @@ pub struct sync_condition_t {
 const _: () = assert!(size_of::<sync_mutex_t>() == 4 && size_of::<sync_completion_t>() == 4);
 const _: () = assert!(size_of::<sync_condition_t>() == 24);
 
-/// Ends the process as a crash: the program uses an object in a way that cannot be right.
+/// Ends the process with an exception, because the program uses an object incorrectly.
 #[cold]
 pub fn crash() -> ! {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: raises an exception and does not come back.
+    // SAFETY: raises an exception and does not return.
     unsafe {
         core::arch::asm!("ud2", options(noreturn))
     }
@@ -46,7 +46,7 @@ fn status(result: Result<()>) -> zx_status_t {
     result.map_or_else(|Status(status)| status, |()| 0)
 }
 
-/// Takes a mutex; its holder cannot take it again.
+/// Locks a mutex. A thread that already holds it must not lock it again.
 fn lock(mutex: &Mutex, deadline: MonotonicInstant) -> Result<()> {
     let me = Owner::current();
     if mutex.try_lock(me) {
@@ -58,7 +58,7 @@ fn lock(mutex: &Mutex, deadline: MonotonicInstant) -> Result<()> {
     mutex.lock(me, deadline)
 }
 
-/// Takes the mutex. A thread that holds it already ends the process.
+/// Locks the mutex. If the calling thread already holds it, the process crashes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_mutex_lock(mutex: *const sync_mutex_t) {
     // SAFETY: the caller's object.
@@ -67,21 +67,21 @@ pub unsafe extern "C" fn sync_mutex_lock(mutex: *const sync_mutex_t) {
     }
 }
 
-/// As `sync_mutex_lock`, for what is built on top: kept because it is in the interface.
+/// The same as `sync_mutex_lock`; part of the interface for code on top of libsync.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_mutex_lock_with_waiter(mutex: *const sync_mutex_t) {
     // SAFETY: as for the caller.
     unsafe { sync_mutex_lock(mutex) }
 }
 
-/// Takes the mutex, or gives `ZX_ERR_TIMED_OUT`.
+/// Locks the mutex, or returns `ZX_ERR_TIMED_OUT` at the deadline.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_mutex_timedlock(mutex: *const sync_mutex_t, deadline: zx_time_t) -> zx_status_t {
     // SAFETY: the caller's object.
     status(lock(unsafe { &*mutex }, MonotonicInstant(deadline)))
 }
 
-/// Takes the mutex if nobody holds it, or gives `ZX_ERR_BAD_STATE`.
+/// Locks the mutex if it is free; otherwise returns `ZX_ERR_BAD_STATE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_mutex_trylock(mutex: *const sync_mutex_t) -> zx_status_t {
     // SAFETY: the caller's object.
@@ -89,14 +89,14 @@ pub unsafe extern "C" fn sync_mutex_trylock(mutex: *const sync_mutex_t) -> zx_st
     status(if taken { Ok(()) } else { Err(Status::BAD_STATE) })
 }
 
-/// Gives the mutex back; does nothing if nobody holds it.
+/// Unlocks the mutex; does nothing if it is free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_mutex_unlock(mutex: *const sync_mutex_t) {
     // SAFETY: the caller's object.
     unsafe { &*mutex }.unlock();
 }
 
-/// Ends the process unless the calling thread holds the mutex.
+/// Crashes the process unless the calling thread holds the mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_mutex_assert_held(mutex: *const sync_mutex_t) {
     // SAFETY: the caller's object.
@@ -114,15 +114,15 @@ fn wait(condition: &sync_condition_t, mutex: &Mutex, deadline: MonotonicInstant)
     slept
 }
 
-/// Gives the mutex back, sleeps until the condition is signaled, and takes the mutex again. It may also wake up for no
-/// reason.
+/// Unlocks the mutex, sleeps until the condition is signaled, and locks the mutex again. Spurious wake-ups are
+/// possible.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_condition_wait(condition: *const sync_condition_t, mutex: *const sync_mutex_t) {
-    // SAFETY: the caller's objects. Without a deadline it cannot fail.
+    // SAFETY: the caller's objects. Without a deadline, the wait cannot fail.
     let _ = unsafe { wait(&*condition, &*mutex, MonotonicInstant::INFINITE) };
 }
 
-/// The same until a deadline, after which it gives `ZX_ERR_TIMED_OUT`; the mutex is taken again all the same.
+/// Like `sync_condition_wait`, but returns `ZX_ERR_TIMED_OUT` at the deadline; the mutex is locked again in any case.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_condition_timedwait(
     condition: *const sync_condition_t,
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn sync_condition_broadcast(condition: *const sync_conditi
     unsafe { &*condition }.condition.notify(u32::MAX);
 }
 
-/// Waits for the signal, at most for a duration: then it gives `ZX_ERR_TIMED_OUT`.
+/// Waits for the signal; after the duration `timeout`, returns `ZX_ERR_TIMED_OUT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_completion_wait(
     completion: *const sync_completion_t,
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn sync_completion_wait(
     status(unsafe { &*completion }.wait(deadline))
 }
 
-/// Waits for the signal until a deadline: then it gives `ZX_ERR_TIMED_OUT`.
+/// Waits for the signal; at the deadline, returns `ZX_ERR_TIMED_OUT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_completion_wait_deadline(
     completion: *const sync_completion_t,
@@ -168,14 +168,15 @@ pub unsafe extern "C" fn sync_completion_wait_deadline(
     status(unsafe { &*completion }.wait(MonotonicInstant(deadline)))
 }
 
-/// Wakes all waiters, and lets those go on that come later, until the reset.
+/// Sets the signal: wakes all waiters; later waits return at once, until the reset.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_completion_signal(completion: *const sync_completion_t) {
     // SAFETY: the caller's object.
     unsafe { &*completion }.signal();
 }
 
-/// Signals, but moves the waiters to the futex `target`, whose owner becomes `owner`, instead of waking them.
+/// Sets the signal, but moves the waiters to the futex `target` instead of waking them; `owner` becomes that futex's
+/// owner.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_completion_signal_requeue(
     completion: *const sync_completion_t,
@@ -187,14 +188,14 @@ pub unsafe extern "C" fn sync_completion_signal_requeue(
     unsafe { (*completion).signal_requeue(&*target.cast::<AtomicU32>(), owner) };
 }
 
-/// Takes the signal back.
+/// Clears the signal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_completion_reset(completion: *const sync_completion_t) {
     // SAFETY: the caller's object.
     unsafe { &*completion }.reset();
 }
 
-/// Whether it is signaled.
+/// Whether the signal is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sync_completion_signaled(completion: *const sync_completion_t) -> bool {
     // SAFETY: the caller's object.

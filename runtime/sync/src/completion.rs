@@ -1,36 +1,36 @@
-//! An event that is there or not.
+//! A signal that threads can wait for.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use zx::{HandleRef, MonotonicInstant, Result, Status};
 
-/// It is there.
+/// The signal is set.
 const SIGNALED: u32 = 1;
-/// Somebody may be waiting.
+/// Threads may be waiting.
 const WAITERS: u32 = 2;
-/// The rest of the word counts how often the event has come.
+/// Unit of the rest of the word, which counts signals.
 const ONE: u32 = 4;
 
-/// The event. All zero: it is not there yet.
+/// The completion. All zero means not signaled.
 ///
-/// The word counts signals. So a waiter that is woken can tell a signal from a stray wake-up of its futex, and goes on
-/// even if the completion was reset before it ran.
+/// The word counts signals. Thus a woken waiter can distinguish a signal from a spurious wake-up of its futex, and
+/// returns even if the completion was reset before the waiter ran.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Completion(AtomicU32);
 
 impl Completion {
-    /// The event is not there yet.
+    /// A completion that is not signaled.
     pub const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
-    /// Whether it is there.
+    /// Whether it is signaled.
     pub fn is_signaled(&self) -> bool {
         self.0.load(Ordering::Acquire) & SIGNALED != 0
     }
 
-    /// Waits until it is there, or has been since the call began.
+    /// Waits until it is signaled, or has been signaled since the call began.
     ///
     /// # Errors
     /// `TIMED_OUT`.
@@ -56,32 +56,33 @@ impl Completion {
         }
     }
 
-    /// It is there: all waiters go on, and who comes later does not wait.
+    /// Sets the signal: wakes all waiters; later waits return at once.
     pub fn signal(&self) {
         if self.set().is_some_and(|before| before & WAITERS != 0) {
             crate::wake(&self.0, u32::MAX);
         }
     }
 
-    /// It is there, but waiters go on only when `target` is woken, where they sleep from now on; `owner` is its new
-    /// owner. For what is built on top.
+    /// Sets the signal, but moves the waiters to the futex `target` instead of waking them; `owner` becomes that
+    /// futex's owner. For code on top of this library.
     pub fn signal_requeue(&self, target: &AtomicU32, owner: Option<HandleRef<'_>>) {
         let Some(before) = self.set() else { return };
         let now = (before & !(SIGNALED | WAITERS)).wrapping_add(ONE) | SIGNALED;
         if before & WAITERS != 0 && zx::futex_requeue(&self.0, 0, now, target, u32::MAX, owner).is_err() {
-            // Reset meanwhile, or there is nothing to sleep on: they have their signal all the same.
+            // The completion was reset in between, or `target` is not a valid futex. The waiters have their signal
+            // nonetheless.
             crate::wake(&self.0, u32::MAX);
         }
     }
 
-    /// Counts a signal; gives the word before, or nothing if it was signaled already.
+    /// Sets and counts a signal; returns the previous word, or `None` if the signal was already set.
     fn set(&self) -> Option<u32> {
         let signaled =
             |word: u32| (word & SIGNALED == 0).then(|| (word & !(SIGNALED | WAITERS)).wrapping_add(ONE) | SIGNALED);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, signaled).ok()
     }
 
-    /// It is not there any more.
+    /// Clears the signal.
     pub fn reset(&self) {
         self.0.fetch_and(!SIGNALED, Ordering::AcqRel);
     }

@@ -1,4 +1,4 @@
-//! Sleeping until somebody says that things have changed.
+//! A condition variable.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,29 +6,30 @@ use zx::{MonotonicInstant, Result, Status};
 
 /// A counter of notifications.
 ///
-/// A waiter takes a [`Ticket`] while it holds the mutex that guards what it waits for, gives the mutex back, and sleeps
-/// while the counter is the ticket's: a notification in between is not missed. Waking up without one is possible, so
-/// waiters look again at what they wait for; one is lost only if 2^32 others come before the waiter sleeps.
+/// A waiter holds the mutex that guards its condition, takes a [`Ticket`], unlocks the mutex, and sleeps while the
+/// counter equals the ticket. So it does not miss a notification in between. Wake-ups can be spurious, so waiters check
+/// their condition again. A notification is lost only if the counter wraps: if exactly 2^32 notifications come before
+/// the waiter sleeps.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Condition(AtomicU32);
 
-/// The counter as a waiter saw it.
+/// The value of the counter when a waiter took it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket(u32);
 
 impl Condition {
-    /// Nobody waits.
+    /// A condition variable without waiters.
     pub const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
-    /// To be taken before the mutex is given back.
+    /// Takes a ticket. The caller must still hold the mutex.
     pub fn ticket(&self) -> Ticket {
         Ticket(self.0.load(Ordering::Relaxed))
     }
 
-    /// Sleeps until a notification that came after the ticket.
+    /// Sleeps until a notification after the ticket.
     ///
     /// # Errors
     /// `TIMED_OUT`.

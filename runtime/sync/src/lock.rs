@@ -8,26 +8,26 @@ use zx::MonotonicInstant;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
-/// Held, and somebody may be waiting.
+/// Held, and threads may be waiting.
 const CONTENDED: u32 = 2;
 
-/// A bare lock word. Without contention it costs one atomic exchange each way.
+/// A bare lock word. Without contention, lock and unlock cost one atomic instruction each.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct RawLock(AtomicU32);
 
 impl RawLock {
-    /// A lock that nobody holds.
+    /// A free lock.
     pub const fn new() -> Self {
         Self(AtomicU32::new(FREE))
     }
 
-    /// Takes the lock if nobody holds it.
+    /// Takes the lock if it is free; returns whether it did.
     pub fn try_lock(&self) -> bool {
         self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the lock, and waits for it if need be.
+    /// Takes the lock; waits until it is free.
     pub fn lock(&self) {
         if !self.try_lock() {
             self.lock_slow();
@@ -37,19 +37,19 @@ impl RawLock {
     #[cold]
     fn lock_slow(&self) {
         while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
-            // Whatever the answer is, the word is looked at again.
+            // Whatever the result is, the loop reads the word again.
             let _ = crate::wait(&self.0, CONTENDED, MonotonicInstant::INFINITE);
         }
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     pub fn unlock(&self) {
         if self.0.swap(FREE, Ordering::Release) == CONTENDED {
             crate::wake(&self.0, 1);
         }
     }
 
-    /// Whether somebody holds the lock at this moment.
+    /// Whether the lock is held at this moment.
     pub fn is_held(&self) -> bool {
         self.0.load(Ordering::Relaxed) != FREE
     }
@@ -68,7 +68,7 @@ pub struct Lock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is only reached through a guard, of which there is one at a time.
+// SAFETY: the value is accessed only through a guard, of which there is one at a time.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
@@ -77,24 +77,24 @@ impl<T> Lock<T> {
         Self { raw: RawLock::new(), value: UnsafeCell::new(value) }
     }
 
-    /// Whether somebody holds the lock at this moment.
+    /// Whether the lock is held at this moment.
     pub fn is_held(&self) -> bool {
         self.raw.is_held()
     }
 
-    /// Takes the lock, if nobody holds it.
+    /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         self.raw.try_lock().then(|| Guard(self))
     }
 
-    /// Takes the lock, and waits for it if need be.
+    /// Takes the lock; waits until it is free.
     pub fn lock(&self) -> Guard<'_, T> {
         self.raw.lock();
         Guard(self)
     }
 }
 
-/// The value, until dropped.
+/// Access to the value; dropping it releases the lock.
 #[derive(Debug)]
 pub struct Guard<'a, T>(&'a Lock<T>);
 
@@ -102,14 +102,14 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard is the only one.
+        // SAFETY: there is only one guard.
         unsafe { &*self.0.value.get() }
     }
 }
 
 impl<T> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the guard is the only one, and borrowed alone.
+        // SAFETY: there is only one guard, and it is borrowed mutably.
         unsafe { &mut *self.0.value.get() }
     }
 }

@@ -1,21 +1,22 @@
-//! A mutex that knows who holds it.
+//! A mutex that knows its owner.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use zx::{HandleRef, MonotonicInstant, Result, Status};
 
 const FREE: u32 = 0;
-/// Set while somebody may be waiting; the other bits tell who holds the lock. No handle has it.
+/// Set while threads may be waiting; the other bits are the owner. No handle value has this bit.
 const WAITERS: u32 = 1 << 31;
-/// The bits that every handle has: a thread without a handle still is not nobody.
+/// Bits that are set in every handle value. They are set for a thread without a handle too, so that its value is not 0.
 const ALWAYS: u32 = 3;
 
-/// A thread, as a mutex notes it: by the handle that the C library keeps for it, which no other living thread has.
+/// A thread as the owner of a mutex: the handle that the C library keeps for it. No other living thread has the same
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner(u32);
 
 impl Owner {
-    /// The thread that this handle is kept for.
+    /// The thread with this handle.
     pub const fn of(handle: u32) -> Self {
         Self((handle | ALWAYS) & !WAITERS)
     }
@@ -30,15 +31,16 @@ impl Owner {
     }
 }
 
-/// The lock. All zero is one that nobody holds.
+/// The mutex. All zero means free.
 ///
-/// Whoever comes when it is free takes it, even before threads that wait: a woken thread tries again.
+/// A thread that arrives while the mutex is free takes it, even before waiting threads: a woken thread has to try
+/// again.
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct Mutex(AtomicU32);
 
 impl Mutex {
-    /// A mutex that nobody holds.
+    /// A free mutex.
     pub const fn new() -> Self {
         Self(AtomicU32::new(FREE))
     }
@@ -48,12 +50,12 @@ impl Mutex {
         self.0.load(Ordering::Relaxed) & !WAITERS == thread.0
     }
 
-    /// Takes it if nobody holds it.
+    /// Takes it if it is free; returns whether it did.
     pub fn try_lock(&self, me: Owner) -> bool {
         self.0.compare_exchange(FREE, me.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes it, and waits for it until the deadline. A thread that holds it already waits for itself.
+    /// Takes it; waits until the deadline. A thread that already holds it deadlocks until the deadline.
     ///
     /// # Errors
     /// `TIMED_OUT`.
@@ -66,7 +68,8 @@ impl Mutex {
         loop {
             let seen = self.0.load(Ordering::Relaxed);
             if seen == FREE {
-                // Others may wait as well, which the free word no longer tells: the one after this must look for them.
+                // Other threads may be waiting, which the free word does not show. Set `WAITERS`, so that the next
+                // unlock wakes one.
                 let taken = me.0 | WAITERS;
                 if self.0.compare_exchange(FREE, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                     return Ok(());
@@ -81,7 +84,7 @@ impl Mutex {
             let holder = HandleRef::from_raw(marked & !WAITERS);
             let mut slept = zx::futex_wait(&self.0, marked, Some(holder), deadline);
             if matches!(slept, Err(Status::BAD_HANDLE | Status::WRONG_TYPE | Status::INVALID_ARGS)) {
-                // The holder is this thread, or a thread that has ended: there is nobody to name.
+                // The owner is this thread, or a thread that has ended, so there is no owner to name.
                 slept = crate::wait(&self.0, marked, deadline);
             }
             if slept == Err(Status::TIMED_OUT) {
@@ -90,10 +93,10 @@ impl Mutex {
         }
     }
 
-    /// Gives it back. One that nobody holds stays so.
+    /// Releases it; has no effect on a free mutex.
     pub fn unlock(&self) {
         if self.0.swap(FREE, Ordering::Release) & WAITERS != 0 {
-            // The one that is woken will most likely be the next holder. Fails only for a word that is none.
+            // The woken thread most likely becomes the next owner. This fails only for an invalid address.
             let _ = zx::futex_wake_single_owner(&self.0);
         }
     }

@@ -1,4 +1,4 @@
-//! From the server's message to a running `bin/init`, then its loader service until it ends.
+//! Reads the server's message, starts `bin/init`, and serves as its loader service until it ends.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,15 +17,15 @@ use zx::{AsHandleRef, Channel, Clock, Debuglog, Handle, Job, MonotonicInstant, P
 
 use crate::log::say;
 
-/// What is started. A word `userboot.next=PATH` of the command line names another.
+/// The program to start. The word `userboot.next=PATH` of the command line names another.
 const INIT: &str = "bin/init";
 const NEXT: &str = "userboot.next=";
-/// Where libraries lie.
+/// Directory of libraries.
 const LIBRARIES: &str = "lib/";
-/// Connections to the loader service; with init itself as many as can be waited for.
+/// Limit on connections to the loader service. Together with init, they are as many objects as one call can wait for.
 const MAX_CLIENTS: usize = abi::ZX_WAIT_MANY_MAX_ITEMS - 1;
 
-/// Why init could not be started.
+/// Why init could not be started, or how it ended.
 struct Failure(String);
 
 impl Display for Failure {
@@ -38,19 +38,19 @@ fn failure(what: &str, why: impl Display) -> Failure {
     Failure(alloc::format!("{what}: {why}"))
 }
 
-/// The log's handle value, for panics.
+/// Value of the log's handle, for panics.
 struct LogHandle(Cell<u32>);
 // SAFETY: userboot has one thread.
 unsafe impl Sync for LogHandle {}
 static LOG: LogHandle = LogHandle(Cell::new(0));
 
-/// Says what a panic says.
+/// Writes a panic's message to the log.
 pub fn report_panic(info: &core::panic::PanicInfo<'_>) {
     let log = zx::Unowned::<Debuglog>::from_raw(LOG.0.get());
     say(log.as_deref(), format_args!("{info}"));
 }
 
-/// Does everything; gives the return code.
+/// Runs userboot; returns the return code.
 pub fn run(bootstrap: Channel) -> i64 {
     let mut handles: [Option<Handle>; MAX_HANDLES] = [const { None }; MAX_HANDLES];
     let mut bytes = alloc::vec![0; MAX_BYTES];
@@ -78,7 +78,7 @@ pub fn run(bootstrap: Channel) -> i64 {
         Err(failure) => say(log.as_ref(), format_args!("{failure}")),
     }
     if let Some(resource) = &resource {
-        // Nobody is left who could do anything about a failure of this.
+        // If this fails, there is nothing left to do.
         let _ = zx::system_powerctl(resource, abi::ZX_SYSTEM_POWERCTL_SHUTDOWN);
     }
     1
@@ -132,7 +132,7 @@ fn start(given: Given<'_>, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Se
     Ok(Service { files, init: started.process, clients: Vec::from([own]) })
 }
 
-/// Duplicates handles of different kinds.
+/// Duplicates handles of different types.
 trait ObjectRef {
     fn again(&self) -> Result<Handle, Status>;
 }
@@ -143,7 +143,7 @@ impl<T: AsHandleRef> ObjectRef for T {
     }
 }
 
-/// Maps the image's first pages and checks its directory there.
+/// Maps the pages of the image's directory, and checks it.
 fn map_directory(root: &Vmar, image: &Vmo) -> Result<Directory<'static>, Failure> {
     let bad = |error: bootfs::Error| failure("BOOTFS", error);
     let call = |status: Status| failure("BOOTFS", status);
@@ -159,7 +159,7 @@ fn map_directory(root: &Vmar, image: &Vmo) -> Result<Directory<'static>, Failure
     }
     let pages = len.next_multiple_of(4096);
     let address = root.map(ZX_VM_PERM_READ, 0, image, 0, pages).map_err(call)?;
-    // SAFETY: `len` bytes are mapped there for as long as this process lives, and nobody writes to the image.
+    // SAFETY: `len` bytes are mapped there until the process ends, and the image is never written.
     let bytes = unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address), len) };
     Directory::parse(&bytes[HEADER_SIZE..], size).map_err(bad)
 }
@@ -171,7 +171,7 @@ struct Files {
 }
 
 impl Files {
-    /// The library of this name.
+    /// The VMO of a library.
     fn find(&self, name: &str) -> Result<Vmo, Status> {
         let path = alloc::format!("{LIBRARIES}{name}");
         let entry = self.directory.find(&path).ok_or(Status::NOT_FOUND)?;
@@ -187,7 +187,7 @@ struct Service {
 }
 
 impl Service {
-    /// Answers until init has ended; says how it did.
+    /// Serves until init has ended; returns how it ended.
     fn serve(mut self) -> Failure {
         let mut items = Vec::new();
         loop {
@@ -204,13 +204,13 @@ impl Service {
                     Err(status) => failure("init has ended", status),
                 };
             }
-            // Downwards, so that a removal moves none that is still to be looked at.
+            // In descending order, so that a removal does not move entries that are still to be visited.
             for index in (0..self.clients.len()).rev() {
-                // Others may have come meanwhile, behind those that were waited for.
+                // Clients that were added since the wait are at the end and have no item.
                 if items.get(index + 1).is_none_or(|item| item.pending == 0) {
                     continue;
                 }
-                // As many as can be waited for.
+                // Refuse a connection beyond the limit.
                 let (full, mut more) = (self.clients.len() >= MAX_CLIENTS, None);
                 let add = |handle| {
                     more = Some(Channel::from(handle)).filter(|_| !full);

@@ -1,5 +1,5 @@
-//! The heap: a fixed block, handed out from its start on. Only the newest block grows, shrinks and is taken back where it
-//! lies, which is what buffers that come and go need; userboot keeps little else.
+//! The heap: a fixed block with a bump allocator. Only the newest allocation can grow, shrink and be freed in place,
+//! which is enough for short-lived buffers; userboot has few other allocations.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -19,10 +19,10 @@ unsafe impl Sync for Heap {}
 #[global_allocator]
 static HEAP: Heap = Heap { block: UnsafeCell::new([0; SIZE]), used: UnsafeCell::new(0) };
 
-// SAFETY: each block handed out lies in the heap, aligned, and apart from all others.
+// SAFETY: every allocation is inside the heap, aligned, and does not overlap others.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: one thread; nothing else refers to the counter.
+        // SAFETY: there is one thread; nothing else refers to the counter.
         let used = unsafe { &mut *self.used.get() };
         let start = used.next_multiple_of(layout.align());
         match start.checked_add(layout.size()) {
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: one thread; nothing else refers to the counter.
+        // SAFETY: there is one thread; nothing else refers to the counter.
         let used = unsafe { &mut *self.used.get() };
         let start = block.addr() - self.block.get().addr();
         if start + layout.size() == *used {
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: one thread; nothing else refers to the counter.
+        // SAFETY: there is one thread; nothing else refers to the counter.
         let used = unsafe { &mut *self.used.get() };
         let start = block.addr() - self.block.get().addr();
         if start + layout.size() == *used && start.checked_add(size).is_some_and(|end| end <= SIZE) {

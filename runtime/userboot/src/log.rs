@@ -1,10 +1,10 @@
-//! What userboot says: records of the kernel's log.
+//! Userboot's messages: records of the kernel's log.
 
 use core::fmt::{self, Write};
 
 use zx::Debuglog;
 
-/// One record being written; what does not fit is cut off.
+/// A record that is being written; text beyond its size is cut off.
 struct Record {
     text: [u8; 200],
     len: usize,
@@ -20,10 +20,10 @@ impl Write for Record {
     }
 }
 
-/// Says a line. Without a log nobody hears it.
+/// Writes a line to the log; does nothing without a log.
 pub fn say(log: Option<&Debuglog>, text: fmt::Arguments<'_>) {
     let mut record = Record { text: [0; 200], len: 0 };
-    // The log names the process.
+    // The log adds the process's name.
     let _ = record.write_fmt(text);
     if let Some(log) = log {
         let _ = log.write(&record.text[..record.len]);

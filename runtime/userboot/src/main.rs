@@ -1,13 +1,13 @@
 //! The first process: starts `bin/init` from BOOTFS.
 //!
-//! The server maps this image and the vDSO itself; there is no loader yet, no library, not even a dynamic linker. So
+//! The server maps this image and the vDSO itself. There is no loader service, no library and no dynamic linker yet. So
 //! userboot is one position-independent image that [relocates itself](start) and [finds the vDSO's calls](vdso) by
-//! name. Its work is then that of any program that starts another: it reads its message, finds `bin/init` in the BOOTFS
-//! image, starts it with the handles that the system's first real program wants, and is its loader service, handing out
-//! `lib/<name>` from the image, as long as init lives.
+//! name. After that it works like any program that starts another: it reads its start message, finds `bin/init` in the
+//! BOOTFS image, starts it with the handles that the system's first real program needs, and serves as its loader
+//! service, with `lib/<name>` from the image, until init ends.
 //!
-//! Without init there is no system: when it cannot be started, or ends without having switched the machine off, userboot
-//! says so in the kernel's log and switches the machine off itself.
+//! The system cannot run without init. If init cannot be started, or ends without having powered off the machine,
+//! userboot writes that to the kernel's log and powers off the machine itself.
 #![cfg_attr(target_os = "fuchsia", no_std, no_main)]
 
 #[cfg(target_os = "fuchsia")]

@@ -1,4 +1,4 @@
-//! The memory functions that compiled code calls. Elsewhere the C library has them.
+//! The memory functions that compiled code calls. In other programs, the C library has them.
 
 use core::arch::asm;
 
@@ -8,7 +8,7 @@ use core::arch::asm;
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
-    // SAFETY: the caller vouches for both buffers; the direction flag is clear.
+    // SAFETY: the caller guarantees both buffers; the direction flag is clear.
     unsafe {
         asm!("rep movsb", inout("rcx") len => _, inout("rdi") to => _, inout("rsi") from => _,
             options(nostack, preserves_flags));
@@ -23,10 +23,11 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
     if to.addr().wrapping_sub(from.addr()) >= len {
-        // SAFETY: forwards is right when the destination does not begin inside the source.
+        // SAFETY: a forward copy is correct if the destination does not begin inside the source.
         return unsafe { memcpy(to, from, len) };
     }
-    // SAFETY: the caller vouches for both buffers; backwards from their last bytes, the flag is put back.
+    // SAFETY: the caller guarantees both buffers; the copy goes backwards from their last bytes, and clears the flag
+    // again.
     unsafe {
         asm!("std", "rep movsb", "cld", inout("rcx") len => _, inout("rdi") to.wrapping_add(len).wrapping_sub(1) => _,
             inout("rsi") from.wrapping_add(len).wrapping_sub(1) => _, options(nostack));
@@ -40,7 +41,7 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, value: i32, len: usize) -> *mut u8 {
-    // SAFETY: the caller vouches for the buffer; the direction flag is clear.
+    // SAFETY: the caller guarantees the buffer; the direction flag is clear.
     unsafe {
         asm!("rep stosb", inout("rcx") len => _, inout("rdi") to => _, in("al") value as u8,
             options(nostack, preserves_flags));
@@ -55,7 +56,8 @@ unsafe extern "C" fn memset(to: *mut u8, value: i32, len: usize) -> *mut u8 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
     for i in 0..len {
-        // SAFETY: the caller vouches for both buffers; volatile keeps this from becoming a call of itself.
+        // SAFETY: the caller guarantees both buffers. Volatile reads keep the compiler from turning the loop into a
+        // call of this function.
         let (a, b) = unsafe { (a.add(i).read_volatile(), b.add(i).read_volatile()) };
         if a != b {
             return i32::from(a) - i32::from(b);
@@ -70,7 +72,7 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
-    // SAFETY: the caller vouches for both buffers.
+    // SAFETY: the caller guarantees both buffers.
     unsafe { memcmp(a, b, len) }
 }
 
@@ -81,7 +83,7 @@ unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strlen(string: *const u8) -> usize {
     let mut len = 0;
-    // SAFETY: the caller vouches for a terminated string.
+    // SAFETY: the caller guarantees a terminated string.
     while unsafe { string.add(len).read_volatile() } != 0 {
         len += 1;
     }

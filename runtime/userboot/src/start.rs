@@ -1,11 +1,12 @@
-//! The first instructions: a stack as functions expect it, then relocation, then the calls.
+//! The first instructions: set up an aligned stack, relocate the image, find the system calls.
 
 use core::arch::global_asm;
 use core::panic::PanicInfo;
 
 use zx::{Channel, Handle};
 
-// The server starts the thread here: the bootstrap channel in rdi, the vDSO's base in rsi, nothing else set.
+// The server starts the thread here, with the bootstrap channel in rdi and the vDSO's base in rsi; no other register is
+// defined.
 global_asm!(
     ".section .text._start, \"ax\", @progbits",
     ".globl _start",
@@ -17,7 +18,8 @@ global_asm!(
     "lea _DYNAMIC(%rip), %rcx",
     "call userboot_start",
     "ud2",
-    // The prebuilt `alloc` names what unwinding would call. Nothing unwinds here: a panic ends the process.
+    // The prebuilt `alloc` crate refers to functions of an unwinder. Userboot does not unwind: a panic ends the
+    // process.
     ".globl _Unwind_Resume",
     ".hidden _Unwind_Resume",
     ".globl rust_eh_personality",
@@ -37,14 +39,14 @@ const DT_RELRSZ: u64 = 35;
 const DT_RELR: u64 = 36;
 const R_X86_64_RELATIVE: u64 = 8;
 
-/// What [`_start`](self) calls.
+/// [`_start`](self) calls this function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn userboot_start(bootstrap: u32, vdso: usize, base: *mut u8, dynamic: *const [u64; 2]) -> ! {
-    // SAFETY: base and dynamic section are this image's, as the assembly above says.
+    // SAFETY: base and dynamic section are this image's, as the assembly above ensures.
     unsafe { relocate(base, dynamic) };
-    // SAFETY: the server puts the vDSO's base there.
+    // SAFETY: the server passes the vDSO's base.
     if !unsafe { crate::vdso::bind(vdso) } {
-        // No call can be made, not even to say so. The fault is reported by the server.
+        // No system call works, not even to write to the log. The server reports the fault.
         // SAFETY: an illegal instruction, which does not return.
         unsafe { core::arch::asm!("ud2", options(noreturn)) };
     }
@@ -55,14 +57,14 @@ unsafe extern "C" fn userboot_start(bootstrap: u32, vdso: usize, base: *mut u8, 
     zx::process_exit(code)
 }
 
-/// Adds the image's base to each word that holds an address in the image.
+/// Relocates: adds the image's base to each word that holds an address in the image.
 ///
 /// # Safety
-/// `base` and `dynamic` are those of an image that has not been relocated.
+/// `base` and `dynamic` belong to an image that has not been relocated.
 unsafe fn relocate(base: *mut u8, dynamic: *const [u64; 2]) {
     let (mut rel, mut rel_size, mut relr, mut relr_size) = (0, 0, 0, 0);
-    // SAFETY: the section ends with a zero tag; the tables and the words they name lie in this image. Reads and writes
-    // are volatile so that this becomes no call and uses nothing that is yet to be relocated.
+    // SAFETY: the section ends with a zero tag; the tables and the words they name are in this image. Reads and writes
+    // are volatile, so that the compiler emits no call here and uses nothing that is not relocated yet.
     unsafe {
         let mut entry = dynamic;
         loop {
@@ -88,7 +90,7 @@ unsafe fn relocate(base: *mut u8, dynamic: *const [u64; 2]) {
                 add(offset);
             }
         }
-        // An even word is an address, the odd ones after it bits for the 63 words that follow.
+        // An even word is an address; an odd word after it is a bitmap of the next 63 words.
         let entries = base.add(relr as usize).cast::<u64>();
         let mut next = 0;
         for index in 0..(relr_size / 8) as usize {
@@ -108,7 +110,7 @@ unsafe fn relocate(base: *mut u8, dynamic: *const [u64; 2]) {
     }
 }
 
-/// A bug in this program. The line that names it needs a log, which only `boot` has; the fault tells where it was.
+/// A bug in this program. Logging the message needs the log's handle, which only `boot` has; the fault shows the place.
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     crate::boot::report_panic(info);

@@ -1,12 +1,12 @@
 //! The system calls, found by name in the vDSO's image.
 //!
-//! Each call that userboot or a crate under it uses is a symbol here: a jump through a slot. [`bind`] looks the names
-//! up in the vDSO's dynamic symbols (GNU hash) and fills the slots. That is all that a dynamic linker would do.
+//! Each call that userboot or one of its crates uses is a symbol here: a jump through a slot. [`bind`] looks up the
+//! names in the vDSO's dynamic symbols (GNU hash) and fills the slots, as a dynamic linker would.
 
 use core::arch::global_asm;
 use core::ptr;
 
-/// Defines the jumps, the slots, and the names in the same order.
+/// Defines the jumps and the slots, and the names in the same order.
 macro_rules! calls {
     ($($name:ident)*) => {
         global_asm!(
@@ -26,7 +26,7 @@ macro_rules! calls {
             ".text",
             options(att_syntax)
         );
-        /// The names, each ended by a zero. One string: a table of strings would need relocation.
+        /// The names, each terminated by a zero. They are one string, because a table of strings would need relocation.
         const NAMES: &[u8] = concat!($(stringify!($name), "\0"),*).as_bytes();
         const COUNT: usize = [$(stringify!($name)),*].len();
     };
@@ -84,25 +84,25 @@ const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
 
-/// Fills the slots. Tells whether all names were found.
+/// Fills the slots; returns whether all names were found.
 ///
 /// # Safety
-/// `base` is where the vDSO lies, and no other thread runs.
+/// `base` is the vDSO's base address, and no other thread runs.
 pub unsafe fn bind(base: usize) -> bool {
-    // SAFETY: the caller vouches for the image.
+    // SAFETY: the caller guarantees the image.
     let Some(image) = (unsafe { Symbols::of(base) }) else { return false };
     let mut names = NAMES.split_inclusive(|byte| *byte == 0);
     for index in 0..COUNT {
         let Some(name) = names.next() else { return false };
         // SAFETY: the tables are those of the image.
         let Some(address) = (unsafe { image.find(name) }) else { return false };
-        // SAFETY: one thread; `index` is below the number of slots.
+        // SAFETY: there is one thread; `index` is below the number of slots.
         unsafe { (&raw mut vdso_slots).cast::<usize>().add(index).write(address) };
     }
     true
 }
 
-/// The tables of an image.
+/// The symbol tables of an image.
 struct Symbols {
     base: usize,
     strings: *const u8,
@@ -112,12 +112,12 @@ struct Symbols {
 
 impl Symbols {
     /// # Safety
-    /// An image whose addresses are offsets lies at `base`.
+    /// An image is mapped at `base` so that its addresses are offsets from there.
     unsafe fn of(base: usize) -> Option<Symbols> {
         let at = |offset: u64| ptr::with_exposed_provenance::<u8>(base.wrapping_add(offset as usize));
         let header = at(0).cast::<FileHeader>();
         let (mut strings, mut symbols, mut hash) = (0, 0, 0);
-        // SAFETY: the caller vouches for the image, whose headers say where its tables are.
+        // SAFETY: the caller guarantees the image, whose headers give the addresses of its tables.
         unsafe {
             for index in 0..u64::from((*header).program_header_count) {
                 let size = u64::from((*header).program_header_size);
@@ -141,14 +141,14 @@ impl Symbols {
         there.then(|| Symbols { base, strings: at(strings), symbols: at(symbols).cast(), hash: at(hash).cast() })
     }
 
-    /// The address of a symbol; `name` ends with its zero.
+    /// The address of a symbol; `name` ends with a zero.
     ///
     /// # Safety
-    /// The tables are whole.
+    /// The tables are complete.
     unsafe fn find(&self, name: &[u8]) -> Option<usize> {
         let hash =
             name[..name.len() - 1].iter().fold(5381u32, |h, byte| h.wrapping_mul(33).wrapping_add((*byte).into()));
-        // SAFETY: the layout of a GNU hash table: four words, the Bloom filter's 64-bit words, buckets, chains.
+        // SAFETY: the layout of a GNU hash table: four words, the 64-bit words of the Bloom filter, buckets, chains.
         unsafe {
             let (buckets, first, filter) = (*self.hash, *self.hash.add(1), *self.hash.add(2));
             let bucket = self.hash.add(4 + 2 * filter as usize);
@@ -172,9 +172,9 @@ impl Symbols {
     }
 
     /// # Safety
-    /// The tables are whole.
+    /// The tables are complete.
     unsafe fn is_named(&self, symbol: &Symbol, name: &[u8]) -> bool {
-        // SAFETY: the symbol's name lies in the string table and ends with a zero, where the comparison ends too.
+        // SAFETY: the symbol's name is in the string table and ends with a zero, where the comparison ends too.
         name.iter().enumerate().all(|(i, byte)| unsafe { *self.strings.add(symbol.name as usize + i) } == *byte)
     }
 }

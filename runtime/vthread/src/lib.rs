@@ -1,12 +1,13 @@
-//! Threads of a program's own on one virtual processor.
+//! User-level threads on one virtual processor.
 //!
-//! They take turns on one thread of the system's, which owns the virtual processor: no kernel is entered to switch from one to the other.
-//! A timer that is bound to the virtual processor preempts them ([`Threads`]); what must not be preempted disables events,
-//! which is a store ([`Threads::quietly`]). On that [`Mutex`] and [`Condition`] are built.
+//! All of them run on one Zircon thread, which owns the virtual processor. A switch between them enters no kernel. A
+//! timer that is bound to the virtual processor preempts them ([`Threads`]). Code that must not be preempted disables
+//! events, which costs one store ([`Threads::quietly`]). [`Mutex`] and [`Condition`] are built on that.
 //!
-//! To the system and to `std` all of them are one thread. They share its thread-locals; where one waits in a call of the system's, all do;
-//! and a lock that is not this library's is no lock between them: who is preempted while it holds one, as inside of the allocator, leaves
-//! the others waiting for ever. So whatever is for one thread at a time is used with events disabled.
+//! To the server and to `std`, all of them are one thread. They share its thread-locals. If one of them blocks in a
+//! system call, all of them are blocked. A lock from another library does not exclude them from each other: if a thread
+//! is preempted while it holds such a lock, for example inside the allocator, the others wait for it forever. So code
+//! that only one thread at a time may run must disable events.
 #![no_std]
 
 extern crate alloc;
@@ -31,34 +32,34 @@ use zx::{AsHandleRef, Duration, Events, MonotonicInstant, Port, Result, Signals,
 
 use queue::Queue;
 
-/// Bytes of a thread's stack, in pieces of 16.
+/// Size of a thread's stack, in units of 16 bytes.
 const STACK: usize = (64 << 10) / 16;
-/// The same for upcalls.
+/// Size of the upcalls' stack, in units of 16 bytes.
 const UPCALLS_STACK: usize = (16 << 10) / 16;
-/// The key of the timer's packets.
+/// Key of the timer's packets.
 const TICK: u64 = 0;
 
-/// What a thread runs; it is told whose thread it is.
+/// Body of a thread. Its argument points to the [`Threads`] that the thread belongs to.
 type Body = Box<dyn FnMut(*const ())>;
 
-/// A thread.
+/// A user-level thread.
 #[repr(C)]
 struct Thread {
-    /// Where its registers are, while it does not run: see [`switch`].
+    /// Address of its saved registers while it does not run: see [`switch`].
     registers: *const u64,
-    /// The next in the queue that it is in.
+    /// The next thread in its queue.
     next: *mut Thread,
     threads: *const Inner,
-    /// What [`Thread::registers`] is if it was preempted: enough to come to [`switch::preempted`].
+    /// If it was preempted, [`Thread::registers`] points here: enough state to reach [`switch::preempted`].
     frame: [u64; switch::REGISTERS],
-    /// What it was preempted in.
+    /// Its state at the preemption.
     saved: hafnon_vproc_state_t,
     vectors: Vectors,
     stack: Box<[u128]>,
     body: Option<Body>,
 }
 
-/// The threads of a virtual processor, while [`run`] runs.
+/// The threads of a virtual processor, during [`run`].
 pub struct Threads<'env> {
     inner: Inner,
     env: PhantomData<&'env mut &'env ()>,
@@ -69,15 +70,15 @@ struct Inner {
     state: UnsafeCell<State>,
 }
 
-/// What is looked at with events disabled only.
+/// State that is accessed only with events disabled.
 struct State {
     current: *mut Thread,
     ready: Queue,
-    /// Those that have ended, for those to come.
+    /// Ended threads, for reuse.
     ended: Queue,
-    /// Threads that have not ended, but for the first.
+    /// Number of threads that have not ended, without the first.
     alive: usize,
-    /// The first thread waits until no other is left.
+    /// The first thread, while it waits for all others to end.
     finishing: *mut Thread,
     upcalls_top: u64,
     port: Port,
@@ -86,15 +87,15 @@ struct State {
     preemptions: u64,
 }
 
-/// Runs threads on a virtual processor: first this one, which is told how to make others, then all until the last has ended. While others are
-/// ready, one that runs is preempted about each quantum.
+/// Runs threads on a virtual processor: first `first` in the calling thread, which can spawn others, then all until the
+/// last has ended. While other threads are ready, the running thread is preempted after about one `quantum`.
 ///
 /// # Errors
 /// `NO_MEMORY`.
 ///
 /// # Safety
-/// What the threads use that is not theirs alone, and not this library's, they use in [`Threads::quietly`]: the allocator, the streams of
-/// `std`, locks, thread-locals. Their stacks of 64 KiB are enough for them.
+/// The threads use all shared state that is not this library's inside [`Threads::quietly`]: the allocator, the streams
+/// of `std`, locks, thread-locals. Their stacks of 64 KiB are large enough.
 pub unsafe fn run<'env, T>(
     processor: &VirtualProcessor<'_>,
     quantum: Duration,
@@ -121,7 +122,7 @@ pub unsafe fn run<'env, T>(
     let inner = &raw const threads.inner;
     thread.threads = inner;
     events.set_vectors(&raw mut thread.vectors);
-    // SAFETY: the stack and all else is there until events are disabled for good, by what `ending` does below.
+    // SAFETY: the stack and everything else exists until `ending` below disables events for good.
     let top = unsafe { events.set_handler(&mut upcalls, switch::upcall, inner.cast_mut().cast()) };
     threads.inner.state().upcalls_top = top;
     threads.inner.state().set_timer();
@@ -132,7 +133,7 @@ pub unsafe fn run<'env, T>(
     Ok(result)
 }
 
-/// Lets all threads come to their end, and disables events.
+/// Waits for all threads to end, and disables events.
 struct Ending<'i>(&'i Inner);
 
 impl Drop for Ending<'_> {
@@ -144,41 +145,41 @@ impl Drop for Ending<'_> {
             state.finishing = state.current;
             inner.block();
         }
-        // An event that was meant for the threads is nobody's.
+        // Drop a pending event: there are no threads left to handle it.
         inner.events.take();
         let _ = inner.state().timer.cancel();
         while let Some(ended) = inner.state().ended.pop() {
-            // SAFETY: made by `spawn`, and in no other queue.
+            // SAFETY: `spawn` made it, and it is in no other queue.
             drop(unsafe { Box::from_raw(ended) });
         }
     }
 }
 
 impl<'env> Threads<'env> {
-    /// Makes a thread, which may be preempted at any instruction, as all are.
+    /// Creates a thread. Like all threads, it can be preempted at any instruction.
     ///
     /// # Panics
-    /// Without memory.
+    /// If there is no memory.
     pub fn spawn(&self, body: impl FnOnce(&Threads<'env>) + Send + 'env) {
         self.quietly(|| {
             let mut body = Some(body);
             let body: Box<dyn FnMut(*const ()) + 'env> = Box::new(move |threads: *const ()| {
-                // SAFETY: what `begun` gives, which lives until all threads have ended.
+                // SAFETY: `begun` passes this pointer; it is valid until all threads have ended.
                 let threads = unsafe { &*threads.cast::<Threads<'env>>() };
                 body.take().into_iter().for_each(|body| body(threads));
             });
-            // SAFETY: it is run before `run` returns, which is before 'env is over.
+            // SAFETY: the body runs before `run` returns, so before 'env ends.
             let body = unsafe { core::mem::transmute::<Box<dyn FnMut(*const ()) + 'env>, Body>(body) };
             let state = self.inner.state();
             let thread = state.ended.pop().unwrap_or_else(|| Box::into_raw(Thread::new(vec![0; STACK].into())));
             state.alive += 1;
-            // SAFETY: it is in no queue, and nobody else's.
+            // SAFETY: the thread is in no queue, and nothing else uses it.
             unsafe { (*thread).prepare(&self.inner, body) };
             state.ready.push(thread);
         });
     }
 
-    /// Lets another thread run that is ready, if there is one; this one comes behind all others.
+    /// Lets another ready thread run, if there is one; the calling thread goes to the end of the queue.
     #[inline]
     pub fn yield_now(&self) {
         let inner = &self.inner;
@@ -191,7 +192,7 @@ impl<'env> Threads<'env> {
         inner.enable();
     }
 
-    /// Does something in which no thread is preempted: it does not wait for any.
+    /// Runs `what` without preemption of the thread. `what` must not wait for other threads.
     #[inline]
     pub fn quietly<T>(&self, what: impl FnOnce() -> T) -> T {
         let events = self.inner.events;
@@ -204,7 +205,7 @@ impl<'env> Threads<'env> {
         result
     }
 
-    /// How often a thread was preempted.
+    /// Number of preemptions.
     pub fn preemptions(&self) -> u64 {
         self.quietly(|| self.inner.state().preemptions)
     }
@@ -224,29 +225,29 @@ impl Thread {
         })
     }
 
-    /// Has it begin with a body when it is switched to.
+    /// Sets the body with which the thread begins at the first switch to it.
     fn prepare(&mut self, threads: *const Inner, body: Body) {
         (self.threads, self.body) = (threads, Some(body));
         let this = &raw mut *self;
         let words = self.stack.as_mut_ptr_range().end.cast::<u64>();
-        // SAFETY: the top of its stack.
+        // SAFETY: the words at the top of the thread's stack.
         let registers = unsafe { words.sub(switch::REGISTERS) };
-        // SAFETY: the same; nobody else knows it.
+        // SAFETY: the same; nothing else refers to them.
         unsafe { registers.cast::<[u64; switch::REGISTERS]>().write(switch::first(switch::begin, this, 0)) };
         self.registers = registers;
     }
 }
 
 impl Inner {
-    /// The state; for who has disabled events, until something is switched to.
+    /// The state. Only for a caller that has disabled events, and not across a switch.
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "events are disabled, so nobody else has one")]
     fn state(&self) -> &mut State {
-        // SAFETY: one thread of the system's, upcalls are disabled, and no caller keeps it over a switch.
+        // SAFETY: there is one Zircon thread, upcalls are disabled, and no caller keeps the reference across a switch.
         unsafe { &mut *self.state.get() }
     }
 
-    /// Enables events, and takes one that is pending.
+    /// Enables events, and handles one that is pending.
     #[inline(always)]
     fn enable(&self) {
         if self.events.enable() {
@@ -254,7 +255,7 @@ impl Inner {
         }
     }
 
-    /// An event was found pending when events were enabled.
+    /// Handles an event that was pending when events were enabled.
     #[cold]
     #[inline(never)]
     fn taken_here(&self) {
@@ -274,24 +275,26 @@ impl Inner {
         }
     }
 
-    /// Goes on with another thread; returns when this one is gone on with.
+    /// Switches to another thread; returns when this one is resumed.
     #[inline(always)]
     fn switch(&self, next: *mut Thread) {
         let current = self.becomes(next);
-        // SAFETY: both are threads; the one that runs is left in no place but here, the other in one that it can go on from.
+        // SAFETY: both are threads. The current one is saved here, and `next` was saved in a state from which it can
+        // resume.
         unsafe { switch::switch(current, next) };
     }
 
-    /// Another thread is the one that runs. Gives the one that was.
+    /// Makes `next` the current thread; returns the previous one.
     #[inline(always)]
     fn becomes(&self, next: *mut Thread) -> *mut Thread {
         let current = core::mem::replace(&mut self.state().current, next);
-        // SAFETY: a place in it.
+        // SAFETY: a field of the thread.
         self.events.set_vectors(unsafe { &raw mut (*next).vectors });
         current
     }
 
-    /// Lets others run until this thread, which is in no queue or in one that somebody will take it from, is ready and its turn has come.
+    /// Runs other threads until this one is ready and its turn comes. This thread is in a queue of waiters, or in none;
+    /// another thread makes it ready.
     fn block(&self) {
         let current = self.state().current;
         let next = loop {
@@ -306,7 +309,7 @@ impl Inner {
         }
     }
 
-    /// Takes an event, if there is one. Says whether a thread has had its time.
+    /// Takes an event, if there is one. Returns whether the current thread's time slice is over.
     fn look(&self) -> bool {
         if !self.events.take() {
             return false;
@@ -323,7 +326,7 @@ impl Inner {
         tick
     }
 
-    /// A thread has run to its end; events are disabled.
+    /// Ends the current thread, with events disabled.
     fn end(&self) -> ! {
         let state = self.state();
         state.alive -= 1;
@@ -332,13 +335,13 @@ impl Inner {
             state.ready.push(state.finishing);
         }
         self.block();
-        // Nobody takes it from among the ended but for another life, which begins anew.
+        // A thread that leaves the queue of ended threads begins anew, and does not return here.
         unreachable!()
     }
 }
 
 impl State {
-    /// The next preemption. Without memory for it the threads run on, until something else lets others run.
+    /// Sets the next preemption. If there is no memory for it, the threads run without preemption until the next set.
     fn set_timer(&self) {
         let set = self.timer.set(MonotonicInstant::after(self.quantum), Duration::from_nanos(0));
         let _ = set.and_then(|()| self.timer.wait_async(&self.port, TICK, Signals::TIMER_SIGNALED, 0));

@@ -1,7 +1,8 @@
 //! Mutual exclusion and conditions between threads of one virtual processor.
 //!
-//! Who finds a mutex held, or waits for a condition, goes into a queue and lets others run; who unlocks or notifies
-//! takes the first from there. A mutex that somebody waits for is handed over: nobody comes in between.
+//! A thread that finds a mutex held, or waits for a condition, enters a queue and lets others run. An unlock or a
+//! notification takes the first thread from the queue. A mutex with waiters is handed over, so no other thread can take
+//! it in between.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ops::{Deref, DerefMut};
@@ -11,7 +12,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use crate::queue::Queue;
 use crate::{Inner, Threads};
 
-/// Whose threads use something: the first that do, and no others.
+/// The set of threads that uses an object: the first that used it, and no other.
 struct Whose(AtomicPtr<()>);
 
 impl Whose {
@@ -29,7 +30,7 @@ impl Whose {
     }
 }
 
-/// A value for one thread at a time.
+/// A mutex: a value for one thread at a time.
 pub struct Mutex<T> {
     whose: Whose,
     held: Cell<bool>,
@@ -37,28 +38,28 @@ pub struct Mutex<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: used with events disabled by the threads of one virtual processor, which are one thread of the system's.
+// SAFETY: the threads of one virtual processor, which are one Zircon thread, use it with events disabled.
 unsafe impl<T: Send> Sync for Mutex<T> {}
-// SAFETY: who moves it has it alone: nobody waits.
+// SAFETY: a mutex is moved only by its sole owner, when no thread waits.
 unsafe impl<T: Send> Send for Mutex<T> {}
 
-/// A mutex that is held.
+/// A held mutex.
 pub struct Guard<'m, 'env, T> {
     mutex: &'m Mutex<T>,
     threads: &'m Threads<'env>,
 }
 
 impl<T> Mutex<T> {
-    /// One that nobody holds.
+    /// A free mutex.
     pub const fn new(value: T) -> Mutex<T> {
         let (held, waiting) = (Cell::new(false), UnsafeCell::new(Queue::new()));
         Mutex { whose: Whose::nobodys(), held, waiting, value: UnsafeCell::new(value) }
     }
 
-    /// Waits until nobody else holds it.
+    /// Takes the mutex; waits until it is free.
     ///
     /// # Panics
-    /// It belongs to the threads of another virtual processor.
+    /// If it belongs to the threads of another virtual processor.
     pub fn lock<'m, 'env>(&'m self, threads: &'m Threads<'env>) -> Guard<'m, 'env, T> {
         let inner = &threads.inner;
         self.whose.check(inner);
@@ -68,7 +69,7 @@ impl<T> Mutex<T> {
         Guard { mutex: self, threads }
     }
 
-    /// The same with events disabled, which they stay.
+    /// Takes the mutex, with events disabled; they stay disabled.
     fn take(&self, inner: &Inner) {
         if self.held.replace(true) {
             // SAFETY: events are disabled.
@@ -77,7 +78,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Hands it over, or lets it go; events are disabled.
+    /// Hands the mutex over to the first waiter, or releases it; events are disabled.
     fn give(&self, inner: &Inner) {
         // SAFETY: events are disabled.
         match unsafe { (*self.waiting.get()).pop() } {
@@ -103,7 +104,7 @@ impl<T> Deref for Guard<'_, '_, T> {
 
 impl<T> DerefMut for Guard<'_, '_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the same, and it is borrowed to change.
+        // SAFETY: the same, and the guard is borrowed mutably.
         unsafe { &mut *self.mutex.value.get() }
     }
 }
@@ -117,13 +118,13 @@ impl<T> Drop for Guard<'_, '_, T> {
     }
 }
 
-/// Something to wait for.
+/// A condition variable.
 pub struct Condition {
     whose: Whose,
     waiting: UnsafeCell<Queue>,
 }
 
-// SAFETY: as a mutex.
+// SAFETY: as for `Mutex`.
 unsafe impl Sync for Condition {}
 // SAFETY: the same.
 unsafe impl Send for Condition {}
@@ -135,15 +136,15 @@ impl Default for Condition {
 }
 
 impl Condition {
-    /// One that nobody waits for.
+    /// A condition variable without waiters.
     pub const fn new() -> Condition {
         Condition { whose: Whose::nobodys(), waiting: UnsafeCell::new(Queue::new()) }
     }
 
-    /// Lets a mutex go and waits to be notified; then holds it again. Nobody notifies in between unseen.
+    /// Releases the mutex, waits for a notification, and takes the mutex again. No notification in between is lost.
     ///
     /// # Panics
-    /// It belongs to the threads of another virtual processor.
+    /// If it belongs to the threads of another virtual processor.
     pub fn wait<T>(&self, guard: &mut Guard<'_, '_, T>) {
         let inner = &guard.threads.inner;
         self.whose.check(inner);
@@ -156,18 +157,18 @@ impl Condition {
         inner.enable();
     }
 
-    /// Wakes the thread that has waited for longest.
+    /// Wakes the thread that has waited longest.
     ///
     /// # Panics
-    /// It belongs to the threads of another virtual processor.
+    /// If it belongs to the threads of another virtual processor.
     pub fn notify_one(&self, threads: &Threads<'_>) {
         self.notify(threads, 1);
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiters.
     ///
     /// # Panics
-    /// It belongs to the threads of another virtual processor.
+    /// If it belongs to the threads of another virtual processor.
     pub fn notify_all(&self, threads: &Threads<'_>) {
         self.notify(threads, usize::MAX);
     }

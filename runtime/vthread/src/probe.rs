@@ -1,38 +1,38 @@
-//! What tests and benchmarks do that no program should, as in `zx::probe`: it is not checked, and not marked `unsafe`.
+//! Functions for tests and benchmarks only, as in `zx::probe`: they do not check their conditions and are not `unsafe`.
 
 use abi::zx_port_packet_t;
 use zx::{Duration, Port, Result, Rights, VirtualProcessor};
 
 use crate::{TICK, Threads};
 
-/// As [`crate::run`].
+/// The same as [`crate::run`].
 ///
 /// # Errors
-/// As there.
+/// As [`crate::run`].
 pub fn run<'env, T>(
     processor: &VirtualProcessor<'_>,
     quantum: Duration,
     first: impl FnOnce(&Threads<'env>) -> T,
 ) -> Result<T> {
-    // SAFETY: not checked, as the head of the module says.
+    // SAFETY: not checked, as the module's documentation says.
     unsafe { crate::run(processor, quantum, first) }
 }
 
-/// What has the thread that runs preempted.
+/// Preempts the running thread.
 pub struct Ticks(Port);
 
 impl Ticks {
-    /// Does so, as the timer would.
+    /// Preempts the running thread, as the timer would.
     ///
     /// # Errors
-    /// `SHOULD_WAIT` when too many were not taken yet.
+    /// `SHOULD_WAIT`: too many earlier events are pending.
     pub fn tick(&self) -> Result<()> {
         self.0.queue(&zx_port_packet_t { key: TICK, ..Default::default() })
     }
 }
 
 impl Threads<'_> {
-    /// For another thread of the system's to preempt these.
+    /// A handle with which another Zircon thread can preempt these threads.
     ///
     /// # Errors
     /// `NO_MEMORY`.

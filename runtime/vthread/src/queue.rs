@@ -1,36 +1,36 @@
-//! Queues of threads, by what stands in the threads.
+//! Queues of threads, linked through the threads themselves.
 
 use core::ptr;
 
 use crate::Thread;
 
-/// First in, first out. A thread is in one at a time; events are disabled while one is used.
+/// A FIFO queue. A thread is in at most one queue; queues are used only with events disabled.
 pub struct Queue {
     first: *mut Thread,
     last: *mut Thread,
 }
 
 impl Queue {
-    /// An empty one.
+    /// An empty queue.
     pub const fn new() -> Queue {
         Queue { first: ptr::null_mut(), last: ptr::null_mut() }
     }
 
-    /// Adds a thread that is in none.
+    /// Appends a thread that is in no queue.
     #[inline(always)]
     pub fn push(&mut self, thread: *mut Thread) {
-        // SAFETY: threads live until they are taken from the queue of those that have ended.
+        // SAFETY: a thread lives until it is taken from the queue of ended threads.
         unsafe { (*thread).next = ptr::null_mut() };
         if self.first.is_null() {
             self.first = thread;
         } else {
-            // SAFETY: the same; there is a last one.
+            // SAFETY: the same; the queue is not empty, so `last` is valid.
             unsafe { (*self.last).next = thread };
         }
         self.last = thread;
     }
 
-    /// Takes the first.
+    /// Removes the first thread.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<*mut Thread> {
         let first = self.first;

@@ -1,26 +1,29 @@
-//! From one thread to another.
+//! Switches between threads.
 //!
-//! 1. A thread that lets another run puts the registers that a function keeps on its stack, and where they are into
-//!    [`Thread::registers`]; the other one's are taken from where its own are, and it returns to where it was.
-//! 2. An upcall finds a thread anywhere. Its state goes from the page into the thread, its vector registers were put there by the
-//!    upcall's entry; and its `registers` are its [`Thread::frame`], by which whoever switches to it comes to
-//!    [`preempted`]. There all is put back, and resumed as after any upcall.
-//! 3. A thread that has not run yet has on its stack what makes it come to [`begin`].
+//! 1. A thread that lets another run pushes its callee-saved registers on its stack and stores their address in
+//!    [`Thread::registers`]. Then it loads the other thread's registers from there and returns to the other thread's
+//!    code.
+//! 2. An upcall can interrupt a thread anywhere. The upcall copies the interrupted state from the shared page to the
+//!    thread (its entry code has already saved the vector registers there), and sets the thread's `registers` to its
+//!    [`Thread::frame`]. A switch to the thread then reaches [`preempted`], which restores all of the state and resumes
+//!    the thread like after any upcall.
+//! 3. A new thread's stack holds registers that make a switch to it reach [`begin`].
 //!
-//! So whoever switches need not know how the other was left. All of it is done with events disabled, and a thread that is gone on
-//! with enables them.
+//! So a switch is the same however the other thread was left. Switches happen with events disabled, and the resumed
+//! thread enables them.
 
 use core::arch::naked_asm;
 
 use crate::{Inner, Thread};
 
-/// Words that a switch takes from where a thread's registers are: six registers, an address, and one to keep the stack aligned.
+/// Words that a switch loads from a thread's saved registers: six registers, a return address, and padding for
+/// alignment.
 pub const REGISTERS: usize = 8;
 
-/// Step 1.
+/// Switches threads (step 1).
 ///
 /// # Safety
-/// `from` is the thread that runs; `to` can go on.
+/// `from` is the running thread; `to` is in a state from which it can resume.
 #[unsafe(naked)]
 pub unsafe extern "C" fn switch(_from: *mut Thread, _to: *mut Thread) {
     naked_asm!(
@@ -42,44 +45,44 @@ pub unsafe extern "C" fn switch(_from: *mut Thread, _to: *mut Thread) {
     )
 }
 
-/// Goes on with a thread and never comes back.
+/// Resumes a thread without saving the current one; does not return.
 #[unsafe(naked)]
 unsafe extern "C" fn leave_for(_to: *mut Thread) -> ! {
     naked_asm!("mov rsp, [rdi]", "pop r15", "pop r14", "pop r13", "pop r12", "pop rbx", "pop rbp", "ret",)
 }
 
-/// The registers of a thread that is to come to a place, with a stack pointer for it.
+/// Saved registers with which a switch reaches `place`, with a stack pointer for it.
 pub fn first(place: unsafe extern "C" fn() -> !, thread: *mut Thread, stack: u64) -> [u64; REGISTERS] {
     [0, 0, 0, 0, thread as u64, stack, place as usize as u64, 0]
 }
 
-/// Step 3: `rbx` is the thread.
+/// First instructions of a new thread (step 3). `rbx` is the thread.
 #[unsafe(naked)]
 pub unsafe extern "C" fn begin() -> ! {
     naked_asm!("lea rsp, [rsp - 8]", "xor ebp, ebp", "mov rdi, rbx", "call {begun}", "ud2", begun = sym begun)
 }
 
 extern "C" fn begun(thread: *mut Thread) -> ! {
-    // SAFETY: the thread that runs; its body was put there when it was prepared.
+    // SAFETY: the running thread; `prepare` has set its body.
     let (inner, mut body) = unsafe { (&*(*thread).threads, (*thread).body.take()) };
     inner.enable();
     if let Some(body) = &mut body {
         body(core::ptr::from_ref(inner).cast());
     }
-    // The allocator is for one thread at a time.
+    // The allocator must not be preempted.
     inner.events.disable();
     drop(body);
     inner.end()
 }
 
-/// Step 2, in which `rbx` is the thread and `rbp` the top of the upcalls' stack, which nobody uses now.
+/// Resumes a preempted thread (step 2). `rbx` is the thread, `rbp` the top of the upcalls' stack, which is unused now.
 #[unsafe(naked)]
 unsafe extern "C" fn preempted() -> ! {
     naked_asm!("mov rsp, rbp", "mov rdi, rbx", "call {go_on}", "ud2", go_on = sym go_on)
 }
 
 extern "C" fn go_on(thread: *mut Thread) -> ! {
-    // SAFETY: events are disabled, and the thread was left by `upcall`.
+    // SAFETY: events are disabled, and `upcall` has saved the thread's state.
     unsafe {
         let events = (*(*thread).threads).events;
         events.saved().write((*thread).saved);
@@ -87,9 +90,9 @@ extern "C" fn go_on(thread: *mut Thread) -> ! {
     }
 }
 
-/// What an upcall does.
+/// Handler of upcalls.
 pub extern "C" fn upcall(inner: *mut ()) {
-    // SAFETY: what `run` has given.
+    // SAFETY: `run` passes this pointer.
     let inner = unsafe { &*inner.cast::<Inner>() };
     if !inner.look() {
         return;
@@ -98,7 +101,7 @@ pub extern "C" fn upcall(inner: *mut ()) {
     let Some(next) = state.ready.pop() else { return };
     let (current, top) = (state.current, state.upcalls_top);
     state.preemptions += 1;
-    // SAFETY: the thread that was interrupted, which is nobody's now.
+    // SAFETY: the interrupted thread, which nothing else uses now.
     unsafe {
         (*current).saved = inner.events.saved().read();
         (*current).frame = first(preempted, current, top);
@@ -106,6 +109,6 @@ pub extern "C" fn upcall(inner: *mut ()) {
     }
     state.ready.push(current);
     inner.becomes(next);
-    // SAFETY: it can go on. What is on this stack is no longer needed.
+    // SAFETY: `next` can resume. Nothing needs this stack's contents any more.
     unsafe { leave_for(next) }
 }

@@ -1,21 +1,21 @@
-//! Devices in memory: what they reach by themselves, where they are, and how they interrupt by messages.
+//! Devices and memory: DMA, physical memory, and message-signalled interrupts.
 
 use crate::handle::object;
 use crate::{AsHandleRef, Handle, Interrupt, Resource, Result, Vmo, check, sys};
 
 object! {
-    /// What stands between devices and memory.
+    /// An IOMMU: between devices and memory.
     Iommu
 }
 
 impl Iommu {
-    /// Makes one that lets devices reach all memory.
+    /// Makes a stub IOMMU, which lets devices access all memory.
     ///
     /// # Errors
-    /// `WRONG_TYPE`, `OUT_OF_RANGE` for a resource that is not for it.
+    /// `WRONG_TYPE`, `OUT_OF_RANGE`: the resource does not allow it.
     pub fn create_stub(resource: &Resource) -> Result<Iommu> {
         let (mut out, description) = (0, 0_u8);
-        // SAFETY: the description is one byte; `out` is one handle's place.
+        // SAFETY: the description is one byte; `out` has room for one handle.
         check(unsafe {
             sys::zx_iommu_create(
                 resource.raw_handle(),
@@ -30,30 +30,31 @@ impl Iommu {
 }
 
 object! {
-    /// A device as the bus sees it: who reaches memory by itself.
+    /// A bus transaction initiator: a device that accesses memory by itself.
     Bti
 }
 
 impl Bti {
-    /// Makes one for the device that the bus calls `number`.
+    /// Makes a BTI for the device with the bus's number `number`.
     ///
     /// # Errors
     /// `NO_MEMORY`.
     pub fn create(iommu: &Iommu, number: u64) -> Result<Bti> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_bti_create(iommu.raw_handle(), 0, number, &mut out) })?;
         Ok(Bti(Handle::from_call(out)?))
     }
 
-    /// Pins whole pages (`ZX_BTI_PERM_*`, `ZX_BTI_COMPRESS`, `ZX_BTI_CONTIGUOUS`) and tells where the device finds them:
-    /// an address for each page, or with `ZX_BTI_CONTIGUOUS` one.
+    /// Pins whole pages (`ZX_BTI_PERM_*`, `ZX_BTI_COMPRESS`, `ZX_BTI_CONTIGUOUS`) and stores their addresses for the
+    /// device: one address per page, or with `ZX_BTI_CONTIGUOUS` a single one.
     ///
     /// # Errors
-    /// `INVALID_ARGS`, also when `addresses` is not of the right length, `OUT_OF_RANGE`, `ACCESS_DENIED`, `NO_MEMORY`.
+    /// `INVALID_ARGS`, also if `addresses` does not have the right length, `OUT_OF_RANGE`, `ACCESS_DENIED`,
+    /// `NO_MEMORY`.
     pub fn pin(&self, options: u32, vmo: &Vmo, offset: u64, size: u64, addresses: &mut [u64]) -> Result<Pmt> {
         let mut out = 0;
-        // SAFETY: the addresses are valid for their number; `out` is one handle's place.
+        // SAFETY: the addresses are valid for their number; `out` has room for one handle.
         check(unsafe {
             sys::zx_bti_pin(
                 self.raw_handle(),
@@ -69,7 +70,8 @@ impl Bti {
         Ok(Pmt(Handle::from_call(out)?))
     }
 
-    /// Says that the device is at rest: memory that was pinned by whoever is gone is let go of.
+    /// Says that the device has stopped all DMA. This unpins quarantined memory, which holders that have ended had
+    /// pinned.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -78,7 +80,7 @@ impl Bti {
         check(unsafe { sys::zx_bti_release_quarantine(self.raw_handle()) })
     }
 
-    /// What is pinned by it.
+    /// Information about the memory that it has pinned.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -88,51 +90,51 @@ impl Bti {
 }
 
 object! {
-    /// Pinned memory. It stays pinned, in the quarantine of the BTI, when this is dropped and not unpinned.
+    /// Pinned memory. If this is dropped without [`Pmt::unpin`], the memory stays pinned in the BTI's quarantine.
     Pmt
 }
 
 impl Pmt {
-    /// Unpins the memory: the device is done with it.
+    /// Unpins the memory. The device must have stopped using it.
     ///
     /// # Errors
-    /// None for a handle that is one.
+    /// None for a valid handle.
     pub fn unpin(self) -> Result<()> {
-        // SAFETY: no memory involved; the call takes the handle.
+        // SAFETY: no memory involved; the call consumes the handle.
         check(unsafe { sys::zx_pmt_unpin(self.0.into_raw()) })
     }
 }
 
 object! {
-    /// A block of message-signalled interrupts.
+    /// A block of message-signalled interrupts (MSIs).
     Msi
 }
 
 impl Msi {
-    /// Takes `count` of them, a power of two up to 32.
+    /// Allocates a block of `count` MSIs, a power of two up to 32.
     ///
     /// # Errors
-    /// `INVALID_ARGS`, `NO_RESOURCES`, `WRONG_TYPE`, `OUT_OF_RANGE` for a resource that is not for it.
+    /// `INVALID_ARGS`, `NO_RESOURCES`. `WRONG_TYPE`, `OUT_OF_RANGE`: the resource does not allow it.
     pub fn allocate(resource: &Resource, count: u32) -> Result<Msi> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_msi_allocate(resource.raw_handle(), count, &mut out) })?;
         Ok(Msi(Handle::from_call(out)?))
     }
 
-    /// Makes the object of one of them. The device's MSI capability, or with `ZX_MSI_MODE_MSI_X` its table, is at
-    /// `offset` of the VMO.
+    /// Makes the interrupt object of one MSI of the block. The device's MSI capability, or with `ZX_MSI_MODE_MSI_X` its
+    /// MSI-X table, is at `offset` of the VMO.
     ///
     /// # Errors
     /// `INVALID_ARGS`, `ALREADY_BOUND`, `NO_RESOURCES`.
     pub fn create(&self, options: u32, number: u32, vmo: &Vmo, offset: usize) -> Result<Interrupt> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_msi_create(self.raw_handle(), options, number, vmo.raw_handle(), offset, &mut out) })?;
         Ok(Interrupt::from(Handle::from_call(out)?))
     }
 
-    /// Where the device writes what.
+    /// The address and the data that the device must write.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -142,24 +144,24 @@ impl Msi {
 }
 
 impl Vmo {
-    /// Makes memory that lies in one piece, at a multiple of `2^alignment_log2` bytes (0: of a page).
+    /// Makes a VMO of physically contiguous memory, aligned to `2^alignment_log2` bytes (0: to a page).
     ///
     /// # Errors
     /// `INVALID_ARGS`, `NO_MEMORY`.
     pub fn create_contiguous(bti: &Bti, size: usize, alignment_log2: u32) -> Result<Vmo> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_vmo_create_contiguous(bti.raw_handle(), size, alignment_log2, &mut out) })?;
         Ok(Vmo::from(Handle::from_call(out)?))
     }
 
-    /// Makes an object for what devices have at a physical address.
+    /// Makes a VMO for device memory at a physical address.
     ///
     /// # Errors
-    /// `INVALID_ARGS`, `WRONG_TYPE`, `OUT_OF_RANGE` for a resource that is not for it.
+    /// `INVALID_ARGS`. `WRONG_TYPE`, `OUT_OF_RANGE`: the resource does not allow it.
     pub fn create_physical(resource: &Resource, address: usize, size: usize) -> Result<Vmo> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_vmo_create_physical(resource.raw_handle(), address, size, &mut out) })?;
         Ok(Vmo::from(Handle::from_call(out)?))
     }

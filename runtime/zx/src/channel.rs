@@ -5,9 +5,9 @@ use abi::{Status, zx_handle_disposition_t, zx_handle_info_t};
 use crate::handle::object;
 use crate::{AsHandleRef, Handle, MonotonicInstant, Result, check, sys};
 
-/// The most bytes in a message.
+/// Limit on the bytes of a message.
 pub const MAX_MESSAGE_BYTES: usize = 65536;
-/// The most handles in a message.
+/// Limit on the handles of a message.
 pub const MAX_MESSAGE_HANDLES: usize = 64;
 
 object! {
@@ -25,27 +25,27 @@ pub struct MessageSize {
 }
 
 impl Channel {
-    /// Makes a channel and gives its two ends.
+    /// Makes a channel and returns its two ends.
     ///
     /// # Errors
     /// [`Status::NO_MEMORY`].
     pub fn create() -> Result<(Channel, Channel)> {
         let (mut a, mut b) = (0, 0);
-        // SAFETY: `a` and `b` are one handle's place each.
+        // SAFETY: `a` and `b` have room for one handle each.
         check(unsafe { sys::zx_channel_create(0, &mut a, &mut b) })?;
         Ok((Channel(Handle::from_call(a)?), Channel(Handle::from_call(b)?)))
     }
 
-    /// Writes a message. The handles are gone even when the call fails.
+    /// Writes a message. Consumes the handles, even on failure.
     ///
     /// # Errors
-    /// [`Status::PEER_CLOSED`], [`Status::OUT_OF_RANGE`] for a message over the limits.
+    /// [`Status::PEER_CLOSED`]; [`Status::OUT_OF_RANGE`]: the message exceeds the limits.
     pub fn write<const N: usize>(&self, bytes: &[u8], handles: [Handle; N]) -> Result<()> {
         let raw = handles.map(Handle::into_raw);
         self.write_raw(bytes, &raw)
     }
 
-    /// Writes a message with as many handles as the iterator gives, [`MAX_MESSAGE_HANDLES`] at most.
+    /// Writes a message with the handles of an iterator, at most [`MAX_MESSAGE_HANDLES`].
     ///
     /// # Errors
     /// As [`Channel::write`].
@@ -68,7 +68,7 @@ impl Channel {
     }
 
     fn write_raw(&self, bytes: &[u8], handles: &[sys::zx_handle_t]) -> Result<()> {
-        // A length that does not fit is over the limit in any case.
+        // A length that exceeds `u32` exceeds the limit in any case.
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         if len == u32::MAX {
             return Err(Status::OUT_OF_RANGE);
@@ -86,7 +86,7 @@ impl Channel {
         })
     }
 
-    /// Writes a message whose handles are moved or duplicated with chosen rights; each disposition tells its result.
+    /// Writes a message whose handles are moved or duplicated with chosen rights; each disposition receives its result.
     ///
     /// # Errors
     /// As [`Channel::write`].
@@ -104,11 +104,11 @@ impl Channel {
         })
     }
 
-    /// Reads a message without waiting. Handles are put into `handles` in order.
+    /// Reads a message without waiting. Stores the handles in `handles`, in order.
     ///
     /// # Errors
-    /// [`Status::SHOULD_WAIT`] when there is none, [`Status::PEER_CLOSED`]; [`Status::BUFFER_TOO_SMALL`] (the message
-    /// stays) with the sizes that it needs.
+    /// [`Status::SHOULD_WAIT`]: there is no message. [`Status::PEER_CLOSED`]. [`Status::BUFFER_TOO_SMALL`], with the
+    /// sizes that the message needs; the message stays in the channel.
     pub fn read(
         &self,
         bytes: &mut [u8],
@@ -158,7 +158,7 @@ impl Channel {
         }
     }
 
-    /// Reads a message and what is known of each handle. The handles belong to the caller.
+    /// Reads a message, with type and rights of each handle. The caller owns the handles.
     ///
     /// # Errors
     /// As [`Channel::read`].
@@ -185,11 +185,11 @@ impl Channel {
         check(status).map(|()| size).map_err(|status| (status, size))
     }
 
-    /// Sends a message whose first four bytes the kernel makes a transaction number, and waits for the answer with
-    /// that number. The handles are gone even when the call fails.
+    /// Sends a message, in whose first four bytes the kernel stores a transaction number, and waits for the answer with
+    /// the same number. Consumes the handles, even on failure.
     ///
     /// # Errors
-    /// [`Status::TIMED_OUT`], [`Status::PEER_CLOSED`], [`Status::BUFFER_TOO_SMALL`] for a longer answer.
+    /// [`Status::TIMED_OUT`], [`Status::PEER_CLOSED`]; [`Status::BUFFER_TOO_SMALL`]: the answer is longer.
     pub fn call<const N: usize>(
         &self,
         deadline: MonotonicInstant,

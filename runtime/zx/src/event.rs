@@ -1,4 +1,4 @@
-//! Events, event pairs, timers and counters: objects that are hardly more than their signals.
+//! Events, event pairs, timers and counters: objects that consist of little more than their signals.
 
 use crate::handle::object;
 use crate::{AsHandleRef, Duration, Handle, MonotonicInstant, Result, check, sys};
@@ -15,7 +15,7 @@ impl Event {
     /// `NO_MEMORY`.
     pub fn create() -> Result<Event> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_event_create(0, &mut out) })?;
         Ok(Event(Handle::from_call(out)?))
     }
@@ -33,7 +33,7 @@ impl EventPair {
     /// `NO_MEMORY`.
     pub fn create() -> Result<(EventPair, EventPair)> {
         let (mut a, mut b) = (0, 0);
-        // SAFETY: `a` and `b` are one handle's place each.
+        // SAFETY: `a` and `b` have room for one handle each.
         check(unsafe { sys::zx_eventpair_create(0, &mut a, &mut b) })?;
         Ok((EventPair(Handle::from_call(a)?), EventPair(Handle::from_call(b)?)))
     }
@@ -51,15 +51,15 @@ impl Timer {
     /// `INVALID_ARGS`, `NO_MEMORY`.
     pub fn create(options: u32) -> Result<Timer> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_timer_create(options, 0, &mut out) })?;
         Ok(Timer(Handle::from_call(out)?))
     }
 
-    /// Lets the timer signal at `deadline`, give or take `slack`.
+    /// Sets the timer to signal at `deadline`, with a tolerance of `slack`.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE` for a negative slack.
+    /// `OUT_OF_RANGE`: the slack is negative.
     pub fn set(&self, deadline: MonotonicInstant, slack: Duration) -> Result<()> {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_timer_set(self.raw_handle(), deadline.0, slack.0) })
@@ -76,7 +76,7 @@ impl Timer {
 }
 
 object! {
-    /// A counter that signals whether it is positive.
+    /// A counter, whose signals say whether it is positive.
     Counter
 }
 
@@ -87,7 +87,7 @@ impl Counter {
     /// `NO_MEMORY`.
     pub fn create() -> Result<Counter> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_counter_create(0, &mut out) })?;
         Ok(Counter(Handle::from_call(out)?))
     }
@@ -95,7 +95,7 @@ impl Counter {
     /// Adds to the counter.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE` on overflow.
+    /// `OUT_OF_RANGE`: the counter would overflow.
     pub fn add(&self, value: i64) -> Result<()> {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_counter_add(self.raw_handle(), value) })
@@ -107,7 +107,7 @@ impl Counter {
     /// `ACCESS_DENIED`.
     pub fn read(&self) -> Result<i64> {
         let mut value = 0;
-        // SAFETY: `value` is one number's place.
+        // SAFETY: `value` has room for one number.
         check(unsafe { sys::zx_counter_read(self.raw_handle(), &mut value) })?;
         Ok(value)
     }

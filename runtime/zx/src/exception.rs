@@ -1,4 +1,4 @@
-//! Exceptions: what comes through an exception channel, and what a handler does with it.
+//! Exceptions: receiving them from an exception channel, and handling them.
 
 use abi::{zx_exception_info_t, zx_exception_report_t};
 
@@ -6,15 +6,15 @@ use crate::handle::object;
 use crate::{AsHandleRef, Channel, Handle, Info, MonotonicInstant, Process, Result, Status, Thread, check, sys};
 
 object! {
-    /// An exception that waits to be handled. Dropping it decides what becomes of the thread.
+    /// An exception that is being handled. Dropping it applies its state to the thread.
     Exception
 }
 
 impl Exception {
-    /// Waits for the next exception of a channel, and gives what its message tells.
+    /// Waits for the next exception of a channel; returns it with the contents of its message.
     ///
     /// # Errors
-    /// `PEER_CLOSED` when the task has ended, `TIMED_OUT`; `INTERNAL` for a message that is none.
+    /// `PEER_CLOSED`: the task has ended. `TIMED_OUT`. `INTERNAL`: the message is invalid.
     pub fn receive(channel: &Channel, deadline: MonotonicInstant) -> Result<(Exception, zx_exception_info_t)> {
         let (mut bytes, mut handle) = ([0; 24], [None]);
         let size = channel.read_wait(&mut bytes, &mut handle, deadline)?;
@@ -27,29 +27,29 @@ impl Exception {
         Ok((Exception(handle), info))
     }
 
-    /// The thread that the exception is of.
+    /// The thread that raised the exception.
     ///
     /// # Errors
     /// `NO_MEMORY`.
     pub fn thread(&self) -> Result<Thread> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_exception_get_thread(self.raw_handle(), &mut out) })?;
         Handle::from_call(out).map(Thread::from)
     }
 
-    /// The process that the exception is of.
+    /// The process of the thread that raised the exception.
     ///
     /// # Errors
-    /// `ACCESS_DENIED` for an exception that came through a thread's channel.
+    /// `ACCESS_DENIED`: the exception came through a thread's channel.
     pub fn process(&self) -> Result<Process> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_exception_get_process(self.raw_handle(), &mut out) })?;
         Handle::from_call(out).map(Process::from)
     }
 
-    /// What dropping the handle will mean: `ZX_EXCEPTION_STATE_*`.
+    /// The effect of dropping the handle: `ZX_EXCEPTION_STATE_*`.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -59,15 +59,15 @@ impl Exception {
         Ok(u32::from_le_bytes(value))
     }
 
-    /// Sets what dropping the handle will mean.
+    /// Sets the effect of dropping the handle.
     ///
     /// # Errors
-    /// `INVALID_ARGS` for no such state, `ACCESS_DENIED`.
+    /// `INVALID_ARGS`: the state is invalid. `ACCESS_DENIED`.
     pub fn set_state(&self, state: u32) -> Result<()> {
         self.set_property(abi::ZX_PROP_EXCEPTION_STATE, &state.to_le_bytes())
     }
 
-    /// Whether the debugger is asked again: `ZX_EXCEPTION_STRATEGY_*`.
+    /// Whether the debugger gets a second chance: `ZX_EXCEPTION_STRATEGY_*`.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -77,20 +77,20 @@ impl Exception {
         Ok(u32::from_le_bytes(value))
     }
 
-    /// Sets whether the debugger is asked again.
+    /// Sets whether the debugger gets a second chance.
     ///
     /// # Errors
-    /// `BAD_STATE` for an exception that did not come to a debugger, `INVALID_ARGS`, `ACCESS_DENIED`.
+    /// `BAD_STATE`: the exception did not come to a debugger. `INVALID_ARGS`, `ACCESS_DENIED`.
     pub fn set_strategy(&self, strategy: u32) -> Result<()> {
         self.set_property(abi::ZX_PROP_EXCEPTION_STRATEGY, &strategy.to_le_bytes())
     }
 }
 
 impl Thread {
-    /// What the thread did, if it is in an exception.
+    /// Description of the thread's current exception.
     ///
     /// # Errors
-    /// `BAD_STATE` when it is in none, `ACCESS_DENIED`.
+    /// `BAD_STATE`: the thread is not in an exception. `ACCESS_DENIED`.
     pub fn exception_report(&self) -> Result<zx_exception_report_t> {
         let mut bytes = [0; size_of::<zx_exception_report_t>()];
         self.get_info(abi::ZX_INFO_THREAD_EXCEPTION_REPORT, &mut bytes)?;
@@ -105,10 +105,10 @@ impl Thread {
     }
 }
 
-/// Tells the debuggers of the jobs above of something, by `ZX_EXCP_USER` with these numbers.
+/// Reports a user exception (`ZX_EXCP_USER`) with these numbers to the debuggers of the jobs above.
 ///
 /// # Errors
-/// None that this form can cause.
+/// None for valid arguments, which this function always passes.
 pub fn raise_user_exception(code: u32, data: u32) -> Result<()> {
     let mut context = abi::zx_exception_context_t::default();
     (context.synth_code, context.synth_data) = (code, data);

@@ -1,13 +1,13 @@
-//! Futexes: waiting for a change of a word in memory.
+//! Futexes: waiting until a word in memory changes.
 
 use core::sync::atomic::AtomicU32;
 
 use crate::{HandleRef, MonotonicInstant, Result, check, sys};
 
-/// Waits while `word` holds `current`, until woken or the deadline has passed.
+/// Waits while `word` is `current`, until a wake-up or the deadline.
 ///
 /// # Errors
-/// `BAD_STATE` when it holds something else, `TIMED_OUT`, `INVALID_ARGS` for a wrong owner.
+/// `BAD_STATE`: the word has another value. `TIMED_OUT`. `INVALID_ARGS`: the owner is invalid.
 pub fn futex_wait(
     word: &AtomicU32,
     current: u32,
@@ -28,7 +28,7 @@ pub fn futex_wait(
 /// Wakes up to `count` waiters.
 ///
 /// # Errors
-/// `INVALID_ARGS` for an unaligned word.
+/// `INVALID_ARGS`: the word is unaligned.
 pub fn futex_wake(word: &AtomicU32, count: u32) -> Result<()> {
     // SAFETY: the word is valid and atomic.
     check(unsafe { sys::zx_futex_wake(word.as_ptr().cast(), count) })
@@ -43,10 +43,10 @@ pub fn futex_wake_single_owner(word: &AtomicU32) -> Result<()> {
     check(unsafe { sys::zx_futex_wake_single_owner(word.as_ptr().cast()) })
 }
 
-/// Wakes `wake` waiters of `word` if it holds `current` and moves up to `requeue` others to `to`.
+/// If `word` is `current`, wakes `wake` of its waiters and moves up to `requeue` others to `to`.
 ///
 /// # Errors
-/// `BAD_STATE` when it holds something else, `INVALID_ARGS`.
+/// `BAD_STATE`: the word has another value. `INVALID_ARGS`.
 pub fn futex_requeue(
     word: &AtomicU32,
     wake: u32,
@@ -68,13 +68,13 @@ pub fn futex_requeue(
     })
 }
 
-/// The koid of the futex's owner, zero for none.
+/// The koid of the futex's owner; zero for none.
 ///
 /// # Errors
 /// `INVALID_ARGS`.
 pub fn futex_get_owner(word: &AtomicU32) -> Result<u64> {
     let mut koid = 0;
-    // SAFETY: the word is valid and atomic; `koid` is one number's place.
+    // SAFETY: the word is valid and atomic; `koid` has room for one number.
     check(unsafe { sys::zx_futex_get_owner(word.as_ptr().cast(), &mut koid) })?;
     Ok(koid)
 }

@@ -1,4 +1,4 @@
-//! What an object tells of itself: `zx_object_get_info` with the record of each topic.
+//! Information about objects: `zx_object_get_info` with the record of each topic.
 
 use abi::{
     hafnon_info_job_usage_t, zx_info_bti_t, zx_info_handle_basic_t, zx_info_handle_count_t, zx_info_handle_extended_t,
@@ -10,24 +10,24 @@ use abi::{
 
 use crate::{AsHandleRef, Job, Process, Resource, Result, Socket, Stream, Thread, Vmar, Vmo, check, sys};
 
-/// How many records a call wrote and how many there are.
+/// Number of records written and number of records available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct InfoSize {
     /// Records written.
     pub actual: usize,
-    /// Records there are.
+    /// Records available.
     pub avail: usize,
 }
 
-/// Information on an object of any kind.
+/// Information about an object of any type.
 pub trait Info: AsHandleRef {
     /// Reads the records of a topic (`ZX_INFO_*`) as bytes.
     ///
     /// # Errors
-    /// `WRONG_TYPE`, `ACCESS_DENIED`, `BUFFER_TOO_SMALL` when not one record fits, `NOT_SUPPORTED`.
+    /// `WRONG_TYPE`, `ACCESS_DENIED`, `NOT_SUPPORTED`; `BUFFER_TOO_SMALL`: not even one record fits.
     fn get_info(&self, topic: u32, buffer: &mut [u8]) -> Result<InfoSize> {
         let mut size = InfoSize::default();
-        // SAFETY: the buffer is valid for its length; the sizes are one number's place each.
+        // SAFETY: the buffer is valid for its length; the sizes have room for one number each.
         check(unsafe {
             sys::zx_object_get_info(
                 self.raw_handle(),
@@ -47,7 +47,8 @@ pub trait Info: AsHandleRef {
     /// As [`Info::get_info`].
     fn get_info_records<T: Record>(&self, topic: u32, records: &mut [T]) -> Result<InfoSize> {
         let mut size = InfoSize::default();
-        // SAFETY: the buffer is valid for its length, and any bytes are records; the sizes are one number's place each.
+        // SAFETY: the buffer is valid for its length, and any bytes are valid records; the sizes have room for one
+        // number each.
         check(unsafe {
             sys::zx_object_get_info(
                 self.raw_handle(),
@@ -69,7 +70,7 @@ pub trait Info: AsHandleRef {
         self.get_info_records(topic, koids)
     }
 
-    /// Reads the record of a topic that has one.
+    /// Reads the record of a topic that has a single record.
     ///
     /// # Errors
     /// As [`Info::get_info`].
@@ -77,7 +78,7 @@ pub trait Info: AsHandleRef {
         record(self, topic)
     }
 
-    /// Kind, rights and koid.
+    /// Type, rights and koid.
     ///
     /// # Errors
     /// `BAD_HANDLE`.
@@ -96,10 +97,10 @@ pub trait Info: AsHandleRef {
 
 impl<T: AsHandleRef> Info for T {}
 
-/// A record of plain numbers, for which any bytes are a value.
+/// A record of plain numbers, for which any bytes are a valid value.
 ///
 /// # Safety
-/// Only for such types.
+/// The type must be such a record.
 pub unsafe trait Record: Copy {}
 
 macro_rules! records {
@@ -141,7 +142,7 @@ records! {
 fn record<T: Record>(object: &(impl AsHandleRef + ?Sized), topic: u32) -> Result<T> {
     let mut record = core::mem::MaybeUninit::<T>::zeroed();
     let (mut actual, mut avail) = (0, 0);
-    // SAFETY: the buffer is one record; the sizes are one number's place each.
+    // SAFETY: the buffer has room for one record; the sizes have room for one number each.
     check(unsafe {
         sys::zx_object_get_info(
             object.raw_handle(),
@@ -152,13 +153,13 @@ fn record<T: Record>(object: &(impl AsHandleRef + ?Sized), topic: u32) -> Result
             &mut avail,
         )
     })?;
-    // SAFETY: any bytes are a value of `T`; zeroed before.
+    // SAFETY: any bytes are a valid `T`; it was zeroed before.
     Ok(unsafe { record.assume_init() })
 }
 
-/// Information on a job, a process or a thread.
+/// Information about a job, a process or a thread.
 pub trait TaskInfo: AsHandleRef {
-    /// How long its threads have run.
+    /// Run time of its threads.
     ///
     /// # Errors
     /// `ACCESS_DENIED`, `NOT_SUPPORTED`.
@@ -172,7 +173,7 @@ impl TaskInfo for Process {}
 impl TaskInfo for Thread {}
 
 impl Process {
-    /// Return code, start time, flags.
+    /// Return code, start time and flags.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -183,22 +184,22 @@ impl Process {
     /// Memory in use.
     ///
     /// # Errors
-    /// `ACCESS_DENIED`, `BAD_STATE` when it has ended.
+    /// `ACCESS_DENIED`. `BAD_STATE`: the process has ended.
     pub fn task_stats(&self) -> Result<zx_info_task_stats_t> {
         record(self, abi::ZX_INFO_TASK_STATS)
     }
 }
 
 impl Thread {
-    /// For how long and where it ran.
+    /// Run time, and the processor that it ran on last.
     ///
     /// # Errors
-    /// `ACCESS_DENIED`, `BAD_STATE` when it has ended.
+    /// `ACCESS_DENIED`. `BAD_STATE`: the thread has ended.
     pub fn stats(&self) -> Result<zx_info_thread_stats_t> {
         record(self, abi::ZX_INFO_THREAD_STATS)
     }
 
-    /// State and what it waits for.
+    /// Its state, and the reason why it is blocked.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -208,7 +209,7 @@ impl Thread {
 }
 
 impl Vmar {
-    /// Base and length in bytes.
+    /// Base address, and length in bytes.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -218,7 +219,7 @@ impl Vmar {
 }
 
 impl Vmo {
-    /// Size, name, flags.
+    /// Size, name and flags.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -228,7 +229,7 @@ impl Vmo {
 }
 
 impl Resource {
-    /// `ZX_INFO_RESOURCE`.
+    /// Kind, flags and range of the resource (`ZX_INFO_RESOURCE`).
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -238,7 +239,7 @@ impl Resource {
 }
 
 impl Socket {
-    /// Options and how much waits on either side.
+    /// Options, and number of bytes waiting in both directions.
     ///
     /// # Errors
     /// `ACCESS_DENIED`, `NOT_SUPPORTED`.
@@ -248,7 +249,7 @@ impl Socket {
 }
 
 impl Stream {
-    /// Mode, position, bytes of content.
+    /// Mode, position, and length of the content in bytes.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -258,7 +259,7 @@ impl Stream {
 }
 
 impl Job {
-    /// Return code, whether it has ended, what becomes of it when memory runs out.
+    /// Return code, whether it has ended, and whether it may be killed when memory runs out.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -266,7 +267,7 @@ impl Job {
         record(self, abi::ZX_INFO_JOB)
     }
 
-    /// What the job and all below it have, and may have.
+    /// Usage and quotas of the job and everything below it.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.

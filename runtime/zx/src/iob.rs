@@ -1,4 +1,4 @@
-//! IOBuffers: regions of memory that two ends share, with rules.
+//! IOBuffers: memory regions that two ends share, with a discipline per region.
 
 use abi::{zx_iob_region_info_t, zx_iob_region_t};
 
@@ -12,18 +12,18 @@ object! {
 }
 
 object! {
-    /// A region that IOBuffers can have in common.
+    /// A memory region that several IOBuffers can share.
     IobSharedRegion
 }
 
-/// How a region's bytes are used.
+/// Discipline of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IobDiscipline {
-    /// As the ends please.
+    /// No rules: the ends use the memory as they like.
     None,
-    /// It keeps blobs, which have numbers.
+    /// The region stores blobs, each with a number.
     IdAllocator,
-    /// It is a ring of records; those written through this IOBuffer bear the tag.
+    /// The region is a ring of records. Records written through this IOBuffer have the tag.
     Ring {
         /// The tag.
         tag: u64,
@@ -46,7 +46,7 @@ impl IobDiscipline {
 }
 
 impl Iob {
-    /// The description of a region with memory of its own. Access: `ZX_IOB_ACCESS_*`.
+    /// Describes a region with its own memory. Access: `ZX_IOB_ACCESS_*`.
     pub fn private_region(access: u32, size: u64, discipline: IobDiscipline) -> zx_iob_region_t {
         zx_iob_region_t {
             type_: abi::ZX_IOB_REGION_TYPE_PRIVATE,
@@ -57,7 +57,7 @@ impl Iob {
         }
     }
 
-    /// The description of a region that others have too.
+    /// Describes a region that uses a shared region's memory.
     pub fn shared_region(access: u32, region: &IobSharedRegion, discipline: IobDiscipline) -> zx_iob_region_t {
         zx_iob_region_t {
             type_: abi::ZX_IOB_REGION_TYPE_SHARED,
@@ -68,31 +68,31 @@ impl Iob {
         }
     }
 
-    /// Makes an IOBuffer with these regions: both ends.
+    /// Makes an IOBuffer with these regions; returns both ends.
     ///
     /// # Errors
     /// `INVALID_ARGS`, `OUT_OF_RANGE`, `NO_MEMORY`.
     pub fn create(regions: &[zx_iob_region_t]) -> Result<(Iob, Iob)> {
         let (mut a, mut b) = (0, 0);
-        // SAFETY: the regions are valid for their number; the outputs are one handle's place each.
+        // SAFETY: the regions are valid for their number; the outputs have room for one handle each.
         check(unsafe { sys::zx_iob_create(0, regions.as_ptr().cast(), regions.len(), &mut a, &mut b) })?;
         Ok((Iob(Handle::from_call(a)?), Iob(Handle::from_call(b)?)))
     }
 
-    /// Puts a blob into a region that keeps them; gives its number.
+    /// Stores a blob in a region with an ID allocator; returns its number.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`, `WRONG_TYPE`, `ACCESS_DENIED`, `NO_MEMORY`, `IO_DATA_INTEGRITY`.
     pub fn allocate_id(&self, region: u32, blob: &[u8]) -> Result<u32> {
         let mut id = 0;
-        // SAFETY: the blob is valid for its length; `id` is one number's place.
+        // SAFETY: the blob is valid for its length; `id` has room for one number.
         check(unsafe {
             sys::zx_iob_allocate_id(self.raw_handle(), 0, region, blob.as_ptr().cast(), blob.len(), &mut id)
         })?;
         Ok(id)
     }
 
-    /// Writes a record into a ring.
+    /// Writes a record to a ring.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`, `WRONG_TYPE`, `ACCESS_DENIED`, `INVALID_ARGS`, `BAD_STATE`, `NO_SPACE`, `NO_MEMORY`.
@@ -102,7 +102,7 @@ impl Iob {
         check(unsafe { sys::zx_iob_writev(self.raw_handle(), 0, region, vectors.as_ptr(), vectors.len()) })
     }
 
-    /// The regions, what this end may do in the place of what end 0 may.
+    /// The regions. The access rights of this end are in the fields for end 0.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -118,17 +118,17 @@ impl IobSharedRegion {
     /// `INVALID_ARGS`, `OUT_OF_RANGE`, `NO_MEMORY`.
     pub fn create(size: u64) -> Result<IobSharedRegion> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_iob_create_shared_region(0, size, &mut out) })?;
         Ok(IobSharedRegion(Handle::from_call(out)?))
     }
 }
 
 impl Vmar {
-    /// Maps pages of an IOBuffer's region (`ZX_VM_*` options); gives their address.
+    /// Maps pages of an IOBuffer's region (`ZX_VM_*` options); returns their address.
     ///
     /// # Errors
-    /// As [`Vmar::map`]; `OUT_OF_RANGE`: no such region. `BUFFER_TOO_SMALL`: it is shorter.
+    /// Those of [`Vmar::map`]; `OUT_OF_RANGE`: no such region. `BUFFER_TOO_SMALL`: the region is shorter.
     pub fn map_iob(
         &self,
         options: u32,
@@ -138,7 +138,8 @@ impl Vmar {
         part: (u64, usize),
     ) -> Result<usize> {
         let (mut address, (offset, len)) = (0, part);
-        // SAFETY: `address` is one number's place. What lies in the region is the caller's, as the crate's head says.
+        // SAFETY: `address` has room for one number. The caller is responsible for the region's contents, as the
+        // crate's documentation says.
         check(unsafe {
             sys::zx_vmar_map_iob(
                 self.raw_handle(),
@@ -154,8 +155,8 @@ impl Vmar {
         Ok(address)
     }
 
-    /// Maps the first pages of an IOBuffer's region anywhere in this process's own region, as memory that Rust may look
-    /// at.
+    /// Maps the first pages of an IOBuffer's region at any address in this VMAR of this process, as memory that Rust
+    /// can access.
     ///
     /// # Errors
     /// As [`Vmar::map_iob`].

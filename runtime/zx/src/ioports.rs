@@ -4,8 +4,8 @@ use core::arch::asm;
 
 use crate::{Resource, Result, Rights, Status, check, sys};
 
-/// A range of I/O ports that this process may use. They are named by their distance from the first. Two ranges should
-/// not overlap: with the one that goes first goes the right to its ports.
+/// A range of I/O ports that this process may use. Ports are numbered from the first of the range. Two ranges should
+/// not overlap: dropping the first one removes the right to the ports that they share.
 #[derive(Debug)]
 pub struct IoPorts {
     resource: Resource,
@@ -19,12 +19,12 @@ macro_rules! accesses {
             #[doc = concat!("Reads a `", stringify!($number), "`.")]
             ///
             /// # Panics
-            /// Beyond the range.
+            /// If the port is beyond the range.
             #[inline]
             pub fn $read(&self, offset: u16) -> $number {
                 let port = self.port(offset, size_of::<$number>());
                 let value: $number;
-                // SAFETY: touches nothing but the port, which the process may use.
+                // SAFETY: accesses only the port, which the process may use.
                 unsafe {
                     asm!(concat!("in ", $register, ", dx"), in("dx") port, out($register) value,
                         options(nomem, nostack, preserves_flags));
@@ -35,7 +35,7 @@ macro_rules! accesses {
             #[doc = concat!("Writes a `", stringify!($number), "`.")]
             ///
             /// # Panics
-            /// Beyond the range.
+            /// If the port is beyond the range.
             #[inline]
             pub fn $write(&self, offset: u16, value: $number) {
                 let port = self.port(offset, size_of::<$number>());
@@ -49,10 +49,10 @@ macro_rules! accesses {
             #[doc = concat!("Reads many `", stringify!($number), "`s from one port, one after the other.")]
             ///
             /// # Panics
-            /// Beyond the range.
+            /// If the port is beyond the range.
             pub fn $read_all(&self, offset: u16, values: &mut [$number]) {
                 let port = self.port(offset, size_of::<$number>());
-                // SAFETY: fills the slice and no more.
+                // SAFETY: writes only to the slice.
                 unsafe {
                     asm!(concat!("rep ins", $width), in("dx") port, inout("rdi") values.as_mut_ptr() => _,
                         inout("rcx") values.len() => _, options(nostack, preserves_flags));
@@ -62,10 +62,10 @@ macro_rules! accesses {
             #[doc = concat!("Writes many `", stringify!($number), "`s to one port, one after the other.")]
             ///
             /// # Panics
-            /// Beyond the range.
+            /// If the port is beyond the range.
             pub fn $write_all(&self, offset: u16, values: &[$number]) {
                 let port = self.port(offset, size_of::<$number>());
-                // SAFETY: reads the slice and no more.
+                // SAFETY: reads only from the slice.
                 unsafe {
                     asm!(concat!("rep outs", $width), in("dx") port, inout("rsi") values.as_ptr() => _,
                         inout("rcx") values.len() => _, options(nostack, preserves_flags, readonly));
@@ -76,11 +76,10 @@ macro_rules! accesses {
 }
 
 impl IoPorts {
-    /// Asks for `count` ports from `first` on.
+    /// Requests access to `count` ports from `first` on.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE` for a resource that does not cover them, `ACCESS_DENIED` where the system uses one itself,
-    /// `INVALID_ARGS`.
+    /// `OUT_OF_RANGE`: the resource does not cover them. `ACCESS_DENIED`: the kernel uses one of them. `INVALID_ARGS`.
     pub fn request(resource: &Resource, first: u16, count: u32) -> Result<IoPorts> {
         let resource = resource.duplicate(Rights::SAME_RIGHTS)?;
         // SAFETY: no memory involved.
@@ -88,7 +87,7 @@ impl IoPorts {
         Ok(IoPorts { resource, first, count })
     }
 
-    /// Asks for all that a resource of I/O ports covers.
+    /// Requests access to all ports of a resource.
     ///
     /// # Errors
     /// As [`IoPorts::request`].
@@ -98,7 +97,7 @@ impl IoPorts {
         Self::request(resource, first, u32::try_from(info.size).map_err(|_| Status::WRONG_TYPE)?)
     }
 
-    /// How many they are.
+    /// Number of ports.
     pub fn count(&self) -> u32 {
         self.count
     }

@@ -1,16 +1,17 @@
 //! Safe Zircon calls: owned handles, typed objects, results.
 //!
-//! A **handle** is a number that names an object and what its holder may do with it. [`Handle`] owns one and closes it
-//! when it goes out of scope; [`HandleRef`] and [`Unowned`] borrow. Each kind of object has a type of its own
-//! ([`Channel`], [`Vmo`], ...) whose methods carry the names of the system calls; what works on every object stands in
-//! [`AsHandleRef`]. All calls give [`Result`] with a [`Status`].
+//! A **handle** is a number that refers to an object, with rights. [`Handle`] owns a handle and closes it when it is
+//! dropped; [`HandleRef`] and [`Unowned`] borrow one. Each type of object has its own Rust type ([`Channel`], [`Vmo`],
+//! ...), whose methods have the names of the system calls. [`AsHandleRef`] has the calls that work on all objects. All
+//! calls return a [`Result`] with a [`Status`].
 //!
-//! The declarations below this crate are in [`sys`]; calling them is the only `unsafe` here. The symbols are those of
-//! the vDSO, `libzircon.so`: `std` links it into every program, a program without `std` must bring them itself.
+//! [`sys`] has the declarations below this crate; the calls to them are the only `unsafe` code here. The symbols are
+//! those of the vDSO, `libzircon.so`. `std` links it into every program; a program without `std` must provide them
+//! itself.
 //!
-//! Address-space calls ([`Vmar::unmap`], [`Process::write_memory`], ...) act through a handle that may name any process,
-//! this one too. Like a write to a debugger's memory file they are outside of what the compiler can check, and
-//! they are not marked `unsafe`.
+//! Calls on address spaces ([`Vmar::unmap`], [`Process::write_memory`], ...) act through a handle that can refer to any
+//! process, including this one. Like writes to a debugger's memory file, they are outside of what the compiler can
+//! check, and they are not marked `unsafe`.
 #![no_std]
 
 #[cfg(feature = "std")]
@@ -79,10 +80,10 @@ pub use time::{Duration, MonotonicInstant, nanosleep, ticks_get, ticks_per_secon
 pub use transfer::{Fifo, Socket};
 pub use vproc::{Events, Exit, Handler, Vectors, VirtualProcessor, Vproc, map_runs};
 
-/// What every call gives.
+/// Result of all calls.
 pub type Result<T> = core::result::Result<T, Status>;
 
-/// A status as a result.
+/// Converts a status to a result.
 fn check(status: sys::zx_status_t) -> Result<()> {
     if status == 0 { Ok(()) } else { Err(Status(status)) }
 }

@@ -1,38 +1,38 @@
-//! Memory objects and address regions.
+//! VMOs and VMARs.
 
 use crate::handle::object;
 use crate::{AsHandleRef, Clock, Handle, Resource, Result, Status, check, sys};
 
 object! {
-    /// A memory object: pages that can be mapped, read and written.
+    /// A memory object (VMO): pages that can be mapped, read and written.
     Vmo
 }
 
 impl Vmo {
-    /// Makes a VMO of zeros. Options: `ZX_VMO_RESIZABLE` or 0.
+    /// Makes a VMO of zeroes. Options: `ZX_VMO_RESIZABLE` or 0.
     ///
     /// # Errors
-    /// `INVALID_ARGS`, `NO_MEMORY`, `OUT_OF_RANGE` for a size that no VMO can have.
+    /// `INVALID_ARGS`, `NO_MEMORY`. `OUT_OF_RANGE`: the size exceeds the limit.
     pub fn create(size: u64, options: u32) -> Result<Vmo> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_vmo_create(size, options, &mut out) })?;
         Ok(Vmo(Handle::from_call(out)?))
     }
 
-    /// Copies out of the object.
+    /// Reads bytes from the VMO.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE` beyond its end, `ACCESS_DENIED`.
+    /// `OUT_OF_RANGE`: beyond its end. `ACCESS_DENIED`.
     pub fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         // SAFETY: the buffer is valid for its length.
         check(unsafe { sys::zx_vmo_read(self.raw_handle(), bytes.as_mut_ptr().cast(), offset, bytes.len()) })
     }
 
-    /// Copies into the object.
+    /// Writes bytes to the VMO.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE` beyond its end, `ACCESS_DENIED`, `NO_MEMORY`.
+    /// `OUT_OF_RANGE`: beyond its end. `ACCESS_DENIED`, `NO_MEMORY`.
     pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         // SAFETY: the buffer is valid for its length.
         check(unsafe { sys::zx_vmo_write(self.raw_handle(), bytes.as_ptr().cast(), offset, bytes.len()) })
@@ -44,35 +44,35 @@ impl Vmo {
     /// `WRONG_TYPE`.
     pub fn get_size(&self) -> Result<u64> {
         let mut size = 0;
-        // SAFETY: `size` is one number's place.
+        // SAFETY: `size` has room for one number.
         check(unsafe { sys::zx_vmo_get_size(self.raw_handle(), &mut size) })?;
         Ok(size)
     }
 
-    /// Changes the size of a resizable object, rounded up to pages.
+    /// Changes the size of a resizable VMO, rounded up to pages.
     ///
     /// # Errors
-    /// `UNAVAILABLE` for one that is not resizable, `OUT_OF_RANGE`, `NO_MEMORY`.
+    /// `UNAVAILABLE`: it is not resizable. `OUT_OF_RANGE`, `NO_MEMORY`.
     pub fn set_size(&self, size: u64) -> Result<()> {
-        // SAFETY: no memory involved but pages that mappings may lose, as the crate's head says.
+        // SAFETY: no memory involved, except for pages that mappings may lose, as the crate's documentation says.
         check(unsafe { sys::zx_vmo_set_size(self.raw_handle(), size) })
     }
 
-    /// Size of the contents in bytes.
+    /// Size of the content in bytes.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
     pub fn get_stream_size(&self) -> Result<u64> {
         let mut size = 0;
-        // SAFETY: `size` is one number's place.
+        // SAFETY: `size` has room for one number.
         check(unsafe { sys::zx_vmo_get_stream_size(self.raw_handle(), &mut size) })?;
         Ok(size)
     }
 
-    /// States the size of the contents.
+    /// Sets the size of the content in bytes.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE` over the object's size.
+    /// `OUT_OF_RANGE`: it exceeds the VMO's size.
     pub fn set_stream_size(&self, size: u64) -> Result<()> {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_vmo_set_stream_size(self.raw_handle(), size) })
@@ -87,10 +87,10 @@ impl Vmo {
         check(unsafe { sys::zx_vmo_op_range(self.raw_handle(), op, offset, size, core::ptr::null_mut(), 0) })
     }
 
-    /// Says how mappings that are made from now on are cached (`ZX_CACHE_POLICY_*`).
+    /// Sets the cache policy of future mappings (`ZX_CACHE_POLICY_*`).
     ///
     /// # Errors
-    /// `BAD_STATE` for an object that is mapped, has pages or children, `INVALID_ARGS`.
+    /// `BAD_STATE`: the VMO is mapped, or has pages or children. `INVALID_ARGS`.
     pub fn set_cache_policy(&self, policy: u32) -> Result<()> {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_vmo_set_cache_policy(self.raw_handle(), policy) })
@@ -102,76 +102,77 @@ impl Vmo {
     /// `NOT_SUPPORTED`, `INVALID_ARGS`, `OUT_OF_RANGE`, `NO_MEMORY`.
     pub fn create_child(&self, options: u32, offset: u64, size: u64) -> Result<Vmo> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_vmo_create_child(self.raw_handle(), options, offset, size, &mut out) })?;
         Ok(Vmo(Handle::from_call(out)?))
     }
 
-    /// Locks all of a discardable VMO, and tells what of it had been discarded.
+    /// Locks a whole discardable VMO; returns which part of it had been discarded.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: it is not discardable. `OUT_OF_RANGE`: not all of it.
+    /// `NOT_SUPPORTED`: it is not discardable. `OUT_OF_RANGE`: the range is not the whole VMO.
     pub fn lock(&self, offset: u64, size: u64) -> Result<abi::zx_vmo_lock_state_t> {
         let mut state = abi::zx_vmo_lock_state_t::default();
         let (place, len) = ((&raw mut state).cast(), size_of_val(&state));
-        // SAFETY: `state` is as long as is said.
+        // SAFETY: `place` has room for `len` bytes.
         check(unsafe { sys::zx_vmo_op_range(self.raw_handle(), abi::ZX_VMO_OP_LOCK, offset, size, place, len) })?;
         Ok(state)
     }
 
-    /// Moves whole pages here from another VMO, which reads as zeroes there afterwards.
+    /// Moves whole pages from another VMO to this one; in the other VMO they become zero.
     ///
     /// # Errors
     /// `INVALID_ARGS`, `OUT_OF_RANGE`, `NOT_SUPPORTED`, `BAD_STATE`, `ACCESS_DENIED`.
     pub fn transfer_data(&self, offset: u64, len: u64, from: &Vmo, from_offset: u64) -> Result<()> {
-        // SAFETY: no memory.
+        // SAFETY: no memory involved.
         check(unsafe { sys::zx_vmo_transfer_data(self.raw_handle(), 0, offset, len, from.raw_handle(), from_offset) })
     }
 
-    /// Exchanges the handle for one with the right to execute. It is gone even when the call fails.
+    /// Exchanges the handle for one with the right to execute. Consumes the handle, even on failure.
     ///
     /// # Errors
-    /// `ACCESS_DENIED` without the resource or policy.
+    /// `ACCESS_DENIED`: neither the resource nor the policy allows it.
     pub fn replace_as_executable(self, resource: Option<&Resource>) -> Result<Vmo> {
         let mut out = 0;
         let resource = resource.map_or(0, |resource| resource.raw_handle());
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_vmo_replace_as_executable(self.0.into_raw(), resource, &mut out) })?;
         Ok(Vmo(Handle::from_call(out)?))
     }
 }
 
 object! {
-    /// A region of an address space.
+    /// A region of an address space (VMAR).
     Vmar
 }
 
 impl Vmar {
-    /// Makes a region in this one (`ZX_VM_*` options); gives it and its address.
+    /// Makes a VMAR in this one (`ZX_VM_*` options); returns it and its address.
     ///
     /// # Errors
-    /// `INVALID_ARGS`, `ACCESS_DENIED`, `NO_RESOURCES` or `ALREADY_EXISTS` when there is no room.
+    /// `INVALID_ARGS`, `ACCESS_DENIED`. `NO_RESOURCES` or `ALREADY_EXISTS`: there is no room.
     pub fn allocate(&self, options: u32, offset: usize, size: usize) -> Result<(Vmar, usize)> {
         let (mut out, mut address) = (0, 0);
-        // SAFETY: the outputs are one handle's and one number's place.
+        // SAFETY: the outputs have room for one handle and one number.
         check(unsafe { sys::zx_vmar_allocate(self.raw_handle(), options, offset, size, &mut out, &mut address) })?;
         Ok((Vmar(Handle::from_call(out)?), address))
     }
 
-    /// Maps pages of a VMO (`ZX_VM_*` options); gives their address. `offset` counts from the region's base.
+    /// Maps pages of a VMO (`ZX_VM_*` options); returns their address. `offset` is relative to the VMAR's base.
     ///
     /// # Errors
     /// `INVALID_ARGS`, `ACCESS_DENIED`, `NO_RESOURCES`, `ALREADY_EXISTS`, `NO_MEMORY`.
     pub fn map(&self, options: u32, offset: usize, vmo: &Vmo, vmo_offset: u64, len: usize) -> Result<usize> {
         let mut address = 0;
-        // SAFETY: `address` is one number's place. What lies in the region is the caller's, as the crate's head says.
+        // SAFETY: `address` has room for one number. The caller is responsible for the region's contents, as the
+        // crate's documentation says.
         check(unsafe {
             sys::zx_vmar_map(self.raw_handle(), options, offset, vmo.raw_handle(), vmo_offset, len, &mut address)
         })?;
         Ok(address)
     }
 
-    /// Maps pages of a VMO anywhere in this process's own region, as memory that Rust may look at.
+    /// Maps pages of a VMO at any address in this VMAR of this process, as memory that Rust can access.
     ///
     /// # Errors
     /// As [`Vmar::map`].
@@ -183,33 +184,34 @@ impl Vmar {
         Ok(Mapping { vmar: self, address, len })
     }
 
-    /// Maps a clock that can be (`ZX_VM_*` options); gives its address.
+    /// Maps a mappable clock (`ZX_VM_*` options); returns its address.
     ///
     /// # Errors
     /// `INVALID_ARGS`, `ACCESS_DENIED`, `NO_RESOURCES`, `ALREADY_EXISTS`, `NO_MEMORY`.
     pub fn map_clock(&self, options: u32, offset: usize, clock: &Clock, len: usize) -> Result<usize> {
         let mut address = 0;
         let (vmar, clock) = (self.raw_handle(), clock.raw_handle());
-        // SAFETY: `address` is one number's place. What lies in the region is the caller's, as the crate's head says.
+        // SAFETY: `address` has room for one number. The caller is responsible for the region's contents, as the
+        // crate's documentation says.
         check(unsafe { sys::zx_vmar_map_clock(vmar, options, offset, clock, len, &mut address) })?;
         Ok(address)
     }
 
-    /// Takes mappings and regions out of a range.
+    /// Unmaps all mappings and destroys all VMARs in a range.
     ///
     /// # Errors
     /// `INVALID_ARGS`, `NOT_FOUND`.
     pub fn unmap(&self, address: usize, len: usize) -> Result<()> {
-        // SAFETY: what lies there is the caller's, as the crate's head says.
+        // SAFETY: the caller is responsible for what is mapped there, as the crate's documentation says.
         check(unsafe { sys::zx_vmar_unmap(self.raw_handle(), address, len) })
     }
 
-    /// Changes what may be done with mapped pages (`ZX_VM_PERM_*`).
+    /// Changes the protection of mapped pages (`ZX_VM_PERM_*`).
     ///
     /// # Errors
     /// `ACCESS_DENIED`, `NOT_FOUND`, `INVALID_ARGS`.
     pub fn protect(&self, options: u32, address: usize, len: usize) -> Result<()> {
-        // SAFETY: what lies there is the caller's, as the crate's head says.
+        // SAFETY: the caller is responsible for what is mapped there, as the crate's documentation says.
         check(unsafe { sys::zx_vmar_protect(self.raw_handle(), options, address, len) })
     }
 
@@ -218,22 +220,22 @@ impl Vmar {
     /// # Errors
     /// `ACCESS_DENIED`, `BAD_STATE`, `NOT_SUPPORTED`, `INVALID_ARGS`.
     pub fn op_range(&self, op: u32, address: usize, len: usize) -> Result<()> {
-        // SAFETY: no buffer; what lies there is the caller's, as the crate's head says.
+        // SAFETY: no buffer; the caller is responsible for what is mapped there, as the crate's documentation says.
         check(unsafe { sys::zx_vmar_op_range(self.raw_handle(), op, address, len, core::ptr::null_mut(), 0) })
     }
 
-    /// Takes out everything and ends the region.
+    /// Unmaps everything in the VMAR and destroys it.
     ///
     /// # Errors
     /// `ACCESS_DENIED`, `BAD_STATE`.
     pub fn destroy(&self) -> Result<()> {
-        // SAFETY: what lies there is the caller's, as the crate's head says.
+        // SAFETY: the caller is responsible for what is mapped there, as the crate's documentation says.
         check(unsafe { sys::zx_vmar_destroy(self.raw_handle()) })
     }
 }
 
-/// Mapped pages of this process. Unmapped when dropped. Access is word by word or by copy: others may write to the
-/// same pages at any time.
+/// Mapped pages of this process, which are unmapped when this is dropped. Accesses are word by word or copies, because
+/// other programs can write to the same pages at any time.
 #[derive(Debug)]
 pub struct Mapping<'v> {
     pub(crate) vmar: &'v Vmar,
@@ -252,44 +254,44 @@ impl Mapping<'_> {
         self.len
     }
 
-    /// Never: there is at least a page.
+    /// Always false: there is at least one page.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Copies bytes out of the pages.
+    /// Copies bytes from the pages.
     ///
     /// # Errors
     /// [`Status::OUT_OF_RANGE`] beyond the end.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
         let start = self.place(offset, bytes.len())?;
         for (i, byte) in bytes.iter_mut().enumerate() {
-            // SAFETY: inside the mapping, see `place`; volatile because others may write.
+            // SAFETY: inside of the mapping, see `place`; volatile because other programs can write.
             *byte = unsafe { start.add(i).read_volatile() };
         }
         Ok(())
     }
 
-    /// Copies bytes into the pages.
+    /// Copies bytes to the pages.
     ///
     /// # Errors
     /// [`Status::OUT_OF_RANGE`] beyond the end.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let start = self.place(offset, bytes.len())?;
         for (i, byte) in bytes.iter().enumerate() {
-            // SAFETY: inside the mapping, see `place`; volatile because others may look.
+            // SAFETY: inside of the mapping, see `place`; volatile because other programs can read.
             unsafe { start.add(i).write_volatile(*byte) };
         }
         Ok(())
     }
 
-    /// A word of the pages. Nothing when unaligned or beyond the end.
+    /// A word of the pages. `None` if it is unaligned or beyond the end.
     pub fn word(&self, offset: usize) -> Option<&core::sync::atomic::AtomicU32> {
         let start = self.place(offset, 4).ok()?;
         if !start.addr().is_multiple_of(4) {
             return None;
         }
-        // SAFETY: inside the mapping, aligned, and atomic whoever else looks.
+        // SAFETY: inside of the mapping, aligned, and atomic, so that other accesses are sound.
         Some(unsafe { core::sync::atomic::AtomicU32::from_ptr(start.cast()) })
     }
 

@@ -1,4 +1,4 @@
-//! Ports: queues of packets, from users and from objects whose signals are waited for.
+//! Ports: queues of packets, which come from programs and from objects whose signals are waited for.
 
 use abi::zx_port_packet_t;
 
@@ -17,7 +17,7 @@ impl Port {
     /// `NO_MEMORY`.
     pub fn create() -> Result<Port> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_port_create(0, &mut out) })?;
         Ok(Port(Handle::from_call(out)?))
     }
@@ -28,33 +28,33 @@ impl Port {
     /// `NO_MEMORY`.
     pub fn create_for_interrupts() -> Result<Port> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_port_create(abi::ZX_PORT_BIND_TO_INTERRUPT, &mut out) })?;
         Ok(Port(Handle::from_call(out)?))
     }
 
-    /// Puts a user packet into the queue.
+    /// Queues a user packet.
     ///
     /// # Errors
-    /// `SHOULD_WAIT` when too many wait there.
+    /// `SHOULD_WAIT`: too many packets are queued.
     pub fn queue(&self, packet: &zx_port_packet_t) -> Result<()> {
         // SAFETY: the packet is valid.
         check(unsafe { sys::zx_port_queue(self.raw_handle(), packet) })
     }
 
-    /// Takes a packet, waiting until the deadline for one.
+    /// Takes a packet; waits for one until the deadline.
     ///
     /// # Errors
     /// `TIMED_OUT`.
     pub fn wait(&self, deadline: MonotonicInstant) -> Result<zx_port_packet_t> {
         let mut packet = core::mem::MaybeUninit::zeroed();
-        // SAFETY: `packet` is one packet's place.
+        // SAFETY: `packet` has room for one packet.
         check(unsafe { sys::zx_port_wait(self.raw_handle(), deadline.0, packet.as_mut_ptr()) })?;
-        // SAFETY: plain numbers; zeroed before and written by the call.
+        // SAFETY: plain numbers, zeroed before and written by the call.
         Ok(unsafe { packet.assume_init() })
     }
 
-    /// Takes back a wait on `source` with `key` and its packet.
+    /// Cancels a wait on `source` with `key`, and removes its packet.
     ///
     /// # Errors
     /// `NOT_FOUND`.

@@ -1,7 +1,7 @@
-//! Starting programs through fdio, with handles that `std::process` knows nothing of.
+//! Starts programs through fdio, with handles that `std::process` does not support.
 //!
-//! [`Spawn`] collects what the process is to get and starts it. It shares this process's loader service, UTC clock and name
-//! space; its descriptors, job and further handles are those that are given.
+//! [`Spawn`] collects the parts of the process and starts it. The process shares this one's loader service, UTC clock
+//! and name space; the caller chooses its descriptors, its job and further handles.
 
 use core::ffi::{c_char, c_void};
 use std::ffi::{CStr, CString};
@@ -23,7 +23,7 @@ const ACTION_ADD_NS_ENTRY: u32 = 3;
 const ACTION_ADD_HANDLE: u32 = 4;
 const ACTION_SET_NAME: u32 = 5;
 const MESSAGE: usize = 1024;
-/// `PA_FD`: a descriptor, whose number is the argument.
+/// `PA_FD`: a descriptor; its number is the argument.
 const DESCRIPTOR: u32 = 0x30;
 
 unsafe extern "C" {
@@ -68,10 +68,10 @@ impl Action {
     }
 }
 
-/// Why a program was not started: for programs and for people.
+/// Why a program was not started: a status for programs, and a sentence for users.
 pub type Failure = (Status, String);
 
-/// Where the program comes from.
+/// Source of the program.
 #[derive(Debug)]
 enum File {
     Path(String),
@@ -107,58 +107,58 @@ impl<'a> Spawn<'a> {
         }
     }
 
-    /// The program in this file.
+    /// The program in a file.
     pub fn file(path: &str) -> Spawn<'a> {
         Spawn::new(File::Path(path.to_string()))
     }
 
-    /// The program in this memory object, which must be executable.
+    /// The program in a VMO, which must be executable.
     pub fn vmo(executable: Vmo) -> Spawn<'a> {
         Spawn::new(File::Vmo(executable))
     }
 
-    /// The process's name; otherwise that of its file.
+    /// Sets the process's name; the default is the name of its file.
     pub fn name(&mut self, name: &str) -> &mut Self {
         self.name = Some(name.to_string());
         self
     }
 
-    /// Adds an argument; the first is what the program is called.
+    /// Adds an argument; the first is the program's name.
     pub fn arg(&mut self, arg: &str) -> &mut Self {
         self.args.push(arg.to_string());
         self
     }
 
-    /// Adds a variable, `KEY=VALUE`, to an environment of its own; without any, it gets this process's.
+    /// Adds a variable, `KEY=VALUE`, to an own environment. Without any, the process gets this process's environment.
     pub fn env(&mut self, variable: &str) -> &mut Self {
         self.env.get_or_insert_default().push(variable.to_string());
         self
     }
 
-    /// Starts it in this job, which is its default job too; otherwise in this process's.
+    /// Sets the job in which to start it, which is also its default job. The default is this process's.
     pub fn job(&mut self, job: &'a Job) -> &mut Self {
         self.job = Some(job);
         self
     }
 
-    /// Others can share it ([`Process::create_shared`]).
+    /// Lets other processes share it ([`Process::create_shared`]).
     pub fn to_share(&mut self) -> &mut Self {
         self.to_share = true;
         self
     }
 
-    /// Gives it this handle as a descriptor.
+    /// Adds a handle that becomes a descriptor.
     pub fn descriptor(&mut self, number: u16, handle: Handle) -> &mut Self {
         self.handle(DESCRIPTOR | u32::from(number) << 16, handle)
     }
 
-    /// Gives it as a descriptor what this process has as one.
+    /// Adds a duplicate of one of this process's descriptors.
     pub fn descriptor_like(&mut self, number: u16, own: BorrowedFd<'a>) -> &mut Self {
         self.shared.push((number, own));
         self
     }
 
-    /// Gives it this handle for a purpose (`PA_*` and argument).
+    /// Adds a handle for a purpose (`PA_*` and argument).
     pub fn handle(&mut self, purpose: u32, handle: Handle) -> &mut Self {
         self.handles.push((purpose, handle));
         self
@@ -170,10 +170,10 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Starts it. All handles are gone even when that fails.
+    /// Starts the process. Consumes all handles, even on failure.
     ///
     /// # Errors
-    /// The status, and a sentence about it.
+    /// The status, and a sentence that describes it.
     pub fn start(self) -> Result<Process, Failure> {
         let wrong = |_| (Status::INVALID_ARGS, "a text with a NUL in it".to_string());
         let texts = |list: &[String]| -> Result<Vec<CString>, Failure> {
@@ -214,8 +214,8 @@ impl<'a> Spawn<'a> {
         let status = match self.file {
             File::Path(path) => {
                 let path = CString::new(path).map_err(wrong)?;
-                // SAFETY: C strings, arrays of them that end with null, actions for their number, one handle's place,
-                // and the place of a message; all of them outlive the call.
+                // SAFETY: C strings, null-terminated arrays of them, actions valid for their number, room for one
+                // handle and for a message; all of them outlive the call.
                 unsafe {
                     fdio_spawn_etc(job, flags, path.as_ptr(), argv.as_ptr(), envp, count, list, &mut process, text)
                 }
@@ -234,7 +234,7 @@ impl<'a> Spawn<'a> {
     }
 }
 
-/// The addresses of C strings, and null at their end.
+/// The addresses of C strings, with a null at the end.
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([core::ptr::null()]).collect()
 }

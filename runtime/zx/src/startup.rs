@@ -1,4 +1,4 @@
-//! The handles that a program was started with. The C library keeps them; a handle can be taken once.
+//! The handles that a program was started with. The C library keeps them; each handle can be taken once.
 
 use core::ffi::{c_char, c_void};
 use std::ffi::CString;
@@ -29,7 +29,7 @@ pub fn take(kind: u32, arg: u16) -> Option<Handle> {
     Handle::from_raw(zx_take_startup_handle(kind | u32::from(arg) << 16))
 }
 
-/// What the root resource is called among startup handles (`PA_RESOURCE`).
+/// Type of the root resource among startup handles (`PA_RESOURCE`).
 const RESOURCE: u32 = 0x3f;
 
 /// Takes the root resource, which only the first programs have.
@@ -37,12 +37,13 @@ pub fn take_resource() -> Option<Resource> {
     take(RESOURCE, 0).map(Resource::from)
 }
 
-/// The root resource, where it has not been taken. As long as nobody takes it, programs that this one starts get it too.
+/// The root resource, if it has not been taken. While it has not been taken, programs that this one starts receive it
+/// too.
 pub fn resource() -> Option<Unowned<'static, Resource>> {
     Unowned::from_raw(hafnon_startup_handle(RESOURCE))
 }
 
-/// A borrowed handle that the C library keeps; every program has these.
+/// Borrows a handle that the C library keeps, and that every program has.
 fn kept<T: From<Handle>>(raw: sys::zx_handle_t) -> Unowned<'static, T> {
     Unowned::from_raw(raw).expect("a program is started with handles to itself")
 }
@@ -57,83 +58,81 @@ pub fn thread_self() -> Unowned<'static, Thread> {
     kept(zx_thread_self())
 }
 
-/// The whole address space of this process.
+/// The root VMAR of this process.
 pub fn vmar_root_self() -> Unowned<'static, Vmar> {
     kept(zx_vmar_root_self())
 }
 
-/// The job for new processes, when there is one.
+/// The job for new processes, if there is one.
 pub fn job_default() -> Option<Unowned<'static, Job>> {
     Unowned::from_raw(zx_job_default())
 }
 
-/// The clock of the time of day, when there is one.
+/// The UTC clock, if there is one.
 pub fn utc_reference() -> Option<Unowned<'static, Clock>> {
     Unowned::from_raw(zx_utc_reference_get())
 }
 
-/// The calling thread's handle for calls that take any.
+/// The calling thread's handle, for calls that take any handle.
 pub fn thread_self_ref() -> HandleRef<'static> {
     HandleRef::from_raw(zx_thread_self())
 }
 
-/// Makes `service` the one that gives this process its libraries, and the processes that it starts theirs. Gives the
-/// one that did so before.
+/// Replaces the loader service of this process and of the processes that it starts. Returns the previous one.
 pub fn set_loader_service(service: Channel) -> Option<Channel> {
     Handle::from_raw(dl_set_loader_service(service.into_handle().into_raw())).map(Channel::from)
 }
 
-/// Another connection to the service that gives this process its libraries, for a process that this one builds.
+/// Opens another connection to this process's loader service, for a process that this one builds.
 ///
 /// # Errors
 /// `NOT_FOUND`: this process has none.
 pub fn clone_loader_service() -> Result<Channel> {
     let mut out = 0;
-    // SAFETY: `out` is one handle's place.
+    // SAFETY: `out` has room for one handle.
     check(unsafe { dl_clone_loader_service(&mut out) })?;
     Ok(Channel::from(Handle::from_call(out)?))
 }
 
-/// Makes a file descriptor of a handle (a socket, a counter, ...), which is gone even when it fails.
+/// Makes a file descriptor for a handle (a socket, ...). Consumes the handle, even on failure.
 ///
 /// # Errors
-/// `NOT_SUPPORTED` for what no descriptor stands for.
+/// `NOT_SUPPORTED`: no descriptor can refer to an object of this type.
 pub fn descriptor(handle: Handle) -> Result<OwnedFd> {
     let mut fd = 0;
-    // SAFETY: `fd` is one descriptor's place.
+    // SAFETY: `fd` has room for one descriptor.
     check(unsafe { fdio_fd_create(handle.into_raw(), &mut fd) })?;
-    // SAFETY: a new descriptor, which nobody else knows.
+    // SAFETY: a new descriptor, which nothing else uses.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Connects to the service of this name. Whether there is one shows on the channel: where there is none, its other end
-/// is closed.
+/// Connects to the service with this name. If it does not exist, the channel's other end is closed.
 ///
 /// # Errors
-/// `NOT_FOUND`: this process was not given any services.
+/// `NOT_FOUND`: this process received no services.
 pub fn connect(name: &str) -> Result<Channel> {
     let (ours, theirs) = Channel::create()?;
     connect_with(name, theirs.into_handle())?;
     Ok(ours)
 }
 
-/// The same with what is to be the service's end, be it one or not.
+/// Like [`connect`], with the service's end of the connection, which need not be a channel.
 ///
 /// # Errors
-/// `NOT_FOUND`: this process was not given any services.
+/// `NOT_FOUND`: this process received no services.
 pub fn connect_with(name: &str, end: Handle) -> Result<()> {
     let path = CString::new(std::format!("/svc/{name}")).map_err(|_| Status::INVALID_ARGS)?;
     // SAFETY: a C string.
     check(unsafe { fdio_service_connect(path.as_ptr(), end.into_raw()) })
 }
 
-/// Makes `channel` the one that this process, and those that it starts, reach services by.
+/// Sets the channel through which this process, and those that it starts, connect to services.
 ///
 /// # Errors
 /// `ALREADY_EXISTS`: there is one.
 pub fn bind_services(channel: Channel) -> Result<()> {
     let mut name_space = core::ptr::null_mut();
-    // SAFETY: one pointer's place; a C string.
+    // SAFETY: `name_space` has room for one pointer; a C string.
     unsafe {
         check(fdio_ns_get_installed(&mut name_space))?;
         check(fdio_ns_bind(name_space, c"/svc".as_ptr(), channel.into_handle().into_raw()))

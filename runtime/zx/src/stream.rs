@@ -15,12 +15,12 @@ impl Stream {
     /// `ACCESS_DENIED`, `INVALID_ARGS`, `NO_MEMORY`.
     pub fn create(options: u32, vmo: &Vmo, seek: u64) -> Result<Stream> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_stream_create(options, vmo.raw_handle(), seek, &mut out) })?;
         Ok(Stream(Handle::from_call(out)?))
     }
 
-    /// Reads at the position and moves it; gives the number of bytes, 0 at the end.
+    /// Reads at the position and advances it; returns the number of bytes, 0 at the end.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -28,7 +28,7 @@ impl Stream {
         self.readv([bytes])
     }
 
-    /// Reads at the position into several buffers and moves it; gives the number of bytes.
+    /// Reads at the position into several buffers and advances it; returns the number of bytes.
     ///
     /// # Errors
     /// As [`Stream::read`]; `INVALID_ARGS`: too many buffers.
@@ -39,7 +39,7 @@ impl Stream {
         Ok(actual)
     }
 
-    /// Reads at an offset into several buffers; the position stays.
+    /// Reads at an offset into several buffers; the position does not change.
     ///
     /// # Errors
     /// As [`Stream::readv`].
@@ -52,7 +52,7 @@ impl Stream {
         Ok(actual)
     }
 
-    /// Writes at the position and moves it; gives the number of bytes.
+    /// Writes at the position and advances it; returns the number of bytes.
     ///
     /// # Errors
     /// `ACCESS_DENIED`, `NO_SPACE`, `FILE_BIG`, `NO_MEMORY`.
@@ -60,8 +60,8 @@ impl Stream {
         self.writev(0, [bytes])
     }
 
-    /// Writes several buffers at the position, or with `ZX_STREAM_APPEND` at the end, and moves it; gives the number of
-    /// bytes.
+    /// Writes several buffers at the position, or with `ZX_STREAM_APPEND` at the end, and advances the position;
+    /// returns the number of bytes.
     ///
     /// # Errors
     /// As [`Stream::write`]; `INVALID_ARGS`: an unknown option, or too many buffers.
@@ -74,7 +74,7 @@ impl Stream {
         Ok(actual)
     }
 
-    /// Writes several buffers at an offset; the position stays.
+    /// Writes several buffers at an offset; the position does not change.
     ///
     /// # Errors
     /// As [`Stream::writev`].
@@ -87,24 +87,24 @@ impl Stream {
         Ok(actual)
     }
 
-    /// Moves the position; `whence` is 0 from the start, 1 from here, 2 from the end. Gives the new one.
+    /// Moves the position and returns the new one; `whence` is 0 from the start, 1 from the position, 2 from the end.
     ///
     /// # Errors
     /// `INVALID_ARGS`.
     pub fn seek(&self, whence: u32, offset: i64) -> Result<u64> {
         let mut now = 0;
-        // SAFETY: `now` is one number's place.
+        // SAFETY: `now` has room for one number.
         check(unsafe { sys::zx_stream_seek(self.raw_handle(), whence, offset, &mut now) })?;
         Ok(now)
     }
 }
 
-/// Buffers to be filled, as the calls want them.
+/// Converts buffers to be filled to the calls' format.
 fn outputs<const N: usize>(buffers: [&mut [u8]; N]) -> [sys::zx_iovec_t; N] {
     buffers.map(|bytes| sys::zx_iovec_t { buffer: bytes.as_mut_ptr().cast(), capacity: bytes.len() })
 }
 
-/// Buffers that are only read, as the calls want them.
+/// Converts buffers that are only read to the calls' format.
 pub(crate) fn inputs<const N: usize>(buffers: [&[u8]; N]) -> [sys::zx_iovec_t; N] {
     buffers.map(|bytes| sys::zx_iovec_t { buffer: bytes.as_ptr().cast_mut().cast(), capacity: bytes.len() })
 }

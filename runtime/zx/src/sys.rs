@@ -1,5 +1,5 @@
-//! The C interface of the vDSO as it is, generated from the calls' definitions. Signatures and names are Zircon's; the
-//! reference pages describe each call.
+//! The C interface of the vDSO, generated from the calls' definitions. Signatures and names are Zircon's; the reference
+//! pages describe each call.
 #![allow(missing_docs, non_camel_case_types, reason = "the names are Zircon's, and so is what they mean")]
 
 use core::ffi::c_void;
@@ -45,7 +45,7 @@ pub struct zx_channel_call_etc_args_t {
     pub rd_num_handles: u32,
 }
 
-/// A string that is not ended by a zero.
+/// A string without a terminating zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct zx_string_view_t {
@@ -53,7 +53,7 @@ pub struct zx_string_view_t {
     pub length: usize,
 }
 
-/// One buffer of several.
+/// One buffer of a scatter/gather call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct zx_iovec_t {
@@ -61,5 +61,5 @@ pub struct zx_iovec_t {
     pub capacity: usize,
 }
 
-// Every call, with the first sentence of its definition.
+// All calls, each with the first sentence of its definition.
 include!(concat!(env!("OUT_DIR"), "/calls.rs"));

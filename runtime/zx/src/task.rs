@@ -6,7 +6,7 @@ use crate::handle::object;
 use crate::{AsHandleRef, Channel, Handle, Resource, Result, Unowned, Vmar, check, sys};
 
 object! {
-    /// A job: processes and jobs under one roof.
+    /// A job: a group of processes and jobs.
     Job
 }
 
@@ -14,23 +14,24 @@ impl Job {
     /// Makes a job in this one.
     ///
     /// # Errors
-    /// `NO_MEMORY`, `OUT_OF_RANGE` when nested too deeply, `BAD_STATE` when this one was killed.
+    /// `NO_MEMORY`. `OUT_OF_RANGE`: nested too deeply. `BAD_STATE`: this job was killed.
     pub fn create_child(&self) -> Result<Job> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_job_create(self.raw_handle(), 0, &mut out) })?;
         Ok(Job(Handle::from_call(out)?))
     }
 
-    /// Makes a process in this job; gives it and its root VMAR.
+    /// Makes a process in this job; returns it and its root VMAR.
     ///
     /// # Errors
-    /// `NO_MEMORY`, `BAD_STATE` when the job was killed.
+    /// `NO_MEMORY`. `BAD_STATE`: the job was killed.
     pub fn create_process(&self, name: &str) -> Result<(Process, Vmar)> {
         self.create_process_with(name, 0)
     }
 
-    /// Makes a process that others can share ([`Process::create_shared`]); its root VMAR is the upper half of its address space.
+    /// Makes a process that others can share ([`Process::create_shared`]). Its root VMAR is the upper half of its
+    /// address space.
     ///
     /// # Errors
     /// As [`Job::create_process`].
@@ -41,12 +42,12 @@ impl Job {
     fn create_process_with(&self, name: &str, options: u32) -> Result<(Process, Vmar)> {
         let (job, text, len) = (self.raw_handle(), name.as_ptr().cast(), name.len());
         let (mut process, mut vmar) = (0, 0);
-        // SAFETY: the name is valid for its length; both outputs are one handle's place.
+        // SAFETY: the name is valid for its length; both outputs have room for one handle.
         check(unsafe { sys::zx_process_create(job, text, len, options, &mut process, &mut vmar) })?;
         Ok((Process(Handle::from_call(process)?), Vmar::from(Handle::from_call(vmar)?)))
     }
 
-    /// Ends everything in the job.
+    /// Kills everything in the job.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -54,20 +55,20 @@ impl Job {
         kill(self)
     }
 
-    /// Sets what processes made in the job from now on may do (`ZX_JOB_POL_RELATIVE` or `ZX_JOB_POL_ABSOLUTE`).
+    /// Sets the policy of processes that are made in the job later (`ZX_JOB_POL_RELATIVE` or `ZX_JOB_POL_ABSOLUTE`).
     ///
     /// # Errors
-    /// `BAD_STATE` when the job has children, `ALREADY_EXISTS`, `OUT_OF_RANGE`, `NOT_SUPPORTED`.
+    /// `BAD_STATE`: the job has children. `ALREADY_EXISTS`, `OUT_OF_RANGE`, `NOT_SUPPORTED`.
     pub fn set_policy(&self, options: u32, entries: &[zx_policy_basic_v2_t]) -> Result<()> {
         let (topic, count) = (abi::ZX_JOB_POL_BASIC_V2, entries.len() as u32);
         // SAFETY: the entries are valid for their number.
         check(unsafe { sys::zx_job_set_policy(self.raw_handle(), options, topic, entries.as_ptr().cast(), count) })
     }
 
-    /// Sets how exact the timers of processes made in the job from now on have to be.
+    /// Sets the timer slack of processes that are made in the job later.
     ///
     /// # Errors
-    /// `BAD_STATE` when the job has children, `INVALID_ARGS`.
+    /// `BAD_STATE`: the job has children. `INVALID_ARGS`.
     pub fn set_timer_slack(&self, slack: &zx_policy_timer_slack_t) -> Result<()> {
         let (options, topic) = (abi::ZX_JOB_POL_RELATIVE, abi::ZX_JOB_POL_TIMER_SLACK);
         // SAFETY: one record.
@@ -76,10 +77,10 @@ impl Job {
         })
     }
 
-    /// Has the job end with a process below it (`ZX_JOB_CRITICAL_PROCESS_RETCODE_NONZERO` or 0).
+    /// Kills the job when a process below it ends (`ZX_JOB_CRITICAL_PROCESS_RETCODE_NONZERO` or 0).
     ///
     /// # Errors
-    /// `INVALID_ARGS` when the process is not below the job, `ALREADY_BOUND`.
+    /// `INVALID_ARGS`: the process is not below the job. `ALREADY_BOUND`.
     pub fn set_critical(&self, options: u32, process: &Process) -> Result<()> {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_job_set_critical(self.raw_handle(), options, process.raw_handle()) })
@@ -100,14 +101,14 @@ object! {
 }
 
 impl Process {
-    /// The calling process, which keeps the handle.
+    /// The calling process. The C library keeps ownership of the handle.
     #[cfg(feature = "std")]
     pub fn self_handle() -> Unowned<'static, Process> {
         crate::startup::process_self()
     }
 
-    /// Has a full channel or port be a status for the process's calls, and no policy exception
-    /// (`HAFNON_PROP_PROCESS_OVERFLOW_STATUS`): for services, whose clients decide what is full.
+    /// Makes calls of the process that fill a channel or port fail with a status instead of raising a policy exception
+    /// (`HAFNON_PROP_PROCESS_OVERFLOW_STATUS`). For services, whose clients determine what is full.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -115,43 +116,44 @@ impl Process {
         self.set_property(abi::HAFNON_PROP_PROCESS_OVERFLOW_STATUS, &u64::from(wanted).to_ne_bytes())
     }
 
-    /// Makes a process in this one's job that shares its handles, its futexes and the upper half of its address space; gives it and
-    /// the root VMAR of its own lower half. Its first thread is started as any.
+    /// Makes a process in this one's job that shares this one's handles, futexes and the upper half of its address
+    /// space. Returns it and the root VMAR of its own lower half. Its first thread is started like any other.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when this one was not made to be shared, `BAD_STATE` when all that shared have ended, `NO_RESOURCES`, `NO_MEMORY`.
+    /// `INVALID_ARGS`: this process was not made to be shared. `BAD_STATE`: all sharing processes have ended.
+    /// `NO_RESOURCES`, `NO_MEMORY`.
     pub fn create_shared(&self, name: &str) -> Result<(Process, Vmar)> {
         let (shared, text, len) = (self.raw_handle(), name.as_ptr().cast(), name.len());
         let (mut process, mut vmar) = (0, 0);
-        // SAFETY: the name is valid for its length; both outputs are one handle's place.
+        // SAFETY: the name is valid for its length; both outputs have room for one handle.
         check(unsafe { sys::zx_process_create_shared(shared, 0, text, len, &mut process, &mut vmar) })?;
         Ok((Process(Handle::from_call(process)?), Vmar::from(Handle::from_call(vmar)?)))
     }
 
-    /// Makes a thread that has not begun.
+    /// Makes a thread that has not started.
     ///
     /// # Errors
-    /// `NO_MEMORY`, `BAD_STATE` when the process has ended.
+    /// `NO_MEMORY`. `BAD_STATE`: the process has ended.
     pub fn create_thread(&self, name: &str) -> Result<Thread> {
         let mut out = 0;
-        // SAFETY: the name is valid for its length; `out` is one handle's place.
+        // SAFETY: the name is valid for its length; `out` has room for one handle.
         check(unsafe { sys::zx_thread_create(self.raw_handle(), name.as_ptr().cast(), name.len(), 0, &mut out) })?;
         Ok(Thread(Handle::from_call(out)?))
     }
 
-    /// Starts the process with its first thread: program counter, stack pointer, a handle that moves into the process
-    /// and becomes the first argument, and the second argument. The handle is gone even when the call fails.
+    /// Starts the process with its first thread: entry point, stack pointer, a handle that moves to the process and
+    /// becomes the first argument, and the second argument. Consumes the handle, even on failure.
     ///
     /// # Errors
-    /// `BAD_STATE` when it has begun, `ACCESS_DENIED`, `INVALID_ARGS`.
+    /// `BAD_STATE`: it has already started. `ACCESS_DENIED`, `INVALID_ARGS`.
     pub fn start(&self, thread: &Thread, entry: usize, stack: usize, arg1: Handle, arg2: usize) -> Result<()> {
-        // SAFETY: the addresses are of the other process.
+        // SAFETY: the addresses belong to the other process.
         check(unsafe {
             sys::zx_process_start(self.raw_handle(), thread.raw_handle(), entry, stack, arg1.into_raw(), arg2)
         })
     }
 
-    /// Ends the process from outside.
+    /// Kills the process.
     ///
     /// # Errors
     /// `ACCESS_DENIED`.
@@ -159,10 +161,10 @@ impl Process {
         kill(self)
     }
 
-    /// Copies memory of the process; gives the number of bytes, which stops at the first gap.
+    /// Reads memory of the process; returns the number of bytes, up to the first gap.
     ///
     /// # Errors
-    /// `NO_MEMORY` when nothing is mapped there, `ACCESS_DENIED`, `BAD_STATE`.
+    /// `NO_MEMORY`: nothing is mapped there. `ACCESS_DENIED`, `BAD_STATE`.
     pub fn read_memory(&self, address: usize, bytes: &mut [u8]) -> Result<usize> {
         let mut actual = 0;
         // SAFETY: the buffer is valid for its length.
@@ -172,13 +174,14 @@ impl Process {
         Ok(actual)
     }
 
-    /// Copies into the memory of the process; gives the number of bytes, which stops at the first gap.
+    /// Writes memory of the process; returns the number of bytes, up to the first gap.
     ///
     /// # Errors
     /// As [`Process::read_memory`].
     pub fn write_memory(&self, address: usize, bytes: &[u8]) -> Result<usize> {
         let mut actual = 0;
-        // SAFETY: the buffer is valid for its length. What is written where is the caller's, as the crate's head says.
+        // SAFETY: the buffer is valid for its length. The caller is responsible for the target, as the crate's
+        // documentation says.
         check(unsafe {
             sys::zx_process_write_memory(self.raw_handle(), address, bytes.as_ptr().cast(), bytes.len(), &mut actual)
         })?;
@@ -201,7 +204,7 @@ impl Process {
         self.get_child(koid, Rights::SAME_RIGHTS).map(Thread)
     }
 
-    /// Suspends all threads until the token is dropped.
+    /// Suspends all threads of the process until the token is dropped.
     ///
     /// # Errors
     /// `BAD_STATE`, `NOT_SUPPORTED`.
@@ -210,10 +213,10 @@ impl Process {
     }
 }
 
-/// Registers that can be read and written together.
+/// A set of registers that can be read and written together.
 ///
 /// # Safety
-/// Only for records of plain numbers, of which any bytes are a value and which have no padding.
+/// The type must be a record of plain numbers without padding, for which any bytes are a valid value.
 pub unsafe trait RegisterState: Copy {
     /// `ZX_THREAD_STATE_*`
     const KIND: u32;
@@ -237,52 +240,52 @@ object! {
 }
 
 impl Thread {
-    /// Starts the thread in a process that runs. Threads of this process are started by `std`: entry and stack here
-    /// are addresses that the compiler knows nothing of.
+    /// Starts the thread in a process that is running. `std` starts the threads of this process: the compiler knows
+    /// nothing of the addresses `entry` and `stack`.
     ///
     /// # Errors
-    /// `BAD_STATE` when it has begun, `ACCESS_DENIED`, `INVALID_ARGS`.
+    /// `BAD_STATE`: it has already started. `ACCESS_DENIED`, `INVALID_ARGS`.
     pub fn start(&self, entry: usize, stack: usize, arg1: usize, arg2: usize) -> Result<()> {
-        // SAFETY: no memory involved but what the thread will do, as the crate's head says.
+        // SAFETY: no memory involved, except for what the thread will do, as the crate's documentation says.
         check(unsafe { sys::zx_thread_start(self.raw_handle(), entry, stack, arg1, arg2) })
     }
 
-    /// Reads a kind of registers (`ZX_THREAD_STATE_*`) of a suspended thread.
+    /// Reads a set of registers (`ZX_THREAD_STATE_*`) of a suspended thread.
     ///
     /// # Errors
-    /// `BAD_STATE` when it runs, `BUFFER_TOO_SMALL`, `NOT_SUPPORTED`.
+    /// `BAD_STATE`: it is running. `BUFFER_TOO_SMALL`, `NOT_SUPPORTED`.
     pub fn read_state(&self, kind: u32, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: the buffer is valid for its length.
         check(unsafe { sys::zx_thread_read_state(self.raw_handle(), kind, bytes.as_mut_ptr().cast(), bytes.len()) })
     }
 
-    /// Writes a kind of registers of a suspended thread.
+    /// Writes a set of registers of a suspended thread.
     ///
     /// # Errors
-    /// `BAD_STATE` when it runs, `BUFFER_TOO_SMALL`, `INVALID_ARGS`.
+    /// `BAD_STATE`: it is running. `BUFFER_TOO_SMALL`, `INVALID_ARGS`.
     pub fn write_state(&self, kind: u32, bytes: &[u8]) -> Result<()> {
         // SAFETY: the buffer is valid for its length.
         check(unsafe { sys::zx_thread_write_state(self.raw_handle(), kind, bytes.as_ptr().cast(), bytes.len()) })
     }
 
-    /// Reads the registers of a kind that the type names.
+    /// Reads the set of registers that the type `T` determines.
     ///
     /// # Errors
-    /// `BAD_STATE` when it runs, `NOT_SUPPORTED`.
+    /// `BAD_STATE`: it is running. `NOT_SUPPORTED`.
     pub fn registers<T: RegisterState>(&self) -> Result<T> {
         let mut state = core::mem::MaybeUninit::<T>::zeroed();
-        // SAFETY: the buffer is one record.
+        // SAFETY: the buffer has room for one record.
         check(unsafe {
             sys::zx_thread_read_state(self.raw_handle(), T::KIND, state.as_mut_ptr().cast(), size_of::<T>())
         })?;
-        // SAFETY: any bytes are a value of `T`; zeroed before.
+        // SAFETY: any bytes are a valid `T`; it was zeroed before.
         Ok(unsafe { state.assume_init() })
     }
 
-    /// Writes the registers of a kind that the type names.
+    /// Writes the set of registers that the type `T` determines.
     ///
     /// # Errors
-    /// `BAD_STATE` when it runs, `INVALID_ARGS`, `NOT_SUPPORTED`.
+    /// `BAD_STATE`: it is running. `INVALID_ARGS`, `NOT_SUPPORTED`.
     pub fn set_registers<T: RegisterState>(&self, state: &T) -> Result<()> {
         // SAFETY: the buffer is one record.
         check(unsafe {
@@ -293,15 +296,15 @@ impl Thread {
     /// Opens the thread's exception channel. Options: 0.
     ///
     /// # Errors
-    /// `ALREADY_BOUND`, `INVALID_ARGS`, `BAD_STATE` when it has ended.
+    /// `ALREADY_BOUND`, `INVALID_ARGS`. `BAD_STATE`: the thread has ended.
     pub fn create_exception_channel(&self, options: u32) -> Result<Channel> {
         exception_channel(self, options)
     }
 
-    /// Gives the thread a profile. Options: 0.
+    /// Assigns a profile to the thread. Options: 0.
     ///
     /// # Errors
-    /// `BAD_STATE` when it has ended, `WRONG_TYPE` for a profile that is not for threads, `ACCESS_DENIED`.
+    /// `BAD_STATE`: the thread has ended. `WRONG_TYPE`: the profile is not for threads. `ACCESS_DENIED`.
     pub fn set_profile(&self, profile: &Profile, options: u32) -> Result<()> {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_object_set_profile(self.raw_handle(), profile.raw_handle(), options) })
@@ -317,7 +320,7 @@ impl Thread {
 }
 
 object! {
-    /// How threads are scheduled.
+    /// Scheduling parameters for threads.
     Profile
 }
 
@@ -325,17 +328,17 @@ impl Profile {
     /// Makes a profile. Options: 0.
     ///
     /// # Errors
-    /// `INVALID_ARGS`, `WRONG_TYPE` or `OUT_OF_RANGE` without the resource for it.
+    /// `INVALID_ARGS`. `WRONG_TYPE`, `OUT_OF_RANGE`: the resource does not allow it.
     pub fn create(resource: &Resource, options: u32, info: &zx_profile_info_t) -> Result<Profile> {
         let mut out = 0;
-        // SAFETY: one record; `out` is one handle's place.
+        // SAFETY: one record; `out` has room for one handle.
         check(unsafe { sys::zx_profile_create(resource.raw_handle(), options, info, &mut out) })?;
         Ok(Profile(Handle::from_call(out)?))
     }
 }
 
 object! {
-    /// Keeps a task suspended while it exists.
+    /// Suspend token: keeps a task suspended while it exists.
     Suspend
 }
 
@@ -346,14 +349,14 @@ fn kill(task: &impl AsHandleRef) -> Result<()> {
 
 fn suspend(task: &impl AsHandleRef) -> Result<Suspend> {
     let mut out = 0;
-    // SAFETY: `out` is one handle's place.
+    // SAFETY: `out` has room for one handle.
     check(unsafe { sys::zx_task_suspend(task.raw_handle(), &mut out) })?;
     Ok(Suspend(Handle::from_call(out)?))
 }
 
 fn exception_channel(task: &impl AsHandleRef, options: u32) -> Result<Channel> {
     let mut out = 0;
-    // SAFETY: `out` is one handle's place.
+    // SAFETY: `out` has room for one handle.
     check(unsafe { sys::zx_task_create_exception_channel(task.raw_handle(), options, &mut out) })?;
     Ok(Channel::from(Handle::from_call(out)?))
 }
@@ -364,13 +367,13 @@ pub fn process_exit(code: i64) -> ! {
     unsafe { sys::zx_process_exit(code) }
 }
 
-/// Ends the calling thread. Its stack and thread-local values are left as they are.
+/// Ends the calling thread. Its stack is not unwound and its thread-local values are not dropped.
 pub fn thread_exit() -> ! {
     // SAFETY: does not return.
     unsafe { sys::zx_thread_exit() }
 }
 
-/// Lets other threads run.
+/// Yields the processor.
 ///
 /// # Errors
 /// `NOT_SUPPORTED`.

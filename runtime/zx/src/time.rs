@@ -1,38 +1,38 @@
-//! Time: instants of the monotonic clock and spans, both in nanoseconds.
+//! Time: instants of the monotonic clock, and durations; both in nanoseconds.
 
 use core::ops::{Add, Sub};
 
 use crate::{Result, check, sys};
 
-/// A span of time in nanoseconds; may be negative.
+/// A duration in nanoseconds; may be negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Duration(pub i64);
 
 impl Duration {
-    /// The longest span.
+    /// The longest duration.
     pub const INFINITE: Duration = Duration(i64::MAX);
 
-    /// Nanoseconds.
+    /// A duration in nanoseconds.
     pub const fn from_nanos(nanos: i64) -> Duration {
         Duration(nanos)
     }
 
-    /// Microseconds, saturating.
+    /// A duration in microseconds, saturating.
     pub const fn from_micros(micros: i64) -> Duration {
         Duration(micros.saturating_mul(1_000))
     }
 
-    /// Milliseconds, saturating.
+    /// A duration in milliseconds, saturating.
     pub const fn from_millis(millis: i64) -> Duration {
         Duration(millis.saturating_mul(1_000_000))
     }
 
-    /// Seconds, saturating.
+    /// A duration in seconds, saturating.
     pub const fn from_seconds(seconds: i64) -> Duration {
         Duration(seconds.saturating_mul(1_000_000_000))
     }
 
-    /// The span in nanoseconds.
+    /// The duration in nanoseconds.
     pub const fn into_nanos(self) -> i64 {
         self.0
     }
@@ -44,16 +44,16 @@ impl From<core::time::Duration> for Duration {
     }
 }
 
-/// A moment of the monotonic clock, in nanoseconds since the system started.
+/// An instant of the monotonic clock, in nanoseconds since the system's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MonotonicInstant(pub i64);
 
 impl MonotonicInstant {
-    /// Never.
+    /// The infinite future.
     pub const INFINITE: MonotonicInstant = MonotonicInstant(i64::MAX);
-    /// Long past.
+    /// The infinite past.
     pub const INFINITE_PAST: MonotonicInstant = MonotonicInstant(i64::MIN);
-    /// The start of the clock; as a deadline: at once.
+    /// The start of the clock; as a deadline, it means not to wait.
     pub const ZERO: MonotonicInstant = MonotonicInstant(0);
 
     /// Now.
@@ -62,7 +62,7 @@ impl MonotonicInstant {
         MonotonicInstant(unsafe { sys::zx_clock_get_monotonic() })
     }
 
-    /// The moment a span from now, saturating.
+    /// The instant that is `duration` from now, saturating.
     pub fn after(duration: Duration) -> MonotonicInstant {
         // SAFETY: no memory involved.
         MonotonicInstant(unsafe { sys::zx_deadline_after(duration.0) })
@@ -88,7 +88,7 @@ impl Sub for MonotonicInstant {
 /// Sleeps until the deadline.
 ///
 /// # Errors
-/// None today; the call has a status.
+/// None at present; the call has a status.
 pub fn nanosleep(deadline: MonotonicInstant) -> Result<()> {
     // SAFETY: no memory involved.
     check(unsafe { sys::zx_nanosleep(deadline.0) })
@@ -100,7 +100,7 @@ pub fn ticks_get() -> i64 {
     unsafe { sys::zx_ticks_get() }
 }
 
-/// Ticks of [`ticks_get`] in a second.
+/// Frequency of [`ticks_get`] in ticks per second.
 pub fn ticks_per_second() -> i64 {
     // SAFETY: no memory involved.
     unsafe { sys::zx_ticks_per_second() }

@@ -1,4 +1,4 @@
-//! Sockets (streams or datagrams of bytes) and fifos (small queues of equal elements).
+//! Sockets (streams or datagrams of bytes) and FIFOs (small queues of elements of equal size).
 
 use crate::handle::object;
 use crate::{AsHandleRef, Handle, Result, check, sys};
@@ -12,18 +12,18 @@ impl Socket {
     /// Makes a socket; options are `ZX_SOCKET_STREAM` (0) or `ZX_SOCKET_DATAGRAM`.
     ///
     /// # Errors
-    /// `INVALID_ARGS` for other options, `NO_MEMORY`.
+    /// `INVALID_ARGS`: an option is unknown. `NO_MEMORY`.
     pub fn create(options: u32) -> Result<(Socket, Socket)> {
         let (mut a, mut b) = (0, 0);
-        // SAFETY: `a` and `b` are one handle's place each.
+        // SAFETY: `a` and `b` have room for one handle each.
         check(unsafe { sys::zx_socket_create(options, &mut a, &mut b) })?;
         Ok((Socket(Handle::from_call(a)?), Socket(Handle::from_call(b)?)))
     }
 
-    /// Writes what fits without waiting; gives the number of bytes taken.
+    /// Writes as many bytes as fit, without waiting; returns the number of bytes written.
     ///
     /// # Errors
-    /// `SHOULD_WAIT` when full, `PEER_CLOSED`, `BAD_STATE` after writing was disabled.
+    /// `SHOULD_WAIT`: it is full. `PEER_CLOSED`. `BAD_STATE`: writing is disabled.
     pub fn write(&self, bytes: &[u8]) -> Result<usize> {
         let mut actual = 0;
         // SAFETY: the buffer is valid for its length.
@@ -31,10 +31,10 @@ impl Socket {
         Ok(actual)
     }
 
-    /// Reads without waiting; gives the number of bytes. Options: `ZX_SOCKET_PEEK`.
+    /// Reads without waiting; returns the number of bytes. Options: `ZX_SOCKET_PEEK`.
     ///
     /// # Errors
-    /// `SHOULD_WAIT` when empty, `PEER_CLOSED` when empty for ever.
+    /// `SHOULD_WAIT`: it is empty. `PEER_CLOSED`: it is empty and will stay so.
     pub fn read_with(&self, options: u32, bytes: &mut [u8]) -> Result<usize> {
         let mut actual = 0;
         // SAFETY: the buffer is valid for its length.
@@ -44,7 +44,7 @@ impl Socket {
         Ok(actual)
     }
 
-    /// Reads without waiting; gives the number of bytes.
+    /// Reads without waiting; returns the number of bytes.
     ///
     /// # Errors
     /// As [`Socket::read_with`].
@@ -63,38 +63,38 @@ impl Socket {
 }
 
 object! {
-    /// One end of a fifo.
+    /// One end of a FIFO.
     Fifo
 }
 
 impl Fifo {
-    /// Makes a fifo of `count` elements of `size` bytes in each direction.
+    /// Makes a FIFO of `count` elements of `size` bytes in each direction.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE` over 4096 bytes, `NO_MEMORY`.
+    /// `OUT_OF_RANGE`: it exceeds 4096 bytes. `NO_MEMORY`.
     pub fn create(count: usize, size: usize) -> Result<(Fifo, Fifo)> {
         let (mut a, mut b) = (0, 0);
-        // SAFETY: `a` and `b` are one handle's place each.
+        // SAFETY: `a` and `b` have room for one handle each.
         check(unsafe { sys::zx_fifo_create(count, size, 0, &mut a, &mut b) })?;
         Ok((Fifo(Handle::from_call(a)?), Fifo(Handle::from_call(b)?)))
     }
 
-    /// Writes whole elements of `size` bytes from `bytes`; gives the number of elements taken.
+    /// Writes whole elements of `size` bytes from `bytes`; returns the number of elements written.
     ///
     /// # Errors
-    /// `SHOULD_WAIT`, `PEER_CLOSED`, `OUT_OF_RANGE` for another element size.
+    /// `SHOULD_WAIT`, `PEER_CLOSED`. `OUT_OF_RANGE`: another element size.
     pub fn write(&self, size: usize, bytes: &[u8]) -> Result<usize> {
         let mut actual = 0;
         let count = bytes.len().checked_div(size).unwrap_or(0);
-        // SAFETY: `count` elements of `size` bytes lie in the buffer.
+        // SAFETY: the buffer holds `count` elements of `size` bytes.
         check(unsafe { sys::zx_fifo_write(self.raw_handle(), size, bytes.as_ptr().cast(), count, &mut actual) })?;
         Ok(actual)
     }
 
-    /// Reads whole elements of `size` bytes into `bytes`; gives their number.
+    /// Reads whole elements of `size` bytes into `bytes`; returns their number.
     ///
     /// # Errors
-    /// `SHOULD_WAIT`, `PEER_CLOSED`, `OUT_OF_RANGE` for another element size.
+    /// `SHOULD_WAIT`, `PEER_CLOSED`. `OUT_OF_RANGE`: another element size.
     pub fn read(&self, size: usize, bytes: &mut [u8]) -> Result<usize> {
         let mut actual = 0;
         let count = bytes.len().checked_div(size).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! UNIX datagram sockets (step 9). Each has a socket of Zircon for what it receives; a sender has a handle to its other end.
+//! UNIX datagram sockets (step 9). Each receives through a pair of Zircon sockets; senders have handles to the other
+//! end.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -17,26 +18,26 @@ use crate::object::wait_until;
 use crate::readiness::Events;
 use crate::remote::{Remote, SMALL};
 
-/// A receiver, as a sender sees it.
+/// A receiver, from a sender's view.
 pub struct Receiver {
     pub socket: Socket,
     name: Name,
 }
 
-/// What the file system needs of the end that senders write to.
+/// Rights that the file system needs on the end that senders write to.
 const FOR_SENDERS: Rights =
     Rights::WRITE.union(Rights::WAIT).union(Rights::TRANSFER).union(Rights::DUPLICATE).union(Rights::INSPECT);
-/// There is room for any datagram, or there will be none.
+/// There is room for any datagram, or there never will be.
 pub const ROOM: Signals =
     Signals::SOCKET_WRITE_THRESHOLD.union(Signals::SOCKET_WRITE_DISABLED).union(Signals::SOCKET_PEER_CLOSED);
-/// There is a datagram, or there will be none.
+/// There is a datagram, or there never will be.
 pub const READABLE: Signals =
     Signals::SOCKET_READABLE.union(Signals::SOCKET_PEER_WRITE_DISABLED).union(Signals::SOCKET_PEER_CLOSED);
 
 /// A socket that carries datagrams.
 pub struct Datagram {
     inbox: Arc<Socket>,
-    /// The other end: others write to it once there is a name.
+    /// The other end of `inbox`, to which other processes write after this socket is bound.
     entry: Socket,
     bound: Lock<Option<Arc<Bound>>>,
     peer: Lock<Option<Arc<Receiver>>>,
@@ -47,7 +48,7 @@ pub struct Datagram {
 impl Datagram {
     pub fn new() -> Result<Datagram> {
         let (inbox, entry) = Socket::create(ZX_SOCKET_DATAGRAM)?;
-        // A sender waits for room for the longest datagram: any room may be too little.
+        // A sender waits until there is room for the longest datagram, because less room can be too little.
         let room = DATAGRAM_HEADER_MAX + DATAGRAM_MAX;
         entry.set_property(abi::ZX_PROP_SOCKET_TX_THRESHOLD, &room.to_ne_bytes())?;
         let (bound, peer) = (Lock::new(None), Lock::new(None));
@@ -72,7 +73,7 @@ impl Datagram {
     pub fn connect(&self, to: Option<&[u8]>) -> Result<()> {
         let peer = to.map(reach).transpose()?;
         let old = core::mem::replace(&mut *self.peer.lock(), peer.map(Arc::new));
-        // Outside the lock: it closes a handle.
+        // Drop outside the lock, because it closes a handle.
         drop(old);
         Ok(())
     }
@@ -104,14 +105,14 @@ impl Datagram {
         loop {
             match self.inbox.read_with(options, &mut received) {
                 Ok(len) => {
-                    // A datagram without a header has no sender.
+                    // A datagram without a header has no sender's name.
                     let (from, content) = split_datagram(&received[..len]).unwrap_or((b"", &received[..len]));
                     let len = content.len().min(bytes.len());
                     bytes[..len].copy_from_slice(&content[..len]);
                     return Ok((len, from.to_vec()));
                 }
                 Err(Status::SHOULD_WAIT) => _ = wait_until(&*self.inbox, READABLE, until)?,
-                // The end, by this side's own wish.
+                // This process has shut down reading.
                 Err(Status::BAD_STATE) => return Ok((0, Name::new())),
                 Err(status) => return Err(status.into()),
             }
@@ -134,8 +135,8 @@ impl Datagram {
                 Err(Status::SHOULD_WAIT) if MonotonicInstant::now() >= until => return Err(EAGAIN),
                 Err(Status::SHOULD_WAIT) => {
                     wait_until(&receiver.socket, ROOM, until)?;
-                    // Another sender took the room, or the receiver, which sets the threshold, set it too low. It must not keep this
-                    // thread busy.
+                    // Another sender took the room, or the receiver has set the threshold too low. The receiver
+                    // controls the threshold, and must not make this thread spin.
                     if refused {
                         zx::nanosleep(MonotonicInstant::after(Duration::from_millis(1)).min(until))?;
                     }
@@ -148,7 +149,7 @@ impl Datagram {
         }
     }
 
-    /// Bytes of the next datagram.
+    /// Size in bytes of the next datagram.
     pub fn waiting(&self) -> Result<usize> {
         let mut name = [0];
         match self.inbox.read_with(ZX_SOCKET_PEEK, &mut name) {
@@ -166,14 +167,14 @@ impl Datagram {
         }
         match self.peer() {
             Some(peer) if write && !self.ended.load(Ordering::Relaxed) => watched.push(Watched::Receiver(peer)),
-            // Without a peer `sendto` says whether there is room.
+            // Without a peer, only `sendto` finds out whether there is room.
             _ => ready.write = write,
         }
         (watched, ready)
     }
 }
 
-/// Who receives at a name.
+/// Finds the receiver at a name.
 fn reach(name: &[u8]) -> Result<Receiver> {
     let (socket, name) = ask_at(name, |remote, path| {
         let reply = remote.call_with(&Request::Reach { path }, &[], [], SMALL)?;

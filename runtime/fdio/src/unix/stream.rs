@@ -1,4 +1,4 @@
-//! UNIX sockets that carry streams.
+//! UNIX stream sockets.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -31,7 +31,7 @@ enum State {
     Connected(Arc<Connected>),
 }
 
-/// A socket that carries a stream, or listens.
+/// A stream socket, connected or listening.
 pub struct Stream {
     state: Lock<State>,
 }
@@ -56,10 +56,10 @@ impl Stream {
         }
     }
 
-    /// What it listens with.
+    /// The name that it listens on.
     ///
     /// # Errors
-    /// `EINVAL`: it does not.
+    /// `EINVAL`: the socket does not listen.
     pub fn listener(&self) -> Result<Arc<Bound>> {
         match &*self.state.lock() {
             State::Listens(bound) => Ok(bound.clone()),
@@ -87,7 +87,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Step 8: accepts the connection that has waited longest.
+    /// Accepts the connection that has waited longest (step 8).
     pub fn accept(&self, until: MonotonicInstant) -> Result<(Stream, Name)> {
         let bound = self.listener()?;
         loop {
@@ -106,7 +106,7 @@ impl Stream {
         }
     }
 
-    /// Step 8: a blocking connect may have to wait in line for a place in the queue.
+    /// Connects to a listener (step 8). If its queue is full, a blocking call waits for a place in the queue.
     pub fn connect(&self, to: &[u8], until: MonotonicInstant) -> Result<()> {
         let own = match self.state() {
             State::Fresh => Name::new(),

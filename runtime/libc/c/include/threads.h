@@ -1,4 +1,4 @@
-// Threads of the C standard, and what Zircon's library has beside: initialisers, and threads with a name.
+// Threads of the C standard, with extensions of Zircon's library: initialisers, and threads with names.
 #ifndef _THREADS_H
 #define _THREADS_H
 
@@ -36,7 +36,7 @@ typedef int once_flag;
 
 void call_once(once_flag *, void (*)(void));
 
-// Kinds of mutexes. Each one can be waited for with a limit; none is recursive.
+// Types of mutexes. Every mutex supports timeouts; none is recursive.
 enum { mtx_plain, mtx_recursive, mtx_timed };
 
 int mtx_init(mtx_t *, int);
@@ -66,7 +66,7 @@ int tss_set(tss_t, void *);
 #define MTX_INIT {}
 #define CND_INIT {}
 
-// Of a long name the system keeps the first 31 bytes.
+// The kernel keeps the first 31 bytes of the name.
 int thrd_create_with_name(thrd_t *, thrd_start_t, void *, const char *);
 #endif
 

@@ -1,4 +1,4 @@
-// Stands in the place of musl's header of this name: what its sources may see of a thread.
+// Replaces musl's header of this name: the part of a thread that musl's sources can see.
 //
 // `struct __pthread` is the beginning of `Thread` in ../../src/thread/mod.rs, field by field.
 #ifndef _PTHREAD_IMPL_H

@@ -1,8 +1,8 @@
-// Stands in the place of musl's header of this name: there are no system calls by number here.
+// Replaces musl's header of this name: there are no system calls by number here.
 //
-// Where musl says `__syscall(SYS_name, ...)`, the function `__on_SYS_name` of ours is called (../src/descriptors.c). It answers as a
-// system call would: a result, or an error number with its sign turned. A name that has no such function does not compile, so
-// that a source file which wants more than there is cannot slip in.
+// musl's `__syscall(SYS_name, ...)` becomes a call of our function `__on_SYS_name` (../src/descriptors.c). Like a
+// system call, it returns a result or a negated error number. A name without such a function does not compile, so a
+// source file that needs a missing call is noticed.
 #ifndef _INTERNAL_SYSCALL_H
 #define _INTERNAL_SYSCALL_H
 

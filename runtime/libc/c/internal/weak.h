@@ -1,5 +1,5 @@
-// Included before every source: functions of libfdio, which is loaded after this library or not at all. The linker part binds
-// them once libfdio is there.
+// Included before every source: functions of libfdio, which is loaded after this library or not at all. The dynamic
+// linker binds them once libfdio is loaded.
 #pragma weak accept
 #pragma weak accept4
 #pragma weak access

@@ -1,4 +1,4 @@
-// What POSIX and Linux have and no process here can do: each fails at once and says so.
+// Functions of POSIX and Linux that no process can perform here: each fails at once with an error.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <grp.h>
@@ -24,7 +24,7 @@
 		return (result)-1;           \
 	}
 
-// A process starts with one program (posix_spawn) and runs it to its end.
+// A process starts with one program (posix_spawn) and runs it until it ends.
 ABSENT(ENOSYS, pid_t, fork, void)
 ABSENT(ENOSYS, pid_t, _Fork, void)
 ABSENT(ENOSYS, pid_t, vfork, void)
@@ -32,7 +32,7 @@ ABSENT(ENOSYS, int, execve, const char *path, char *const argv[], char *const en
 ABSENT(ENOSYS, int, fexecve, int fd, char *const argv[], char *const envp[])
 ABSENT(ENOSYS, int, daemon, int here, int open)
 ABSENT(ENOSYS, int, waitid, idtype_t type, id_t id, siginfo_t *info, int options)
-// Groups of processes and sessions; a terminal belongs to nobody.
+// Process groups and sessions; there is no controlling terminal.
 ABSENT(ENOSYS, pid_t, setsid, void)
 ABSENT(ENOSYS, int, setpgid, pid_t pid, pid_t group)
 ABSENT(ENOSYS, pid_t, setpgrp, void)
@@ -51,7 +51,7 @@ ABSENT(ENOSYS, int, setgroups, size_t count, const gid_t list[])
 ABSENT(ENOSYS, int, initgroups, const char *name, gid_t group)
 ABSENT(EPERM, int, sethostname, const char *name, size_t size)
 ABSENT(ENOSYS, int, chroot, const char *path)
-// Times that end in a signal, and waiting for one.
+// Timers that send signals, and waiting for signals.
 ABSENT(ENOSYS, int, setitimer, int which, const struct itimerval *restrict wanted, struct itimerval *restrict old)
 ABSENT(ENOSYS, int, getitimer, int which, struct itimerval *out)
 ABSENT(ENOSYS, int, timer_create, clockid_t clock, struct sigevent *restrict event, timer_t *restrict out)
@@ -65,7 +65,7 @@ ABSENT(ENOSYS, int, pause, void)
 ABSENT(ENOSYS, int, sigsuspend, const sigset_t *mask)
 ABSENT(ENOSYS, int, sigwaitinfo, const sigset_t *restrict set, siginfo_t *restrict info)
 ABSENT(ENOSYS, int, sigtimedwait, const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict until)
-// The day's time is set by whoever has the clock's handle (zx_clock_update).
+// Only a program with the clock's handle can set the UTC clock (zx_clock_update).
 ABSENT(EPERM, int, clock_settime, clockid_t clock, const struct timespec *time)
 ABSENT(EPERM, int, settimeofday, const struct timeval *time, const struct timezone *zone)
 ABSENT(EPERM, int, adjtime, const struct timeval *by, struct timeval *old)
@@ -74,7 +74,7 @@ ABSENT(ENOSYS, int, getpriority, int which, id_t who)
 ABSENT(ENOSYS, int, setpriority, int which, id_t who, int priority)
 ABSENT(ENOSYS, int, nice, int more)
 ABSENT(ENOSYS, int, sched_rr_get_interval, pid_t pid, struct timespec *out)
-// Memory stays where it is, and cannot be made to.
+// Memory is never paged out, and cannot be locked.
 ABSENT(ENOSYS, int, mlock, const void *address, size_t size)
 ABSENT(ENOSYS, int, munlock, const void *address, size_t size)
 ABSENT(ENOSYS, int, mlockall, int flags)
@@ -85,7 +85,7 @@ ABSENT(ENOSYS, int, shm_unlink, const char *name)
 ABSENT(ENOSYS, int, memfd_create, const char *name, unsigned flags)
 ABSENT(ENOSYS, int, sem_close, sem_t *semaphore)
 ABSENT(ENOSYS, int, sem_unlink, const char *name)
-// Pairs of terminals; nodes of other kinds than files and directories.
+// Pseudo-terminals, and nodes other than files and directories.
 ABSENT(ENOSYS, int, posix_openpt, int flags)
 ABSENT(ENOSYS, int, grantpt, int fd)
 ABSENT(ENOSYS, int, unlockpt, int fd)
@@ -105,14 +105,14 @@ int sigwait(const sigset_t *restrict set, int *restrict out)
 	return ENOSYS;
 }
 
-// No alarm was set, and none will be.
+// There are no alarms.
 unsigned alarm(unsigned seconds)
 {
 	errno = ENOSYS;
 	return 0;
 }
 
-// The network has no names and numbers of interfaces.
+// Network interfaces have no names and no numbers here.
 unsigned if_nametoindex(const char *name)
 {
 	errno = ENOSYS;

@@ -1,5 +1,5 @@
-// stdatomic.h is the compiler's, and its operations on fences and flags are macros; these are the functions that it declares, for
-// programs that want one, as the standard has it.
+// stdatomic.h is the compiler's, and defines operations on fences and flags as macros. These are the functions that it
+// declares, which the standard requires in addition to the macros.
 
 void atomic_thread_fence(int order)
 {

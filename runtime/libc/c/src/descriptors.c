@@ -1,6 +1,7 @@
-// What musl's sources ask of the system where files are meant: libfdio's functions, by musl's names for them.
+// System calls on files that musl's sources make: libfdio's functions, under musl's names.
 //
-// The functions of libfdio are weak here (../internal/weak.h): without libfdio there are no descriptors, so none is open.
+// The functions of libfdio are weak here (../internal/weak.h). Without libfdio there are no descriptors, so every
+// descriptor is invalid.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -13,14 +14,14 @@
 #include <unistd.h>
 #include "syscall.h"
 
-// A result as a system call would give it.
+// Converts a result to a system call's.
 static long raw(long result)
 {
 	return result == -1 ? -errno : result;
 }
 
 #define ANSWER(function, ...) return function ? raw(function(__VA_ARGS__)) : -EBADF
-// As long as there is no file, there is none of any name.
+// Without libfdio, no path exists.
 #define ANSWER_PATH(function, ...) return function ? raw(function(__VA_ARGS__)) : -ENOENT
 
 long __on_SYS_open(const char *path, int flags, ...)

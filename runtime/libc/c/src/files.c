@@ -1,4 +1,4 @@
-// Older and shorter names for what libfdio's functions do.
+// Older and shorter names for functions of libfdio.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@ int eventfd_write(int fd, eventfd_t more)
 	return write(fd, &more, sizeof more) == sizeof more ? 0 : -1;
 }
 
-// Advice changes nothing.
+// Advice has no effect.
 int posix_fadvise(int fd, off_t offset, off_t size, int advice)
 {
 	return fcntl(fd, F_GETFD) < 0 ? EBADF : 0;

@@ -1,5 +1,5 @@
-// fmal, exactly: the product and the sum are formed as integers and rounded once. So its flags are those of one operation:
-// underflow where the rounded result is below the normal numbers and not exact, and inexact nowhere else than where it is.
+// fmal, exactly: product and sum are computed as integers and rounded once. So the flags are those of a single
+// operation: underflow only if the rounded result is subnormal and inexact, and inexact only if the result is.
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 
 typedef unsigned __int128 u128;
 
-// A number of 256 bits, and what its lowest bit counts: high * 2^(128 + exponent) + low * 2^exponent.
+// A number of 256 bits, scaled by its exponent: high * 2^(128 + exponent) + low * 2^exponent.
 struct wide {
 	u128 high, low;
 	int exponent;
@@ -21,7 +21,8 @@ union bits {
 	} parts;
 };
 
-// The exponents of the lowest bit of the smallest number, and of the highest bit of the smallest normal and of the largest one.
+// Exponents of the lowest bit of the smallest number, and of the highest bit of the smallest normal and of the largest
+// number.
 enum { LOWEST = LDBL_MIN_EXP - LDBL_MANT_DIG, NORMAL = LDBL_MIN_EXP - 1, HIGHEST = LDBL_MAX_EXP - 1 };
 
 static int zeroes_before(u128 number)
@@ -30,7 +31,8 @@ static int zeroes_before(u128 number)
 	return high ? __builtin_clzll(high) : 64 + __builtin_clzll((uint64_t)number);
 }
 
-// A mantissa whose highest bit is set, and the exponent of its lowest. The number is finite and not zero.
+// Returns the mantissa, with its highest bit set, and the exponent of its lowest bit. The number is finite and not
+// zero.
 static uint64_t take_apart(long double number, int *exponent)
 {
 	union bits bits = { number };
@@ -39,7 +41,7 @@ static uint64_t take_apart(long double number, int *exponent)
 	return bits.parts.mantissa << shift;
 }
 
-// Shifts right; what falls out leaves a one in the lowest bit.
+// Shifts right. If a one is shifted out, sets the lowest bit (sticky bit).
 static struct wide smaller(struct wide a, unsigned by)
 {
 	a.exponent += by;
@@ -81,17 +83,17 @@ static struct wide difference(struct wide a, struct wide b)
 static long double put_together(uint64_t mantissa, int exponent, _Bool negative)
 {
 	union bits bits = { .parts = { mantissa, negative << 15 } };
-	// Below the normal numbers the highest bit is not set, and the exponent is written as 0.
+	// For a subnormal number, the highest bit is clear and the exponent field is 0.
 	if (mantissa >> 63)
 		bits.parts.top |= exponent - LOWEST + 1;
 	return bits.number;
 }
 
-// What is above the lowest `drop` bits, more than 128, rounded; says whether that is not exact.
+// Rounds to the bits above the lowest `drop` bits (more than 128), and says whether the result is inexact.
 static u128 rounded(struct wide a, int drop, _Bool negative, _Bool *inexact)
 {
 	u128 kept = a.high >> (drop - 128);
-	// Its highest bit is a half.
+	// The highest bit of the rest is worth one half.
 	u128 rest = a.high << (256 - drop) | (a.low != 0);
 	*inexact = rest != 0;
 	u128 half = (u128)1 << 127;
@@ -105,7 +107,7 @@ static u128 rounded(struct wide a, int drop, _Bool negative, _Bool *inexact)
 
 static long double rounded_once(struct wide a, _Bool negative)
 {
-	// The highest bit goes to the top.
+	// Normalise: shift the highest bit to the top.
 	int shift = a.high ? zeroes_before(a.high) : 128 + zeroes_before(a.low);
 	if (shift >= 128) {
 		a.high = a.low;
@@ -122,7 +124,8 @@ static long double rounded_once(struct wide a, _Bool negative)
 	int exponent = a.exponent + 192, below = LOWEST - exponent;
 	u128 mantissa = rounded(a, 192, negative, &inexact);
 	if (below > 0) {
-		// Tiny is what would be so with any exponent: not what becomes the smallest normal number by being rounded.
+		// Tiny means that the result would be subnormal with an unbounded exponent range. A result that is rounded up to the
+		// smallest normal number is not tiny.
 		tiny = below > 1 || !(mantissa >> 64);
 		mantissa = below < 64 ? rounded(a, 192 + below, negative, &inexact) : rounded(smaller(a, below - 63), 255, negative, &inexact);
 		exponent = LOWEST;
@@ -151,7 +154,7 @@ long double fmal(long double x, long double y, long double z)
 	u128 added = (u128)take_apart(z, &exponents[2]) << 64;
 	struct wide a = { product, 0, exponents[0] + exponents[1] - 128 }, b = { added, 0, exponents[2] - 64 - 128 };
 	_Bool negative = !signbit(x) != !signbit(y), other = signbit(z) != 0;
-	// Room for what a sum carries.
+	// Leave room for the carry of the sum.
 	a = smaller(a, 1);
 	b = smaller(b, 1);
 	if (a.exponent < b.exponent)

@@ -1,4 +1,4 @@
-// The older look-up of hosts, over libfdio's getaddrinfo.
+// The older functions for host look-up, on top of libfdio's getaddrinfo.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netdb.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-// What a caller's buffer has for one host.
+// Layout of a caller's buffer for one host.
 struct room {
 	char *addresses[9];
 	char *aliases[1];

@@ -1,4 +1,4 @@
-// C23's rounding to even, which compilers call for and musl does not have.
+// C23's roundeven functions, which compilers call and musl does not have.
 #include <fenv.h>
 #include <math.h>
 

@@ -1,7 +1,7 @@
-// Starting programs and waiting for them, over fdio_spawn_etc: posix_spawn, system, wait and waitpid.
+// Starting programs and waiting for them, on top of fdio_spawn_etc: posix_spawn, system, wait and waitpid.
 //
-// A process has no number here but its handle, which its parent keeps: a child's pid is the low bits of its object's koid, and the
-// table below leads back to the handle. fork and exec do not exist.
+// Processes have no process IDs here; a parent keeps a child's handle. A child's pid is the low bits of its koid, and
+// the table below maps it to the handle. fork and exec do not exist.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ struct child {
 static volatile int lock[1];
 static struct child *children;
 static size_t count, room;
-// How long those children ran that have ended and were waited for.
+// Total run time of children that have been waited for.
 static zx_duration_t run_time;
 
 hidden zx_duration_t __c_run_time_of_children(void)
@@ -63,7 +63,7 @@ static pid_t remember(zx_handle_t process)
 	return pid;
 }
 
-// Takes an ended child's result and forgets it.
+// Reads an ended child's result and removes the child from the table.
 static int reap(size_t index, int *status, struct rusage *usage)
 {
 	struct child child = children[index];
@@ -77,7 +77,7 @@ static int reap(size_t index, int *status, struct rusage *usage)
 	zx_handle_close(child.process);
 	children[index] = children[--count];
 	int result = (info.return_code & 0xff) << 8;
-	// Zircon's codes of processes that did not end by themselves.
+	// Zircon's return codes of processes that were killed.
 	if (info.return_code == ZX_TASK_RETCODE_EXCEPTION_KILL)
 		result = 6;
 	else if (info.return_code <= ZX_TASK_RETCODE_SYSCALL_KILL && info.return_code >= ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL)
@@ -93,7 +93,7 @@ static int has_ended(zx_handle_t process)
 	return zx_object_wait_one(process, ZX_TASK_TERMINATED, 0, &seen) == ZX_OK;
 }
 
-// What is known of what a child used is how long it ran.
+// Of a child's resource usage, only the run time is known.
 pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
 	if (usage)
@@ -121,9 +121,9 @@ pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 		}
 		if (options & WNOHANG)
 			return 0;
-		// With more children than can be waited for at once, the others are looked at now and then.
+		// If there are more children than one call can wait for, poll the others every 10 ms.
 		zx_time_t until = all > waiting && pid <= 0 ? zx_clock_get_monotonic() + 10000000 : ZX_TIME_INFINITE;
-		// What is closed meanwhile, because another thread took it, ends the wait.
+		// If another thread reaps a child meanwhile and closes its handle, the wait ends.
 		zx_object_wait_many(items, waiting, until);
 	}
 }
@@ -176,10 +176,11 @@ static int error_of(zx_status_t status)
 	}
 }
 
-// The descriptors of the child while the file actions are played through: whose copy each of them is, or -1.
+// The child's descriptors while the file actions are performed: for each, the descriptor of this process that it
+// copies, or -1.
 struct table {
 	int of[256];
-	// What was opened on the way, to be closed.
+	// Descriptors that file actions opened and that must be closed afterwards.
 	int opened[256];
 	int opened_count;
 };
@@ -194,7 +195,7 @@ static int play(struct table *table, const struct fdop *op)
 	case FDOP_DUP2:
 		if (op->srcfd < 0 || op->srcfd >= 256 || op->fd < 0 || op->fd >= 256)
 			return EBADF;
-		// One that would be closed in the child can still be copied, as POSIX has it.
+		// A descriptor that would be closed in the child can still be copied, as POSIX demands.
 		if (table->of[op->srcfd] < 0) {
 			if (fcntl(op->srcfd, F_GETFD) < 0)
 				return EBADF;
@@ -214,13 +215,14 @@ static int play(struct table *table, const struct fdop *op)
 		return 0;
 	}
 	default:
-		// The child's working directory is its parent's.
+		// The child always starts in its parent's working directory.
 		return ENOTSUP;
 	}
 }
 
-// What a child begins with: its parent's user, every signal at its default and none blocked, a group and a session of its own, and
-// the one way of scheduling (no other can be put into attributes). Who asks for that has it; who asks for more is refused.
+// Attributes of every child: its parent's user, all signals at their defaults and unblocked, its own process group and
+// session, and the only scheduling policy (attributes cannot hold another). A request for these attributes succeeds; a
+// request for others fails.
 static int allowed(const posix_spawnattr_t *attributes)
 {
 	if (!attributes)
@@ -253,7 +255,7 @@ int posix_spawn(pid_t *restrict out, const char *restrict path, const posix_spaw
 		}
 	}
 	if (!error && actions && actions->__actions) {
-		// The first one that was added is the last of the list.
+		// The list's last entry is the first that was added.
 		const struct fdop *op = actions->__actions;
 		while (op->next)
 			op = op->next;

@@ -1,7 +1,7 @@
-// POSIX's threads, the part that is data only: clean-up handlers, and attributes of which there is one choice each.
+// POSIX threads, the part that only handles data: clean-up handlers, and attributes that have only one value.
 //
-// What is not shared between processes, lends no priority and survives no death of its holder can be asked for and set so;
-// other values give ENOTSUP. Nobody cancels a thread.
+// The only values are: not shared between processes, no priority inheritance, not robust. They can be read and set;
+// other values fail with ENOTSUP. Threads cannot be cancelled.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@ void _pthread_cleanup_pop(struct __ptcb *handler, int run)
 		handler->__f(handler->__x);
 }
 
-// At the end of a thread, before its keys' destructors.
+// Runs at a thread's end, before the destructors of its keys.
 hidden void __c_thread_cleanup(void)
 {
 	struct pthread *self = __pthread_self();
@@ -51,7 +51,7 @@ int pthread_setcanceltype(int type, int *old)
 	return 0;
 }
 
-// An attribute with one value can be read, and set to what it is.
+// An attribute with one value can be read, and set to that value.
 static int only(int wanted, int there) { return wanted == there ? 0 : ENOTSUP; }
 
 #define ATTRIBUTE(object, name, value)                                             \
@@ -74,13 +74,13 @@ ATTRIBUTE(mutexattr, pshared, PTHREAD_PROCESS_PRIVATE)
 ATTRIBUTE(mutexattr, robust, PTHREAD_MUTEX_STALLED)
 ATTRIBUTE(rwlockattr, pshared, PTHREAD_PROCESS_PRIVATE)
 
-// No mutex is left inconsistent by a thread that ended with it: none is robust.
+// No mutex becomes inconsistent when its owner ends, because none is robust.
 int pthread_mutex_consistent(pthread_mutex_t *mutex)
 {
 	return EINVAL;
 }
 
-// Nor has one a ceiling of priorities.
+// No mutex has a priority ceiling.
 int pthread_mutex_getprioceiling(const pthread_mutex_t *restrict mutex, int *restrict out)
 {
 	return EINVAL;
@@ -101,7 +101,7 @@ int pthread_mutexattr_setprioceiling(pthread_mutexattr_t *attributes, int wanted
 	return ENOTSUP;
 }
 
-// The clock of a thread's running can be read by itself alone (CLOCK_THREAD_CPUTIME_ID).
+// Only the thread itself can read its CPU-time clock (CLOCK_THREAD_CPUTIME_ID).
 int pthread_getcpuclockid(pthread_t thread, clockid_t *out)
 {
 	return ENOSYS;
@@ -136,7 +136,7 @@ int pthread_getschedparam(pthread_t thread, int *restrict policy, struct sched_p
 	return 0;
 }
 
-// Priorities are given by profiles (zx_object_set_profile), which take a resource.
+// Priorities are set by profiles (zx_object_set_profile), which require a resource.
 int pthread_setschedparam(pthread_t thread, int policy, const struct sched_param *wanted)
 {
 	return policy == SCHED_OTHER ? only(wanted->sched_priority, 0) : EPERM;
@@ -173,7 +173,7 @@ int sched_getcpu(void)
 	return -1;
 }
 
-// All processors: nobody is kept from any.
+// All processors: affinity is not restricted.
 int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *out)
 {
 	uint32_t count = zx_system_get_num_cpus();
@@ -198,7 +198,7 @@ int sched_getparam(pid_t pid, struct sched_param *out)
 	return 0;
 }
 
-// As pthread_setschedparam.
+// Like pthread_setschedparam.
 int sched_setscheduler(pid_t pid, int policy, const struct sched_param *wanted)
 {
 	int error = pthread_setschedparam(0, policy, wanted);

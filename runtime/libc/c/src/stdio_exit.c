@@ -1,7 +1,7 @@
-// The end of streams when the process ends: what they keep is written.
+// Flushes the streams when the process ends.
 //
-// Another thread may be in a stream for ever, waiting for input that nobody sends. So a stream that is taken is waited for only a
-// moment: long enough for whoever is writing to it.
+// Another thread may hold a stream's lock for ever, in a read whose input never comes. So this waits for a locked
+// stream only for a short time, which is long enough for a thread that writes to it.
 #include <time.h>
 #include "stdio_impl.h"
 
@@ -14,7 +14,7 @@ static void close_file(FILE *file)
 			return;
 		nanosleep(&(struct timespec){ 0, 1000000 }, 0);
 	}
-	// Also gives back what was read ahead, to whoever shares the descriptor.
+	// This also gives back data that was read ahead, for other users of the descriptor.
 	fflush(file);
 }
 
@@ -23,7 +23,7 @@ void __stdio_exit(void)
 	FILE *standard[] = { __stdin_used, __stdout_used, __stderr_used };
 	for (int i = 0; i < 3; i++)
 		close_file(standard[i]);
-	// The list stays locked: nothing is opened any more.
+	// The list stays locked, so no stream is opened any more.
 	FILE *next = *__ofl_lock();
 	while (next) {
 		close_file(next);
@@ -31,5 +31,5 @@ void __stdio_exit(void)
 	}
 }
 
-// What streams that are used at all refer to, so that this is linked.
+// Streams refer to this symbol, so this file is linked if any stream is used.
 void __stdio_exit_needed(void) __attribute__((alias("__stdio_exit")));

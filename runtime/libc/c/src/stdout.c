@@ -1,7 +1,8 @@
-// How standard output is kept: by the line, unless it is a file.
+// Buffering of standard output: by line, unless it is a file.
 //
-// Elsewhere a terminal is told from a pipe, and only the former gets lines at once. Here both are sockets, as Zircon has them, and
-// whoever looks on must not wait for the end of the program to see its output. Rust's standard library does the same.
+// Other systems distinguish a terminal from a pipe, and only a terminal is line-buffered. Here both are Zircon sockets,
+// and a user at a terminal must not wait until the program ends to see its output. Rust's standard library does the
+// same.
 #include <sys/stat.h>
 #include "stdio_impl.h"
 
@@ -11,7 +12,7 @@ static int is_file(int fd)
 	return !__fstat(fd, &info) && S_ISREG(info.st_mode);
 }
 
-// The first write; how the rest is written is decided here, where setvbuf has not done so.
+// The first write. It decides how later writes are buffered, unless setvbuf has done so.
 size_t __stdout_write(FILE *out, const unsigned char *bytes, size_t count)
 {
 	int decided = out->flags & F_SVB;

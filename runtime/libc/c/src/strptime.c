@@ -1,7 +1,8 @@
-// Times out of text: POSIX's conversions, those of its edition of 2024 among them, and those that GNU and the BSDs have beside (%s,
-// %z, %Z, %k, %l, %P, %G, %g, %V, %u).
+// Parses times: POSIX's conversions, including those of its 2024 edition, and extensions of GNU and the BSDs (%s, %z,
+// %Z, %k, %l, %P, %G, %g, %V, %u).
 //
-// What one conversion says may need another to be understood (%p the hour, %C the year): it is kept until the end of the format.
+// Some conversions need another one to be interpreted (%p needs the hour, %C the year). Their values are kept until the
+// end of the format.
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <langinfo.h>
@@ -13,10 +14,10 @@
 
 struct told {
 	struct tm *tm;
-	// Of the year: all, its century, the two digits after that; -1 where nothing was said, but for the first.
+	// The full year, its century, and its last two digits; century and digits are -1 if not given.
 	int year, century, short_year;
 	_Bool has_year;
-	// The hour of twelve, and whether it is after noon; -1 as above.
+	// The hour on the 12-hour clock, and whether it is after noon; -1 if not given.
 	int hour, after_noon;
 	_Bool has_month, has_day, has_weekday, has_yearday;
 };
@@ -28,7 +29,7 @@ static const char *skip_blanks(const char *text)
 	return text;
 }
 
-// A number of at most `width` digits, from `least` to `most`; null where there is none.
+// Parses a number of at most `width` digits, from `least` to `most`; returns null if there is none.
 static const char *number(const char *text, int width, int least, int most, int *out)
 {
 	int value = 0;
@@ -52,14 +53,14 @@ static const char *signed_number(const char *text, int width, int *out)
 	_Bool minus = *text == '-';
 	if (minus || *text == '+')
 		text++;
-	// No sign may be followed by blanks.
+	// Blanks must not follow a sign.
 	text = isdigit((unsigned char)*text) ? number(text, width, 0, INT_MAX, out) : 0;
 	if (text && minus)
 		*out = -*out;
 	return text;
 }
 
-// One of `count` names of the locale, full or short; null where it is none of them.
+// Parses one of `count` names of the locale, full or abbreviated; returns null if it is none of them.
 static const char *name(const char *text, nl_item full, nl_item abbreviated, int count, int *out)
 {
 	for (int i = 0; i < 2 * count; i++) {
@@ -73,7 +74,7 @@ static const char *name(const char *text, nl_item full, nl_item abbreviated, int
 	return 0;
 }
 
-// How far a zone is east of Greenwich: Z, +hh, +hhmm or +hh:mm.
+// Parses a zone's offset from UTC, positive to the east: Z, +hh, +hhmm or +hh:mm.
 static const char *offset(const char *text, long *out)
 {
 	text = skip_blanks(text);
@@ -96,7 +97,7 @@ static const char *offset(const char *text, long *out)
 	return text;
 }
 
-// The moment that is so many seconds after 1970, in this process' zone.
+// Sets the time that is the parsed number of seconds after 1970, in this process's time zone.
 static const char *seconds(const char *text, struct tm *tm)
 {
 	char *end;
@@ -109,7 +110,7 @@ static const char *seconds(const char *text, struct tm *tm)
 
 static const char *all(const char *text, const char *format, struct told *told);
 
-// One conversion; `width` as the format has it, or 0.
+// Performs one conversion. `width` is the format's field width, or 0.
 static const char *convert(const char *text, int conversion, int width, struct told *told)
 {
 	struct tm *tm = told->tm;
@@ -130,7 +131,7 @@ static const char *convert(const char *text, int conversion, int width, struct t
 	case 'e': told->has_day = 1; return number(text, WIDTH(2), 1, 31, &tm->tm_mday);
 	case 'D': return all(text, "%m/%d/%y", told);
 	case 'F':
-		// Of the width, six are for what follows the year.
+		// Six characters of the width are for what follows the year.
 		told->has_year = 1;
 		text = signed_number(text, width > 6 ? width - 6 : 4, &told->year);
 		return text ? all(text, "-%m-%d", told) : 0;
@@ -166,7 +167,7 @@ static const char *convert(const char *text, int conversion, int width, struct t
 		text = number(text, WIDTH(1), 1, 7, &tm->tm_wday);
 		tm->tm_wday %= 7;
 		return text;
-	// Weeks are read and say nothing: the day that they are of is told by others.
+	// Week numbers are parsed and ignored: other conversions determine the day.
 	case 'U':
 	case 'W': return number(text, WIDTH(2), 0, 53, &unused);
 	case 'V': return number(text, WIDTH(2), 1, 53, &unused);
@@ -177,7 +178,7 @@ static const char *convert(const char *text, int conversion, int width, struct t
 	case 'Y': told->has_year = 1; return signed_number(text, WIDTH(4), &told->year);
 	case 'z': return offset(text, &tm->tm_gmtoff);
 	case 'Z':
-		// The name of a zone does not tell where it is.
+		// The name of a zone does not determine its offset.
 		while (isalpha((unsigned char)*text))
 			text++;
 		return text;
@@ -210,7 +211,7 @@ static const char *all(const char *text, const char *format, struct told *told)
 	return text;
 }
 
-// The day of the week and of the year, as a date gives them.
+// Computes the day of the week and of the year from the date.
 static void name_day(struct told *told)
 {
 	struct tm day = { .tm_year = told->tm->tm_year, .tm_mon = told->tm->tm_mon, .tm_mday = told->tm->tm_mday };

@@ -1,4 +1,4 @@
-// syslog, into the system's debug log.
+// syslog, which writes to the kernel's debug log.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ int setlogmask(int wanted)
 
 void vsyslog(int priority, const char *format, va_list more)
 {
-	// What the log takes as one line.
+	// Longest line that the log accepts.
 	char line[200];
 	int error = errno;
 	LOCK(lock);

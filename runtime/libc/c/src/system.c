@@ -1,4 +1,4 @@
-// What is asked about the system, and about users, of which there are none.
+// Information about the system, and about users, of which there are none.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <grp.h>
@@ -46,7 +46,8 @@ int getrlimit(int resource, struct rlimit *out)
 	return 0;
 }
 
-// Limits belong to jobs (HAFNON_PROP_JOB_MEMORY_LIMIT and its kin), not to a process: one can be set to what it is.
+// Limits belong to jobs (HAFNON_PROP_JOB_MEMORY_LIMIT and others), not to processes: a limit can only be set to its own
+// value.
 int setrlimit(int resource, const struct rlimit *limit)
 {
 	struct rlimit now;
@@ -63,7 +64,7 @@ static struct timeval as_timeval(zx_duration_t time)
 	return (struct timeval){ time / 1000000000, time / 1000 % 1000000 };
 }
 
-// Of all that is asked, how long a task has run is known.
+// Only the run time of a task is known.
 int getrusage(int who, struct rusage *out)
 {
 	memset(out, 0, sizeof *out);
@@ -85,7 +86,7 @@ int getrusage(int who, struct rusage *out)
 	return 0;
 }
 
-// Another process' running can be asked for with its handle (ZX_INFO_TASK_RUNTIME).
+// The run time of another process can be read through its handle (ZX_INFO_TASK_RUNTIME).
 int clock_getcpuclockid(pid_t pid, clockid_t *out)
 {
 	if (pid && pid != getpid())
@@ -105,7 +106,7 @@ clock_t times(struct tms *out)
 	return zx_clock_get_monotonic() / 1000;
 }
 
-// Finding nobody is no error.
+// That a user does not exist is not an error.
 static int nobody(void **result)
 {
 	*result = 0;
@@ -171,7 +172,7 @@ int getgroups(int size, gid_t list[])
 	return 0;
 }
 
-// Nobody belongs to a group but to the one that is asked about.
+// A user's only group is the one in the argument.
 int getgrouplist(const char *user, gid_t group, gid_t *groups, int *count)
 {
 	int room = *count;
@@ -182,12 +183,12 @@ int getgrouplist(const char *user, gid_t group, gid_t *groups, int *count)
 	return 1;
 }
 
-// Each process is a group and a session of its own.
+// Each process is its own process group and session.
 pid_t getpgrp(void) { return getpid(); }
 pid_t getpgid(pid_t pid) { return pid ? pid : getpid(); }
 pid_t getsid(pid_t pid) { return pid ? pid : getpid(); }
 
-// A shared mapping is the file's own memory: there is nothing to bring there.
+// A shared mapping is the file's own memory, so nothing needs to be written back.
 int msync(void *address, size_t size, int flags)
 {
 	if ((uintptr_t)address % 4096 || flags & ~(MS_ASYNC | MS_SYNC | MS_INVALIDATE) || (flags & MS_ASYNC && flags & MS_SYNC)) {
@@ -197,7 +198,7 @@ int msync(void *address, size_t size, int flags)
 	return 0;
 }
 
-// POSIX's advice never changes what is in memory: that it is of no use for a while neither.
+// POSIX's advice never changes memory; POSIX_MADV_DONTNEED does not either.
 int posix_madvise(void *address, size_t size, int advice)
 {
 	return 0;

@@ -1,10 +1,10 @@
-// What musl's stdio and locales keep by thread, for the threads that are ours.
+// Per-thread state of musl's stdio and locales, for our threads.
 #include <netdb.h>
 #include "locale_impl.h"
 #include "pthread_impl.h"
 #include "stdio_impl.h"
 
-// What a thread begins with: the locale of the whole program.
+// A new thread starts with the program's global locale.
 hidden void __c_thread_init(struct pthread *thread)
 {
 	thread->locale = &libc.global_locale;
@@ -16,7 +16,7 @@ static void make_lockable(FILE *file)
 		file->lock = 0;
 }
 
-// Before there is a second thread: streams that were opened without locks get them.
+// Called before the second thread starts: gives locks to streams that were opened without.
 hidden void __c_threads_begin(void)
 {
 	if (libc.threaded)

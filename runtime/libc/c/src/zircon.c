@@ -1,4 +1,4 @@
-// What zircon/assert.h needs.
+// Implementation of zircon/assert.h.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

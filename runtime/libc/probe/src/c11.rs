@@ -23,12 +23,12 @@ room! {
 }
 
 impl mtx_t {
-    /// Its bytes, while no other thread uses it.
+    /// Its first word. No other thread may use the mutex at the same time.
     pub fn word(&self) -> u32 {
         self.0.get()
     }
 
-    /// A mutex whose memory held this before it was initialised.
+    /// A mutex whose memory held `word` before it was initialised.
     pub fn filled(word: u32) -> Self {
         let mutex = Self::new();
         mutex.0.set(word);
@@ -48,7 +48,7 @@ unsafe extern "C" {
     pub safe fn thrd_equal(left: thrd_t, right: thrd_t) -> i32;
     pub safe fn thrd_yield();
     pub safe fn thrd_sleep(time: &timespec, remaining: Option<&mut timespec>) -> i32;
-    /// The handle stays the library's.
+    /// The library keeps ownership of the handle.
     pub safe fn thrd_get_zx_handle(thread: thrd_t) -> u32;
     pub safe fn thrd_get_zx_process() -> u32;
     pub safe fn thrd_set_zx_process(process: u32) -> u32;
@@ -75,14 +75,14 @@ unsafe extern "C" {
 }
 
 extern "C" fn run(packed: *mut c_void) -> i32 {
-    // SAFETY: what the creator packed for this thread.
+    // SAFETY: the creator packed this argument for this thread.
     unsafe { unpack::<i32>(packed)() }
 }
 
-/// `thrd_create` of a thread that runs `main`, or the library's error.
+/// Creates a thread that runs `main`, by `thrd_create`; returns the library's error.
 pub fn create(main: impl FnOnce() -> i32 + Send + 'static) -> Result<thrd_t, i32> {
     made(main, |out, packed| {
-        // SAFETY: a place for the result; the thread unpacks its argument once.
+        // SAFETY: `out` has room for the result; the thread unpacks its argument once.
         unsafe { thrd_create(out, run, packed) }
     })
 }
@@ -91,7 +91,7 @@ pub fn create(main: impl FnOnce() -> i32 + Send + 'static) -> Result<thrd_t, i32
 pub fn create_with_name(name: Option<&CStr>, main: impl FnOnce() -> i32 + Send + 'static) -> Result<thrd_t, i32> {
     made(main, |out, packed| {
         let name = name.map_or(std::ptr::null(), CStr::as_ptr);
-        // SAFETY: a place for the result, null or a C string; the thread unpacks its argument once.
+        // SAFETY: `out` has room for the result; the name is null or a C string; the thread unpacks its argument once.
         unsafe { thrd_create_with_name(out, run, packed, name) }
     })
 }
@@ -105,7 +105,7 @@ fn made(
     match create(&mut thread, packed) {
         THRD_SUCCESS => Ok(thread),
         error => {
-            // SAFETY: no thread was made that could.
+            // SAFETY: there is no thread that could unpack it.
             drop(unsafe { unpack::<i32>(packed) });
             Err(error)
         }
@@ -115,7 +115,7 @@ fn made(
 /// `thrd_join`: the thread's result.
 pub fn join(thread: thrd_t) -> Result<i32, i32> {
     let mut result = 0;
-    // SAFETY: a place for the result.
+    // SAFETY: there is room for the result.
     match unsafe { thrd_join(thread, &mut result) } {
         THRD_SUCCESS => Ok(result),
         error => Err(error),

@@ -1,9 +1,9 @@
 //! The C library's thread functions by their C names, for programs that test them.
 //!
-//! Rust programs have `std` for all this. To test what C programs get, these are the functions themselves, with types of
-//! the sizes that C programs know. Objects are taken by reference, so that they live and are aligned. What else the
-//! standards demand (to join a thread once, to unlock what one holds) is the caller's: like `zx::probe` this crate is for
-//! tests, and does not mark unsafe what goes wrong then.
+//! Rust programs use `std` instead. These bindings call the functions that C programs call, with types of the sizes
+//! that C programs use. Objects are passed by reference, so they exist and are aligned. The caller must meet the other
+//! conditions of the standards (join a thread only once, unlock only a mutex that it holds). Like `zx::probe`, this
+//! crate is for tests, and violations of these conditions are not marked unsafe.
 #![allow(missing_docs, non_camel_case_types, reason = "the names are those of the C standard, POSIX and Zircon")]
 
 pub mod c11;
@@ -31,7 +31,7 @@ unsafe extern "C" {
     safe fn __errno_location() -> *mut i32;
 }
 
-/// The moment some milliseconds from now on a clock.
+/// The time that is some milliseconds from now, on a clock.
 pub fn after(clock: i32, milliseconds: i64) -> timespec {
     let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
     clock_gettime(clock, &mut time);
@@ -45,18 +45,18 @@ pub fn errno() -> i32 {
     unsafe { *__errno_location() }
 }
 
-/// Sets it.
+/// Sets the calling thread's `errno`.
 pub fn set_errno(value: i32) {
     // SAFETY: the calling thread's own variable.
     unsafe { *__errno_location() = value };
 }
 
-/// Room for an object that the library keeps its state in; all zero at first.
+/// Memory for an object whose state the library manages; initially all zero.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Room<T>(UnsafeCell<T>);
 
-// SAFETY: only the library's functions reach what is in it, and those take care of other threads.
+// SAFETY: only the library's functions access the contents, and they synchronise threads.
 unsafe impl<T: Send> Sync for Room<T> {}
 
 impl<const N: usize> Room<[u64; N]> {
@@ -70,20 +70,20 @@ impl Room<u32> {
         Self(UnsafeCell::new(0))
     }
 
-    /// What is in it, while no other thread uses it.
+    /// Its first word. No other thread may use it at the same time.
     pub fn get(&self) -> u32 {
-        // SAFETY: a plain word, which is read at once.
+        // SAFETY: a plain word, which is read in one access.
         unsafe { self.0.get().read_volatile() }
     }
 
-    /// Puts something in it, while no other thread uses it.
+    /// Sets its first word. No other thread may use it at the same time.
     pub fn set(&self, value: u32) {
-        // SAFETY: a plain word, which is written at once.
+        // SAFETY: a plain word, which is written in one access.
         unsafe { self.0.get().write_volatile(value) };
     }
 }
 
-/// Declares a type that is such a room.
+/// Declares types that are such memory.
 macro_rules! room {
     ($($name:ident: $room:ty;)*) => {$(
         #[repr(transparent)]
@@ -91,7 +91,7 @@ macro_rules! room {
         pub struct $name(pub(crate) $crate::Room<$room>);
 
         impl $name {
-            /// All zero: as the standard's static initialiser.
+            /// All zero, like the standard's static initialiser.
             pub const fn new() -> Self {
                 Self($crate::Room::<$room>::new())
             }
@@ -106,7 +106,7 @@ macro_rules! room {
 }
 pub(crate) use room;
 
-/// What a thread is given to run, and what it makes of it.
+/// The closure that a thread runs.
 type Boxed<T> = Box<dyn FnOnce() -> T + Send>;
 
 fn pack<T>(run: impl FnOnce() -> T + Send + 'static) -> *mut c_void {
@@ -115,7 +115,7 @@ fn pack<T>(run: impl FnOnce() -> T + Send + 'static) -> *mut c_void {
 }
 
 /// # Safety
-/// What [`pack`] gave for this type, once.
+/// `packed` came from [`pack`] for this type, and is unpacked only once.
 unsafe fn unpack<T>(packed: *mut c_void) -> Boxed<T> {
     // SAFETY: as the caller says.
     *unsafe { Box::from_raw(packed.cast::<Boxed<T>>()) }

@@ -1,6 +1,6 @@
 //! Memory mappings.
 //!
-//! What lies at an address is the caller's, as with the address-space calls of the crate `zx`.
+//! As with the address-space calls of the crate `zx`, the caller is responsible for what is at an address.
 
 use std::ffi::c_void;
 
@@ -38,18 +38,18 @@ fn result(value: isize) -> Result<usize, i32> {
     if value == -1 { Err(super::errno()) } else { Ok(value as usize) }
 }
 
-/// The address, or `errno`.
+/// Maps memory; returns the address, or `errno`.
 pub fn mmap(hint: usize, len: usize, protection: i32, flags: i32, file: i32, offset: i64) -> Result<usize, i32> {
     let hint = std::ptr::with_exposed_provenance_mut(hint);
     result(c::mmap(hint, len, protection, flags, file, offset).expose_provenance() as isize)
 }
 
-/// 0, or `errno`.
+/// Unmaps memory; returns 0, or `errno`.
 pub fn munmap(address: usize, len: usize) -> Result<usize, i32> {
     result(c::munmap(std::ptr::with_exposed_provenance_mut(address), len) as isize)
 }
 
-/// 0, or `errno`.
+/// Changes protection; returns 0, or `errno`.
 pub fn mprotect(address: usize, len: usize, protection: i32) -> Result<usize, i32> {
     result(c::mprotect(std::ptr::with_exposed_provenance_mut(address), len, protection) as isize)
 }

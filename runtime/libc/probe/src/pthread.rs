@@ -46,7 +46,7 @@ unsafe extern "C" {
     pub safe fn pthread_exit(result: usize) -> !;
     pub safe fn pthread_self() -> pthread_t;
     pub safe fn pthread_equal(left: pthread_t, right: pthread_t) -> i32;
-    /// The handle stays the library's.
+    /// The library keeps ownership of the handle.
     pub safe fn pthread_get_zx_handle(thread: pthread_t) -> u32;
     pub safe fn pthread_once(once: &pthread_once_t, function: extern "C" fn()) -> i32;
     pub safe fn sched_yield() -> i32;
@@ -116,19 +116,19 @@ unsafe extern "C" {
 }
 
 extern "C" fn run(packed: *mut c_void) -> usize {
-    // SAFETY: what the creator packed for this thread.
+    // SAFETY: the creator packed this argument for this thread.
     unsafe { unpack::<usize>(packed)() }
 }
 
-/// `pthread_create` of a thread that runs `main`, or the library's error.
+/// Creates a thread that runs `main`, by `pthread_create`; returns the library's error.
 pub fn create(attr: Option<&pthread_attr_t>, main: impl FnOnce() -> usize + Send + 'static) -> Result<pthread_t, i32> {
     let packed = pack(main);
     let mut thread = 0;
-    // SAFETY: a place for the result; the thread unpacks its argument once.
+    // SAFETY: there is room for the result; the thread unpacks its argument once.
     match unsafe { pthread_create(&mut thread, attr, run, packed) } {
         0 => Ok(thread),
         error => {
-            // SAFETY: no thread was made that could.
+            // SAFETY: there is no thread that could unpack it.
             drop(unsafe { unpack::<usize>(packed) });
             Err(error)
         }
@@ -138,7 +138,7 @@ pub fn create(attr: Option<&pthread_attr_t>, main: impl FnOnce() -> usize + Send
 /// `pthread_join`: the thread's result.
 pub fn join(thread: pthread_t) -> Result<usize, i32> {
     let mut result = 0;
-    // SAFETY: a place for the result.
+    // SAFETY: there is room for the result.
     match unsafe { pthread_join(thread, &mut result) } {
         0 => Ok(result),
         error => Err(error),
@@ -154,7 +154,7 @@ pub fn set_name(thread: pthread_t, name: &CStr) -> i32 {
 /// `pthread_getname_np` with room for `size` bytes.
 pub fn name(thread: pthread_t, size: usize) -> Result<String, i32> {
     let mut buffer = vec![0u8; size];
-    // SAFETY: as much room as said.
+    // SAFETY: the buffer has `size` bytes.
     match unsafe { pthread_getname_np(thread, buffer.as_mut_ptr().cast(), size) } {
         0 => Ok(buffer.iter().take_while(|&&byte| byte != 0).map(|&byte| char::from(byte)).collect()),
         error => Err(error),

@@ -1,6 +1,6 @@
 //! Zircon's libsync.
 
-// The functions are in this crate, by their C names.
+// The crate `sync` defines the functions by their C names.
 use sync as _;
 
 use crate::room;
@@ -35,18 +35,18 @@ unsafe extern "C" {
     safe fn zx_futex_wake(futex: *const u32, count: u32) -> i32;
 }
 
-/// Where the word of a completion is: what its waiters sleep on.
+/// Address of a completion's word, on which its waiters sleep.
 pub fn address(completion: &sync_completion_t) -> usize {
     std::ptr::from_ref(completion).expose_provenance()
 }
 
-/// `zx_futex_wake` on what other functions sleep on.
+/// `zx_futex_wake` on a word on which other functions sleep.
 pub fn wake(address: usize, count: u32) -> i32 {
     zx_futex_wake(std::ptr::with_exposed_provenance(address), count)
 }
 
 impl zx_futex_t {
-    /// Where the word is.
+    /// Address of the word.
     pub fn address(&self) -> usize {
         std::ptr::from_ref(self).expose_provenance()
     }

@@ -1,4 +1,4 @@
-//! What C programs see of the linker: `dl_iterate_phdr`, `dladdr`, `dlopen` and its family.
+//! The dynamic linker's interface for C programs: `dl_iterate_phdr`, `dladdr`, `dlopen` and related functions.
 
 use super::elf::ProgramHeader;
 use super::link::{self, MODULES, Module};
@@ -8,14 +8,14 @@ use alloc::string::String;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
 
-/// What `dl_iterate_phdr` tells about one module.
+/// Information of `dl_iterate_phdr` about a module.
 #[repr(C)]
 pub struct ModuleInfo {
     bias: usize,
     name: *const c_char,
     headers: *const ProgramHeader,
     count: u16,
-    /// Modules ever added and removed: unwinders keep what they know while these stay.
+    /// Number of modules ever added and removed. Unwinders keep their caches while these do not change.
     adds: u64,
     subs: u64,
     tls_module: usize,
@@ -39,7 +39,7 @@ fn info(module: &Module, index: usize, adds: u64) -> ModuleInfo {
 
 type Visit = unsafe extern "C" fn(*mut ModuleInfo, usize, *mut c_void) -> c_int;
 
-/// Calls `visit` for each module until it gives other than 0; the program comes first, its name empty.
+/// Calls `visit` for each module until it returns a value other than 0. The program comes first, with an empty name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_iterate_phdr(visit: Visit, data: *mut c_void) -> c_int {
     let mut index = 0;
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn dl_iterate_phdr(visit: Visit, data: *mut c_void) -> c_i
     }
 }
 
-/// What `dladdr` tells.
+/// Result of `dladdr`.
 #[repr(C)]
 pub struct AddressInfo {
     file: *const c_char,
@@ -68,7 +68,7 @@ pub struct AddressInfo {
     address: *mut c_void,
 }
 
-/// Which module an address is in, and the nearest exported symbol below it. 0 = none.
+/// Finds the module of an address, and the nearest exported symbol below the address. Returns 0 if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dladdr(address: *const c_void, out: *mut AddressInfo) -> c_int {
     let modules = MODULES.lock();
@@ -88,14 +88,14 @@ pub unsafe extern "C" fn dladdr(address: *const c_void, out: *mut AddressInfo) -
         symbol: name,
         address: place,
     };
-    // SAFETY: the caller's place for the result.
+    // SAFETY: `out` points to the caller's structure.
     unsafe { out.write(info) };
     1
 }
 
-/// Why the last `dl*` call failed, until asked; one for all threads.
+/// Why the last `dl*` call failed, until `dlerror` is called; one for all threads.
 static ERROR: Lock<Option<String>> = Lock::new(None);
-/// What `dlerror` gave last: valid until the next call.
+/// The string that `dlerror` returned last: valid until the next call.
 static GIVEN: Lock<String> = Lock::new(String::new());
 
 fn failed(mut why: String) -> *mut c_void {
@@ -104,7 +104,7 @@ fn failed(mut why: String) -> *mut c_void {
     null_mut()
 }
 
-/// The reason of the last failure, or null if there was none since the last call.
+/// The reason of the last failure; null if there was none since the last call.
 #[unsafe(no_mangle)]
 pub extern "C" fn dlerror() -> *mut c_char {
     match ERROR.lock().take() {
@@ -119,12 +119,12 @@ pub extern "C" fn dlerror() -> *mut c_char {
 
 const NOLOAD: c_int = 4;
 
-/// A handle is a module's index + 1; the program is 1.
+/// A handle is a module's index + 1; the program's is 1.
 fn handle(index: usize) -> *mut c_void {
     (index + 1) as *mut c_void
 }
 
-/// Loads a library (null: the program itself). Its symbols are seen by all that is loaded later, whatever the mode says.
+/// Loads a library (null: returns the program). All modules loaded later see its symbols, regardless of the mode.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlopen(name: *const c_char, mode: c_int) -> *mut c_void {
     if name.is_null() {
@@ -155,7 +155,8 @@ pub extern "C" fn dlclose(_handle: *mut c_void) -> c_int {
     0
 }
 
-/// The address of a symbol: of the module `library` and what it needs, or (null) of the first module that has it.
+/// The address of a symbol: in the module `library` and the modules it needs, or (null) in the first module that has
+/// it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void {
     // SAFETY: a C string by contract.
@@ -165,7 +166,7 @@ pub unsafe extern "C" fn dlsym(library: *mut c_void, name: *const c_char) -> *mu
     let found = match (library as usize).checked_sub(1).filter(|&index| index != 0) {
         None => link::find_in(&modules, &name),
         Some(index) if index < modules.list.len() => {
-            // The module, then its needs, breadth first.
+            // The module, then the modules that it needs, breadth first.
             let mut order = alloc::vec![index];
             let mut at = 0;
             loop {

@@ -1,14 +1,14 @@
-//! Reading ELF images: the file's headers, the plan of its mapping, and the dynamic section of a mapped image.
+//! Reads ELF images: the file's headers, the layout of its mapping, and the dynamic section of a mapped image.
 //!
-//! Nothing in a file is trusted. Every address that comes from it goes through [`Image`], which gives out memory only
-//! inside a mapped segment, and stores only inside a writable one.
+//! The file is not trusted. Every address from it goes through [`Image`], which reads only inside of mapped segments,
+//! and writes only inside of writable ones.
 
 use super::symbols::Search;
 use core::mem::size_of;
 
-/// Size of a page, the unit of mappings.
+/// Page size in bytes, the unit of mappings.
 pub const PAGE: usize = 4096;
-/// Most segments of an image; linkers make four to six.
+/// Limit on the segments of an image; linkers make four to six.
 pub const MAX_SEGMENTS: usize = 10;
 
 pub const PT_LOAD: u32 = 1;
@@ -21,10 +21,10 @@ pub const PF_X: u32 = 1;
 pub const PF_W: u32 = 2;
 pub const PF_R: u32 = 4;
 
-/// Why an image was refused, as a phrase that follows "its".
+/// Why an image was rejected, as a phrase that follows "its".
 pub type Reason = &'static str;
 
-/// A program header as it stands in the file.
+/// A program header as in the file.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ProgramHeader {
@@ -51,43 +51,43 @@ pub struct Symbol {
 }
 
 impl Symbol {
-    /// Defined in the image that has it (absolute symbols count).
+    /// Whether its own image defines it (absolute symbols count).
     pub fn is_defined(&self) -> bool {
         self.section != 0
     }
 
-    /// May stay without a definition.
+    /// Whether it may remain undefined.
     pub fn is_weak(&self) -> bool {
         self.info >> 4 == 2
     }
 
-    /// Visible to other images: global, weak or unique.
+    /// Whether other images see it: global, weak or unique.
     pub fn is_global(&self) -> bool {
         matches!(self.info >> 4, 1 | 2 | 10)
     }
 
-    /// An offset in the thread's block, not an address.
+    /// Whether its value is an offset in the module's TLS block, not an address.
     pub fn is_tls(&self) -> bool {
         self.info & 15 == 6
     }
 
-    /// A function that gives the address.
+    /// Whether it is an indirect function (IFUNC), which returns the address.
     pub fn is_ifunc(&self) -> bool {
         self.info & 15 == 10
     }
 
-    /// Its value is no address relative to the image.
+    /// Whether its value is absolute, that is, not relative to the image.
     pub fn is_absolute(&self) -> bool {
         self.section == 0xfff1
     }
 }
 
-/// What the file's header says.
+/// Contents of the file's header.
 #[derive(Debug)]
 pub struct Header {
-    /// Address of the first instruction, relative to the image.
+    /// Address of the entry point, relative to the image.
     pub entry: u64,
-    /// Where the program headers stand in the file, and how many.
+    /// Offset of the program headers in the file, and their number.
     pub phoff: usize,
     pub phnum: usize,
 }
@@ -109,13 +109,13 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Header {
-    /// Reads the header from the start of the file.
+    /// Parses the header at the start of the file.
     pub fn parse(file: &[u8]) -> Result<Self, Reason> {
         let short = "file is too short";
         if file.get(..4).ok_or(short)? != b"\x7fELF" {
             return Err("file is not an ELF image");
         }
-        // 64-bit, little endian.
+        // 64-bit, little-endian.
         if bytes_at(file, 4) != Some([2, 1]) {
             return Err("image is not 64-bit little endian");
         }
@@ -136,7 +136,7 @@ impl Header {
         Ok(Self { entry, phoff, phnum: usize::from(count) })
     }
 
-    /// The program headers, which must lie in `file` (its first page is enough for any linker's output).
+    /// The program headers, which must be inside of `file` (the first page is enough for any linker's output).
     pub fn program_headers<'a>(
         &self,
         file: &'a [u8],
@@ -161,14 +161,14 @@ impl Header {
     }
 }
 
-/// One piece of an image to be mapped; all but the file size in whole pages.
+/// A part of an image to map. All sizes except for the file's are multiples of the page size.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Segment {
-    /// First byte, relative to the image's lowest page.
+    /// Address of its first byte, relative to the image's lowest page.
     pub start: usize,
-    /// Bytes, whole pages.
+    /// Length in bytes, a multiple of the page size.
     pub len: usize,
-    /// Where in the file the first page comes from.
+    /// Offset in the file of its first page.
     pub file_offset: u64,
     /// Bytes from `file_offset` that come from the file; the rest is zero.
     pub file_len: usize,
@@ -177,13 +177,13 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Needs pages of its own: it is written to, or it has bytes that are not the file's.
+    /// Whether it needs its own pages, because it is writable or has bytes that are not in the file.
     pub fn is_private(&self) -> bool {
         self.flags & PF_W != 0 || self.len > self.file_len.next_multiple_of(PAGE)
     }
 }
 
-/// The initial contents and size of a module's thread-local storage.
+/// Initial contents and size of a module's thread-local storage.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct TlsSegment {
     pub vaddr: usize,
@@ -192,26 +192,26 @@ pub struct TlsSegment {
     pub align: usize,
 }
 
-/// How an image is laid out in memory.
+/// Layout of an image in memory.
 #[derive(Default, Debug)]
 pub struct Layout {
     segments: [Segment; MAX_SEGMENTS],
     count: usize,
-    /// The lowest page's address in the file's own terms; 0 but for odd files.
+    /// Address of the lowest page as the file gives it; 0 in ordinary files.
     pub first: usize,
     /// Bytes from the lowest page to the end of the highest.
     pub span: usize,
-    /// Address and size of the dynamic section (file's terms).
+    /// Address and size of the dynamic section (address as in the file).
     pub dynamic: Option<(usize, usize)>,
     pub tls: Option<TlsSegment>,
-    /// Address and size of what becomes read-only after relocation (file's terms).
+    /// Address and size of the part that becomes read-only after relocation (address as in the file).
     pub relro: Option<(usize, usize)>,
-    /// Stack size that the program asks for; 0 = any.
+    /// Stack size that the program requests in bytes; 0 = any.
     pub stack: usize,
 }
 
 impl Layout {
-    /// Plans the mapping; segments come in ascending order and do not overlap, as the ELF standard asks.
+    /// Plans the mapping. Segments must be in ascending order and must not overlap, as the ELF standard demands.
     pub fn plan(headers: impl Iterator<Item = ProgramHeader>) -> Result<Self, Reason> {
         let mut layout = Layout::default();
         let mut end = 0;
@@ -265,18 +265,18 @@ impl Layout {
         Ok(layout)
     }
 
-    /// What is to be mapped, ascending.
+    /// The segments to map, ascending.
     pub fn segments(&self) -> &[Segment] {
         &self.segments[..self.count]
     }
 }
 
-/// A mapped image: the only way to its memory.
+/// A mapped image. All accesses to its memory go through this type.
 #[derive(Clone, Copy)]
 pub struct Image {
-    /// What is added to an address in the file's terms.
+    /// Difference between an address in memory and the address in the file.
     bias: usize,
-    /// Start, end (file's terms) and flags of each segment.
+    /// Start, end (addresses as in the file) and flags of each segment.
     segments: [(usize, usize, u32); MAX_SEGMENTS],
     count: usize,
 }
@@ -285,7 +285,7 @@ impl Image {
     /// The image whose lowest page is mapped at `base`.
     ///
     /// # Safety
-    /// All segments of `layout` are mapped there, with their rights or more, and stay so.
+    /// All segments of `layout` are mapped there, with their rights or more, and stay mapped.
     pub unsafe fn new(base: usize, layout: &Layout) -> Self {
         let mut segments = [(0, 0, 0); MAX_SEGMENTS];
         for (slot, segment) in segments.iter_mut().zip(layout.segments()) {
@@ -295,7 +295,7 @@ impl Image {
         Self { bias: base.wrapping_sub(layout.first), segments, count: layout.count }
     }
 
-    /// What is added to an address in the file's terms to find it in memory.
+    /// The load bias: the difference between an address in memory and the address in the file.
     pub fn bias(&self) -> usize {
         self.bias
     }
@@ -312,12 +312,12 @@ impl Image {
         Some(self.bias.wrapping_add(vaddr))
     }
 
-    /// Whether code at `vaddr` may run.
+    /// Whether `vaddr` is in an executable segment.
     pub fn is_code(&self, vaddr: usize) -> bool {
         self.segment(vaddr, 1).is_some_and(|segment| segment.2 & PF_X != 0)
     }
 
-    /// Whether the address in memory belongs to this image.
+    /// Whether an address in memory is inside of this image.
     pub fn contains(&self, address: usize) -> bool {
         self.segment(address.wrapping_sub(self.bias), 1).is_some()
     }
@@ -325,39 +325,40 @@ impl Image {
     /// Reads a plain value at `vaddr`.
     pub fn read<T: Copy>(&self, vaddr: usize) -> Option<T> {
         let address = self.address(vaddr, size_of::<T>())?;
-        // SAFETY: inside a readable segment, which `new`'s caller says is mapped; any bytes make a `T` (callers use
-        // integers and structures of them).
+        // SAFETY: inside of a readable segment, which the caller of `new` guarantees to be mapped; any bytes are a
+        // valid `T` (callers use integers and structures of integers).
         Some(unsafe { (address as *const T).read_unaligned() })
     }
 
     /// Stores a word at `vaddr`, which must lie in a writable segment.
     pub fn write(&self, vaddr: usize, value: usize) -> Option<()> {
         self.segment(vaddr, size_of::<usize>()).filter(|segment| segment.2 & PF_W != 0)?;
-        // SAFETY: inside a writable segment, mapped as `new`'s caller says; nothing in Rust refers to it.
+        // SAFETY: inside of a writable segment, mapped as the caller of `new` guarantees; no Rust reference points to
+        // it.
         unsafe { (self.bias.wrapping_add(vaddr) as *mut usize).write_unaligned(value) };
         Some(())
     }
 
-    /// For many stores close to each other.
+    /// A writer for many stores at nearby addresses.
     pub fn writer(&self) -> Writer<'_> {
         Writer { image: self, start: 0, end: 0 }
     }
 
-    /// What lies from `vaddr` to the end of its segment, which nobody can write: tables that are read again and again,
-    /// checked once.
+    /// The memory from `vaddr` to the end of its segment, which must not be writable. For tables that are read often:
+    /// the bounds are checked once.
     pub fn table<T: Copy>(&self, vaddr: usize) -> Option<&'static [T]> {
         let (_, end, flags) = self.segment(vaddr, 0)?;
         let start = self.bias.wrapping_add(vaddr) as *const T;
         if flags & (PF_R | PF_W) != PF_R || !start.is_aligned() {
             return None;
         }
-        // SAFETY: aligned, up to the end of a readable segment, mapped as `new`'s caller says; nothing stores there, as
-        // `write` and `Writer` only do where segments are writable; as to `T`, see `read`.
+        // SAFETY: aligned, and up to the end of a readable segment, mapped as the caller of `new` guarantees. Nothing
+        // writes there, because `write` and `Writer` only write to writable segments. For `T`, see `read`.
         Some(unsafe { core::slice::from_raw_parts(start, (end - vaddr) / size_of::<T>()) })
     }
 }
 
-/// Stores to an image; remembers the segment of the last one, which is almost always that of the next.
+/// Writes to an image. It caches the segment of the last store, which is almost always that of the next.
 pub struct Writer<'a> {
     image: &'a Image,
     start: usize,
@@ -374,7 +375,8 @@ impl Writer<'_> {
             (self.start, self.end, _) = segment.filter(|segment| segment.2 & wanted == wanted)?;
         }
         let place = self.image.bias.wrapping_add(vaddr) as *mut usize;
-        // SAFETY: inside a segment with these rights, mapped as `Image::new`'s caller says; nothing in Rust refers to it.
+        // SAFETY: inside of a segment with these rights, mapped as the caller of `Image::new` guarantees; no Rust
+        // reference points to it.
         unsafe { place.write_unaligned(place.read_unaligned().wrapping_add(value)) };
         Some(())
     }
@@ -387,33 +389,33 @@ pub struct Table {
     pub size: usize,
 }
 
-/// The dynamic section: where everything is that binding needs.
+/// The dynamic section: addresses and sizes of all tables for binding.
 #[derive(Clone, Default, Debug)]
 pub struct Dynamic {
     pub sysv_hash: Option<usize>,
-    /// The symbols, where a search finds them.
+    /// The tables for symbol look-up.
     pub search: Search,
     pub rela: Table,
     pub rel: Table,
     pub relr: Table,
     pub plt: Table,
-    /// The PLT's relocations have addends of their own.
+    /// Whether the PLT's relocations have explicit addends (RELA).
     pub plt_is_rela: bool,
     pub init: usize,
     pub init_array: Table,
     pub fini: usize,
     pub fini_array: Table,
     pub preinit_array: Table,
-    /// Offset of the image's own name in the strings; 0 = none.
+    /// Offset of the image's own name (soname) in the string table; 0 = none.
     pub soname: usize,
-    /// Address and size of the section itself, to list the needs again.
+    /// Address and size of the section itself, to list the needed libraries again.
     section: Table,
 }
 
 const DT_NEEDED: u64 = 1;
 
 impl Dynamic {
-    /// Reads the section at `vaddr`.
+    /// Parses the section at `vaddr`.
     pub fn parse(image: &Image, vaddr: usize, size: usize) -> Result<Self, Reason> {
         let mut dynamic = Dynamic { section: Table { vaddr, size }, ..Default::default() };
         let (mut strings, mut symbols, mut gnu_hash) = (None, None, None);
@@ -454,14 +456,14 @@ impl Dynamic {
         Ok(dynamic)
     }
 
-    /// The names of the libraries needed, in order; `None` for a name outside the image.
+    /// The names of the needed libraries, in order; `None` for a name outside of the image.
     pub fn needed<'a>(&'a self, image: &'a Image) -> impl Iterator<Item = Option<&'static [u8]>> + 'a {
         entries(image, self.section)
             .filter(|&(tag, _)| tag == DT_NEEDED)
             .map(|(_, offset)| self.search.string(offset as usize))
     }
 
-    /// The image's own name.
+    /// The image's own name (soname).
     pub fn soname(&self) -> Option<&'static [u8]> {
         if self.soname == 0 { None } else { self.search.string(self.soname) }
     }

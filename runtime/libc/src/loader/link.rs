@@ -1,8 +1,8 @@
-//! The modules of this process, and the steps from a program's file to a bound program.
+//! The list of modules in this process, and the steps from a program's file to a bound program.
 //!
-//! Modules are in the order in which they were found, breadth first from the program: the program, what it needs, what
-//! those need. That is also the order in which a symbol is searched. The vDSO and this library are in memory before
-//! anything is loaded and take their places when somebody needs them by name, or at the end.
+//! Modules are in the order in which they were found, breadth first from the program: the program, the libraries that
+//! it needs, the libraries that those need. Symbols are searched in the same order. The vDSO and this library are
+//! mapped before anything is loaded; they join the list when a module needs them by name, or at the end.
 
 use super::elf::{Dynamic, Symbol};
 use super::map::{self, Mapped};
@@ -21,19 +21,19 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// An image in this process.
+/// A loaded image.
 pub struct Module {
-    /// The name it is known by, with a NUL.
+    /// Its name, with a NUL.
     pub name: &'static [u8],
     pub mapped: Mapped,
     pub dynamic: Dynamic,
     /// Indices of the modules that it needs.
     pub needs: Vec<usize>,
-    /// Its thread-locals' distance from the thread pointer.
+    /// Distance of its TLS block from the thread pointer.
     pub tls_offset: Option<usize>,
-    /// Its symbols are bound and its memory protected.
+    /// Whether its symbols are bound and its RELRO part is protected.
     pub bound: bool,
-    /// Its initialisers have run, or are about to.
+    /// Whether its initialisers have run, or are about to.
     pub initialised: bool,
 }
 
@@ -43,40 +43,40 @@ impl Module {
         self.name.strip_suffix(b"\0").unwrap_or(self.name)
     }
 
-    /// For messages.
+    /// The name as text, for messages.
     pub fn display(&self) -> &'static str {
         text(self.name())
     }
 }
 
-/// A name for messages.
+/// A name as text, for messages.
 pub fn text(name: &'static [u8]) -> &'static str {
     core::str::from_utf8(name).unwrap_or("?")
 }
 
-/// A name that lives for ever, with a NUL.
+/// Copies a name to memory that is never freed, with a NUL.
 fn leak(name: &[u8]) -> &'static [u8] {
     let mut owned = name.to_vec();
     owned.push(0);
     Box::leak(owned.into_boxed_slice())
 }
 
-/// All modules, and how often that changed.
+/// All modules, and the number of changes.
 pub struct Modules {
     pub list: Vec<Module>,
-    /// Modules ever added: what unwinders compare to keep what they found.
+    /// Number of modules ever added; unwinders use it to validate their caches.
     pub added: u64,
 }
 
-/// The linker's state. Not held while code of a module runs.
+/// The linker's state. The lock is not held while a module's code runs.
 pub static MODULES: Lock<Modules> = Lock::new(Modules { list: Vec::new(), added: 0 });
-/// Where the program's own copy of `environ` is, if it has one.
+/// Address of the program's own copy of `environ`; 0 if it has none.
 static ENVIRON: AtomicUsize = AtomicUsize::new(0);
 
-/// An image that is in memory already and has no place in the list yet, by its name.
+/// An image that is already mapped and not yet in the list, with its name.
 type Waiting = (&'static [u8], Box<(Mapped, Dynamic)>);
 
-/// The images that are in memory before the linker runs.
+/// The images that are mapped before the linker runs.
 pub struct Present {
     pub own: Box<(Mapped, Dynamic)>,
     pub vdso: Box<(Mapped, Dynamic)>,
@@ -85,7 +85,7 @@ pub struct Present {
 const OWN_NAME: &[u8] = b"libc.so";
 const VDSO_NAME: &[u8] = b"libzircon.so";
 
-/// Loads and binds the program in `vmo`, named `name` in messages; gives its first instruction. `loaded` is the region of
+/// Loads and binds the program in `vmo`, named `name` in messages; returns its entry point. `loaded` is the VMAR of
 /// this library's own image.
 #[inline(never)]
 pub fn link_program(vmo: Handle, name: &[u8], present: Present, loaded: Handle) -> usize {
@@ -109,7 +109,7 @@ pub fn link_program(vmo: Handle, name: &[u8], present: Present, loaded: Handle) 
     for module in &mut modules.list {
         let name = module.name();
         if name == OWN_NAME || name == VDSO_NAME {
-            // The vDSO needs no binding, this library bound itself. Neither has initialisers.
+            // The vDSO needs no binding, and this library has bound itself. Neither has initialisers.
             module.bound = true;
             module.initialised = true;
         }
@@ -128,7 +128,7 @@ pub fn link_program(vmo: Handle, name: &[u8], present: Present, loaded: Handle) 
     entry
 }
 
-/// Binds what this library takes from libfdio, which was not there when it bound itself; then it is whole.
+/// Binds this library's weak references to libfdio, which was not loaded when this library bound itself.
 fn bind_own_weak(modules: &Modules) -> Result<(), reloc::Failure> {
     let Some(index) = modules.list.iter().position(|module| module.name() == OWN_NAME) else { return Ok(()) };
     let module = &modules.list[index];
@@ -156,10 +156,10 @@ fn push(modules: &mut Modules, name: &'static [u8], mapped: Mapped, dynamic: Dyn
     modules.list.len() - 1
 }
 
-/// Maps the file in `vmo` (which it closes) as the module `name`.
+/// Maps the file in `vmo` as the module `name`, and closes `vmo`.
 fn load(modules: &mut Modules, vmo: Handle, name: &'static [u8]) -> Result<usize, String> {
     let mapped = map::map(vmo);
-    // SAFETY: the mappings keep the memory object.
+    // SAFETY: the mappings keep the VMO alive.
     unsafe { sys::zx_handle_close(vmo) };
     let shown = text(name_of(name));
     let mapped = mapped.map_err(|why| format!("{shown} cannot be loaded: {why}"))?;
@@ -184,7 +184,7 @@ fn load(modules: &mut Modules, vmo: Handle, name: &'static [u8]) -> Result<usize
     Ok(index)
 }
 
-/// Loads what the modules from `first` on need, and what those need.
+/// Loads the libraries that the modules from `first` on need, and those that these need in turn.
 pub fn load_needs(modules: &mut Modules, first: usize, present: &mut [Option<Waiting>]) -> Result<(), String> {
     let mut next = first;
     while next < modules.list.len() {
@@ -218,7 +218,7 @@ pub fn load_needs(modules: &mut Modules, first: usize, present: &mut [Option<Wai
     Ok(())
 }
 
-/// The module that is known by `name`, or calls itself so.
+/// The module with this name or soname.
 pub fn index_of(modules: &Modules, name: &[u8]) -> Option<usize> {
     modules
         .list
@@ -226,7 +226,7 @@ pub fn index_of(modules: &Modules, name: &[u8]) -> Option<usize> {
         .position(|module| module.name() == name || module.dynamic.soname().is_some_and(|own| own == name))
 }
 
-/// The first definition of a symbol in the order of the modules.
+/// The first definition of a symbol, in module order.
 pub fn find_in(modules: &Modules, name: &Name) -> Option<(usize, Symbol)> {
     find_except(modules, name, usize::MAX)
 }
@@ -238,7 +238,7 @@ fn find_except(modules: &Modules, name: &Name, except: usize) -> Option<(usize, 
     })
 }
 
-/// Where a symbol of the module at `index` is.
+/// The address of a symbol of the module at `index`.
 pub fn address(modules: &Modules, index: usize, symbol: &Symbol) -> usize {
     let bias = modules.list[index].mapped.image.bias();
     let value = symbol.value as usize;
@@ -249,13 +249,13 @@ pub fn address(modules: &Modules, index: usize, symbol: &Symbol) -> usize {
     if symbol.is_ifunc() { call_indirect(address) } else { address }
 }
 
-/// Asks an indirect function for the address that it stands for.
+/// Calls an IFUNC resolver; returns the address of the function.
 fn call_indirect(address: usize) -> usize {
-    // SAFETY: the image says that a resolver is there; running its code is what loading it means.
+    // SAFETY: the image says that a resolver is there; to load an image means to run its code.
     unsafe { core::mem::transmute::<usize, extern "C" fn() -> usize>(address)() }
 }
 
-/// Binds every module that is not bound yet, those that others need first.
+/// Binds all modules that are not bound yet, beginning with those that others need.
 pub fn bind_all(modules: &mut Modules) -> Result<(), String> {
     for index in (0..modules.list.len()).rev() {
         if modules.list[index].bound {
@@ -281,21 +281,21 @@ fn bind(modules: &Modules, index: usize) -> Result<(), reloc::Failure> {
     reloc::apply(&module.mapped.image, &module.dynamic, &mut Scope { modules, index })
 }
 
-/// Makes read-only what needs no more stores.
+/// Makes the RELRO part of a module read-only.
 fn protect(module: &Module) {
     let Some((vaddr, len)) = module.mapped.layout.relro else { return };
     let start = vaddr & !(PAGE_SIZE - 1);
-    // The last page counts only if all of it is to be protected.
+    // The last page is protected only if all of it belongs to the part.
     let len = (vaddr + len - start) & !(PAGE_SIZE - 1);
     let Some(address) = module.mapped.image.address(start, len).filter(|_| len > 0) else { return };
-    // SAFETY: the pages hold relocated tables only.
+    // SAFETY: the pages hold only relocated tables.
     let status = unsafe { sys::zx_vmar_protect(module.mapped.region, sys::VM_PERM_READ, address, len) };
     if check(status).is_err() {
         crate::fatal::report(format_args!("ld.so.1: {}: relocated data stay writable ({status})", module.display()));
     }
 }
 
-/// How the module at `index` sees the others.
+/// Symbol resolution from the module at `index`.
 struct Scope<'a> {
     modules: &'a Modules,
     index: usize,
@@ -303,7 +303,7 @@ struct Scope<'a> {
 
 impl Resolve for Scope<'_> {
     fn bind(&mut self, name: &Name<'static>, symbol: &Symbol) -> Option<Binding> {
-        // A symbol that is not visible outside is the module's own.
+        // A symbol that other modules do not see resolves to the module's own.
         let local = (symbol.is_defined() && !symbol.is_global()).then_some((self.index, *symbol));
         match local.or_else(|| find_in(self.modules, name)) {
             Some((index, found)) if found.is_tls() => {
@@ -340,10 +340,10 @@ impl Resolve for Scope<'_> {
     }
 }
 
-/// A function of a module that takes nothing.
+/// A module's initialiser or finaliser.
 type Hook = extern "C" fn();
 
-/// The addresses in an array of functions.
+/// The addresses in an array of initialisers or finalisers.
 fn hooks(module: &Module, vaddr: usize, size: usize) -> Vec<usize> {
     let image = &module.mapped.image;
     (0..size / 8)
@@ -352,11 +352,11 @@ fn hooks(module: &Module, vaddr: usize, size: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Module indices such that each comes after all that it needs.
+/// Module indices in an order in which each module comes after all that it needs.
 fn dependency_order(modules: &Modules) -> Vec<usize> {
     let mut order = Vec::new();
     let mut seen = vec![false; modules.list.len()];
-    // (module, how many of its needs have been visited)
+    // (module, number of its needed modules that have been visited)
     let mut path = Vec::new();
     for root in 0..modules.list.len() {
         if core::mem::replace(&mut seen[root], true) {
@@ -382,7 +382,7 @@ fn dependency_order(modules: &Modules) -> Vec<usize> {
     order
 }
 
-/// Runs the initialisers of all modules that have not run theirs, needs first.
+/// Runs the initialisers of all modules that have not run theirs, needed modules first.
 pub fn initialise() {
     let calls = {
         let mut modules = MODULES.lock();
@@ -427,31 +427,31 @@ pub fn finalise() {
 
 fn run(calls: &[usize]) {
     for &hook in calls {
-        // SAFETY: a bound module names its hooks so; running them is what loading it means.
+        // SAFETY: a bound module declares these functions; to load a module means to run them.
         unsafe { core::mem::transmute::<usize, Hook>(hook)() };
     }
 }
 
-/// The address of a symbol that any module offers.
+/// The address of a symbol that any module defines.
 pub fn find_global(name: &[u8]) -> Option<usize> {
     let modules = MODULES.lock();
     let (index, symbol) = find_in(&modules, &Name::new(name))?;
     Some(address(&modules, index, &symbol))
 }
 
-/// Where the program sees `environ`, if not in this library.
+/// The program's own variable `environ`, if it has one.
 pub fn environ_cell<T>() -> Option<*mut T> {
     let cell = ENVIRON.load(Ordering::Relaxed);
     (cell != 0).then_some(cell as *mut T)
 }
 
-/// The stack size that the program's file asks for, in bytes.
+/// The stack size in bytes that the program's file requests.
 pub fn program_stack() -> usize {
     MODULES.lock().list.first().map_or(0, |program| program.mapped.layout.stack)
 }
 
-/// Loads a library and what it needs while the program runs (`dlopen`); gives its index. On failure nothing stays in the
-/// list (what had been mapped stays mapped).
+/// Loads a library and the libraries that it needs while the program runs (`dlopen`); returns its index. If that fails,
+/// nothing remains in the list (but files that were mapped remain mapped).
 pub fn load_library(modules: &mut Modules, name: &[u8]) -> Result<usize, String> {
     let first = modules.list.len();
     let result = (|| {

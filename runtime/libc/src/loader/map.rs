@@ -1,7 +1,7 @@
-//! Putting a file into memory.
+//! Maps a file into memory.
 //!
-//! Read-only and executable segments are mapped straight from the file's memory object, so that all processes share their
-//! pages. A writable segment gets a memory object of its own, into which the file's bytes are read.
+//! Read-only and executable segments are mapped directly from the file's VMO, so all processes share their pages. A
+//! writable segment gets its own VMO with a copy of the file's bytes.
 
 use super::elf::{self, Header, Image, Layout, PAGE, PF_R, PF_W, PF_X, Segment};
 use crate::sys::{self, Handle, Status};
@@ -10,9 +10,9 @@ use core::mem::MaybeUninit;
 
 /// Why a file could not be mapped.
 pub enum Failure {
-    /// The file is not fit: "its ...".
+    /// The file is not suitable: "its ...".
     Image(elf::Reason),
-    /// The system refused, doing what.
+    /// A system call failed: what was attempted, and the status.
     System(&'static str, Status),
 }
 
@@ -37,11 +37,11 @@ pub struct Mapped {
     pub layout: Layout,
     /// Address of the lowest page.
     pub base: usize,
-    /// First instruction (address).
+    /// Address of the entry point.
     pub entry: usize,
-    /// The program headers in memory, and how many.
+    /// Address of the program headers in memory, and their number.
     pub headers: (usize, usize),
-    /// The region that holds the image; to change rights in it, and to unmap it.
+    /// The VMAR that holds the image, for changing protection and for unmapping.
     pub region: Handle,
 }
 
@@ -49,10 +49,10 @@ fn system(doing: &'static str) -> impl Fn(Status) -> Failure {
     move |status| Failure::System(doing, status)
 }
 
-/// The first page of a file, or as much as there is, and the file's size.
+/// The first page of a file, or less if the file is shorter, and the file's size.
 fn first_page(vmo: Handle, page: &mut [MaybeUninit<u8>; PAGE]) -> Result<(&[u8], u64), Failure> {
     let mut size = PAGE as u64;
-    // SAFETY: a word for the property; the buffer is as long as said, and the bytes read are then initialised.
+    // SAFETY: the property is a word; the buffer has the given length, and only bytes that were read are used.
     unsafe {
         let place = (&raw mut size).cast();
         if sys::zx_object_get_property(vmo, sys::PROP_VMO_CONTENT_SIZE, place, 8) != sys::OK {
@@ -64,7 +64,7 @@ fn first_page(vmo: Handle, page: &mut [MaybeUninit<u8>; PAGE]) -> Result<(&[u8],
     }
 }
 
-/// Maps the file in `vmo`, anywhere.
+/// Maps the file in `vmo` at any address.
 #[inline(never)]
 pub fn map(vmo: Handle) -> Result<Mapped, Failure> {
     let mut page = [MaybeUninit::uninit(); PAGE];
@@ -76,12 +76,12 @@ pub fn map(vmo: Handle) -> Result<Mapped, Failure> {
     }
     let rights = sys::VM_CAN_MAP_READ | sys::VM_CAN_MAP_WRITE | sys::VM_CAN_MAP_EXECUTE | sys::VM_CAN_MAP_SPECIFIC;
     let (mut region, mut base) = (sys::HANDLE_INVALID, 0);
-    // SAFETY: valid places for the results.
+    // SAFETY: there is room for the results.
     check(unsafe { sys::zx_vmar_allocate(root_vmar(), rights, 0, layout.span, &mut region, &mut base) })
         .map_err(system("finding room for it"))?;
     for segment in layout.segments() {
         if let Err(failure) = map_segment(vmo, region, base, segment) {
-            // SAFETY: nothing uses the half-made image.
+            // SAFETY: nothing uses the incomplete image.
             unsafe {
                 sys::zx_vmar_destroy(region);
                 sys::zx_handle_close(region);
@@ -89,7 +89,7 @@ pub fn map(vmo: Handle) -> Result<Mapped, Failure> {
             return Err(failure);
         }
     }
-    // SAFETY: all segments have just been mapped, and stay while the module is known.
+    // SAFETY: all segments have just been mapped, and stay mapped while the module is in use.
     let image = unsafe { Image::new(base, &layout) };
     let headers = match headers_in_memory(&layout, &header) {
         Some(vaddr) => (image.bias().wrapping_add(vaddr), header.phnum),
@@ -98,7 +98,7 @@ pub fn map(vmo: Handle) -> Result<Mapped, Failure> {
     Ok(Mapped { image, base, entry: image.bias().wrapping_add(header.entry as usize), headers, region, layout })
 }
 
-/// Where the segment that covers the file's headers puts them (file's terms).
+/// The address (as in the file) of the program headers, in the segment that covers them.
 fn headers_in_memory(layout: &Layout, header: &Header) -> Option<usize> {
     let end = header.phoff + header.phnum * size_of::<elf::ProgramHeader>();
     let segment = layout.segments().iter().find(|segment| segment.file_offset == 0 && end <= segment.file_len)?;
@@ -119,14 +119,14 @@ fn map_segment(file: Handle, region: Handle, base: usize, segment: &Segment) -> 
     let mut address = 0;
     if !segment.is_private() {
         let options = rights(segment.flags) | sys::VM_SPECIFIC;
-        // SAFETY: into the fresh region, where nothing is.
+        // SAFETY: maps into the new, empty VMAR.
         let status = unsafe {
             sys::zx_vmar_map(region, options, segment.start, file, segment.file_offset, segment.len, &mut address)
         };
         return check(status).map_err(system("mapping it"));
     }
     let mut own = sys::HANDLE_INVALID;
-    // SAFETY: as above; the bytes go to pages that nothing refers to yet.
+    // SAFETY: as above; nothing refers to the pages yet.
     unsafe {
         check(sys::zx_vmo_create(segment.len as u64, 0, &mut own)).map_err(system("making room for its data"))?;
         let options = sys::VM_PERM_READ | sys::VM_PERM_WRITE | sys::VM_SPECIFIC;

@@ -1,9 +1,9 @@
 //! The dynamic linker: finds, maps and binds the program and the libraries that it needs.
 //!
-//! [`elf`], [`symbols`] and [`reloc`] know the format and trust nothing in it; they run on any machine and are tested
-//! there. [`service`] gets files from the loader service, [`map`] puts them into memory, [`tls`] lays out thread-local
-//! variables, [`link`] keeps the list of modules and does it all in order, [`api`] is what C programs see of it
-//! (`dl_iterate_phdr`, `dladdr`, `dlopen`...).
+//! [`elf`], [`symbols`] and [`reloc`] implement the format and do not trust the file; they run on any machine and are
+//! tested on the host. [`service`] requests files from the loader service, [`map`] maps them, [`tls`] lays out
+//! thread-local variables, [`link`] keeps the list of modules and performs the steps in order, [`api`] is the interface
+//! for C programs (`dl_iterate_phdr`, `dladdr`, `dlopen`...).
 
 pub mod elf;
 pub mod reloc;

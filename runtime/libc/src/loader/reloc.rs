@@ -1,7 +1,7 @@
 //! Relocation of one image: RELR (packed relative), REL, RELA and the PLT's table.
 //!
-//! What a symbol means is the caller's to say ([`Resolve`]): this file knows the formats and the types' arithmetic. All
-//! stores go through [`Image::write`], so that a malformed table is refused rather than followed.
+//! The caller resolves symbols ([`Resolve`]); this file has the formats and the arithmetic of the relocation types. All
+//! stores go through [`Image::write`], so a malformed table is rejected.
 
 use super::elf::{Dynamic, Image, Reason, Symbol, Table};
 use super::symbols::Name;
@@ -18,24 +18,24 @@ const R_TPOFF64: u32 = 18;
 const R_TLSDESC: u32 = 36;
 const R_IRELATIVE: u32 = 37;
 
-/// What a symbol is bound to.
+/// The result of resolving a symbol.
 pub enum Binding {
-    /// An address in memory (0 for a weak symbol that nobody defines).
+    /// An address in memory (0 for an undefined weak symbol).
     Address(usize),
-    /// A thread-local: the offset of its module's block below the thread pointer, and its own offset in the block.
+    /// A thread-local: distance of its module's block below the thread pointer, and offset in the block.
     Tls { module: usize, offset: usize },
-    /// A thread-local that is weak and that nobody defines.
+    /// An undefined weak thread-local.
     NoTls,
 }
 
-/// Why relocation stopped.
+/// Why relocation failed.
 #[derive(Debug)]
 pub enum Failure {
     /// The image is malformed.
     Image(Reason),
-    /// A type that this linker does not know.
+    /// An unknown relocation type.
     Type(u32),
-    /// Nobody defines this symbol.
+    /// An undefined symbol.
     Undefined(&'static [u8]),
 }
 
@@ -45,17 +45,17 @@ impl From<Reason> for Failure {
     }
 }
 
-/// How the linker sees the symbols and special cases of the image that is being relocated.
+/// Symbol resolution and special cases, for the image that is being relocated.
 pub trait Resolve {
-    /// What `symbol`, named `name`, is bound to. `None` = nobody defines it and it is not weak.
+    /// Resolves `symbol`, named `name`. `None` means that it is undefined and not weak.
     fn bind(&mut self, name: &Name<'static>, symbol: &Symbol) -> Option<Binding>;
-    /// The block offset of the image's own thread-locals.
+    /// The distance of the image's own TLS block below the thread pointer.
     fn own_tls(&self) -> Option<usize>;
-    /// Copies the first other definition of `name` to `to` (`size` bytes).
+    /// Copies the first definition of `name` in another module to `to` (`size` bytes).
     fn copy(&mut self, name: &Name<'static>, to: usize, size: usize) -> Option<()>;
-    /// The pair of words that makes a TLS descriptor for an offset from the thread pointer; `None` = undefined weak.
+    /// The two words of a TLS descriptor for an offset from the thread pointer; `None` means an undefined weak symbol.
     fn tls_descriptor(&self, offset: Option<usize>) -> (usize, usize);
-    /// Calls the resolver at `address` in the image.
+    /// Calls the IFUNC resolver at `address` in the image.
     fn indirect(&mut self, address: usize) -> usize;
 }
 
@@ -72,7 +72,7 @@ pub fn apply_relr(image: &Image, table: Table) -> Result<(), Reason> {
             next = entry.wrapping_add(8);
             continue;
         }
-        // A bitmap of the 63 words that follow.
+        // A bitmap of the next 63 words.
         let mut bits = entry >> 1;
         let mut at = next;
         while bits != 0 {
@@ -92,7 +92,7 @@ struct Entry {
     at: usize,
     kind: u32,
     symbol: usize,
-    /// `None`: the addend stands at the place itself.
+    /// `None`: the addend is at the relocated place itself.
     addend: Option<usize>,
 }
 
@@ -110,10 +110,10 @@ fn entries(image: &Image, table: Table, rela: bool) -> Result<impl Iterator<Item
     }))
 }
 
-/// Applies all relocations of `image` but RELR. `only_relative`: no symbols yet.
+/// Applies all relocations of `image` except for RELR.
 pub fn apply(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve) -> Result<(), Failure> {
     let tables = [(dynamic.rel, false), (dynamic.rela, true), (dynamic.plt, dynamic.plt_is_rela)];
-    // Indirect functions run code of the image: last, when everything that they may use is bound.
+    // Indirect functions run code of the image. They come last, when everything that they may use is bound.
     for indirect in [false, true] {
         for (table, rela) in tables {
             for entry in entries(image, table, rela)? {
@@ -126,7 +126,7 @@ pub fn apply(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve) -> R
     Ok(())
 }
 
-/// Binds anew what is weak and defined elsewhere if anywhere: for an image that was bound when less was loaded.
+/// Binds weak symbols again that another module may define now: for an image that was bound when less was loaded.
 pub fn apply_weak(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve) -> Result<(), Failure> {
     let tables = [(dynamic.rel, false), (dynamic.rela, true), (dynamic.plt, dynamic.plt_is_rela)];
     for (table, rela) in tables {
@@ -159,7 +159,7 @@ fn apply_one(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve, entr
         R_64 | R_COPY | R_GLOB_DAT | R_JUMP_SLOT | R_DTPMOD64 | R_DTPOFF64 | R_TPOFF64 | R_TLSDESC => {}
         other => return Err(Failure::Type(other)),
     }
-    // The rest is about a symbol; number 0 means the image's own thread-local block.
+    // The other types refer to a symbol; number 0 means the image's own TLS block.
     let symbol = dynamic.search.symbol(entry.symbol).ok_or("relocations name symbols outside the image")?;
     let name = dynamic.search.name(symbol.name as usize).ok_or("symbol names lie outside the image")?;
     if kind == R_COPY {
@@ -178,7 +178,7 @@ fn apply_one(image: &Image, dynamic: &Dynamic, resolver: &mut impl Resolve, entr
     match (kind, binding) {
         (R_64, Binding::Address(value)) => put(at, value.wrapping_add(addend(at)?)),
         (R_GLOB_DAT | R_JUMP_SLOT, Binding::Address(value)) => put(at, value),
-        // The C library's `__tls_get_addr` takes the block's distance from the thread pointer as the module.
+        // The C library's `__tls_get_addr` expects the block's distance from the thread pointer as the module.
         (R_DTPMOD64, Binding::Tls { module, .. }) => put(at, module),
         (R_DTPOFF64, Binding::Tls { offset, .. }) => put(at, offset.wrapping_add(addend(at)?)),
         (R_TPOFF64, Binding::Tls { module, offset }) => put(at, offset.wrapping_add(addend(at)?).wrapping_sub(module)),

@@ -1,10 +1,10 @@
 //! Symbol look-up in one image: by GNU hash table (with its Bloom filter) or by the System V one.
 //!
-//! Versions are not looked at: nothing built for this target has them. A malformed table finds nothing; every loop ends
-//! because it advances in a table that lies in one segment.
+//! Symbol versions are ignored, because files for this target have none. In a malformed table nothing is found; every
+//! loop ends, because it advances in a table within one segment.
 //!
-//! A program's start binds some hundred symbols, each of which is looked for in one image after the other. So what a search
-//! reads is cut out of the image once ([`Search`]), and all that is left to check is that it stays within.
+//! To start a program, the linker binds a few hundred symbols, and searches one image after the other for each. So
+//! [`Search`] extracts the tables from the image once, and a search only checks the bounds of slices.
 
 use super::elf::{Dynamic, Image, Symbol};
 
@@ -15,7 +15,7 @@ pub struct Name<'a> {
     gnu: u32,
 }
 
-/// The hash of no bytes, and of one byte more.
+/// The hash of an empty name; the next function adds a byte.
 const GNU_START: u32 = 5381;
 fn gnu_more(hash: u32, byte: u8) -> u32 {
     hash.wrapping_mul(33).wrapping_add(u32::from(byte))
@@ -41,7 +41,7 @@ impl<'a> Name<'a> {
     }
 }
 
-/// An image's symbols, their names, and the GNU hash table; each reaches to the end of its segment.
+/// The symbol table, string table and GNU hash table of an image; each extends to the end of its segment.
 #[derive(Clone, Default, Debug)]
 pub struct Search {
     symbols: &'static [Symbol],
@@ -51,10 +51,10 @@ pub struct Search {
 
 #[derive(Clone, Debug)]
 struct Gnu {
-    /// The first symbol that is in it.
+    /// Index of the first symbol in the hash table.
     first: u32,
     shift: u32,
-    /// As many words as a power of two.
+    /// Its length is a power of two.
     bloom: &'static [u64],
     /// Not empty.
     buckets: &'static [u32],
@@ -64,7 +64,7 @@ struct Gnu {
 impl Gnu {
     fn new(image: &Image, vaddr: usize) -> Option<Self> {
         let &[buckets, first, bloom_words, shift] = image.table::<u32>(vaddr)?.first_chunk()?;
-        // The symbol with the number 0 is none.
+        // Symbol 0 is not a symbol.
         if buckets == 0 || first == 0 || !bloom_words.is_power_of_two() || shift >= 32 {
             return None;
         }
@@ -74,7 +74,7 @@ impl Gnu {
         Some(Gnu { first, shift, bloom: image.table(bloom)?.get(..bloom_words as usize)?, buckets, chains })
     }
 
-    /// Symbols whose hash is that of the name.
+    /// Symbols with the same hash as the name.
     fn candidates(&self, name: &Name) -> Candidates<'_> {
         let word = self.bloom.get((name.gnu as usize / 64) & (self.bloom.len() - 1)).copied().unwrap_or(0);
         let mask = 1u64 << (name.gnu % 64) | 1u64 << ((name.gnu >> self.shift) % 64);
@@ -86,11 +86,11 @@ impl Gnu {
     }
 }
 
-/// See [`Gnu::candidates`].
+/// Iterator of [`Gnu::candidates`].
 struct Candidates<'a> {
     table: &'a Gnu,
     hash: u32,
-    /// The next of the chain; below the table's first: none.
+    /// Next index of the chain; below the table's first index at the end.
     index: u32,
 }
 
@@ -113,8 +113,7 @@ impl Iterator for Candidates<'_> {
 }
 
 impl Search {
-    /// Of an image whose strings, symbols and hash table are at these addresses; `None` if they cannot be read, or can be
-    /// written.
+    /// The tables of an image at these addresses; `None` if they cannot be read, or are writable.
     pub fn new(image: &Image, strings: usize, symbols: usize, gnu: Option<usize>) -> Option<Self> {
         let gnu = gnu.and_then(|vaddr| Gnu::new(image, vaddr));
         Some(Search { symbols: image.table(symbols)?, strings: image.table(strings)?, gnu })
@@ -130,7 +129,7 @@ impl Search {
         self.name(offset).map(|name| name.text)
     }
 
-    /// The same, with its hash.
+    /// Like [`Search::string`], with its hash.
     pub fn name(&self, offset: usize) -> Option<Name<'static>> {
         let bytes = self.strings.get(offset..)?;
         let mut gnu = GNU_START;
@@ -143,7 +142,7 @@ impl Search {
         None
     }
 
-    /// The symbol at `index`, if others may use it and it is named so.
+    /// The symbol at `index`, if other images see it and it has this name.
     fn defines(&self, index: u32, name: &Name) -> Option<Symbol> {
         let symbol = self.symbols.get(index as usize)?;
         if !symbol.is_defined() || !symbol.is_global() {
@@ -154,7 +153,7 @@ impl Search {
     }
 }
 
-/// The definition of `name` that `image` offers to others.
+/// The definition of `name` in `image` that other images see.
 pub fn find(image: &Image, dynamic: &Dynamic, name: &Name) -> Option<Symbol> {
     let search = &dynamic.search;
     match (&search.gnu, dynamic.sysv_hash) {
@@ -172,7 +171,7 @@ fn find_sysv(image: &Image, search: &Search, table: usize, name: &Name) -> Optio
     let bucket_table = table.checked_add(8)?;
     let chain_table = bucket_table.checked_add(buckets as usize * 4)?;
     let mut index: u32 = image.read(bucket_table.checked_add((name.sysv() % buckets) as usize * 4)?)?;
-    // A chain has at most `chains` links; more is a loop.
+    // A chain has at most `chains` links; a longer one is a loop.
     for _ in 0..chains {
         if index == 0 {
             return None;
@@ -185,13 +184,13 @@ fn find_sysv(image: &Image, search: &Search, table: usize, name: &Name) -> Optio
     None
 }
 
-/// Entries of the symbol table, where a hash table tells.
+/// Number of entries in the symbol table, if a hash table gives it.
 pub fn count(image: &Image, dynamic: &Dynamic) -> usize {
     let by_gnu = dynamic.search.gnu.as_ref().and_then(gnu_count);
     by_gnu.or_else(|| Some(image.read::<[u32; 2]>(dynamic.sysv_hash?)?[1] as usize)).unwrap_or(0)
 }
 
-/// The GNU table does not say how many symbols there are: the last chain's end does.
+/// The GNU hash table does not hold the number of symbols; the end of the last chain gives it.
 fn gnu_count(table: &Gnu) -> Option<usize> {
     let mut last = table.buckets.iter().copied().max()?;
     if last < table.first {

@@ -1,4 +1,4 @@
-//! The linker's format code over images of the machine that the tests run on, and over damaged ones.
+//! Tests of the linker's format code, with libraries of the build machine and with damaged ones.
 
 use super::elf::{Dynamic, Header, Image, Layout, Symbol};
 use super::reloc::{self, Binding, Failure, Resolve};
@@ -6,14 +6,14 @@ use super::symbols::{self, Name};
 use proptest::prelude::*;
 use std::sync::OnceLock;
 
-/// An image laid out in memory of the test's own: what mapping it would give.
+/// An image in the test's own memory, laid out as if mapped.
 struct Loaded {
     _memory: Vec<u64>,
     image: Image,
     dynamic: Dynamic,
 }
 
-/// Reads headers and lays the segments out; the same steps as the mapping code.
+/// Reads the headers and copies the segments to memory, with the same steps as the mapping code.
 fn load(file: &[u8]) -> Result<Loaded, String> {
     let header = Header::parse(file)?;
     let layout = Layout::plan(header.program_headers(&file[..file.len().min(4096)])?)?;
@@ -21,7 +21,7 @@ fn load(file: &[u8]) -> Result<Loaded, String> {
         return Err("too large for the test".into());
     }
     let mut memory = vec![0u64; layout.span / 8];
-    // SAFETY: the vector's own bytes, before anything else refers to them.
+    // SAFETY: the vector's own bytes; nothing else refers to them yet.
     let bytes = unsafe { std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<u8>(), layout.span) };
     for segment in layout.segments() {
         let from = segment.file_offset as usize;
@@ -31,14 +31,14 @@ fn load(file: &[u8]) -> Result<Loaded, String> {
         };
         bytes[segment.start..segment.start + len].copy_from_slice(source);
     }
-    // SAFETY: all segments lie in the vector, which `Loaded` keeps.
+    // SAFETY: all segments are in the vector, which `Loaded` keeps.
     let image = unsafe { Image::new(memory.as_ptr() as usize, &layout) };
     let (vaddr, size) = layout.dynamic.ok_or("no dynamic section")?;
     let dynamic = Dynamic::parse(&image, vaddr, size)?;
     Ok(Loaded { _memory: memory, image, dynamic })
 }
 
-/// A shared library of the build machine: large, with both kinds of everything.
+/// A shared library of the build machine: large, with both types of hash tables and relocations.
 fn library() -> &'static [u8] {
     static FILE: OnceLock<Vec<u8>> = OnceLock::new();
     FILE.get_or_init(|| {
@@ -48,7 +48,7 @@ fn library() -> &'static [u8] {
     })
 }
 
-/// Binds every symbol to the image's own or to a recognisable address.
+/// Binds every symbol to the image's own definition, or to a recognisable address.
 struct Anything<'a>(&'a Loaded);
 
 const ELSEWHERE: usize = 0x1234_5678;
@@ -131,7 +131,7 @@ fn relocates_a_real_library() {
 
 #[test]
 fn packed_relative_relocations_move_exactly_the_words_they_name() {
-    // An address, then a bitmap for the 63 words after it: words 0, 1 and 63 of the table's place.
+    // An address, then a bitmap of the next 63 words: together they name words 0, 1 and 63 from that address.
     let layout = {
         let header = super::elf::ProgramHeader {
             p_type: super::elf::PT_LOAD,
@@ -145,14 +145,14 @@ fn packed_relative_relocations_move_exactly_the_words_they_name() {
     memory[0] = 4096;
     memory[1] = 1 | 1 << 1 | 1 << 63;
     let base = memory.as_mut_ptr() as usize;
-    // SAFETY: the one segment is the vector.
+    // SAFETY: the only segment is the vector.
     let image = unsafe { Image::new(base, &layout) };
     reloc::apply_relr(&image, super::elf::Table { vaddr: 0, size: 16 }).unwrap();
     let read = |index: usize| image.read::<u64>(4096 + index * 8).unwrap();
     for index in 0..100 {
         assert_eq!(read(index), if [0, 1, 63].contains(&index) { base as u64 } else { 0 }, "{index}");
     }
-    // A place outside is refused.
+    // An address outside of the image is rejected.
     let bad = super::elf::Table { vaddr: 8184, size: 16 };
     assert!(reloc::apply_relr(&image, bad).is_err());
 }
@@ -173,7 +173,7 @@ fn what_is_no_image_is_refused_with_a_reason() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Damage in the headers, the dynamic section, the tables: refused or survived, never a wild access.
+    /// Damage in headers, dynamic section and tables is rejected or harmless, and never causes a wild access.
     #[test]
     fn damaged_images_are_refused_or_survive(
         damage in proptest::collection::vec((0usize..4, any::<proptest::sample::Index>(), any::<u8>()), 1..40),

@@ -1,8 +1,8 @@
-//! Thread-local variables: where each module's block lies below the thread pointer, and how code finds them.
+//! Thread-local variables: where each module's block is below the thread pointer, and how code finds it.
 //!
-//! All modules that are there at the start share one "static" area that ends at the thread pointer; their offsets are
-//! known once they are loaded, so every access is one addition. Modules that come later (`dlopen`) may not have
-//! thread-locals.
+//! All modules that are loaded at the start share one static TLS area, which ends at the thread pointer. Their offsets
+//! are known once they are loaded, so every access is one addition. Modules that are loaded later (`dlopen`) cannot
+//! have thread-locals.
 
 use super::elf::{Dynamic, Image, Symbol, TlsSegment};
 use super::reloc::{Binding, Resolve};
@@ -24,7 +24,7 @@ pub struct StaticTls {
 struct Block {
     /// Distance from its start to the thread pointer.
     offset: usize,
-    /// Its first values, in memory.
+    /// Address of its initial values.
     values: usize,
     len: usize,
 }
@@ -33,21 +33,22 @@ struct Area {
     size: usize,
     align: usize,
     blocks: Vec<Block>,
-    /// A thread has been made: the area cannot change any more.
+    /// Whether a thread has been created, so that the area cannot change any more.
     fixed: bool,
 }
 
 static AREA: Lock<Area> = Lock::new(Area { size: 0, align: 1, blocks: Vec::new(), fixed: false });
 
-/// Adds a module's block to the static area and gives its distance from the thread pointer; `None` when it is too late.
+/// Adds a module's block to the static area; returns its distance from the thread pointer, or `None` if the area is
+/// fixed.
 pub fn add(image: &Image, segment: &TlsSegment) -> Option<usize> {
     let mut area = AREA.lock();
     if area.fixed {
         return None;
     }
     let values = image.address(segment.vaddr, segment.file_len)?;
-    // The lowest distance at which the block fits and its address has the alignment (and misalignment) of the file's:
-    // compilers and linkers compute the program's own offsets the same way.
+    // The lowest distance at which the block fits and its address has the same alignment (and misalignment) as in the
+    // file. Compilers and linkers compute the program's own offsets in the same way.
     let needed = area.size + segment.len;
     let offset = needed + (segment.vaddr.wrapping_neg().wrapping_sub(needed) & (segment.align - 1));
     area.size = offset;
@@ -56,14 +57,14 @@ pub fn add(image: &Image, segment: &TlsSegment) -> Option<usize> {
     Some(offset)
 }
 
-/// How much a thread needs below its thread pointer. From now on it cannot change.
+/// The size and alignment that a thread needs below its thread pointer. From now on they cannot change.
 pub fn static_tls() -> StaticTls {
     let mut area = AREA.lock();
     area.fixed = true;
     StaticTls { size: area.size, align: area.align }
 }
 
-/// Gives the thread-locals below `pointer` their first values; the memory is zeroed.
+/// Copies the initial values of the thread-locals below `pointer`. The memory must be zeroed.
 pub fn init_static_tls(pointer: usize) {
     for block in &AREA.lock().blocks {
         // SAFETY: the area below the pointer has room for all blocks; the values are in a mapped image.
@@ -71,8 +72,8 @@ pub fn init_static_tls(pointer: usize) {
     }
 }
 
-/// What code passes to `__tls_get_addr`: the module and the offset in its block. This linker stores the block's distance
-/// from the thread pointer as the module.
+/// The argument of `__tls_get_addr`: module, and offset in its block. This linker stores the block's distance from the
+/// thread pointer as the module.
 #[repr(C)]
 pub struct TlsIndex {
     module: usize,
@@ -82,19 +83,19 @@ pub struct TlsIndex {
 /// The address of a thread-local of the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __tls_get_addr(index: *const TlsIndex) -> *mut u8 {
-    // SAFETY: the pair that relocation filled in.
+    // SAFETY: relocation has filled in this pair.
     let index = unsafe { &*index };
     thread::pointer().wrapping_sub(index.module).wrapping_add(index.offset) as *mut u8
 }
 
-/// A TLS descriptor's function: gives the offset from the thread pointer, its argument, in `rax`, and keeps all other
-/// registers.
+/// Function of a TLS descriptor: returns the offset from the thread pointer, its argument, in `rax`, and preserves all
+/// other registers.
 #[unsafe(naked)]
 extern "C" fn descriptor_offset() {
     naked_asm!("mov rax, [rax + 8]", "ret")
 }
 
-/// The same for an undefined weak variable: such an offset that the address becomes 0.
+/// Function of a TLS descriptor for an undefined weak variable: returns an offset that makes the address 0.
 #[unsafe(naked)]
 extern "C" fn descriptor_undefined() {
     naked_asm!("xor eax, eax", "sub rax, fs:0", "ret")
@@ -108,11 +109,11 @@ pub fn descriptor(offset: Option<usize>) -> (usize, usize) {
     }
 }
 
-/// Binds this library's own system calls to the vDSO, before there is anything else.
+/// Binds this library's own system calls to the vDSO, before anything else is loaded.
 pub struct BootResolver<'a> {
     pub vdso: (&'a Image, &'a Dynamic),
     pub own: (&'a Image, &'a Dynamic),
-    /// A call that the vDSO does not have.
+    /// A system call that the vDSO does not have.
     pub missing: Option<&'static [u8]>,
 }
 

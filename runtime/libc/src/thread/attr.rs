@@ -1,14 +1,14 @@
-//! `pthread_attr_*`: what a thread is to be made with.
+//! `pthread_attr_*`: attributes of a new thread.
 
 use super::{Thread, current};
 use crate::errno::{EINVAL, ENOTSUP};
 use core::ffi::{c_char, c_void};
 
-/// The smallest stack that may be asked for, in bytes.
+/// Smallest stack size in bytes that a program can request.
 pub const STACK_MIN: usize = 2048;
-/// The stack of a thread that asks for none: what std asks for, so that its threads' memory is reused.
+/// Default stack size in bytes: the one that `std` requests, so that the memory of its threads is reused.
 pub const STACK_DEFAULT: usize = 2 * 1024 * 1024;
-/// The largest stack that may be asked for.
+/// Largest stack size in bytes that a program can request.
 const STACK_MAX: usize = 1 << 40;
 const DETACHED: i32 = 1;
 
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn pthread_attr_getstacksize(attr: *const Attributes, size
     0
 }
 
-/// Every stack has one guard page at least.
+/// Sets the guard size. Every stack has at least one guard page.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_attr_setguardsize(attr: *mut Attributes, size: usize) -> i32 {
     if size > STACK_MAX {
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn pthread_attr_getdetachstate(attr: *const Attributes, st
     0
 }
 
-/// Threads run on stacks of the library's making only.
+/// Not supported: threads run only on stacks that this library allocates.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_attr_setstack(_attr: *mut Attributes, _stack: *mut c_void, _size: usize) -> i32 {
     ENOTSUP
@@ -126,11 +126,11 @@ pub unsafe extern "C" fn pthread_attr_getstack(
     0
 }
 
-/// The attributes that a running thread has.
+/// The attributes of a running thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_getattr_np(thread: *mut Thread, attr: *mut Attributes) -> i32 {
     let thread = if thread.is_null() { current() } else { thread };
-    // SAFETY: the thread lives, as the contract says; the caller's object.
+    // SAFETY: the thread lives, by contract; `attr` points to the caller's object.
     unsafe {
         let block = (*thread).block;
         let detached = i32::from((*thread).is_detached());

@@ -5,28 +5,29 @@ use crate::lock::{RawLock, wait, wake};
 use crate::sys;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// What one of the threads is given that a barrier lets go.
+/// Return value of one of the threads that pass a barrier.
 const SERIAL_THREAD: i32 = -1;
-/// Somebody waits to destroy the barrier.
+/// A thread waits to destroy the barrier.
 const ENDING: u32 = 1 << 31;
 
 /// `pthread_barrier_t`.
 #[repr(C)]
 pub struct Barrier {
-    /// How many threads make a round.
+    /// Number of threads in a round.
     limit: u32,
-    /// How many of this round have come.
+    /// Number of threads that have arrived in this round.
     arrived: AtomicU32,
-    /// Rounds so far.
+    /// Number of completed rounds.
     round: AtomicU32,
-    /// Threads that have not left the functions here: the memory may be gone after the last has. With `ENDING`.
+    /// Number of threads inside of these functions, with the flag `ENDING`. The memory can be freed after the last has
+    /// left.
     inside: AtomicU32,
 }
 
 impl Barrier {
     fn wait(&self) -> i32 {
         self.inside.fetch_add(1, Ordering::Relaxed);
-        // It cannot go on before this thread has come.
+        // The round cannot end before this thread arrives.
         let round = self.round.load(Ordering::Acquire);
         let last = self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.limit;
         if last {
@@ -44,7 +45,7 @@ impl Barrier {
         if last { SERIAL_THREAD } else { 0 }
     }
 
-    /// Waits until the threads that were let go are out.
+    /// Waits until the released threads have left.
     fn end(&self) {
         let mut seen = self.inside.fetch_or(ENDING, Ordering::AcqRel) | ENDING;
         while seen != ENDING {
@@ -79,19 +80,19 @@ pub unsafe extern "C" fn pthread_barrier_init(barrier: *mut Barrier, _attr: *con
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_barrier_destroy(barrier: *const Barrier) -> i32 {
-    // SAFETY: an initialised barrier that nobody is about to wait for, as the contract says.
+    // SAFETY: an initialised barrier that no thread is about to wait on, by contract.
     unsafe { &*barrier }.end();
     0
 }
 
-/// Waits until as many threads have come as make a round. One of them is given -1, the others 0.
+/// Waits until a full round of threads has arrived. One thread gets -1, the others 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_barrier_wait(barrier: *const Barrier) -> i32 {
     // SAFETY: an initialised barrier, as the contract says.
     unsafe { &*barrier }.wait()
 }
 
-/// With threads that may be anywhere, spinning is worse than sleeping: these are ordinary locks.
+/// Threads can be preempted at any time, so spinning is worse than sleeping: spin locks are ordinary locks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_spin_init(lock: *mut RawLock, _shared: i32) -> i32 {
     // SAFETY: the caller's object.

@@ -4,9 +4,9 @@
 //! guard | stack | guard | unsafe stack | thread-locals | Thread
 //!         grows down      grows down                     ^ thread pointer
 //! ```
-//! The guards are not mapped: a stack that overflows faults instead of running into something else. All of it is one
-//! sub-region of the root region and one memory object, committed as it is touched. A few blocks of the usual size are
-//! kept for the next threads, because making one takes six system calls.
+//! The guards are not mapped: a stack overflow faults instead of corrupting other memory. The whole block is one VMAR
+//! below the root VMAR and one VMO, which is committed when it is touched. A few blocks of the default size are cached
+//! for new threads, because creating one takes six system calls.
 
 use super::{Start, Thread};
 use crate::c;
@@ -16,33 +16,33 @@ use crate::sys::{self, Handle, PAGE_SIZE, Status};
 use crate::system::{check, root_vmar};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// What a thread runs on. Addresses and sizes are whole pages.
+/// The memory of a thread. Addresses and sizes are multiples of the page size.
 #[derive(Clone, Copy)]
 pub struct Block {
-    /// The sub-region; destroying it unmaps everything.
+    /// The VMAR; destroying it unmaps everything.
     region: Handle,
     /// Lowest address of the stack, above its guard.
     pub stack: usize,
-    /// Bytes of the stack (and of the unsafe stack).
+    /// Size in bytes of the stack, and of the unsafe stack.
     pub stack_size: usize,
-    /// Bytes below each stack where nothing is.
+    /// Size in bytes of the unmapped guard below each stack.
     pub guard_size: usize,
-    /// Bytes above the unsafe stack.
+    /// Size in bytes of the part above the unsafe stack.
     locals_size: usize,
 }
 
-/// A number for a thread. The C half wants 1 to 2^30 - 1; after so many threads they begin anew.
+/// The number of a new thread. The C half requires 1 to 2^30 - 1; then the numbers start again.
 fn next_number() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) % 0x3fff_ffff + 1
 }
 
-/// Blocks kept for reuse.
+/// Limit on the cached blocks.
 const KEPT: usize = 32;
 static CACHE: Lock<([Option<Block>; KEPT], usize)> = Lock::new(([None; KEPT], 0));
 
 impl Block {
-    /// One past the stack's highest byte.
+    /// The address after the stack's highest byte.
     pub fn stack_top(&self) -> usize {
         self.stack + self.stack_size
     }
@@ -51,8 +51,8 @@ impl Block {
         self.stack_top() + self.guard_size + self.stack_size
     }
 
-    /// A block with stacks of `stack_size` bytes and guards of at least `guard_size`, and the thread in it set up to be
-    /// started: thread-locals have their first values, the structure is filled in but for what it is to run.
+    /// Allocates a block with stacks of `stack_size` bytes and guards of at least `guard_size`, and prepares its
+    /// thread: initialises the thread-locals, and the structure except for the function to run.
     pub fn make_thread(stack_size: usize, guard_size: usize) -> Result<*mut Thread, Status> {
         let pages = |size: usize| size.checked_next_multiple_of(PAGE_SIZE).ok_or(sys::ERR_NO_MEMORY);
         let stack_size = pages(stack_size)?;
@@ -67,12 +67,12 @@ impl Block {
         let end = block.locals() + locals_size;
         let pointer = (end - size_of::<Thread>()) & !(align - 1);
         if !fresh {
-            // SAFETY: the block's own memory, which nobody uses now.
+            // SAFETY: the block's own memory, which nothing uses now.
             unsafe { core::ptr::write_bytes(block.locals() as *mut u8, 0, end - block.locals()) };
         }
         loader::init_static_tls(pointer);
         let thread = pointer as *mut Thread;
-        // SAFETY: room for the structure, zeroed; fields that zero does not make valid are written here.
+        // SAFETY: there is room for the structure, zeroed; this sets all fields for which zero is not valid.
         unsafe {
             (&raw mut (*thread).this).write(thread);
             (&raw mut (*thread).guard).write(super::create::stack_guard());
@@ -86,7 +86,7 @@ impl Block {
         Ok(thread)
     }
 
-    /// Gives the memory back. Nobody may run on it or use it.
+    /// Frees the memory. No thread may run on it or use it.
     pub fn free(self) {
         {
             let mut cache = CACHE.lock();
@@ -102,7 +102,7 @@ impl Block {
 }
 
 fn destroy(region: Handle) {
-    // SAFETY: unmaps only the block's memory, which nobody uses.
+    // SAFETY: unmaps only the block's memory, which nothing uses.
     unsafe {
         sys::zx_vmar_destroy(region);
         sys::zx_handle_close(region);
@@ -125,15 +125,15 @@ fn map(stack_size: usize, guard_size: usize, locals_size: usize) -> Result<Block
     let total = guard_size.checked_mul(2).and_then(|guards| used.checked_add(guards)).ok_or(sys::ERR_NO_MEMORY)?;
     let rights = sys::VM_CAN_MAP_READ | sys::VM_CAN_MAP_WRITE | sys::VM_CAN_MAP_SPECIFIC;
     let (mut region, mut base, mut vmo) = (sys::HANDLE_INVALID, 0, sys::HANDLE_INVALID);
-    // SAFETY: valid places for the results.
+    // SAFETY: there is room for the results.
     check(unsafe { sys::zx_vmar_allocate(root_vmar(), rights, 0, total, &mut region, &mut base) })?;
     let map = |offset: usize, vmo: Handle, from: usize, size: usize| {
         let options = sys::VM_PERM_READ | sys::VM_PERM_WRITE | sys::VM_SPECIFIC;
         let mut address = 0;
-        // SAFETY: into the fresh sub-region.
+        // SAFETY: maps into the new VMAR.
         check(unsafe { sys::zx_vmar_map(region, options, offset, vmo, from as u64, size, &mut address) })
     };
-    // SAFETY: a valid place for the result.
+    // SAFETY: there is room for the result.
     let made = check(unsafe { sys::zx_vmo_create(used as u64, 0, &mut vmo) }).and_then(|()| {
         let name = c"thread";
         // SAFETY: a valid name.
@@ -142,7 +142,7 @@ fn map(stack_size: usize, guard_size: usize, locals_size: usize) -> Result<Block
         map(2 * guard_size + stack_size, vmo, stack_size, upper)
     });
     if vmo != sys::HANDLE_INVALID {
-        // SAFETY: the mappings keep the memory object.
+        // SAFETY: the mappings keep the VMO alive.
         unsafe { sys::zx_handle_close(vmo) };
     }
     if let Err(status) = made {

@@ -1,5 +1,5 @@
-//! `threads.h`: the threads of the C standard. They are the same threads, so that both kinds of functions can be mixed;
-//! mutexes and conditions are the smaller ones of Zircon's libsync.
+//! `threads.h`: the threads of the C standard. They are the same threads as POSIX's, so a program can mix both sets of
+//! functions. Mutexes and conditions are the smaller ones of Zircon's libsync.
 
 use super::attr::Attributes;
 use super::mutex::me;
@@ -20,13 +20,13 @@ const ERROR: i32 = 2;
 const NO_MEMORY: i32 = 3;
 const TIMED_OUT: i32 = 4;
 
-/// `mtx_recursive`; `mtx_timed` is 2, and every mutex is that.
+/// `mtx_recursive`; `mtx_timed` is 2, and every mutex supports timeouts.
 const RECURSIVE: i32 = 1;
 const KINDS: i32 = 3;
 
 type Main = extern "C" fn(*mut c_void) -> i32;
 
-/// `cnd_t`: three words, of which the first is used.
+/// `cnd_t`: three words, of which only the first is used.
 #[repr(C)]
 pub struct ConditionVariable {
     condition: Condition,
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn thrd_create(out: *mut *mut Thread, start: Main, argumen
     unsafe { thrd_create_with_name(out, start, argument, null()) }
 }
 
-/// The same with a name for the system; null is none. Of a long name the system keeps the first 31 bytes.
+/// Like `thrd_create`, with a name for the kernel, or null. The kernel keeps the first 31 bytes of the name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_create_with_name(
     out: *mut *mut Thread,
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn thrd_create_with_name(
     argument: *mut c_void,
     name: *const u8,
 ) -> i32 {
-    // SAFETY: a place for the result, and null or a C string, as the contract says.
+    // SAFETY: `out` has room for the result; the name is null or a C string, by contract.
     let made = unsafe { create::create(out, &Attributes::default(), Start::C11(start), argument, name) };
     match made {
         0 => SUCCESS,
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn thrd_create_with_name(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_join(thread: *mut Thread, result: *mut i32) -> i32 {
     let mut value = null_mut();
-    // SAFETY: a thread that nobody has joined or detached, and null or a place for the result, as the contract says.
+    // SAFETY: a thread that has not been joined or detached; `result` is null or has room for the result, by contract.
     unsafe {
         let failed = create::pthread_join(thread, &mut value);
         if failed == 0 && !result.is_null() {
@@ -100,7 +100,7 @@ pub extern "C" fn thrd_yield() {
     sched_yield();
 }
 
-/// Sleeps for a time: 0, or -2 where it is none.
+/// Sleeps for a duration; returns 0, or -2 if the duration is invalid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_sleep(time: *const Timespec, remaining: *mut Timespec) -> i32 {
     // SAFETY: as for the caller.
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn call_once(once: *const AtomicU32, function: extern "C" 
     unsafe { pthread_once(once, function) };
 }
 
-/// A mutex of one word has no room for a count: there are no recursive ones.
+/// Initialises a mutex. A mutex of one word has no room for a count, so recursive mutexes are not supported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mtx_init(mutex: *mut Mutex, kind: i32) -> i32 {
     if kind & RECURSIVE != 0 || kind & !KINDS != 0 {
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn mtx_lock(mutex: *const Mutex) -> i32 {
     lock(unsafe { &*mutex }, sys::TIME_INFINITE)
 }
 
-/// Waits until a moment of the realtime clock.
+/// Waits until a time of the realtime clock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mtx_timedlock(mutex: *const Mutex, until: *const Timespec) -> i32 {
     // SAFETY: the caller's objects.
@@ -181,18 +181,18 @@ fn wait(cond: &ConditionVariable, mutex: &Mutex, until: i64) -> i32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cnd_wait(cond: *const ConditionVariable, mutex: *const Mutex) -> i32 {
-    // SAFETY: the caller's objects, the mutex held by it.
+    // SAFETY: the caller's objects; the caller holds the mutex.
     unsafe { wait(&*cond, &*mutex, sys::TIME_INFINITE) }
 }
 
-/// Waits until a moment of the realtime clock.
+/// Waits until a time of the realtime clock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cnd_timedwait(
     cond: *const ConditionVariable,
     mutex: *const Mutex,
     until: *const Timespec,
 ) -> i32 {
-    // SAFETY: the caller's objects, the mutex held by it.
+    // SAFETY: the caller's objects; the caller holds the mutex.
     unsafe {
         match deadline(0, *until) {
             Some(until) => wait(&*cond, &*mutex, until),
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn cnd_broadcast(cond: *const ConditionVariable) -> i32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tss_create(key: *mut u32, destructor: Option<keys::Destroy>) -> i32 {
-    // SAFETY: the caller's place for the result.
+    // SAFETY: `key` has room for the result.
     either(unsafe { keys::pthread_key_create(key, destructor) })
 }
 

@@ -1,4 +1,4 @@
-//! `pthread_cond_*`: conditions for `pthread_mutex_t`.
+//! `pthread_cond_*`: condition variables for `pthread_mutex_t`.
 
 use super::mutex::{Mutex, pthread_mutex_lock, pthread_mutex_unlock};
 use crate::errno::{EINVAL, ETIMEDOUT};
@@ -6,7 +6,7 @@ use crate::sys;
 use crate::time::{Timespec, deadline};
 use zx::MonotonicInstant;
 
-/// `pthread_cond_t`; all zero is ready for use, with the realtime clock.
+/// `pthread_cond_t`; all zero is initialised, with the realtime clock.
 #[repr(C)]
 pub struct Condition {
     condition: sync::Condition,
@@ -78,7 +78,7 @@ unsafe fn wait_until(cond: &Condition, mutex: *const Mutex, until: i64) -> i32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_wait(cond: *const Condition, mutex: *const Mutex) -> i32 {
-    // SAFETY: the caller's objects, the mutex held by it.
+    // SAFETY: the caller's objects; the caller holds the mutex.
     unsafe { wait_until(&*cond, mutex, sys::TIME_INFINITE) }
 }
 
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn pthread_cond_timedwait(
     mutex: *const Mutex,
     until: *const Timespec,
 ) -> i32 {
-    // SAFETY: the caller's objects, the mutex held by it.
+    // SAFETY: the caller's objects; the caller holds the mutex.
     unsafe {
         match deadline((*cond).clock, *until) {
             Some(until) => wait_until(&*cond, mutex, until),

@@ -1,16 +1,16 @@
-//! Starting, ending, joining and detaching threads.
+//! Creating, ending, joining and detaching threads.
 //!
-//! A thread's block must not be freed while it runs on it, not even for its last instructions. So a thread never frees
-//! its own block. Its `state` says who does:
+//! A thread's block must not be freed while the thread runs on it, not even for its last instructions. So a thread
+//! never frees its own block. Its `state` says who does:
 //!
 //! | state | set by | the block is freed by |
 //! |---|---|---|
 //! | joinable | creation | nobody yet |
-//! | joined | `pthread_join` | the joiner, when the kernel says that the thread has ended |
-//! | detached | creation or `pthread_detach` | the next thread to begin or end: an ended one puts itself on a list |
+//! | joined | `pthread_join` | the joining thread, after the kernel reports that the thread has ended |
+//! | detached | creation or `pthread_detach` | the next thread that starts or ends (an ended thread joins a list) |
 //! | done | the end of a joinable thread | a later join or detach |
 //!
-//! Every change is one compare-and-exchange from "joinable", so that join, detach and the thread's end agree on one order.
+//! Every change is one compare-and-exchange from "joinable", so join, detach and the thread's end agree on one order.
 
 use super::attr::Attributes;
 use super::block::Block;
@@ -27,26 +27,26 @@ const JOINED: u32 = 1;
 const DETACHED: u32 = 2;
 const DONE: u32 = 3;
 
-/// The main thread's stack, in bytes, unless the program asks for more.
+/// The main thread's stack size in bytes, unless the program requests more.
 const MAIN_STACK: usize = 8 * 1024 * 1024;
 
-/// What a thread gets however little it asks for: what the library itself needs, and something to work with.
+/// Minimum stack size in bytes, even if the program requests less: enough for the library itself and some more.
 const LEAST_STACK: usize = 16 * 1024;
 
 static GUARD: AtomicUsize = AtomicUsize::new(0);
-/// Threads that have not ended: those of this library, and the main thread.
+/// Number of threads that have not ended: those of this library, and the main thread.
 static LIVING: AtomicU32 = AtomicU32::new(1);
-/// Detached threads that have ended, or are about to: linked by `next_dead`.
+/// Detached threads that have ended, or are about to; linked by `next_dead`.
 static DEAD: AtomicPtr<Thread> = AtomicPtr::new(null_mut());
 
-/// The value that stack protectors put below return addresses: random, with a zero byte that stops string functions.
+/// The stack protectors' guard value: random, with a zero byte that stops string functions.
 pub fn stack_guard() -> usize {
     let guard = GUARD.load(Ordering::Relaxed);
     if guard != 0 {
         return guard;
     }
     let mut random = 0usize;
-    // SAFETY: a valid buffer of that size.
+    // SAFETY: a valid buffer of this size.
     unsafe { sys::zx_cprng_draw((&raw mut random).cast(), size_of::<usize>()) };
     let random = (random & !0xff) | 1 << 63;
     match GUARD.compare_exchange(0, random, Ordering::Relaxed, Ordering::Relaxed) {
@@ -55,12 +55,12 @@ pub fn stack_guard() -> usize {
     }
 }
 
-/// Makes the structure and stacks of the first thread and points its FS register there. `wanted` is the stack size that
-/// the program's file asks for. Gives the top of the stack to go on with.
+/// Allocates the structure and the stacks of the first thread and sets its FS register. `wanted` is the stack size that
+/// the program's file requests. Returns the top of the new stack.
 pub fn init_main(handle: sys::Handle, wanted: usize) -> Result<usize, sys::Status> {
     let thread = Block::make_thread(wanted.max(MAIN_STACK), sys::PAGE_SIZE)?;
     let pointer = thread as usize;
-    // SAFETY: a fresh thread structure; the property takes a word.
+    // SAFETY: a new thread structure; the property is a word.
     unsafe {
         (*thread).handle.store(handle, Ordering::Relaxed);
         let value = (&raw const pointer).cast();
@@ -70,7 +70,7 @@ pub fn init_main(handle: sys::Handle, wanted: usize) -> Result<usize, sys::Statu
 }
 
 impl Thread {
-    /// Nobody will join it.
+    /// Whether it is detached.
     pub fn is_detached(&self) -> bool {
         self.state.load(Ordering::Relaxed) == DETACHED
     }
@@ -92,7 +92,7 @@ extern "C" fn entry() {
 }
 
 unsafe extern "C" fn run(thread: *mut Thread) -> ! {
-    // SAFETY: the structure is this thread's own; its creator filled it in.
+    // SAFETY: the structure is this thread's own, and its creator has initialised it.
     unsafe {
         let argument = (*thread).argument;
         let result = match (*thread).start {
@@ -112,16 +112,16 @@ pub unsafe extern "C" fn pthread_create(
     argument: *mut c_void,
 ) -> i32 {
     let default = Attributes::default();
-    // SAFETY: null or the caller's initialised attributes; a place for the result, as the contract says.
+    // SAFETY: null or the caller's initialised attributes; `out` has room for the result, by contract.
     let made = unsafe {
         let attr = attr.as_ref().unwrap_or(&default);
         create(out, attr, Start::Posix(start), argument, attr.name.cast())
     };
-    // POSIX has one word for what there is not enough of.
+    // POSIX has one error for every lack of resources.
     if made == ENOMEM { EAGAIN } else { made }
 }
 
-/// Makes a thread and starts it; gives an error number. The name is null or a C string.
+/// Creates a thread and starts it; returns an error number. The name is null or a C string.
 pub unsafe fn create(
     out: *mut *mut Thread,
     attr: &Attributes,
@@ -131,14 +131,14 @@ pub unsafe fn create(
 ) -> i32 {
     let error = |status| if status == sys::ERR_NO_MEMORY { ENOMEM } else { EAGAIN };
     reap();
-    // SAFETY: only opens locks of streams that had none.
+    // SAFETY: only enables the locks of streams that had none.
     unsafe { c::__c_threads_begin() };
     let thread = match Block::make_thread(attr.stack_size.max(LEAST_STACK), attr.guard_size) {
         Ok(thread) => thread,
         Err(status) => return error(status),
     };
     let mut handle = sys::HANDLE_INVALID;
-    // SAFETY: a fresh structure that only this thread knows, until the new one is started with it.
+    // SAFETY: a new structure that only this thread knows until the new thread starts.
     unsafe {
         let block = (*thread).block;
         let name = if name.is_null() { c"pthread".as_ptr().cast() } else { name };
@@ -154,7 +154,7 @@ pub unsafe fn create(
         (*thread).start = start;
         (*thread).argument = argument;
         (*thread).process.set(process);
-        // Before it runs: it may end, and be joined, at once.
+        // Store the result before the thread runs, because it may end and be joined at once.
         *out = thread;
         LIVING.fetch_add(1, Ordering::Relaxed);
         let entry = entry as *const () as usize;
@@ -170,15 +170,15 @@ pub unsafe fn create(
     0
 }
 
-/// Frees what ended detached threads left.
+/// Frees the memory of detached threads that have ended.
 fn reap() {
     let mut dead = DEAD.swap(null_mut(), Ordering::Acquire);
     while !dead.is_null() {
-        // SAFETY: on the list, so its structure lives until this frees it or puts it back.
+        // SAFETY: the thread is on the list, so its structure lives until this function frees it or puts it back.
         unsafe {
             let next = (*dead).next_dead;
             let handle = (*dead).handle.load(Ordering::Relaxed);
-            // It may still be on its way from the list to the kernel.
+            // The thread may still be between joining the list and its exit in the kernel.
             match sys::zx_object_wait_one(handle, sys::TASK_TERMINATED, 0, null_mut()) {
                 sys::OK => free(dead),
                 _ => bury(dead),
@@ -188,11 +188,11 @@ fn reap() {
     }
 }
 
-/// Puts an ended (or ending) thread on the list.
+/// Puts a thread that has ended or is about to on the list.
 unsafe fn bury(thread: *mut Thread) {
     let mut head = DEAD.load(Ordering::Relaxed);
     loop {
-        // SAFETY: nobody else uses this field now.
+        // SAFETY: nothing else uses this field now.
         unsafe { (*thread).next_dead = head };
         match DEAD.compare_exchange_weak(head, thread, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => return,
@@ -203,16 +203,16 @@ unsafe fn bury(thread: *mut Thread) {
 
 /// Frees an ended thread's memory and handle.
 unsafe fn free(thread: *mut Thread) {
-    // SAFETY: the kernel said that it has ended; nobody else frees it, as `state` says.
+    // SAFETY: the kernel has reported that it has ended; nothing else frees it, as `state` says.
     unsafe {
         sys::zx_handle_close((*thread).handle.load(Ordering::Relaxed));
         (*thread).block.free();
     }
 }
 
-/// Waits until the kernel says that the thread runs no more: only then may its stack go.
+/// Waits until the kernel reports that the thread has ended: only then can its stack be freed.
 unsafe fn wait(thread: *mut Thread) {
-    // SAFETY: nobody else frees the structure, as `state` says.
+    // SAFETY: nothing else frees the structure, as `state` says.
     unsafe {
         let handle = (*thread).handle.load(Ordering::Relaxed);
         sys::when_there_is_memory(|| {
@@ -221,7 +221,7 @@ unsafe fn wait(thread: *mut Thread) {
     }
 }
 
-/// Waits until the thread runs no more, then frees it.
+/// Waits until the thread has ended, then frees it.
 unsafe fn wait_and_free(thread: *mut Thread) {
     // SAFETY: as for `free`.
     unsafe {
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn pthread_join(thread: *mut Thread, result: *mut *mut c_v
     if thread == current() {
         return EDEADLK;
     }
-    // SAFETY: a thread that nobody has joined or detached lives, as the contract says.
+    // SAFETY: a thread that has not been joined or detached lives, by contract.
     unsafe {
         let state = &(*thread).state;
         let from = |from| state.compare_exchange(from, JOINED, Ordering::AcqRel, Ordering::Relaxed).is_ok();
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn pthread_detach(thread: *mut Thread) -> i32 {
     if thread.is_null() {
         return ESRCH;
     }
-    // SAFETY: a thread that nobody has joined or detached lives, as the contract says.
+    // SAFETY: a thread that has not been joined or detached lives, by contract.
     unsafe {
         let state = &(*thread).state;
         if state.compare_exchange(JOINABLE, DETACHED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -275,14 +275,14 @@ pub unsafe extern "C" fn pthread_detach(thread: *mut Thread) -> i32 {
 
 /// Runs the destructors of the calling thread's thread-locals and keys.
 pub fn run_destructors() {
-    // SAFETY: the calling thread's own; a destructor may register more, so nothing is borrowed across the call.
+    // SAFETY: the calling thread's own; a destructor can register more, so nothing is borrowed during the call.
     unsafe {
         let thread = current();
         while let Some(next) = (*(*thread).destructors.get()).pop() {
             (next.function)(next.argument);
         }
         (*thread).keys.destroy();
-        // Key destructors may have touched thread-locals.
+        // Destructors of keys may have used thread-locals.
         while let Some(next) = (*(*thread).destructors.get()).pop() {
             (next.function)(next.argument);
         }
@@ -314,12 +314,12 @@ pub unsafe extern "C" fn pthread_exit(result: *mut c_void) -> ! {
     // SAFETY: the calling thread's own streams.
     unsafe { c::__do_orphaned_stdio_locks() };
     if LIVING.fetch_sub(1, Ordering::AcqRel) == 1 {
-        // The process ends with its last thread, and is to do so in good order.
+        // The process ends with its last thread, through `exit`.
         crate::exit::exit(0)
     }
-    // What other detached threads left is freed now: at the end of many, the last one's memory is all that stays.
+    // Free the memory of earlier detached threads now, so that only the last one's remains after many have ended.
     reap();
-    // SAFETY: the calling thread's own structure, which lives until the kernel says that the thread has ended.
+    // SAFETY: the calling thread's own structure, which lives until the kernel reports that the thread has ended.
     unsafe {
         let thread = current();
         (*thread).result = result;
@@ -341,7 +341,7 @@ pub extern "C" fn pthread_equal(left: *mut Thread, right: *mut Thread) -> i32 {
     i32::from(left == right)
 }
 
-/// Registers what is to happen around `fork`. There is no `fork` here, so it never does.
+/// Registers handlers for `fork`. There is no `fork`, so they never run.
 #[unsafe(no_mangle)]
 pub extern "C" fn pthread_atfork(
     _prepare: Option<extern "C" fn()>,
@@ -351,21 +351,21 @@ pub extern "C" fn pthread_atfork(
     0
 }
 
-/// The Zircon handle of a thread. It stays the library's.
+/// The Zircon handle of a thread. The library keeps ownership.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_get_zx_handle(thread: *mut Thread) -> sys::Handle {
     // SAFETY: a living thread, as the contract says.
     unsafe { (*thread).handle.load(Ordering::Relaxed) }
 }
 
-/// The same by its POSIX name.
+/// The same, under its POSIX name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_get_zx_handle(thread: *mut Thread) -> sys::Handle {
     // SAFETY: as above.
     unsafe { thrd_get_zx_handle(thread) }
 }
 
-/// The process in which this thread makes threads.
+/// The process in which the calling thread creates threads.
 #[unsafe(no_mangle)]
 pub extern "C" fn thrd_get_zx_process() -> sys::Handle {
     // SAFETY: this thread's own structure.
@@ -375,8 +375,9 @@ pub extern "C" fn thrd_get_zx_process() -> sys::Handle {
     }
 }
 
-/// Has this thread, and those that it makes, make threads in another process from now on, with which this one is shared
-/// (`zx_process_create_shared`). The handle stays the caller's. Gives what it was.
+/// Makes the calling thread, and the threads that it creates, create threads in another process from now on. That
+/// process shares its address space with this one (`zx_process_create_shared`). The caller keeps ownership of the
+/// handle. Returns the previous process.
 #[unsafe(no_mangle)]
 pub extern "C" fn thrd_set_zx_process(process: sys::Handle) -> sys::Handle {
     let before = thrd_get_zx_process();
@@ -385,10 +386,10 @@ pub extern "C" fn thrd_set_zx_process(process: sys::Handle) -> sys::Handle {
     before
 }
 
-/// Names a thread.
+/// Sets the name of a thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_setname_np(thread: *mut Thread, name: *const u8) -> i32 {
-    // SAFETY: a living thread and a C string, as the contract says.
+    // SAFETY: a living thread and a C string, by contract.
     unsafe {
         let len = crate::memory::strlen(name);
         let status = sys::zx_object_set_property(thrd_get_zx_handle(thread), sys::PROP_NAME, name.cast(), len);
@@ -400,7 +401,7 @@ pub unsafe extern "C" fn pthread_setname_np(thread: *mut Thread, name: *const u8
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_getname_np(thread: *mut Thread, name: *mut u8, size: usize) -> i32 {
     let mut full = [0u8; sys::MAX_NAME_LEN];
-    // SAFETY: a living thread and a buffer of that size, as the contract says.
+    // SAFETY: a living thread and a buffer of this size, by contract.
     unsafe {
         let handle = thrd_get_zx_handle(thread);
         let status = sys::zx_object_get_property(handle, sys::PROP_NAME, full.as_mut_ptr().cast(), full.len());
@@ -417,14 +418,14 @@ pub unsafe extern "C" fn pthread_getname_np(thread: *mut Thread, name: *mut u8, 
     0
 }
 
-/// Nobody cancels a thread here, so whether it may be cancelled changes nothing: it may, as each one may at its start.
+/// Threads cannot be cancelled, so the state has no effect. The old state is always the initial one, "enabled".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_setcancelstate(state: i32, old: *mut i32) -> i32 {
     if !(0..=2).contains(&state) {
         return EINVAL;
     }
     if !old.is_null() {
-        // SAFETY: the caller's place for the result.
+        // SAFETY: `old` has room for the result.
         unsafe { *old = 0 };
     }
     0

@@ -1,4 +1,4 @@
-//! `pthread_key_*`: values that each thread has for itself, with destructors.
+//! `pthread_key_*`: per-thread values with destructors.
 
 use super::current;
 use crate::errno::{EAGAIN, EINVAL};
@@ -7,9 +7,9 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most keys a process can have at a time.
+/// Limit on the keys of a process.
 pub const KEYS: usize = 128;
-/// How often destructors may set values again before those are given up.
+/// Limit on the rounds of destructors that set values again.
 const ROUNDS: usize = 4;
 
 pub type Destroy = unsafe extern "C" fn(*mut c_void);
@@ -22,7 +22,7 @@ const NO_DESTRUCTOR: usize = 1;
 pub struct Values([Cell<*mut c_void>; KEYS]);
 
 impl Values {
-    /// Calls the destructors of all values, for as long as they set new ones (but not for ever).
+    /// Calls the destructors of all values, and again while they set new ones, up to `ROUNDS` times.
     pub fn destroy(&self) {
         for _ in 0..ROUNDS {
             let mut any = false;
@@ -45,10 +45,10 @@ impl Values {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_key_create(key: *mut u32, destructor: Option<Destroy>) -> i32 {
     let destructor = destructor.map_or(NO_DESTRUCTOR, |function| function as usize);
-    // Key 0 is left out: some programs take it for "none yet".
+    // Key 0 is not used, because some programs take it for "no key".
     for (index, place) in DESTRUCTORS.iter().enumerate().skip(1) {
         if place.compare_exchange(0, destructor, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            // SAFETY: the caller's place for the result.
+            // SAFETY: `key` has room for the result.
             unsafe { *key = index as u32 };
             return 0;
         }
@@ -56,8 +56,8 @@ pub unsafe extern "C" fn pthread_key_create(key: *mut u32, destructor: Option<De
     EAGAIN
 }
 
-/// The key's values in other threads stay until those set them; a new key of the same number would show them, so that
-/// this thread's at least is cleared.
+/// Deletes a key. Its values in other threads remain until those set them, and a new key with the same number would
+/// show them; so this clears at least the calling thread's value.
 #[unsafe(no_mangle)]
 pub extern "C" fn pthread_key_delete(key: u32) -> i32 {
     match DESTRUCTORS.get(key as usize) {

@@ -1,8 +1,8 @@
-//! Threads: what each has, how they start, end and wait for each other.
+//! Threads: their state, their creation and end, and synchronisation.
 //!
 //! A thread's memory is one [`block`]: stacks, thread-local variables and the [`Thread`] structure, to which the FS
-//! register points. The first four words of that structure are the ABI that compilers know (own address, stack
-//! protector's guard, unsafe stack pointer); the rest is the library's.
+//! register points. The first four words of that structure are an ABI that compilers use (own address, reserved, stack
+//! guard, unsafe stack pointer); the rest is private to the library.
 
 mod attr;
 mod barrier;
@@ -29,47 +29,47 @@ use core::sync::atomic::{AtomicU32, Ordering};
 /// A thread, at its thread pointer.
 #[repr(C)]
 pub struct Thread {
-    /// Its own address: how code finds the thread pointer's value.
+    /// Its own address; code reads the thread pointer's value from here.
     pub this: *mut Thread,
     pub reserved: usize,
-    /// What stack protectors compare with.
+    /// Guard value of stack protectors.
     pub guard: usize,
-    /// The top of the unsafe stack (code built with SafeStack, as this target's C is).
+    /// The unsafe stack pointer (for code built with SafeStack, like this target's C).
     pub unsafe_stack: usize,
     pub errno: Cell<i32>,
     handle: AtomicU32,
-    /// What the C half keeps by thread (`../c/internal/pthread_impl.h`): a number for locks of streams, the error of the last
-    /// look-up of a host, the locale, the streams that are locked, what runs when it ends.
+    /// The C half's per-thread state (`../c/internal/pthread_impl.h`): number for the locks of streams, error of the
+    /// last host look-up, locale, locked streams, clean-up handlers.
     number: u32,
     h_errno: i32,
     locale: *mut c_void,
     locked_streams: *mut c_void,
     cleanup_handlers: *mut c_void,
-    /// Who frees the block: see [`create`].
+    /// Determines who frees the block: see [`create`].
     state: AtomicU32,
     start: Start,
     argument: *mut c_void,
     result: *mut c_void,
     block: Block,
-    /// The process that it makes threads in: 0 for the one that the program was started in. See `thrd_set_zx_process`.
+    /// The process in which it creates threads; 0 for the one in which the program started. See `thrd_set_zx_process`.
     process: Cell<u32>,
     /// The next in the list of ended detached threads.
     next_dead: *mut Thread,
     keys: keys::Values,
-    /// Destructors of thread-locals, last registered first.
+    /// Destructors of thread-locals; the last registered runs first.
     destructors: UnsafeCell<alloc::vec::Vec<Destructor>>,
 }
 
-/// What a thread is to run. The two standards differ in what it gives.
+/// The function that a thread runs. POSIX and C11 differ in its return type.
 #[derive(Clone, Copy)]
 enum Start {
-    /// The main thread was not started by this library.
+    /// The main thread: this library did not start it.
     Nothing,
     Posix(extern "C" fn(*mut c_void) -> *mut c_void),
     C11(extern "C" fn(*mut c_void) -> i32),
 }
 
-/// What `__cxa_thread_atexit_impl` was given.
+/// A destructor registered by `__cxa_thread_atexit_impl`.
 #[derive(Clone, Copy)]
 struct Destructor {
     function: unsafe extern "C" fn(*mut c_void),
@@ -84,24 +84,24 @@ pub fn current() -> *mut Thread {
     this
 }
 
-/// Where the calling thread's `errno` is.
+/// The address of the calling thread's `errno`.
 pub fn errno_place() -> *mut i32 {
     // SAFETY: the calling thread lives.
     unsafe { (*current()).errno.as_ptr() }
 }
 
-/// The calling thread's handle, which stays the library's.
+/// The calling thread's handle. The library keeps ownership.
 pub fn current_handle() -> Handle {
     // SAFETY: the calling thread lives.
     unsafe { (*current()).handle.load(Ordering::Relaxed) }
 }
 
-/// Where the calling thread's thread-local variables end (and its structure begins).
+/// The thread pointer: the calling thread's thread-local variables end here, and its structure begins.
 pub fn pointer() -> usize {
     current() as usize
 }
 
-/// Lets another thread run.
+/// Yields the processor.
 #[unsafe(no_mangle)]
 pub extern "C" fn sched_yield() -> i32 {
     // SAFETY: no pointers.

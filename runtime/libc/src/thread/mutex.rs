@@ -11,18 +11,18 @@ use zx::MonotonicInstant;
 const RECURSIVE: u32 = 1;
 const ERRORCHECK: u32 = 2;
 
-/// `pthread_mutex_t`; all zero is a normal mutex that nobody holds.
+/// `pthread_mutex_t`; all zero is a free normal mutex.
 #[repr(C)]
 pub struct Mutex {
-    /// The kind.
+    /// Its type.
     kind: u32,
     lock: sync::Mutex,
     unused: u32,
-    /// Times a recursive mutex was taken again. Only its holder looks.
+    /// Number of times that a recursive mutex was locked again. Only its owner accesses it.
     again: Cell<u32>,
 }
 
-/// The calling thread, for a lock.
+/// The calling thread as an owner.
 pub fn me() -> Owner {
     Owner::of(current_handle())
 }
@@ -76,7 +76,7 @@ impl Mutex {
     }
 }
 
-/// `pthread_mutexattr_t`: the kind.
+/// `pthread_mutexattr_t`: the mutex type.
 type Attribute = u32;
 
 #[unsafe(no_mangle)]
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn pthread_mutexattr_gettype(attr: *const Attribute, kind:
     0
 }
 
-/// No priority is lent to who holds a mutex: of the protocols there is only the one without.
+/// There is no priority inheritance: the only protocol is `PTHREAD_PRIO_NONE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutexattr_setprotocol(_attr: *mut Attribute, protocol: i32) -> i32 {
     match protocol {
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *const Mutex) -> i32 {
     unsafe { &*mutex }.try_lock()
 }
 
-/// Waits until a moment of the realtime clock.
+/// Waits until a time of the realtime clock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_timedlock(mutex: *const Mutex, until: *const Timespec) -> i32 {
     // SAFETY: the caller's objects.

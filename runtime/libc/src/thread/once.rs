@@ -10,10 +10,10 @@ const NEW: u32 = 0;
 const RUNNING: u32 = 1;
 const DONE: u32 = 2;
 
-/// Calls `function` once for `once`, however many threads come here; all wait until it has returned.
+/// Calls `function` once for `once`, even if several threads call this; all return after `function` has returned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_once(once: *const AtomicU32, function: extern "C" fn()) -> i32 {
-    // SAFETY: the caller's object, zero at first.
+    // SAFETY: the caller's object, initially zero.
     let once = unsafe { &*once };
     loop {
         match once.compare_exchange(NEW, RUNNING, Ordering::Acquire, Ordering::Acquire) {
@@ -54,7 +54,7 @@ impl Semaphore {
     }
 }
 
-/// A semaphore of this process (`shared` is not supported) with a first value.
+/// Initialises a semaphore of this process (`shared` is not supported) with a value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_init(semaphore: *mut Semaphore, shared: i32, value: u32) -> i32 {
     if shared != 0 {
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn sem_trywait(semaphore: *const Semaphore) -> i32 {
     if unsafe { &*semaphore }.try_take() { 0 } else { errno::fail(EAGAIN) }
 }
 
-/// Waits until a moment of the realtime clock.
+/// Waits until a time of the realtime clock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_timedwait(semaphore: *const Semaphore, until: *const Timespec) -> i32 {
     // SAFETY: the caller's objects.
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn sem_post(semaphore: *const Semaphore) -> i32 {
     if semaphore.value.fetch_update(Ordering::Release, Ordering::Relaxed, more).is_err() {
         return errno::fail(EOVERFLOW);
     }
-    // A waiter that counts itself after this look finds the new value when it goes to sleep.
+    // A waiter that increments `waiters` after this check sees the new value and does not sleep.
     if semaphore.waiters.load(Ordering::SeqCst) > 0 {
         wake(&semaphore.value, 1);
     }

@@ -8,15 +8,15 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 /// A writer holds the lock.
 const WRITER: u32 = 0x3fff_ffff;
-/// Somebody may be waiting.
+/// Threads may be waiting.
 const WAITERS: u32 = 1 << 31;
-/// A writer may be waiting: new readers wait too.
+/// A writer may be waiting, so new readers wait too.
 const WANTED: u32 = 1 << 30;
 
 /// `pthread_rwlock_t`; all zero is free.
 #[repr(C)]
 pub struct RwLock {
-    /// Readers, or `WRITER`; with flags.
+    /// Number of readers, or `WRITER`; with flags.
     word: AtomicU32,
     unused: u32,
 }
@@ -35,7 +35,7 @@ impl RwLock {
         self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, taken).is_ok()
     }
 
-    /// Takes the lock by `attempt`; while that fails, says that it waits by setting `flags`, and sleeps.
+    /// Takes the lock by `attempt`. While that fails, sets `flags` to announce that it waits, and sleeps.
     fn lock(&self, attempt: fn(&Self) -> bool, flags: u32, until: i64) -> i32 {
         loop {
             if attempt(self) {
@@ -60,7 +60,8 @@ impl RwLock {
     fn unlock(&self) {
         let left = |word: u32| {
             let readers = word & WRITER;
-            // The last one out clears the flags: all who wait are woken and set them again.
+            // The last owner clears the flags: it wakes all waiters, and those that still have to wait set the flags
+            // again.
             Some(if readers == WRITER || readers <= 1 { 0 } else { word - 1 })
         };
         let before = self.word.fetch_update(Ordering::Release, Ordering::Relaxed, left).unwrap_or(0);

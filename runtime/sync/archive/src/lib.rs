@@ -3,7 +3,7 @@
 
 pub use sync::c::*;
 
-/// There is no Rust program around it. Nothing in it panics; what would ends the process.
+/// The archive has no Rust program around it. Nothing in it panics; a panic would end the process.
 #[cfg(target_os = "fuchsia")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,4 +1,4 @@
-//! Upcalls for programs that test them.
+//! Upcalls, for programs that test them.
 
 use core::arch::naked_asm;
 use core::ptr;
@@ -9,39 +9,40 @@ use std::vec;
 
 use crate::{Events, Vectors};
 
-/// 16 KiB.
+/// Size of the upcalls' stack in units of 16 bytes: 16 KiB.
 const STACK: usize = 1024;
 
-/// What [`called`] needs.
+/// State for [`called`].
 struct Context<'c> {
     events: Events,
     event: &'c dyn Fn(Events),
 }
 
-/// Does something while upcalls of a virtual processor take its events and call `event` for each, on a stack of their own, with events disabled. It is
-/// for the caller to enable them; afterwards they are disabled. `event` interrupts anything, so it uses nothing that may be in use.
+/// Runs `body` while upcalls of a virtual processor take its events. Each upcall calls `event` on its own stack, with
+/// events disabled. `body` must enable events; afterwards they are disabled. `event` can interrupt any code, so it must
+/// not use anything that the interrupted code may be using.
 pub fn with_upcalls<T>(events: Events, event: &dyn Fn(Events), body: impl FnOnce(Events) -> T) -> T {
     let (mut stack, mut vectors) = (vec![0; STACK], Box::new(Vectors::INITIAL));
     let mut context = Context { events, event };
     events.set_vectors(&raw mut *vectors);
-    // SAFETY: all three are there until events are disabled, below; a body that panics ends the program that tests.
+    // SAFETY: all three exist until events are disabled below; a panic in `body` ends the test program.
     unsafe { events.set_handler(&mut stack, called, (&raw mut context).cast()) };
     let result = body(events);
     events.disable();
-    // SAFETY: as nobody is called any more, it need not be there.
+    // SAFETY: a valid reference; it keeps the context alive until here, where no upcall can use it any more.
     let _ = unsafe { ptr::read_volatile(&raw const context.events) };
     result
 }
 
 extern "C" fn called(context: *mut ()) {
-    // SAFETY: what `with_upcalls` has given.
+    // SAFETY: `with_upcalls` passes this pointer.
     let context = unsafe { &*context.cast::<Context<'_>>() };
     if context.events.take() {
         (context.event)(context.events);
     }
 }
 
-/// Takes an event that was pending when events were enabled, as an upcall would. For the body of [`with_upcalls`].
+/// Enables events, and handles an event that was already pending, as an upcall would. For the body of [`with_upcalls`].
 pub fn enable(events: Events, event: &dyn Fn(Events)) {
     while events.enable() {
         events.disable();
@@ -51,10 +52,10 @@ pub fn enable(events: Events, event: &dyn Fn(Events)) {
     }
 }
 
-/// Fills all registers and some of the stack below it, and turns round until the word is not 0. Says 0 if everything was as it was left in
-/// each turn, and otherwise which of its looks saw something else.
+/// Fills all registers and part of the stack below them, and loops until the word is not 0. Returns 0 if in each
+/// iteration everything was unchanged, otherwise the number of the check that failed.
 pub fn hold(until: &AtomicU64) -> u64 {
-    // SAFETY: keeps to the C convention, and stores only to its own stack.
+    // SAFETY: follows the C convention, and writes only to its own stack.
     unsafe { hold_all(until.as_ptr()) }
 }
 

@@ -1,4 +1,4 @@
-// Services by their paths.
+// Connecting to services by path.
 #ifndef LIB_FDIO_DIRECTORY_H_
 #define LIB_FDIO_DIRECTORY_H_
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-// Connects one end of a channel, which is gone even when this fails, to the service at `path` ("/svc/...").
+// Connects one end of a channel to the service at `path` ("/svc/..."). Consumes `request`, even on failure.
 zx_status_t fdio_service_connect(const char* path, zx_handle_t request);
 
 #ifdef __cplusplus

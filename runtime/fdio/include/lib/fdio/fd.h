@@ -8,13 +8,13 @@
 extern "C" {
 #endif
 
-// Makes a descriptor of a handle, which is gone even when this fails.
+// Makes a descriptor for a handle. Consumes the handle, even on failure.
 zx_status_t fdio_fd_create(zx_handle_t handle, int* out);
-// A handle for what a descriptor stands for, which stays open.
+// Makes a handle to the object of a descriptor. The descriptor stays open.
 zx_status_t fdio_fd_clone(int fd, zx_handle_t* out);
-// A handle for what a descriptor stands for, which is closed.
+// Makes a handle to the object of a descriptor and closes the descriptor.
 zx_status_t fdio_fd_transfer(int fd, zx_handle_t* out);
-// As fdio_fd_transfer.
+// The same as fdio_fd_transfer.
 zx_status_t fdio_fd_transfer_or_clone(int fd, zx_handle_t* out);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// libfdio, all of it.
+// All of libfdio's headers.
 #ifndef LIB_FDIO_FDIO_H_
 #define LIB_FDIO_FDIO_H_
 

@@ -1,4 +1,4 @@
-// Files as memory.
+// VMOs of files.
 #ifndef LIB_FDIO_IO_H_
 #define LIB_FDIO_IO_H_
 
@@ -8,9 +8,9 @@
 extern "C" {
 #endif
 
-// The memory of an open file, read-only.
+// The VMO of an open file, read-only.
 zx_status_t fdio_get_vmo_exact(int fd, zx_handle_t* out);
-// A writable copy of an open file.
+// A writable VMO with a copy of an open file.
 zx_status_t fdio_get_vmo_copy(int fd, zx_handle_t* out);
 
 #ifdef __cplusplus

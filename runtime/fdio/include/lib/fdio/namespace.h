@@ -10,9 +10,9 @@ extern "C" {
 
 typedef struct fdio_ns fdio_ns_t;
 
-// The process's own name space.
+// Returns the process's own name space.
 zx_status_t fdio_ns_get_installed(fdio_ns_t** out);
-// Binds a channel, which is gone even when this fails, to a path.
+// Binds a channel to a path. Consumes the channel, even on failure.
 zx_status_t fdio_ns_bind(fdio_ns_t* ns, const char* path, zx_handle_t channel);
 
 #ifdef __cplusplus

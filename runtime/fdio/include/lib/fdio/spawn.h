@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-// What the new process gets copies of.
+// What the new process gets a copy of.
 #define FDIO_SPAWN_CLONE_JOB ((uint32_t)0x0001u)
 #define FDIO_SPAWN_DEFAULT_LDSVC ((uint32_t)0x0002u)
 #define FDIO_SPAWN_CLONE_NAMESPACE ((uint32_t)0x0004u)
@@ -19,7 +19,7 @@ extern "C" {
 #define FDIO_SPAWN_CLONE_UTC_CLOCK ((uint32_t)0x0020u)
 #define FDIO_SPAWN_CLONE_ALL ((uint32_t)0xffffu)
 
-// Others can share the process (zx_process_create_shared).
+// Other processes can share the new process's address space (zx_process_create_shared).
 #define HAFNON_FDIO_SPAWN_SHARED ((uint32_t)0x10000u)
 
 #define FDIO_SPAWN_ACTION_CLONE_FD ((uint32_t)1u)
@@ -28,7 +28,7 @@ extern "C" {
 #define FDIO_SPAWN_ACTION_ADD_HANDLE ((uint32_t)4u)
 #define FDIO_SPAWN_ACTION_SET_NAME ((uint32_t)5u)
 
-// One thing more that the new process gets, by the kind of action.
+// An action of fdio_spawn_etc; the member of the union depends on the action's kind.
 typedef struct fdio_spawn_action {
   uint32_t action;
   uint32_t reserved0;
@@ -52,7 +52,7 @@ typedef struct fdio_spawn_action {
   };
 } fdio_spawn_action_t;
 
-// Bytes that a caller has for a message.
+// Size in bytes of the caller's buffer for an error message.
 #define FDIO_SPAWN_ERR_MSG_MAX_LENGTH ((size_t)1024u)
 
 zx_status_t fdio_spawn(zx_handle_t job, uint32_t flags, const char* path, const char* const* argv,

@@ -1,4 +1,4 @@
-// Flags of open files, by Zircon's values.
+// Flags of open files, with Zircon's values.
 #define O_NONBLOCK  0x000010
 #define O_DSYNC     0x000020
 #define O_SYNC      0x000060

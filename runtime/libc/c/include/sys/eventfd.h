@@ -1,4 +1,4 @@
-// Counters that can be waited for. EFD_CLOEXEC has the value of SOCK_CLOEXEC, not that of O_CLOEXEC.
+// Event counters that threads can wait for. EFD_CLOEXEC has the value of SOCK_CLOEXEC, not that of O_CLOEXEC.
 #ifndef _SYS_EVENTFD_H
 #define _SYS_EVENTFD_H
 

@@ -1,4 +1,4 @@
-// What has to hold: where it does not, the program says so on standard error and aborts.
+// Assertions. If one fails, the program writes a message to standard error and aborts.
 #ifndef ZIRCON_ASSERT_H_
 #define ZIRCON_ASSERT_H_
 
@@ -8,7 +8,7 @@
 
 __BEGIN_CDECLS
 
-// Writes out what is printed already, prints this on standard error, and aborts.
+// Flushes the streams, writes the message to standard error, and aborts.
 void __zx_panic(const char* format, ...) __NO_RETURN __PRINTFLIKE(1, 2);
 
 __END_CDECLS
@@ -28,7 +28,8 @@ __END_CDECLS
 				#condition, ##__VA_ARGS__);                                      \
 	} while (0)
 
-// Those for debugging hold where the program is compiled with a level above 1; elsewhere they are compiled and not evaluated.
+// Debug assertions are checked if the program is compiled with a level above 1. Otherwise they are compiled but not
+// evaluated.
 #if defined(ZX_ASSERT_LEVEL)
 #define ZX_DEBUG_ASSERT_IMPLEMENTED (ZX_ASSERT_LEVEL > 1)
 #elif defined(ZX_DEBUGLEVEL)
@@ -49,7 +50,7 @@ __END_CDECLS
 			ZX_ASSERT_MSG(condition, __VA_ARGS__); \
 	} while (0)
 
-// Those whose condition need not compile where they do not hold.
+// Debug assertions whose condition need not compile while they are disabled.
 #if ZX_DEBUG_ASSERT_IMPLEMENTED
 #define ZX_DEBUG_ASSERT_COND(condition) ZX_ASSERT(condition)
 #define ZX_DEBUG_ASSERT_MSG_COND(condition, ...) ZX_ASSERT_MSG(condition, __VA_ARGS__)

@@ -1,4 +1,4 @@
-// What Zircon's sources call the compiler's abilities by.
+// Names that Zircon's sources use for features of the compiler.
 #ifndef ZIRCON_COMPILER_H_
 #define ZIRCON_COMPILER_H_
 
@@ -30,7 +30,7 @@
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 #endif
 
-// True where the sum, difference or product does not fit; what is left of it is in *out.
+// Returns true if the sum, difference or product overflows; *out holds the truncated result.
 #define add_overflow(a, b, out) __builtin_add_overflow(a, b, out)
 #define sub_overflow(a, b, out) __builtin_sub_overflow(a, b, out)
 #define mul_overflow(a, b, out) __builtin_mul_overflow(a, b, out)
@@ -103,7 +103,7 @@
 #endif
 #endif
 
-// Which locks guard what. Nothing is checked: the C library's locks do not say that they are any.
+// Annotations that say which lock guards what. They are not checked, because the C library's locks have no annotations.
 #define __THREAD_ANNOTATION(attribute)
 #define __TA_CAPABILITY(name) __THREAD_ANNOTATION(name)
 #define __TA_SCOPED_CAPABILITY __THREAD_ANNOTATION()

@@ -1,4 +1,4 @@
-// Statuses; they stand with the other constants.
+// Statuses; defined with the other constants.
 #ifndef ZIRCON_ERRORS_H_
 #define ZIRCON_ERRORS_H_
 

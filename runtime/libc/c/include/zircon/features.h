@@ -1,4 +1,4 @@
-// Features of the machine; they stand with the other constants.
+// Features of the machine; defined with the other constants.
 #ifndef ZIRCON_FEATURES_H_
 #define ZIRCON_FEATURES_H_
 

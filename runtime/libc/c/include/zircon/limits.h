@@ -1,4 +1,4 @@
-// Limits; they stand with the other constants.
+// Limits; defined with the other constants.
 #ifndef ZIRCON_LIMITS_H_
 #define ZIRCON_LIMITS_H_
 

@@ -1,4 +1,4 @@
-// What a handle of a start message is for.
+// Purposes of handles in a start message.
 #ifndef ZIRCON_PROCESSARGS_H_
 #define ZIRCON_PROCESSARGS_H_
 

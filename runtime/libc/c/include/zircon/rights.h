@@ -1,4 +1,4 @@
-// Rights; they stand with the other constants.
+// Rights; defined with the other constants.
 #ifndef ZIRCON_RIGHTS_H_
 #define ZIRCON_RIGHTS_H_
 

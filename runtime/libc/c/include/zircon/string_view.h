@@ -1,4 +1,4 @@
-// Strings with a length; the type stands with the others.
+// Strings with a length; the type is defined with the others.
 #ifndef ZIRCON_STRING_VIEW_H_
 #define ZIRCON_STRING_VIEW_H_
 

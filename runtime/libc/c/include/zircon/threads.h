@@ -1,4 +1,4 @@
-// Threads of the C library and what they are to the system.
+// Zircon's view of the C library's threads.
 #ifndef ZIRCON_THREADS_H_
 #define ZIRCON_THREADS_H_
 
@@ -9,14 +9,15 @@
 extern "C" {
 #endif
 
-// A thread's handle, which stays the library's.
+// Returns a thread's handle. The library keeps ownership.
 zx_handle_t thrd_get_zx_handle(thrd_t thread);
 
-// The process in which the calling thread makes threads.
+// Returns the process in which the calling thread creates threads.
 zx_handle_t thrd_get_zx_process(void);
 
-// Has the calling thread, and those that it makes, make threads in another process from now on, with which this one is
-// shared (zx_process_create_shared). The handle stays the caller's. Returns what it was.
+// Makes the calling thread, and the threads that it creates, create threads in another process from now on. That
+// process shares its address space with this one (zx_process_create_shared). The caller keeps ownership of the handle.
+// Returns the previous process.
 zx_handle_t thrd_set_zx_process(zx_handle_t process);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-// Reckoning with times and durations. Nothing overflows: what is too late or too long is ZX_TIME_INFINITE, what is too early
-// or too short ZX_TIME_INFINITE_PAST.
+// Arithmetic on times and durations. It saturates: a value that is too large becomes ZX_TIME_INFINITE, one that is too
+// small ZX_TIME_INFINITE_PAST.
 #ifndef ZIRCON_TIME_H_
 #define ZIRCON_TIME_H_
 
@@ -112,7 +112,7 @@ __CONSTEXPR static inline struct timespec zx_timespec_from_time(zx_time_t time)
 
 __END_CDECLS
 
-// So many of a unit; a constant where n is one.
+// n units as a duration; a constant expression if n is one.
 #define __ZX_UNITS(n, size, from) (__ISCONSTANT(n) ? (zx_duration_t)(size##ll * (n)) : from(n))
 #define ZX_NSEC(n) __ZX_UNITS(n, 1, zx_duration_from_nsec)
 #define ZX_USEC(n) __ZX_UNITS(n, 1000, zx_duration_from_usec)

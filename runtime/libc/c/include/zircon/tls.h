@@ -1,4 +1,5 @@
-// Where the compiler finds what protects a thread's stacks, relative to the thread pointer (fs).
+// Offsets, relative to the thread pointer (fs), at which the compiler finds the stack guard and the unsafe stack
+// pointer.
 #ifndef ZIRCON_TLS_H_
 #define ZIRCON_TLS_H_
 

@@ -1,4 +1,4 @@
-// The clock of the day's time.
+// The UTC clock.
 #ifndef ZIRCON_UTC_H_
 #define ZIRCON_UTC_H_
 
@@ -8,9 +8,9 @@
 extern "C" {
 #endif
 
-// The process's clock, which stays the C library's; 0 where it has none.
+// Returns the process's clock, or 0. The C library keeps ownership.
 zx_handle_t zx_utc_reference_get(void);
-// Puts another in its place and gives the old one.
+// Replaces the process's clock and returns the previous one.
 zx_status_t zx_utc_reference_swap(zx_handle_t new_utc_clock, zx_handle_t* prev_utc_clock_out);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// Clocks; their structures stand with the others.
+// Clocks; their structures are defined with the others.
 #ifndef ZIRCON_SYSCALLS_CLOCK_H_
 #define ZIRCON_SYSCALLS_CLOCK_H_
 

@@ -1,4 +1,4 @@
-// Registers of threads; they stand with the other structures.
+// Registers of threads; defined with the other structures.
 #ifndef ZIRCON_SYSCALLS_DEBUG_H_
 #define ZIRCON_SYSCALLS_DEBUG_H_
 

@@ -1,4 +1,4 @@
-// Virtual processors of guests; their structures stand with the others.
+// Virtual processors of guests; their structures are defined with the others.
 #ifndef ZIRCON_SYSCALLS_HYPERVISOR_H_
 #define ZIRCON_SYSCALLS_HYPERVISOR_H_
 

@@ -1,4 +1,4 @@
-// Kinds of IOMMUs; they stand with the other constants.
+// Types of IOMMUs; defined with the other constants.
 #ifndef ZIRCON_SYSCALLS_IOMMU_H_
 #define ZIRCON_SYSCALLS_IOMMU_H_
 

@@ -1,4 +1,4 @@
-// Records of the debug log; they stand with the other structures.
+// Records of the debug log; defined with the other structures.
 #ifndef ZIRCON_SYSCALLS_LOG_H_
 #define ZIRCON_SYSCALLS_LOG_H_
 

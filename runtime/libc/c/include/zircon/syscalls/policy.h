@@ -1,4 +1,4 @@
-// Policies of jobs; they stand with the other constants.
+// Policies of jobs; defined with the other constants.
 #ifndef ZIRCON_SYSCALLS_POLICY_H_
 #define ZIRCON_SYSCALLS_POLICY_H_
 

@@ -1,4 +1,4 @@
-// Packets: their structures stand with the others; here is what a packet's type says.
+// Structures of packets are defined with the others. This file has macros for the type of a packet.
 #ifndef ZIRCON_SYSCALLS_PORT_H_
 #define ZIRCON_SYSCALLS_PORT_H_
 

@@ -1,4 +1,4 @@
-// Profiles; their structures stand with the others.
+// Profiles; their structures are defined with the others.
 #ifndef ZIRCON_SYSCALLS_PROFILE_H_
 #define ZIRCON_SYSCALLS_PROFILE_H_
 

@@ -1,4 +1,5 @@
-// Kinds of resources: they stand with the other constants; here are the two halves of what a resource is made with.
+// Kinds of resources are defined with the other constants. This file has macros for the kind and the flags in a
+// resource's options.
 #ifndef ZIRCON_SYSCALLS_RESOURCE_H_
 #define ZIRCON_SYSCALLS_RESOURCE_H_
 

@@ -1,4 +1,4 @@
-// Priorities; they stand with the other constants.
+// Priorities; defined with the other constants.
 #ifndef ZIRCON_SYSCALLS_SCHEDULER_H_
 #define ZIRCON_SYSCALLS_SCHEDULER_H_
 

@@ -1,4 +1,4 @@
-// Secure monitor calls, of which this processor has none; the types stand with the others.
+// Secure monitor calls, which this processor does not have; the types are defined with the others.
 #ifndef ZIRCON_SYSCALLS_SMC_H_
 #define ZIRCON_SYSCALLS_SMC_H_
 

@@ -1,4 +1,4 @@
-// Power and processors; their structures stand with the others.
+// Power and processors; their structures are defined with the others.
 #ifndef ZIRCON_SYSCALLS_SYSTEM_H_
 #define ZIRCON_SYSCALLS_SYSTEM_H_
 

@@ -1,4 +1,4 @@
-// Structures of the system calls; all stand in one file.
+// Structures of the system calls; all are defined in one file.
 #ifndef ZIRCON_SYSCALLS_TYPES_H_
 #define ZIRCON_SYSCALLS_TYPES_H_
 
