@@ -20,8 +20,8 @@
 //! for, as in Zircon. A sole waiter came before all others, so it is the last.
 //!
 //! Many observers may wait for one signal or through one handle, and other threads must not have to wait until all are
-//! notified. So 3A and 3C notify [`AT_ONCE`] observers directly; the reaper ([`crate::ends`]) notifies the rest in
-//! slices, and the call continues meanwhile:
+//! notified. So 3A and 3C notify [`AT_ONCE`] observers directly, and the reaper ([`crate::ends`]) the rest in slices,
+//! before the call is answered:
 //!
 //! 4. A satisfied interest leaves its object and is *settled*: it stores the signals of that time. Whatever ends the
 //!    waits of its observers later, they report these signals ([`Kernel::signals_wait_over`],
