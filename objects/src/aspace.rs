@@ -288,7 +288,7 @@ impl<M: Machine> Kernel<M> {
         Ok((key, vmar))
     }
 
-    /// Begins to destroy an address space: no thread runs in it.
+    /// Begins to destroy an address space: detaches its root VMAR and ends its charge. No thread makes calls in it.
     pub(crate) fn aspace_ends(&mut self, key: Key) {
         let Some(space) = self.aspaces.get_mut(key) else { return };
         space.ending.1 = space.root.take();

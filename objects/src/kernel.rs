@@ -509,7 +509,7 @@ impl<M: Machine> Kernel<M> {
         usize::from(self.frames.zero.is_some())
     }
 
-    /// Numbers of objects, of objects that have observers, and of address spaces, for tests and reports.
+    /// Numbers of objects, of observers including sole waiters, and of address spaces, for tests and reports.
     pub fn census(&self) -> (usize, usize, usize) {
         let sole = self.objects.iter().filter(|object| object.sole.is_some()).count();
         (self.objects.len(), self.observers.len() + sole, self.aspaces.len())

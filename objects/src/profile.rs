@@ -94,7 +94,8 @@ impl<M: Machine> Kernel<M> {
     /// `object_set_profile` for a thread, started or not.
     ///
     /// # Errors
-    /// `WRONG_TYPE`: the profile is not for threads. `BAD_STATE`: the thread has ended. `NOT_SUPPORTED`: it is a component's.
+    /// `WRONG_TYPE`: the profile is not for threads. `BAD_STATE`: the thread has ended. `NOT_SUPPORTED`: it is a
+    /// component's.
     pub fn thread_set_profile(&mut self, id: Id<Thread>, profile: Id<Profile>) -> Result<(), Status> {
         let Profile::Thread { priority, processors } = *self.objects.get(profile)? else {
             return Err(Status::WRONG_TYPE);

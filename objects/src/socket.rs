@@ -102,7 +102,7 @@ pub struct Way {
     peer: Id<Socket>,
     /// Bytes that the peer has room for.
     pub room: usize,
-    /// Stream bytes that fit without growth, charge or change of signals.
+    /// Stream bytes that fit without growth of the buffer or the charge.
     ready: usize,
     /// It is a datagram socket.
     pub datagram: bool,

@@ -14,7 +14,7 @@
 //! - memory is short.
 //!
 //! Nothing is allocated ahead for VMOs whose pages are not simply zeroes (pager-backed, discardable, contiguous or
-//! device memory), for a job with a memory limit, so that guessed pages do not exhaust it, when memory is short, or
+//! device memory), for a job near its memory limit, so that guessed pages do not exhaust it, when memory is short, or
 //! where the machine does not report which pages were written.
 
 use core::ops::Range;
